@@ -24,7 +24,7 @@
 // sanitized builds have the default version only. AVX-512 without the
 // extensions of 2017 (dq, bw, vl) exists on no processor we know of outside
 // Xeon Phi, which takes the AVX2 version.
-#if defined(__x86_64__) && !defined(__clang__) &&                           \
+#if defined(__x86_64__) && !defined(__clang__) && \
     !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define TRIBUTARY_MULTIVERSION \
   __attribute__((target_clones("arch=skylake-avx512", "avx2", "default")))

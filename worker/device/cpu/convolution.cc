@@ -1,0 +1,257 @@
+#include "worker/device/cpu/convolution.h"
+
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "oneapi/dnnl/dnnl.hpp"
+#include "worker/device/cpu/one_thread.h"
+
+namespace tributary::cpu {
+namespace {
+
+using dnnl::memory;
+
+// A model has far fewer layers; evaluation adds a shape for the last, short
+// batch of each. When there are more, all are made anew, which takes
+// milliseconds.
+constexpr size_t kMaximumPlans = 64;
+
+memory::desc Any(const memory::dims& dims) {
+  return {dims, memory::data_type::f32, memory::format_tag::any};
+}
+
+memory::desc Plain(const memory::dims& dims) {
+  static constexpr memory::format_tag kTags[] = {
+      memory::format_tag::undef, memory::format_tag::a, memory::format_tag::ab,
+      memory::format_tag::abc, memory::format_tag::abcd};
+  return {dims, memory::data_type::f32, kTags[dims.size()]};
+}
+
+}  // namespace
+
+// One tensor on its way between the caller's layout and the one that a
+// primitive wants; where they are the same nothing is copied.
+class Port {
+ public:
+  Port(const dnnl::engine& engine, const memory::desc& plain,
+       const memory::desc& wanted)
+      : outside_(plain, engine, nullptr), same_(plain == wanted) {
+    if (same_) return;
+    inside_ = memory(wanted, engine);
+    in_ = dnnl::reorder(outside_, inside_);
+    out_ = dnnl::reorder(inside_, outside_);
+  }
+
+  // What the primitive reads: `data` in the wanted layout.
+  memory& Read(dnnl::stream& stream, const float* data) {
+    outside_.set_data_handle(const_cast<float*>(data));
+    if (same_) return outside_;
+    in_.execute(stream, outside_, inside_);
+    return inside_;
+  }
+
+  // What the primitive writes; Finish brings it to `data`.
+  memory& Write(float* data) {
+    outside_.set_data_handle(data);
+    return same_ ? outside_ : inside_;
+  }
+  void Finish(dnnl::stream& stream) {
+    if (!same_) out_.execute(stream, inside_, outside_);
+  }
+
+ private:
+  memory outside_, inside_;
+  bool same_;
+  dnnl::reorder in_, out_;
+};
+
+class ConvolutionPlan {
+ public:
+  explicit ConvolutionPlan(const ConvolutionShape& shape);
+
+  void Forward(const float* x, const float* weight, const float* bias,
+               float* y);
+  void BackwardInput(const float* dy, const float* weight, float* dx);
+  void BackwardWeight(const float* x, const float* dy, float* dweight,
+                      float* dbias);
+
+ private:
+  struct ForwardPass {
+    dnnl::convolution_forward primitive;
+    Port x, weight, y;
+  };
+  struct InputPass {
+    dnnl::convolution_backward_data primitive;
+    Port dy, weight, dx;
+  };
+  struct WeightPass {
+    dnnl::convolution_backward_weights primitive;
+    Port x, dy, dweight;
+  };
+  using ForwardDescription = dnnl::convolution_forward::primitive_desc;
+
+  ForwardDescription Describe(bool with_bias) const;
+  ForwardPass& ForwardFor(bool with_bias);
+  WeightPass& WeightFor(bool with_bias);
+
+  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream_{engine_};
+  memory::dims x_, weight_, bias_, y_, strides_, padding_, padding_end_;
+  std::unique_ptr<ForwardPass> forward_[2];  // Without, with bias.
+  std::unique_ptr<InputPass> input_;
+  std::unique_ptr<WeightPass> weight_pass_[2];
+};
+
+ConvolutionPlan::ConvolutionPlan(const ConvolutionShape& s)
+    : x_{s.batch, s.in_channels, s.in_height, s.in_width},
+      weight_{s.out_channels, s.in_channels, s.kernel, s.kernel},
+      bias_{s.out_channels},
+      y_{s.batch, s.out_channels, s.out_height, s.out_width},
+      strides_{s.stride, s.stride},
+      padding_{s.padding, s.padding},
+      // What the last window reaches beyond the image; less than the padding
+      // (even negative) where the stride leaves pixels out.
+      padding_end_{
+          (s.out_height - 1) * s.stride + s.kernel - s.in_height - s.padding,
+          (s.out_width - 1) * s.stride + s.kernel - s.in_width - s.padding} {}
+
+ConvolutionPlan::ForwardDescription ConvolutionPlan::Describe(
+    bool with_bias) const {
+  const auto kind = dnnl::prop_kind::forward_training;
+  const auto algorithm = dnnl::algorithm::convolution_auto;
+  using Desc = dnnl::convolution_forward::desc;
+  const Desc desc =
+      with_bias ? Desc(kind, algorithm, Any(x_), Any(weight_), Plain(bias_),
+                       Any(y_), strides_, padding_, padding_end_)
+                : Desc(kind, algorithm, Any(x_), Any(weight_), Any(y_),
+                       strides_, padding_, padding_end_);
+  return {desc, engine_};
+}
+
+ConvolutionPlan::ForwardPass& ConvolutionPlan::ForwardFor(bool with_bias) {
+  auto& pass = forward_[with_bias];
+  if (pass == nullptr) {
+    const ForwardDescription d = Describe(with_bias);
+    pass.reset(new ForwardPass{dnnl::convolution_forward(d),
+                               Port(engine_, Plain(x_), d.src_desc()),
+                               Port(engine_, Plain(weight_), d.weights_desc()),
+                               Port(engine_, Plain(y_), d.dst_desc())});
+  }
+  return *pass;
+}
+
+void ConvolutionPlan::Forward(const float* x, const float* weight,
+                              const float* bias, float* y) {
+  ForwardPass& pass = ForwardFor(bias != nullptr);
+  std::unordered_map<int, memory> arguments = {
+      {DNNL_ARG_SRC, pass.x.Read(stream_, x)},
+      {DNNL_ARG_WEIGHTS, pass.weight.Read(stream_, weight)},
+      {DNNL_ARG_DST, pass.y.Write(y)}};
+  if (bias != nullptr) {
+    arguments.emplace(DNNL_ARG_BIAS,
+                      memory(Plain(bias_), engine_, const_cast<float*>(bias)));
+  }
+  pass.primitive.execute(stream_, arguments);
+  pass.y.Finish(stream_);
+}
+
+void ConvolutionPlan::BackwardInput(const float* dy, const float* weight,
+                                    float* dx) {
+  if (input_ == nullptr) {
+    const dnnl::convolution_backward_data::desc desc(
+        dnnl::algorithm::convolution_auto, Any(x_), Any(weight_), Any(y_),
+        strides_, padding_, padding_end_);
+    const dnnl::convolution_backward_data::primitive_desc d(desc, engine_,
+                                                            Describe(false));
+    input_.reset(new InputPass{dnnl::convolution_backward_data(d),
+                               Port(engine_, Plain(y_), d.diff_dst_desc()),
+                               Port(engine_, Plain(weight_), d.weights_desc()),
+                               Port(engine_, Plain(x_), d.diff_src_desc())});
+  }
+  input_->primitive.execute(
+      stream_, {{DNNL_ARG_DIFF_DST, input_->dy.Read(stream_, dy)},
+                {DNNL_ARG_WEIGHTS, input_->weight.Read(stream_, weight)},
+                {DNNL_ARG_DIFF_SRC, input_->dx.Write(dx)}});
+  input_->dx.Finish(stream_);
+}
+
+ConvolutionPlan::WeightPass& ConvolutionPlan::WeightFor(bool with_bias) {
+  auto& pass = weight_pass_[with_bias];
+  if (pass == nullptr) {
+    using Desc = dnnl::convolution_backward_weights::desc;
+    const auto algorithm = dnnl::algorithm::convolution_auto;
+    const Desc desc = with_bias
+                          ? Desc(algorithm, Any(x_), Any(weight_), Plain(bias_),
+                                 Any(y_), strides_, padding_, padding_end_)
+                          : Desc(algorithm, Any(x_), Any(weight_), Any(y_),
+                                 strides_, padding_, padding_end_);
+    const dnnl::convolution_backward_weights::primitive_desc d(
+        desc, engine_, Describe(with_bias));
+    pass.reset(
+        new WeightPass{dnnl::convolution_backward_weights(d),
+                       Port(engine_, Plain(x_), d.src_desc()),
+                       Port(engine_, Plain(y_), d.diff_dst_desc()),
+                       Port(engine_, Plain(weight_), d.diff_weights_desc())});
+  }
+  return *pass;
+}
+
+void ConvolutionPlan::BackwardWeight(const float* x, const float* dy,
+                                     float* dweight, float* dbias) {
+  WeightPass& pass = WeightFor(dbias != nullptr);
+  std::unordered_map<int, memory> arguments = {
+      {DNNL_ARG_SRC, pass.x.Read(stream_, x)},
+      {DNNL_ARG_DIFF_DST, pass.dy.Read(stream_, dy)},
+      {DNNL_ARG_DIFF_WEIGHTS, pass.dweight.Write(dweight)}};
+  if (dbias != nullptr) {
+    arguments.emplace(DNNL_ARG_DIFF_BIAS, memory(Plain(bias_), engine_, dbias));
+  }
+  pass.primitive.execute(stream_, arguments);
+  pass.dweight.Finish(stream_);
+}
+
+ConvolutionRunner::ConvolutionRunner() = default;
+ConvolutionRunner::~ConvolutionRunner() = default;
+
+bool ConvolutionRunner::Less::operator()(const ConvolutionShape& a,
+                                         const ConvolutionShape& b) const {
+  const auto key = [](const ConvolutionShape& s) {
+    return std::tie(s.batch, s.in_channels, s.in_height, s.in_width,
+                    s.out_channels, s.out_height, s.out_width, s.kernel,
+                    s.stride, s.padding);
+  };
+  return key(a) < key(b);
+}
+
+ConvolutionPlan& ConvolutionRunner::PlanFor(const ConvolutionShape& shape) {
+  const auto found = plans_.find(shape);
+  if (found != plans_.end()) return *found->second;
+  if (plans_.size() >= kMaximumPlans) plans_.clear();
+  auto& plan = plans_[shape];
+  plan = std::make_unique<ConvolutionPlan>(shape);
+  return *plan;
+}
+
+void ConvolutionRunner::Forward(const ConvolutionShape& shape, const float* x,
+                                const float* weight, const float* bias,
+                                float* y) {
+  const OneThread one_thread;
+  PlanFor(shape).Forward(x, weight, bias, y);
+}
+
+void ConvolutionRunner::BackwardInput(const ConvolutionShape& shape,
+                                      const float* dy, const float* weight,
+                                      float* dx) {
+  const OneThread one_thread;
+  PlanFor(shape).BackwardInput(dy, weight, dx);
+}
+
+void ConvolutionRunner::BackwardWeight(const ConvolutionShape& shape,
+                                       const float* x, const float* dy,
+                                       float* dweight, float* dbias) {
+  const OneThread one_thread;
+  PlanFor(shape).BackwardWeight(x, dy, dweight, dbias);
+}
+
+}  // namespace tributary::cpu

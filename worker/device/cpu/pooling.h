@@ -1,0 +1,21 @@
+// Pooling over [batch, channels, height, width]; formulas as in
+// worker/device/device.h.
+#ifndef TRIBUTARY_WORKER_DEVICE_CPU_POOLING_H_
+#define TRIBUTARY_WORKER_DEVICE_CPU_POOLING_H_
+
+#include <cstdint>
+
+#include "worker/device/device.h"
+
+namespace tributary::cpu {
+
+void MaxPoolForward(const PoolShape& shape, const float* x, float* y,
+                    int32_t* argmax);
+void MaxPoolBackward(const PoolShape& shape, const float* dy,
+                     const int32_t* argmax, float* dx);
+void AveragePoolForward(const PoolShape& shape, const float* x, float* y);
+void AveragePoolBackward(const PoolShape& shape, const float* dy, float* dx);
+
+}  // namespace tributary::cpu
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CPU_POOLING_H_
