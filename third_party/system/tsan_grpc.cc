@@ -1,0 +1,65 @@
+// Makes ThreadSanitizer see that gRPC hands things from thread to thread.
+//
+// The system's gRPC is not instrumented. What a thread did before it started an
+// operation happened before what another does when the completion queue yields
+// the operation's tag (a reaction of the callback API, too: a thread of gRPC's
+// takes it from a queue). As in tsan_abseil.cc, these definitions take the
+// place of the library's and call them. Linked by --config=tsan only.
+
+#include <dlfcn.h>
+#include <grpc/grpc.h>
+#include <sanitizer/tsan_interface.h>
+
+// Internal to gRPC: every operation on a queue, alarms too, begins with it.
+bool grpc_cq_begin_op(grpc_completion_queue* queue, void* tag);
+
+namespace {
+
+template <typename Function>
+Function* Real(Function* /*replaced*/, const char* name) {
+  void* symbol = dlsym(RTLD_NEXT, name);
+  if (symbol == nullptr) __builtin_trap();  // Not the gRPC we know.
+  return reinterpret_cast<Function*>(symbol);
+}
+
+grpc_event Received(grpc_event event) {
+  if (event.type == GRPC_OP_COMPLETE) __tsan_acquire(event.tag);
+  return event;
+}
+
+}  // namespace
+
+bool grpc_cq_begin_op(grpc_completion_queue* queue, void* tag) {
+  static const auto real =
+      Real(&grpc_cq_begin_op, "_Z16grpc_cq_begin_opP21grpc_completion_queuePv");
+  __tsan_release(tag);
+  return real(queue, tag);
+}
+
+extern "C" {
+
+// Libraries linked with -Bsymbolic-functions (Ubuntu's) call grpc_cq_begin_op
+// past us.
+grpc_call_error grpc_call_start_batch(grpc_call* call, const grpc_op* ops,
+                                      size_t nops, void* tag, void* reserved) {
+  static const auto real =
+      Real(&grpc_call_start_batch, "grpc_call_start_batch");
+  __tsan_release(tag);
+  return real(call, ops, nops, tag, reserved);
+}
+
+grpc_event grpc_completion_queue_next(grpc_completion_queue* queue,
+                                      gpr_timespec deadline, void* reserved) {
+  static const auto real =
+      Real(&grpc_completion_queue_next, "grpc_completion_queue_next");
+  return Received(real(queue, deadline, reserved));
+}
+
+grpc_event grpc_completion_queue_pluck(grpc_completion_queue* queue, void* tag,
+                                       gpr_timespec deadline, void* reserved) {
+  static const auto real =
+      Real(&grpc_completion_queue_pluck, "grpc_completion_queue_pluck");
+  return Received(real(queue, tag, deadline, reserved));
+}
+
+}  // extern "C"
