@@ -37,6 +37,11 @@ Function Real(const std::string& member, const std::string& prefix = "_ZN") {
 
 class Operation;
 
+// What a condition looks at, other threads may look at while this one waits.
+void Publish(const absl::Condition& condition) {
+  __tsan_release(const_cast<absl::Condition*>(&condition));
+}
+
 // What this thread is doing to a mutex: whose conditions it may evaluate.
 thread_local Operation* current = nullptr;
 
@@ -184,6 +189,7 @@ bool Mutex::ReaderTryLock() {
 void Mutex::LockWhen(const Condition& condition) {
   static const auto real = Real<void (*)(Mutex*, const Condition&)>(
       "5Mutex8LockWhenERKNS0_9ConditionE");
+  Publish(condition);
   Operation lock(Operation::kLock, this, kExclusive);
   real(this, condition);
 }
@@ -191,6 +197,7 @@ void Mutex::LockWhen(const Condition& condition) {
 bool Mutex::LockWhenWithTimeout(const Condition& condition, Duration timeout) {
   static const auto real = Real<bool (*)(Mutex*, const Condition&, Duration)>(
       "5Mutex19LockWhenWithTimeoutERKNS0_9ConditionENS0_8DurationE");
+  Publish(condition);
   Operation lock(Operation::kLock, this, kExclusive);
   return real(this, condition, timeout);
 }
@@ -198,6 +205,7 @@ bool Mutex::LockWhenWithTimeout(const Condition& condition, Duration timeout) {
 bool Mutex::LockWhenWithDeadline(const Condition& condition, Time deadline) {
   static const auto real = Real<bool (*)(Mutex*, const Condition&, Time)>(
       "5Mutex20LockWhenWithDeadlineERKNS0_9ConditionENS0_4TimeE");
+  Publish(condition);
   Operation lock(Operation::kLock, this, kExclusive);
   return real(this, condition, deadline);
 }
@@ -205,6 +213,7 @@ bool Mutex::LockWhenWithDeadline(const Condition& condition, Time deadline) {
 void Mutex::ReaderLockWhen(const Condition& condition) {
   static const auto real = Real<void (*)(Mutex*, const Condition&)>(
       "5Mutex14ReaderLockWhenERKNS0_9ConditionE");
+  Publish(condition);
   Operation lock(Operation::kLock, this, kShared);
   real(this, condition);
 }
@@ -213,6 +222,7 @@ bool Mutex::ReaderLockWhenWithTimeout(const Condition& condition,
                                       Duration timeout) {
   static const auto real = Real<bool (*)(Mutex*, const Condition&, Duration)>(
       "5Mutex25ReaderLockWhenWithTimeoutERKNS0_9ConditionENS0_8DurationE");
+  Publish(condition);
   Operation lock(Operation::kLock, this, kShared);
   return real(this, condition, timeout);
 }
@@ -221,6 +231,7 @@ bool Mutex::ReaderLockWhenWithDeadline(const Condition& condition,
                                        Time deadline) {
   static const auto real = Real<bool (*)(Mutex*, const Condition&, Time)>(
       "5Mutex26ReaderLockWhenWithDeadlineERKNS0_9ConditionENS0_4TimeE");
+  Publish(condition);
   Operation lock(Operation::kLock, this, kShared);
   return real(this, condition, deadline);
 }
@@ -250,7 +261,10 @@ bool Condition::Eval() const {
   static const auto real =
       Real<bool (*)(const Condition*)>("9Condition4EvalEv", "_ZNK");
   if (current == nullptr) return real(this);
-  return current->EvaluateHeld([this] { return real(this); });
+  return current->EvaluateHeld([this] {
+    __tsan_acquire(const_cast<Condition*>(this));
+    return real(this);
+  });
 }
 
 void CondVar::Wait(Mutex* mutex) {
