@@ -1,0 +1,489 @@
+// ValidateJob: each field by itself, then the fields together.
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "common/job.h"
+#include "common/status_macros.h"
+
+namespace tributary {
+namespace {
+
+using ::google::protobuf::FieldDescriptor;
+using ::google::protobuf::Message;
+
+// The limits are far above any use. They keep every product of sizes that the
+// program forms (at most two sizes, a batch and eight bytes) below 2^63.
+constexpr int64_t kMaxSteps = int64_t{1} << 40;
+constexpr int64_t kMaxBatch = int64_t{1} << 24;
+constexpr int64_t kMaxMicroBatches = 4096;
+constexpr int64_t kMaxWidth = int64_t{1} << 20;
+constexpr int64_t kMaxChannels = int64_t{1} << 16;
+constexpr int64_t kMaxWindow = 1024;
+constexpr int kMaxLayers = 1000;
+constexpr int64_t kMaxClasses = int64_t{1} << 20;
+// IDX labels are bytes.
+constexpr int64_t kMaxIdxClasses = 256;
+constexpr double kMaxFloats = 0x1p50;
+constexpr int64_t kMaxSampleBytes = 1000000;
+constexpr int64_t kMinChunkBytes = 4096;
+// With its message a chunk must stay below gRPC's default limit of 4 MiB.
+constexpr int64_t kMaxChunkBytes = 3 << 20;
+constexpr int64_t kChunkMultiple = 64;
+constexpr size_t kMaxNameBytes = 100;
+// Numbers that scale others; their products must stay in float32's range.
+constexpr double kMaxScale = 1e6;
+// Smaller ones are 0 in float32 or vanish beside any gradient.
+constexpr double kMinEpsilon = 1e-30;
+
+template <typename... Args>
+absl::Status Error(absl::string_view path, const Args&... what) {
+  return absl::InvalidArgumentError(absl::StrCat(path, ": ", what...));
+}
+
+absl::Status Required(absl::string_view path) {
+  return Error(path, "is required");
+}
+
+absl::Status Between(absl::string_view path, int64_t value, int64_t least,
+                     int64_t most) {
+  if (value >= least && value <= most) return absl::OkStatus();
+  return Error(path, value, " is not between ", least, " and ", most);
+}
+
+absl::Status Positive(absl::string_view path, double value) {
+  if (value > 0 && value <= kMaxScale) return absl::OkStatus();
+  return Error(path, value, " is not above 0 and at most ", kMaxScale);
+}
+
+absl::Status NotNegative(absl::string_view path, double value) {
+  if (value >= 0 && value <= kMaxScale) return absl::OkStatus();
+  return Error(path, value, " is not between 0 and ", kMaxScale);
+}
+
+// [0, 1)
+absl::Status BelowOne(absl::string_view path, double value) {
+  if (value >= 0 && value < 1) return absl::OkStatus();
+  return Error(path, value, " is not at least 0 and below 1");
+}
+
+// What any field of a type must hold: numbers are finite, enums have a known
+// value, text has no control characters (it goes into names of files and
+// lines of logs).
+absl::Status ValidateValue(const Message& message, const FieldDescriptor* field,
+                           const std::string& path) {
+  const auto* reflection = message.GetReflection();
+  if (field->cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE &&
+      !std::isfinite(reflection->GetDouble(message, field))) {
+    return Error(path, "must be a finite number");
+  }
+  if (field->cpp_type() == FieldDescriptor::CPPTYPE_ENUM &&
+      reflection->GetEnumValue(message, field) == 0) {
+    return Error(path, reflection->GetEnum(message, field)->name(),
+                 " is not a choice; leave the field out for the default");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateText(absl::string_view text, const std::string& path) {
+  if (std::any_of(text.begin(), text.end(), absl::ascii_iscntrl)) {
+    return Error(path, "contains a control character");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateValues(const Message& message, const std::string& prefix) {
+  const auto* reflection = message.GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  reflection->ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    const std::string path = absl::StrCat(prefix, field->name());
+    const bool list = field->is_repeated();
+    const int size = list ? reflection->FieldSize(message, field) : 1;
+    for (int i = 0; i < size; ++i) {
+      const std::string place = list ? absl::StrCat(path, "[", i, "]") : path;
+      if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+        TRIBUTARY_RETURN_IF_ERROR(ValidateValues(
+            list ? reflection->GetRepeatedMessage(message, field, i)
+                 : reflection->GetMessage(message, field),
+            absl::StrCat(place, ".")));
+      } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+        TRIBUTARY_RETURN_IF_ERROR(
+            ValidateText(list ? reflection->GetRepeatedString(message, field, i)
+                              : reflection->GetString(message, field),
+                         place));
+      } else if (!list) {
+        TRIBUTARY_RETURN_IF_ERROR(ValidateValue(message, field, place));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+template <typename Widths>
+absl::Status ValidateHidden(const std::string& path, const Widths& hidden) {
+  if (hidden.size() > kMaxLayers) {
+    return Error(path, "has ", hidden.size(), " layers, at most ", kMaxLayers,
+                 " are allowed");
+  }
+  for (int i = 0; i < hidden.size(); ++i) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        Between(absl::StrCat(path, "[", i, "]"), hidden.Get(i), 1, kMaxWidth));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateMlp(const MlpSpec& mlp) {
+  TRIBUTARY_RETURN_IF_ERROR(ValidateHidden("model.mlp.hidden", mlp.hidden()));
+  return BelowOne("model.mlp.dropout", mlp.dropout());
+}
+
+absl::Status ValidateBlock(const std::string& path,
+                           const CnnSpec::Block& block) {
+  const auto at = [&](absl::string_view field) {
+    return absl::StrCat(path, ".", field);
+  };
+  if (!block.has_channels()) return Required(at("channels"));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between(at("channels"), block.channels(), 1, kMaxChannels));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between(at("kernel"), block.kernel(), 1, kMaxWindow));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between(at("stride"), block.stride(), 1, kMaxWindow));
+  if (block.padding() < -1 || block.padding() >= block.kernel()) {
+    return Error(at("padding"), block.padding(),
+                 " is not between 0 and kernel - 1 = ", block.kernel() - 1,
+                 ", nor -1 for the default");
+  }
+  return Between(at("pool_size"), block.pool_size(), 1, kMaxWindow);
+}
+
+absl::Status ValidateCnn(const CnnSpec& cnn) {
+  if (cnn.block_size() > kMaxLayers) {
+    return Error("model.cnn.block", "there are ", cnn.block_size(),
+                 " blocks, at most ", kMaxLayers, " are allowed");
+  }
+  for (int i = 0; i < cnn.block_size(); ++i) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        ValidateBlock(absl::StrCat("model.cnn.block[", i, "]"), cnn.block(i)));
+  }
+  TRIBUTARY_RETURN_IF_ERROR(ValidateHidden("model.cnn.hidden", cnn.hidden()));
+  return BelowOne("model.cnn.dropout", cnn.dropout());
+}
+
+absl::Status ValidateGpt(const JobSpec& job) {
+  const GptSpec& gpt = job.model().gpt();
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("model.gpt.layers", gpt.layers(), 1, kMaxLayers));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("model.gpt.width", gpt.width(), 1, kMaxWidth));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("model.gpt.heads", gpt.heads(), 1, gpt.width()));
+  if (gpt.width() % gpt.heads() != 0) {
+    return Error("model.gpt.heads", gpt.heads(),
+                 " does not divide model.gpt.width ", gpt.width());
+  }
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("model.gpt.context", gpt.context(), 1, kMaxWidth));
+  TRIBUTARY_RETURN_IF_ERROR(BelowOne("model.gpt.dropout", gpt.dropout()));
+  const int64_t samples =
+      std::max(job.batch().global(), job.evaluation().batch());
+  const double tokens = static_cast<double>(samples) * gpt.context();
+  const double scores = tokens * gpt.context() * gpt.heads() * gpt.layers();
+  const double activations =
+      tokens * 16 * std::max<int64_t>(gpt.width(), 256) * gpt.layers();
+  if (std::max(scores, activations) > kMaxFloats) {
+    return Error("model.gpt.context", gpt.context(), " with a batch of ",
+                 samples, " needs more memory than any machine has");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateModel(const JobSpec& job) {
+  switch (job.model().kind_case()) {
+    case ModelSpec::kMlp:
+      return ValidateMlp(job.model().mlp());
+    case ModelSpec::kCnn:
+      return ValidateCnn(job.model().cnn());
+    case ModelSpec::kGpt:
+      return ValidateGpt(job);
+    case ModelSpec::KIND_NOT_SET:
+      break;
+  }
+  return Error("model", "is required: set mlp, cnn or gpt");
+}
+
+absl::Status ValidateIdx(const IdxSpec& idx) {
+  if (idx.directory().empty()) return Required("data.idx.directory");
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("data.idx.classes", idx.classes(), 2, kMaxIdxClasses));
+  if (std::abs(idx.mean()) > kMaxScale) {
+    return Error("data.idx.mean", idx.mean(), " is not between ", -kMaxScale,
+                 " and ", kMaxScale);
+  }
+  if (idx.deviation() < 1 / kMaxScale) {
+    return Error("data.idx.deviation", idx.deviation(), " is not at least ",
+                 1 / kMaxScale);
+  }
+  return Positive("data.idx.deviation", idx.deviation());
+}
+
+absl::Status ValidateCsv(const CsvSpec& csv) {
+  if (csv.train().empty()) return Required("data.csv.train");
+  if (csv.has_test() && csv.test().empty()) {
+    return Error("data.csv.test", "is empty; leave it out for no evaluation");
+  }
+  if (csv.classes() == 0) return absl::OkStatus();
+  return Between("data.csv.classes", csv.classes(), 2, kMaxClasses);
+}
+
+absl::Status ValidateText(const TextSpec& text) {
+  if (text.path().empty()) return Required("data.text.path");
+  for (int i = 0; i < text.path_size(); ++i) {
+    if (text.path(i).empty()) {
+      return Error(absl::StrCat("data.text.path[", i, "]"), "is empty");
+    }
+  }
+  if (text.validation_fraction() <= 0 || text.validation_fraction() >= 1) {
+    return Error("data.text.validation_fraction", text.validation_fraction(),
+                 " is not above 0 and below 1");
+  }
+  return absl::OkStatus();
+}
+
+// Which model learns from what, by which loss.
+absl::Status ValidateDataFitModel(const JobSpec& job) {
+  const DataSpec& data = job.data();
+  if (job.model().has_gpt() && !data.has_text()) {
+    return Error("data", "model.gpt needs text data; set data.text");
+  }
+  if (job.model().has_cnn() && !data.has_idx()) {
+    return Error("data", "model.cnn needs images; set data.idx");
+  }
+  if (job.model().has_mlp() && data.has_text()) {
+    return Error("data.text", "model.mlp cannot read text; use model.gpt");
+  }
+  if (job.model().loss() == ModelSpec::MEAN_SQUARED_ERROR) {
+    if (!data.has_csv()) {
+      return Error("model.loss", "MEAN_SQUARED_ERROR needs data.csv");
+    }
+    if (data.csv().classes() != 0) {
+      return Error("data.csv.classes",
+                   "there are no classes with MEAN_SQUARED_ERROR; leave it "
+                   "out");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateData(const JobSpec& job) {
+  absl::Status status;
+  switch (job.data().source_case()) {
+    case DataSpec::kIdx:
+      status = ValidateIdx(job.data().idx());
+      break;
+    case DataSpec::kCsv:
+      status = ValidateCsv(job.data().csv());
+      break;
+    case DataSpec::kText:
+      status = ValidateText(job.data().text());
+      break;
+    case DataSpec::SOURCE_NOT_SET:
+      return Error("data", "is required: set idx, csv or text");
+  }
+  TRIBUTARY_RETURN_IF_ERROR(status);
+  return ValidateDataFitModel(job);
+}
+
+absl::Status ValidateBatch(const BatchSpec& batch) {
+  if (!batch.has_global()) return Required("batch.global");
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("batch.global", batch.global(), 1, kMaxBatch));
+  const int64_t count = batch.micro_batches();
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("batch.micro_batches", count, 0, kMaxMicroBatches));
+  if ((count & (count - 1)) != 0) {
+    return Error("batch.micro_batches", count, " is not a power of two");
+  }
+  if (count != 0 && batch.global() % count != 0) {
+    return Error("batch.micro_batches", count, " does not divide batch.global ",
+                 batch.global());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateLearningRate(const std::string& path, bool present,
+                                  double rate) {
+  if (!present) return Required(path + ".learning_rate");
+  return Positive(path + ".learning_rate", rate);
+}
+
+absl::Status ValidateSgd(const SgdSpec& sgd) {
+  const std::string path = "optimizer.sgd";
+  TRIBUTARY_RETURN_IF_ERROR(
+      ValidateLearningRate(path, sgd.has_learning_rate(), sgd.learning_rate()));
+  TRIBUTARY_RETURN_IF_ERROR(BelowOne(path + ".momentum", sgd.momentum()));
+  if (sgd.nesterov() && sgd.momentum() == 0) {
+    return Error(path + ".nesterov", "needs a momentum above 0");
+  }
+  return NotNegative(path + ".weight_decay", sgd.weight_decay());
+}
+
+absl::Status ValidateAdam(const std::string& path, const AdamSpec& adam,
+                          bool decoupled) {
+  TRIBUTARY_RETURN_IF_ERROR(ValidateLearningRate(path, adam.has_learning_rate(),
+                                                 adam.learning_rate()));
+  TRIBUTARY_RETURN_IF_ERROR(BelowOne(path + ".beta1", adam.beta1()));
+  TRIBUTARY_RETURN_IF_ERROR(BelowOne(path + ".beta2", adam.beta2()));
+  if (adam.epsilon() < kMinEpsilon) {
+    return Error(path + ".epsilon", adam.epsilon(), " is not at least ",
+                 kMinEpsilon);
+  }
+  TRIBUTARY_RETURN_IF_ERROR(Positive(path + ".epsilon", adam.epsilon()));
+  TRIBUTARY_RETURN_IF_ERROR(
+      NotNegative(path + ".weight_decay", adam.weight_decay()));
+  if (decoupled && adam.learning_rate() * adam.weight_decay() >= 1) {
+    return Error(path + ".weight_decay", adam.weight_decay(),
+                 " times the learning rate ", adam.learning_rate(),
+                 " is not below 1: every step would wipe the weights out");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateOptimizer(const OptimizerSpec& optimizer) {
+  switch (optimizer.rule_case()) {
+    case OptimizerSpec::kSgd:
+      return ValidateSgd(optimizer.sgd());
+    case OptimizerSpec::kAdam:
+      return ValidateAdam("optimizer.adam", optimizer.adam(),
+                          /*decoupled=*/false);
+    case OptimizerSpec::kAdamw:
+      return ValidateAdam("optimizer.adamw", optimizer.adamw(),
+                          /*decoupled=*/true);
+    case OptimizerSpec::RULE_NOT_SET:
+      break;
+  }
+  return Error("optimizer", "is required: set sgd, adam or adamw");
+}
+
+double PeakLearningRate(const OptimizerSpec& optimizer) {
+  if (optimizer.has_sgd()) return optimizer.sgd().learning_rate();
+  if (optimizer.has_adam()) return optimizer.adam().learning_rate();
+  return optimizer.adamw().learning_rate();
+}
+
+absl::Status ValidateLength(const JobSpec& job) {
+  if (!job.has_steps() && !job.has_epochs()) {
+    return Error("steps", "set steps or epochs");
+  }
+  if (job.has_steps() && job.has_epochs()) {
+    return Error("epochs", "set steps or epochs, not both");
+  }
+  if (job.has_steps()) return Between("steps", job.steps(), 1, kMaxSteps);
+  return Positive("epochs", job.epochs());
+}
+
+absl::Status ValidateSchedule(const JobSpec& job) {
+  const ScheduleSpec& schedule = job.schedule();
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("schedule.warmup_steps", schedule.warmup_steps(), 0, kMaxSteps));
+  if (job.has_steps() && schedule.warmup_steps() > job.steps()) {
+    return Error("schedule.warmup_steps", schedule.warmup_steps(),
+                 " is more than the job's ", job.steps(), " steps");
+  }
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("schedule.decay_steps", schedule.decay_steps(), 0, kMaxSteps));
+  TRIBUTARY_RETURN_IF_ERROR(NotNegative("schedule.final_learning_rate",
+                                        schedule.final_learning_rate()));
+  if (schedule.decay() == ScheduleSpec::CONSTANT) {
+    for (const auto& [field, set] :
+         {std::make_pair("decay_steps", schedule.decay_steps() != 0),
+          std::make_pair("final_learning_rate",
+                         schedule.final_learning_rate() != 0)}) {
+      if (set) {
+        return Error(absl::StrCat("schedule.", field),
+                     "has no effect; set schedule.decay to COSINE or LINEAR");
+      }
+    }
+    return absl::OkStatus();
+  }
+  if (schedule.decay_steps() != 0 &&
+      schedule.decay_steps() <= schedule.warmup_steps()) {
+    return Error("schedule.decay_steps", schedule.decay_steps(),
+                 " is not above schedule.warmup_steps ",
+                 schedule.warmup_steps());
+  }
+  const double peak = PeakLearningRate(job.optimizer());
+  if (schedule.final_learning_rate() > peak) {
+    return Error("schedule.final_learning_rate", schedule.final_learning_rate(),
+                 " is above the optimizer's learning rate ", peak);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateEvaluation(const EvaluationSpec& evaluation) {
+  TRIBUTARY_RETURN_IF_ERROR(Between("evaluation.every_steps",
+                                    evaluation.every_steps(), 0, kMaxSteps));
+  if (evaluation.disabled() && evaluation.every_steps() != 0) {
+    return Error("evaluation.every_steps",
+                 "has no effect while evaluation.disabled is true");
+  }
+  return Between("evaluation.batch", evaluation.batch(), 0, kMaxBatch);
+}
+
+absl::Status ValidateExchange(const ExchangeSpec& exchange) {
+  const std::string path = "exchange.parameter_server.chunk_bytes";
+  const int64_t bytes = exchange.parameter_server().chunk_bytes();
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between(path, bytes, kMinChunkBytes, kMaxChunkBytes));
+  if (bytes % kChunkMultiple != 0) {
+    return Error(path, bytes, " is not a multiple of ", kChunkMultiple);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateOutput(const OutputSpec& output) {
+  if (output.has_directory() && output.directory().empty()) {
+    return Error("output.directory", "is empty; leave it out for the default");
+  }
+  TRIBUTARY_RETURN_IF_ERROR(Between("output.log_every_steps",
+                                    output.log_every_steps(), 1, kMaxSteps));
+  return Between("output.sample_bytes", output.sample_bytes(), 0,
+                 kMaxSampleBytes);
+}
+
+absl::Status ValidateName(const std::string& name) {
+  if (name.size() > kMaxNameBytes) {
+    return Error("name", "has ", name.size(), " bytes, at most ", kMaxNameBytes,
+                 " are allowed");
+  }
+  // The default output folder is named after the job.
+  if (name.find('/') != std::string::npos || name[0] == '.') {
+    return Error("name", "must not contain / nor begin with a dot");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ValidateJob(const JobSpec& job) {
+  TRIBUTARY_RETURN_IF_ERROR(ValidateValues(job, ""));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateName(job.name()));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateModel(job));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateData(job));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateBatch(job.batch()));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateOptimizer(job.optimizer()));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateLength(job));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateSchedule(job));
+  TRIBUTARY_RETURN_IF_ERROR(NotNegative("clip_norm", job.clip_norm()));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateEvaluation(job.evaluation()));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateExchange(job.exchange()));
+  return ValidateOutput(job.output());
+}
+
+}  // namespace tributary

@@ -1,0 +1,83 @@
+#include "common/file.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A folder of its own for each test.
+class FileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string folder = testing::TempDir() + "/file_test_XXXXXX";
+    ASSERT_NE(mkdtemp(folder.data()), nullptr);
+    folder_ = folder;
+  }
+
+  std::vector<std::string> Names() const {
+    std::vector<std::string> names;
+    DIR* folder = opendir(folder_.c_str());
+    while (const dirent* entry = readdir(folder)) {
+      const std::string name = entry->d_name;
+      if (name != "." && name != "..") names.push_back(name);
+    }
+    closedir(folder);
+    return names;
+  }
+
+  std::string folder_;
+};
+
+TEST_F(FileTest, WritesThePiecesInOrderAndLeavesNothingElse) {
+  const std::string path = folder_ + "/f";
+  ASSERT_TRUE(WriteFileAtomically(path, {"old"}).ok());
+  ASSERT_TRUE(WriteFileAtomically(path, {"one ", "", "two"}).ok());
+  EXPECT_EQ(*ReadFile(path, 100), "one two");
+  EXPECT_THAT(Names(), ElementsAre("f"));
+}
+
+TEST_F(FileTest, AFailedWriteLeavesTheOldFile) {
+  const std::string path = folder_ + "/f";
+  // A folder that is not empty cannot be replaced by a file.
+  ASSERT_EQ(mkdir(path.c_str(), 0777), 0);
+  std::ofstream(path + "/inside") << "x";
+  const absl::Status status = WriteFileAtomically(path, {"new"});
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(status.message()), HasSubstr("cannot rename"));
+  EXPECT_THAT(Names(), ElementsAre("f"));
+  EXPECT_EQ(*ReadFile(path + "/inside", 100), "x");
+}
+
+TEST_F(FileTest, ErrorsNameThePathAndTheReason) {
+  const absl::Status status =
+      WriteFileAtomically(folder_ + "/missing/f", {"x"});
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/missing/f"));
+  EXPECT_EQ(ReadFile(folder_ + "/none", 1).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST_F(FileTest, ReadsUpToTheLimit) {
+  const std::string path = folder_ + "/f";
+  const std::string text(100000, 'x');
+  ASSERT_TRUE(WriteFileAtomically(path, {text}).ok());
+  EXPECT_EQ(*ReadFile(path, 100000), text);
+  EXPECT_EQ(ReadFile(path, 99999).status().code(),
+            absl::StatusCode::kOutOfRange);
+}
+
+}  // namespace
+}  // namespace tributary

@@ -1,0 +1,343 @@
+// ValidateJob of common/job.h.
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_join.h"
+#include "common/job.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::StartsWith;
+
+JobSpec Mlp() {
+  return *ParseJob(R"(
+    model { mlp { hidden: [64, 32] } }
+    data { idx { directory: "digits" } }
+    batch { global: 24 }
+    optimizer { sgd { learning_rate: 0.1 } }
+    steps: 100)",
+                   "job");
+}
+
+JobSpec Cnn() {
+  JobSpec job = Mlp();
+  job.mutable_model()->mutable_cnn()->add_block()->set_channels(8);
+  job.mutable_model()->mutable_cnn()->add_block()->set_channels(16);
+  return job;
+}
+
+JobSpec Gpt() {
+  JobSpec job = Mlp();
+  job.mutable_model()->mutable_gpt();
+  job.mutable_data()->mutable_text()->add_path("a.txt");
+  AdamSpec* adamw = job.mutable_optimizer()->mutable_adamw();
+  adamw->set_learning_rate(0.001);
+  adamw->set_weight_decay(0.1);
+  return job;
+}
+
+JobSpec Regression() {
+  JobSpec job = Mlp();
+  job.mutable_data()->mutable_csv()->set_train("train.csv");
+  job.mutable_model()->set_loss(ModelSpec::MEAN_SQUARED_ERROR);
+  return job;
+}
+
+struct Case {
+  JobSpec (*base)();
+  // Made by SetField, one after the other.
+  std::vector<std::string> changes;
+  const char* message;
+};
+
+JobSpec Apply(const Case& c) {
+  JobSpec job = c.base();
+  for (const std::string& change : c.changes) {
+    const absl::Status status = SetField(&job, change);
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  return job;
+}
+
+TEST(ValidateJobTest, AcceptsGoodJobs) {
+  const Case cases[] = {
+      {Mlp, {}, ""},
+      {Cnn, {}, ""},
+      {Gpt, {}, ""},
+      {Regression, {}, ""},
+      {Mlp, {"model.mlp.hidden=[]"}, ""},
+      {Mlp, {"batch.micro_batches=1"}, ""},
+      {Mlp, {"batch.global=7"}, ""},
+      {Mlp, {"seed=0"}, ""},
+      {Mlp, {"optimizer.sgd.nesterov=true"}, ""},
+      {Mlp, {"schedule.warmup_steps=100"}, ""},
+      {Gpt,
+       {"schedule={warmup_steps: 10 decay: COSINE final_learning_rate: 1e-4}",
+        "clip_norm=1"},
+       ""},
+      {Gpt, {"schedule={decay: LINEAR decay_steps: 5000}"}, ""},
+      {Gpt, {"exchange.parameter_server.chunk_bytes=3145728"}, ""},
+  };
+  for (const Case& c : cases) {
+    const JobSpec job = Apply(c);
+    EXPECT_TRUE(ValidateJob(job).ok())
+        << absl::StrJoin(c.changes, " ") << ": " << ValidateJob(job);
+    EXPECT_TRUE(ValidateJob(ResolveJob(job)).ok())
+        << ValidateJob(ResolveJob(job));
+  }
+}
+
+TEST(ValidateJobTest, AcceptsEpochsInPlaceOfSteps) {
+  JobSpec job = Mlp();
+  job.clear_steps();
+  job.set_epochs(0.5);
+  EXPECT_TRUE(ValidateJob(job).ok());
+}
+
+TEST(ValidateJobTest, NamesWhatIsMissing) {
+  const auto expect = [](JobSpec job, const char* message) {
+    const absl::Status status = ValidateJob(job);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(status.message(), message);
+  };
+  JobSpec job = Mlp();
+  job.clear_steps();
+  expect(job, "steps: set steps or epochs");
+  job.clear_optimizer();
+  expect(job, "optimizer: is required: set sgd, adam or adamw");
+  job.clear_batch();
+  expect(job, "batch.global: is required");
+  job.clear_data();
+  expect(job, "data: is required: set idx, csv or text");
+  job.clear_model();
+  expect(job, "model: is required: set mlp, cnn or gpt");
+  expect(JobSpec(), "model: is required: set mlp, cnn or gpt");
+}
+
+TEST(ValidateJobTest, NamesTheFieldAndWhatIsWrong) {
+  const Case cases[] = {
+      // Any field.
+      {Mlp, {"clip_norm=nan"}, "clip_norm: must be a finite number"},
+      {Mlp,
+       {"optimizer.sgd.learning_rate=inf"},
+       "optimizer.sgd.learning_rate: must be a finite number"},
+      {Mlp,
+       {"optimizer.sgd.learning_rate=1e999"},
+       "optimizer.sgd.learning_rate: must be a finite number"},
+      {Mlp,
+       {"model={mlp {activation: ACTIVATION_UNSPECIFIED}}"},
+       "model.mlp.activation: ACTIVATION_UNSPECIFIED is not a choice"},
+      {Mlp,
+       {"data.idx.directory=\"a\\nb\""},
+       "data.idx.directory: contains a control character"},
+      {Gpt,
+       {"data.text.path[1]=\"a\\0b\""},
+       "data.text.path[1]: contains a control character"},
+      {Mlp, {"name=a/b"}, "name: must not contain /"},
+      {Mlp, {"name=.."}, "name: must not contain /"},
+      // Model.
+      {Mlp,
+       {"model.mlp.hidden[1]=0"},
+       "model.mlp.hidden[1]: 0 is not between 1 and 1048576"},
+      {Mlp,
+       {"model.mlp.hidden[0]=9223372036854775807"},
+       "model.mlp.hidden[0]: 9223372036854775807 is not between"},
+      {Mlp,
+       {"model.mlp.dropout=1"},
+       "model.mlp.dropout: 1 is not at least 0 and below 1"},
+      {Mlp, {"model.mlp.dropout=-0.1"}, "model.mlp.dropout: -0.1 is not"},
+      {Cnn,
+       {"model.cnn.block[2]={}"},
+       "model.cnn.block[2].channels: is required"},
+      {Cnn,
+       {"model.cnn.block[0].channels=0"},
+       "model.cnn.block[0].channels: 0 is not between"},
+      {Cnn,
+       {"model.cnn.block[0].kernel=0"},
+       "model.cnn.block[0].kernel: 0 is not between"},
+      {Cnn,
+       {"model.cnn.block[1].stride=0"},
+       "model.cnn.block[1].stride: 0 is not between"},
+      {Cnn,
+       {"model.cnn.block[1].padding=3"},
+       "model.cnn.block[1].padding: 3 is not between 0 and kernel - 1 = 2"},
+      {Cnn,
+       {"model.cnn.block[1].padding=-2"},
+       "model.cnn.block[1].padding: -2 is not between"},
+      {Cnn,
+       {"model.cnn.block[1].pool_size=0"},
+       "model.cnn.block[1].pool_size: 0 is not between"},
+      {Cnn, {"model.cnn.hidden=[-5]"}, "model.cnn.hidden[0]: -5 is not"},
+      {Cnn, {"model.cnn.dropout=2"}, "model.cnn.dropout: 2 is not"},
+      {Gpt, {"model.gpt.layers=0"}, "model.gpt.layers: 0 is not between"},
+      {Gpt, {"model.gpt.width=0"}, "model.gpt.width: 0 is not between"},
+      {Gpt, {"model.gpt.heads=0"}, "model.gpt.heads: 0 is not between"},
+      {Gpt,
+       {"model.gpt.heads=5"},
+       "model.gpt.heads: 5 does not divide model.gpt.width 128"},
+      {Gpt, {"model.gpt.context=0"}, "model.gpt.context: 0 is not between"},
+      {Gpt,
+       {"model.gpt.context=1048576", "batch.global=16777216"},
+       "model.gpt.context: 1048576 with a batch of 16777216 needs more memory"},
+      {Gpt, {"model.gpt.dropout=1"}, "model.gpt.dropout: 1 is not"},
+      // Data, and what fits it.
+      {Mlp, {"data.idx={}"}, "data.idx.directory: is required"},
+      {Mlp, {"data.idx.classes=1"}, "data.idx.classes: 1 is not between"},
+      {Mlp, {"data.idx.classes=257"}, "data.idx.classes: 257 is not between"},
+      {Mlp, {"data.idx.deviation=0"}, "data.idx.deviation: 0 is not at least"},
+      {Mlp, {"data.csv={}"}, "data.csv.train: is required"},
+      {Regression,
+       {"data.csv.test=\"\""},
+       "data.csv.test: is empty; leave it out for no evaluation"},
+      {Regression,
+       {"model.loss=cross_entropy", "data.csv.classes=1"},
+       "data.csv.classes: 1 is not between"},
+      {Regression,
+       {"data.csv.classes=3"},
+       "data.csv.classes: there are no classes with MEAN_SQUARED_ERROR"},
+      {Mlp,
+       {"model.loss=mean_squared_error"},
+       "model.loss: MEAN_SQUARED_ERROR needs data.csv"},
+      {Gpt,
+       {"model.loss=mean_squared_error"},
+       "model.loss: MEAN_SQUARED_ERROR needs data.csv"},
+      {Gpt, {"data.text={}"}, "data.text.path: is required"},
+      {Gpt, {"data.text.path=[a,\"\"]"}, "data.text.path[1]: is empty"},
+      {Gpt,
+       {"data.text.validation_fraction=1"},
+       "data.text.validation_fraction: 1 is not above 0 and below 1"},
+      {Gpt,
+       {"data.text.validation_fraction=0"},
+       "data.text.validation_fraction: 0 is not above 0 and below 1"},
+      {Gpt,
+       {"data.idx.directory=d"},
+       "data: model.gpt needs text data; set data.text"},
+      {Cnn, {"data.csv.train=t"}, "data: model.cnn needs images; set data.idx"},
+      {Mlp, {"data.text.path=t"}, "data.text: model.mlp cannot read text"},
+      // Batch.
+      {Mlp, {"batch.global=0"}, "batch.global: 0 is not between 1 and"},
+      {Mlp, {"batch.global=-8"}, "batch.global: -8 is not between 1 and"},
+      {Mlp,
+       {"batch.global=9223372036854775807"},
+       "batch.global: 9223372036854775807 is not between 1 and"},
+      {Mlp,
+       {"batch.micro_batches=3"},
+       "batch.micro_batches: 3 is not a power of two"},
+      {Mlp,
+       {"batch.micro_batches=16"},
+       "batch.micro_batches: 16 does not divide batch.global 24"},
+      {Mlp,
+       {"batch.micro_batches=-2"},
+       "batch.micro_batches: -2 is not between"},
+      // Optimizer and schedule.
+      {Mlp, {"optimizer.sgd={}"}, "optimizer.sgd.learning_rate: is required"},
+      {Mlp,
+       {"optimizer.sgd.learning_rate=0"},
+       "optimizer.sgd.learning_rate: 0 is not above 0"},
+      {Mlp,
+       {"optimizer.adam.beta1=0.5"},
+       "optimizer.adam.learning_rate: is required"},
+      {Mlp,
+       {"optimizer.sgd.momentum=1"},
+       "optimizer.sgd.momentum: 1 is not at least 0 and below 1"},
+      {Mlp,
+       {"optimizer.sgd.momentum=0", "optimizer.sgd.nesterov=true"},
+       "optimizer.sgd.nesterov: needs a momentum above 0"},
+      {Mlp,
+       {"optimizer.sgd.weight_decay=-1"},
+       "optimizer.sgd.weight_decay: -1 is not between"},
+      {Gpt,
+       {"optimizer.adamw.beta1=1"},
+       "optimizer.adamw.beta1: 1 is not at least 0 and below 1"},
+      {Gpt,
+       {"optimizer.adamw.beta2=-0.1"},
+       "optimizer.adamw.beta2: -0.1 is not"},
+      {Gpt,
+       {"optimizer.adamw.epsilon=0"},
+       "optimizer.adamw.epsilon: 0 is not at least 1e-30"},
+      {Gpt,
+       {"optimizer.adamw.weight_decay=2000"},
+       "optimizer.adamw.weight_decay: 2000 times the learning rate 0.001"},
+      {Mlp, {"epochs=3"}, "epochs: set steps or epochs, not both"},
+      {Mlp, {"steps=0"}, "steps: 0 is not between 1 and"},
+      {Mlp,
+       {"schedule.warmup_steps=101"},
+       "schedule.warmup_steps: 101 is more than the job's 100 steps"},
+      {Mlp,
+       {"schedule.warmup_steps=-1"},
+       "schedule.warmup_steps: -1 is not between"},
+      {Mlp,
+       {"schedule.decay_steps=50"},
+       "schedule.decay_steps: has no effect; set schedule.decay"},
+      {Mlp,
+       {"schedule.final_learning_rate=0.01"},
+       "schedule.final_learning_rate: has no effect; set schedule.decay"},
+      {Mlp,
+       {"schedule={decay: COSINE warmup_steps: 20 decay_steps: 20}"},
+       "schedule.decay_steps: 20 is not above schedule.warmup_steps 20"},
+      {Mlp,
+       {"schedule={decay: COSINE final_learning_rate: 0.2}"},
+       "schedule.final_learning_rate: 0.2 is above the optimizer's learning "
+       "rate 0.1"},
+      {Mlp, {"clip_norm=-1"}, "clip_norm: -1 is not between 0 and"},
+      // The rest.
+      {Mlp,
+       {"evaluation.every_steps=-1"},
+       "evaluation.every_steps: -1 is not between"},
+      {Mlp, {"evaluation.batch=-1"}, "evaluation.batch: -1 is not between"},
+      {Mlp,
+       {"evaluation={disabled: true every_steps: 5}"},
+       "evaluation.every_steps: has no effect while evaluation.disabled"},
+      {Mlp,
+       {"exchange.parameter_server.chunk_bytes=100"},
+       "exchange.parameter_server.chunk_bytes: 100 is not between 4096"},
+      {Mlp,
+       {"exchange.parameter_server.chunk_bytes=4100"},
+       "exchange.parameter_server.chunk_bytes: 4100 is not a multiple of 64"},
+      {Mlp,
+       {"exchange.parameter_server.chunk_bytes=4194304"},
+       "exchange.parameter_server.chunk_bytes: 4194304 is not between"},
+      {Mlp, {"output.directory=\"\""}, "output.directory: is empty"},
+      {Mlp,
+       {"output.log_every_steps=0"},
+       "output.log_every_steps: 0 is not between 1 and"},
+      {Mlp,
+       {"output.sample_bytes=-1"},
+       "output.sample_bytes: -1 is not between 0 and"},
+  };
+  for (const Case& c : cases) {
+    const absl::Status status = ValidateJob(Apply(c));
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument)
+        << absl::StrJoin(c.changes, " ");
+    EXPECT_THAT(std::string(status.message()), StartsWith(c.message))
+        << absl::StrJoin(c.changes, " ");
+  }
+}
+
+TEST(ValidateJobTest, RefusesEpochsThatAreNone) {
+  JobSpec job = Mlp();
+  job.clear_steps();
+  for (const double epochs :
+       {0.0, -1.0, std::numeric_limits<double>::infinity()}) {
+    job.set_epochs(epochs);
+    EXPECT_THAT(std::string(ValidateJob(job).message()),
+                StartsWith("epochs: "));
+  }
+}
+
+TEST(ValidateJobTest, RefusesMoreLayersThanAllowed) {
+  JobSpec job = Mlp();
+  for (int i = 0; i < 1001; ++i) {
+    job.mutable_model()->mutable_mlp()->add_hidden(2);
+  }
+  EXPECT_THAT(std::string(ValidateJob(job).message()),
+              StartsWith("model.mlp.hidden: has 1003 layers"));
+}
+
+}  // namespace
+}  // namespace tributary
