@@ -1,0 +1,73 @@
+// Same arguments, same bits: again, in another instance, beside other threads.
+#include <thread>
+
+#include "tests/worker/device/device_conformance.h"
+
+namespace tributary {
+namespace {
+
+// One pass through operations of every kind; returns all results.
+Floats RunEverything(Device& device) {
+  const auto upload = [&](int64_t count, uint32_t seed) {
+    return Buffer<float>(device, RandomFloats(count, seed));
+  };
+  const RandomStream stream = {1, RandomPurpose::kDropout, 2, 3};
+  const LinearShape linear = {16, 300, 700};
+  ConvolutionShape conv{2, 3, 12, 12, 16, 12, 12, 5, 1, 2};
+  const PoolShape pool = {2, 16, 12, 12, 6, 6, 2};
+  const AttentionShape attention = {2, 33, 2, 16};
+
+  const auto x = upload(16 * 300, 1), weight = upload(300 * 700, 2);
+  auto y = upload(16 * 700, 3), dx = upload(16 * 300, 4),
+       dweight = upload(700 * 300, 5), dbias = upload(700, 6);
+  device.LinearForward(linear, x, weight, nullptr, y);
+  device.GeluForward(16 * 700, y, y);
+  device.Dropout(16 * 700, stream, 0.25f, y, y);
+  device.LinearBackwardInput(linear, y, weight, true, dx);
+  device.LinearBackwardWeight(linear, x, y, false, dweight, dbias);
+
+  const auto image = upload(2 * 3 * 144, 7), kernel = upload(16 * 3 * 25, 8);
+  auto planes = upload(2 * 16 * 144, 9), dimage = upload(2 * 3 * 144, 10),
+       dkernel = upload(16 * 3 * 25, 11), pooled = upload(2 * 16 * 36, 12);
+  Buffer<int32_t> argmax(device, 2 * 16 * 36, 0);
+  device.ConvolutionForward(conv, image, kernel, nullptr, planes);
+  device.ConvolutionBackwardInput(conv, planes, kernel, dimage);
+  device.ConvolutionBackwardWeight(conv, image, planes, dkernel, nullptr);
+  device.MaxPoolForward(pool, planes, pooled, argmax);
+
+  const int64_t count = 2 * 33 * 32;
+  const auto qkv = upload(3 * count, 13);
+  auto attended = upload(count, 14), dqkv = upload(3 * count, 15),
+       saved = upload(device.SavedAttentionSize(attention), 16);
+  device.AttentionForward(attention, qkv, stream, 0.1f, attended, saved);
+  device.AttentionBackward(attention, qkv, attended, saved, attended, stream,
+                           0.1f, dqkv);
+  Floats all;
+  for (const auto* buffer : {&y, &dx, &dweight, &dbias, &dimage, &dkernel,
+                             &pooled, &attended, &dqkv}) {
+    const Floats values = buffer->Download();
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
+TEST_P(DeviceConformanceTest, ResultsAreTheSameInEveryInstanceAndThread) {
+  const Floats expected = RunEverything(*device_);
+  EXPECT_EQ(RunEverything(*device_), expected);
+  constexpr int kThreads = 3;
+  std::vector<Floats> results(kThreads);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      const std::unique_ptr<Device> device = GetParam().create();
+      for (int repeat = 0; repeat < 3; ++repeat) {
+        results[i] = RunEverything(*device);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Floats& result : results) EXPECT_EQ(result, expected);
+}
+
+}  // namespace
+}  // namespace tributary

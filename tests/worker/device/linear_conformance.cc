@@ -1,0 +1,137 @@
+#include "tests/worker/device/device_conformance.h"
+#include "tests/worker/device/reference.h"
+
+namespace tributary {
+namespace {
+
+// Every combination of sizes around vectors and blocks, and the kinds of shape
+// that an implementation may treat in its own way: few rows and large weights,
+// many rows, long sums.
+std::vector<LinearShape> LinearShapes() {
+  std::vector<LinearShape> shapes;
+  for (int64_t rows : {1, 3, 17, 65}) {
+    for (int64_t inputs : {1, 3, 17, 65}) {
+      for (int64_t outputs : {1, 3, 17, 65}) {
+        shapes.push_back({rows, inputs, outputs});
+      }
+    }
+  }
+  shapes.push_back({16, 515, 530});
+  shapes.push_back({16, 512, 512});
+  shapes.push_back({7, 768, 1030});
+  shapes.push_back({64, 784, 10});
+  shapes.push_back({64, 130, 257});
+  shapes.push_back({300, 128, 96});
+  shapes.push_back({129, 400, 33});
+  return shapes;
+}
+
+std::string Name(const LinearShape& s) {
+  return std::to_string(s.rows) + " x " + std::to_string(s.inputs) + " -> " +
+         std::to_string(s.outputs);
+}
+
+// A sum of n products rounds each product and each addition, at most to the
+// sum of the absolute values; two more for what is added at the end.
+double SumTolerance(int64_t n) { return static_cast<double>(n + 2) * kEpsilon; }
+
+Doubles Plus(Doubles a, const Doubles& b) {
+  for (size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+  return a;
+}
+
+using reference::Absolute;
+
+TEST_P(DeviceConformanceTest, LinearForwardIsProductPlusBias) {
+  for (const LinearShape& s : LinearShapes()) {
+    SCOPED_TRACE(Name(s));
+    const Floats x = RandomFloats(s.rows * s.inputs, 1);
+    const Floats weight = RandomFloats(s.outputs * s.inputs, 2);
+    for (const Floats& bias : {RandomFloats(s.outputs, 3), Floats()}) {
+      auto y = Output(s.rows * s.outputs);
+      const auto device_bias = Upload(bias);
+      device_->LinearForward(s, Upload(x), Upload(weight),
+                             bias.empty() ? nullptr : device_bias.data(), y);
+      const Doubles xd = ToDoubles(x), wd = ToDoubles(weight),
+                    bd = ToDoubles(bias);
+      ExpectNear(y.Download(), reference::LinearForward(s, xd, wd, bd),
+                 SumTolerance(s.inputs),
+                 reference::LinearForward(s, Absolute(xd), Absolute(wd),
+                                          Absolute(bd)));
+    }
+  }
+}
+
+TEST_P(DeviceConformanceTest, LinearBackwardInputSetsOrAddsGradient) {
+  for (const LinearShape& s : LinearShapes()) {
+    SCOPED_TRACE(Name(s));
+    const Floats dy = RandomFloats(s.rows * s.outputs, 1);
+    const Floats weight = RandomFloats(s.outputs * s.inputs, 2);
+    const Floats before = RandomFloats(s.rows * s.inputs, 3);
+    const Doubles dyd = ToDoubles(dy), wd = ToDoubles(weight);
+    const Doubles expected = reference::LinearBackwardInput(s, dyd, wd);
+    const Doubles magnitude =
+        reference::LinearBackwardInput(s, Absolute(dyd), Absolute(wd));
+    auto dx = Output(s.rows * s.inputs);
+    device_->LinearBackwardInput(s, Upload(dy), Upload(weight),
+                                 /*accumulate=*/false, dx);
+    ExpectNear(dx.Download(), expected, SumTolerance(s.outputs), magnitude);
+    auto sum = Upload(before);
+    device_->LinearBackwardInput(s, Upload(dy), Upload(weight),
+                                 /*accumulate=*/true, sum);
+    ExpectNear(sum.Download(), Plus(ToDoubles(before), expected),
+               SumTolerance(s.outputs),
+               Plus(Absolute(ToDoubles(before)), magnitude));
+  }
+}
+
+TEST_P(DeviceConformanceTest, LinearBackwardWeightSetsOrAddsGradient) {
+  for (const LinearShape& s : LinearShapes()) {
+    SCOPED_TRACE(Name(s));
+    const Floats x = RandomFloats(s.rows * s.inputs, 1);
+    const Floats dy = RandomFloats(s.rows * s.outputs, 2);
+    const Floats before = RandomFloats(s.outputs * s.inputs, 3);
+    const Doubles xd = ToDoubles(x), dyd = ToDoubles(dy);
+    const Doubles expected = reference::LinearBackwardWeight(s, xd, dyd);
+    const Doubles magnitude =
+        reference::LinearBackwardWeight(s, Absolute(xd), Absolute(dyd));
+    auto dweight = Output(s.outputs * s.inputs);
+    auto dbias = Output(s.outputs);
+    device_->LinearBackwardWeight(s, Upload(x), Upload(dy),
+                                  /*accumulate=*/false, dweight, dbias);
+    ExpectNear(dweight.Download(), expected, SumTolerance(s.rows), magnitude);
+    ExpectNear(dbias.Download(), reference::ColumnSums(s.rows, s.outputs, dyd),
+               SumTolerance(s.rows),
+               reference::ColumnSums(s.rows, s.outputs, Absolute(dyd)));
+    auto sum = Upload(before);
+    device_->LinearBackwardWeight(s, Upload(x), Upload(dy),
+                                  /*accumulate=*/true, sum, nullptr);
+    ExpectNear(sum.Download(), Plus(ToDoubles(before), expected),
+               SumTolerance(s.rows),
+               Plus(Absolute(ToDoubles(before)), magnitude));
+  }
+}
+
+TEST_P(DeviceConformanceTest, LinearGradientsMatchFiniteDifferences) {
+  const LinearShape s = {17, 19, 33};
+  const Floats x = RandomFloats(s.rows * s.inputs, 1);
+  const Floats weight = RandomFloats(s.outputs * s.inputs, 2);
+  const Floats dy = RandomFloats(s.rows * s.outputs, 3);
+  auto dx = Output(x.size()), dweight = Output(weight.size());
+  device_->LinearBackwardInput(s, Upload(dy), Upload(weight), false, dx);
+  device_->LinearBackwardWeight(s, Upload(x), Upload(dy), false, dweight,
+                                nullptr);
+  ExpectGradient(
+      [&](const Doubles& v) {
+        return Dot(reference::LinearForward(s, v, ToDoubles(weight), {}), dy);
+      },
+      ToDoubles(x), dx.Download(), 1e-5);
+  ExpectGradient(
+      [&](const Doubles& v) {
+        return Dot(reference::LinearForward(s, ToDoubles(x), v, {}), dy);
+      },
+      ToDoubles(weight), dweight.Download(), 1e-5);
+}
+
+}  // namespace
+}  // namespace tributary

@@ -1,0 +1,94 @@
+#include <algorithm>
+
+#include "tests/worker/device/device_conformance.h"
+#include "tests/worker/device/reference.h"
+
+namespace tributary {
+namespace {
+
+std::vector<std::pair<int64_t, int64_t>> LossShapes() {
+  return {{1, 1},  {1, 3},   {3, 17},   {17, 10},
+          {65, 3}, {5, 257}, {16, 256}, {3, 1000}};
+}
+
+TEST_P(DeviceConformanceTest, CrossEntropyAndItsGradientMatchReference) {
+  for (const auto& [rows, classes] : LossShapes()) {
+    SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(classes));
+    Floats logits = RandomFloats(rows * classes, 1);
+    for (float& value : logits) value *= 10;
+    const Integers labels = RandomIntegers(rows, classes, 2);
+    const auto device_logits = Upload(logits);
+    const auto device_labels = Upload(labels);
+    auto dlogits = Output(rows * classes);
+    const Device::Loss loss = device_->SoftmaxCrossEntropy(
+        rows, classes, device_logits, device_labels, dlogits);
+    const auto function = [&, rows = rows,
+                           classes = classes](const Doubles& v) {
+      return reference::SoftmaxCrossEntropy(rows, classes, v, labels);
+    };
+    // The sum of exponentials rounds as often as there are classes, at most.
+    EXPECT_NEAR(loss.sum, function(ToDoubles(logits)),
+                rows * (classes + 30) * kEpsilon);
+    ExpectGradient(function, ToDoubles(logits), dlogits.Download(), 2e-6);
+
+    const Device::Loss without = device_->SoftmaxCrossEntropy(
+        rows, classes, device_logits, device_labels, nullptr);
+    EXPECT_NEAR(without.sum, loss.sum, rows * (classes + 30) * kEpsilon);
+    EXPECT_EQ(without.correct, loss.correct);
+    auto in_place = Upload(logits);
+    device_->SoftmaxCrossEntropy(rows, classes, in_place, device_labels,
+                                 in_place);
+    EXPECT_EQ(in_place.Download(), dlogits.Download());
+  }
+}
+
+TEST_P(DeviceConformanceTest, CrossEntropyCountsFirstMaximaAsCorrect) {
+  const int64_t rows = 33, classes = 5;
+  Floats logits;
+  for (int32_t value : RandomIntegers(rows * classes, 3, 1)) {
+    logits.push_back(static_cast<float>(value));
+  }
+  const Integers labels = RandomIntegers(rows, classes, 2);
+  int64_t correct = 0;
+  for (int64_t r = 0; r < rows; ++r) {
+    const auto row = logits.begin() + r * classes;
+    correct += std::max_element(row, row + classes) - row == labels[r] ? 1 : 0;
+  }
+  const Device::Loss loss = device_->SoftmaxCrossEntropy(
+      rows, classes, Upload(logits), Upload(labels), nullptr);
+  EXPECT_EQ(loss.correct, correct);
+}
+
+TEST_P(DeviceConformanceTest, CrossEntropyOfLargeLogitsIsFinite) {
+  const Floats logits = {1000, -1000, 0, -1000, 1000, 0};
+  auto dlogits = Output(6);
+  const Device::Loss loss = device_->SoftmaxCrossEntropy(
+      2, 3, Upload(logits), Upload(Integers{0, 0}), dlogits);
+  EXPECT_DOUBLE_EQ(loss.sum, 2000.0);
+  EXPECT_EQ(loss.correct, 1);
+  EXPECT_EQ(dlogits.Download(), (Floats{0, 0, 0, -1, 1, 0}));
+}
+
+TEST_P(DeviceConformanceTest, MeanSquaredErrorAndItsGradientMatchReference) {
+  for (const auto& [rows, width] : LossShapes()) {
+    SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(width));
+    const Floats x = RandomFloats(rows * width, 1);
+    const Floats target = RandomFloats(rows * width, 2);
+    auto dx = Output(rows * width);
+    const Device::Loss loss =
+        device_->MeanSquaredError(rows, width, Upload(x), Upload(target), dx);
+    const auto function = [&, rows = rows, width = width](const Doubles& v) {
+      return reference::MeanSquaredError(rows, width, v, ToDoubles(target));
+    };
+    // Differences round once each; a row's mean is of the order of 1.
+    EXPECT_NEAR(loss.sum, function(ToDoubles(x)),
+                rows * (width + 4) * kEpsilon);
+    ExpectGradient(function, ToDoubles(x), dx.Download(), 1e-6);
+    const Device::Loss without = device_->MeanSquaredError(
+        rows, width, Upload(x), Upload(target), nullptr);
+    EXPECT_EQ(without.sum, loss.sum);
+  }
+}
+
+}  // namespace
+}  // namespace tributary
