@@ -1,0 +1,102 @@
+#!/bin/bash
+# Builds and runs tests, and counts their cases: ends with the line
+# "N passed, N failed", and with an error if anything failed.
+#
+#   run_all.sh [--sanitizer=address|thread] [arguments of bazel test]
+#
+# Without targets among the arguments, all tests.
+set -euo pipefail
+
+# Counts the cases in a test.xml, as "passed failed skipped". GoogleTest and
+# Bazel (for a test that wrote none: it crashed, or is no GoogleTest) begin a
+# line with each element.
+readonly count_cases='
+  function finish() {
+    if (state != "") count[state]++
+    state = ""
+  }
+  /^ *<testcase / {
+    finish()
+    state = /status="notrun"/ ? "" : "passed"
+  }
+  /^ *<skipped/ || / result="skipped"/ { if (state != "") state = "skipped" }
+  /^ *<(failure|error)[ >]/ || /<testcase .*<(failure|error)[ >]/ {
+    state = "failed"
+  }
+  END {
+    finish()
+    print count["passed"] + 0, count["failed"] + 0, count["skipped"] + 0
+  }'
+
+usage() {
+  echo "usage: ./tributary test [--sanitizer=address|thread]" \
+    "[arguments of bazel test]" >&2
+  exit 2
+}
+
+config() {
+  case $1 in
+    address) echo --config=asan ;;
+    thread) echo --config=tsan ;;
+    *) return 1 ;;
+  esac
+}
+
+arguments=()
+targets=(//...)
+while (($# > 0)); do
+  case $1 in
+    --sanitizer=*)
+      arguments+=("$(config "${1#*=}")") || usage
+      ;;
+    --sanitizer)
+      arguments+=("$(config "${2:-}")") || usage
+      shift
+      ;;
+    -*) arguments+=("$1") ;;
+    *)
+      # The first target replaces "all".
+      [[ ${targets[*]} == //... ]] && targets=()
+      targets+=("$1")
+      ;;
+  esac
+  shift
+done
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+third_party/system/install_packages.sh || exit 1
+
+# Bazel's record of this run: which tests it looked at, how they ended, and
+# where their test.xml is. bazel-testlogs also holds those of other runs.
+events=$(mktemp)
+trap 'rm -f "$events"' EXIT
+result=0
+bazel test --build_tests_only --keep_going \
+  --build_event_json_file="$events" \
+  "${arguments[@]}" -- "${targets[@]}" || result=$?
+
+passed=0 failed=0 skipped=0
+while read -r event; do
+  xml=$(sed -n 's|.*"name":"test.xml","uri":"file://\([^"]*\)".*|\1|p' \
+    <<<"$event")
+  case_passed=0 case_failed=0 case_skipped=0
+  if [[ -f $xml ]]; then
+    read -r case_passed case_failed case_skipped \
+      < <(awk "$count_cases" "$xml")
+  fi
+  # A program can fail after its last case has passed (a leak, say).
+  if [[ $event != *'"status":"PASSED"'* ]] && ((case_failed == 0)); then
+    case_failed=1
+  fi
+  ((passed += case_passed, failed += case_failed, skipped += case_skipped, 1))
+done < <(grep '^{"id":{"testResult":' "$events" || true)
+
+# Bazel ends with 3 where tests failed: those are counted. Anything else means
+# that some were not built, or that there are none.
+if ((result != 0 && (result != 3 || failed == 0))); then
+  echo "tributary: not all tests ran; bazel test ended with $result" >&2
+  ((failed += 1))
+fi
+if ((skipped > 0)); then echo "$skipped skipped"; fi
+echo "$passed passed, $failed failed"
+((failed == 0))
