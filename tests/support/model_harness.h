@@ -1,0 +1,60 @@
+// A model with its device, arenas and a made-up batch, ready to step.
+#ifndef TRIBUTARY_TESTS_SUPPORT_MODEL_HARNESS_H_
+#define TRIBUTARY_TESTS_SUPPORT_MODEL_HARNESS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "common/parameter_table.h"
+#include "proto/job.pb.h"
+#include "worker/data/batch.h"
+#include "worker/device/device.h"
+#include "worker/models/model.h"
+
+namespace tributary {
+
+// ModelSpec from protobuf text; ends the program if it is wrong.
+ModelSpec ParseModel(absl::string_view text);
+
+DataInfo ImageInfo(int64_t channels, int64_t height, int64_t width,
+                   int64_t classes);
+DataInfo RowInfo(int64_t features, int64_t classes);
+DataInfo TokenInfo(int64_t context, int64_t vocabulary);
+
+// Values that depend on the arguments alone.
+Batch MakeBatch(const DataInfo& info, int64_t samples, uint32_t seed);
+
+// Owns everything; one thread. Ends the program when the model cannot be built.
+class ModelHarness {
+ public:
+  // Weights are initialized from seed 1.
+  ModelHarness(const ModelSpec& spec, const DataInfo& info,
+               int64_t max_samples);
+
+  Device* device() { return device_.get(); }
+  Model* model() { return model_.get(); }
+  const ArenaLayout& layout() const { return *layout_; }
+  float* weights() { return static_cast<float*>(weights_.get()); }
+  float* gradients() { return static_cast<float*>(gradients_.get()); }
+
+  // Ends the program if the step fails.
+  LossSums Step(const Batch& batch, int64_t step = 0, int leaf = 0,
+                StepObserver* observer = nullptr);
+  // All of the gradient arena.
+  std::vector<float> Gradients();
+  const Parameter& FindParameter(const std::string& name) const;
+
+ private:
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<ArenaLayout> layout_;
+  Device::Memory weights_;
+  Device::Memory gradients_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_TESTS_SUPPORT_MODEL_HARNESS_H_

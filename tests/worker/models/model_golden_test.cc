@@ -1,0 +1,133 @@
+// Losses and gradients of whole models against float64 PyTorch; see
+// make_golden.py.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/golden_file.h"
+#include "tests/support/model_harness.h"
+
+namespace tributary {
+namespace {
+
+// What the files were made for.
+constexpr uint64_t kSeed = 7;
+constexpr int64_t kStep = 3;
+constexpr int kLeaf = 2;
+
+std::vector<float> ToFloat(const std::vector<double>& values) {
+  return {values.begin(), values.end()};
+}
+std::vector<int32_t> ToInt(const std::vector<double>& values) {
+  return {values.begin(), values.end()};
+}
+
+class ModelGoldenTest : public testing::TestWithParam<const char*> {
+ protected:
+  ModelGoldenTest()
+      : golden_(ReadGoldenFile(absl::StrCat("tests/worker/models/golden/",
+                                            GetParam(), ".safetensors"))) {
+    std::istringstream shape(golden_.Text("shape"));
+    for (int64_t size; shape >> size;) info_.sample_shape.push_back(size);
+    info_.classes = std::stoll(golden_.Text("classes"));
+    const std::string& kind = golden_.Text("kind");
+    info_.kind = kind == "tokens"   ? DataInfo::Kind::kTokens
+                 : kind == "images" ? DataInfo::Kind::kImages
+                                    : DataInfo::Kind::kRows;
+    FillBatch();
+  }
+
+  void FillBatch() {
+    const std::vector<double>& input = golden_.Tensor("input");
+    const std::vector<double>& target = golden_.Tensor("target");
+    int64_t sample = 1;
+    for (const int64_t size : info_.sample_shape) sample *= size;
+    batch_.samples = static_cast<int64_t>(input.size()) / sample;
+    if (info_.kind == DataInfo::Kind::kTokens) {
+      batch_.tokens = ToInt(input);
+    } else {
+      batch_.features = ToFloat(input);
+    }
+    if (info_.classes > 0) {
+      batch_.labels = ToInt(target);
+    } else {
+      batch_.values = ToFloat(target);
+    }
+  }
+
+  void CopyWeights(ModelHarness* harness) {
+    for (const Parameter& parameter : harness->layout().parameters()) {
+      const std::vector<float> values =
+          ToFloat(golden_.Tensor("weight/" + parameter.name));
+      ASSERT_EQ(static_cast<int64_t>(values.size()), parameter.size);
+      harness->device()->CopyFromHost(harness->weights() + parameter.offset,
+                                      values.data(),
+                                      values.size() * sizeof(float));
+    }
+  }
+
+  GoldenFile golden_;
+  DataInfo info_;
+  Batch batch_;
+};
+
+TEST_P(ModelGoldenTest, TableListsTheParametersInForwardOrder) {
+  ModelHarness harness(ParseModel(golden_.Text("model")), info_, 8);
+  std::string names;
+  for (const Parameter& parameter : harness.layout().parameters()) {
+    absl::StrAppend(&names, names.empty() ? "" : " ", parameter.name);
+    EXPECT_EQ(parameter.group, parameter.shape.size() >= 2 ? DECAY : NO_DECAY)
+        << parameter.name;
+  }
+  EXPECT_EQ(names, golden_.Text("order"));
+}
+
+TEST_P(ModelGoldenTest, LossAndGradientsAreThoseOfPyTorch) {
+  // Room for more samples than there are: the batch is a short one.
+  ModelHarness harness(ParseModel(golden_.Text("model")), info_, 8);
+  CopyWeights(&harness);
+  const auto sums = harness.model()->ForwardBackward(
+      batch_, kSeed, kStep, kLeaf, harness.weights(), harness.gradients(),
+      /*observer=*/nullptr);
+  ASSERT_TRUE(sums.ok()) << sums.status();
+  // Float32 has 2^-24 = 6e-8 of relative rounding; these networks add up some
+  // hundred roundings of terms that do not cancel much.
+  const double loss = golden_.Tensor("loss")[0];
+  EXPECT_NEAR(sums->loss, loss, 1e-5 * loss);
+  EXPECT_EQ(sums->correct, std::stoll(golden_.Text("correct")));
+  EXPECT_EQ(sums->weight,
+            static_cast<int64_t>(golden_.Tensor("target").size()));
+
+  const std::vector<float> gradients = harness.Gradients();
+  std::vector<float> unexplained = gradients;
+  for (const Parameter& parameter : harness.layout().parameters()) {
+    const std::vector<double>& wanted =
+        golden_.Tensor("gradient/" + parameter.name);
+    double scale = 0;
+    for (const double value : wanted) scale = std::max(scale, std::abs(value));
+    for (int64_t i = 0; i < parameter.size; ++i) {
+      // Relative to the largest of the tensor: smaller elements are sums of
+      // terms that cancel.
+      EXPECT_NEAR(gradients[parameter.offset + i], wanted[i], 2e-5 * scale)
+          << parameter.name << " " << i;
+      unexplained[parameter.offset + i] = 0;
+    }
+  }
+  for (const float value : unexplained) EXPECT_EQ(value, 0) << "in a gap";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, ModelGoldenTest,
+    testing::Values("mlp_relu", "mlp_gelu", "mlp_dropout", "mlp_regression",
+                    "cnn_max", "cnn_max_gelu", "cnn_average", "cnn_dropout",
+                    "gpt_tied", "gpt_tied_no_bias", "gpt_untied",
+                    "gpt_untied_no_bias", "gpt_dropout"),
+    [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace tributary

@@ -1,0 +1,21 @@
+// The convolutional network.
+#ifndef TRIBUTARY_WORKER_MODELS_CNN_H_
+#define TRIBUTARY_WORKER_MODELS_CNN_H_
+
+#include "absl/status/statusor.h"
+#include "proto/job.pb.h"
+#include "worker/data/batch.h"
+#include "worker/nn/graph.h"
+
+namespace tributary {
+
+// Images -> [convolution, activation, pool] for each block -> [dropout, linear,
+// activation] for each hidden width -> dropout -> linear -> loss (LeCun et al.,
+// "Gradient-based learning applied to document recognition", 1998).
+// Parameters: "blocks.<i>.convolution.weight" and "...bias", then as the
+// multilayer perceptron. InvalidArgument, naming the field of model.cnn.
+absl::StatusOr<Graph> BuildCnn(const ModelSpec& spec, const DataInfo& info);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_MODELS_CNN_H_

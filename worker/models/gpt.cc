@@ -1,0 +1,192 @@
+#include "worker/models/gpt.h"
+
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/models/spec_checks.h"
+#include "worker/nn/activation.h"
+#include "worker/nn/attention.h"
+#include "worker/nn/dropout.h"
+#include "worker/nn/embedding.h"
+#include "worker/nn/layer_norm.h"
+#include "worker/nn/linear.h"
+#include "worker/nn/residual.h"
+
+namespace tributary {
+namespace {
+
+// Twelve layers of the graph for each; Network takes 4096.
+constexpr int64_t kMaxLayers = 256;
+// Scores of one head have its square.
+constexpr int64_t kMaxContext = 65536;
+// GPT-2's standard deviation of initial weights.
+constexpr double kDeviation = 0.02;
+
+class GptBuilder {
+ public:
+  GptBuilder(const GptSpec& spec, int64_t vocabulary)
+      : spec_(spec), vocabulary_(vocabulary), graph_(spec.context()) {}
+
+  Graph Build() &&;
+
+ private:
+  int64_t stream_size() const { return spec_.context() * spec_.width(); }
+
+  void AddBlock(const std::string& name);
+  ValueId AddNorm(const std::string& name);
+  ValueId AddLinear(const std::string& name, int64_t inputs, int64_t outputs,
+                    double deviation, ValueId value);
+  ValueId AddDropout(const std::string& name, ValueId value);
+  void AddToStream(const std::string& name, ValueId branch);
+  void AddHead();
+
+  const GptSpec& spec_;
+  const int64_t vocabulary_;
+  Graph graph_;
+  ValueId stream_ = 0;
+};
+
+Graph GptBuilder::Build() && {
+  Embedding::Options embedding;
+  embedding.vocabulary = vocabulary_;
+  embedding.context = spec_.context();
+  embedding.width = spec_.width();
+  embedding.initializer = Initializer::Normal(kDeviation);
+  stream_ = graph_.Add("transformer", std::make_unique<Embedding>(embedding),
+                       {graph_.input()});
+  stream_ = AddDropout("transformer", stream_);
+  for (int64_t i = 0; i < spec_.layers(); ++i) {
+    AddBlock(absl::StrCat("transformer.h.", i));
+  }
+  stream_ = AddNorm("transformer.ln_f");
+  AddHead();
+  return std::move(graph_);
+}
+
+void GptBuilder::AddBlock(const std::string& name) {
+  const int64_t width = spec_.width();
+  const double residual_deviation =
+      kDeviation / std::sqrt(2.0 * static_cast<double>(spec_.layers()));
+
+  const std::string attn = name + ".attn";
+  ValueId branch = AddNorm(name + ".ln_1");
+  branch = AddLinear(attn + ".c_attn", width, 3 * width, kDeviation, branch);
+  Attention::Options attention;
+  attention.time = spec_.context();
+  attention.heads = spec_.heads();
+  attention.head_size = width / spec_.heads();
+  attention.dropout = static_cast<float>(spec_.dropout());
+  branch = graph_.Add(attn, std::make_unique<Attention>(attention), {branch});
+  branch =
+      AddLinear(attn + ".c_proj", width, width, residual_deviation, branch);
+  AddToStream(attn, branch);
+
+  const std::string mlp = name + ".mlp";
+  branch = AddNorm(name + ".ln_2");
+  branch = AddLinear(mlp + ".c_fc", width, 4 * width, kDeviation, branch);
+  branch = graph_.Add(mlp + ".gelu", std::make_unique<Gelu>(4 * stream_size()),
+                      {branch});
+  branch =
+      AddLinear(mlp + ".c_proj", 4 * width, width, residual_deviation, branch);
+  AddToStream(mlp, branch);
+}
+
+ValueId GptBuilder::AddNorm(const std::string& name) {
+  return graph_.Add(
+      name,
+      std::make_unique<LayerNorm>(spec_.context(), spec_.width(), spec_.bias()),
+      {stream_});
+}
+
+ValueId GptBuilder::AddLinear(const std::string& name, int64_t inputs,
+                              int64_t outputs, double deviation,
+                              ValueId value) {
+  Linear::Options options;
+  options.rows = spec_.context();
+  options.inputs = inputs;
+  options.outputs = outputs;
+  options.bias = spec_.bias();
+  options.weight_initializer = Initializer::Normal(deviation);
+  options.bias_initializer = Initializer::Constant(0);
+  return graph_.Add(name, std::make_unique<Linear>(options), {value});
+}
+
+ValueId GptBuilder::AddDropout(const std::string& name, ValueId value) {
+  const float rate = static_cast<float>(spec_.dropout());
+  if (rate == 0) return value;
+  return graph_.Add(name + ".dropout",
+                    std::make_unique<Dropout>(stream_size(), rate), {value});
+}
+
+void GptBuilder::AddToStream(const std::string& name, ValueId branch) {
+  branch = AddDropout(name, branch);
+  stream_ =
+      graph_.Add(name + ".residual", std::make_unique<Residual>(stream_size()),
+                 {stream_, branch});
+}
+
+void GptBuilder::AddHead() {
+  Linear::Options options;
+  options.rows = spec_.context();
+  options.inputs = spec_.width();
+  options.outputs = vocabulary_;
+  options.bias = false;
+  options.weight_initializer = Initializer::Normal(kDeviation);
+  auto head = std::make_unique<Linear>(options);
+  const ValueId logits =
+      spec_.tied_head() ? graph_.AddTied("lm_head", std::move(head), {stream_},
+                                         "transformer.wte.weight")
+                        : graph_.Add("lm_head", std::move(head), {stream_});
+  LossSpec loss;
+  loss.kind = LossSpec::Kind::kSoftmaxCrossEntropy;
+  loss.rows = spec_.context();
+  loss.width = vocabulary_;
+  graph_.SetLoss(loss, logits);
+}
+
+absl::Status CheckSpec(const GptSpec& gpt) {
+  TRIBUTARY_RETURN_IF_ERROR(
+      CheckRange("model.gpt.layers", gpt.layers(), 1, kMaxLayers));
+  TRIBUTARY_RETURN_IF_ERROR(
+      CheckRange("model.gpt.width", gpt.width(), 1, kMaxLayerSize / 4));
+  TRIBUTARY_RETURN_IF_ERROR(
+      CheckRange("model.gpt.heads", gpt.heads(), 1, gpt.width()));
+  if (gpt.width() % gpt.heads() != 0) {
+    return InvalidField(
+        "model.gpt.heads",
+        absl::StrCat(gpt.heads(), " does not divide model.gpt.width ",
+                     gpt.width()));
+  }
+  TRIBUTARY_RETURN_IF_ERROR(
+      CheckRange("model.gpt.context", gpt.context(), 1, kMaxContext));
+  return CheckDropout("model.gpt.dropout", gpt.dropout());
+}
+
+}  // namespace
+
+absl::StatusOr<Graph> BuildGpt(const ModelSpec& spec, const DataInfo& info) {
+  const GptSpec& gpt = spec.gpt();
+  TRIBUTARY_RETURN_IF_ERROR(CheckSpec(gpt));
+  if (info.kind != DataInfo::Kind::kTokens || info.sample_shape.size() != 1) {
+    return InvalidField("model.gpt", absl::StrCat("needs text; the data are ",
+                                                  KindName(info.kind)));
+  }
+  if (info.sample_shape[0] != gpt.context()) {
+    return InvalidField(
+        "model.gpt.context",
+        absl::StrCat(gpt.context(), ", but the data come in sequences of ",
+                     info.sample_shape[0]));
+  }
+  if (spec.loss() != ModelSpec::CROSS_ENTROPY) {
+    return InvalidField("model.loss", "model.gpt needs CROSS_ENTROPY");
+  }
+  TRIBUTARY_RETURN_IF_ERROR(
+      CheckRange("the data's vocabulary", info.classes, 1, kMaxLayerSize));
+  return GptBuilder(gpt, info.classes).Build();
+}
+
+}  // namespace tributary

@@ -1,0 +1,79 @@
+#include "worker/models/mlp.h"
+
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/models/spec_checks.h"
+#include "worker/nn/dropout.h"
+#include "worker/nn/linear.h"
+
+namespace tributary {
+namespace {
+
+ValueId AddDropout(absl::string_view name, float rate, ValueId value,
+                   Graph* graph) {
+  if (rate == 0) return value;
+  return graph->Add(
+      name, std::make_unique<Dropout>(graph->values()[value], rate), {value});
+}
+
+ValueId AddLinear(absl::string_view name, int64_t outputs, ValueId value,
+                  Graph* graph) {
+  return graph->Add(name,
+                    std::make_unique<Linear>(
+                        Linear::FanInOptions(graph->values()[value], outputs)),
+                    {value});
+}
+
+}  // namespace
+
+void AddLinearStack(const LinearStack& stack, const LossSpec& loss,
+                    ValueId value, Graph* graph) {
+  for (size_t i = 0; i < stack.hidden.size(); ++i) {
+    const std::string name = absl::StrCat("hidden.", i);
+    const std::string dropout_name = absl::StrCat(name, ".dropout");
+    if (stack.dropout_first) {
+      value = AddDropout(dropout_name, stack.dropout, value, graph);
+    }
+    value = AddLinear(name, stack.hidden[i], value, graph);
+    value = AddActivation(absl::StrCat(name, ".activation"), stack.activation,
+                          value, graph);
+    if (!stack.dropout_first) {
+      value = AddDropout(dropout_name, stack.dropout, value, graph);
+    }
+  }
+  if (stack.dropout_first) {
+    value = AddDropout("output.dropout", stack.dropout, value, graph);
+  }
+  value = AddLinear("output", loss.width, value, graph);
+  graph->SetLoss(loss, value);
+}
+
+absl::StatusOr<Graph> BuildMlp(const ModelSpec& spec, const DataInfo& info) {
+  const MlpSpec& mlp = spec.mlp();
+  if (info.kind == DataInfo::Kind::kTokens) {
+    return InvalidField("model.mlp", "cannot learn text; use model.gpt");
+  }
+  for (int i = 0; i < mlp.hidden_size(); ++i) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        CheckRange(absl::StrCat("model.mlp.hidden[", i, "]"), mlp.hidden(i), 1,
+                   kMaxLayerSize));
+  }
+  TRIBUTARY_RETURN_IF_ERROR(
+      CheckActivation("model.mlp.activation", mlp.activation()));
+  TRIBUTARY_RETURN_IF_ERROR(CheckDropout("model.mlp.dropout", mlp.dropout()));
+  TRIBUTARY_ASSIGN_OR_RETURN(const LossSpec loss, LossFor(spec, info));
+
+  int64_t features = 1;
+  for (const int64_t size : info.sample_shape) features *= size;
+  Graph graph(features);
+  LinearStack stack;
+  stack.hidden = mlp.hidden();
+  stack.activation = mlp.activation();
+  stack.dropout = static_cast<float>(mlp.dropout());
+  AddLinearStack(stack, loss, graph.input(), &graph);
+  return graph;
+}
+
+}  // namespace tributary

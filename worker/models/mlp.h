@@ -1,0 +1,37 @@
+// The multilayer perceptron.
+#ifndef TRIBUTARY_WORKER_MODELS_MLP_H_
+#define TRIBUTARY_WORKER_MODELS_MLP_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "proto/job.pb.h"
+#include "worker/data/batch.h"
+#include "worker/nn/graph.h"
+
+namespace tributary {
+
+// x -> [linear, activation, dropout] for each hidden width -> linear -> loss,
+// on images (as one row) or rows of numbers. Parameters: "hidden.<i>.weight",
+// "hidden.<i>.bias", "output.weight", "output.bias". InvalidArgument, naming
+// the field of model.mlp.
+absl::StatusOr<Graph> BuildMlp(const ModelSpec& spec, const DataInfo& info);
+
+// The hidden layers, as above, and the output layer with its loss; shared with
+// the convolutional network, which drops out what enters a linear layer
+// instead of what leaves a hidden one. All fields must have been checked.
+struct LinearStack {
+  absl::Span<const int64_t> hidden;
+  Activation activation = RELU;
+  float dropout = 0;
+  bool dropout_first = false;
+};
+void AddLinearStack(const LinearStack& stack, const LossSpec& loss,
+                    ValueId value, Graph* graph);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_MODELS_MLP_H_

@@ -1,0 +1,133 @@
+#include "worker/models/network_model.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace tributary {
+namespace {
+
+absl::Status CheckSize(absl::string_view what, size_t size, int64_t wanted) {
+  if (static_cast<int64_t>(size) == wanted) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the batch has ", size, " ", what, ", ", wanted, " wanted"));
+}
+
+absl::Status CheckBelow(absl::string_view what,
+                        const std::vector<int32_t>& values, int64_t limit) {
+  for (const int32_t value : values) {
+    if (value < 0 || value >= limit) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the batch has the ", what, " ", value, ", not below ", limit));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Model>> NetworkModel::Create(
+    Graph graph, const DataInfo& info, int64_t max_samples, Device* device) {
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      std::unique_ptr<Network> network,
+      Network::Create(std::move(graph), max_samples, device));
+  return std::unique_ptr<Model>(
+      new NetworkModel(std::move(network), info, device));
+}
+
+NetworkModel::NetworkModel(std::unique_ptr<Network> network,
+                           const DataInfo& info, Device* device)
+    : network_(std::move(network)), info_(info), device_(device) {}
+
+const ParameterTable& NetworkModel::table() const {
+  return network_->graph().table();
+}
+
+void NetworkModel::Initialize(uint64_t seed, const ArenaLayout& layout,
+                              float* weights) const {
+  network_->Initialize(seed, layout, weights);
+}
+
+absl::StatusOr<LossSums> NetworkModel::ForwardBackward(
+    const Batch& batch, uint64_t seed, int64_t step, int leaf,
+    const float* weights, float* gradients, StepObserver* observer) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const LeafInput input, LeafOf(batch));
+  return network_->ForwardBackward(input, seed, step, leaf, weights, gradients,
+                                   observer);
+}
+
+absl::StatusOr<LossSums> NetworkModel::Evaluate(const Batch& batch,
+                                                const float* weights) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const LeafInput input, LeafOf(batch));
+  return network_->Evaluate(input, weights);
+}
+
+absl::StatusOr<LeafInput> NetworkModel::LeafOf(const Batch& batch) const {
+  if (batch.samples < 0 || batch.samples > network_->max_samples()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the batch has ", batch.samples, " samples; the model is ",
+                     "planned for up to ", network_->max_samples()));
+  }
+  LeafInput leaf;
+  leaf.samples = batch.samples;
+  const int64_t input_elements = batch.samples * network_->graph().values()[0];
+  if (info_.kind == DataInfo::Kind::kTokens) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        CheckSize("tokens", batch.tokens.size(), input_elements));
+    TRIBUTARY_RETURN_IF_ERROR(CheckBelow("token", batch.tokens, info_.classes));
+    leaf.input = batch.tokens.data();
+  } else {
+    TRIBUTARY_RETURN_IF_ERROR(
+        CheckSize("features", batch.features.size(), input_elements));
+    leaf.input = batch.features.data();
+  }
+  const LossSpec& loss = network_->graph().loss();
+  const int64_t targets = batch.samples * loss.TargetElements();
+  if (loss.kind == LossSpec::Kind::kSoftmaxCrossEntropy) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        CheckSize("labels", batch.labels.size(), targets));
+    TRIBUTARY_RETURN_IF_ERROR(CheckBelow("label", batch.labels, loss.width));
+    leaf.target = batch.labels.data();
+  } else {
+    TRIBUTARY_RETURN_IF_ERROR(
+        CheckSize("values", batch.values.size(), targets));
+    leaf.target = batch.values.data();
+  }
+  return leaf;
+}
+
+absl::Status NetworkModel::NextTokenLogits(absl::Span<const int32_t> tokens,
+                                           const float* weights,
+                                           absl::Span<float> logits) {
+  if (info_.kind != DataInfo::Kind::kTokens) {
+    return absl::UnimplementedError("only model.gpt predicts tokens");
+  }
+  const int64_t context = info_.sample_shape[0];
+  const int64_t vocabulary = network_->graph().loss().width;
+  if (tokens.empty()) {
+    return absl::InvalidArgumentError("there must be a token to go on from");
+  }
+  if (static_cast<int64_t>(logits.size()) != vocabulary) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "room for ", logits.size(), " logits, ", vocabulary, " wanted"));
+  }
+  if (static_cast<int64_t>(tokens.size()) > context) {
+    tokens.remove_prefix(tokens.size() - context);
+  }
+  // What is behind the last token does not matter: attention is causal.
+  window_.assign(context, 0);
+  std::copy(tokens.begin(), tokens.end(), window_.begin());
+  TRIBUTARY_RETURN_IF_ERROR(CheckBelow("token", window_, vocabulary));
+  const float* predicted =
+      network_->Predict(/*samples=*/1, window_.data(), weights);
+  device_->CopyToHost(
+      logits.data(),
+      predicted + (static_cast<int64_t>(tokens.size()) - 1) * vocabulary,
+      logits.size() * sizeof(float));
+  return absl::OkStatus();
+}
+
+}  // namespace tributary

@@ -1,0 +1,99 @@
+#include "worker/nn/graph.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace tributary {
+
+Graph::Graph(int64_t input_elements) : values_{input_elements} {}
+
+ValueId Graph::Add(absl::string_view name, std::unique_ptr<Layer> layer,
+                   std::vector<ValueId> inputs) {
+  return AddTied(name, std::move(layer), std::move(inputs), /*shared=*/"");
+}
+
+ValueId Graph::AddTied(absl::string_view name, std::unique_ptr<Layer> layer,
+                       std::vector<ValueId> inputs, absl::string_view shared) {
+  Node node;
+  node.name = std::string(name);
+  node.spec = layer->Spec();
+  node.layer = std::move(layer);
+  node.inputs = std::move(inputs);
+  node.output = static_cast<ValueId>(values_.size());
+  CheckInputs(node);
+  if (node.spec.parameters.size() > kMaxLayerParameters) {
+    Fail(name, "too many parameters");
+    node.spec.parameters.resize(kMaxLayerParameters);
+  }
+  for (const ParameterSpec& parameter : node.spec.parameters) {
+    const bool tied = !shared.empty() && node.parameters.empty();
+    node.parameters.push_back(tied ? FindParameter(name, shared, parameter)
+                                   : AddParameter(name, parameter));
+  }
+  values_.push_back(node.spec.output);
+  nodes_.push_back(std::move(node));
+  return nodes_.back().output;
+}
+
+void Graph::SetLoss(const LossSpec& loss, ValueId value) {
+  if (value < 0 || value >= static_cast<ValueId>(values_.size()) ||
+      values_[value] != loss.rows * loss.width) {
+    Fail("loss", "its input has another size");
+    return;
+  }
+  loss_ = loss;
+  loss_input_ = value;
+}
+
+void Graph::CheckInputs(const Node& node) {
+  if (node.inputs.size() != node.spec.inputs.size() ||
+      node.inputs.size() > kMaxLayerInputs) {
+    Fail(node.name, absl::StrCat(node.inputs.size(), " inputs, ",
+                                 node.spec.inputs.size(), " wanted"));
+    return;
+  }
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const ValueId value = node.inputs[i];
+    if (value < 0 || value >= node.output) {
+      Fail(node.name, absl::StrCat("input ", i, " does not exist"));
+    } else if (values_[value] != node.spec.inputs[i]) {
+      Fail(node.name, absl::StrCat("input ", i, " has ", values_[value],
+                                   " elements per sample, ",
+                                   node.spec.inputs[i], " wanted"));
+    }
+  }
+}
+
+int Graph::AddParameter(absl::string_view layer, const ParameterSpec& spec) {
+  ParameterTable::Parameter* parameter = table_.add_parameter();
+  parameter->set_name(absl::StrCat(layer, ".", spec.name));
+  for (const int64_t dimension : spec.shape) parameter->add_shape(dimension);
+  parameter->set_group(spec.group);
+  initializers_.push_back(spec.initializer);
+  return table_.parameter_size() - 1;
+}
+
+int Graph::FindParameter(absl::string_view layer, absl::string_view name,
+                         const ParameterSpec& wanted) {
+  for (int i = 0; i < table_.parameter_size(); ++i) {
+    const ParameterTable::Parameter& parameter = table_.parameter(i);
+    if (parameter.name() != name) continue;
+    if (!std::equal(parameter.shape().begin(), parameter.shape().end(),
+                    wanted.shape.begin(), wanted.shape.end())) {
+      Fail(layer, absl::StrCat(name, " has another shape"));
+    }
+    return i;
+  }
+  Fail(layer, absl::StrCat("there is no parameter ", name));
+  return AddParameter(layer, wanted);
+}
+
+void Graph::Fail(absl::string_view layer, absl::string_view what) {
+  if (!status_.ok()) return;
+  status_ = absl::InvalidArgumentError(absl::StrCat(layer, ": ", what));
+}
+
+}  // namespace tributary

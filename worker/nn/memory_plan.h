@@ -1,0 +1,33 @@
+// Packs buffers whose times of use are known into one block of memory.
+#ifndef TRIBUTARY_WORKER_NN_MEMORY_PLAN_H_
+#define TRIBUTARY_WORKER_NN_MEMORY_PLAN_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+
+namespace tributary {
+
+// In use from time `first` to time `last`, both included.
+struct PlannedBuffer {
+  int64_t size = 0;
+  int first = 0;
+  int last = 0;
+};
+
+struct MemoryPlan {
+  std::vector<int64_t> offsets;  // One for each buffer.
+  int64_t total = 0;
+};
+
+// Buffers that are in use at the same time do not overlap; offsets are
+// multiples of `alignment`. Greedy by size, each buffer in the lowest place
+// that is free (Pisarchyk and Lee, "Efficient memory management for deep neural
+// net inference", 2020). Deterministic. Takes O(n^2 log n) for n buffers.
+MemoryPlan PlanMemory(absl::Span<const PlannedBuffer> buffers,
+                      int64_t alignment);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_NN_MEMORY_PLAN_H_

@@ -1,0 +1,105 @@
+// Runs a graph: loss and gradients of one leaf at a time.
+#ifndef TRIBUTARY_WORKER_NN_NETWORK_H_
+#define TRIBUTARY_WORKER_NN_NETWORK_H_
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/parameter_table.h"
+#include "worker/device/device.h"
+#include "worker/nn/graph.h"
+#include "worker/nn/layer.h"
+#include "worker/nn/network_plan.h"
+#include "worker/nn/step_observer.h"
+
+namespace tributary {
+
+// Samples in host memory, in the four-byte elements that the graph takes.
+struct LeafInput {
+  int64_t samples = 0;
+  const void* input = nullptr;
+  const void* target = nullptr;
+};
+
+// A graph planned for leaves of up to a fixed number of samples. Owns one block
+// of device memory for all activations, gradients of activations and saved
+// tensors; nothing is allocated after Create. Arenas are device memory laid out
+// by ArenaLayout, owned by the caller.
+//
+// Not thread-safe: one instance for each computing thread; instances share
+// nothing.
+class Network {
+ public:
+  // `device` must outlive the network. InvalidArgument for a graph that cannot
+  // be trained, ResourceExhausted when it does not fit into memory.
+  static absl::StatusOr<std::unique_ptr<Network>> Create(Graph graph,
+                                                         int64_t max_samples,
+                                                         Device* device);
+  Network(const Network&) = delete;
+  Network& operator=(const Network&) = delete;
+
+  const Graph& graph() const { return graph_; }
+  int64_t max_samples() const { return max_samples_; }
+  // Bytes of device memory.
+  int64_t memory_bytes() const { return plan_.elements * 4; }
+
+  // Initial values: parameter number p of the table takes its numbers from
+  // RandomStream{seed, kInitialization, 0, p}. Gaps are zero. `weights` is a
+  // host arena of `layout`, which must be that of graph().table().
+  void Initialize(uint64_t seed, const ArenaLayout& layout,
+                  float* weights) const;
+
+  // Forward and backward in training mode, as Model::ForwardBackward says.
+  // Layer number i of the graph draws from
+  // RandomStream{seed, kDropout, step, leaf * 4096 + i}. An observer may be
+  // null; for an empty leaf it is asked for no weights. Aborted if the observer
+  // said so. `leaf.samples` is in [0, max_samples()].
+  absl::StatusOr<LossSums> ForwardBackward(const LeafInput& leaf, uint64_t seed,
+                                           int64_t step, int leaf_number,
+                                           const float* weights,
+                                           float* gradients,
+                                           StepObserver* observer);
+
+  // Forward in evaluation mode.
+  LossSums Evaluate(const LeafInput& leaf, const float* weights);
+  // The same without targets: the loss's input, [samples, elements per sample],
+  // in device memory, valid until the next call. At least one sample.
+  const float* Predict(int64_t samples, const void* input,
+                       const float* weights);
+
+ private:
+  struct Range {
+    int64_t begin = 0;
+    int64_t end = 0;
+  };
+
+  Network(Graph graph, int64_t max_samples, Device* device, ArenaLayout layout,
+          NetworkPlan plan, Device::Memory memory);
+
+  void FindRanges();
+  float* At(int64_t place) const;
+  void CopyIn(int64_t samples, const void* input, const void* target);
+  LayerCall CallOf(int64_t samples, bool training) const;
+  LayerTensors TensorsOf(int node, bool training, const float* weights) const;
+  bool WaitForWeights(int node, StepObserver* observer) const;
+  void Forward(int node, const LayerCall& call, const float* weights) const;
+  void Backward(int node, const LayerCall& call, const float* weights,
+                float* gradients) const;
+  LossSums Loss(int64_t samples, int64_t place, float* gradient) const;
+
+  const Graph graph_;
+  const int64_t max_samples_;
+  Device* const device_;
+  const ArenaLayout layout_;
+  const NetworkPlan plan_;
+  const Device::Memory memory_;
+  std::vector<std::vector<Range>> weights_needed_;  // Of each node.
+  std::vector<Range> gaps_;                         // Of the arena.
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_NN_NETWORK_H_

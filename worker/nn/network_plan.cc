@@ -1,0 +1,365 @@
+#include "worker/nn/network_plan.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/nn/memory_plan.h"
+
+namespace tributary {
+namespace {
+
+// A cache line, and the widest vector register.
+constexpr int64_t kAlignmentElements = 16;
+// 16 TiB: more than any machine has, and sums of buffers stay far from
+// overflow.
+constexpr int64_t kMaxBufferElements = int64_t{1} << 42;
+
+class Planner {
+ public:
+  Planner(const Graph& graph, int64_t max_samples, const Device& device)
+      : graph_(graph),
+        nodes_(graph.nodes()),
+        count_(static_cast<int>(graph.nodes().size())),
+        max_samples_(max_samples),
+        device_(device) {}
+
+  absl::StatusOr<NetworkPlan> Plan();
+
+ private:
+  // Time: the input is copied in at 0, then layers run forward, the loss, and
+  // layers backward.
+  int ForwardTime(int node) const { return node + 1; }
+  int LossTime() const { return count_ + 1; }
+  int BackwardTime(int node) const { return 2 * count_ + 1 - node; }
+
+  absl::Status CheckGraph() const;
+  absl::Status CheckSharedParameters() const;
+  void FindUses();
+  int LastForwardUse(ValueId value) const;
+  void PlanValues();
+  bool MayOverwrite(int node) const;
+  void PlanGradients();
+  void PlanInputGradient(int node, int input);
+  bool NobodyElseReads(int buffer, int node) const;
+  bool MayShareGradient(int node, int input) const;
+  void PlanParameters();
+  void PlaceBuffers();
+
+  int NewBuffer(int64_t elements, int time);
+  void Use(int buffer, int time);
+  int ProducerOf(ValueId value) const { return value - 1; }
+  int64_t Elements(ValueId value) const {
+    return graph_.values()[value] * max_samples_;
+  }
+
+  const Graph& graph_;
+  const std::vector<Graph::Node>& nodes_;
+  const int count_;
+  const int64_t max_samples_;
+  const Device& device_;
+
+  std::vector<std::vector<int>> consumers_;  // Of each value, rising.
+  std::vector<bool> needs_gradient_;         // Of each value.
+  std::vector<int> last_use_;                // Time, of each value.
+  std::vector<int> value_buffer_;
+  std::vector<int> gradient_buffer_;  // Of each value; -1: not yet.
+  std::vector<PlannedBuffer> buffers_;
+  // Places in `plan_` that get the offset of a buffer.
+  std::vector<std::pair<int64_t*, int>> places_;
+  NetworkPlan plan_;
+};
+
+absl::Status Planner::CheckGraph() const {
+  TRIBUTARY_RETURN_IF_ERROR(graph_.status());
+  if (max_samples_ < 1) {
+    return absl::InvalidArgumentError("a batch must have room for a sample");
+  }
+  if (graph_.loss_input() < 1 || graph_.table().parameter_size() == 0) {
+    return absl::InvalidArgumentError("the network has nothing to train");
+  }
+  for (size_t value = 0; value < graph_.values().size(); ++value) {
+    const int64_t elements = graph_.values()[value];
+    if (elements < 1 || elements > kMaxBufferElements / max_samples_) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(value == 0 ? "the input" : nodes_[value - 1].name,
+                       " has ", elements, " elements per sample, and a batch ",
+                       max_samples_, " samples: too large"));
+    }
+  }
+  return CheckSharedParameters();
+}
+
+absl::Status Planner::CheckSharedParameters() const {
+  std::vector<int> uses(graph_.table().parameter_size());
+  for (const Graph::Node& node : nodes_) {
+    for (const int parameter : node.parameters) ++uses[parameter];
+  }
+  for (const Graph::Node& node : nodes_) {
+    for (size_t i = 0; i < node.parameters.size(); ++i) {
+      if (uses[node.parameters[i]] == 1) continue;
+      if (i > 0 || !node.spec.accumulates_weight) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(node.name, ": its parameter cannot be shared"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+void Planner::FindUses() {
+  const size_t values = graph_.values().size();
+  consumers_.resize(values);
+  needs_gradient_.assign(values, false);
+  last_use_.assign(values, 0);
+  for (int i = 0; i < count_; ++i) {
+    const Graph::Node& node = nodes_[i];
+    bool needs = !node.parameters.empty();
+    last_use_[node.output] = ForwardTime(i);
+    if (node.spec.backward_reads_output) {
+      last_use_[node.output] = BackwardTime(i);
+    }
+    for (const ValueId input : node.inputs) {
+      consumers_[input].push_back(i);
+      needs = needs || needs_gradient_[input];
+      const int use =
+          node.spec.backward_reads_input ? BackwardTime(i) : ForwardTime(i);
+      last_use_[input] = std::max(last_use_[input], use);
+    }
+    needs_gradient_[node.output] = needs;
+  }
+  ValueId loss_input = graph_.loss_input();
+  last_use_[loss_input] = std::max(last_use_[loss_input], LossTime());
+}
+
+int Planner::LastForwardUse(ValueId value) const {
+  int last = value == graph_.loss_input() ? LossTime() : 0;
+  for (const int consumer : consumers_[value]) {
+    last = std::max(last, ForwardTime(consumer));
+    if (nodes_[consumer].spec.identity_in_evaluation) {
+      last = std::max(last, LastForwardUse(nodes_[consumer].output));
+    }
+  }
+  return last;
+}
+
+// Whether the output of `node` may take the place of its in_place_input.
+bool Planner::MayOverwrite(int node) const {
+  const LayerSpec& spec = nodes_[node].spec;
+  if (spec.in_place_input < 0) return false;
+  const std::vector<ValueId>& inputs = nodes_[node].inputs;
+  const ValueId overwritten = inputs[spec.in_place_input];
+  if (overwritten == graph_.input()) return false;
+  const int buffer = value_buffer_[overwritten];
+  for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
+    if (i != spec.in_place_input && value_buffer_[inputs[i]] == buffer) {
+      return false;
+    }
+  }
+  for (ValueId value = 0; value < nodes_[node].output; ++value) {
+    if (value_buffer_[value] == buffer &&
+        last_use_[value] > ForwardTime(node)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void Planner::PlanValues() {
+  value_buffer_.assign(graph_.values().size(), -1);
+  value_buffer_[0] = NewBuffer(Elements(0), 0);
+  std::vector<int> evaluation_buffer = value_buffer_;
+  for (int i = 0; i < count_; ++i) {
+    const Graph::Node& node = nodes_[i];
+    const bool in_place = MayOverwrite(i);
+    value_buffer_[node.output] =
+        in_place ? value_buffer_[node.inputs[node.spec.in_place_input]]
+                 : NewBuffer(Elements(node.output), ForwardTime(i));
+    evaluation_buffer[node.output] = value_buffer_[node.output];
+    if (node.spec.identity_in_evaluation) {
+      // The input stands for the output then, so it lives as long.
+      const ValueId input = node.inputs[0];
+      evaluation_buffer[node.output] = evaluation_buffer[input];
+      if (!in_place) {
+        last_use_[input] =
+            std::max(last_use_[input], LastForwardUse(node.output));
+      }
+    }
+    NetworkPlan::Node& planned = plan_.nodes[i];
+    places_.emplace_back(&planned.output, value_buffer_[node.output]);
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      places_.emplace_back(&planned.inputs[k], value_buffer_[node.inputs[k]]);
+      places_.emplace_back(&planned.evaluation_inputs[k],
+                           evaluation_buffer[node.inputs[k]]);
+    }
+    const int64_t saved = node.layer->SavedElements(device_, max_samples_);
+    if (saved > 0) {
+      const int buffer = NewBuffer(saved, ForwardTime(i));
+      Use(buffer, BackwardTime(i));
+      places_.emplace_back(&planned.saved, buffer);
+    }
+  }
+  for (size_t value = 0; value < value_buffer_.size(); ++value) {
+    Use(value_buffer_[value], last_use_[value]);
+  }
+  places_.emplace_back(&plan_.input, value_buffer_[0]);
+  places_.emplace_back(&plan_.loss_input, value_buffer_[graph_.loss_input()]);
+  places_.emplace_back(&plan_.evaluation_loss_input,
+                       evaluation_buffer[graph_.loss_input()]);
+  const int target =
+      NewBuffer(graph_.loss().TargetElements() * max_samples_, 0);
+  Use(target, LossTime());
+  places_.emplace_back(&plan_.target, target);
+}
+
+void Planner::PlanGradients() {
+  gradient_buffer_.assign(graph_.values().size(), -1);
+  // The gradient of the logits takes their place if the loss is their only
+  // reader from here on.
+  const ValueId loss_input = graph_.loss_input();
+  int loss_buffer = value_buffer_[loss_input];
+  for (size_t value = 0; value < value_buffer_.size(); ++value) {
+    if (value_buffer_[value] == value_buffer_[loss_input] &&
+        last_use_[value] > LossTime()) {
+      loss_buffer = -1;
+    }
+  }
+  if (loss_buffer < 0) {
+    loss_buffer = NewBuffer(Elements(loss_input), LossTime());
+  }
+  gradient_buffer_[loss_input] = loss_buffer;
+  places_.emplace_back(&plan_.loss_gradient, loss_buffer);
+
+  for (int i = count_ - 1; i >= 0; --i) {
+    const Graph::Node& node = nodes_[i];
+    if (!needs_gradient_[node.output]) continue;
+    NetworkPlan::Node& planned = plan_.nodes[i];
+    planned.backward = true;
+    Use(gradient_buffer_[node.output], BackwardTime(i));
+    places_.emplace_back(&planned.output_gradient,
+                         gradient_buffer_[node.output]);
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      if (needs_gradient_[node.inputs[k]]) PlanInputGradient(i, k);
+    }
+  }
+}
+
+void Planner::PlanInputGradient(int node, int input) {
+  const LayerSpec& spec = nodes_[node].spec;
+  const ValueId value = nodes_[node].inputs[input];
+  const int output_buffer = gradient_buffer_[nodes_[node].output];
+  NetworkPlan::Node& planned = plan_.nodes[node];
+  int& buffer = gradient_buffer_[value];
+  if (buffer >= 0) {
+    planned.accumulate[input] = spec.accumulates;
+    if (!spec.accumulates) {
+      places_.emplace_back(&planned.scratch[input],
+                           NewBuffer(Elements(value), BackwardTime(node)));
+    }
+  } else if (MayShareGradient(node, input)) {
+    buffer = output_buffer;
+  } else {
+    buffer = NewBuffer(Elements(value), BackwardTime(node));
+  }
+  Use(buffer, BackwardTime(node));
+  places_.emplace_back(&planned.input_gradients[input], buffer);
+}
+
+// Whether, once the backward of `node` has read the gradient of its output, no
+// other gradient that lies in the same buffer is waited for.
+bool Planner::NobodyElseReads(int buffer, int node) const {
+  for (int i = 0; i < node; ++i) {
+    if (gradient_buffer_[nodes_[i].output] == buffer) return false;
+  }
+  return true;
+}
+
+bool Planner::MayShareGradient(int node, int input) const {
+  const LayerSpec& spec = nodes_[node].spec;
+  const std::vector<ValueId>& inputs = nodes_[node].inputs;
+  const int buffer = gradient_buffer_[nodes_[node].output];
+  if (spec.gradient_in_place && input == 0) {
+    return NobodyElseReads(buffer, node);
+  }
+  if (!spec.passes_gradient) return false;
+  if (inputs.size() == 2 && inputs[0] == inputs[1]) return false;
+  if (input == 0) return NobodyElseReads(buffer, node);
+  const ValueId stream = inputs[0];
+  if (gradient_buffer_[stream] != buffer) return NobodyElseReads(buffer, node);
+  // The stream has the buffer. The branch may have it too if its gradient is
+  // read before anything is added to the stream's, and nothing to its own.
+  const int branch_producer = ProducerOf(inputs[input]);
+  if (consumers_[inputs[input]].size() != 1) return false;
+  if (ProducerOf(stream) >= branch_producer) return false;
+  for (const int consumer : consumers_[stream]) {
+    if (consumer != node && consumer >= branch_producer) return false;
+  }
+  return true;
+}
+
+// When which parameter's gradient is begun and final.
+void Planner::PlanParameters() {
+  const int parameters = graph_.table().parameter_size();
+  std::vector<int> first_user(parameters, count_);
+  for (int i = count_ - 1; i >= 0; --i) {
+    for (const int parameter : nodes_[i].parameters) {
+      if (first_user[parameter] < count_) {
+        plan_.nodes[i].accumulate_weight = true;
+      }
+      first_user[parameter] = i;
+    }
+  }
+  int begin = parameters;
+  for (int i = count_ - 1; i >= 0; --i) {
+    const int before = begin;
+    while (begin > 0 && first_user[begin - 1] >= i) --begin;
+    if (begin < before) plan_.nodes[i].ready_parameter = begin;
+  }
+}
+
+int Planner::NewBuffer(int64_t elements, int time) {
+  buffers_.push_back({elements, time, time});
+  return static_cast<int>(buffers_.size()) - 1;
+}
+
+void Planner::Use(int buffer, int time) {
+  buffers_[buffer].first = std::min(buffers_[buffer].first, time);
+  buffers_[buffer].last = std::max(buffers_[buffer].last, time);
+}
+
+void Planner::PlaceBuffers() {
+  const MemoryPlan memory = PlanMemory(buffers_, kAlignmentElements);
+  for (const auto& [place, buffer] : places_) *place = memory.offsets[buffer];
+  plan_.elements = memory.total;
+}
+
+absl::StatusOr<NetworkPlan> Planner::Plan() {
+  TRIBUTARY_RETURN_IF_ERROR(CheckGraph());
+  FindUses();
+  for (const Graph::Node& node : nodes_) {
+    if (consumers_[node.output].empty() && node.output != graph_.loss_input()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(node.name, ": nothing uses its output"));
+    }
+  }
+  if (!needs_gradient_[graph_.loss_input()]) {
+    return absl::InvalidArgumentError("the loss depends on no parameter");
+  }
+  plan_.nodes.resize(count_);
+  PlanValues();
+  PlanGradients();
+  PlanParameters();
+  PlaceBuffers();
+  return std::move(plan_);
+}
+
+}  // namespace
+
+absl::StatusOr<NetworkPlan> PlanNetwork(const Graph& graph, int64_t max_samples,
+                                        const Device& device) {
+  return Planner(graph, max_samples, device).Plan();
+}
+
+}  // namespace tributary
