@@ -1,0 +1,215 @@
+#include "common/optimizer.h"
+
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "common/flush_denormals.h"
+#include "common/optimizer_kernels.h"
+#include "common/simd.h"
+
+// Not inlined, so that none of their arithmetic leaves the scope of
+// FlushDenormals.
+#define TRIBUTARY_KERNEL TRIBUTARY_MULTIVERSION __attribute__((noinline))
+
+namespace tributary {
+namespace {
+
+using optimizer_kernels::AdamFactors;
+using optimizer_kernels::OneSum;
+using optimizer_kernels::SgdFactors;
+using optimizer_kernels::TwoSums;
+
+TRIBUTARY_KERNEL void PlainSgd(OneSum g, SgdFactors f, const float* w,
+                               float* out, int64_t count) {
+  optimizer_kernels::PlainSgd(g, f, w, out, count);
+}
+
+TRIBUTARY_KERNEL void PlainSgd2(TwoSums g, SgdFactors f, const float* w,
+                                float* out, int64_t count) {
+  optimizer_kernels::PlainSgd(g, f, w, out, count);
+}
+
+TRIBUTARY_KERNEL void MomentumSgd(OneSum g, SgdFactors f, const float* w,
+                                  float* out, float* v, int64_t count) {
+  optimizer_kernels::MomentumSgd<false>(g, f, w, out, v, count);
+}
+
+TRIBUTARY_KERNEL void MomentumSgd2(TwoSums g, SgdFactors f, const float* w,
+                                   float* out, float* v, int64_t count) {
+  optimizer_kernels::MomentumSgd<false>(g, f, w, out, v, count);
+}
+
+TRIBUTARY_KERNEL void NesterovSgd(OneSum g, SgdFactors f, const float* w,
+                                  float* out, float* v, int64_t count) {
+  optimizer_kernels::MomentumSgd<true>(g, f, w, out, v, count);
+}
+
+TRIBUTARY_KERNEL void NesterovSgd2(TwoSums g, SgdFactors f, const float* w,
+                                   float* out, float* v, int64_t count) {
+  optimizer_kernels::MomentumSgd<true>(g, f, w, out, v, count);
+}
+
+TRIBUTARY_KERNEL void AdamOne(OneSum g, const AdamFactors& f, const float* w,
+                              float* out, float* m, float* v, int64_t count) {
+  optimizer_kernels::Adam(g, f, w, out, m, v, count);
+}
+
+TRIBUTARY_KERNEL void AdamTwo(TwoSums g, const AdamFactors& f, const float* w,
+                              float* out, float* m, float* v, int64_t count) {
+  optimizer_kernels::Adam(g, f, w, out, m, v, count);
+}
+
+// The gradient of a segment, from its first element.
+OneSum One(const UpdateArguments& a, int64_t begin) {
+  return {a.gradient_sum + begin, a.gradient_scale};
+}
+
+TwoSums Two(const UpdateArguments& a, int64_t begin) {
+  return {a.gradient_sum + begin, a.other_gradient_sum + begin,
+          a.gradient_scale};
+}
+
+class Sgd final : public Optimizer {
+ public:
+  explicit Sgd(const SgdSpec& spec)
+      : momentum_(static_cast<float>(spec.momentum())),
+        weight_decay_(static_cast<float>(spec.weight_decay())),
+        nesterov_(spec.nesterov()) {}
+
+  int slots() const override { return momentum_ == 0 ? 0 : 1; }
+
+  void Update(const UpdateArguments& a) const override {
+    const FlushDenormals flush;
+    for (const ChunkSegment& segment : a.segments) UpdateSegment(a, segment);
+  }
+
+ private:
+  void UpdateSegment(const UpdateArguments& a,
+                     const ChunkSegment& segment) const {
+    const SgdFactors factors = {static_cast<float>(a.learning_rate), momentum_,
+                                segment.group == DECAY ? weight_decay_ : 0};
+    const int64_t begin = segment.begin, count = segment.end - segment.begin;
+    const float* w = a.weights + begin;
+    float* out = a.new_weights + begin;
+    const bool two = a.other_gradient_sum != nullptr;
+    if (momentum_ == 0) {
+      two ? PlainSgd2(Two(a, begin), factors, w, out, count)
+          : PlainSgd(One(a, begin), factors, w, out, count);
+      return;
+    }
+    float* v = a.slots[0] + begin;
+    if (nesterov_) {
+      two ? NesterovSgd2(Two(a, begin), factors, w, out, v, count)
+          : NesterovSgd(One(a, begin), factors, w, out, v, count);
+    } else {
+      two ? MomentumSgd2(Two(a, begin), factors, w, out, v, count)
+          : MomentumSgd(One(a, begin), factors, w, out, v, count);
+    }
+  }
+
+  const float momentum_;
+  const float weight_decay_;
+  const bool nesterov_;
+};
+
+// By squaring: the C library's pow may differ in its last bit between
+// processors.
+double Power(double base, int64_t exponent) {
+  double result = 1;
+  for (; exponent > 0; exponent /= 2) {
+    if (exponent % 2 == 1) result *= base;
+    base *= base;
+  }
+  return result;
+}
+
+class Adam final : public Optimizer {
+ public:
+  Adam(const AdamSpec& spec, bool decoupled)
+      : beta1_(spec.beta1()),
+        beta2_(spec.beta2()),
+        epsilon_(spec.epsilon()),
+        weight_decay_(spec.weight_decay()),
+        decoupled_(decoupled) {}
+
+  int slots() const override { return 2; }
+
+  void Update(const UpdateArguments& a) const override {
+    const FlushDenormals flush;
+    const AdamFactors decayed = Factors(a, weight_decay_);
+    const AdamFactors plain = Factors(a, 0);
+    for (const ChunkSegment& segment : a.segments) {
+      const int64_t begin = segment.begin, count = segment.end - begin;
+      const AdamFactors& f = segment.group == DECAY ? decayed : plain;
+      const float* w = a.weights + begin;
+      float* out = a.new_weights + begin;
+      float* m = a.slots[0] + begin;
+      float* v = a.slots[1] + begin;
+      if (a.other_gradient_sum != nullptr) {
+        AdamTwo(Two(a, begin), f, w, out, m, v, count);
+      } else {
+        AdamOne(One(a, begin), f, w, out, m, v, count);
+      }
+    }
+  }
+
+ private:
+  AdamFactors Factors(const UpdateArguments& a, double weight_decay) const {
+    const double correction1 = 1 - Power(beta1_, a.step + 1);
+    const double correction2 = 1 - Power(beta2_, a.step + 1);
+    AdamFactors f;
+    f.beta1 = static_cast<float>(beta1_);
+    f.rest1 = static_cast<float>(1 - beta1_);
+    f.beta2 = static_cast<float>(beta2_);
+    f.rest2 = static_cast<float>(1 - beta2_);
+    f.epsilon = static_cast<float>(epsilon_);
+    f.keep =
+        static_cast<float>(decoupled_ ? 1 - a.learning_rate * weight_decay : 1);
+    f.weight_decay = static_cast<float>(decoupled_ ? 0 : weight_decay);
+    f.step_size = static_cast<float>(a.learning_rate / correction1);
+    f.root_scale = static_cast<float>(1 / std::sqrt(correction2));
+    return f;
+  }
+
+  const double beta1_;
+  const double beta2_;
+  const double epsilon_;
+  const double weight_decay_;
+  const bool decoupled_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(
+    const OptimizerSpec& spec) {
+  std::unique_ptr<Optimizer> optimizer;
+  switch (spec.rule_case()) {
+    case OptimizerSpec::kSgd:
+      optimizer = std::make_unique<Sgd>(spec.sgd());
+      break;
+    case OptimizerSpec::kAdam:
+      optimizer = std::make_unique<Adam>(spec.adam(), /*decoupled=*/false);
+      break;
+    case OptimizerSpec::kAdamw:
+      optimizer = std::make_unique<Adam>(spec.adamw(), /*decoupled=*/true);
+      break;
+    case OptimizerSpec::RULE_NOT_SET:
+      return absl::InvalidArgumentError(
+          "optimizer: is required: set sgd, adam or adamw");
+  }
+  return optimizer;
+}
+
+float GradientScale(int64_t weight, double clip_norm, double norm) {
+  const double mean = 1 / static_cast<double>(weight);
+  // Not true of a norm that is not a number: the scale is then none either,
+  // so the error shows in the weights.
+  if (clip_norm <= 0 || norm + 1e-6 <= clip_norm) {
+    return static_cast<float>(mean);
+  }
+  return static_cast<float>(mean * (clip_norm / (norm + 1e-6)));
+}
+
+}  // namespace tributary

@@ -1,0 +1,70 @@
+// The update rules that the servers run, each in one pass over a chunk. See
+// OptimizerSpec in proto/job.proto for the formulas.
+#ifndef TRIBUTARY_COMMON_OPTIMIZER_H_
+#define TRIBUTARY_COMMON_OPTIMIZER_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/parameter_table.h"
+#include "proto/job.pb.h"
+
+namespace tributary {
+
+// What one update reads and writes. All arrays are indexed from the start of
+// the chunk, borrowed for the call, and must not overlap one another.
+struct UpdateArguments {
+  // Sum of the batch's gradients; never written.
+  const float* gradient_sum = nullptr;
+  // If not null, the other half of the sum: the gradient is then
+  // (gradient_sum[i] + other_gradient_sum[i]) * gradient_scale, with the same
+  // bits as if Sum2 had added the halves first.
+  const float* other_gradient_sum = nullptr;
+  // What the sum is multiplied with to be the gradient: GradientScale().
+  float gradient_scale = 1;
+  // Weights of version `step`, and where those of `step` + 1 go.
+  const float* weights = nullptr;
+  float* new_weights = nullptr;
+  // slots() arrays of the rule's state, updated in place. All zero before the
+  // first step.
+  absl::Span<float* const> slots;
+  // What to update: elements outside of the segments are left alone, in all
+  // arrays. Weight decay applies to segments of group DECAY.
+  absl::Span<const ChunkSegment> segments;
+  // Of this step: LearningRateAt().
+  double learning_rate = 0;
+  // Counted from 0.
+  int64_t step = 0;
+};
+
+// A rule without state of its own: the state is the caller's, in slots. The
+// result is element by element a fixed sequence of float32 operations, so it
+// has the same bits on every x86-64 and for any division into chunks. Denormal
+// numbers count as zero (see flush_denormals.h). Const and safe from any
+// thread; a call takes as long as memory takes to deliver the arrays.
+class Optimizer {
+ public:
+  // InvalidArgument if no rule is set. `spec` must be valid otherwise.
+  static absl::StatusOr<std::unique_ptr<Optimizer>> Create(
+      const OptimizerSpec& spec);
+
+  virtual ~Optimizer() = default;
+
+  // Number of floats of state for each weight: SGD 1 (velocity), or 0 without
+  // momentum; Adam and AdamW 2 (first moment, second moment).
+  virtual int slots() const = 0;
+
+  virtual void Update(const UpdateArguments& arguments) const = 0;
+};
+
+// What turns the sum of a batch's gradients into the gradient: 1 / weight, and
+// times clip_norm / norm where the norm is above clip_norm (PyTorch's rule,
+// which adds 1e-6 to the norm). `weight`: samples or tokens in the batch, at
+// least 1. `norm`: of the mean gradient; unused if `clip_norm` is 0.
+float GradientScale(int64_t weight, double clip_norm, double norm);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_COMMON_OPTIMIZER_H_

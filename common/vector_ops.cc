@@ -1,0 +1,44 @@
+#include "common/vector_ops.h"
+
+#include "common/flush_denormals.h"
+#include "common/simd.h"
+#include "common/vector_kernels.h"
+
+namespace tributary {
+namespace {
+
+TRIBUTARY_MULTIVERSION __attribute__((noinline)) void AddIntoBest(
+    const float* x, float* sum, int64_t count) {
+  vector_kernels::AddInto(x, sum, count);
+}
+
+TRIBUTARY_MULTIVERSION __attribute__((noinline)) void Sum2Best(const float* a,
+                                                               const float* b,
+                                                               float* out,
+                                                               int64_t count) {
+  vector_kernels::Sum2(a, b, out, count);
+}
+
+TRIBUTARY_MULTIVERSION __attribute__((noinline)) double SumOfSquaresBest(
+    const float* x, int64_t count) {
+  return vector_kernels::SumOfSquares(x, count);
+}
+
+}  // namespace
+
+void AddInto(const float* x, float* sum, int64_t count) {
+  const FlushDenormals flush;
+  AddIntoBest(x, sum, count);
+}
+
+void Sum2(const float* a, const float* b, float* out, int64_t count) {
+  const FlushDenormals flush;
+  Sum2Best(a, b, out, count);
+}
+
+double SumOfSquares(const float* x, int64_t count) {
+  const FlushDenormals flush;
+  return SumOfSquaresBest(x, count);
+}
+
+}  // namespace tributary

@@ -1,0 +1,24 @@
+// Sums of gradients. The same bits on every x86-64, whatever instructions it
+// has, on any thread: element by element, or in an order that is fixed.
+// Denormal numbers count as zero (see flush_denormals.h).
+#ifndef TRIBUTARY_COMMON_VECTOR_OPS_H_
+#define TRIBUTARY_COMMON_VECTOR_OPS_H_
+
+#include <cstdint>
+
+namespace tributary {
+
+// sum[i] += x[i]. The buffers must not overlap.
+void AddInto(const float* x, float* sum, int64_t count);
+
+// out[i] = a[i] + b[i]: the same bits as AddInto. `out` must not overlap the
+// others.
+void Sum2(const float* a, const float* b, float* out, int64_t count);
+
+// The sum of x[i]^2 in double precision: element i belongs to partial sum
+// i % 16, and the 16 partial sums are added pairwise, neighbours first.
+double SumOfSquares(const float* x, int64_t count);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_COMMON_VECTOR_OPS_H_
