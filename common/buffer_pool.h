@@ -1,0 +1,42 @@
+// Reference-counted float buffers of one size that are used again and again, so
+// that a step allocates nothing.
+#ifndef TRIBUTARY_COMMON_BUFFER_POOL_H_
+#define TRIBUTARY_COMMON_BUFFER_POOL_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+namespace tributary {
+
+// Shared because a buffer is at once an input of the next update and the
+// payload of several outgoing messages; the last of them returns it to its
+// pool.
+using Buffer = std::shared_ptr<float>;
+
+// Thread-safe. Buffers may outlive the pool.
+class BufferPool {
+ public:
+  // Buffers of `elements` floats, aligned to 64 bytes (to 2 MiB, in huge pages,
+  // where they are larger than that).
+  explicit BufferPool(int64_t elements);
+
+  // A buffer of unspecified contents: a returned one if there is any, else a
+  // new one. Never waits.
+  Buffer Take();
+
+  int64_t elements() const { return elements_; }
+
+ private:
+  struct FreeList;
+
+  const int64_t elements_;
+  const std::shared_ptr<FreeList> free_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_COMMON_BUFFER_POOL_H_

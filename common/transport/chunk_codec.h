@@ -1,0 +1,89 @@
+// Encoding and decoding of the exchange's messages around gRPC's byte buffers:
+// on the wire they are the protobuf messages of parameter_server.proto (a test
+// proves it against the generated code), but an outgoing payload is borrowed
+// instead of copied, and an incoming one is copied once, to where it is used.
+#ifndef TRIBUTARY_COMMON_TRANSPORT_CHUNK_CODEC_H_
+#define TRIBUTARY_COMMON_TRANSPORT_CHUNK_CODEC_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/buffer_pool.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "proto/parameter_server.pb.h"
+
+namespace tributary {
+
+// The payload of `message`'s inner message (Initial, Contribution or Weights)
+// must be empty; `elements` floats at `payload` take its place. `owner` is held
+// until gRPC has done with them.
+grpc::ByteBuffer EncodeWithPayload(const WorkerMessage& message,
+                                   const float* payload, int64_t elements,
+                                   std::shared_ptr<const void> owner);
+grpc::ByteBuffer EncodeWithPayload(const ServerMessage& message,
+                                   const float* payload, int64_t elements,
+                                   std::shared_ptr<const void> owner);
+
+// Encodes a message that has no payload.
+grpc::ByteBuffer Encode(const google::protobuf::MessageLite& message);
+// Parses a whole message, payload and all, copying. InvalidArgument if it is
+// not one.
+absl::Status Decode(grpc::ByteBuffer* bytes,
+                    google::protobuf::MessageLite* message);
+
+// Says where the payload of a message goes: exactly `elements` floats at `to`.
+struct PayloadTarget {
+  float* to = nullptr;
+  int64_t elements = 0;
+};
+
+// Decodes a WorkerMessage or ServerMessage: first all fields but the payload,
+// then it asks `place(message)`, which returns StatusOr<PayloadTarget>, where
+// the payload goes and copies it there. `place` is called once for each
+// Initial, Contribution or Weights, and for no other message; an error of its
+// own is returned. InvalidArgument for bytes that are no such message, a
+// payload that is missing or not the last field, or one whose length is not the
+// target's.
+template <typename Message, typename Place>
+absl::Status DecodeWithPayload(grpc::ByteBuffer* bytes, Message* message,
+                               Place place);
+
+// ---- Implementation.
+
+class PayloadReader {
+ public:
+  // `bytes` must outlive this object.
+  explicit PayloadReader(grpc::ByteBuffer* bytes);
+  ~PayloadReader();
+
+  // Parses everything before the payload into `message`; sets has_payload().
+  absl::Status ReadHeader(google::protobuf::MessageLite* message);
+  bool has_payload() const { return has_payload_; }
+  // Copies the payload and checks that nothing but it is left.
+  absl::Status ReadPayload(PayloadTarget target);
+
+ private:
+  struct Stream;
+
+  grpc::ByteBuffer* const bytes_;
+  std::unique_ptr<Stream> stream_;
+  bool has_payload_ = false;
+  uint32_t payload_bytes_ = 0;
+};
+
+template <typename Message, typename Place>
+absl::Status DecodeWithPayload(grpc::ByteBuffer* bytes, Message* message,
+                               Place place) {
+  PayloadReader reader(bytes);
+  absl::Status status = reader.ReadHeader(message);
+  if (!status.ok() || !reader.has_payload()) return status;
+  absl::StatusOr<PayloadTarget> target = place(*message);
+  if (!target.ok()) return target.status();
+  return reader.ReadPayload(*target);
+}
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_COMMON_TRANSPORT_CHUNK_CODEC_H_

@@ -1,0 +1,119 @@
+// The server's end of a bidirectional stream: one read and one write in flight,
+// a queue in front of the writes, and one Finish, however the stream ends.
+// Services derive from it and see messages only.
+#ifndef TRIBUTARY_COMMON_TRANSPORT_SERVER_STREAM_H_
+#define TRIBUTARY_COMMON_TRANSPORT_SERVER_STREAM_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "grpcpp/support/server_callback.h"
+
+namespace tributary {
+
+// Made with new when a call begins; Start must follow. Deletes itself when gRPC
+// has done with the call. Send and Close are thread-safe and may be called
+// until OnGone has returned.
+template <typename In, typename Out>
+class ServerStream : public grpc::ServerBidiReactor<In, Out> {
+ public:
+  // Begins to read. To be called once, when the derived class is built.
+  void Start() { this->StartRead(&in_); }
+
+  // Queues a message. Those with lower `priority` are written first, those with
+  // equal priority in the order of calls.
+  void Send(Out message, int64_t priority = 0) ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    if (closing_.has_value()) return;
+    queue_.emplace(priority, std::move(message));
+    Proceed();
+  }
+
+  // Takes messages with this priority, if they still wait, out of the queue.
+  void Drop(int64_t priority) ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    queue_.erase(priority);
+  }
+
+  // Ends the call with `status` when the queue has been written. Later calls,
+  // and messages, are ignored.
+  void Close(const grpc::Status& status) ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    if (closing_.has_value()) return;
+    closing_ = status;
+    Proceed();
+  }
+
+ protected:
+  ~ServerStream() override = default;
+
+  // A message has come; the next is read when this returns. Must not block.
+  virtual void OnMessage(In* message) = 0;
+  // No more messages will come: the client has half-closed, or is gone.
+  virtual void OnEnd() = 0;
+  // The call is over; nothing may be called on this object after this returns.
+  virtual void OnGone() = 0;
+
+ private:
+  void OnReadDone(bool ok) final {
+    if (!ok) {
+      OnEnd();
+      return;
+    }
+    OnMessage(&in_);
+    this->StartRead(&in_);
+  }
+
+  void OnWriteDone(bool ok) final ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    writing_ = false;
+    if (!ok) queue_.clear();
+    Proceed();
+  }
+
+  void OnCancel() final ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    queue_.clear();
+    if (!closing_.has_value()) {
+      closing_ = grpc::Status(grpc::StatusCode::CANCELLED, "peer is gone");
+    }
+    Proceed();
+  }
+
+  void OnDone() final {
+    OnGone();
+    // Whoever called Finish from outside of a reaction may still hold the lock.
+    { absl::MutexLock lock(&mu_); }
+    delete this;
+  }
+
+  void Proceed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (writing_ || finished_) return;
+    if (!queue_.empty()) {
+      out_ = std::move(queue_.begin()->second);
+      queue_.erase(queue_.begin());
+      writing_ = true;
+      this->StartWrite(&out_);
+    } else if (closing_.has_value()) {
+      finished_ = true;
+      this->Finish(*closing_);
+    }
+  }
+
+  In in_;  // Touched only by the read in flight and OnMessage.
+
+  absl::Mutex mu_;
+  std::multimap<int64_t, Out> queue_ ABSL_GUARDED_BY(mu_);
+  Out out_ ABSL_GUARDED_BY(mu_);  // Belongs to gRPC while writing_.
+  bool writing_ ABSL_GUARDED_BY(mu_) = false;
+  bool finished_ ABSL_GUARDED_BY(mu_) = false;
+  std::optional<grpc::Status> closing_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_COMMON_TRANSPORT_SERVER_STREAM_H_

@@ -1,0 +1,178 @@
+#include "common/transport/chunk_codec.h"
+
+#include <string>
+#include <vector>
+
+#include "grpcpp/support/slice.h"
+#include "gtest/gtest.h"
+
+namespace tributary {
+namespace {
+
+std::string Flatten(const grpc::ByteBuffer& bytes) {
+  std::vector<grpc::Slice> slices;
+  EXPECT_TRUE(bytes.Dump(&slices).ok());
+  std::string all;
+  for (const grpc::Slice& slice : slices) {
+    all.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  }
+  return all;
+}
+
+// In pieces of `piece` bytes, as a socket would deliver them.
+grpc::ByteBuffer Pieces(const std::string& bytes, size_t piece) {
+  std::vector<grpc::Slice> slices;
+  for (size_t i = 0; i < bytes.size(); i += piece) {
+    slices.emplace_back(bytes.substr(i, piece));
+  }
+  return grpc::ByteBuffer(slices.data(), slices.size());
+}
+
+std::vector<float> Numbers(size_t count) {
+  std::vector<float> numbers(count);
+  for (size_t i = 0; i < count; ++i) numbers[i] = 0.37f * static_cast<float>(i);
+  return numbers;
+}
+
+std::string BytesOf(const std::vector<float>& numbers) {
+  return std::string(reinterpret_cast<const char*>(numbers.data()),
+                     numbers.size() * sizeof(float));
+}
+
+WorkerMessage ContributionHeader() {
+  WorkerMessage message;
+  message.mutable_contribution()->set_step(1234567);
+  message.mutable_contribution()->set_chunk(300);
+  message.mutable_contribution()->set_node(5);
+  message.mutable_contribution()->set_weight(96);
+  message.mutable_contribution()->set_loss_sum(-0.25);
+  return message;
+}
+
+TEST(ChunkCodec, WritesTheBytesThatGeneratedCodeWrites) {
+  for (const size_t count : {1, 16, 31, 32, 4097, 262144}) {
+    const std::vector<float> numbers = Numbers(count);
+    const WorkerMessage header = ContributionHeader();
+    WorkerMessage whole = header;
+    whole.mutable_contribution()->set_payload(BytesOf(numbers));
+    EXPECT_EQ(
+        Flatten(EncodeWithPayload(header, numbers.data(), count, nullptr)),
+        whole.SerializeAsString());
+
+    WorkerMessage initial;
+    initial.mutable_initial()->set_chunk(2);
+    WorkerMessage whole_initial = initial;
+    whole_initial.mutable_initial()->set_payload(BytesOf(numbers));
+    EXPECT_EQ(
+        Flatten(EncodeWithPayload(initial, numbers.data(), count, nullptr)),
+        whole_initial.SerializeAsString());
+
+    ServerMessage weights;
+    weights.mutable_weights()->set_version(7);
+    ServerMessage whole_weights = weights;
+    whole_weights.mutable_weights()->set_payload(BytesOf(numbers));
+    EXPECT_EQ(
+        Flatten(EncodeWithPayload(weights, numbers.data(), count, nullptr)),
+        whole_weights.SerializeAsString());
+  }
+}
+
+TEST(ChunkCodec, ReadsTheBytesThatGeneratedCodeWritesHoweverTheyAreCut) {
+  const std::vector<float> numbers = Numbers(1000);
+  WorkerMessage whole = ContributionHeader();
+  whole.mutable_contribution()->set_payload(BytesOf(numbers));
+  for (const size_t piece : {1, 2, 7, 64, 4000, 100000}) {
+    grpc::ByteBuffer bytes = Pieces(whole.SerializeAsString(), piece);
+    WorkerMessage message;
+    std::vector<float> read(1000);
+    ASSERT_TRUE(
+        DecodeWithPayload(
+            &bytes, &message,
+            [&](const WorkerMessage& header) -> absl::StatusOr<PayloadTarget> {
+              EXPECT_EQ(header.contribution().chunk(), 300);
+              return PayloadTarget{read.data(), 1000};
+            })
+            .ok());
+    EXPECT_EQ(message.SerializeAsString(),
+              ContributionHeader().SerializeAsString());
+    EXPECT_EQ(read, numbers);
+  }
+}
+
+TEST(ChunkCodec, HoldsTheOwnerAsLongAsTheBytes) {
+  auto owner = std::make_shared<std::vector<float>>(Numbers(64));
+  {
+    const grpc::ByteBuffer bytes =
+        EncodeWithPayload(ContributionHeader(), owner->data(), 64,
+                          std::shared_ptr<const void>(owner, owner.get()));
+    EXPECT_EQ(owner.use_count(), 2);
+  }
+  EXPECT_EQ(owner.use_count(), 1);
+}
+
+TEST(ChunkCodec, ReadsMessagesWithoutPayload) {
+  WorkerMessage hello;
+  hello.mutable_hello()->set_signature("abc");
+  grpc::ByteBuffer bytes = Encode(hello);
+  WorkerMessage message;
+  ASSERT_TRUE(DecodeWithPayload(
+                  &bytes, &message,
+                  [](const WorkerMessage&) -> absl::StatusOr<PayloadTarget> {
+                    ADD_FAILURE();
+                    return absl::InternalError("");
+                  })
+                  .ok());
+  EXPECT_EQ(message.hello().signature(), "abc");
+}
+
+absl::Status DecodeInto(const std::string& text, int64_t elements) {
+  grpc::ByteBuffer bytes = Pieces(text, 16);
+  WorkerMessage message;
+  std::vector<float> target(elements);
+  return DecodeWithPayload(
+      &bytes, &message,
+      [&](const WorkerMessage&) -> absl::StatusOr<PayloadTarget> {
+        return PayloadTarget{target.data(), elements};
+      });
+}
+
+TEST(ChunkCodec, RefusesWhatIsNoSuchMessage) {
+  WorkerMessage whole = ContributionHeader();
+  whole.mutable_contribution()->set_payload(BytesOf(Numbers(64)));
+  const std::string good = whole.SerializeAsString();
+  ASSERT_TRUE(DecodeInto(good, 64).ok());
+  // Every cut, and a tail.
+  for (size_t length = 0; length < good.size(); ++length) {
+    EXPECT_EQ(DecodeInto(good.substr(0, length), 64).code(),
+              absl::StatusCode::kInvalidArgument)
+        << length;
+  }
+  EXPECT_EQ(DecodeInto(good + "x", 64).code(),
+            absl::StatusCode::kInvalidArgument);
+  // A payload of another length than the chunk's.
+  const absl::Status status = DecodeInto(good, 63);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), "payload of 256 bytes, expected 252");
+  // No payload at all.
+  EXPECT_EQ(DecodeInto(ContributionHeader().SerializeAsString(), 64).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(DecodeInto("GET / HTTP/1.1\r\n\r\n", 64).code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(ChunkCodec, ReturnsTheErrorOfWhoRefusesThePayload) {
+  WorkerMessage whole = ContributionHeader();
+  whole.mutable_contribution()->set_payload(BytesOf(Numbers(8)));
+  grpc::ByteBuffer bytes = Pieces(whole.SerializeAsString(), 5);
+  WorkerMessage message;
+  EXPECT_EQ(DecodeWithPayload(
+                &bytes, &message,
+                [](const WorkerMessage&) -> absl::StatusOr<PayloadTarget> {
+                  return absl::NotFoundError("no chunk 300");
+                })
+                .message(),
+            "no chunk 300");
+}
+
+}  // namespace
+}  // namespace tributary
