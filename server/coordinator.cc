@@ -1,0 +1,572 @@
+#include "server/coordinator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "common/transport/channel.h"
+
+namespace tributary {
+namespace {
+
+// Workers that do not answer Finished are given up after this.
+constexpr absl::Duration kFarewellTimeout = absl::Seconds(10);
+
+absl::Status CheckProtocol(int32_t version) {
+  if (version == kProtocolVersion) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "this process speaks protocol version ", version, ", the coordinator ",
+      kProtocolVersion, ": use the same release everywhere"));
+}
+
+bool SameFacts(const DataFacts& a, const DataFacts& b) {
+  return a.SerializeAsString() == b.SerializeAsString();
+}
+
+nlohmann::ordered_json ProcessJson(const std::string& role, int rank,
+                                   const ProcessStatistics& statistics) {
+  return {{"role", role},
+          {"rank", rank},
+          {"bytes_sent", statistics.bytes_sent()},
+          {"bytes_received", statistics.bytes_received()},
+          {"peak_memory_bytes", statistics.peak_memory_bytes()},
+          {"compute_seconds", statistics.compute_seconds()},
+          {"exchange_seconds", statistics.exchange_seconds()},
+          {"waiting_seconds", statistics.data_seconds()},
+          {"evaluation_seconds", statistics.evaluation_seconds()},
+          {"cpu_seconds", statistics.cpu_seconds()},
+          {"leaves", statistics.leaves()}};
+}
+
+}  // namespace
+
+Coordinator::Coordinator(const Options& options, Clock clock,
+                         MetricsSink metrics)
+    : options_(options),
+      clock_(std::move(clock)),
+      metrics_(std::move(metrics)),
+      membership_(static_cast<int>(options.job.batch().micro_batches()),
+                  options.lease),
+      servers_(options.servers) {
+  alone_since_ = clock_();
+}
+
+absl::StatusOr<int64_t> Coordinator::AddWorker(const Join& join,
+                                               WorkerLink* link) {
+  TRIBUTARY_RETURN_IF_ERROR(CheckProtocol(join.protocol_version()));
+  absl::MutexLock lock(&mu_);
+  if (phase_ == StatusReply::FAILED) return failure_;
+  if (phase_ == StatusReply::FINISHING || phase_ == StatusReply::DONE) {
+    return absl::FailedPreconditionError("the job is done; nothing to join");
+  }
+  const Membership::Admitted admitted = membership_.Add(join, clock_());
+  if (admitted.fenced.has_value()) {
+    const auto old = workers_.find(*admitted.fenced);
+    if (old != workers_.end()) {
+      old->second.link->Close(absl::FailedPreconditionError(absl::StrCat(
+          "rank ", admitted.rank, " was taken over by a newer process (host ",
+          join.host(), ", process ", join.pid(),
+          "): give each worker a rank of its own, or none")));
+      workers_.erase(old);
+    }
+    if (initializer_ == *admitted.fenced) initializer_ = 0;
+    if (phase_ == StatusReply::TRAINING) DealWork();
+  }
+  workers_[admitted.incarnation].link = link;
+  most_workers_ = std::max(most_workers_, static_cast<int>(workers_.size()));
+  alone_since_ = absl::InfiniteFuture();
+  AdmitWaiting();
+  return admitted.incarnation;
+}
+
+bool Coordinator::AllServersThere() const {
+  return std::all_of(servers_.begin(), servers_.end(),
+                     [](const Server& s) { return s.link != nullptr; });
+}
+
+bool Coordinator::AllServersConfigured() const {
+  return std::all_of(servers_.begin(), servers_.end(),
+                     [](const Server& s) { return s.configured; });
+}
+
+void Coordinator::AdmitWaiting() {
+  if (!AllServersThere()) return;
+  for (auto& [incarnation, worker] : workers_) {
+    Member* member = membership_.Find(incarnation);
+    if (worker.opened || member == nullptr ||
+        member->heartbeat.phase() == "admitted") {
+      continue;
+    }
+    member->heartbeat.set_phase("admitted");
+    CoordinatorOrder order;
+    Admission* admission = order.mutable_admission();
+    *admission->mutable_job() = options_.job;
+    admission->set_rank(member->rank);
+    admission->set_incarnation(incarnation);
+    for (const Server& server : servers_) {
+      admission->add_server_address(server.address);
+    }
+    admission->set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
+    worker.link->Send(order);
+  }
+}
+
+absl::Status Coordinator::OnWorkerReport(int64_t incarnation,
+                                         const WorkerReport& report) {
+  absl::MutexLock lock(&mu_);
+  Member* member = membership_.Find(incarnation);
+  if (member == nullptr) {
+    return absl::AbortedError(
+        absl::StrCat("incarnation ", incarnation,
+                     " is out: its lease ended, or its rank was taken over"));
+  }
+  member->last_heard = clock_();
+  switch (report.report_case()) {
+    case WorkerReport::kReady:
+      return OnReady(incarnation, report.ready());
+    case WorkerReport::kSynced:
+      if (!member->synced) {
+        member->synced = true;
+        initialized_ = true;
+        first_synced_ = std::min(first_synced_, clock_());
+        if (phase_ == StatusReply::WAITING) {
+          StartIfDue();
+        } else if (phase_ == StatusReply::TRAINING) {
+          DealWork();
+        }
+      }
+      return absl::OkStatus();
+    case WorkerReport::kHeartbeat:
+      member->heartbeat = report.heartbeat();
+      return absl::OkStatus();
+    case WorkerReport::kEvaluation:
+      return OnEvaluation(report.evaluation());
+    case WorkerReport::kFailure:
+      OnFailure(*member, report.failure());
+      return absl::OkStatus();
+    case WorkerReport::kFarewell:
+      finished_.push_back(
+          {"worker", member->rank, report.farewell().statistics()});
+      return absl::OkStatus();
+    case WorkerReport::kJoin:
+    case WorkerReport::REPORT_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError("unexpected report from a worker");
+}
+
+absl::Status Coordinator::OnReady(int64_t incarnation, const Ready& ready) {
+  if (!layout_.has_value()) {
+    TRIBUTARY_RETURN_IF_ERROR(Adopt(ready));
+  } else {
+    absl::StatusOr<ArenaLayout> layout = ArenaLayout::Create(ready.table());
+    if (!layout.ok()) return layout.status();
+    if (layout->signature() != layout_->signature()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "this worker's model (", layout->parameters().size(),
+          " parameters, signature ", layout->signature().substr(0, 12),
+          ") is not the job's (", layout_->parameters().size(),
+          " parameters, signature ", layout_->signature().substr(0, 12),
+          "): use the same release everywhere"));
+    }
+    if (!SameFacts(ready.data(), progress_->facts())) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "this worker's data (", ready.data().train_samples(),
+          " training samples, fingerprint ", ready.data().fingerprint(),
+          ") differ from the first worker's (",
+          progress_->facts().train_samples(), ", ",
+          progress_->facts().fingerprint(),
+          "): copy the same files to every machine"));
+    }
+  }
+  workers_[incarnation].ready = true;
+  OpenWaiting();
+  return absl::OkStatus();
+}
+
+absl::Status Coordinator::Adopt(const Ready& ready) {
+  absl::StatusOr<ArenaLayout> layout = ArenaLayout::Create(ready.table());
+  if (!layout.ok()) return layout.status();
+  if (ready.data().steps() < 1 || ready.data().steps_per_epoch() < 1) {
+    return absl::InvalidArgumentError("a job needs at least one step");
+  }
+  layout_ = *std::move(layout);
+  progress_.emplace(options_.job, ready.data(), layout_->chunk_count(),
+                    options_.servers);
+  ServerOrder order;
+  Configure* configure = order.mutable_configure();
+  *configure->mutable_job() = options_.job;
+  *configure->mutable_table() = ready.table();
+  configure->set_servers(options_.servers);
+  configure->set_steps(ready.data().steps());
+  for (Server& server : servers_) server.link->Send(order);
+  return absl::OkStatus();
+}
+
+void Coordinator::OpenWaiting() {
+  if (!AllServersConfigured()) return;
+  for (auto& [incarnation, worker] : workers_) {
+    if (!worker.ready) continue;
+    const bool initialize = !initialized_ && initializer_ == 0;
+    if (worker.opened && !initialize) continue;
+    if (initialize) initializer_ = incarnation;
+    worker.opened = true;
+    CoordinatorOrder order;
+    order.mutable_open()->set_initialize(initialize);
+    worker.link->Send(order);
+  }
+}
+
+void Coordinator::StartIfDue() {
+  if (phase_ != StatusReply::WAITING || membership_.synced_count() == 0) return;
+  if (membership_.synced_count() < options_.expected_workers &&
+      clock_() - first_synced_ < options_.start_timeout) {
+    return;
+  }
+  phase_ = StatusReply::TRAINING;
+  progress_->Begin(clock_());
+  DealWork();
+}
+
+void Coordinator::DealWork() {
+  const auto deals =
+      membership_.DealWork(progress_->facts().evaluation_pieces());
+  for (const auto& [incarnation, deal] : deals) {
+    CoordinatorOrder order;
+    *order.mutable_deal() = deal;
+    order.mutable_deal()->set_evaluated_version(progress_->evaluated_version());
+    workers_[incarnation].link->Send(order);
+  }
+}
+
+absl::Status Coordinator::OnEvaluation(const EvaluationReport& report) {
+  if (!progress_.has_value()) {
+    return absl::FailedPreconditionError("evaluation before the start");
+  }
+  absl::StatusOr<bool> complete = progress_->AddEvaluation(report, clock_());
+  if (!complete.ok()) return complete.status();
+  if (*complete) {
+    CoordinatorOrder order;
+    order.mutable_evaluated()->set_version(report.version());
+    for (auto& [incarnation, worker] : workers_) {
+      if (worker.opened) worker.link->Send(order);
+    }
+    FlushMetrics();
+    FinishIfDue();
+  }
+  return absl::OkStatus();
+}
+
+void Coordinator::OnFailure(const Member& member, const Failure& failure) {
+  const std::string reason =
+      absl::StrCat(member.Name(), " failed: ", failure.message());
+  // What one worker cannot do before the start (open the data, build the model)
+  // is the job's fault more often than the machine's.
+  if (phase_ == StatusReply::WAITING || workers_.size() == 1) {
+    FailLocked(absl::AbortedError(reason), failure.exit_code());
+  } else {
+    RemoveWorker(member.incarnation, absl::AbortedError(reason));
+  }
+}
+
+void Coordinator::WorkerGone(int64_t incarnation) {
+  absl::MutexLock lock(&mu_);
+  RemoveWorker(incarnation, absl::OkStatus());
+}
+
+void Coordinator::RemoveWorker(int64_t incarnation,
+                               const absl::Status& status) {
+  const auto found = workers_.find(incarnation);
+  if (found == workers_.end()) return;
+  if (!status.ok()) found->second.link->Close(status);
+  workers_.erase(found);
+  membership_.Remove(incarnation);
+  if (initializer_ == incarnation) {
+    initializer_ = 0;
+    if (!initialized_) OpenWaiting();
+  }
+  if (workers_.empty()) alone_since_ = clock_();
+  if (phase_ == StatusReply::TRAINING) {
+    ++workers_lost_;
+    DealWork();
+  }
+}
+
+absl::Status Coordinator::AddServer(const Enlist& enlist, ServerLink* link) {
+  TRIBUTARY_RETURN_IF_ERROR(CheckProtocol(enlist.protocol_version()));
+  absl::MutexLock lock(&mu_);
+  if (enlist.shard() < 0 || enlist.shard() >= options_.servers) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "shard ", enlist.shard(), " of a job with ", options_.servers,
+        " servers: check --shard and --servers"));
+  }
+  Server& server = servers_[enlist.shard()];
+  if (server.link != nullptr) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        "shard ", enlist.shard(), " is already served from ",
+        server.address.empty() ? "the coordinator" : server.address));
+  }
+  server.link = link;
+  server.address = enlist.address();
+  AdmitWaiting();
+  return absl::OkStatus();
+}
+
+absl::Status Coordinator::OnServerReport(int shard,
+                                         const ServerReport& report) {
+  absl::MutexLock lock(&mu_);
+  Server& server = servers_[shard];
+  switch (report.report_case()) {
+    case ServerReport::kConfigured:
+      server.configured = true;
+      OpenWaiting();
+      return absl::OkStatus();
+    case ServerReport::kSums:
+      return OnSums(shard, report.sums());
+    case ServerReport::kFailure:
+      FailLocked(absl::AbortedError(absl::StrCat("server ", shard, " failed: ",
+                                                 report.failure().message())),
+                 report.failure().exit_code());
+      return absl::OkStatus();
+    case ServerReport::kFarewell:
+      finished_.push_back({"server", shard, report.farewell().statistics()});
+      return absl::OkStatus();
+    case ServerReport::kEnlist:
+    case ServerReport::REPORT_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError("unexpected report from a server");
+}
+
+absl::Status Coordinator::OnSums(int shard, const StepSums& sums) {
+  if (phase_ != StatusReply::TRAINING) {
+    return absl::FailedPreconditionError("step sums outside of training");
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::optional<GradientNorm> norm,
+                             progress_->AddSums(shard, sums, clock_()));
+  if (!norm.has_value()) return absl::OkStatus();
+  if (options_.job.clip_norm() > 0) {
+    ServerOrder order;
+    *order.mutable_norm() = *norm;
+    for (Server& server : servers_) server.link->Send(order);
+  }
+  FlushMetrics();
+  FinishIfDue();
+  return absl::OkStatus();
+}
+
+void Coordinator::FlushMetrics() {
+  for (nlohmann::ordered_json& line : progress_->TakeMetrics()) {
+    line["workers"] = workers_.size();
+    metrics_(line);
+  }
+}
+
+void Coordinator::FinishIfDue() {
+  if (phase_ != StatusReply::TRAINING || !progress_->finished()) return;
+  phase_ = StatusReply::FINISHING;
+  finishing_since_ = clock_();
+  CoordinatorOrder order;
+  order.mutable_finished()->set_version(progress_->facts().steps());
+  for (auto& [incarnation, worker] : workers_) worker.link->Send(order);
+}
+
+void Coordinator::ServerGone(int shard) {
+  absl::MutexLock lock(&mu_);
+  Server& server = servers_[shard];
+  if (server.gone || server.link == nullptr) return;
+  server.gone = true;
+  server.link = nullptr;
+  if (phase_ == StatusReply::FINISHING || phase_ == StatusReply::DONE) return;
+  FailLocked(absl::UnavailableError(absl::StrCat(
+                 "server ", shard, " (", server.address,
+                 ") is gone, and its part of the model with it: see its log, "
+                 "then start the job again")),
+             /*exit_code=*/1);
+}
+
+void Coordinator::Tick() {
+  absl::MutexLock lock(&mu_);
+  const absl::Time now = clock_();
+  for (const int64_t incarnation : membership_.Expired(now)) {
+    const Member* member = membership_.Find(incarnation);
+    RemoveWorker(incarnation, absl::DeadlineExceededError(absl::StrCat(
+                                  member->Name(),
+                                  " was silent for longer than its lease of ",
+                                  absl::FormatDuration(options_.lease))));
+  }
+  StartIfDue();
+  if (phase_ == StatusReply::FINISHING &&
+      now - finishing_since_ > kFarewellTimeout) {
+    while (!workers_.empty()) {
+      RemoveWorker(workers_.begin()->first,
+                   absl::DeadlineExceededError("the job is done"));
+    }
+  }
+  if ((phase_ == StatusReply::WAITING || phase_ == StatusReply::TRAINING) &&
+      now - alone_since_ > options_.no_worker_timeout) {
+    FailLocked(
+        absl::DeadlineExceededError(absl::StrCat(
+            "no worker for ", absl::FormatDuration(options_.no_worker_timeout),
+            ": start some with `tributary worker --coordinator "
+            "HOST:PORT`")),
+        /*exit_code=*/1);
+  }
+}
+
+void Coordinator::Fail(const absl::Status& reason) {
+  absl::MutexLock lock(&mu_);
+  FailLocked(reason, /*exit_code=*/1);
+}
+
+void Coordinator::FailLocked(const absl::Status& reason, int exit_code) {
+  if (phase_ == StatusReply::FAILED || phase_ == StatusReply::DONE) return;
+  phase_ = StatusReply::FAILED;
+  failure_ = reason;
+  failure_exit_code_ = exit_code;
+  const absl::Status told =
+      absl::AbortedError(absl::StrCat("the job failed: ", reason.message()));
+  for (auto& [incarnation, worker] : workers_) worker.link->Close(told);
+  for (Server& server : servers_) {
+    if (server.link != nullptr) server.link->Close(told);
+  }
+}
+
+bool Coordinator::AwaitTrained(absl::Duration timeout) {
+  const auto over = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return phase_ == StatusReply::FAILED ||
+           (phase_ == StatusReply::FINISHING && workers_.empty());
+  };
+  absl::MutexLock lock(&mu_);
+  return mu_.AwaitWithTimeout(absl::Condition(&over), timeout);
+}
+
+void Coordinator::FinishServers() {
+  absl::MutexLock lock(&mu_);
+  phase_ = StatusReply::DONE;
+  ServerOrder order;
+  order.mutable_finish();
+  for (Server& server : servers_) {
+    if (server.link != nullptr) server.link->Send(order);
+  }
+}
+
+bool Coordinator::AwaitServersGone(absl::Duration timeout) {
+  const auto gone = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return std::all_of(servers_.begin(), servers_.end(),
+                       [](const Server& s) { return s.link == nullptr; });
+  };
+  absl::MutexLock lock(&mu_);
+  return mu_.AwaitWithTimeout(absl::Condition(&gone), timeout);
+}
+
+absl::Status Coordinator::status() const {
+  absl::MutexLock lock(&mu_);
+  return failure_;
+}
+
+std::vector<std::string> Coordinator::server_addresses() const {
+  absl::MutexLock lock(&mu_);
+  std::vector<std::string> addresses;
+  for (const Server& server : servers_) addresses.push_back(server.address);
+  return addresses;
+}
+
+std::optional<ArenaLayout> Coordinator::layout() const {
+  absl::MutexLock lock(&mu_);
+  return layout_;
+}
+
+int64_t Coordinator::steps() const {
+  absl::MutexLock lock(&mu_);
+  return progress_.has_value() ? progress_->facts().steps() : 0;
+}
+
+StatusReply Coordinator::GetStatus() const {
+  absl::MutexLock lock(&mu_);
+  StatusReply reply;
+  reply.set_evaluation_version(-1);
+  if (progress_.has_value()) progress_->FillStatus(&reply);
+  reply.set_phase(phase_);
+  ProcessStatistics total;
+  double seconds = 0;
+  for (const auto& [incarnation, member] : membership_.members()) {
+    const ProcessStatistics& s = member.heartbeat.statistics();
+    total.set_compute_seconds(total.compute_seconds() + s.compute_seconds());
+    total.set_exchange_seconds(total.exchange_seconds() + s.exchange_seconds());
+    seconds += s.compute_seconds() + s.exchange_seconds() + s.data_seconds();
+    if (member.heartbeat.phase() == "evaluate" &&
+        phase_ == StatusReply::TRAINING) {
+      reply.set_phase(StatusReply::EVALUATING);
+    }
+  }
+  if (seconds > 0) {
+    reply.set_compute_share(total.compute_seconds() / seconds);
+    reply.set_exchange_share(total.exchange_seconds() / seconds);
+  }
+  reply.set_workers(static_cast<int>(workers_.size()));
+  reply.set_servers(options_.servers);
+  if (!failure_.ok()) {
+    reply.set_failure(std::string(failure_.message()));
+    reply.set_failure_exit_code(failure_exit_code_);
+  }
+  return reply;
+}
+
+nlohmann::ordered_json Coordinator::Summary() const {
+  absl::MutexLock lock(&mu_);
+  nlohmann::ordered_json summary = {
+      {"name", options_.job.name()},
+      {"status", failure_.ok() ? "done" : "failed"},
+  };
+  if (!failure_.ok()) summary["failure"] = std::string(failure_.message());
+  if (progress_.has_value()) {
+    summary["steps"] = progress_->completed_steps();
+    summary["final_loss"] = progress_->final_loss();
+    if (progress_->evaluation().has_value()) {
+      const Evaluation& evaluation = *progress_->evaluation();
+      summary["evaluation"] = {{"step", evaluation.version},
+                               {"loss", evaluation.loss}};
+      if (options_.job.model().has_gpt()) {
+        summary["evaluation"]["perplexity"] = std::exp(evaluation.loss);
+      }
+      if (options_.job.model().loss() == ModelSpec::CROSS_ENTROPY) {
+        summary["evaluation"]["accuracy"] = evaluation.accuracy;
+      }
+    }
+    summary["seconds"] = progress_->seconds();
+    summary["samples_per_second"] = progress_->samples_per_second();
+    summary["unit"] = progress_->facts().unit();
+  }
+  summary["workers"] = most_workers_;
+  summary["workers_lost"] = workers_lost_;
+  summary["servers"] = options_.servers;
+  summary["exchange"] = "parameter_server";
+  if (layout_.has_value()) {
+    summary["parameters"] = layout_->parameter_count();
+  }
+  ProcessStatistics total;
+  nlohmann::ordered_json processes = nlohmann::ordered_json::array();
+  for (const Finished& process : finished_) {
+    const ProcessStatistics& s = process.statistics;
+    processes.push_back(ProcessJson(process.role, process.rank, s));
+    if (process.role != "worker") continue;
+    total.set_bytes_sent(total.bytes_sent() + s.bytes_sent());
+    total.set_bytes_received(total.bytes_received() + s.bytes_received());
+    total.set_compute_seconds(total.compute_seconds() + s.compute_seconds());
+    total.set_exchange_seconds(total.exchange_seconds() + s.exchange_seconds());
+    total.set_data_seconds(total.data_seconds() + s.data_seconds());
+  }
+  // Over all workers.
+  summary["bytes_sent"] = total.bytes_sent();
+  summary["bytes_received"] = total.bytes_received();
+  summary["compute_seconds"] = total.compute_seconds();
+  summary["exchange_seconds"] = total.exchange_seconds();
+  summary["waiting_seconds"] = total.data_seconds();
+  summary["processes"] = std::move(processes);
+  return summary;
+}
+
+}  // namespace tributary

@@ -1,0 +1,32 @@
+// Rendezvous over gRPC: streams in front of a Coordinator. See
+// proto/rendezvous.proto for the protocol.
+#ifndef TRIBUTARY_SERVER_COORDINATOR_SERVICE_H_
+#define TRIBUTARY_SERVER_COORDINATOR_SERVICE_H_
+
+#include "proto/rendezvous.grpc.pb.h"
+#include "server/coordinator.h"
+
+namespace tributary {
+
+// Thread-safe.
+class CoordinatorService final : public Rendezvous::CallbackService {
+ public:
+  // `coordinator` must outlive the gRPC server.
+  explicit CoordinatorService(Coordinator* coordinator)
+      : coordinator_(coordinator) {}
+
+  grpc::ServerBidiReactor<WorkerReport, CoordinatorOrder>* Membership(
+      grpc::CallbackServerContext* context) override;
+  grpc::ServerBidiReactor<ServerReport, ServerOrder>* Enlistment(
+      grpc::CallbackServerContext* context) override;
+  grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
+                                      const StatusRequest* request,
+                                      StatusReply* reply) override;
+
+ private:
+  Coordinator* const coordinator_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_COORDINATOR_SERVICE_H_

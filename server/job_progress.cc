@@ -1,0 +1,197 @@
+#include "server/job_progress.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/parameter_table.h"
+#include "common/schedule.h"
+
+namespace tributary {
+
+JobProgress::JobProgress(const JobSpec& job, const DataFacts& facts, int chunks,
+                         int servers)
+    : job_(job), facts_(facts), chunks_(chunks), servers_(servers) {}
+
+void JobProgress::Begin(absl::Time now) {
+  begin_ = last_ = last_step_ = now;
+  window_.begin = now;
+}
+
+absl::StatusOr<std::optional<GradientNorm>> JobProgress::AddSums(
+    int shard, const StepSums& sums, absl::Time now) {
+  const int64_t step = sums.step();
+  // A server is never more than one step ahead of another.
+  if (step < completed_steps_ || step > completed_steps_ + 1 ||
+      step >= facts_.steps()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("server ", shard, " reports step ", step,
+                     " while the job is at step ", completed_steps_));
+  }
+  OpenStep& open = open_[step];
+  if (open.reported.empty()) {
+    open.squares.resize(chunks_);
+    open.reported.resize(servers_);
+    open.missing = servers_;
+  }
+  int place = 0;
+  for (int chunk = 0; chunk < chunks_; ++chunk) {
+    if (ArenaLayout::ShardOf(chunk, servers_) != shard) continue;
+    if (place >= sums.sum_of_squares_size()) break;
+    open.squares[chunk] = sums.sum_of_squares(place++);
+  }
+  if (place != sums.sum_of_squares_size() || open.reported[shard]) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "server ", shard, " reports step ", step,
+        open.reported[shard] ? " twice" : " with a wrong number of chunks"));
+  }
+  open.reported[shard] = true;
+  // A server without chunks (more servers than chunks) knows no weight.
+  if (shard == 0) {
+    open.weight = sums.weight();
+    open.loss_sum = sums.loss_sum();
+  }
+  if (--open.missing > 0) return std::optional<GradientNorm>();
+  const OpenStep closed = std::move(open);
+  open_.erase(step);
+  return std::optional<GradientNorm>(Close(step, closed, now));
+}
+
+GradientNorm JobProgress::Close(int64_t step, const OpenStep& open,
+                                absl::Time now) {
+  double squares = 0;
+  for (const double square : open.squares) squares += square;
+  const double weight = static_cast<double>(open.weight);
+  GradientNorm norm;
+  norm.set_step(step);
+  norm.set_norm(std::sqrt(squares) / weight);
+  last_norm_ = norm.norm();
+  last_loss_ = open.loss_sum / weight;
+  total_weight_ += open.weight;
+  window_.loss_sum += open.loss_sum;
+  window_.weight += open.weight;
+  ++window_.steps;
+  ++completed_steps_;
+  last_ = last_step_ = now;
+  if (completed_steps_ % job_.output().log_every_steps() == 0 ||
+      completed_steps_ == facts_.steps()) {
+    EmitTraining(now);
+  }
+  return norm;
+}
+
+void JobProgress::EmitTraining(absl::Time now) {
+  const double seconds = std::max(
+      1e-9, absl::ToDoubleSeconds(now - window_.begin - window_.evaluating));
+  const double loss = window_.loss_sum / static_cast<double>(window_.weight);
+  recent_.set_loss(loss);
+  recent_.set_gradient_norm(last_norm_);
+  recent_.set_learning_rate(
+      LearningRateAt(job_, facts_.steps(), completed_steps_ - 1));
+  recent_.set_samples_per_second(static_cast<double>(window_.weight) / seconds);
+  recent_.set_step_milliseconds(1e3 * seconds /
+                                static_cast<double>(window_.steps));
+  metrics_.push_back({
+      {"step", completed_steps_},
+      {"epoch", static_cast<double>(completed_steps_) /
+                    static_cast<double>(facts_.steps_per_epoch())},
+      {"loss", loss},
+      {"learning_rate", recent_.learning_rate()},
+      {"gradient_norm", last_norm_},
+      {"samples_per_second", recent_.samples_per_second()},
+      {"step_seconds", seconds / static_cast<double>(window_.steps)},
+      {"seconds", absl::ToDoubleSeconds(now - begin_)},
+  });
+  window_ = Window();
+  window_.begin = now;
+}
+
+bool JobProgress::EvaluationDue(int64_t version) const {
+  if (facts_.evaluation_pieces() == 0 || version == 0) return false;
+  const int64_t every = job_.evaluation().every_steps();
+  return version == facts_.steps() || (every > 0 && version % every == 0);
+}
+
+absl::StatusOr<bool> JobProgress::AddEvaluation(const EvaluationReport& report,
+                                                absl::Time now) {
+  if (report.version() <= evaluated_version_) return false;
+  if (!EvaluationDue(report.version()) ||
+      report.version() > completed_steps_ + 1 || report.piece() < 0 ||
+      report.piece() >= facts_.evaluation_pieces()) {
+    return absl::InvalidArgumentError(absl::StrCat("no evaluation of version ",
+                                                   report.version(), ", piece ",
+                                                   report.piece(), " is due"));
+  }
+  if (report.version() != evaluating_version_) {
+    evaluating_version_ = report.version();
+    pieces_.clear();
+  }
+  pieces_.emplace(report.piece(), report);
+  if (static_cast<int64_t>(pieces_.size()) < facts_.evaluation_pieces()) {
+    return false;
+  }
+  double loss = 0;
+  int64_t correct = 0;
+  int64_t weight = 0;
+  for (const auto& [number, piece] : pieces_) {
+    loss += piece.loss_sum();
+    correct += piece.correct();
+    weight += piece.weight();
+  }
+  pieces_.clear();
+  evaluated_version_ = report.version();
+  evaluation_ =
+      Evaluation{report.version(), loss / static_cast<double>(weight),
+                 static_cast<double>(correct) / static_cast<double>(weight)};
+  last_ = now;
+  if (report.version() < facts_.steps()) {
+    // From the end of the last step to now nobody trained.
+    window_.evaluating += now - last_step_;
+    evaluating_ += now - last_step_;
+  }
+  metrics_.push_back({{"step", report.version()},
+                      {"evaluation_loss", evaluation_->loss},
+                      {"evaluation_accuracy", evaluation_->accuracy},
+                      {"seconds", absl::ToDoubleSeconds(now - begin_)}});
+  return true;
+}
+
+bool JobProgress::finished() const {
+  return completed_steps_ == facts_.steps() &&
+         (!EvaluationDue(facts_.steps()) ||
+          evaluated_version_ == facts_.steps());
+}
+
+double JobProgress::samples_per_second() const {
+  const double seconds =
+      absl::ToDoubleSeconds(last_step_ - begin_ - evaluating_);
+  return seconds > 0 ? static_cast<double>(total_weight_) / seconds : 0;
+}
+
+std::vector<nlohmann::ordered_json> JobProgress::TakeMetrics() {
+  return std::exchange(metrics_, {});
+}
+
+void JobProgress::FillStatus(StatusReply* reply) const {
+  reply->MergeFrom(recent_);
+  reply->set_step(completed_steps_);
+  reply->set_steps(facts_.steps());
+  reply->set_epoch(static_cast<double>(completed_steps_) /
+                   static_cast<double>(facts_.steps_per_epoch()));
+  reply->set_unit(facts_.unit());
+  if (completed_steps_ > 0) {
+    const absl::Duration trained = last_step_ - begin_ - evaluating_;
+    reply->set_seconds_left(
+        absl::ToDoubleSeconds(trained) *
+        static_cast<double>(facts_.steps() - completed_steps_) /
+        static_cast<double>(completed_steps_));
+  }
+  reply->set_evaluation_version(evaluation_.has_value() ? evaluation_->version
+                                                        : -1);
+  if (evaluation_.has_value()) {
+    reply->set_evaluation_loss(evaluation_->loss);
+    reply->set_evaluation_accuracy(evaluation_->accuracy);
+  }
+}
+
+}  // namespace tributary

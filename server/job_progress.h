@@ -1,0 +1,118 @@
+// How far the job is: gradient norms, losses, evaluations, speed. A pure state
+// machine over reports and a clock.
+#ifndef TRIBUTARY_SERVER_JOB_PROGRESS_H_
+#define TRIBUTARY_SERVER_JOB_PROGRESS_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "nlohmann/json.hpp"
+#include "proto/job.pb.h"
+#include "proto/rendezvous.pb.h"
+
+namespace tributary {
+
+struct Evaluation {
+  int64_t version = 0;
+  double loss = 0;
+  double accuracy = 0;
+};
+
+// Not thread-safe.
+class JobProgress {
+ public:
+  // `job` is resolved. `chunks` of the model are dealt over `servers`.
+  JobProgress(const JobSpec& job, const DataFacts& facts, int chunks,
+              int servers);
+
+  // The clock of speed and time left starts.
+  void Begin(absl::Time now);
+
+  // A server's sums of one step. When it was the last server's, the norm of the
+  // step's mean gradient: sums are added in the order of chunks, so its bits do
+  // not depend on the number of servers. InvalidArgument for what does not fit.
+  absl::StatusOr<std::optional<GradientNorm>> AddSums(int shard,
+                                                      const StepSums& sums,
+                                                      absl::Time now);
+
+  // Evaluation is wanted at this version.
+  bool EvaluationDue(int64_t version) const;
+  // True when the report was the one that completed the version's evaluation.
+  // Repeats are ignored.
+  absl::StatusOr<bool> AddEvaluation(const EvaluationReport& report,
+                                     absl::Time now);
+
+  // Steps whose sums are all known.
+  int64_t completed_steps() const { return completed_steps_; }
+  // Newest version whose evaluation is complete; 0: none.
+  int64_t evaluated_version() const { return evaluated_version_; }
+  const std::optional<Evaluation>& evaluation() const { return evaluation_; }
+  // All steps and the last evaluation are done.
+  bool finished() const;
+  double final_loss() const { return last_loss_; }
+  // Since Begin, up to the last step, evaluations included.
+  double seconds() const { return absl::ToDoubleSeconds(last_ - begin_); }
+  double samples_per_second() const;
+  const DataFacts& facts() const { return facts_; }
+
+  // Lines for metrics.jsonl that have become due since the last call.
+  std::vector<nlohmann::ordered_json> TakeMetrics();
+
+  // Fills the reply's fields that this object knows.
+  void FillStatus(StatusReply* reply) const;
+
+ private:
+  // One step's sums while servers are missing.
+  struct OpenStep {
+    std::vector<double> squares;  // By chunk.
+    std::vector<bool> reported;   // By shard.
+    int missing = 0;
+    int64_t weight = 0;
+    double loss_sum = 0;
+  };
+  // What the next metrics line is made of.
+  struct Window {
+    double loss_sum = 0;
+    int64_t weight = 0;
+    int64_t steps = 0;
+    absl::Time begin;
+    // Time spent in evaluations, which does not count as training.
+    absl::Duration evaluating;
+  };
+
+  GradientNorm Close(int64_t step, const OpenStep& open, absl::Time now);
+  void EmitTraining(absl::Time now);
+
+  const JobSpec job_;
+  const DataFacts facts_;
+  const int chunks_;
+  const int servers_;
+
+  std::map<int64_t, OpenStep> open_;
+  int64_t completed_steps_ = 0;
+  double last_loss_ = 0;
+  double last_norm_ = 0;
+  int64_t total_weight_ = 0;
+  absl::Time begin_;
+  absl::Time last_;
+  absl::Time last_step_;
+  absl::Duration evaluating_;
+  Window window_;
+  StatusReply recent_;  // Figures of the last full window.
+
+  int64_t evaluated_version_ = 0;
+  std::optional<Evaluation> evaluation_;
+  int64_t evaluating_version_ = 0;
+  std::map<int64_t, EvaluationReport> pieces_;
+
+  std::vector<nlohmann::ordered_json> metrics_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_JOB_PROGRESS_H_

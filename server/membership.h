@@ -1,0 +1,73 @@
+// Who takes part, and who computes what: a pure state machine over messages and
+// a clock.
+#ifndef TRIBUTARY_SERVER_MEMBERSHIP_H_
+#define TRIBUTARY_SERVER_MEMBERSHIP_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "proto/rendezvous.pb.h"
+
+namespace tributary {
+
+struct Member {
+  int64_t incarnation = 0;
+  int rank = 0;
+  std::string host;
+  int64_t pid = 0;
+  absl::Time last_heard;
+  // Has a whole version of the weights: can be dealt leaves.
+  bool synced = false;
+  Heartbeat heartbeat;
+
+  // "worker 3 (host alpha, process 4711)".
+  std::string Name() const;
+};
+
+// Not thread-safe.
+class Membership {
+ public:
+  // `leaves` of the reduction tree; a member not heard of for `lease` has left.
+  Membership(int leaves, absl::Duration lease);
+
+  struct Admitted {
+    int64_t incarnation = 0;
+    int rank = 0;
+    // The member that had the wanted rank until now: a newer process takes its
+    // place.
+    std::optional<int64_t> fenced;
+  };
+  // Adds a member under a new incarnation. Wanted rank -1: the lowest free one.
+  Admitted Add(const Join& join, absl::Time now);
+
+  // Null if there is no such member (any more).
+  Member* Find(int64_t incarnation);
+  void Remove(int64_t incarnation);
+  // Members whose lease has ended.
+  std::vector<int64_t> Expired(absl::Time now) const;
+
+  // By incarnation.
+  const std::map<int64_t, Member>& members() const { return members_; }
+  int synced_count() const;
+
+  // Deals leaves and evaluation pieces to the synced members in the order of
+  // their ranks: contiguous runs whose lengths differ by one at most; members
+  // beyond the number of leaves get none and wait as spares. Every call makes a
+  // new generation.
+  std::map<int64_t, Deal> DealWork(int64_t pieces);
+
+ private:
+  const int leaves_;
+  const absl::Duration lease_;
+  std::map<int64_t, Member> members_;
+  int64_t next_incarnation_ = 1;
+  int64_t generation_ = 0;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_MEMBERSHIP_H_

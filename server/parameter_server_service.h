@@ -1,0 +1,54 @@
+// ParameterServer over gRPC: streams in front of a ParameterStore. See
+// proto/parameter_server.proto for the protocol.
+#ifndef TRIBUTARY_SERVER_PARAMETER_SERVER_SERVICE_H_
+#define TRIBUTARY_SERVER_PARAMETER_SERVER_SERVICE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "proto/parameter_server.grpc.pb.h"
+#include "server/parameter_store.h"
+
+namespace tributary {
+
+// Payload bytes of all streams; their headers are less than a thousandth.
+struct TransportCounters {
+  std::atomic<int64_t> bytes_sent{0};
+  std::atomic<int64_t> bytes_received{0};
+};
+
+// Thread-safe. Both methods are raw: payloads go past protobuf.
+class ParameterServerService final
+    : public ParameterServer::WithRawCallbackMethod_Exchange<
+          ParameterServer::WithRawCallbackMethod_ReadWeights<
+              ParameterServer::Service>> {
+ public:
+  explicit ParameterServerService(int shard) : shard_(shard) {}
+
+  // Until a store is given, calls are refused with UNAVAILABLE. `store` must
+  // outlive the gRPC server.
+  void Serve(ParameterStore* store) ABSL_LOCKS_EXCLUDED(mu_);
+
+  const TransportCounters& counters() const { return counters_; }
+
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Exchange(
+      grpc::CallbackServerContext* context) override;
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* ReadWeights(
+      grpc::CallbackServerContext* context,
+      const grpc::ByteBuffer* request) override;
+
+ private:
+  ParameterStore* store() const ABSL_LOCKS_EXCLUDED(mu_);
+
+  const int shard_;
+  TransportCounters counters_;
+  mutable absl::Mutex mu_;
+  ParameterStore* store_ ABSL_GUARDED_BY(mu_) = nullptr;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_PARAMETER_SERVER_SERVICE_H_

@@ -1,0 +1,52 @@
+// What a job leaves behind in its output folder: job.textproto, metrics.jsonl,
+// final/model.safetensors, summary.json.
+#ifndef TRIBUTARY_SERVER_RUN_OUTPUT_H_
+#define TRIBUTARY_SERVER_RUN_OUTPUT_H_
+
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "common/parameter_table.h"
+#include "nlohmann/json.hpp"
+#include "proto/job.pb.h"
+
+namespace tributary {
+
+// Thread-safe.
+class RunOutput {
+ public:
+  // Makes the folder and those above it, and writes job.textproto.
+  // PermissionDenied or another code of the file system, naming the path, if
+  // that cannot be.
+  static absl::StatusOr<std::unique_ptr<RunOutput>> Create(
+      const std::string& directory, const JobSpec& job);
+
+  // Adds a line to metrics.jsonl. A full disk costs the line, never the
+  // training: the first failure is logged.
+  void AppendMetrics(const nlohmann::ordered_json& line)
+      ABSL_LOCKS_EXCLUDED(mu_);
+
+  // Writes final/model.safetensors from a whole arena. Returns the SHA-256
+  // (hex) of the float32 weights in the order of the table, without gaps.
+  absl::StatusOr<std::string> WriteModel(const ArenaLayout& layout,
+                                         const float* weights);
+
+  absl::Status WriteSummary(const nlohmann::ordered_json& summary);
+
+ private:
+  explicit RunOutput(std::string directory) : directory_(directory) {}
+
+  const std::string directory_;
+  absl::Mutex mu_;
+  std::ofstream metrics_ ABSL_GUARDED_BY(mu_);
+  bool metrics_failed_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_RUN_OUTPUT_H_

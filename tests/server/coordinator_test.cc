@@ -1,0 +1,356 @@
+#include "server/coordinator.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/transport/channel.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct FakeWorker : WorkerLink {
+  void Send(const CoordinatorOrder& order) override { orders.push_back(order); }
+  void Close(const absl::Status& status) override { closed = status; }
+
+  const Deal& last_deal() const {
+    for (auto it = orders.rbegin(); it != orders.rend(); ++it) {
+      if (it->has_deal()) return it->deal();
+    }
+    static const Deal none;
+    return none;
+  }
+  bool Got(CoordinatorOrder::OrderCase kind) const {
+    for (const auto& order : orders) {
+      if (order.order_case() == kind) return true;
+    }
+    return false;
+  }
+
+  std::vector<CoordinatorOrder> orders;
+  absl::Status closed;
+  int64_t incarnation = 0;
+};
+
+struct FakeServer : ServerLink {
+  void Send(const ServerOrder& order) override { orders.push_back(order); }
+  void Close(const absl::Status& status) override { closed = status; }
+  std::vector<ServerOrder> orders;
+  absl::Status closed;
+};
+
+// A coordinator with a clock of its own and 4 leaves, 3 chunks and 2 servers.
+class CoordinatorTest : public ::testing::Test {
+ protected:
+  void Make(int servers, int expected_workers, int64_t steps = 2,
+            int64_t pieces = 0, double clip_norm = 0) {
+    options_.job.mutable_model()->mutable_mlp();
+    options_.job.mutable_batch()->set_global(8);
+    options_.job.mutable_batch()->set_micro_batches(4);
+    options_.job.mutable_optimizer()->mutable_sgd()->set_learning_rate(0.1);
+    options_.job.set_clip_norm(clip_norm);
+    options_.job.mutable_output()->set_log_every_steps(1);
+    options_.servers = servers;
+    options_.expected_workers = expected_workers;
+    ready_.mutable_table()->set_chunk_elements(16);
+    for (const char* name : {"a", "b", "c"}) {
+      auto* parameter = ready_.mutable_table()->add_parameter();
+      parameter->set_name(name);
+      parameter->add_shape(16);
+      parameter->set_group(DECAY);
+    }
+    ready_.mutable_data()->set_train_samples(64);
+    ready_.mutable_data()->set_steps_per_epoch(8);
+    ready_.mutable_data()->set_steps(steps);
+    ready_.mutable_data()->set_evaluation_pieces(pieces);
+    coordinator_ = std::make_unique<Coordinator>(
+        options_, [this] { return now_; },
+        [this](const nlohmann::ordered_json& line) {
+          metrics_.push_back(line);
+        });
+    for (int shard = 0; shard < servers; ++shard) {
+      Enlist enlist;
+      enlist.set_protocol_version(kProtocolVersion);
+      enlist.set_shard(shard);
+      enlist.set_address(shard == 0 ? "" : "10.0.0.2:1");
+      EXPECT_TRUE(coordinator_->AddServer(enlist, &servers_[shard]).ok());
+    }
+  }
+
+  absl::Status Join(FakeWorker* worker, int rank = -1) {
+    class Join join;
+    join.set_protocol_version(kProtocolVersion);
+    join.set_rank(rank);
+    const absl::StatusOr<int64_t> joined =
+        coordinator_->AddWorker(join, worker);
+    if (!joined.ok()) return joined.status();
+    worker->incarnation = *joined;
+    return absl::OkStatus();
+  }
+
+  absl::Status Say(FakeWorker* worker, const WorkerReport& report) {
+    return coordinator_->OnWorkerReport(worker->incarnation, report);
+  }
+
+  absl::Status SayReady(FakeWorker* worker) {
+    WorkerReport report;
+    *report.mutable_ready() = ready_;
+    return Say(worker, report);
+  }
+
+  void SayConfigured() {
+    ServerReport report;
+    report.mutable_configured();
+    for (int shard = 0; shard < options_.servers; ++shard) {
+      EXPECT_TRUE(coordinator_->OnServerReport(shard, report).ok());
+    }
+  }
+
+  void SaySynced(FakeWorker* worker) {
+    WorkerReport report;
+    report.mutable_synced()->set_version(0);
+    EXPECT_TRUE(Say(worker, report).ok());
+  }
+
+  // From joining to being dealt work.
+  void Enter(FakeWorker* worker) {
+    ASSERT_TRUE(Join(worker).ok());
+    ASSERT_TRUE(SayReady(worker).ok());
+    SayConfigured();
+    SaySynced(worker);
+  }
+
+  absl::Status SaySums(int shard, int64_t step,
+                       const std::vector<double>& squares) {
+    ServerReport report;
+    report.mutable_sums()->set_step(step);
+    for (const double square : squares) {
+      report.mutable_sums()->add_sum_of_squares(square);
+    }
+    report.mutable_sums()->set_weight(8);
+    report.mutable_sums()->set_loss_sum(16);
+    return coordinator_->OnServerReport(shard, report);
+  }
+
+  Coordinator::Options options_;
+  Ready ready_;
+  absl::Time now_ = absl::UnixEpoch();
+  std::vector<nlohmann::ordered_json> metrics_;
+  FakeServer servers_[2];
+  std::unique_ptr<Coordinator> coordinator_;
+};
+
+TEST_F(CoordinatorTest, TakesAWorkerFromJoiningToItsLeaves) {
+  Make(/*servers=*/2, /*expected_workers=*/1);
+  FakeWorker worker;
+  ASSERT_TRUE(Join(&worker).ok());
+  ASSERT_EQ(worker.orders.size(), 1);
+  EXPECT_EQ(worker.orders[0].admission().server_address(1), "10.0.0.2:1");
+  ASSERT_TRUE(SayReady(&worker).ok());
+  EXPECT_EQ(worker.orders.size(), 1);  // The servers do not know the model yet.
+  EXPECT_TRUE(servers_[0].orders[0].has_configure());
+  EXPECT_TRUE(servers_[1].orders[0].has_configure());
+  SayConfigured();
+  ASSERT_EQ(worker.orders.size(), 2);
+  EXPECT_TRUE(worker.orders[1].open().initialize());
+  SaySynced(&worker);
+  EXPECT_EQ(worker.last_deal().leaf_begin(), 0);
+  EXPECT_EQ(worker.last_deal().leaf_end(), 4);
+}
+
+TEST_F(CoordinatorTest, WaitsForTheExpectedWorkersButNotForever) {
+  Make(/*servers=*/1, /*expected_workers=*/2);
+  FakeWorker worker;
+  Enter(&worker);
+  EXPECT_FALSE(worker.Got(CoordinatorOrder::kDeal));
+  now_ += options_.start_timeout;
+  WorkerReport beat;
+  beat.mutable_heartbeat();
+  ASSERT_TRUE(Say(&worker, beat).ok());
+  coordinator_->Tick();
+  EXPECT_TRUE(worker.Got(CoordinatorOrder::kDeal));
+}
+
+TEST_F(CoordinatorTest, ChoosesAnotherInitializerWhenTheFirstIsGone) {
+  Make(/*servers=*/1, /*expected_workers=*/2);
+  FakeWorker first, second;
+  for (FakeWorker* worker : {&first, &second}) {
+    ASSERT_TRUE(Join(worker).ok());
+    ASSERT_TRUE(SayReady(worker).ok());
+  }
+  SayConfigured();
+  EXPECT_TRUE(first.orders.back().open().initialize());
+  EXPECT_FALSE(second.orders.back().open().initialize());
+  coordinator_->WorkerGone(first.incarnation);
+  EXPECT_TRUE(second.orders.back().open().initialize());
+}
+
+TEST_F(CoordinatorTest, DealsAnewWhenAWorkerJoinsLeavesOrFallsSilent) {
+  Make(/*servers=*/1, /*expected_workers=*/1);
+  FakeWorker first, second;
+  Enter(&first);
+  Enter(&second);
+  EXPECT_EQ(first.last_deal().leaf_end(), 2);
+  EXPECT_EQ(second.last_deal().leaf_begin(), 2);
+  const int64_t generation = first.last_deal().generation();
+  EXPECT_EQ(second.last_deal().generation(), generation);
+
+  coordinator_->WorkerGone(second.incarnation);
+  EXPECT_EQ(first.last_deal().leaf_end(), 4);
+  EXPECT_GT(first.last_deal().generation(), generation);
+
+  FakeWorker third;
+  Enter(&third);
+  now_ += options_.lease + absl::Seconds(1);
+  WorkerReport beat;
+  beat.mutable_heartbeat();
+  ASSERT_TRUE(Say(&first, beat).ok());
+  coordinator_->Tick();
+  EXPECT_EQ(third.closed.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(third.closed.message()), HasSubstr("lease"));
+  EXPECT_EQ(first.last_deal().leaf_end(), 4);
+  // A word from beyond the lease is refused.
+  EXPECT_EQ(Say(&third, beat).code(), absl::StatusCode::kAborted);
+}
+
+TEST_F(CoordinatorTest, NewerProcessWithTheSameRankFencesTheOlder) {
+  Make(/*servers=*/1, /*expected_workers=*/1);
+  FakeWorker old, newer;
+  ASSERT_TRUE(Join(&old, /*rank=*/1).ok());
+  ASSERT_TRUE(Join(&newer, /*rank=*/1).ok());
+  EXPECT_EQ(old.closed.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(old.closed.message()), HasSubstr("taken over"));
+  EXPECT_EQ(SayReady(&old).code(), absl::StatusCode::kAborted);
+}
+
+TEST_F(CoordinatorTest, RefusesOtherReleasesModelsAndData) {
+  Make(/*servers=*/1, /*expected_workers=*/1);
+  class Join join;
+  join.set_protocol_version(kProtocolVersion + 1);
+  FakeWorker worker;
+  EXPECT_EQ(coordinator_->AddWorker(join, &worker).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  Enter(&worker);
+
+  FakeWorker other;
+  ASSERT_TRUE(Join(&other).ok());
+  const Ready ready = ready_;
+  ready_.mutable_table()->mutable_parameter(0)->set_name("z");
+  absl::Status status = SayReady(&other);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("model"));
+  ready_ = ready;
+  ready_.mutable_data()->set_fingerprint(1);
+  status = SayReady(&other);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("data"));
+}
+
+TEST_F(CoordinatorTest, AddsTheNormInTheOrderOfChunks) {
+  Make(/*servers=*/2, /*expected_workers=*/1, /*steps=*/2, /*pieces=*/0,
+       /*clip_norm=*/1);
+  FakeWorker worker;
+  Enter(&worker);
+  ASSERT_TRUE(SaySums(/*shard=*/1, /*step=*/0, {4}).ok());
+  EXPECT_EQ(servers_[0].orders.size(), 1);  // Configure only.
+  ASSERT_TRUE(SaySums(/*shard=*/0, /*step=*/0, {1, 59}).ok());
+  for (FakeServer& server : servers_) {
+    ASSERT_TRUE(server.orders.back().has_norm());
+    // sqrt(1 + 4 + 59) / 8
+    EXPECT_DOUBLE_EQ(server.orders.back().norm().norm(), 1.0);
+  }
+  ASSERT_EQ(metrics_.size(), 1);
+  EXPECT_EQ(metrics_[0]["step"], 1);
+  EXPECT_DOUBLE_EQ(metrics_[0]["loss"].get<double>(), 2.0);
+}
+
+TEST_F(CoordinatorTest, FinishesWhenStepsAndEvaluationAreDone) {
+  Make(/*servers=*/1, /*expected_workers=*/1, /*steps=*/1, /*pieces=*/2);
+  FakeWorker worker;
+  Enter(&worker);
+  EXPECT_EQ(worker.last_deal().piece_end(), 2);
+  ASSERT_TRUE(SaySums(/*shard=*/0, /*step=*/0, {1, 1, 1}).ok());
+  EXPECT_FALSE(worker.Got(CoordinatorOrder::kFinished));
+  for (int piece = 0; piece < 2; ++piece) {
+    // Twice each: repeats change nothing.
+    for (int i = 0; i < 2 - piece; ++i) {
+      WorkerReport report;
+      report.mutable_evaluation()->set_version(1);
+      report.mutable_evaluation()->set_piece(piece);
+      report.mutable_evaluation()->set_loss_sum(3);
+      report.mutable_evaluation()->set_correct(5);
+      report.mutable_evaluation()->set_weight(10);
+      ASSERT_TRUE(Say(&worker, report).ok());
+    }
+  }
+  EXPECT_TRUE(worker.Got(CoordinatorOrder::kEvaluated));
+  EXPECT_TRUE(worker.Got(CoordinatorOrder::kFinished));
+  EXPECT_FALSE(coordinator_->AwaitTrained(absl::ZeroDuration()));
+  WorkerReport farewell;
+  farewell.mutable_farewell()->mutable_statistics()->set_bytes_sent(77);
+  ASSERT_TRUE(Say(&worker, farewell).ok());
+  coordinator_->WorkerGone(worker.incarnation);
+  EXPECT_TRUE(coordinator_->AwaitTrained(absl::ZeroDuration()));
+  EXPECT_TRUE(coordinator_->status().ok());
+  const nlohmann::ordered_json summary = coordinator_->Summary();
+  EXPECT_EQ(summary["status"], "done");
+  EXPECT_EQ(summary["steps"], 1);
+  EXPECT_EQ(summary["bytes_sent"], 77);
+  EXPECT_DOUBLE_EQ(summary["evaluation"]["loss"].get<double>(), 0.3);
+  EXPECT_DOUBLE_EQ(summary["evaluation"]["accuracy"].get<double>(), 0.5);
+}
+
+TEST_F(CoordinatorTest, FailsWithTheReasonOfAWorkerThatCannotStart) {
+  Make(/*servers=*/1, /*expected_workers=*/1);
+  FakeWorker worker;
+  ASSERT_TRUE(Join(&worker).ok());
+  WorkerReport report;
+  report.mutable_failure()->set_message("train.csv:3: not a number");
+  report.mutable_failure()->set_exit_code(2);
+  ASSERT_TRUE(Say(&worker, report).ok());
+  EXPECT_TRUE(coordinator_->AwaitTrained(absl::ZeroDuration()));
+  EXPECT_THAT(std::string(coordinator_->status().message()),
+              HasSubstr("train.csv:3: not a number"));
+  EXPECT_EQ(coordinator_->GetStatus().phase(), StatusReply::FAILED);
+  EXPECT_EQ(coordinator_->GetStatus().failure_exit_code(), 2);
+}
+
+TEST_F(CoordinatorTest, FailsWhenAServerIsGoneOrNoWorkerComes) {
+  Make(/*servers=*/2, /*expected_workers=*/1);
+  FakeWorker worker;
+  Enter(&worker);
+  coordinator_->ServerGone(1);
+  EXPECT_THAT(std::string(coordinator_->status().message()),
+              HasSubstr("server 1 (10.0.0.2:1) is gone"));
+  EXPECT_EQ(worker.closed.code(), absl::StatusCode::kAborted);
+
+  Make(/*servers=*/1, /*expected_workers=*/1);
+  now_ += options_.no_worker_timeout + absl::Seconds(1);
+  coordinator_->Tick();
+  EXPECT_THAT(std::string(coordinator_->status().message()),
+              HasSubstr("no worker for"));
+}
+
+TEST_F(CoordinatorTest, RefusesServersThatDoNotFit) {
+  Make(/*servers=*/2, /*expected_workers=*/1);
+  FakeServer server;
+  Enlist enlist;
+  enlist.set_protocol_version(kProtocolVersion);
+  enlist.set_shard(2);
+  EXPECT_EQ(coordinator_->AddServer(enlist, &server).code(),
+            absl::StatusCode::kInvalidArgument);
+  enlist.set_shard(1);
+  EXPECT_EQ(coordinator_->AddServer(enlist, &server).code(),
+            absl::StatusCode::kAlreadyExists);
+  enlist.set_protocol_version(99);
+  EXPECT_EQ(coordinator_->AddServer(enlist, &server).code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace tributary

@@ -1,0 +1,249 @@
+#include "server/parameter_store.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/synchronization/blocking_counter.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kChunkElements = 32;
+constexpr int kLeaves = 4;
+
+class Recorder : public WeightsSubscriber {
+ public:
+  void OnWeights(const WeightsVersion& weights) override {
+    absl::MutexLock lock(&mu_);
+    versions_[weights.chunk].push_back(weights.version);
+    latest_[weights.chunk] = weights;
+  }
+  // Waits until every chunk is at `version`.
+  void Await(int64_t version, size_t chunks) {
+    const auto there = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+      return latest_.size() == chunks &&
+             std::all_of(latest_.begin(), latest_.end(), [&](const auto& e) {
+               return e.second.version == version;
+             });
+    };
+    absl::MutexLock lock(&mu_);
+    mu_.Await(absl::Condition(&there));
+  }
+  std::map<int, std::vector<int64_t>> versions() const {
+    absl::MutexLock lock(&mu_);
+    return versions_;
+  }
+  float At(int chunk, int64_t element) const {
+    absl::MutexLock lock(&mu_);
+    return latest_.at(chunk).values.get()[element];
+  }
+
+ private:
+  mutable absl::Mutex mu_;
+  std::map<int, std::vector<int64_t>> versions_;
+  std::map<int, WeightsVersion> latest_;
+};
+
+ArenaLayout Layout() {
+  ParameterTable table;
+  table.set_chunk_elements(kChunkElements);
+  // 50 elements, a gap of 14, then 16: chunks of 32, 32 and 16.
+  for (const auto& [name, size] :
+       std::vector<std::pair<std::string, int64_t>>{{"w", 50}, {"b", 16}}) {
+    auto* parameter = table.add_parameter();
+    parameter->set_name(name);
+    parameter->add_shape(size);
+    parameter->set_group(NO_DECAY);
+  }
+  return *ArenaLayout::Create(table);
+}
+
+class ParameterStoreTest : public ::testing::Test {
+ protected:
+  void Make(double clip_norm = 0, int64_t steps = 3) {
+    ParameterStore::Options options;
+    options.job.mutable_optimizer()->mutable_sgd()->set_learning_rate(0.5);
+    options.job.mutable_optimizer()->mutable_sgd()->set_momentum(0.5);
+    options.job.mutable_batch()->set_global(8);
+    options.job.mutable_batch()->set_micro_batches(kLeaves);
+    options.job.set_clip_norm(clip_norm);
+    options.steps = steps;
+    pool_ = std::make_unique<ThreadPool>(2);
+    store_ = *ParameterStore::Create(options, Layout(), pool_.get(),
+                                     [this](const StepSums& sums) {
+                                       absl::MutexLock lock(&mu_);
+                                       sums_.push_back(sums);
+                                     });
+    store_->Subscribe(&recorder_);
+    for (int chunk = 0; chunk < 3; ++chunk) {
+      ASSERT_TRUE(store_->AddInitial(chunk, Filled(chunk, 1)).ok());
+    }
+  }
+
+  ~ParameterStoreTest() override {
+    if (store_ != nullptr) store_->Unsubscribe(&recorder_);
+    pool_.reset();
+  }
+
+  // Zero in the gap, `value` elsewhere.
+  Buffer Filled(int chunk, float value) {
+    Buffer buffer = store_->TakeBuffer();
+    for (int64_t i = 0; i < store_->layout().ChunkSize(chunk); ++i) {
+      const int64_t element = store_->layout().ChunkBegin(chunk) + i;
+      buffer.get()[i] = element >= 50 && element < 64 ? 0 : value;
+    }
+    return buffer;
+  }
+
+  absl::Status Contribute(int64_t step, int chunk, int node, float value) {
+    return store_->AddContribution(step, chunk, node,
+                                   {Filled(chunk, value), 2, 1.5});
+  }
+
+  void ContributeAll(int64_t step, float value) {
+    for (int chunk = 0; chunk < 3; ++chunk) {
+      for (int leaf = 0; leaf < kLeaves; ++leaf) {
+        EXPECT_TRUE(Contribute(step, chunk, kLeaves + leaf, value).ok());
+      }
+    }
+  }
+
+  std::vector<StepSums> sums() {
+    absl::MutexLock lock(&mu_);
+    return sums_;
+  }
+
+  absl::Mutex mu_;
+  std::vector<StepSums> sums_ ABSL_GUARDED_BY(mu_);
+  Recorder recorder_;
+  std::unique_ptr<ParameterStore> store_;
+  std::unique_ptr<ThreadPool> pool_;
+};
+
+TEST_F(ParameterStoreTest, StepsWithTheMeanOfTheContributions) {
+  Make();
+  ContributeAll(0, 4);
+  recorder_.Await(1, 3);
+  // Mean gradient: 4 leaves of 4, weight 2 each: 2. w = 1 - 0.5 * 2.
+  EXPECT_EQ(recorder_.At(0, 0), 0);
+  EXPECT_EQ(recorder_.At(2, 15), 0);
+  // The gap stays zero.
+  EXPECT_EQ(recorder_.At(1, 20), 0);
+  ContributeAll(1, 4);
+  recorder_.Await(2, 3);
+  // v = 0.5 * 2 + 2 = 3; w = 0 - 1.5.
+  EXPECT_EQ(recorder_.At(0, 0), -1.5f);
+  ASSERT_EQ(sums().size(), 2);
+  EXPECT_EQ(sums()[0].step(), 0);
+  EXPECT_EQ(sums()[1].step(), 1);
+  EXPECT_EQ(sums()[0].weight(), 8);
+  EXPECT_EQ(sums()[0].loss_sum(), 6);
+  // 32 elements of 16, squared.
+  EXPECT_EQ(sums()[0].sum_of_squares(0), 32. * 256);
+  EXPECT_EQ(sums()[0].sum_of_squares(1), 18. * 256);
+}
+
+TEST_F(ParameterStoreTest, WaitsForTheNormWhenItClips) {
+  Make(/*clip_norm=*/1);
+  ContributeAll(0, 4);
+  // The sums come from the pool, the versions only after the norm.
+  {
+    const auto summed = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+      return sums_.size() == 1;
+    };
+    absl::MutexLock lock(&mu_);
+    mu_.Await(absl::Condition(&summed));
+  }
+  EXPECT_EQ(recorder_.versions()[0], std::vector<int64_t>{0});
+  // A late repeat of a closed step changes nothing.
+  EXPECT_TRUE(Contribute(0, 0, 1, 99).ok());
+  store_->SetGradientNorm(/*step=*/0, /*norm=*/4);
+  recorder_.Await(1, 3);
+  EXPECT_NEAR(recorder_.At(0, 0), 1 - 0.5 * 2 / 4, 1e-6);
+  // A norm of a step that is over changes nothing.
+  store_->SetGradientNorm(/*step=*/0, /*norm=*/4);
+}
+
+TEST_F(ParameterStoreTest, AnyOrderAndRepeatsGiveTheSameBits) {
+  std::map<int, std::vector<float>> expected;
+  for (int trial = 0; trial < 20; ++trial) {
+    if (store_ != nullptr) store_->Unsubscribe(&recorder_);
+    pool_.reset();
+    Make();
+    std::mt19937 random(trial);
+    for (int64_t step = 0; step < 3; ++step) {
+      std::vector<std::pair<int, int>> all;  // chunk, leaf
+      for (int chunk = 0; chunk < 3; ++chunk) {
+        for (int leaf = 0; leaf < kLeaves; ++leaf) {
+          all.emplace_back(chunk, leaf);
+          if (random() % 3 == 0) all.emplace_back(chunk, leaf);
+        }
+      }
+      std::shuffle(all.begin(), all.end(), random);
+      for (const auto& [chunk, leaf] : all) {
+        const float value = std::ldexp(
+            1.f / static_cast<float>(3 + leaf + 7 * chunk), 7 * leaf % 13);
+        ASSERT_TRUE(Contribute(step, chunk, kLeaves + leaf, value).ok());
+      }
+      recorder_.Await(step + 1, 3);
+    }
+    for (int chunk = 0; chunk < 3; ++chunk) {
+      std::vector<float> values;
+      for (int i = 0; i < 16; ++i) values.push_back(recorder_.At(chunk, i));
+      const auto [it, fresh] = expected.emplace(chunk, values);
+      if (!fresh) {
+        EXPECT_EQ(it->second, values);
+      }
+    }
+  }
+}
+
+TEST_F(ParameterStoreTest, KeepsTheVersionBefore) {
+  Make();
+  ContributeAll(0, 4);
+  recorder_.Await(1, 3);
+  EXPECT_EQ(store_->Read(0, 0)->values.get()[0], 1);
+  EXPECT_EQ(store_->Read(0, 1)->values.get()[0], 0);
+  Recorder late;
+  store_->Subscribe(&late);
+  EXPECT_EQ(late.versions()[0], (std::vector<int64_t>{0, 1}));
+  store_->Unsubscribe(&late);
+  ContributeAll(1, 4);
+  recorder_.Await(2, 3);
+  EXPECT_EQ(store_->Read(0, 0).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(late.versions()[0], (std::vector<int64_t>{0, 1}));
+}
+
+TEST_F(ParameterStoreTest, FirstInitialValuesStay) {
+  Make();
+  EXPECT_TRUE(store_->AddInitial(0, Filled(0, 7)).ok());
+  EXPECT_EQ(store_->Read(0, 0)->values.get()[0], 1);
+}
+
+TEST_F(ParameterStoreTest, RefusesWhatNoHonestWorkerSends) {
+  Make();
+  EXPECT_EQ(store_->CheckChunk(3).code(), absl::StatusCode::kInvalidArgument);
+  absl::Status status = Contribute(0, 0, 2 * kLeaves, 1);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("node 8"));
+  status = Contribute(1, 0, 4, 1);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("step 1 of chunk 0, which is at version 0"));
+  status = store_->AddContribution(0, 0, 4, {Filled(0, 1), -1, 0});
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace tributary
