@@ -1,0 +1,194 @@
+#include "worker/work_state.h"
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+#include "gtest/gtest.h"
+
+namespace tributary {
+namespace {
+
+using Kind = Task::Kind;
+using Arrival = WorkState::Arrival;
+
+// Three chunks of 16 elements; four steps, evaluation after every second.
+class WorkStateTest : public ::testing::Test {
+ protected:
+  WorkStateTest() {
+    ParameterTable table;
+    table.set_chunk_elements(16);
+    for (const char* name : {"a", "b", "c"}) {
+      auto* parameter = table.add_parameter();
+      parameter->set_name(name);
+      parameter->add_shape(16);
+      parameter->set_group(DECAY);
+    }
+    layout_ = std::make_unique<ArenaLayout>(*ArenaLayout::Create(table));
+    state_ = std::make_unique<WorkState>(
+        WorkState::Options{/*steps=*/4, /*evaluates=*/true,
+                           /*evaluate_every=*/2},
+        layout_.get());
+  }
+
+  Arrival Arrive(int chunk, int64_t version) {
+    float* to = nullptr;
+    const Arrival arrival = state_->BeginWrite(chunk, version, &to);
+    if (arrival == Arrival::kWrite) {
+      *to = static_cast<float>(100 * version + chunk);
+      state_->EndWrite(chunk, version);
+    }
+    return arrival;
+  }
+
+  void ArriveAll(int64_t version) {
+    for (int chunk = 0; chunk < 3; ++chunk) {
+      EXPECT_EQ(Arrive(chunk, version), Arrival::kWrite);
+    }
+  }
+
+  void SetDeal(int64_t generation, int begin, int end, int64_t pieces = 0) {
+    Deal deal;
+    deal.set_generation(generation);
+    deal.set_leaf_begin(begin);
+    deal.set_leaf_end(end);
+    deal.set_piece_end(pieces);
+    state_->SetDeal(deal);
+  }
+
+  // Past the start, with version 0 and all four leaves dealt.
+  void Begin() {
+    ArriveAll(0);
+    EXPECT_EQ(state_->Next().kind, Kind::kReportSynced);
+    SetDeal(1, 0, 4);
+  }
+
+  std::unique_ptr<ArenaLayout> layout_;
+  std::unique_ptr<WorkState> state_;
+};
+
+TEST_F(WorkStateTest, GoesFromInitializingToTrainingToTheEnd) {
+  state_->RequestInitialize();
+  EXPECT_EQ(state_->Next().kind, Kind::kInitialize);
+  Begin();
+  for (int64_t step = 0; step < 4; ++step) {
+    if (step > 0 && step % 2 == 0) state_->SetEvaluated(step);
+    const Task task = state_->Next();
+    EXPECT_EQ(task.kind, Kind::kTrain);
+    EXPECT_EQ(task.version, step);
+    EXPECT_EQ(task.items, (std::vector<int64_t>{0, 1, 2, 3}));
+    state_->MarkDone(task);
+    ArriveAll(step + 1);
+  }
+  state_->SetFinished();
+  EXPECT_EQ(state_->Next().kind, Kind::kFinish);
+}
+
+TEST_F(WorkStateTest, EvaluatesBeforeTheStepAndWaitsForTheOthers) {
+  Begin();
+  ArriveAll(1);
+  ArriveAll(2);
+  SetDeal(2, 0, 4, /*pieces=*/3);
+  Task task = state_->Next();
+  EXPECT_EQ(task.kind, Kind::kEvaluate);
+  EXPECT_EQ(task.version, 2);
+  EXPECT_EQ(task.items.size(), 3);
+  state_->MarkDone(task);
+  // Another worker died: its pieces are dealt anew.
+  SetDeal(3, 0, 4, /*pieces=*/5);
+  task = state_->Next();
+  EXPECT_EQ(task.kind, Kind::kEvaluate);
+  EXPECT_EQ(task.items, (std::vector<int64_t>{3, 4}));
+  state_->MarkDone(task);
+  state_->SetEvaluated(2);
+  EXPECT_EQ(state_->Next().kind, Kind::kTrain);
+}
+
+TEST_F(WorkStateTest, ComputesLeavesThatAreDealtAnewInTheSameStep) {
+  Begin();
+  SetDeal(2, 0, 2);
+  Task task = state_->Next();
+  EXPECT_EQ(task.items, (std::vector<int64_t>{0, 1}));
+  state_->MarkDone(task);
+  SetDeal(3, 0, 4);
+  task = state_->Next();
+  EXPECT_EQ(task.version, 0);
+  EXPECT_EQ(task.items, (std::vector<int64_t>{2, 3}));
+}
+
+TEST_F(WorkStateTest, BeginsTheNextStepOnTheFirstChunks) {
+  Begin();
+  state_->MarkDone(state_->Next());
+  EXPECT_EQ(Arrive(0, 1), Arrival::kWrite);
+  const Task task = state_->Next();
+  EXPECT_EQ(task.kind, Kind::kTrain);
+  EXPECT_EQ(task.version, 1);
+  EXPECT_TRUE(state_->AwaitWeights(task, 0, 16));
+  EXPECT_EQ(state_->Weights(1)[0], 100);
+
+  absl::Notification there;
+  std::thread waiter([&] {
+    EXPECT_TRUE(state_->AwaitWeights(task, 16, 48));
+    there.Notify();
+  });
+  Arrive(1, 1);
+  EXPECT_FALSE(there.HasBeenNotified());
+  Arrive(2, 1);
+  waiter.join();
+}
+
+TEST_F(WorkStateTest, GivesTheNextStepUpWhenLeavesOfThisOneAreDealtAnew) {
+  Begin();
+  SetDeal(2, 0, 2);
+  state_->MarkDone(state_->Next());
+  Arrive(0, 1);
+  const Task ahead = state_->Next();
+  EXPECT_EQ(ahead.version, 1);
+  SetDeal(3, 0, 4);
+  EXPECT_FALSE(state_->AwaitWeights(ahead, 16, 48));
+  const Task again = state_->Next();
+  EXPECT_EQ(again.version, 0);
+  EXPECT_EQ(again.items, (std::vector<int64_t>{2, 3}));
+}
+
+TEST_F(WorkStateTest, ParksChunksThatWouldOverwriteWhatIsBeingRead) {
+  int unparked = 0;
+  state_->SetUnparked([&] { ++unparked; });
+  Begin();
+  const Task task = state_->Next();
+  EXPECT_EQ(task.version, 0);
+  ArriveAll(1);
+  // The others have finished step 1 without this worker, whose lease ended.
+  EXPECT_EQ(Arrive(0, 2), Arrival::kPark);
+  EXPECT_EQ(state_->Weights(0)[0], 0);
+  EXPECT_EQ(unparked, 0);
+  EXPECT_EQ(state_->Next().version, 1);
+  EXPECT_EQ(unparked, 1);
+  EXPECT_EQ(Arrive(0, 2), Arrival::kWrite);
+}
+
+TEST_F(WorkStateTest, DropsOldChunks) {
+  ArriveAll(3);
+  EXPECT_EQ(Arrive(0, 1), Arrival::kDrop);
+  EXPECT_EQ(Arrive(0, 3), Arrival::kDrop);
+  EXPECT_EQ(Arrive(0, 2), Arrival::kWrite);
+}
+
+TEST_F(WorkStateTest, FirstFailureEndsEveryWait) {
+  Begin();
+  state_->MarkDone(state_->Next());
+  std::thread failing([&] {
+    state_->Fail(absl::UnavailableError("lost server 0"));
+    state_->Fail(absl::UnavailableError("lost server 1"));
+  });
+  EXPECT_EQ(state_->Next().kind, Kind::kFail);
+  failing.join();
+  EXPECT_EQ(state_->status().message(), "lost server 0");
+  Task task;
+  task.version = 1;
+  EXPECT_FALSE(state_->AwaitWeights(task, 0, 16));
+}
+
+}  // namespace
+}  // namespace tributary

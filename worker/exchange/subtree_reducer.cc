@@ -1,0 +1,57 @@
+#include "worker/exchange/subtree_reducer.h"
+
+#include <utility>
+
+#include "common/reduction_tree.h"
+#include "common/vector_ops.h"
+
+namespace tributary {
+
+SubtreeReducer::SubtreeReducer(const ArenaLayout* layout, int tree_leaves,
+                               const std::vector<int64_t>& leaves,
+                               std::function<void(NodeChunk)> send)
+    : layout_(layout), tree_leaves_(tree_leaves), send_(std::move(send)) {
+  for (size_t i = 0; i < leaves.size();) {
+    size_t j = i + 1;
+    while (j < leaves.size() && leaves[j] == leaves[j - 1] + 1) ++j;
+    for (const int node : MaximalSubtrees(
+             {static_cast<int>(leaves[i]), static_cast<int>(leaves[j - 1]) + 1},
+             tree_leaves)) {
+      tops_.insert(node);
+    }
+    i = j;
+  }
+}
+
+void SubtreeReducer::ChunkReady(int leaf, int chunk, Buffer arena,
+                                int64_t weight, double loss_sum) {
+  NodeChunk sum = {tree_leaves_ + leaf, chunk, std::move(arena), weight,
+                   loss_sum};
+  const int64_t begin = layout_->ChunkBegin(chunk);
+  while (tops_.count(sum.node) == 0) {
+    NodeChunk sibling;
+    {
+      absl::MutexLock lock(&mu_);
+      const auto found = waiting_.find({chunk, sum.node ^ 1});
+      if (found == waiting_.end()) {
+        const std::pair<int, int> key = {chunk, sum.node};
+        waiting_.emplace(key, std::move(sum));
+        return;
+      }
+      sibling = std::move(found->second);
+      waiting_.erase(found);
+    }
+    // Into the sibling's arena, which is in use already: this one is free for
+    // the next leaf. Which of the two is added to the other does not change the
+    // bits.
+    AddInto(sum.arena.get() + begin, sibling.arena.get() + begin,
+            layout_->ChunkSize(chunk));
+    sibling.weight += sum.weight;
+    sibling.loss_sum += sum.loss_sum;
+    sibling.node /= 2;
+    sum = std::move(sibling);
+  }
+  send_(std::move(sum));
+}
+
+}  // namespace tributary

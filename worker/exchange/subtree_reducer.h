@@ -1,0 +1,61 @@
+// Adds up a worker's own leaves, chunk by chunk while backward is still
+// running, in the order of the reduction tree.
+#ifndef TRIBUTARY_WORKER_EXCHANGE_SUBTREE_REDUCER_H_
+#define TRIBUTARY_WORKER_EXCHANGE_SUBTREE_REDUCER_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "common/buffer_pool.h"
+#include "common/parameter_table.h"
+
+namespace tributary {
+
+// The sum of one node for one chunk.
+struct NodeChunk {
+  int node = 0;
+  int chunk = 0;
+  // The chunk's elements are at layout.ChunkBegin(chunk) of this arena, which
+  // stays unchanged as long as it is held.
+  Buffer arena;
+  int64_t weight = 0;
+  double loss_sum = 0;
+};
+
+// For one step and one set of leaves. ChunkReady may be called from several
+// threads at once.
+class SubtreeReducer {
+ public:
+  // `layout` must outlive this object. Of the ascending `leaves` (of a tree
+  // with `tree_leaves`), each run of neighbours becomes the fewest possible
+  // nodes. `send` gets every sum of such a node once, on the thread that
+  // completed it; it must be thread-safe.
+  SubtreeReducer(const ArenaLayout* layout, int tree_leaves,
+                 const std::vector<int64_t>& leaves,
+                 std::function<void(NodeChunk)> send);
+
+  // The gradient of `leaf` for `chunk` is final in `arena`, a gradient arena of
+  // its own that this object may add to. `loss_sum` matters for chunk 0 only.
+  void ChunkReady(int leaf, int chunk, Buffer arena, int64_t weight,
+                  double loss_sum) ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  const ArenaLayout* const layout_;
+  const int tree_leaves_;
+  const std::function<void(NodeChunk)> send_;
+  std::set<int> tops_;
+
+  absl::Mutex mu_;
+  // Sums that wait for their sibling, by (chunk, node).
+  std::map<std::pair<int, int>, NodeChunk> waiting_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_EXCHANGE_SUBTREE_REDUCER_H_

@@ -1,0 +1,59 @@
+// A worker's tie to the coordinator: joins, renews the lease, brings deals to
+// the WorkState and reports back.
+#ifndef TRIBUTARY_WORKER_MEMBERSHIP_CLIENT_H_
+#define TRIBUTARY_WORKER_MEMBERSHIP_CLIENT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "common/transport/client_stream.h"
+#include "proto/rendezvous.grpc.pb.h"
+#include "worker/work_state.h"
+
+namespace tributary {
+
+// Keep until AwaitDone has returned. Thread-safe.
+class MembershipClient final
+    : public ClientStream<CoordinatorOrder, WorkerReport> {
+ public:
+  // Connects and joins. `stub` must outlive this object. `address` is for
+  // messages.
+  void Begin(Rendezvous::Stub* stub, const std::string& address,
+             const Join& join);
+
+  // Waits for the coordinator's Admission, which comes when all servers are
+  // there; or for the end of the connection.
+  absl::StatusOr<Admission> AwaitAdmission() ABSL_LOCKS_EXCLUDED(mu_);
+
+  // From here to Detach, orders reach `state`, and so does the connection's
+  // end. To be called before Ready is sent.
+  void Attach(WorkState* state) ABSL_LOCKS_EXCLUDED(mu_);
+  void Detach() ABSL_LOCKS_EXCLUDED(mu_);
+  // Waits for Open: the servers know the model. Requests to initialize are in
+  // the state then.
+  absl::Status AwaitOpen() ABSL_LOCKS_EXCLUDED(mu_);
+
+  // The coordinator said Finished.
+  bool finished() const ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  bool OnMessage(CoordinatorOrder* order) override ABSL_LOCKS_EXCLUDED(mu_);
+  void OnGone(const grpc::Status& status) override ABSL_LOCKS_EXCLUDED(mu_);
+
+  std::string address_;
+  mutable absl::Mutex mu_;
+  WorkState* state_ ABSL_GUARDED_BY(mu_) = nullptr;
+  std::optional<Admission> admission_ ABSL_GUARDED_BY(mu_);
+  bool opened_ ABSL_GUARDED_BY(mu_) = false;
+  bool finished_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Status ended_ ABSL_GUARDED_BY(mu_);  // Not OK: the connection is over.
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_MEMBERSHIP_CLIENT_H_

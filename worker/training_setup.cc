@@ -1,0 +1,83 @@
+#include "worker/training_setup.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "common/status_macros.h"
+
+namespace tributary {
+namespace {
+
+// Evaluation keeps nothing for backward, so its batches may be larger than a
+// leaf; smaller ones waste the hardware.
+constexpr int64_t kMinPieceSamples = 16;
+
+const char* UnitOf(DataInfo::Kind kind) {
+  switch (kind) {
+    case DataInfo::Kind::kImages:
+      return "images";
+    case DataInfo::Kind::kTokens:
+      return "tokens";
+    case DataInfo::Kind::kRows:
+      break;
+  }
+  return "rows";
+}
+
+int64_t TotalSteps(const JobSpec& job, int64_t steps_per_epoch) {
+  if (job.has_steps()) return job.steps();
+  return std::max<int64_t>(
+      1, static_cast<int64_t>(
+             std::ceil(job.epochs() * static_cast<double>(steps_per_epoch))));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
+    const JobSpec& job, int lanes) {
+  auto setup = std::unique_ptr<TrainingSetup>(new TrainingSetup());
+  setup->job_ = job;
+  TRIBUTARY_ASSIGN_OR_RETURN(setup->data_, OpenDataSet(job));
+  const DataSet& data = *setup->data_;
+  const int leaves = static_cast<int>(job.batch().micro_batches());
+  setup->sampler_ = std::make_unique<Sampler>(job.seed(), data.train_samples(),
+                                              job.batch().global(), leaves);
+
+  const int64_t leaf_samples = job.batch().global() / leaves;
+  setup->piece_samples_ = job.evaluation().batch() > 0
+                              ? job.evaluation().batch()
+                              : std::max(leaf_samples, kMinPieceSamples);
+  const int64_t held_out =
+      job.evaluation().disabled() ? 0 : data.evaluation_samples();
+  const int64_t max_samples =
+      held_out > 0 ? std::max(leaf_samples, setup->piece_samples_)
+                   : leaf_samples;
+  for (int lane = 0; lane < lanes; ++lane) {
+    setup->devices_.push_back(CreateCpuDevice());
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        std::unique_ptr<Model> model,
+        CreateModel(job.model(), data.info(), max_samples,
+                    setup->devices_.back().get()));
+    setup->models_.push_back(std::move(model));
+  }
+  setup->table_ = setup->models_[0]->table();
+  setup->table_.set_chunk_elements(
+      job.exchange().parameter_server().chunk_bytes() /
+      static_cast<int64_t>(sizeof(float)));
+  TRIBUTARY_ASSIGN_OR_RETURN(ArenaLayout layout,
+                             ArenaLayout::Create(setup->table_));
+  setup->layout_ = std::make_unique<ArenaLayout>(std::move(layout));
+
+  DataFacts& facts = setup->facts_;
+  facts.set_train_samples(data.train_samples());
+  facts.set_steps_per_epoch(setup->sampler_->steps_per_epoch());
+  facts.set_steps(TotalSteps(job, facts.steps_per_epoch()));
+  facts.set_evaluation_pieces((held_out + setup->piece_samples_ - 1) /
+                              setup->piece_samples_);
+  facts.set_fingerprint(data.fingerprint());
+  facts.set_unit(UnitOf(data.info().kind));
+  return setup;
+}
+
+}  // namespace tributary

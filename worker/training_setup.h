@@ -1,0 +1,61 @@
+// The parts of a job that a worker computes with: data, and a model for every
+// computing thread.
+#ifndef TRIBUTARY_WORKER_TRAINING_SETUP_H_
+#define TRIBUTARY_WORKER_TRAINING_SETUP_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/parameter_table.h"
+#include "proto/job.pb.h"
+#include "proto/rendezvous.pb.h"
+#include "worker/data/data_set.h"
+#include "worker/data/sampler.h"
+#include "worker/device/device.h"
+#include "worker/models/model.h"
+
+namespace tributary {
+
+// A lane is a computing thread with a device and a model of its own. A leaf is
+// computed by one lane from start to end, so the number of lanes never changes
+// the result.
+//
+// Immutable but for the models, each of which belongs to its lane.
+class TrainingSetup {
+ public:
+  // Opens the job's data and plans the model once for each lane. `job` is
+  // resolved. Errors are those of OpenDataSet and CreateModel: they say what to
+  // change.
+  static absl::StatusOr<std::unique_ptr<TrainingSetup>> Create(
+      const JobSpec& job, int lanes);
+
+  const JobSpec& job() const { return job_; }
+  const DataSet& data() const { return *data_; }
+  const Sampler& sampler() const { return *sampler_; }
+  const ArenaLayout& layout() const { return *layout_; }
+  const ParameterTable& table() const { return table_; }
+  const DataFacts& facts() const { return facts_; }
+  int lanes() const { return static_cast<int>(models_.size()); }
+  Model* model(int lane) const { return models_[lane].get(); }
+  // Samples in one piece of the evaluation; the last piece may be shorter.
+  int64_t piece_samples() const { return piece_samples_; }
+
+ private:
+  TrainingSetup() = default;
+
+  JobSpec job_;
+  std::unique_ptr<DataSet> data_;
+  std::unique_ptr<Sampler> sampler_;
+  std::vector<std::unique_ptr<Device>> devices_;
+  std::vector<std::unique_ptr<Model>> models_;
+  std::unique_ptr<ArenaLayout> layout_;
+  ParameterTable table_;
+  DataFacts facts_;
+  int64_t piece_samples_ = 0;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_TRAINING_SETUP_H_

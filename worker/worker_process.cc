@@ -1,0 +1,195 @@
+#include "worker/worker_process.h"
+
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "common/log.h"
+#include "common/process.h"
+#include "common/status_macros.h"
+#include "common/transport/channel.h"
+#include "grpcpp/grpcpp.h"
+#include "proto/rendezvous.grpc.pb.h"
+#include "worker/exchange/parameter_server_exchange.h"
+#include "worker/membership_client.h"
+#include "worker/trainer.h"
+#include "worker/training_setup.h"
+#include "worker/work_state.h"
+
+namespace tributary {
+namespace {
+
+// Often enough that several beats fit into a lease, and that the progress line
+// is fresh.
+constexpr int kBeatsPerLease = 10;
+constexpr absl::Duration kMaxBeat = absl::Seconds(1);
+
+// Exit code of a worker for this error: what a person must change in the job or
+// its data is bad usage.
+int ExitCodeOf(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) || absl::IsNotFound(status) ? 2 : 1;
+}
+
+ProcessStatistics Statistics(const Trainer& trainer, const Exchange& exchange) {
+  ProcessStatistics statistics = trainer.Progress().statistics();
+  statistics.set_bytes_sent(exchange.bytes_sent());
+  statistics.set_bytes_received(exchange.bytes_received());
+  statistics.set_peak_memory_bytes(PeakMemoryBytes());
+  statistics.set_cpu_seconds(CpuSeconds());
+  return statistics;
+}
+
+// Sends heartbeats until it is destroyed.
+class Pulse {
+ public:
+  Pulse(absl::Duration interval, std::function<void()> beat)
+      : thread_([this, interval, beat = std::move(beat)] {
+          while (!stop_.WaitForNotificationWithTimeout(interval)) beat();
+        }) {}
+  ~Pulse() {
+    stop_.Notify();
+    thread_.join();
+  }
+
+ private:
+  absl::Notification stop_;
+  std::thread thread_;
+};
+
+// One stay in a job, from admission to farewell.
+absl::Status TakePart(const WorkerOptions& options,
+                      MembershipClient* membership,
+                      const std::function<void(WorkState*)>& on_state) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const Admission admission,
+                             membership->AwaitAdmission());
+  LOG_INFO("admitted as rank {}", admission.rank());
+  const absl::Duration beat = std::min(
+      kMaxBeat, absl::Milliseconds(admission.lease_ms()) / kBeatsPerLease);
+  // The lease must not end while large data are being opened.
+  auto pulse = std::make_unique<Pulse>(beat, [membership] {
+    WorkerReport report;
+    report.mutable_heartbeat()->set_phase("data");
+    membership->Send(report);
+  });
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::unique_ptr<TrainingSetup> setup,
+      TrainingSetup::Create(admission.job(), options.threads));
+  WorkState::Options state_options;
+  state_options.steps = setup->facts().steps();
+  state_options.evaluates = setup->facts().evaluation_pieces() > 0;
+  state_options.evaluate_every = admission.job().evaluation().every_steps();
+  WorkState state(state_options, &setup->layout());
+  membership->Attach(&state);
+  on_state(&state);
+  // Whatever happens, nothing may reach the state after this function.
+  const auto part = [&]() -> absl::Status {
+    WorkerReport ready;
+    *ready.mutable_ready()->mutable_table() = setup->table();
+    *ready.mutable_ready()->mutable_data() = setup->facts();
+    membership->Send(ready);
+    TRIBUTARY_RETURN_IF_ERROR(membership->AwaitOpen());
+
+    ParameterServerExchange::Options exchange_options;
+    exchange_options.servers = {admission.server_address().begin(),
+                                admission.server_address().end()};
+    exchange_options.servers[0] = options.coordinator;
+    exchange_options.incarnation = admission.incarnation();
+    exchange_options.connect_timeout = options.connect_timeout;
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        const std::unique_ptr<ParameterServerExchange> exchange,
+        ParameterServerExchange::Connect(exchange_options, &setup->layout(),
+                                         &state));
+    Trainer trainer(
+        setup.get(), &state, exchange.get(),
+        [membership](const WorkerReport& report) { membership->Send(report); });
+    pulse = std::make_unique<Pulse>(beat, [&] {
+      WorkerReport report;
+      *report.mutable_heartbeat() = trainer.Progress();
+      *report.mutable_heartbeat()->mutable_statistics() =
+          Statistics(trainer, *exchange);
+      membership->Send(report);
+    });
+    const absl::Status trained = trainer.Run();
+    pulse.reset();
+    TRIBUTARY_RETURN_IF_ERROR(trained);
+    exchange->Finish();
+    WorkerReport farewell;
+    *farewell.mutable_farewell()->mutable_statistics() =
+        Statistics(trainer, *exchange);
+    membership->Send(farewell);
+    return absl::OkStatus();
+  };
+  const absl::Status status = part();
+  on_state(nullptr);
+  membership->Detach();
+  return status;
+}
+
+// Hands a request to stop to whatever can be stopped at the moment.
+class Stopper {
+ public:
+  explicit Stopper(MembershipClient* membership) : membership_(membership) {}
+
+  void SetState(WorkState* state) {
+    absl::MutexLock lock(&mu_);
+    state_ = state;
+  }
+  void Stop() {
+    absl::MutexLock lock(&mu_);
+    if (state_ != nullptr) {
+      state_->Fail(absl::CancelledError("stopped by request"));
+    }
+    if (membership_ != nullptr) membership_->Cancel();
+  }
+  void Forget() {
+    absl::MutexLock lock(&mu_);
+    membership_ = nullptr;
+  }
+
+ private:
+  absl::Mutex mu_;
+  MembershipClient* membership_ ABSL_GUARDED_BY(mu_);
+  WorkState* state_ ABSL_GUARDED_BY(mu_) = nullptr;
+};
+
+}  // namespace
+
+absl::Status RunWorker(const WorkerOptions& options, Shutdown* shutdown) {
+  const std::shared_ptr<grpc::Channel> channel =
+      CreateChannel(options.coordinator);
+  if (!channel->WaitForConnected(
+          absl::ToChronoTime(absl::Now() + options.connect_timeout))) {
+    return absl::UnavailableError(absl::StrCat(
+        "no coordinator at ", options.coordinator, " within ",
+        absl::FormatDuration(options.connect_timeout),
+        ": start `tributary server` there, or correct --coordinator"));
+  }
+  const std::unique_ptr<Rendezvous::Stub> stub = Rendezvous::NewStub(channel);
+  MembershipClient membership;
+  const auto stopper = std::make_shared<Stopper>(&membership);
+  Join join;
+  join.set_protocol_version(kProtocolVersion);
+  join.set_rank(options.rank);
+  join.set_host(HostName());
+  join.set_pid(ProcessId());
+  membership.Begin(stub.get(), options.coordinator, join);
+  shutdown->OnRequest([stopper] { stopper->Stop(); });
+  const absl::Status status =
+      TakePart(options, &membership,
+               [&](WorkState* state) { stopper->SetState(state); });
+  if (!status.ok() && !shutdown->requested()) {
+    WorkerReport report;
+    report.mutable_failure()->set_message(std::string(status.message()));
+    report.mutable_failure()->set_exit_code(ExitCodeOf(status));
+    membership.Send(report);
+  }
+  membership.HalfClose();
+  membership.AwaitDone();
+  stopper->Forget();
+  if (shutdown->requested()) return absl::CancelledError("stopped by request");
+  return status;
+}
+
+}  // namespace tributary

@@ -1,0 +1,33 @@
+// One worker from start to end: joins, opens its data, trains its leaves, says
+// goodbye.
+#ifndef TRIBUTARY_WORKER_WORKER_PROCESS_H_
+#define TRIBUTARY_WORKER_WORKER_PROCESS_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/shutdown.h"
+
+namespace tributary {
+
+struct WorkerOptions {
+  // host:port of the coordinator (shard 0).
+  std::string coordinator;
+  // Wanted rank; -1: any.
+  int rank = -1;
+  // Threads that compute leaves, one leaf each at a time. They never change the
+  // result.
+  int threads = 1;
+  // How long to try to reach the coordinator, and each server, at the start.
+  absl::Duration connect_timeout = absl::Seconds(60);
+};
+
+// Blocks until the job is done (OK), has failed (the reason, one line, ready to
+// show) or `shutdown` was requested (Cancelled). `shutdown` must outlive the
+// call.
+absl::Status RunWorker(const WorkerOptions& options, Shutdown* shutdown);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_WORKER_PROCESS_H_
