@@ -20,14 +20,13 @@
 
 #include <cstdint>
 
+// v3 is AVX2 (Haswell, Zen and later), v4 AVX-512 (Skylake-X, Zen 4 and later).
 // Versions are chosen by code that runs before the sanitizers are set up, so
-// sanitized builds have the default version only. AVX-512 without the
-// extensions of 2017 (dq, bw, vl) exists on no processor we know of outside
-// Xeon Phi, which takes the AVX2 version.
+// sanitized builds have the default version only.
 #if defined(__x86_64__) && !defined(__clang__) && \
     !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define TRIBUTARY_MULTIVERSION \
-  __attribute__((target_clones("arch=skylake-avx512", "avx2", "default")))
+  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define TRIBUTARY_MULTIVERSION
 #endif

@@ -19,9 +19,10 @@ TRIBUTARY_INLINE float GeluGate(float x) {
   return 1.0f / (1.0f + Exp(-2.0f * u));
 }
 
-// Philox blocks [first, first + kBlocks) of a stream, number by number.
-// Sixteen blocks beside each other fill the widest registers.
-constexpr int kBlocks = 16;
+// Philox blocks [first, first + kBlocks) of a stream, number by number. Many
+// beside each other, in loops too long for the compiler to unroll: those it
+// vectorizes.
+constexpr int kBlocks = 64;
 using Numbers = std::array<uint32_t, 4 * kBlocks>;
 
 TRIBUTARY_INLINE void PhiloxBlocks(const RandomStream& stream, uint64_t first,
