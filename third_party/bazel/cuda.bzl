@@ -17,7 +17,7 @@ def if_cuda(with_cuda, without_cuda = []):
 
 def requires_cuda():
     """For `target_compatible_with` of a cc_library or cc_test: skips it where CUDA is absent."""
-    return if_cuda([], ["@platforms//:incompatible"])
+    return if_cuda([], ["//third_party/bazel:cuda_toolkit"])
 
 def _cuda_objects_impl(ctx):
     contexts = [dep[CcInfo].compilation_context for dep in ctx.attr.deps]

@@ -15,54 +15,51 @@
 
 namespace {
 
-// Threads that take turns `turns` times, each by the `wait` that it is given:
-// it returns with the mutex held once the condition holds.
-template <typename Wait>
-int TakeTurns(int turns, const Wait& wait) {
+// Threads add one by turns, each by `add`: it waits for the condition and adds,
+// both with the mutex held. Returns the sum.
+template <typename Add>
+int TakeTurns(const Add& add) {
   constexpr int kThreads = 3;
   absl::Mutex mutex;
-  int next = 0;
+  int sum = 0;
   std::vector<std::thread> threads;
   for (int me = 0; me < kThreads; ++me) {
     threads.emplace_back([&, me] {
-      for (int i = 0; i < turns; ++i) {
-        auto mine = [&next, me] { return next % kThreads == me; };
-        wait(&mutex, absl::Condition(&mine));
-        ++next;
-        mutex.Unlock();
+      for (int i = 0; i < 1000; ++i) {
+        auto mine = [&sum, me] { return sum % kThreads == me; };
+        add(&mutex, absl::Condition(&mine), &sum);
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
-  return next;
+  return sum;
 }
 
 TEST(TsanAbseil, SeesLockWhen) {
-  EXPECT_EQ(TakeTurns(1000,
-                      [](absl::Mutex* mutex, const absl::Condition& mine) {
-                        mutex->LockWhen(mine);
-                      }),
-            3000);
+  auto add = [](absl::Mutex* mutex, const absl::Condition& mine, int* sum) {
+    absl::MutexLock lock(mutex, mine);
+    ++*sum;
+  };
+  EXPECT_EQ(TakeTurns(add), 3000);
 }
 
 TEST(TsanAbseil, SeesAwait) {
-  EXPECT_EQ(TakeTurns(1000,
-                      [](absl::Mutex* mutex, const absl::Condition& mine) {
-                        mutex->Lock();
-                        mutex->Await(mine);
-                      }),
-            3000);
+  auto add = [](absl::Mutex* mutex, const absl::Condition& mine, int* sum) {
+    absl::MutexLock lock(mutex);
+    mutex->Await(mine);
+    ++*sum;
+  };
+  EXPECT_EQ(TakeTurns(add), 3000);
 }
 
 TEST(TsanAbseil, SeesAwaitThatTimesOut) {
-  EXPECT_EQ(TakeTurns(1000,
-                      [](absl::Mutex* mutex, const absl::Condition& mine) {
-                        mutex->Lock();
-                        while (!mutex->AwaitWithTimeout(
-                            mine, absl::Microseconds(20))) {
-                        }
-                      }),
-            3000);
+  auto add = [](absl::Mutex* mutex, const absl::Condition& mine, int* sum) {
+    absl::MutexLock lock(mutex);
+    while (!mutex->AwaitWithTimeout(mine, absl::Microseconds(20))) {
+    }
+    ++*sum;
+  };
+  EXPECT_EQ(TakeTurns(add), 3000);
 }
 
 TEST(TsanAbseil, SeesCondVarAndReaders) {
