@@ -1,0 +1,40 @@
+// Samples as the model takes them, and what kind of samples a data set has.
+#ifndef TRIBUTARY_WORKER_DATA_BATCH_H_
+#define TRIBUTARY_WORKER_DATA_BATCH_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace tributary {
+
+// What a model must know of its data.
+struct DataInfo {
+  enum class Kind { kImages, kRows, kTokens };
+  Kind kind = Kind::kRows;
+  // kImages: channels, height, width. kRows: {features}. kTokens: {context}.
+  std::vector<int64_t> sample_shape;
+  // Classes (kTokens: size of the vocabulary); 0 for regression.
+  int64_t classes = 0;
+};
+
+// Some samples in host memory, row-major, sample by sample. Exactly one of
+// features and tokens, and one of labels and values, is filled.
+//
+// A label of -1 is not counted: it adds nothing to loss, correct predictions or
+// weight. It occurs only in evaluation, at the end of a text whose last window
+// is shorter than the context; the tokens there are 0.
+struct Batch {
+  int64_t samples = 0;
+  // [samples, product of sample_shape]
+  std::vector<float> features;
+  // [samples, context]
+  std::vector<int32_t> tokens;
+  // [samples], or [samples, context]: the next token, or -1
+  std::vector<int32_t> labels;
+  // [samples]: regression targets
+  std::vector<float> values;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DATA_BATCH_H_

@@ -1,0 +1,119 @@
+#include "worker/data/csv_data_set.h"
+
+#include <algorithm>
+#include <cassert>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/data/data_file.h"
+#include "worker/data/data_fingerprint.h"
+
+namespace tributary {
+namespace {
+
+absl::Status CheckSpec(const CsvSpec& spec, bool regression) {
+  if (spec.train().empty()) {
+    return absl::InvalidArgumentError("data.csv.train: must be set");
+  }
+  if (spec.classes() < 0 || spec.classes() > kMaxCsvClasses) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.csv.classes: ", spec.classes(),
+                     "; must be from 0 to ", kMaxCsvClasses));
+  }
+  if (regression && spec.classes() > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.csv.classes: ", spec.classes(),
+                     "; model.loss: MEAN_SQUARED_ERROR has no classes"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CsvDataSet>> CsvDataSet::Open(
+    const CsvSpec& spec, bool regression) {
+  TRIBUTARY_RETURN_IF_ERROR(CheckSpec(spec, regression));
+  std::string train_bytes;
+  TRIBUTARY_RETURN_IF_ERROR(
+      AppendWholeFile(spec.train(), kMaxDataBytes, &train_bytes));
+  CsvOptions options;
+  options.label_column = spec.label_column();
+  options.regression = regression;
+  options.classes = spec.classes();
+  TRIBUTARY_ASSIGN_OR_RETURN(CsvTable train,
+                             ParseCsv(train_bytes, options, spec.train()));
+  if (!regression && options.classes == 0) {
+    options.classes = int64_t{1} + *std::max_element(train.labels.begin(),
+                                                     train.labels.end());
+    if (options.classes < 2) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(spec.train(), ": all ", train.rows,
+                       " labels are 0; at least 2 classes are needed"));
+    }
+  }
+  CsvTable test;
+  std::string test_bytes;
+  if (spec.has_test()) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        AppendWholeFile(spec.test(), kMaxDataBytes, &test_bytes));
+    options.columns = train.features + 1;
+    TRIBUTARY_ASSIGN_OR_RETURN(test,
+                               ParseCsv(test_bytes, options, spec.test()));
+  }
+  return std::unique_ptr<CsvDataSet>(
+      new CsvDataSet(std::move(train), std::move(test), options.classes,
+                     DataFingerprint({train_bytes, test_bytes})));
+}
+
+CsvDataSet::CsvDataSet(CsvTable train, CsvTable test, int64_t classes,
+                       uint64_t fingerprint)
+    : train_(std::move(train)),
+      test_(std::move(test)),
+      fingerprint_(fingerprint) {
+  info_.kind = DataInfo::Kind::kRows;
+  info_.sample_shape = {train_.features};
+  info_.classes = classes;
+}
+
+void CsvDataSet::Resize(int64_t samples, Batch* batch) const {
+  batch->samples = samples;
+  batch->features.resize(static_cast<size_t>(samples * train_.features));
+  batch->labels.resize(
+      static_cast<size_t>(train_.labels.empty() ? 0 : samples));
+  batch->values.resize(
+      static_cast<size_t>(train_.values.empty() ? 0 : samples));
+  batch->tokens.clear();
+}
+
+void CsvDataSet::CopyRow(const CsvTable& table, int64_t row, int64_t place,
+                         Batch* batch) const {
+  assert(row >= 0 && row < table.rows);
+  std::copy_n(table.cells.data() + row * table.features, table.features,
+              batch->features.data() + place * table.features);
+  const size_t from = static_cast<size_t>(row);
+  const size_t to = static_cast<size_t>(place);
+  if (!table.labels.empty()) batch->labels[to] = table.labels[from];
+  if (!table.values.empty()) batch->values[to] = table.values[from];
+}
+
+void CsvDataSet::ReadTrain(int64_t /*epoch*/, absl::Span<const int64_t> indexes,
+                           Batch* batch) const {
+  const int64_t samples = static_cast<int64_t>(indexes.size());
+  Resize(samples, batch);
+  for (int64_t place = 0; place < samples; ++place) {
+    CopyRow(train_, indexes[static_cast<size_t>(place)], place, batch);
+  }
+}
+
+void CsvDataSet::ReadEvaluation(int64_t begin, int64_t end,
+                                Batch* batch) const {
+  Resize(end - begin, batch);
+  for (int64_t row = begin; row < end; ++row) {
+    CopyRow(test_, row, row - begin, batch);
+  }
+}
+
+}  // namespace tributary

@@ -1,0 +1,50 @@
+// Rows of numbers, with a class or a number to predict, from CSV files.
+#ifndef TRIBUTARY_WORKER_DATA_CSV_DATA_SET_H_
+#define TRIBUTARY_WORKER_DATA_CSV_DATA_SET_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "proto/job.pb.h"
+#include "worker/data/csv_format.h"
+#include "worker/data/data_set.h"
+
+namespace tributary {
+
+// The columns in the order of the file, without the label's, are the features,
+// unscaled. Samples have shape {features}; all is held in memory as floats.
+class CsvDataSet final : public DataSet {
+ public:
+  // `regression`: the label is a number (MEAN_SQUARED_ERROR), not a class.
+  static absl::StatusOr<std::unique_ptr<CsvDataSet>> Open(const CsvSpec& spec,
+                                                          bool regression);
+
+  const DataInfo& info() const override { return info_; }
+  int64_t train_samples() const override { return train_.rows; }
+  int64_t evaluation_samples() const override { return test_.rows; }
+  uint64_t fingerprint() const override { return fingerprint_; }
+  void ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
+                 Batch* batch) const override;
+  void ReadEvaluation(int64_t begin, int64_t end, Batch* batch) const override;
+
+ private:
+  // `test` has no rows if there is no test file.
+  CsvDataSet(CsvTable train, CsvTable test, int64_t classes,
+             uint64_t fingerprint);
+
+  // Makes room for `samples` samples.
+  void Resize(int64_t samples, Batch* batch) const;
+  // Writes one sample at `place` of the batch.
+  void CopyRow(const CsvTable& table, int64_t row, int64_t place,
+               Batch* batch) const;
+
+  const CsvTable train_;
+  const CsvTable test_;
+  DataInfo info_;
+  const uint64_t fingerprint_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DATA_CSV_DATA_SET_H_

@@ -1,0 +1,228 @@
+#include "worker/data/data_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace tributary {
+namespace {
+
+// Bytes asked for at a time: large enough that calls cost nothing, small enough
+// that a file that promises more than it has takes no memory to speak of.
+constexpr int64_t kReadBytes = 1 << 20;
+// Compressed bytes held while inflating.
+constexpr size_t kInputBytes = 64 << 10;
+// A deflate stream cannot expand by more (zlib's technical notes).
+constexpr int64_t kMaxDeflateRatio = 1032;
+
+absl::Status SystemError(const std::string& path, const char* action,
+                         int error) {
+  const std::string message =
+      absl::StrCat(path, ": cannot ", action, ": ", strerror(error));
+  if (error == ENOENT) return absl::NotFoundError(message);
+  return absl::InvalidArgumentError(message);
+}
+
+// An open file descriptor.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept
+      : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&&) = delete;
+  ~Descriptor() {
+    if (number_ >= 0) close(number_);
+  }
+
+  int get() const { return number_; }
+
+ private:
+  int number_;
+};
+
+class PlainFile final : public DataFile {
+ public:
+  PlainFile(std::string path, int64_t size, Descriptor file)
+      : DataFile(std::move(path), size), file_(std::move(file)) {}
+
+ private:
+  absl::StatusOr<int64_t> ReadSome(char* to, int64_t count) override {
+    ssize_t got;
+    do {
+      got = read(file_.get(), to, static_cast<size_t>(count));
+    } while (got < 0 && errno == EINTR);
+    if (got < 0) {
+      return SystemError(path(), absl::StrCat("read at byte ", offset_).c_str(),
+                         errno);
+    }
+    offset_ += got;
+    return got;
+  }
+
+  const Descriptor file_;
+  int64_t offset_ = 0;
+};
+
+class GzipFile final : public DataFile {
+ public:
+  // `compressed` has the same path.
+  explicit GzipFile(std::unique_ptr<PlainFile> compressed)
+      : DataFile(compressed->path(), InflatedBound(compressed->size_bound())),
+        compressed_(std::move(compressed)) {}
+
+  ~GzipFile() override {
+    if (started_) inflateEnd(&stream_);
+  }
+
+ private:
+  static int64_t InflatedBound(int64_t compressed_bytes) {
+    constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+    return compressed_bytes > kMax / kMaxDeflateRatio
+               ? kMax
+               : compressed_bytes * kMaxDeflateRatio;
+  }
+
+  absl::Status Damaged(absl::string_view reason) const {
+    return absl::InvalidArgumentError(absl::StrCat(path(), ": byte ",
+                                                   read_ - stream_.avail_in,
+                                                   ": ", "gzip data ", reason));
+  }
+
+  // Makes at least one compressed byte available, unless the file has ended.
+  absl::Status FillInput() {
+    if (stream_.avail_in > 0) return absl::OkStatus();
+    input_.clear();
+    TRIBUTARY_RETURN_IF_ERROR(compressed_->Read(kInputBytes, &input_));
+    read_ += static_cast<int64_t>(input_.size());
+    stream_.next_in = reinterpret_cast<Bytef*>(&input_[0]);
+    stream_.avail_in = static_cast<uInt>(input_.size());
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<int64_t> ReadSome(char* to, int64_t count) override {
+    stream_.next_out = reinterpret_cast<Bytef*>(to);
+    stream_.avail_out = static_cast<uInt>(std::min(count, kReadBytes));
+    const uInt wanted = stream_.avail_out;
+    while (stream_.avail_out == wanted) {
+      TRIBUTARY_RETURN_IF_ERROR(FillInput());
+      if (!in_member_) {
+        if (started_ && stream_.avail_in == 0) return 0;
+        TRIBUTARY_RETURN_IF_ERROR(StartMember());
+      } else if (stream_.avail_in == 0) {
+        return Damaged("end too early: the file is cut off");
+      }
+      TRIBUTARY_RETURN_IF_ERROR(Inflate());
+    }
+    return wanted - stream_.avail_out;
+  }
+
+  absl::Status StartMember() {
+    // 15: the largest window; 16: a gzip header and trailer.
+    const int code =
+        started_ ? inflateReset(&stream_) : inflateInit2(&stream_, 15 + 16);
+    if (code != Z_OK) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(path(), ": zlib cannot start: ", zError(code)));
+    }
+    started_ = true;
+    in_member_ = true;
+    return absl::OkStatus();
+  }
+
+  absl::Status Inflate() {
+    const int code = inflate(&stream_, Z_NO_FLUSH);
+    if (code == Z_STREAM_END) {
+      in_member_ = false;
+    } else if (code != Z_OK && code != Z_BUF_ERROR) {
+      return Damaged(absl::StrCat("are damaged: ", stream_.msg != nullptr
+                                                       ? stream_.msg
+                                                       : zError(code)));
+    }
+    return absl::OkStatus();
+  }
+
+  const std::unique_ptr<PlainFile> compressed_;
+  std::string input_;
+  int64_t read_ = 0;  // Compressed bytes given to zlib so far.
+  z_stream stream_ = {};
+  bool started_ = false;    // inflateInit2 was called.
+  bool in_member_ = false;  // Between a header and its trailer.
+};
+
+}  // namespace
+
+DataFile::DataFile(std::string path, int64_t size_bound)
+    : path_(std::move(path)), size_bound_(size_bound) {}
+
+absl::StatusOr<std::unique_ptr<DataFile>> DataFile::Open(
+    const std::string& path) {
+  // Not blocking: opening a named pipe would otherwise wait for its writer.
+  Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.get() < 0) return SystemError(path, "open", errno);
+  struct stat information;
+  if (fstat(file.get(), &information) != 0) {
+    return SystemError(path, "open", errno);
+  }
+  if (S_ISDIR(information.st_mode)) return SystemError(path, "read", EISDIR);
+  if (!S_ISREG(information.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": not a regular file"));
+  }
+  auto plain =
+      std::make_unique<PlainFile>(path, information.st_size, std::move(file));
+  if (!absl::EndsWith(path, ".gz")) return plain;
+  return std::make_unique<GzipFile>(std::move(plain));
+}
+
+absl::Status DataFile::Read(int64_t count, std::string* bytes) {
+  const int64_t begin = static_cast<int64_t>(bytes->size());
+  int64_t size = begin;
+  while (size < begin + count) {
+    const int64_t ask = std::min(begin + count - size, kReadBytes);
+    bytes->resize(static_cast<size_t>(size + ask));
+    const absl::StatusOr<int64_t> got = ReadSome(&(*bytes)[size], ask);
+    size += got.ok() ? *got : 0;
+    bytes->resize(static_cast<size_t>(size));
+    TRIBUTARY_RETURN_IF_ERROR(got.status());
+    if (*got == 0) break;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AppendWholeFile(const std::string& path, int64_t limit_bytes,
+                             std::string* bytes) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<DataFile> file,
+                             DataFile::Open(path));
+  const int64_t before = static_cast<int64_t>(bytes->size());
+  const int64_t room = limit_bytes - before;
+  // A compressed file's bound is too rough to reserve by.
+  if (!absl::EndsWith(path, ".gz") && file->size_bound() <= room) {
+    // Read asks past the end to find it.
+    bytes->reserve(
+        static_cast<size_t>(before + file->size_bound() + kReadBytes));
+  }
+  TRIBUTARY_RETURN_IF_ERROR(file->Read(room + 1, bytes));
+  const int64_t size = static_cast<int64_t>(bytes->size());
+  if (size == before) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": is empty"));
+  }
+  if (size > limit_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": byte ", room, ": the data are longer than ",
+                     limit_bytes, " bytes, the most that is read"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tributary

@@ -1,0 +1,63 @@
+// Images with class labels, from IDX files.
+#ifndef TRIBUTARY_WORKER_DATA_IDX_DATA_SET_H_
+#define TRIBUTARY_WORKER_DATA_IDX_DATA_SET_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "proto/job.pb.h"
+#include "worker/data/data_set.h"
+
+namespace tributary {
+
+// The four files that IdxSpec names; the held-out part is t10k-*. Pixels stay
+// in memory as bytes and become floats, (value / 255 - mean) / deviation, when
+// they are read. Samples have shape {1, height, width}.
+class IdxDataSet final : public DataSet {
+ public:
+  // Of each file the plain one is read, or, where there is none, that with
+  // `.gz`.
+  static absl::StatusOr<std::unique_ptr<IdxDataSet>> Open(const IdxSpec& spec);
+
+  const DataInfo& info() const override { return info_; }
+  int64_t train_samples() const override { return train_.samples; }
+  int64_t evaluation_samples() const override { return held_out_.samples; }
+  uint64_t fingerprint() const override { return fingerprint_; }
+  void ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
+                 Batch* batch) const override;
+  void ReadEvaluation(int64_t begin, int64_t end, Batch* batch) const override;
+
+ private:
+  // Images and their labels.
+  struct Part {
+    int64_t samples = 0;
+    int64_t height = 0;
+    int64_t width = 0;
+    std::string images_name;
+    std::string image_file;  // Whole files, headers included.
+    std::string label_file;
+  };
+
+  IdxDataSet(const IdxSpec& spec, Part train, Part held_out);
+
+  static absl::StatusOr<Part> OpenPart(const IdxSpec& spec,
+                                       const std::string& prefix);
+  // Writes one sample at `place` of the batch.
+  void CopySample(const Part& part, int64_t index, int64_t place,
+                  Batch* batch) const;
+  // Makes room for `samples` samples.
+  void Resize(int64_t samples, Batch* batch) const;
+
+  const Part train_;
+  const Part held_out_;
+  DataInfo info_;
+  uint64_t fingerprint_;
+  std::array<float, 256> scaled_;  // What each pixel value becomes.
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DATA_IDX_DATA_SET_H_

@@ -1,0 +1,166 @@
+#include "worker/data/read_ahead.h"
+
+#include <algorithm>
+#include <deque>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+namespace tributary {
+
+class ReadAhead::Impl {
+ public:
+  Impl(const DataSet* data, const Sampler* sampler, int threads, int depth)
+      : data_(data),
+        sampler_(sampler),
+        depth_(static_cast<size_t>(std::max(depth, 0))) {
+    for (int i = 0; i < threads; ++i) {
+      threads_.emplace_back([this] { ReadLeaves(); });
+    }
+  }
+
+  ~Impl() {
+    {
+      absl::MutexLock lock(&mu_);
+      stopping_ = true;
+      // Those in Take are served first: what they wait for is being read.
+      mu_.Await(absl::Condition(this, &Impl::NobodyWaits));
+    }
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  void Expect(int64_t step, int leaf) ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    if (depth_ == 0 || threads_.empty()) return;
+    if (Find(step, leaf) != entries_.end()) return;
+    if (entries_.size() >= depth_) Remove(entries_.begin());
+    auto entry = std::make_shared<Entry>();
+    entry->step = step;
+    entry->leaf = leaf;
+    entries_.push_back(std::move(entry));
+    ++waiting_entries_;
+  }
+
+  std::shared_ptr<const Batch> Take(int64_t step, int leaf)
+      ABSL_LOCKS_EXCLUDED(mu_) {
+    {
+      absl::MutexLock lock(&mu_);
+      const auto found = Find(step, leaf);
+      if (found != entries_.end()) {
+        const std::shared_ptr<Entry> entry = Remove(found);
+        // Not begun: this thread is free to do it, and need not wait.
+        if (entry->state != State::kWaiting) return AwaitBatch(*entry);
+      }
+    }
+    return Read(step, leaf);
+  }
+
+ private:
+  enum class State { kWaiting, kReading, kRead };
+
+  // A leaf that was expected. Shared, because it may leave `entries_` while a
+  // thread reads it and another waits for it.
+  struct Entry {
+    int64_t step = 0;
+    int leaf = 0;
+    // Guarded by mu_.
+    State state = State::kWaiting;
+    std::shared_ptr<const Batch> batch;  // Set when kRead.
+  };
+  using Entries = std::deque<std::shared_ptr<Entry>>;
+
+  static bool IsRead(const Entry* entry) {
+    return entry->state == State::kRead;
+  }
+  bool NobodyWaits() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return takers_ == 0;
+  }
+  bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return stopping_ || waiting_entries_ > 0;
+  }
+
+  Entries::iterator Find(int64_t step, int leaf)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return std::find_if(entries_.begin(), entries_.end(),
+                        [&](const std::shared_ptr<Entry>& entry) {
+                          return entry->step == step && entry->leaf == leaf;
+                        });
+  }
+
+  std::shared_ptr<Entry> Remove(Entries::iterator place)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    std::shared_ptr<Entry> entry = std::move(*place);
+    entries_.erase(place);
+    if (entry->state == State::kWaiting) --waiting_entries_;
+    return entry;
+  }
+
+  std::shared_ptr<const Batch> AwaitBatch(const Entry& entry)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    ++takers_;
+    mu_.Await(absl::Condition(&Impl::IsRead, &entry));
+    --takers_;
+    return entry.batch;
+  }
+
+  std::shared_ptr<const Batch> Read(int64_t step, int leaf) const {
+    const Sampler::Leaf samples = sampler_->LeafOf(step, leaf);
+    auto batch = std::make_shared<Batch>();
+    data_->ReadTrain(samples.epoch, samples.indexes, batch.get());
+    return batch;
+  }
+
+  // Waits for a leaf to read and marks it; null at shutdown.
+  std::shared_ptr<Entry> NextEntry() ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    mu_.Await(absl::Condition(this, &Impl::HasWork));
+    if (stopping_) return nullptr;
+    const auto found = std::find_if(
+        entries_.begin(), entries_.end(),
+        [](const auto& entry) { return entry->state == State::kWaiting; });
+    (*found)->state = State::kReading;
+    --waiting_entries_;
+    return *found;
+  }
+
+  // What each thread does.
+  void ReadLeaves() ABSL_LOCKS_EXCLUDED(mu_) {
+    while (const std::shared_ptr<Entry> entry = NextEntry()) {
+      std::shared_ptr<const Batch> batch = Read(entry->step, entry->leaf);
+      absl::MutexLock lock(&mu_);
+      entry->batch = std::move(batch);
+      entry->state = State::kRead;
+    }
+  }
+
+  // Constant after construction.
+  const DataSet* const data_;
+  const Sampler* const sampler_;
+  const size_t depth_;
+  std::vector<std::thread> threads_;
+
+  absl::Mutex mu_;
+  // In the order they were expected; at most depth_. Searched from the front,
+  // which is as quick as an index for the few there are.
+  Entries entries_ ABSL_GUARDED_BY(mu_);
+  int waiting_entries_ ABSL_GUARDED_BY(mu_) = 0;  // Of entries_: kWaiting.
+  int takers_ ABSL_GUARDED_BY(mu_) = 0;           // Threads in AwaitBatch.
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+ReadAhead::ReadAhead(const DataSet* data, const Sampler* sampler, int threads,
+                     int depth)
+    : impl_(std::make_unique<Impl>(data, sampler, threads, depth)) {}
+
+ReadAhead::~ReadAhead() = default;
+
+void ReadAhead::Expect(int64_t step, int leaf) { impl_->Expect(step, leaf); }
+
+std::shared_ptr<const Batch> ReadAhead::Take(int64_t step, int leaf) {
+  return impl_->Take(step, leaf);
+}
+
+}  // namespace tributary

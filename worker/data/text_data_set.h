@@ -1,0 +1,68 @@
+// Text as bytes, cut into windows of tokens.
+#ifndef TRIBUTARY_WORKER_DATA_TEXT_DATA_SET_H_
+#define TRIBUTARY_WORKER_DATA_TEXT_DATA_SET_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "proto/job.pb.h"
+#include "worker/data/data_set.h"
+
+namespace tributary {
+
+// Bytes of all files put one behind the other; each is a token. Of N bytes the
+// first floor(N * (1 - validation_fraction)) are for training.
+//
+// Training: the windows of an epoch follow one another without overlap. Window
+// i is `context` bytes from phase + i * context, and its labels are those
+// bytes' successors. The phase, in [0, context), is drawn for each epoch from
+// the seed, so that over the epochs every byte is seen at every place of a
+// window. As many windows are used as fit whatever the phase: floor(train_bytes
+// / context) - 1.
+//
+// Evaluation: windows follow one another from the begin of the held-out part,
+// so that every byte of it but the first is predicted exactly once. The last
+// window may be shorter; it is filled up with token 0 and labels -1 (not
+// counted).
+class TextDataSet final : public DataSet {
+ public:
+  // `context` is the length of a sample; `seed` decides the phases.
+  static absl::StatusOr<std::unique_ptr<TextDataSet>> Open(const TextSpec& spec,
+                                                           int64_t context,
+                                                           uint64_t seed);
+
+  const DataInfo& info() const override { return info_; }
+  int64_t train_samples() const override;
+  int64_t evaluation_samples() const override;
+  uint64_t fingerprint() const override { return fingerprint_; }
+  void ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
+                 Batch* batch) const override;
+  void ReadEvaluation(int64_t begin, int64_t end, Batch* batch) const override;
+
+ private:
+  TextDataSet(std::string text, int64_t train_bytes, int64_t context,
+              uint64_t seed, uint64_t fingerprint);
+
+  int64_t text_bytes() const { return static_cast<int64_t>(text_.size()); }
+  // First byte of window 0.
+  int64_t Phase(int64_t epoch) const;
+  // Makes room for `samples` windows.
+  void Resize(int64_t samples, Batch* batch) const;
+  // Writes the window that starts at byte `begin` at `place` of the batch; its
+  // last label lies before byte `end` of the text, or it is padded.
+  void CopyWindow(int64_t begin, int64_t end, int64_t place,
+                  Batch* batch) const;
+
+  const std::string text_;
+  const int64_t train_bytes_;
+  const int64_t context_;
+  const uint64_t seed_;
+  const uint64_t fingerprint_;
+  DataInfo info_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DATA_TEXT_DATA_SET_H_
