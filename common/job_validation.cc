@@ -29,6 +29,7 @@ constexpr int kMaxLayers = 1000;
 constexpr int64_t kMaxClasses = int64_t{1} << 20;
 // IDX labels are bytes.
 constexpr int64_t kMaxIdxClasses = 256;
+constexpr int64_t kMaxRandomElements = int64_t{1} << 28;
 constexpr double kMaxFloats = 0x1p50;
 constexpr int64_t kMaxSampleBytes = 1000000;
 constexpr int64_t kMinChunkBytes = 4096;
@@ -256,13 +257,43 @@ absl::Status ValidateText(const TextSpec& text) {
   return absl::OkStatus();
 }
 
+// A sample has as many elements as an image of 1,024 x 1,024 pixels in 256
+// channels at most.
+absl::Status ValidateRandom(const JobSpec& job) {
+  const RandomSpec& random = job.data().random();
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("data.random.samples", random.samples(), 1, kMaxBatch));
+  if (job.model().has_gpt()) return absl::OkStatus();
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("data.random.classes", random.classes(), 2, kMaxClasses));
+  if (random.shape().empty()) return Required("data.random.shape");
+  if (random.shape_size() > 3 ||
+      (job.model().has_cnn() && random.shape_size() != 3)) {
+    return Error("data.random.shape", "has ", random.shape_size(),
+                 " dimensions; write [features], or [channels, height, width] "
+                 "for model.cnn");
+  }
+  int64_t elements = 1;
+  for (int i = 0; i < random.shape_size(); ++i) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        Between(absl::StrCat("data.random.shape[", i, "]"), random.shape(i), 1,
+                kMaxWidth));
+    elements *= random.shape(i);
+    if (elements > kMaxRandomElements) {
+      return Error("data.random.shape", "a sample has more than ",
+                   kMaxRandomElements, " elements");
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Which model learns from what, by which loss.
 absl::Status ValidateDataFitModel(const JobSpec& job) {
   const DataSpec& data = job.data();
-  if (job.model().has_gpt() && !data.has_text()) {
+  if (job.model().has_gpt() && !data.has_text() && !data.has_random()) {
     return Error("data", "model.gpt needs text data; set data.text");
   }
-  if (job.model().has_cnn() && !data.has_idx()) {
+  if (job.model().has_cnn() && !data.has_idx() && !data.has_random()) {
     return Error("data", "model.cnn needs images; set data.idx");
   }
   if (job.model().has_mlp() && data.has_text()) {
@@ -292,6 +323,9 @@ absl::Status ValidateData(const JobSpec& job) {
       break;
     case DataSpec::kText:
       status = ValidateText(job.data().text());
+      break;
+    case DataSpec::kRandom:
+      status = ValidateRandom(job);
       break;
     case DataSpec::SOURCE_NOT_SET:
       return Error("data", "is required: set idx, csv or text");
