@@ -18,6 +18,7 @@ enum class RandomPurpose : uint32_t {
   kSampleOrder = 3,
   kWindowPhase = 4,
   kGeneration = 5,
+  kMadeUpData = 6,
 };
 
 using PhiloxBlock = std::array<uint32_t, 4>;

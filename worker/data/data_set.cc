@@ -1,11 +1,13 @@
 #include "worker/data/data_set.h"
 
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "worker/data/csv_data_set.h"
 #include "worker/data/idx_data_set.h"
+#include "worker/data/random_data_set.h"
 #include "worker/data/text_data_set.h"
 
 namespace tributary {
@@ -50,6 +52,15 @@ absl::StatusOr<std::unique_ptr<DataSet>> OpenText(const JobSpec& job) {
                            job.seed());
 }
 
+absl::StatusOr<std::unique_ptr<DataSet>> MakeRandom(const JobSpec& job) {
+  if (job.model().loss() == ModelSpec::MEAN_SQUARED_ERROR) {
+    return absl::InvalidArgumentError(
+        "model.loss: MEAN_SQUARED_ERROR needs numbers to predict; data.random "
+        "has classes");
+  }
+  return std::make_unique<RandomDataSet>(job);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const JobSpec& job) {
@@ -60,10 +71,13 @@ absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const JobSpec& job) {
       return OpenCsv(job);
     case DataSpec::kText:
       return OpenText(job);
+    case DataSpec::kRandom:
+      return MakeRandom(job);
     case DataSpec::SOURCE_NOT_SET:
       break;
   }
-  return absl::InvalidArgumentError("data: must set one of idx, csv and text");
+  return absl::InvalidArgumentError(
+      "data: must set one of idx, csv, text and random");
 }
 
 }  // namespace tributary

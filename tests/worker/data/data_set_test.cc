@@ -56,10 +56,14 @@ JobSpec TextJob(const DataFolder& folder) {
 
 TEST(OpenDataSetTest, OpensEachKind) {
   const DataFolder folder;
+  JobSpec random;
+  random.mutable_model()->mutable_gpt();
+  random.mutable_data()->mutable_random();
   const struct {
     JobSpec job;
     DataInfo::Kind kind;
-  } kCases[] = {{IdxJob(folder), DataInfo::Kind::kImages},
+  } kCases[] = {{random, DataInfo::Kind::kTokens},
+                {IdxJob(folder), DataInfo::Kind::kImages},
                 {CsvJob(folder), DataInfo::Kind::kRows},
                 {TextJob(folder), DataInfo::Kind::kTokens}};
   for (const auto& test : kCases) {
@@ -533,7 +537,7 @@ std::vector<WrongData> WrongText() {
       {"NoData",
        [](const DataFolder&) { return JobSpec(); },
        kInvalid,
-       {"data: must set one of idx, csv and text"}},
+       {"data: must set one of idx, csv, text and random"}},
   };
 }
 

@@ -1,0 +1,34 @@
+// Made-up samples in memory, for measuring speed.
+#ifndef TRIBUTARY_WORKER_DATA_RANDOM_DATA_SET_H_
+#define TRIBUTARY_WORKER_DATA_RANDOM_DATA_SET_H_
+
+#include <cstdint>
+
+#include "proto/job.pb.h"
+#include "worker/data/data_set.h"
+
+namespace tributary {
+
+// Sample i is a pure function of i: uniform features in [-1, 1), or uniform
+// tokens, with uniform labels. There is no held-out part.
+class RandomDataSet final : public DataSet {
+ public:
+  // `job` is valid, and its data are random.
+  explicit RandomDataSet(const JobSpec& job);
+
+  const DataInfo& info() const override { return info_; }
+  int64_t train_samples() const override { return all_.samples; }
+  int64_t evaluation_samples() const override { return 0; }
+  uint64_t fingerprint() const override;
+  void ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
+                 Batch* batch) const override;
+  void ReadEvaluation(int64_t begin, int64_t end, Batch* batch) const override;
+
+ private:
+  DataInfo info_;
+  Batch all_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DATA_RANDOM_DATA_SET_H_
