@@ -1,0 +1,26 @@
+// What the process tells its caller, as DESIGN.md promises to scripts.
+#ifndef TRIBUTARY_DEPLOY_EXIT_CODE_H_
+#define TRIBUTARY_DEPLOY_EXIT_CODE_H_
+
+#include "absl/status/status.h"
+
+namespace tributary {
+
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitFailed = 1;
+// Bad usage or a bad job file: starting again without a change is of no use.
+inline constexpr int kExitUsage = 2;
+
+// As a shell shows the end by a signal.
+constexpr int ExitCodeOfSignal(int signal) { return 128 + signal; }
+
+// kExitUsage for InvalidArgument, kExitFailed for every other error.
+int ExitCodeOf(const absl::Status& status);
+
+// Writes "error: <message>", on one line, to stderr and returns the exit code.
+int ReportError(const absl::Status& status);
+int ReportError(const absl::Status& status, int exit_code);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_DEPLOY_EXIT_CODE_H_

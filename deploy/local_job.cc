@@ -1,0 +1,188 @@
+#include "deploy/local_job.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "deploy/exit_code.h"
+
+namespace tributary {
+
+LocalJob::LocalJob(LocalJobOptions options, SignalQueue* signals)
+    : options_(std::move(options)), signals_(signals) {}
+
+LocalJobResult LocalJob::Run() {
+  absl::optional<LocalJobResult> failure = StartAll();
+  if (failure.has_value() && !result_.has_value()) result_ = failure;
+  while (!result_.has_value() && !Ended()) {
+    Pump(options_.tick);
+    if (options_.on_tick) options_.on_tick();
+  }
+  if (!result_.has_value()) result_ = LocalJobResult();
+  StopRemaining();
+  return *result_;
+}
+
+absl::optional<LocalJobResult> LocalJob::StartProcess(Role role,
+                                                      const ProcessSpec& spec) {
+  const absl::StatusOr<int> process = supervisor_.Start(spec);
+  if (!process.ok()) {
+    return LocalJobResult{process.status(), kExitFailed};
+  }
+  roles_.push_back(role);
+  return absl::nullopt;
+}
+
+absl::optional<LocalJobResult> LocalJob::StartAll() {
+  absl::optional<LocalJobResult> failure =
+      StartProcess(Role::kServer, options_.server(0, std::string()));
+  if (failure.has_value()) return failure;
+
+  const absl::Time deadline = absl::Now() + options_.start_timeout;
+  absl::optional<std::string> coordinator;
+  while (!(coordinator = supervisor_.ReadyText(0)).has_value()) {
+    // A server that is done already has nothing left to offer to workers.
+    if (result_.has_value() || Ended()) return result_;
+    if (absl::Now() > deadline) {
+      return LocalJobResult{
+          absl::DeadlineExceededError(
+              absl::StrCat(supervisor_.spec(0).name, " did not start within ",
+                           absl::FormatDuration(options_.start_timeout),
+                           "; its log is ", supervisor_.spec(0).log_path)),
+          kExitFailed};
+    }
+    Pump(absl::Milliseconds(5));
+  }
+  for (int shard = 1; shard < options_.servers; ++shard) {
+    failure = StartProcess(Role::kServer, options_.server(shard, *coordinator));
+    if (failure.has_value()) return failure;
+  }
+  for (int rank = 0; rank < options_.workers; ++rank) {
+    failure = StartProcess(Role::kWorker, options_.worker(rank, *coordinator));
+    if (failure.has_value()) return failure;
+  }
+  if (options_.on_started) options_.on_started(*coordinator);
+  return absl::nullopt;
+}
+
+void LocalJob::Pump(absl::Duration longest) {
+  // All signals that are pending: two SIGINTs may come between two pumps.
+  int signal = signals_->Wait(longest);
+  while (signal != 0) {
+    if (signal != SIGCHLD) HandleSignal(signal);
+    signal = signals_->Wait(absl::ZeroDuration());
+  }
+  // A worker that loses its server ends soon after it. Looking at the servers
+  // last, but speaking of them first, names the cause and not the consequence.
+  std::vector<ProcessExit> exits = supervisor_.Reap();
+  const std::vector<ProcessExit> later = supervisor_.Reap();
+  exits.insert(exits.end(), later.begin(), later.end());
+  std::stable_sort(exits.begin(), exits.end(),
+                   [this](const ProcessExit& a, const ProcessExit& b) {
+                     return roles_[a.process] < roles_[b.process];
+                   });
+  for (const ProcessExit& exit : exits) HandleExit(exit);
+}
+
+void LocalJob::HandleSignal(int signal) {
+  if (signal_ != 0) {
+    supervisor_.SignalAll(SIGKILL);
+    return;
+  }
+  signal_ = signal;
+  result_ = LocalJobResult{absl::CancelledError(absl::StrCat(
+                               "stopped by SIG", sigabbrev_np(signal))),
+                           ExitCodeOfSignal(signal)};
+}
+
+void LocalJob::HandleExit(const ProcessExit& exit) {
+  if (result_.has_value()) return;  // Only the first counts.
+  if (roles_[exit.process] == Role::kServer) {
+    HandleServerExit(exit);
+  } else {
+    HandleWorkerExit(exit);
+  }
+}
+
+void LocalJob::HandleServerExit(const ProcessExit& exit) {
+  if (exit.succeeded()) {
+    ++servers_done_;
+  } else {
+    Fail(exit, "");
+  }
+}
+
+void LocalJob::HandleWorkerExit(const ProcessExit& exit) {
+  // The coordinator has let it go, or ends the job without it.
+  if (exit.succeeded() || servers_done_ > 0) return;
+  if (!exit.killed_by_signal()) {
+    Fail(exit, "");
+    return;
+  }
+  const ProcessSpec& spec = supervisor_.spec(exit.process);
+  const int left = Running(Role::kWorker);
+  if (left == 0) {
+    Fail(exit, "no worker is left: ");
+    return;
+  }
+  Message(absl::StrCat("warning: ", spec.name, " ",
+                       DescribeExit(exit.wait_status), "; ", left,
+                       left == 1 ? " worker goes on" : " workers go on"));
+}
+
+void LocalJob::Fail(const ProcessExit& exit, const std::string& prefix) {
+  const ProcessSpec& spec = supervisor_.spec(exit.process);
+  const std::string reason = LastErrorIn(spec.log_path);
+  const bool signaled = exit.killed_by_signal();
+  LocalJobResult result;
+  result.status = absl::AbortedError(absl::StrCat(
+      prefix, spec.name, " ",
+      reason.empty() || signaled ? DescribeExit(exit.wait_status)
+                                 : absl::StrCat("failed: ", reason),
+      " (log: ", spec.log_path, ")"));
+  result.exit_code = !signaled && WEXITSTATUS(exit.wait_status) == kExitUsage
+                         ? kExitUsage
+                         : kExitFailed;
+  result_ = result;
+}
+
+void LocalJob::Message(const std::string& text) const {
+  if (options_.on_message) options_.on_message(text);
+}
+
+int LocalJob::Running(Role role) const {
+  int count = 0;
+  for (size_t i = 0; i < roles_.size(); ++i) {
+    if (roles_[i] == role && supervisor_.running(static_cast<int>(i))) ++count;
+  }
+  return count;
+}
+
+bool LocalJob::Ended() const {
+  return servers_done_ == options_.servers || supervisor_.running_count() == 0;
+}
+
+void LocalJob::StopRemaining() {
+  const bool settle = signal_ == 0;
+  absl::Time deadline =
+      absl::Now() + (settle ? (result_->status.ok() ? options_.stop_timeout
+                                                    : options_.settle_timeout)
+                            : absl::ZeroDuration());
+  bool terminated = false;
+  while (supervisor_.running_count() > 0) {
+    if (signal_ != 0 && !terminated) deadline = absl::Now();
+    if (absl::Now() >= deadline) {
+      supervisor_.SignalAll(terminated ? SIGKILL : SIGTERM);
+      terminated = true;
+      deadline = absl::Now() + options_.stop_timeout;
+    }
+    Pump(std::min(deadline - absl::Now(), absl::Milliseconds(100)));
+  }
+}
+
+}  // namespace tributary

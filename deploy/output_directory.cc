@@ -1,0 +1,75 @@
+#include "deploy/output_directory.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "common/file.h"
+
+namespace tributary {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What a run writes, and no more: a folder may hold other things of its owner.
+constexpr const char* kFilesOfARun[] = {"summary.json", "metrics.jsonl",
+                                        "job.textproto",
+                                        "final/model.safetensors"};
+
+}  // namespace
+
+std::string DefaultOutputDirectory(const std::string& job_name, absl::Time now,
+                                   absl::TimeZone zone) {
+  std::string name = job_name.substr(0, 64);
+  for (char& c : name) {
+    if (!absl::ascii_isalnum(c) && c != '_' && c != '.') c = '-';
+  }
+  return absl::StrCat("runs/", name, "-",
+                      absl::FormatTime("%Y%m%d-%H%M%S", now, zone));
+}
+
+OutputDirectory::OutputDirectory(std::string path, int fd)
+    : path_(std::move(path)), fd_(fd) {}
+
+OutputDirectory::~OutputDirectory() { close(fd_); }
+
+absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Claim(
+    const std::string& path, bool overwrite) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) return FileError(error.value(), "cannot make folder", path);
+  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return FileError(errno, "cannot open folder", path);
+  std::unique_ptr<OutputDirectory> claimed(new OutputDirectory(path, fd));
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    return absl::UnavailableError(absl::StrCat(
+        path, ": another run is writing here; choose another --output"));
+  }
+  if (access(path.c_str(), W_OK | X_OK) != 0) {
+    return FileError(errno, "cannot write to folder", path);
+  }
+  if (!overwrite && fs::exists(fs::path(path) / "summary.json", error)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        path,
+        " holds the results of another run; choose another --output, or "
+        "replace them with --overwrite"));
+  }
+  for (const char* const file : kFilesOfARun) {
+    fs::remove(fs::path(path) / file, error);
+    if (error) {
+      return FileError(error.value(), "cannot remove",
+                       absl::StrCat(path, "/", file));
+    }
+  }
+  return claimed;
+}
+
+}  // namespace tributary

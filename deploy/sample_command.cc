@@ -1,0 +1,67 @@
+#include "deploy/sample_command.h"
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "deploy/command_line.h"
+#include "deploy/exit_code.h"
+#include "deploy/run_report.h"
+#include "deploy/trained_model.h"
+#include "worker/models/generate.h"
+
+namespace tributary {
+
+int RunSampleCommand(const std::vector<std::string>& arguments,
+                     const Environment& environment) {
+  std::string directory;
+  std::string prompt;
+  GenerateOptions options;
+  options.bytes = 500;
+  int64_t seed = 1;
+  CommandLine line(
+      "sample", "DIR",
+      "Writes text with the gpt model that a run has left in DIR.",
+      {{"sample runs/licenses-20240501-120000", "500 bytes of text."},
+       {"sample DIR --prompt 'You may copy' --bytes 200 --seed 7",
+        "Another text, which goes on from yours."},
+       {"sample DIR --temperature 0", "Always the likeliest byte."}});
+  line.SetOperand(/*required=*/true, &directory);
+  line.AddText("prompt", "TEXT",
+               "What the text goes on from. Default: the start of a line.",
+               &prompt);
+  line.AddInteger("bytes", "How many bytes to write. Default 500.", 0,
+                  100000000, &options.bytes);
+  line.AddNumber(
+      "temperature",
+      "Below 1: more usual text; above 1: more surprising; 0: always "
+      "the likeliest byte. Default 0.8.",
+      0, 100, &options.temperature);
+  line.AddInteger("top-k",
+                  "Choose among so many of the likeliest bytes only; 0: all. "
+                  "Default 0.",
+                  0, 256, &options.top_k);
+  line.AddInteger("seed", "The same seed gives the same text. Default 1.", 0,
+                  INT64_MAX, &seed);
+  const absl::StatusOr<bool> parsed = line.Parse(arguments, environment);
+  if (!parsed.ok()) return ReportError(parsed.status());
+  if (!*parsed) {
+    std::fputs(line.Help().c_str(), stdout);
+    return kExitDone;
+  }
+  options.seed = static_cast<uint64_t>(seed);
+  const absl::StatusOr<std::string> text =
+      SampleTrainedModel(directory, prompt, options);
+  if (!text.ok()) return ReportError(text.status());
+  std::string shown = absl::StrCat(prompt, *text);
+  if (isatty(STDOUT_FILENO)) {
+    shown = absl::StrCat(EscapeForTerminal(shown), "\n");
+  }
+  std::fwrite(shown.data(), 1, shown.size(), stdout);
+  return kExitDone;
+}
+
+}  // namespace tributary

@@ -1,0 +1,223 @@
+#include "deploy/server_command.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/log.h"
+#include "common/shutdown.h"
+#include "common/status_macros.h"
+#include "deploy/command_line.h"
+#include "deploy/exit_code.h"
+#include "deploy/job_source.h"
+#include "deploy/output_directory.h"
+#include "deploy/process_log.h"
+#include "deploy/signals.h"
+#include "server/server_process.h"
+
+namespace tributary {
+namespace {
+
+struct Flags {
+  JobSource source;
+  std::string listen;
+  std::string coordinator;
+  std::string advertise;
+  std::string output;
+  LogFlags log;
+  int64_t shard = 0;
+  int64_t servers = 1;
+  int64_t workers = 1;
+  int64_t threads = 1;
+  int64_t ready_fd = -1;
+  bool overwrite = false;
+  bool insecure_network = false;
+};
+
+std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
+  auto line = std::make_unique<CommandLine>(
+      "server", "[JOB.textproto]",
+      "Runs one server. Server 0 coordinates: it knows the job, and writes the "
+      "results. Without JOB it serves the built-in job.",
+      std::vector<CommandLine::Example>{
+          {"server examples/licenses.textproto",
+           "One server for workers on this machine, at 127.0.0.1:29400."},
+          {"server JOB.textproto --servers 2",
+           "Server 0 of two; the other one is started with:"},
+          {"server --servers 2 --shard 1 --coordinator 127.0.0.1:29400",
+           "Server 1, which gets the job from server 0."},
+          {"server JOB.textproto --listen 0.0.0.0:29400 --insecure-network",
+           "For workers on other machines of a network that you trust."}});
+  line->SetOperand(/*required=*/false, &flags->source.path);
+  line->AddText("listen", "HOST:PORT",
+                "Where to accept calls; port 0: any free one. Default: "
+                "127.0.0.1:29400 (or MASTER_PORT) for server 0, 127.0.0.1:0 "
+                "for the others.",
+                &flags->listen);
+  line->AddSwitch("insecure-network",
+                  "Allow --listen on an address that other machines can reach. "
+                  "Nothing is encrypted, and anyone there can take part.",
+                  &flags->insecure_network);
+  line->AddText("advertise", "HOST[:PORT]",
+                "What workers are told to connect to. Default: what --listen "
+                "got.",
+                &flags->advertise);
+  line->AddInteger("shard", "Which server this is, from 0. Default 0.", 0, 4095,
+                   &flags->shard);
+  line->AddInteger("servers", "How many servers there are. Default 1.", 1, 4096,
+                   &flags->servers);
+  line->AddText("coordinator", "HOST:PORT",
+                "Where server 0 is; for the others. Default: MASTER_ADDR and "
+                "MASTER_PORT, else 127.0.0.1:29400.",
+                &flags->coordinator);
+  line->AddInteger("workers",
+                   "Server 0 begins when so many workers are there, or a "
+                   "minute after the first; more may join later. Default: "
+                   "WORLD_SIZE or its like, else 1.",
+                   1, 65536, &flags->workers);
+  line->AddInteger("threads", "Threads that sum and update. Default 1.", 1,
+                   1024, &flags->threads);
+  line->AddText("output", "DIR",
+                "Folder for the results, of server 0. Default: the job's, else "
+                "runs/NAME-TIME.",
+                &flags->output);
+  line->AddSwitch("overwrite", "Replace the results in --output.",
+                  &flags->overwrite);
+  line->AddTexts("set", "PATH=VALUE",
+                 "Change a field of the job, as in "
+                 "optimizer.adamw.learning_rate=0.001. May be repeated.",
+                 &flags->source.sets);
+  AddLogFlags(line.get(), &flags->log);
+  line->AddHiddenInteger("ready-fd", 0, 1 << 20, &flags->ready_fd);
+  return line;
+}
+
+absl::Status CheckListen(const Flags& flags) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const HostPort listen,
+                             ParseHostPort(flags.listen));
+  if (IsLoopback(listen.host)) return absl::OkStatus();
+  if (!flags.insecure_network) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--listen ", flags.listen,
+        " can be reached by other machines, and nothing is encrypted or "
+        "authenticated yet; listen on 127.0.0.1, or add --insecure-network in "
+        "a network that you trust"));
+  }
+  const bool any = listen.host == "0.0.0.0" || listen.host == "::";
+  if (any && flags.shard > 0 && flags.advertise.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--listen ", flags.listen,
+        " is no address that workers can connect to; add --advertise HOST"));
+  }
+  return absl::OkStatus();
+}
+
+// What flags and TRIBUTARY_* leave open, from the environment.
+absl::Status FillFromEnvironment(const CommandLine& line,
+                                 const Environment& environment, Logger* log,
+                                 Flags* flags) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const LauncherEnvironment launcher,
+                             ReadLauncherEnvironment(environment));
+  if (flags->listen.empty()) {
+    const int64_t port =
+        launcher.port.has_value() ? launcher.port->value : kDefaultPort;
+    flags->listen = JoinHostPort("127.0.0.1", flags->shard == 0 ? port : 0);
+  }
+  if (flags->coordinator.empty()) flags->coordinator = launcher.Coordinator();
+  if (line.OriginOf("workers").empty() && launcher.world_size.has_value()) {
+    flags->workers = launcher.world_size->value;
+    log->Info("%d workers from %s", flags->workers,
+              launcher.world_size->variable);
+  }
+  if (flags->shard >= flags->servers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--shard ", flags->shard, " must be below --servers ",
+                     flags->servers, "; shards count from 0"));
+  }
+  TRIBUTARY_RETURN_IF_ERROR(CheckListen(*flags));
+  if (flags->shard > 0) {
+    TRIBUTARY_RETURN_IF_ERROR(ParseHostPort(flags->coordinator).status());
+  }
+  return absl::OkStatus();
+}
+
+// Tells whoever started us the address, on the descriptor that they gave us.
+void ReportReady(int fd, const std::string& address, Logger* log) {
+  const std::string line = absl::StrCat(address, "\n");
+  if (write(fd, line.data(), line.size()) < 0) {
+    log->Warning("nobody reads --ready-fd %d", fd);
+  }
+  close(fd);
+}
+
+absl::Status Run(const Flags& flags, Logger* log, Shutdown* shutdown) {
+  ServerOptions options;
+  std::unique_ptr<OutputDirectory> output;
+  if (flags.shard == 0) {
+    TRIBUTARY_ASSIGN_OR_RETURN(options.job, ReadJob(flags.source));
+    options.output_directory =
+        flags.output.empty() ? options.job.output().directory() : flags.output;
+    if (options.output_directory.empty()) {
+      options.output_directory = DefaultOutputDirectory(
+          options.job.name(), absl::Now(), absl::LocalTimeZone());
+    }
+    // The launcher that passes --ready-fd has claimed the folder itself.
+    if (flags.ready_fd < 0) {
+      TRIBUTARY_ASSIGN_OR_RETURN(
+          output,
+          OutputDirectory::Claim(options.output_directory, flags.overwrite));
+    }
+    log->Info("results go to %s", options.output_directory);
+  }
+  options.shard = static_cast<int>(flags.shard);
+  options.servers = static_cast<int>(flags.servers);
+  options.listen = flags.listen;
+  options.advertise = flags.advertise;
+  options.expected_workers = static_cast<int>(flags.workers);
+  options.coordinator = flags.coordinator;
+  options.threads = static_cast<int>(flags.threads);
+  options.log = log;
+  options.on_listening = [&flags, log](const std::string& address) {
+    if (flags.ready_fd >= 0) {
+      ReportReady(static_cast<int>(flags.ready_fd), address, log);
+    }
+  };
+  return RunServer(options, shutdown);
+}
+
+}  // namespace
+
+int RunServerCommand(const std::vector<std::string>& arguments,
+                     const Environment& environment) {
+  Flags flags;
+  const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
+  const absl::StatusOr<bool> parsed = line->Parse(arguments, environment);
+  if (!parsed.ok()) return ReportError(parsed.status());
+  if (!*parsed) {
+    std::fputs(line->Help().c_str(), stdout);
+    return kExitDone;
+  }
+  SignalQueue signals;
+  const absl::StatusOr<std::unique_ptr<Logger>> log =
+      StartProcessLog(flags.log, "server", static_cast<int>(flags.shard));
+  if (!log.ok()) return ReportError(log.status());
+  const absl::Status filled =
+      FillFromEnvironment(*line, environment, log->get(), &flags);
+  if (!filled.ok()) return ReportError(filled);
+  if (flags.insecure_network) {
+    (*log)->Warning(
+        "--insecure-network: traffic is neither encrypted nor authenticated");
+  }
+  Shutdown shutdown;
+  const SignalThread signal_thread(&signals, &shutdown);
+  const absl::Status status = Run(flags, log->get(), &shutdown);
+  return FinishProcess(log->get(), status, signal_thread.received());
+}
+
+}  // namespace tributary

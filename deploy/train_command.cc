@@ -1,0 +1,353 @@
+#include "deploy/train_command.h"
+
+#include <limits.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/file.h"
+#include "common/job.h"
+#include "common/process.h"
+#include "common/status_macros.h"
+#include "deploy/command_line.h"
+#include "deploy/exit_code.h"
+#include "deploy/job_source.h"
+#include "deploy/local_job.h"
+#include "deploy/output_directory.h"
+#include "deploy/process_log.h"
+#include "deploy/progress.h"
+#include "deploy/run_report.h"
+#include "deploy/signals.h"
+#include "deploy/status_poller.h"
+#include "deploy/trained_model.h"
+
+namespace tributary {
+namespace {
+
+constexpr int64_t kDefaultWorkers = 2;
+constexpr int64_t kMaxSummaryBytes = 16 << 20;
+
+struct Flags {
+  JobSource source;
+  int64_t workers = 0;  // 0: not given.
+  int64_t servers = 1;
+  int64_t threads = 0;  // 0: not given.
+  int64_t steps = 0;    // 0: not given.
+  int64_t log_every = 0;
+  std::string output;
+  LogFlags log;
+  bool overwrite = false;
+  bool quiet = false;
+  bool print_config = false;
+};
+
+std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
+  auto line = std::make_unique<CommandLine>(
+      "train", "[JOB.textproto]",
+      "Trains a job on this machine: starts servers and workers, shows "
+      "progress, and stops with them. Without JOB it trains the built-in one: "
+      "a small GPT on the texts in /usr/share/common-licenses, about a minute "
+      "on two cores.",
+      std::vector<CommandLine::Example>{
+          {"train", "The built-in job, with two workers."},
+          {"train examples/mnist.textproto --set "
+           "data.idx.directory=/data/mnist",
+           "A job file, with one field changed."},
+          {"train JOB.textproto --workers 4 --servers 2 --output runs/mine",
+           "More processes; the resulting weights are the same, bit by bit."},
+          {"train JOB.textproto --print-config",
+           "Show what would be trained, and where each value comes from."}});
+  line->SetOperand(/*required=*/false, &flags->source.path);
+  line->AddInteger("workers",
+                   "Worker processes. Default 2, but no more than there are "
+                   "micro-batches.",
+                   1, 1024, &flags->workers);
+  line->AddInteger("servers", "Server processes. Default 1.", 1, 256,
+                   &flags->servers);
+  line->AddInteger("threads",
+                   "Computing threads of each worker. Default: this machine's "
+                   "cores divided by the workers.",
+                   1, 1024, &flags->threads);
+  line->AddInteger("steps", "Train so many steps, whatever the job says.", 1,
+                   INT64_MAX, &flags->steps);
+  line->AddText("output", "DIR",
+                "Folder for the model, metrics, summary and logs. Default: the "
+                "job's, else runs/NAME-TIME.",
+                &flags->output);
+  line->AddSwitch("overwrite", "Replace the results in --output.",
+                  &flags->overwrite);
+  line->AddTexts("set", "PATH=VALUE",
+                 "Change a field of the job, as in "
+                 "optimizer.adamw.learning_rate=0.001. May be repeated.",
+                 &flags->source.sets);
+  line->AddInteger("log-every",
+                   "Steps between metrics lines and, without a terminal, "
+                   "progress lines. Default: the job's.",
+                   1, INT64_MAX, &flags->log_every);
+  AddLogFlags(line.get(), &flags->log);
+  line->AddSwitch("quiet", "Show no progress, only warnings and results.",
+                  &flags->quiet);
+  line->AddSwitch("print-config", "Print the resolved job, and train nothing.",
+                  &flags->print_config);
+  return line;
+}
+
+// How the job is spread here.
+struct Plan {
+  JobSpec job;
+  int64_t workers = 0;
+  int64_t threads = 0;
+  std::string output;
+};
+
+std::string FreshDefaultDirectory(const std::string& name) {
+  const std::string base =
+      DefaultOutputDirectory(name, absl::Now(), absl::LocalTimeZone());
+  std::string path = base;
+  std::error_code error;
+  // Two jobs may be started within a second.
+  for (int i = 2; std::filesystem::exists(path, error); ++i) {
+    path = absl::StrCat(base, "-", i);
+  }
+  return path;
+}
+
+absl::StatusOr<Plan> MakePlan(const Flags& flags) {
+  JobSource source = flags.source;
+  if (flags.steps > 0) source.steps = flags.steps;
+  if (flags.log_every > 0) source.log_every_steps = flags.log_every;
+  source.output_directory = flags.output;
+  Plan plan;
+  TRIBUTARY_ASSIGN_OR_RETURN(plan.job, ReadJob(source));
+  const int64_t leaves = plan.job.batch().micro_batches();
+  plan.workers =
+      flags.workers > 0 ? flags.workers : std::min(kDefaultWorkers, leaves);
+  plan.threads = flags.threads;
+  if (plan.threads == 0) {
+    const int64_t cores = UsableCores();
+    // A thread without a leaf has nothing to do.
+    const int64_t useful = (leaves + plan.workers - 1) / plan.workers;
+    plan.threads = std::max<int64_t>(1, std::min(cores / plan.workers, useful));
+  }
+  plan.output = plan.job.output().directory();
+  if (plan.output.empty()) {
+    plan.output = FreshDefaultDirectory(plan.job.name());
+  }
+  return plan;
+}
+
+void PrintConfig(const CommandLine& line, const Flags& flags,
+                 const Plan& plan) {
+  const auto print = [](const char* what, const std::string& value,
+                        const std::string& origin) {
+    std::printf("# %-9s %s (%s)\n", what, value.c_str(),
+                origin.empty() ? "default" : origin.c_str());
+  };
+  print("job", flags.source.path.empty() ? "built in" : flags.source.path,
+        flags.source.path.empty() ? "" : "argument");
+  print("workers", absl::StrCat(plan.workers), line.OriginOf("workers"));
+  print("servers", absl::StrCat(flags.servers), line.OriginOf("servers"));
+  print("threads", absl::StrCat(plan.threads, " for each worker"),
+        line.OriginOf("threads"));
+  const bool job_output =
+      flags.output.empty() && !plan.job.output().directory().empty();
+  print("output", plan.output,
+        job_output ? "output.directory" : line.OriginOf("output"));
+  for (const char* name : {"steps", "log-every"}) {
+    if (!line.OriginOf(name).empty()) {
+      print(name, "changes the job", line.OriginOf(name));
+    }
+  }
+  for (const std::string& set : flags.source.sets) {
+    print("set", set, line.OriginOf("set"));
+  }
+  std::printf("\n%s", PrintJob(plan.job).c_str());
+}
+
+// The program that runs now, under its name where that still is it.
+std::string ProgramPath() {
+  char path[PATH_MAX];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof(path));
+  if (length > 0 && length < static_cast<ssize_t>(sizeof(path))) {
+    const std::string found(path, length);
+    if (access(found.c_str(), X_OK) == 0) return found;
+  }
+  return "/proc/self/exe";
+}
+
+// Children get their settings by flags alone: ours are not meant for them.
+std::vector<std::string> ChildEnvironment() {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const absl::string_view text = *variable;
+    if (!absl::StartsWith(text, "TRIBUTARY_")) {
+      variables.emplace_back(text);
+    }
+  }
+  return variables;
+}
+
+ProcessSpec MakeProcess(const Plan& plan, const std::string& name,
+                        std::vector<std::string> arguments) {
+  ProcessSpec spec;
+  spec.name = name;
+  spec.arguments = std::move(arguments);
+  spec.arguments.insert(spec.arguments.begin(), ProgramPath());
+  spec.environment = ChildEnvironment();
+  spec.log_path = absl::StrCat(plan.output, "/logs/", name, ".log");
+  return spec;
+}
+
+LocalJobOptions MakeLocalJob(const Plan& plan, const Flags& flags) {
+  LocalJobOptions options;
+  options.servers = static_cast<int>(flags.servers);
+  options.workers = static_cast<int>(plan.workers);
+  options.server = [&plan, &flags](int shard, const std::string& coordinator) {
+    std::vector<std::string> arguments = {
+        "server",       absl::StrCat(plan.output, "/job.textproto"),
+        "--listen",     "127.0.0.1:0",
+        "--shard",      absl::StrCat(shard),
+        "--servers",    absl::StrCat(flags.servers),
+        "--workers",    absl::StrCat(plan.workers),
+        "--output",     plan.output,
+        "--log-format", flags.log.format,
+        "--log-level",  flags.log.level,
+        "--ready-fd",   absl::StrCat(kReadyFd)};
+    if (shard > 0) {
+      arguments.insert(arguments.end(), {"--coordinator", coordinator});
+    }
+    return MakeProcess(plan, absl::StrCat("server-", shard),
+                       std::move(arguments));
+  };
+  options.worker = [&plan, &flags](int rank, const std::string& coordinator) {
+    return MakeProcess(
+        plan, absl::StrCat("worker-", rank),
+        {"worker", "--coordinator", coordinator, "--rank", absl::StrCat(rank),
+         "--threads", absl::StrCat(plan.threads), "--log-format",
+         flags.log.format, "--log-level", flags.log.level});
+  };
+  return options;
+}
+
+absl::Status WriteInputs(const Plan& plan) {
+  const std::string logs = absl::StrCat(plan.output, "/logs");
+  std::error_code error;
+  std::filesystem::create_directories(logs, error);
+  if (error) return FileError(error.value(), "cannot make folder", logs);
+  const std::string text = PrintJob(plan.job);
+  return WriteFileAtomically(absl::StrCat(plan.output, "/job.textproto"),
+                             {text});
+}
+
+// Closing lines, on stdout.
+absl::Status PrintResults(const Plan& plan) {
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::string summary,
+      ReadFile(absl::StrCat(plan.output, "/summary.json"), kMaxSummaryBytes));
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string report,
+                             FormatRunReport(summary, plan.output));
+  std::fputs(report.c_str(), stdout);
+  std::fflush(stdout);
+  const int64_t bytes = plan.job.output().sample_bytes();
+  if (!plan.job.model().has_gpt() || bytes == 0) return absl::OkStatus();
+  GenerateOptions options;
+  options.bytes = bytes;
+  options.seed = plan.job.seed();
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::string sample,
+      SampleTrainedModel(plan.output, /*prompt=*/"", options));
+  // Escaped also into files: it stands among other lines here.
+  std::printf("sample\n%s\n", EscapeForTerminal(sample).c_str());
+  return absl::OkStatus();
+}
+
+LocalJobResult RunLocally(const Plan& plan, const Flags& flags,
+                          SignalQueue* signals, ProgressDisplay* display) {
+  LocalJobOptions options = MakeLocalJob(plan, flags);
+  std::unique_ptr<StatusPoller> poller;
+  options.on_started = [&poller](const std::string& coordinator) {
+    poller = std::make_unique<StatusPoller>(coordinator);
+  };
+  options.on_tick = [&poller, display] {
+    poller->Poll();
+    display->Update(poller->latest(), absl::Now());
+  };
+  options.on_message = [display](const std::string& text) {
+    display->Message(text);
+  };
+  LocalJob job(std::move(options), signals);
+  return job.Run();
+}
+
+absl::Status ClaimOutput(const Flags& flags, Plan* plan,
+                         std::unique_ptr<OutputDirectory>* claimed) {
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      *claimed, OutputDirectory::Claim(plan->output, flags.overwrite));
+  return WriteInputs(*plan);
+}
+
+int Train(const Flags& flags, Plan plan, const Environment& environment) {
+  SignalQueue signals(/*with_children=*/true);
+  std::unique_ptr<OutputDirectory> output;
+  const absl::Status claimed = ClaimOutput(flags, &plan, &output);
+  if (!claimed.ok()) return ReportError(claimed);
+  const ProgressStyle style =
+      ChooseProgressStyle(flags.quiet, flags.log.format == "json",
+                          isatty(STDERR_FILENO) != 0, environment);
+  LocalJobResult result;
+  {
+    ProgressDisplay display(STDERR_FILENO, style,
+                            plan.job.output().log_every_steps());
+    if (!flags.quiet && flags.log.format == "text") {
+      display.Message(absl::StrCat(
+          "training ", plan.job.name(), ": ", flags.servers,
+          flags.servers == 1 ? " server, " : " servers, ", plan.workers,
+          plan.workers == 1 ? " worker, " : " workers, ", plan.threads,
+          plan.threads == 1 ? " thread each; " : " threads each; ",
+          plan.output));
+    }
+    result = RunLocally(plan, flags, &signals, &display);
+  }
+  if (absl::IsCancelled(result.status)) {
+    std::fprintf(stderr, "%s; metrics and logs are in %s\n",
+                 std::string(result.status.message()).c_str(),
+                 plan.output.c_str());
+    return result.exit_code;
+  }
+  if (!result.status.ok()) return ReportError(result.status, result.exit_code);
+  const absl::Status printed = PrintResults(plan);
+  return printed.ok() ? kExitDone : ReportError(printed, kExitFailed);
+}
+
+}  // namespace
+
+int RunTrainCommand(const std::vector<std::string>& arguments,
+                    const Environment& environment) {
+  Flags flags;
+  const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
+  const absl::StatusOr<bool> parsed = line->Parse(arguments, environment);
+  if (!parsed.ok()) return ReportError(parsed.status());
+  if (!*parsed) {
+    std::fputs(line->Help().c_str(), stdout);
+    return kExitDone;
+  }
+  absl::StatusOr<Plan> plan = MakePlan(flags);
+  if (!plan.ok()) return ReportError(plan.status());
+  if (flags.print_config) {
+    PrintConfig(*line, flags, *plan);
+    return kExitDone;
+  }
+  return Train(flags, *std::move(plan), environment);
+}
+
+}  // namespace tributary

@@ -1,0 +1,125 @@
+#include "deploy/worker_command.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/log.h"
+#include "common/process.h"
+#include "common/shutdown.h"
+#include "common/status_macros.h"
+#include "deploy/command_line.h"
+#include "deploy/exit_code.h"
+#include "deploy/process_log.h"
+#include "deploy/signals.h"
+#include "worker/worker_process.h"
+
+namespace tributary {
+namespace {
+
+struct Flags {
+  std::string coordinator;
+  LogFlags log;
+  int64_t rank = -1;
+  int64_t threads = 0;
+  double connect_timeout = 60;
+};
+
+std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
+  auto line = std::make_unique<CommandLine>(
+      "worker", "",
+      "Runs one worker: it gets the job from server 0, computes its part of "
+      "every step, and ends with the job.",
+      std::vector<CommandLine::Example>{
+          {"worker", "Joins the server on this machine, at 127.0.0.1:29400."},
+          {"worker --coordinator node1:29400 --threads 8",
+           "Joins the one on node1; data paths of the job count here."},
+          {"worker --rank 3", "Wants to be the fourth worker."}});
+  line->AddText("coordinator", "HOST[:PORT]",
+                "Where server 0 is. Default: MASTER_ADDR and MASTER_PORT, else "
+                "127.0.0.1:29400.",
+                &flags->coordinator);
+  line->AddInteger("rank",
+                   "Place among the workers, from 0; -1: any. It never changes "
+                   "the result. Default: RANK, SLURM_PROCID or "
+                   "OMPI_COMM_WORLD_RANK, else -1.",
+                   -1, 65535, &flags->rank);
+  line->AddInteger("threads",
+                   "Threads that compute. They never change the result. "
+                   "Default: the cores of this machine, shared among its "
+                   "workers where the launcher's environment counts them.",
+                   1, 1024, &flags->threads);
+  line->AddNumber("connect-timeout",
+                  "Seconds to go on trying to reach server 0, and the others, "
+                  "at the start. Default 60.",
+                  0, 86400, &flags->connect_timeout);
+  AddLogFlags(line.get(), &flags->log);
+  return line;
+}
+
+// What flags and TRIBUTARY_* leave open, from the environment.
+absl::Status FillFromEnvironment(const CommandLine& line,
+                                 const LauncherEnvironment& launcher,
+                                 Logger* log, Flags* flags) {
+  if (flags->coordinator.empty()) flags->coordinator = launcher.Coordinator();
+  if (!absl::StrContains(flags->coordinator, ":")) {
+    flags->coordinator = JoinHostPort(flags->coordinator, kDefaultPort);
+  }
+  TRIBUTARY_RETURN_IF_ERROR(ParseHostPort(flags->coordinator).status());
+  if (line.OriginOf("rank").empty() && launcher.rank.has_value()) {
+    flags->rank = launcher.rank->value;
+    log->SetRank(static_cast<int>(flags->rank));
+    log->Info("rank %d%s from %s", flags->rank,
+              launcher.world_size.has_value()
+                  ? absl::StrCat("/", launcher.world_size->value)
+                  : std::string(),
+              launcher.rank->variable);
+  }
+  if (flags->threads == 0) {
+    const int64_t here = launcher.local_world_size.has_value()
+                             ? launcher.local_world_size->value
+                             : 1;
+    flags->threads = std::max<int64_t>(1, UsableCores() / here);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int RunWorkerCommand(const std::vector<std::string>& arguments,
+                     const Environment& environment) {
+  Flags flags;
+  const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
+  const absl::StatusOr<bool> parsed = line->Parse(arguments, environment);
+  if (!parsed.ok()) return ReportError(parsed.status());
+  if (!*parsed) {
+    std::fputs(line->Help().c_str(), stdout);
+    return kExitDone;
+  }
+  SignalQueue signals;
+  const absl::StatusOr<LauncherEnvironment> launcher =
+      ReadLauncherEnvironment(environment);
+  if (!launcher.ok()) return ReportError(launcher.status());
+  const absl::StatusOr<std::unique_ptr<Logger>> log =
+      StartProcessLog(flags.log, "worker", static_cast<int>(flags.rank));
+  if (!log.ok()) return ReportError(log.status());
+  const absl::Status filled =
+      FillFromEnvironment(*line, *launcher, log->get(), &flags);
+  if (!filled.ok()) return ReportError(filled);
+  WorkerOptions options;
+  options.coordinator = flags.coordinator;
+  options.rank = static_cast<int>(flags.rank);
+  options.threads = static_cast<int>(flags.threads);
+  options.connect_timeout = absl::Seconds(flags.connect_timeout);
+  options.log = log->get();
+  Shutdown shutdown;
+  const SignalThread signal_thread(&signals, &shutdown);
+  const absl::Status status = RunWorker(options, &shutdown);
+  return FinishProcess(log->get(), status, signal_thread.received());
+}
+
+}  // namespace tributary

@@ -1,0 +1,241 @@
+#include "deploy/local_job.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// Shell scripts play servers and workers. A server that is to end waits until
+// the file `done` of the test's folder is there.
+class LocalJobTest : public testing::Test {
+ protected:
+  LocalJobTest()
+      : folder_(absl::StrCat(
+            testing::TempDir(), "/",
+            testing::UnitTest::GetInstance()->current_test_info()->name())) {
+    EXPECT_EQ(system(absl::StrCat("mkdir -p ", folder_).c_str()), 0);
+    options_.servers = 1;
+    options_.workers = 2;
+    options_.tick = absl::Milliseconds(10);
+    options_.stop_timeout = absl::Seconds(20);
+    options_.settle_timeout = absl::Milliseconds(200);
+    options_.server = [this](int shard, const std::string& coordinator) {
+      coordinators_.push_back(coordinator);
+      return Shell(
+          absl::StrCat("server-", shard),
+          absl::StrCat("echo here:", shard, " >&3; ", servers_[shard]));
+    };
+    options_.worker = [this](int rank, const std::string& coordinator) {
+      coordinators_.push_back(coordinator);
+      return Shell(absl::StrCat("worker-", rank), workers_[rank]);
+    };
+    options_.on_message = [this](const std::string& text) {
+      messages_.push_back(text);
+    };
+  }
+
+  ProcessSpec Shell(const std::string& name, const std::string& script) {
+    ProcessSpec spec;
+    spec.name = name;
+    spec.arguments = {"/bin/sh", "-c", script};
+    spec.environment = {"PATH=/usr/bin:/bin", "DIR=" + folder_};
+    spec.log_path = absl::StrCat(folder_, "/", name, ".log");
+    return spec;
+  }
+
+  // Sends SIGINT to this process once the file `trapped` is there.
+  void InterruptWhenTrapped() {
+    options_.on_tick = [this, sent = false]() mutable {
+      const std::string path = absl::StrCat(folder_, "/trapped");
+      if (sent || access(path.c_str(), F_OK) != 0) return;
+      sent = true;
+      kill(getpid(), SIGINT);
+    };
+  }
+
+  LocalJobResult Run() {
+    LocalJob job(options_, &signals_);
+    return job.Run();
+  }
+
+  SignalQueue signals_{/*with_children=*/true};
+  std::string folder_;
+  LocalJobOptions options_;
+  std::vector<std::string> servers_ = std::vector<std::string>(2, kUntilDone);
+  std::vector<std::string> workers_ = std::vector<std::string>(2, kUntilDone);
+  std::vector<std::string> coordinators_;
+  std::vector<std::string> messages_;
+  static constexpr const char* kUntilDone =
+      "while [ ! -e $DIR/done ]; do sleep 0.01; done";
+  static constexpr const char* kForever = "exec sleep 100";
+};
+
+TEST_F(LocalJobTest, IsDoneWhenAllServersAre) {
+  options_.servers = 2;
+  workers_[1] = absl::StrCat("touch $DIR/done");
+  const LocalJobResult result = Run();
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(coordinators_, ElementsAre("", "here:0", "here:0", "here:0"));
+  EXPECT_THAT(messages_, IsEmpty());
+}
+
+TEST_F(LocalJobTest, CallsBackOnceStartedAndEveryTick) {
+  std::string started;
+  int ticks = 0;
+  options_.on_started = [&](const std::string& coordinator) {
+    started = coordinator;
+  };
+  options_.on_tick = [&] {
+    if (++ticks == 3) {
+      EXPECT_EQ(system(absl::StrCat("touch ", folder_, "/done").c_str()), 0);
+    }
+  };
+  EXPECT_TRUE(Run().status.ok());
+  EXPECT_EQ(started, "here:0");
+  EXPECT_GE(ticks, 3);
+}
+
+TEST_F(LocalJobTest, FailsWithAWorkersErrorAndExitCode) {
+  workers_[1] = "echo 'error: data.txt: no such file' >&2; exit 2";
+  const LocalJobResult result = Run();
+  EXPECT_EQ(result.status.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(result.status.message(),
+            absl::StrCat("worker-1 failed: data.txt: no such file (log: ",
+                         folder_, "/worker-1.log)"));
+  EXPECT_EQ(result.exit_code, 2);
+}
+
+TEST_F(LocalJobTest, OtherExitCodesBecomeOne) {
+  workers_[0] = "exit 77";
+  const LocalJobResult result = Run();
+  EXPECT_THAT(std::string(result.status.message()),
+              HasSubstr("worker-0 exited with code 77 (log: "));
+  EXPECT_EQ(result.exit_code, 1);
+}
+
+TEST_F(LocalJobTest, GoesOnWithoutAWorkerThatWasKilled) {
+  workers_[0] = "touch $DIR/killed; kill -KILL $$";
+  workers_[1] =
+      "while [ ! -e $DIR/killed ]; do sleep 0.01; done; sleep 0.1; touch "
+      "$DIR/done";
+  const LocalJobResult result = Run();
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_THAT(messages_,
+              ElementsAre("warning: worker-0 was killed by SIGKILL (by "
+                          "someone, or because memory ran out); 1 worker "
+                          "goes on"));
+}
+
+TEST_F(LocalJobTest, FailsWhenTheLastWorkerIsKilled) {
+  workers_[0] = "kill -KILL $$";
+  workers_[1] = "sleep 0.1; kill -SEGV $$";
+  const LocalJobResult result = Run();
+  EXPECT_THAT(std::string(result.status.message()),
+              HasSubstr("no worker is left: worker-"));
+  EXPECT_EQ(result.exit_code, 1);
+}
+
+TEST_F(LocalJobTest, FailsWhenAServerIsKilled) {
+  options_.servers = 2;
+  servers_[1] = "kill -KILL $$";
+  const LocalJobResult result = Run();
+  EXPECT_THAT(std::string(result.status.message()),
+              HasSubstr("server-1 was killed by SIGKILL"));
+  EXPECT_EQ(result.exit_code, 1);
+}
+
+TEST_F(LocalJobTest, NamesTheServerWhenItsEndTakesWorkersAlong) {
+  servers_[0] = "sleep 0.1; touch $DIR/done; kill -KILL $$";
+  workers_[0] =
+      absl::StrCat(kUntilDone, "; echo 'error: lost the server' >&2; exit 1");
+  workers_[1] = workers_[0];
+  EXPECT_THAT(std::string(Run().status.message()),
+              HasSubstr("server-0 was killed by SIGKILL"));
+}
+
+TEST_F(LocalJobTest, AServerThatCannotListenIsNamed) {
+  options_.server = [this](int, const std::string&) {
+    return Shell("server-0", "echo 'error: cannot listen' >&2; exit 1");
+  };
+  const LocalJobResult result = Run();
+  EXPECT_THAT(std::string(result.status.message()),
+              HasSubstr("server-0 failed: cannot listen (log: "));
+}
+
+TEST_F(LocalJobTest, AServerThatNeverListensIsGivenUp) {
+  options_.start_timeout = absl::Milliseconds(50);
+  options_.server = [this](int, const std::string&) {
+    return Shell("server-0", kForever);
+  };
+  const LocalJobResult result = Run();
+  EXPECT_EQ(result.status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(result.status.message()),
+              HasSubstr("server-0 did not start within 50ms"));
+}
+
+TEST_F(LocalJobTest, AProgramThatIsMissingIsNamed) {
+  options_.worker = [this](int rank, const std::string&) {
+    ProcessSpec spec = Shell(absl::StrCat("worker-", rank), "");
+    spec.arguments[0] = "/no/such/program";
+    return spec;
+  };
+  EXPECT_THAT(std::string(Run().status.message()),
+              HasSubstr("cannot start worker-0: /no/such/program"));
+}
+
+TEST_F(LocalJobTest, FirstSignalAsksProcessesToEnd) {
+  servers_[0] =
+      "trap 'touch $DIR/asked; exit 0' TERM; touch $DIR/trapped; while :; do "
+      "sleep 0.01; done";
+  workers_ = {kForever, kForever};
+  InterruptWhenTrapped();
+  const LocalJobResult result = Run();
+  EXPECT_EQ(result.status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(result.status.message(), "stopped by SIGINT");
+  EXPECT_EQ(result.exit_code, 130);
+  EXPECT_EQ(access(absl::StrCat(folder_, "/asked").c_str(), F_OK), 0);
+}
+
+TEST_F(LocalJobTest, SigtermHasItsOwnExitCode) {
+  options_.on_started = [](const std::string&) { kill(getpid(), SIGTERM); };
+  EXPECT_EQ(Run().exit_code, 143);
+}
+
+TEST_F(LocalJobTest, SecondSignalEndsEverythingAtOnce) {
+  servers_[0] = "trap '' TERM INT; while :; do sleep 0.01; done";
+  workers_[0] =
+      "trap 'kill -TERM $PPID; exit 0' TERM; touch $DIR/trapped; while :; do "
+      "sleep 0.01; done";
+  options_.workers = 1;
+  InterruptWhenTrapped();
+  const absl::Time begin = absl::Now();
+  const LocalJobResult result = Run();
+  EXPECT_EQ(result.exit_code, 130);
+  EXPECT_LT(absl::Now() - begin, options_.stop_timeout);
+}
+
+TEST_F(LocalJobTest, ProcessesThatDoNotListenAreKilledAfterAWhile) {
+  options_.stop_timeout = absl::Milliseconds(100);
+  servers_[0] = "trap '' TERM INT; while :; do sleep 0.01; done";
+  workers_ = {servers_[0], servers_[0]};
+  options_.on_started = [](const std::string&) { kill(getpid(), SIGINT); };
+  EXPECT_EQ(Run().exit_code, 130);
+}
+
+}  // namespace
+}  // namespace tributary
