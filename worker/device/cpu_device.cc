@@ -6,7 +6,7 @@
 #include "worker/device/cpu/convolution.h"
 #include "worker/device/cpu/elementwise.h"
 #include "worker/device/cpu/embedding.h"
-#include "worker/device/cpu/gemm.h"
+#include "worker/device/cpu/linear.h"
 #include "worker/device/cpu/loss.h"
 #include "worker/device/cpu/memory.h"
 #include "worker/device/cpu/normalization.h"
@@ -37,25 +37,20 @@ class CpuDevice final : public Device {
     cpu::Add(count, x, y);
   }
 
-  void LinearForward(const LinearShape& s, const float* x, const float* weight,
-                     const float* bias, float* y) override {
-    if (bias != nullptr) cpu::FillRows(s.rows, s.outputs, bias, y);
-    cpu::Gemm(s.rows, s.outputs, s.inputs, {x, s.inputs},
-              {weight, s.inputs, /*transposed=*/true},
-              /*accumulate=*/bias != nullptr, y, s.outputs);
+  void LinearForward(const LinearShape& shape, const float* x,
+                     const float* weight, const float* bias,
+                     float* y) override {
+    cpu::LinearForward(shape, x, weight, bias, scratch_, y);
   }
-  void LinearBackwardInput(const LinearShape& s, const float* dy,
+  void LinearBackwardInput(const LinearShape& shape, const float* dy,
                            const float* weight, bool accumulate,
                            float* dx) override {
-    cpu::Gemm(s.rows, s.inputs, s.outputs, {dy, s.outputs}, {weight, s.inputs},
-              accumulate, dx, s.inputs);
+    cpu::LinearBackwardInput(shape, dy, weight, accumulate, dx);
   }
-  void LinearBackwardWeight(const LinearShape& s, const float* x,
+  void LinearBackwardWeight(const LinearShape& shape, const float* x,
                             const float* dy, bool accumulate, float* dweight,
                             float* dbias) override {
-    cpu::Gemm(s.outputs, s.inputs, s.rows, {dy, s.outputs, /*transposed=*/true},
-              {x, s.inputs}, accumulate, dweight, s.inputs);
-    if (dbias != nullptr) cpu::ColumnSums(s.rows, s.outputs, dy, dbias);
+    cpu::LinearBackwardWeight(shape, x, dy, accumulate, dweight, dbias);
   }
 
   void ConvolutionForward(const ConvolutionShape& shape, const float* x,

@@ -128,7 +128,9 @@ class Device {
   struct Loss {
     double sum = 0;
     int64_t correct = 0;
+    int64_t counted = 0;  // Rows that count.
   };
+  // Rows with a label of -1 do not count: they add nothing, and their gradient is zero.
   virtual Loss SoftmaxCrossEntropy(int64_t rows, int64_t classes, const float* logits, const int32_t* labels,
                                    float* dlogits) = 0;
   // Per row: mean over `width` of (x - target)^2.

@@ -19,16 +19,15 @@ TRIBUTARY_INLINE float GeluGate(float x) {
   return 1.0f / (1.0f + Exp(-2.0f * u));
 }
 
-// Philox blocks [first, first + kBlocks) of a stream, number by number. Many
-// beside each other, in loops too long for the compiler to unroll: those it
-// vectorizes.
-constexpr int kBlocks = 64;
-using Numbers = std::array<uint32_t, 4 * kBlocks>;
+// Philox blocks [first, first + blocks) of a stream, number by number: many
+// beside each other, in loops that the compiler vectorizes.
+constexpr int kMaximumBlocks = 64;
 
 TRIBUTARY_INLINE void PhiloxBlocks(const RandomStream& stream, uint64_t first,
-                                   uint32_t* numbers) {
-  uint32_t c0[kBlocks], c1[kBlocks], c2[kBlocks], c3[kBlocks];
-  for (int i = 0; i < kBlocks; ++i) {
+                                   int blocks, uint32_t* numbers) {
+  uint32_t c0[kMaximumBlocks], c1[kMaximumBlocks], c2[kMaximumBlocks],
+      c3[kMaximumBlocks];
+  for (int i = 0; i < blocks; ++i) {
     const uint64_t block = first + i;
     c0[i] = static_cast<uint32_t>(block);
     c1[i] = static_cast<uint32_t>(block >> 32);
@@ -40,7 +39,7 @@ TRIBUTARY_INLINE void PhiloxBlocks(const RandomStream& stream, uint64_t first,
   uint32_t key1 = static_cast<uint32_t>(stream.seed >> 32) ^
                   static_cast<uint32_t>(stream.purpose);
   for (int round = 0; round < 10; ++round) {
-    for (int i = 0; i < kBlocks; ++i) {
+    for (int i = 0; i < blocks; ++i) {
       const uint64_t product0 = uint64_t{0xD2511F53} * c0[i];
       const uint64_t product1 = uint64_t{0xCD9E8D57} * c2[i];
       c0[i] = static_cast<uint32_t>(product1 >> 32) ^ c1[i] ^ key0;
@@ -51,7 +50,7 @@ TRIBUTARY_INLINE void PhiloxBlocks(const RandomStream& stream, uint64_t first,
     key0 += 0x9E3779B9;
     key1 += 0xBB67AE85;
   }
-  for (int i = 0; i < kBlocks; ++i) {
+  for (int i = 0; i < blocks; ++i) {
     numbers[4 * i] = c0[i];
     numbers[4 * i + 1] = c1[i];
     numbers[4 * i + 2] = c2[i];
@@ -59,15 +58,29 @@ TRIBUTARY_INLINE void PhiloxBlocks(const RandomStream& stream, uint64_t first,
   }
 }
 
-TRIBUTARY_INLINE void DropoutRun(int64_t count, const uint32_t* numbers,
-                                 float rate, float scale, const float* x,
-                                 float* y) {
-  for (int64_t i = 0; i < count; ++i) {
-    // Through a signed number: processors before AVX-512 convert no others.
-    const float uniform =
-        static_cast<float>(static_cast<int32_t>(numbers[i] >> 8)) * 0x1p-24f;
-    y[i] = uniform >= rate ? x[i] * scale : 0.0f;
+// Calls use(position in the run of `count`, how many, their numbers) for the
+// numbers of the stream from `first` on.
+template <typename Use>
+TRIBUTARY_INLINE void ForEachNumber(int64_t count, const RandomStream& stream,
+                                    uint64_t first, const Use& use) {
+  uint32_t numbers[4 * kMaximumBlocks];
+  for (int64_t i = 0; i < count;) {
+    // Only the first run may begin within a block.
+    const int64_t skipped = (first + i) % 4;
+    const int64_t run =
+        std::min<int64_t>(4 * kMaximumBlocks - skipped, count - i);
+    const int blocks = static_cast<int>((skipped + run + 3) / 4);
+    // Whole vectors.
+    PhiloxBlocks(stream, (first + i) / 4, (blocks + 15) / 16 * 16, numbers);
+    use(i, run, numbers + skipped);
+    i += run;
   }
+}
+
+TRIBUTARY_INLINE bool IsKept(uint32_t number, float rate) {
+  // Through a signed number: processors before AVX-512 convert no others.
+  return static_cast<float>(static_cast<int32_t>(number >> 8)) * 0x1p-24f >=
+         rate;
 }
 
 }  // namespace
@@ -111,16 +124,29 @@ TRIBUTARY_MULTIVERSION
 void Dropout(int64_t count, const RandomStream& stream, uint64_t first,
              float rate, const float* x, float* y) {
   const float scale = 1.0f / (1.0f - rate);
-  Numbers numbers;
-  constexpr int64_t kRun = numbers.size();
-  for (int64_t i = 0; i < count;) {
-    // After the first run, all begin with a block.
-    const uint64_t skipped = (first + i) % 4;
-    const int64_t run = std::min<int64_t>(kRun - skipped, count - i);
-    PhiloxBlocks(stream, (first + i) / 4, numbers.data());
-    DropoutRun(run, numbers.data() + skipped, rate, scale, x + i, y + i);
-    i += run;
-  }
+  ForEachNumber(
+      count, stream, first,
+      [&](int64_t from, int64_t run, const uint32_t* numbers)
+          __attribute__((always_inline)) {
+            for (int64_t i = 0; i < run; ++i) {
+              const float scaled = x[from + i] * scale;
+              y[from + i] = IsKept(numbers[i], rate) ? scaled : 0.0f;
+            }
+          });
+}
+
+TRIBUTARY_MULTIVERSION
+void DropoutFactors(int64_t count, const RandomStream& stream, uint64_t first,
+                    float rate, float* factors) {
+  const float scale = 1.0f / (1.0f - rate);
+  ForEachNumber(
+      count, stream, first,
+      [&](int64_t from, int64_t run, const uint32_t* numbers)
+          __attribute__((always_inline)) {
+            for (int64_t i = 0; i < run; ++i) {
+              factors[from + i] = IsKept(numbers[i], rate) ? scale : 0.0f;
+            }
+          });
 }
 
 void FillRows(int64_t rows, int64_t width, const float* bias, float* y) {

@@ -21,6 +21,9 @@ void GeluBackward(int64_t count, const float* x, const float* dy, float* dx);
 // With the numbers of the stream from number `first` on.
 void Dropout(int64_t count, const RandomStream& stream, uint64_t first,
              float rate, const float* x, float* y);
+// The factors that Dropout multiplies with: 1 / (1 - rate) or 0.
+void DropoutFactors(int64_t count, const RandomStream& stream, uint64_t first,
+                    float rate, float* factors);
 
 // Each row of y, [rows, width], gets `bias`.
 void FillRows(int64_t rows, int64_t width, const float* bias, float* y);

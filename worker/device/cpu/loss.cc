@@ -38,6 +38,13 @@ Device::Loss SoftmaxCrossEntropy(int64_t rows, int64_t classes,
   for (int64_t r = 0; r < rows; ++r) {
     const float* row = logits + r * classes;
     const int32_t label = labels[r];
+    if (label < 0) {
+      if (dlogits != nullptr) {
+        for (int64_t c = 0; c < classes; ++c) dlogits[r * classes + c] = 0;
+      }
+      continue;
+    }
+    ++loss.counted;
     const float maximum = RowMaximum(classes, row);
     const float at_label = row[label];
     loss.correct += IsFirstMaximum(row, label, maximum) ? 1 : 0;
@@ -61,6 +68,7 @@ TRIBUTARY_MULTIVERSION
 Device::Loss MeanSquaredError(int64_t rows, int64_t width, const float* x,
                               const float* target, float* dx) {
   Device::Loss loss;
+  loss.counted = rows;
   const float factor = 2.0f / static_cast<float>(width);
   for (int64_t r = 0; r < rows; ++r) {
     const float* row = x + r * width;

@@ -1,0 +1,27 @@
+// Products of few rows with a large matrix: a pass over the matrix's memory.
+#ifndef TRIBUTARY_WORKER_DEVICE_CPU_SKINNY_GEMM_H_
+#define TRIBUTARY_WORKER_DEVICE_CPU_SKINNY_GEMM_H_
+
+#include <cstdint>
+
+namespace tributary::cpu {
+
+// The most rows that the functions here take: one per lane of the widest
+// registers.
+inline constexpr int64_t kSkinnyRows = 16;
+
+// y[rows, outputs] = x[rows, inputs] w[outputs, inputs]^T, += with
+// `accumulate`. `packed`, inputs * kSkinnyRows floats, is overwritten.
+void SkinnyForward(int64_t rows, int64_t inputs, int64_t outputs,
+                   const float* x, const float* w, bool accumulate, float* y,
+                   float* packed);
+
+// dx[rows, inputs] = dy[rows, outputs] w[outputs, inputs], += with
+// `accumulate`.
+void SkinnyBackwardInput(int64_t rows, int64_t inputs, int64_t outputs,
+                         const float* dy, const float* w, bool accumulate,
+                         float* dx);
+
+}  // namespace tributary::cpu
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CPU_SKINNY_GEMM_H_
