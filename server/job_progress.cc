@@ -1,5 +1,6 @@
 #include "server/job_progress.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -32,7 +33,8 @@ absl::StatusOr<std::optional<GradientNorm>> JobProgress::AddSums(
   if (open.reported.empty()) {
     open.squares.resize(chunks_);
     open.reported.resize(servers_);
-    open.missing = servers_;
+    // With more servers than chunks, some have nothing to report.
+    open.missing = std::min(servers_, chunks_);
   }
   int place = 0;
   for (int chunk = 0; chunk < chunks_; ++chunk) {
@@ -46,7 +48,6 @@ absl::StatusOr<std::optional<GradientNorm>> JobProgress::AddSums(
         open.reported[shard] ? " twice" : " with a wrong number of chunks"));
   }
   open.reported[shard] = true;
-  // A server without chunks (more servers than chunks) knows no weight.
   if (shard == 0) {
     open.weight = sums.weight();
     open.loss_sum = sums.loss_sum();

@@ -26,11 +26,11 @@ absl::Status MakeDirectory(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RunOutput>> RunOutput::Create(
-    const std::string& directory, const JobSpec& job) {
+    const std::string& directory, const JobSpec& job, Logger* log) {
   TRIBUTARY_RETURN_IF_ERROR(MakeDirectory(directory));
   TRIBUTARY_RETURN_IF_ERROR(WriteFileAtomically(
       absl::StrCat(directory, "/job.textproto"), {PrintJob(job)}));
-  auto output = std::unique_ptr<RunOutput>(new RunOutput(directory));
+  auto output = std::unique_ptr<RunOutput>(new RunOutput(directory, log));
   const std::string path = absl::StrCat(directory, "/metrics.jsonl");
   absl::MutexLock lock(&output->mu_);
   output->metrics_.open(path, std::ios::trunc);
@@ -42,8 +42,8 @@ void RunOutput::AppendMetrics(const nlohmann::ordered_json& line) {
   absl::MutexLock lock(&mu_);
   metrics_ << line.dump() << std::endl;
   if (!metrics_ && !metrics_failed_) {
-    LOG_WARNING("metrics.jsonl in {} is incomplete: is the disk full?",
-                directory_);
+    log_->Warning("metrics.jsonl in %s is incomplete: is the disk full?",
+                  directory_);
     metrics_failed_ = true;
   }
   metrics_.clear();
@@ -51,7 +51,7 @@ void RunOutput::AppendMetrics(const nlohmann::ordered_json& line) {
 
 absl::StatusOr<std::string> RunOutput::WriteModel(const ArenaLayout& layout,
                                                   const float* weights) {
-  std::vector<TensorView> tensors;
+  std::vector<NamedTensor> tensors;
   Sha256 digest;
   for (const Parameter& parameter : layout.parameters()) {
     const float* values = weights + parameter.offset;

@@ -6,11 +6,13 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "common/log.h"
 #include "common/parameter_table.h"
 #include "nlohmann/json.hpp"
 #include "proto/job.pb.h"
@@ -23,8 +25,9 @@ class RunOutput {
   // Makes the folder and those above it, and writes job.textproto.
   // PermissionDenied or another code of the file system, naming the path, if
   // that cannot be.
+  // `log` must outlive this object.
   static absl::StatusOr<std::unique_ptr<RunOutput>> Create(
-      const std::string& directory, const JobSpec& job);
+      const std::string& directory, const JobSpec& job, Logger* log);
 
   // Adds a line to metrics.jsonl. A full disk costs the line, never the
   // training: the first failure is logged.
@@ -39,9 +42,11 @@ class RunOutput {
   absl::Status WriteSummary(const nlohmann::ordered_json& summary);
 
  private:
-  explicit RunOutput(std::string directory) : directory_(directory) {}
+  RunOutput(std::string directory, Logger* log)
+      : directory_(std::move(directory)), log_(log) {}
 
   const std::string directory_;
+  Logger* const log_;
   absl::Mutex mu_;
   std::ofstream metrics_ ABSL_GUARDED_BY(mu_);
   bool metrics_failed_ ABSL_GUARDED_BY(mu_) = false;

@@ -35,15 +35,16 @@ constexpr absl::Duration kReadWeightsTimeout = absl::Minutes(10);
 // The coordinator's own server, in the same process.
 class LocalLink final : public ServerLink {
  public:
-  explicit LocalLink(LocalServer* server) : server_(server) {}
+  LocalLink(LocalServer* server, Logger* log) : server_(server), log_(log) {}
   void Send(const ServerOrder& order) override {
     const absl::Status status = server_->Handle(order);
-    if (!status.ok()) LOG_ERROR("order refused: {}", status.ToString());
+    if (!status.ok()) log_->Error("order refused: %s", status.ToString());
   }
   void Close(const absl::Status&) override {}
 
  private:
   LocalServer* const server_;
+  Logger* const log_;
 };
 
 struct Listener {
@@ -143,7 +144,7 @@ void FollowJob(Coordinator* coordinator, Shutdown* shutdown) {
 }
 
 absl::Status WriteResults(Coordinator* coordinator, const LocalServer& local,
-                          RunOutput* output) {
+                          RunOutput* output, Logger* log) {
   absl::Status status = coordinator->status();
   std::string digest;
   if (status.ok()) {
@@ -166,7 +167,7 @@ absl::Status WriteResults(Coordinator* coordinator, const LocalServer& local,
   (void)coordinator->OnServerReport(0, farewell);
   coordinator->ServerGone(0);
   if (!coordinator->AwaitServersGone(kDrainTimeout)) {
-    LOG_WARNING("some servers did not say goodbye");
+    log->Warning("some servers did not say goodbye");
   }
   nlohmann::ordered_json summary = coordinator->Summary();
   if (!digest.empty()) summary["weights_sha256"] = digest;
@@ -177,7 +178,7 @@ absl::Status WriteResults(Coordinator* coordinator, const LocalServer& local,
 absl::Status RunCoordinator(const ServerOptions& options, Shutdown* shutdown) {
   TRIBUTARY_ASSIGN_OR_RETURN(
       std::unique_ptr<RunOutput> output,
-      RunOutput::Create(options.output_directory, options.job));
+      RunOutput::Create(options.output_directory, options.job, options.log));
   Coordinator::Options job;
   job.job = options.job;
   job.servers = options.servers;
@@ -198,15 +199,16 @@ absl::Status RunCoordinator(const ServerOptions& options, Shutdown* shutdown) {
             coordinator.OnServerReport(/*shard=*/0, report);
         if (!status.ok()) coordinator.Fail(status);
       });
-  LocalLink link(&local);
+  LocalLink link(&local, options.log);
   Enlist enlist;
   enlist.set_protocol_version(kProtocolVersion);
   TRIBUTARY_RETURN_IF_ERROR(coordinator.AddServer(enlist, &link));
   TRIBUTARY_ASSIGN_OR_RETURN(Listener listener,
                              Listen(options, {&service, &coordinator_service}));
-  LOG_INFO("coordinator listens on {}", listener.address);
+  options.log->Info("coordinator listens on %s", listener.address);
   FollowJob(&coordinator, shutdown);
-  const absl::Status status = WriteResults(&coordinator, local, output.get());
+  const absl::Status status =
+      WriteResults(&coordinator, local, output.get(), options.log);
   ShutDown(listener.server.get());
   return status;
 }
@@ -228,7 +230,7 @@ absl::Status RunShard(const ServerOptions& options, Shutdown* shutdown) {
     return absl::OkStatus();
   });
   TRIBUTARY_ASSIGN_OR_RETURN(Listener listener, Listen(options, {&service}));
-  LOG_INFO("server {} listens on {}", options.shard, listener.address);
+  options.log->Info("server %d listens on %s", options.shard, listener.address);
   const std::shared_ptr<grpc::Channel> channel =
       CreateChannel(options.coordinator);
   if (!channel->WaitForConnected(

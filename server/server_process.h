@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/log.h"
 #include "common/shutdown.h"
 #include "proto/job.pb.h"
 
@@ -45,6 +46,9 @@ struct ServerOptions {
 
   // Threads that sum and update chunks.
   int threads = 1;
+
+  // Must outlive the call of RunServer. Required.
+  Logger* log = nullptr;
 
   // Called once, when the server accepts calls, with the host:port that it got.
   std::function<void(const std::string&)> on_listening;

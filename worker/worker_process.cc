@@ -1,5 +1,7 @@
 #include "worker/worker_process.h"
 
+#include <unistd.h>
+
 #include <memory>
 #include <thread>
 #include <utility>
@@ -64,7 +66,8 @@ absl::Status TakePart(const WorkerOptions& options,
                       const std::function<void(WorkState*)>& on_state) {
   TRIBUTARY_ASSIGN_OR_RETURN(const Admission admission,
                              membership->AwaitAdmission());
-  LOG_INFO("admitted as rank {}", admission.rank());
+  options.log->SetRank(admission.rank());
+  options.log->Info("admitted as rank %d", admission.rank());
   const absl::Duration beat = std::min(
       kMaxBeat, absl::Milliseconds(admission.lease_ms()) / kBeatsPerLease);
   // The lease must not end while large data are being opened.
@@ -173,7 +176,7 @@ absl::Status RunWorker(const WorkerOptions& options, Shutdown* shutdown) {
   join.set_protocol_version(kProtocolVersion);
   join.set_rank(options.rank);
   join.set_host(HostName());
-  join.set_pid(ProcessId());
+  join.set_pid(getpid());
   membership.Begin(stub.get(), options.coordinator, join);
   shutdown->OnRequest([stopper] { stopper->Stop(); });
   const absl::Status status =

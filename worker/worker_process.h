@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/log.h"
 #include "common/shutdown.h"
 
 namespace tributary {
@@ -19,6 +20,8 @@ struct WorkerOptions {
   // Threads that compute leaves, one leaf each at a time. They never change the
   // result.
   int threads = 1;
+  // Must outlive the call of RunWorker. Required.
+  Logger* log = nullptr;
   // How long to try to reach the coordinator, and each server, at the start.
   absl::Duration connect_timeout = absl::Seconds(60);
 };

@@ -16,12 +16,14 @@ absl::Status CheckSize(absl::string_view what, size_t size, int64_t wanted) {
       absl::StrCat("the batch has ", size, " ", what, ", ", wanted, " wanted"));
 }
 
-absl::Status CheckBelow(absl::string_view what,
-                        const std::vector<int32_t>& values, int64_t limit) {
+absl::Status CheckRange(absl::string_view what,
+                        const std::vector<int32_t>& values, int64_t lowest,
+                        int64_t limit) {
   for (const int32_t value : values) {
-    if (value < 0 || value >= limit) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the batch has the ", what, " ", value, ", not below ", limit));
+    if (value < lowest || value >= limit) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the batch has the ", what, " ", value, ", not from ",
+                       lowest, " to ", limit - 1));
     }
   }
   return absl::OkStatus();
@@ -77,7 +79,8 @@ absl::StatusOr<LeafInput> NetworkModel::LeafOf(const Batch& batch) const {
   if (info_.kind == DataInfo::Kind::kTokens) {
     TRIBUTARY_RETURN_IF_ERROR(
         CheckSize("tokens", batch.tokens.size(), input_elements));
-    TRIBUTARY_RETURN_IF_ERROR(CheckBelow("token", batch.tokens, info_.classes));
+    TRIBUTARY_RETURN_IF_ERROR(
+        CheckRange("token", batch.tokens, /*lowest=*/0, info_.classes));
     leaf.input = batch.tokens.data();
   } else {
     TRIBUTARY_RETURN_IF_ERROR(
@@ -89,7 +92,8 @@ absl::StatusOr<LeafInput> NetworkModel::LeafOf(const Batch& batch) const {
   if (loss.kind == LossSpec::Kind::kSoftmaxCrossEntropy) {
     TRIBUTARY_RETURN_IF_ERROR(
         CheckSize("labels", batch.labels.size(), targets));
-    TRIBUTARY_RETURN_IF_ERROR(CheckBelow("label", batch.labels, loss.width));
+    TRIBUTARY_RETURN_IF_ERROR(
+        CheckRange("label", batch.labels, /*lowest=*/-1, loss.width));
     leaf.target = batch.labels.data();
   } else {
     TRIBUTARY_RETURN_IF_ERROR(
@@ -120,7 +124,8 @@ absl::Status NetworkModel::NextTokenLogits(absl::Span<const int32_t> tokens,
   // What is behind the last token does not matter: attention is causal.
   window_.assign(context, 0);
   std::copy(tokens.begin(), tokens.end(), window_.begin());
-  TRIBUTARY_RETURN_IF_ERROR(CheckBelow("token", window_, vocabulary));
+  TRIBUTARY_RETURN_IF_ERROR(
+      CheckRange("token", window_, /*lowest=*/0, vocabulary));
   const float* predicted =
       network_->Predict(/*samples=*/1, window_.data(), weights);
   device_->CopyToHost(

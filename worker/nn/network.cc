@@ -225,7 +225,7 @@ void Network::Backward(int node, const LayerCall& call, const float* weights,
 LossSums Network::Loss(int64_t samples, int64_t place, float* gradient) const {
   const Device::Loss loss = ComputeLoss(device_, graph_.loss(), samples,
                                         At(place), At(plan_.target), gradient);
-  return {loss.sum, loss.correct, samples * graph_.loss().rows};
+  return {loss.sum, loss.correct, loss.counted};
 }
 
 }  // namespace tributary

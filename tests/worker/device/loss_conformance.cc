@@ -69,6 +69,24 @@ TEST_P(DeviceConformanceTest, CrossEntropyOfLargeLogitsIsFinite) {
   EXPECT_EQ(dlogits.Download(), (Floats{0, 0, 0, -1, 1, 0}));
 }
 
+TEST_P(DeviceConformanceTest, CrossEntropyLeavesOutRowsWithoutLabel) {
+  const Floats logits = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  auto dlogits = Output(9);
+  const Device::Loss loss = device_->SoftmaxCrossEntropy(
+      3, 3, Upload(logits), Upload(Integers{2, -1, 0}), dlogits);
+  EXPECT_EQ(loss.counted, 2);
+  EXPECT_EQ(loss.correct, 1);
+  auto kept = Output(6);
+  const Device::Loss alone = device_->SoftmaxCrossEntropy(
+      2, 3, Upload(Floats{1, 2, 3, 7, 8, 9}), Upload(Integers{2, 0}), kept);
+  EXPECT_EQ(loss.sum, alone.sum);
+  const Floats with = dlogits.Download();
+  const Floats without = kept.Download();
+  EXPECT_EQ(Floats(with.begin() + 3, with.begin() + 6), (Floats{0, 0, 0}));
+  EXPECT_TRUE(std::equal(with.begin(), with.begin() + 3, without.begin()));
+  EXPECT_TRUE(std::equal(with.begin() + 6, with.end(), without.begin() + 3));
+}
+
 TEST_P(DeviceConformanceTest, MeanSquaredErrorAndItsGradientMatchReference) {
   for (const auto& [rows, width] : LossShapes()) {
     SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(width));

@@ -1,0 +1,119 @@
+// The first promise: the job decides the result, not the machines.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "tests/support/local_cluster.h"
+#include "tests/support/tiny_jobs.h"
+
+namespace tributary {
+namespace {
+
+class DeterminismTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  DeterminismTest() : job_(TinyJob(GetParam(), Directory("data"))) {}
+
+  static std::string Directory(const std::string& name) {
+    const std::string path =
+        absl::StrCat(::testing::TempDir(), "/", GetParam(), "-", name);
+    EXPECT_EQ(std::system(absl::StrCat("mkdir -p '", path, "'").c_str()), 0);
+    return path;
+  }
+
+  struct Result {
+    std::string digest;
+    double loss = 0;
+    double evaluation_loss = 0;
+  };
+
+  static Result ResultOf(LocalCluster* cluster) {
+    const absl::Status status = cluster->Await();
+    EXPECT_TRUE(status.ok()) << status;
+    const nlohmann::json summary = cluster->Summary();
+    EXPECT_EQ(summary.value("steps", 0), 30);
+    return {summary.value("weights_sha256", "none"),
+            summary.value("final_loss", -1.0),
+            summary["evaluation"].value("loss", -1.0)};
+  }
+
+  static void ExpectSame(const Result& a, const Result& b) {
+    EXPECT_EQ(a.digest, b.digest);
+    EXPECT_EQ(a.evaluation_loss, b.evaluation_loss);
+    // Losses are added in the order of the tree too.
+    EXPECT_EQ(a.loss, b.loss);
+  }
+
+  Result Run(int workers, int servers, int threads = 1) {
+    LocalCluster cluster(
+        job_, servers, workers,
+        Directory(absl::StrCat(workers, "x", servers, "x", threads)));
+    for (int i = 0; i < workers; ++i) cluster.StartWorker(threads);
+    return ResultOf(&cluster);
+  }
+
+  JobSpec job_;
+};
+
+TEST_P(DeterminismTest, AnyNumberOfWorkersAndServersGivesTheSameBits) {
+  const Result expected = Run(/*workers=*/1, /*servers=*/1);
+  EXPECT_EQ(expected.digest.size(), 64);
+  for (int workers = 1; workers <= 5; ++workers) {
+    for (int servers = 1; servers <= 3; ++servers) {
+      SCOPED_TRACE(absl::StrCat(workers, " workers, ", servers, " servers"));
+      ExpectSame(Run(workers, servers), expected);
+    }
+  }
+}
+
+TEST_P(DeterminismTest, AnyNumberOfThreadsGivesTheSameBits) {
+  const Result expected = Run(/*workers=*/1, /*servers=*/1);
+  for (int threads = 2; threads <= 4; ++threads) {
+    SCOPED_TRACE(absl::StrCat(threads, " threads"));
+    ExpectSame(Run(/*workers=*/2, /*servers=*/1, threads), expected);
+  }
+}
+
+TEST_P(DeterminismTest, OtherSeedsGiveOtherBits) {
+  const Result expected = Run(/*workers=*/1, /*servers=*/1);
+  job_.set_seed(2);
+  EXPECT_NE(Run(/*workers=*/1, /*servers=*/1).digest, expected.digest);
+}
+
+TEST_P(DeterminismTest, LosingAndGainingWorkersInMidRunGivesTheSameBits) {
+  const Result expected = Run(/*workers=*/1, /*servers=*/1);
+  for (int at = 1; at < 30; at += 4) {
+    SCOPED_TRACE(absl::StrCat("at step ", at));
+    LocalCluster cluster(job_, /*servers=*/2, /*expected_workers=*/3,
+                         Directory(absl::StrCat("churn-", at)));
+    for (int i = 0; i < 3; ++i) cluster.StartWorker();
+    cluster.AwaitStep(at);
+    cluster.KillWorker(1);
+    cluster.StartWorker();
+    cluster.AwaitStep(at + 1);
+    cluster.KillWorker(0);
+    cluster.StartWorker();
+    ExpectSame(ResultOf(&cluster), expected);
+  }
+}
+
+TEST_P(DeterminismTest, EveryWorkerReplacedGivesTheSameBits) {
+  const Result expected = Run(/*workers=*/1, /*servers=*/1);
+  LocalCluster cluster(job_, /*servers=*/1, /*expected_workers=*/1,
+                       Directory("replaced"));
+  int worker = cluster.StartWorker();
+  for (const int at : {3, 11, 12, 13, 20}) {
+    cluster.AwaitStep(at);
+    cluster.KillWorker(worker);
+    worker = cluster.StartWorker();
+  }
+  ExpectSame(ResultOf(&cluster), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, DeterminismTest,
+                         ::testing::Values("mlp", "cnn", "gpt"),
+                         [](const auto& info) {
+                           return std::string(info.param);
+                         });
+
+}  // namespace
+}  // namespace tributary

@@ -1,0 +1,107 @@
+#include "tests/support/local_cluster.h"
+
+#include <fstream>
+
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "common/job.h"
+#include "common/transport/channel.h"
+#include "gtest/gtest.h"
+#include "server/server_process.h"
+#include "worker/worker_process.h"
+
+namespace tributary {
+
+LocalCluster::LocalCluster(const JobSpec& job, int servers,
+                           int expected_workers, const std::string& directory)
+    : directory_(directory) {
+  LogOptions quiet;
+  quiet.standard_error = false;
+  log_ = *Logger::Create(quiet);
+  const absl::Status valid = ValidateJob(job);
+  EXPECT_TRUE(valid.ok()) << valid;
+  for (int shard = 0; shard < servers; ++shard) {
+    StartServer(job, shard, servers, expected_workers);
+  }
+  stub_ = Rendezvous::NewStub(CreateChannel(coordinator_));
+}
+
+void LocalCluster::StartServer(const JobSpec& job, int shard, int servers,
+                               int expected_workers) {
+  servers_.push_back(std::make_unique<Process>());
+  Process* process = servers_.back().get();
+  absl::Notification listening;
+  ServerOptions options;
+  options.log = log_.get();
+  options.shard = shard;
+  options.servers = servers;
+  options.coordinator = coordinator_;
+  options.expected_workers = expected_workers;
+  options.job = ResolveJob(job);
+  options.output_directory = directory_;
+  options.on_listening = [&](const std::string& address) {
+    if (shard == 0) coordinator_ = address;
+    listening.Notify();
+  };
+  process->thread = std::thread([process, options] {
+    process->status = RunServer(options, &process->shutdown);
+  });
+  listening.WaitForNotification();
+}
+
+LocalCluster::~LocalCluster() {
+  for (auto* list : {&workers_, &servers_}) {
+    for (const auto& process : *list) {
+      process->shutdown.Request();
+      if (process->thread.joinable()) process->thread.join();
+    }
+  }
+}
+
+int LocalCluster::StartWorker(int threads) {
+  workers_.push_back(std::make_unique<Process>());
+  Process* process = workers_.back().get();
+  WorkerOptions options;
+  options.log = log_.get();
+  options.coordinator = coordinator_;
+  options.threads = threads;
+  process->thread = std::thread([process, options] {
+    process->status = RunWorker(options, &process->shutdown);
+  });
+  return static_cast<int>(workers_.size()) - 1;
+}
+
+void LocalCluster::KillWorker(int worker) {
+  workers_[worker]->shutdown.Request();
+  workers_[worker]->thread.join();
+}
+
+void LocalCluster::AwaitStep(int64_t step) {
+  while (true) {
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(10)));
+    StatusReply reply;
+    const grpc::Status status =
+        stub_->GetStatus(&context, StatusRequest(), &reply);
+    if (!status.ok() || reply.step() >= step ||
+        reply.phase() == StatusReply::FAILED) {
+      return;
+    }
+  }
+}
+
+absl::Status LocalCluster::Await() {
+  for (auto* list : {&workers_, &servers_}) {
+    for (const auto& process : *list) {
+      if (process->thread.joinable()) process->thread.join();
+    }
+  }
+  return servers_[0]->status;
+}
+
+nlohmann::json LocalCluster::Summary() const {
+  std::ifstream file(directory_ + "/summary.json");
+  return nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+}
+
+}  // namespace tributary

@@ -1,0 +1,71 @@
+// A whole cluster in the test's process: servers and workers as threads, over
+// gRPC on loopback.
+#ifndef TRIBUTARY_TESTS_SUPPORT_LOCAL_CLUSTER_H_
+#define TRIBUTARY_TESTS_SUPPORT_LOCAL_CLUSTER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "common/log.h"
+#include "common/shutdown.h"
+#include "nlohmann/json.hpp"
+#include "proto/job.pb.h"
+#include "proto/rendezvous.grpc.pb.h"
+
+namespace tributary {
+
+// For one thread of the test.
+class LocalCluster {
+ public:
+  // Starts `servers` servers for the job (valid, unresolved), which writes to
+  // `directory` and begins when `expected_workers` are there.
+  LocalCluster(const JobSpec& job, int servers, int expected_workers,
+               const std::string& directory);
+  // Stops what still runs.
+  ~LocalCluster();
+
+  // Starts a worker; returns its number.
+  int StartWorker(int threads = 1);
+  // Cuts the worker off wherever it is, as its death would, and waits for its
+  // thread.
+  void KillWorker(int worker);
+
+  // Waits until the job has completed `step` steps, or has ended.
+  void AwaitStep(int64_t step);
+  // Waits for the end of all servers and workers. The coordinator's status.
+  absl::Status Await();
+  // After Await: a worker's status.
+  absl::Status worker_status(int worker) const {
+    return workers_[worker]->status;
+  }
+  // After Await: summary.json.
+  nlohmann::json Summary() const;
+  const std::string& coordinator() const { return coordinator_; }
+
+ private:
+  struct Process {
+    Shutdown shutdown;
+    absl::Status status;
+    std::thread thread;
+  };
+
+  void StartServer(const JobSpec& job, int shard, int servers,
+                   int expected_workers);
+
+  const std::string directory_;
+  std::string coordinator_;
+  std::unique_ptr<Logger> log_;
+  std::unique_ptr<Rendezvous::Stub> stub_;
+  std::vector<std::unique_ptr<Process>> servers_;
+  std::vector<std::unique_ptr<Process>> workers_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_TESTS_SUPPORT_LOCAL_CLUSTER_H_
