@@ -15,6 +15,7 @@ struct LossSpec {
     // loss = -ln softmax(x)[label]; dx = softmax(x) - one_hot(label).
     // X[samples * rows, width], int32 labels[samples * rows]. The softmax is
     // taken after subtracting the row's maximum, so that it cannot overflow.
+    // A row with the label -1 does not count: no loss, no gradient.
     kSoftmaxCrossEntropy,
     // loss = mean over the row of (x - target)^2; dx = 2 (x - target) / width.
     // X and targets: [samples * rows, width].

@@ -292,7 +292,6 @@ bool Planner::MayShareGradient(int node, int input) const {
   // read before anything is added to the stream's, and nothing to its own.
   const int branch_producer = ProducerOf(inputs[input]);
   if (consumers_[inputs[input]].size() != 1) return false;
-  if (ProducerOf(stream) >= branch_producer) return false;
   for (const int consumer : consumers_[stream]) {
     if (consumer != node && consumer >= branch_producer) return false;
   }

@@ -1,0 +1,46 @@
+// Forward passes of the layers, written plainly in float64 from the formulas in
+// the layers' headers, to compare with.
+#ifndef TRIBUTARY_TESTS_SUPPORT_REFERENCE_LAYERS_H_
+#define TRIBUTARY_TESTS_SUPPORT_REFERENCE_LAYERS_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "common/philox.h"
+#include "worker/device/device.h"
+
+namespace tributary {
+
+using Values = std::vector<double>;
+
+// The output of a layer for its inputs and weights (in the order of its
+// parameters).
+using ReferenceLayer = std::function<Values(
+    const std::vector<Values>& inputs, const std::vector<Values>& weights)>;
+
+// Without a bias if there is only one weight.
+ReferenceLayer ReferenceLinear(int64_t rows, int64_t inputs, int64_t outputs);
+ReferenceLayer ReferenceConvolution(const ConvolutionShape& shape);
+ReferenceLayer ReferenceMaxPool(const PoolShape& shape);
+ReferenceLayer ReferenceAveragePool(const PoolShape& shape);
+ReferenceLayer ReferenceRelu();
+ReferenceLayer ReferenceGelu();
+// Identity if the rate is 0.
+ReferenceLayer ReferenceDropout(const RandomStream& stream, float rate);
+ReferenceLayer ReferenceLayerNorm(int64_t rows, int64_t width);
+ReferenceLayer ReferenceEmbedding(int64_t context, int64_t width,
+                                  const std::vector<int32_t>& tokens);
+ReferenceLayer ReferenceAttention(const AttentionShape& shape,
+                                  const RandomStream& stream, float rate);
+ReferenceLayer ReferenceResidual();
+
+// Sums over all rows.
+double ReferenceCrossEntropy(int64_t rows, int64_t classes, const Values& x,
+                             const std::vector<int32_t>& labels);
+double ReferenceSquaredError(int64_t rows, int64_t width, const Values& x,
+                             const Values& target);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_TESTS_SUPPORT_REFERENCE_LAYERS_H_

@@ -1,0 +1,263 @@
+// The network, with its shared memory, against a plain executor that gives each
+// tensor its own.
+#include "worker/nn/network.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "worker/nn/activation.h"
+#include "worker/nn/dropout.h"
+#include "worker/nn/layer_norm.h"
+#include "worker/nn/linear.h"
+#include "worker/nn/residual.h"
+
+namespace tributary {
+namespace {
+
+constexpr int64_t kSize = 6;  // Of every value.
+constexpr int64_t kClasses = 4;
+constexpr int64_t kMaxSamples = 5;
+constexpr uint64_t kSeed = 9;
+
+// A random graph in which values have several readers, in any order.
+class RandomGraph {
+ public:
+  explicit RandomGraph(uint32_t seed) : random_(seed), graph_(kSize) {}
+
+  Graph Build() && {
+    Add(0);
+    const int layers = 3 + Below(12);
+    for (int i = 0; i < layers; ++i) Add(Below(7));
+    // What nobody has read yet comes together.
+    ValueId sum = unused_.back();
+    unused_.pop_back();
+    for (const ValueId value : unused_) {
+      sum = graph_.Add(absl::StrCat("sum", value),
+                       std::make_unique<Residual>(kSize),
+                       Below(2) == 0 ? std::vector<ValueId>{sum, value}
+                                     : std::vector<ValueId>{value, sum});
+    }
+    sum = graph_.Add(
+        "output",
+        std::make_unique<Linear>(Linear::FanInOptions(kSize, kClasses)), {sum});
+    if (Below(4) == 0) {
+      sum = graph_.Add("last", std::make_unique<Relu>(kClasses), {sum});
+    }
+    graph_.SetLoss({LossSpec::Kind::kSoftmaxCrossEntropy, 1, kClasses}, sum);
+    return std::move(graph_);
+  }
+
+ private:
+  int Below(int limit) { return static_cast<int>(random_() % limit); }
+
+  // Mostly a late value, so that graphs get deep; sometimes the data.
+  ValueId Pick() {
+    const int count = static_cast<int>(graph_.values().size());
+    return count - 1 - Below(std::min(count, 1 + Below(5)));
+  }
+
+  void Add(int kind) {
+    const std::string name = absl::StrCat("layer", graph_.nodes().size());
+    ValueId x = Pick();
+    if (kind == 5 && x == 0) x = 1;  // Norms do not come first.
+    if (kind == 5 && !HasParameters(x)) kind = 0;
+    std::vector<ValueId> inputs = {x};
+    std::unique_ptr<Layer> layer;
+    if (kind == 2) layer = std::make_unique<Relu>(kSize);
+    if (kind == 3) layer = std::make_unique<Gelu>(kSize);
+    if (kind == 4) layer = std::make_unique<Dropout>(kSize, 0.4f);
+    if (kind == 5) layer = std::make_unique<LayerNorm>(1, kSize, true);
+    if (kind == 6) {
+      layer = std::make_unique<Residual>(kSize);
+      inputs.push_back(Pick());
+    }
+    const bool linear = layer == nullptr;
+    if (linear) {
+      layer = std::make_unique<Linear>(Linear::FanInOptions(kSize, kSize));
+    }
+    for (const ValueId input : inputs) {
+      unused_.erase(std::remove(unused_.begin(), unused_.end(), input),
+                    unused_.end());
+    }
+    const bool tied = linear && !linears_.empty() && Below(3) == 0;
+    unused_.push_back(tied ? graph_.AddTied(name, std::move(layer), inputs,
+                                            linears_.front() + ".weight")
+                           : graph_.Add(name, std::move(layer), inputs));
+    if (linear && !tied) linears_.push_back(name);
+  }
+
+  bool HasParameters(ValueId value) const {
+    if (value == 0) return false;
+    const Graph::Node& node = graph_.nodes()[value - 1];
+    if (!node.parameters.empty()) return true;
+    for (const ValueId input : node.inputs) {
+      if (HasParameters(input)) return true;
+    }
+    return false;
+  }
+
+  std::mt19937 random_;
+  Graph graph_;
+  std::vector<ValueId> unused_;
+  std::vector<std::string> linears_;
+};
+
+// Runs a graph with a buffer for each tensor, on the CPU device, whose memory
+// is the host's.
+class PlainExecutor {
+ public:
+  PlainExecutor(const Graph& graph, const ArenaLayout& layout, Device* device)
+      : graph_(graph), layout_(layout), device_(device) {}
+
+  double Run(bool training, const LeafInput& leaf, const float* weights) {
+    samples_ = leaf.samples;
+    values_ = {Room(kSize)};
+    std::copy_n(static_cast<const float*>(leaf.input), samples_ * kSize,
+                values_[0]);
+    for (size_t i = 0; i < graph_.nodes().size(); ++i) {
+      const Graph::Node& node = graph_.nodes()[i];
+      values_.push_back(Room(node.spec.output));
+      saved_.push_back(Room(node.layer->SavedElements(*device_, samples_) + 1));
+      if (!training && node.spec.identity_in_evaluation) {
+        std::copy_n(values_[node.inputs[0]], samples_ * kSize, values_.back());
+      } else {
+        node.layer->Forward(Call(i, training), Tensors(i, weights));
+      }
+    }
+    gradients_.assign(values_.size(), nullptr);
+    float* gradient = Room(kClasses);
+    gradients_[graph_.loss_input()] = gradient;
+    return ComputeLoss(device_, graph_.loss(), samples_,
+                       values_[graph_.loss_input()], leaf.target, gradient)
+        .sum;
+  }
+
+  std::vector<float> Gradients(const float* weights) {
+    std::vector<float> arena(layout_.arena_elements());
+    for (int i = static_cast<int>(graph_.nodes().size()) - 1; i >= 0; --i) {
+      const Graph::Node& node = graph_.nodes()[i];
+      LayerTensors tensors = Tensors(i, weights);
+      tensors.output_gradient = gradients_[node.output];
+      for (size_t k = 0; k < node.inputs.size(); ++k) {
+        tensors.input_gradients[k] = Room(kSize);
+      }
+      for (size_t k = 0; k < node.parameters.size(); ++k) {
+        tensors.weight_gradients[k] =
+            Room(layout_.parameters()[node.parameters[k]].size);
+      }
+      node.layer->Backward(Call(i, true), tensors);
+      for (size_t k = 0; k < node.inputs.size(); ++k) {
+        float*& sum = gradients_[node.inputs[k]];
+        if (sum == nullptr) sum = Room(kSize);
+        device_->Add(samples_ * kSize, tensors.input_gradients[k], sum);
+      }
+      for (size_t k = 0; k < node.parameters.size(); ++k) {
+        const Parameter& parameter = layout_.parameters()[node.parameters[k]];
+        device_->Add(parameter.size, tensors.weight_gradients[k],
+                     arena.data() + parameter.offset);
+      }
+    }
+    return arena;
+  }
+
+ private:
+  float* Room(int64_t elements) {
+    memories_.push_back(*device_->Allocate(elements * kMaxSamples * 4));
+    return static_cast<float*>(memories_.back().get());
+  }
+  LayerCall Call(int node, bool training) const {
+    return {device_, samples_, training,
+            RandomStream{kSeed, RandomPurpose::kDropout, 3,
+                         static_cast<uint32_t>(2 * 4096 + node)}};
+  }
+  LayerTensors Tensors(int number, const float* weights) const {
+    const Graph::Node& node = graph_.nodes()[number];
+    LayerTensors tensors;
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      tensors.inputs[k] = values_[node.inputs[k]];
+    }
+    for (size_t k = 0; k < node.parameters.size(); ++k) {
+      tensors.weights[k] =
+          weights + layout_.parameters()[node.parameters[k]].offset;
+    }
+    tensors.output = values_[node.output];
+    tensors.saved = saved_[number];
+    return tensors;
+  }
+
+  const Graph& graph_;
+  const ArenaLayout& layout_;
+  Device* const device_;
+  int64_t samples_ = 0;
+  std::vector<Device::Memory> memories_;
+  std::vector<float*> values_, saved_, gradients_;
+};
+
+class NetworkTest : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    auto network = Network::Create(RandomGraph(GetParam()).Build(), kMaxSamples,
+                                   device_.get());
+    ASSERT_TRUE(network.ok()) << network.status();
+    network_ = *std::move(network);
+    ParameterTable table = network_->graph().table();
+    table.set_chunk_elements(1024);
+    layout_ = std::make_unique<ArenaLayout>(*ArenaLayout::Create(table));
+    weights_.resize(layout_->arena_elements());
+    network_->Initialize(kSeed, *layout_, weights_.data());
+    std::mt19937 random(GetParam());
+    for (int64_t i = 0; i < kMaxSamples * kSize; ++i) {
+      input_.push_back(static_cast<float>(random()) * 0x1p-31f - 1);
+      target_.push_back(static_cast<int32_t>(random() % kClasses));
+    }
+  }
+
+  LeafInput Leaf(int64_t samples) const {
+    return {samples, input_.data(), target_.data()};
+  }
+
+  const std::unique_ptr<Device> device_ = CreateCpuDevice();
+  std::unique_ptr<Network> network_;
+  std::unique_ptr<ArenaLayout> layout_;
+  std::vector<float> weights_;
+  std::vector<float> input_;
+  std::vector<int32_t> target_;
+};
+
+TEST_P(NetworkTest, RandomGraphsTrainAsWithoutSharedMemory) {
+  for (const int64_t samples : {kMaxSamples, int64_t{1}, int64_t{3}}) {
+    PlainExecutor plain(network_->graph(), *layout_, device_.get());
+    const double loss = plain.Run(true, Leaf(samples), weights_.data());
+    const std::vector<float> wanted = plain.Gradients(weights_.data());
+    std::vector<float> gradients(wanted.size(), NAN);
+    const auto sums = network_->ForwardBackward(
+        Leaf(samples), kSeed, /*step=*/3, /*leaf_number=*/2, weights_.data(),
+        gradients.data(), /*observer=*/nullptr);
+    ASSERT_TRUE(sums.ok()) << sums.status();
+    EXPECT_EQ(sums->weight, samples);
+    EXPECT_EQ(sums->loss, loss);  // Forward has no sums to reorder.
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      // Gradients that meet are added in another order.
+      EXPECT_NEAR(gradients[i], wanted[i], 1e-5 * (1 + std::abs(wanted[i])))
+          << i;
+    }
+  }
+}
+
+TEST_P(NetworkTest, RandomGraphsEvaluateAsWithoutSharedMemory) {
+  PlainExecutor plain(network_->graph(), *layout_, device_.get());
+  EXPECT_EQ(network_->Evaluate(Leaf(kMaxSamples), weights_.data()).loss,
+            plain.Run(false, Leaf(kMaxSamples), weights_.data()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, NetworkTest, testing::Range(0, 150));
+
+}  // namespace
+}  // namespace tributary
