@@ -1,0 +1,134 @@
+#include "deploy/status_command.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "common/status_macros.h"
+#include "common/transport/channel.h"
+#include "deploy/command_line.h"
+#include "deploy/exit_code.h"
+#include "deploy/progress.h"
+#include "proto/rendezvous.grpc.pb.h"
+
+namespace tributary {
+namespace {
+
+struct Flags {
+  std::string address;
+  double timeout_seconds = 5;
+  bool ready = false;
+  bool json = false;
+};
+
+std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
+  auto line = std::make_unique<CommandLine>(
+      "status", "[HOST[:PORT]]",
+      "Asks server 0 what its job is doing. Without HOST: the server that "
+      "MASTER_ADDR and MASTER_PORT name, else 127.0.0.1:29400.",
+      std::vector<CommandLine::Example>{
+          {"status", "One line about the server on this machine."},
+          {"status node1:29400 --json", "The same for a script."},
+          {"status --ready", "Ends with 0 while workers may join, else 1."}});
+  line->SetOperand(/*required=*/false, &flags->address);
+  line->AddSwitch("ready",
+                  "Say nothing; end with 0 if the server answers and its job "
+                  "is not over, else with 1. For health checks.",
+                  &flags->ready);
+  line->AddSwitch("json", "Write one JSON object.", &flags->json);
+  line->AddNumber("timeout", "Seconds to wait for the answer. Default 5.",
+                  0.001, 3600, &flags->timeout_seconds);
+  return line;
+}
+
+absl::Status FillFromEnvironment(const Environment& environment, Flags* flags) {
+  if (flags->address.empty()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(const LauncherEnvironment launcher,
+                               ReadLauncherEnvironment(environment));
+    flags->address = launcher.Coordinator();
+  } else if (!absl::StrContains(flags->address, ":")) {
+    flags->address = JoinHostPort(flags->address, kDefaultPort);
+  }
+  return ParseHostPort(flags->address).status();
+}
+
+// Results go to stdout; with --ready only the exit code and errors speak.
+absl::Status Run(const Flags& flags) {
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const StatusReply status,
+      AskStatus(flags.address, absl::Seconds(flags.timeout_seconds)));
+  if (flags.ready) return CheckReady(status);
+  std::string text;
+  if (flags.json) {
+    text = FormatProgressJson(status, absl::Now());
+  } else {
+    text = FormatProgress(status, 0);
+    // While it waits, the line counts them itself.
+    if (status.phase() != StatusReply::WAITING) {
+      absl::StrAppendFormat(&text, " | workers %d | servers %d",
+                            status.workers(), status.servers());
+    }
+  }
+  while (absl::EndsWith(text, "\n")) text.pop_back();
+  absl::PrintF("%s\n", text);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<StatusReply> AskStatus(const std::string& address,
+                                      absl::Duration timeout) {
+  const std::unique_ptr<Rendezvous::Stub> stub =
+      Rendezvous::NewStub(CreateChannel(address));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() +
+                       absl::ToChronoMicroseconds(timeout));
+  StatusReply reply;
+  const grpc::Status status =
+      stub->GetStatus(&context, StatusRequest(), &reply);
+  if (!status.ok()) {
+    return absl::UnavailableError(absl::StrCat(
+        "no server answers at ", address, " (", status.error_message(),
+        "); is it running, and is this the address of server 0?"));
+  }
+  return reply;
+}
+
+absl::Status CheckReady(const StatusReply& status) {
+  switch (status.phase()) {
+    case StatusReply::WAITING:
+    case StatusReply::TRAINING:
+    case StatusReply::EVALUATING:
+      return absl::OkStatus();
+    case StatusReply::FAILED:
+      return absl::FailedPreconditionError(
+          absl::StrCat("the job has failed: ", status.failure()));
+    default:
+      return absl::FailedPreconditionError("the job is over");
+  }
+}
+
+int RunStatusCommand(const std::vector<std::string>& arguments,
+                     const Environment& environment) {
+  Flags flags;
+  const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
+  const absl::StatusOr<bool> parsed = line->Parse(arguments, environment);
+  if (!parsed.ok()) return ReportError(parsed.status());
+  if (!*parsed) {
+    std::fputs(line->Help().c_str(), stdout);
+    return kExitDone;
+  }
+  const absl::Status filled = FillFromEnvironment(environment, &flags);
+  if (!filled.ok()) return ReportError(filled);
+  const absl::Status status = Run(flags);
+  return status.ok() ? kExitDone : ReportError(status);
+}
+
+}  // namespace tributary
