@@ -26,11 +26,11 @@ class DeterminismTest : public ::testing::TestWithParam<const char*> {
     double evaluation_loss = 0;
   };
 
-  static Result ResultOf(LocalCluster* cluster) {
+  static Result ResultOf(LocalCluster* cluster, int64_t steps = 30) {
     const absl::Status status = cluster->Await();
     EXPECT_TRUE(status.ok()) << status;
     const nlohmann::json summary = cluster->Summary();
-    EXPECT_EQ(summary.value("steps", 0), 30);
+    EXPECT_EQ(summary.value("steps", 0), steps);
     return {summary.value("weights_sha256", "none"),
             summary.value("final_loss", -1.0),
             summary["evaluation"].value("loss", -1.0)};
@@ -79,8 +79,15 @@ TEST_P(DeterminismTest, OtherSeedsGiveOtherBits) {
   EXPECT_NE(Run(/*workers=*/1, /*servers=*/1).digest, expected.digest);
 }
 
+// Long enough that whatever happens at a step happens before the end.
+constexpr int64_t kManySteps = 200;
+
 TEST_P(DeterminismTest, LosingAndGainingWorkersInMidRunGivesTheSameBits) {
-  const Result expected = Run(/*workers=*/1, /*servers=*/1);
+  job_.set_steps(kManySteps);
+  LocalCluster undisturbed(job_, /*servers=*/1, /*expected_workers=*/1,
+                           Directory("undisturbed"));
+  undisturbed.StartWorker();
+  const Result expected = ResultOf(&undisturbed, kManySteps);
   for (int at = 1; at < 30; at += 4) {
     SCOPED_TRACE(absl::StrCat("at step ", at));
     LocalCluster cluster(job_, /*servers=*/2, /*expected_workers=*/3,
@@ -92,12 +99,17 @@ TEST_P(DeterminismTest, LosingAndGainingWorkersInMidRunGivesTheSameBits) {
     cluster.AwaitStep(at + 1);
     cluster.KillWorker(0);
     cluster.StartWorker();
-    ExpectSame(ResultOf(&cluster), expected);
+    ExpectSame(ResultOf(&cluster, kManySteps), expected);
+    EXPECT_GE(cluster.Summary().value("workers_lost", 0), 1);
   }
 }
 
 TEST_P(DeterminismTest, EveryWorkerReplacedGivesTheSameBits) {
-  const Result expected = Run(/*workers=*/1, /*servers=*/1);
+  job_.set_steps(kManySteps);
+  LocalCluster undisturbed(job_, /*servers=*/1, /*expected_workers=*/1,
+                           Directory("undisturbed"));
+  undisturbed.StartWorker();
+  const Result expected = ResultOf(&undisturbed, kManySteps);
   LocalCluster cluster(job_, /*servers=*/1, /*expected_workers=*/1,
                        Directory("replaced"));
   int worker = cluster.StartWorker();
@@ -106,7 +118,8 @@ TEST_P(DeterminismTest, EveryWorkerReplacedGivesTheSameBits) {
     cluster.KillWorker(worker);
     worker = cluster.StartWorker();
   }
-  ExpectSame(ResultOf(&cluster), expected);
+  ExpectSame(ResultOf(&cluster, kManySteps), expected);
+  EXPECT_GE(cluster.Summary().value("workers_lost", 0), 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, DeterminismTest,

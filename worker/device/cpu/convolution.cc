@@ -28,6 +28,37 @@ memory::desc Plain(const memory::dims& dims) {
   return {dims, memory::data_type::f32, kTags[dims.size()]};
 }
 
+// With scratchpads of our own: the library's belong to the thread that made the
+// primitive, and crash in any other.
+dnnl::primitive_attr OwnScratchpad() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+// A copy from one layout to another.
+class Reorder {
+ public:
+  Reorder() = default;
+  Reorder(const dnnl::engine& engine, const memory::desc& from,
+          const memory::desc& to) {
+    const dnnl::reorder::primitive_desc description(engine, from, engine, to,
+                                                    OwnScratchpad());
+    primitive_ = dnnl::reorder(description);
+    scratchpad_ = memory(description.scratchpad_desc(), engine);
+  }
+
+  void Execute(dnnl::stream& stream, const memory& from, const memory& to) {
+    primitive_.execute(stream, {{DNNL_ARG_FROM, from},
+                                {DNNL_ARG_TO, to},
+                                {DNNL_ARG_SCRATCHPAD, scratchpad_}});
+  }
+
+ private:
+  dnnl::reorder primitive_;
+  memory scratchpad_;
+};
+
 }  // namespace
 
 // One tensor on its way between the caller's layout and the one that a
@@ -39,15 +70,15 @@ class Port {
       : outside_(plain, engine, nullptr), same_(plain == wanted) {
     if (same_) return;
     inside_ = memory(wanted, engine);
-    in_ = dnnl::reorder(outside_, inside_);
-    out_ = dnnl::reorder(inside_, outside_);
+    in_ = Reorder(engine, plain, wanted);
+    out_ = Reorder(engine, wanted, plain);
   }
 
   // What the primitive reads: `data` in the wanted layout.
   memory& Read(dnnl::stream& stream, const float* data) {
     outside_.set_data_handle(const_cast<float*>(data));
     if (same_) return outside_;
-    in_.execute(stream, outside_, inside_);
+    in_.Execute(stream, outside_, inside_);
     return inside_;
   }
 
@@ -57,13 +88,13 @@ class Port {
     return same_ ? outside_ : inside_;
   }
   void Finish(dnnl::stream& stream) {
-    if (!same_) out_.execute(stream, inside_, outside_);
+    if (!same_) out_.Execute(stream, inside_, outside_);
   }
 
  private:
   memory outside_, inside_;
   bool same_;
-  dnnl::reorder in_, out_;
+  Reorder in_, out_;
 };
 
 class ConvolutionPlan {
@@ -79,14 +110,17 @@ class ConvolutionPlan {
  private:
   struct ForwardPass {
     dnnl::convolution_forward primitive;
+    memory scratchpad;
     Port x, weight, y;
   };
   struct InputPass {
     dnnl::convolution_backward_data primitive;
+    memory scratchpad;
     Port dy, weight, dx;
   };
   struct WeightPass {
     dnnl::convolution_backward_weights primitive;
+    memory scratchpad;
     Port x, dy, dweight;
   };
   using ForwardDescription = dnnl::convolution_forward::primitive_desc;
@@ -126,7 +160,7 @@ ConvolutionPlan::ForwardDescription ConvolutionPlan::Describe(
                        Any(y_), strides_, padding_, padding_end_)
                 : Desc(kind, algorithm, Any(x_), Any(weight_), Any(y_),
                        strides_, padding_, padding_end_);
-  return {desc, engine_};
+  return {desc, OwnScratchpad(), engine_};
 }
 
 ConvolutionPlan::ForwardPass& ConvolutionPlan::ForwardFor(bool with_bias) {
@@ -134,6 +168,7 @@ ConvolutionPlan::ForwardPass& ConvolutionPlan::ForwardFor(bool with_bias) {
   if (pass == nullptr) {
     const ForwardDescription d = Describe(with_bias);
     pass.reset(new ForwardPass{dnnl::convolution_forward(d),
+                               memory(d.scratchpad_desc(), engine_),
                                Port(engine_, Plain(x_), d.src_desc()),
                                Port(engine_, Plain(weight_), d.weights_desc()),
                                Port(engine_, Plain(y_), d.dst_desc())});
@@ -147,7 +182,8 @@ void ConvolutionPlan::Forward(const float* x, const float* weight,
   std::unordered_map<int, memory> arguments = {
       {DNNL_ARG_SRC, pass.x.Read(stream_, x)},
       {DNNL_ARG_WEIGHTS, pass.weight.Read(stream_, weight)},
-      {DNNL_ARG_DST, pass.y.Write(y)}};
+      {DNNL_ARG_DST, pass.y.Write(y)},
+      {DNNL_ARG_SCRATCHPAD, pass.scratchpad}};
   if (bias != nullptr) {
     arguments.emplace(DNNL_ARG_BIAS,
                       memory(Plain(bias_), engine_, const_cast<float*>(bias)));
@@ -162,9 +198,10 @@ void ConvolutionPlan::BackwardInput(const float* dy, const float* weight,
     const dnnl::convolution_backward_data::desc desc(
         dnnl::algorithm::convolution_auto, Any(x_), Any(weight_), Any(y_),
         strides_, padding_, padding_end_);
-    const dnnl::convolution_backward_data::primitive_desc d(desc, engine_,
-                                                            Describe(false));
+    const dnnl::convolution_backward_data::primitive_desc d(
+        desc, OwnScratchpad(), engine_, Describe(false));
     input_.reset(new InputPass{dnnl::convolution_backward_data(d),
+                               memory(d.scratchpad_desc(), engine_),
                                Port(engine_, Plain(y_), d.diff_dst_desc()),
                                Port(engine_, Plain(weight_), d.weights_desc()),
                                Port(engine_, Plain(x_), d.diff_src_desc())});
@@ -172,7 +209,8 @@ void ConvolutionPlan::BackwardInput(const float* dy, const float* weight,
   input_->primitive.execute(
       stream_, {{DNNL_ARG_DIFF_DST, input_->dy.Read(stream_, dy)},
                 {DNNL_ARG_WEIGHTS, input_->weight.Read(stream_, weight)},
-                {DNNL_ARG_DIFF_SRC, input_->dx.Write(dx)}});
+                {DNNL_ARG_DIFF_SRC, input_->dx.Write(dx)},
+                {DNNL_ARG_SCRATCHPAD, input_->scratchpad}});
   input_->dx.Finish(stream_);
 }
 
@@ -187,9 +225,10 @@ ConvolutionPlan::WeightPass& ConvolutionPlan::WeightFor(bool with_bias) {
                           : Desc(algorithm, Any(x_), Any(weight_), Any(y_),
                                  strides_, padding_, padding_end_);
     const dnnl::convolution_backward_weights::primitive_desc d(
-        desc, engine_, Describe(with_bias));
+        desc, OwnScratchpad(), engine_, Describe(with_bias));
     pass.reset(
         new WeightPass{dnnl::convolution_backward_weights(d),
+                       memory(d.scratchpad_desc(), engine_),
                        Port(engine_, Plain(x_), d.src_desc()),
                        Port(engine_, Plain(y_), d.diff_dst_desc()),
                        Port(engine_, Plain(weight_), d.diff_weights_desc())});
@@ -203,7 +242,8 @@ void ConvolutionPlan::BackwardWeight(const float* x, const float* dy,
   std::unordered_map<int, memory> arguments = {
       {DNNL_ARG_SRC, pass.x.Read(stream_, x)},
       {DNNL_ARG_DIFF_DST, pass.dy.Read(stream_, dy)},
-      {DNNL_ARG_DIFF_WEIGHTS, pass.dweight.Write(dweight)}};
+      {DNNL_ARG_DIFF_WEIGHTS, pass.dweight.Write(dweight)},
+      {DNNL_ARG_SCRATCHPAD, pass.scratchpad}};
   if (dbias != nullptr) {
     arguments.emplace(DNNL_ARG_DIFF_BIAS, memory(Plain(bias_), engine_, dbias));
   }

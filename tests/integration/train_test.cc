@@ -1,0 +1,236 @@
+// `tributary train` with real processes: trains, survives, stops, and leaves
+// nothing behind.
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/command_runner.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kGptJob[] = R"(
+name: "tiny"
+model { gpt { layers: 1 heads: 2 width: 16 context: 16 dropout: 0.1 } }
+data { text { path: "examples/licenses.textproto" } }
+batch { global: 8 micro_batches: 4 }
+optimizer { adamw { learning_rate: 0.01 weight_decay: 0.1 } }
+clip_norm: 1
+exchange { parameter_server { chunk_bytes: 4096 } }
+output { log_every_steps: 1 sample_bytes: 40 }
+)";
+
+class TrainTest : public testing::Test {
+ protected:
+  TrainTest() : folder_(MakeTestFolder()), job_(folder_ + "/job.textproto") {
+    WriteWholeFile(job_, kGptJob);
+  }
+
+  std::vector<std::string> Train(const std::string& output, int steps,
+                                 std::vector<std::string> more = {}) const {
+    std::vector<std::string> arguments = {
+        kTributary,          "train",    job_,        "--steps",
+        absl::StrCat(steps), "--output", Path(output)};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+
+  std::string Path(const std::string& name) const {
+    return absl::StrCat(folder_, "/", name);
+  }
+
+  nlohmann::json Summary(const std::string& output) const {
+    return nlohmann::json::parse(ReadWholeFile(Path(output) + "/summary.json"));
+  }
+
+  std::string Digest(const std::string& output) const {
+    return Summary(output)["weights_sha256"].get<std::string>();
+  }
+
+  // The child of the launcher that plays this part: "worker --".
+  static pid_t FindChild(pid_t launcher, const std::string& command,
+                         const std::string& option) {
+    for (const pid_t child : ChildrenOf(launcher)) {
+      const std::string line = CommandLineOf(child);
+      if (absl::StrContains(line, command) && absl::StrContains(line, option)) {
+        return child;
+      }
+    }
+    return -1;
+  }
+
+  static void ExpectAllEnd(const std::vector<pid_t>& processes) {
+    for (const pid_t process : processes) {
+      for (int i = 0; i < 2000 && IsAlive(process); ++i) usleep(5000);
+      EXPECT_FALSE(IsAlive(process)) << process;
+    }
+  }
+
+  const std::string folder_;
+  const std::string job_;
+};
+
+// Enough steps to be in the middle of them when the test acts.
+constexpr int kManySteps = 1000000;
+
+TEST_F(TrainTest, WritesWhatItPromises) {
+  const CommandResult result = RunCommand(Train("out", 20));
+  ASSERT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_THAT(result.standard_output, HasSubstr("final loss   "));
+  EXPECT_THAT(result.standard_output, HasSubstr("evaluation   loss "));
+  EXPECT_THAT(result.standard_output,
+              HasSubstr(Path("out") + "/final/model.safetensors\n"));
+  EXPECT_THAT(result.standard_output, HasSubstr("\nsample\n"));
+  EXPECT_THAT(result.standard_error, HasSubstr("step 20/20 100%"));
+  for (const char* file :
+       {"job.textproto", "final/model.safetensors", "logs/server-0.log",
+        "logs/worker-0.log", "logs/worker-1.log"}) {
+    EXPECT_NE(ReadWholeFile(Path("out/") + file), "") << file;
+  }
+  const nlohmann::json summary = Summary("out");
+  EXPECT_EQ(summary["status"], "done");
+  EXPECT_EQ(summary["steps"], 20);
+  EXPECT_EQ(summary["workers"], 2);
+  const std::string metrics = ReadWholeFile(Path("out/metrics.jsonl"));
+  EXPECT_GE(std::count(metrics.begin(), metrics.end(), '\n'), 20);
+}
+
+TEST_F(TrainTest, WeightsDoNotDependOnTheProcesses) {
+  ASSERT_EQ(RunCommand(Train("a", 15, {"--workers", "1"})).exit_code, 0);
+  ASSERT_EQ(RunCommand(Train("b", 15,
+                             {"--workers", "3", "--servers", "2", "--threads",
+                              "2", "--quiet"}))
+                .exit_code,
+            0);
+  EXPECT_EQ(Digest("a"), Digest("b"));
+}
+
+TEST_F(TrainTest, QuietRunsWriteOnlyResults) {
+  const CommandResult result =
+      RunCommand(Train("out", 5, {"--quiet", "--workers=1"}));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.standard_error, "");
+}
+
+TEST_F(TrainTest, SamplesTheModelItHasWritten) {
+  ASSERT_EQ(RunCommand(Train("out", 5, {"--workers", "1"})).exit_code, 0);
+  const std::vector<std::string> sample = {
+      kTributary, "sample", Path("out"), "--prompt", "The ", "--bytes", "30"};
+  const CommandResult first = RunCommand(sample);
+  EXPECT_EQ(first.exit_code, 0) << first.standard_error;
+  EXPECT_EQ(first.standard_output.size(), 34u);
+  EXPECT_THAT(first.standard_output, testing::StartsWith("The "));
+  EXPECT_EQ(RunCommand(sample).standard_output, first.standard_output);
+}
+
+TEST_F(TrainTest, RefusesAFolderWithResults) {
+  ASSERT_EQ(RunCommand(Train("out", 3, {"--workers=1"})).exit_code, 0);
+  const CommandResult again = RunCommand(Train("out", 3, {"--workers=1"}));
+  EXPECT_EQ(again.exit_code, 1);
+  EXPECT_THAT(again.standard_error, HasSubstr("--overwrite"));
+  EXPECT_EQ(
+      RunCommand(Train("out", 3, {"--workers=1", "--overwrite"})).exit_code, 0);
+}
+
+TEST_F(TrainTest, GoesOnWithTheSameResultWhenAWorkerIsKilled) {
+  constexpr int kSteps = 400;
+  ASSERT_EQ(RunCommand(Train("whole", kSteps)).exit_code, 0);
+  BackgroundCommand launcher(Train("killed", kSteps));
+  ASSERT_TRUE(AwaitLines(Path("killed/metrics.jsonl"), 5));
+  const pid_t worker = FindChild(launcher.pid(), " worker ", "--rank 1");
+  ASSERT_GT(worker, 0);
+  ASSERT_EQ(kill(worker, SIGKILL), 0);
+  const CommandResult result = launcher.Wait();
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_THAT(result.standard_error,
+              HasSubstr("warning: worker-1 was killed by SIGKILL"));
+  EXPECT_EQ(Digest("killed"), Digest("whole"));
+  EXPECT_EQ(Summary("killed")["workers_lost"], 1);
+}
+
+TEST_F(TrainTest, FailsWhenAServerIsKilled) {
+  BackgroundCommand launcher(Train("out", kManySteps));
+  ASSERT_TRUE(AwaitLines(Path("out/metrics.jsonl"), 2));
+  const std::vector<pid_t> children = ChildrenOf(launcher.pid());
+  ASSERT_EQ(kill(FindChild(launcher.pid(), " server ", "--shard 0"), SIGKILL),
+            0);
+  const CommandResult result = launcher.Wait();
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.standard_error,
+              HasSubstr("error: server-0 was killed by SIGKILL"));
+  ExpectAllEnd(children);
+}
+
+TEST_F(TrainTest, StopsCleanlyOnCtrlC) {
+  BackgroundCommand launcher(Train("out", kManySteps));
+  ASSERT_TRUE(AwaitLines(Path("out/metrics.jsonl"), 2));
+  const std::vector<pid_t> children = ChildrenOf(launcher.pid());
+  EXPECT_EQ(children.size(), 3u);
+  launcher.Signal(SIGINT);
+  const CommandResult result = launcher.Wait();
+  EXPECT_EQ(result.exit_code, 130);
+  EXPECT_THAT(result.standard_error, HasSubstr("stopped by SIGINT"));
+  ExpectAllEnd(children);
+}
+
+TEST_F(TrainTest, LeavesNothingBehindWhenItIsKilled) {
+  BackgroundCommand launcher(Train("out", kManySteps));
+  ASSERT_TRUE(AwaitLines(Path("out/metrics.jsonl"), 2));
+  const std::vector<pid_t> children = ChildrenOf(launcher.pid());
+  EXPECT_EQ(children.size(), 3u);
+  launcher.Signal(SIGKILL);
+  EXPECT_EQ(launcher.Wait().exit_code, 128 + SIGKILL);
+  ExpectAllEnd(children);
+}
+
+TEST_F(TrainTest, TrainsTheTableExample) {
+  const CommandResult result =
+      RunCommand({kTributary, "train", "examples/csv.textproto", "--steps",
+                  "50", "--output", Path("out")});
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_THAT(result.standard_output, HasSubstr("evaluation   loss "));
+}
+
+// Server and worker started by hand, as in two terminals.
+TEST_F(TrainTest, ProcessesFindEachOtherWithoutALauncher) {
+  const std::string port = absl::StrCat(20000 + getpid() % 20000);
+  BackgroundCommand server({kTributary, "server", job_, "--set", "steps=10",
+                            "--output", Path("out")},
+                           {"MASTER_PORT=" + port});
+  BackgroundCommand worker({kTributary, "worker"},
+                           {"MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port,
+                            "RANK=0", "WORLD_SIZE=1"});
+  const CommandResult ended = worker.Wait();
+  EXPECT_EQ(ended.exit_code, 0) << ended.standard_error;
+  EXPECT_THAT(ended.standard_error, HasSubstr("rank 0/1 from RANK"));
+  const CommandResult served = server.Wait();
+  EXPECT_EQ(served.exit_code, 0) << served.standard_error;
+  EXPECT_EQ(Summary("out")["status"], "done");
+}
+
+TEST_F(TrainTest, AServerAloneStopsOnASignal) {
+  BackgroundCommand server({kTributary, "server", job_, "--set", "steps=10",
+                            "--listen", "127.0.0.1:0", "--output",
+                            Path("out")});
+  ASSERT_TRUE(AwaitLines(Path("out/job.textproto"), 1));
+  for (int i = 0;
+       i < 2000 && !absl::StrContains(server.StandardError(), "listens on");
+       ++i) {
+    usleep(5000);
+  }
+  server.Signal(SIGTERM);
+  EXPECT_EQ(server.Wait().exit_code, 143);
+}
+
+}  // namespace
+}  // namespace tributary
