@@ -292,3 +292,5 @@ BENCHMARK(CrossEntropy)->Args({64, 10})->Args({1024, 256})->Args({16, 4096});
 
 }  // namespace
 }  // namespace tributary
+
+BENCHMARK_MAIN();
