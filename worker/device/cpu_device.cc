@@ -69,11 +69,11 @@ class CpuDevice final : public Device {
   }
   void MaxPoolForward(const PoolShape& shape, const float* x, float* y,
                       int32_t* argmax) override {
-    cpu::MaxPoolForward(shape, x, y, argmax);
+    cpu::MaxPoolForward(shape, x, scratch_, y, argmax);
   }
   void MaxPoolBackward(const PoolShape& shape, const float* dy,
                        const int32_t* argmax, float* dx) override {
-    cpu::MaxPoolBackward(shape, dy, argmax, dx);
+    cpu::MaxPoolBackward(shape, dy, argmax, scratch_, dx);
   }
   void AveragePoolForward(const PoolShape& shape, const float* x,
                           float* y) override {

@@ -5,14 +5,16 @@
 
 #include <cstdint>
 
+#include "worker/device/cpu/scratch.h"
 #include "worker/device/device.h"
 
 namespace tributary::cpu {
 
-void MaxPoolForward(const PoolShape& shape, const float* x, float* y,
-                    int32_t* argmax);
+// `scratch` is overwritten.
+void MaxPoolForward(const PoolShape& shape, const float* x, Scratch& scratch,
+                    float* y, int32_t* argmax);
 void MaxPoolBackward(const PoolShape& shape, const float* dy,
-                     const int32_t* argmax, float* dx);
+                     const int32_t* argmax, Scratch& scratch, float* dx);
 void AveragePoolForward(const PoolShape& shape, const float* x, float* y);
 void AveragePoolBackward(const PoolShape& shape, const float* dy, float* dx);
 
