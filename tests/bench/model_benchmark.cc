@@ -1,0 +1,45 @@
+// Time of one leaf's forward and backward, one thread, for the models that
+// torch_peer.py times (which also runs the optimizer).
+#include <benchmark/benchmark.h>
+
+#include <string>
+
+#include "tests/support/model_harness.h"
+
+namespace tributary {
+namespace {
+
+void StepOf(benchmark::State& state, const std::string& spec,
+            const DataInfo& info, int64_t samples) {
+  ModelHarness harness(ParseModel(spec), info, samples);
+  const Batch batch = MakeBatch(info, samples, /*seed=*/1);
+  harness.Step(batch);
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(harness.Step(batch).loss);
+  }
+  state.counters["parameters"] =
+      static_cast<double>(harness.layout().parameter_count());
+  state.counters["samples/s"] =
+      benchmark::Counter(static_cast<double>(samples),
+                         benchmark::Counter::kIsIterationInvariantRate);
+}
+
+BENCHMARK_CAPTURE(StepOf, mlp, "mlp { hidden: 512 hidden: 512 }",
+                  RowInfo(784, 10), 64)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(StepOf, cnn,
+                  "cnn { block { channels: 32 kernel: 5 } "
+                  "block { channels: 64 kernel: 5 } hidden: 128 }",
+                  ImageInfo(1, 28, 28, 10), 64)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(StepOf, gpt, "gpt { context: 128 }", TokenInfo(128, 256), 8)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(StepOf, bigmlp,
+                  "mlp { hidden: 4096 hidden: 4096 hidden: 4096 }",
+                  RowInfo(4096, 4096), 16)
+    ->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace tributary
+
+BENCHMARK_MAIN();
