@@ -10,7 +10,9 @@ namespace tributary {
 
 int ExitCodeOf(const absl::Status& status) {
   if (status.ok()) return kExitDone;
-  return absl::IsInvalidArgument(status) ? kExitUsage : kExitFailed;
+  return absl::IsInvalidArgument(status) || absl::IsNotFound(status)
+             ? kExitUsage
+             : kExitFailed;
 }
 
 int ReportError(const absl::Status& status) {

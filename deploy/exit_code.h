@@ -8,13 +8,14 @@ namespace tributary {
 
 inline constexpr int kExitDone = 0;
 inline constexpr int kExitFailed = 1;
-// Bad usage or a bad job file: starting again without a change is of no use.
+// Bad usage, a bad job file, or files that it names wrongly: starting again
+// without a change is of no use.
 inline constexpr int kExitUsage = 2;
 
 // As a shell shows the end by a signal.
 constexpr int ExitCodeOfSignal(int signal) { return 128 + signal; }
 
-// kExitUsage for InvalidArgument, kExitFailed for every other error.
+// kExitUsage for InvalidArgument and NotFound, kExitFailed for other errors.
 int ExitCodeOf(const absl::Status& status);
 
 // Writes "error: <message>", on one line, to stderr and returns the exit code.

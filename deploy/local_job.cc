@@ -95,13 +95,19 @@ void LocalJob::HandleSignal(int signal) {
     return;
   }
   signal_ = signal;
+  explanation_awaited_ = false;
   result_ = LocalJobResult{absl::CancelledError(absl::StrCat(
                                "stopped by SIG", sigabbrev_np(signal))),
                            ExitCodeOfSignal(signal)};
 }
 
 void LocalJob::HandleExit(const ProcessExit& exit) {
-  if (result_.has_value()) return;  // Only the first counts.
+  if (result_.has_value()) {  // Only the first counts.
+    if (!explanation_awaited_ || exit.process != 0) return;
+    explanation_awaited_ = false;
+    if (!exit.succeeded() && !exit.killed_by_signal()) Fail(exit, "");
+    return;
+  }
   if (roles_[exit.process] == Role::kServer) {
     HandleServerExit(exit);
   } else {
@@ -122,6 +128,7 @@ void LocalJob::HandleWorkerExit(const ProcessExit& exit) {
   if (exit.succeeded() || servers_done_ > 0) return;
   if (!exit.killed_by_signal()) {
     Fail(exit, "");
+    explanation_awaited_ = true;
     return;
   }
   const ProcessSpec& spec = supervisor_.spec(exit.process);
@@ -177,6 +184,7 @@ void LocalJob::StopRemaining() {
   while (supervisor_.running_count() > 0) {
     if (signal_ != 0 && !terminated) deadline = absl::Now();
     if (absl::Now() >= deadline) {
+      explanation_awaited_ = false;
       supervisor_.SignalAll(terminated ? SIGKILL : SIGTERM);
       terminated = true;
       deadline = absl::Now() + options_.stop_timeout;

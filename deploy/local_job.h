@@ -49,7 +49,9 @@ struct LocalJobResult {
 // What the ends of processes mean: the job is done when every server is. It has
 // failed when a server ends in any other way, when a worker exits with an
 // error, or when no worker is left. A worker that a signal killed is reported,
-// and the others go on: the coordinator gives them its leaves.
+// and the others go on: the coordinator gives them its leaves. Where a worker's
+// error makes others fail too, what server 0 says of it, which hears it first,
+// is the reason that is given.
 //
 // The first SIGINT, SIGTERM or SIGHUP stops all processes in order, the second
 // at once. Not thread-safe; Run must be called from a thread that stays (see
@@ -87,7 +89,8 @@ class LocalJob {
   std::vector<Role> roles_;  // By process.
   int servers_done_ = 0;
   int signal_ = 0;  // The first that came.
-  bool stopping_ = false;
+  // A worker has failed, and server 0 may still say why.
+  bool explanation_awaited_ = false;
   absl::optional<LocalJobResult> result_;
 };
 

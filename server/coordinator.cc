@@ -40,6 +40,12 @@ nlohmann::ordered_json ProcessJson(const std::string& role, int rank,
           {"leaves", statistics.leaves()}};
 }
 
+// What a peer says it failed of, with the code that leads to its exit code.
+absl::Status ReportedError(const Failure& failure, const std::string& reason) {
+  return failure.exit_code() == 2 ? absl::InvalidArgumentError(reason)
+                                  : absl::AbortedError(reason);
+}
+
 }  // namespace
 
 Coordinator::Coordinator(const Options& options, Clock clock,
@@ -265,7 +271,7 @@ void Coordinator::OnFailure(const Member& member, const Failure& failure) {
   // What one worker cannot do before the start (open the data, build the model)
   // is the job's fault more often than the machine's.
   if (phase_ == StatusReply::WAITING || workers_.size() == 1) {
-    FailLocked(absl::AbortedError(reason), failure.exit_code());
+    FailLocked(ReportedError(failure, reason), failure.exit_code());
   } else {
     RemoveWorker(member.incarnation, absl::AbortedError(reason));
   }
@@ -326,8 +332,9 @@ absl::Status Coordinator::OnServerReport(int shard,
     case ServerReport::kSums:
       return OnSums(shard, report.sums());
     case ServerReport::kFailure:
-      FailLocked(absl::AbortedError(absl::StrCat("server ", shard, " failed: ",
-                                                 report.failure().message())),
+      FailLocked(ReportedError(report.failure(),
+                               absl::StrCat("server ", shard, " failed: ",
+                                            report.failure().message())),
                  report.failure().exit_code());
       return absl::OkStatus();
     case ServerReport::kFarewell:
@@ -445,7 +452,8 @@ bool Coordinator::AwaitTrained(absl::Duration timeout) {
 
 void Coordinator::FinishServers() {
   absl::MutexLock lock(&mu_);
-  phase_ = StatusReply::DONE;
+  // A job that has failed stays so, for workers that come late.
+  if (phase_ != StatusReply::FAILED) phase_ = StatusReply::DONE;
   ServerOrder order;
   order.mutable_finish();
   for (Server& server : servers_) {

@@ -120,6 +120,20 @@ TEST_F(LocalJobTest, FailsWithAWorkersErrorAndExitCode) {
   EXPECT_EQ(result.exit_code, 2);
 }
 
+TEST_F(LocalJobTest, TakesTheCoordinatorsWordForWhoFailedFirst) {
+  servers_[0] =
+      absl::StrCat(kUntilDone,
+                   "; sleep 0.1; echo 'error: worker 0 failed: no data' >&2; "
+                   "exit 2");
+  workers_[0] = kForever;
+  workers_[1] = "touch $DIR/done; echo 'error: too late' >&2; exit 1";
+  options_.settle_timeout = absl::Milliseconds(500);
+  const LocalJobResult result = Run();
+  EXPECT_THAT(std::string(result.status.message()),
+              HasSubstr("server-0 failed: worker 0 failed: no data (log: "));
+  EXPECT_EQ(result.exit_code, 2);
+}
+
 TEST_F(LocalJobTest, OtherExitCodesBecomeOne) {
   workers_[0] = "exit 77";
   const LocalJobResult result = Run();
