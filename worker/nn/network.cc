@@ -89,6 +89,12 @@ absl::StatusOr<LossSums> Network::ForwardBackward(
     const LeafInput& leaf, uint64_t seed, int64_t step, int leaf_number,
     const float* weights, float* gradients, StepObserver* observer) {
   if (leaf.samples == 0) {
+    // Needs no weights, but gradients must not be out before the step can
+    // begin.
+    if (observer != nullptr &&
+        !observer->WeightsNeeded(0, layout_.arena_elements())) {
+      return absl::AbortedError("the leaf was given up");
+    }
     device_->Zero(gradients, layout_.arena_elements());
     if (observer != nullptr) observer->GradientsReady(0);
     return LossSums();

@@ -105,7 +105,10 @@ TEST_P(ModelTest, EmptyBatchGivesZeros) {
   EXPECT_EQ(sums.loss, 0);
   EXPECT_EQ(sums.weight, 0);
   for (const float gradient : harness.Gradients()) EXPECT_EQ(gradient, 0);
-  EXPECT_TRUE(recorder.needed.empty());
+  // It reads no weights, but must not report before the step can begin.
+  ASSERT_EQ(recorder.needed.size(), 1u);
+  EXPECT_EQ(recorder.needed[0].first, 0);
+  EXPECT_EQ(recorder.needed[0].second, harness.layout().arena_elements());
   EXPECT_EQ(recorder.ready, std::vector<int64_t>{0});
 }
 
