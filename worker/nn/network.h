@@ -55,8 +55,9 @@ class Network {
   // Forward and backward in training mode, as Model::ForwardBackward says.
   // Layer number i of the graph draws from
   // RandomStream{seed, kDropout, step, leaf * 4096 + i}. An observer may be
-  // null; for an empty leaf it is asked for no weights. Aborted if the observer
-  // said so. `leaf.samples` is in [0, max_samples()].
+  // null. For an empty leaf it is asked for all weights at once: none is read,
+  // but the gradients must not be out before the step can begin. Aborted if the
+  // observer said so. `leaf.samples` is in [0, max_samples()].
   absl::StatusOr<LossSums> ForwardBackward(const LeafInput& leaf, uint64_t seed,
                                            int64_t step, int leaf_number,
                                            const float* weights,
