@@ -86,7 +86,8 @@ class Device {
   virtual void AveragePoolForward(const PoolShape& shape, const float* x, float* y) = 0;
   virtual void AveragePoolBackward(const PoolShape& shape, const float* dy, float* dx) = 0;
 
-  // ---- Element by element. In all of these y may be x, and dx may be dy.
+  // ---- Element by element. In all of these y may be x, and dx may be dy. NaN stays NaN, so that a training that has
+  // diverged shows it.
   virtual void ReluForward(int64_t count, const float* x, float* y) = 0;
   // dx = dy where y > 0, else 0.
   virtual void ReluBackward(int64_t count, const float* y, const float* dy, float* dx) = 0;

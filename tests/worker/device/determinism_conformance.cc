@@ -69,5 +69,16 @@ TEST_P(DeviceConformanceTest, ResultsAreTheSameInEveryInstanceAndThread) {
   for (const Floats& result : results) EXPECT_EQ(result, expected);
 }
 
+// An instance belongs to no thread, only to one at a time.
+TEST_P(DeviceConformanceTest, InstanceMayMoveBetweenThreads) {
+  const Floats expected = RunEverything(*device_);
+  for (int i = 0; i < 2; ++i) {
+    Floats result;
+    std::thread thread([&] { result = RunEverything(*device_); });
+    thread.join();
+    EXPECT_EQ(result, expected);
+  }
+}
+
 }  // namespace
 }  // namespace tributary

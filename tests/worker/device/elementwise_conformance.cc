@@ -134,6 +134,19 @@ TEST_P(DeviceConformanceTest, GeluOfLargeInputsIsFinite) {
   EXPECT_LT(y.Download().back(), most);
 }
 
+TEST_P(DeviceConformanceTest, NotANumberPassesThroughActivations) {
+  Floats x = RandomFloats(65, 1);
+  for (size_t i : {0, 20, 64}) x[i] = std::numeric_limits<float>::quiet_NaN();
+  auto relu = Output(x.size()), gelu = Output(x.size());
+  device_->ReluForward(x.size(), Upload(x), relu);
+  device_->GeluForward(x.size(), Upload(x), gelu);
+  const Floats y = relu.Download(), z = gelu.Download();
+  for (size_t i = 0; i < x.size(); ++i) {
+    EXPECT_EQ(std::isnan(y[i]), std::isnan(x[i])) << i;
+    EXPECT_EQ(std::isnan(z[i]), std::isnan(x[i])) << i;
+  }
+}
+
 TEST_P(DeviceConformanceTest, DropoutDropsByTheStream) {
   for (float rate : {0.1f, 0.5f, 0.9f}) {
     for (int64_t count : kCounts) {

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "tests/worker/device/device_conformance.h"
 #include "tests/worker/device/reference.h"
@@ -85,6 +87,16 @@ TEST_P(DeviceConformanceTest, CrossEntropyLeavesOutRowsWithoutLabel) {
   EXPECT_EQ(Floats(with.begin() + 3, with.begin() + 6), (Floats{0, 0, 0}));
   EXPECT_TRUE(std::equal(with.begin(), with.begin() + 3, without.begin()));
   EXPECT_TRUE(std::equal(with.begin() + 6, with.end(), without.begin() + 3));
+}
+
+TEST_P(DeviceConformanceTest, CrossEntropyOfNotANumberIsNotANumber) {
+  for (int64_t place : {0, 1, 30}) {
+    Floats logits = RandomFloats(2 * 31, 1);
+    logits[place] = std::numeric_limits<float>::quiet_NaN();
+    const Device::Loss loss = device_->SoftmaxCrossEntropy(
+        2, 31, Upload(logits), Upload(Integers{1, 2}), nullptr);
+    EXPECT_TRUE(std::isnan(loss.sum)) << place;
+  }
 }
 
 TEST_P(DeviceConformanceTest, MeanSquaredErrorAndItsGradientMatchReference) {

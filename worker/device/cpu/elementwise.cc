@@ -97,7 +97,7 @@ void Scale(int64_t count, float factor, float* y) {
 
 TRIBUTARY_MULTIVERSION
 void ReluForward(int64_t count, const float* x, float* y) {
-  for (int64_t i = 0; i < count; ++i) y[i] = x[i] > 0.0f ? x[i] : 0.0f;
+  for (int64_t i = 0; i < count; ++i) y[i] = x[i] < 0.0f ? 0.0f : x[i];
 }
 
 TRIBUTARY_MULTIVERSION

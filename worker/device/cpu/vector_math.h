@@ -11,15 +11,15 @@ namespace tributary::cpu {
 
 // exp(x) within 2 units in the last place for x in [-87.3, 88.3]; below, 0
 // (the true value is subnormal), above, exp(88.3): finite, so that x * 1 / (1 +
-// exp) needs no special case. NaN gives an unspecified number.
+// exp) needs no special case. NaN gives NaN.
 //
 // Range reduction by Cody and Waite ("Software Manual for the Elementary
 // Functions", 1980): x = n ln 2 + r, |r| <= ln 2 / 2, with ln 2 in two parts so
 // that n times the first is exact; then Taylor's polynomial of degree 7, whose
 // remainder is below 2^-27.
 TRIBUTARY_INLINE float Exp(float x) {
-  const float clamped_above = x < 88.3f ? x : 88.3f;
-  const float clamped = clamped_above > -87.3f ? clamped_above : -87.3f;
+  const float clamped_above = x > 88.3f ? 88.3f : x;
+  const float clamped = clamped_above < -87.3f ? -87.3f : clamped_above;
   // Adding 1.5 * 2^23 rounds to an integer, which is left in the low bits.
   const float shifted = clamped * 1.44269504f + 12582912.0f;
   const float n = shifted - 12582912.0f;

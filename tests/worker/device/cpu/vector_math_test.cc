@@ -43,5 +43,9 @@ TEST(ExpTest, StaysFiniteAboveTheLargestNumber) {
   }
 }
 
+TEST(ExpTest, KeepsNotANumber) {
+  EXPECT_TRUE(std::isnan(Exp(std::numeric_limits<float>::quiet_NaN())));
+}
+
 }  // namespace
 }  // namespace tributary::cpu

@@ -1,0 +1,41 @@
+// The CPU device starts no threads, whatever the libraries below would like.
+#include <filesystem>
+#include <iterator>
+#include <memory>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "worker/device/device.h"
+
+namespace tributary {
+namespace {
+
+int64_t ThreadsOfThisProcess() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/task"),
+                       std::filesystem::directory_iterator());
+}
+
+TEST(OneThreadTest, LargeProductsAndConvolutionsStartNoThreads) {
+  const int64_t before = ThreadsOfThisProcess();
+  const std::unique_ptr<Device> device = CreateCpuDevice();
+  const LinearShape linear = {256, 256, 256};
+  std::vector<float> x(256 * 256), weight(256 * 256), y(256 * 256);
+  device->LinearForward(linear, x.data(), weight.data(), nullptr, y.data());
+  device->LinearBackwardInput(linear, y.data(), weight.data(),
+                              /*accumulate=*/false, x.data());
+  device->LinearBackwardWeight(linear, x.data(), y.data(),
+                               /*accumulate=*/false, weight.data(), nullptr);
+  const ConvolutionShape convolution = {8, 16, 32, 32, 16, 32, 32, 3, 1, 1};
+  std::vector<float> image(8 * 16 * 32 * 32), planes(image.size()),
+      kernel(16 * 16 * 9), dkernel(kernel.size());
+  device->ConvolutionForward(convolution, image.data(), kernel.data(), nullptr,
+                             planes.data());
+  device->ConvolutionBackwardInput(convolution, planes.data(), kernel.data(),
+                                   image.data());
+  device->ConvolutionBackwardWeight(convolution, image.data(), planes.data(),
+                                    dkernel.data(), nullptr);
+  EXPECT_EQ(ThreadsOfThisProcess(), before);
+}
+
+}  // namespace
+}  // namespace tributary
