@@ -342,6 +342,23 @@ TEST_F(GptTest, InitialValuesAreNanoGpts) {
   EXPECT_EQ(deviation("transformer.ln_f.bias"), 0);
 }
 
+TEST(ModelSizeTest, RefusesMoreParametersThanAnArenaHolds) {
+  const std::unique_ptr<Device> device = CreateCpuDevice();
+  const auto model =
+      CreateModel(ParseModel("mlp { hidden: 1048576 hidden: 1048576 }"),
+                  RowInfo(3, 2), /*max_samples=*/2, device.get());
+  EXPECT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(model.status().message()),
+              HasSubstr("hidden.1.weight"));
+}
+
+TEST(ModelSizeTest, RefusesBatchesThatNoMemoryHolds) {
+  const std::unique_ptr<Device> device = CreateCpuDevice();
+  const auto model = CreateModel(ParseModel("mlp { hidden: 1000 }"),
+                                 RowInfo(3, 2), int64_t{1} << 50, device.get());
+  EXPECT_EQ(model.status().code(), absl::StatusCode::kResourceExhausted);
+}
+
 struct Mistake {
   const char* name;
   const char* spec;
