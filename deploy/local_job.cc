@@ -175,14 +175,14 @@ bool LocalJob::Ended() const {
 }
 
 void LocalJob::StopRemaining() {
-  const bool settle = signal_ == 0;
-  absl::Time deadline =
-      absl::Now() + (settle ? (result_->status.ok() ? options_.stop_timeout
-                                                    : options_.settle_timeout)
-                            : absl::ZeroDuration());
+  absl::Time deadline = absl::Now() + options_.settle_timeout;
   bool terminated = false;
   while (supervisor_.running_count() > 0) {
-    if (signal_ != 0 && !terminated) deadline = absl::Now();
+    // Asked to stop, or a failed job whose servers are gone: workers have
+    // nobody left to speak to.
+    const bool pointless =
+        signal_ != 0 || (!result_->status.ok() && Running(Role::kServer) == 0);
+    if (pointless && !terminated) deadline = absl::Now();
     if (absl::Now() >= deadline) {
       explanation_awaited_ = false;
       supervisor_.SignalAll(terminated ? SIGKILL : SIGTERM);

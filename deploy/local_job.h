@@ -34,7 +34,7 @@ struct LocalJobOptions {
   absl::Duration start_timeout = absl::Seconds(30);
   // Between SIGTERM and SIGKILL when the job is stopped.
   absl::Duration stop_timeout = absl::Seconds(10);
-  // After a failure the others may end by themselves, and write down what
+  // After the job's end the others may end by themselves, and write down what
   // happened, for so long before they are stopped.
   absl::Duration settle_timeout = absl::Seconds(2);
 };

@@ -233,8 +233,11 @@ absl::Status RunShard(const ServerOptions& options, Shutdown* shutdown) {
   options.log->Info("server %d listens on %s", options.shard, listener.address);
   const std::shared_ptr<grpc::Channel> channel =
       CreateChannel(options.coordinator);
-  if (!channel->WaitForConnected(
-          absl::ToChronoTime(absl::Now() + kConnectTimeout))) {
+  if (!AwaitConnected(channel.get(), absl::Now() + kConnectTimeout,
+                      [shutdown] { return shutdown->requested(); })) {
+    if (shutdown->requested()) {
+      return absl::CancelledError("stopped by request");
+    }
     return absl::UnavailableError(absl::StrCat(
         "no coordinator at ", options.coordinator, " within ",
         absl::FormatDuration(kConnectTimeout),

@@ -162,8 +162,11 @@ class Stopper {
 absl::Status RunWorker(const WorkerOptions& options, Shutdown* shutdown) {
   const std::shared_ptr<grpc::Channel> channel =
       CreateChannel(options.coordinator);
-  if (!channel->WaitForConnected(
-          absl::ToChronoTime(absl::Now() + options.connect_timeout))) {
+  if (!AwaitConnected(channel.get(), absl::Now() + options.connect_timeout,
+                      [shutdown] { return shutdown->requested(); })) {
+    if (shutdown->requested()) {
+      return absl::CancelledError("stopped by request");
+    }
     return absl::UnavailableError(absl::StrCat(
         "no coordinator at ", options.coordinator, " within ",
         absl::FormatDuration(options.connect_timeout),

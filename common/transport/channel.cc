@@ -1,6 +1,9 @@
 #include "common/transport/channel.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 
@@ -22,6 +25,9 @@ constexpr int kMinPingIntervalMs = 5'000;
 // A peer that opens a connection and says nothing is dropped after this; gRPC's
 // default is two minutes.
 constexpr int kHandshakeTimeoutMs = 10'000;
+
+// How long a wait for a connection goes on after it should stop.
+constexpr absl::Duration kInterruptInterval = absl::Milliseconds(100);
 
 }  // namespace
 
@@ -46,6 +52,20 @@ std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address) {
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
                                    arguments);
+}
+
+bool AwaitConnected(grpc::Channel* channel, absl::Time deadline,
+                    const std::function<bool()>& stop) {
+  // gRPC's own wait cannot be interrupted; short ones can be given up between.
+  while (!stop()) {
+    const absl::Time soon = absl::Now() + kInterruptInterval;
+    if (channel->WaitForConnected(
+            absl::ToChronoTime(std::min(deadline, soon)))) {
+      return true;
+    }
+    if (absl::Now() >= deadline) return false;
+  }
+  return false;
 }
 
 void ConfigureServer(grpc::ServerBuilder* builder) {

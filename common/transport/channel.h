@@ -3,10 +3,12 @@
 #ifndef TRIBUTARY_COMMON_TRANSPORT_CHANNEL_H_
 #define TRIBUTARY_COMMON_TRANSPORT_CHANNEL_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/server_builder.h"
 #include "grpcpp/support/status.h"
@@ -23,6 +25,11 @@ inline constexpr int kMaxChunkBytes = 3 << 20;
 // A channel to host:port, with a connection of its own. Never fails here: calls
 // do.
 std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address);
+
+// Waits until the channel is connected. False when it is not by `deadline`, or
+// a moment after `stop` returns true; `stop` is asked on this thread.
+bool AwaitConnected(grpc::Channel* channel, absl::Time deadline,
+                    const std::function<bool()>& stop);
 
 // Sets the limits that CreateChannel's counterpart needs.
 void ConfigureServer(grpc::ServerBuilder* builder);
