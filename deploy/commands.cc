@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "common/nearest.h"
 #include "common/transport/channel.h"
+#include "deploy/bench_command.h"
 #include "deploy/exit_code.h"
 #include "deploy/sample_command.h"
 #include "deploy/server_command.h"
@@ -59,6 +60,7 @@ const std::vector<Command>& Commands() {
       {"worker", "run one worker, for clusters", &RunWorkerCommand},
       {"status", "ask a server what its job is doing", &RunStatusCommand},
       {"sample", "write text with a trained model", &RunSampleCommand},
+      {"bench", "measure Tributary on this machine", &RunBenchCommand},
   };
   return *commands;
 }

@@ -25,6 +25,15 @@ bool SameFacts(const DataFacts& a, const DataFacts& b) {
   return a.SerializeAsString() == b.SerializeAsString();
 }
 
+nlohmann::ordered_json StepTimesJson(const std::deque<double>& times) {
+  if (times.empty()) return {{"count", 0}};
+  std::vector<double> sorted(times.begin(), times.end());
+  std::sort(sorted.begin(), sorted.end());
+  return {{"count", sorted.size()},
+          {"median", sorted[sorted.size() / 2]},
+          {"min", sorted.front()}};
+}
+
 nlohmann::ordered_json ProcessJson(const std::string& role, int rank,
                                    const ProcessStatistics& statistics) {
   return {{"role", role},
@@ -547,6 +556,8 @@ nlohmann::ordered_json Coordinator::Summary() const {
     summary["seconds"] = progress_->seconds();
     summary["samples_per_second"] = progress_->samples_per_second();
     summary["unit"] = progress_->facts().unit();
+    summary["step_milliseconds"] =
+        StepTimesJson(progress_->step_milliseconds());
   }
   summary["workers"] = most_workers_;
   summary["workers_lost"] = workers_lost_;

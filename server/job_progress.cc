@@ -9,6 +9,14 @@
 #include "common/schedule.h"
 
 namespace tributary {
+namespace {
+
+// The first steps fill caches and pools.
+constexpr int64_t kWarmUpSteps = 3;
+// Enough for a good median, little to keep.
+constexpr size_t kStepTimes = 4096;
+
+}  // namespace
 
 JobProgress::JobProgress(const JobSpec& job, const DataFacts& facts, int chunks,
                          int servers)
@@ -73,12 +81,21 @@ GradientNorm JobProgress::Close(int64_t step, const OpenStep& open,
   window_.weight += open.weight;
   ++window_.steps;
   ++completed_steps_;
+  RecordStepTime(now);
   last_ = last_step_ = now;
   if (completed_steps_ % job_.output().log_every_steps() == 0 ||
       completed_steps_ == facts_.steps()) {
     EmitTraining(now);
   }
   return norm;
+}
+
+void JobProgress::RecordStepTime(absl::Time now) {
+  if (completed_steps_ <= kWarmUpSteps || EvaluationDue(completed_steps_ - 1)) {
+    return;
+  }
+  step_times_.push_back(absl::ToDoubleMilliseconds(now - last_step_));
+  if (step_times_.size() > kStepTimes) step_times_.pop_front();
 }
 
 void JobProgress::EmitTraining(absl::Time now) {

@@ -4,6 +4,7 @@
 #define TRIBUTARY_SERVER_JOB_PROGRESS_H_
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <vector>
@@ -58,6 +59,9 @@ class JobProgress {
   // Since Begin, up to the last step, evaluations included.
   double seconds() const { return absl::ToDoubleSeconds(last_ - begin_); }
   double samples_per_second() const;
+  // Milliseconds from the completion of one step to that of the next, of the
+  // last kStepTimes steps; without those around evaluations and the first few.
+  const std::deque<double>& step_milliseconds() const { return step_times_; }
   const DataFacts& facts() const { return facts_; }
 
   // Lines for metrics.jsonl that have become due since the last call.
@@ -87,6 +91,7 @@ class JobProgress {
 
   GradientNorm Close(int64_t step, const OpenStep& open, absl::Time now);
   void EmitTraining(absl::Time now);
+  void RecordStepTime(absl::Time now);
 
   const JobSpec job_;
   const DataFacts facts_;
@@ -103,6 +108,7 @@ class JobProgress {
   absl::Time last_step_;
   absl::Duration evaluating_;
   Window window_;
+  std::deque<double> step_times_;
   StatusReply recent_;  // Figures of the last full window.
 
   int64_t evaluated_version_ = 0;

@@ -1,0 +1,342 @@
+#include "deploy/bench_step.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/time/clock.h"
+#include "common/buffer_pool.h"
+#include "common/file.h"
+#include "common/job.h"
+#include "common/optimizer.h"
+#include "common/process.h"
+#include "common/status_macros.h"
+#include "common/thread_pool.h"
+#include "common/vector_ops.h"
+#include "nlohmann/json.hpp"
+#include "worker/training_setup.h"
+
+namespace tributary {
+namespace {
+
+constexpr int64_t kWarmUpSteps = 3;
+constexpr int64_t kMinSteps = 5;
+constexpr int64_t kMaxOutputBytes = 1 << 20;
+
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + values.size() / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Training without an exchange: the optimizer runs here.
+class SingleTrainer {
+ public:
+  explicit SingleTrainer(const TrainingSetup* setup,
+                         std::unique_ptr<Optimizer> optimizer)
+      : setup_(*setup),
+        optimizer_(std::move(optimizer)),
+        arenas_(setup->layout().arena_elements()),
+        lanes_(setup->lanes()) {
+    const int64_t bytes =
+        setup_.layout().arena_elements() * int64_t{sizeof(float)};
+    for (Buffer& weights : weights_) {
+      weights = arenas_.Take();
+      std::memset(weights.get(), 0, bytes);
+    }
+    for (int i = 0; i < optimizer_->slots(); ++i) {
+      slots_.push_back(arenas_.Take());
+      std::memset(slots_.back().get(), 0, bytes);
+    }
+    for (int lane = 0; lane < setup_.lanes(); ++lane) {
+      gradients_.push_back(arenas_.Take());
+      batches_.emplace_back();
+      setup_.data().ReadTrain(
+          /*epoch=*/0, setup_.sampler().LeafOf(/*step=*/0, lane).indexes,
+          &batches_.back());
+    }
+    for (int chunk = 0; chunk < setup_.layout().chunk_count(); ++chunk) {
+      segments_.push_back(setup_.layout().ChunkSegments(chunk));
+    }
+    setup_.model(0)->Initialize(/*seed=*/1, setup_.layout(), weights_[0].get());
+  }
+
+  absl::Status Step() {
+    TRIBUTARY_RETURN_IF_ERROR(setup_.lanes() == 1 ? StepInOneLane()
+                                                  : StepInLanes());
+    ++step_;
+    return absl::OkStatus();
+  }
+
+ private:
+  // Updates every chunk as soon as it is final.
+  class Updater final : public StepObserver {
+   public:
+    explicit Updater(SingleTrainer* trainer)
+        : trainer_(trainer),
+          next_(trainer->setup_.layout().chunk_count() - 1) {}
+    bool WeightsNeeded(int64_t, int64_t) override { return true; }
+    void GradientsReady(int64_t begin) override {
+      while (next_ >= 0 &&
+             trainer_->setup_.layout().ChunkBegin(next_) >= begin) {
+        trainer_->Update(next_--);
+      }
+    }
+
+   private:
+    SingleTrainer* const trainer_;
+    int next_;
+  };
+
+  absl::Status StepInOneLane() {
+    Updater updater(this);
+    return setup_.model(0)
+        ->ForwardBackward(batches_[0], /*seed=*/1, step_, /*leaf=*/0,
+                          weights_[step_ % 2].get(), gradients_[0].get(),
+                          &updater)
+        .status();
+  }
+
+  absl::Status StepInLanes() {
+    std::vector<absl::Status> statuses(setup_.lanes());
+    absl::BlockingCounter running(setup_.lanes());
+    for (int lane = 0; lane < setup_.lanes(); ++lane) {
+      lanes_.Run([&, lane] {
+        statuses[lane] =
+            setup_.model(lane)
+                ->ForwardBackward(batches_[lane], /*seed=*/1, step_, lane,
+                                  weights_[step_ % 2].get(),
+                                  gradients_[lane].get(), /*observer=*/nullptr)
+                .status();
+        running.DecrementCount();
+      });
+    }
+    running.Wait();
+    for (const absl::Status& status : statuses) {
+      TRIBUTARY_RETURN_IF_ERROR(status);
+    }
+    const int chunks = setup_.layout().chunk_count();
+    absl::BlockingCounter updating(chunks);
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      lanes_.Run([&, chunk] {
+        for (int lane = 1; lane < setup_.lanes(); ++lane) {
+          AddInto(At(gradients_[lane], chunk), At(gradients_[0], chunk),
+                  setup_.layout().ChunkSize(chunk));
+        }
+        Update(chunk);
+        updating.DecrementCount();
+      });
+    }
+    updating.Wait();
+    return absl::OkStatus();
+  }
+
+  float* At(const Buffer& arena, int chunk) const {
+    return arena.get() + setup_.layout().ChunkBegin(chunk);
+  }
+
+  void Update(int chunk) {
+    std::vector<float*> slots;
+    for (const Buffer& slot : slots_) slots.push_back(At(slot, chunk));
+    UpdateArguments update;
+    update.gradient_sum = At(gradients_[0], chunk);
+    update.gradient_scale = 1.f / static_cast<float>(weight());
+    update.weights = At(weights_[step_ % 2], chunk);
+    update.new_weights = At(weights_[(step_ + 1) % 2], chunk);
+    update.slots = slots;
+    update.segments = segments_[chunk];
+    update.learning_rate = 1e-3;
+    update.step = step_;
+    optimizer_->Update(update);
+  }
+
+  int64_t weight() const {
+    return setup_.lanes() * static_cast<int64_t>(batches_[0].labels.size());
+  }
+
+  const TrainingSetup& setup_;
+  const std::unique_ptr<Optimizer> optimizer_;
+  BufferPool arenas_;
+  ThreadPool lanes_;
+  Buffer weights_[2];
+  std::vector<Buffer> slots_;
+  std::vector<Buffer> gradients_;  // By lane.
+  std::vector<Batch> batches_;     // By lane.
+  std::vector<std::vector<ChunkSegment>> segments_;
+  int64_t step_ = 0;
+};
+
+// The output of a command, once it has ended well.
+class Child {
+ public:
+  explicit Child(const std::string& command)
+      : pipe_(popen(command.c_str(), "r")) {}
+
+  absl::StatusOr<std::string> Read() {
+    if (pipe_ == nullptr) {
+      return absl::ResourceExhaustedError("cannot start another process");
+    }
+    std::string output;
+    char buffer[4096];
+    while (const size_t count = fread(buffer, 1, sizeof(buffer), pipe_)) {
+      if (output.size() < kMaxOutputBytes) output.append(buffer, count);
+    }
+    if (pclose(pipe_) != 0) {
+      return absl::InternalError("a process of the benchmark failed");
+    }
+    return output;
+  }
+
+ private:
+  FILE* const pipe_;
+};
+
+absl::StatusOr<std::string> OwnPath() {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return FileError(error.value(), "cannot read", "/proc/self/exe");
+  return path.string();
+}
+
+absl::StatusOr<nlohmann::json> ParseJson(const std::string& text) {
+  nlohmann::json json = nlohmann::json::parse(text, nullptr,
+                                              /*allow_exceptions=*/false);
+  if (!json.is_object()) {
+    return absl::InternalError("a process of the benchmark printed no JSON");
+  }
+  return json;
+}
+
+// A folder that goes with this object.
+class TemporaryDirectory {
+ public:
+  static absl::StatusOr<std::unique_ptr<TemporaryDirectory>> Create() {
+    const char* base = getenv("TMPDIR");
+    std::string path =
+        absl::StrCat(base == nullptr ? "/tmp" : base, "/tributary-XXXXXX");
+    if (mkdtemp(path.data()) == nullptr) {
+      return FileError(errno, "cannot make a folder like", path);
+    }
+    return std::unique_ptr<TemporaryDirectory>(new TemporaryDirectory(path));
+  }
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit TemporaryDirectory(std::string path) : path_(std::move(path)) {}
+  const std::string path_;
+};
+
+}  // namespace
+
+absl::StatusOr<StepTiming> TimeSingleStep(BenchLoad load, double seconds) {
+  load.workers = 1;
+  TRIBUTARY_ASSIGN_OR_RETURN(const JobSpec job, BenchJob(load));
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<TrainingSetup> setup,
+                             TrainingSetup::Create(job, load.threads));
+  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
+                             Optimizer::Create(job.optimizer()));
+  SingleTrainer trainer(setup.get(), std::move(optimizer));
+  for (int64_t i = 0; i < kWarmUpSteps; ++i) {
+    TRIBUTARY_RETURN_IF_ERROR(trainer.Step());
+  }
+  std::vector<double> milliseconds;
+  const double cpu_before = CpuSeconds();
+  const absl::Time end = absl::Now() + absl::Seconds(seconds);
+  while (static_cast<int64_t>(milliseconds.size()) < kMinSteps ||
+         absl::Now() < end) {
+    const absl::Time start = absl::Now();
+    TRIBUTARY_RETURN_IF_ERROR(trainer.Step());
+    milliseconds.push_back(absl::ToDoubleMilliseconds(absl::Now() - start));
+  }
+  StepTiming timing;
+  timing.parameters = setup->layout().parameter_count();
+  timing.batch_per_worker = job.batch().global();
+  timing.steps = static_cast<int64_t>(milliseconds.size());
+  timing.median_ms = Median(milliseconds);
+  timing.min_ms = *std::min_element(milliseconds.begin(), milliseconds.end());
+  timing.cpu_ms_per_step_per_worker =
+      1e3 * (CpuSeconds() - cpu_before) / static_cast<double>(timing.steps);
+  return timing;
+}
+
+absl::StatusOr<StepTiming> TimeIndependentSteps(const BenchLoad& load,
+                                                double seconds) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string self, OwnPath());
+  const std::string command =
+      absl::StrCat("'", self, "' bench step ", load.model,
+                   " --mode single --json --seconds ", seconds, " --threads ",
+                   load.threads, " --batch ", load.batch_per_worker);
+  std::vector<Child> children;
+  children.reserve(load.workers);
+  for (int i = 0; i < load.workers; ++i) children.emplace_back(command);
+  std::vector<StepTiming> timings;
+  for (Child& child : children) {
+    TRIBUTARY_ASSIGN_OR_RETURN(const std::string output, child.Read());
+    TRIBUTARY_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJson(output));
+    StepTiming timing;
+    timing.parameters = json.value("parameters", int64_t{0});
+    timing.batch_per_worker = json.value("batch_per_worker", int64_t{0});
+    timing.steps = json.value("steps", int64_t{0});
+    timing.median_ms = json.value("median_ms", 0.0);
+    timing.min_ms = json.value("min_ms", 0.0);
+    timing.cpu_ms_per_step_per_worker =
+        json.value("cpu_ms_per_step_per_worker", 0.0);
+    timings.push_back(timing);
+  }
+  return timings[0];
+}
+
+absl::StatusOr<StepTiming> TimeExchangeSteps(const BenchLoad& load) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string self, OwnPath());
+  TRIBUTARY_ASSIGN_OR_RETURN(const JobSpec job, BenchJob(load));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::unique_ptr<TemporaryDirectory> directory,
+      TemporaryDirectory::Create());
+  const std::string job_path = directory->path() + "/job.textproto";
+  TRIBUTARY_RETURN_IF_ERROR(WriteFileAtomically(job_path, {PrintJob(job)}));
+  Child child(absl::StrCat("'", self, "' train '", job_path, "' --workers ",
+                           load.workers, " --threads ", load.threads,
+                           " --servers 1 --quiet --output '", directory->path(),
+                           "/run'"));
+  TRIBUTARY_RETURN_IF_ERROR(child.Read().status());
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::string summary,
+      ReadFile(directory->path() + "/run/summary.json", kMaxOutputBytes));
+  TRIBUTARY_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJson(summary));
+  const nlohmann::json none = nlohmann::json::object();
+  const nlohmann::json step = json.value("step_milliseconds", none);
+  StepTiming timing;
+  timing.parameters = json.value("parameters", int64_t{0});
+  timing.batch_per_worker = job.batch().global() / load.workers;
+  timing.steps = step.value("count", int64_t{0});
+  timing.median_ms = step.value("median", 0.0);
+  timing.min_ms = step.value("min", 0.0);
+  for (const nlohmann::json& process :
+       json.value("processes", nlohmann::json::array())) {
+    if (process.value("role", "") != "worker") continue;
+    timing.cpu_ms_per_step_per_worker +=
+        1e3 * process.value("cpu_seconds", 0.0) /
+        static_cast<double>(load.steps * load.workers);
+  }
+  return timing;
+}
+
+}  // namespace tributary
