@@ -36,6 +36,8 @@ struct Flags {
   int64_t workers = 1;
   int64_t threads = 1;
   int64_t ready_fd = -1;
+  double lease = 10;
+  double no_worker_timeout = 600;
   bool overwrite = false;
   bool insecure_network = false;
 };
@@ -81,6 +83,14 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                    "minute after the first; more may join later. Default: "
                    "WORLD_SIZE or its like, else 1.",
                    1, 65536, &flags->workers);
+  line->AddNumber("no-worker-timeout",
+                  "Seconds that the job may be without any worker before it "
+                  "fails. Default 600.",
+                  1, 1e9, &flags->no_worker_timeout);
+  line->AddNumber("lease",
+                  "Seconds without a sign of life after which a worker is out. "
+                  "Default 10.",
+                  1, 86400, &flags->lease);
   line->AddInteger("threads", "Threads that sum and update. Default 1.", 1,
                    1024, &flags->threads);
   line->AddText("output", "DIR",
@@ -180,6 +190,8 @@ absl::Status Run(const Flags& flags, Logger* log, Shutdown* shutdown) {
   options.listen = flags.listen;
   options.advertise = flags.advertise;
   options.expected_workers = static_cast<int>(flags.workers);
+  options.lease = absl::Seconds(flags.lease);
+  options.no_worker_timeout = absl::Seconds(flags.no_worker_timeout);
   options.coordinator = flags.coordinator;
   options.threads = static_cast<int>(flags.threads);
   options.log = log;

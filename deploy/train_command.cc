@@ -213,16 +213,28 @@ LocalJobOptions MakeLocalJob(const Plan& plan, const Flags& flags) {
   options.servers = static_cast<int>(flags.servers);
   options.workers = static_cast<int>(plan.workers);
   options.server = [&plan, &flags](int shard, const std::string& coordinator) {
+    // Local workers come soon or never, so the wait for one is short.
     std::vector<std::string> arguments = {
-        "server",       absl::StrCat(plan.output, "/job.textproto"),
-        "--listen",     "127.0.0.1:0",
-        "--shard",      absl::StrCat(shard),
-        "--servers",    absl::StrCat(flags.servers),
-        "--workers",    absl::StrCat(plan.workers),
-        "--output",     plan.output,
-        "--log-format", flags.log.format,
-        "--log-level",  flags.log.level,
-        "--ready-fd",   absl::StrCat(kReadyFd)};
+        "server",
+        absl::StrCat(plan.output, "/job.textproto"),
+        "--listen",
+        "127.0.0.1:0",
+        "--shard",
+        absl::StrCat(shard),
+        "--servers",
+        absl::StrCat(flags.servers),
+        "--workers",
+        absl::StrCat(plan.workers),
+        "--no-worker-timeout",
+        "60",
+        "--output",
+        plan.output,
+        "--log-format",
+        flags.log.format,
+        "--log-level",
+        flags.log.level,
+        "--ready-fd",
+        absl::StrCat(kReadyFd)};
     if (shard > 0) {
       arguments.insert(arguments.end(), {"--coordinator", coordinator});
     }

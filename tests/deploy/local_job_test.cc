@@ -1,6 +1,7 @@
 #include "deploy/local_job.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <string>
@@ -23,11 +24,8 @@ using ::testing::IsEmpty;
 // the file `done` of the test's folder is there.
 class LocalJobTest : public testing::Test {
  protected:
-  LocalJobTest()
-      : folder_(absl::StrCat(
-            testing::TempDir(), "/",
-            testing::UnitTest::GetInstance()->current_test_info()->name())) {
-    EXPECT_EQ(system(absl::StrCat("mkdir -p ", folder_).c_str()), 0);
+  LocalJobTest() : folder_(absl::StrCat(testing::TempDir(), "/job-XXXXXX")) {
+    EXPECT_NE(mkdtemp(&folder_[0]), nullptr);
     options_.servers = 1;
     options_.workers = 2;
     options_.tick = absl::Milliseconds(10);
