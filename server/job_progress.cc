@@ -30,9 +30,9 @@ void JobProgress::Begin(absl::Time now) {
 absl::StatusOr<std::optional<GradientNorm>> JobProgress::AddSums(
     int shard, const StepSums& sums, absl::Time now) {
   const int64_t step = sums.step();
-  // A server is never more than one step ahead of another.
-  if (step < completed_steps_ || step > completed_steps_ + 1 ||
-      step >= facts_.steps()) {
+  // Servers keep pace with one another, but their reports may be on the way for
+  // any number of steps.
+  if (step < completed_steps_ || step >= facts_.steps()) {
     return absl::InvalidArgumentError(
         absl::StrCat("server ", shard, " reports step ", step,
                      " while the job is at step ", completed_steps_));
@@ -61,6 +61,7 @@ absl::StatusOr<std::optional<GradientNorm>> JobProgress::AddSums(
     open.loss_sum = sums.loss_sum();
   }
   if (--open.missing > 0) return std::optional<GradientNorm>();
+  // A server reports its steps in order, so the oldest is complete first.
   const OpenStep closed = std::move(open);
   open_.erase(step);
   return std::optional<GradientNorm>(Close(step, closed, now));
@@ -133,8 +134,7 @@ bool JobProgress::EvaluationDue(int64_t version) const {
 absl::StatusOr<bool> JobProgress::AddEvaluation(const EvaluationReport& report,
                                                 absl::Time now) {
   if (report.version() <= evaluated_version_) return false;
-  if (!EvaluationDue(report.version()) ||
-      report.version() > completed_steps_ + 1 || report.piece() < 0 ||
+  if (!EvaluationDue(report.version()) || report.piece() < 0 ||
       report.piece() >= facts_.evaluation_pieces()) {
     return absl::InvalidArgumentError(absl::StrCat("no evaluation of version ",
                                                    report.version(), ", piece ",

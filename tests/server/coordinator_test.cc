@@ -269,6 +269,24 @@ TEST_F(CoordinatorTest, AddsTheNormInTheOrderOfChunks) {
   EXPECT_DOUBLE_EQ(metrics_[0]["loss"].get<double>(), 2.0);
 }
 
+TEST_F(CoordinatorTest, TakesReportsOfOneServerLongBeforeAnothers) {
+  Make(/*servers=*/2, /*expected_workers=*/1, /*steps=*/5);
+  FakeWorker worker;
+  Enter(&worker);
+  for (int step = 0; step < 5; ++step) {
+    ASSERT_TRUE(SaySums(/*shard=*/0, step, {1, 2}).ok());
+  }
+  EXPECT_TRUE(metrics_.empty());
+  for (int step = 0; step < 5; ++step) {
+    ASSERT_TRUE(SaySums(/*shard=*/1, step, {3}).ok());
+    ASSERT_EQ(metrics_.size(), step + 1);
+    EXPECT_EQ(metrics_.back()["step"], step + 1);
+  }
+  EXPECT_TRUE(worker.Got(CoordinatorOrder::kFinished));
+  // Of a step that is over, or twice.
+  EXPECT_FALSE(SaySums(/*shard=*/1, 4, {3}).ok());
+}
+
 TEST_F(CoordinatorTest, FinishesWhenStepsAndEvaluationAreDone) {
   Make(/*servers=*/1, /*expected_workers=*/1, /*steps=*/1, /*pieces=*/2);
   FakeWorker worker;
