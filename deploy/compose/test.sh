@@ -75,7 +75,6 @@ clean_up() {
   podman network rm "${name}_default" >/dev/null 2>&1 || true
   if [[ -z ${KEEP_IMAGES:-} ]]; then
     podman image rm --force "$image" "${our_base[@]}" >/dev/null 2>&1 || true
-    buildah prune --force >/dev/null 2>&1 || true
   fi
   rm -rf --one-file-system "$work"
 }
@@ -92,7 +91,9 @@ make_base_image() {
 
 build_image() {
   local start=$SECONDS
-  quietly buildah bud --isolation chroot --network host --layers \
+  # Layers are images of their own, which stay.
+  quietly buildah bud --isolation chroot --network host \
+    ${KEEP_IMAGES:+--layers} \
     --ignorefile "$here/Dockerfile.dockerignore" \
     -f "$here/Dockerfile" -t "$image" "$project"
   echo "image: $(seconds_since "$start")"
