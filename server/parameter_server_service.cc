@@ -43,7 +43,9 @@ class ExchangeStream final
   void OnWeights(const WeightsVersion& weights) override {
     // Nobody needs a version two steps back: see ParameterStore. This bounds
     // the queue of a worker that does not read.
-    Drop(WritePriority(weights.version - 2, weights.chunk));
+    if (weights.version >= 2) {
+      Drop(WritePriority(weights.version - 2, weights.chunk));
+    }
     counters_->bytes_sent += weights.elements * sizeof(float);
     Send(EncodeWeights(weights), WritePriority(weights.version, weights.chunk));
   }
