@@ -25,30 +25,6 @@ bool SameFacts(const DataFacts& a, const DataFacts& b) {
   return a.SerializeAsString() == b.SerializeAsString();
 }
 
-nlohmann::ordered_json StepTimesJson(const std::deque<double>& times) {
-  if (times.empty()) return {{"count", 0}};
-  std::vector<double> sorted(times.begin(), times.end());
-  std::sort(sorted.begin(), sorted.end());
-  return {{"count", sorted.size()},
-          {"median", sorted[sorted.size() / 2]},
-          {"min", sorted.front()}};
-}
-
-nlohmann::ordered_json ProcessJson(const std::string& role, int rank,
-                                   const ProcessStatistics& statistics) {
-  return {{"role", role},
-          {"rank", rank},
-          {"bytes_sent", statistics.bytes_sent()},
-          {"bytes_received", statistics.bytes_received()},
-          {"peak_memory_bytes", statistics.peak_memory_bytes()},
-          {"compute_seconds", statistics.compute_seconds()},
-          {"exchange_seconds", statistics.exchange_seconds()},
-          {"waiting_seconds", statistics.data_seconds()},
-          {"evaluation_seconds", statistics.evaluation_seconds()},
-          {"cpu_seconds", statistics.cpu_seconds()},
-          {"leaves", statistics.leaves()}};
-}
-
 // What a peer says it failed of, with the code that leads to its exit code.
 absl::Status ReportedError(const Failure& failure, const std::string& reason) {
   return failure.exit_code() == 2 ? absl::InvalidArgumentError(reason)
@@ -534,58 +510,16 @@ StatusReply Coordinator::GetStatus() const {
 
 nlohmann::ordered_json Coordinator::Summary() const {
   absl::MutexLock lock(&mu_);
-  nlohmann::ordered_json summary = {
-      {"name", options_.job.name()},
-      {"status", failure_.ok() ? "done" : "failed"},
-  };
-  if (!failure_.ok()) summary["failure"] = std::string(failure_.message());
-  if (progress_.has_value()) {
-    summary["steps"] = progress_->completed_steps();
-    summary["final_loss"] = progress_->final_loss();
-    if (progress_->evaluation().has_value()) {
-      const Evaluation& evaluation = *progress_->evaluation();
-      summary["evaluation"] = {{"step", evaluation.version},
-                               {"loss", evaluation.loss}};
-      if (options_.job.model().has_gpt()) {
-        summary["evaluation"]["perplexity"] = std::exp(evaluation.loss);
-      }
-      if (options_.job.model().loss() == ModelSpec::CROSS_ENTROPY) {
-        summary["evaluation"]["accuracy"] = evaluation.accuracy;
-      }
-    }
-    summary["seconds"] = progress_->seconds();
-    summary["samples_per_second"] = progress_->samples_per_second();
-    summary["unit"] = progress_->facts().unit();
-    summary["step_milliseconds"] =
-        StepTimesJson(progress_->step_milliseconds());
-  }
-  summary["workers"] = most_workers_;
-  summary["workers_lost"] = workers_lost_;
-  summary["servers"] = options_.servers;
-  summary["exchange"] = "parameter_server";
-  if (layout_.has_value()) {
-    summary["parameters"] = layout_->parameter_count();
-  }
-  ProcessStatistics total;
-  nlohmann::ordered_json processes = nlohmann::ordered_json::array();
-  for (const Finished& process : finished_) {
-    const ProcessStatistics& s = process.statistics;
-    processes.push_back(ProcessJson(process.role, process.rank, s));
-    if (process.role != "worker") continue;
-    total.set_bytes_sent(total.bytes_sent() + s.bytes_sent());
-    total.set_bytes_received(total.bytes_received() + s.bytes_received());
-    total.set_compute_seconds(total.compute_seconds() + s.compute_seconds());
-    total.set_exchange_seconds(total.exchange_seconds() + s.exchange_seconds());
-    total.set_data_seconds(total.data_seconds() + s.data_seconds());
-  }
-  // Over all workers.
-  summary["bytes_sent"] = total.bytes_sent();
-  summary["bytes_received"] = total.bytes_received();
-  summary["compute_seconds"] = total.compute_seconds();
-  summary["exchange_seconds"] = total.exchange_seconds();
-  summary["waiting_seconds"] = total.data_seconds();
-  summary["processes"] = std::move(processes);
-  return summary;
+  RunFacts facts;
+  facts.job = &options_.job;
+  facts.failure = failure_;
+  facts.progress = progress_.has_value() ? &*progress_ : nullptr;
+  facts.parameters = layout_.has_value() ? layout_->parameter_count() : 0;
+  facts.workers = most_workers_;
+  facts.workers_lost = workers_lost_;
+  facts.servers = options_.servers;
+  facts.processes = finished_;
+  return SummaryJson(facts);
 }
 
 }  // namespace tributary

@@ -23,6 +23,7 @@
 #include "proto/rendezvous.pb.h"
 #include "server/job_progress.h"
 #include "server/membership.h"
+#include "server/run_summary.h"
 
 namespace tributary {
 
@@ -125,11 +126,6 @@ class Coordinator {
     bool configured = false;
     bool gone = false;
   };
-  struct Finished {
-    std::string role;
-    int rank = 0;
-    ProcessStatistics statistics;
-  };
 
   absl::Status OnReady(int64_t incarnation, const Ready& ready)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -180,7 +176,7 @@ class Coordinator {
   absl::Time finishing_since_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
   int most_workers_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t workers_lost_ ABSL_GUARDED_BY(mu_) = 0;
-  std::vector<Finished> finished_ ABSL_GUARDED_BY(mu_);
+  std::vector<ProcessReport> finished_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace tributary

@@ -1,0 +1,92 @@
+#include "server/run_summary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <utility>
+
+namespace tributary {
+namespace {
+
+nlohmann::ordered_json StepTimesJson(const std::deque<double>& times) {
+  if (times.empty()) return {{"count", 0}};
+  std::vector<double> sorted(times.begin(), times.end());
+  std::sort(sorted.begin(), sorted.end());
+  return {{"count", sorted.size()},
+          {"median", sorted[sorted.size() / 2]},
+          {"min", sorted.front()}};
+}
+
+nlohmann::ordered_json ProcessJson(const std::string& role, int rank,
+                                   const ProcessStatistics& statistics) {
+  return {{"role", role},
+          {"rank", rank},
+          {"bytes_sent", statistics.bytes_sent()},
+          {"bytes_received", statistics.bytes_received()},
+          {"peak_memory_bytes", statistics.peak_memory_bytes()},
+          {"compute_seconds", statistics.compute_seconds()},
+          {"exchange_seconds", statistics.exchange_seconds()},
+          {"waiting_seconds", statistics.data_seconds()},
+          {"evaluation_seconds", statistics.evaluation_seconds()},
+          {"cpu_seconds", statistics.cpu_seconds()},
+          {"leaves", statistics.leaves()}};
+}
+
+}  // namespace
+
+nlohmann::ordered_json SummaryJson(const RunFacts& facts) {
+  nlohmann::ordered_json summary = {
+      {"name", facts.job->name()},
+      {"status", facts.failure.ok() ? "done" : "failed"},
+  };
+  if (!facts.failure.ok()) {
+    summary["failure"] = std::string(facts.failure.message());
+  }
+  if (facts.progress != nullptr) {
+    summary["steps"] = facts.progress->completed_steps();
+    summary["final_loss"] = facts.progress->final_loss();
+    if (facts.progress->evaluation().has_value()) {
+      const Evaluation& evaluation = *facts.progress->evaluation();
+      summary["evaluation"] = {{"step", evaluation.version},
+                               {"loss", evaluation.loss}};
+      if (facts.job->model().has_gpt()) {
+        summary["evaluation"]["perplexity"] = std::exp(evaluation.loss);
+      }
+      if (facts.job->model().loss() == ModelSpec::CROSS_ENTROPY) {
+        summary["evaluation"]["accuracy"] = evaluation.accuracy;
+      }
+    }
+    summary["seconds"] = facts.progress->seconds();
+    summary["samples_per_second"] = facts.progress->samples_per_second();
+    summary["unit"] = facts.progress->facts().unit();
+    summary["step_milliseconds"] =
+        StepTimesJson(facts.progress->step_milliseconds());
+  }
+  summary["workers"] = facts.workers;
+  summary["workers_lost"] = facts.workers_lost;
+  summary["servers"] = facts.servers;
+  summary["exchange"] = "parameter_server";
+  if (facts.parameters > 0) summary["parameters"] = facts.parameters;
+  ProcessStatistics total;
+  nlohmann::ordered_json processes = nlohmann::ordered_json::array();
+  for (const ProcessReport& process : facts.processes) {
+    const ProcessStatistics& s = process.statistics;
+    processes.push_back(ProcessJson(process.role, process.rank, s));
+    if (process.role != "worker") continue;
+    total.set_bytes_sent(total.bytes_sent() + s.bytes_sent());
+    total.set_bytes_received(total.bytes_received() + s.bytes_received());
+    total.set_compute_seconds(total.compute_seconds() + s.compute_seconds());
+    total.set_exchange_seconds(total.exchange_seconds() + s.exchange_seconds());
+    total.set_data_seconds(total.data_seconds() + s.data_seconds());
+  }
+  // Over all workers.
+  summary["bytes_sent"] = total.bytes_sent();
+  summary["bytes_received"] = total.bytes_received();
+  summary["compute_seconds"] = total.compute_seconds();
+  summary["exchange_seconds"] = total.exchange_seconds();
+  summary["waiting_seconds"] = total.data_seconds();
+  summary["processes"] = std::move(processes);
+  return summary;
+}
+
+}  // namespace tributary

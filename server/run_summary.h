@@ -1,0 +1,43 @@
+// What summary.json says of a run.
+#ifndef TRIBUTARY_SERVER_RUN_SUMMARY_H_
+#define TRIBUTARY_SERVER_RUN_SUMMARY_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "nlohmann/json.hpp"
+#include "proto/job.pb.h"
+#include "proto/rendezvous.pb.h"
+#include "server/job_progress.h"
+
+namespace tributary {
+
+// A process's last words.
+struct ProcessReport {
+  std::string role;  // "server" or "worker".
+  int rank = 0;
+  ProcessStatistics statistics;
+};
+
+// What is known of a run when it ends. Pointers are borrowed.
+struct RunFacts {
+  const JobSpec* job = nullptr;
+  absl::Status failure;  // OK: the job is done.
+  // Null if no worker was ever ready.
+  const JobProgress* progress = nullptr;
+  int64_t parameters = 0;
+  int workers = 0;  // At the same time, at most.
+  int64_t workers_lost = 0;
+  int servers = 0;
+  std::vector<ProcessReport> processes;
+};
+
+// All but the weights' digest. Bytes and seconds at the top level are sums over
+// the workers.
+nlohmann::ordered_json SummaryJson(const RunFacts& facts);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_RUN_SUMMARY_H_
