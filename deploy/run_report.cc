@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/status_macros.h"
 #include "deploy/progress.h"
 
 namespace tributary {
@@ -40,6 +41,17 @@ std::string Evaluation(const Json& evaluation) {
   return text;
 }
 
+absl::StatusOr<Json> ParseSummary(absl::string_view summary,
+                                  const std::string& directory) {
+  Json json = Json::parse(summary.begin(), summary.end(),
+                          /*cb=*/nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) {
+    return absl::DataLossError(
+        absl::StrCat(directory, "/summary.json is not a JSON object"));
+  }
+  return json;
+}
+
 // Length of the UTF-8 sequence at the start of `text`; 0: not valid, or a
 // control character of the C1 set (U+0080 to U+009F).
 size_t Utf8Length(absl::string_view text) {
@@ -70,12 +82,7 @@ size_t Utf8Length(absl::string_view text) {
 
 absl::StatusOr<std::string> FormatRunReport(absl::string_view summary,
                                             const std::string& directory) {
-  const Json json = Json::parse(summary.begin(), summary.end(),
-                                /*cb=*/nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) {
-    return absl::DataLossError(
-        absl::StrCat(directory, "/summary.json is not a JSON object"));
-  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const Json json, ParseSummary(summary, directory));
   std::string report;
   if (json.contains("final_loss")) {
     AppendLine("final loss",
@@ -101,6 +108,23 @@ absl::StatusOr<std::string> FormatRunReport(absl::string_view summary,
   AppendLine("model", absl::StrCat(directory, "/final/model.safetensors"),
              &report);
   return report;
+}
+
+absl::StatusOr<StatusReply> FinalStatus(absl::string_view summary,
+                                        const std::string& directory,
+                                        StatusReply newest) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const Json json, ParseSummary(summary, directory));
+  const auto steps = static_cast<int64_t>(Number(json, "steps", 0));
+  if (newest.step() != steps) {
+    // Those of an earlier step.
+    newest.clear_learning_rate();
+    newest.clear_gradient_norm();
+  }
+  newest.set_phase(StatusReply::DONE);
+  newest.set_step(steps);
+  newest.set_steps(steps);
+  newest.set_loss(Number(json, "final_loss", NAN));
+  return newest;
 }
 
 std::string EscapeForTerminal(absl::string_view text) {

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "proto/rendezvous.pb.h"
 
 namespace tributary {
 
@@ -14,6 +15,13 @@ namespace tributary {
 // file's text. DataLoss if it is not a JSON object.
 absl::StatusOr<std::string> FormatRunReport(absl::string_view summary,
                                             const std::string& directory);
+
+// The status that the run of `summary` ended with, for the last line of
+// progress. `newest` is what was heard last, some steps before the end, or
+// nothing at all: a server ends without waiting to be asked. Errors as above.
+absl::StatusOr<StatusReply> FinalStatus(absl::string_view summary,
+                                        const std::string& directory,
+                                        StatusReply newest);
 
 // Text as it may go to a terminal: control characters but line ends and tabs,
 // and bytes that are not valid UTF-8, are written as \xNN.

@@ -30,6 +30,7 @@
 #include "deploy/signals.h"
 #include "deploy/status_poller.h"
 #include "deploy/trained_model.h"
+#include "proto/rendezvous.pb.h"
 
 namespace tributary {
 namespace {
@@ -261,11 +262,13 @@ absl::Status WriteInputs(const Plan& plan) {
                              {text});
 }
 
+absl::StatusOr<std::string> ReadSummary(const Plan& plan) {
+  return ReadFile(absl::StrCat(plan.output, "/summary.json"), kMaxSummaryBytes);
+}
+
 // Closing lines, on stdout.
 absl::Status PrintResults(const Plan& plan) {
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      const std::string summary,
-      ReadFile(absl::StrCat(plan.output, "/summary.json"), kMaxSummaryBytes));
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string summary, ReadSummary(plan));
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string report,
                              FormatRunReport(summary, plan.output));
   std::fputs(report.c_str(), stdout);
@@ -283,6 +286,17 @@ absl::Status PrintResults(const Plan& plan) {
   return absl::OkStatus();
 }
 
+// The job may have gone on for some steps since the last question.
+void ShowEnd(const Plan& plan, const StatusReply& newest,
+             ProgressDisplay* display) {
+  const absl::StatusOr<std::string> summary = ReadSummary(plan);
+  // Without a summary PrintResults says what is wrong.
+  if (!summary.ok()) return;
+  const absl::StatusOr<StatusReply> end =
+      FinalStatus(*summary, plan.output, newest);
+  if (end.ok()) display->Update(*end, absl::Now());
+}
+
 LocalJobResult RunLocally(const Plan& plan, const Flags& flags,
                           SignalQueue* signals, ProgressDisplay* display) {
   LocalJobOptions options = MakeLocalJob(plan, flags);
@@ -298,7 +312,9 @@ LocalJobResult RunLocally(const Plan& plan, const Flags& flags,
     display->Message(text);
   };
   LocalJob job(std::move(options), signals);
-  return job.Run();
+  LocalJobResult result = job.Run();
+  if (result.status.ok()) ShowEnd(plan, poller->latest(), display);
+  return result;
 }
 
 absl::Status ClaimOutput(const Flags& flags, Plan* plan,

@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
+#include "proto/rendezvous.pb.h"
 
 namespace tributary {
 namespace {
@@ -37,6 +38,40 @@ TEST(RunReportTest, RefusesWhatIsNoObject) {
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << text;
     EXPECT_EQ(status.message(), "d/summary.json is not a JSON object");
   }
+}
+
+TEST(FinalStatusTest, CatchesUpWithTheSummary) {
+  StatusReply newest;
+  newest.set_phase(StatusReply::TRAINING);
+  newest.set_step(595);
+  newest.set_steps(600);
+  newest.set_loss(1.5);
+  newest.set_learning_rate(1e-3);
+  newest.set_samples_per_second(100);
+  const absl::StatusOr<StatusReply> end =
+      FinalStatus(R"({"steps": 600, "final_loss": 1.25})", "d", newest);
+  ASSERT_TRUE(end.ok()) << end.status();
+  EXPECT_EQ(end->phase(), StatusReply::DONE);
+  EXPECT_EQ(end->step(), 600);
+  EXPECT_EQ(end->steps(), 600);
+  EXPECT_EQ(end->loss(), 1.25);
+  EXPECT_EQ(end->learning_rate(), 0) << "that of step 595";
+  EXPECT_EQ(end->samples_per_second(), 100);
+}
+
+TEST(FinalStatusTest, KnowsTheEndOfARunThatWasNeverAsked) {
+  const absl::StatusOr<StatusReply> end =
+      FinalStatus(R"({"steps": 20, "final_loss": 2.5})", "d", StatusReply());
+  ASSERT_TRUE(end.ok()) << end.status();
+  EXPECT_EQ(end->step(), 20);
+  EXPECT_EQ(end->steps(), 20);
+  EXPECT_EQ(end->loss(), 2.5);
+}
+
+TEST(FinalStatusTest, RefusesWhatIsNoObject) {
+  const absl::Status status = FinalStatus("[1]", "d", StatusReply()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(status.message(), "d/summary.json is not a JSON object");
 }
 
 TEST(EscapeForTerminalTest, KeepsTextAndEscapesTheRest) {
