@@ -1,6 +1,8 @@
 // `tributary train` with real processes: trains, survives, stops, and leaves
 // nothing behind.
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -201,9 +203,23 @@ TEST_F(TrainTest, TrainsTheTableExample) {
   EXPECT_THAT(result.standard_output, HasSubstr("evaluation   loss "));
 }
 
+// A port that nobody listens on. The system does not give the same one again
+// soon.
+int FreePort() {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  close(fd);
+  return ntohs(address.sin_port);
+}
+
 // Server and worker started by hand, as in two terminals.
 TEST_F(TrainTest, ProcessesFindEachOtherWithoutALauncher) {
-  const std::string port = absl::StrCat(20000 + getpid() % 20000);
+  const std::string port = absl::StrCat(FreePort());
   BackgroundCommand server({kTributary, "server", job_, "--set", "steps=10",
                             "--output", Path("out")},
                            {"MASTER_PORT=" + port});
