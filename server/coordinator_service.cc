@@ -1,5 +1,6 @@
 #include "server/coordinator_service.h"
 
+#include <memory>
 #include <utility>
 
 #include "common/transport/channel.h"
@@ -11,7 +12,8 @@ namespace {
 class WorkerStream final : public ServerStream<WorkerReport, CoordinatorOrder>,
                            public WorkerLink {
  public:
-  explicit WorkerStream(Coordinator* coordinator) : coordinator_(coordinator) {}
+  WorkerStream(Coordinator* coordinator, std::shared_ptr<LiveCalls> calls)
+      : ServerStream(std::move(calls)), coordinator_(coordinator) {}
 
   void Send(const CoordinatorOrder& order) override {
     ServerStream::Send(order);
@@ -56,8 +58,8 @@ class WorkerStream final : public ServerStream<WorkerReport, CoordinatorOrder>,
 class EnlistmentStream final : public ServerStream<ServerReport, ServerOrder>,
                                public ServerLink {
  public:
-  explicit EnlistmentStream(Coordinator* coordinator)
-      : coordinator_(coordinator) {}
+  EnlistmentStream(Coordinator* coordinator, std::shared_ptr<LiveCalls> calls)
+      : ServerStream(std::move(calls)), coordinator_(coordinator) {}
 
   void Send(const ServerOrder& order) override { ServerStream::Send(order); }
   void Close(const absl::Status& status) override {
@@ -97,14 +99,14 @@ class EnlistmentStream final : public ServerStream<ServerReport, ServerOrder>,
 
 grpc::ServerBidiReactor<WorkerReport, CoordinatorOrder>*
 CoordinatorService::Membership(grpc::CallbackServerContext*) {
-  auto* stream = new WorkerStream(coordinator_);
+  auto* stream = new WorkerStream(coordinator_, calls_);
   stream->Start();
   return stream;
 }
 
 grpc::ServerBidiReactor<ServerReport, ServerOrder>*
 CoordinatorService::Enlistment(grpc::CallbackServerContext*) {
-  auto* stream = new EnlistmentStream(coordinator_);
+  auto* stream = new EnlistmentStream(coordinator_, calls_);
   stream->Start();
   return stream;
 }

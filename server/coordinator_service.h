@@ -3,6 +3,9 @@
 #ifndef TRIBUTARY_SERVER_COORDINATOR_SERVICE_H_
 #define TRIBUTARY_SERVER_COORDINATOR_SERVICE_H_
 
+#include <memory>
+
+#include "common/transport/live_calls.h"
 #include "proto/rendezvous.grpc.pb.h"
 #include "server/coordinator.h"
 
@@ -23,8 +26,12 @@ class CoordinatorService final : public Rendezvous::CallbackService {
                                       const StatusRequest* request,
                                       StatusReply* reply) override;
 
+  // After the gRPC server's shutdown: waits until no call uses the coordinator.
+  void AwaitIdle() { calls_->AwaitNone(); }
+
  private:
   Coordinator* const coordinator_;
+  const std::shared_ptr<LiveCalls> calls_ = std::make_shared<LiveCalls>();
 };
 
 }  // namespace tributary

@@ -1,5 +1,6 @@
 #include "server/parameter_server_service.h"
 
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -32,8 +33,12 @@ class ExchangeStream final
       public WeightsSubscriber {
  public:
   // `store` may be null: the call is refused.
-  ExchangeStream(int shard, ParameterStore* store, TransportCounters* counters)
-      : shard_(shard), store_(store), counters_(counters) {
+  ExchangeStream(int shard, ParameterStore* store, TransportCounters* counters,
+                 std::shared_ptr<LiveCalls> calls)
+      : ServerStream(std::move(calls)),
+        shard_(shard),
+        store_(store),
+        counters_(counters) {
     if (store_ == nullptr) {
       Close(grpc::Status(grpc::StatusCode::UNAVAILABLE,
                          "this server does not know the model yet"));
@@ -119,8 +124,8 @@ class ExchangeStream final
 class WeightsReader final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
   WeightsReader(ParameterStore* store, const grpc::ByteBuffer& request,
-                TransportCounters* counters)
-      : store_(store), counters_(counters) {
+                TransportCounters* counters, std::shared_ptr<LiveCalls> calls)
+      : token_(std::move(calls)), store_(store), counters_(counters) {
     grpc::ByteBuffer bytes = request;
     const absl::Status status = Decode(&bytes, &request_);
     if (store == nullptr) {
@@ -161,6 +166,7 @@ class WeightsReader final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
 
   void OnDone() override { delete this; }
 
+  const LiveCalls::Token token_;
   ParameterStore* const store_;
   TransportCounters* const counters_;
   ReadWeightsRequest request_;
@@ -182,14 +188,14 @@ ParameterStore* ParameterServerService::store() const {
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*
 ParameterServerService::Exchange(grpc::CallbackServerContext*) {
-  auto* stream = new ExchangeStream(shard_, store(), &counters_);
+  auto* stream = new ExchangeStream(shard_, store(), &counters_, calls_);
   stream->Start();
   return stream;
 }
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* ParameterServerService::ReadWeights(
     grpc::CallbackServerContext*, const grpc::ByteBuffer* request) {
-  return new WeightsReader(store(), *request, &counters_);
+  return new WeightsReader(store(), *request, &counters_, calls_);
 }
 
 }  // namespace tributary

@@ -9,6 +9,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "common/transport/live_calls.h"
 #include "proto/parameter_server.grpc.pb.h"
 #include "server/parameter_store.h"
 
@@ -34,6 +35,9 @@ class ParameterServerService final
 
   const TransportCounters& counters() const { return counters_; }
 
+  // After the gRPC server's shutdown: waits until no call uses the store.
+  void AwaitIdle() { calls_->AwaitNone(); }
+
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Exchange(
       grpc::CallbackServerContext* context) override;
   grpc::ServerWriteReactor<grpc::ByteBuffer>* ReadWeights(
@@ -45,6 +49,7 @@ class ParameterServerService final
 
   const int shard_;
   TransportCounters counters_;
+  const std::shared_ptr<LiveCalls> calls_ = std::make_shared<LiveCalls>();
   mutable absl::Mutex mu_;
   ParameterStore* store_ ABSL_GUARDED_BY(mu_) = nullptr;
 };

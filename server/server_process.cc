@@ -133,6 +133,22 @@ absl::Status ReadModel(const ParameterStore& store, int64_t version,
   return absl::OkStatus();
 }
 
+// ReadModel, once the servers have applied the last step. Every worker that
+// says farewell has seen that; without one (the last was lost after its last
+// push) it is a matter of milliseconds.
+absl::Status ReadFinalModel(const ParameterStore& store, int64_t version,
+                            const std::vector<std::string>& addresses,
+                            float* arena) {
+  const absl::Time deadline = absl::Now() + kDrainTimeout;
+  absl::Status status;
+  do {
+    status = ReadModel(store, version, addresses, arena);
+    if (!absl::IsFailedPrecondition(status)) return status;
+    absl::SleepFor(kTick);
+  } while (absl::Now() < deadline);
+  return status;
+}
+
 // Runs the job to its end; the coordinator's state tells how it went.
 void FollowJob(Coordinator* coordinator, Shutdown* shutdown) {
   while (!coordinator->AwaitTrained(kTick)) {
@@ -151,8 +167,8 @@ absl::Status WriteResults(Coordinator* coordinator, const LocalServer& local,
     const ParameterStore& store = *local.store();
     BufferPool arenas(store.layout().arena_elements());
     const Buffer arena = arenas.Take();
-    status = ReadModel(store, coordinator->steps(),
-                       coordinator->server_addresses(), arena.get());
+    status = ReadFinalModel(store, coordinator->steps(),
+                            coordinator->server_addresses(), arena.get());
     if (status.ok()) {
       absl::StatusOr<std::string> written =
           output->WriteModel(store.layout(), arena.get());
@@ -210,6 +226,8 @@ absl::Status RunCoordinator(const ServerOptions& options, Shutdown* shutdown) {
   const absl::Status status =
       WriteResults(&coordinator, local, output.get(), options.log);
   ShutDown(listener.server.get());
+  coordinator_service.AwaitIdle();
+  service.AwaitIdle();
   return status;
 }
 
@@ -251,6 +269,7 @@ absl::Status RunShard(const ServerOptions& options, Shutdown* shutdown) {
   });
   const grpc::Status ended = enlistment->AwaitDone();
   ShutDown(listener.server.get());
+  service.AwaitIdle();
   if (enlistment->finished()) return absl::OkStatus();
   if (shutdown->requested()) return absl::CancelledError("stopped by request");
   if (ended.ok()) {

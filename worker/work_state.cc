@@ -144,7 +144,9 @@ bool WorkState::Decide(Task* task) const {
     task->kind = Task::Kind::kFail;
     return true;
   }
-  if (finished_) {
+  // Having the last version of every chunk proves that it is made: only then
+  // may the coordinator read it.
+  if (finished_ && CompleteVersion() == options_.steps) {
     task->kind = Task::Kind::kFinish;
     return true;
   }

@@ -6,21 +6,27 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "common/transport/live_calls.h"
 #include "grpcpp/support/server_callback.h"
 
 namespace tributary {
 
-// Made with new when a call begins; Start must follow. Deletes itself when gRPC
+// Made with new when a call begins; Start must follow. Counts among the
+// service's live calls until it deletes itself, when gRPC
 // has done with the call. Send and Close are thread-safe and may be called
 // until OnGone has returned.
 template <typename In, typename Out>
 class ServerStream : public grpc::ServerBidiReactor<In, Out> {
  public:
+  explicit ServerStream(std::shared_ptr<LiveCalls> calls)
+      : token_(std::move(calls)) {}
+
   // Begins to read. To be called once, when the derived class is built.
   void Start() { this->StartRead(&in_); }
 
@@ -103,6 +109,8 @@ class ServerStream : public grpc::ServerBidiReactor<In, Out> {
       this->Finish(*closing_);
     }
   }
+
+  const LiveCalls::Token token_;
 
   In in_;  // Touched only by the read in flight and OnMessage.
 
