@@ -6,7 +6,7 @@
 #
 #   tests/bare_root.sh [--no-tests] [arguments of tributary train]
 #
-# MIRROR: where Debian's packages come from.
+# MIRROR: where debootstrap gets Debian's packages, if not from its default.
 set -euo pipefail
 
 project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)

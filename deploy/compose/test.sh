@@ -14,6 +14,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 project=$(cd "$here/../.." && pwd -P)
 readonly here project
+# Where debootstrap gets the packages, if not from where it does by default.
 readonly mirror=${MIRROR:-}
 readonly base=docker.io/library/debian:bookworm
 # Where podman looks for the image that compose.yaml calls "tributary".
