@@ -1,12 +1,16 @@
-// The operations that layers are written in. CpuDevice is the reference; other devices implement the same set, and one
-// conformance suite (tests/worker/device) runs every operation against float64.
+// The operations that layers are written in. CpuDevice is the reference; other
+// devices implement the same set, and one conformance suite
+// (tests/worker/device) runs every operation against float64.
 //
-// Conventions: tensors are dense, row-major float32 in device memory, 64-byte aligned where they start a buffer. Outputs
-// never alias inputs unless a comment allows it. "=" overwrites, "+=" adds to what is there. Operations are asynchronous
-// on devices with a stream and ordered with one another; only Synchronize and the functions that return host values
-// wait. Sizes have been checked by the layers when they were planned, so operations cannot fail.
+// Conventions: tensors are dense, row-major float32 in device memory, 64-byte
+// aligned where they start a buffer. Outputs never alias inputs unless a
+// comment allows it. "=" overwrites, "+=" adds to what is there. Operations are
+// asynchronous on devices with a stream and ordered with one another; only
+// Synchronize and the functions that return host values wait. Sizes have been
+// checked by the layers when they were planned, so operations cannot fail.
 //
-// Determinism: the result of an operation depends on its arguments alone, never on other threads or instances.
+// Determinism: the result of an operation depends on its arguments alone, never
+// on other threads or instances.
 #ifndef TRIBUTARY_WORKER_DEVICE_DEVICE_H_
 #define TRIBUTARY_WORKER_DEVICE_DEVICE_H_
 
@@ -19,15 +23,17 @@
 
 namespace tributary {
 
-// Y[rows, outputs] = X[rows, inputs] W^T + b, with W[outputs, inputs] as PyTorch's nn.Linear stores it.
+// Y[rows, outputs] = X[rows, inputs] W^T + b, with W[outputs, inputs] as
+// PyTorch's nn.Linear stores it.
 struct LinearShape {
   int64_t rows = 0;
   int64_t inputs = 0;
   int64_t outputs = 0;
 };
 
-// Images are [batch, channels, height, width] outside; a device may keep another layout between its own operations only
-// where Network says so. Kernels are [out_channels, in_channels, kernel, kernel].
+// Images are [batch, channels, height, width] outside; a device may keep
+// another layout between its own operations only where Network says so. Kernels
+// are [out_channels, in_channels, kernel, kernel].
 struct ConvolutionShape {
   int64_t batch = 0;
   int64_t in_channels = 0, in_height = 0, in_width = 0;
@@ -45,18 +51,20 @@ struct AttentionShape {
   int64_t batch = 0, time = 0, heads = 0, head_size = 0;
 };
 
-// One lane of computing: its operations run in order, and it may be used by one thread at a time. Several instances may
-// work at once and share nothing.
+// One lane of computing: its operations run in order, and it may be used by one
+// thread at a time. Several instances may work at once and share nothing.
 class Device {
  public:
   virtual ~Device() = default;
 
-  // Memory of the device, zeroed, aligned to 64 bytes (huge pages where large); freed with the handle, which must not
-  // outlive the device. ResourceExhausted when there is none.
+  // Memory of the device, zeroed, aligned to 64 bytes (huge pages where large);
+  // freed with the handle, which must not outlive the device. ResourceExhausted
+  // when there is none.
   using Memory = std::unique_ptr<void, void (*)(void*)>;
   virtual absl::StatusOr<Memory> Allocate(size_t bytes) = 0;
   virtual void CopyFromHost(void* to, const void* from, size_t bytes) = 0;
-  virtual void CopyToHost(void* to, const void* from, size_t bytes) = 0;  // Waits.
+  virtual void CopyToHost(void* to, const void* from,
+                          size_t bytes) = 0;  // Waits.
   virtual void Zero(float* to, int64_t count) = 0;
   virtual void Synchronize() = 0;
 
@@ -64,78 +72,115 @@ class Device {
   virtual void Add(int64_t count, const float* x, float* y) = 0;
 
   // ---- Linear. `bias` may be null.
-  virtual void LinearForward(const LinearShape& shape, const float* x, const float* weight, const float* bias,
+  virtual void LinearForward(const LinearShape& shape, const float* x,
+                             const float* weight, const float* bias,
                              float* y) = 0;
   // dx = dy W; with `accumulate`, dx += dy W.
-  virtual void LinearBackwardInput(const LinearShape& shape, const float* dy, const float* weight, bool accumulate,
+  virtual void LinearBackwardInput(const LinearShape& shape, const float* dy,
+                                   const float* weight, bool accumulate,
                                    float* dx) = 0;
-  // dweight = dy^T X (+= with `accumulate`); dbias = column sums of dy, unless null.
-  virtual void LinearBackwardWeight(const LinearShape& shape, const float* x, const float* dy, bool accumulate,
+  // dweight = dy^T X (+= with `accumulate`); dbias = column sums of dy, unless
+  // null.
+  virtual void LinearBackwardWeight(const LinearShape& shape, const float* x,
+                                    const float* dy, bool accumulate,
                                     float* dweight, float* dbias) = 0;
 
   // ---- Convolution, pooling.
-  virtual void ConvolutionForward(const ConvolutionShape& shape, const float* x, const float* weight, const float* bias,
+  virtual void ConvolutionForward(const ConvolutionShape& shape, const float* x,
+                                  const float* weight, const float* bias,
                                   float* y) = 0;
-  virtual void ConvolutionBackwardInput(const ConvolutionShape& shape, const float* dy, const float* weight,
+  virtual void ConvolutionBackwardInput(const ConvolutionShape& shape,
+                                        const float* dy, const float* weight,
                                         float* dx) = 0;
-  virtual void ConvolutionBackwardWeight(const ConvolutionShape& shape, const float* x, const float* dy,
+  virtual void ConvolutionBackwardWeight(const ConvolutionShape& shape,
+                                         const float* x, const float* dy,
                                          float* dweight, float* dbias) = 0;
-  // `argmax`, [batch, channels, out_height, out_width], gets the place of the first maximum within its input plane.
-  virtual void MaxPoolForward(const PoolShape& shape, const float* x, float* y, int32_t* argmax) = 0;
-  virtual void MaxPoolBackward(const PoolShape& shape, const float* dy, const int32_t* argmax, float* dx) = 0;
-  virtual void AveragePoolForward(const PoolShape& shape, const float* x, float* y) = 0;
-  virtual void AveragePoolBackward(const PoolShape& shape, const float* dy, float* dx) = 0;
+  // `argmax`, [batch, channels, out_height, out_width], gets the place of the
+  // first maximum within its input plane.
+  virtual void MaxPoolForward(const PoolShape& shape, const float* x, float* y,
+                              int32_t* argmax) = 0;
+  virtual void MaxPoolBackward(const PoolShape& shape, const float* dy,
+                               const int32_t* argmax, float* dx) = 0;
+  virtual void AveragePoolForward(const PoolShape& shape, const float* x,
+                                  float* y) = 0;
+  virtual void AveragePoolBackward(const PoolShape& shape, const float* dy,
+                                   float* dx) = 0;
 
-  // ---- Element by element. In all of these y may be x, and dx may be dy. NaN stays NaN, so that a training that has
-  // diverged shows it.
+  // ---- Element by element. In all of these y may be x, and dx may be dy. NaN
+  // stays NaN, so that a training that has diverged shows it.
   virtual void ReluForward(int64_t count, const float* x, float* y) = 0;
   // dx = dy where y > 0, else 0.
-  virtual void ReluBackward(int64_t count, const float* y, const float* dy, float* dx) = 0;
+  virtual void ReluBackward(int64_t count, const float* y, const float* dy,
+                            float* dx) = 0;
   // 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
   virtual void GeluForward(int64_t count, const float* x, float* y) = 0;
-  virtual void GeluBackward(int64_t count, const float* x, const float* dy, float* dx) = 0;
-  // y = x / (1 - rate) where UniformFloat(number i of the stream) >= rate, else 0. Its own backward.
-  virtual void Dropout(int64_t count, const RandomStream& stream, float rate, const float* x, float* y) = 0;
+  virtual void GeluBackward(int64_t count, const float* x, const float* dy,
+                            float* dx) = 0;
+  // y = x / (1 - rate) where UniformFloat(number i of the stream) >= rate, else
+  // 0. Its own backward.
+  virtual void Dropout(int64_t count, const RandomStream& stream, float rate,
+                       const float* x, float* y) = 0;
 
-  // ---- Layer norm over the last dimension: y = (x - mean) / sqrt(variance + 1e-5) * scale + shift (`shift` may be
-  // null). `mean` and `inverse_deviation`, [rows], are kept for backward.
-  virtual void LayerNormForward(int64_t rows, int64_t width, const float* x, const float* scale, const float* shift,
-                                float* y, float* mean, float* inverse_deviation) = 0;
-  // dx += ... with `accumulate`; dscale and dshift (may be null) are overwritten.
-  virtual void LayerNormBackward(int64_t rows, int64_t width, const float* x, const float* scale, const float* mean,
-                                 const float* inverse_deviation, const float* dy, bool accumulate, float* dx,
+  // ---- Layer norm over the last dimension: y = (x - mean) / sqrt(variance +
+  // 1e-5) * scale + shift (`shift` may be null). `mean` and
+  // `inverse_deviation`, [rows], are kept for backward.
+  virtual void LayerNormForward(int64_t rows, int64_t width, const float* x,
+                                const float* scale, const float* shift,
+                                float* y, float* mean,
+                                float* inverse_deviation) = 0;
+  // dx += ... with `accumulate`; dscale and dshift (may be null) are
+  // overwritten.
+  virtual void LayerNormBackward(int64_t rows, int64_t width, const float* x,
+                                 const float* scale, const float* mean,
+                                 const float* inverse_deviation,
+                                 const float* dy, bool accumulate, float* dx,
                                  float* dscale, float* dshift) = 0;
 
-  // ---- Embedding. y[b, t, :] = token_table[tokens[b, t], :] + position_table[t, :].
-  virtual void EmbeddingForward(int64_t batch, int64_t time, int64_t width, const int32_t* tokens,
-                                const float* token_table, const float* position_table, float* y) = 0;
-  // dtoken_table (vocabulary rows) += the rows of dy, in order of (b, t), after being zeroed unless `accumulate`;
-  // dposition_table[0, time) = sums over b; rows from `time` on are the caller's.
-  virtual void EmbeddingBackward(int64_t batch, int64_t time, int64_t width, int64_t vocabulary, const int32_t* tokens,
-                                 const float* dy, bool accumulate, float* dtoken_table, float* dposition_table) = 0;
+  // ---- Embedding. y[b, t, :] = token_table[tokens[b, t], :] +
+  // position_table[t, :].
+  virtual void EmbeddingForward(int64_t batch, int64_t time, int64_t width,
+                                const int32_t* tokens, const float* token_table,
+                                const float* position_table, float* y) = 0;
+  // dtoken_table (vocabulary rows) += the rows of dy, in order of (b, t), after
+  // being zeroed unless `accumulate`; dposition_table[0, time) = sums over b;
+  // rows from `time` on are the caller's.
+  virtual void EmbeddingBackward(int64_t batch, int64_t time, int64_t width,
+                                 int64_t vocabulary, const int32_t* tokens,
+                                 const float* dy, bool accumulate,
+                                 float* dtoken_table,
+                                 float* dposition_table) = 0;
 
-  // ---- Causal multi-head attention. qkv, [batch, time, 3, heads, head_size]; y, [batch, time, heads, head_size]; scores
-  // are divided by sqrt(head_size). `saved` holds SavedAttentionSize(shape) floats from forward to backward (the
-  // probabilities, or their logarithmic sums). With rate > 0 the probabilities are dropped out by `stream`: element
+  // ---- Causal multi-head attention. qkv, [batch, time, 3, heads, head_size];
+  // y, [batch, time, heads, head_size]; scores are divided by sqrt(head_size).
+  // `saved` holds SavedAttentionSize(shape) floats from forward to backward
+  // (the probabilities, or their logarithmic sums). With rate > 0 the
+  // probabilities are dropped out by `stream`: element
   // ((b * heads + h) * time + i) * time + j.
   virtual int64_t SavedAttentionSize(const AttentionShape& shape) const = 0;
-  virtual void AttentionForward(const AttentionShape& shape, const float* qkv, const RandomStream& stream, float rate,
+  virtual void AttentionForward(const AttentionShape& shape, const float* qkv,
+                                const RandomStream& stream, float rate,
                                 float* y, float* saved) = 0;
-  virtual void AttentionBackward(const AttentionShape& shape, const float* qkv, const float* y, const float* saved,
-                                 const float* dy, const RandomStream& stream, float rate, float* dqkv) = 0;
+  virtual void AttentionBackward(const AttentionShape& shape, const float* qkv,
+                                 const float* y, const float* saved,
+                                 const float* dy, const RandomStream& stream,
+                                 float rate, float* dqkv) = 0;
 
-  // ---- Losses. Return host values, so they wait. `dlogits` (may be null: no gradient; may be logits) gets the gradient
-  // of the sum of the losses. Sums over rows are made in float64, in order.
+  // ---- Losses. Return host values, so they wait. `dlogits` (may be null: no
+  // gradient; may be logits) gets the gradient of the sum of the losses. Sums
+  // over rows are made in float64, in order.
   struct Loss {
     double sum = 0;
     int64_t correct = 0;
     int64_t counted = 0;  // Rows that count.
   };
-  // Rows with a label of -1 do not count: they add nothing, and their gradient is zero.
-  virtual Loss SoftmaxCrossEntropy(int64_t rows, int64_t classes, const float* logits, const int32_t* labels,
+  // Rows with a label of -1 do not count: they add nothing, and their gradient
+  // is zero.
+  virtual Loss SoftmaxCrossEntropy(int64_t rows, int64_t classes,
+                                   const float* logits, const int32_t* labels,
                                    float* dlogits) = 0;
   // Per row: mean over `width` of (x - target)^2.
-  virtual Loss MeanSquaredError(int64_t rows, int64_t width, const float* x, const float* target, float* dx) = 0;
+  virtual Loss MeanSquaredError(int64_t rows, int64_t width, const float* x,
+                                const float* target, float* dx) = 0;
 };
 
 // Plain and vectorized code for any x86-64, single-threaded.
