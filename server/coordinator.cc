@@ -85,12 +85,9 @@ bool Coordinator::AllServersConfigured() const {
 void Coordinator::AdmitWaiting() {
   if (!AllServersThere()) return;
   for (auto& [incarnation, worker] : workers_) {
-    Member* member = membership_.Find(incarnation);
-    if (worker.opened || member == nullptr ||
-        member->heartbeat.phase() == "admitted") {
-      continue;
-    }
-    member->heartbeat.set_phase("admitted");
+    const Member* member = membership_.Find(incarnation);
+    if (worker.admitted || member == nullptr) continue;
+    worker.admitted = true;
     CoordinatorOrder order;
     Admission* admission = order.mutable_admission();
     *admission->mutable_job() = options_.job;
@@ -118,6 +115,9 @@ absl::Status Coordinator::OnWorkerReport(int64_t incarnation,
     case WorkerReport::kReady:
       return OnReady(incarnation, report.ready());
     case WorkerReport::kSynced:
+      if (!workers_[incarnation].opened) {
+        return absl::FailedPreconditionError("Synced before Open");
+      }
       if (!member->synced) {
         member->synced = true;
         initialized_ = true;
@@ -149,6 +149,10 @@ absl::Status Coordinator::OnWorkerReport(int64_t incarnation,
 }
 
 absl::Status Coordinator::OnReady(int64_t incarnation, const Ready& ready) {
+  // Before, there are servers missing that would have to be told.
+  if (!workers_[incarnation].admitted) {
+    return absl::FailedPreconditionError("Ready before Admission");
+  }
   if (!layout_.has_value()) {
     TRIBUTARY_RETURN_IF_ERROR(Adopt(ready));
   } else {

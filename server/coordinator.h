@@ -117,6 +117,8 @@ class Coordinator {
  private:
   struct Worker {
     WorkerLink* link = nullptr;
+    // How far it has come: each needs the one before.
+    bool admitted = false;
     bool ready = false;
     bool opened = false;
   };

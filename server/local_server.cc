@@ -36,6 +36,7 @@ absl::Status LocalServer::Handle(const ServerOrder& order) {
           report.mutable_configured();
         } else {
           report.mutable_failure()->set_message(std::string(status.message()));
+          report.mutable_failure()->set_exit_code(1);
         }
         report_(report);
       });

@@ -86,6 +86,11 @@ absl::Status ParameterStore::AddContribution(int64_t step, int number, int node,
         absl::StrCat("node ", node, " is not in the tree of ", leaves_,
                      " leaves (batch.micro_batches)"));
   }
+  if (step < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("contribution to step ",
+                                                   step, " of chunk ", number,
+                                                   ": steps count from 0"));
+  }
   if (sum.weight < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("contribution of step ", step, ", chunk ", number,

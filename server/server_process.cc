@@ -7,13 +7,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "common/buffer_pool.h"
 #include "common/log.h"
 #include "common/status_macros.h"
 #include "common/transport/channel.h"
 #include "common/transport/chunk_codec.h"
-#include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "server/coordinator.h"

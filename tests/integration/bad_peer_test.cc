@@ -204,6 +204,15 @@ TEST_F(BadPeerTest, StepOfTheFuture) {
                 grpc::StatusCode::FAILED_PRECONDITION, "step 1000000 of chunk");
 }
 
+TEST_F(BadPeerTest, StepBeforeTheFirst) {
+  WorkerMessage contribution;
+  contribution.mutable_contribution()->set_step(-1);
+  contribution.mutable_contribution()->set_node(1);
+  contribution.mutable_contribution()->set_payload(std::string(4096, '\0'));
+  ExpectRefusal(Exchange({GoodHello(), contribution}),
+                grpc::StatusCode::INVALID_ARGUMENT, "steps count from 0");
+}
+
 TEST_F(BadPeerTest, BytesThatAreNoMessage) {
   for (const std::string& garbage :
        {std::string("GET / HTTP/1.1\r\n\r\n"), std::string(100000, '\xff'),
@@ -268,6 +277,16 @@ TEST_F(BadPeerTest, WorkerThatDoesNotJoin) {
   report.mutable_heartbeat();
   ExpectRefusal(Membership({report}), grpc::StatusCode::FAILED_PRECONDITION,
                 "the first report must be Join");
+}
+
+TEST_F(BadPeerTest, WorkerThatIsSyncedBeforeItBegan) {
+  WorkerReport join;
+  join.mutable_join()->set_protocol_version(kProtocolVersion);
+  join.mutable_join()->set_rank(-1);
+  WorkerReport synced;
+  synced.mutable_synced();
+  ExpectRefusal(Membership({join, synced}),
+                grpc::StatusCode::FAILED_PRECONDITION, "Synced before Open");
 }
 
 TEST_F(BadPeerTest, WorkerWithAnotherModel) {

@@ -1,5 +1,6 @@
 #include "server/coordinator.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -48,7 +49,7 @@ struct FakeServer : ServerLink {
 class CoordinatorTest : public ::testing::Test {
  protected:
   void Make(int servers, int expected_workers, int64_t steps = 2,
-            int64_t pieces = 0, double clip_norm = 0) {
+            int64_t pieces = 0, double clip_norm = 0, int present = 2) {
     options_.job.mutable_model()->mutable_mlp();
     options_.job.mutable_batch()->set_global(8);
     options_.job.mutable_batch()->set_micro_batches(4);
@@ -57,6 +58,7 @@ class CoordinatorTest : public ::testing::Test {
     options_.job.mutable_output()->set_log_every_steps(1);
     options_.servers = servers;
     options_.expected_workers = expected_workers;
+    ready_.Clear();
     ready_.mutable_table()->set_chunk_elements(16);
     for (const char* name : {"a", "b", "c"}) {
       auto* parameter = ready_.mutable_table()->add_parameter();
@@ -73,7 +75,7 @@ class CoordinatorTest : public ::testing::Test {
         [this](const nlohmann::ordered_json& line) {
           metrics_.push_back(line);
         });
-    for (int shard = 0; shard < servers; ++shard) {
+    for (int shard = 0; shard < std::min(servers, present); ++shard) {
       Enlist enlist;
       enlist.set_protocol_version(kProtocolVersion);
       enlist.set_shard(shard);
@@ -249,6 +251,37 @@ TEST_F(CoordinatorTest, RefusesOtherReleasesModelsAndData) {
   status = SayReady(&other);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("data"));
+}
+
+TEST_F(CoordinatorTest, RefusesReportsOutOfTurn) {
+  Make(/*servers=*/2, /*expected_workers=*/1, /*steps=*/2, /*pieces=*/0,
+       /*clip_norm=*/0, /*present=*/1);
+  FakeWorker early;
+  ASSERT_TRUE(Join(&early).ok());
+  EXPECT_TRUE(early.orders.empty());
+  absl::Status status = SayReady(&early);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("before Admission"));
+
+  Make(/*servers=*/1, /*expected_workers=*/1);
+  FakeWorker hasty;
+  ASSERT_TRUE(Join(&hasty).ok());
+  WorkerReport synced;
+  synced.mutable_synced();
+  status = Say(&hasty, synced);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("before Open"));
+}
+
+TEST_F(CoordinatorTest, AdmitsEachWorkerOnce) {
+  Make(/*servers=*/1, /*expected_workers=*/2);
+  FakeWorker first, second;
+  ASSERT_TRUE(Join(&first).ok());
+  WorkerReport beat;
+  beat.mutable_heartbeat()->set_phase("data");
+  ASSERT_TRUE(Say(&first, beat).ok());
+  ASSERT_TRUE(Join(&second).ok());
+  EXPECT_EQ(first.orders.size(), 1);
 }
 
 TEST_F(CoordinatorTest, AddsTheNormInTheOrderOfChunks) {

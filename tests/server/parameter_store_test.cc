@@ -241,6 +241,9 @@ TEST_F(ParameterStoreTest, RefusesWhatNoHonestWorkerSends) {
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("step 1 of chunk 0, which is at version 0"));
+  status = Contribute(-1, 0, 4, 1);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("count from 0"));
   status = store_->AddContribution(0, 0, 4, {Filled(0, 1), -1, 0});
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
 }
