@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <new>
+#include <utility>
 
 namespace tributary {
 namespace {
@@ -12,30 +13,32 @@ namespace {
 constexpr size_t kCacheLine = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
 
-float* AllocateFloats(int64_t elements) {
+Buffer AllocateFloats(int64_t elements) {
   size_t bytes = static_cast<size_t>(elements) * sizeof(float);
   const size_t alignment = bytes >= kHugePage ? kHugePage : kCacheLine;
   bytes = std::max(alignment, (bytes + alignment - 1) / alignment * alignment);
   void* memory = std::aligned_alloc(alignment, bytes);
   if (memory == nullptr) throw std::bad_alloc();
   if (alignment == kHugePage) madvise(memory, bytes, MADV_HUGEPAGE);
-  return static_cast<float*>(memory);
+  return Buffer(static_cast<float*>(memory), std::free);
 }
 
 }  // namespace
 
 // Outlives the pool as long as a buffer is out.
 struct BufferPool::FreeList {
-  ~FreeList() {
-    for (float* memory : free) std::free(memory);
-  }
-
   absl::Mutex mu;
+  std::vector<Buffer> all ABSL_GUARDED_BY(mu);
   std::vector<float*> free ABSL_GUARDED_BY(mu);
 };
 
 BufferPool::BufferPool(int64_t elements)
-    : elements_(elements), free_(std::make_shared<FreeList>()) {}
+    : BufferPool(elements, [] { return nullptr; }) {}
+
+BufferPool::BufferPool(int64_t elements, std::function<Buffer()> source)
+    : elements_(elements),
+      source_(std::move(source)),
+      free_(std::make_shared<FreeList>()) {}
 
 Buffer BufferPool::Take() {
   float* memory = nullptr;
@@ -46,7 +49,13 @@ Buffer BufferPool::Take() {
       free_->free.pop_back();
     }
   }
-  if (memory == nullptr) memory = AllocateFloats(elements_);
+  if (memory == nullptr) {
+    Buffer fresh = source_();
+    if (fresh == nullptr) fresh = AllocateFloats(elements_);
+    memory = fresh.get();
+    absl::MutexLock lock(&free_->mu);
+    free_->all.push_back(std::move(fresh));
+  }
   return Buffer(memory, [list = free_](float* returned) {
     absl::MutexLock lock(&list->mu);
     list->free.push_back(returned);

@@ -4,6 +4,7 @@
 #define TRIBUTARY_COMMON_BUFFER_POOL_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -23,6 +24,8 @@ class BufferPool {
   // Buffers of `elements` floats, aligned to 64 bytes (to 2 MiB, in huge pages,
   // where they are larger than that).
   explicit BufferPool(int64_t elements);
+  // The same, but as long as `source` gives memory, new buffers lie there.
+  BufferPool(int64_t elements, std::function<Buffer()> source);
 
   // A buffer of unspecified contents: a returned one if there is any, else a
   // new one. Never waits.
@@ -34,6 +37,7 @@ class BufferPool {
   struct FreeList;
 
   const int64_t elements_;
+  const std::function<Buffer()> source_;
   const std::shared_ptr<FreeList> free_;
 };
 

@@ -19,10 +19,13 @@ TRIBUTARY_INLINE void Sum2(const float* __restrict a, const float* __restrict b,
   for (int64_t i = 0; i < count; ++i) out[i] = a[i] + b[i];
 }
 
-// The square of a float is exact in double precision, so it makes no
-// difference whether the processor fuses multiplication and addition.
-TRIBUTARY_INLINE double SumOfSquares(const float* x, int64_t count) {
-  double lanes[16] = {};
+// Adds the squares of x to 16 partial sums. The square of a float is exact in
+// double precision, so it makes no difference whether the processor fuses
+// multiplication and addition.
+TRIBUTARY_INLINE void AddSquares(const float* x, int64_t count,
+                                 double* __restrict sums) {
+  double lanes[16];
+  for (int lane = 0; lane < 16; ++lane) lanes[lane] = sums[lane];
   int64_t i = 0;
   for (; i + 16 <= count; i += 16) {
     for (int lane = 0; lane < 16; ++lane) {
@@ -30,10 +33,17 @@ TRIBUTARY_INLINE double SumOfSquares(const float* x, int64_t count) {
       lanes[lane] += value * value;
     }
   }
+  for (int lane = 0; lane < 16; ++lane) sums[lane] = lanes[lane];
   for (int lane = 0; i < count; ++i, ++lane) {
     const double value = x[i];
-    lanes[lane] += value * value;
+    sums[lane] += value * value;
   }
+}
+
+// The sum of 16 partial sums, neighbours first.
+TRIBUTARY_INLINE double AddPairwise(const double* sums) {
+  double lanes[16];
+  for (int lane = 0; lane < 16; ++lane) lanes[lane] = sums[lane];
   for (int width = 1; width < 16; width *= 2) {
     for (int lane = 0; lane < 16; lane += 2 * width) {
       lanes[lane] += lanes[lane + width];

@@ -19,9 +19,9 @@ TRIBUTARY_MULTIVERSION __attribute__((noinline)) void Sum2Best(const float* a,
   vector_kernels::Sum2(a, b, out, count);
 }
 
-TRIBUTARY_MULTIVERSION __attribute__((noinline)) double SumOfSquaresBest(
-    const float* x, int64_t count) {
-  return vector_kernels::SumOfSquares(x, count);
+TRIBUTARY_MULTIVERSION __attribute__((noinline)) void AddSquaresBest(
+    const float* x, int64_t count, double* sums) {
+  vector_kernels::AddSquares(x, count, sums);
 }
 
 }  // namespace
@@ -37,8 +37,18 @@ void Sum2(const float* a, const float* b, float* out, int64_t count) {
 }
 
 double SumOfSquares(const float* x, int64_t count) {
+  SumOfSquaresInPieces sum;
+  sum.Add(x, count);
+  return sum.Total();
+}
+
+void SumOfSquaresInPieces::Add(const float* x, int64_t count) {
   const FlushDenormals flush;
-  return SumOfSquaresBest(x, count);
+  AddSquaresBest(x, count, lanes_);
+}
+
+double SumOfSquaresInPieces::Total() const {
+  return vector_kernels::AddPairwise(lanes_);
 }
 
 }  // namespace tributary

@@ -19,6 +19,17 @@ void Sum2(const float* a, const float* b, float* out, int64_t count);
 // i % 16, and the 16 partial sums are added pairwise, neighbours first.
 double SumOfSquares(const float* x, int64_t count);
 
+// The same sum, of an array that comes in pieces.
+class SumOfSquaresInPieces {
+ public:
+  // The next `count` elements; a multiple of 16 in all pieces but the last.
+  void Add(const float* x, int64_t count);
+  double Total() const;
+
+ private:
+  double lanes_[16] = {};
+};
+
 }  // namespace tributary
 
 #endif  // TRIBUTARY_COMMON_VECTOR_OPS_H_

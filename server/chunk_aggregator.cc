@@ -1,10 +1,37 @@
 #include "server/chunk_aggregator.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/vector_ops.h"
 
 namespace tributary {
+
+const float* TreeSum::Read(int64_t begin, int64_t count) const {
+  // Blocks of the stack: place i of it may point into block i or to a source.
+  static thread_local std::vector<float> blocks;
+  static thread_local std::vector<const float*> stack;
+  blocks.resize(std::max<size_t>(blocks.size(), depth_ * kBlock));
+  stack.clear();
+  for (const auto& source : steps_) {
+    if (source != nullptr) {
+      float* const block = blocks.data() + stack.size() * kBlock;
+      stack.push_back(source->Read(begin, count, block));
+      continue;
+    }
+    const float* const right = stack.back();
+    stack.pop_back();
+    const float* const left = stack.back();
+    float* const block = blocks.data() + (stack.size() - 1) * kBlock;
+    if (left == block) {
+      AddInto(right, block, count);
+    } else {
+      Sum2(left, right, block, count);
+      stack.back() = block;
+    }
+  }
+  return stack.back();
+}
 
 ChunkAggregator::ChunkAggregator(int leaves)
     : leaves_(leaves), sums_(2 * leaves), covered_(2 * leaves, false) {}
@@ -32,18 +59,25 @@ void ChunkAggregator::DropUnder(int node) {
   }
 }
 
-NodeSum ChunkAggregator::Finish(int64_t elements) {
-  NodeSum total = SumUnder(1, elements);
+TreeSum ChunkAggregator::Take() {
+  TreeSum total;
+  const NodeSum root = TakeUnder(1, /*height=*/1, &total);
+  total.weight_ = root.weight;
+  total.loss_sum_ = root.loss_sum;
   for (auto& sum : sums_) sum.reset();
   covered_.assign(covered_.size(), false);
   return total;
 }
 
-NodeSum ChunkAggregator::SumUnder(int node, int64_t elements) {
-  if (sums_[node].has_value()) return *std::move(sums_[node]);
-  NodeSum left = SumUnder(2 * node, elements);
-  const NodeSum right = SumUnder(2 * node + 1, elements);
-  AddInto(right.gradient.get(), left.gradient.get(), elements);
+NodeSum ChunkAggregator::TakeUnder(int node, int height, TreeSum* sum) {
+  if (sums_[node].has_value()) {
+    sum->steps_.push_back(std::move(sums_[node]->gradient));
+    sum->depth_ = std::max(sum->depth_, height);
+    return *std::move(sums_[node]);
+  }
+  NodeSum left = TakeUnder(2 * node, height, sum);
+  const NodeSum right = TakeUnder(2 * node + 1, height + 1, sum);
+  sum->steps_.push_back(nullptr);
   left.weight += right.weight;
   left.loss_sum += right.loss_sum;
   return left;

@@ -1,25 +1,54 @@
 // Collects the contributions to one chunk's step until they cover the reduction
-// tree, then adds them up in the tree's order.
+// tree, and adds them up in the tree's order.
 #ifndef TRIBUTARY_SERVER_CHUNK_AGGREGATOR_H_
 #define TRIBUTARY_SERVER_CHUNK_AGGREGATOR_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
-#include "common/buffer_pool.h"
+#include "server/gradient_source.h"
 
 namespace tributary {
 
-// The gradient sum of one node for one chunk. The aggregator that is given one
-// owns its buffer's contents.
+// The gradient sum of one node for one chunk.
 struct NodeSum {
-  Buffer gradient;
+  std::shared_ptr<const GradientSource> gradient;
   int64_t weight = 0;   // Samples (tokens) in the sum.
   double loss_sum = 0;  // Of the same samples.
 };
 
-// Not thread-safe. Holds at most one buffer per leaf.
+// Contributions that cover the tree. Their sum is never stored: whoever needs
+// it reads it block by block, so that it stays in the cache.
+class TreeSum {
+ public:
+  // Elements that are added up at a time: three blocks fit into a core's first
+  // cache. A multiple of 16.
+  static constexpr int64_t kBlock = 4096;
+
+  TreeSum() = default;
+
+  int64_t weight() const { return weight_; }
+  double loss_sum() const { return loss_sum_; }
+  bool empty() const { return steps_.empty(); }
+
+  // The sum of elements [begin, begin + count), count at most kBlock: where it
+  // is, valid until the next Read on this thread.
+  const float* Read(int64_t begin, int64_t count) const;
+
+ private:
+  friend class ChunkAggregator;
+
+  // In post-order: a source is put on the stack; null adds the upper two of the
+  // stack.
+  std::vector<std::shared_ptr<const GradientSource>> steps_;
+  int depth_ = 0;  // Largest height of the stack.
+  int64_t weight_ = 0;
+  double loss_sum_ = 0;
+};
+
+// Not thread-safe. Holds at most one contribution per leaf.
 //
 // Contributions of different nodes may overlap, when leaves were dealt anew in
 // mid-step and two workers computed the same ones: overlapping sums have the
@@ -33,15 +62,15 @@ class ChunkAggregator {
   // False for a duplicate, which is dropped. `node` must be one of the tree's.
   bool Add(int node, NodeSum sum);
 
-  // Every leaf is covered: Finish may be called.
+  // Every leaf is covered: Take may be called.
   bool complete() const { return covered_[1]; }
 
-  // Adds up `elements` floats of every contribution, in the order of the tree,
-  // and forgets them: the aggregator is empty again.
-  NodeSum Finish(int64_t elements);
+  // Gives the contributions away: the aggregator is empty again.
+  TreeSum Take();
 
  private:
-  NodeSum SumUnder(int node, int64_t elements);
+  // Appends what lies under `node` to the sum; weight and loss of it.
+  NodeSum TakeUnder(int node, int height, TreeSum* sum);
   void DropUnder(int node);
 
   const int leaves_;

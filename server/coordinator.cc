@@ -95,6 +95,7 @@ void Coordinator::AdmitWaiting() {
     admission->set_incarnation(incarnation);
     for (const Server& server : servers_) {
       admission->add_server_address(server.address);
+      *admission->add_local_address() = server.local_address;
     }
     admission->set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
     worker.link->Send(order);
@@ -305,6 +306,7 @@ absl::Status Coordinator::AddServer(const Enlist& enlist, ServerLink* link) {
   }
   server.link = link;
   server.address = enlist.address();
+  server.local_address = enlist.local_address();
   AdmitWaiting();
   return absl::OkStatus();
 }

@@ -125,6 +125,7 @@ class Coordinator {
   struct Server {
     ServerLink* link = nullptr;
     std::string address;
+    LocalAddress local_address;
     bool configured = false;
     bool gone = false;
   };

@@ -1,16 +1,11 @@
 #include "server/enlistment.h"
 
-#include "common/transport/channel.h"
-
 namespace tributary {
 
-void Enlistment::Begin(Rendezvous::Stub* stub, int shard,
-                       const std::string& address) {
+void Enlistment::Begin(Rendezvous::Stub* stub, const Enlist& enlist) {
   stub->async()->Enlistment(context(), this);
   ServerReport report;
-  report.mutable_enlist()->set_protocol_version(kProtocolVersion);
-  report.mutable_enlist()->set_shard(shard);
-  report.mutable_enlist()->set_address(address);
+  *report.mutable_enlist() = enlist;
   Start();
   Send(report);
 }

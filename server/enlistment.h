@@ -4,7 +4,6 @@
 #define TRIBUTARY_SERVER_ENLISTMENT_H_
 
 #include <functional>
-#include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -23,7 +22,7 @@ class Enlistment final : public ClientStream<ServerOrder, ServerReport> {
       : handle_(std::move(handle)) {}
 
   // Connects and enlists. `stub` must outlive this object.
-  void Begin(Rendezvous::Stub* stub, int shard, const std::string& address);
+  void Begin(Rendezvous::Stub* stub, const Enlist& enlist);
 
   // The coordinator said Finish.
   bool finished() const ABSL_LOCKS_EXCLUDED(mu_);

@@ -1,10 +1,13 @@
 #include "server/parameter_server_service.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/shared_memory.h"
 #include "common/status_macros.h"
 #include "common/transport/channel.h"
 #include "common/transport/chunk_codec.h"
@@ -27,6 +30,22 @@ int64_t WritePriority(int64_t version, int chunk) {
   return (version + 1) << 24 | chunk;
 }
 
+// A gradient in the pieces in which it came from the wire.
+class ReceivedGradient final : public GradientSource {
+ public:
+  explicit ReceivedGradient(ReceivedPayload payload)
+      : payload_(std::move(payload)) {}
+
+  const float* Read(int64_t begin, int64_t count,
+                    float* scratch) const override {
+    payload_.Read(begin, count, scratch);
+    return scratch;
+  }
+
+ private:
+  const ReceivedPayload payload_;
+};
+
 // One worker's stream.
 class ExchangeStream final
     : public ServerStream<grpc::ByteBuffer, grpc::ByteBuffer>,
@@ -46,6 +65,17 @@ class ExchangeStream final
   }
 
   void OnWeights(const WeightsVersion& weights) override {
+    if (weights.values == nullptr) {
+      {
+        absl::MutexLock lock(&in_place_mu_);
+        if (in_place_.size() >= 4 * store_->chunk_numbers().size()) {
+          DropOld(weights.version - 2);
+        }
+        in_place_.emplace_back(weights.version, weights.chunk);
+      }
+      Wake();
+      return;
+    }
     // Nobody needs a version two steps back: see ParameterStore. This bounds
     // the queue of a worker that does not read.
     if (weights.version >= 2) {
@@ -68,30 +98,106 @@ class ExchangeStream final
     if (subscribed_) store_->Unsubscribe(this);
   }
 
+  bool TakeMore(grpc::ByteBuffer* out) override {
+    std::vector<std::pair<int64_t, int>> versions;
+    {
+      absl::MutexLock lock(&in_place_mu_);
+      versions.swap(in_place_);
+    }
+    if (versions.empty()) return false;
+    std::sort(versions.begin(), versions.end());
+    ServerMessage message;
+    for (const auto& [version, chunk] : versions) {
+      Weights* weights = message.mutable_in_memory()->add_weights();
+      weights->set_version(version);
+      weights->set_chunk(chunk);
+    }
+    *out = Encode(message);
+    return true;
+  }
+
+  // Nobody needs word of these: bounds the list of a worker that does not read.
+  void DropOld(int64_t version) ABSL_EXCLUSIVE_LOCKS_REQUIRED(in_place_mu_) {
+    in_place_.erase(
+        std::remove_if(in_place_.begin(), in_place_.end(),
+                       [version](const std::pair<int64_t, int>& word) {
+                         return word.first <= version;
+                       }),
+        in_place_.end());
+  }
+
   absl::Status Handle(grpc::ByteBuffer* bytes) {
     WorkerMessage message;
-    Buffer values;
-    const auto place =
-        [&](const WorkerMessage& m) -> absl::StatusOr<PayloadTarget> {
+    ReceivedPayload payload;
+    const auto elements =
+        [&](const WorkerMessage& m) -> absl::StatusOr<int64_t> {
       const int chunk =
           m.has_initial() ? m.initial().chunk() : m.contribution().chunk();
       TRIBUTARY_RETURN_IF_ERROR(store_->CheckChunk(chunk));
-      values = store_->TakeBuffer();
-      return PayloadTarget{values.get(), store_->layout().ChunkSize(chunk)};
+      return store_->layout().ChunkSize(chunk);
     };
     counters_->bytes_received += bytes->Length();
-    TRIBUTARY_RETURN_IF_ERROR(DecodeWithPayload(bytes, &message, place));
+    TRIBUTARY_RETURN_IF_ERROR(
+        DecodeInPlace(bytes, &message, &payload, elements));
     if (message.has_hello()) return OnHello(message.hello());
-    if (!subscribed_) {
+    if (message.message_case() == WorkerMessage::MESSAGE_NOT_SET) {
+      return absl::InvalidArgumentError("a message of no known kind");
+    }
+    if (!welcomed_) {
       return absl::FailedPreconditionError("the first message must be Hello");
     }
-    if (message.has_initial()) {
-      return store_->AddInitial(message.initial().chunk(), std::move(values));
+    switch (message.message_case()) {
+      case WorkerMessage::kInitial: {
+        Buffer values = store_->TakeBuffer();
+        payload.Read(0, payload.elements(), values.get());
+        return store_->AddInitial(message.initial().chunk(), std::move(values));
+      }
+      case WorkerMessage::kContribution:
+        return AddContribution(
+            message.contribution(),
+            std::make_shared<ReceivedGradient>(std::move(payload)));
+      case WorkerMessage::kInMemory:
+        return OnContributionsInMemory(message.in_memory());
+      case WorkerMessage::kMemoryAnswer:
+        if (subscribed_) {
+          return absl::FailedPreconditionError("an answer to no offer");
+        }
+        Subscribe(/*in_memory=*/message.memory_answer().mapped());
+        return absl::OkStatus();
+      case WorkerMessage::kHello:
+      case WorkerMessage::MESSAGE_NOT_SET:
+        break;
     }
-    const Contribution& c = message.contribution();
+    return absl::InvalidArgumentError("unexpected message from a worker");
+  }
+
+  absl::Status AddContribution(const Contribution& c,
+                               std::shared_ptr<const GradientSource> gradient) {
     return store_->AddContribution(
         c.step(), c.chunk(), c.node(),
-        {std::move(values), c.weight(), c.loss_sum()});
+        {std::move(gradient), c.weight(), c.loss_sum()});
+  }
+
+  absl::Status OnContributionsInMemory(const ContributionsInMemory& message) {
+    if (memory_ == nullptr) {
+      return absl::FailedPreconditionError(
+          "gradients in memory that was not agreed on");
+    }
+    const int64_t elements = memory_->bytes() / int64_t{sizeof(float)};
+    for (const Contribution& c : message.contribution()) {
+      TRIBUTARY_RETURN_IF_ERROR(store_->CheckChunk(c.chunk()));
+      const int64_t size = store_->layout().ChunkSize(c.chunk());
+      if (c.offset() < 0 || c.offset() > elements - size) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("a gradient at element ", c.offset(), " of ", elements,
+                         " in the worker's memory"));
+      }
+      const float* values =
+          reinterpret_cast<const float*>(memory_->data()) + c.offset();
+      TRIBUTARY_RETURN_IF_ERROR(AddContribution(
+          c, std::make_shared<GradientInMemory>(values, memory_)));
+    }
+    return absl::OkStatus();
   }
 
   absl::Status OnHello(const Hello& hello) {
@@ -102,22 +208,47 @@ class ExchangeStream final
           " at the worker, ", expected.substr(0, 12), " at server ", shard_,
           ": use the same job and release everywhere"));
     }
-    if (subscribed_) return absl::FailedPreconditionError("a second Hello");
+    if (welcomed_) return absl::FailedPreconditionError("a second Hello");
+    welcomed_ = true;
     ServerMessage welcome;
     welcome.mutable_welcome()->set_shard(shard_);
     for (const int chunk : store_->chunk_numbers()) {
       welcome.mutable_welcome()->add_chunk(chunk);
     }
+    if (hello.has_memory()) AgreeOnMemory(hello.memory(), &welcome);
     Send(Encode(welcome), /*priority=*/-1);
-    subscribed_ = true;
-    store_->Subscribe(this);
+    if (memory_ == nullptr) Subscribe(/*in_memory=*/false);
     return absl::OkStatus();
+  }
+
+  // Maps the worker's memory and offers the store's. Where either does not
+  // work, nothing is lost: the stream carries everything.
+  void AgreeOnMemory(const SharedMemoryOffer& offer, ServerMessage* welcome) {
+    absl::StatusOr<std::shared_ptr<const MappedMemory>> memory =
+        MappedMemory::Map(offer);
+    if (!memory.ok()) return;
+    const absl::StatusOr<SharedMemoryOffer> ours = store_->ShareWeights();
+    if (!ours.ok()) return;
+    memory_ = *std::move(memory);
+    *welcome->mutable_welcome()->mutable_memory() = *ours;
+  }
+
+  void Subscribe(bool in_memory) {
+    subscribed_ = true;
+    store_->Subscribe(this, in_memory);
   }
 
   const int shard_;
   ParameterStore* const store_;
   TransportCounters* const counters_;
-  bool subscribed_ = false;  // Touched only by the read in flight.
+  // Touched only by the read in flight.
+  bool welcomed_ = false;
+  bool subscribed_ = false;
+  std::shared_ptr<const MappedMemory> memory_;  // The worker's gradients.
+
+  absl::Mutex in_place_mu_;
+  // (version, chunk) of which word has not been sent.
+  std::vector<std::pair<int64_t, int>> in_place_ ABSL_GUARDED_BY(in_place_mu_);
 };
 
 // Writes every chunk at one version.

@@ -11,6 +11,24 @@
 #include "common/vector_ops.h"
 
 namespace tributary {
+namespace {
+
+// Chunks up to this size are updated by the thread that brings the last
+// contribution: waking another one would take longer. Elements.
+constexpr int64_t kInlineElements = 16384;
+
+// The segments' parts in [begin, end), counted from `begin`.
+void CutSegments(const std::vector<ChunkSegment>& segments, int64_t begin,
+                 int64_t end, std::vector<ChunkSegment>* cut) {
+  cut->clear();
+  for (const ChunkSegment& segment : segments) {
+    const int64_t from = std::max(segment.begin, begin);
+    const int64_t to = std::min(segment.end, end);
+    if (from < to) cut->push_back({from - begin, to - begin, segment.group});
+  }
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(
     const Options& options, ArenaLayout layout, ThreadPool* pool,
@@ -38,6 +56,7 @@ ParameterStore::ParameterStore(const Options& options, ArenaLayout layout,
   for (const int number : chunk_numbers_) {
     auto chunk = std::make_unique<Chunk>(leaves_);
     chunk->number = number;
+    chunk->place = static_cast<int>(chunks_.size());
     chunk->elements = layout_.ChunkSize(number);
     chunk->segments = layout_.ChunkSegments(number);
     for (int slot = 0; slot < optimizer_->slots(); ++slot) {
@@ -74,6 +93,10 @@ absl::Status ParameterStore::AddInitial(int number, Buffer values) {
   if (chunk->version >= 0) return absl::OkStatus();
   chunk->version = 0;
   chunk->weights = std::move(values);
+  if (chunk->shared[0] != nullptr) {
+    std::copy_n(chunk->weights.get(), chunk->elements, chunk->shared[0].get());
+    chunk->weights = chunk->shared[0];
+  }
   Publish(chunk);
   return absl::OkStatus();
 }
@@ -97,7 +120,6 @@ absl::Status ParameterStore::AddContribution(int64_t step, int number, int node,
                      " has negative weight ", sum.weight));
   }
   Chunk* chunk = Find(number);
-  NodeSum complete;
   {
     absl::MutexLock lock(&chunk->mu);
     if (step < chunk->version || (step == chunk->version && chunk->closed)) {
@@ -111,45 +133,47 @@ absl::Status ParameterStore::AddContribution(int64_t step, int number, int node,
     chunk->aggregator.Add(node, std::move(sum));
     if (!chunk->aggregator.complete()) return absl::OkStatus();
     chunk->closed = true;
+    // Nobody but what is scheduled here touches it until the next step.
+    chunk->sum = chunk->aggregator.Take();
   }
-  pool_->Run([this, chunk] {
-    NodeSum total;
-    {
-      // Nobody else adds to a closed chunk, so the lock is free.
-      absl::MutexLock lock(&chunk->mu);
-      total = chunk->aggregator.Finish(chunk->elements);
-    }
-    Sum(chunk, std::move(total));
-  });
+  Schedule(chunk, [this](Chunk* complete) { OnComplete(complete); });
   return absl::OkStatus();
 }
 
-void ParameterStore::Sum(Chunk* chunk, NodeSum sum) {
-  chunk->sum = std::move(sum);
-  const double squares =
-      SumOfSquares(chunk->sum.gradient.get(), chunk->elements);
-  const int place =
-      static_cast<int>(std::lower_bound(chunk_numbers_.begin(),
-                                        chunk_numbers_.end(), chunk->number) -
-                       chunk_numbers_.begin());
+void ParameterStore::Schedule(Chunk* chunk, std::function<void(Chunk*)> work) {
+  if (chunk->elements <= kInlineElements) {
+    work(chunk);
+  } else {
+    pool_->Run([chunk, work = std::move(work)] { work(chunk); });
+  }
+}
+
+void ParameterStore::OnComplete(Chunk* chunk) {
+  if (!clips_) {
+    Update(chunk, /*norm=*/0);
+    return;
+  }
+  SumOfSquaresInPieces squares;
+  for (int64_t begin = 0; begin < chunk->elements; begin += TreeSum::kBlock) {
+    const int64_t count = std::min(TreeSum::kBlock, chunk->elements - begin);
+    squares.Add(chunk->sum.Read(begin, count), count);
+  }
+  ReportSum(*chunk, squares.Total());
+}
+
+void ParameterStore::ReportSum(const Chunk& chunk, double sum_of_squares) {
   StepSums complete;
-  bool last = false;
   {
     absl::MutexLock lock(&sums_mu_);
-    sums_.set_sum_of_squares(place, squares);
-    sums_.set_weight(chunk->sum.weight);
-    if (chunk->number == 0) sums_.set_loss_sum(chunk->sum.loss_sum);
-    last = --sums_missing_ == 0;
-    if (last) {
-      complete = sums_;
-      sums_.set_step(sums_.step() + 1);
-      sums_missing_ = static_cast<int>(chunk_numbers_.size());
-    }
+    sums_.set_sum_of_squares(chunk.place, sum_of_squares);
+    sums_.set_weight(chunk.sum.weight());
+    if (chunk.number == 0) sums_.set_loss_sum(chunk.sum.loss_sum());
+    if (--sums_missing_ > 0) return;
+    complete = sums_;
+    sums_.set_step(sums_.step() + 1);
+    sums_missing_ = static_cast<int>(chunk_numbers_.size());
   }
-  // Before the update: no chunk can reach the next step's sum until this
-  // chunk's new version is out, so reports come in the order of steps.
-  if (last) on_sums_(complete);
-  if (!clips_) Update(chunk, /*norm=*/0);
+  on_sums_(complete);
 }
 
 void ParameterStore::SetGradientNorm(int64_t step, double norm) {
@@ -165,34 +189,64 @@ void ParameterStore::SetGradientNorm(int64_t step, double norm) {
 
 void ParameterStore::Update(Chunk* chunk, double norm) {
   Buffer weights;
+  Buffer next;
   int64_t step = 0;
   {
     absl::MutexLock lock(&chunk->mu);
     weights = chunk->weights;
     step = chunk->version;
+    next = chunk->shared[(step + 1) % 2];
+    // From here on that place holds neither the one version nor the other.
+    if (next != nullptr) chunk->previous = nullptr;
   }
-  Buffer next = buffers_.Take();
-  std::vector<float*> slots;
-  for (const Buffer& slot : chunk->slots) slots.push_back(slot.get());
-  UpdateArguments update;
-  update.gradient_sum = chunk->sum.gradient.get();
-  update.gradient_scale = GradientScale(std::max<int64_t>(chunk->sum.weight, 1),
-                                        options_.job.clip_norm(), norm);
-  update.weights = weights.get();
-  update.new_weights = next.get();
-  update.slots = slots;
-  update.segments = chunk->segments;
-  update.learning_rate = LearningRateAt(options_.job, options_.steps, step);
-  update.step = step;
-  optimizer_->Update(update);
-  ZeroGaps(*chunk, next.get());
-  chunk->sum = NodeSum();
+  if (next == nullptr) next = buffers_.Take();
+  const double squares =
+      UpdateBlocks(*chunk, step, norm, weights.get(), next.get());
+  // Before the new version is out no chunk can reach the next step's sum, so
+  // reports come in the order of steps.
+  if (!clips_) ReportSum(*chunk, squares);
+  chunk->sum = TreeSum();
   absl::MutexLock lock(&chunk->mu);
+  const Buffer& shared = chunk->shared[(step + 1) % 2];
+  if (shared != nullptr && shared != next) {
+    // Shared in the meantime.
+    std::copy_n(next.get(), chunk->elements, shared.get());
+    next = shared;
+  }
   chunk->previous = std::move(chunk->weights);
   chunk->weights = std::move(next);
   chunk->version = step + 1;
   chunk->closed = false;
   Publish(chunk);
+}
+
+double ParameterStore::UpdateBlocks(const Chunk& chunk, int64_t step,
+                                    double norm, const float* weights,
+                                    float* next) const {
+  UpdateArguments update;
+  update.gradient_scale = GradientScale(
+      std::max<int64_t>(chunk.sum.weight(), 1), options_.job.clip_norm(), norm);
+  update.learning_rate = LearningRateAt(options_.job, options_.steps, step);
+  update.step = step;
+  SumOfSquaresInPieces squares;
+  std::vector<float*> slots(chunk.slots.size());
+  std::vector<ChunkSegment> segments;
+  for (int64_t begin = 0; begin < chunk.elements; begin += TreeSum::kBlock) {
+    const int64_t count = std::min(TreeSum::kBlock, chunk.elements - begin);
+    CutSegments(chunk.segments, begin, begin + count, &segments);
+    for (size_t i = 0; i < slots.size(); ++i) {
+      slots[i] = chunk.slots[i].get() + begin;
+    }
+    update.gradient_sum = chunk.sum.Read(begin, count);
+    update.weights = weights + begin;
+    update.new_weights = next + begin;
+    update.slots = absl::MakeSpan(slots);
+    update.segments = segments;
+    squares.Add(update.gradient_sum, count);
+    optimizer_->Update(update);
+  }
+  ZeroGaps(chunk, next);
+  return squares.Total();
 }
 
 // The optimizer leaves the gaps between parameters alone, and the buffer held
@@ -206,51 +260,94 @@ void ParameterStore::ZeroGaps(const Chunk& chunk, float* weights) {
   std::fill(weights + written, weights + chunk.elements, 0.f);
 }
 
+Buffer ParameterStore::Lasting(const Chunk& chunk, const Buffer& values) {
+  if (values != chunk.shared[0] && values != chunk.shared[1]) return values;
+  Buffer copy = buffers_.Take();
+  std::copy_n(values.get(), chunk.elements, copy.get());
+  return copy;
+}
+
 void ParameterStore::Publish(Chunk* chunk) {
-  const WeightsVersion newest = {chunk->number, chunk->version, chunk->weights,
-                                 chunk->elements};
-  for (WeightsSubscriber* subscriber : chunk->subscribers) {
-    subscriber->OnWeights(newest);
+  WeightsVersion newest = {chunk->number, chunk->version, nullptr,
+                           chunk->elements};
+  Buffer lasting;
+  for (const Subscription& subscription : chunk->subscriptions) {
+    if (!subscription.in_memory && lasting == nullptr) {
+      lasting = Lasting(*chunk, chunk->weights);
+    }
+    newest.values = subscription.in_memory ? nullptr : lasting;
+    subscription.subscriber->OnWeights(newest);
   }
 }
 
-void ParameterStore::Subscribe(WeightsSubscriber* subscriber) {
+absl::StatusOr<SharedMemoryOffer> ParameterStore::ShareWeights() {
+  absl::MutexLock share_lock(&share_mu_);
+  if (memory_ != nullptr) return memory_->offer();
+  const int64_t span =
+      RoundUpToPage(layout_.arena_elements() * int64_t{sizeof(float)});
+  TRIBUTARY_ASSIGN_OR_RETURN(memory_, SharedMemory::Create(2 * span));
   for (const auto& chunk : chunks_) {
     absl::MutexLock lock(&chunk->mu);
-    if (chunk->previous != nullptr) {
-      subscriber->OnWeights({chunk->number, chunk->version - 1, chunk->previous,
+    for (int i = 0; i < 2; ++i) {
+      chunk->shared[i] =
+          Buffer(memory_, reinterpret_cast<float*>(memory_->data() + i * span) +
+                              layout_.ChunkBegin(chunk->number));
+    }
+    const auto move = [&chunk](Buffer* values, int64_t version) {
+      if (*values == nullptr) return;
+      const Buffer& place = chunk->shared[version % 2];
+      std::copy_n(values->get(), chunk->elements, place.get());
+      *values = place;
+    };
+    // An update under way reads the old buffer, which it holds.
+    if (chunk->version >= 0) move(&chunk->weights, chunk->version);
+    if (chunk->version >= 1) move(&chunk->previous, chunk->version - 1);
+  }
+  return memory_->offer();
+}
+
+void ParameterStore::Subscribe(WeightsSubscriber* subscriber, bool in_memory) {
+  for (const auto& chunk : chunks_) {
+    absl::MutexLock lock(&chunk->mu);
+    const auto tell = [&](const Buffer& values, int64_t version) {
+      if (values == nullptr) return;
+      subscriber->OnWeights({chunk->number, version,
+                             in_memory ? nullptr : Lasting(*chunk, values),
                              chunk->elements});
-    }
-    if (chunk->version >= 0) {
-      subscriber->OnWeights(
-          {chunk->number, chunk->version, chunk->weights, chunk->elements});
-    }
-    chunk->subscribers.push_back(subscriber);
+    };
+    tell(chunk->previous, chunk->version - 1);
+    tell(chunk->weights, chunk->version);
+    chunk->subscriptions.push_back({subscriber, in_memory});
   }
 }
 
 void ParameterStore::Unsubscribe(WeightsSubscriber* subscriber) {
   for (const auto& chunk : chunks_) {
     absl::MutexLock lock(&chunk->mu);
-    auto& list = chunk->subscribers;
-    list.erase(std::remove(list.begin(), list.end(), subscriber), list.end());
+    auto& list = chunk->subscriptions;
+    list.erase(std::remove_if(list.begin(), list.end(),
+                              [subscriber](const Subscription& s) {
+                                return s.subscriber == subscriber;
+                              }),
+               list.end());
   }
 }
 
 absl::StatusOr<WeightsVersion> ParameterStore::Read(int number,
-                                                    int64_t version) const {
+                                                    int64_t version) {
   TRIBUTARY_RETURN_IF_ERROR(CheckChunk(number));
-  const Chunk* chunk = Find(number);
+  Chunk* chunk = Find(number);
   absl::MutexLock lock(&chunk->mu);
-  if (version == chunk->version && chunk->weights != nullptr) {
-    return WeightsVersion{number, version, chunk->weights, chunk->elements};
+  const Buffer* values = nullptr;
+  if (version == chunk->version) values = &chunk->weights;
+  if (version == chunk->version - 1) values = &chunk->previous;
+  if (values == nullptr || *values == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("chunk ", number, " is at version ", chunk->version,
+                     "; version ", version, " is not there"));
   }
-  if (version == chunk->version - 1 && chunk->previous != nullptr) {
-    return WeightsVersion{number, version, chunk->previous, chunk->elements};
-  }
-  return absl::FailedPreconditionError(
-      absl::StrCat("chunk ", number, " is at version ", chunk->version,
-                   "; version ", version, " is not there"));
+  return WeightsVersion{number, version, Lasting(*chunk, *values),
+                        chunk->elements};
 }
 
 }  // namespace tributary

@@ -15,6 +15,7 @@
 #include "common/buffer_pool.h"
 #include "common/optimizer.h"
 #include "common/parameter_table.h"
+#include "common/shared_memory.h"
 #include "common/thread_pool.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
@@ -27,7 +28,7 @@ namespace tributary {
 struct WeightsVersion {
   int chunk = 0;
   int64_t version = -1;
-  Buffer values;
+  Buffer values;  // Null for those who read them in the shared memory.
   int64_t elements = 0;
 };
 
@@ -43,11 +44,12 @@ class WeightsSubscriber {
 // Thread-safe.
 //
 // A chunk's step s: contributions are collected in its aggregator; the one that
-// completes the tree queues the sum on the thread pool. The sum's squares are
-// reported with StepSums when all chunks of this server have theirs. Without
-// clipping the update follows at once; with it, when SetGradientNorm has given
-// the norm. The update reads version s, writes version s + 1 into another
-// buffer and publishes it.
+// completes the tree queues the update on the thread pool. It reads the
+// gradients where they are, in one pass over the memory, adds them up block by
+// block, reads version s, writes version s + 1 into another buffer and
+// publishes it. The sum's squares are reported with StepSums when all chunks of
+// this server have theirs. With clipping a first pass is only for the squares,
+// and the update follows when SetGradientNorm has given the norm.
 //
 // Both the newest version and the one before it are kept. That is what lets a
 // step survive the loss of any worker: chunk A may be at s + 1 while chunk B
@@ -55,6 +57,16 @@ class WeightsSubscriber {
 // that has just joined included, needs version s of A. Version s + 2 of any
 // chunk needs gradients computed from version s + 1 of all, so by then nobody
 // needs version s.
+//
+// For the same reason the two versions may lie in two fixed places that workers
+// on this host read directly (ShareWeights), version v in arena v % 2: what the
+// update to version s + 2 overwrites, version s, is of no use to anybody. A
+// worker that has been left behind may still be reading it, and get a mixture:
+// what it makes of that is a contribution to a closed step, and dropped. Values
+// that go through a stream are copied out first, since gRPC may still be
+// sending them then. Out of place costs no more than in place: the pass reads
+// gradients, weights and state once and writes weights and state once either
+// way.
 class ParameterStore {
  public:
   struct Options {
@@ -92,19 +104,31 @@ class ParameterStore {
   // ignore it.
   void SetGradientNorm(int64_t step, double norm);
 
+  // Puts the weights into memory that processes on this host may map: two
+  // arenas, each rounded up to whole pages, with the chunks at their places.
+  // Unavailable where there is no such memory. Idempotent.
+  absl::StatusOr<SharedMemoryOffer> ShareWeights()
+      ABSL_LOCKS_EXCLUDED(share_mu_);
+
   // Tells `subscriber` the versions that are there, and from now on every new
-  // one, until Unsubscribe returns.
-  void Subscribe(WeightsSubscriber* subscriber);
+  // one, until Unsubscribe returns. `in_memory`: without values, after
+  // ShareWeights.
+  void Subscribe(WeightsSubscriber* subscriber, bool in_memory);
   void Unsubscribe(WeightsSubscriber* subscriber);
 
   // FailedPrecondition if the chunk has no such version (any more).
-  absl::StatusOr<WeightsVersion> Read(int chunk, int64_t version) const;
+  absl::StatusOr<WeightsVersion> Read(int chunk, int64_t version);
 
  private:
+  struct Subscription {
+    WeightsSubscriber* subscriber = nullptr;
+    bool in_memory = false;
+  };
   struct Chunk {
     explicit Chunk(int leaves) : aggregator(leaves) {}
 
     int number = 0;
+    int place = 0;  // In chunk_numbers_.
     int64_t elements = 0;
     std::vector<ChunkSegment> segments;
 
@@ -112,14 +136,16 @@ class ParameterStore {
     int64_t version ABSL_GUARDED_BY(mu) = -1;
     Buffer weights ABSL_GUARDED_BY(mu);
     Buffer previous ABSL_GUARDED_BY(mu);
+    // Once shared: where even and odd versions lie.
+    Buffer shared[2] ABSL_GUARDED_BY(mu);
     ChunkAggregator aggregator ABSL_GUARDED_BY(mu);
     // The tree of step `version` is complete: late contributions are
     // duplicates.
     bool closed ABSL_GUARDED_BY(mu) = false;
-    std::vector<WeightsSubscriber*> subscribers ABSL_GUARDED_BY(mu);
+    std::vector<Subscription> subscriptions ABSL_GUARDED_BY(mu);
 
-    // Touched only by the one task that sums or updates the chunk.
-    NodeSum sum;
+    // Touched only by the one task that adds up or updates the chunk.
+    TreeSum sum;
     std::vector<Buffer> slots;
   };
 
@@ -127,11 +153,22 @@ class ParameterStore {
                  std::unique_ptr<Optimizer> optimizer, SumsCallback on_sums);
 
   Chunk* Find(int chunk) const;
-  void Sum(Chunk* chunk, NodeSum sum);
+  // Runs work(chunk) on the pool, or here if that is quicker.
+  void Schedule(Chunk* chunk, std::function<void(Chunk*)> work);
+  // What follows when the tree is complete.
+  void OnComplete(Chunk* chunk) ABSL_LOCKS_EXCLUDED(chunk->mu);
+  void ReportSum(const Chunk& chunk, double sum_of_squares)
+      ABSL_LOCKS_EXCLUDED(sums_mu_);
   // `norm` of the mean gradient matters only to jobs that clip.
-  void Update(Chunk* chunk, double norm);
+  void Update(Chunk* chunk, double norm) ABSL_LOCKS_EXCLUDED(chunk->mu);
+  // The pass over the memory; returns the sum's squares.
+  double UpdateBlocks(const Chunk& chunk, int64_t step, double norm,
+                      const float* weights, float* next) const;
   static void ZeroGaps(const Chunk& chunk, float* weights);
-  static void Publish(Chunk* chunk) ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
+  void Publish(Chunk* chunk) ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
+  // `values`, or a copy of them if they lie in the shared memory.
+  Buffer Lasting(const Chunk& chunk, const Buffer& values)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk.mu);
 
   // Constant after construction.
   const Options options_;
@@ -145,6 +182,9 @@ class ParameterStore {
   std::vector<std::unique_ptr<Chunk>> chunks_;  // By place in chunk_numbers_.
 
   BufferPool buffers_;
+
+  absl::Mutex share_mu_;
+  std::shared_ptr<SharedMemory> memory_ ABSL_GUARDED_BY(share_mu_);
 
   absl::Mutex sums_mu_;
   StepSums sums_ ABSL_GUARDED_BY(sums_mu_);

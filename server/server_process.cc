@@ -1,14 +1,18 @@
 #include "server/server_process.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <random>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/buffer_pool.h"
 #include "common/log.h"
+#include "common/shared_memory.h"
 #include "common/status_macros.h"
 #include "common/transport/channel.h"
 #include "common/transport/chunk_codec.h"
@@ -50,12 +54,24 @@ struct Listener {
   std::string address;
 };
 
+// A name that nobody else has, for workers on this host.
+LocalAddress MakeLocalAddress() {
+  LocalAddress local;
+  local.set_host(HostIdentity());
+  std::random_device random;
+  local.set_address(absl::StrCat("unix-abstract:tributary-", getpid(), "-",
+                                 absl::Hex(random(), absl::kZeroPad8),
+                                 absl::Hex(random(), absl::kZeroPad8)));
+  return local;
+}
+
 // The part of host:port before the last colon.
 std::string HostOf(const std::string& address) {
   return address.substr(0, address.rfind(':'));
 }
 
 absl::StatusOr<Listener> Listen(const ServerOptions& options,
+                                const LocalAddress& local,
                                 const std::vector<grpc::Service*>& services) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
@@ -63,6 +79,7 @@ absl::StatusOr<Listener> Listen(const ServerOptions& options,
   int port = 0;
   builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(),
                            &port);
+  builder.AddListeningPort(local.address(), grpc::InsecureServerCredentials());
   for (grpc::Service* service : services) builder.RegisterService(service);
   Listener listener;
   listener.server = builder.BuildAndStart();
@@ -115,18 +132,18 @@ absl::Status ReadRemote(const std::string& address, int64_t version,
 }
 
 // The whole model at `version`, from this server and the others.
-absl::Status ReadModel(const ParameterStore& store, int64_t version,
+absl::Status ReadModel(ParameterStore* store, int64_t version,
                        const std::vector<std::string>& addresses,
                        float* arena) {
-  for (const int chunk : store.chunk_numbers()) {
+  for (const int chunk : store->chunk_numbers()) {
     TRIBUTARY_ASSIGN_OR_RETURN(const WeightsVersion weights,
-                               store.Read(chunk, version));
+                               store->Read(chunk, version));
     std::copy_n(weights.values.get(), weights.elements,
-                arena + store.layout().ChunkBegin(chunk));
+                arena + store->layout().ChunkBegin(chunk));
   }
   for (size_t shard = 1; shard < addresses.size(); ++shard) {
     TRIBUTARY_RETURN_IF_ERROR(
-        ReadRemote(addresses[shard], version, store.layout(), arena));
+        ReadRemote(addresses[shard], version, store->layout(), arena));
   }
   return absl::OkStatus();
 }
@@ -134,7 +151,7 @@ absl::Status ReadModel(const ParameterStore& store, int64_t version,
 // ReadModel, once the servers have applied the last step. Every worker that
 // says farewell has seen that; without one (the last was lost after its last
 // push) it is a matter of milliseconds.
-absl::Status ReadFinalModel(const ParameterStore& store, int64_t version,
+absl::Status ReadFinalModel(ParameterStore* store, int64_t version,
                             const std::vector<std::string>& addresses,
                             float* arena) {
   const absl::Time deadline = absl::Now() + kDrainTimeout;
@@ -162,14 +179,14 @@ absl::Status WriteResults(Coordinator* coordinator, const LocalServer& local,
   absl::Status status = coordinator->status();
   std::string digest;
   if (status.ok()) {
-    const ParameterStore& store = *local.store();
-    BufferPool arenas(store.layout().arena_elements());
+    ParameterStore* const store = local.store();
+    BufferPool arenas(store->layout().arena_elements());
     const Buffer arena = arenas.Take();
     status = ReadFinalModel(store, coordinator->steps(),
                             coordinator->server_addresses(), arena.get());
     if (status.ok()) {
       absl::StatusOr<std::string> written =
-          output->WriteModel(store.layout(), arena.get());
+          output->WriteModel(store->layout(), arena.get());
       status = written.status();
       if (written.ok()) digest = *written;
     }
@@ -216,9 +233,11 @@ absl::Status RunCoordinator(const ServerOptions& options, Shutdown* shutdown) {
   LocalLink link(&local, options.log);
   Enlist enlist;
   enlist.set_protocol_version(kProtocolVersion);
+  *enlist.mutable_local_address() = MakeLocalAddress();
   TRIBUTARY_RETURN_IF_ERROR(coordinator.AddServer(enlist, &link));
   TRIBUTARY_ASSIGN_OR_RETURN(Listener listener,
-                             Listen(options, {&service, &coordinator_service}));
+                             Listen(options, enlist.local_address(),
+                                    {&service, &coordinator_service}));
   options.log->Info("coordinator listens on %s", listener.address);
   FollowJob(&coordinator, shutdown);
   const absl::Status status =
@@ -245,7 +264,13 @@ absl::Status RunShard(const ServerOptions& options, Shutdown* shutdown) {
     }
     return absl::OkStatus();
   });
-  TRIBUTARY_ASSIGN_OR_RETURN(Listener listener, Listen(options, {&service}));
+  Enlist enlist;
+  enlist.set_protocol_version(kProtocolVersion);
+  enlist.set_shard(options.shard);
+  *enlist.mutable_local_address() = MakeLocalAddress();
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      Listener listener, Listen(options, enlist.local_address(), {&service}));
+  enlist.set_address(listener.address);
   options.log->Info("server %d listens on %s", options.shard, listener.address);
   const std::shared_ptr<grpc::Channel> channel =
       CreateChannel(options.coordinator);
@@ -261,7 +286,7 @@ absl::Status RunShard(const ServerOptions& options, Shutdown* shutdown) {
         "--coordinator"));
   }
   const std::unique_ptr<Rendezvous::Stub> stub = Rendezvous::NewStub(channel);
-  enlistment->Begin(stub.get(), options.shard, listener.address);
+  enlistment->Begin(stub.get(), enlist);
   shutdown->OnRequest([weak = std::weak_ptr<Enlistment>(enlistment)] {
     if (const auto alive = weak.lock()) alive->Cancel();
   });

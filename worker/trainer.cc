@@ -73,7 +73,6 @@ Trainer::Trainer(const TrainingSetup* setup, WorkState* state,
       state_(state),
       exchange_(exchange),
       report_(std::move(report)),
-      gradients_(setup->layout().arena_elements()),
       read_ahead_(
           &setup->data(), &setup->sampler(), kReadThreads,
           /*depth=*/2 * static_cast<int>(setup->job().batch().micro_batches())),
@@ -117,7 +116,7 @@ absl::Status Trainer::Run() {
 }
 
 void Trainer::Initialize() {
-  const Buffer arena = gradients_.Take();
+  const Buffer arena = exchange_->TakeArena();
   setup_->model(0)->Initialize(setup_->job().seed(), setup_->layout(),
                                arena.get());
   exchange_->PushInitial(arena);
@@ -155,7 +154,7 @@ absl::Status Trainer::TrainLeaf(const Task& task, int lane, int leaf,
   const absl::Time computing = absl::Now();
   const int64_t weight =
       static_cast<int64_t>(batch->labels.size() + batch->values.size());
-  const Buffer gradients = gradients_.Take();
+  const Buffer gradients = exchange_->TakeArena();
   LeafObserver observer(state_, &task, &setup_->layout(), leaf, weight,
                         gradients, reducer);
   TRIBUTARY_ASSIGN_OR_RETURN(

@@ -12,7 +12,6 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "common/buffer_pool.h"
 #include "common/thread_pool.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/data/read_ahead.h"
@@ -67,7 +66,6 @@ class Trainer {
   WorkState* const state_;
   Exchange* const exchange_;
   const Report report_;
-  BufferPool gradients_;
   ReadAhead read_ahead_;
   ThreadPool lanes_;
 

@@ -1,8 +1,10 @@
 #include "worker/work_state.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 
 namespace tributary {
 namespace {
@@ -23,13 +25,41 @@ std::vector<int64_t> Missing(int64_t begin, int64_t end, int64_t version,
 }  // namespace
 
 WorkState::WorkState(const Options& options, const ArenaLayout* layout)
-    : options_(options), layout_(layout) {
-  BufferPool arenas(layout->arena_elements());
-  for (int i = 0; i < 2; ++i) {
-    arenas_[i] = arenas.Take();
-    std::memset(arenas_[i].get(), 0, layout->arena_elements() * sizeof(float));
-    slots_[i].chunks.assign(layout->chunk_count(), -1);
+    : options_(options),
+      layout_(layout),
+      arenas_{PrivatePages(layout->arena_elements() * int64_t{sizeof(float)}),
+              PrivatePages(layout->arena_elements() * int64_t{sizeof(float)})} {
+  for (Slot& slot : slots_) slot.chunks.assign(layout->chunk_count(), -1);
+}
+
+absl::Status WorkState::MapChunks(const MappedMemory& memory, int shard,
+                                  int servers) {
+  const int64_t span = arenas_[0].bytes();
+  if (memory.bytes() != 2 * span) {
+    return absl::FailedPreconditionError(
+        "the server's memory has another size");
   }
+  for (int i = 0; i < 2; ++i) {
+    if (servers == 1) {
+      TRIBUTARY_RETURN_IF_ERROR(
+          memory.MapAt(arenas_[i].data(), i * span, span));
+      continue;
+    }
+    const int64_t bytes = layout_->chunk_elements() * int64_t{sizeof(float)};
+    if (bytes % kPageBytes != 0) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "shared memory with several servers needs chunks of whole pages: set "
+          "exchange.parameter_server.chunk_bytes to a multiple of ",
+          kPageBytes));
+    }
+    for (const int chunk : layout_->ChunksOf(shard, servers)) {
+      const int64_t begin = chunk * bytes;
+      TRIBUTARY_RETURN_IF_ERROR(memory.MapAt(arenas_[i].data() + begin,
+                                             i * span + begin,
+                                             std::min(bytes, span - begin)));
+    }
+  }
+  return absl::OkStatus();
 }
 
 void WorkState::RequestInitialize() {
@@ -85,7 +115,8 @@ WorkState::Arrival WorkState::BeginWrite(int chunk, int64_t version,
     slot.version = version;
     slot.present = 0;
   }
-  *to = arenas_[version % 2].get() + layout_->ChunkBegin(chunk);
+  *to = reinterpret_cast<float*>(arenas_[version % 2].data()) +
+        layout_->ChunkBegin(chunk);
   return Arrival::kWrite;
 }
 

@@ -13,8 +13,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
-#include "common/buffer_pool.h"
 #include "common/parameter_table.h"
+#include "common/shared_memory.h"
 #include "proto/rendezvous.pb.h"
 
 namespace tributary {
@@ -46,7 +46,8 @@ struct Task {
 // proves that step v is complete everywhere (see ParameterStore), so
 // overwriting version v is safe as soon as nobody reads it: the version of the
 // task under way is pinned, and its successor's chunks are parked until it
-// ends.
+// ends. A server on this host may have its chunks mapped into the arenas: then
+// they are overwritten without asking, the rest holds all the same.
 class WorkState {
  public:
   struct Options {
@@ -67,8 +68,13 @@ class WorkState {
   void Fail(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
 
   // ---- From the exchange.
+  // Lets the chunks of `shard` (of `servers`) appear in the arenas from where
+  // the server keeps them: two arenas in `memory`, each rounded up to whole
+  // pages. To be called before the first BeginWrite for any of them.
+  // FailedPrecondition if chunks are not whole pages.
+  absl::Status MapChunks(const MappedMemory& memory, int shard, int servers);
   enum class Arrival {
-    kWrite,  // Write to `*to`, then call EndWrite.
+    kWrite,  // Write to `*to`, unless it is mapped, then call EndWrite.
     kPark,   // The place is being read: try again when the callback of
              // SetUnparked runs.
     kDrop,   // Older than what is there.
@@ -93,7 +99,7 @@ class WorkState {
       ABSL_LOCKS_EXCLUDED(mu_);
   // The arena that holds, or will hold, this version.
   const float* Weights(int64_t version) const {
-    return arenas_[version % 2].get();
+    return reinterpret_cast<const float*>(arenas_[version % 2].data());
   }
   absl::Status status() const ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -116,7 +122,7 @@ class WorkState {
 
   const Options options_;
   const ArenaLayout* const layout_;
-  Buffer arenas_[2];
+  const PrivatePages arenas_[2];
 
   mutable absl::Mutex mu_;
   Slot slots_[2] ABSL_GUARDED_BY(mu_);

@@ -95,9 +95,17 @@ absl::Status TakePart(const WorkerOptions& options,
     TRIBUTARY_RETURN_IF_ERROR(membership->AwaitOpen());
 
     ParameterServerExchange::Options exchange_options;
-    exchange_options.servers = {admission.server_address().begin(),
-                                admission.server_address().end()};
-    exchange_options.servers[0] = options.coordinator;
+    for (int shard = 0; shard < admission.server_address_size(); ++shard) {
+      exchange_options.servers.push_back(
+          {shard == 0 ? options.coordinator : admission.server_address(shard),
+           shard < admission.local_address_size()
+               ? admission.local_address(shard)
+               : LocalAddress()});
+    }
+    exchange_options.transport = admission.job().exchange().transport();
+    // Twice what a step can hold, since the next one may have begun.
+    exchange_options.shared_arenas =
+        2 * static_cast<int>(admission.job().batch().micro_batches()) + 2;
     exchange_options.incarnation = admission.incarnation();
     exchange_options.connect_timeout = options.connect_timeout;
     TRIBUTARY_ASSIGN_OR_RETURN(

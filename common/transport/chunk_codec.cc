@@ -1,9 +1,13 @@
 #include "common/transport/chunk_codec.h"
 
+#include <algorithm>
+#include <cstring>
+#include <iterator>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "grpcpp/impl/codegen/proto_utils.h"
@@ -23,10 +27,6 @@ constexpr uint32_t kPayloadTag = Tag(15);
 static_assert(Initial::kPayloadFieldNumber == 15);
 static_assert(Contribution::kPayloadFieldNumber == 15);
 static_assert(Weights::kPayloadFieldNumber == 15);
-// In both envelopes the first kind of message is the one without a payload.
-constexpr uint32_t kGreetingTag = Tag(1);
-static_assert(WorkerMessage::kHelloFieldNumber == 1);
-static_assert(ServerMessage::kWelcomeFieldNumber == 1);
 
 // Headers hold a few numbers; a longer unknown field is no honest peer's.
 constexpr uint32_t kMaxUnknownFieldBytes = 4096;
@@ -156,8 +156,10 @@ struct PayloadReader::Stream {
   CodedInputStream in;
 };
 
-PayloadReader::PayloadReader(grpc::ByteBuffer* bytes)
-    : bytes_(bytes), stream_(std::make_unique<Stream>(bytes)) {}
+PayloadReader::PayloadReader(grpc::ByteBuffer* bytes, uint32_t payload_kinds)
+    : bytes_(bytes),
+      payload_kinds_(payload_kinds),
+      stream_(std::make_unique<Stream>(bytes)) {}
 
 PayloadReader::~PayloadReader() = default;
 
@@ -165,7 +167,9 @@ absl::Status PayloadReader::ReadHeader(MessageLite* message) {
   if (!stream_->reader.status().ok()) return NotAMessage("empty");
   CodedInputStream& in = stream_->in;
   const uint32_t outer_tag = in.ReadTag();
-  if (outer_tag == kGreetingTag) {
+  const uint32_t kind = outer_tag >> 3;
+  if (kind == 0) return NotAMessage("no envelope");
+  if (kind < 32 && (payload_kinds_ >> kind & 1) == 0) {
     stream_.reset();
     return Decode(bytes_, message);
   }
@@ -204,17 +208,63 @@ absl::Status PayloadReader::ReadHeader(MessageLite* message) {
   return absl::OkStatus();
 }
 
+absl::Status PayloadReader::CheckSize(int64_t elements) const {
+  const uint64_t wanted = elements * sizeof(float);
+  if (payload_bytes_ == wanted) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("payload of ", payload_bytes_, " bytes, expected ", wanted));
+}
+
 absl::Status PayloadReader::ReadPayload(PayloadTarget target) {
-  const uint64_t wanted = target.elements * sizeof(float);
-  if (payload_bytes_ != wanted) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "payload of ", payload_bytes_, " bytes, expected ", wanted));
-  }
+  TRIBUTARY_RETURN_IF_ERROR(CheckSize(target.elements));
   if (!stream_->in.ReadRaw(target.to, static_cast<int>(payload_bytes_))) {
     return NotAMessage("payload cut short");
   }
   if (stream_->in.ReadTag() != 0) return NotAMessage("trailing bytes");
   return absl::OkStatus();
+}
+
+absl::Status PayloadReader::TakePayload(int64_t elements,
+                                        ReceivedPayload* payload) {
+  TRIBUTARY_RETURN_IF_ERROR(CheckSize(elements));
+  const uint64_t end =
+      static_cast<uint64_t>(stream_->in.CurrentPosition()) + payload_bytes_;
+  if (end > bytes_->Length()) return NotAMessage("payload cut short");
+  if (end < bytes_->Length()) return NotAMessage("trailing bytes");
+  *payload = ReceivedPayload(*bytes_, payload_bytes_);
+  return absl::OkStatus();
+}
+
+ReceivedPayload::ReceivedPayload(const grpc::ByteBuffer& bytes,
+                                 uint32_t payload_bytes)
+    : bytes_(payload_bytes) {
+  if (!bytes.Dump(&slices_).ok()) slices_.clear();
+  int64_t header = static_cast<int64_t>(bytes.Length()) - bytes_;
+  int64_t end = 0;
+  for (const grpc::Slice& slice : slices_) {
+    const int64_t skipped =
+        std::min(header, static_cast<int64_t>(slice.size()));
+    header -= skipped;
+    end += static_cast<int64_t>(slice.size()) - skipped;
+    pieces_.push_back({slice.begin() + skipped, end});
+  }
+}
+
+void ReceivedPayload::Read(int64_t begin, int64_t count, float* to) const {
+  int64_t from = begin * int64_t{sizeof(float)};
+  const int64_t end = from + count * int64_t{sizeof(float)};
+  auto piece = std::upper_bound(
+      pieces_.begin(), pieces_.end(), from,
+      [](int64_t position, const Piece& p) { return position < p.end; });
+  char* out = reinterpret_cast<char*>(to);
+  for (; from < end; ++piece) {
+    const int64_t piece_begin =
+        piece == pieces_.begin() ? 0 : std::prev(piece)->end;
+    const int64_t bytes = std::min(end, piece->end) - from;
+    std::memcpy(out, piece->data + (from - piece_begin), bytes);
+    out += bytes;
+    from += bytes;
+  }
 }
 
 }  // namespace tributary

@@ -1,12 +1,14 @@
 // Encoding and decoding of the exchange's messages around gRPC's byte buffers:
 // on the wire they are the protobuf messages of parameter_server.proto (a test
 // proves it against the generated code), but an outgoing payload is borrowed
-// instead of copied, and an incoming one is copied once, to where it is used.
+// instead of copied, and an incoming one is copied once, to where it is used,
+// or left in the pieces in which it came.
 #ifndef TRIBUTARY_COMMON_TRANSPORT_CHUNK_CODEC_H_
 #define TRIBUTARY_COMMON_TRANSPORT_CHUNK_CODEC_H_
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -50,12 +52,41 @@ template <typename Message, typename Place>
 absl::Status DecodeWithPayload(grpc::ByteBuffer* bytes, Message* message,
                                Place place);
 
+// The floats of a payload in gRPC's own buffers, which it keeps alive.
+// Immutable.
+class ReceivedPayload {
+ public:
+  ReceivedPayload() = default;
+  // The last `payload_bytes` of `bytes`.
+  ReceivedPayload(const grpc::ByteBuffer& bytes, uint32_t payload_bytes);
+
+  int64_t elements() const { return bytes_ / int64_t{sizeof(float)}; }
+  // Copies elements [begin, begin + count).
+  void Read(int64_t begin, int64_t count, float* to) const;
+
+ private:
+  struct Piece {
+    const uint8_t* data = nullptr;
+    int64_t end = 0;  // Where the piece after it begins, in bytes.
+  };
+  std::vector<grpc::Slice> slices_;
+  std::vector<Piece> pieces_;
+  int64_t bytes_ = 0;
+};
+
+// Like DecodeWithPayload, but leaves the payload where it is.
+// `elements(message)` says how many floats it must have.
+template <typename Message, typename Elements>
+absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, Message* message,
+                           ReceivedPayload* payload, Elements elements);
+
 // ---- Implementation.
 
 class PayloadReader {
  public:
-  // `bytes` must outlive this object.
-  explicit PayloadReader(grpc::ByteBuffer* bytes);
+  // `bytes` must outlive this object. `payload_kinds`: the envelope's fields
+  // whose messages have a payload, as a set of bits.
+  PayloadReader(grpc::ByteBuffer* bytes, uint32_t payload_kinds);
   ~PayloadReader();
 
   // Parses everything before the payload into `message`; sets has_payload().
@@ -63,25 +94,49 @@ class PayloadReader {
   bool has_payload() const { return has_payload_; }
   // Copies the payload and checks that nothing but it is left.
   absl::Status ReadPayload(PayloadTarget target);
+  // The same, without copying.
+  absl::Status TakePayload(int64_t elements, ReceivedPayload* payload);
 
  private:
   struct Stream;
 
+  absl::Status CheckSize(int64_t elements) const;
+
   grpc::ByteBuffer* const bytes_;
+  const uint32_t payload_kinds_;
   std::unique_ptr<Stream> stream_;
   bool has_payload_ = false;
   uint32_t payload_bytes_ = 0;
 };
 
+constexpr uint32_t PayloadKinds(const WorkerMessage*) {
+  return 1u << WorkerMessage::kInitialFieldNumber |
+         1u << WorkerMessage::kContributionFieldNumber;
+}
+constexpr uint32_t PayloadKinds(const ServerMessage*) {
+  return 1u << ServerMessage::kWeightsFieldNumber;
+}
+
 template <typename Message, typename Place>
 absl::Status DecodeWithPayload(grpc::ByteBuffer* bytes, Message* message,
                                Place place) {
-  PayloadReader reader(bytes);
+  PayloadReader reader(bytes, PayloadKinds(message));
   absl::Status status = reader.ReadHeader(message);
   if (!status.ok() || !reader.has_payload()) return status;
   absl::StatusOr<PayloadTarget> target = place(*message);
   if (!target.ok()) return target.status();
   return reader.ReadPayload(*target);
+}
+
+template <typename Message, typename Elements>
+absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, Message* message,
+                           ReceivedPayload* payload, Elements elements) {
+  PayloadReader reader(bytes, PayloadKinds(message));
+  absl::Status status = reader.ReadHeader(message);
+  if (!status.ok() || !reader.has_payload()) return status;
+  absl::StatusOr<int64_t> count = elements(*message);
+  if (!count.ok()) return count.status();
+  return reader.TakePayload(*count, payload);
 }
 
 }  // namespace tributary

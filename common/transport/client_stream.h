@@ -38,6 +38,12 @@ class ClientStream : public grpc::ClientBidiReactor<Out, In> {
     Proceed();
   }
 
+  // TakeMore has something.
+  void Wake() ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    Proceed();
+  }
+
   // Says goodbye when the queue has been written. Later messages are ignored.
   void HalfClose() ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
@@ -70,6 +76,10 @@ class ClientStream : public grpc::ClientBidiReactor<Out, In> {
   virtual bool OnMessage(In* message) = 0;
   // The call is over.
   virtual void OnGone(const grpc::Status& status) = 0;
+  // Makes a message when the queue is empty and the last one has been written:
+  // what has gathered meanwhile travels together. False: nothing to say. Called
+  // with the stream's lock held.
+  virtual bool TakeMore(Out*) { return false; }
 
  private:
   void OnReadDone(bool ok) final {
@@ -103,12 +113,14 @@ class ClientStream : public grpc::ClientBidiReactor<Out, In> {
     if (!queue_.empty()) {
       out_ = std::move(queue_.begin()->second);
       queue_.erase(queue_.begin());
-      writing_ = true;
-      this->StartWrite(&out_);
-    } else if (closing_) {
+    } else if (!TakeMore(&out_)) {
+      if (!closing_) return;
       this->StartWritesDone();
       Release();
+      return;
     }
+    writing_ = true;
+    this->StartWrite(&out_);
   }
 
   // No more writes: lets the call end.

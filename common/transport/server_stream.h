@@ -45,6 +45,12 @@ class ServerStream : public grpc::ServerBidiReactor<In, Out> {
     queue_.erase(priority);
   }
 
+  // TakeMore has something.
+  void Wake() ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    Proceed();
+  }
+
   // Ends the call with `status` when the queue has been written. Later calls,
   // and messages, are ignored.
   void Close(const grpc::Status& status) ABSL_LOCKS_EXCLUDED(mu_) {
@@ -63,6 +69,10 @@ class ServerStream : public grpc::ServerBidiReactor<In, Out> {
   virtual void OnEnd() = 0;
   // The call is over; nothing may be called on this object after this returns.
   virtual void OnGone() = 0;
+  // Makes a message when the queue is empty and the last one has been written:
+  // what has gathered meanwhile travels together. False: nothing to say. Called
+  // with the stream's lock held.
+  virtual bool TakeMore(Out*) { return false; }
 
  private:
   void OnReadDone(bool ok) final {
@@ -102,12 +112,15 @@ class ServerStream : public grpc::ServerBidiReactor<In, Out> {
     if (!queue_.empty()) {
       out_ = std::move(queue_.begin()->second);
       queue_.erase(queue_.begin());
-      writing_ = true;
-      this->StartWrite(&out_);
     } else if (closing_.has_value()) {
       finished_ = true;
       this->Finish(*closing_);
+      return;
+    } else if (!TakeMore(&out_)) {
+      return;
     }
+    writing_ = true;
+    this->StartWrite(&out_);
   }
 
   const LiveCalls::Token token_;

@@ -25,15 +25,21 @@ std::vector<float> Random(int count, int seed) {
 // The kernels as each instruction set computes them.
 __attribute__((target("avx2,fma"), noinline)) double Avx2Squares(
     const float* x, int64_t count) {
-  return vector_kernels::SumOfSquares(x, count);
+  double sums[16] = {};
+  vector_kernels::AddSquares(x, count, sums);
+  return vector_kernels::AddPairwise(sums);
 }
 __attribute__((target("avx512f"), noinline)) double Avx512Squares(
     const float* x, int64_t count) {
-  return vector_kernels::SumOfSquares(x, count);
+  double sums[16] = {};
+  vector_kernels::AddSquares(x, count, sums);
+  return vector_kernels::AddPairwise(sums);
 }
 __attribute__((noinline)) double BaselineSquares(const float* x,
                                                  int64_t count) {
-  return vector_kernels::SumOfSquares(x, count);
+  double sums[16] = {};
+  vector_kernels::AddSquares(x, count, sums);
+  return vector_kernels::AddPairwise(sums);
 }
 
 TEST(VectorOpsTest, AddsElementByElement) {

@@ -54,15 +54,33 @@ class DeterminismTest : public ::testing::TestWithParam<const char*> {
   JobSpec job_;
 };
 
-TEST_P(DeterminismTest, AnyNumberOfWorkersAndServersGivesTheSameBits) {
-  const Result expected = Run(/*workers=*/1, /*servers=*/1);
-  EXPECT_EQ(expected.digest.size(), 64);
-  for (int workers = 1; workers <= 5; ++workers) {
-    for (int servers = 1; servers <= 3; ++servers) {
-      SCOPED_TRACE(absl::StrCat(workers, " workers, ", servers, " servers"));
-      ExpectSame(Run(workers, servers), expected);
+// The table of (workers, servers), over one way of exchange.
+class TableTest : public DeterminismTest {
+ protected:
+  void ExpectTheSameBits(ExchangeSpec::Transport transport) {
+    job_.mutable_exchange()->set_transport(ExchangeSpec::WIRE);
+    const Result expected = Run(/*workers=*/1, /*servers=*/1);
+    EXPECT_EQ(expected.digest.size(), 64);
+    job_.mutable_exchange()->set_transport(transport);
+    for (int workers = 1; workers <= 5; ++workers) {
+      for (int servers = 1; servers <= 3; ++servers) {
+        SCOPED_TRACE(absl::StrCat(workers, " workers, ", servers, " servers"));
+        ExpectSame(Run(workers, servers), expected);
+      }
     }
   }
+};
+
+TEST_P(TableTest, HoldsOnTheWire) { ExpectTheSameBits(ExchangeSpec::WIRE); }
+
+TEST_P(TableTest, HoldsInSharedMemory) {
+  ExpectTheSameBits(ExchangeSpec::MEMORY);
+}
+
+TEST_P(DeterminismTest, UnixSocketsGiveTheSameBits) {
+  const Result expected = Run(/*workers=*/1, /*servers=*/1);
+  job_.mutable_exchange()->set_transport(ExchangeSpec::UNIX_SOCKET);
+  ExpectSame(Run(/*workers=*/3, /*servers=*/2), expected);
 }
 
 TEST_P(DeterminismTest, AnyNumberOfThreadsGivesTheSameBits) {
@@ -122,11 +140,10 @@ TEST_P(DeterminismTest, EveryWorkerReplacedGivesTheSameBits) {
   EXPECT_GE(cluster.Summary().value("workers_lost", 0), 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, DeterminismTest,
-                         ::testing::Values("mlp", "cnn", "gpt"),
-                         [](const auto& info) {
-                           return std::string(info.param);
-                         });
+const auto kFamilies = ::testing::Values("mlp", "cnn", "gpt");
+const auto kName = [](const auto& info) { return std::string(info.param); };
+INSTANTIATE_TEST_SUITE_P(Families, DeterminismTest, kFamilies, kName);
+INSTANTIATE_TEST_SUITE_P(Families, TableTest, kFamilies, kName);
 
 }  // namespace
 }  // namespace tributary

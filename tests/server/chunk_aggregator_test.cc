@@ -1,6 +1,8 @@
 #include "server/chunk_aggregator.h"
 
 #include <algorithm>
+#include <cstring>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -11,45 +13,82 @@ namespace tributary {
 namespace {
 
 constexpr int kLeaves = 8;
-constexpr int kElements = 5;
+// Not a multiple of a block.
+constexpr int kElements = static_cast<int>(TreeSum::kBlock) + 21;
 
 // Values whose sum depends on the order of additions.
 float LeafValue(int leaf, int element) {
   const float scale[] = {1e8f, 1.f, -1e8f, 0.1f, 3e7f, -7.f, 1e-3f, 5e6f};
-  return scale[leaf] * (1.f + 0.1f * static_cast<float>(element));
+  return scale[leaf] * (1.f + 0.1f * static_cast<float>(element % 100));
 }
 
 // The sum under a node, in the order of the tree, written down independently.
-float TreeSum(int node, int element) {
+float Expected(int node, int element) {
   if (node >= kLeaves) return LeafValue(node - kLeaves, element);
-  return TreeSum(2 * node, element) + TreeSum(2 * node + 1, element);
+  return Expected(2 * node, element) + Expected(2 * node + 1, element);
 }
 
-NodeSum Contribution(BufferPool* pool, int node) {
-  NodeSum sum;
-  sum.gradient = pool->Take();
-  for (int i = 0; i < kElements; ++i) sum.gradient.get()[i] = TreeSum(node, i);
-  const LeafRange leaves = LeavesUnder(node, kLeaves);
-  sum.weight = 10 * (leaves.end - leaves.begin);
-  sum.loss_sum = leaves.begin;
-  return sum;
-}
-
-void ExpectTotal(ChunkAggregator* aggregator) {
-  ASSERT_TRUE(aggregator->complete());
-  const NodeSum total = aggregator->Finish(kElements);
-  for (int i = 0; i < kElements; ++i) {
-    EXPECT_EQ(total.gradient.get()[i], TreeSum(1, i));
+// A gradient that must be copied to be read, as those from the wire.
+class Remote final : public GradientSource {
+ public:
+  explicit Remote(std::shared_ptr<std::vector<float>> values)
+      : values_(std::move(values)) {}
+  const float* Read(int64_t begin, int64_t count,
+                    float* scratch) const override {
+    std::memcpy(scratch, values_->data() + begin, count * sizeof(float));
+    return scratch;
   }
-  EXPECT_EQ(total.weight, 10 * kLeaves);
-  EXPECT_FALSE(aggregator->complete());
-}
 
-TEST(ChunkAggregator, SumsInTheOrderOfTheTreeWhateverTheArrivalAndTheNodes) {
-  BufferPool pool(kElements);
+ private:
+  const std::shared_ptr<std::vector<float>> values_;
+};
+
+// What every contribution held when it was made.
+using Contents = std::vector<
+    std::pair<std::shared_ptr<std::vector<float>>, std::vector<float>>>;
+
+class ChunkAggregatorTest : public ::testing::Test {
+ protected:
+  NodeSum Contribution(int node) {
+    auto values = std::make_shared<std::vector<float>>(kElements);
+    for (int i = 0; i < kElements; ++i) (*values)[i] = Expected(node, i);
+    contents_.emplace_back(values, *values);
+    NodeSum sum;
+    if (contents_.size() % 2 == 0) {
+      sum.gradient = std::make_shared<Remote>(values);
+    } else {
+      sum.gradient = std::make_shared<GradientInMemory>(values->data(), values);
+    }
+    const LeafRange leaves = LeavesUnder(node, kLeaves);
+    sum.weight = 10 * (leaves.end - leaves.begin);
+    sum.loss_sum = leaves.begin;
+    return sum;
+  }
+
+  void ExpectTotal() {
+    ASSERT_TRUE(aggregator_.complete());
+    const TreeSum total = aggregator_.Take();
+    for (int64_t begin = 0; begin < kElements; begin += TreeSum::kBlock) {
+      const int64_t count = std::min(TreeSum::kBlock, kElements - begin);
+      const float* sum = total.Read(begin, count);
+      for (int64_t i = 0; i < count; ++i) {
+        ASSERT_EQ(sum[i], Expected(1, static_cast<int>(begin + i)));
+      }
+    }
+    EXPECT_EQ(total.weight(), 10 * kLeaves);
+    EXPECT_FALSE(aggregator_.complete());
+    // They belong to the workers.
+    for (const auto& [values, before] : contents_) EXPECT_EQ(*values, before);
+    contents_.clear();
+  }
+
+  ChunkAggregator aggregator_{kLeaves};
+  Contents contents_;
+};
+
+TEST_F(ChunkAggregatorTest, SumsInTheTreesOrderWhateverTheArrivalAndTheNodes) {
   std::mt19937 random(1);
-  ChunkAggregator aggregator(kLeaves);
-  for (int trial = 0; trial < 200; ++trial) {
+  for (int trial = 0; trial < 50; ++trial) {
     // Cut the leaves into random runs, as random workers would own them.
     std::vector<int> nodes;
     for (int begin = 0; begin < kLeaves;) {
@@ -62,50 +101,45 @@ TEST(ChunkAggregator, SumsInTheOrderOfTheTreeWhateverTheArrivalAndTheNodes) {
     }
     std::shuffle(nodes.begin(), nodes.end(), random);
     for (const int node : nodes) {
-      EXPECT_FALSE(aggregator.complete());
-      EXPECT_TRUE(aggregator.Add(node, Contribution(&pool, node)));
+      EXPECT_FALSE(aggregator_.complete());
+      EXPECT_TRUE(aggregator_.Add(node, Contribution(node)));
     }
-    ExpectTotal(&aggregator);
+    ExpectTotal();
   }
 }
 
-TEST(ChunkAggregator, DropsDuplicates) {
-  BufferPool pool(kElements);
-  ChunkAggregator aggregator(kLeaves);
-  EXPECT_TRUE(aggregator.Add(2, Contribution(&pool, 2)));
-  EXPECT_FALSE(aggregator.Add(2, Contribution(&pool, 2)));
+TEST_F(ChunkAggregatorTest, DropsDuplicates) {
+  EXPECT_TRUE(aggregator_.Add(2, Contribution(2)));
+  EXPECT_FALSE(aggregator_.Add(2, Contribution(2)));
   // Under a node that is there.
-  EXPECT_FALSE(aggregator.Add(9, Contribution(&pool, 9)));
+  EXPECT_FALSE(aggregator_.Add(9, Contribution(9)));
   // Covered by its two children.
-  EXPECT_TRUE(aggregator.Add(6, Contribution(&pool, 6)));
-  EXPECT_TRUE(aggregator.Add(7, Contribution(&pool, 7)));
-  EXPECT_FALSE(aggregator.Add(3, Contribution(&pool, 3)));
-  ExpectTotal(&aggregator);
+  EXPECT_TRUE(aggregator_.Add(6, Contribution(6)));
+  EXPECT_TRUE(aggregator_.Add(7, Contribution(7)));
+  EXPECT_FALSE(aggregator_.Add(3, Contribution(3)));
+  ExpectTotal();
 }
 
-TEST(ChunkAggregator, AcceptsOverlapsOfLeavesThatWereDealtAnew) {
-  BufferPool pool(kElements);
-  ChunkAggregator aggregator(kLeaves);
+TEST_F(ChunkAggregatorTest, AcceptsOverlapsOfLeavesThatWereDealtAnew) {
   // A worker with leaves 4 to 7 sent part of them and died; another computed
   // all four as one node.
-  EXPECT_TRUE(aggregator.Add(12, Contribution(&pool, 12)));
-  EXPECT_TRUE(aggregator.Add(3, Contribution(&pool, 3)));
-  EXPECT_TRUE(aggregator.Add(4, Contribution(&pool, 4)));
-  EXPECT_FALSE(aggregator.complete());
-  EXPECT_TRUE(aggregator.Add(5, Contribution(&pool, 5)));
-  ExpectTotal(&aggregator);
+  EXPECT_TRUE(aggregator_.Add(12, Contribution(12)));
+  EXPECT_TRUE(aggregator_.Add(3, Contribution(3)));
+  EXPECT_TRUE(aggregator_.Add(4, Contribution(4)));
+  EXPECT_FALSE(aggregator_.complete());
+  EXPECT_TRUE(aggregator_.Add(5, Contribution(5)));
+  ExpectTotal();
 }
 
 TEST(ChunkAggregator, HandlesATreeOfOneLeaf) {
-  BufferPool pool(1);
   ChunkAggregator aggregator(1);
-  NodeSum sum;
-  sum.gradient = pool.Take();
-  sum.gradient.get()[0] = 3;
-  sum.weight = 2;
-  EXPECT_TRUE(aggregator.Add(1, sum));
+  const float value = 3;
+  EXPECT_TRUE(aggregator.Add(
+      1, {std::make_shared<GradientInMemory>(&value, nullptr), 2, 0}));
   ASSERT_TRUE(aggregator.complete());
-  EXPECT_EQ(aggregator.Finish(1).gradient.get()[0], 3);
+  const TreeSum sum = aggregator.Take();
+  EXPECT_EQ(sum.Read(0, 1)[0], 3);
+  EXPECT_EQ(sum.weight(), 2);
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ class ParameterStoreTest : public ::testing::Test {
                                        absl::MutexLock lock(&mu_);
                                        sums_.push_back(sums);
                                      });
-    store_->Subscribe(&recorder_);
+    store_->Subscribe(&recorder_, /*in_memory=*/false);
     for (int chunk = 0; chunk < 3; ++chunk) {
       ASSERT_TRUE(store_->AddInitial(chunk, Filled(chunk, 1)).ok());
     }
@@ -106,8 +106,10 @@ class ParameterStoreTest : public ::testing::Test {
   }
 
   absl::Status Contribute(int64_t step, int chunk, int node, float value) {
-    return store_->AddContribution(step, chunk, node,
-                                   {Filled(chunk, value), 2, 1.5});
+    const Buffer gradient = Filled(chunk, value);
+    return store_->AddContribution(
+        step, chunk, node,
+        {std::make_shared<GradientInMemory>(gradient.get(), gradient), 2, 1.5});
   }
 
   void ContributeAll(int64_t step, float value) {
@@ -215,7 +217,7 @@ TEST_F(ParameterStoreTest, KeepsTheVersionBefore) {
   EXPECT_EQ(store_->Read(0, 0)->values.get()[0], 1);
   EXPECT_EQ(store_->Read(0, 1)->values.get()[0], 0);
   Recorder late;
-  store_->Subscribe(&late);
+  store_->Subscribe(&late, /*in_memory=*/false);
   EXPECT_EQ(late.versions()[0], (std::vector<int64_t>{0, 1}));
   store_->Unsubscribe(&late);
   ContributeAll(1, 4);
@@ -223,6 +225,47 @@ TEST_F(ParameterStoreTest, KeepsTheVersionBefore) {
   EXPECT_EQ(store_->Read(0, 0).status().code(),
             absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(late.versions()[0], (std::vector<int64_t>{0, 1}));
+}
+
+// The weights move into shared memory in mid-training; those who get them
+// through a stream see no difference, the others find them at their places.
+TEST_F(ParameterStoreTest, SharesItsWeights) {
+  Make(/*clip_norm=*/0, /*steps=*/5);
+  ContributeAll(0, 4);
+  recorder_.Await(1, 3);
+  const auto offer = store_->ShareWeights();
+  ASSERT_TRUE(offer.ok()) << offer.status();
+  const auto memory = MappedMemory::Map(*offer);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  EXPECT_EQ((*memory)->bytes(), 2 * kPageBytes);
+  const auto place = [&](int64_t version, int chunk) {
+    return reinterpret_cast<const float*>((*memory)->data() +
+                                          version % 2 * kPageBytes) +
+           store_->layout().ChunkBegin(chunk);
+  };
+  for (int chunk = 0; chunk < 3; ++chunk) {
+    EXPECT_EQ(place(0, chunk)[0], 1);
+    EXPECT_EQ(place(1, chunk)[0], 0);
+  }
+  Recorder in_memory;
+  store_->Subscribe(&in_memory, /*in_memory=*/true);
+  EXPECT_EQ(in_memory.versions()[0], (std::vector<int64_t>{0, 1}));
+  const Buffer before = store_->Read(1, 1)->values;
+  for (int64_t step = 1; step < 4; ++step) {
+    ContributeAll(step, 4);
+    recorder_.Await(step + 1, 3);
+    in_memory.Await(step + 1, 3);
+    for (int chunk = 0; chunk < 3; ++chunk) {
+      for (int64_t i = 0; i < store_->layout().ChunkSize(chunk); ++i) {
+        EXPECT_EQ(place(step + 1, chunk)[i], recorder_.At(chunk, i));
+        EXPECT_EQ(store_->Read(chunk, step + 1)->values.get()[i],
+                  recorder_.At(chunk, i));
+      }
+    }
+  }
+  // What was handed out is not overwritten.
+  EXPECT_EQ(before.get()[0], 0);
+  store_->Unsubscribe(&in_memory);
 }
 
 TEST_F(ParameterStoreTest, FirstInitialValuesStay) {
@@ -244,7 +287,7 @@ TEST_F(ParameterStoreTest, RefusesWhatNoHonestWorkerSends) {
   status = Contribute(-1, 0, 4, 1);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("count from 0"));
-  status = store_->AddContribution(0, 0, 4, {Filled(0, 1), -1, 0});
+  status = store_->AddContribution(0, 0, 4, {nullptr, -1, 0});
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
 }
 

@@ -17,6 +17,9 @@ class Exchange {
  public:
   virtual ~Exchange() = default;
 
+  // An arena for gradients, in memory from which Push sends without copying.
+  virtual Buffer TakeArena() = 0;
+
   // Sends version 0 of every chunk. `arena` holds the whole model.
   virtual void PushInitial(Buffer arena) = 0;
   // Sends one sum of step `step`; its arena is held until the bytes have left.

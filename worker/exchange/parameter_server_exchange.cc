@@ -1,5 +1,9 @@
 #include "worker/exchange/parameter_server_exchange.h"
 
+#include <deque>
+#include <functional>
+#include <iterator>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -26,14 +30,17 @@ int64_t WritePriority(int64_t step, int chunk) {
 class ParameterServerExchange::Stream final
     : public ClientStream<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  Stream(ParameterServerExchange* exchange, int shard, std::string address)
+  // `in_memory`: offer shared memory.
+  Stream(ParameterServerExchange* exchange, int shard, std::string address,
+         bool in_memory)
       : exchange_(exchange),
         shard_(shard),
         address_(std::move(address)),
+        in_memory_(in_memory),
         channel_(CreateChannel(address_)),
         stub_(channel_) {}
 
-  absl::Status Connect(absl::Time deadline, const Hello& hello) {
+  absl::Status Connect(absl::Time deadline, Hello hello) {
     if (!channel_->WaitForConnected(absl::ToChronoTime(deadline))) {
       return absl::UnavailableError(
           absl::StrCat(Name(),
@@ -45,16 +52,46 @@ class ParameterServerExchange::Stream final
     started_ = true;
     Start();
     WorkerMessage message;
-    *message.mutable_hello() = hello;
+    if (in_memory_) *hello.mutable_memory() = exchange_->memory_->offer();
+    *message.mutable_hello() = std::move(hello);
     Send(Encode(message), /*priority=*/-1);
     return absl::OkStatus();
   }
 
   bool started() const { return started_; }
 
-  // Handles the message that had to wait, and reads on.
+  // Handles what had to wait, and reads on.
   void Retry() {
-    if (OnMessage(waiting_)) Resume();
+    if (waiting_ != nullptr ? OnMessage(waiting_) : TakeVersions()) Resume();
+  }
+
+  // Sends the sum, or word of it.
+  void Push(int64_t step, NodeChunk sum) {
+    Contribution contribution;
+    contribution.set_step(step);
+    contribution.set_chunk(sum.chunk);
+    contribution.set_node(sum.node);
+    contribution.set_weight(sum.weight);
+    if (sum.chunk == 0) contribution.set_loss_sum(sum.loss_sum);
+    const int64_t begin = exchange_->layout_->ChunkBegin(sum.chunk);
+    const int64_t offset = exchange_->OffsetOf(sum.arena);
+    if (agreed_ && offset >= 0) {
+      contribution.set_offset(offset + begin);
+      {
+        absl::MutexLock lock(&memory_mu_);
+        held_.insert({{sum.chunk, step}, std::move(sum.arena)});
+        *ready_.add_contribution() = std::move(contribution);
+      }
+      Wake();
+      return;
+    }
+    const int64_t elements = exchange_->layout_->ChunkSize(sum.chunk);
+    exchange_->bytes_sent_ += elements * sizeof(float);
+    WorkerMessage message;
+    *message.mutable_contribution() = std::move(contribution);
+    const float* payload = sum.arena.get() + begin;
+    Send(EncodeWithPayload(message, payload, elements, std::move(sum.arena)),
+         WritePriority(step, sum.chunk));
   }
 
  private:
@@ -63,44 +100,136 @@ class ParameterServerExchange::Stream final
   }
 
   bool OnMessage(grpc::ByteBuffer* bytes) override {
+    waiting_ = nullptr;
     ServerMessage message;
     WorkState::Arrival arrival = WorkState::Arrival::kDrop;
     const auto place =
         [&](const ServerMessage& m) -> absl::StatusOr<PayloadTarget> {
       const Weights& weights = m.weights();
-      if (weights.chunk() < 0 ||
-          weights.chunk() >= exchange_->layout_->chunk_count() ||
-          weights.version() < 0) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("weights of chunk ", weights.chunk(), ", version ",
-                         weights.version(), ": there is no such chunk"));
-      }
+      TRIBUTARY_RETURN_IF_ERROR(Check(weights));
       PayloadTarget target = {nullptr,
                               exchange_->layout_->ChunkSize(weights.chunk())};
-      absl::MutexLock lock(&exchange_->parked_mu_);
-      arrival = exchange_->state_->BeginWrite(weights.chunk(),
-                                              weights.version(), &target.to);
+      arrival = BeginWrite(weights, &target.to);
       if (arrival == WorkState::Arrival::kWrite) return target;
-      if (arrival == WorkState::Arrival::kPark) {
-        waiting_ = bytes;
-        exchange_->parked_.push_back(this);
-      }
+      if (arrival == WorkState::Arrival::kPark) waiting_ = bytes;
       // Neither is an error: see below.
       return absl::CancelledError();
     };
     const absl::Status status = DecodeWithPayload(bytes, &message, place);
     if (arrival == WorkState::Arrival::kPark) return false;
-    if (!status.ok() && !absl::IsCancelled(status)) {
-      exchange_->state_->Fail(absl::Status(
-          status.code(), absl::StrCat(Name(), ": ", status.message())));
-      Cancel();
-      return true;
-    }
+    if (!status.ok() && !absl::IsCancelled(status)) return Fail(status);
+    if (message.has_welcome()) return OnWelcome(message.welcome());
+    if (message.has_in_memory()) return OnVersions(message.in_memory());
     if (arrival == WorkState::Arrival::kWrite) {
       exchange_->state_->EndWrite(message.weights().chunk(),
                                   message.weights().version());
     }
+    if (agreed_) Release(message.weights());
     exchange_->bytes_received_ += bytes->Length();
+    return true;
+  }
+
+  // Ends the connection; true: there is nothing to wait for.
+  bool Fail(const absl::Status& status) {
+    exchange_->state_->Fail(absl::Status(
+        status.code(), absl::StrCat(Name(), ": ", status.message())));
+    Cancel();
+    return true;
+  }
+
+  absl::Status Check(const Weights& weights) const {
+    if (weights.chunk() >= 0 &&
+        weights.chunk() < exchange_->layout_->chunk_count() &&
+        weights.version() >= 0) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("weights of chunk ", weights.chunk(), ", version ",
+                     weights.version(), ": there is no such chunk"));
+  }
+
+  WorkState::Arrival BeginWrite(const Weights& weights, float** to) {
+    absl::MutexLock lock(&exchange_->parked_mu_);
+    const WorkState::Arrival arrival =
+        exchange_->state_->BeginWrite(weights.chunk(), weights.version(), to);
+    if (arrival == WorkState::Arrival::kPark) {
+      exchange_->parked_.push_back(this);
+    }
+    return arrival;
+  }
+
+  // Maps the server's weights, if both sides offered their memory.
+  bool OnWelcome(const Welcome& welcome) {
+    absl::Status status;
+    if (!welcome.has_memory()) {
+      status = absl::FailedPreconditionError(
+          "shared memory: the server did not take the offer");
+    } else if (!in_memory_) {
+      return Fail(absl::FailedPreconditionError("an offer out of turn"));
+    } else {
+      agreed_ = true;
+      status = MapWeights(welcome.memory());
+      WorkerMessage answer;
+      answer.mutable_memory_answer()->set_mapped(status.ok());
+      Send(Encode(answer));
+    }
+    if (!status.ok() && exchange_->transport_ == ExchangeSpec::MEMORY) {
+      return Fail(absl::FailedPreconditionError(absl::StrCat(
+          status.message(),
+          "; exchange.transport AUTO takes another way where it must")));
+    }
+    return true;
+  }
+
+  absl::Status MapWeights(const SharedMemoryOffer& offer) {
+    TRIBUTARY_ASSIGN_OR_RETURN(const std::shared_ptr<const MappedMemory> memory,
+                               MappedMemory::Map(offer));
+    return exchange_->state_->MapChunks(
+        *memory, shard_, static_cast<int>(exchange_->streams_.size()));
+  }
+
+  bool OnVersions(const WeightsInMemory& versions) {
+    for (const Weights& weights : versions.weights()) {
+      const absl::Status status = Check(weights);
+      if (!status.ok()) return Fail(status);
+      // The server has read the gradients, whatever becomes of the weights
+      // here.
+      Release(weights);
+      versions_.push_back(weights);
+    }
+    return TakeVersions();
+  }
+
+  // Tells the state of versions that are in place. False: when one must wait.
+  bool TakeVersions() {
+    while (!versions_.empty()) {
+      const Weights& weights = versions_.front();
+      float* unused = nullptr;
+      const WorkState::Arrival arrival = BeginWrite(weights, &unused);
+      if (arrival == WorkState::Arrival::kPark) return false;
+      if (arrival == WorkState::Arrival::kWrite) {
+        exchange_->state_->EndWrite(weights.chunk(), weights.version());
+      }
+      versions_.pop_front();
+    }
+    return true;
+  }
+
+  // Lets the arenas go whose gradients of this chunk are in the new version.
+  void Release(const Weights& weights) {
+    absl::MutexLock lock(&memory_mu_);
+    held_.erase(held_.lower_bound({weights.chunk(), 0}),
+                held_.lower_bound({weights.chunk(), weights.version()}));
+  }
+
+  bool TakeMore(grpc::ByteBuffer* out) override {
+    WorkerMessage message;
+    {
+      absl::MutexLock lock(&memory_mu_);
+      if (ready_.contribution().empty()) return false;
+      message.mutable_in_memory()->Swap(&ready_);
+    }
+    *out = Encode(message);
     return true;
   }
 
@@ -117,33 +246,101 @@ class ParameterServerExchange::Stream final
   ParameterServerExchange* const exchange_;
   const int shard_;
   const std::string address_;
+  const bool in_memory_;
   const std::shared_ptr<grpc::Channel> channel_;
   grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub_;
   bool started_ = false;
-  grpc::ByteBuffer* waiting_ = nullptr;  // While parked.
+  // Both sides have shared their memory: gradients stay where they are.
+  std::atomic<bool> agreed_{false};
+
+  // Touched only by the read in flight, or while that is parked.
+  grpc::ByteBuffer* waiting_ = nullptr;
+  std::deque<Weights> versions_;
+
+  absl::Mutex memory_mu_;
+  // Arenas that the server may still read, by (chunk, step).
+  std::multimap<std::pair<int, int64_t>, Buffer> held_
+      ABSL_GUARDED_BY(memory_mu_);
+  // What has not been told yet.
+  ContributionsInMemory ready_ ABSL_GUARDED_BY(memory_mu_);
 };
 
-ParameterServerExchange::ParameterServerExchange(const ArenaLayout* layout,
+ParameterServerExchange::ParameterServerExchange(const Options& options,
+                                                 const ArenaLayout* layout,
                                                  WorkState* state)
-    : layout_(layout), state_(state) {}
+    : layout_(layout), state_(state), transport_(options.transport) {}
 
 absl::StatusOr<std::unique_ptr<ParameterServerExchange>>
 ParameterServerExchange::Connect(const Options& options,
                                  const ArenaLayout* layout, WorkState* state) {
   auto exchange = std::unique_ptr<ParameterServerExchange>(
-      new ParameterServerExchange(layout, state));
+      new ParameterServerExchange(options, layout, state));
   state->SetUnparked([raw = exchange.get()] { raw->RetryParked(); });
+  const std::string host = HostIdentity();
+  const bool wants_memory = options.transport == ExchangeSpec::AUTO ||
+                            options.transport == ExchangeSpec::MEMORY;
+  for (size_t shard = 0; shard < options.servers.size(); ++shard) {
+    const Server& server = options.servers[shard];
+    const bool local = server.local.host() == host;
+    if (!local && (options.transport == ExchangeSpec::MEMORY ||
+                   options.transport == ExchangeSpec::UNIX_SOCKET)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("server ", shard, " (", server.address,
+                       ") is on another host, where "
+                       "exchange.transport ",
+                       ExchangeSpec::Transport_Name(options.transport),
+                       " does not reach: use AUTO or WIRE"));
+    }
+    const bool short_way = local && options.transport != ExchangeSpec::WIRE;
+    if (short_way && wants_memory) exchange->MakeMemory(options.shared_arenas);
+    exchange->streams_.push_back(std::make_unique<Stream>(
+        exchange.get(), static_cast<int>(shard),
+        short_way ? server.local.address() : server.address,
+        short_way && exchange->memory_ != nullptr));
+  }
+  exchange->MakeArenas();
   Hello hello;
   hello.set_incarnation(options.incarnation);
   hello.set_signature(layout->signature());
   const absl::Time deadline = absl::Now() + options.connect_timeout;
-  for (size_t shard = 0; shard < options.servers.size(); ++shard) {
-    exchange->streams_.push_back(std::make_unique<Stream>(
-        exchange.get(), static_cast<int>(shard), options.servers[shard]));
-    TRIBUTARY_RETURN_IF_ERROR(
-        exchange->streams_.back()->Connect(deadline, hello));
+  for (const auto& stream : exchange->streams_) {
+    TRIBUTARY_RETURN_IF_ERROR(stream->Connect(deadline, hello));
   }
   return exchange;
+}
+
+void ParameterServerExchange::MakeMemory(int arenas) {
+  if (memory_ != nullptr) return;
+  absl::StatusOr<std::shared_ptr<SharedMemory>> memory =
+      SharedMemory::Create(arenas * ArenaBytes());
+  // Without it gradients are sent.
+  if (memory.ok()) memory_ = *std::move(memory);
+}
+
+int64_t ParameterServerExchange::ArenaBytes() const {
+  return RoundUpToPage(layout_->arena_elements() * int64_t{sizeof(float)});
+}
+
+void ParameterServerExchange::MakeArenas() {
+  arenas_ = std::make_unique<BufferPool>(
+      layout_->arena_elements(),
+      [memory = memory_, bytes = ArenaBytes(),
+       next = std::make_shared<std::atomic<int64_t>>(0)]() -> Buffer {
+        const int64_t begin = (*next)++ * bytes;
+        if (memory == nullptr || begin >= memory->bytes()) return nullptr;
+        return Buffer(memory, reinterpret_cast<float*>(memory->data() + begin));
+      });
+}
+
+int64_t ParameterServerExchange::OffsetOf(const Buffer& arena) const {
+  if (memory_ == nullptr) return -1;
+  const char* const at = reinterpret_cast<const char*>(arena.get());
+  const std::less<const char*> before;
+  if (before(at, memory_->data()) ||
+      !before(at, memory_->data() + memory_->bytes())) {
+    return -1;
+  }
+  return (at - memory_->data()) / int64_t{sizeof(float)};
 }
 
 ParameterServerExchange::~ParameterServerExchange() {
@@ -172,21 +369,9 @@ void ParameterServerExchange::PushInitial(Buffer arena) {
 }
 
 void ParameterServerExchange::Push(int64_t step, NodeChunk sum) {
-  WorkerMessage message;
-  Contribution* contribution = message.mutable_contribution();
-  contribution->set_step(step);
-  contribution->set_chunk(sum.chunk);
-  contribution->set_node(sum.node);
-  contribution->set_weight(sum.weight);
-  if (sum.chunk == 0) contribution->set_loss_sum(sum.loss_sum);
-  const int64_t elements = layout_->ChunkSize(sum.chunk);
-  bytes_sent_ += elements * sizeof(float);
   const int shard =
       ArenaLayout::ShardOf(sum.chunk, static_cast<int>(streams_.size()));
-  const float* payload = sum.arena.get() + layout_->ChunkBegin(sum.chunk);
-  streams_[shard]->Send(
-      EncodeWithPayload(message, payload, elements, std::move(sum.arena)),
-      WritePriority(step, sum.chunk));
+  streams_[shard]->Push(step, std::move(sum));
 }
 
 void ParameterServerExchange::Finish() {

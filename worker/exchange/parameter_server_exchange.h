@@ -1,17 +1,25 @@
-// The exchange with parameter servers: one gRPC stream to each.
+// The exchange with parameter servers: one gRPC stream to each, over which the
+// gradients and weights travel or, between processes that share memory, only
+// word of them.
 #ifndef TRIBUTARY_WORKER_EXCHANGE_PARAMETER_SERVER_EXCHANGE_H_
 #define TRIBUTARY_WORKER_EXCHANGE_PARAMETER_SERVER_EXCHANGE_H_
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "common/buffer_pool.h"
 #include "common/parameter_table.h"
+#include "common/shared_memory.h"
+#include "proto/job.pb.h"
+#include "proto/rendezvous.pb.h"
 #include "worker/exchange/exchange.h"
 #include "worker/work_state.h"
 
@@ -19,20 +27,29 @@ namespace tributary {
 
 class ParameterServerExchange final : public Exchange {
  public:
+  struct Server {
+    // host:port.
+    std::string address;
+    // For those on its host.
+    LocalAddress local;
+  };
   struct Options {
-    // host:port by shard.
-    std::vector<std::string> servers;
+    std::vector<Server> servers;  // By shard.
+    ExchangeSpec::Transport transport = ExchangeSpec::AUTO;
+    // How many gradient arenas to have in shared memory; those beyond are sent.
+    int shared_arenas = 16;
     int64_t incarnation = 0;
     absl::Duration connect_timeout = absl::Seconds(60);
   };
   // Connects to every server and says Hello. `layout` and `state` must outlive
   // the exchange. Unavailable, naming shard and address, if a server cannot be
-  // reached in time.
+  // reached in time; FailedPrecondition if not by the transport asked for.
   static absl::StatusOr<std::unique_ptr<ParameterServerExchange>> Connect(
       const Options& options, const ArenaLayout* layout, WorkState* state);
   // Cuts connections that Finish has not ended.
   ~ParameterServerExchange() override;
 
+  Buffer TakeArena() override { return arenas_->Take(); }
   void PushInitial(Buffer arena) override;
   void Push(int64_t step, NodeChunk sum) override;
   void Finish() override;
@@ -42,12 +59,22 @@ class ParameterServerExchange final : public Exchange {
  private:
   class Stream;
 
-  ParameterServerExchange(const ArenaLayout* layout, WorkState* state);
+  ParameterServerExchange(const Options& options, const ArenaLayout* layout,
+                          WorkState* state);
+  void MakeMemory(int arenas);
+  void MakeArenas();
+  int64_t ArenaBytes() const;
+  // Where the buffer lies in the shared memory, in elements; -1: elsewhere.
+  int64_t OffsetOf(const Buffer& arena) const;
   // Lets streams whose chunk had no place try again.
   void RetryParked() ABSL_LOCKS_EXCLUDED(parked_mu_);
 
   const ArenaLayout* const layout_;
   WorkState* const state_;
+  const ExchangeSpec::Transport transport_;
+  // Of the gradients; null without a server that could map it.
+  std::shared_ptr<SharedMemory> memory_;
+  std::unique_ptr<BufferPool> arenas_;
   std::vector<std::unique_ptr<Stream>> streams_;  // By shard.
   std::atomic<int64_t> bytes_sent_{0};
   std::atomic<int64_t> bytes_received_{0};
