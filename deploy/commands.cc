@@ -10,6 +10,7 @@
 #include "common/transport/channel.h"
 #include "deploy/bench_command.h"
 #include "deploy/exit_code.h"
+#include "deploy/plan_command.h"
 #include "deploy/sample_command.h"
 #include "deploy/server_command.h"
 #include "deploy/status_command.h"
@@ -60,6 +61,7 @@ const std::vector<Command>& Commands() {
       {"worker", "run one worker, for clusters", &RunWorkerCommand},
       {"status", "ask a server what its job is doing", &RunStatusCommand},
       {"sample", "write text with a trained model", &RunSampleCommand},
+      {"plan", "predict a step's time on a cluster", &RunPlanCommand},
       {"bench", "measure Tributary on this machine", &RunBenchCommand},
   };
   return *commands;

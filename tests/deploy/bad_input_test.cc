@@ -103,6 +103,16 @@ std::vector<BadInput> BadFlags() {
        "unknown command trian; did you mean "
        "train?"},
       {"unknown_top_flag", {"--verbose"}, 2, "unknown flag --verbose"},
+      {"bandwidth_of_unclear_unit",
+       {"plan", "DIR/job.textproto", "--bandwidth", "10Gb"},
+       2,
+       "--bandwidth: \"10Gb\" has an unknown unit, \"Gb\"; write a link's "
+       "speed "
+       "as in 10Gbit"},
+      {"plan_of_more_workers_than_leaves",
+       {"plan", "DIR/job.textproto", "--workers", "5"},
+       2,
+       "--workers 5: the batch has 4 leaves"},
       {"unknown_flag", Train({"--worker", "2"}), 2,
        "unknown flag --worker; did you mean --workers?"},
       {"no_number", Train({"--workers", "two"}), 2,

@@ -28,12 +28,13 @@ TEST_P(HelpTest, IsNarrowAndShowsExamplesFirst) {
 
 INSTANTIATE_TEST_SUITE_P(All, HelpTest,
                          testing::Values("train", "server", "worker", "status",
-                                         "sample", "bench"));
+                                         "sample", "plan", "bench"));
 
 TEST(TopLevelTest, HelpListsTheCommands) {
   const CommandResult result = RunCommand({kTributary, "--help"});
   EXPECT_EQ(result.exit_code, 0);
-  for (const char* command : {"train", "server", "worker", "sample", "bench"}) {
+  for (const char* command :
+       {"train", "server", "worker", "sample", "plan", "bench"}) {
     EXPECT_THAT(result.standard_output, HasSubstr(command));
   }
   for (absl::string_view line : absl::StrSplit(result.standard_output, '\n')) {

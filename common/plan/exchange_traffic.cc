@@ -1,0 +1,80 @@
+#include "common/plan/exchange_traffic.h"
+
+#include <algorithm>
+
+#include "common/parameter_table.h"
+#include "common/reduction_tree.h"
+
+namespace tributary {
+
+std::vector<HostTraffic> TrafficByHost(const ExchangeLoad& load,
+                                       const Placement& placement) {
+  int hosts = 0;
+  for (const int host : placement.worker_hosts)
+    hosts = std::max(hosts, host + 1);
+  for (const int host : placement.server_hosts)
+    hosts = std::max(hosts, host + 1);
+  const int servers = static_cast<int>(placement.server_hosts.size());
+  // Of one contribution and one version of all chunks that a host's servers
+  // own.
+  std::vector<ChunkBytes> owned(hosts);
+  ChunkBytes whole;
+  for (size_t chunk = 0; chunk < load.chunks.size(); ++chunk) {
+    const int shard = ArenaLayout::ShardOf(static_cast<int>(chunk), servers);
+    ChunkBytes& share = owned[placement.server_hosts[shard]];
+    share.up += load.chunks[chunk].up;
+    share.down += load.chunks[chunk].down;
+    whole.up += load.chunks[chunk].up;
+    whole.down += load.chunks[chunk].down;
+  }
+  std::vector<HostTraffic> traffic(hosts);
+  double contributions = 0;
+  for (const int count : load.contributions) contributions += count;
+  const double workers = static_cast<double>(placement.worker_hosts.size());
+  // First as if everything crossed the network, then without what does not.
+  for (int host = 0; host < hosts; ++host) {
+    traffic[host].up_in = contributions * owned[host].up;
+    traffic[host].down_out = workers * owned[host].down;
+  }
+  for (size_t worker = 0; worker < placement.worker_hosts.size(); ++worker) {
+    const int host = placement.worker_hosts[worker];
+    const double count = load.contributions[worker];
+    traffic[host].up_out += count * (whole.up - owned[host].up);
+    traffic[host].up_in -= count * owned[host].up;
+    traffic[host].down_in += whole.down - owned[host].down;
+    traffic[host].down_out -= owned[host].down;
+  }
+  return traffic;
+}
+
+int BusiestHost(const std::vector<HostTraffic>& traffic) {
+  const auto busiest =
+      std::max_element(traffic.begin(), traffic.end(),
+                       [](const HostTraffic& a, const HostTraffic& b) {
+                         return a.busier() < b.busier();
+                       });
+  return static_cast<int>(busiest - traffic.begin());
+}
+
+std::vector<int> ContributionsByWorker(int leaves, int workers) {
+  std::vector<int> counts(workers);
+  const int computing = std::min(workers, leaves);
+  for (int64_t i = 0; i < computing; ++i) {
+    const LeafRange range = {static_cast<int>(i * leaves / computing),
+                             static_cast<int>((i + 1) * leaves / computing)};
+    counts[i] = static_cast<int>(MaximalSubtrees(range, leaves).size());
+  }
+  return counts;
+}
+
+double CentralServerLaw(int workers) { return workers; }
+
+double AllReduceLaw(int workers) { return 2.0 * (workers - 1) / workers; }
+
+double LeastTrafficLaw(int workers, int extra_hosts) {
+  const double n = workers;
+  const double k = std::min(extra_hosts, workers);
+  return 2 * n * (n - 1) / (n * n + k * n - 2 * k);
+}
+
+}  // namespace tributary

@@ -1,0 +1,303 @@
+#include "deploy/exchange_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/plan/bandwidth.h"
+#include "common/plan/exchange_traffic.h"
+#include "common/status_macros.h"
+
+namespace tributary {
+namespace {
+
+// Fields of a message before its payload, and gRPC's and HTTP/2's frames around
+// it: 5 bytes, and 9 for every 16 KiB.
+constexpr double kMessageBytes = 40;
+constexpr double kFrameBytes = 9.0 / 16384;
+
+// A way that saves less than this part of a step is not worth telling.
+constexpr double kWorthTelling = 0.05;
+
+double OnWire(double payload_bytes) {
+  return payload_bytes * (1 + kFrameBytes) + kMessageBytes;
+}
+
+std::vector<int> Hosts(int first, int count) {
+  std::vector<int> hosts(count);
+  std::iota(hosts.begin(), hosts.end(), first);
+  return hosts;
+}
+
+// Of the worker with most leaves: its lanes compute them one behind the other.
+// The first asks for weights, the last has the gradients.
+ComputeProfile WorkerProfile(const PlanInputs& inputs) {
+  ComputeProfile profile = inputs.leaf;
+  const double before = (Turns(inputs) - 1) * profile.seconds;
+  for (double& at : profile.ready_at) at += before;
+  profile.seconds += before;
+  return profile;
+}
+
+class Planner {
+ public:
+  explicit Planner(const PlanInputs& inputs)
+      : inputs_(inputs), profile_(WorkerProfile(inputs)) {
+    load_.contributions = ContributionsByWorker(
+        static_cast<int>(inputs.job.batch().micro_batches()), inputs.workers);
+    for (const int64_t elements : inputs.chunk_elements) {
+      const double payload = static_cast<double>(elements) * sizeof(float);
+      load_.chunks.push_back({OnWire(payload), OnWire(payload)});
+      elements_ += static_cast<double>(elements);
+      payload_ += payload;
+    }
+  }
+
+  const ComputeProfile& profile() const { return profile_; }
+  double payload() const { return payload_; }
+
+  PlannedExchange Servers(const std::string& key, const std::string& name,
+                          const Placement& placement) const {
+    const std::vector<HostTraffic> traffic = TrafficByHost(load_, placement);
+    const int host = BusiestHost(traffic);
+    const bool shared = placement.server_hosts[0] < inputs_.workers;
+    PlannedExchange row;
+    row.key = key;
+    row.name = name;
+    row.bytes_out = traffic[host].out();
+    row.bytes_in = traffic[host].in();
+    row.busiest = shared                               ? "every host's link"
+                  : host < inputs_.workers             ? "the workers' links"
+                  : placement.server_hosts.size() == 1 ? "the server's link"
+                                                       : "the servers' links";
+    ExchangeTimes times;
+    times.shared_link = shared;
+    if (shared) {
+      const bool out = row.bytes_out >= row.bytes_in;
+      times.up = LinkSeconds(out ? traffic[host].up_out : traffic[host].up_in);
+      times.down =
+          LinkSeconds(out ? traffic[host].down_out : traffic[host].down_in);
+      row.link_seconds = times.up + times.down;
+    } else {
+      for (const HostTraffic& t : traffic) {
+        times.up = std::max(times.up, LinkSeconds(t.up_out + t.up_in));
+        times.down = std::max(times.down, LinkSeconds(t.down_out + t.down_in));
+      }
+      row.link_seconds = std::max(times.up, times.down);
+    }
+    times.pass = LargestShare(placement.server_hosts.size()) *
+                 inputs_.pass_seconds_per_element;
+    Finish(times, "a server's pass over memory", &row);
+    return row;
+  }
+
+  // Not ours: what a ring all-reduce would take, with the whole optimizer in
+  // every worker.
+  PlannedExchange AllReduce() const {
+    PlannedExchange row;
+    row.key = "all_reduce";
+    row.name = "ring all-reduce (to compare)";
+    row.bytes_out = row.bytes_in =
+        AllReduceLaw(inputs_.workers) * OnWire(payload_);
+    row.busiest = "every host's link";
+    ExchangeTimes times;
+    times.up = row.link_seconds = LinkSeconds(row.bytes_out);
+    times.pass = elements_ * inputs_.update_seconds_per_element;
+    times.update_waits_for_all = true;
+    Finish(times, "the optimizer in every worker", &row);
+    return row;
+  }
+
+  PlannedExchange OneHost() const {
+    PlannedExchange row;
+    row.key = "one_host";
+    row.name = absl::StrCat("all on one host, ", inputs_.cores, " cores");
+    row.busiest = "no link";
+    const double cores = inputs_.cores;
+    const int threads = inputs_.workers * inputs_.threads;
+    const ComputeProfile profile =
+        Stretch(profile_, std::max(1.0, threads / cores));
+    ExchangeTimes times;
+    times.pass =
+        LargestShare(inputs_.servers) * inputs_.pass_seconds_per_element;
+    row.pass_seconds = times.pass;
+    // What overlaps in the model needs a core in the machine.
+    const double processor_seconds =
+        threads * profile_.seconds +
+        elements_ * inputs_.pass_seconds_per_element;
+    row.step_seconds =
+        std::max(Step(profile, times), processor_seconds / cores);
+    row.bottleneck = times.pass > profile.seconds
+                         ? "the servers' pass over memory"
+                         : "computing";
+    return row;
+  }
+
+ private:
+  double LinkSeconds(double bytes) const {
+    return bytes / (inputs_.bandwidth * kPayloadShare);
+  }
+
+  // Elements of the shard that has most.
+  double LargestShare(int64_t servers) const {
+    std::vector<double> shares(servers);
+    for (size_t chunk = 0; chunk < inputs_.chunk_elements.size(); ++chunk) {
+      shares[chunk % servers] +=
+          static_cast<double>(inputs_.chunk_elements[chunk]);
+    }
+    return *std::max_element(shares.begin(), shares.end());
+  }
+
+  double Step(const ComputeProfile& profile, ExchangeTimes times) const {
+    if (inputs_.job.clip_norm() > 0) times.update_waits_for_all = true;
+    return StepSeconds(profile, inputs_.chunk_elements, times);
+  }
+
+  void Finish(const ExchangeTimes& times, const char* pass,
+              PlannedExchange* row) const {
+    row->pass_seconds = times.pass;
+    row->step_seconds = Step(profile_, times);
+    row->bottleneck =
+        row->link_seconds >= std::max(times.pass, profile_.seconds)
+            ? row->busiest
+        : times.pass >= profile_.seconds ? pass
+                                         : "computing";
+  }
+
+  const PlanInputs& inputs_;
+  const ComputeProfile profile_;
+  ExchangeLoad load_;
+  double elements_ = 0;
+  double payload_ = 0;
+};
+
+const PlannedExchange& Row(const ExchangePlan& plan, absl::string_view key) {
+  return *std::find_if(
+      plan.rows.begin(), plan.rows.end(),
+      [&](const PlannedExchange& row) { return row.key == key; });
+}
+
+std::string Milliseconds(double seconds) {
+  const double ms = 1e3 * seconds;
+  return absl::StrFormat(ms < 10 ? "%.2f" : ms < 100 ? "%.1f" : "%.0f", ms);
+}
+
+std::string Bytes(double bytes) {
+  if (bytes < 1e6) return absl::StrFormat("%.3g kB", bytes / 1e3);
+  if (bytes < 1e9) return absl::StrFormat("%.3g MB", bytes / 1e6);
+  return absl::StrFormat("%.3g GB", bytes / 1e9);
+}
+
+std::string Advice(const PlanInputs& inputs, const ExchangePlan& plan) {
+  const PlannedExchange& now =
+      inputs.servers == 1 ? Row(plan, "one_server") : Row(plan, "own_hosts");
+  const PlannedExchange& beside = Row(plan, "worker_hosts");
+  const double gain = 1 - beside.step_seconds / now.step_seconds;
+  if (now.bottleneck == "computing") {
+    return "The exchange hides behind computing: more workers or threads help, "
+           "a faster network does not.";
+  }
+  if (gain > kWorthTelling) {
+    return absl::StrCat(
+        "Run a server on each worker's host (--servers ", inputs.workers,
+        "): ", Milliseconds(beside.step_seconds), " ms a step.");
+  }
+  return absl::StrCat(
+      "Larger batches make fewer steps; a faster network shortens each.");
+}
+
+}  // namespace
+
+int Turns(const PlanInputs& inputs) {
+  const int64_t leaves = inputs.job.batch().micro_batches();
+  const int64_t most = (leaves + inputs.workers - 1) / inputs.workers;
+  return static_cast<int>((most + inputs.threads - 1) / inputs.threads);
+}
+
+absl::StatusOr<ExchangePlan> PlanExchange(const PlanInputs& inputs) {
+  const int64_t leaves = inputs.job.batch().micro_batches();
+  if (inputs.workers > leaves) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--workers ", inputs.workers, ": the batch has ", leaves,
+        " leaves, so no more than ", leaves,
+        " workers can compute; raise batch.micro_batches (a power of two that "
+        "divides batch.global)"));
+  }
+  const Planner planner(inputs);
+  ExchangePlan plan;
+  plan.compute_seconds = planner.profile().seconds;
+  plan.bytes_up = plan.bytes_down = planner.payload();
+  const std::vector<int> workers = Hosts(0, inputs.workers);
+  plan.rows.push_back(planner.Servers("one_server", "one server, its own host",
+                                      {workers, {inputs.workers}}));
+  if (inputs.servers > 1) {
+    plan.rows.push_back(planner.Servers(
+        "own_hosts",
+        absl::StrCat(inputs.servers, " servers, hosts of their own"),
+        {workers, Hosts(inputs.workers, inputs.servers)}));
+  }
+  plan.rows.push_back(planner.Servers(
+      "worker_hosts", "a server on each worker's host", {workers, workers}));
+  plan.rows.push_back(planner.AllReduce());
+  plan.rows.push_back(planner.OneHost());
+  plan.advice = Advice(inputs, plan);
+  return plan;
+}
+
+std::string FormatPlan(const PlanInputs& inputs, const ExchangePlan& plan) {
+  std::string text = absl::StrFormat(
+      "%s: %s parameters in %d chunks; each worker sends and gets %s a step\n"
+      "%d workers with %d %s, links of %s; computing takes %s ms a step\n\n",
+      inputs.job.name(), absl::StrFormat("%.4g M", 1e-6 * inputs.parameters),
+      inputs.chunk_elements.size(), Bytes(plan.bytes_up), inputs.workers,
+      inputs.threads, inputs.threads == 1 ? "thread" : "threads each",
+      FormatBandwidth(inputs.bandwidth), Milliseconds(plan.compute_seconds));
+  absl::StrAppendFormat(&text, "%-31s %9s %9s %9s %9s  %s\n", "", "out", "in",
+                        "link ms", "step ms", "held up by");
+  for (const PlannedExchange& row : plan.rows) {
+    absl::StrAppendFormat(&text, "%-31s %9s %9s %9s %9s  %s\n", row.name,
+                          Bytes(row.bytes_out), Bytes(row.bytes_in),
+                          Milliseconds(row.link_seconds),
+                          Milliseconds(row.step_seconds), row.bottleneck);
+  }
+  absl::StrAppend(&text, "\n", plan.advice, "\n");
+  return text;
+}
+
+nlohmann::ordered_json PlanJson(const PlanInputs& inputs,
+                                const ExchangePlan& plan) {
+  nlohmann::ordered_json json = {
+      {"job", inputs.job.name()},
+      {"parameters", inputs.parameters},
+      {"chunks", inputs.chunk_elements.size()},
+      {"workers", inputs.workers},
+      {"servers", inputs.servers},
+      {"threads", inputs.threads},
+      {"bandwidth_bytes_per_second", inputs.bandwidth},
+      {"payload_share", kPayloadShare},
+      {"bytes_up", plan.bytes_up},
+      {"bytes_down", plan.bytes_down},
+      {"compute_ms", 1e3 * plan.compute_seconds},
+  };
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const PlannedExchange& row : plan.rows) {
+    rows.push_back({{"key", row.key},
+                    {"name", row.name},
+                    {"busiest", row.busiest},
+                    {"bytes_out", row.bytes_out},
+                    {"bytes_in", row.bytes_in},
+                    {"link_ms", 1e3 * row.link_seconds},
+                    {"pass_ms", 1e3 * row.pass_seconds},
+                    {"step_ms", 1e3 * row.step_seconds},
+                    {"bottleneck", row.bottleneck}});
+  }
+  json["placements"] = std::move(rows);
+  json["advice"] = plan.advice;
+  return json;
+}
+
+}  // namespace tributary

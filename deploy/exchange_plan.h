@@ -1,0 +1,84 @@
+// Predicts, for each way to place the servers of a job, the bytes through the
+// busiest link, the time of a step, and what holds it up.
+#ifndef TRIBUTARY_DEPLOY_EXCHANGE_PLAN_H_
+#define TRIBUTARY_DEPLOY_EXCHANGE_PLAN_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/plan/step_model.h"
+#include "nlohmann/json.hpp"
+#include "proto/job.pb.h"
+
+namespace tributary {
+
+// Of the bits that a link carries, the part that is payload: TCP over IPv4 in
+// Ethernet frames of 1,500 bytes carries 1,448 of 1,538 bytes on the wire.
+inline constexpr double kPayloadShare = 1448.0 / 1538.0;
+
+// What a plan is made from. Times are in seconds.
+struct PlanInputs {
+  JobSpec job;  // Resolved.
+  int64_t parameters = 0;
+  std::vector<int64_t> chunk_elements;  // By chunk.
+  int workers = 2;
+  int servers = 1;
+  int threads = 1;       // Of each worker.
+  double bandwidth = 0;  // Of every host's link, each way; bytes per second.
+  ComputeProfile leaf;   // Of one leaf on one of `threads` busy threads.
+  // A server's sum and update of one element, on its one thread, with one
+  // contribution from each worker.
+  double pass_seconds_per_element = 0;
+  // The same of an optimizer that has one whole gradient: all-reduce's.
+  double update_seconds_per_element = 0;
+  // Of this machine: all processes share them in the row "one host".
+  int cores = 1;
+};
+
+// One way to place the servers. Every host's link is `bandwidth` each way.
+struct PlannedExchange {
+  std::string key;   // For scripts: "one_server", "own_hosts", ...
+  std::string name;  // For people.
+  // The busiest link's, in one step.
+  double bytes_out = 0;
+  double bytes_in = 0;
+  std::string busiest;      // "the server's link".
+  double link_seconds = 0;  // That link's busier direction is busy so long.
+  double pass_seconds = 0;  // The busiest server's pass over memory.
+  double step_seconds = 0;
+  std::string bottleneck;  // What is busy longest.
+};
+
+struct ExchangePlan {
+  double compute_seconds = 0;  // Of a worker's step.
+  // Payload bytes of all chunks of one contribution, and of one version.
+  double bytes_up = 0;
+  double bytes_down = 0;
+  std::vector<PlannedExchange> rows;
+  std::string advice;  // How to get faster, in one line.
+};
+
+// How many leaves each of a worker's threads computes in a step, one behind the
+// other; of the worker that has most.
+int Turns(const PlanInputs& inputs);
+
+// InvalidArgument, naming flag and field, for more workers than leaves.
+//
+// What the prediction assumes: hosts with full-duplex links that are equally
+// fast and carry nothing else; workers equally fast; a server's and a worker's
+// work on one host not in each other's way (but in the row "one host", where
+// the cores are shared out); no latency; gRPC and the kernel keep up with the
+// link, which takes about one core for each 1.2 GB/s.
+absl::StatusOr<ExchangePlan> PlanExchange(const PlanInputs& inputs);
+
+// A table of at most 100 columns.
+std::string FormatPlan(const PlanInputs& inputs, const ExchangePlan& plan);
+
+nlohmann::ordered_json PlanJson(const PlanInputs& inputs,
+                                const ExchangePlan& plan);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_DEPLOY_EXCHANGE_PLAN_H_

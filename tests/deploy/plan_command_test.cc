@@ -1,0 +1,103 @@
+// What the command prints, and that what it says of bytes is what a run sends.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/support/command_runner.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::HasSubstr;
+
+// 68,000 parameters and a bit, in chunks of 16 KiB.
+constexpr char kJob[] = R"(
+name: "small"
+model { mlp { hidden: 256 hidden: 256 } }
+data { random { shape: 8 classes: 4 samples: 64 } }
+batch { global: 16 micro_batches: 4 }
+optimizer { sgd { learning_rate: 0.01 } }
+exchange { transport: WIRE parameter_server { chunk_bytes: 16384 } }
+evaluation { disabled: true }
+steps: 10
+)";
+
+std::string WriteJob(const std::string& folder) {
+  const std::string path = folder + "/job.textproto";
+  WriteWholeFile(path, kJob);
+  return path;
+}
+
+nlohmann::json Plan(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(),
+                   {kTributary, "plan", WriteJob(MakeTestFolder()), "--json"});
+  const CommandResult result = RunCommand(arguments);
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  return nlohmann::json::parse(result.standard_output, nullptr,
+                               /*allow_exceptions=*/false);
+}
+
+const nlohmann::json& Row(const nlohmann::json& plan, const std::string& key) {
+  for (const nlohmann::json& row : plan["placements"]) {
+    if (row["key"] == key) return row;
+  }
+  static const nlohmann::json none;
+  ADD_FAILURE() << "there is no row " << key;
+  return none;
+}
+
+TEST(PlanTest, MeasuresComputing) {
+  const nlohmann::json plan = Plan({"--workers", "2"});
+  EXPECT_EQ(plan["parameters"], 8 * 256 + 256 + 256 * 256 + 256 + 256 * 4 + 4);
+  EXPECT_GT(plan["compute_ms"], 0);
+  for (const char* key :
+       {"one_server", "worker_hosts", "all_reduce", "one_host"}) {
+    EXPECT_GE(Row(plan, key)["step_ms"], plan["compute_ms"]) << key;
+  }
+}
+
+TEST(PlanTest, TakesComputingFromTheFlag) {
+  const nlohmann::json plan =
+      Plan({"--workers", "4", "--compute", "20", "--bandwidth", "100Gbit"});
+  EXPECT_NEAR(plan["compute_ms"], 20, 1e-6);
+  EXPECT_NEAR(Row(plan, "one_server")["step_ms"], 20, 1.0);
+  EXPECT_EQ(Row(plan, "one_server")["bottleneck"], "computing");
+}
+
+TEST(PlanTest, PrintsATable) {
+  const CommandResult result =
+      RunCommand({kTributary, "plan", WriteJob(MakeTestFolder()), "--workers",
+                  "4", "--servers", "2", "--bandwidth", "1Mbit"});
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_THAT(result.standard_output, HasSubstr("2 servers, hosts of their"));
+  EXPECT_THAT(result.standard_output, HasSubstr("the server's link"));
+}
+
+// Every worker gets every version, the first included, and one worker's
+// gradients are one contribution.
+TEST(PlanTest, ForeseesTheBytesOfARun) {
+  const nlohmann::json plan = Plan({});
+  const auto run = [](int workers) {
+    const std::string folder = MakeTestFolder();
+    const CommandResult result = RunCommand(
+        {kTributary, "train", WriteJob(folder), "--workers",
+         absl::StrCat(workers), "--servers", "2", "--output", folder + "/run"});
+    EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+    return nlohmann::json::parse(ReadWholeFile(folder + "/run/summary.json"));
+  };
+  const double steps_and_first = 11;
+  const double received = run(3)["bytes_received"];
+  EXPECT_NEAR(
+      received / (3 * steps_and_first * plan["bytes_down"].get<double>()), 1,
+      0.01);
+  const double sent = run(1)["bytes_sent"];
+  EXPECT_NEAR(sent / (steps_and_first * plan["bytes_up"].get<double>()), 1,
+              0.01);
+}
+
+}  // namespace
+}  // namespace tributary
