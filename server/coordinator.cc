@@ -131,7 +131,7 @@ absl::Status Coordinator::OnWorkerReport(int64_t incarnation,
       }
       return absl::OkStatus();
     case WorkerReport::kHeartbeat:
-      member->heartbeat = report.heartbeat();
+      OnHeartbeat(member, report.heartbeat());
       return absl::OkStatus();
     case WorkerReport::kEvaluation:
       return OnEvaluation(report.evaluation());
@@ -147,6 +147,15 @@ absl::Status Coordinator::OnWorkerReport(int64_t incarnation,
       break;
   }
   return absl::InvalidArgumentError("unexpected report from a worker");
+}
+
+void Coordinator::OnHeartbeat(Member* member, const Heartbeat& heartbeat) {
+  member->heartbeat = heartbeat;
+  member->speed.Add(heartbeat.statistics());
+  if (phase_ == StatusReply::TRAINING && membership_.DealIsSlow(clock_())) {
+    ++deals_by_speed_;
+    DealWork();
+  }
 }
 
 absl::Status Coordinator::OnReady(int64_t incarnation, const Ready& ready) {
@@ -228,7 +237,7 @@ void Coordinator::StartIfDue() {
 
 void Coordinator::DealWork() {
   const auto deals =
-      membership_.DealWork(progress_->facts().evaluation_pieces());
+      membership_.DealWork(progress_->facts().evaluation_pieces(), clock_());
   for (const auto& [incarnation, deal] : deals) {
     CoordinatorOrder order;
     *order.mutable_deal() = deal;
@@ -523,6 +532,7 @@ nlohmann::ordered_json Coordinator::Summary() const {
   facts.parameters = layout_.has_value() ? layout_->parameter_count() : 0;
   facts.workers = most_workers_;
   facts.workers_lost = workers_lost_;
+  facts.deals_by_speed = deals_by_speed_;
   facts.servers = options_.servers;
   facts.processes = finished_;
   return SummaryJson(facts);

@@ -130,6 +130,8 @@ class Coordinator {
     bool gone = false;
   };
 
+  void OnHeartbeat(Member* member, const Heartbeat& heartbeat)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status OnReady(int64_t incarnation, const Ready& ready)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Adopt(const Ready& ready) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -179,6 +181,8 @@ class Coordinator {
   absl::Time finishing_since_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
   int most_workers_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t workers_lost_ ABSL_GUARDED_BY(mu_) = 0;
+  // Because other shares were faster.
+  int64_t deals_by_speed_ ABSL_GUARDED_BY(mu_) = 0;
   std::vector<ProcessReport> finished_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -61,28 +61,64 @@ int Membership::synced_count() const {
                     [](const auto& entry) { return entry.second.synced; }));
 }
 
-std::map<int64_t, Deal> Membership::DealWork(int64_t pieces) {
+std::vector<const Member*> Membership::Active() const {
   std::vector<const Member*> active;
   for (const auto& [incarnation, member] : members_) {
     if (member.synced) active.push_back(&member);
   }
   std::sort(active.begin(), active.end(),
             [](const Member* a, const Member* b) { return a->rank < b->rank; });
+  return active;
+}
+
+std::vector<WorkerPace> Membership::PacesOf(
+    const std::vector<const Member*>& members, absl::Time now) {
+  std::vector<double> measured;
+  for (const Member* member : members) {
+    const std::optional<double> seconds = member->speed.seconds(now);
+    if (seconds.has_value()) measured.push_back(*seconds);
+  }
+  std::sort(measured.begin(), measured.end());
+  const double median = measured.empty() ? 1 : measured[measured.size() / 2];
+  std::vector<WorkerPace> paces;
+  for (const Member* member : members) {
+    paces.push_back(
+        {member->speed.seconds(now).value_or(median), member->speed.threads()});
+  }
+  return paces;
+}
+
+std::map<int64_t, Deal> Membership::DealWork(int64_t pieces, absl::Time now) {
+  const std::vector<const Member*> active = Active();
+  const std::vector<WorkerPace> paces = PacesOf(active, now);
+  const std::vector<int64_t> leaf_shares = ChooseShares(leaves_, paces);
+  const std::vector<int64_t> piece_shares = ChooseShares(pieces, paces);
   ++generation_;
-  const int64_t count = static_cast<int64_t>(active.size());
-  const int64_t computing = std::min<int64_t>(count, leaves_);
+  int leaf = 0;
+  int64_t piece = 0;
   std::map<int64_t, Deal> deals;
-  for (int64_t i = 0; i < count; ++i) {
-    Deal& deal = deals[active[i]->incarnation];
+  for (size_t i = 0; i < active.size(); ++i) {
+    Member& member = members_.at(active[i]->incarnation);
+    member.leaves = static_cast<int>(leaf_shares[i]);
+    member.speed.Restart(/*has_leaves=*/member.leaves > 0, now);
+    Deal& deal = deals[member.incarnation];
     deal.set_generation(generation_);
-    if (i < computing) {
-      deal.set_leaf_begin(static_cast<int>(i * leaves_ / computing));
-      deal.set_leaf_end(static_cast<int>((i + 1) * leaves_ / computing));
-    }
-    deal.set_piece_begin(i * pieces / count);
-    deal.set_piece_end((i + 1) * pieces / count);
+    deal.set_leaf_begin(leaf);
+    deal.set_leaf_end(leaf += member.leaves);
+    deal.set_piece_begin(piece);
+    deal.set_piece_end(piece += piece_shares[i]);
   }
   return deals;
+}
+
+bool Membership::DealIsSlow(absl::Time now) const {
+  const std::vector<const Member*> active = Active();
+  std::vector<int64_t> shares;
+  for (const Member* member : active) {
+    if (member->leaves > 0 && !member->speed.fresh()) return false;
+    shares.push_back(member->leaves);
+  }
+  return SharesAreSlow(shares, PacesOf(active, now));
 }
 
 }  // namespace tributary

@@ -11,6 +11,8 @@
 
 #include "absl/time/time.h"
 #include "proto/rendezvous.pb.h"
+#include "server/leaf_shares.h"
+#include "server/leaf_speed.h"
 
 namespace tributary {
 
@@ -23,6 +25,8 @@ struct Member {
   // Has a whole version of the weights: can be dealt leaves.
   bool synced = false;
   Heartbeat heartbeat;
+  LeafSpeed speed;
+  int leaves = 0;  // Dealt to it.
 
   // "worker 3 (host alpha, process 4711)".
   std::string Name() const;
@@ -55,12 +59,23 @@ class Membership {
   int synced_count() const;
 
   // Deals leaves and evaluation pieces to the synced members in the order of
-  // their ranks: contiguous runs whose lengths differ by one at most; members
-  // beyond the number of leaves get none and wait as spares. Every call makes a
-  // new generation.
-  std::map<int64_t, Deal> DealWork(int64_t pieces);
+  // their ranks: contiguous runs, equally long or, where the measured speeds
+  // say that it is worth it, such that all are done as soon as possible (see
+  // ChooseShares). A member that has not been measured is taken to be as fast
+  // as the median of the others. Members beyond the number of leaves get none
+  // and wait as spares. Every call makes a new generation.
+  std::map<int64_t, Deal> DealWork(int64_t pieces, absl::Time now);
+
+  // Every member that has leaves has been measured since they were dealt, and
+  // others would be faster: DealWork would pay.
+  bool DealIsSlow(absl::Time now) const;
 
  private:
+  // Those who can be dealt leaves, by rank.
+  std::vector<const Member*> Active() const;
+  static std::vector<WorkerPace> PacesOf(
+      const std::vector<const Member*>& members, absl::Time now);
+
   const int leaves_;
   const absl::Duration lease_;
   std::map<int64_t, Member> members_;

@@ -64,6 +64,7 @@ nlohmann::ordered_json SummaryJson(const RunFacts& facts) {
   }
   summary["workers"] = facts.workers;
   summary["workers_lost"] = facts.workers_lost;
+  summary["deals_by_speed"] = facts.deals_by_speed;
   summary["servers"] = facts.servers;
   summary["exchange"] = "parameter_server";
   if (facts.parameters > 0) summary["parameters"] = facts.parameters;

@@ -1,12 +1,12 @@
 #include "worker/trainer.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <memory>
 #include <utility>
 
 #include "absl/synchronization/blocking_counter.h"
-#include "absl/time/clock.h"
 #include "common/status_macros.h"
 
 namespace tributary {
@@ -16,6 +16,12 @@ namespace {
 // take the lanes' cores.
 constexpr int kReadThreads = 1;
 
+// What decides how many leaves a worker can compute.
+absl::Duration LeafTime(const TimeSpent& spent) {
+  return spent[Activity::kData] + spent[Activity::kForward] +
+         spent[Activity::kBackward];
+}
+
 }  // namespace
 
 // Ties one leaf's computation to the exchange: waits for its weights, hands its
@@ -23,7 +29,8 @@ constexpr int kReadThreads = 1;
 class Trainer::LeafObserver final : public StepObserver {
  public:
   LeafObserver(WorkState* state, const Task* task, const ArenaLayout* layout,
-               int leaf, int64_t weight, Buffer arena, SubtreeReducer* reducer)
+               int leaf, int64_t weight, Buffer arena, SubtreeReducer* reducer,
+               LaneTimer* timer)
       : state_(state),
         task_(task),
         layout_(layout),
@@ -31,14 +38,17 @@ class Trainer::LeafObserver final : public StepObserver {
         weight_(weight),
         arena_(std::move(arena)),
         reducer_(reducer),
+        timer_(timer),
         last_chunk_(layout->chunk_count() - 1) {}
 
   bool WeightsNeeded(int64_t begin, int64_t end) override {
-    const absl::Time start = absl::Now();
+    timer_->Switch(Activity::kExchange);
     const bool there = state_->AwaitWeights(*task_, begin, end);
-    waited_ += absl::Now() - start;
+    timer_->Switch(Activity::kForward);
     return there;
   }
+
+  void ForwardDone() override { timer_->Switch(Activity::kBackward); }
 
   // Chunk 0 waits for Finish: it carries the leaf's loss.
   void GradientsReady(int64_t begin) override {
@@ -53,8 +63,6 @@ class Trainer::LeafObserver final : public StepObserver {
                          loss_sum);
   }
 
-  absl::Duration waited() const { return waited_; }
-
  private:
   WorkState* const state_;
   const Task* const task_;
@@ -63,29 +71,29 @@ class Trainer::LeafObserver final : public StepObserver {
   const int64_t weight_;
   Buffer arena_;
   SubtreeReducer* const reducer_;
+  LaneTimer* const timer_;
   int last_chunk_;  // Those above it have been handed on.
-  absl::Duration waited_;
 };
 
 Trainer::Trainer(const TrainingSetup* setup, WorkState* state,
-                 Exchange* exchange, Report report)
+                 Exchange* exchange, Hooks hooks)
     : setup_(setup),
       state_(state),
       exchange_(exchange),
-      report_(std::move(report)),
+      hooks_(std::move(hooks)),
       read_ahead_(
           &setup->data(), &setup->sampler(), kReadThreads,
           /*depth=*/2 * static_cast<int>(setup->job().batch().micro_batches())),
-      lanes_(setup->lanes()) {}
+      lanes_(setup->lanes()) {
+  for (int lane = 0; lane < setup->lanes(); ++lane) {
+    timers_.push_back(std::make_unique<LaneTimer>(hooks_.clock));
+  }
+}
 
 absl::Status Trainer::Run() {
   while (true) {
-    SetPhase("exchange", -1);
-    const absl::Time start = absl::Now();
+    const absl::Time start = hooks_.clock();
     const Task task = state_->Next();
-    Times times;
-    // All lanes wait.
-    times.exchange = (absl::Now() - start) * setup_->lanes();
     switch (task.kind) {
       case Task::Kind::kInitialize:
         Initialize();
@@ -93,15 +101,15 @@ absl::Status Trainer::Run() {
       case Task::Kind::kReportSynced: {
         WorkerReport report;
         report.mutable_synced()->set_version(task.version);
-        report_(report);
+        hooks_.report(report);
         break;
       }
       case Task::Kind::kEvaluate:
-        Add(times, /*leaves=*/0);
+        BeginTask(task, hooks_.clock() - start);
         TRIBUTARY_RETURN_IF_ERROR(Evaluate(task));
         break;
       case Task::Kind::kTrain: {
-        Add(times, /*leaves=*/0);
+        BeginTask(task, hooks_.clock() - start);
         const absl::Status status = Train(task);
         // Aborted: given up for a newer deal or version; Next knows what to do.
         if (!status.ok() && !absl::IsAborted(status)) return status;
@@ -123,7 +131,6 @@ void Trainer::Initialize() {
 }
 
 absl::Status Trainer::Train(const Task& task) {
-  SetPhase("compute", task.version);
   SubtreeReducer reducer(
       &setup_->layout(),
       static_cast<int>(setup_->job().batch().micro_batches()), task.items,
@@ -143,49 +150,47 @@ absl::Status Trainer::Train(const Task& task) {
         return TrainLeaf(task, lane, static_cast<int>(leaf), &reducer);
       }));
   state_->MarkDone(task);
+  if (hooks_.step_done) hooks_.step_done();
   return absl::OkStatus();
 }
 
 absl::Status Trainer::TrainLeaf(const Task& task, int lane, int leaf,
                                 SubtreeReducer* reducer) {
-  const absl::Time start = absl::Now();
+  LaneTimer* const timer = timers_[lane].get();
+  const absl::Duration before = LeafTime(timer->spent());
+  timer->Switch(Activity::kData);
   const std::shared_ptr<const Batch> batch =
       read_ahead_.Take(task.version, leaf);
-  const absl::Time computing = absl::Now();
+  timer->Switch(Activity::kForward);
   const int64_t weight =
       static_cast<int64_t>(batch->labels.size() + batch->values.size());
   const Buffer gradients = exchange_->TakeArena();
   LeafObserver observer(state_, &task, &setup_->layout(), leaf, weight,
-                        gradients, reducer);
+                        gradients, reducer, timer);
   TRIBUTARY_ASSIGN_OR_RETURN(
       const LossSums loss,
       setup_->model(lane)->ForwardBackward(
           *batch, setup_->job().seed(), task.version, leaf,
           state_->Weights(task.version), gradients.get(), &observer));
   observer.Finish(loss.loss);
-  Times times;
-  times.data = computing - start;
-  times.exchange = observer.waited();
-  times.compute = absl::Now() - computing - observer.waited();
-  Add(times, /*leaves=*/1);
+  timer->Switch(Activity::kIdle);
+  absl::MutexLock lock(&mu_);
+  ++leaves_;
+  leaf_time_ += LeafTime(timer->spent()) - before;
   return absl::OkStatus();
 }
 
 absl::Status Trainer::Evaluate(const Task& task) {
-  SetPhase("evaluate", task.version);
-  const absl::Time start = absl::Now();
   TRIBUTARY_RETURN_IF_ERROR(
       OnLanes(task.items, [&](int lane, int64_t piece) -> absl::Status {
         return EvaluatePiece(task, lane, piece);
       }));
-  Times times;
-  times.evaluation = (absl::Now() - start) * setup_->lanes();
-  Add(times, /*leaves=*/0);
   state_->MarkDone(task);
   return absl::OkStatus();
 }
 
 absl::Status Trainer::EvaluatePiece(const Task& task, int lane, int64_t piece) {
+  timers_[lane]->Switch(Activity::kEvaluate);
   Batch batch;
   const int64_t begin = piece * setup_->piece_samples();
   const int64_t end = std::min(begin + setup_->piece_samples(),
@@ -201,7 +206,7 @@ absl::Status Trainer::EvaluatePiece(const Task& task, int lane, int64_t piece) {
   evaluation->set_loss_sum(sums.loss);
   evaluation->set_correct(sums.correct);
   evaluation->set_weight(sums.weight);
-  report_(report);
+  hooks_.report(report);
   return absl::OkStatus();
 }
 
@@ -213,6 +218,7 @@ absl::Status Trainer::OnLanes(
   absl::Status first;
   const int lanes = std::min(setup_->lanes(), static_cast<int>(items.size()));
   absl::BlockingCounter running(lanes);
+  const absl::Time start = hooks_.clock();
   for (int lane = 0; lane < lanes; ++lane) {
     lanes_.Run([&, lane] {
       for (size_t i = next++; i < items.size(); i = next++) {
@@ -222,43 +228,69 @@ absl::Status Trainer::OnLanes(
         if (first.ok()) first = status;
         break;
       }
+      timers_[lane]->Switch(Activity::kIdle);
       running.DecrementCount();
     });
   }
   running.Wait();
+  EndTask(hooks_.clock() - start);
   return first;
 }
 
-void Trainer::SetPhase(const char* phase, int64_t step) {
+void Trainer::BeginTask(const Task& task, absl::Duration waited) {
   absl::MutexLock lock(&mu_);
-  phase_ = phase;
-  if (step >= 0) step_ = step;
+  // Before the first task it waited for others to join.
+  if (step_ >= 0) spent_[Activity::kExchange] += waited;
+  if (task.kind == Task::Kind::kTrain && task.version != step_) ++steps_;
+  step_ = task.version;
 }
 
-void Trainer::Add(const Times& times, int leaves) {
+void Trainer::EndTask(absl::Duration taken) {
+  TimeSpent spent;
+  for (const auto& timer : timers_) spent.Add(timer->Take());
+  // Lanes that are out of work wait for those that are not: the process is
+  // doing what these do.
+  spent[Activity::kIdle] = absl::ZeroDuration();
+  const absl::Duration total = spent.Total();
+  if (total <= absl::ZeroDuration()) return;
+  spent.Scale(absl::FDivDuration(taken, total));
   absl::MutexLock lock(&mu_);
-  times_.compute += times.compute;
-  times_.exchange += times.exchange;
-  times_.data += times.data;
-  times_.evaluation += times.evaluation;
-  leaves_ += leaves;
+  spent_.Add(spent);
+}
+
+Activity Trainer::MainActivity() const {
+  std::array<int, kActivities> lanes = {};
+  for (const auto& timer : timers_) {
+    ++lanes[static_cast<int>(timer->activity())];
+  }
+  lanes[static_cast<int>(Activity::kIdle)] = 0;
+  const auto most = std::max_element(lanes.begin(), lanes.end());
+  if (*most > 0) return static_cast<Activity>(most - lanes.begin());
+  // Between two tasks.
+  return step_ < 0 ? Activity::kIdle : Activity::kExchange;
 }
 
 Heartbeat Trainer::Progress() const {
   absl::MutexLock lock(&mu_);
   Heartbeat heartbeat;
-  heartbeat.set_step(step_);
-  heartbeat.set_phase(phase_);
-  const double lanes = setup_->lanes();
+  heartbeat.set_step(std::max<int64_t>(0, step_));
+  heartbeat.set_phase(ActivityName(MainActivity()));
+  const auto seconds = [this](Activity activity)
+                           ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+                             return absl::ToDoubleSeconds(spent_[activity]);
+                           };
   ProcessStatistics* statistics = heartbeat.mutable_statistics();
-  statistics->set_compute_seconds(absl::ToDoubleSeconds(times_.compute) /
-                                  lanes);
-  statistics->set_exchange_seconds(absl::ToDoubleSeconds(times_.exchange) /
-                                   lanes);
-  statistics->set_data_seconds(absl::ToDoubleSeconds(times_.data) / lanes);
-  statistics->set_evaluation_seconds(absl::ToDoubleSeconds(times_.evaluation) /
-                                     lanes);
+  statistics->set_forward_seconds(seconds(Activity::kForward));
+  statistics->set_backward_seconds(seconds(Activity::kBackward));
+  statistics->set_compute_seconds(statistics->forward_seconds() +
+                                  statistics->backward_seconds());
+  statistics->set_exchange_seconds(seconds(Activity::kExchange));
+  statistics->set_data_seconds(seconds(Activity::kData));
+  statistics->set_evaluation_seconds(seconds(Activity::kEvaluate));
   statistics->set_leaves(leaves_);
+  statistics->set_leaf_seconds(absl::ToDoubleSeconds(leaf_time_));
+  statistics->set_threads(setup_->lanes());
+  statistics->set_steps(steps_);
   return heartbeat;
 }
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <string>
+#include <memory>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -17,6 +17,7 @@
 #include "worker/data/read_ahead.h"
 #include "worker/exchange/exchange.h"
 #include "worker/exchange/subtree_reducer.h"
+#include "worker/lane_timer.h"
 #include "worker/training_setup.h"
 #include "worker/work_state.h"
 
@@ -25,11 +26,18 @@ namespace tributary {
 // Run is for one thread; Progress may be called from any.
 class Trainer {
  public:
-  using Report = std::function<void(const WorkerReport&)>;
+  struct Hooks {
+    // Takes what is to be told to the coordinator. Called from any thread.
+    std::function<void(const WorkerReport&)> report;
+    // A step's leaves are computed and Progress knows of them. May be null.
+    std::function<void()> step_done;
+    // Measures where the time goes. Called from any thread.
+    LaneTimer::Clock clock;
+  };
 
-  // All must outlive the trainer. `report` must be thread-safe.
+  // All must outlive the trainer.
   Trainer(const TrainingSetup* setup, WorkState* state, Exchange* exchange,
-          Report report);
+          Hooks hooks);
 
   // Until the job is finished (OK), the state has failed (its status) or a leaf
   // cannot be computed.
@@ -40,13 +48,6 @@ class Trainer {
 
  private:
   class LeafObserver;
-  // Where the lanes' wall time went.
-  struct Times {
-    absl::Duration compute;
-    absl::Duration exchange;
-    absl::Duration data;
-    absl::Duration evaluation;
-  };
 
   void Initialize();
   absl::Status Train(const Task& task);
@@ -59,21 +60,30 @@ class Trainer {
   absl::Status OnLanes(
       const std::vector<int64_t>& items,
       const std::function<absl::Status(int lane, int64_t item)>& work);
-  void SetPhase(const char* phase, int64_t step) ABSL_LOCKS_EXCLUDED(mu_);
-  void Add(const Times& times, int leaves) ABSL_LOCKS_EXCLUDED(mu_);
+  // `waited` for the task.
+  void BeginTask(const Task& task, absl::Duration waited)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  // The task took so long; the lanes say for what.
+  void EndTask(absl::Duration taken) ABSL_LOCKS_EXCLUDED(mu_);
+  // What most of the lanes do that do anything.
+  Activity MainActivity() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const TrainingSetup* const setup_;
   WorkState* const state_;
   Exchange* const exchange_;
-  const Report report_;
+  const Hooks hooks_;
   ReadAhead read_ahead_;
   ThreadPool lanes_;
 
+  std::vector<std::unique_ptr<LaneTimer>> timers_;  // By lane.
+
   mutable absl::Mutex mu_;
-  std::string phase_ ABSL_GUARDED_BY(mu_) = "idle";
-  int64_t step_ ABSL_GUARDED_BY(mu_) = 0;
-  Times times_ ABSL_GUARDED_BY(mu_);  // Summed over lanes.
+  // Of the newest task; -1: none yet.
+  int64_t step_ ABSL_GUARDED_BY(mu_) = -1;
+  TimeSpent spent_ ABSL_GUARDED_BY(mu_);  // Since the first task.
+  absl::Duration leaf_time_ ABSL_GUARDED_BY(mu_);
   int64_t leaves_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t steps_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace tributary

@@ -23,10 +23,8 @@
 namespace tributary {
 namespace {
 
-// Often enough that several beats fit into a lease, and that the progress line
-// is fresh.
+// Several must fit into a lease.
 constexpr int kBeatsPerLease = 10;
-constexpr absl::Duration kMaxBeat = absl::Seconds(1);
 
 // Exit code of a worker for this error: what a person must change in the job or
 // its data is bad usage.
@@ -47,17 +45,40 @@ ProcessStatistics Statistics(const Trainer& trainer, const Exchange& exchange) {
 class Pulse {
  public:
   Pulse(absl::Duration interval, std::function<void()> beat)
-      : thread_([this, interval, beat = std::move(beat)] {
-          while (!stop_.WaitForNotificationWithTimeout(interval)) beat();
+      : interval_(interval), beat_(std::move(beat)), thread_([this] {
+          absl::Duration wait = interval_;
+          while (!stop_.WaitForNotificationWithTimeout(wait)) {
+            wait = BeatUnlessWithin(interval_);
+          }
         }) {}
   ~Pulse() {
     stop_.Notify();
     thread_.join();
   }
 
+  // The counters are those of whole steps just now: a beat is worth more, if
+  // the last one is not too fresh.
+  void StepDone() { BeatUnlessWithin(interval_ / 2); }
+
  private:
+  // Time left to the next regular beat.
+  absl::Duration BeatUnlessWithin(absl::Duration gap) ABSL_LOCKS_EXCLUDED(mu_) {
+    {
+      absl::MutexLock lock(&mu_);
+      const absl::Time now = absl::Now();
+      if (now - last_ < gap) return last_ + interval_ - now;
+      last_ = now;
+    }
+    beat_();
+    return interval_;
+  }
+
+  const absl::Duration interval_;
+  const std::function<void()> beat_;
   absl::Notification stop_;
-  std::thread thread_;
+  absl::Mutex mu_;
+  absl::Time last_ ABSL_GUARDED_BY(mu_) = absl::Now();
+  std::thread thread_;  // The last member: it uses the others.
 };
 
 // One stay in a job, from admission to farewell.
@@ -68,8 +89,9 @@ absl::Status TakePart(const WorkerOptions& options,
                              membership->AwaitAdmission());
   options.log->SetRank(admission.rank());
   options.log->Info("admitted as rank %d", admission.rank());
-  const absl::Duration beat = std::min(
-      kMaxBeat, absl::Milliseconds(admission.lease_ms()) / kBeatsPerLease);
+  const absl::Duration beat =
+      std::min(options.heartbeat_interval,
+               absl::Milliseconds(admission.lease_ms()) / kBeatsPerLease);
   // The lease must not end while large data are being opened.
   auto pulse = std::make_unique<Pulse>(beat, [membership] {
     WorkerReport report;
@@ -112,9 +134,13 @@ absl::Status TakePart(const WorkerOptions& options,
         const std::unique_ptr<ParameterServerExchange> exchange,
         ParameterServerExchange::Connect(exchange_options, &setup->layout(),
                                          &state));
-    Trainer trainer(
-        setup.get(), &state, exchange.get(),
-        [membership](const WorkerReport& report) { membership->Send(report); });
+    Trainer::Hooks hooks;
+    hooks.report = [membership](const WorkerReport& report) {
+      membership->Send(report);
+    };
+    hooks.step_done = [&pulse] { pulse->StepDone(); };
+    hooks.clock = options.clock;
+    Trainer trainer(setup.get(), &state, exchange.get(), hooks);
     pulse = std::make_unique<Pulse>(beat, [&] {
       WorkerReport report;
       *report.mutable_heartbeat() = trainer.Progress();

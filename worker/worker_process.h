@@ -3,9 +3,11 @@
 #ifndef TRIBUTARY_WORKER_WORKER_PROCESS_H_
 #define TRIBUTARY_WORKER_WORKER_PROCESS_H_
 
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/log.h"
 #include "common/shutdown.h"
@@ -24,6 +26,11 @@ struct WorkerOptions {
   Logger* log = nullptr;
   // How long to try to reach the coordinator, and each server, at the start.
   absl::Duration connect_timeout = absl::Seconds(60);
+  // Longest time between two heartbeats; at the end of a step one comes after
+  // half of it. A short lease makes it shorter.
+  absl::Duration heartbeat_interval = absl::Seconds(1);
+  // Measures the work, and by it the worker's speed.
+  std::function<absl::Time()> clock = [] { return absl::Now(); };
 };
 
 // Blocks until the job is done (OK), has failed (the reason, one line, ready to

@@ -122,6 +122,21 @@ TEST_P(DeterminismTest, LosingAndGainingWorkersInMidRunGivesTheSameBits) {
   }
 }
 
+TEST_P(DeterminismTest, DealingLeavesBySpeedGivesTheSameBits) {
+  job_.set_steps(kManySteps);
+  LocalCluster alone(job_, /*servers=*/1, /*expected_workers=*/1,
+                     Directory("alone"));
+  alone.StartWorker();
+  const Result expected = ResultOf(&alone, kManySteps);
+  LocalCluster cluster(job_, /*servers=*/2, /*expected_workers=*/3,
+                       Directory("slow"));
+  cluster.StartWorker();
+  cluster.StartSlowWorker(/*slowness=*/6);
+  cluster.StartWorker();
+  ExpectSame(ResultOf(&cluster, kManySteps), expected);
+  EXPECT_GE(cluster.Summary().value("deals_by_speed", 0), 1);
+}
+
 TEST_P(DeterminismTest, EveryWorkerReplacedGivesTheSameBits) {
   job_.set_steps(kManySteps);
   LocalCluster undisturbed(job_, /*servers=*/1, /*expected_workers=*/1,

@@ -220,6 +220,43 @@ TEST_F(CoordinatorTest, DealsAnewWhenAWorkerJoinsLeavesOrFallsSilent) {
   EXPECT_EQ(Say(&third, beat).code(), absl::StatusCode::kAborted);
 }
 
+TEST_F(CoordinatorTest, DealsAnewWhenAWorkerIsMeasuredToBeSlow) {
+  Make(/*servers=*/1, /*expected_workers=*/2);
+  FakeWorker slow, fast;
+  Enter(&slow);
+  Enter(&fast);
+  const int64_t generation = slow.last_deal().generation();
+  // As heartbeats of a second of computing each.
+  const auto beat = [this](FakeWorker* worker, int second,
+                           double leaf_seconds) {
+    WorkerReport report;
+    ProcessStatistics* statistics =
+        report.mutable_heartbeat()->mutable_statistics();
+    statistics->set_leaf_seconds(second);
+    statistics->set_leaves(static_cast<int64_t>(second / leaf_seconds));
+    ASSERT_TRUE(Say(worker, report).ok());
+  };
+  for (int second = 1; second <= 3; ++second) {
+    EXPECT_EQ(fast.last_deal().generation(), generation);
+    now_ += absl::Seconds(1);
+    beat(&slow, second, /*leaf_seconds=*/0.03);
+    beat(&fast, second, /*leaf_seconds=*/0.01);
+  }
+  EXPECT_EQ(slow.last_deal().leaf_end(), 1);
+  EXPECT_EQ(fast.last_deal().leaf_begin(), 1);
+  EXPECT_EQ(fast.last_deal().leaf_end(), 4);
+  // The speeds stay the same, and so does the deal.
+  for (int second = 4; second <= 20; ++second) {
+    now_ += absl::Seconds(1);
+    beat(&slow, second, /*leaf_seconds=*/0.03);
+    beat(&fast, second, /*leaf_seconds=*/0.01);
+  }
+  EXPECT_EQ(fast.last_deal().generation(), generation + 1);
+  // It stays with who is left.
+  coordinator_->WorkerGone(fast.incarnation);
+  EXPECT_EQ(slow.last_deal().leaf_end(), 4);
+}
+
 TEST_F(CoordinatorTest, NewerProcessWithTheSameRankFencesTheOlder) {
   Make(/*servers=*/1, /*expected_workers=*/1);
   FakeWorker old, newer;

@@ -24,7 +24,7 @@ TEST(Membership, DealsEveryLeafOnceInContiguousRunsThatDifferByOneAtMost) {
     Membership membership(leaves, absl::Seconds(10));
     for (int workers = 1; workers <= 20; ++workers) {
       Add(&membership);
-      const auto deals = membership.DealWork(/*pieces=*/7);
+      const auto deals = membership.DealWork(/*pieces=*/7, kStart);
       ASSERT_EQ(deals.size(), workers);
       int next = 0;
       int64_t next_piece = 0;
@@ -52,9 +52,76 @@ TEST(Membership, DealsOnlyToSyncedMembers) {
   const int64_t first = Add(&membership);
   const int64_t second = Add(&membership);
   membership.Find(second)->synced = false;
-  const auto deals = membership.DealWork(/*pieces=*/0);
+  const auto deals = membership.DealWork(/*pieces=*/0, kStart);
   ASSERT_EQ(deals.size(), 1);
   EXPECT_EQ(deals.at(first).leaf_end(), 4);
+}
+
+// Three heartbeats, between which leaves took so long.
+void Measure(Membership* membership, int64_t incarnation, double seconds) {
+  Member* member = membership->Find(incarnation);
+  ProcessStatistics* statistics =
+      member->heartbeat.mutable_statistics();  // Grows.
+  for (int i = 0; i < 3; ++i) {
+    statistics->set_leaves(statistics->leaves() + 10);
+    statistics->set_leaf_seconds(statistics->leaf_seconds() + 10 * seconds);
+    member->speed.Add(*statistics);
+  }
+}
+
+TEST(Membership, DealsByMeasuredSpeedInTheOrderOfRanks) {
+  Membership membership(8, absl::Seconds(10));
+  const int64_t fast = Add(&membership, /*rank=*/1);
+  const int64_t slow = Add(&membership, /*rank=*/0);
+  membership.DealWork(/*pieces=*/4, kStart);
+  Measure(&membership, slow, 0.3);
+  EXPECT_FALSE(membership.DealIsSlow(kStart));  // The other is not measured.
+  Measure(&membership, fast, 0.1);
+  ASSERT_TRUE(membership.DealIsSlow(kStart));
+  auto deals = membership.DealWork(/*pieces=*/4, kStart);
+  EXPECT_EQ(deals.at(slow).leaf_begin(), 0);
+  EXPECT_EQ(deals.at(slow).leaf_end(), 2);
+  EXPECT_EQ(deals.at(fast).leaf_begin(), 2);
+  EXPECT_EQ(deals.at(fast).leaf_end(), 8);
+  EXPECT_EQ(deals.at(slow).piece_end(), 1);
+  EXPECT_EQ(deals.at(fast).piece_begin(), 1);
+  EXPECT_EQ(deals.at(fast).piece_end(), 4);
+  // Nothing to gain, nor before it is measured anew.
+  EXPECT_FALSE(membership.DealIsSlow(kStart));
+  Measure(&membership, slow, 0.1);
+  EXPECT_FALSE(membership.DealIsSlow(kStart));
+  Measure(&membership, fast, 0.1);
+  ASSERT_TRUE(membership.DealIsSlow(kStart));
+  deals = membership.DealWork(/*pieces=*/4, kStart);
+  EXPECT_EQ(deals.at(slow).leaf_end(), 4);
+}
+
+TEST(Membership, TakesNewMembersToBeLikeTheOthers) {
+  Membership membership(8, absl::Seconds(10));
+  const int64_t first = Add(&membership);
+  membership.DealWork(/*pieces=*/0, kStart);
+  Measure(&membership, first, 100);
+  const int64_t second = Add(&membership);
+  const auto deals = membership.DealWork(/*pieces=*/0, kStart);
+  EXPECT_EQ(deals.at(first).leaf_end(), 4);
+  EXPECT_EQ(deals.at(second).leaf_end(), 8);
+}
+
+TEST(Membership, ASpareTakesThePlaceOfASlowMember) {
+  Membership membership(2, absl::Seconds(10));
+  const int64_t slow = Add(&membership);
+  const int64_t fast = Add(&membership);
+  const int64_t spare = Add(&membership);
+  membership.DealWork(/*pieces=*/0, kStart);
+  Measure(&membership, slow, 1);
+  Measure(&membership, fast, 0.1);
+  // Two leaves of the fast one take less than one of the slow one.
+  ASSERT_TRUE(membership.DealIsSlow(kStart));
+  auto deals = membership.DealWork(/*pieces=*/0, kStart);
+  EXPECT_EQ(deals.at(slow).leaf_end() - deals.at(slow).leaf_begin(), 0);
+  EXPECT_EQ(deals.at(fast).leaf_end() + deals.at(spare).leaf_end() -
+                deals.at(fast).leaf_begin() - deals.at(spare).leaf_begin(),
+            2);
 }
 
 TEST(Membership, GivesTheLowestFreeRank) {

@@ -8,7 +8,6 @@
 #include "common/transport/channel.h"
 #include "gtest/gtest.h"
 #include "server/server_process.h"
-#include "worker/worker_process.h"
 
 namespace tributary {
 
@@ -59,12 +58,27 @@ LocalCluster::~LocalCluster() {
 }
 
 int LocalCluster::StartWorker(int threads) {
+  WorkerOptions options;
+  options.threads = threads;
+  return Start(options);
+}
+
+int LocalCluster::StartSlowWorker(double slowness) {
+  WorkerOptions options;
+  options.clock = [slowness, start = absl::Now()] {
+    return start + (absl::Now() - start) * slowness;
+  };
+  return Start(options);
+}
+
+int LocalCluster::Start(const WorkerOptions& worker) {
   workers_.push_back(std::make_unique<Process>());
   Process* process = workers_.back().get();
-  WorkerOptions options;
+  WorkerOptions options = worker;
   options.log = log_.get();
   options.coordinator = coordinator_;
-  options.threads = threads;
+  // Tests are shorter than what is usual between two heartbeats.
+  options.heartbeat_interval = absl::Milliseconds(2);
   process->thread = std::thread([process, options] {
     process->status = RunWorker(options, &process->shutdown);
   });

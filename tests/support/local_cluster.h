@@ -17,6 +17,7 @@
 #include "nlohmann/json.hpp"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.grpc.pb.h"
+#include "worker/worker_process.h"
 
 namespace tributary {
 
@@ -32,6 +33,10 @@ class LocalCluster {
 
   // Starts a worker; returns its number.
   int StartWorker(int threads = 1);
+  // The same, with a clock that runs `slowness` times as fast: the worker
+  // finds, and reports, that computing takes it so much longer. Nobody waits
+  // for it.
+  int StartSlowWorker(double slowness);
   // Cuts the worker off wherever it is, as its death would, and waits for its
   // thread.
   void KillWorker(int worker);
@@ -57,6 +62,7 @@ class LocalCluster {
 
   void StartServer(const JobSpec& job, int shard, int servers,
                    int expected_workers);
+  int Start(const WorkerOptions& options);
 
   const std::string directory_;
   std::string coordinator_;

@@ -15,6 +15,9 @@ class StepObserver {
   // forward. May block until they are there. Returns false to make the network
   // give up the leaf at once (ForwardBackward then returns Aborted).
   virtual bool WeightsNeeded(int64_t begin, int64_t end) = 0;
+  // Forward is done, the loss included: backward begins. An empty leaf has
+  // neither.
+  virtual void ForwardDone() {}
   // Elements [begin, arena end) of the gradient arena are final. Called with
   // falling `begin`, last with 0.
   virtual void GradientsReady(int64_t begin) = 0;
