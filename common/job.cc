@@ -65,6 +65,8 @@ std::string ModelKind(const JobSpec& job) {
       return "cnn";
     case ModelSpec::kGpt:
       return "gpt";
+    case ModelSpec::kSynthetic:
+      return "synthetic";
     case ModelSpec::KIND_NOT_SET:
       break;
   }

@@ -30,6 +30,8 @@ constexpr int64_t kMaxClasses = int64_t{1} << 20;
 // IDX labels are bytes.
 constexpr int64_t kMaxIdxClasses = 256;
 constexpr int64_t kMaxRandomElements = int64_t{1} << 28;
+// The largest arena.
+constexpr int64_t kMaxSyntheticParameters = int64_t{1} << 33;
 constexpr double kMaxFloats = 0x1p50;
 constexpr int64_t kMaxSampleBytes = 1000000;
 constexpr int64_t kMinChunkBytes = 4096;
@@ -205,6 +207,14 @@ absl::Status ValidateGpt(const JobSpec& job) {
   return absl::OkStatus();
 }
 
+absl::Status ValidateSynthetic(const SyntheticSpec& synthetic) {
+  if (!synthetic.has_parameters()) {
+    return Required("model.synthetic.parameters");
+  }
+  return Between("model.synthetic.parameters", synthetic.parameters(), 1,
+                 kMaxSyntheticParameters);
+}
+
 absl::Status ValidateModel(const JobSpec& job) {
   switch (job.model().kind_case()) {
     case ModelSpec::kMlp:
@@ -213,6 +223,8 @@ absl::Status ValidateModel(const JobSpec& job) {
       return ValidateCnn(job.model().cnn());
     case ModelSpec::kGpt:
       return ValidateGpt(job);
+    case ModelSpec::kSynthetic:
+      return ValidateSynthetic(job.model().synthetic());
     case ModelSpec::KIND_NOT_SET:
       break;
   }
@@ -263,7 +275,9 @@ absl::Status ValidateRandom(const JobSpec& job) {
   const RandomSpec& random = job.data().random();
   TRIBUTARY_RETURN_IF_ERROR(
       Between("data.random.samples", random.samples(), 1, kMaxBatch));
-  if (job.model().has_gpt()) return absl::OkStatus();
+  if (job.model().has_gpt() || job.model().has_synthetic()) {
+    return absl::OkStatus();
+  }
   TRIBUTARY_RETURN_IF_ERROR(
       Between("data.random.classes", random.classes(), 2, kMaxClasses));
   if (random.shape().empty()) return Required("data.random.shape");
@@ -298,6 +312,10 @@ absl::Status ValidateDataFitModel(const JobSpec& job) {
   }
   if (job.model().has_mlp() && data.has_text()) {
     return Error("data.text", "model.mlp cannot read text; use model.gpt");
+  }
+  if (job.model().has_synthetic() && !data.has_random()) {
+    return Error("data",
+                 "model.synthetic learns from nothing; set data.random={}");
   }
   if (job.model().loss() == ModelSpec::MEAN_SQUARED_ERROR) {
     if (!data.has_csv()) {

@@ -48,6 +48,13 @@ JobSpec Regression() {
   return job;
 }
 
+JobSpec Synthetic() {
+  JobSpec job = Mlp();
+  job.mutable_model()->mutable_synthetic()->set_parameters(1000);
+  job.mutable_data()->mutable_random();
+  return job;
+}
+
 struct Case {
   JobSpec (*base)();
   // Made by SetField, one after the other.
@@ -70,6 +77,7 @@ TEST(ValidateJobTest, AcceptsGoodJobs) {
       {Cnn, {}, ""},
       {Gpt, {}, ""},
       {Regression, {}, ""},
+      {Synthetic, {}, ""},
       {Mlp, {"model.mlp.hidden=[]"}, ""},
       {Mlp, {"batch.micro_batches=1"}, ""},
       {Mlp, {"batch.global=7"}, ""},
@@ -238,6 +246,21 @@ TEST(ValidateJobTest, NamesTheFieldAndWhatIsWrong) {
       {Cnn,
        {"data.random={shape: [1048576, 1048576, 1048576]}"},
        "data.random.shape: a sample has more than"},
+      {Synthetic,
+       {"model.synthetic={}"},
+       "model.synthetic.parameters: is required"},
+      {Synthetic,
+       {"model.synthetic.parameters=0"},
+       "model.synthetic.parameters: 0 is not between 1 and"},
+      {Synthetic,
+       {"model.synthetic.parameters=8589934593"},
+       "model.synthetic.parameters: 8589934593 is not between 1 and"},
+      {Synthetic,
+       {"data.csv.train=t"},
+       "data: model.synthetic learns from nothing; set data.random={}"},
+      {Synthetic,
+       {"data.random.samples=0"},
+       "data.random.samples: 0 is not between"},
       // Batch.
       {Mlp, {"batch.global=0"}, "batch.global: 0 is not between 1 and"},
       {Mlp, {"batch.global=-8"}, "batch.global: -8 is not between 1 and"},

@@ -54,6 +54,11 @@ RandomDataSet::RandomDataSet(const JobSpec& job) {
     FillIntegers(kLabels, all_.samples * context, kVocabulary, &all_.labels);
     return;
   }
+  if (job.model().has_synthetic()) {
+    info_.sample_shape = {0};
+    all_.labels.resize(all_.samples);
+    return;
+  }
   info_.kind =
       spec.shape_size() == 3 ? DataInfo::Kind::kImages : DataInfo::Kind::kRows;
   info_.sample_shape.assign(spec.shape().begin(), spec.shape().end());

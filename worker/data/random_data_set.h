@@ -10,7 +10,8 @@
 namespace tributary {
 
 // Sample i is a pure function of i: uniform features in [-1, 1), or uniform
-// tokens, with uniform labels. There is no held-out part.
+// tokens, with uniform labels; for model.synthetic, no features and the label
+// 0. There is no held-out part.
 class RandomDataSet final : public DataSet {
  public:
   // `job` is valid, and its data are random.

@@ -7,6 +7,7 @@
 #include "worker/models/gpt.h"
 #include "worker/models/mlp.h"
 #include "worker/models/network_model.h"
+#include "worker/models/synthetic.h"
 
 namespace tributary {
 namespace {
@@ -19,6 +20,7 @@ absl::StatusOr<Graph> BuildGraph(const ModelSpec& spec, const DataInfo& info) {
       return BuildCnn(spec, info);
     case ModelSpec::kGpt:
       return BuildGpt(spec, info);
+    case ModelSpec::kSynthetic:  // Has no graph.
     case ModelSpec::KIND_NOT_SET:
       break;
   }
@@ -31,6 +33,7 @@ absl::StatusOr<std::unique_ptr<Model>> CreateModel(const ModelSpec& spec,
                                                    const DataInfo& info,
                                                    int64_t max_samples,
                                                    Device* device) {
+  if (spec.has_synthetic()) return SyntheticModel::Create(spec.synthetic());
   TRIBUTARY_ASSIGN_OR_RETURN(Graph graph, BuildGraph(spec, info));
   return NetworkModel::Create(std::move(graph), info, max_samples, device);
 }

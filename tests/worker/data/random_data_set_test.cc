@@ -57,6 +57,17 @@ TEST(RandomDataSetTest, MakesSequencesForGpt) {
   EXPECT_THAT(batch.features, IsEmpty());
 }
 
+TEST(RandomDataSetTest, MakesEmptySamplesForSynthetic) {
+  JobSpec job;
+  job.mutable_model()->mutable_synthetic();
+  job.mutable_data()->mutable_random()->set_samples(10);
+  Batch batch;
+  RandomDataSet(job).ReadTrain(/*epoch=*/0, {9, 3}, &batch);
+  EXPECT_EQ(batch.samples, 2);
+  EXPECT_THAT(batch.features, IsEmpty());
+  EXPECT_THAT(batch.labels, ElementsAre(0, 0));
+}
+
 TEST(RandomDataSetTest, ASampleIsAlwaysTheSame) {
   JobSpec job;
   job.mutable_model()->mutable_mlp();
