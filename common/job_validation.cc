@@ -488,7 +488,35 @@ absl::Status ValidateEvaluation(const EvaluationSpec& evaluation) {
   return Between("evaluation.batch", evaluation.batch(), 0, kMaxBatch);
 }
 
+// An element that is sent takes eight bytes in place of four.
+constexpr double kMaxTopKFraction = 0.5;
+
+absl::Status ValidateCompression(const ExchangeSpec& exchange) {
+  const std::string path = "exchange.compression";
+  const CompressionSpec& compression = exchange.compression();
+  if (compression.method_case() == CompressionSpec::METHOD_NOT_SET) {
+    return Error(path, "set top_k or eight_bit, or leave it out for none");
+  }
+  if (exchange.wire_dtype() != ExchangeSpec::FLOAT32) {
+    return Error(path,
+                 "needs exchange.wire_dtype FLOAT32; leave one of the "
+                 "two out");
+  }
+  if (exchange.transport() == ExchangeSpec::MEMORY) {
+    return Error(path,
+                 "there is nothing to compress with exchange.transport "
+                 "MEMORY; leave one of the two out");
+  }
+  const double fraction = compression.top_k().fraction();
+  if (fraction > 0 && fraction <= kMaxTopKFraction) return absl::OkStatus();
+  return Error(path + ".top_k.fraction", fraction,
+               " is not above 0 and at most ", kMaxTopKFraction);
+}
+
 absl::Status ValidateExchange(const ExchangeSpec& exchange) {
+  if (exchange.has_compression()) {
+    TRIBUTARY_RETURN_IF_ERROR(ValidateCompression(exchange));
+  }
   const std::string path = "exchange.parameter_server.chunk_bytes";
   const int64_t bytes = exchange.parameter_server().chunk_bytes();
   TRIBUTARY_RETURN_IF_ERROR(

@@ -1,0 +1,42 @@
+// The elements of the largest magnitude, with their places: payloads of
+// encoding TOP_K (see Encoding in proto/parameter_server.proto).
+#ifndef TRIBUTARY_COMMON_COMPRESSION_TOP_K_H_
+#define TRIBUTARY_COMMON_COMPRESSION_TOP_K_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace tributary {
+
+// The number of elements to send of `count`: `fraction` of them, rounded, at
+// least one if there is any.
+int64_t TopKCount(double fraction, int64_t count);
+
+// Moves the TopKCount largest magnitudes out of `values`, fewer than 2^31, into
+// a payload; 0 is left in their place, so `values` then hold the error to be
+// fed back. Of equal magnitudes the first go. Zeros are not sent, NaN counts as
+// the largest of all. A pure function: the same bits on every x86-64.
+//
+// A threshold is estimated from a sample (Lin et al., 2018), one pass collects
+// what reaches it, and the exact choice is made among these. If the sample was
+// unlucky they are too few, and somewhat less is sent than was asked for; never
+// more.
+std::string EncodeTopK(double fraction, float* values, int64_t count);
+
+// InvalidArgument, saying why, unless `payload` is one of at most `count`
+// elements whose places ascend and lie below `count`. Values may be anything.
+absl::Status CheckTopK(absl::string_view payload, int64_t count);
+
+// Of a payload that was checked: out[i] = element begin + i, for i < count.
+void DecodeTopK(absl::string_view payload, int64_t begin, int64_t count,
+                float* out);
+
+// values[i] += element i, for those in the payload.
+void AddTopK(absl::string_view payload, float* values);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_COMMON_COMPRESSION_TOP_K_H_
