@@ -10,7 +10,8 @@
 #include "common/simd.h"
 
 // Not inlined, so that none of their arithmetic leaves the scope of
-// FlushDenormals.
+// FlushDenormals. Structures go by reference: a copy of one that has just been
+// written waits until all stores before it have reached memory.
 #define TRIBUTARY_KERNEL TRIBUTARY_MULTIVERSION __attribute__((noinline))
 
 namespace tributary {
@@ -21,43 +22,49 @@ using optimizer_kernels::OneSum;
 using optimizer_kernels::SgdFactors;
 using optimizer_kernels::TwoSums;
 
-TRIBUTARY_KERNEL void PlainSgd(OneSum g, SgdFactors f, const float* w,
-                               float* out, int64_t count) {
+TRIBUTARY_KERNEL void PlainSgd(const OneSum& g, const SgdFactors& f,
+                               const float* w, float* out, int64_t count) {
   optimizer_kernels::PlainSgd(g, f, w, out, count);
 }
 
-TRIBUTARY_KERNEL void PlainSgd2(TwoSums g, SgdFactors f, const float* w,
-                                float* out, int64_t count) {
+TRIBUTARY_KERNEL void PlainSgd2(const TwoSums& g, const SgdFactors& f,
+                                const float* w, float* out, int64_t count) {
   optimizer_kernels::PlainSgd(g, f, w, out, count);
 }
 
-TRIBUTARY_KERNEL void MomentumSgd(OneSum g, SgdFactors f, const float* w,
-                                  float* out, float* v, int64_t count) {
+TRIBUTARY_KERNEL void MomentumSgd(const OneSum& g, const SgdFactors& f,
+                                  const float* w, float* out, float* v,
+                                  int64_t count) {
   optimizer_kernels::MomentumSgd<false>(g, f, w, out, v, count);
 }
 
-TRIBUTARY_KERNEL void MomentumSgd2(TwoSums g, SgdFactors f, const float* w,
-                                   float* out, float* v, int64_t count) {
+TRIBUTARY_KERNEL void MomentumSgd2(const TwoSums& g, const SgdFactors& f,
+                                   const float* w, float* out, float* v,
+                                   int64_t count) {
   optimizer_kernels::MomentumSgd<false>(g, f, w, out, v, count);
 }
 
-TRIBUTARY_KERNEL void NesterovSgd(OneSum g, SgdFactors f, const float* w,
-                                  float* out, float* v, int64_t count) {
+TRIBUTARY_KERNEL void NesterovSgd(const OneSum& g, const SgdFactors& f,
+                                  const float* w, float* out, float* v,
+                                  int64_t count) {
   optimizer_kernels::MomentumSgd<true>(g, f, w, out, v, count);
 }
 
-TRIBUTARY_KERNEL void NesterovSgd2(TwoSums g, SgdFactors f, const float* w,
-                                   float* out, float* v, int64_t count) {
+TRIBUTARY_KERNEL void NesterovSgd2(const TwoSums& g, const SgdFactors& f,
+                                   const float* w, float* out, float* v,
+                                   int64_t count) {
   optimizer_kernels::MomentumSgd<true>(g, f, w, out, v, count);
 }
 
-TRIBUTARY_KERNEL void AdamOne(OneSum g, const AdamFactors& f, const float* w,
-                              float* out, float* m, float* v, int64_t count) {
+TRIBUTARY_KERNEL void AdamOne(const OneSum& g, const AdamFactors& f,
+                              const float* w, float* out, float* m, float* v,
+                              int64_t count) {
   optimizer_kernels::Adam(g, f, w, out, m, v, count);
 }
 
-TRIBUTARY_KERNEL void AdamTwo(TwoSums g, const AdamFactors& f, const float* w,
-                              float* out, float* m, float* v, int64_t count) {
+TRIBUTARY_KERNEL void AdamTwo(const TwoSums& g, const AdamFactors& f,
+                              const float* w, float* out, float* m, float* v,
+                              int64_t count) {
   optimizer_kernels::Adam(g, f, w, out, m, v, count);
 }
 

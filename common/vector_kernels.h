@@ -19,23 +19,24 @@ TRIBUTARY_INLINE void Sum2(const float* __restrict a, const float* __restrict b,
   for (int64_t i = 0; i < count; ++i) out[i] = a[i] + b[i];
 }
 
-// Adds the squares of x to 16 partial sums. The square of a float is exact in
-// double precision, so it makes no difference whether the processor fuses
+// Adds the squares of x(i) to 16 partial sums. The square of a float is exact
+// in double precision, so it makes no difference whether the processor fuses
 // multiplication and addition.
-TRIBUTARY_INLINE void AddSquares(const float* x, int64_t count,
+template <typename Value>
+TRIBUTARY_INLINE void AddSquares(const Value x, int64_t count,
                                  double* __restrict sums) {
   double lanes[16];
   for (int lane = 0; lane < 16; ++lane) lanes[lane] = sums[lane];
   int64_t i = 0;
   for (; i + 16 <= count; i += 16) {
     for (int lane = 0; lane < 16; ++lane) {
-      const double value = x[i + lane];
+      const double value = x(i + lane);
       lanes[lane] += value * value;
     }
   }
   for (int lane = 0; lane < 16; ++lane) sums[lane] = lanes[lane];
   for (int lane = 0; i < count; ++i, ++lane) {
-    const double value = x[i];
+    const double value = x(i);
     sums[lane] += value * value;
   }
 }

@@ -21,7 +21,17 @@ TRIBUTARY_MULTIVERSION __attribute__((noinline)) void Sum2Best(const float* a,
 
 TRIBUTARY_MULTIVERSION __attribute__((noinline)) void AddSquaresBest(
     const float* x, int64_t count, double* sums) {
-  vector_kernels::AddSquares(x, count, sums);
+  vector_kernels::AddSquares(
+      [x](int64_t i) __attribute__((always_inline)) { return x[i]; }, count,
+      sums);
+}
+
+TRIBUTARY_MULTIVERSION __attribute__((noinline)) void AddSquaresOfSumsBest(
+    const float* a, const float* b, int64_t count, double* sums) {
+  vector_kernels::AddSquares(
+      [ a, b ](int64_t i)
+          __attribute__((always_inline)) { return a[i] + b[i]; },
+      count, sums);
 }
 
 }  // namespace
@@ -45,6 +55,12 @@ double SumOfSquares(const float* x, int64_t count) {
 void SumOfSquaresInPieces::Add(const float* x, int64_t count) {
   const FlushDenormals flush;
   AddSquaresBest(x, count, lanes_);
+}
+
+void SumOfSquaresInPieces::AddSum(const float* a, const float* b,
+                                  int64_t count) {
+  const FlushDenormals flush;
+  AddSquaresOfSumsBest(a, b, count, lanes_);
 }
 
 double SumOfSquaresInPieces::Total() const {

@@ -24,6 +24,8 @@ class SumOfSquaresInPieces {
  public:
   // The next `count` elements; a multiple of 16 in all pieces but the last.
   void Add(const float* x, int64_t count);
+  // The same, of elements a[i] + b[i].
+  void AddSum(const float* a, const float* b, int64_t count);
   double Total() const;
 
  private:

@@ -7,7 +7,9 @@
 
 namespace tributary {
 
-const float* TreeSum::Read(int64_t begin, int64_t count) const {
+void TreeSum::Read(int64_t begin, int64_t count, const float** half,
+                   const float** other_half) const {
+  *other_half = nullptr;
   // Blocks of the stack: place i of it may point into block i or to a source.
   static thread_local std::vector<float> blocks;
   static thread_local std::vector<const float*> stack;
@@ -21,6 +23,10 @@ const float* TreeSum::Read(int64_t begin, int64_t count) const {
     }
     const float* const right = stack.back();
     stack.pop_back();
+    if (&source == &steps_.back()) {
+      *other_half = right;
+      break;
+    }
     const float* const left = stack.back();
     float* const block = blocks.data() + (stack.size() - 1) * kBlock;
     if (left == block) {
@@ -30,7 +36,7 @@ const float* TreeSum::Read(int64_t begin, int64_t count) const {
       stack.back() = block;
     }
   }
-  return stack.back();
+  *half = stack.back();
 }
 
 ChunkAggregator::ChunkAggregator(int leaves)

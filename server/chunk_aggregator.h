@@ -20,12 +20,15 @@ struct NodeSum {
 };
 
 // Contributions that cover the tree. Their sum is never stored: whoever needs
-// it reads it block by block, so that it stays in the cache.
+// it reads it block by block, so that it stays in the cache. The upper two of
+// the tree's sums are not even added: the update does that on the way, because
+// a loop that reads many arrays at once gets more out of the memory than two
+// loops that read few.
 class TreeSum {
  public:
-  // Elements that are added up at a time: three blocks fit into a core's first
-  // cache. A multiple of 16.
-  static constexpr int64_t kBlock = 4096;
+  // Elements that are added up at a time: few enough for a core's first cache
+  // to hold all arrays of an update. A multiple of 16.
+  static constexpr int64_t kBlock = 1024;
 
   TreeSum() = default;
 
@@ -33,9 +36,13 @@ class TreeSum {
   double loss_sum() const { return loss_sum_; }
   bool empty() const { return steps_.empty(); }
 
-  // The sum of elements [begin, begin + count), count at most kBlock: where it
-  // is, valid until the next Read on this thread.
-  const float* Read(int64_t begin, int64_t count) const;
+  // Where the sum of elements [begin, begin + count), count at most kBlock, is
+  // until the next Read on this thread: the last addition is left to the
+  // reader, unless `*other_half` is null. (Pointers to where they are used: a
+  // returned pair is copied as one vector, which has to wait for all stores
+  // before it to reach memory.)
+  void Read(int64_t begin, int64_t count, const float** half,
+            const float** other_half) const;
 
  private:
   friend class ChunkAggregator;

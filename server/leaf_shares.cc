@@ -40,18 +40,22 @@ std::vector<int64_t> EqualShares(int64_t leaves, int64_t workers) {
   return shares;
 }
 
-// Leaf by leaf to whoever would be done with it first. No shares are faster:
+// One leaf to each, where there are enough: a worker without any cannot show
+// that it is faster than it seemed. The others, leaf by leaf, to whoever would
+// be done with it first. No other such shares are faster:
 // whoever gets more leaves in them than here would have been given the next one
 // here, had it been done with it before the last of these was given away.
 std::vector<int64_t> FastestShares(int64_t leaves,
                                    const std::vector<WorkerPace>& paces) {
-  std::vector<int64_t> shares(paces.size(), 0);
+  const bool enough = leaves >= static_cast<int64_t>(paces.size());
+  std::vector<int64_t> shares(paces.size(), enough ? 1 : 0);
+  if (enough) leaves -= static_cast<int64_t>(paces.size());
   // When done with one leaf more, leaves so far, worker: of those that would be
   // done together, the one with the fewest leaves is next.
   using Next = std::tuple<double, int64_t, size_t>;
   std::priority_queue<Next, std::vector<Next>, std::greater<>> next;
   for (size_t w = 0; w < paces.size(); ++w) {
-    next.emplace(SecondsFor(1, paces[w]), 0, w);
+    next.emplace(SecondsFor(shares[w] + 1, paces[w]), shares[w], w);
   }
   for (int64_t leaf = 0; leaf < leaves && !next.empty(); ++leaf) {
     const size_t w = std::get<size_t>(next.top());

@@ -17,14 +17,12 @@ namespace {
 // contribution: waking another one would take longer. Elements.
 constexpr int64_t kInlineElements = 16384;
 
-// The segments' parts in [begin, end), counted from `begin`.
-void CutSegments(const std::vector<ChunkSegment>& segments, int64_t begin,
-                 int64_t end, std::vector<ChunkSegment>* cut) {
-  cut->clear();
-  for (const ChunkSegment& segment : segments) {
-    const int64_t from = std::max(segment.begin, begin);
-    const int64_t to = std::min(segment.end, end);
-    if (from < to) cut->push_back({from - begin, to - begin, segment.group});
+void AddSquares(const float* half, const float* other_half, int64_t count,
+                SumOfSquaresInPieces* squares) {
+  if (other_half == nullptr) {
+    squares->Add(half, count);
+  } else {
+    squares->AddSum(half, other_half, count);
   }
 }
 
@@ -59,6 +57,7 @@ ParameterStore::ParameterStore(const Options& options, ArenaLayout layout,
     chunk->place = static_cast<int>(chunks_.size());
     chunk->elements = layout_.ChunkSize(number);
     chunk->segments = layout_.ChunkSegments(number);
+    CutIntoBlocks(chunk.get());
     for (int slot = 0; slot < optimizer_->slots(); ++slot) {
       chunk->slots.push_back(buffers_.Take());
       std::memset(chunk->slots.back().get(), 0,
@@ -70,6 +69,22 @@ ParameterStore::ParameterStore(const Options& options, ArenaLayout layout,
   sums_.mutable_sum_of_squares()->Resize(
       static_cast<int>(chunk_numbers_.size()), 0.0);
   sums_missing_ = static_cast<int>(chunk_numbers_.size());
+}
+
+// Once for all updates: making a list in the pass over the memory stalls it.
+void ParameterStore::CutIntoBlocks(Chunk* chunk) {
+  for (int64_t begin = 0; begin < chunk->elements; begin += TreeSum::kBlock) {
+    const int64_t end = std::min(begin + TreeSum::kBlock, chunk->elements);
+    chunk->first_of_block.push_back(chunk->block_segments.size());
+    for (const ChunkSegment& segment : chunk->segments) {
+      const int64_t from = std::max(segment.begin, begin);
+      const int64_t to = std::min(segment.end, end);
+      if (from >= to) continue;
+      chunk->block_segments.push_back(
+          {from - begin, to - begin, segment.group});
+    }
+  }
+  chunk->first_of_block.push_back(chunk->block_segments.size());
 }
 
 ParameterStore::Chunk* ParameterStore::Find(int chunk) const {
@@ -136,16 +151,29 @@ absl::Status ParameterStore::AddContribution(int64_t step, int number, int node,
     // Nobody but what is scheduled here touches it until the next step.
     chunk->sum = chunk->aggregator.Take();
   }
-  Schedule(chunk, [this](Chunk* complete) { OnComplete(complete); });
+  if (chunk->elements <= kInlineElements) {
+    OnComplete(chunk);
+  } else {
+    Schedule(chunk, [this](Chunk* complete) { OnComplete(complete); });
+  }
   return absl::OkStatus();
 }
 
 void ParameterStore::Schedule(Chunk* chunk, std::function<void(Chunk*)> work) {
-  if (chunk->elements <= kInlineElements) {
-    work(chunk);
-  } else {
-    pool_->Run([chunk, work = std::move(work)] { work(chunk); });
+  {
+    absl::MutexLock lock(&queue_mu_);
+    queue_.emplace(chunk->number, std::move(work));
   }
+  pool_->Run([this] { RunNext(); });
+}
+
+void ParameterStore::RunNext() {
+  std::map<int, std::function<void(Chunk*)>>::node_type next;
+  {
+    absl::MutexLock lock(&queue_mu_);
+    next = queue_.extract(queue_.begin());
+  }
+  next.mapped()(Find(next.key()));
 }
 
 void ParameterStore::OnComplete(Chunk* chunk) {
@@ -156,7 +184,10 @@ void ParameterStore::OnComplete(Chunk* chunk) {
   SumOfSquaresInPieces squares;
   for (int64_t begin = 0; begin < chunk->elements; begin += TreeSum::kBlock) {
     const int64_t count = std::min(TreeSum::kBlock, chunk->elements - begin);
-    squares.Add(chunk->sum.Read(begin, count), count);
+    const float* half = nullptr;
+    const float* other_half = nullptr;
+    chunk->sum.Read(begin, count, &half, &other_half);
+    AddSquares(half, other_half, count, &squares);
   }
   ReportSum(*chunk, squares.Total());
 }
@@ -183,7 +214,7 @@ void ParameterStore::SetGradientNorm(int64_t step, double norm) {
       absl::MutexLock lock(&chunk->mu);
       if (chunk->version != step || !chunk->closed) continue;
     }
-    pool_->Run([this, chunk = chunk.get(), norm] { Update(chunk, norm); });
+    Schedule(chunk.get(), [this, norm](Chunk* c) { Update(c, norm); });
   }
 }
 
@@ -230,20 +261,23 @@ double ParameterStore::UpdateBlocks(const Chunk& chunk, int64_t step,
   update.step = step;
   SumOfSquaresInPieces squares;
   std::vector<float*> slots(chunk.slots.size());
-  std::vector<ChunkSegment> segments;
   for (int64_t begin = 0; begin < chunk.elements; begin += TreeSum::kBlock) {
     const int64_t count = std::min(TreeSum::kBlock, chunk.elements - begin);
-    CutSegments(chunk.segments, begin, begin + count, &segments);
+    const int64_t block = begin / TreeSum::kBlock;
+    const size_t first = chunk.first_of_block[block];
     for (size_t i = 0; i < slots.size(); ++i) {
       slots[i] = chunk.slots[i].get() + begin;
     }
-    update.gradient_sum = chunk.sum.Read(begin, count);
+    chunk.sum.Read(begin, count, &update.gradient_sum,
+                   &update.other_gradient_sum);
     update.weights = weights + begin;
     update.new_weights = next + begin;
     update.slots = absl::MakeSpan(slots);
-    update.segments = segments;
-    squares.Add(update.gradient_sum, count);
+    update.segments =
+        absl::MakeSpan(chunk.block_segments)
+            .subspan(first, chunk.first_of_block[block + 1] - first);
     optimizer_->Update(update);
+    AddSquares(update.gradient_sum, update.other_gradient_sum, count, &squares);
   }
   ZeroGaps(chunk, next);
   return squares.Total();

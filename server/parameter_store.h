@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -131,6 +132,10 @@ class ParameterStore {
     int place = 0;  // In chunk_numbers_.
     int64_t elements = 0;
     std::vector<ChunkSegment> segments;
+    // The segments' parts in each block of TreeSum, counted from the block's
+    // start, and where in this list a block's begin.
+    std::vector<ChunkSegment> block_segments;
+    std::vector<size_t> first_of_block;
 
     mutable absl::Mutex mu;
     int64_t version ABSL_GUARDED_BY(mu) = -1;
@@ -152,9 +157,13 @@ class ParameterStore {
   ParameterStore(const Options& options, ArenaLayout layout, ThreadPool* pool,
                  std::unique_ptr<Optimizer> optimizer, SumsCallback on_sums);
 
+  static void CutIntoBlocks(Chunk* chunk);
   Chunk* Find(int chunk) const;
-  // Runs work(chunk) on the pool, or here if that is quicker.
-  void Schedule(Chunk* chunk, std::function<void(Chunk*)> work);
+  // Runs work(chunk) on the pool. Of several that wait the first layers go
+  // first: the next forward begins with them.
+  void Schedule(Chunk* chunk, std::function<void(Chunk*)> work)
+      ABSL_LOCKS_EXCLUDED(queue_mu_);
+  void RunNext() ABSL_LOCKS_EXCLUDED(queue_mu_);
   // What follows when the tree is complete.
   void OnComplete(Chunk* chunk) ABSL_LOCKS_EXCLUDED(chunk->mu);
   void ReportSum(const Chunk& chunk, double sum_of_squares)
@@ -182,6 +191,10 @@ class ParameterStore {
   std::vector<std::unique_ptr<Chunk>> chunks_;  // By place in chunk_numbers_.
 
   BufferPool buffers_;
+
+  absl::Mutex queue_mu_;
+  // What the pool has been asked to do, by chunk: at most one thing for each.
+  std::map<int, std::function<void(Chunk*)>> queue_ ABSL_GUARDED_BY(queue_mu_);
 
   absl::Mutex share_mu_;
   std::shared_ptr<SharedMemory> memory_ ABSL_GUARDED_BY(share_mu_);

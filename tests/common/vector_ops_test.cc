@@ -26,19 +26,25 @@ std::vector<float> Random(int count, int seed) {
 __attribute__((target("avx2,fma"), noinline)) double Avx2Squares(
     const float* x, int64_t count) {
   double sums[16] = {};
-  vector_kernels::AddSquares(x, count, sums);
+  vector_kernels::AddSquares(
+      [x](int64_t i) __attribute__((always_inline)) { return x[i]; }, count,
+      sums);
   return vector_kernels::AddPairwise(sums);
 }
 __attribute__((target("avx512f"), noinline)) double Avx512Squares(
     const float* x, int64_t count) {
   double sums[16] = {};
-  vector_kernels::AddSquares(x, count, sums);
+  vector_kernels::AddSquares(
+      [x](int64_t i) __attribute__((always_inline)) { return x[i]; }, count,
+      sums);
   return vector_kernels::AddPairwise(sums);
 }
 __attribute__((noinline)) double BaselineSquares(const float* x,
                                                  int64_t count) {
   double sums[16] = {};
-  vector_kernels::AddSquares(x, count, sums);
+  vector_kernels::AddSquares(
+      [x](int64_t i) __attribute__((always_inline)) { return x[i]; }, count,
+      sums);
   return vector_kernels::AddPairwise(sums);
 }
 
@@ -83,6 +89,13 @@ TEST(VectorOpsTest, SumOfSquaresAddsInTheDocumentedOrder) {
       for (int i = 0; i < 16; i += 2 * width) lanes[i] += lanes[i + width];
     }
     EXPECT_EQ(SumOfSquares(x.data(), size), lanes[0]) << size;
+    // In pieces, and of halves.
+    SumOfSquaresInPieces pieces;
+    const int first = size / 32 * 16;
+    pieces.Add(x.data(), first);
+    const std::vector<float> zeros(size);
+    pieces.AddSum(x.data() + first, zeros.data(), size - first);
+    EXPECT_EQ(pieces.Total(), lanes[0]) << size;
   }
 }
 

@@ -70,9 +70,12 @@ class ChunkAggregatorTest : public ::testing::Test {
     const TreeSum total = aggregator_.Take();
     for (int64_t begin = 0; begin < kElements; begin += TreeSum::kBlock) {
       const int64_t count = std::min(TreeSum::kBlock, kElements - begin);
-      const float* sum = total.Read(begin, count);
+      const float* half = nullptr;
+      const float* other = nullptr;
+      total.Read(begin, count, &half, &other);
       for (int64_t i = 0; i < count; ++i) {
-        ASSERT_EQ(sum[i], Expected(1, static_cast<int>(begin + i)));
+        const float value = half[i] + (other == nullptr ? 0 : other[i]);
+        ASSERT_EQ(value, Expected(1, static_cast<int>(begin + i)));
       }
     }
     EXPECT_EQ(total.weight(), 10 * kLeaves);
@@ -138,7 +141,11 @@ TEST(ChunkAggregator, HandlesATreeOfOneLeaf) {
       1, {std::make_shared<GradientInMemory>(&value, nullptr), 2, 0}));
   ASSERT_TRUE(aggregator.complete());
   const TreeSum sum = aggregator.Take();
-  EXPECT_EQ(sum.Read(0, 1)[0], 3);
+  const float* half = nullptr;
+  const float* other = &value;
+  sum.Read(0, 1, &half, &other);
+  EXPECT_EQ(half, &value);
+  EXPECT_EQ(other, nullptr);
   EXPECT_EQ(sum.weight(), 2);
 }
 
