@@ -72,6 +72,11 @@ class ExchangeStream final
           DropOld(weights.version - 2);
         }
         in_place_.emplace_back(weights.version, weights.chunk);
+        if (weights.more &&
+            in_place_.size() <
+                WordsPerMessage(store_->chunk_numbers().size())) {
+          return;
+        }
       }
       Wake();
       return;

@@ -112,7 +112,7 @@ absl::Status ParameterStore::AddInitial(int number, Buffer values) {
     std::copy_n(chunk->weights.get(), chunk->elements, chunk->shared[0].get());
     chunk->weights = chunk->shared[0];
   }
-  Publish(chunk);
+  Publish(chunk, /*more=*/false);
   return absl::OkStatus();
 }
 
@@ -176,6 +176,11 @@ void ParameterStore::RunNext() {
   next.mapped()(Find(next.key()));
 }
 
+bool ParameterStore::HasScheduled() {
+  absl::MutexLock lock(&queue_mu_);
+  return !queue_.empty();
+}
+
 void ParameterStore::OnComplete(Chunk* chunk) {
   if (!clips_) {
     Update(chunk, /*norm=*/0);
@@ -237,6 +242,7 @@ void ParameterStore::Update(Chunk* chunk, double norm) {
   // reports come in the order of steps.
   if (!clips_) ReportSum(*chunk, squares);
   chunk->sum = TreeSum();
+  const bool more = HasScheduled();
   absl::MutexLock lock(&chunk->mu);
   const Buffer& shared = chunk->shared[(step + 1) % 2];
   if (shared != nullptr && shared != next) {
@@ -248,7 +254,7 @@ void ParameterStore::Update(Chunk* chunk, double norm) {
   chunk->weights = std::move(next);
   chunk->version = step + 1;
   chunk->closed = false;
-  Publish(chunk);
+  Publish(chunk, more);
 }
 
 double ParameterStore::UpdateBlocks(const Chunk& chunk, int64_t step,
@@ -301,9 +307,9 @@ Buffer ParameterStore::Lasting(const Chunk& chunk, const Buffer& values) {
   return copy;
 }
 
-void ParameterStore::Publish(Chunk* chunk) {
+void ParameterStore::Publish(Chunk* chunk, bool more) {
   WeightsVersion newest = {chunk->number, chunk->version, nullptr,
-                           chunk->elements};
+                           chunk->elements, more};
   Buffer lasting;
   for (const Subscription& subscription : chunk->subscriptions) {
     if (!subscription.in_memory && lasting == nullptr) {

@@ -31,6 +31,7 @@ struct WeightsVersion {
   int64_t version = -1;
   Buffer values;  // Null for those who read them in the shared memory.
   int64_t elements = 0;
+  bool more = false;  // Versions of other chunks follow at once.
 };
 
 // Is told of every new version.
@@ -164,6 +165,7 @@ class ParameterStore {
   void Schedule(Chunk* chunk, std::function<void(Chunk*)> work)
       ABSL_LOCKS_EXCLUDED(queue_mu_);
   void RunNext() ABSL_LOCKS_EXCLUDED(queue_mu_);
+  bool HasScheduled() ABSL_LOCKS_EXCLUDED(queue_mu_);
   // What follows when the tree is complete.
   void OnComplete(Chunk* chunk) ABSL_LOCKS_EXCLUDED(chunk->mu);
   void ReportSum(const Chunk& chunk, double sum_of_squares)
@@ -174,7 +176,8 @@ class ParameterStore {
   double UpdateBlocks(const Chunk& chunk, int64_t step, double norm,
                       const float* weights, float* next) const;
   static void ZeroGaps(const Chunk& chunk, float* weights);
-  void Publish(Chunk* chunk) ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
+  void Publish(Chunk* chunk, bool more)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
   // `values`, or a copy of them if they lie in the shared memory.
   Buffer Lasting(const Chunk& chunk, const Buffer& values)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk.mu);

@@ -80,6 +80,11 @@ template <typename Message, typename Elements>
 absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, Message* message,
                            ReceivedPayload* payload, Elements elements);
 
+// How many chunks in shared memory one message is to speak of, while others
+// follow at once: a message costs both ends more than a small chunk's update.
+// The work on a server's `chunks` is still spread over the step in 32 parts.
+constexpr size_t WordsPerMessage(size_t chunks) { return 1 + chunks / 32; }
+
 // ---- Implementation.
 
 class PayloadReader {

@@ -77,10 +77,18 @@ class ParameterServerExchange::Stream final
     const int64_t offset = exchange_->OffsetOf(sum.arena);
     if (agreed_ && offset >= 0) {
       contribution.set_offset(offset + begin);
+      const size_t servers = exchange_->streams_.size();
+      // Backward ends with the first chunk.
+      const bool more = sum.chunk >= static_cast<int>(servers);
       {
         absl::MutexLock lock(&memory_mu_);
         held_.insert({{sum.chunk, step}, std::move(sum.arena)});
         *ready_.add_contribution() = std::move(contribution);
+        const size_t words = ready_.contribution_size();
+        if (more && words < WordsPerMessage(exchange_->layout_->chunk_count() /
+                                            servers)) {
+          return;
+        }
       }
       Wake();
       return;
