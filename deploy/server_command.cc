@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/log.h"
+#include "common/process.h"
 #include "common/shutdown.h"
 #include "common/status_macros.h"
 #include "deploy/command_line.h"
@@ -34,7 +35,7 @@ struct Flags {
   int64_t shard = 0;
   int64_t servers = 1;
   int64_t workers = 1;
-  int64_t threads = 1;
+  int64_t threads = 0;  // 0: not given.
   int64_t ready_fd = -1;
   double lease = 10;
   double no_worker_timeout = 600;
@@ -91,8 +92,10 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                   "Seconds without a sign of life after which a worker is out. "
                   "Default 10.",
                   1, 86400, &flags->lease);
-  line->AddInteger("threads", "Threads that sum and update. Default 1.", 1,
-                   1024, &flags->threads);
+  line->AddInteger("threads",
+                   "Threads that sum and update. Default: this machine's "
+                   "cores, at most 8.",
+                   1, 1024, &flags->threads);
   line->AddText("output", "DIR",
                 "Folder for the results, of server 0. Default: the job's, else "
                 "runs/NAME-TIME.",
@@ -193,7 +196,10 @@ absl::Status Run(const Flags& flags, Logger* log, Shutdown* shutdown) {
   options.lease = absl::Seconds(flags.lease);
   options.no_worker_timeout = absl::Seconds(flags.no_worker_timeout);
   options.coordinator = flags.coordinator;
-  options.threads = static_cast<int>(flags.threads);
+  // More than these do not get more out of the memory.
+  constexpr int kEnoughThreads = 8;
+  options.threads = flags.threads > 0 ? static_cast<int>(flags.threads)
+                                      : std::min(UsableCores(), kEnoughThreads);
   options.log = log;
   options.on_listening = [&flags, log](const std::string& address) {
     if (flags.ready_fd >= 0) {

@@ -226,6 +226,8 @@ LocalJobOptions MakeLocalJob(const Plan& plan, const Flags& flags) {
         absl::StrCat(flags.servers),
         "--workers",
         absl::StrCat(plan.workers),
+        "--threads",
+        absl::StrCat(std::max<int64_t>(1, UsableCores() / flags.servers)),
         "--no-worker-timeout",
         "60",
         "--output",

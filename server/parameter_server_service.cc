@@ -61,8 +61,13 @@ class ExchangeStream final
     if (store_ == nullptr) {
       Close(grpc::Status(grpc::StatusCode::UNAVAILABLE,
                          "this server does not know the model yet"));
+    } else {
+      words_per_message_ = WordsPerMessage(store_->chunk_numbers().size(),
+                                           store_->layout().chunk_elements());
     }
   }
+
+  void OnBurstEnd() override { Wake(); }
 
   void OnWeights(const WeightsVersion& weights) override {
     if (weights.values == nullptr) {
@@ -72,11 +77,7 @@ class ExchangeStream final
           DropOld(weights.version - 2);
         }
         in_place_.emplace_back(weights.version, weights.chunk);
-        if (weights.more &&
-            in_place_.size() <
-                WordsPerMessage(store_->chunk_numbers().size())) {
-          return;
-        }
+        if (weights.more && in_place_.size() < words_per_message_) return;
       }
       Wake();
       return;
@@ -246,6 +247,7 @@ class ExchangeStream final
   const int shard_;
   ParameterStore* const store_;
   TransportCounters* const counters_;
+  size_t words_per_message_ = 1;
   // Touched only by the read in flight.
   bool welcomed_ = false;
   bool subscribed_ = false;

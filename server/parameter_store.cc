@@ -152,9 +152,10 @@ absl::Status ParameterStore::AddContribution(int64_t step, int number, int node,
     chunk->sum = chunk->aggregator.Take();
   }
   if (chunk->elements <= kInlineElements) {
-    OnComplete(chunk);
+    OnComplete(chunk, /*more=*/false);
   } else {
-    Schedule(chunk, [this](Chunk* complete) { OnComplete(complete); });
+    Schedule(chunk,
+             [this](Chunk* complete) { OnComplete(complete, /*more=*/true); });
   }
   return absl::OkStatus();
 }
@@ -163,6 +164,7 @@ void ParameterStore::Schedule(Chunk* chunk, std::function<void(Chunk*)> work) {
   {
     absl::MutexLock lock(&queue_mu_);
     queue_.emplace(chunk->number, std::move(work));
+    ++unfinished_;
   }
   pool_->Run([this] { RunNext(); });
 }
@@ -174,16 +176,17 @@ void ParameterStore::RunNext() {
     next = queue_.extract(queue_.begin());
   }
   next.mapped()(Find(next.key()));
+  {
+    absl::MutexLock lock(&queue_mu_);
+    if (--unfinished_ > 0) return;
+  }
+  absl::MutexLock lock(&subscribers_mu_);
+  for (WeightsSubscriber* subscriber : subscribers_) subscriber->OnBurstEnd();
 }
 
-bool ParameterStore::HasScheduled() {
-  absl::MutexLock lock(&queue_mu_);
-  return !queue_.empty();
-}
-
-void ParameterStore::OnComplete(Chunk* chunk) {
+void ParameterStore::OnComplete(Chunk* chunk, bool more) {
   if (!clips_) {
-    Update(chunk, /*norm=*/0);
+    Update(chunk, /*norm=*/0, more);
     return;
   }
   SumOfSquaresInPieces squares;
@@ -219,11 +222,12 @@ void ParameterStore::SetGradientNorm(int64_t step, double norm) {
       absl::MutexLock lock(&chunk->mu);
       if (chunk->version != step || !chunk->closed) continue;
     }
-    Schedule(chunk.get(), [this, norm](Chunk* c) { Update(c, norm); });
+    Schedule(chunk.get(),
+             [this, norm](Chunk* c) { Update(c, norm, /*more=*/true); });
   }
 }
 
-void ParameterStore::Update(Chunk* chunk, double norm) {
+void ParameterStore::Update(Chunk* chunk, double norm, bool more) {
   Buffer weights;
   Buffer next;
   int64_t step = 0;
@@ -242,7 +246,6 @@ void ParameterStore::Update(Chunk* chunk, double norm) {
   // reports come in the order of steps.
   if (!clips_) ReportSum(*chunk, squares);
   chunk->sum = TreeSum();
-  const bool more = HasScheduled();
   absl::MutexLock lock(&chunk->mu);
   const Buffer& shared = chunk->shared[(step + 1) % 2];
   if (shared != nullptr && shared != next) {
@@ -359,6 +362,8 @@ void ParameterStore::Subscribe(WeightsSubscriber* subscriber, bool in_memory) {
     tell(chunk->weights, chunk->version);
     chunk->subscriptions.push_back({subscriber, in_memory});
   }
+  absl::MutexLock lock(&subscribers_mu_);
+  subscribers_.push_back(subscriber);
 }
 
 void ParameterStore::Unsubscribe(WeightsSubscriber* subscriber) {
@@ -371,6 +376,10 @@ void ParameterStore::Unsubscribe(WeightsSubscriber* subscriber) {
                               }),
                list.end());
   }
+  absl::MutexLock lock(&subscribers_mu_);
+  subscribers_.erase(
+      std::remove(subscribers_.begin(), subscribers_.end(), subscriber),
+      subscribers_.end());
 }
 
 absl::StatusOr<WeightsVersion> ParameterStore::Read(int number,

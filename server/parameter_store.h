@@ -31,7 +31,7 @@ struct WeightsVersion {
   int64_t version = -1;
   Buffer values;  // Null for those who read them in the shared memory.
   int64_t elements = 0;
-  bool more = false;  // Versions of other chunks follow at once.
+  bool more = false;  // Others may follow at once; OnBurstEnd will.
 };
 
 // Is told of every new version.
@@ -41,6 +41,8 @@ class WeightsSubscriber {
   // Called with a chunk's lock held, in the order of versions for each chunk:
   // it must be quick and must not call the store.
   virtual void OnWeights(const WeightsVersion& weights) = 0;
+  // No update is under way or waiting. Called with a lock held, too.
+  virtual void OnBurstEnd() {}
 };
 
 // Thread-safe.
@@ -164,14 +166,14 @@ class ParameterStore {
   // first: the next forward begins with them.
   void Schedule(Chunk* chunk, std::function<void(Chunk*)> work)
       ABSL_LOCKS_EXCLUDED(queue_mu_);
-  void RunNext() ABSL_LOCKS_EXCLUDED(queue_mu_);
-  bool HasScheduled() ABSL_LOCKS_EXCLUDED(queue_mu_);
+  void RunNext() ABSL_LOCKS_EXCLUDED(queue_mu_, subscribers_mu_);
   // What follows when the tree is complete.
-  void OnComplete(Chunk* chunk) ABSL_LOCKS_EXCLUDED(chunk->mu);
+  void OnComplete(Chunk* chunk, bool more) ABSL_LOCKS_EXCLUDED(chunk->mu);
   void ReportSum(const Chunk& chunk, double sum_of_squares)
       ABSL_LOCKS_EXCLUDED(sums_mu_);
   // `norm` of the mean gradient matters only to jobs that clip.
-  void Update(Chunk* chunk, double norm) ABSL_LOCKS_EXCLUDED(chunk->mu);
+  void Update(Chunk* chunk, double norm, bool more)
+      ABSL_LOCKS_EXCLUDED(chunk->mu);
   // The pass over the memory; returns the sum's squares.
   double UpdateBlocks(const Chunk& chunk, int64_t step, double norm,
                       const float* weights, float* next) const;
@@ -198,6 +200,11 @@ class ParameterStore {
   absl::Mutex queue_mu_;
   // What the pool has been asked to do, by chunk: at most one thing for each.
   std::map<int, std::function<void(Chunk*)>> queue_ ABSL_GUARDED_BY(queue_mu_);
+  // Of them, and those being done.
+  int unfinished_ ABSL_GUARDED_BY(queue_mu_) = 0;
+
+  absl::Mutex subscribers_mu_;
+  std::vector<WeightsSubscriber*> subscribers_ ABSL_GUARDED_BY(subscribers_mu_);
 
   absl::Mutex share_mu_;
   std::shared_ptr<SharedMemory> memory_ ABSL_GUARDED_BY(share_mu_);

@@ -84,7 +84,7 @@ Trainer::Trainer(const TrainingSetup* setup, WorkState* state,
       read_ahead_(
           &setup->data(), &setup->sampler(), kReadThreads,
           /*depth=*/2 * static_cast<int>(setup->job().batch().micro_batches())),
-      lanes_(setup->lanes()) {
+      lanes_(setup->lanes() - 1) {
   for (int lane = 0; lane < setup->lanes(); ++lane) {
     timers_.push_back(std::make_unique<LaneTimer>(hooks_.clock));
   }
@@ -217,21 +217,26 @@ absl::Status Trainer::OnLanes(
   absl::Mutex mu;
   absl::Status first;
   const int lanes = std::min(setup_->lanes(), static_cast<int>(items.size()));
-  absl::BlockingCounter running(lanes);
   const absl::Time start = hooks_.clock();
-  for (int lane = 0; lane < lanes; ++lane) {
+  const auto run = [&](int lane) {
+    for (size_t i = next++; i < items.size(); i = next++) {
+      const absl::Status status = work(lane, items[i]);
+      if (status.ok()) continue;
+      absl::MutexLock lock(&mu);
+      if (first.ok()) first = status;
+      break;
+    }
+    timers_[lane]->Switch(Activity::kIdle);
+  };
+  absl::BlockingCounter running(std::max(lanes - 1, 0));
+  for (int lane = 1; lane < lanes; ++lane) {
     lanes_.Run([&, lane] {
-      for (size_t i = next++; i < items.size(); i = next++) {
-        const absl::Status status = work(lane, items[i]);
-        if (status.ok()) continue;
-        absl::MutexLock lock(&mu);
-        if (first.ok()) first = status;
-        break;
-      }
-      timers_[lane]->Switch(Activity::kIdle);
+      run(lane);
       running.DecrementCount();
     });
   }
+  // The first lane is this thread: waking another takes a while.
+  if (lanes > 0) run(0);
   running.Wait();
   EndTask(hooks_.clock() - start);
   return first;

@@ -81,9 +81,14 @@ absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, Message* message,
                            ReceivedPayload* payload, Elements elements);
 
 // How many chunks in shared memory one message is to speak of, while others
-// follow at once: a message costs both ends more than a small chunk's update.
-// The work on a server's `chunks` is still spread over the step in 32 parts.
-constexpr size_t WordsPerMessage(size_t chunks) { return 1 + chunks / 32; }
+// follow at once: at least so many that reading and writing them takes longer
+// than the message, and that a server's `chunks` need no more than 32 messages
+// in a step.
+constexpr size_t WordsPerMessage(size_t chunks, int64_t chunk_elements) {
+  constexpr int64_t kElements = 1 << 20;
+  const size_t enough = (kElements + chunk_elements - 1) / chunk_elements;
+  return enough > chunks / 32 ? enough : chunks / 32;
+}
 
 // ---- Implementation.
 

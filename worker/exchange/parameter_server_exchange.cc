@@ -78,6 +78,9 @@ class ParameterServerExchange::Stream final
     if (agreed_ && offset >= 0) {
       contribution.set_offset(offset + begin);
       const size_t servers = exchange_->streams_.size();
+      const size_t words_per_message =
+          WordsPerMessage(exchange_->layout_->chunk_count() / servers,
+                          exchange_->layout_->chunk_elements());
       // Backward ends with the first chunk.
       const bool more = sum.chunk >= static_cast<int>(servers);
       {
@@ -85,10 +88,7 @@ class ParameterServerExchange::Stream final
         held_.insert({{sum.chunk, step}, std::move(sum.arena)});
         *ready_.add_contribution() = std::move(contribution);
         const size_t words = ready_.contribution_size();
-        if (more && words < WordsPerMessage(exchange_->layout_->chunk_count() /
-                                            servers)) {
-          return;
-        }
+        if (more && words < words_per_message) return;
       }
       Wake();
       return;
