@@ -1,12 +1,9 @@
 #include "worker/work_state.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "common/status_macros.h"
 
 namespace tributary {
@@ -23,25 +20,6 @@ std::vector<int64_t> Missing(int64_t begin, int64_t end, int64_t version,
     }
   }
   return items;
-}
-
-// How long a wait begins with looking again and again. A core that goes to
-// sleep takes tens of microseconds to wake up (much longer than to change
-// threads), several times in an exchange; longer waits are no exchange's.
-constexpr absl::Duration kLook = absl::Milliseconds(1);
-
-// Waits until `condition`, which `mu` guards; returns with `mu` locked. Whoever
-// else can run on this core does so in the meantime.
-void LookThenWait(absl::Mutex* mu, const absl::Condition& condition)
-    ABSL_EXCLUSIVE_LOCK_FUNCTION(mu) {
-  const absl::Time end = absl::Now() + kLook;
-  mu->Lock();
-  while (!condition.Eval() && absl::Now() < end) {
-    mu->Unlock();
-    sched_yield();
-    mu->Lock();
-  }
-  mu->Await(condition);
 }
 
 }  // namespace
@@ -177,7 +155,8 @@ Task WorkState::Next() {
   const auto decided = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
     return Decide(&task);
   };
-  LookThenWait(&mu_, absl::Condition(&decided));
+  absl::MutexLock lock(&mu_);
+  mu_.Await(absl::Condition(&decided));
   if (task.kind == Task::Kind::kInitialize) initialize_ = false;
   if (task.kind == Task::Kind::kReportSynced) synced_ = true;
   if (task.kind == Task::Kind::kTrain || task.kind == Task::Kind::kEvaluate) {
@@ -186,7 +165,6 @@ Task WorkState::Next() {
     done_leaves_.erase(done_leaves_.begin(), done_leaves_.lower_bound(oldest));
     done_pieces_.erase(done_pieces_.begin(), done_pieces_.lower_bound(oldest));
   }
-  mu_.Unlock();
   return task;
 }
 
@@ -268,10 +246,9 @@ bool WorkState::AwaitWeights(const Task& task, int64_t begin, int64_t end) {
   const auto settled = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
     return HasRange(task.version, first, last) || MustGiveUp(task);
   };
-  LookThenWait(&mu_, absl::Condition(&settled));
-  const bool there = HasRange(task.version, first, last);
-  mu_.Unlock();
-  return there;
+  absl::MutexLock lock(&mu_);
+  mu_.Await(absl::Condition(&settled));
+  return HasRange(task.version, first, last);
 }
 
 }  // namespace tributary
