@@ -19,6 +19,8 @@ namespace {
 // Between two lines where there is no terminal.
 constexpr absl::Duration kLineInterval = absl::Seconds(1);
 constexpr int kDefaultWidth = 80;
+// A straggler is named from this share of a step's time on.
+constexpr double kWaitingShare = 0.05;
 
 // A part of the line, and how soon it goes when there is no room: the highest
 // number first.
@@ -60,6 +62,31 @@ std::string WaitingText(const StatusReply& status) {
       status.workers() == 1 ? " worker" : " workers", " here so far");
 }
 
+// "31 ms", "1.2 ms", "12 s".
+std::string FormatMilliseconds(double milliseconds) {
+  if (milliseconds >= 9999.5) {
+    return absl::StrFormat("%.0f s", milliseconds / 1000);
+  }
+  return absl::StrFormat(milliseconds >= 9.95 ? "%.0f ms" : "%.1f ms",
+                         milliseconds);
+}
+
+bool NamesStraggler(const StatusReply& status) {
+  return status.phase() == StatusReply::TRAINING &&
+         status.waiting_milliseconds() >
+             kWaitingShare * status.step_milliseconds();
+}
+
+std::string StragglerText(const StatusReply& status) {
+  std::string text = absl::StrCat(
+      "waiting ", FormatMilliseconds(status.waiting_milliseconds()),
+      " for worker ", status.waiting_rank());
+  if (!status.waiting_phase().empty()) {
+    absl::StrAppend(&text, ": ", status.waiting_phase());
+  }
+  return text;
+}
+
 std::vector<Field> Fields(const StatusReply& status) {
   std::vector<Field> fields;
   fields.push_back({0, StepText(status, /*with_percent=*/true)});
@@ -92,9 +119,10 @@ std::vector<Field> Fields(const StatusReply& status) {
                                          Percent(status.compute_share()),
                                          Percent(status.exchange_share()))});
   }
+  if (NamesStraggler(status)) fields.push_back({1, StragglerText(status)});
   if (status.phase() == StatusReply::TRAINING && status.seconds_left() > 0) {
     fields.push_back(
-        {1, absl::StrCat("ETA ", FormatSeconds(status.seconds_left()))});
+        {2, absl::StrCat("ETA ", FormatSeconds(status.seconds_left()))});
   }
   return fields;
 }
@@ -183,6 +211,11 @@ std::string FormatProgressJson(const StatusReply& status, absl::Time now) {
   json["compute_share"] = status.compute_share();
   json["exchange_share"] = status.exchange_share();
   json["seconds_left"] = status.seconds_left();
+  if (status.waiting_milliseconds() > 0) {
+    json["waiting"] = {{"rank", status.waiting_rank()},
+                       {"ms", status.waiting_milliseconds()},
+                       {"phase", status.waiting_phase()}};
+  }
   json["workers"] = status.workers();
   return json.dump();
 }

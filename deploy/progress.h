@@ -19,7 +19,8 @@ std::string FormatSeconds(double seconds);
 
 // One line, without its end:
 //   step 1200/6000 20% | loss 1.2345 | lr 3.0e-04 | norm 1.10 |
-//   12.3k tokens/s | 8.1 ms (compute 82% exchange 11%) | ETA 0:38
+//   12.3k tokens/s | 8.1 ms (compute 82% exchange 11%) |
+//   waiting 1.2 ms for worker 3: backward | ETA 0:38
 // at most `width` columns wide (0: as wide as it gets). What does not fit is
 // left out, the least wanted first.
 std::string FormatProgress(const StatusReply& status, int width);

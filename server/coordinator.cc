@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "common/transport/channel.h"
+#include "server/peer_checks.h"
 
 namespace tributary {
 namespace {
@@ -14,16 +14,9 @@ namespace {
 // Workers that do not answer Finished are given up after this.
 constexpr absl::Duration kFarewellTimeout = absl::Seconds(10);
 
-absl::Status CheckProtocol(int32_t version) {
-  if (version == kProtocolVersion) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "this process speaks protocol version ", version, ", the coordinator ",
-      kProtocolVersion, ": use the same release everywhere"));
-}
-
-bool SameFacts(const DataFacts& a, const DataFacts& b) {
-  return a.SerializeAsString() == b.SerializeAsString();
-}
+// A step that takes this long, and several times as long as those before it, is
+// worth a word on who is late.
+constexpr absl::Duration kStall = absl::Seconds(2);
 
 // What a peer says it failed of, with the code that leads to its exit code.
 absl::Status ReportedError(const Failure& failure, const std::string& reason) {
@@ -63,6 +56,7 @@ absl::StatusOr<int64_t> Coordinator::AddWorker(const Join& join,
       workers_.erase(old);
     }
     if (initializer_ == *admitted.fenced) initializer_ = 0;
+    if (progress_.has_value()) progress_->breakdown()->Forget(*admitted.fenced);
     if (phase_ == StatusReply::TRAINING) DealWork();
   }
   workers_[admitted.incarnation].link = link;
@@ -72,18 +66,8 @@ absl::StatusOr<int64_t> Coordinator::AddWorker(const Join& join,
   return admitted.incarnation;
 }
 
-bool Coordinator::AllServersThere() const {
-  return std::all_of(servers_.begin(), servers_.end(),
-                     [](const Server& s) { return s.link != nullptr; });
-}
-
-bool Coordinator::AllServersConfigured() const {
-  return std::all_of(servers_.begin(), servers_.end(),
-                     [](const Server& s) { return s.configured; });
-}
-
 void Coordinator::AdmitWaiting() {
-  if (!AllServersThere()) return;
+  if (!servers_.all_there()) return;
   for (auto& [incarnation, worker] : workers_) {
     const Member* member = membership_.Find(incarnation);
     if (worker.admitted || member == nullptr) continue;
@@ -93,7 +77,7 @@ void Coordinator::AdmitWaiting() {
     *admission->mutable_job() = options_.job;
     admission->set_rank(member->rank);
     admission->set_incarnation(incarnation);
-    for (const Server& server : servers_) {
+    for (const ServerRoster::Server& server : servers_.servers()) {
       admission->add_server_address(server.address);
       *admission->add_local_address() = server.local_address;
     }
@@ -152,6 +136,10 @@ absl::Status Coordinator::OnWorkerReport(int64_t incarnation,
 void Coordinator::OnHeartbeat(Member* member, const Heartbeat& heartbeat) {
   member->heartbeat = heartbeat;
   member->speed.Add(heartbeat.statistics());
+  if (progress_.has_value()) {
+    progress_->breakdown()->AddCounters(member->incarnation,
+                                        heartbeat.statistics());
+  }
   if (phase_ == StatusReply::TRAINING && membership_.DealIsSlow(clock_())) {
     ++deals_by_speed_;
     DealWork();
@@ -166,25 +154,8 @@ absl::Status Coordinator::OnReady(int64_t incarnation, const Ready& ready) {
   if (!layout_.has_value()) {
     TRIBUTARY_RETURN_IF_ERROR(Adopt(ready));
   } else {
-    absl::StatusOr<ArenaLayout> layout = ArenaLayout::Create(ready.table());
-    if (!layout.ok()) return layout.status();
-    if (layout->signature() != layout_->signature()) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "this worker's model (", layout->parameters().size(),
-          " parameters, signature ", layout->signature().substr(0, 12),
-          ") is not the job's (", layout_->parameters().size(),
-          " parameters, signature ", layout_->signature().substr(0, 12),
-          "): use the same release everywhere"));
-    }
-    if (!SameFacts(ready.data(), progress_->facts())) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "this worker's data (", ready.data().train_samples(),
-          " training samples, fingerprint ", ready.data().fingerprint(),
-          ") differ from the first worker's (",
-          progress_->facts().train_samples(), ", ",
-          progress_->facts().fingerprint(),
-          "): copy the same files to every machine"));
-    }
+    TRIBUTARY_RETURN_IF_ERROR(CheckModel(ready.table(), *layout_));
+    TRIBUTARY_RETURN_IF_ERROR(CheckData(ready.data(), progress_->facts()));
   }
   workers_[incarnation].ready = true;
   OpenWaiting();
@@ -206,12 +177,12 @@ absl::Status Coordinator::Adopt(const Ready& ready) {
   *configure->mutable_table() = ready.table();
   configure->set_servers(options_.servers);
   configure->set_steps(ready.data().steps());
-  for (Server& server : servers_) server.link->Send(order);
+  servers_.Send(order);
   return absl::OkStatus();
 }
 
 void Coordinator::OpenWaiting() {
-  if (!AllServersConfigured()) return;
+  if (!servers_.all_configured()) return;
   for (auto& [incarnation, worker] : workers_) {
     if (!worker.ready) continue;
     const bool initialize = !initialized_ && initializer_ == 0;
@@ -243,6 +214,8 @@ void Coordinator::DealWork() {
     *order.mutable_deal() = deal;
     order.mutable_deal()->set_evaluated_version(progress_->evaluated_version());
     workers_[incarnation].link->Send(order);
+    progress_->breakdown()->Introduce(incarnation,
+                                      membership_.Find(incarnation)->rank);
   }
 }
 
@@ -288,6 +261,7 @@ void Coordinator::RemoveWorker(int64_t incarnation,
   if (!status.ok()) found->second.link->Close(status);
   workers_.erase(found);
   membership_.Remove(incarnation);
+  if (progress_.has_value()) progress_->breakdown()->Forget(incarnation);
   if (initializer_ == incarnation) {
     initializer_ = 0;
     if (!initialized_) OpenWaiting();
@@ -302,20 +276,7 @@ void Coordinator::RemoveWorker(int64_t incarnation,
 absl::Status Coordinator::AddServer(const Enlist& enlist, ServerLink* link) {
   TRIBUTARY_RETURN_IF_ERROR(CheckProtocol(enlist.protocol_version()));
   absl::MutexLock lock(&mu_);
-  if (enlist.shard() < 0 || enlist.shard() >= options_.servers) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "shard ", enlist.shard(), " of a job with ", options_.servers,
-        " servers: check --shard and --servers"));
-  }
-  Server& server = servers_[enlist.shard()];
-  if (server.link != nullptr) {
-    return absl::AlreadyExistsError(absl::StrCat(
-        "shard ", enlist.shard(), " is already served from ",
-        server.address.empty() ? "the coordinator" : server.address));
-  }
-  server.link = link;
-  server.address = enlist.address();
-  server.local_address = enlist.local_address();
+  TRIBUTARY_RETURN_IF_ERROR(servers_.Add(enlist, link));
   AdmitWaiting();
   return absl::OkStatus();
 }
@@ -323,10 +284,9 @@ absl::Status Coordinator::AddServer(const Enlist& enlist, ServerLink* link) {
 absl::Status Coordinator::OnServerReport(int shard,
                                          const ServerReport& report) {
   absl::MutexLock lock(&mu_);
-  Server& server = servers_[shard];
   switch (report.report_case()) {
     case ServerReport::kConfigured:
-      server.configured = true;
+      servers_.SetConfigured(shard);
       OpenWaiting();
       return absl::OkStatus();
     case ServerReport::kSums:
@@ -357,7 +317,7 @@ absl::Status Coordinator::OnSums(int shard, const StepSums& sums) {
   if (options_.job.clip_norm() > 0) {
     ServerOrder order;
     *order.mutable_norm() = *norm;
-    for (Server& server : servers_) server.link->Send(order);
+    servers_.Send(order);
   }
   FlushMetrics();
   FinishIfDue();
@@ -365,10 +325,7 @@ absl::Status Coordinator::OnSums(int shard, const StepSums& sums) {
 }
 
 void Coordinator::FlushMetrics() {
-  for (nlohmann::ordered_json& line : progress_->TakeMetrics()) {
-    line["workers"] = workers_.size();
-    metrics_(line);
-  }
+  for (const auto& line : progress_->TakeMetrics()) metrics_(line);
 }
 
 void Coordinator::FinishIfDue() {
@@ -382,13 +339,10 @@ void Coordinator::FinishIfDue() {
 
 void Coordinator::ServerGone(int shard) {
   absl::MutexLock lock(&mu_);
-  Server& server = servers_[shard];
-  if (server.gone || server.link == nullptr) return;
-  server.gone = true;
-  server.link = nullptr;
+  if (!servers_.Remove(shard)) return;
   if (phase_ == StatusReply::FINISHING || phase_ == StatusReply::DONE) return;
   FailLocked(absl::UnavailableError(absl::StrCat(
-                 "server ", shard, " (", server.address,
+                 "server ", shard, " (", servers_.servers()[shard].address,
                  ") is gone, and its part of the model with it: see its log, "
                  "then start the job again")),
              /*exit_code=*/1);
@@ -436,9 +390,7 @@ void Coordinator::FailLocked(const absl::Status& reason, int exit_code) {
   const absl::Status told =
       absl::AbortedError(absl::StrCat("the job failed: ", reason.message()));
   for (auto& [incarnation, worker] : workers_) worker.link->Close(told);
-  for (Server& server : servers_) {
-    if (server.link != nullptr) server.link->Close(told);
-  }
+  servers_.Close(told);
 }
 
 bool Coordinator::AwaitTrained(absl::Duration timeout) {
@@ -456,15 +408,12 @@ void Coordinator::FinishServers() {
   if (phase_ != StatusReply::FAILED) phase_ = StatusReply::DONE;
   ServerOrder order;
   order.mutable_finish();
-  for (Server& server : servers_) {
-    if (server.link != nullptr) server.link->Send(order);
-  }
+  servers_.Send(order);
 }
 
 bool Coordinator::AwaitServersGone(absl::Duration timeout) {
   const auto gone = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
-    return std::all_of(servers_.begin(), servers_.end(),
-                       [](const Server& s) { return s.link == nullptr; });
+    return servers_.none_there();
   };
   absl::MutexLock lock(&mu_);
   return mu_.AwaitWithTimeout(absl::Condition(&gone), timeout);
@@ -478,7 +427,9 @@ absl::Status Coordinator::status() const {
 std::vector<std::string> Coordinator::server_addresses() const {
   absl::MutexLock lock(&mu_);
   std::vector<std::string> addresses;
-  for (const Server& server : servers_) addresses.push_back(server.address);
+  for (const ServerRoster::Server& server : servers_.servers()) {
+    addresses.push_back(server.address);
+  }
   return addresses;
 }
 
@@ -498,22 +449,13 @@ StatusReply Coordinator::GetStatus() const {
   reply.set_evaluation_version(-1);
   if (progress_.has_value()) progress_->FillStatus(&reply);
   reply.set_phase(phase_);
-  ProcessStatistics total;
-  double seconds = 0;
   for (const auto& [incarnation, member] : membership_.members()) {
-    const ProcessStatistics& s = member.heartbeat.statistics();
-    total.set_compute_seconds(total.compute_seconds() + s.compute_seconds());
-    total.set_exchange_seconds(total.exchange_seconds() + s.exchange_seconds());
-    seconds += s.compute_seconds() + s.exchange_seconds() + s.data_seconds();
     if (member.heartbeat.phase() == "evaluate" &&
         phase_ == StatusReply::TRAINING) {
       reply.set_phase(StatusReply::EVALUATING);
     }
   }
-  if (seconds > 0) {
-    reply.set_compute_share(total.compute_seconds() / seconds);
-    reply.set_exchange_share(total.exchange_seconds() / seconds);
-  }
+  if (reply.phase() == StatusReply::TRAINING) FillStall(&reply);
   reply.set_workers(static_cast<int>(workers_.size()));
   reply.set_servers(options_.servers);
   if (!failure_.ok()) {
@@ -521,6 +463,19 @@ StatusReply Coordinator::GetStatus() const {
     reply.set_failure_exit_code(failure_exit_code_);
   }
   return reply;
+}
+
+void Coordinator::FillStall(StatusReply* reply) const {
+  const absl::Duration waited = clock_() - progress_->last_progress();
+  if (waited < kStall ||
+      waited < 3 * absl::Milliseconds(reply->step_milliseconds())) {
+    return;
+  }
+  const Member* straggler = membership_.Straggler(reply->step());
+  if (straggler == nullptr) return;
+  reply->set_waiting_rank(straggler->rank);
+  reply->set_waiting_milliseconds(absl::ToDoubleMilliseconds(waited));
+  reply->set_waiting_phase(straggler->heartbeat.phase());
 }
 
 nlohmann::ordered_json Coordinator::Summary() const {

@@ -24,6 +24,7 @@
 #include "server/job_progress.h"
 #include "server/membership.h"
 #include "server/run_summary.h"
+#include "server/server_roster.h"
 
 namespace tributary {
 
@@ -35,14 +36,6 @@ class WorkerLink {
   // nor call the coordinator.
   virtual void Send(const CoordinatorOrder& order) = 0;
   // Ends the connection with this status, after what was sent. Same rules.
-  virtual void Close(const absl::Status& status) = 0;
-};
-
-// Where orders to one server go; the same rules.
-class ServerLink {
- public:
-  virtual ~ServerLink() = default;
-  virtual void Send(const ServerOrder& order) = 0;
   virtual void Close(const absl::Status& status) = 0;
 };
 
@@ -122,13 +115,6 @@ class Coordinator {
     bool ready = false;
     bool opened = false;
   };
-  struct Server {
-    ServerLink* link = nullptr;
-    std::string address;
-    LocalAddress local_address;
-    bool configured = false;
-    bool gone = false;
-  };
 
   void OnHeartbeat(Member* member, const Heartbeat& heartbeat)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -153,8 +139,8 @@ class Coordinator {
   void FailLocked(const absl::Status& reason, int exit_code)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FlushMetrics() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  bool AllServersThere() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  bool AllServersConfigured() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Names whom the step in progress waits for, if it takes unusually long.
+  void FillStall(StatusReply* reply) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Options options_;
   const Clock clock_;
@@ -167,7 +153,7 @@ class Coordinator {
 
   Membership membership_ ABSL_GUARDED_BY(mu_);
   std::map<int64_t, Worker> workers_ ABSL_GUARDED_BY(mu_);
-  std::vector<Server> servers_ ABSL_GUARDED_BY(mu_);
+  ServerRoster servers_ ABSL_GUARDED_BY(mu_);
 
   // From the first ready worker.
   std::optional<ArenaLayout> layout_ ABSL_GUARDED_BY(mu_);

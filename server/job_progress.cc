@@ -16,11 +16,18 @@ constexpr int64_t kWarmUpSteps = 3;
 // Enough for a good median, little to keep.
 constexpr size_t kStepTimes = 4096;
 
+// To the microsecond, so that lines stay short.
+double Milliseconds(double seconds) { return std::round(1e6 * seconds) / 1e3; }
+
 }  // namespace
 
 JobProgress::JobProgress(const JobSpec& job, const DataFacts& facts, int chunks,
                          int servers)
-    : job_(job), facts_(facts), chunks_(chunks), servers_(servers) {}
+    : job_(job),
+      facts_(facts),
+      chunks_(chunks),
+      servers_(servers),
+      breakdown_(std::min(servers, chunks)) {}
 
 void JobProgress::Begin(absl::Time now) {
   begin_ = last_ = last_step_ = now;
@@ -56,6 +63,7 @@ absl::StatusOr<std::optional<GradientNorm>> JobProgress::AddSums(
         open.reported[shard] ? " twice" : " with a wrong number of chunks"));
   }
   open.reported[shard] = true;
+  breakdown_.AddArrivals(sums);
   if (shard == 0) {
     open.weight = sums.weight();
     open.loss_sum = sums.loss_sum();
@@ -110,7 +118,7 @@ void JobProgress::EmitTraining(absl::Time now) {
   recent_.set_samples_per_second(static_cast<double>(window_.weight) / seconds);
   recent_.set_step_milliseconds(1e3 * seconds /
                                 static_cast<double>(window_.steps));
-  metrics_.push_back({
+  nlohmann::ordered_json line = {
       {"step", completed_steps_},
       {"epoch", static_cast<double>(completed_steps_) /
                     static_cast<double>(facts_.steps_per_epoch())},
@@ -120,9 +128,46 @@ void JobProgress::EmitTraining(absl::Time now) {
       {"samples_per_second", recent_.samples_per_second()},
       {"step_seconds", seconds / static_cast<double>(window_.steps)},
       {"seconds", absl::ToDoubleSeconds(now - begin_)},
-  });
+  };
+  breakdown_.EndWindow(window_.steps);
+  EmitBreakdown(&line);
+  metrics_.push_back(std::move(line));
   window_ = Window();
   window_.begin = now;
+}
+
+void JobProgress::EmitBreakdown(nlohmann::ordered_json* line) {
+  double compute = 0;
+  double exchange = 0;
+  double all = 0;
+  nlohmann::ordered_json& workers = (*line)["workers"];
+  workers = nlohmann::ordered_json::array();
+  for (const WorkerStep& worker : breakdown_.workers()) {
+    workers.push_back({{"rank", worker.rank},
+                       {"leaves", worker.leaves},
+                       {"forward_ms", Milliseconds(worker.forward_seconds)},
+                       {"backward_ms", Milliseconds(worker.backward_seconds)},
+                       {"data_ms", Milliseconds(worker.data_seconds)},
+                       {"exchange_ms", Milliseconds(worker.exchange_seconds)},
+                       {"waiting_ms", Milliseconds(worker.waiting_seconds)}});
+    compute += worker.forward_seconds + worker.backward_seconds;
+    exchange += worker.exchange_seconds;
+    all += worker.data_seconds;
+  }
+  all += compute + exchange;
+  recent_.set_compute_share(all > 0 ? compute / all : 0);
+  recent_.set_exchange_share(all > 0 ? exchange / all : 0);
+  recent_.clear_waiting_rank();
+  recent_.clear_waiting_milliseconds();
+  recent_.clear_waiting_phase();
+  if (!breakdown_.straggler().has_value()) return;
+  const Straggler& straggler = *breakdown_.straggler();
+  recent_.set_waiting_rank(straggler.rank);
+  recent_.set_waiting_milliseconds(Milliseconds(straggler.seconds));
+  recent_.set_waiting_phase(straggler.phase);
+  (*line)["waiting"] = {{"rank", straggler.rank},
+                        {"ms", recent_.waiting_milliseconds()},
+                        {"phase", straggler.phase}};
 }
 
 bool JobProgress::EvaluationDue(int64_t version) const {

@@ -15,6 +15,7 @@
 #include "nlohmann/json.hpp"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
+#include "server/step_breakdown.h"
 
 namespace tributary {
 
@@ -63,12 +64,17 @@ class JobProgress {
   // last kStepTimes steps; without those around evaluations and the first few.
   const std::deque<double>& step_milliseconds() const { return step_times_; }
   const DataFacts& facts() const { return facts_; }
+  // Must be told of workers and their heartbeats; knows the arrivals.
+  StepBreakdown* breakdown() { return &breakdown_; }
+  const StepBreakdown& breakdown() const { return breakdown_; }
 
   // Lines for metrics.jsonl that have become due since the last call.
   std::vector<nlohmann::ordered_json> TakeMetrics();
 
   // Fills the reply's fields that this object knows.
   void FillStatus(StatusReply* reply) const;
+  // When the newest step or evaluation was complete.
+  absl::Time last_progress() const { return last_; }
 
  private:
   // One step's sums while servers are missing.
@@ -91,6 +97,8 @@ class JobProgress {
 
   GradientNorm Close(int64_t step, const OpenStep& open, absl::Time now);
   void EmitTraining(absl::Time now);
+  // The workers' part of a metrics line, and of the status.
+  void EmitBreakdown(nlohmann::ordered_json* line);
   void RecordStepTime(absl::Time now);
 
   const JobSpec job_;
@@ -109,6 +117,7 @@ class JobProgress {
   absl::Duration evaluating_;
   Window window_;
   std::deque<double> step_times_;
+  StepBreakdown breakdown_;
   StatusReply recent_;  // Figures of the last full window.
 
   int64_t evaluated_version_ = 0;

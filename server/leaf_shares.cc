@@ -40,11 +40,10 @@ std::vector<int64_t> EqualShares(int64_t leaves, int64_t workers) {
   return shares;
 }
 
-// One leaf to each, where there are enough: a worker without any cannot show
-// that it is faster than it seemed. The others, leaf by leaf, to whoever would
-// be done with it first. No other such shares are faster:
-// whoever gets more leaves in them than here would have been given the next one
-// here, had it been done with it before the last of these was given away.
+// The first leaf to each, then leaf by leaf to whoever would be done with it
+// first. No other such shares are faster: whoever gets more leaves in them than
+// here would have been given the next one here, had it been done with it before
+// the last of these was given away.
 std::vector<int64_t> FastestShares(int64_t leaves,
                                    const std::vector<WorkerPace>& paces) {
   const bool enough = leaves >= static_cast<int64_t>(paces.size());

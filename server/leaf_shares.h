@@ -24,8 +24,9 @@ double SecondsForAll(const std::vector<int64_t>& shares,
 // than leaves, the first ones get one each.
 std::vector<int64_t> EqualShares(int64_t leaves, int64_t workers);
 
-// Shares that add up to `leaves` and make SecondsForAll as small as it gets. A
-// worker may get none, if the others are faster without it.
+// Shares that add up to `leaves` and make SecondsForAll as small as it gets
+// with at least one leaf for each worker: without any it could not show that it
+// is faster than it seemed. With more workers than leaves the slowest get none.
 std::vector<int64_t> FastestShares(int64_t leaves,
                                    const std::vector<WorkerPace>& paces);
 

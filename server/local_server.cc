@@ -74,6 +74,8 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
                              [this](const StepSums& sums) {
                                ServerReport report;
                                *report.mutable_sums() = sums;
+                               service_->arrivals()->Take(
+                                   sums.step(), report.mutable_sums());
                                report_(report);
                              }));
   absl::MutexLock lock(&mu_);

@@ -121,4 +121,19 @@ bool Membership::DealIsSlow(absl::Time now) const {
   return SharesAreSlow(shares, PacesOf(active, now));
 }
 
+const Member* Membership::Straggler(int64_t step) const {
+  const Member* straggler = nullptr;
+  bool somebody_waits = false;
+  for (const Member* member : Active()) {
+    if (member->leaves == 0) continue;
+    if (member->heartbeat.step() >= step &&
+        member->heartbeat.phase() == "exchange") {
+      somebody_waits = true;
+    } else if (straggler == nullptr) {
+      straggler = member;
+    }
+  }
+  return somebody_waits ? straggler : nullptr;
+}
+
 }  // namespace tributary

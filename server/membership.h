@@ -70,6 +70,11 @@ class Membership {
   // others would be faster: DealWork would pay.
   bool DealIsSlow(absl::Time now) const;
 
+  // Who has leaves and has not done those of `step`, going by the newest
+  // heartbeats, while others have: of several, the lowest rank. Null: nobody
+  // waits.
+  const Member* Straggler(int64_t step) const;
+
  private:
   // Those who can be dealt leaves, by rank.
   std::vector<const Member*> Active() const;

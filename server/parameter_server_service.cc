@@ -53,11 +53,12 @@ class ExchangeStream final
  public:
   // `store` may be null: the call is refused.
   ExchangeStream(int shard, ParameterStore* store, TransportCounters* counters,
-                 std::shared_ptr<LiveCalls> calls)
+                 StepArrivals* arrivals, std::shared_ptr<LiveCalls> calls)
       : ServerStream(std::move(calls)),
         shard_(shard),
         store_(store),
-        counters_(counters) {
+        counters_(counters),
+        arrivals_(arrivals) {
     if (store_ == nullptr) {
       Close(grpc::Status(grpc::StatusCode::UNAVAILABLE,
                          "this server does not know the model yet"));
@@ -179,6 +180,7 @@ class ExchangeStream final
 
   absl::Status AddContribution(const Contribution& c,
                                std::shared_ptr<const GradientSource> gradient) {
+    arrivals_->Add(c.step(), incarnation_);
     return store_->AddContribution(
         c.step(), c.chunk(), c.node(),
         {std::move(gradient), c.weight(), c.loss_sum()});
@@ -216,6 +218,7 @@ class ExchangeStream final
     }
     if (welcomed_) return absl::FailedPreconditionError("a second Hello");
     welcomed_ = true;
+    incarnation_ = hello.incarnation();
     ServerMessage welcome;
     welcome.mutable_welcome()->set_shard(shard_);
     for (const int chunk : store_->chunk_numbers()) {
@@ -248,8 +251,10 @@ class ExchangeStream final
   ParameterStore* const store_;
   TransportCounters* const counters_;
   size_t words_per_message_ = 1;
+  StepArrivals* const arrivals_;
   // Touched only by the read in flight.
   bool welcomed_ = false;
+  int64_t incarnation_ = 0;
   bool subscribed_ = false;
   std::shared_ptr<const MappedMemory> memory_;  // The worker's gradients.
 
@@ -326,7 +331,7 @@ ParameterStore* ParameterServerService::store() const {
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*
 ParameterServerService::Exchange(grpc::CallbackServerContext*) {
-  auto* stream = new ExchangeStream(shard_, store(), &counters_, calls_);
+  auto* stream = new ExchangeStream(shard_, store(), &counters_, &arrivals_, calls_);
   stream->Start();
   return stream;
 }

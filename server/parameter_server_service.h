@@ -9,9 +9,11 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "common/transport/live_calls.h"
 #include "proto/parameter_server.grpc.pb.h"
 #include "server/parameter_store.h"
+#include "server/step_arrivals.h"
 
 namespace tributary {
 
@@ -34,6 +36,8 @@ class ParameterServerService final
   void Serve(ParameterStore* store) ABSL_LOCKS_EXCLUDED(mu_);
 
   const TransportCounters& counters() const { return counters_; }
+  // Of the contributions of all streams.
+  StepArrivals* arrivals() { return &arrivals_; }
 
   // After the gRPC server's shutdown: waits until no call uses the store.
   void AwaitIdle() { calls_->AwaitNone(); }
@@ -49,6 +53,7 @@ class ParameterServerService final
 
   const int shard_;
   TransportCounters counters_;
+  StepArrivals arrivals_{&absl::Now};
   const std::shared_ptr<LiveCalls> calls_ = std::make_shared<LiveCalls>();
   mutable absl::Mutex mu_;
   ParameterStore* store_ ABSL_GUARDED_BY(mu_) = nullptr;

@@ -17,19 +17,35 @@ nlohmann::ordered_json StepTimesJson(const std::deque<double>& times) {
           {"min", sorted.front()}};
 }
 
-nlohmann::ordered_json ProcessJson(const std::string& role, int rank,
-                                   const ProcessStatistics& statistics) {
-  return {{"role", role},
-          {"rank", rank},
-          {"bytes_sent", statistics.bytes_sent()},
-          {"bytes_received", statistics.bytes_received()},
-          {"peak_memory_bytes", statistics.peak_memory_bytes()},
-          {"compute_seconds", statistics.compute_seconds()},
-          {"exchange_seconds", statistics.exchange_seconds()},
-          {"waiting_seconds", statistics.data_seconds()},
-          {"evaluation_seconds", statistics.evaluation_seconds()},
-          {"cpu_seconds", statistics.cpu_seconds()},
-          {"leaves", statistics.leaves()}};
+StepBreakdown::Total WaitsOf(int rank, const JobProgress* progress) {
+  if (progress == nullptr) return {};
+  const auto& totals = progress->breakdown().totals();
+  const auto found = totals.find(rank);
+  return found == totals.end() ? StepBreakdown::Total() : found->second;
+}
+
+nlohmann::ordered_json ProcessJson(const ProcessReport& process,
+                                   const JobProgress* progress) {
+  const ProcessStatistics& s = process.statistics;
+  nlohmann::ordered_json json = {{"role", process.role},
+                                 {"rank", process.rank},
+                                 {"bytes_sent", s.bytes_sent()},
+                                 {"bytes_received", s.bytes_received()},
+                                 {"peak_memory_bytes", s.peak_memory_bytes()},
+                                 {"cpu_seconds", s.cpu_seconds()}};
+  if (process.role != "worker") return json;
+  json["compute_seconds"] = s.compute_seconds();
+  json["forward_seconds"] = s.forward_seconds();
+  json["backward_seconds"] = s.backward_seconds();
+  json["data_seconds"] = s.data_seconds();
+  json["exchange_seconds"] = s.exchange_seconds();
+  const StepBreakdown::Total waits = WaitsOf(process.rank, progress);
+  json["waiting_seconds"] = waits.waiting_seconds;
+  json["waited_for_seconds"] = waits.waited_for_seconds;
+  json["evaluation_seconds"] = s.evaluation_seconds();
+  json["leaves"] = s.leaves();
+  json["steps"] = s.steps();
+  return json;
 }
 
 }  // namespace
@@ -69,23 +85,26 @@ nlohmann::ordered_json SummaryJson(const RunFacts& facts) {
   summary["exchange"] = "parameter_server";
   if (facts.parameters > 0) summary["parameters"] = facts.parameters;
   ProcessStatistics total;
+  double waiting = 0;
   nlohmann::ordered_json processes = nlohmann::ordered_json::array();
   for (const ProcessReport& process : facts.processes) {
     const ProcessStatistics& s = process.statistics;
-    processes.push_back(ProcessJson(process.role, process.rank, s));
+    processes.push_back(ProcessJson(process, facts.progress));
     if (process.role != "worker") continue;
     total.set_bytes_sent(total.bytes_sent() + s.bytes_sent());
     total.set_bytes_received(total.bytes_received() + s.bytes_received());
     total.set_compute_seconds(total.compute_seconds() + s.compute_seconds());
     total.set_exchange_seconds(total.exchange_seconds() + s.exchange_seconds());
     total.set_data_seconds(total.data_seconds() + s.data_seconds());
+    waiting += WaitsOf(process.rank, facts.progress).waiting_seconds;
   }
   // Over all workers.
   summary["bytes_sent"] = total.bytes_sent();
   summary["bytes_received"] = total.bytes_received();
   summary["compute_seconds"] = total.compute_seconds();
   summary["exchange_seconds"] = total.exchange_seconds();
-  summary["waiting_seconds"] = total.data_seconds();
+  summary["waiting_seconds"] = waiting;
+  summary["data_seconds"] = total.data_seconds();
   summary["processes"] = std::move(processes);
   return summary;
 }

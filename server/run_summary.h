@@ -36,7 +36,8 @@ struct RunFacts {
 };
 
 // All but the weights' digest. Bytes and seconds at the top level are sums over
-// the workers.
+// the workers; seconds are wall time, of which waiting_seconds are a part of
+// exchange_seconds.
 nlohmann::ordered_json SummaryJson(const RunFacts& facts);
 
 }  // namespace tributary

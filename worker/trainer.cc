@@ -246,8 +246,12 @@ void Trainer::BeginTask(const Task& task, absl::Duration waited) {
   absl::MutexLock lock(&mu_);
   // Before the first task it waited for others to join.
   if (step_ >= 0) spent_[Activity::kExchange] += waited;
-  if (task.kind == Task::Kind::kTrain && task.version != step_) ++steps_;
   step_ = task.version;
+  // A step may take several tasks, when leaves are dealt anew.
+  if (task.kind == Task::Kind::kTrain && task.version > newest_step_) {
+    newest_step_ = task.version;
+    ++steps_;
+  }
 }
 
 void Trainer::EndTask(absl::Duration taken) {

@@ -84,6 +84,7 @@ class Trainer {
   absl::Duration leaf_time_ ABSL_GUARDED_BY(mu_);
   int64_t leaves_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t steps_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t newest_step_ ABSL_GUARDED_BY(mu_) = -1;  // That steps_ counts.
 };
 
 }  // namespace tributary

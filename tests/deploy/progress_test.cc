@@ -95,6 +95,33 @@ TEST(FormatProgressTest, ShowsTheNewestEvaluation) {
   EXPECT_THAT(FormatProgress(status, 0), HasSubstr(" | acc 71.20% | "));
 }
 
+TEST(FormatProgressTest, NamesTheStragglerWhenItCostsMoreThanAFewPercent) {
+  StatusReply status = Training();
+  status.set_step_milliseconds(100);
+  status.set_waiting_rank(3);
+  status.set_waiting_milliseconds(31);
+  status.set_waiting_phase("backward");
+  EXPECT_THAT(
+      FormatProgress(status, 0),
+      HasSubstr(" | 100.0 ms (compute 82% exchange 11%) | waiting 31 ms "
+                "for worker 3: backward | ETA 0:38"));
+  EXPECT_EQ(FormatProgress(status, 79),
+            "step 1200/6000 20% | loss 1.2345 | waiting 31 ms for worker 3: "
+            "backward");
+  status.set_waiting_milliseconds(5.25);
+  EXPECT_THAT(FormatProgress(status, 0), HasSubstr(" waiting 5.2 ms for "));
+  status.set_waiting_milliseconds(42000);
+  status.set_waiting_phase("");
+  EXPECT_THAT(FormatProgress(status, 0),
+              HasSubstr(" waiting 42 s for worker 3 |"));
+  status.set_waiting_milliseconds(4.9);
+  EXPECT_THAT(FormatProgress(status, 0), Not(HasSubstr("waiting")));
+  const auto json =
+      nlohmann::json::parse(FormatProgressJson(status, absl::UnixEpoch()));
+  EXPECT_EQ(json["waiting"]["rank"], 3);
+  EXPECT_EQ(json["waiting"]["ms"], 4.9);
+}
+
 TEST(FormatProgressTest, SaysWhatIsWaitedFor) {
   StatusReply status;
   EXPECT_EQ(FormatProgress(status, 0), "starting");

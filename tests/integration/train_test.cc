@@ -107,6 +107,30 @@ TEST_F(TrainTest, WritesWhatItPromises) {
   EXPECT_GE(std::count(metrics.begin(), metrics.end(), '\n'), 20);
 }
 
+TEST_F(TrainTest, SaysWhereTheTimeWent) {
+  const CommandResult result = RunCommand(Train("out", 300));
+  ASSERT_EQ(result.exit_code, 0) << result.standard_error;
+  const nlohmann::json summary = Summary("out");
+  int workers = 0;
+  for (const nlohmann::json& process : summary["processes"]) {
+    if (process["role"] != "worker") continue;
+    ++workers;
+    EXPECT_GT(process["forward_seconds"], 0.0);
+    EXPECT_GT(process["backward_seconds"], 0.0);
+    EXPECT_GT(process["exchange_seconds"], 0.0);
+    EXPECT_GT(process["steps"], 0);
+    // Each second is counted once.
+    const double counted = process["forward_seconds"].get<double>() +
+                           process["backward_seconds"].get<double>() +
+                           process["data_seconds"].get<double>() +
+                           process["exchange_seconds"].get<double>() +
+                           process["evaluation_seconds"].get<double>();
+    EXPECT_LE(counted, 1.05 * summary["seconds"].get<double>());
+  }
+  EXPECT_EQ(workers, 2);
+  EXPECT_GT(summary["waiting_seconds"], 0.0);
+}
+
 TEST_F(TrainTest, WeightsDoNotDependOnTheProcesses) {
   ASSERT_EQ(RunCommand(Train("a", 15, {"--workers", "1"})).exit_code, 0);
   ASSERT_EQ(RunCommand(Train("b", 15,

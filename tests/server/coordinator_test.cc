@@ -321,6 +321,87 @@ TEST_F(CoordinatorTest, AdmitsEachWorkerOnce) {
   EXPECT_EQ(first.orders.size(), 1);
 }
 
+TEST_F(CoordinatorTest, SaysWhereTheTimeGoesAndWhomTheOthersWaitFor) {
+  Make(/*servers=*/1, /*expected_workers=*/2, /*steps=*/3);
+  FakeWorker first, second;
+  Enter(&first);
+  Enter(&second);
+  const auto beat = [this](FakeWorker* worker, double forward,
+                           double backward) {
+    WorkerReport report;
+    ProcessStatistics* statistics =
+        report.mutable_heartbeat()->mutable_statistics();
+    statistics->set_steps(2);
+    statistics->set_leaves(4);
+    statistics->set_forward_seconds(2 * forward);
+    statistics->set_backward_seconds(2 * backward);
+    statistics->set_data_seconds(2 * 0.001);
+    statistics->set_exchange_seconds(2 * 0.004);
+    ASSERT_TRUE(Say(worker, report).ok());
+  };
+  beat(&first, 0.010, 0.020);
+  beat(&second, 0.012, 0.050);
+  now_ += absl::Milliseconds(80);
+  ServerReport report;
+  StepSums* sums = report.mutable_sums();
+  for (const double square : {1, 1, 1}) sums->add_sum_of_squares(square);
+  sums->set_weight(8);
+  sums->add_contributor(first.incarnation);
+  sums->add_contributor_seconds(0.25f);
+  sums->add_contributor(second.incarnation);
+  sums->add_contributor_seconds(0.28125f);
+  ASSERT_TRUE(coordinator_->OnServerReport(/*shard=*/0, report).ok());
+  ASSERT_EQ(metrics_.size(), 1);
+  EXPECT_EQ(metrics_[0]["workers"],
+            nlohmann::ordered_json::parse(
+                R"([{"rank": 0, "leaves": 2.0, "forward_ms": 10.0,
+                     "backward_ms": 20.0, "data_ms": 1.0, "exchange_ms": 4.0,
+                     "waiting_ms": 31.25},
+                    {"rank": 1, "leaves": 2.0, "forward_ms": 12.0,
+                     "backward_ms": 50.0, "data_ms": 1.0, "exchange_ms": 4.0,
+                     "waiting_ms": 0.0}])"));
+  EXPECT_EQ(metrics_[0]["waiting"],
+            nlohmann::ordered_json::parse(
+                R"({"rank": 1, "ms": 31.25, "phase": "backward"})"));
+  const StatusReply status = coordinator_->GetStatus();
+  EXPECT_EQ(status.waiting_rank(), 1);
+  EXPECT_EQ(status.waiting_milliseconds(), 31.25);
+  EXPECT_EQ(status.waiting_phase(), "backward");
+  EXPECT_NEAR(status.compute_share(), 92.0 / 102, 1e-9);
+  EXPECT_NEAR(status.exchange_share(), 8.0 / 102, 1e-9);
+  // summary.json says the same of the whole run.
+  for (FakeWorker* worker : {&first, &second}) {
+    WorkerReport farewell;
+    farewell.mutable_farewell()->mutable_statistics()->set_forward_seconds(0.5);
+    ASSERT_TRUE(Say(worker, farewell).ok());
+  }
+  const nlohmann::ordered_json summary = coordinator_->Summary();
+  EXPECT_EQ(summary["processes"][0]["forward_seconds"], 0.5);
+  EXPECT_EQ(summary["processes"][0]["waiting_seconds"], 0.03125);
+  EXPECT_EQ(summary["processes"][1]["waited_for_seconds"], 0.03125);
+  EXPECT_EQ(summary["waiting_seconds"], 0.03125);
+}
+
+TEST_F(CoordinatorTest, NamesWhoHoldsUpAStepThatDoesNotEnd) {
+  Make(/*servers=*/1, /*expected_workers=*/2, /*steps=*/3);
+  FakeWorker first, second;
+  Enter(&first);
+  Enter(&second);
+  const auto beat = [this](FakeWorker* worker, const std::string& phase) {
+    WorkerReport report;
+    report.mutable_heartbeat()->set_phase(phase);
+    ASSERT_TRUE(Say(worker, report).ok());
+  };
+  beat(&first, "exchange");
+  beat(&second, "data");
+  EXPECT_EQ(coordinator_->GetStatus().waiting_milliseconds(), 0);
+  now_ += absl::Seconds(5);
+  StatusReply status = coordinator_->GetStatus();
+  EXPECT_EQ(status.waiting_rank(), 1);
+  EXPECT_EQ(status.waiting_milliseconds(), 5000);
+  EXPECT_EQ(status.waiting_phase(), "data");
+}
+
 TEST_F(CoordinatorTest, AddsTheNormInTheOrderOfChunks) {
   Make(/*servers=*/2, /*expected_workers=*/1, /*steps=*/2, /*pieces=*/0,
        /*clip_norm=*/1);

@@ -19,13 +19,16 @@ int64_t Sum(const std::vector<int64_t>& shares) {
   return std::accumulate(shares.begin(), shares.end(), int64_t{0});
 }
 
-// The best of all ways to deal, by trying each.
+// The best of all ways to deal, by trying each that gives everybody a leaf, if
+// there are enough.
 double BruteForce(int64_t leaves, const std::vector<WorkerPace>& paces) {
   double best = std::numeric_limits<double>::infinity();
   std::vector<int64_t> shares(paces.size(), 0);
+  const int64_t least = leaves >= static_cast<int64_t>(paces.size()) ? 1 : 0;
   const std::function<void(size_t, int64_t)> deal = [&](size_t w,
                                                         int64_t left) {
     if (w + 1 == paces.size()) {
+      if (left < least) return;
       shares[w] = left;
       double longest = 0;
       for (size_t i = 0; i < paces.size(); ++i) {
@@ -39,7 +42,7 @@ double BruteForce(int64_t leaves, const std::vector<WorkerPace>& paces) {
       best = std::min(best, longest);
       return;
     }
-    for (int64_t share = 0; share <= left; ++share) {
+    for (int64_t share = least; share <= left; ++share) {
       shares[w] = share;
       deal(w + 1, left - share);
     }
@@ -89,9 +92,11 @@ TEST(LeafShares, ThreadsTakeWholeLeaves) {
   EXPECT_EQ(SecondsFor(5, pace), 4);
 }
 
-TEST(LeafShares, GivesTheFasterMoreAndTheHopelessNone) {
+TEST(LeafShares, GivesTheFasterMoreAndEverybodyOne) {
   EXPECT_THAT(FastestShares(4, {{1, 1}, {3, 1}}), ElementsAre(3, 1));
-  EXPECT_THAT(FastestShares(4, {{9, 1}, {1, 1}}), ElementsAre(0, 4));
+  EXPECT_THAT(FastestShares(4, {{9, 1}, {1, 1}}), ElementsAre(1, 3));
+  EXPECT_THAT(FastestShares(2, {{9, 1}, {1, 1}}), ElementsAre(1, 1));
+  EXPECT_THAT(FastestShares(2, {{9, 1}, {1, 1}, {3, 1}}), ElementsAre(0, 2, 0));
   EXPECT_THAT(FastestShares(8, {{1, 3}, {1, 1}}), ElementsAre(6, 2));
 }
 

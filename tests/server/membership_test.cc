@@ -1,6 +1,8 @@
 #include "server/membership.h"
 
 #include <set>
+#include <string>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -122,6 +124,27 @@ TEST(Membership, ASpareTakesThePlaceOfASlowMember) {
   EXPECT_EQ(deals.at(fast).leaf_end() + deals.at(spare).leaf_end() -
                 deals.at(fast).leaf_begin() - deals.at(spare).leaf_begin(),
             2);
+}
+
+TEST(Membership, TheStragglerIsWhoWorksWhileOthersWait) {
+  Membership membership(4, absl::Seconds(10));
+  std::vector<int64_t> all;
+  for (int i = 0; i < 5; ++i) all.push_back(Add(&membership));
+  membership.DealWork(/*pieces=*/0, kStart);  // The last one is a spare.
+  const auto say = [&](int i, int64_t step, const std::string& phase) {
+    Heartbeat* heartbeat = &membership.Find(all[i])->heartbeat;
+    heartbeat->set_step(step);
+    heartbeat->set_phase(phase);
+  };
+  for (int i = 0; i < 4; ++i) say(i, 7, "forward");
+  EXPECT_EQ(membership.Straggler(7), nullptr);
+  for (int i = 0; i < 4; ++i) say(i, 7, "exchange");
+  EXPECT_EQ(membership.Straggler(7), nullptr);
+  say(3, 7, "backward");
+  EXPECT_EQ(membership.Straggler(7), membership.Find(all[3]));
+  // Has not begun the step.
+  say(2, 6, "exchange");
+  EXPECT_EQ(membership.Straggler(7), membership.Find(all[2]));
 }
 
 TEST(Membership, GivesTheLowestFreeRank) {

@@ -1,0 +1,26 @@
+// Whether a process may take part in the job. FailedPrecondition says what does
+// not fit and what to do.
+#ifndef TRIBUTARY_SERVER_PEER_CHECKS_H_
+#define TRIBUTARY_SERVER_PEER_CHECKS_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "common/parameter_table.h"
+#include "proto/parameter_server.pb.h"
+#include "proto/rendezvous.pb.h"
+
+namespace tributary {
+
+// It speaks the coordinator's protocol.
+absl::Status CheckProtocol(int32_t version);
+
+// A worker's model is the job's. InvalidArgument for a table that is none.
+absl::Status CheckModel(const ParameterTable& table, const ArenaLayout& job);
+
+// A worker's data are those of the first worker.
+absl::Status CheckData(const DataFacts& facts, const DataFacts& first);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_PEER_CHECKS_H_

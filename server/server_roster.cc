@@ -1,0 +1,63 @@
+#include "server/server_roster.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace tributary {
+
+absl::Status ServerRoster::Add(const Enlist& enlist, ServerLink* link) {
+  const int count = static_cast<int>(servers_.size());
+  if (enlist.shard() < 0 || enlist.shard() >= count) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("shard ", enlist.shard(), " of a job with ", count,
+                     " servers: check --shard and --servers"));
+  }
+  Server& server = servers_[enlist.shard()];
+  if (server.link != nullptr) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        "shard ", enlist.shard(), " is already served from ",
+        server.address.empty() ? "the coordinator" : server.address));
+  }
+  server.link = link;
+  server.address = enlist.address();
+  server.local_address = enlist.local_address();
+  return absl::OkStatus();
+}
+
+bool ServerRoster::Remove(int shard) {
+  Server& server = servers_[shard];
+  if (server.gone || server.link == nullptr) return false;
+  server.gone = true;
+  server.link = nullptr;
+  return true;
+}
+
+bool ServerRoster::all_there() const {
+  return std::all_of(servers_.begin(), servers_.end(),
+                     [](const Server& s) { return s.link != nullptr; });
+}
+
+bool ServerRoster::all_configured() const {
+  return std::all_of(servers_.begin(), servers_.end(),
+                     [](const Server& s) { return s.configured; });
+}
+
+bool ServerRoster::none_there() const {
+  return std::all_of(servers_.begin(), servers_.end(),
+                     [](const Server& s) { return s.link == nullptr; });
+}
+
+void ServerRoster::Send(const ServerOrder& order) {
+  for (Server& server : servers_) {
+    if (server.link != nullptr) server.link->Send(order);
+  }
+}
+
+void ServerRoster::Close(const absl::Status& status) {
+  for (Server& server : servers_) {
+    if (server.link != nullptr) server.link->Close(status);
+  }
+}
+
+}  // namespace tributary

@@ -1,0 +1,60 @@
+// The servers of a job, as the coordinator knows them.
+#ifndef TRIBUTARY_SERVER_SERVER_ROSTER_H_
+#define TRIBUTARY_SERVER_SERVER_ROSTER_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "proto/rendezvous.pb.h"
+
+namespace tributary {
+
+// Where orders to one server go.
+class ServerLink {
+ public:
+  virtual ~ServerLink() = default;
+  // Queues the order. Called with the coordinator's lock held: must not block,
+  // nor call the coordinator.
+  virtual void Send(const ServerOrder& order) = 0;
+  // Ends the connection with this status, after what was sent. Same rules.
+  virtual void Close(const absl::Status& status) = 0;
+};
+
+// Not thread-safe.
+class ServerRoster {
+ public:
+  struct Server {
+    ServerLink* link = nullptr;  // Null: not there.
+    std::string address;
+    LocalAddress local_address;
+    bool configured = false;
+    bool gone = false;
+  };
+
+  explicit ServerRoster(int servers) : servers_(servers) {}
+
+  // `link` must stay valid until Remove. Errors name the flag to correct.
+  absl::Status Add(const Enlist& enlist, ServerLink* link);
+  void SetConfigured(int shard) { servers_[shard].configured = true; }
+  // False if it was not there.
+  bool Remove(int shard);
+
+  bool all_there() const;
+  bool all_configured() const;
+  bool none_there() const;
+
+  // To, or of, all that are there.
+  void Send(const ServerOrder& order);
+  void Close(const absl::Status& status);
+
+  // By shard.
+  const std::vector<Server>& servers() const { return servers_; }
+
+ private:
+  std::vector<Server> servers_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_SERVER_ROSTER_H_
