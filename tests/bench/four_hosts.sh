@@ -1,0 +1,212 @@
+#!/bin/bash
+# Times the exchange between four hosts whose links have a known speed, and
+# compares it with the least that the law of the wire allows. The hosts are
+# network namespaces on a bridge, each with a worker and a server (for `central`,
+# one server on a fifth host); every link is shaped in both directions. Needs
+# root, and a machine that does nothing else: all hosts share its cores.
+#
+#   tests/bench/four_hosts.sh [flags] [variant...]
+#
+#   --rate R          of every link, each way, in tc's notation. Default 1gbit.
+#   --parameters N    of the model. Default 25000000.
+#   --steps N         of each run. Default 12.
+#   --rounds N        of all variants in turn. Default 3.
+#   --binary PATH     Default: bazel-bin/deploy/tributary.
+#   variants          Default: raw central float32 bfloat16 top-k.
+#
+# raw is a bare TCP stream: what of the rate is payload. The bound counts
+# payload only and takes the rate as it is, headers and all, so that no run can
+# reach 1.
+set -euo pipefail
+
+if [[ ${FOUR_HOSTS_INSIDE:-} != yes ]]; then
+  fail() { echo "error: $*" >&2; exit 2; }
+  ((EUID == 0)) || fail "four_hosts.sh makes network namespaces: run it as root"
+  while read -r tool package; do
+    command -v "$tool" >/dev/null || fail "$tool is missing: apt-get install $package"
+  done <<<$'ip iproute2\ntc iproute2\nsysctl procps\nunshare util-linux\npython3 python3'
+  # Whatever ends this script ends every process and namespace that it made:
+  # the processes with their process namespace, the networks with the mounts
+  # that name them.
+  FOUR_HOSTS_INSIDE=yes exec unshare --mount --net --pid --fork --kill-child \
+    --mount-proc "${BASH_SOURCE[0]}" "$@"
+fi
+
+project=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
+rate=1gbit
+parameters=25000000
+steps=12
+rounds=3
+binary=$project/bazel-bin/deploy/tributary
+variants=()
+while (($# > 0)); do
+  case $1 in
+    --rate) rate=$2; shift ;;
+    --parameters) parameters=$2; shift ;;
+    --steps) steps=$2; shift ;;
+    --rounds) rounds=$2; shift ;;
+    --binary) binary=$(realpath "$2"); shift ;;
+    raw | central | float32 | bfloat16 | top-k) variants+=("$1") ;;
+    *) echo "error: unknown argument $1; see the head of four_hosts.sh" >&2; exit 2 ;;
+  esac
+  shift
+done
+((${#variants[@]} > 0)) || variants=(raw central float32 bfloat16 top-k)
+[[ -x $binary ]] || { echo "error: $binary is missing: bazel build //deploy:tributary" >&2; exit 2; }
+# The names of the networks are mounts, here in a file system of our own, which
+# also holds what the runs leave, and goes with us.
+mkdir -p /run/netns
+mount -t tmpfs tmpfs /run/netns
+folder=$(mktemp -d -p /run/netns)
+
+address() { echo "10.77.0.$(($1 + 1))"; }
+# No run takes longer than this; seconds.
+limit=600
+on() { ip netns exec "host$1" timeout "$limit" "${@:2}"; }
+
+# 256 KiB of burst is 2 ms at 1 Gbit/s: less loses time whenever the timer is
+# late, more would let whole chunks pass unshaped. A queue of 50 ms is a
+# switch's buffer of 6 MB.
+shape() { tc "${@:2}" qdisc add dev "$1" root tbf rate "$rate" burst 256kb latency 50ms; }
+
+make_hosts() {
+  ip link add name switch type bridge
+  ip link set switch up
+  local host
+  for host in 0 1 2 3 4; do
+    ip netns add "host$host"
+    ip link add "port$host" type veth peer name eth0 netns "host$host"
+    ip link set "port$host" master switch up
+    ip -n "host$host" addr add "$(address "$host")/24" dev eth0
+    # Shares a link evenly between its streams, which BBR, some machines'
+    # default, does not, and is there in every kernel.
+    on "$host" sysctl -qw net.ipv4.tcp_congestion_control=reno
+    ip -n "host$host" link set lo up
+    ip -n "host$host" link set eth0 up
+    shape "port$host"
+    shape eth0 -n "host$host"
+  done
+}
+
+# One stream from host 1 to host 0: prints payload bytes per second.
+raw_stream() {
+  cat >"$folder/stream.py" <<'PYTHON'
+import socket, sys, time
+size = 1 << 20
+address = (sys.argv[2], 5001)
+if sys.argv[1] == "serve":
+    listener = socket.create_server(address)
+    print("ready", flush=True)
+    connection, _ = listener.accept()
+    buffer = bytearray(size)
+    while connection.recv_into(buffer):
+        pass
+    connection.sendall(b"!")
+else:
+    count = int(sys.argv[3])
+    connection = socket.create_connection(address)
+    start = time.monotonic()
+    for _ in range(count):
+        connection.sendall(bytes(size))
+    connection.shutdown(socket.SHUT_WR)
+    connection.recv(1)
+    print(count * size / (time.monotonic() - start))
+PYTHON
+  coproc SERVER { on 0 python3 "$folder/stream.py" serve "$(address 0)"; }
+  local server=$SERVER_PID
+  read -r <&"${SERVER[0]}"
+  on 1 python3 "$folder/stream.py" send "$(address 0)" 200
+  wait "$server"
+}
+
+write_job() {
+  cat >"$folder/job.textproto" <<JOB
+name: "four-hosts"
+model { synthetic { parameters: $parameters } }
+data { random { samples: 64 } }
+batch { global: 4 micro_batches: 4 }
+optimizer { sgd { learning_rate: 0.01 momentum: 0.9 } }
+evaluation { disabled: true }
+steps: $steps
+exchange { transport: WIRE $1 }
+JOB
+}
+
+# Runs the job with servers on the hosts "$@"; prints the median and the least
+# time between two steps, in ms.
+exchange() {
+  local coordinator servers=$# shard=0 host pids=() pid output=$folder/run
+  coordinator=$(address "$1"):29400
+  rm -rf "$output"
+  for host in "$@"; do
+    local arguments=(--listen "$(address "$host"):29400" --insecure-network
+      --shard "$shard" --servers "$servers")
+    if ((shard == 0)); then
+      arguments=("$folder/job.textproto" "${arguments[@]}" --workers 4 --output "$output")
+    else
+      arguments+=(--coordinator "$coordinator")
+    fi
+    on "$host" "$binary" server "${arguments[@]}" 2>"$folder/server-$shard.log" >&2 &
+    pids+=($!)
+    shard=$((shard + 1))
+  done
+  for host in 0 1 2 3; do
+    on "$host" "$binary" worker --coordinator "$coordinator" --rank "$host" --threads 1 \
+      2>"$folder/worker-$host.log" >&2 &
+    pids+=($!)
+  done
+  for pid in "${pids[@]}"; do
+    wait "$pid" || { echo "error: a process failed:" >&2; tail -n 3 "$folder"/*.log >&2; exit 1; }
+  done
+  python3 -c 'import json, sys
+step = json.load(open(sys.argv[1]))["step_milliseconds"]
+print(step["median"], step["min"])' "$output/summary.json"
+}
+
+run() {
+  case $1 in
+    raw) raw_stream ;;
+    central) write_job ''; exchange 4 ;;
+    float32) write_job ''; exchange 0 1 2 3 ;;
+    bfloat16) write_job 'wire_dtype: BFLOAT16'; exchange 0 1 2 3 ;;
+    top-k) write_job 'compression { top_k { fraction: 0.01 } }'; exchange 0 1 2 3 ;;
+  esac
+}
+
+make_hosts
+for ((round = 1; round <= rounds; ++round)); do
+  for variant in "${variants[@]}"; do
+    result=$(run "$variant")
+    echo "round $round: $variant $result" >&2
+    echo "$variant $result" >>"$folder/results"
+  done
+done
+
+bytes_per_second=$(tc -j qdisc show dev port0 | python3 -c 'import json, sys
+print(json.load(sys.stdin)[0]["options"]["rate"])')
+python3 - "$folder/results" "$bytes_per_second" "$parameters" <<'PYTHON'
+import statistics, sys
+path, rate, parameters = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
+results = {}
+for line in open(path):
+    words = line.split()
+    results.setdefault(words[0], []).append([float(word) for word in words[1:]])
+hosts = 4
+print(f"{parameters / 1e6:g} M parameters, links of {rate * 8 / 1e9:g} Gbit/s")
+if "raw" in results:
+    payload = statistics.median(run[0] for run in results.pop("raw"))
+    print(f"raw TCP: {payload / 1e6:.1f} MB/s of payload, "
+          f"{payload / rate:.3f} of the rate")
+float32 = None
+print(f"{'variant':10} {'ms/exchange':>12} {'bound':>9} {'ratio':>6}  of float32")
+for variant, runs in results.items():
+    time = statistics.median(run[0] for run in runs)
+    if variant == "float32":
+        float32 = time
+    share = {"float32": 4, "central": 4, "bfloat16": 2}.get(variant)
+    factor = hosts if variant == "central" else 2 * (hosts - 1) / hosts
+    bound = 1e3 * factor * share * parameters / rate if share else None
+    print(f"{variant:10} {time:12.1f}",
+          f"{bound:9.1f} {time / bound:6.3f}" if bound else f"{'':9} {'':6}",
+          f"{time / float32:11.3f}" if float32 else "")
+PYTHON
