@@ -30,6 +30,7 @@ struct Flags {
   int64_t batch = 0;
   double seconds = 4;
   bool json = false;
+  std::vector<std::string> sets;
 };
 
 std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
@@ -57,6 +58,10 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                    1 << 20, &flags->batch);
   line->AddNumber("seconds", "How long to measure. Default 4.", 0.1, 3600,
                   &flags->seconds);
+  line->AddTexts("set", "PATH=VALUE",
+                 "A field of the job, such as exchange.transport=WIRE; may be "
+                 "repeated.",
+                 &flags->sets);
   line->AddSwitch("json", "Print one JSON object.", &flags->json);
   return line;
 }
@@ -67,6 +72,7 @@ BenchLoad LoadOf(const Flags& flags) {
   load.batch_per_worker = flags.batch;
   load.workers = static_cast<int>(flags.workers);
   load.threads = static_cast<int>(flags.threads);
+  load.sets = flags.sets;
   return load;
 }
 

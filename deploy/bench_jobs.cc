@@ -86,6 +86,9 @@ absl::StatusOr<JobSpec> BenchJob(const BenchLoad& load) {
   job.mutable_evaluation()->set_disabled(true);
   job.mutable_output()->set_sample_bytes(0);
   job.set_name(absl::StrCat("bench-", model->name));
+  for (const std::string& set : load.sets) {
+    TRIBUTARY_RETURN_IF_ERROR(SetField(&job, set));
+  }
   TRIBUTARY_RETURN_IF_ERROR(ValidateJob(job));
   return ResolveJob(job);
 }

@@ -29,6 +29,8 @@ struct BenchLoad {
   // Each worker's; also its number of leaves.
   int threads = 1;
   int64_t steps = 1;
+  // Other fields of the job, as SetField reads them.
+  std::vector<std::string> sets;
 };
 
 // The resolved job, on random inputs in memory. InvalidArgument, naming the

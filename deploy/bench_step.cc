@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/time/clock.h"
 #include "common/buffer_pool.h"
@@ -280,10 +281,14 @@ absl::StatusOr<StepTiming> TimeSingleStep(BenchLoad load, double seconds) {
 absl::StatusOr<StepTiming> TimeIndependentSteps(const BenchLoad& load,
                                                 double seconds) {
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string self, OwnPath());
-  const std::string command =
+  std::string command =
       absl::StrCat("'", self, "' bench step ", load.model,
                    " --mode single --json --seconds ", seconds, " --threads ",
                    load.threads, " --batch ", load.batch_per_worker);
+  for (const std::string& set : load.sets) {
+    absl::StrAppend(&command, " --set '",
+                    absl::StrReplaceAll(set, {{"'", "'\\''"}}), "'");
+  }
   std::vector<Child> children;
   children.reserve(load.workers);
   for (int i = 0; i < load.workers; ++i) children.emplace_back(command);
