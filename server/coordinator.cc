@@ -134,12 +134,13 @@ absl::Status Coordinator::OnWorkerReport(int64_t incarnation,
 }
 
 void Coordinator::OnHeartbeat(Member* member, const Heartbeat& heartbeat) {
-  member->heartbeat = heartbeat;
-  member->speed.Add(heartbeat.statistics());
+  double waiting_seconds = 0;
   if (progress_.has_value()) {
-    progress_->breakdown()->AddCounters(member->incarnation,
-                                        heartbeat.statistics());
+    StepBreakdown* breakdown = progress_->breakdown();
+    breakdown->AddCounters(member->incarnation, heartbeat.statistics());
+    waiting_seconds = breakdown->waiting_seconds(member->incarnation);
   }
+  membership_.AddHeartbeat(member, heartbeat, waiting_seconds, clock_());
   if (phase_ == StatusReply::TRAINING && membership_.DealIsSlow(clock_())) {
     ++deals_by_speed_;
     DealWork();

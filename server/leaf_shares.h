@@ -13,33 +13,43 @@ struct WorkerPace {
   int threads = 1;          // Leaves at the same time. At least 1.
 };
 
-// Until a worker has computed `leaves`: its threads take whole leaves.
-double SecondsFor(int64_t leaves, const WorkerPace& pace);
+// What decides how long a step takes.
+struct StepCosts {
+  // In the order in which they get their runs of leaves.
+  std::vector<WorkerPace> workers;
+  // For one contribution of the whole model, as far as computing does not hide
+  // it. Where it is above 0 the number of leaves must be a power of two.
+  double transfer_seconds = 0;
+};
 
-// Until the last worker has computed its share: shares[w] leaves at paces[w].
-double SecondsForAll(const std::vector<int64_t>& shares,
-                     const std::vector<WorkerPace>& paces);
+// Shares say how many leaves each worker gets; worker 0 the first ones, and so
+// on.
+using Shares = std::vector<int64_t>;
+
+// Until the last worker is done. Each computes its leaves, as many at a time as
+// it has threads, and moves one contribution for each maximal subtree of its
+// run (see MaximalSubtrees), and the new weights.
+double PredictSeconds(const Shares& shares, const StepCosts& costs);
 
 // Shares that add up to `leaves` and differ by one at most. With more workers
 // than leaves, the first ones get one each.
-std::vector<int64_t> EqualShares(int64_t leaves, int64_t workers);
+Shares EqualShares(int64_t leaves, int64_t workers);
 
-// Shares that add up to `leaves` and make SecondsForAll as small as it gets
-// with at least one leaf for each worker: without any it could not show that it
-// is faster than it seemed. With more workers than leaves the slowest get none.
-std::vector<int64_t> FastestShares(int64_t leaves,
-                                   const std::vector<WorkerPace>& paces);
+// Shares that add up to `leaves` and are predicted to be fast: the fastest of
+// all where transfer_seconds is 0, else the best of those that are the fastest
+// in computing among multiples of 1, 2, 4, ... leaves. Each worker gets at
+// least one leaf: without any it could not show that it is faster than it
+// seemed. With more workers than leaves the slowest get none.
+Shares FastestShares(int64_t leaves, const StepCosts& costs);
 
 // Equal shares, unless the fastest ones are worth it: those who are equally
 // fast but for noise get equal shares.
-std::vector<int64_t> ChooseShares(int64_t leaves,
-                                  const std::vector<WorkerPace>& paces);
+Shares ChooseShares(int64_t leaves, const StepCosts& costs);
 
 // The shares take so much longer than the fastest ones that dealing anew, which
 // makes some leaves be computed twice, pays. The margin is wider than that of
 // ChooseShares, so that nobody deals back and forth.
-bool SharesAreSlow(const std::vector<int64_t>& shares,
-                   const std::vector<WorkerPace>& paces);
+bool SharesAreSlow(const Shares& shares, const StepCosts& costs);
 
 }  // namespace tributary
 

@@ -4,8 +4,18 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "common/reduction_tree.h"
 
 namespace tributary {
+namespace {
+
+std::optional<double> Median(std::vector<double> values) {
+  if (values.empty()) return std::nullopt;
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+}  // namespace
 
 std::string Member::Name() const {
   return absl::StrCat("worker ", rank, " (host ", host, ", process ", pid, ")");
@@ -71,28 +81,53 @@ std::vector<const Member*> Membership::Active() const {
   return active;
 }
 
-std::vector<WorkerPace> Membership::PacesOf(
-    const std::vector<const Member*>& members, absl::Time now) {
+bool Membership::AllFresh() const {
+  return std::all_of(members_.begin(), members_.end(), [](const auto& entry) {
+    return entry.second.leaves == 0 || entry.second.speed.fresh();
+  });
+}
+
+void Membership::AddHeartbeat(Member* member, const Heartbeat& heartbeat,
+                              double waiting_seconds, absl::Time now) {
+  member->heartbeat = heartbeat;
+  member->speed.Add(heartbeat.statistics(), waiting_seconds);
+  if (!AllFresh()) return;
+  std::vector<double> transfers;
+  for (const auto& [incarnation, other] : members_) {
+    if (other.leaves == 0) continue;
+    // Its contributions up, and the weights down.
+    transfers.push_back(other.speed.exchange_seconds() /
+                        (other.contributions + 1));
+  }
+  const double transfer = Median(transfers).value_or(0);
+  if (transfer < Faded(transfer_seconds_, now - transfer_measured_)) return;
+  transfer_seconds_ = transfer;
+  transfer_measured_ = now;
+}
+
+StepCosts Membership::CostsOf(const std::vector<const Member*>& members,
+                              absl::Time now) const {
   std::vector<double> measured;
   for (const Member* member : members) {
-    const std::optional<double> seconds = member->speed.seconds(now);
+    const std::optional<double> seconds = member->speed.leaf_seconds(now);
     if (seconds.has_value()) measured.push_back(*seconds);
   }
-  std::sort(measured.begin(), measured.end());
-  const double median = measured.empty() ? 1 : measured[measured.size() / 2];
-  std::vector<WorkerPace> paces;
+  const double median = Median(measured).value_or(1);
+  StepCosts costs;
   for (const Member* member : members) {
-    paces.push_back(
-        {member->speed.seconds(now).value_or(median), member->speed.threads()});
+    costs.workers.push_back({member->speed.leaf_seconds(now).value_or(median),
+                             member->speed.threads()});
   }
-  return paces;
+  costs.transfer_seconds = Faded(transfer_seconds_, now - transfer_measured_);
+  return costs;
 }
 
 std::map<int64_t, Deal> Membership::DealWork(int64_t pieces, absl::Time now) {
   const std::vector<const Member*> active = Active();
-  const std::vector<WorkerPace> paces = PacesOf(active, now);
-  const std::vector<int64_t> leaf_shares = ChooseShares(leaves_, paces);
-  const std::vector<int64_t> piece_shares = ChooseShares(pieces, paces);
+  StepCosts costs = CostsOf(active, now);
+  const Shares leaf_shares = ChooseShares(leaves_, costs);
+  costs.transfer_seconds = 0;  // Evaluating sends next to nothing.
+  const Shares piece_shares = ChooseShares(pieces, costs);
   ++generation_;
   int leaf = 0;
   int64_t piece = 0;
@@ -100,6 +135,8 @@ std::map<int64_t, Deal> Membership::DealWork(int64_t pieces, absl::Time now) {
   for (size_t i = 0; i < active.size(); ++i) {
     Member& member = members_.at(active[i]->incarnation);
     member.leaves = static_cast<int>(leaf_shares[i]);
+    member.contributions = static_cast<int>(
+        MaximalSubtrees({leaf, leaf + member.leaves}, leaves_).size());
     member.speed.Restart(/*has_leaves=*/member.leaves > 0, now);
     Deal& deal = deals[member.incarnation];
     deal.set_generation(generation_);
@@ -112,13 +149,11 @@ std::map<int64_t, Deal> Membership::DealWork(int64_t pieces, absl::Time now) {
 }
 
 bool Membership::DealIsSlow(absl::Time now) const {
+  if (!AllFresh()) return false;
   const std::vector<const Member*> active = Active();
-  std::vector<int64_t> shares;
-  for (const Member* member : active) {
-    if (member->leaves > 0 && !member->speed.fresh()) return false;
-    shares.push_back(member->leaves);
-  }
-  return SharesAreSlow(shares, PacesOf(active, now));
+  Shares shares;
+  for (const Member* member : active) shares.push_back(member->leaves);
+  return SharesAreSlow(shares, CostsOf(active, now));
 }
 
 const Member* Membership::Straggler(int64_t step) const {

@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 #include "proto/rendezvous.pb.h"
 #include "server/leaf_shares.h"
-#include "server/leaf_speed.h"
+#include "server/worker_speed.h"
 
 namespace tributary {
 
@@ -25,8 +25,9 @@ struct Member {
   // Has a whole version of the weights: can be dealt leaves.
   bool synced = false;
   Heartbeat heartbeat;
-  LeafSpeed speed;
-  int leaves = 0;  // Dealt to it.
+  WorkerSpeed speed;
+  int leaves = 0;         // Dealt to it.
+  int contributions = 0;  // That these make for each chunk.
 
   // "worker 3 (host alpha, process 4711)".
   std::string Name() const;
@@ -58,12 +59,16 @@ class Membership {
   const std::map<int64_t, Member>& members() const { return members_; }
   int synced_count() const;
 
+  // `waiting_seconds`: how long the member has waited for others so far.
+  void AddHeartbeat(Member* member, const Heartbeat& heartbeat,
+                    double waiting_seconds, absl::Time now);
+
   // Deals leaves and evaluation pieces to the synced members in the order of
   // their ranks: contiguous runs, equally long or, where the measured speeds
-  // say that it is worth it, such that all are done as soon as possible (see
-  // ChooseShares). A member that has not been measured is taken to be as fast
-  // as the median of the others. Members beyond the number of leaves get none
-  // and wait as spares. Every call makes a new generation.
+  // say that it is worth it, such that all are done soon (see ChooseShares). A
+  // member that has not been measured is taken to be as fast as the median of
+  // the others. Members beyond the number of leaves get none and wait as
+  // spares. Every call makes a new generation.
   std::map<int64_t, Deal> DealWork(int64_t pieces, absl::Time now);
 
   // Every member that has leaves has been measured since they were dealt, and
@@ -78,14 +83,20 @@ class Membership {
  private:
   // Those who can be dealt leaves, by rank.
   std::vector<const Member*> Active() const;
-  static std::vector<WorkerPace> PacesOf(
-      const std::vector<const Member*>& members, absl::Time now);
+  // All that have leaves have been measured since they were dealt.
+  bool AllFresh() const;
+  StepCosts CostsOf(const std::vector<const Member*>& members,
+                    absl::Time now) const;
 
   const int leaves_;
   const absl::Duration lease_;
   std::map<int64_t, Member> members_;
   int64_t next_incarnation_ = 1;
   int64_t generation_ = 0;
+  // See StepCosts. The largest that was measured lately: the deal that it was
+  // measured by may be the reason why it is smaller now.
+  double transfer_seconds_ = 0;
+  absl::Time transfer_measured_;
 };
 
 }  // namespace tributary

@@ -67,6 +67,7 @@ void StepBreakdown::AddArrivals(const StepSums& sums) {
     const auto found = workers_.find(sums.contributor(i));
     if (found == workers_.end()) continue;
     // Servers wait at the same time, each for itself.
+    found->second.waiting_seconds += waiting / servers_;
     found->second.window.waiting_seconds += waiting / servers_;
     totals_[found->second.rank].waiting_seconds += waiting / servers_;
   }
@@ -75,6 +76,11 @@ void StepBreakdown::AddArrivals(const StepSums& sums) {
   const double late = Median(std::move(others)) / servers_;
   found->second.window.waited_for_seconds += late;
   totals_[found->second.rank].waited_for_seconds += late;
+}
+
+double StepBreakdown::waiting_seconds(int64_t incarnation) const {
+  const auto found = workers_.find(incarnation);
+  return found == workers_.end() ? 0 : found->second.waiting_seconds;
 }
 
 void StepBreakdown::EndWindow(int64_t steps) {

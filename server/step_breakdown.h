@@ -50,6 +50,9 @@ class StepBreakdown {
   // What one server says of one step. Those that nobody introduced are ignored.
   void AddArrivals(const StepSums& sums);
 
+  // How long this worker has waited for others since it was introduced.
+  double waiting_seconds(int64_t incarnation) const;
+
   // Ends a window of `steps` steps (at least 1). The means are taken over what
   // was counted between the newest heartbeats before this window's ends; where
   // there was none meanwhile they stay as they are.
@@ -76,6 +79,7 @@ class StepBreakdown {
     WorkerStep mean;
     bool counted = false;
     Total window;
+    double waiting_seconds = 0;
   };
 
   void CloseMeans(int64_t steps);

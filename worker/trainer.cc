@@ -244,8 +244,11 @@ absl::Status Trainer::OnLanes(
 
 void Trainer::BeginTask(const Task& task, absl::Duration waited) {
   absl::MutexLock lock(&mu_);
-  // Before the first task it waited for others to join.
-  if (step_ >= 0) spent_[Activity::kExchange] += waited;
+  // Before the first task it waited for others to join; after an evaluation,
+  // for theirs to end.
+  if (step_ >= 0) spent_[waits_for_] += waited;
+  waits_for_ = task.kind == Task::Kind::kEvaluate ? Activity::kEvaluate
+                                                  : Activity::kExchange;
   step_ = task.version;
   // A step may take several tasks, when leaves are dealt anew.
   if (task.kind == Task::Kind::kTrain && task.version > newest_step_) {

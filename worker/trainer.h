@@ -80,6 +80,8 @@ class Trainer {
   mutable absl::Mutex mu_;
   // Of the newest task; -1: none yet.
   int64_t step_ ABSL_GUARDED_BY(mu_) = -1;
+  // What comes between the newest task and the next one.
+  Activity waits_for_ ABSL_GUARDED_BY(mu_) = Activity::kExchange;
   TimeSpent spent_ ABSL_GUARDED_BY(mu_);  // Since the first task.
   absl::Duration leaf_time_ ABSL_GUARDED_BY(mu_);
   int64_t leaves_ ABSL_GUARDED_BY(mu_) = 0;

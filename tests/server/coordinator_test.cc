@@ -236,7 +236,7 @@ TEST_F(CoordinatorTest, DealsAnewWhenAWorkerIsMeasuredToBeSlow) {
     statistics->set_leaves(static_cast<int64_t>(second / leaf_seconds));
     ASSERT_TRUE(Say(worker, report).ok());
   };
-  for (int second = 1; second <= 3; ++second) {
+  for (int second = 1; second <= 4; ++second) {
     EXPECT_EQ(fast.last_deal().generation(), generation);
     now_ += absl::Seconds(1);
     beat(&slow, second, /*leaf_seconds=*/0.03);
@@ -246,7 +246,7 @@ TEST_F(CoordinatorTest, DealsAnewWhenAWorkerIsMeasuredToBeSlow) {
   EXPECT_EQ(fast.last_deal().leaf_begin(), 1);
   EXPECT_EQ(fast.last_deal().leaf_end(), 4);
   // The speeds stay the same, and so does the deal.
-  for (int second = 4; second <= 20; ++second) {
+  for (int second = 5; second <= 20; ++second) {
     now_ += absl::Seconds(1);
     beat(&slow, second, /*leaf_seconds=*/0.03);
     beat(&fast, second, /*leaf_seconds=*/0.01);

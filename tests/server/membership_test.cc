@@ -59,15 +59,21 @@ TEST(Membership, DealsOnlyToSyncedMembers) {
   EXPECT_EQ(deals.at(first).leaf_end(), 4);
 }
 
-// Three heartbeats, between which leaves took so long.
-void Measure(Membership* membership, int64_t incarnation, double seconds) {
+// As many heartbeats as are needed, between which leaves took so long, and the
+// exchange of a step.
+void Measure(Membership* membership, int64_t incarnation, double leaf_seconds,
+             double exchange_seconds = 0) {
   Member* member = membership->Find(incarnation);
-  ProcessStatistics* statistics =
-      member->heartbeat.mutable_statistics();  // Grows.
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 5; ++i) {
+    Heartbeat heartbeat = member->heartbeat;
+    ProcessStatistics* statistics = heartbeat.mutable_statistics();
     statistics->set_leaves(statistics->leaves() + 10);
-    statistics->set_leaf_seconds(statistics->leaf_seconds() + 10 * seconds);
-    member->speed.Add(*statistics);
+    statistics->set_leaf_seconds(statistics->leaf_seconds() +
+                                 10 * leaf_seconds);
+    statistics->set_steps(statistics->steps() + 1);
+    statistics->set_exchange_seconds(statistics->exchange_seconds() +
+                                     exchange_seconds);
+    membership->AddHeartbeat(member, heartbeat, /*waiting_seconds=*/0, kStart);
   }
 }
 
@@ -96,6 +102,31 @@ TEST(Membership, DealsByMeasuredSpeedInTheOrderOfRanks) {
   ASSERT_TRUE(membership.DealIsSlow(kStart));
   deals = membership.DealWork(/*pieces=*/4, kStart);
   EXPECT_EQ(deals.at(slow).leaf_end(), 4);
+}
+
+TEST(Membership, MoreContributionsMustBeWorthTheirTransfer) {
+  Membership membership(16, absl::Seconds(10));
+  const int64_t slow = Add(&membership);
+  const int64_t fast = Add(&membership);
+  membership.DealWork(/*pieces=*/0, kStart);
+  const auto measure = [&](double exchange_seconds) {
+    Measure(&membership, slow, 0.2, exchange_seconds);
+    Measure(&membership, fast, 0.1, exchange_seconds);
+  };
+  measure(/*exchange_seconds=*/0);
+  ASSERT_TRUE(membership.DealIsSlow(kStart));
+  // The least computing, but two and three contributions in place of one each.
+  auto deals = membership.DealWork(/*pieces=*/0, kStart);
+  EXPECT_EQ(deals.at(slow).leaf_end(), 5);
+  measure(/*exchange_seconds=*/2);
+  ASSERT_TRUE(membership.DealIsSlow(kStart));
+  deals = membership.DealWork(/*pieces=*/0, kStart);
+  EXPECT_EQ(deals.at(slow).leaf_end(), 8);
+  // That computing hides the exchange now is what this deal is for; but it need
+  // not stay so forever.
+  measure(/*exchange_seconds=*/0);
+  EXPECT_FALSE(membership.DealIsSlow(kStart));
+  EXPECT_TRUE(membership.DealIsSlow(kStart + 2.5 * WorkerSpeed::kForget));
 }
 
 TEST(Membership, TakesNewMembersToBeLikeTheOthers) {

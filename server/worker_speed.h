@@ -1,7 +1,7 @@
-// What one worker's leaves have lately taken, from the counters in its
-// heartbeats.
-#ifndef TRIBUTARY_SERVER_LEAF_SPEED_H_
-#define TRIBUTARY_SERVER_LEAF_SPEED_H_
+// What computing and exchanging have lately taken one worker, from the counters
+// in its heartbeats.
+#ifndef TRIBUTARY_SERVER_WORKER_SPEED_H_
+#define TRIBUTARY_SERVER_WORKER_SPEED_H_
 
 #include <cstdint>
 #include <deque>
@@ -13,10 +13,11 @@
 namespace tributary {
 
 // Not thread-safe.
-class LeafSpeed {
+class WorkerSpeed {
  public:
-  // Counters of a heartbeat; they grow from one to the next.
-  void Add(const ProcessStatistics& statistics);
+  // Counters of a heartbeat, and how long the worker has waited for others so
+  // far. All grow from one call to the next.
+  void Add(const ProcessStatistics& statistics, double waiting_seconds);
 
   // The leaves are dealt anew, and some or none of them to this worker: what it
   // takes is to be measured again, because workers on one host slow one another
@@ -30,7 +31,11 @@ class LeafSpeed {
   // not count; absent before the first leaf. A worker that has no leaves cannot
   // show that it has become faster. Therefore it is taken to be twice as fast
   // each time that kForget has passed, until it gets leaves to be measured by.
-  std::optional<double> seconds(absl::Time now) const;
+  std::optional<double> leaf_seconds(absl::Time now) const;
+
+  // What a step's exchange takes longer than computing, without waiting for
+  // other workers; the median since Restart. 0 if it is not known.
+  double exchange_seconds() const;
 
   // Leaves that the worker computes at the same time.
   int threads() const { return threads_; }
@@ -40,18 +45,23 @@ class LeafSpeed {
 
  private:
   // Without what is taken off for being idle.
-  std::optional<double> Measured() const;
+  std::optional<double> MeasuredLeaf() const;
 
   int threads_ = 1;
-  int64_t leaves_ = 0;       // So far.
-  double leaf_seconds_ = 0;  // So far.
-  // Of one leaf, between two heartbeats, since Restart; the newest.
-  std::deque<double> samples_;
-  double measured_seconds_ = 0;   // Since Restart.
-  std::optional<double> before_;  // What was measured before Restart.
+  // So far.
+  ProcessStatistics newest_;
+  double waiting_seconds_ = 0;
+  // Between two heartbeats, since Restart; the newest.
+  std::deque<double> leaf_samples_;
+  std::deque<double> exchange_samples_;
+  double measured_seconds_ = 0;        // Computing, since Restart.
+  std::optional<double> leaf_before_;  // What was measured before Restart.
   absl::Time idle_since_ = absl::InfiniteFuture();
 };
 
+// `value`, halved for each kForget in `age`.
+double Faded(double value, absl::Duration age);
+
 }  // namespace tributary
 
-#endif  // TRIBUTARY_SERVER_LEAF_SPEED_H_
+#endif  // TRIBUTARY_SERVER_WORKER_SPEED_H_
