@@ -42,6 +42,16 @@ TRIBUTARY_KERNEL void AddFloat16(const float* x, float* sum, int64_t count) {
   half_kernels::AddRounded<Float16>(x, sum, count);
 }
 
+TRIBUTARY_KERNEL void SumBfloat16(const float* a, const float* b, float* out,
+                                  int64_t count) {
+  half_kernels::SumRounded<Bfloat16>(a, b, out, count);
+}
+
+TRIBUTARY_KERNEL void SumFloat16(const float* a, const float* b, float* out,
+                                 int64_t count) {
+  half_kernels::SumRounded<Float16>(a, b, out, count);
+}
+
 TRIBUTARY_KERNEL void EncodeBfloat16(const float* from, char* to,
                                      int64_t count) {
   half_kernels::Encode<Bfloat16>(from, to, count);
@@ -98,6 +108,21 @@ void AddRounded(WireDtype dtype, const float* x, float* sum, int64_t count) {
       break;
     default:
       AddInto(x, sum, count);
+  }
+}
+
+void SumRounded(WireDtype dtype, const float* a, const float* b, float* out,
+                int64_t count) {
+  const FlushDenormals flush;
+  switch (dtype) {
+    case ExchangeSpec::BFLOAT16:
+      SumBfloat16(a, b, out, count);
+      break;
+    case ExchangeSpec::FLOAT16:
+      SumFloat16(a, b, out, count);
+      break;
+    default:
+      Sum2(a, b, out, count);
   }
 }
 

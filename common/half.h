@@ -35,6 +35,11 @@ void RoundedCopy(WireDtype dtype, const float* from, float* to, int64_t count);
 // arrays must not overlap.
 void AddRounded(WireDtype dtype, const float* x, float* sum, int64_t count);
 
+// out[i] = rounded (rounded a[i] + rounded b[i]): the same bits as AddRounded.
+// FLOAT32: Sum2. `out` must not overlap the others.
+void SumRounded(WireDtype dtype, const float* a, const float* b, float* out,
+                int64_t count);
+
 // Rounds `count` numbers and writes them as 16 bits each, little-endian.
 // `dtype` is not FLOAT32. `to` may have any address.
 void EncodeHalf(WireDtype dtype, const float* from, void* to, int64_t count);

@@ -140,6 +140,17 @@ TRIBUTARY_INLINE void AddRounded(const float* __restrict x,
   }
 }
 
+template <typename Format>
+TRIBUTARY_INLINE void SumRounded(const float* __restrict a,
+                                 const float* __restrict b,
+                                 float* __restrict out, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float left = FloatOf(Format::Rounded(BitsOf(a[i])));
+    const float right = FloatOf(Format::Rounded(BitsOf(b[i])));
+    out[i] = FloatOf(Format::Rounded(BitsOf(left + right)));
+  }
+}
+
 }  // namespace tributary::half_kernels
 
 #endif  // TRIBUTARY_COMMON_HALF_KERNELS_H_

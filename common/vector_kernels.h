@@ -19,6 +19,12 @@ TRIBUTARY_INLINE void Sum2(const float* __restrict a, const float* __restrict b,
   for (int64_t i = 0; i < count; ++i) out[i] = a[i] + b[i];
 }
 
+TRIBUTARY_INLINE void Subtract(const float* __restrict a,
+                               const float* __restrict b, float* __restrict out,
+                               int64_t count) {
+  for (int64_t i = 0; i < count; ++i) out[i] = a[i] - b[i];
+}
+
 // Adds the squares of x(i) to 16 partial sums. The square of a float is exact
 // in double precision, so it makes no difference whether the processor fuses
 // multiplication and addition.

@@ -19,6 +19,11 @@ TRIBUTARY_MULTIVERSION __attribute__((noinline)) void Sum2Best(const float* a,
   vector_kernels::Sum2(a, b, out, count);
 }
 
+TRIBUTARY_MULTIVERSION __attribute__((noinline)) void SubtractBest(
+    const float* a, const float* b, float* out, int64_t count) {
+  vector_kernels::Subtract(a, b, out, count);
+}
+
 TRIBUTARY_MULTIVERSION __attribute__((noinline)) void AddSquaresBest(
     const float* x, int64_t count, double* sums) {
   vector_kernels::AddSquares(
@@ -44,6 +49,11 @@ void AddInto(const float* x, float* sum, int64_t count) {
 void Sum2(const float* a, const float* b, float* out, int64_t count) {
   const FlushDenormals flush;
   Sum2Best(a, b, out, count);
+}
+
+void Subtract(const float* a, const float* b, float* out, int64_t count) {
+  const FlushDenormals flush;
+  SubtractBest(a, b, out, count);
 }
 
 double SumOfSquares(const float* x, int64_t count) {

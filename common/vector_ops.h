@@ -15,6 +15,9 @@ void AddInto(const float* x, float* sum, int64_t count);
 // others.
 void Sum2(const float* a, const float* b, float* out, int64_t count);
 
+// out[i] = a[i] - b[i]. `out` must not overlap the others.
+void Subtract(const float* a, const float* b, float* out, int64_t count);
+
 // The sum of x[i]^2 in double precision: element i belongs to partial sum
 // i % 16, and the 16 partial sums are added pairwise, neighbours first.
 double SumOfSquares(const float* x, int64_t count);

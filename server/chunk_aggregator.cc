@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/vector_ops.h"
-
 namespace tributary {
 
 void TreeSum::Read(int64_t begin, int64_t count, const float** half,
@@ -23,24 +21,32 @@ void TreeSum::Read(int64_t begin, int64_t count, const float** half,
     }
     const float* const right = stack.back();
     stack.pop_back();
-    if (&source == &steps_.back()) {
+    if (&source == &steps_.back() && dtype_ == ExchangeSpec::FLOAT32) {
       *other_half = right;
       break;
     }
     const float* const left = stack.back();
     float* const block = blocks.data() + (stack.size() - 1) * kBlock;
     if (left == block) {
-      AddInto(right, block, count);
+      AddRounded(dtype_, right, block, count);
     } else {
-      Sum2(left, right, block, count);
+      SumRounded(dtype_, left, right, block, count);
       stack.back() = block;
     }
   }
   *half = stack.back();
+  if (dtype_ != ExchangeSpec::FLOAT32 && *half != blocks.data()) {
+    // A tree of one contribution, read in place: it may be a bare leaf.
+    RoundedCopy(dtype_, *half, blocks.data(), count);
+    *half = blocks.data();
+  }
 }
 
-ChunkAggregator::ChunkAggregator(int leaves)
-    : leaves_(leaves), sums_(2 * leaves), covered_(2 * leaves, false) {}
+ChunkAggregator::ChunkAggregator(int leaves, WireDtype dtype)
+    : leaves_(leaves),
+      dtype_(dtype),
+      sums_(2 * leaves),
+      covered_(2 * leaves, false) {}
 
 bool ChunkAggregator::Add(int node, NodeSum sum) {
   for (int n = node; n >= 1; n /= 2) {
@@ -67,6 +73,7 @@ void ChunkAggregator::DropUnder(int node) {
 
 TreeSum ChunkAggregator::Take() {
   TreeSum total;
+  total.dtype_ = dtype_;
   const NodeSum root = TakeUnder(1, /*height=*/1, &total);
   total.weight_ = root.weight;
   total.loss_sum_ = root.loss_sum;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "common/half.h"
 #include "server/gradient_source.h"
 
 namespace tributary {
@@ -23,7 +24,8 @@ struct NodeSum {
 // it reads it block by block, so that it stays in the cache. The upper two of
 // the tree's sums are not even added: the update does that on the way, because
 // a loop that reads many arrays at once gets more out of the memory than two
-// loops that read few.
+// loops that read few. With a 16-bit exchange.wire_dtype every node of the tree
+// is rounded, the root included, so that one is added here.
 class TreeSum {
  public:
   // Elements that are added up at a time: few enough for a core's first cache
@@ -51,6 +53,7 @@ class TreeSum {
   // stack.
   std::vector<std::shared_ptr<const GradientSource>> steps_;
   int depth_ = 0;  // Largest height of the stack.
+  WireDtype dtype_ = ExchangeSpec::FLOAT32;
   int64_t weight_ = 0;
   double loss_sum_ = 0;
 };
@@ -63,8 +66,9 @@ class TreeSum {
 // already is a duplicate.
 class ChunkAggregator {
  public:
-  // `leaves` is a power of two.
-  explicit ChunkAggregator(int leaves);
+  // `leaves` is a power of two. Sums are rounded to `dtype`, and so are leaves
+  // that nobody has rounded yet.
+  ChunkAggregator(int leaves, WireDtype dtype);
 
   // False for a duplicate, which is dropped. `node` must be one of the tree's.
   bool Add(int node, NodeSum sum);
@@ -81,6 +85,7 @@ class ChunkAggregator {
   void DropUnder(int node);
 
   const int leaves_;
+  const WireDtype dtype_;
   // By node; index 0 is unused. A node is covered if it was contributed or both
   // its children are covered.
   std::vector<std::optional<NodeSum>> sums_;

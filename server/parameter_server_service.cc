@@ -7,21 +7,26 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/compression/top_k.h"
+#include "common/encoding.h"
 #include "common/shared_memory.h"
 #include "common/status_macros.h"
 #include "common/transport/channel.h"
 #include "common/transport/chunk_codec.h"
+#include "common/transport/received_floats.h"
 #include "common/transport/server_stream.h"
 
 namespace tributary {
 namespace {
 
-grpc::ByteBuffer EncodeWeights(const WeightsVersion& weights) {
+grpc::ByteBuffer EncodeWeights(int64_t version, int chunk,
+                               const EncodedFloats& values, bool difference) {
   ServerMessage message;
-  message.mutable_weights()->set_version(weights.version);
-  message.mutable_weights()->set_chunk(weights.chunk);
-  return EncodeWithPayload(message, weights.values.get(), weights.elements,
-                           weights.values);
+  message.mutable_weights()->set_version(version);
+  message.mutable_weights()->set_chunk(chunk);
+  message.mutable_weights()->set_encoding(values.encoding);
+  message.mutable_weights()->set_difference(difference);
+  return EncodeWithPayload(message, values.data, values.bytes, values.owner);
 }
 
 // Older versions first, and of one version the first layers first: forward
@@ -30,20 +35,31 @@ int64_t WritePriority(int64_t version, int chunk) {
   return (version + 1) << 24 | chunk;
 }
 
-// A gradient in the pieces in which it came from the wire.
+// As many differences of a chunk as take no more bytes than its whole.
+int64_t DifferencesPerWhole(const ExchangeSpec& exchange) {
+  constexpr int64_t kLikeAChunk = 1 << 18;
+  const int64_t bytes =
+      exchange.compression().has_top_k()
+          ? 8 * TopKCount(exchange.compression().top_k().fraction(),
+                          kLikeAChunk)
+          : PayloadBytes(EIGHT_BIT, kLikeAChunk);
+  return std::max<int64_t>(2, PayloadBytes(FLOAT32, kLikeAChunk) / bytes);
+}
+
+// A gradient as it came from the wire.
 class ReceivedGradient final : public GradientSource {
  public:
-  explicit ReceivedGradient(ReceivedPayload payload)
-      : payload_(std::move(payload)) {}
+  explicit ReceivedGradient(ReceivedFloats floats)
+      : floats_(std::move(floats)) {}
 
   const float* Read(int64_t begin, int64_t count,
                     float* scratch) const override {
-    payload_.Read(begin, count, scratch);
+    floats_.Read(begin, count, scratch);
     return scratch;
   }
 
  private:
-  const ReceivedPayload payload_;
+  const ReceivedFloats floats_;
 };
 
 // One worker's stream.
@@ -58,6 +74,8 @@ class ExchangeStream final
         shard_(shard),
         store_(store),
         counters_(counters),
+        differences_per_whole_(
+            store == nullptr ? 0 : DifferencesPerWhole(store->exchange())),
         arrivals_(arrivals) {
     if (store_ == nullptr) {
       Close(grpc::Status(grpc::StatusCode::UNAVAILABLE,
@@ -71,7 +89,7 @@ class ExchangeStream final
   void OnBurstEnd() override { Wake(); }
 
   void OnWeights(const WeightsVersion& weights) override {
-    if (weights.values == nullptr) {
+    if (weights.values.data == nullptr) {
       {
         absl::MutexLock lock(&in_place_mu_);
         if (in_place_.size() >= 4 * store_->chunk_numbers().size()) {
@@ -83,13 +101,16 @@ class ExchangeStream final
       Wake();
       return;
     }
+    if (weights.difference.data != nullptr) {
+      SendDifference(weights);
+      return;
+    }
     // Nobody needs a version two steps back: see ParameterStore. This bounds
     // the queue of a worker that does not read.
     if (weights.version >= 2) {
       Drop(WritePriority(weights.version - 2, weights.chunk));
     }
-    counters_->bytes_sent += weights.elements * sizeof(float);
-    Send(EncodeWeights(weights), WritePriority(weights.version, weights.chunk));
+    Send(weights.version, weights.chunk, weights.values, /*difference=*/false);
   }
 
  private:
@@ -103,6 +124,31 @@ class ExchangeStream final
 
   void OnGone() override {
     if (subscribed_) store_->Unsubscribe(this);
+  }
+
+  using ServerStream::Send;
+  void Send(int64_t version, int chunk, const EncodedFloats& values,
+            bool difference) {
+    counters_->bytes_sent += values.bytes;
+    Send(EncodeWeights(version, chunk, values, difference),
+         WritePriority(version, chunk));
+  }
+
+  // Each difference needs the one before it, so none may be left out. When as
+  // many wait as the whole chunk is large, that is sent instead, at both
+  // versions that somebody may need. This, too, bounds the queue.
+  void SendDifference(const WeightsVersion& weights) {
+    const int chunk = weights.chunk;
+    const int64_t oldest = weights.version - differences_per_whole_;
+    if (oldest < 0 || !Drop(WritePriority(oldest, chunk))) {
+      Send(weights.version, chunk, weights.difference, /*difference=*/true);
+      return;
+    }
+    for (int64_t v = oldest + 1; v < weights.version; ++v) {
+      Drop(WritePriority(v, chunk));
+    }
+    Send(weights.version - 1, chunk, weights.previous, /*difference=*/false);
+    Send(weights.version, chunk, weights.values, /*difference=*/false);
   }
 
   bool TakeMore(grpc::ByteBuffer* out) override {
@@ -136,16 +182,8 @@ class ExchangeStream final
   absl::Status Handle(grpc::ByteBuffer* bytes) {
     WorkerMessage message;
     ReceivedPayload payload;
-    const auto elements =
-        [&](const WorkerMessage& m) -> absl::StatusOr<int64_t> {
-      const int chunk =
-          m.has_initial() ? m.initial().chunk() : m.contribution().chunk();
-      TRIBUTARY_RETURN_IF_ERROR(store_->CheckChunk(chunk));
-      return store_->layout().ChunkSize(chunk);
-    };
     counters_->bytes_received += bytes->Length();
-    TRIBUTARY_RETURN_IF_ERROR(
-        DecodeInPlace(bytes, &message, &payload, elements));
+    TRIBUTARY_RETURN_IF_ERROR(DecodeInPlace(bytes, &message, &payload));
     if (message.has_hello()) return OnHello(message.hello());
     if (message.message_case() == WorkerMessage::MESSAGE_NOT_SET) {
       return absl::InvalidArgumentError("a message of no known kind");
@@ -154,15 +192,10 @@ class ExchangeStream final
       return absl::FailedPreconditionError("the first message must be Hello");
     }
     switch (message.message_case()) {
-      case WorkerMessage::kInitial: {
-        Buffer values = store_->TakeBuffer();
-        payload.Read(0, payload.elements(), values.get());
-        return store_->AddInitial(message.initial().chunk(), std::move(values));
-      }
+      case WorkerMessage::kInitial:
+        return AddInitial(message.initial(), std::move(payload));
       case WorkerMessage::kContribution:
-        return AddContribution(
-            message.contribution(),
-            std::make_shared<ReceivedGradient>(std::move(payload)));
+        return AddReceived(message.contribution(), std::move(payload));
       case WorkerMessage::kInMemory:
         return OnContributionsInMemory(message.in_memory());
       case WorkerMessage::kMemoryAnswer:
@@ -176,6 +209,36 @@ class ExchangeStream final
         break;
     }
     return absl::InvalidArgumentError("unexpected message from a worker");
+  }
+
+  absl::StatusOr<ReceivedFloats> Receive(int chunk, Encoding encoding,
+                                         ReceivedPayload payload) {
+    TRIBUTARY_RETURN_IF_ERROR(store_->CheckChunk(chunk));
+    return ReceivedFloats::Create(encoding, std::move(payload),
+                                  store_->layout().ChunkSize(chunk));
+  }
+
+  absl::Status AddInitial(const Initial& initial, ReceivedPayload payload) {
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        const ReceivedFloats floats,
+        Receive(initial.chunk(), FLOAT32, std::move(payload)));
+    Buffer values = store_->TakeBuffer();
+    floats.Read(0, store_->layout().ChunkSize(initial.chunk()), values.get());
+    return store_->AddInitial(initial.chunk(), std::move(values));
+  }
+
+  absl::Status AddReceived(const Contribution& c, ReceivedPayload payload) {
+    const Encoding expected = GradientEncoding(store_->exchange());
+    if (c.encoding() != expected) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "a contribution in encoding ", Encoding_Name(c.encoding()),
+          "; the job's is ", Encoding_Name(expected)));
+    }
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        ReceivedFloats floats,
+        Receive(c.chunk(), c.encoding(), std::move(payload)));
+    return AddContribution(
+        c, std::make_shared<ReceivedGradient>(std::move(floats)));
   }
 
   absl::Status AddContribution(const Contribution& c,
@@ -233,6 +296,7 @@ class ExchangeStream final
   // Maps the worker's memory and offers the store's. Where either does not
   // work, nothing is lost: the stream carries everything.
   void AgreeOnMemory(const SharedMemoryOffer& offer, ServerMessage* welcome) {
+    if (store_->exchange().has_compression()) return;
     absl::StatusOr<std::shared_ptr<const MappedMemory>> memory =
         MappedMemory::Map(offer);
     if (!memory.ok()) return;
@@ -250,6 +314,7 @@ class ExchangeStream final
   const int shard_;
   ParameterStore* const store_;
   TransportCounters* const counters_;
+  const int64_t differences_per_whole_;
   size_t words_per_message_ = 1;
   StepArrivals* const arrivals_;
   // Touched only by the read in flight.
@@ -294,8 +359,9 @@ class WeightsReader final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
       return;
     }
     ++next_;
-    counters_->bytes_sent += weights->elements * sizeof(float);
-    out_ = EncodeWeights(*weights);
+    counters_->bytes_sent += weights->values.bytes;
+    out_ = EncodeWeights(weights->version, weights->chunk, weights->values,
+                         /*difference=*/false);
     StartWrite(&out_);
   }
 
@@ -331,7 +397,8 @@ ParameterStore* ParameterServerService::store() const {
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*
 ParameterServerService::Exchange(grpc::CallbackServerContext*) {
-  auto* stream = new ExchangeStream(shard_, store(), &counters_, &arrivals_, calls_);
+  auto* stream =
+      new ExchangeStream(shard_, store(), &counters_, &arrivals_, calls_);
   stream->Start();
   return stream;
 }

@@ -50,25 +50,31 @@ ParameterStore::ParameterStore(const Options& options, ArenaLayout layout,
       optimizer_(std::move(optimizer)),
       on_sums_(std::move(on_sums)),
       chunk_numbers_(layout_.ChunksOf(options.shard, options.servers)),
-      buffers_(std::min(layout_.chunk_elements(), layout_.arena_elements())) {
+      buffers_(std::min(layout_.chunk_elements(), layout_.arena_elements())),
+      halves_((buffers_.elements() + 1) / 2) {
   for (const int number : chunk_numbers_) {
-    auto chunk = std::make_unique<Chunk>(leaves_);
-    chunk->number = number;
-    chunk->place = static_cast<int>(chunks_.size());
-    chunk->elements = layout_.ChunkSize(number);
-    chunk->segments = layout_.ChunkSegments(number);
-    CutIntoBlocks(chunk.get());
-    for (int slot = 0; slot < optimizer_->slots(); ++slot) {
-      chunk->slots.push_back(buffers_.Take());
-      std::memset(chunk->slots.back().get(), 0,
-                  chunk->elements * sizeof(float));
-    }
-    chunks_.push_back(std::move(chunk));
+    chunks_.push_back(std::make_unique<Chunk>(
+        this, number, static_cast<int>(chunks_.size())));
   }
   absl::MutexLock lock(&sums_mu_);
   sums_.mutable_sum_of_squares()->Resize(
       static_cast<int>(chunk_numbers_.size()), 0.0);
   sums_missing_ = static_cast<int>(chunk_numbers_.size());
+}
+
+ParameterStore::Chunk::Chunk(ParameterStore* store, int number, int place)
+    : number(number),
+      place(place),
+      elements(store->layout_.ChunkSize(number)),
+      segments(store->layout_.ChunkSegments(number)),
+      weights(&store->options_.job.exchange(), elements, &store->buffers_,
+              &store->halves_),
+      aggregator(store->leaves_, store->options_.job.exchange().wire_dtype()) {
+  CutIntoBlocks(this);
+  for (int slot = 0; slot < store->optimizer_->slots(); ++slot) {
+    slots.push_back(store->buffers_.Take());
+    std::memset(slots.back().get(), 0, elements * sizeof(float));
+  }
 }
 
 // Once for all updates: making a list in the pass over the memory stalls it.
@@ -105,13 +111,8 @@ absl::Status ParameterStore::AddInitial(int number, Buffer values) {
   TRIBUTARY_RETURN_IF_ERROR(CheckChunk(number));
   Chunk* chunk = Find(number);
   absl::MutexLock lock(&chunk->mu);
-  if (chunk->version >= 0) return absl::OkStatus();
-  chunk->version = 0;
-  chunk->weights = std::move(values);
-  if (chunk->shared[0] != nullptr) {
-    std::copy_n(chunk->weights.get(), chunk->elements, chunk->shared[0].get());
-    chunk->weights = chunk->shared[0];
-  }
+  if (chunk->weights.version() >= 0) return absl::OkStatus();
+  chunk->weights.Initialize(std::move(values));
   Publish(chunk, /*more=*/false);
   return absl::OkStatus();
 }
@@ -137,13 +138,14 @@ absl::Status ParameterStore::AddContribution(int64_t step, int number, int node,
   Chunk* chunk = Find(number);
   {
     absl::MutexLock lock(&chunk->mu);
-    if (step < chunk->version || (step == chunk->version && chunk->closed)) {
+    const int64_t version = chunk->weights.version();
+    if (step < version || (step == version && chunk->closed)) {
       return absl::OkStatus();
     }
-    if (step > chunk->version || step >= options_.steps) {
+    if (step > version || step >= options_.steps) {
       return absl::FailedPreconditionError(absl::StrCat(
           "contribution to step ", step, " of chunk ", number,
-          ", which is at version ", chunk->version, " of ", options_.steps));
+          ", which is at version ", version, " of ", options_.steps));
     }
     chunk->aggregator.Add(node, std::move(sum));
     if (!chunk->aggregator.complete()) return absl::OkStatus();
@@ -220,7 +222,7 @@ void ParameterStore::SetGradientNorm(int64_t step, double norm) {
   for (const auto& chunk : chunks_) {
     {
       absl::MutexLock lock(&chunk->mu);
-      if (chunk->version != step || !chunk->closed) continue;
+      if (chunk->weights.version() != step || !chunk->closed) continue;
     }
     Schedule(chunk.get(),
              [this, norm](Chunk* c) { Update(c, norm, /*more=*/true); });
@@ -228,41 +230,34 @@ void ParameterStore::SetGradientNorm(int64_t step, double norm) {
 }
 
 void ParameterStore::Update(Chunk* chunk, double norm, bool more) {
-  Buffer weights;
-  Buffer next;
+  ChunkWeights* weights = nullptr;
+  ChunkWeights::Next next;
   int64_t step = 0;
   {
     absl::MutexLock lock(&chunk->mu);
-    weights = chunk->weights;
-    step = chunk->version;
-    next = chunk->shared[(step + 1) % 2];
-    // From here on that place holds neither the one version nor the other.
-    if (next != nullptr) chunk->previous = nullptr;
+    weights = &chunk->weights;
+    step = weights->version();
+    next = weights->Begin(/*for_streams=*/std::any_of(
+        chunk->subscriptions.begin(), chunk->subscriptions.end(),
+        [](const Subscription& s) { return !s.in_memory; }));
   }
-  if (next == nullptr) next = buffers_.Take();
-  const double squares =
-      UpdateBlocks(*chunk, step, norm, weights.get(), next.get());
+  const double squares = UpdateBlocks(*chunk, *weights, step, norm, next);
+  weights->Complete(&next);
   // Before the new version is out no chunk can reach the next step's sum, so
   // reports come in the order of steps.
   if (!clips_) ReportSum(*chunk, squares);
   chunk->sum = TreeSum();
   absl::MutexLock lock(&chunk->mu);
-  const Buffer& shared = chunk->shared[(step + 1) % 2];
-  if (shared != nullptr && shared != next) {
-    // Shared in the meantime.
-    std::copy_n(next.get(), chunk->elements, shared.get());
-    next = shared;
-  }
-  chunk->previous = std::move(chunk->weights);
-  chunk->weights = std::move(next);
-  chunk->version = step + 1;
+  chunk->weights.Finish(std::move(next));
   chunk->closed = false;
   Publish(chunk, more);
 }
 
-double ParameterStore::UpdateBlocks(const Chunk& chunk, int64_t step,
-                                    double norm, const float* weights,
-                                    float* next) const {
+double ParameterStore::UpdateBlocks(const Chunk& chunk,
+                                    const ChunkWeights& weights, int64_t step,
+                                    double norm,
+                                    const ChunkWeights::Next& next) const {
+  ZeroGaps(chunk, next.values.get());
   UpdateArguments update;
   update.gradient_scale = GradientScale(
       std::max<int64_t>(chunk.sum.weight(), 1), options_.job.clip_norm(), norm);
@@ -279,16 +274,16 @@ double ParameterStore::UpdateBlocks(const Chunk& chunk, int64_t step,
     }
     chunk.sum.Read(begin, count, &update.gradient_sum,
                    &update.other_gradient_sum);
-    update.weights = weights + begin;
-    update.new_weights = next + begin;
+    update.weights = next.from.get() + begin;
+    update.new_weights = next.values.get() + begin;
     update.slots = absl::MakeSpan(slots);
     update.segments =
         absl::MakeSpan(chunk.block_segments)
             .subspan(first, chunk.first_of_block[block + 1] - first);
     optimizer_->Update(update);
     AddSquares(update.gradient_sum, update.other_gradient_sum, count, &squares);
+    weights.Convert(next, begin, count);
   }
-  ZeroGaps(chunk, next);
   return squares.Total();
 }
 
@@ -303,23 +298,24 @@ void ParameterStore::ZeroGaps(const Chunk& chunk, float* weights) {
   std::fill(weights + written, weights + chunk.elements, 0.f);
 }
 
-Buffer ParameterStore::Lasting(const Chunk& chunk, const Buffer& values) {
-  if (values != chunk.shared[0] && values != chunk.shared[1]) return values;
-  Buffer copy = buffers_.Take();
-  std::copy_n(values.get(), chunk.elements, copy.get());
-  return copy;
-}
-
 void ParameterStore::Publish(Chunk* chunk, bool more) {
-  WeightsVersion newest = {chunk->number, chunk->version, nullptr,
-                           chunk->elements, more};
-  Buffer lasting;
+  ChunkWeights& weights = chunk->weights;
+  WeightsVersion newest;
+  newest.chunk = chunk->number;
+  newest.version = weights.version();
+  newest.more = more;
   for (const Subscription& subscription : chunk->subscriptions) {
-    if (!subscription.in_memory && lasting == nullptr) {
-      lasting = Lasting(*chunk, chunk->weights);
+    if (subscription.in_memory) {
+      subscription.subscriber->OnWeights(newest);
+      continue;
     }
-    newest.values = subscription.in_memory ? nullptr : lasting;
-    subscription.subscriber->OnWeights(newest);
+    WeightsVersion sent = newest;
+    sent.values = weights.Encoded(newest.version);
+    sent.difference = weights.difference();
+    if (sent.difference.data != nullptr) {
+      sent.previous = weights.Encoded(newest.version - 1);
+    }
+    subscription.subscriber->OnWeights(sent);
   }
 }
 
@@ -331,20 +327,12 @@ absl::StatusOr<SharedMemoryOffer> ParameterStore::ShareWeights() {
   TRIBUTARY_ASSIGN_OR_RETURN(memory_, SharedMemory::Create(2 * span));
   for (const auto& chunk : chunks_) {
     absl::MutexLock lock(&chunk->mu);
-    for (int i = 0; i < 2; ++i) {
-      chunk->shared[i] =
-          Buffer(memory_, reinterpret_cast<float*>(memory_->data() + i * span) +
-                              layout_.ChunkBegin(chunk->number));
-    }
-    const auto move = [&chunk](Buffer* values, int64_t version) {
-      if (*values == nullptr) return;
-      const Buffer& place = chunk->shared[version % 2];
-      std::copy_n(values->get(), chunk->elements, place.get());
-      *values = place;
+    const auto place = [&](int arena) {
+      return Buffer(memory_,
+                    reinterpret_cast<float*>(memory_->data() + arena * span) +
+                        layout_.ChunkBegin(chunk->number));
     };
-    // An update under way reads the old buffer, which it holds.
-    if (chunk->version >= 0) move(&chunk->weights, chunk->version);
-    if (chunk->version >= 1) move(&chunk->previous, chunk->version - 1);
+    chunk->weights.Share(place(0), place(1));
   }
   return memory_->offer();
 }
@@ -352,14 +340,15 @@ absl::StatusOr<SharedMemoryOffer> ParameterStore::ShareWeights() {
 void ParameterStore::Subscribe(WeightsSubscriber* subscriber, bool in_memory) {
   for (const auto& chunk : chunks_) {
     absl::MutexLock lock(&chunk->mu);
-    const auto tell = [&](const Buffer& values, int64_t version) {
-      if (values == nullptr) return;
-      subscriber->OnWeights({chunk->number, version,
-                             in_memory ? nullptr : Lasting(*chunk, values),
-                             chunk->elements});
-    };
-    tell(chunk->previous, chunk->version - 1);
-    tell(chunk->weights, chunk->version);
+    ChunkWeights& weights = chunk->weights;
+    for (const int64_t version : {weights.version() - 1, weights.version()}) {
+      if (!weights.Has(version)) continue;
+      WeightsVersion there;
+      there.chunk = chunk->number;
+      there.version = version;
+      if (!in_memory) there.values = weights.Encoded(version);
+      subscriber->OnWeights(there);
+    }
     chunk->subscriptions.push_back({subscriber, in_memory});
   }
   absl::MutexLock lock(&subscribers_mu_);
@@ -387,16 +376,16 @@ absl::StatusOr<WeightsVersion> ParameterStore::Read(int number,
   TRIBUTARY_RETURN_IF_ERROR(CheckChunk(number));
   Chunk* chunk = Find(number);
   absl::MutexLock lock(&chunk->mu);
-  const Buffer* values = nullptr;
-  if (version == chunk->version) values = &chunk->weights;
-  if (version == chunk->version - 1) values = &chunk->previous;
-  if (values == nullptr || *values == nullptr) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("chunk ", number, " is at version ", chunk->version,
-                     "; version ", version, " is not there"));
+  WeightsVersion exact;
+  exact.chunk = number;
+  exact.version = version;
+  exact.values = chunk->weights.Exact(version);
+  if (exact.values.data == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "chunk ", number, " is at version ", chunk->weights.version(),
+        "; version ", version, " is not there"));
   }
-  return WeightsVersion{number, version, Lasting(*chunk, *values),
-                        chunk->elements};
+  return exact;
 }
 
 }  // namespace tributary

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "common/buffer_pool.h"
+#include "common/encoding.h"
 #include "common/optimizer.h"
 #include "common/parameter_table.h"
 #include "common/shared_memory.h"
@@ -21,16 +22,21 @@
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "server/chunk_aggregator.h"
+#include "server/chunk_weights.h"
 
 namespace tributary {
 
-// Values of one chunk at one version; immutable, and kept alive by whoever
-// holds `values`.
+// One chunk at one version. Immutable, and kept alive by whoever holds it.
 struct WeightsVersion {
   int chunk = 0;
   int64_t version = -1;
-  Buffer values;  // Null for those who read them in the shared memory.
-  int64_t elements = 0;
+  // In whole. Without data for those who read it in the shared memory.
+  EncodedFloats values;
+  // With compression, for those who have version - 1: what leads from there to
+  // this one. Without data if there is none: then the whole is to be sent.
+  EncodedFloats difference;
+  // Beside a difference: version - 1 in whole.
+  EncodedFloats previous;
   bool more = false;  // Others may follow at once; OnBurstEnd will.
 };
 
@@ -68,9 +74,10 @@ class WeightsSubscriber {
 // worker that has been left behind may still be reading it, and get a mixture:
 // what it makes of that is a contribution to a closed step, and dropped. Values
 // that go through a stream are copied out first, since gRPC may still be
-// sending them then. Out of place costs no more than in place: the pass reads
-// gradients, weights and state once and writes weights and state once either
-// way.
+// sending them then. What workers read may differ from what the optimizer
+// writes: see ChunkWeights. Out of place costs no more than in place: the pass
+// reads gradients, weights and state once and writes weights and state once
+// either way.
 class ParameterStore {
  public:
   struct Options {
@@ -88,6 +95,7 @@ class ParameterStore {
       SumsCallback on_sums);
 
   const ArenaLayout& layout() const { return layout_; }
+  const ExchangeSpec& exchange() const { return options_.job.exchange(); }
   // The numbers of this server's chunks, ascending.
   const std::vector<int>& chunk_numbers() const { return chunk_numbers_; }
   // A buffer that fits any chunk.
@@ -120,7 +128,8 @@ class ParameterStore {
   void Subscribe(WeightsSubscriber* subscriber, bool in_memory);
   void Unsubscribe(WeightsSubscriber* subscriber);
 
-  // FailedPrecondition if the chunk has no such version (any more).
+  // The optimizer's own weights, float32. FailedPrecondition if the chunk has
+  // no such version (any more).
   absl::StatusOr<WeightsVersion> Read(int chunk, int64_t version);
 
  private:
@@ -129,11 +138,11 @@ class ParameterStore {
     bool in_memory = false;
   };
   struct Chunk {
-    explicit Chunk(int leaves) : aggregator(leaves) {}
+    Chunk(ParameterStore* store, int number, int place);
 
-    int number = 0;
-    int place = 0;  // In chunk_numbers_.
-    int64_t elements = 0;
+    const int number;
+    const int place;  // In chunk_numbers_.
+    const int64_t elements;
     std::vector<ChunkSegment> segments;
     // The segments' parts in each block of TreeSum, counted from the block's
     // start, and where in this list a block's begin.
@@ -141,13 +150,10 @@ class ParameterStore {
     std::vector<size_t> first_of_block;
 
     mutable absl::Mutex mu;
-    int64_t version ABSL_GUARDED_BY(mu) = -1;
-    Buffer weights ABSL_GUARDED_BY(mu);
-    Buffer previous ABSL_GUARDED_BY(mu);
-    // Once shared: where even and odd versions lie.
-    Buffer shared[2] ABSL_GUARDED_BY(mu);
+    // But for what its header says.
+    ChunkWeights weights ABSL_GUARDED_BY(mu);
     ChunkAggregator aggregator ABSL_GUARDED_BY(mu);
-    // The tree of step `version` is complete: late contributions are
+    // The tree of step weights.version() is complete: late contributions are
     // duplicates.
     bool closed ABSL_GUARDED_BY(mu) = false;
     std::vector<Subscription> subscriptions ABSL_GUARDED_BY(mu);
@@ -175,14 +181,12 @@ class ParameterStore {
   void Update(Chunk* chunk, double norm, bool more)
       ABSL_LOCKS_EXCLUDED(chunk->mu);
   // The pass over the memory; returns the sum's squares.
-  double UpdateBlocks(const Chunk& chunk, int64_t step, double norm,
-                      const float* weights, float* next) const;
+  double UpdateBlocks(const Chunk& chunk, const ChunkWeights& weights,
+                      int64_t step, double norm,
+                      const ChunkWeights::Next& next) const;
   static void ZeroGaps(const Chunk& chunk, float* weights);
-  void Publish(Chunk* chunk, bool more)
+  static void Publish(Chunk* chunk, bool more)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
-  // `values`, or a copy of them if they lie in the shared memory.
-  Buffer Lasting(const Chunk& chunk, const Buffer& values)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk.mu);
 
   // Constant after construction.
   const Options options_;
@@ -193,9 +197,9 @@ class ParameterStore {
   const std::unique_ptr<Optimizer> optimizer_;
   const SumsCallback on_sums_;
   std::vector<int> chunk_numbers_;
-  std::vector<std::unique_ptr<Chunk>> chunks_;  // By place in chunk_numbers_.
-
   BufferPool buffers_;
+  BufferPool halves_;  // Of half their size, for 16-bit numbers.
+  std::vector<std::unique_ptr<Chunk>> chunks_;  // By place in chunk_numbers_.
 
   absl::Mutex queue_mu_;
   // What the pool has been asked to do, by chunk: at most one thing for each.

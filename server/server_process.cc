@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <random>
@@ -138,8 +139,8 @@ absl::Status ReadModel(ParameterStore* store, int64_t version,
   for (const int chunk : store->chunk_numbers()) {
     TRIBUTARY_ASSIGN_OR_RETURN(const WeightsVersion weights,
                                store->Read(chunk, version));
-    std::copy_n(weights.values.get(), weights.elements,
-                arena + store->layout().ChunkBegin(chunk));
+    std::memcpy(arena + store->layout().ChunkBegin(chunk), weights.values.data,
+                weights.values.bytes);
   }
   for (size_t shard = 1; shard < addresses.size(); ++shard) {
     TRIBUTARY_RETURN_IF_ERROR(

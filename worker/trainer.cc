@@ -133,7 +133,8 @@ void Trainer::Initialize() {
 absl::Status Trainer::Train(const Task& task) {
   SubtreeReducer reducer(
       &setup_->layout(),
-      static_cast<int>(setup_->job().batch().micro_batches()), task.items,
+      static_cast<int>(setup_->job().batch().micro_batches()),
+      setup_->job().exchange().wire_dtype(), task.items,
       [this, &task](NodeChunk sum) {
         exchange_->Push(task.version, std::move(sum));
       });

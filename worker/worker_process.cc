@@ -124,7 +124,7 @@ absl::Status TakePart(const WorkerOptions& options,
                ? admission.local_address(shard)
                : LocalAddress()});
     }
-    exchange_options.transport = admission.job().exchange().transport();
+    exchange_options.exchange = admission.job().exchange();
     // Twice what a step can hold, since the next one may have begun.
     exchange_options.shared_arenas =
         2 * static_cast<int>(admission.job().batch().micro_batches()) + 2;

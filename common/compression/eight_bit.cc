@@ -81,7 +81,7 @@ const int8_t* Integers(absl::string_view payload, int64_t elements) {
 std::string EncodeEightBit(float* values, int64_t count) {
   const FlushDenormals flush;
   const int64_t blocks = BlockCount(count);
-  std::string payload(4 * blocks + count, '\0');
+  std::string payload(EightBitBytes(count), '\0');
   int8_t* const integers = reinterpret_cast<int8_t*>(&payload[4 * blocks]);
   for (int64_t block = 0; block < blocks; ++block) {
     const int64_t begin = block * kEightBitBlock;
@@ -102,10 +102,10 @@ std::string EncodeEightBit(float* values, int64_t count) {
 
 absl::Status CheckEightBit(absl::string_view payload, int64_t count) {
   const int64_t blocks = BlockCount(count);
-  if (static_cast<int64_t>(payload.size()) != 4 * blocks + count) {
+  if (static_cast<int64_t>(payload.size()) != EightBitBytes(count)) {
     return absl::InvalidArgumentError(
         absl::StrCat("8-bit payload of ", payload.size(), " bytes, expected ",
-                     4 * blocks + count));
+                     EightBitBytes(count)));
   }
   for (int64_t block = 0; block < blocks; ++block) {
     const float scale = ScaleAt(payload, block);

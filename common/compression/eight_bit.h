@@ -15,6 +15,11 @@ namespace tributary {
 // larger: 256 cost 1.6 % (block-wise quantization: Dettmers et al., 2022).
 inline constexpr int64_t kEightBitBlock = 256;
 
+// Bytes of a payload.
+constexpr int64_t EightBitBytes(int64_t elements) {
+  return elements + 4 * ((elements + kEightBitBlock - 1) / kEightBitBlock);
+}
+
 // Rounds each of the `values` to the nearest multiple of its block's scale, the
 // block's largest magnitude / 127. On return `values` hold the error to be fed
 // back, at most half a scale each. A block with infinite numbers or NaN is sent

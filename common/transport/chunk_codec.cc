@@ -48,11 +48,9 @@ Inner InnerOf(const ServerMessage& message) {
   return {Tag(ServerMessage::kWeightsFieldNumber), &message.weights()};
 }
 
-grpc::ByteBuffer EncodeAround(Inner inner, const float* payload,
-                              int64_t elements,
+grpc::ByteBuffer EncodeAround(Inner inner, const void* payload, int64_t bytes,
                               std::shared_ptr<const void> owner) {
-  const uint32_t payload_bytes =
-      static_cast<uint32_t>(elements * sizeof(float));
+  const uint32_t payload_bytes = static_cast<uint32_t>(bytes);
   const uint32_t header_bytes =
       static_cast<uint32_t>(inner.message->ByteSizeLong());
   const uint32_t inner_bytes =
@@ -72,7 +70,7 @@ grpc::ByteBuffer EncodeAround(Inner inner, const float* payload,
   grpc::Slice slices[2] = {
       grpc::Slice(front),
       grpc::Slice(
-          const_cast<float*>(payload), payload_bytes,
+          const_cast<void*>(payload), payload_bytes,
           [](void* user) {
             delete static_cast<std::shared_ptr<const void>*>(user);
           },
@@ -123,77 +121,38 @@ bool CopyField(uint32_t tag, CodedInputStream* in, CodedOutputStream* out) {
   }
 }
 
-}  // namespace
-
-grpc::ByteBuffer EncodeWithPayload(const WorkerMessage& message,
-                                   const float* payload, int64_t elements,
-                                   std::shared_ptr<const void> owner) {
-  return EncodeAround(InnerOf(message), payload, elements, std::move(owner));
+// The envelope's fields whose messages have a payload, as a set of bits.
+constexpr uint32_t PayloadKinds(const WorkerMessage*) {
+  return 1u << WorkerMessage::kInitialFieldNumber |
+         1u << WorkerMessage::kContributionFieldNumber;
+}
+constexpr uint32_t PayloadKinds(const ServerMessage*) {
+  return 1u << ServerMessage::kWeightsFieldNumber;
 }
 
-grpc::ByteBuffer EncodeWithPayload(const ServerMessage& message,
-                                   const float* payload, int64_t elements,
-                                   std::shared_ptr<const void> owner) {
-  return EncodeAround(InnerOf(message), payload, elements, std::move(owner));
-}
-
-grpc::ByteBuffer Encode(const MessageLite& message) {
-  const grpc::Slice slice(message.SerializeAsString());
-  return grpc::ByteBuffer(&slice, 1);
-}
-
-absl::Status Decode(grpc::ByteBuffer* bytes, MessageLite* message) {
-  grpc::ProtoBufferReader reader(bytes);
-  if (!reader.status().ok() || !message->ParseFromZeroCopyStream(&reader)) {
-    return NotAMessage("not the expected protobuf message");
-  }
-  return absl::OkStatus();
-}
-
-struct PayloadReader::Stream {
-  explicit Stream(grpc::ByteBuffer* bytes) : reader(bytes), in(&reader) {}
-  grpc::ProtoBufferReader reader;
-  CodedInputStream in;
-};
-
-PayloadReader::PayloadReader(grpc::ByteBuffer* bytes, uint32_t payload_kinds)
-    : bytes_(bytes),
-      payload_kinds_(payload_kinds),
-      stream_(std::make_unique<Stream>(bytes)) {}
-
-PayloadReader::~PayloadReader() = default;
-
-absl::Status PayloadReader::ReadHeader(MessageLite* message) {
-  if (!stream_->reader.status().ok()) return NotAMessage("empty");
-  CodedInputStream& in = stream_->in;
-  const uint32_t outer_tag = in.ReadTag();
-  const uint32_t kind = outer_tag >> 3;
-  if (kind == 0) return NotAMessage("no envelope");
-  if (kind < 32 && (payload_kinds_ >> kind & 1) == 0) {
-    stream_.reset();
-    return Decode(bytes_, message);
-  }
+// Parses what is before the payload of an Initial, Contribution or Weights,
+// whose envelope's tag has been read, into `message`.
+absl::Status ReadHeader(uint32_t outer_tag, CodedInputStream* in,
+                        MessageLite* message, uint32_t* payload_bytes) {
   uint32_t inner_bytes = 0;
-  if ((outer_tag & 7) != kLengthDelimited || !in.ReadVarint32(&inner_bytes)) {
+  if ((outer_tag & 7) != kLengthDelimited || !in->ReadVarint32(&inner_bytes)) {
     return NotAMessage("no envelope");
   }
-  const int begin = in.CurrentPosition();
+  const int begin = in->CurrentPosition();
   std::string fields;
   {
     StringOutputStream stream(&fields);
     CodedOutputStream out(&stream);
-    while (!has_payload_) {
-      const uint32_t tag = in.ReadTag();
-      if (tag == kPayloadTag) {
-        if (!in.ReadVarint32(&payload_bytes_)) return NotAMessage("cut short");
-        has_payload_ = true;
-      } else if (tag == 0 || !CopyField(tag, &in, &out)) {
+    uint32_t tag;
+    while ((tag = in->ReadTag()) != kPayloadTag) {
+      if (tag == 0 || !CopyField(tag, in, &out)) {
         return NotAMessage("no payload");
       }
     }
+    if (!in->ReadVarint32(payload_bytes)) return NotAMessage("cut short");
   }
-  const uint64_t header_bytes = in.CurrentPosition() - begin;
-  if (header_bytes + payload_bytes_ != inner_bytes) {
+  const uint64_t header_bytes = in->CurrentPosition() - begin;
+  if (header_bytes + *payload_bytes != inner_bytes) {
     return NotAMessage("payload is not the last field");
   }
   std::string envelope;
@@ -208,30 +167,55 @@ absl::Status PayloadReader::ReadHeader(MessageLite* message) {
   return absl::OkStatus();
 }
 
-absl::Status PayloadReader::CheckSize(int64_t elements) const {
-  const uint64_t wanted = elements * sizeof(float);
-  if (payload_bytes_ == wanted) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("payload of ", payload_bytes_, " bytes, expected ", wanted));
-}
-
-absl::Status PayloadReader::ReadPayload(PayloadTarget target) {
-  TRIBUTARY_RETURN_IF_ERROR(CheckSize(target.elements));
-  if (!stream_->in.ReadRaw(target.to, static_cast<int>(payload_bytes_))) {
-    return NotAMessage("payload cut short");
+absl::Status DecodeAround(grpc::ByteBuffer* bytes, uint32_t payload_kinds,
+                          MessageLite* message, ReceivedPayload* payload) {
+  uint32_t payload_bytes = 0;
+  uint64_t end = 0;
+  bool has_payload = true;
+  {
+    grpc::ProtoBufferReader reader(bytes);
+    if (!reader.status().ok()) return NotAMessage("empty");
+    CodedInputStream in(&reader);
+    const uint32_t tag = in.ReadTag();
+    const uint32_t kind = tag >> 3;
+    if (kind == 0) return NotAMessage("no envelope");
+    has_payload = kind >= 32 || (payload_kinds >> kind & 1) != 0;
+    if (has_payload) {
+      TRIBUTARY_RETURN_IF_ERROR(ReadHeader(tag, &in, message, &payload_bytes));
+      end = static_cast<uint64_t>(in.CurrentPosition()) + payload_bytes;
+    }
   }
-  if (stream_->in.ReadTag() != 0) return NotAMessage("trailing bytes");
+  if (!has_payload) return Decode(bytes, message);
+  if (end > bytes->Length()) return NotAMessage("payload cut short");
+  if (end < bytes->Length()) return NotAMessage("trailing bytes");
+  *payload = ReceivedPayload(*bytes, payload_bytes);
   return absl::OkStatus();
 }
 
-absl::Status PayloadReader::TakePayload(int64_t elements,
-                                        ReceivedPayload* payload) {
-  TRIBUTARY_RETURN_IF_ERROR(CheckSize(elements));
-  const uint64_t end =
-      static_cast<uint64_t>(stream_->in.CurrentPosition()) + payload_bytes_;
-  if (end > bytes_->Length()) return NotAMessage("payload cut short");
-  if (end < bytes_->Length()) return NotAMessage("trailing bytes");
-  *payload = ReceivedPayload(*bytes_, payload_bytes_);
+}  // namespace
+
+grpc::ByteBuffer EncodeWithPayload(const WorkerMessage& message,
+                                   const void* payload, int64_t bytes,
+                                   std::shared_ptr<const void> owner) {
+  return EncodeAround(InnerOf(message), payload, bytes, std::move(owner));
+}
+
+grpc::ByteBuffer EncodeWithPayload(const ServerMessage& message,
+                                   const void* payload, int64_t bytes,
+                                   std::shared_ptr<const void> owner) {
+  return EncodeAround(InnerOf(message), payload, bytes, std::move(owner));
+}
+
+grpc::ByteBuffer Encode(const MessageLite& message) {
+  const grpc::Slice slice(message.SerializeAsString());
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+absl::Status Decode(grpc::ByteBuffer* bytes, MessageLite* message) {
+  grpc::ProtoBufferReader reader(bytes);
+  if (!reader.status().ok() || !message->ParseFromZeroCopyStream(&reader)) {
+    return NotAMessage("not the expected protobuf message");
+  }
   return absl::OkStatus();
 }
 
@@ -250,21 +234,47 @@ ReceivedPayload::ReceivedPayload(const grpc::ByteBuffer& bytes,
   }
 }
 
-void ReceivedPayload::Read(int64_t begin, int64_t count, float* to) const {
-  int64_t from = begin * int64_t{sizeof(float)};
-  const int64_t end = from + count * int64_t{sizeof(float)};
-  auto piece = std::upper_bound(
-      pieces_.begin(), pieces_.end(), from,
-      [](int64_t position, const Piece& p) { return position < p.end; });
-  char* out = reinterpret_cast<char*>(to);
-  for (; from < end; ++piece) {
-    const int64_t piece_begin =
-        piece == pieces_.begin() ? 0 : std::prev(piece)->end;
-    const int64_t bytes = std::min(end, piece->end) - from;
-    std::memcpy(out, piece->data + (from - piece_begin), bytes);
+std::vector<ReceivedPayload::Piece>::const_iterator ReceivedPayload::Find(
+    int64_t position, int64_t* begin) const {
+  const auto piece = std::upper_bound(
+      pieces_.begin(), pieces_.end(), position,
+      [](int64_t p, const Piece& candidate) { return p < candidate.end; });
+  *begin = piece == pieces_.begin() ? 0 : std::prev(piece)->end;
+  return piece;
+}
+
+void ReceivedPayload::Copy(int64_t begin, int64_t count, void* to) const {
+  int64_t piece_begin = 0;
+  char* out = static_cast<char*>(to);
+  const int64_t end = begin + count;
+  for (auto piece = Find(begin, &piece_begin); begin < end; ++piece) {
+    const int64_t bytes = std::min(end, piece->end) - begin;
+    std::memcpy(out, piece->data + (begin - piece_begin), bytes);
     out += bytes;
-    from += bytes;
+    begin += bytes;
+    piece_begin = piece->end;
   }
+}
+
+const char* ReceivedPayload::View(int64_t begin, int64_t count,
+                                  char* scratch) const {
+  int64_t piece_begin = 0;
+  const auto piece = Find(begin, &piece_begin);
+  if (piece != pieces_.end() && begin + count <= piece->end) {
+    return reinterpret_cast<const char*>(piece->data) + (begin - piece_begin);
+  }
+  Copy(begin, count, scratch);
+  return scratch;
+}
+
+absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, WorkerMessage* message,
+                           ReceivedPayload* payload) {
+  return DecodeAround(bytes, PayloadKinds(message), message, payload);
+}
+
+absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, ServerMessage* message,
+                           ReceivedPayload* payload) {
+  return DecodeAround(bytes, PayloadKinds(message), message, payload);
 }
 
 }  // namespace tributary

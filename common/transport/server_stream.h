@@ -40,9 +40,10 @@ class ServerStream : public grpc::ServerBidiReactor<In, Out> {
   }
 
   // Takes messages with this priority, if they still wait, out of the queue.
-  void Drop(int64_t priority) ABSL_LOCKS_EXCLUDED(mu_) {
+  // True: there were some.
+  bool Drop(int64_t priority) ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
-    queue_.erase(priority);
+    return queue_.erase(priority) > 0;
   }
 
   // TakeMore has something.

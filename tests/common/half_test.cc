@@ -183,6 +183,9 @@ TEST(HalfTest, AddsWhatIsRoundedAndRoundsTheSum) {
       for (float& value : sum) value = distribution(generator);
       const std::vector<float> before = sum;
       AddRounded(format.dtype, x.data(), sum.data(), size);
+      std::vector<float> out(size);
+      SumRounded(format.dtype, x.data(), before.data(), out.data(), size);
+      EXPECT_EQ(out, sum);
       for (int i = 0; i < size; ++i) {
         const float a = ReferenceRound(format, before[i]);
         const float b = ReferenceRound(format, x[i]);

@@ -54,9 +54,12 @@ TEST(VectorOpsTest, AddsElementByElement) {
     std::vector<float> sum = b, out(size);
     AddInto(a.data(), sum.data(), size);
     Sum2(a.data(), b.data(), out.data(), size);
+    std::vector<float> difference(size);
+    Subtract(a.data(), b.data(), difference.data(), size);
     for (int i = 0; i < size; ++i) {
       EXPECT_EQ(sum[i], a[i] + b[i]);
       EXPECT_EQ(out[i], a[i] + b[i]);
+      EXPECT_EQ(difference[i], a[i] - b[i]);
     }
   }
 }

@@ -1,4 +1,5 @@
 // The first promise: the job decides the result, not the machines.
+#include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -77,6 +78,36 @@ TEST_P(TableTest, HoldsInSharedMemory) {
   ExpectTheSameBits(ExchangeSpec::MEMORY);
 }
 
+TEST_P(TableTest, HoldsOnTheWireInBfloat16) {
+  job_.mutable_exchange()->set_wire_dtype(ExchangeSpec::BFLOAT16);
+  ExpectTheSameBits(ExchangeSpec::WIRE);
+}
+
+TEST_P(TableTest, HoldsInSharedMemoryInBfloat16) {
+  job_.mutable_exchange()->set_wire_dtype(ExchangeSpec::BFLOAT16);
+  ExpectTheSameBits(ExchangeSpec::MEMORY);
+}
+
+TEST_P(TableTest, HoldsOnTheWireInFloat16) {
+  job_.mutable_exchange()->set_wire_dtype(ExchangeSpec::FLOAT16);
+  ExpectTheSameBits(ExchangeSpec::WIRE);
+}
+
+TEST_P(TableTest, HoldsInSharedMemoryInFloat16) {
+  job_.mutable_exchange()->set_wire_dtype(ExchangeSpec::FLOAT16);
+  ExpectTheSameBits(ExchangeSpec::MEMORY);
+}
+
+TEST_P(TableTest, EachNumberFormatHasItsOwnBits) {
+  std::set<std::string> digests;
+  for (const ExchangeSpec::WireDtype dtype :
+       {ExchangeSpec::FLOAT32, ExchangeSpec::BFLOAT16, ExchangeSpec::FLOAT16}) {
+    job_.mutable_exchange()->set_wire_dtype(dtype);
+    digests.insert(Run(/*workers=*/2, /*servers=*/1).digest);
+  }
+  EXPECT_EQ(digests.size(), 3);
+}
+
 TEST_P(DeterminismTest, UnixSocketsGiveTheSameBits) {
   const Result expected = Run(/*workers=*/1, /*servers=*/1);
   job_.mutable_exchange()->set_transport(ExchangeSpec::UNIX_SOCKET);
@@ -100,13 +131,19 @@ TEST_P(DeterminismTest, OtherSeedsGiveOtherBits) {
 // Long enough that whatever happens at a step happens before the end.
 constexpr int64_t kManySteps = 200;
 
-TEST_P(DeterminismTest, LosingAndGainingWorkersInMidRunGivesTheSameBits) {
-  job_.set_steps(kManySteps);
-  LocalCluster undisturbed(job_, /*servers=*/1, /*expected_workers=*/1,
-                           Directory("undisturbed"));
-  undisturbed.StartWorker();
-  const Result expected = ResultOf(&undisturbed, kManySteps);
-  for (int at = 1; at < 30; at += 4) {
+class ChurnTest : public DeterminismTest {
+ protected:
+  ChurnTest() { job_.set_steps(kManySteps); }
+
+  Result Undisturbed() {
+    LocalCluster cluster(job_, /*servers=*/1, /*expected_workers=*/1,
+                         Directory("undisturbed"));
+    cluster.StartWorker();
+    return ResultOf(&cluster, kManySteps);
+  }
+
+  // Two of three workers are lost, and two others come, from step `at` on.
+  void LoseAndGain(int at, const Result& expected) {
     SCOPED_TRACE(absl::StrCat("at step ", at));
     LocalCluster cluster(job_, /*servers=*/2, /*expected_workers=*/3,
                          Directory(absl::StrCat("churn-", at)));
@@ -119,6 +156,21 @@ TEST_P(DeterminismTest, LosingAndGainingWorkersInMidRunGivesTheSameBits) {
     cluster.StartWorker();
     ExpectSame(ResultOf(&cluster, kManySteps), expected);
     EXPECT_GE(cluster.Summary().value("workers_lost", 0), 1);
+  }
+};
+
+TEST_P(ChurnTest, LosingAndGainingWorkersInMidRunGivesTheSameBits) {
+  const Result expected = Undisturbed();
+  for (int at = 1; at < 30; at += 4) LoseAndGain(at, expected);
+}
+
+TEST_P(ChurnTest, LosingAndGainingWorkersGivesTheSameBitsInBfloat16) {
+  job_.mutable_exchange()->set_wire_dtype(ExchangeSpec::BFLOAT16);
+  for (const ExchangeSpec::Transport transport :
+       {ExchangeSpec::WIRE, ExchangeSpec::MEMORY}) {
+    job_.mutable_exchange()->set_transport(transport);
+    const Result expected = Undisturbed();
+    for (const int at : {2, 9}) LoseAndGain(at, expected);
   }
 }
 
@@ -137,12 +189,8 @@ TEST_P(DeterminismTest, DealingLeavesBySpeedGivesTheSameBits) {
   EXPECT_GE(cluster.Summary().value("deals_by_speed", 0), 1);
 }
 
-TEST_P(DeterminismTest, EveryWorkerReplacedGivesTheSameBits) {
-  job_.set_steps(kManySteps);
-  LocalCluster undisturbed(job_, /*servers=*/1, /*expected_workers=*/1,
-                           Directory("undisturbed"));
-  undisturbed.StartWorker();
-  const Result expected = ResultOf(&undisturbed, kManySteps);
+TEST_P(ChurnTest, EveryWorkerReplacedGivesTheSameBits) {
+  const Result expected = Undisturbed();
   LocalCluster cluster(job_, /*servers=*/1, /*expected_workers=*/1,
                        Directory("replaced"));
   int worker = cluster.StartWorker();
@@ -159,6 +207,7 @@ const auto kFamilies = ::testing::Values("mlp", "cnn", "gpt");
 const auto kName = [](const auto& info) { return std::string(info.param); };
 INSTANTIATE_TEST_SUITE_P(Families, DeterminismTest, kFamilies, kName);
 INSTANTIATE_TEST_SUITE_P(Families, TableTest, kFamilies, kName);
+INSTANTIATE_TEST_SUITE_P(Families, ChurnTest, kFamilies, kName);
 
 }  // namespace
 }  // namespace tributary

@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "common/half.h"
 #include "common/reduction_tree.h"
 #include "gtest/gtest.h"
 
@@ -16,16 +17,24 @@ constexpr int kLeaves = 8;
 // Not a multiple of a block.
 constexpr int kElements = static_cast<int>(TreeSum::kBlock) + 21;
 
-// Values whose sum depends on the order of additions.
+// Values whose sum depends on the order of additions, and on where it is
+// rounded.
 float LeafValue(int leaf, int element) {
-  const float scale[] = {1e8f, 1.f, -1e8f, 0.1f, 3e7f, -7.f, 1e-3f, 5e6f};
-  return scale[leaf] * (1.f + 0.1f * static_cast<float>(element % 100));
+  const float scale[] = {1e3f, 1.f, -1e3f, 0.1f, 3e2f, -7.f, 1e-3f, 5e1f};
+  return scale[leaf] * (1.f + 0.0123f * static_cast<float>(element % 100));
+}
+
+float Rounded(WireDtype dtype, float value) {
+  RoundTo(dtype, &value, 1);
+  return value;
 }
 
 // The sum under a node, in the order of the tree, written down independently.
-float Expected(int node, int element) {
-  if (node >= kLeaves) return LeafValue(node - kLeaves, element);
-  return Expected(2 * node, element) + Expected(2 * node + 1, element);
+float Expected(WireDtype dtype, int node, int element) {
+  if (node >= kLeaves)
+    return Rounded(dtype, LeafValue(node - kLeaves, element));
+  return Rounded(dtype, Expected(dtype, 2 * node, element) +
+                            Expected(dtype, 2 * node + 1, element));
 }
 
 // A gradient that must be copied to be read, as those from the wire.
@@ -47,17 +56,23 @@ class Remote final : public GradientSource {
 using Contents = std::vector<
     std::pair<std::shared_ptr<std::vector<float>>, std::vector<float>>>;
 
-class ChunkAggregatorTest : public ::testing::Test {
+class ChunkAggregatorTest : public ::testing::TestWithParam<WireDtype> {
  protected:
   NodeSum Contribution(int node) {
     auto values = std::make_shared<std::vector<float>>(kElements);
-    for (int i = 0; i < kElements; ++i) (*values)[i] = Expected(node, i);
+    // Nobody has rounded leaves that are read in place.
+    const bool in_place = contents_.size() % 2 == 0;
+    for (int i = 0; i < kElements; ++i) {
+      (*values)[i] = in_place && node >= kLeaves
+                         ? LeafValue(node - kLeaves, i)
+                         : Expected(GetParam(), node, i);
+    }
     contents_.emplace_back(values, *values);
     NodeSum sum;
-    if (contents_.size() % 2 == 0) {
-      sum.gradient = std::make_shared<Remote>(values);
-    } else {
+    if (in_place) {
       sum.gradient = std::make_shared<GradientInMemory>(values->data(), values);
+    } else {
+      sum.gradient = std::make_shared<Remote>(values);
     }
     const LeafRange leaves = LeavesUnder(node, kLeaves);
     sum.weight = 10 * (leaves.end - leaves.begin);
@@ -75,7 +90,7 @@ class ChunkAggregatorTest : public ::testing::Test {
       total.Read(begin, count, &half, &other);
       for (int64_t i = 0; i < count; ++i) {
         const float value = half[i] + (other == nullptr ? 0 : other[i]);
-        ASSERT_EQ(value, Expected(1, static_cast<int>(begin + i)));
+        ASSERT_EQ(value, Expected(GetParam(), 1, static_cast<int>(begin + i)));
       }
     }
     EXPECT_EQ(total.weight(), 10 * kLeaves);
@@ -85,11 +100,11 @@ class ChunkAggregatorTest : public ::testing::Test {
     contents_.clear();
   }
 
-  ChunkAggregator aggregator_{kLeaves};
+  ChunkAggregator aggregator_{kLeaves, GetParam()};
   Contents contents_;
 };
 
-TEST_F(ChunkAggregatorTest, SumsInTheTreesOrderWhateverTheArrivalAndTheNodes) {
+TEST_P(ChunkAggregatorTest, SumsInTheTreesOrderWhateverTheArrivalAndTheNodes) {
   std::mt19937 random(1);
   for (int trial = 0; trial < 50; ++trial) {
     // Cut the leaves into random runs, as random workers would own them.
@@ -111,7 +126,7 @@ TEST_F(ChunkAggregatorTest, SumsInTheTreesOrderWhateverTheArrivalAndTheNodes) {
   }
 }
 
-TEST_F(ChunkAggregatorTest, DropsDuplicates) {
+TEST_P(ChunkAggregatorTest, DropsDuplicates) {
   EXPECT_TRUE(aggregator_.Add(2, Contribution(2)));
   EXPECT_FALSE(aggregator_.Add(2, Contribution(2)));
   // Under a node that is there.
@@ -123,7 +138,7 @@ TEST_F(ChunkAggregatorTest, DropsDuplicates) {
   ExpectTotal();
 }
 
-TEST_F(ChunkAggregatorTest, AcceptsOverlapsOfLeavesThatWereDealtAnew) {
+TEST_P(ChunkAggregatorTest, AcceptsOverlapsOfLeavesThatWereDealtAnew) {
   // A worker with leaves 4 to 7 sent part of them and died; another computed
   // all four as one node.
   EXPECT_TRUE(aggregator_.Add(12, Contribution(12)));
@@ -134,8 +149,29 @@ TEST_F(ChunkAggregatorTest, AcceptsOverlapsOfLeavesThatWereDealtAnew) {
   ExpectTotal();
 }
 
+INSTANTIATE_TEST_SUITE_P(WireDtypes, ChunkAggregatorTest,
+                         ::testing::Values(ExchangeSpec::FLOAT32,
+                                           ExchangeSpec::BFLOAT16,
+                                           ExchangeSpec::FLOAT16),
+                         [](const auto& info) {
+                           return ExchangeSpec::WireDtype_Name(info.param);
+                         });
+
+TEST(ChunkAggregator, RoundsATreeOfOneLeaf) {
+  ChunkAggregator aggregator(1, ExchangeSpec::BFLOAT16);
+  const float value = 1.00390625f;  // 1 + 2^-8
+  EXPECT_TRUE(aggregator.Add(
+      1, {std::make_shared<GradientInMemory>(&value, nullptr), 2, 0}));
+  const TreeSum sum = aggregator.Take();
+  const float* half = nullptr;
+  const float* other = nullptr;
+  sum.Read(0, 1, &half, &other);
+  EXPECT_EQ(*half, 1);
+  EXPECT_EQ(other, nullptr);
+}
+
 TEST(ChunkAggregator, HandlesATreeOfOneLeaf) {
-  ChunkAggregator aggregator(1);
+  ChunkAggregator aggregator(1, ExchangeSpec::FLOAT32);
   const float value = 3;
   EXPECT_TRUE(aggregator.Add(
       1, {std::make_shared<GradientInMemory>(&value, nullptr), 2, 0}));

@@ -21,6 +21,11 @@ using ::testing::HasSubstr;
 constexpr int64_t kChunkElements = 32;
 constexpr int kLeaves = 4;
 
+const float* Floats(const WeightsVersion& weights) {
+  EXPECT_EQ(weights.values.encoding, FLOAT32);
+  return static_cast<const float*>(weights.values.data);
+}
+
 class Recorder : public WeightsSubscriber {
  public:
   void OnWeights(const WeightsVersion& weights) override {
@@ -45,7 +50,7 @@ class Recorder : public WeightsSubscriber {
   }
   float At(int chunk, int64_t element) const {
     absl::MutexLock lock(&mu_);
-    return latest_.at(chunk).values.get()[element];
+    return Floats(latest_.at(chunk))[element];
   }
 
  private:
@@ -214,8 +219,8 @@ TEST_F(ParameterStoreTest, KeepsTheVersionBefore) {
   Make();
   ContributeAll(0, 4);
   recorder_.Await(1, 3);
-  EXPECT_EQ(store_->Read(0, 0)->values.get()[0], 1);
-  EXPECT_EQ(store_->Read(0, 1)->values.get()[0], 0);
+  EXPECT_EQ(Floats(*store_->Read(0, 0))[0], 1);
+  EXPECT_EQ(Floats(*store_->Read(0, 1))[0], 0);
   Recorder late;
   store_->Subscribe(&late, /*in_memory=*/false);
   EXPECT_EQ(late.versions()[0], (std::vector<int64_t>{0, 1}));
@@ -250,7 +255,7 @@ TEST_F(ParameterStoreTest, SharesItsWeights) {
   Recorder in_memory;
   store_->Subscribe(&in_memory, /*in_memory=*/true);
   EXPECT_EQ(in_memory.versions()[0], (std::vector<int64_t>{0, 1}));
-  const Buffer before = store_->Read(1, 1)->values;
+  const WeightsVersion before = *store_->Read(1, 1);
   for (int64_t step = 1; step < 4; ++step) {
     ContributeAll(step, 4);
     recorder_.Await(step + 1, 3);
@@ -258,20 +263,20 @@ TEST_F(ParameterStoreTest, SharesItsWeights) {
     for (int chunk = 0; chunk < 3; ++chunk) {
       for (int64_t i = 0; i < store_->layout().ChunkSize(chunk); ++i) {
         EXPECT_EQ(place(step + 1, chunk)[i], recorder_.At(chunk, i));
-        EXPECT_EQ(store_->Read(chunk, step + 1)->values.get()[i],
+        EXPECT_EQ(Floats(*store_->Read(chunk, step + 1))[i],
                   recorder_.At(chunk, i));
       }
     }
   }
   // What was handed out is not overwritten.
-  EXPECT_EQ(before.get()[0], 0);
+  EXPECT_EQ(Floats(before)[0], 0);
   store_->Unsubscribe(&in_memory);
 }
 
 TEST_F(ParameterStoreTest, FirstInitialValuesStay) {
   Make();
   EXPECT_TRUE(store_->AddInitial(0, Filled(0, 7)).ok());
-  EXPECT_EQ(store_->Read(0, 0)->values.get()[0], 1);
+  EXPECT_EQ(Floats(*store_->Read(0, 0))[0], 1);
 }
 
 TEST_F(ParameterStoreTest, RefusesWhatNoHonestWorkerSends) {

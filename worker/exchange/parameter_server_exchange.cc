@@ -93,12 +93,13 @@ class ParameterServerExchange::Stream final
       Wake();
       return;
     }
-    const int64_t elements = exchange_->layout_->ChunkSize(sum.chunk);
-    exchange_->bytes_sent_ += elements * sizeof(float);
+    EncodedFloats payload = exchange_->encoder_.Encode(sum);
+    contribution.set_encoding(payload.encoding);
+    exchange_->bytes_sent_ += payload.bytes;
     WorkerMessage message;
     *message.mutable_contribution() = std::move(contribution);
-    const float* payload = sum.arena.get() + begin;
-    Send(EncodeWithPayload(message, payload, elements, std::move(sum.arena)),
+    Send(EncodeWithPayload(message, payload.data, payload.bytes,
+                           std::move(payload.owner)),
          WritePriority(step, sum.chunk));
   }
 
@@ -110,30 +111,43 @@ class ParameterServerExchange::Stream final
   bool OnMessage(grpc::ByteBuffer* bytes) override {
     waiting_ = nullptr;
     ServerMessage message;
-    WorkState::Arrival arrival = WorkState::Arrival::kDrop;
-    const auto place =
-        [&](const ServerMessage& m) -> absl::StatusOr<PayloadTarget> {
-      const Weights& weights = m.weights();
-      TRIBUTARY_RETURN_IF_ERROR(Check(weights));
-      PayloadTarget target = {nullptr,
-                              exchange_->layout_->ChunkSize(weights.chunk())};
-      arrival = BeginWrite(weights, &target.to);
-      if (arrival == WorkState::Arrival::kWrite) return target;
-      if (arrival == WorkState::Arrival::kPark) waiting_ = bytes;
-      // Neither is an error: see below.
-      return absl::CancelledError();
-    };
-    const absl::Status status = DecodeWithPayload(bytes, &message, place);
-    if (arrival == WorkState::Arrival::kPark) return false;
-    if (!status.ok() && !absl::IsCancelled(status)) return Fail(status);
-    if (message.has_welcome()) return OnWelcome(message.welcome());
-    if (message.has_in_memory()) return OnVersions(message.in_memory());
-    if (arrival == WorkState::Arrival::kWrite) {
-      exchange_->state_->EndWrite(message.weights().chunk(),
-                                  message.weights().version());
+    ReceivedPayload payload;
+    const absl::Status status = DecodeInPlace(bytes, &message, &payload);
+    if (!status.ok()) return Fail(status);
+    switch (message.message_case()) {
+      case ServerMessage::kWelcome:
+        return OnWelcome(message.welcome());
+      case ServerMessage::kInMemory:
+        return OnVersions(message.in_memory());
+      case ServerMessage::kWeights:
+        if (!OnWeights(message.weights(), std::move(payload))) {
+          waiting_ = bytes;
+          return false;
+        }
+        break;
+      case ServerMessage::MESSAGE_NOT_SET:
+        break;
     }
-    if (agreed_) Release(message.weights());
     exchange_->bytes_received_ += bytes->Length();
+    return true;
+  }
+
+  // False: when the place is being read.
+  bool OnWeights(const Weights& weights, ReceivedPayload payload) {
+    absl::Status status = Check(weights);
+    if (!status.ok()) return Fail(status);
+    const int chunk = weights.chunk();
+    const absl::StatusOr<ReceivedFloats> floats =
+        exchange_->weights_.Take(weights, std::move(payload));
+    if (!floats.ok()) return Fail(floats.status());
+    float* to = nullptr;
+    const WorkState::Arrival arrival = BeginWrite(weights, &to);
+    if (arrival == WorkState::Arrival::kPark) return false;
+    if (arrival == WorkState::Arrival::kWrite) {
+      exchange_->weights_.Write(chunk, *floats, to);
+      exchange_->state_->EndWrite(chunk, weights.version());
+    }
+    if (agreed_) Release(weights);
     return true;
   }
 
@@ -148,12 +162,15 @@ class ParameterServerExchange::Stream final
   absl::Status Check(const Weights& weights) const {
     if (weights.chunk() >= 0 &&
         weights.chunk() < exchange_->layout_->chunk_count() &&
+        ArenaLayout::ShardOf(weights.chunk(),
+                             static_cast<int>(exchange_->streams_.size())) ==
+            shard_ &&
         weights.version() >= 0) {
       return absl::OkStatus();
     }
     return absl::InvalidArgumentError(
         absl::StrCat("weights of chunk ", weights.chunk(), ", version ",
-                     weights.version(), ": there is no such chunk"));
+                     weights.version(), ": there is no such chunk here"));
   }
 
   WorkState::Arrival BeginWrite(const Weights& weights, float** to) {
@@ -276,7 +293,11 @@ class ParameterServerExchange::Stream final
 ParameterServerExchange::ParameterServerExchange(const Options& options,
                                                  const ArenaLayout* layout,
                                                  WorkState* state)
-    : layout_(layout), state_(state), transport_(options.transport) {}
+    : layout_(layout),
+      state_(state),
+      transport_(options.exchange.transport()),
+      encoder_(options.exchange, layout),
+      weights_(options.exchange, layout) {}
 
 absl::StatusOr<std::unique_ptr<ParameterServerExchange>>
 ParameterServerExchange::Connect(const Options& options,
@@ -285,21 +306,23 @@ ParameterServerExchange::Connect(const Options& options,
       new ParameterServerExchange(options, layout, state));
   state->SetUnparked([raw = exchange.get()] { raw->RetryParked(); });
   const std::string host = HostIdentity();
-  const bool wants_memory = options.transport == ExchangeSpec::AUTO ||
-                            options.transport == ExchangeSpec::MEMORY;
+  const ExchangeSpec::Transport transport = options.exchange.transport();
+  const bool wants_memory = (transport == ExchangeSpec::AUTO ||
+                             transport == ExchangeSpec::MEMORY) &&
+                            !options.exchange.has_compression();
   for (size_t shard = 0; shard < options.servers.size(); ++shard) {
     const Server& server = options.servers[shard];
     const bool local = server.local.host() == host;
-    if (!local && (options.transport == ExchangeSpec::MEMORY ||
-                   options.transport == ExchangeSpec::UNIX_SOCKET)) {
+    if (!local && (transport == ExchangeSpec::MEMORY ||
+                   transport == ExchangeSpec::UNIX_SOCKET)) {
       return absl::FailedPreconditionError(
           absl::StrCat("server ", shard, " (", server.address,
                        ") is on another host, where "
                        "exchange.transport ",
-                       ExchangeSpec::Transport_Name(options.transport),
+                       ExchangeSpec::Transport_Name(transport),
                        " does not reach: use AUTO or WIRE"));
     }
-    const bool short_way = local && options.transport != ExchangeSpec::WIRE;
+    const bool short_way = local && transport != ExchangeSpec::WIRE;
     if (short_way && wants_memory) exchange->MakeMemory(options.shared_arenas);
     exchange->streams_.push_back(std::make_unique<Stream>(
         exchange.get(), static_cast<int>(shard),
@@ -365,13 +388,13 @@ void ParameterServerExchange::PushInitial(Buffer arena) {
   for (int chunk = 0; chunk < layout_->chunk_count(); ++chunk) {
     WorkerMessage message;
     message.mutable_initial()->set_chunk(chunk);
-    const int64_t elements = layout_->ChunkSize(chunk);
-    bytes_sent_ += elements * sizeof(float);
+    const int64_t bytes = PayloadBytes(FLOAT32, layout_->ChunkSize(chunk));
+    bytes_sent_ += bytes;
     const int shard =
         ArenaLayout::ShardOf(chunk, static_cast<int>(streams_.size()));
     streams_[shard]->Send(
         EncodeWithPayload(message, arena.get() + layout_->ChunkBegin(chunk),
-                          elements, arena),
+                          bytes, arena),
         /*priority=*/0);
   }
 }

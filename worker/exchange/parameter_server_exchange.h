@@ -21,6 +21,8 @@
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/exchange/exchange.h"
+#include "worker/exchange/gradient_encoder.h"
+#include "worker/exchange/received_weights.h"
 #include "worker/work_state.h"
 
 namespace tributary {
@@ -35,7 +37,7 @@ class ParameterServerExchange final : public Exchange {
   };
   struct Options {
     std::vector<Server> servers;  // By shard.
-    ExchangeSpec::Transport transport = ExchangeSpec::AUTO;
+    ExchangeSpec exchange;  // The job's.
     // How many gradient arenas to have in shared memory; those beyond are sent.
     int shared_arenas = 16;
     int64_t incarnation = 0;
@@ -72,6 +74,8 @@ class ParameterServerExchange final : public Exchange {
   const ArenaLayout* const layout_;
   WorkState* const state_;
   const ExchangeSpec::Transport transport_;
+  GradientEncoder encoder_;
+  ReceivedWeights weights_;
   // Of the gradients; null without a server that could map it.
   std::shared_ptr<SharedMemory> memory_;
   std::unique_ptr<BufferPool> arenas_;

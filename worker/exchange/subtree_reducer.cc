@@ -3,14 +3,14 @@
 #include <utility>
 
 #include "common/reduction_tree.h"
-#include "common/vector_ops.h"
 
 namespace tributary {
 
 SubtreeReducer::SubtreeReducer(const ArenaLayout* layout, int tree_leaves,
+                               WireDtype dtype,
                                const std::vector<int64_t>& leaves,
                                std::function<void(NodeChunk)> send)
-    : layout_(layout), tree_leaves_(tree_leaves), send_(std::move(send)) {
+    : layout_(layout), tree_leaves_(tree_leaves), dtype_(dtype), send_(std::move(send)) {
   for (size_t i = 0; i < leaves.size();) {
     size_t j = i + 1;
     while (j < leaves.size() && leaves[j] == leaves[j - 1] + 1) ++j;
@@ -44,8 +44,8 @@ void SubtreeReducer::ChunkReady(int leaf, int chunk, Buffer arena,
     // Into the sibling's arena, which is in use already: this one is free for
     // the next leaf. Which of the two is added to the other does not change the
     // bits.
-    AddInto(sum.arena.get() + begin, sibling.arena.get() + begin,
-            layout_->ChunkSize(chunk));
+    AddRounded(dtype_, sum.arena.get() + begin, sibling.arena.get() + begin,
+               layout_->ChunkSize(chunk));
     sibling.weight += sum.weight;
     sibling.loss_sum += sum.loss_sum;
     sibling.node /= 2;

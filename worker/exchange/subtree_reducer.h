@@ -13,6 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "common/buffer_pool.h"
+#include "common/half.h"
 #include "common/parameter_table.h"
 
 namespace tributary {
@@ -35,8 +36,10 @@ class SubtreeReducer {
   // `layout` must outlive this object. Of the ascending `leaves` (of a tree
   // with `tree_leaves`), each run of neighbours becomes the fewest possible
   // nodes. `send` gets every sum of such a node once, on the thread that
-  // completed it; it must be thread-safe.
-  SubtreeReducer(const ArenaLayout* layout, int tree_leaves,
+  // completed it; it must be thread-safe. Leaves and sums are rounded to
+  // `dtype`, but for leaves that are sent by themselves: whoever reads them
+  // rounds them, which gives the same bits without a pass of its own.
+  SubtreeReducer(const ArenaLayout* layout, int tree_leaves, WireDtype dtype,
                  const std::vector<int64_t>& leaves,
                  std::function<void(NodeChunk)> send);
 
@@ -48,6 +51,7 @@ class SubtreeReducer {
  private:
   const ArenaLayout* const layout_;
   const int tree_leaves_;
+  const WireDtype dtype_;
   const std::function<void(NodeChunk)> send_;
   std::set<int> tops_;
 

@@ -99,7 +99,7 @@ TEST(TopKTest, OfFewElementsItChoosesExactlyTheLargest) {
 // for about 1 of 100 chunks, and that one almost so.
 TEST(TopKTest, OfManyElementsItChoosesTheLargestWithFewMissing) {
   int exact = 0;
-  constexpr int kChunks = 40;
+  constexpr int kChunks = 12;
   for (int seed = 0; seed < kChunks; ++seed) {
     const double fraction = seed % 2 == 0 ? 0.01 : 0.1;
     std::vector<float> before = Normal(kChunk, seed);
@@ -117,7 +117,7 @@ TEST(TopKTest, OfManyElementsItChoosesTheLargestWithFewMissing) {
     ASSERT_EQ(places, LargestPlaces(before, places.size()));
     exact += static_cast<int64_t>(places.size()) == wanted;
   }
-  EXPECT_GE(exact, kChunks * 9 / 10);
+  EXPECT_GE(exact, kChunks - 1);
 }
 
 TEST(TopKTest, WhatIsSentAndWhatIsLeftAddUpToWhatWasThere) {

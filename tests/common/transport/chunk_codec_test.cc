@@ -1,5 +1,6 @@
 #include "common/transport/chunk_codec.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -56,7 +57,7 @@ TEST(ChunkCodec, WritesTheBytesThatGeneratedCodeWrites) {
     WorkerMessage whole = header;
     whole.mutable_contribution()->set_payload(BytesOf(numbers));
     EXPECT_EQ(
-        Flatten(EncodeWithPayload(header, numbers.data(), count, nullptr)),
+        Flatten(EncodeWithPayload(header, numbers.data(), 4 * count, nullptr)),
         whole.SerializeAsString());
 
     WorkerMessage initial;
@@ -64,7 +65,7 @@ TEST(ChunkCodec, WritesTheBytesThatGeneratedCodeWrites) {
     WorkerMessage whole_initial = initial;
     whole_initial.mutable_initial()->set_payload(BytesOf(numbers));
     EXPECT_EQ(
-        Flatten(EncodeWithPayload(initial, numbers.data(), count, nullptr)),
+        Flatten(EncodeWithPayload(initial, numbers.data(), 4 * count, nullptr)),
         whole_initial.SerializeAsString());
 
     ServerMessage weights;
@@ -72,7 +73,7 @@ TEST(ChunkCodec, WritesTheBytesThatGeneratedCodeWrites) {
     ServerMessage whole_weights = weights;
     whole_weights.mutable_weights()->set_payload(BytesOf(numbers));
     EXPECT_EQ(
-        Flatten(EncodeWithPayload(weights, numbers.data(), count, nullptr)),
+        Flatten(EncodeWithPayload(weights, numbers.data(), 4 * count, nullptr)),
         whole_weights.SerializeAsString());
   }
 }
@@ -84,18 +85,21 @@ TEST(ChunkCodec, ReadsTheBytesThatGeneratedCodeWritesHoweverTheyAreCut) {
   for (const size_t piece : {1, 2, 7, 64, 4000, 100000}) {
     grpc::ByteBuffer bytes = Pieces(whole.SerializeAsString(), piece);
     WorkerMessage message;
+    ReceivedPayload payload;
+    ASSERT_TRUE(DecodeInPlace(&bytes, &message, &payload).ok());
+    ASSERT_EQ(payload.bytes(), 4000);
     std::vector<float> read(1000);
-    ASSERT_TRUE(
-        DecodeWithPayload(
-            &bytes, &message,
-            [&](const WorkerMessage& header) -> absl::StatusOr<PayloadTarget> {
-              EXPECT_EQ(header.contribution().chunk(), 300);
-              return PayloadTarget{read.data(), 1000};
-            })
-            .ok());
+    payload.Copy(0, 4000, read.data());
     EXPECT_EQ(message.SerializeAsString(),
               ContributionHeader().SerializeAsString());
     EXPECT_EQ(read, numbers);
+    // And in parts.
+    for (const int begin : {0, 1, 63, 3999}) {
+      std::string scratch(100, 0);
+      const int count = std::min(100, 4000 - begin);
+      EXPECT_EQ(std::string(payload.View(begin, count, &scratch[0]), count),
+                BytesOf(numbers).substr(begin, count));
+    }
   }
 }
 
@@ -103,7 +107,7 @@ TEST(ChunkCodec, HoldsTheOwnerAsLongAsTheBytes) {
   auto owner = std::make_shared<std::vector<float>>(Numbers(64));
   {
     const grpc::ByteBuffer bytes =
-        EncodeWithPayload(ContributionHeader(), owner->data(), 64,
+        EncodeWithPayload(ContributionHeader(), owner->data(), 256,
                           std::shared_ptr<const void>(owner, owner.get()));
     EXPECT_EQ(owner.use_count(), 2);
   }
@@ -115,63 +119,36 @@ TEST(ChunkCodec, ReadsMessagesWithoutPayload) {
   hello.mutable_hello()->set_signature("abc");
   grpc::ByteBuffer bytes = Encode(hello);
   WorkerMessage message;
-  ASSERT_TRUE(DecodeWithPayload(
-                  &bytes, &message,
-                  [](const WorkerMessage&) -> absl::StatusOr<PayloadTarget> {
-                    ADD_FAILURE();
-                    return absl::InternalError("");
-                  })
-                  .ok());
+  ReceivedPayload payload;
+  ASSERT_TRUE(DecodeInPlace(&bytes, &message, &payload).ok());
+  EXPECT_EQ(payload.bytes(), 0);
   EXPECT_EQ(message.hello().signature(), "abc");
 }
 
-absl::Status DecodeInto(const std::string& text, int64_t elements) {
+absl::Status Decoded(const std::string& text) {
   grpc::ByteBuffer bytes = Pieces(text, 16);
   WorkerMessage message;
-  std::vector<float> target(elements);
-  return DecodeWithPayload(
-      &bytes, &message,
-      [&](const WorkerMessage&) -> absl::StatusOr<PayloadTarget> {
-        return PayloadTarget{target.data(), elements};
-      });
+  ReceivedPayload payload;
+  return DecodeInPlace(&bytes, &message, &payload);
 }
 
 TEST(ChunkCodec, RefusesWhatIsNoSuchMessage) {
   WorkerMessage whole = ContributionHeader();
   whole.mutable_contribution()->set_payload(BytesOf(Numbers(64)));
   const std::string good = whole.SerializeAsString();
-  ASSERT_TRUE(DecodeInto(good, 64).ok());
+  ASSERT_TRUE(Decoded(good).ok());
   // Every cut, and a tail.
   for (size_t length = 0; length < good.size(); ++length) {
-    EXPECT_EQ(DecodeInto(good.substr(0, length), 64).code(),
+    EXPECT_EQ(Decoded(good.substr(0, length)).code(),
               absl::StatusCode::kInvalidArgument)
         << length;
   }
-  EXPECT_EQ(DecodeInto(good + "x", 64).code(),
-            absl::StatusCode::kInvalidArgument);
-  // A payload of another length than the chunk's.
-  const absl::Status status = DecodeInto(good, 63);
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(status.message(), "payload of 256 bytes, expected 252");
+  EXPECT_EQ(Decoded(good + "x").code(), absl::StatusCode::kInvalidArgument);
   // No payload at all.
-  EXPECT_EQ(DecodeInto(ContributionHeader().SerializeAsString(), 64).code(),
+  EXPECT_EQ(Decoded(ContributionHeader().SerializeAsString()).code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(DecodeInto("GET / HTTP/1.1\r\n\r\n", 64).code(),
+  EXPECT_EQ(Decoded("GET / HTTP/1.1\r\n\r\n").code(),
             absl::StatusCode::kInvalidArgument);
-}
-
-TEST(ChunkCodec, ReturnsTheErrorOfWhoRefusesThePayload) {
-  WorkerMessage whole = ContributionHeader();
-  whole.mutable_contribution()->set_payload(BytesOf(Numbers(8)));
-  grpc::ByteBuffer bytes = Pieces(whole.SerializeAsString(), 5);
-  WorkerMessage message;
-  EXPECT_EQ(DecodeWithPayload(
-                &bytes, &message,
-                [](const WorkerMessage&) -> absl::StatusOr<PayloadTarget> {
-                  return absl::NotFoundError("no chunk 300");
-                })
-                .message(),
-            "no chunk 300");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/half.h"
 #include "common/reduction_tree.h"
 #include "gtest/gtest.h"
 
@@ -18,13 +19,20 @@ constexpr int kChunks = 3;
 constexpr int64_t kChunkElements = 16;
 
 float LeafValue(int leaf, int64_t element) {
-  const float scale[] = {1e8f, 1.f, -1e8f, 0.1f, 3e7f, -7.f, 1e-3f, 5e6f};
-  return scale[leaf] * (1.f + 0.01f * static_cast<float>(element));
+  const float scale[] = {1e3f, 1.f, -1e3f, 0.1f, 3e2f, -7.f, 1e-3f, 5e1f};
+  return scale[leaf] * (1.f + 0.0123f * static_cast<float>(element));
 }
 
-float TreeSum(int node, int64_t element) {
-  if (node >= kLeaves) return LeafValue(node - kLeaves, element);
-  return TreeSum(2 * node, element) + TreeSum(2 * node + 1, element);
+float Rounded(WireDtype dtype, float value) {
+  RoundTo(dtype, &value, 1);
+  return value;
+}
+
+float TreeSum(WireDtype dtype, int node, int64_t element) {
+  if (node >= kLeaves)
+    return Rounded(dtype, LeafValue(node - kLeaves, element));
+  return Rounded(dtype, TreeSum(dtype, 2 * node, element) +
+                            TreeSum(dtype, 2 * node + 1, element));
 }
 
 ArenaLayout Layout() {
@@ -60,7 +68,9 @@ void Feed(SubtreeReducer* reducer, BufferPool* pool,
   for (std::thread& thread : running) thread.join();
 }
 
-TEST(SubtreeReducer, SendsEachMaximalSubtreeOnceWithTheTreesBits) {
+class SubtreeReducerTest : public ::testing::TestWithParam<WireDtype> {};
+
+TEST_P(SubtreeReducerTest, SendsEachMaximalSubtreeOnceWithTheTreesBits) {
   const ArenaLayout layout = Layout();
   BufferPool pool(layout.arena_elements());
   const std::vector<std::vector<int64_t>> cases = {
@@ -71,11 +81,12 @@ TEST(SubtreeReducer, SendsEachMaximalSubtreeOnceWithTheTreesBits) {
     for (const int threads : {1, 2, 3}) {
       absl::Mutex mu;
       std::map<std::pair<int, int>, NodeChunk> sent;
-      SubtreeReducer reducer(&layout, kLeaves, leaves, [&](NodeChunk sum) {
-        absl::MutexLock lock(&mu);
-        const std::pair<int, int> key = {sum.node, sum.chunk};
-        EXPECT_TRUE(sent.emplace(key, std::move(sum)).second);
-      });
+      SubtreeReducer reducer(
+          &layout, kLeaves, GetParam(), leaves, [&](NodeChunk sum) {
+            absl::MutexLock lock(&mu);
+            const std::pair<int, int> key = {sum.node, sum.chunk};
+            EXPECT_TRUE(sent.emplace(key, std::move(sum)).second);
+          });
       Feed(&reducer, &pool, leaves, threads);
       int covered = 0;
       for (const auto& [key, sum] : sent) {
@@ -89,7 +100,11 @@ TEST(SubtreeReducer, SendsEachMaximalSubtreeOnceWithTheTreesBits) {
         EXPECT_EQ(sum.weight, 3 * (under.end - under.begin));
         const int64_t begin = layout.ChunkBegin(sum.chunk);
         for (int64_t e = begin; e < begin + kChunkElements; ++e) {
-          ASSERT_EQ(sum.arena.get()[e], TreeSum(sum.node, e));
+          // A bare leaf is rounded by whoever reads it.
+          const float value = sum.node < kLeaves
+                                  ? sum.arena.get()[e]
+                                  : Rounded(GetParam(), sum.arena.get()[e]);
+          ASSERT_EQ(value, TreeSum(GetParam(), sum.node, e));
         }
       }
       EXPECT_EQ(covered, leaves.size());
@@ -97,6 +112,14 @@ TEST(SubtreeReducer, SendsEachMaximalSubtreeOnceWithTheTreesBits) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(WireDtypes, SubtreeReducerTest,
+                         ::testing::Values(ExchangeSpec::FLOAT32,
+                                           ExchangeSpec::BFLOAT16,
+                                           ExchangeSpec::FLOAT16),
+                         [](const auto& info) {
+                           return ExchangeSpec::WireDtype_Name(info.param);
+                         });
 
 }  // namespace
 }  // namespace tributary

@@ -1,0 +1,75 @@
+#include "common/encoding.h"
+
+#include <utility>
+
+#include "common/compression/eight_bit.h"
+#include "common/compression/top_k.h"
+
+namespace tributary {
+namespace {
+
+Encoding EncodingOf(const CompressionSpec& compression) {
+  return compression.has_top_k() ? TOP_K : EIGHT_BIT;
+}
+
+}  // namespace
+
+Encoding GradientEncoding(const ExchangeSpec& exchange) {
+  return exchange.has_compression() ? EncodingOf(exchange.compression())
+                                    : WeightsEncoding(exchange);
+}
+
+Encoding WeightsEncoding(const ExchangeSpec& exchange) {
+  switch (exchange.wire_dtype()) {
+    case ExchangeSpec::BFLOAT16:
+      return BFLOAT16;
+    case ExchangeSpec::FLOAT16:
+      return FLOAT16;
+    default:
+      return FLOAT32;
+  }
+}
+
+WireDtype DtypeOf(Encoding encoding) {
+  switch (encoding) {
+    case BFLOAT16:
+      return ExchangeSpec::BFLOAT16;
+    case FLOAT16:
+      return ExchangeSpec::FLOAT16;
+    default:
+      return ExchangeSpec::FLOAT32;
+  }
+}
+
+int64_t PayloadBytes(Encoding encoding, int64_t elements) {
+  switch (encoding) {
+    case TOP_K:
+      return 8 * elements;
+    case EIGHT_BIT:
+      return EightBitBytes(elements);
+    default:
+      return elements * WireDtypeBytes(DtypeOf(encoding));
+  }
+}
+
+EncodedFloats Compress(const CompressionSpec& compression, float* values,
+                       int64_t count) {
+  auto payload = std::make_shared<const std::string>(
+      compression.has_top_k()
+          ? EncodeTopK(compression.top_k().fraction(), values, count)
+          : EncodeEightBit(values, count));
+  EncodedFloats encoded;
+  encoded.encoding = EncodingOf(compression);
+  encoded.data = payload->data();
+  encoded.bytes = static_cast<int64_t>(payload->size());
+  encoded.owner = std::move(payload);
+  return encoded;
+}
+
+void AddCompressed(Encoding encoding, absl::string_view payload, float* values,
+                   int64_t count) {
+  encoding == TOP_K ? AddTopK(payload, values)
+                    : AddEightBit(payload, values, count);
+}
+
+}  // namespace tributary

@@ -1,0 +1,48 @@
+// What a job's exchange.wire_dtype and exchange.compression mean for payloads:
+// see Encoding in proto/parameter_server.proto.
+#ifndef TRIBUTARY_COMMON_ENCODING_H_
+#define TRIBUTARY_COMMON_ENCODING_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "common/half.h"
+#include "proto/job.pb.h"
+#include "proto/parameter_server.pb.h"
+
+namespace tributary {
+
+// Floats as they go on the wire: what they are, where, and who keeps them
+// there.
+struct EncodedFloats {
+  Encoding encoding = FLOAT32;
+  const void* data = nullptr;
+  int64_t bytes = 0;
+  std::shared_ptr<const void> owner;
+};
+
+// Of contributions.
+Encoding GradientEncoding(const ExchangeSpec& exchange);
+// Of weights that are no differences.
+Encoding WeightsEncoding(const ExchangeSpec& exchange);
+// The number format that FLOAT32, BFLOAT16 or FLOAT16 stands for.
+WireDtype DtypeOf(Encoding encoding);
+
+// Bytes of a payload of `elements`. TOP_K: the most that it may have.
+int64_t PayloadBytes(Encoding encoding, int64_t elements);
+
+// Moves what the method sends of `values` into a payload, and leaves in them
+// what it does not: the error to be fed back. `compression` is valid.
+EncodedFloats Compress(const CompressionSpec& compression, float* values,
+                       int64_t count);
+
+// values[i] += element i, for all `count` elements of a TOP_K or EIGHT_BIT
+// payload that is known to be good.
+void AddCompressed(Encoding encoding, absl::string_view payload, float* values,
+                   int64_t count);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_COMMON_ENCODING_H_

@@ -1,0 +1,87 @@
+#include "common/transport/received_floats.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/compression/eight_bit.h"
+#include "common/compression/top_k.h"
+#include "common/encoding.h"
+#include "common/half.h"
+#include "common/status_macros.h"
+
+namespace tributary {
+namespace {
+
+// Elements that are handled at a time where they need a place in between: few
+// enough for the cache.
+constexpr int64_t kBlock = 2048;
+
+}  // namespace
+
+absl::StatusOr<ReceivedFloats> ReceivedFloats::Create(Encoding encoding,
+                                                      ReceivedPayload payload,
+                                                      int64_t elements) {
+  ReceivedFloats floats;
+  floats.encoding_ = encoding;
+  floats.elements_ = elements;
+  const int64_t expected = PayloadBytes(encoding, elements);
+  switch (encoding) {
+    case FLOAT32:
+    case BFLOAT16:
+    case FLOAT16:
+      if (payload.bytes() != expected) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "payload of ", payload.bytes(), " bytes, expected ", expected));
+      }
+      floats.payload_ = std::move(payload);
+      return floats;
+    case TOP_K:
+    case EIGHT_BIT:
+      // Not copied before this is known.
+      if (payload.bytes() > expected) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("payload of ", payload.bytes(),
+                         " bytes, expected at most ", expected));
+      }
+      floats.compressed_.resize(payload.bytes());
+      payload.Copy(0, payload.bytes(), &floats.compressed_[0]);
+      TRIBUTARY_RETURN_IF_ERROR(
+          encoding == TOP_K ? CheckTopK(floats.compressed_, elements)
+                            : CheckEightBit(floats.compressed_, elements));
+      return floats;
+    default:
+      return absl::InvalidArgumentError(absl::StrCat(
+          "unknown encoding ", static_cast<int>(encoding), " of a payload"));
+  }
+}
+
+void ReceivedFloats::Read(int64_t begin, int64_t count, float* to) const {
+  switch (encoding_) {
+    case TOP_K:
+      DecodeTopK(compressed_, begin, count, to);
+      return;
+    case EIGHT_BIT:
+      DecodeEightBit(compressed_, elements_, begin, count, to);
+      return;
+    case BFLOAT16:
+    case FLOAT16:
+      for (const int64_t end = begin + count; begin < end;) {
+        const int64_t block = std::min(kBlock, end - begin);
+        char scratch[2 * kBlock];
+        DecodeHalf(DtypeOf(encoding_),
+                   payload_.View(2 * begin, 2 * block, scratch), to, block);
+        begin += block;
+        to += block;
+      }
+      return;
+    default:
+      payload_.Copy(4 * begin, 4 * count, to);
+  }
+}
+
+void ReceivedFloats::AddTo(float* values) const {
+  AddCompressed(encoding_, compressed_, values, elements_);
+}
+
+}  // namespace tributary

@@ -1,0 +1,40 @@
+// The floats of a payload that came from the wire, in whatever encoding.
+#ifndef TRIBUTARY_COMMON_TRANSPORT_RECEIVED_FLOATS_H_
+#define TRIBUTARY_COMMON_TRANSPORT_RECEIVED_FLOATS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/transport/chunk_codec.h"
+#include "proto/parameter_server.pb.h"
+
+namespace tributary {
+
+// Immutable, so safe from any thread. Numbers are decoded where they are read;
+// only what is compressed is copied before, into one piece.
+class ReceivedFloats {
+ public:
+  // InvalidArgument, saying why, unless `payload` encodes `elements` floats.
+  static absl::StatusOr<ReceivedFloats> Create(Encoding encoding,
+                                               ReceivedPayload payload,
+                                               int64_t elements);
+
+  // to[i] = element begin + i, for i < count.
+  void Read(int64_t begin, int64_t count, float* to) const;
+  // values[i] += element i, for all of them. Only of what is compressed: TOP_K
+  // or EIGHT_BIT.
+  void AddTo(float* values) const;
+
+ private:
+  ReceivedFloats() = default;
+
+  Encoding encoding_ = FLOAT32;
+  int64_t elements_ = 0;
+  ReceivedPayload payload_;
+  std::string compressed_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_COMMON_TRANSPORT_RECEIVED_FLOATS_H_

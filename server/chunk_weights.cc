@@ -1,0 +1,165 @@
+#include "server/chunk_weights.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+#include "common/half.h"
+#include "common/vector_ops.h"
+
+namespace tributary {
+namespace {
+
+EncodedFloats Float32(Buffer values, int64_t elements) {
+  const void* const data = values.get();
+  return {FLOAT32, data, PayloadBytes(FLOAT32, elements), std::move(values)};
+}
+
+}  // namespace
+
+ChunkWeights::ChunkWeights(const ExchangeSpec* exchange, int64_t elements,
+                           BufferPool* buffers, BufferPool* halves)
+    : exchange_(*exchange),
+      dtype_(exchange->wire_dtype()),
+      elements_(elements),
+      buffers_(buffers),
+      halves_(halves) {}
+
+void ChunkWeights::Initialize(Buffer values) {
+  version_ = 0;
+  newest_.values = std::move(values);
+  if (exchange_.has_compression()) newest_.published = newest_.values;
+  CopyToShared(version_, &newest_);
+}
+
+ChunkWeights::Next ChunkWeights::Begin(bool for_streams) {
+  previous_ = Version();
+  Next next;
+  next.from = newest_.values;
+  next.published_from = newest_.published;
+  const Buffer& place = shared_[(version_ + 1) % 2];
+  if (dtype_ == ExchangeSpec::FLOAT32) {
+    next.values = place != nullptr ? place : buffers_->Take();
+    return next;
+  }
+  next.values = buffers_->Take();
+  next.rounded = place;
+  if (for_streams) next.halves = halves_->Take();
+  return next;
+}
+
+void ChunkWeights::Convert(const Next& next, int64_t begin,
+                           int64_t count) const {
+  const float* const values = next.values.get() + begin;
+  if (next.halves != nullptr) {
+    char* const to = reinterpret_cast<char*>(next.halves.get());
+    EncodeHalf(dtype_, values, to + 2 * begin, count);
+  }
+  if (next.rounded != nullptr) {
+    RoundedCopy(dtype_, values, next.rounded.get() + begin, count);
+  }
+}
+
+void ChunkWeights::Complete(Next* next) const {
+  if (!exchange_.has_compression()) return;
+  const Buffer missing = buffers_->Take();
+  Subtract(next->values.get(), next->published_from.get(), missing.get(),
+           elements_);
+  next->difference =
+      Compress(exchange_.compression(), missing.get(), elements_);
+  next->published = CopyOf(next->published_from);
+  AddCompressed(
+      next->difference.encoding,
+      absl::string_view(static_cast<const char*>(next->difference.data),
+                        next->difference.bytes),
+      next->published.get(), elements_);
+}
+
+void ChunkWeights::Finish(Next next) {
+  ++version_;
+  previous_ = std::move(newest_);
+  newest_ = Version();
+  const Buffer& place = shared_[version_ % 2];
+  const bool in_place =
+      place == nullptr || place == next.values || place == next.rounded;
+  newest_.values = std::move(next.values);
+  newest_.published = std::move(next.published);
+  difference_ = std::move(next.difference);
+  if (next.halves != nullptr) {
+    const Encoding encoding = WeightsEncoding(exchange_);
+    const void* const data = next.halves.get();
+    newest_.encoded = {encoding, data, PayloadBytes(encoding, elements_),
+                       std::move(next.halves)};
+  }
+  // Shared while it was being made.
+  if (!in_place) CopyToShared(version_, &newest_);
+}
+
+const ChunkWeights::Version* ChunkWeights::Find(int64_t version) const {
+  const Version* found = nullptr;
+  if (version == version_) found = &newest_;
+  if (version == version_ - 1) found = &previous_;
+  return found == nullptr || found->values == nullptr ? nullptr : found;
+}
+
+ChunkWeights::Version* ChunkWeights::Find(int64_t version) {
+  const ChunkWeights& self = *this;
+  return const_cast<Version*>(self.Find(version));
+}
+
+EncodedFloats ChunkWeights::Encoded(int64_t version) {
+  Version* const found = Find(version);
+  if (found == nullptr) return EncodedFloats();
+  if (found->published != nullptr) {
+    return Float32(found->published, elements_);
+  }
+  if (dtype_ == ExchangeSpec::FLOAT32) return Exact(version);
+  if (found->encoded.data == nullptr) {
+    const Encoding encoding = WeightsEncoding(exchange_);
+    Buffer halves = halves_->Take();
+    EncodeHalf(dtype_, found->values.get(), halves.get(), elements_);
+    const void* const data = halves.get();
+    found->encoded = {encoding, data, PayloadBytes(encoding, elements_),
+                      std::move(halves)};
+  }
+  return found->encoded;
+}
+
+EncodedFloats ChunkWeights::Exact(int64_t version) {
+  Version* const found = Find(version);
+  if (found == nullptr) return EncodedFloats();
+  const Buffer& values = found->values;
+  if (values != shared_[0] && values != shared_[1]) {
+    return Float32(values, elements_);
+  }
+  // Overwritten in two versions' time, when it may still be on its way.
+  if (found->encoded.data == nullptr) {
+    found->encoded = Float32(CopyOf(values), elements_);
+  }
+  return found->encoded;
+}
+
+void ChunkWeights::Share(Buffer even, Buffer odd) {
+  shared_[0] = std::move(even);
+  shared_[1] = std::move(odd);
+  // An update under way reads the old buffer, which it holds.
+  for (const int64_t version : {version_, version_ - 1}) {
+    Version* const found = Find(version);
+    if (found != nullptr) CopyToShared(version, found);
+  }
+}
+
+void ChunkWeights::CopyToShared(int64_t version, Version* from) {
+  const Buffer& place = shared_[version % 2];
+  if (place == nullptr) return;
+  RoundedCopy(dtype_, from->values.get(), place.get(), elements_);
+  if (dtype_ == ExchangeSpec::FLOAT32) from->values = place;
+}
+
+Buffer ChunkWeights::CopyOf(const Buffer& values) const {
+  Buffer copy = buffers_->Take();
+  std::copy_n(values.get(), elements_, copy.get());
+  return copy;
+}
+
+}  // namespace tributary

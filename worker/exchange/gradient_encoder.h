@@ -1,0 +1,52 @@
+// Makes of gradient sums what goes on the wire.
+#ifndef TRIBUTARY_WORKER_EXCHANGE_GRADIENT_ENCODER_H_
+#define TRIBUTARY_WORKER_EXCHANGE_GRADIENT_ENCODER_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "common/buffer_pool.h"
+#include "common/encoding.h"
+#include "common/parameter_table.h"
+#include "proto/job.pb.h"
+#include "worker/exchange/subtree_reducer.h"
+
+namespace tributary {
+
+// Thread-safe.
+//
+// With exchange.compression it keeps, for each chunk, what it has left out so
+// far, and adds it to the next sum of that chunk before compressing (error
+// feedback: Seide et al., 2014). All of a gradient arrives in the end, but for
+// what is left here when the worker ends, and what a contribution brought that
+// the server dropped as a duplicate.
+class GradientEncoder {
+ public:
+  // `layout` must outlive this object; `exchange` is valid.
+  GradientEncoder(const ExchangeSpec& exchange, const ArenaLayout* layout);
+
+  // The chunk's elements of `sum`, which is not changed: in place for FLOAT32,
+  // else a copy.
+  EncodedFloats Encode(const NodeChunk& sum);
+
+ private:
+  struct Residual {
+    absl::Mutex mu;
+    std::vector<float> values ABSL_GUARDED_BY(mu);  // Empty: zeros.
+  };
+
+  EncodedFloats EncodeWithFeedback(const float* gradient, int64_t elements,
+                                   Residual* residual);
+
+  const ExchangeSpec exchange_;
+  const Encoding encoding_;
+  const ArenaLayout* const layout_;
+  BufferPool halves_;
+  const std::unique_ptr<Residual[]> residuals_;  // By chunk.
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_EXCHANGE_GRADIENT_ENCODER_H_

@@ -1,0 +1,69 @@
+#include "worker/exchange/received_weights.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/encoding.h"
+#include "common/status_macros.h"
+
+namespace tributary {
+
+ReceivedWeights::ReceivedWeights(const ExchangeSpec& exchange,
+                                 const ArenaLayout* layout)
+    : compressed_(exchange.has_compression()),
+      whole_encoding_(WeightsEncoding(exchange)),
+      difference_encoding_(GradientEncoding(exchange)),
+      layout_(layout),
+      copies_(compressed_ ? layout->chunk_count() : 0) {}
+
+absl::StatusOr<ReceivedFloats> ReceivedWeights::Take(const Weights& weights,
+                                                     ReceivedPayload payload) {
+  const Encoding expected =
+      weights.difference() ? difference_encoding_ : whole_encoding_;
+  if (weights.encoding() != expected ||
+      (weights.difference() && !compressed_)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        weights.difference() ? "a difference" : "weights", " of chunk ",
+        weights.chunk(), " in encoding ", Encoding_Name(weights.encoding()),
+        ", which the job does not use"));
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      ReceivedFloats floats,
+      ReceivedFloats::Create(weights.encoding(), std::move(payload),
+                             layout_->ChunkSize(weights.chunk())));
+  if (compressed_) TRIBUTARY_RETURN_IF_ERROR(Apply(weights, floats));
+  return floats;
+}
+
+absl::Status ReceivedWeights::Apply(const Weights& weights,
+                                    const ReceivedFloats& floats) {
+  Copy& copy = copies_[weights.chunk()];
+  if (weights.version() <= copy.version) return absl::OkStatus();
+  if (weights.difference() && weights.version() != copy.version + 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a difference to version ", weights.version(), " of chunk ",
+        weights.chunk(), ", which is at version ", copy.version));
+  }
+  const int64_t elements = layout_->ChunkSize(weights.chunk());
+  copy.values.resize(elements);
+  if (weights.difference()) {
+    floats.AddTo(copy.values.data());
+  } else {
+    floats.Read(0, elements, copy.values.data());
+  }
+  copy.version = weights.version();
+  return absl::OkStatus();
+}
+
+void ReceivedWeights::Write(int chunk, const ReceivedFloats& floats,
+                            float* to) const {
+  const int64_t elements = layout_->ChunkSize(chunk);
+  if (compressed_) {
+    std::copy_n(copies_[chunk].values.data(), elements, to);
+  } else {
+    floats.Read(0, elements, to);
+  }
+}
+
+}  // namespace tributary
