@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <numeric>
 #include <utility>
+
+#include "common/latency_histogram.h"
 
 namespace tributary {
 namespace {
@@ -12,9 +15,28 @@ nlohmann::ordered_json StepTimesJson(const std::deque<double>& times) {
   if (times.empty()) return {{"count", 0}};
   std::vector<double> sorted(times.begin(), times.end());
   std::sort(sorted.begin(), sorted.end());
+  const auto quantile = [&sorted](double q) {
+    return sorted[static_cast<size_t>(
+        q * static_cast<double>(sorted.size() - 1) + 0.5)];
+  };
+  const double sum = std::accumulate(sorted.begin(), sorted.end(), 0.0);
   return {{"count", sorted.size()},
+          {"mean", sum / static_cast<double>(sorted.size())},
           {"median", sorted[sorted.size() / 2]},
+          {"p90", quantile(0.9)},
+          {"p99", quantile(0.99)},
           {"min", sorted.front()}};
+}
+
+nlohmann::ordered_json LatencyJson(const LatencyHistogram& latency) {
+  if (latency.count() == 0) return {{"count", 0}};
+  const auto microseconds = [&latency](double quantile) {
+    return absl::ToDoubleMicroseconds(latency.Quantile(quantile));
+  };
+  return {{"count", latency.count()},
+          {"median", microseconds(0.5)},
+          {"p90", microseconds(0.9)},
+          {"p99", microseconds(0.99)}};
 }
 
 StepBreakdown::Total WaitsOf(int rank, const JobProgress* progress) {
@@ -86,6 +108,7 @@ nlohmann::ordered_json SummaryJson(const RunFacts& facts) {
   if (facts.parameters > 0) summary["parameters"] = facts.parameters;
   ProcessStatistics total;
   double waiting = 0;
+  LatencyHistogram latency;
   nlohmann::ordered_json processes = nlohmann::ordered_json::array();
   for (const ProcessReport& process : facts.processes) {
     const ProcessStatistics& s = process.statistics;
@@ -97,6 +120,7 @@ nlohmann::ordered_json SummaryJson(const RunFacts& facts) {
     total.set_exchange_seconds(total.exchange_seconds() + s.exchange_seconds());
     total.set_data_seconds(total.data_seconds() + s.data_seconds());
     waiting += WaitsOf(process.rank, facts.progress).waiting_seconds;
+    latency.Add(LatencyHistogram(s.chunk_latency()));
   }
   // Over all workers.
   summary["bytes_sent"] = total.bytes_sent();
@@ -105,6 +129,7 @@ nlohmann::ordered_json SummaryJson(const RunFacts& facts) {
   summary["exchange_seconds"] = total.exchange_seconds();
   summary["waiting_seconds"] = waiting;
   summary["data_seconds"] = total.data_seconds();
+  summary["chunk_latency_microseconds"] = LatencyJson(latency);
   summary["processes"] = std::move(processes);
   return summary;
 }

@@ -37,7 +37,7 @@ struct RunFacts {
 
 // All but the weights' digest. Bytes and seconds at the top level are sums over
 // the workers; seconds are wall time, of which waiting_seconds are a part of
-// exchange_seconds.
+// exchange_seconds. The latency is that of all chunks.
 nlohmann::ordered_json SummaryJson(const RunFacts& facts);
 
 }  // namespace tributary

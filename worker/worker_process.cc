@@ -38,6 +38,7 @@ ProcessStatistics Statistics(const Trainer& trainer, const Exchange& exchange) {
   statistics.set_bytes_received(exchange.bytes_received());
   statistics.set_peak_memory_bytes(PeakMemoryBytes());
   statistics.set_cpu_seconds(CpuSeconds());
+  *statistics.mutable_chunk_latency() = exchange.chunk_latency();
   return statistics;
 }
 

@@ -15,8 +15,9 @@
 namespace tributary {
 namespace {
 
-// Ten chunks, the last one short.
+// The last chunk is short.
 constexpr int64_t kParameters = 10007;
+constexpr int kChunks = 10;
 constexpr int kSteps = 7;
 constexpr double kLearningRate = 0.125;
 constexpr double kMomentum = 0.5;
@@ -80,7 +81,15 @@ TEST(SyntheticExchangeTest, WeightsAreWhatTheRuleOfSgdSays) {
       const absl::Status status = cluster.Await();
       ASSERT_TRUE(status.ok()) << status;
       EXPECT_EQ(TrainedWeights(directory), expected);
-      EXPECT_EQ(cluster.Summary().value("final_loss", -1.0), 0);
+      const nlohmann::json summary = cluster.Summary();
+      EXPECT_EQ(summary.value("final_loss", -1.0), 0);
+      // Of every worker and chunk, without three steps at the start, and
+      // perhaps the last, after which nobody waits.
+      const nlohmann::json latency = summary["chunk_latency_microseconds"];
+      EXPECT_GE(latency.value("count", 0), workers * kChunks * (kSteps - 4));
+      EXPECT_LE(latency.value("count", 0), workers * kChunks * (kSteps - 3));
+      EXPECT_GT(latency.value("median", 0.0), 0);
+      EXPECT_GE(latency.value("p99", 0.0), latency.value("p90", 1e9));
     }
   }
 }

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "common/buffer_pool.h"
+#include "proto/rendezvous.pb.h"
 #include "worker/exchange/subtree_reducer.h"
 
 namespace tributary {
@@ -29,6 +30,8 @@ class Exchange {
 
   virtual int64_t bytes_sent() const = 0;
   virtual int64_t bytes_received() const = 0;
+  // See ProcessStatistics.
+  virtual DurationCounts chunk_latency() const = 0;
 };
 
 }  // namespace tributary

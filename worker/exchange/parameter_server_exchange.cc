@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "common/status_macros.h"
 #include "common/transport/channel.h"
 #include "common/transport/chunk_codec.h"
@@ -146,6 +147,7 @@ class ParameterServerExchange::Stream final
     if (arrival == WorkState::Arrival::kWrite) {
       exchange_->weights_.Write(chunk, *floats, to);
       exchange_->state_->EndWrite(chunk, weights.version());
+      exchange_->latency_.Arrived(chunk, absl::Now());
     }
     if (agreed_) Release(weights);
     return true;
@@ -234,6 +236,7 @@ class ParameterServerExchange::Stream final
       if (arrival == WorkState::Arrival::kPark) return false;
       if (arrival == WorkState::Arrival::kWrite) {
         exchange_->state_->EndWrite(weights.chunk(), weights.version());
+        exchange_->latency_.Arrived(weights.chunk(), absl::Now());
       }
       versions_.pop_front();
     }
@@ -297,7 +300,8 @@ ParameterServerExchange::ParameterServerExchange(const Options& options,
       state_(state),
       transport_(options.exchange.transport()),
       encoder_(options.exchange, layout),
-      weights_(options.exchange, layout) {}
+      weights_(options.exchange, layout),
+      latency_(layout->chunk_count()) {}
 
 absl::StatusOr<std::unique_ptr<ParameterServerExchange>>
 ParameterServerExchange::Connect(const Options& options,
@@ -402,6 +406,7 @@ void ParameterServerExchange::PushInitial(Buffer arena) {
 void ParameterServerExchange::Push(int64_t step, NodeChunk sum) {
   const int shard =
       ArenaLayout::ShardOf(sum.chunk, static_cast<int>(streams_.size()));
+  latency_.Pushed(step, sum.chunk, absl::Now());
   streams_[shard]->Push(step, std::move(sum));
 }
 

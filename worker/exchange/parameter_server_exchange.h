@@ -20,6 +20,7 @@
 #include "common/shared_memory.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
+#include "worker/exchange/chunk_latency.h"
 #include "worker/exchange/exchange.h"
 #include "worker/exchange/gradient_encoder.h"
 #include "worker/exchange/received_weights.h"
@@ -57,6 +58,7 @@ class ParameterServerExchange final : public Exchange {
   void Finish() override;
   int64_t bytes_sent() const override { return bytes_sent_; }
   int64_t bytes_received() const override { return bytes_received_; }
+  DurationCounts chunk_latency() const override { return latency_.counts(); }
 
  private:
   class Stream;
@@ -83,6 +85,7 @@ class ParameterServerExchange final : public Exchange {
   std::atomic<int64_t> bytes_sent_{0};
   std::atomic<int64_t> bytes_received_{0};
   std::atomic<bool> finishing_{false};
+  ChunkLatency latency_;
 
   // Held around BeginWrite, so that a stream is on the list before anybody can
   // call RetryParked for it. Before the state's own lock.
