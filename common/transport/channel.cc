@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "grpc/grpc.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 
@@ -29,9 +30,21 @@ constexpr int kHandshakeTimeoutMs = 10'000;
 // How long a wait for a connection goes on after it should stop.
 constexpr absl::Duration kInterruptInterval = absl::Milliseconds(100);
 
+// gRPC stays up until the process ends. It would shut down with its last user,
+// and wait up to ten seconds for a thread of its own that watches sockets which
+// were once full.
+void KeepGrpc() {
+  static const bool kept = [] {
+    grpc_init();
+    return true;
+  }();
+  (void)kept;
+}
+
 }  // namespace
 
 std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address) {
+  KeepGrpc();
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
@@ -69,6 +82,7 @@ bool AwaitConnected(grpc::Channel* channel, absl::Time deadline,
 }
 
 void ConfigureServer(grpc::ServerBuilder* builder) {
+  KeepGrpc();
   builder->SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder->SetMaxSendMessageSize(kMaxMessageBytes);
   builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
