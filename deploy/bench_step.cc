@@ -1,33 +1,24 @@
 #include "deploy/bench_step.h"
 
-#include <stdlib.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/time/clock.h"
 #include "common/buffer_pool.h"
-#include "common/file.h"
 #include "common/job.h"
 #include "common/optimizer.h"
 #include "common/process.h"
 #include "common/status_macros.h"
 #include "common/thread_pool.h"
 #include "common/vector_ops.h"
+#include "deploy/bench_run.h"
 #include "nlohmann/json.hpp"
 #include "worker/training_setup.h"
 
@@ -36,7 +27,6 @@ namespace {
 
 constexpr int64_t kWarmUpSteps = 3;
 constexpr int64_t kMinSteps = 5;
-constexpr int64_t kMaxOutputBytes = 1 << 20;
 
 double Median(std::vector<double> values) {
   const auto middle = values.begin() + values.size() / 2;
@@ -181,70 +171,6 @@ class SingleTrainer {
   int64_t step_ = 0;
 };
 
-// The output of a command, once it has ended well.
-class Child {
- public:
-  explicit Child(const std::string& command)
-      : pipe_(popen(command.c_str(), "r")) {}
-
-  absl::StatusOr<std::string> Read() {
-    if (pipe_ == nullptr) {
-      return absl::ResourceExhaustedError("cannot start another process");
-    }
-    std::string output;
-    char buffer[4096];
-    while (const size_t count = fread(buffer, 1, sizeof(buffer), pipe_)) {
-      if (output.size() < kMaxOutputBytes) output.append(buffer, count);
-    }
-    if (pclose(pipe_) != 0) {
-      return absl::InternalError("a process of the benchmark failed");
-    }
-    return output;
-  }
-
- private:
-  FILE* const pipe_;
-};
-
-absl::StatusOr<std::string> OwnPath() {
-  std::error_code error;
-  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return FileError(error.value(), "cannot read", "/proc/self/exe");
-  return path.string();
-}
-
-absl::StatusOr<nlohmann::json> ParseJson(const std::string& text) {
-  nlohmann::json json = nlohmann::json::parse(text, nullptr,
-                                              /*allow_exceptions=*/false);
-  if (!json.is_object()) {
-    return absl::InternalError("a process of the benchmark printed no JSON");
-  }
-  return json;
-}
-
-// A folder that goes with this object.
-class TemporaryDirectory {
- public:
-  static absl::StatusOr<std::unique_ptr<TemporaryDirectory>> Create() {
-    const char* base = getenv("TMPDIR");
-    std::string path =
-        absl::StrCat(base == nullptr ? "/tmp" : base, "/tributary-XXXXXX");
-    if (mkdtemp(path.data()) == nullptr) {
-      return FileError(errno, "cannot make a folder like", path);
-    }
-    return std::unique_ptr<TemporaryDirectory>(new TemporaryDirectory(path));
-  }
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  explicit TemporaryDirectory(std::string path) : path_(std::move(path)) {}
-  const std::string path_;
-};
-
 }  // namespace
 
 absl::StatusOr<StepTiming> TimeSingleStep(BenchLoad load, double seconds) {
@@ -279,63 +205,52 @@ absl::StatusOr<StepTiming> TimeSingleStep(BenchLoad load, double seconds) {
 }
 
 absl::StatusOr<StepTiming> TimeIndependentSteps(const BenchLoad& load,
-                                                double seconds) {
-  TRIBUTARY_ASSIGN_OR_RETURN(const std::string self, OwnPath());
-  std::string command =
-      absl::StrCat("'", self, "' bench step ", load.model,
-                   " --mode single --json --seconds ", seconds, " --threads ",
-                   load.threads, " --batch ", load.batch_per_worker);
+                                                double seconds,
+                                                SignalQueue* signals) {
+  std::vector<std::string> arguments = {
+      "bench",     "step",
+      load.model,  "--mode",
+      "single",    "--json",
+      "--seconds", absl::StrCat(seconds),
+      "--threads", absl::StrCat(load.threads),
+      "--batch",   absl::StrCat(load.batch_per_worker)};
   for (const std::string& set : load.sets) {
-    absl::StrAppend(&command, " --set '",
-                    absl::StrReplaceAll(set, {{"'", "'\\''"}}), "'");
+    arguments.insert(arguments.end(), {"--set", set});
   }
-  std::vector<Child> children;
-  children.reserve(load.workers);
-  for (int i = 0; i < load.workers; ++i) children.emplace_back(command);
-  std::vector<StepTiming> timings;
-  for (Child& child : children) {
-    TRIBUTARY_ASSIGN_OR_RETURN(const std::string output, child.Read());
-    TRIBUTARY_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJson(output));
-    StepTiming timing;
-    timing.parameters = json.value("parameters", int64_t{0});
-    timing.batch_per_worker = json.value("batch_per_worker", int64_t{0});
-    timing.steps = json.value("steps", int64_t{0});
-    timing.median_ms = json.value("median_ms", 0.0);
-    timing.min_ms = json.value("min_ms", 0.0);
-    timing.cpu_ms_per_step_per_worker =
-        json.value("cpu_ms_per_step_per_worker", 0.0);
-    timings.push_back(timing);
-  }
-  return timings[0];
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::vector<nlohmann::json> printed,
+      RunBenchPrograms({static_cast<size_t>(load.workers), arguments},
+                       signals));
+  const nlohmann::json& first = printed[0];
+  StepTiming timing;
+  timing.parameters = first.value("parameters", int64_t{0});
+  timing.batch_per_worker = first.value("batch_per_worker", int64_t{0});
+  timing.steps = first.value("steps", int64_t{0});
+  timing.median_ms = first.value("median_ms", 0.0);
+  timing.min_ms = first.value("min_ms", 0.0);
+  timing.cpu_ms_per_step_per_worker =
+      first.value("cpu_ms_per_step_per_worker", 0.0);
+  return timing;
 }
 
-absl::StatusOr<StepTiming> TimeExchangeSteps(const BenchLoad& load) {
-  TRIBUTARY_ASSIGN_OR_RETURN(const std::string self, OwnPath());
+absl::StatusOr<StepTiming> TimeExchangeSteps(const BenchLoad& load,
+                                             SignalQueue* signals) {
   TRIBUTARY_ASSIGN_OR_RETURN(const JobSpec job, BenchJob(load));
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      const std::unique_ptr<TemporaryDirectory> directory,
-      TemporaryDirectory::Create());
-  const std::string job_path = directory->path() + "/job.textproto";
-  TRIBUTARY_RETURN_IF_ERROR(WriteFileAtomically(job_path, {PrintJob(job)}));
-  Child child(absl::StrCat("'", self, "' train '", job_path, "' --workers ",
-                           load.workers, " --threads ", load.threads,
-                           " --servers 1 --quiet --output '", directory->path(),
-                           "/run'"));
-  TRIBUTARY_RETURN_IF_ERROR(child.Read().status());
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      const std::string summary,
-      ReadFile(directory->path() + "/run/summary.json", kMaxOutputBytes));
-  TRIBUTARY_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJson(summary));
-  const nlohmann::json none = nlohmann::json::object();
-  const nlohmann::json step = json.value("step_milliseconds", none);
+  BenchProcesses processes;
+  processes.workers = load.workers;
+  processes.worker_threads = load.threads;
+  TRIBUTARY_ASSIGN_OR_RETURN(const BenchRun run,
+                             RunBenchJob(job, processes, signals));
+  const nlohmann::json step =
+      run.summary.value("step_milliseconds", nlohmann::json::object());
   StepTiming timing;
-  timing.parameters = json.value("parameters", int64_t{0});
+  timing.parameters = run.summary.value("parameters", int64_t{0});
   timing.batch_per_worker = job.batch().global() / load.workers;
   timing.steps = step.value("count", int64_t{0});
   timing.median_ms = step.value("median", 0.0);
   timing.min_ms = step.value("min", 0.0);
   for (const nlohmann::json& process :
-       json.value("processes", nlohmann::json::array())) {
+       run.summary.value("processes", nlohmann::json::array())) {
     if (process.value("role", "") != "worker") continue;
     timing.cpu_ms_per_step_per_worker +=
         1e3 * process.value("cpu_seconds", 0.0) /

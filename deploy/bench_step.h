@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "deploy/bench_jobs.h"
+#include "deploy/signals.h"
 
 namespace tributary {
 
@@ -25,12 +26,15 @@ struct StepTiming {
 absl::StatusOr<StepTiming> TimeSingleStep(BenchLoad load, double seconds);
 
 // `load.workers` processes like that at once; the timing is the first one's.
+// `signals` as in RunBenchJob, here and below.
 absl::StatusOr<StepTiming> TimeIndependentSteps(const BenchLoad& load,
-                                                double seconds);
+                                                double seconds,
+                                                SignalQueue* signals);
 
 // One server and `load.workers` workers on loopback, for `load.steps` steps;
 // the timing is that between the completions of steps at the coordinator.
-absl::StatusOr<StepTiming> TimeExchangeSteps(const BenchLoad& load);
+absl::StatusOr<StepTiming> TimeExchangeSteps(const BenchLoad& load,
+                                             SignalQueue* signals);
 
 }  // namespace tributary
 

@@ -28,6 +28,14 @@ LocalJobResult LocalJob::Run() {
   return *result_;
 }
 
+std::vector<pid_t> LocalJob::pids() const {
+  std::vector<pid_t> pids;
+  for (size_t i = 0; i < roles_.size(); ++i) {
+    pids.push_back(supervisor_.pid(static_cast<int>(i)));
+  }
+  return pids;
+}
+
 absl::optional<LocalJobResult> LocalJob::StartProcess(Role role,
                                                       const ProcessSpec& spec) {
   const absl::StatusOr<int> process = supervisor_.Start(spec);

@@ -2,6 +2,8 @@
 #ifndef TRIBUTARY_DEPLOY_LOCAL_JOB_H_
 #define TRIBUTARY_DEPLOY_LOCAL_JOB_H_
 
+#include <sys/types.h>
+
 #include <functional>
 #include <string>
 #include <vector>
@@ -63,6 +65,9 @@ class LocalJob {
 
   // Blocks until all processes have ended. Call it once.
   LocalJobResult Run();
+
+  // From on_started on: the process of each server, then of each worker.
+  std::vector<pid_t> pids() const;
 
  private:
   enum class Role { kServer, kWorker };

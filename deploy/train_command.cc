@@ -1,6 +1,5 @@
 #include "deploy/train_command.h"
 
-#include <limits.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,7 +11,6 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/file.h"
@@ -23,6 +21,7 @@
 #include "deploy/exit_code.h"
 #include "deploy/job_source.h"
 #include "deploy/local_job.h"
+#include "deploy/local_processes.h"
 #include "deploy/output_directory.h"
 #include "deploy/process_log.h"
 #include "deploy/progress.h"
@@ -175,95 +174,6 @@ void PrintConfig(const CommandLine& line, const Flags& flags,
   std::printf("\n%s", PrintJob(plan.job).c_str());
 }
 
-// The program that runs now, under its name where that still is it.
-std::string ProgramPath() {
-  char path[PATH_MAX];
-  const ssize_t length = readlink("/proc/self/exe", path, sizeof(path));
-  if (length > 0 && length < static_cast<ssize_t>(sizeof(path))) {
-    const std::string found(path, length);
-    if (access(found.c_str(), X_OK) == 0) return found;
-  }
-  return "/proc/self/exe";
-}
-
-// Children get their settings by flags alone: ours are not meant for them.
-std::vector<std::string> ChildEnvironment() {
-  std::vector<std::string> variables;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    const absl::string_view text = *variable;
-    if (!absl::StartsWith(text, "TRIBUTARY_")) {
-      variables.emplace_back(text);
-    }
-  }
-  return variables;
-}
-
-ProcessSpec MakeProcess(const Plan& plan, const std::string& name,
-                        std::vector<std::string> arguments) {
-  ProcessSpec spec;
-  spec.name = name;
-  spec.arguments = std::move(arguments);
-  spec.arguments.insert(spec.arguments.begin(), ProgramPath());
-  spec.environment = ChildEnvironment();
-  spec.log_path = absl::StrCat(plan.output, "/logs/", name, ".log");
-  return spec;
-}
-
-LocalJobOptions MakeLocalJob(const Plan& plan, const Flags& flags) {
-  LocalJobOptions options;
-  options.servers = static_cast<int>(flags.servers);
-  options.workers = static_cast<int>(plan.workers);
-  options.server = [&plan, &flags](int shard, const std::string& coordinator) {
-    // Local workers come soon or never, so the wait for one is short.
-    std::vector<std::string> arguments = {
-        "server",
-        absl::StrCat(plan.output, "/job.textproto"),
-        "--listen",
-        "127.0.0.1:0",
-        "--shard",
-        absl::StrCat(shard),
-        "--servers",
-        absl::StrCat(flags.servers),
-        "--workers",
-        absl::StrCat(plan.workers),
-        "--threads",
-        absl::StrCat(std::max<int64_t>(1, UsableCores() / flags.servers)),
-        "--no-worker-timeout",
-        "60",
-        "--output",
-        plan.output,
-        "--log-format",
-        flags.log.format,
-        "--log-level",
-        flags.log.level,
-        "--ready-fd",
-        absl::StrCat(kReadyFd)};
-    if (shard > 0) {
-      arguments.insert(arguments.end(), {"--coordinator", coordinator});
-    }
-    return MakeProcess(plan, absl::StrCat("server-", shard),
-                       std::move(arguments));
-  };
-  options.worker = [&plan, &flags](int rank, const std::string& coordinator) {
-    return MakeProcess(
-        plan, absl::StrCat("worker-", rank),
-        {"worker", "--coordinator", coordinator, "--rank", absl::StrCat(rank),
-         "--threads", absl::StrCat(plan.threads), "--log-format",
-         flags.log.format, "--log-level", flags.log.level});
-  };
-  return options;
-}
-
-absl::Status WriteInputs(const Plan& plan) {
-  const std::string logs = absl::StrCat(plan.output, "/logs");
-  std::error_code error;
-  std::filesystem::create_directories(logs, error);
-  if (error) return FileError(error.value(), "cannot make folder", logs);
-  const std::string text = PrintJob(plan.job);
-  return WriteFileAtomically(absl::StrCat(plan.output, "/job.textproto"),
-                             {text});
-}
-
 absl::StatusOr<std::string> ReadSummary(const Plan& plan) {
   return ReadFile(absl::StrCat(plan.output, "/summary.json"), kMaxSummaryBytes);
 }
@@ -301,7 +211,13 @@ void ShowEnd(const Plan& plan, const StatusReply& newest,
 
 LocalJobResult RunLocally(const Plan& plan, const Flags& flags,
                           SignalQueue* signals, ProgressDisplay* display) {
-  LocalJobOptions options = MakeLocalJob(plan, flags);
+  LocalProcesses processes;
+  processes.output = plan.output;
+  processes.servers = static_cast<int>(flags.servers);
+  processes.workers = static_cast<int>(plan.workers);
+  processes.worker_threads = static_cast<int>(plan.threads);
+  processes.log = flags.log;
+  LocalJobOptions options = MakeLocalJob(processes);
   std::unique_ptr<StatusPoller> poller;
   options.on_started = [&poller](const std::string& coordinator) {
     poller = std::make_unique<StatusPoller>(coordinator);
@@ -323,7 +239,7 @@ absl::Status ClaimOutput(const Flags& flags, Plan* plan,
                          std::unique_ptr<OutputDirectory>* claimed) {
   TRIBUTARY_ASSIGN_OR_RETURN(
       *claimed, OutputDirectory::Claim(plan->output, flags.overwrite));
-  return WriteInputs(*plan);
+  return WriteJobFolder(plan->output, plan->job);
 }
 
 int Train(const Flags& flags, Plan plan, const Environment& environment) {

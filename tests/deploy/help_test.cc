@@ -30,6 +30,20 @@ INSTANTIATE_TEST_SUITE_P(All, HelpTest,
                          testing::Values("train", "server", "worker", "status",
                                          "sample", "plan", "bench"));
 
+TEST(BenchHelpTest, EachBenchmarkDescribesItself) {
+  for (const char* name : {"step", "exchange", "stream"}) {
+    const CommandResult result =
+        RunCommand({kTributary, "bench", name, "--help"});
+    EXPECT_EQ(result.exit_code, 0) << name;
+    EXPECT_THAT(result.standard_output,
+                HasSubstr(std::string("tributary bench ") + name));
+    for (absl::string_view line :
+         absl::StrSplit(result.standard_output, '\n')) {
+      EXPECT_LE(line.size(), 80u) << line;
+    }
+  }
+}
+
 TEST(TopLevelTest, HelpListsTheCommands) {
   const CommandResult result = RunCommand({kTributary, "--help"});
   EXPECT_EQ(result.exit_code, 0);

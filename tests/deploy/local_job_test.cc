@@ -95,16 +95,24 @@ TEST_F(LocalJobTest, IsDoneWhenAllServersAre) {
 TEST_F(LocalJobTest, CallsBackOnceStartedAndEveryTick) {
   std::string started;
   int ticks = 0;
+  std::vector<pid_t> pids;
+  LocalJob* running = nullptr;
   options_.on_started = [&](const std::string& coordinator) {
     started = coordinator;
+    pids = running->pids();
   };
   options_.on_tick = [&] {
     if (++ticks == 3) {
       EXPECT_EQ(system(absl::StrCat("touch ", folder_, "/done").c_str()), 0);
     }
   };
-  EXPECT_TRUE(Run().status.ok());
+  LocalJob job(options_, &signals_);
+  running = &job;
+  EXPECT_TRUE(job.Run().status.ok());
   EXPECT_EQ(started, "here:0");
+  ASSERT_EQ(pids.size(), 3u);
+  EXPECT_GT(pids[0], 0);
+  EXPECT_NE(pids[1], pids[2]);
   EXPECT_GE(ticks, 3);
 }
 

@@ -1,0 +1,230 @@
+#include "deploy/bench_exchange_command.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/process.h"
+#include "deploy/bench_exchange.h"
+#include "deploy/command_line.h"
+#include "deploy/exit_code.h"
+#include "deploy/signals.h"
+#include "nlohmann/json.hpp"
+
+namespace tributary {
+namespace {
+
+constexpr double kGiga = 1e9;
+
+struct Flags {
+  ExchangeLoad load;
+  int64_t workers = 2;
+  int64_t servers = 1;
+  int64_t threads = 0;  // 0: not given.
+  double seconds = 4;
+  bool json = false;
+};
+
+std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
+  auto line = std::make_unique<CommandLine>(
+      "bench exchange", "",
+      "Measures the exchange alone: starts real servers and workers, whose "
+      "model computes nothing, and compares them with the limit of this "
+      "machine, measured before and after. Over sockets that is what bare gRPC "
+      "streams and bare sockets carry between as many processes; in shared "
+      "memory it is the pass that adds up the gradients and updates the "
+      "weights.",
+      std::vector<CommandLine::Example>{
+          {"bench exchange", "Two workers and a server, 16 M parameters."},
+          {"bench exchange --transport wire --workers 1",
+           "The same bytes over TCP, as between hosts."},
+          {"bench exchange --parameters 1024 --workers 1",
+           "How long a small exchange takes: see chunk latency."}});
+  line->AddInteger("parameters", "Size of the model. Default 16777216.", 1,
+                   int64_t{1} << 33, &flags->load.parameters);
+  line->AddInteger("workers", "Worker processes, a power of two. Default 2.", 1,
+                   64, &flags->workers);
+  line->AddInteger("servers", "Server processes. Default 1.", 1, 64,
+                   &flags->servers);
+  line->AddInteger("threads",
+                   "Threads of each server that sum and update. Default: this "
+                   "machine's cores divided by the servers.",
+                   1, 256, &flags->threads);
+  line->AddChoice("transport", {"auto", "memory", "unix", "wire"},
+                  "How bytes get from process to process: in shared memory, "
+                  "through Unix sockets or TCP. Default auto: the fastest.",
+                  &flags->load.transport);
+  line->AddChoice("dtype", {"float32", "bfloat16", "float16"},
+                  "The number format on the wire. Default float32.",
+                  &flags->load.dtype);
+  line->AddChoice(
+      "consistency",
+      {"synchronous", "stale_synchronous", "asynchronous", "local_steps"},
+      "When gradients become weights, with the mode's defaults. Default "
+      "synchronous.",
+      &flags->load.consistency);
+  line->AddInteger("chunk",
+                   "Bytes of a chunk, a multiple of 64. Default 1048576.", 4096,
+                   3 << 20, &flags->load.chunk_bytes);
+  line->AddNumber("seconds",
+                  "How long to exchange; the whole takes about three times as "
+                  "long. Default 4.",
+                  0.1, 3600, &flags->seconds);
+  line->AddSwitch("json", "Print one JSON object.", &flags->json);
+  return line;
+}
+
+// All keys are always there; null: not measured.
+nlohmann::ordered_json Describe(const Flags& flags,
+                                const ExchangeTiming& timing) {
+  const ExchangeLoad& load = flags.load;
+  const double both =
+      timing.bytes_to_servers_per_second + timing.bytes_to_workers_per_second;
+  const auto scaled = [](absl::optional<double> value,
+                         double factor) -> nlohmann::ordered_json {
+    if (!value.has_value()) return nullptr;
+    return *value * factor;
+  };
+  const auto share =
+      [both](absl::optional<double> limit) -> nlohmann::ordered_json {
+    if (!limit.has_value()) return nullptr;
+    return both / *limit;
+  };
+  return {
+      {"system", "tributary"},
+      {"parameters", load.parameters},
+      {"workers", load.workers},
+      {"servers", load.servers},
+      {"server_threads", load.threads},
+      {"chunk_bytes", load.chunk_bytes},
+      {"dtype", load.dtype},
+      {"consistency", load.consistency},
+      {"transport", timing.transport},
+      {"steps", timing.steps},
+      {"step_median_ms", 1e3 * timing.step_seconds.median},
+      {"step_p90_ms", 1e3 * timing.step_seconds.p90},
+      {"step_p99_ms", 1e3 * timing.step_seconds.p99},
+      {"chunk_latency_median_us", 1e6 * timing.latency_seconds.median},
+      {"chunk_latency_p90_us", 1e6 * timing.latency_seconds.p90},
+      {"chunk_latency_p99_us", 1e6 * timing.latency_seconds.p99},
+      {"to_servers_gb_per_s", timing.bytes_to_servers_per_second / kGiga},
+      {"to_workers_gb_per_s", timing.bytes_to_workers_per_second / kGiga},
+      {"gb_per_s", both / kGiga},
+      {"worker_cpu_s_per_gb",
+       scaled(timing.worker_cpu_seconds_per_byte, kGiga)},
+      {"server_cpu_s_per_gb",
+       scaled(timing.server_cpu_seconds_per_byte, kGiga)},
+      {"grpc_limit_gb_per_s", scaled(timing.grpc_limit, 1 / kGiga)},
+      {"share_of_grpc_limit", share(timing.grpc_limit)},
+      {"socket_limit_gb_per_s", scaled(timing.socket_limit, 1 / kGiga)},
+      {"share_of_socket_limit", share(timing.socket_limit)},
+      {"memory_limit_gb_per_s", scaled(timing.memory_limit, 1 / kGiga)},
+      {"share_of_memory_limit", share(timing.memory_limit)},
+  };
+}
+
+std::string Count(int64_t count, const char* what) {
+  return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
+}
+
+std::string Bytes(int64_t bytes) {
+  const auto value = static_cast<double>(bytes);
+  return bytes < 1 << 20 ? absl::StrFormat("%.4g KiB", value / (1 << 10))
+                         : absl::StrFormat("%.4g MiB", value / (1 << 20));
+}
+
+std::string PercentilesRow(const char* what, const Percentiles& seconds) {
+  const bool small = seconds.median < 1e-3;
+  const double unit = small ? 1e6 : 1e3;
+  const char* name = small ? "us" : "ms";
+  return absl::StrFormat("%-15s %8.1f %s %8.1f %s %8.1f %s\n", what,
+                         unit * seconds.median, name, unit * seconds.p90, name,
+                         unit * seconds.p99, name);
+}
+
+std::string RateRow(const char* what, double bytes_per_second,
+                    const std::string& remark = "") {
+  return absl::StrFormat("%-15s %8.2f GB/s%s%s\n", what,
+                         bytes_per_second / kGiga, remark.empty() ? "" : "  ",
+                         remark);
+}
+
+std::string LimitRow(const char* what, absl::optional<double> limit,
+                     double rate) {
+  if (!limit.has_value()) return "";
+  return RateRow(what, *limit,
+                 absl::StrFormat("the exchange reaches %.0f %% of it",
+                                 100 * rate / *limit));
+}
+
+std::string CpuRow(const ExchangeTiming& timing) {
+  if (!timing.worker_cpu_seconds_per_byte.has_value()) {
+    return "CPU             too short a run to tell; raise --seconds\n";
+  }
+  return absl::StrFormat("%-15s %8.3f s/GB in workers, %.3f s/GB in servers\n",
+                         "CPU", kGiga * *timing.worker_cpu_seconds_per_byte,
+                         kGiga * *timing.server_cpu_seconds_per_byte);
+}
+
+std::string Table(const ExchangeLoad& load, const ExchangeTiming& timing) {
+  const bool memory = timing.transport == "memory";
+  const double both =
+      timing.bytes_to_servers_per_second + timing.bytes_to_workers_per_second;
+  const char* transport = memory                       ? "shared memory"
+                          : timing.transport == "unix" ? "Unix sockets"
+                                                       : "TCP";
+  return absl::StrCat(
+      absl::StrFormat("%d parameters (%s, in chunks of %s), %s, %s\n",
+                      load.parameters, Bytes(4 * load.parameters),
+                      Bytes(load.chunk_bytes), load.dtype, load.consistency),
+      Count(load.workers, "worker"), ", ", Count(load.servers, "server"),
+      " with ", Count(load.threads, "thread"), ", ", transport, ", ",
+      Count(timing.steps, "step"), "\n\n",
+      absl::StrFormat("%-15s %11s %11s %11s\n", "", "median", "90 %", "99 %"),
+      PercentilesRow("step", timing.step_seconds),
+      PercentilesRow("chunk latency", timing.latency_seconds), "\n",
+      RateRow("to the servers", timing.bytes_to_servers_per_second),
+      RateRow("to the workers", timing.bytes_to_workers_per_second),
+      RateRow("together", both,
+              memory ? "nothing moves: what would have to" : ""),
+      CpuRow(timing), "\n", LimitRow("bare gRPC", timing.grpc_limit, both),
+      LimitRow("bare sockets", timing.socket_limit, both),
+      LimitRow("sum and update", timing.memory_limit, both));
+}
+
+}  // namespace
+
+int RunBenchExchangeCommand(const std::vector<std::string>& arguments,
+                            const Environment& environment) {
+  Flags flags;
+  const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
+  const absl::StatusOr<bool> parsed = line->Parse(arguments, environment);
+  if (!parsed.ok()) return ReportError(parsed.status());
+  if (!*parsed) {
+    std::fputs(line->Help().c_str(), stdout);
+    return kExitDone;
+  }
+  flags.load.workers = static_cast<int>(flags.workers);
+  flags.load.servers = static_cast<int>(flags.servers);
+  flags.load.threads =
+      flags.threads > 0
+          ? static_cast<int>(flags.threads)
+          : std::max(1, UsableCores() / static_cast<int>(flags.servers));
+  SignalQueue signals(/*with_children=*/true);
+  const absl::StatusOr<ExchangeTiming> timing =
+      TimeExchange(flags.load, flags.seconds, &signals);
+  if (!timing.ok()) return ReportError(timing.status());
+  if (flags.json) {
+    std::printf("%s\n", Describe(flags, *timing).dump().c_str());
+  } else {
+    std::fputs(Table(flags.load, *timing).c_str(), stdout);
+  }
+  return kExitDone;
+}
+
+}  // namespace tributary

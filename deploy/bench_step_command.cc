@@ -1,0 +1,178 @@
+#include "deploy/bench_step_command.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/status_macros.h"
+#include "deploy/bench_step.h"
+#include "deploy/command_line.h"
+#include "deploy/exit_code.h"
+#include "deploy/signals.h"
+#include "nlohmann/json.hpp"
+
+namespace tributary {
+namespace {
+
+// With and without exchange are timed in turn so many times: the machine's
+// speed drifts, and the cost is a difference.
+constexpr int kRounds = 3;
+
+struct Flags {
+  std::string model;
+  std::string mode = "single";
+  int64_t workers = 2;
+  int64_t threads = 1;
+  int64_t batch = 0;
+  double seconds = 4;
+  bool json = false;
+  std::vector<std::string> sets;
+};
+
+std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
+  auto line = std::make_unique<CommandLine>(
+      "bench step", "MODEL",
+      absl::StrCat("Times one training step of ",
+                   absl::StrJoin(BenchModels(), ", "),
+                   " on random inputs in memory."),
+      std::vector<CommandLine::Example>{
+          {"bench step gpt", "One process, the optimizer in it."},
+          {"bench step bigmlp --mode exchange",
+           "A server and two workers, and what the exchange costs."}});
+  line->SetOperand(/*required=*/true, &flags->model);
+  line->AddChoice("mode", {"single", "independent", "exchange"},
+                  "single: one process. independent: as many as --workers, "
+                  "without exchange. exchange: a server and the workers; also "
+                  "gives exchange_cost_ms, the median step minus that of the "
+                  "independent processes, timed in turn.",
+                  &flags->mode);
+  line->AddInteger("workers", "Worker processes. Default 2.", 1, 64,
+                   &flags->workers);
+  line->AddInteger("threads", "Computing threads of each worker. Default 1.", 1,
+                   256, &flags->threads);
+  line->AddInteger("batch", "Samples per worker. Default: the model's.", 0,
+                   1 << 20, &flags->batch);
+  line->AddNumber("seconds", "How long to measure. Default 4.", 0.1, 3600,
+                  &flags->seconds);
+  line->AddTexts("set", "PATH=VALUE",
+                 "A field of the job, such as exchange.transport=WIRE; may be "
+                 "repeated.",
+                 &flags->sets);
+  line->AddSwitch("json", "Print one JSON object.", &flags->json);
+  return line;
+}
+
+BenchLoad LoadOf(const Flags& flags) {
+  BenchLoad load;
+  load.model = flags.model;
+  load.batch_per_worker = flags.batch;
+  load.workers = static_cast<int>(flags.workers);
+  load.threads = static_cast<int>(flags.threads);
+  load.sets = flags.sets;
+  return load;
+}
+
+nlohmann::ordered_json Describe(const Flags& flags, const StepTiming& timing) {
+  const int64_t workers = flags.mode == "single" ? 1 : flags.workers;
+  return {{"system", "tributary"},
+          {"model", flags.model},
+          {"mode", flags.mode},
+          {"workers", workers},
+          {"threads", flags.threads},
+          {"precision", "fp32"},
+          {"device", "cpu"},
+          {"parameters", timing.parameters},
+          {"batch_per_worker", timing.batch_per_worker},
+          {"steps", timing.steps},
+          {"median_ms", timing.median_ms},
+          {"min_ms", timing.min_ms},
+          {"samples_per_second",
+           1e3 * static_cast<double>(workers * timing.batch_per_worker) /
+               timing.median_ms},
+          {"cpu_ms_per_step_per_worker", timing.cpu_ms_per_step_per_worker}};
+}
+
+// Of the rounds, the one with the median time.
+StepTiming MedianRound(std::vector<StepTiming> rounds) {
+  const auto middle = rounds.begin() + rounds.size() / 2;
+  std::nth_element(rounds.begin(), middle, rounds.end(),
+                   [](const StepTiming& a, const StepTiming& b) {
+                     return a.median_ms < b.median_ms;
+                   });
+  return *middle;
+}
+
+absl::StatusOr<nlohmann::ordered_json> Measure(const Flags& flags) {
+  BenchLoad load = LoadOf(flags);
+  if (flags.mode == "single") {
+    TRIBUTARY_ASSIGN_OR_RETURN(const StepTiming timing,
+                               TimeSingleStep(load, flags.seconds));
+    return Describe(flags, timing);
+  }
+  SignalQueue signals(/*with_children=*/true);
+  // Wrong flags are told here rather than by a child.
+  TRIBUTARY_RETURN_IF_ERROR(BenchJob(load).status());
+  const double seconds = flags.seconds / kRounds;
+  std::vector<StepTiming> apart;
+  std::vector<StepTiming> together;
+  for (int round = 0; round < kRounds; ++round) {
+    TRIBUTARY_ASSIGN_OR_RETURN(const StepTiming independent,
+                               TimeIndependentSteps(load, seconds, &signals));
+    apart.push_back(independent);
+    if (flags.mode == "independent") continue;
+    load.steps = std::max<int64_t>(
+        20, static_cast<int64_t>(1e3 * seconds / independent.median_ms));
+    TRIBUTARY_ASSIGN_OR_RETURN(const StepTiming exchange,
+                               TimeExchangeSteps(load, &signals));
+    together.push_back(exchange);
+  }
+  const StepTiming independent = MedianRound(apart);
+  if (flags.mode == "independent") return Describe(flags, independent);
+  const StepTiming exchange = MedianRound(together);
+  nlohmann::ordered_json result = Describe(flags, exchange);
+  result["independent_median_ms"] = independent.median_ms;
+  result["exchange_cost_ms"] = exchange.median_ms - independent.median_ms;
+  return result;
+}
+
+void Print(const Flags& flags, nlohmann::ordered_json result) {
+  for (auto& [key, value] : result.items()) {
+    if (value.is_number_float()) {
+      value = std::round(value.get<double>() * 1e3) / 1e3;
+    }
+  }
+  if (flags.json) {
+    std::printf("%s\n", result.dump().c_str());
+    return;
+  }
+  for (const auto& [key, value] : result.items()) {
+    std::printf("%-28s %s\n", key.c_str(),
+                value.is_string() ? value.get<std::string>().c_str()
+                                  : value.dump().c_str());
+  }
+}
+
+}  // namespace
+
+int RunBenchStepCommand(const std::vector<std::string>& arguments,
+                        const Environment& environment) {
+  Flags flags;
+  const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
+  const absl::StatusOr<bool> parsed = line->Parse(arguments, environment);
+  if (!parsed.ok()) return ReportError(parsed.status());
+  if (!*parsed) {
+    std::fputs(line->Help().c_str(), stdout);
+    return kExitDone;
+  }
+  absl::StatusOr<nlohmann::ordered_json> result = Measure(flags);
+  if (!result.ok()) return ReportError(result.status());
+  Print(flags, *std::move(result));
+  return kExitDone;
+}
+
+}  // namespace tributary

@@ -1,0 +1,45 @@
+// How this program starts others of its kind: the servers and workers of a job
+// on this machine.
+#ifndef TRIBUTARY_DEPLOY_LOCAL_PROCESSES_H_
+#define TRIBUTARY_DEPLOY_LOCAL_PROCESSES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "deploy/local_job.h"
+#include "deploy/process_log.h"
+#include "deploy/supervisor.h"
+#include "proto/job.pb.h"
+
+namespace tributary {
+
+// What all processes of a job have in common.
+struct LocalProcesses {
+  // The job's folder: its job.textproto is what server 0 reads, its logs/ and
+  // results are written there.
+  std::string output;
+  int servers = 1;
+  int workers = 1;
+  // Of each. 0: an equal share of this machine's cores.
+  int server_threads = 0;
+  int worker_threads = 1;
+  LogFlags log;
+};
+
+// Makes the folder and its logs/, and writes job.textproto.
+absl::Status WriteJobFolder(const std::string& output, const JobSpec& job);
+
+// Options that say how to start each server and worker; the rest is the
+// caller's.
+LocalJobOptions MakeLocalJob(const LocalProcesses& processes);
+
+// This program with other arguments. It gets our environment without
+// TRIBUTARY_*: those settings are not meant for it.
+ProcessSpec OwnProcess(const std::string& name,
+                       std::vector<std::string> arguments,
+                       const std::string& log_path);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_DEPLOY_LOCAL_PROCESSES_H_
