@@ -80,9 +80,12 @@ TEST(ExchangePlanTest, NamesWhatHoldsTheStepUp) {
   PlanInputs inputs = Inputs(4, 4);
   EXPECT_EQ(Row(inputs, "one_server").bottleneck, "the server's link");
   EXPECT_EQ(Row(inputs, "worker_hosts").bottleneck, "every host's link");
-  EXPECT_THAT(PlanExchange(inputs)->advice, HasSubstr("faster network"));
+  EXPECT_THAT(PlanExchange(inputs)->advice,
+              testing::StartsWith("To get faster: exchange.wire_dtype"));
   inputs.servers = 1;
-  EXPECT_THAT(PlanExchange(inputs)->advice, HasSubstr("--servers 4"));
+  EXPECT_THAT(PlanExchange(inputs)->advice,
+              testing::AllOf(HasSubstr("--servers 4"),
+                             HasSubstr("; with exchange.wire_dtype")));
   inputs.bandwidth = 125e9;
   for (const char* key : {"one_server", "worker_hosts", "all_reduce"}) {
     const PlannedExchange row = Row(inputs, key);
@@ -125,6 +128,25 @@ TEST(ExchangePlanTest, OneHostSharesItsCores) {
   // first one's forward, of 25 ms each.
   inputs.cores = 64;
   EXPECT_NEAR(Row(inputs, "one_host").step_seconds, 0.1 + 0.063 - 0.025, 0.001);
+}
+
+TEST(ExchangePlanTest, SmallerNumbersMakeSmallerMessages) {
+  PlanInputs inputs = Inputs(4, 1);
+  const auto sizes = [&] {
+    return ModelSizes(inputs, Row(inputs, "worker_hosts"));
+  };
+  inputs.job.mutable_exchange()->set_wire_dtype(ExchangeSpec::BFLOAT16);
+  EXPECT_NEAR(sizes(), AllReduceLaw(4) / 2, 0.002);
+  inputs.job.mutable_exchange()->clear_wire_dtype();
+  CompressionSpec* compression =
+      inputs.job.mutable_exchange()->mutable_compression();
+  compression->mutable_eight_bit();
+  EXPECT_NEAR(sizes(), AllReduceLaw(4) * (1 + 4.0 / 256) / 4, 0.002);
+  compression->mutable_top_k()->set_fraction(0.01);
+  EXPECT_NEAR(sizes(), AllReduceLaw(4) * 0.02, 0.001);
+  // An all-reduce cannot add what has no common places.
+  EXPECT_NEAR(ModelSizes(inputs, Row(inputs, "all_reduce")), AllReduceLaw(4),
+              0.003);
 }
 
 TEST(ExchangePlanTest, ClippingCostsOverlap) {
