@@ -9,10 +9,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/process.h"
 #include "deploy/bench_exchange.h"
 #include "deploy/command_line.h"
 #include "deploy/exit_code.h"
+#include "deploy/local_processes.h"
 #include "deploy/signals.h"
 #include "nlohmann/json.hpp"
 
@@ -211,10 +211,8 @@ int RunBenchExchangeCommand(const std::vector<std::string>& arguments,
   }
   flags.load.workers = static_cast<int>(flags.workers);
   flags.load.servers = static_cast<int>(flags.servers);
-  flags.load.threads =
-      flags.threads > 0
-          ? static_cast<int>(flags.threads)
-          : std::max(1, UsableCores() / static_cast<int>(flags.servers));
+  flags.load.threads = flags.threads > 0 ? static_cast<int>(flags.threads)
+                                         : ServerThreads(flags.load.servers);
   SignalQueue signals(/*with_children=*/true);
   const absl::StatusOr<ExchangeTiming> timing =
       TimeExchange(flags.load, flags.seconds, &signals);

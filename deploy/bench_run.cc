@@ -121,7 +121,9 @@ absl::StatusOr<BenchRun> RunBenchJob(const JobSpec& job,
   local.output = directory->path();
   local.servers = processes.servers;
   local.workers = processes.workers;
-  local.server_threads = processes.server_threads;
+  local.server_threads = processes.server_threads > 0
+                             ? processes.server_threads
+                             : ServerThreads(processes.servers);
   local.worker_threads = processes.worker_threads;
   local.log.level = "warning";
   TRIBUTARY_RETURN_IF_ERROR(WriteJobFolder(local.output, job));

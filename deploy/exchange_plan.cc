@@ -56,6 +56,8 @@ class Planner {
       const auto payload =
           static_cast<double>(PayloadBytes(inputs.job.exchange(), elements));
       load_.chunks.push_back({OnWire(payload), OnWire(payload)});
+      bytes_.up += load_.chunks.back().up;
+      bytes_.down += load_.chunks.back().down;
       elements_ += static_cast<double>(elements);
       payload_ += payload;
     }
@@ -96,6 +98,10 @@ class Planner {
     times.pass = LargestShare(placement.server_hosts.size()) *
                  inputs_.pass_seconds_per_element;
     Finish(times, "a server's pass over memory", &row);
+    if (shared) {
+      row.step_seconds =
+          std::max(row.step_seconds, CoreSeconds(/*workers=*/1, times.pass));
+    }
     return row;
   }
 
@@ -124,29 +130,41 @@ class Planner {
     row.key = "one_host";
     row.name = absl::StrCat("all on one host, ", inputs_.cores, " cores");
     row.busiest = "no link";
-    const double cores = inputs_.cores;
-    const int threads = inputs_.workers * inputs_.threads;
+    const double threads = inputs_.workers * inputs_.threads;
     const ComputeProfile profile =
-        Stretch(profile_, std::max(1.0, threads / cores));
+        Stretch(profile_, std::max(1.0, threads / inputs_.cores));
     ExchangeTimes times;
-    times.pass =
-        LargestShare(inputs_.servers) * inputs_.pass_seconds_per_element;
+    times.pass = elements_ * inputs_.pass_seconds_per_element;
     row.pass_seconds = times.pass;
-    // What overlaps in the model needs a core in the machine.
-    const double processor_seconds =
-        threads * profile_.seconds +
-        elements_ * inputs_.pass_seconds_per_element;
-    row.step_seconds =
-        std::max(Step(profile, times), processor_seconds / cores);
-    row.bottleneck = times.pass > profile.seconds
-                         ? "the servers' pass over memory"
-                         : "computing";
+    // Every byte keeps a core busy at one end, and then one at the other.
+    times.shared_link = true;
+    double contributions = 0;
+    for (const int count : load_.contributions) contributions += count;
+    const double sockets = inputs_.socket_seconds_per_byte / 2;
+    times.up = contributions * bytes_.up * sockets;
+    times.down = inputs_.workers * bytes_.down * sockets;
+    row.link_seconds = times.up + times.down;
+    row.step_seconds = std::max(Step(profile, times),
+                                CoreSeconds(inputs_.workers, times.pass) +
+                                    2 * row.link_seconds / inputs_.cores);
+    row.bottleneck =
+        std::max(row.link_seconds, times.pass) <= profile.seconds ? "computing"
+        : row.link_seconds > times.pass                           ? "sockets"
+                                        : "the servers' pass over memory";
     return row;
   }
 
  private:
   double LinkSeconds(double bytes) const {
     return bytes / (inputs_.bandwidth * kPayloadShare);
+  }
+
+  // What a host's processors have to do in a step, shared out to all cores:
+  // what overlaps needs a core of its own.
+  double CoreSeconds(int workers, double pass) const {
+    return (workers * inputs_.threads * profile_.seconds +
+            inputs_.server_threads * pass) /
+           inputs_.cores;
   }
 
   // Elements of the shard that has most.
@@ -178,6 +196,7 @@ class Planner {
   const PlanInputs& inputs_;
   const ComputeProfile profile_;
   ExchangeLoad load_;
+  ChunkBytes bytes_;  // Of all chunks.
   double elements_ = 0;
   double payload_ = 0;
 };
@@ -280,6 +299,10 @@ absl::StatusOr<ExchangePlan> PlanExchange(const PlanInputs& inputs) {
   plan.rows.push_back(planner.OneHost());
   plan.advice = Advice(inputs);
   return plan;
+}
+
+PlannedExchange PlanOneHost(const PlanInputs& inputs) {
+  return Planner(inputs).OneHost();
 }
 
 std::string FormatPlan(const PlanInputs& inputs, const ExchangePlan& plan) {

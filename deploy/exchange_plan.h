@@ -28,13 +28,17 @@ struct PlanInputs {
   int threads = 1;       // Of each worker.
   double bandwidth = 0;  // Of every host's link, each way; bytes per second.
   ComputeProfile leaf;   // Of one leaf on one of `threads` busy threads.
-  // A server's sum and update of one element, on its one thread, with one
-  // contribution from each worker.
+  // A server's sum and update of one element, with all of its `server_threads`
+  // at work and one contribution from each worker.
   double pass_seconds_per_element = 0;
   // The same of an optimizer that has one whole gradient: all-reduce's.
   double update_seconds_per_element = 0;
-  // Of this machine: all processes share them in the row "one host".
+  int server_threads = 1;
+  // Of every host; processes on one host share them.
   int cores = 1;
+  // Where all run on one host: processor time of a byte that goes through a
+  // socket there; 0: through shared memory.
+  double socket_seconds_per_byte = 0;
 };
 
 // One way to place the servers. Every host's link is `bandwidth` each way.
@@ -67,11 +71,13 @@ int Turns(const PlanInputs& inputs);
 // InvalidArgument, naming flag and field, for more workers than leaves.
 //
 // What the prediction assumes: hosts with full-duplex links that are equally
-// fast and carry nothing else; workers equally fast; a server's and a worker's
-// work on one host not in each other's way (but in the row "one host", where
-// the cores are shared out); no latency; gRPC and the kernel keep up with the
-// link, which takes about one core for each 1.2 GB/s.
+// fast and carry nothing else; workers equally fast; processes on one host have
+// their share of its cores; no latency; and cores to spare for gRPC and the
+// kernel, which need about one for each 1.2 GB/s.
 absl::StatusOr<ExchangePlan> PlanExchange(const PlanInputs& inputs);
+
+// The row "one host" alone, where workers may be more than leaves.
+PlannedExchange PlanOneHost(const PlanInputs& inputs);
 
 // A table of at most 100 columns.
 std::string FormatPlan(const PlanInputs& inputs, const ExchangePlan& plan);

@@ -50,9 +50,6 @@ ProcessSpec JobProcess(const LocalProcesses& processes, const std::string& name,
 
 ProcessSpec ServerProcess(const LocalProcesses& processes, int shard,
                           const std::string& coordinator) {
-  const int threads = processes.server_threads > 0
-                          ? processes.server_threads
-                          : std::max(1, UsableCores() / processes.servers);
   // Local workers come soon or never, so the wait for one is short.
   std::vector<std::string> arguments = {
       "server",
@@ -66,7 +63,7 @@ ProcessSpec ServerProcess(const LocalProcesses& processes, int shard,
       "--workers",
       absl::StrCat(processes.workers),
       "--threads",
-      absl::StrCat(threads),
+      absl::StrCat(processes.server_threads),
       "--no-worker-timeout",
       "60",
       "--output",
@@ -98,6 +95,8 @@ absl::Status WriteJobFolder(const std::string& output, const JobSpec& job) {
   return WriteFileAtomically(absl::StrCat(output, "/job.textproto"),
                              {PrintJob(job)});
 }
+
+int ServerThreads(int servers) { return std::max(1, UsableCores() / servers); }
 
 LocalJobOptions MakeLocalJob(const LocalProcesses& processes) {
   LocalJobOptions options;

@@ -21,11 +21,13 @@ struct LocalProcesses {
   std::string output;
   int servers = 1;
   int workers = 1;
-  // Of each. 0: an equal share of this machine's cores.
-  int server_threads = 0;
+  int server_threads = 1;  // Of each; see ServerThreads.
   int worker_threads = 1;
   LogFlags log;
 };
+
+// An equal share of this machine's cores for each of its servers.
+int ServerThreads(int servers);
 
 // Makes the folder and its logs/, and writes job.textproto.
 absl::Status WriteJobFolder(const std::string& output, const JobSpec& job);

@@ -22,10 +22,9 @@ constexpr int kMinRepetitions = 3;
 constexpr absl::Duration kLeafTime = absl::Seconds(1);
 constexpr absl::Duration kPassTime = absl::Milliseconds(100);
 
-// The server's default chunk, and so many of them that their arrays come from
-// memory: 16 MiB each.
-constexpr int64_t kPassChunk = 1 << 18;
-constexpr int64_t kPassElements = 16 * kPassChunk;
+// So many elements come from memory: 16 MiB for each array of a thread.
+constexpr int64_t kPassElements = 1 << 22;
+constexpr int64_t kPassBlock = 1 << 10;
 
 double SecondsSince(absl::Time start) {
   return absl::ToDoubleSeconds(absl::Now() - start);
@@ -69,6 +68,52 @@ class Recorder final : public StepObserver {
   const absl::Time start_;
   int next_;  // Chunks above it are ready.
   ComputeProfile profile_;
+};
+
+// What one thread's part of a pass reads and writes.
+class PassArrays {
+ public:
+  PassArrays(int64_t elements, int slots)
+      : pool_(elements), elements_(elements) {
+    for (Buffer& gradient : gradients_) gradient = Take();
+    for (Buffer& weights : weights_) weights = Take();
+    for (int i = 0; i < slots; ++i) slots_.push_back(Take());
+  }
+
+  // In the blocks in which a server does it.
+  void Update(const Optimizer& optimizer, int contributions, int64_t step) {
+    std::vector<float*> slots(slots_.size());
+    for (int64_t at = 0; at < elements_; at += kPassBlock) {
+      const ChunkSegment segment = {0, std::min(kPassBlock, elements_ - at),
+                                    DECAY};
+      for (size_t i = 0; i < slots.size(); ++i) slots[i] = slots_[i].get() + at;
+      UpdateArguments update;
+      update.gradient_sum = gradients_[0].get() + at;
+      if (contributions == 2) {
+        update.other_gradient_sum = gradients_[1].get() + at;
+      }
+      update.weights = weights_[step % 2].get() + at;
+      update.new_weights = weights_[1 - step % 2].get() + at;
+      update.slots = absl::MakeSpan(slots);
+      update.segments = absl::MakeConstSpan(&segment, 1);
+      update.learning_rate = 1e-3;
+      update.step = step;
+      optimizer.Update(update);
+    }
+  }
+
+ private:
+  Buffer Take() {
+    Buffer buffer = pool_.Take();
+    std::memset(buffer.get(), 0, elements_ * sizeof(float));
+    return buffer;
+  }
+
+  BufferPool pool_;
+  const int64_t elements_;
+  Buffer gradients_[2];
+  Buffer weights_[2];
+  std::vector<Buffer> slots_;
 };
 
 }  // namespace
@@ -126,53 +171,40 @@ absl::StatusOr<ComputeProfile> TimeLeaf(const TrainingSetup& setup) {
   return *middle;
 }
 
-absl::StatusOr<PassTiming> TimePass(const OptimizerSpec& spec) {
+absl::StatusOr<PassTiming> TimePass(const OptimizerSpec& spec, int64_t elements,
+                                    int threads) {
   TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer,
                              Optimizer::Create(spec));
-  BufferPool pool(kPassElements);
-  const auto take = [&] {
-    Buffer arena = pool.Take();
-    std::memset(arena.get(), 0, kPassElements * sizeof(float));
-    return arena;
-  };
-  const Buffer gradients[2] = {take(), take()};
-  const Buffer weights[2] = {take(), take()};
-  std::vector<Buffer> slots;
-  for (int i = 0; i < optimizer->slots(); ++i) slots.push_back(take());
-  const ChunkSegment segment = {0, kPassChunk, DECAY};
-  const auto pass = [&](int contributions, int64_t step) {
-    for (int64_t at = 0; at < kPassElements; at += kPassChunk) {
-      std::vector<float*> state;
-      for (const Buffer& slot : slots) state.push_back(slot.get() + at);
-      UpdateArguments update;
-      update.gradient_sum = gradients[0].get() + at;
-      if (contributions == 2) {
-        update.other_gradient_sum = gradients[1].get() + at;
-      }
-      update.weights = weights[step % 2].get() + at;
-      update.new_weights = weights[1 - step % 2].get() + at;
-      update.slots = state;
-      update.segments = absl::MakeConstSpan(&segment, 1);
-      update.learning_rate = 1e-3;
-      update.step = step;
-      optimizer->Update(update);
-    }
-  };
+  const int64_t part = std::min(
+      kPassElements, std::max<int64_t>(kPassBlock, elements / threads));
+  std::vector<std::unique_ptr<PassArrays>> arrays(threads);
+  for (auto& own : arrays) {
+    own = std::make_unique<PassArrays>(part, optimizer->slots());
+  }
+  ThreadPool pool(threads);
   // In turn, because the machine's speed drifts; the best of each.
   double best[2] = {1e9, 1e9};
   const absl::Time start = absl::Now();
   for (int64_t step = 0;
        step <= kMinRepetitions || absl::Now() - start < kPassTime; ++step) {
     for (const int contributions : {1, 2}) {
+      absl::BlockingCounter running(threads);
       const absl::Time begin = absl::Now();
-      pass(contributions, step);
+      for (auto& own : arrays) {
+        pool.Run([&, arrays = own.get()] {
+          arrays->Update(*optimizer, contributions, step);
+          running.DecrementCount();
+        });
+      }
+      running.Wait();
       double& seconds = best[contributions - 1];
       seconds = std::min(seconds, SecondsSince(begin));
     }
   }
+  const double all = static_cast<double>(part * threads);
   PassTiming timing;
-  timing.update = best[0] / kPassElements;
-  timing.contribution = std::max(0.0, best[1] - best[0]) / kPassElements;
+  timing.update = best[0] / all;
+  timing.contribution = std::max(0.0, best[1] - best[0]) / all;
   return timing;
 }
 

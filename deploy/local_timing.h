@@ -17,13 +17,15 @@ namespace tributary {
 // that fit into about a second, three at least.
 absl::StatusOr<ComputeProfile> TimeLeaf(const TrainingSetup& setup);
 
-// A server's pass over memory, in seconds per element on one thread, for a
-// model that fits into no cache.
+// A server's pass over memory, with `threads` of them at work, in seconds per
+// element: what n elements take is n times as long. Of a model of `elements`:
+// a small one stays in the cache.
 struct PassTiming {
   double update = 0;        // The optimizer, from one gradient.
   double contribution = 0;  // Each further gradient to be added before.
 };
-absl::StatusOr<PassTiming> TimePass(const OptimizerSpec& optimizer);
+absl::StatusOr<PassTiming> TimePass(const OptimizerSpec& optimizer,
+                                    int64_t elements, int threads);
 
 }  // namespace tributary
 

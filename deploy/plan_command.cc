@@ -15,6 +15,7 @@
 #include "deploy/exit_code.h"
 #include "deploy/job_source.h"
 #include "deploy/local_timing.h"
+#include "deploy/server_command.h"
 #include "worker/training_setup.h"
 
 namespace tributary {
@@ -99,8 +100,11 @@ absl::StatusOr<PlanInputs> MakeInputs(const CommandLine& line,
     inputs.leaf = EvenProfile(1e-3 * flags.compute_ms / Turns(inputs),
                               inputs.chunk_elements);
   }
-  TRIBUTARY_ASSIGN_OR_RETURN(const PassTiming pass,
-                             TimePass(inputs.job.optimizer()));
+  inputs.server_threads = DefaultServerThreads(inputs.cores);
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const PassTiming pass,
+      TimePass(inputs.job.optimizer(), layout.arena_elements(),
+               inputs.server_threads));
   inputs.update_seconds_per_element = pass.update;
   inputs.pass_seconds_per_element =
       pass.update + (inputs.workers - 1) * pass.contribution;

@@ -196,10 +196,8 @@ absl::Status Run(const Flags& flags, Logger* log, Shutdown* shutdown) {
   options.lease = absl::Seconds(flags.lease);
   options.no_worker_timeout = absl::Seconds(flags.no_worker_timeout);
   options.coordinator = flags.coordinator;
-  // More than these do not get more out of the memory.
-  constexpr int kEnoughThreads = 8;
   options.threads = flags.threads > 0 ? static_cast<int>(flags.threads)
-                                      : std::min(UsableCores(), kEnoughThreads);
+                                      : DefaultServerThreads(UsableCores());
   options.log = log;
   options.on_listening = [&flags, log](const std::string& address) {
     if (flags.ready_fd >= 0) {
@@ -210,6 +208,12 @@ absl::Status Run(const Flags& flags, Logger* log, Shutdown* shutdown) {
 }
 
 }  // namespace
+
+int DefaultServerThreads(int cores) {
+  // More than these do not get more out of the memory.
+  constexpr int kEnoughThreads = 8;
+  return std::min(cores, kEnoughThreads);
+}
 
 int RunServerCommand(const std::vector<std::string>& arguments,
                      const Environment& environment) {

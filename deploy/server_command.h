@@ -9,6 +9,10 @@
 
 namespace tributary {
 
+// Threads of a server on a machine with so many cores, unless it is told
+// otherwise.
+int DefaultServerThreads(int cores);
+
 // Returns the exit code.
 int RunServerCommand(const std::vector<std::string>& arguments,
                      const Environment& environment);

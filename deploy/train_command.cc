@@ -22,13 +22,16 @@
 #include "deploy/job_source.h"
 #include "deploy/local_job.h"
 #include "deploy/local_processes.h"
+#include "deploy/local_timing.h"
 #include "deploy/output_directory.h"
 #include "deploy/process_log.h"
 #include "deploy/progress.h"
+#include "deploy/run_prediction.h"
 #include "deploy/run_report.h"
 #include "deploy/signals.h"
 #include "deploy/status_poller.h"
 #include "deploy/trained_model.h"
+#include "nlohmann/json.hpp"
 #include "proto/rendezvous.pb.h"
 
 namespace tributary {
@@ -178,6 +181,31 @@ absl::StatusOr<std::string> ReadSummary(const Plan& plan) {
   return ReadFile(absl::StrCat(plan.output, "/summary.json"), kMaxSummaryBytes);
 }
 
+// Adds to summary.json what a step should have taken.
+absl::Status AddPrediction(const Plan& plan, const Flags& flags) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string text, ReadSummary(plan));
+  auto summary = nlohmann::ordered_json::parse(text, nullptr,
+                                               /*allow_exceptions=*/false);
+  if (!summary.is_object()) return absl::OkStatus();
+  LocalRun run;
+  run.job = plan.job;
+  run.workers = static_cast<int>(plan.workers);
+  run.servers = static_cast<int>(flags.servers);
+  run.threads = static_cast<int>(plan.threads);
+  run.server_threads = ServerThreads(static_cast<int>(flags.servers));
+  run.cores = UsableCores();
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const PassTiming pass,
+      TimePass(plan.job.optimizer(), summary.value("parameters", int64_t{0}),
+               run.servers * run.server_threads));
+  const absl::optional<nlohmann::ordered_json> predicted =
+      PredictLocalRun(run, summary, pass);
+  if (!predicted.has_value()) return absl::OkStatus();
+  summary["predicted"] = *predicted;
+  return WriteFileAtomically(absl::StrCat(plan.output, "/summary.json"),
+                             {absl::StrCat(summary.dump(2), "\n")});
+}
+
 // Closing lines, on stdout.
 absl::Status PrintResults(const Plan& plan) {
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string summary, ReadSummary(plan));
@@ -215,6 +243,7 @@ LocalJobResult RunLocally(const Plan& plan, const Flags& flags,
   processes.output = plan.output;
   processes.servers = static_cast<int>(flags.servers);
   processes.workers = static_cast<int>(plan.workers);
+  processes.server_threads = ServerThreads(processes.servers);
   processes.worker_threads = static_cast<int>(plan.threads);
   processes.log = flags.log;
   LocalJobOptions options = MakeLocalJob(processes);
@@ -271,7 +300,8 @@ int Train(const Flags& flags, Plan plan, const Environment& environment) {
     return result.exit_code;
   }
   if (!result.status.ok()) return ReportError(result.status, result.exit_code);
-  const absl::Status printed = PrintResults(plan);
+  absl::Status printed = AddPrediction(plan, flags);
+  if (printed.ok()) printed = PrintResults(plan);
   return printed.ok() ? kExitDone : ReportError(printed, kExitFailed);
 }
 

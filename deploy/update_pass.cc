@@ -52,7 +52,8 @@ class UpdatePass {
     absl::BlockingCounter running(threads_);
     for (int thread = 0; thread < threads_; ++thread) {
       pool_.Run([&] {
-        ChunkAggregator aggregator(static_cast<int>(gradients_.size()));
+        ChunkAggregator aggregator(static_cast<int>(gradients_.size()),
+                                   ExchangeSpec::FLOAT32);
         for (int chunk = next++; chunk < layout_.chunk_count();
              chunk = next++) {
           Update(chunk, &aggregator);

@@ -190,15 +190,17 @@ class Simulation {
 }  // namespace
 
 ComputeProfile EvenProfile(double seconds,
-                           absl::Span<const int64_t> chunk_elements) {
+                           absl::Span<const int64_t> chunk_elements,
+                           double forward_share) {
   ComputeProfile profile;
   profile.seconds = seconds;
   const double all = std::max<double>(
       1, std::accumulate(chunk_elements.begin(), chunk_elements.end(), 0.0));
   double before = 0;
   for (const int64_t elements : chunk_elements) {
-    profile.needed_at.push_back(seconds / 3 * before / all);
-    profile.ready_at.push_back(seconds - seconds * 2 / 3 * before / all);
+    const double part = before / all;
+    profile.needed_at.push_back(seconds * forward_share * part);
+    profile.ready_at.push_back(seconds * (1 - (1 - forward_share) * part));
     before += static_cast<double>(elements);
   }
   return profile;

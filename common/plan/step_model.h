@@ -19,10 +19,11 @@ struct ComputeProfile {
   std::vector<double> ready_at;
 };
 
-// The profile of a network that spends the same time on every parameter, and
-// twice as long in backward as in forward. `chunk_elements` by chunk.
+// The profile of a network that spends the same time on every parameter, in
+// forward `forward_share` of all of it. `chunk_elements` by chunk.
 ComputeProfile EvenProfile(double seconds,
-                           absl::Span<const int64_t> chunk_elements);
+                           absl::Span<const int64_t> chunk_elements,
+                           double forward_share = 1.0 / 3);
 
 // `profile` with its time multiplied by `factor`.
 ComputeProfile Stretch(ComputeProfile profile, double factor);

@@ -90,7 +90,10 @@ TEST(PlanTest, ForeseesTheBytesOfARun) {
     return nlohmann::json::parse(ReadWholeFile(folder + "/run/summary.json"));
   };
   const double steps_and_first = 11;
-  const double received = run(3)["bytes_received"];
+  const nlohmann::json summary = run(3);
+  EXPECT_GT(summary["predicted"]["step_milliseconds"], 0);
+  EXPECT_GT(summary["predicted"]["compute_milliseconds"], 0);
+  const double received = summary["bytes_received"];
   EXPECT_NEAR(
       received / (3 * steps_and_first * plan["bytes_down"].get<double>()), 1,
       0.01);

@@ -1,0 +1,101 @@
+#include "deploy/run_prediction.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "common/plan/step_model.h"
+#include "deploy/exchange_plan.h"
+
+namespace tributary {
+namespace {
+
+// Processor seconds of both ends, and the kernel between them, for a byte that
+// goes through gRPC.
+constexpr double kTcpSecondsPerByte = 0.8e-9;
+constexpr double kUnixSecondsPerByte = 0.5e-9;
+
+struct Measured {
+  double forward = 0;  // Seconds of a step.
+  double compute = 0;
+};
+
+// Of the worker that computed longest in a step.
+Measured SlowestWorker(const nlohmann::ordered_json& summary) {
+  Measured slowest;
+  const auto processes = summary.find("processes");
+  if (processes == summary.end()) return slowest;
+  for (const nlohmann::ordered_json& process : *processes) {
+    if (process.value("role", "") != "worker") continue;
+    const double steps = process.value("steps", 0.0);
+    if (steps <= 0) continue;
+    const double compute = process.value("compute_seconds", 0.0) / steps;
+    if (compute < slowest.compute) continue;
+    slowest = {process.value("forward_seconds", 0.0) / steps, compute};
+  }
+  return slowest;
+}
+
+std::vector<int64_t> EqualChunks(const JobSpec& job, int64_t parameters) {
+  const int64_t size = job.exchange().parameter_server().chunk_bytes() /
+                       static_cast<int64_t>(sizeof(float));
+  std::vector<int64_t> chunks(parameters / size, size);
+  if (parameters % size > 0) chunks.push_back(parameters % size);
+  return chunks;
+}
+
+}  // namespace
+
+absl::optional<nlohmann::ordered_json> PredictLocalRun(
+    const LocalRun& run, const nlohmann::ordered_json& summary,
+    const PassTiming& pass) {
+  const auto parameters = summary.value("parameters", int64_t{0});
+  const Measured measured = SlowestWorker(summary);
+  if (parameters == 0 || measured.compute <= 0) return absl::nullopt;
+
+  PlanInputs inputs;
+  inputs.job = run.job;
+  inputs.parameters = parameters;
+  inputs.chunk_elements = EqualChunks(run.job, parameters);
+  inputs.workers = run.workers;
+  inputs.servers = run.servers;
+  inputs.threads = run.threads;
+  inputs.server_threads = run.servers * run.server_threads;
+  // What processes wait for one another's cores is in the measured time: in the
+  // model each has its own.
+  inputs.cores = run.workers * run.threads + inputs.server_threads;
+  inputs.leaf =
+      EvenProfile(measured.compute / Turns(inputs), inputs.chunk_elements,
+                  measured.forward / measured.compute);
+  inputs.pass_seconds_per_element =
+      pass.update + (run.workers - 1) * pass.contribution;
+  const char* way = "memory";
+  switch (run.job.exchange().transport()) {
+    case ExchangeSpec::WIRE:
+      way = "tcp";
+      inputs.socket_seconds_per_byte = kTcpSecondsPerByte;
+      break;
+    case ExchangeSpec::UNIX_SOCKET:
+      way = "unix_socket";
+      inputs.socket_seconds_per_byte = kUnixSecondsPerByte;
+      break;
+    default:
+      break;
+  }
+  const PlannedExchange planned = PlanOneHost(inputs);
+  // Sockets' work overlaps with computing as far as there are idle cores.
+  const double busy =
+      std::min(1.0, static_cast<double>(run.workers * run.threads) / run.cores);
+  const double sockets = 2 * planned.link_seconds / run.cores;
+  const double step =
+      std::max(planned.step_seconds, measured.compute + busy * sockets);
+  return nlohmann::ordered_json{
+      {"step_milliseconds", 1e3 * step},
+      {"compute_milliseconds", 1e3 * measured.compute},
+      {"pass_milliseconds", 1e3 * planned.pass_seconds},
+      {"transport", way},
+      {"transport_milliseconds", 1e3 * planned.link_seconds},
+      {"held_up_by", planned.bottleneck}};
+}
+
+}  // namespace tributary

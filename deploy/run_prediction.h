@@ -1,0 +1,40 @@
+// Says, beside what a local run has measured, what a step of it should have
+// taken.
+#ifndef TRIBUTARY_DEPLOY_RUN_PREDICTION_H_
+#define TRIBUTARY_DEPLOY_RUN_PREDICTION_H_
+
+#include "absl/types/optional.h"
+#include "deploy/local_timing.h"
+#include "nlohmann/json.hpp"
+#include "proto/job.pb.h"
+
+namespace tributary {
+
+// How the processes of a run were spread over this machine.
+struct LocalRun {
+  JobSpec job;  // Resolved.
+  int workers = 1;
+  int servers = 1;
+  int threads = 1;         // Of each worker.
+  int server_threads = 1;  // Of each server.
+  int cores = 1;
+};
+
+// The field "predicted" of summary.json: step_milliseconds, and what that is
+// made of. None for a run without complete steps.
+//
+// It is made from the time that the slowest worker computed in a step, as
+// `summary` has it, and from `pass`, a server's pass over memory timed by
+// itself; the model is that of the row "one host" in exchange_plan.h. So it
+// says what the exchange should cost, given what computing cost. It assumes
+// that chunks of one size hold all parameters, that nothing else runs on the
+// machine, and that a byte through gRPC costs what it does on the machines of
+// tests/bench/RESULTS.md. With them it lies within a factor of 1.5 of the
+// median, for steps above a millisecond.
+absl::optional<nlohmann::ordered_json> PredictLocalRun(
+    const LocalRun& run, const nlohmann::ordered_json& summary,
+    const PassTiming& pass);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_DEPLOY_RUN_PREDICTION_H_
