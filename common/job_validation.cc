@@ -513,6 +513,22 @@ absl::Status ValidateCompression(const ExchangeSpec& exchange) {
                " is not above 0 and at most ", kMaxTopKFraction);
 }
 
+absl::Status ValidateLocalSteps(const LocalStepsSpec& local) {
+  const std::string path = "exchange.parameter_server.consistency.local_steps";
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between(path + ".inner_steps", local.inner_steps(), 1, kMaxSteps));
+  const OuterOptimizerSpec& outer = local.outer_optimizer();
+  TRIBUTARY_RETURN_IF_ERROR(
+      Positive(path + ".outer_optimizer.learning_rate", outer.learning_rate()));
+  TRIBUTARY_RETURN_IF_ERROR(
+      BelowOne(path + ".outer_optimizer.momentum", outer.momentum()));
+  if (outer.nesterov() && outer.momentum() == 0) {
+    return Error(path + ".outer_optimizer.nesterov",
+                 "needs a momentum above 0; set it to false");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateExchange(const ExchangeSpec& exchange) {
   if (exchange.has_compression()) {
     TRIBUTARY_RETURN_IF_ERROR(ValidateCompression(exchange));
@@ -524,7 +540,11 @@ absl::Status ValidateExchange(const ExchangeSpec& exchange) {
   if (bytes % kChunkMultiple != 0) {
     return Error(path, bytes, " is not a multiple of ", kChunkMultiple);
   }
-  return absl::OkStatus();
+  const ConsistencySpec& consistency =
+      exchange.parameter_server().consistency();
+  return consistency.has_local_steps()
+             ? ValidateLocalSteps(consistency.local_steps())
+             : absl::OkStatus();
 }
 
 absl::Status ValidateOutput(const OutputSpec& output) {

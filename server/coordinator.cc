@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/rounds.h"
 #include "common/status_macros.h"
 #include "server/peer_checks.h"
 
@@ -29,6 +30,7 @@ absl::Status ReportedError(const Failure& failure, const std::string& reason) {
 Coordinator::Coordinator(const Options& options, Clock clock,
                          MetricsSink metrics)
     : options_(options),
+      clips_(JobOfRounds(options.job).clip_norm() > 0),
       clock_(std::move(clock)),
       metrics_(std::move(metrics)),
       membership_(static_cast<int>(options.job.batch().micro_batches()),
@@ -315,7 +317,7 @@ absl::Status Coordinator::OnSums(int shard, const StepSums& sums) {
   TRIBUTARY_ASSIGN_OR_RETURN(const std::optional<GradientNorm> norm,
                              progress_->AddSums(shard, sums, clock_()));
   if (!norm.has_value()) return absl::OkStatus();
-  if (options_.job.clip_norm() > 0) {
+  if (clips_) {
     ServerOrder order;
     *order.mutable_norm() = *norm;
     servers_.Send(order);
@@ -334,7 +336,7 @@ void Coordinator::FinishIfDue() {
   phase_ = StatusReply::FINISHING;
   finishing_since_ = clock_();
   CoordinatorOrder order;
-  order.mutable_finished()->set_version(progress_->facts().steps());
+  order.mutable_finished()->set_version(progress_->final_version());
   for (auto& [incarnation, worker] : workers_) worker.link->Send(order);
 }
 
@@ -439,9 +441,9 @@ std::optional<ArenaLayout> Coordinator::layout() const {
   return layout_;
 }
 
-int64_t Coordinator::steps() const {
+int64_t Coordinator::final_version() const {
   absl::MutexLock lock(&mu_);
-  return progress_.has_value() ? progress_->facts().steps() : 0;
+  return progress_.has_value() ? progress_->final_version() : 0;
 }
 
 StatusReply Coordinator::GetStatus() const {

@@ -105,7 +105,8 @@ class Coordinator {
   std::vector<std::string> server_addresses() const ABSL_LOCKS_EXCLUDED(mu_);
   // Fixed by the first worker that was ready; absent before.
   std::optional<ArenaLayout> layout() const ABSL_LOCKS_EXCLUDED(mu_);
-  int64_t steps() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Of the finished model; 0 before the first worker was ready.
+  int64_t final_version() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   struct Worker {
@@ -143,6 +144,7 @@ class Coordinator {
   void FillStall(StatusReply* reply) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Options options_;
+  const bool clips_;  // Servers wait for every round's norm.
   const Clock clock_;
   const MetricsSink metrics_;
 

@@ -11,8 +11,8 @@
 namespace tributary {
 namespace {
 
-// The first steps fill caches and pools.
-constexpr int64_t kWarmUpSteps = 3;
+// The first rounds fill caches and pools.
+constexpr int64_t kWarmUpRounds = 3;
 // Enough for a good median, little to keep.
 constexpr size_t kStepTimes = 4096;
 
@@ -25,6 +25,7 @@ JobProgress::JobProgress(const JobSpec& job, const DataFacts& facts, int chunks,
                          int servers)
     : job_(job),
       facts_(facts),
+      rounds_(job, facts.steps()),
       chunks_(chunks),
       servers_(servers),
       breakdown_(std::min(servers, chunks)) {}
@@ -36,15 +37,15 @@ void JobProgress::Begin(absl::Time now) {
 
 absl::StatusOr<std::optional<GradientNorm>> JobProgress::AddSums(
     int shard, const StepSums& sums, absl::Time now) {
-  const int64_t step = sums.step();
+  const int64_t round = sums.step();
   // Servers keep pace with one another, but their reports may be on the way for
   // any number of steps.
-  if (step < completed_steps_ || step >= facts_.steps()) {
+  if (round < completed_rounds_ || round >= rounds_.count()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("server ", shard, " reports step ", step,
-                     " while the job is at step ", completed_steps_));
+        absl::StrCat("server ", shard, " reports step ", round,
+                     " while the job is at step ", completed_rounds_));
   }
-  OpenStep& open = open_[step];
+  OpenRound& open = open_[round];
   if (open.reported.empty()) {
     open.squares.resize(chunks_);
     open.reported.resize(servers_);
@@ -59,7 +60,7 @@ absl::StatusOr<std::optional<GradientNorm>> JobProgress::AddSums(
   }
   if (place != sums.sum_of_squares_size() || open.reported[shard]) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "server ", shard, " reports step ", step,
+        "server ", shard, " reports step ", round,
         open.reported[shard] ? " twice" : " with a wrong number of chunks"));
   }
   open.reported[shard] = true;
@@ -70,40 +71,45 @@ absl::StatusOr<std::optional<GradientNorm>> JobProgress::AddSums(
   }
   if (--open.missing > 0) return std::optional<GradientNorm>();
   // A server reports its steps in order, so the oldest is complete first.
-  const OpenStep closed = std::move(open);
-  open_.erase(step);
-  return std::optional<GradientNorm>(Close(step, closed, now));
+  const OpenRound closed = std::move(open);
+  open_.erase(round);
+  return std::optional<GradientNorm>(Close(round, closed, now));
 }
 
-GradientNorm JobProgress::Close(int64_t step, const OpenStep& open,
+GradientNorm JobProgress::Close(int64_t round, const OpenRound& open,
                                 absl::Time now) {
   double squares = 0;
   for (const double square : open.squares) squares += square;
   const double weight = static_cast<double>(open.weight);
   GradientNorm norm;
-  norm.set_step(step);
+  norm.set_step(round);
   norm.set_norm(std::sqrt(squares) / weight);
   last_norm_ = norm.norm();
   last_loss_ = open.loss_sum / weight;
   total_weight_ += open.weight;
   window_.loss_sum += open.loss_sum;
   window_.weight += open.weight;
-  ++window_.steps;
-  ++completed_steps_;
-  RecordStepTime(now);
+  ++completed_rounds_;
+  const int64_t steps =
+      completed_steps() - rounds_.StepsAfter(completed_rounds_ - 1);
+  window_.steps += steps;
+  RecordStepTime(now, steps);
   last_ = last_step_ = now;
-  if (completed_steps_ % job_.output().log_every_steps() == 0 ||
-      completed_steps_ == facts_.steps()) {
+  if (completed_rounds_ % rounds_.RoundsFor(job_.output().log_every_steps()) ==
+          0 ||
+      completed_rounds_ == rounds_.count()) {
     EmitTraining(now);
   }
   return norm;
 }
 
-void JobProgress::RecordStepTime(absl::Time now) {
-  if (completed_steps_ <= kWarmUpSteps || EvaluationDue(completed_steps_ - 1)) {
+void JobProgress::RecordStepTime(absl::Time now, int64_t steps) {
+  if (completed_rounds_ <= kWarmUpRounds ||
+      EvaluationDue(completed_rounds_ - 1)) {
     return;
   }
-  step_times_.push_back(absl::ToDoubleMilliseconds(now - last_step_));
+  step_times_.push_back(absl::ToDoubleMilliseconds(now - last_step_) /
+                        static_cast<double>(steps));
   if (step_times_.size() > kStepTimes) step_times_.pop_front();
 }
 
@@ -114,13 +120,13 @@ void JobProgress::EmitTraining(absl::Time now) {
   recent_.set_loss(loss);
   recent_.set_gradient_norm(last_norm_);
   recent_.set_learning_rate(
-      LearningRateAt(job_, facts_.steps(), completed_steps_ - 1));
+      LearningRateAt(job_, facts_.steps(), completed_steps() - 1));
   recent_.set_samples_per_second(static_cast<double>(window_.weight) / seconds);
   recent_.set_step_milliseconds(1e3 * seconds /
                                 static_cast<double>(window_.steps));
   nlohmann::ordered_json line = {
-      {"step", completed_steps_},
-      {"epoch", static_cast<double>(completed_steps_) /
+      {"step", completed_steps()},
+      {"epoch", static_cast<double>(completed_steps()) /
                     static_cast<double>(facts_.steps_per_epoch())},
       {"loss", loss},
       {"learning_rate", recent_.learning_rate()},
@@ -172,8 +178,8 @@ void JobProgress::EmitBreakdown(nlohmann::ordered_json* line) {
 
 bool JobProgress::EvaluationDue(int64_t version) const {
   if (facts_.evaluation_pieces() == 0 || version == 0) return false;
-  const int64_t every = job_.evaluation().every_steps();
-  return version == facts_.steps() || (every > 0 && version % every == 0);
+  const int64_t every = rounds_.RoundsFor(job_.evaluation().every_steps());
+  return version == rounds_.count() || (every > 0 && version % every == 0);
 }
 
 absl::StatusOr<bool> JobProgress::AddEvaluation(const EvaluationReport& report,
@@ -203,16 +209,16 @@ absl::StatusOr<bool> JobProgress::AddEvaluation(const EvaluationReport& report,
   }
   pieces_.clear();
   evaluated_version_ = report.version();
-  evaluation_ =
-      Evaluation{report.version(), loss / static_cast<double>(weight),
-                 static_cast<double>(correct) / static_cast<double>(weight)};
+  evaluation_ = Evaluation{
+      rounds_.StepsAfter(report.version()), loss / static_cast<double>(weight),
+      static_cast<double>(correct) / static_cast<double>(weight)};
   last_ = now;
-  if (report.version() < facts_.steps()) {
+  if (report.version() < rounds_.count()) {
     // From the end of the last step to now nobody trained.
     window_.evaluating += now - last_step_;
     evaluating_ += now - last_step_;
   }
-  metrics_.push_back({{"step", report.version()},
+  metrics_.push_back({{"step", evaluation_->step},
                       {"evaluation_loss", evaluation_->loss},
                       {"evaluation_accuracy", evaluation_->accuracy},
                       {"seconds", absl::ToDoubleSeconds(now - begin_)}});
@@ -220,9 +226,9 @@ absl::StatusOr<bool> JobProgress::AddEvaluation(const EvaluationReport& report,
 }
 
 bool JobProgress::finished() const {
-  return completed_steps_ == facts_.steps() &&
-         (!EvaluationDue(facts_.steps()) ||
-          evaluated_version_ == facts_.steps());
+  return completed_rounds_ == rounds_.count() &&
+         (!EvaluationDue(rounds_.count()) ||
+          evaluated_version_ == rounds_.count());
 }
 
 double JobProgress::samples_per_second() const {
@@ -237,19 +243,19 @@ std::vector<nlohmann::ordered_json> JobProgress::TakeMetrics() {
 
 void JobProgress::FillStatus(StatusReply* reply) const {
   reply->MergeFrom(recent_);
-  reply->set_step(completed_steps_);
+  reply->set_step(completed_steps());
   reply->set_steps(facts_.steps());
-  reply->set_epoch(static_cast<double>(completed_steps_) /
+  reply->set_epoch(static_cast<double>(completed_steps()) /
                    static_cast<double>(facts_.steps_per_epoch()));
   reply->set_unit(facts_.unit());
-  if (completed_steps_ > 0) {
+  if (completed_rounds_ > 0) {
     const absl::Duration trained = last_step_ - begin_ - evaluating_;
     reply->set_seconds_left(
         absl::ToDoubleSeconds(trained) *
-        static_cast<double>(facts_.steps() - completed_steps_) /
-        static_cast<double>(completed_steps_));
+        static_cast<double>(facts_.steps() - completed_steps()) /
+        static_cast<double>(completed_steps()));
   }
-  reply->set_evaluation_version(evaluation_.has_value() ? evaluation_->version
+  reply->set_evaluation_version(evaluation_.has_value() ? evaluation_->step
                                                         : -1);
   if (evaluation_.has_value()) {
     reply->set_evaluation_loss(evaluation_->loss);

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/rounds.h"
 #include "nlohmann/json.hpp"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
@@ -20,12 +21,13 @@
 namespace tributary {
 
 struct Evaluation {
-  int64_t version = 0;
+  int64_t step = 0;  // After so many steps.
   double loss = 0;
   double accuracy = 0;
 };
 
-// Not thread-safe.
+// What servers and workers report counts rounds (see Rounds); what is told to
+// people counts the job's steps. Not thread-safe.
 class JobProgress {
  public:
   // `job` is resolved. `chunks` of the model are dealt over `servers`.
@@ -35,9 +37,10 @@ class JobProgress {
   // The clock of speed and time left starts.
   void Begin(absl::Time now);
 
-  // A server's sums of one step. When it was the last server's, the norm of the
-  // step's mean gradient: sums are added in the order of chunks, so its bits do
-  // not depend on the number of servers. InvalidArgument for what does not fit.
+  // A server's sums of one round. When it was the last server's, the norm of
+  // the round's mean gradient: sums are added in the order of chunks, so its
+  // bits do not depend on the number of servers. InvalidArgument for what does
+  // not fit.
   absl::StatusOr<std::optional<GradientNorm>> AddSums(int shard,
                                                       const StepSums& sums,
                                                       absl::Time now);
@@ -49,8 +52,12 @@ class JobProgress {
   absl::StatusOr<bool> AddEvaluation(const EvaluationReport& report,
                                      absl::Time now);
 
-  // Steps whose sums are all known.
-  int64_t completed_steps() const { return completed_steps_; }
+  // Steps of the rounds whose sums are all known.
+  int64_t completed_steps() const {
+    return rounds_.StepsAfter(completed_rounds_);
+  }
+  // Version of the finished model.
+  int64_t final_version() const { return rounds_.count(); }
   // Newest version whose evaluation is complete; 0: none.
   int64_t evaluated_version() const { return evaluated_version_; }
   const std::optional<Evaluation>& evaluation() const { return evaluation_; }
@@ -60,8 +67,9 @@ class JobProgress {
   // Since Begin, up to the last step, evaluations included.
   double seconds() const { return absl::ToDoubleSeconds(last_ - begin_); }
   double samples_per_second() const;
-  // Milliseconds from the completion of one step to that of the next, of the
-  // last kStepTimes steps; without those around evaluations and the first few.
+  // Milliseconds for a step, from the completion of one round to that of the
+  // next, of the last kStepTimes rounds; without those around evaluations and
+  // the first few.
   const std::deque<double>& step_milliseconds() const { return step_times_; }
   const DataFacts& facts() const { return facts_; }
   // Must be told of workers and their heartbeats; knows the arrivals.
@@ -77,8 +85,8 @@ class JobProgress {
   absl::Time last_progress() const { return last_; }
 
  private:
-  // One step's sums while servers are missing.
-  struct OpenStep {
+  // One round's sums while servers are missing.
+  struct OpenRound {
     std::vector<double> squares;  // By chunk.
     std::vector<bool> reported;   // By shard.
     int missing = 0;
@@ -95,19 +103,21 @@ class JobProgress {
     absl::Duration evaluating;
   };
 
-  GradientNorm Close(int64_t step, const OpenStep& open, absl::Time now);
+  GradientNorm Close(int64_t round, const OpenRound& open, absl::Time now);
   void EmitTraining(absl::Time now);
   // The workers' part of a metrics line, and of the status.
   void EmitBreakdown(nlohmann::ordered_json* line);
-  void RecordStepTime(absl::Time now);
+  // `steps`: of the round that is complete.
+  void RecordStepTime(absl::Time now, int64_t steps);
 
   const JobSpec job_;
   const DataFacts facts_;
+  const Rounds rounds_;
   const int chunks_;
   const int servers_;
 
-  std::map<int64_t, OpenStep> open_;
-  int64_t completed_steps_ = 0;
+  std::map<int64_t, OpenRound> open_;
+  int64_t completed_rounds_ = 0;
   double last_loss_ = 0;
   double last_norm_ = 0;
   int64_t total_weight_ = 0;

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/parameter_table.h"
 #include "common/process.h"
+#include "common/rounds.h"
 #include "common/status_macros.h"
 
 namespace tributary {
@@ -64,8 +65,8 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
   TRIBUTARY_ASSIGN_OR_RETURN(ArenaLayout layout,
                              ArenaLayout::Create(configure.table()));
   ParameterStore::Options options;
-  options.job = configure.job();
-  options.steps = configure.steps();
+  options.job = JobOfRounds(configure.job());
+  options.steps = Rounds(configure.job(), configure.steps()).count();
   options.shard = shard_;
   options.servers = configure.servers();
   TRIBUTARY_ASSIGN_OR_RETURN(

@@ -85,7 +85,7 @@ nlohmann::ordered_json SummaryJson(const RunFacts& facts) {
     summary["final_loss"] = facts.progress->final_loss();
     if (facts.progress->evaluation().has_value()) {
       const Evaluation& evaluation = *facts.progress->evaluation();
-      summary["evaluation"] = {{"step", evaluation.version},
+      summary["evaluation"] = {{"step", evaluation.step},
                                {"loss", evaluation.loss}};
       if (facts.job->model().has_gpt()) {
         summary["evaluation"]["perplexity"] = std::exp(evaluation.loss);

@@ -183,7 +183,7 @@ absl::Status WriteResults(Coordinator* coordinator, const LocalServer& local,
     ParameterStore* const store = local.store();
     BufferPool arenas(store->layout().arena_elements());
     const Buffer arena = arenas.Take();
-    status = ReadFinalModel(store, coordinator->steps(),
+    status = ReadFinalModel(store, coordinator->final_version(),
                             coordinator->server_addresses(), arena.get());
     if (status.ok()) {
       absl::StatusOr<std::string> written =

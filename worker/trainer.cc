@@ -16,6 +16,11 @@ namespace {
 // take the lanes' cores.
 constexpr int kReadThreads = 1;
 
+// Samples (tokens): one of the two kinds of targets is empty.
+int64_t WeightOf(const Batch& batch) {
+  return static_cast<int64_t>(batch.labels.size() + batch.values.size());
+}
+
 // What decides how many leaves a worker can compute.
 absl::Duration LeafTime(const TimeSpent& spent) {
   return spent[Activity::kData] + spent[Activity::kForward] +
@@ -75,6 +80,24 @@ class Trainer::LeafObserver final : public StepObserver {
   int last_chunk_;  // Those above it have been handed on.
 };
 
+// Lets a step of a trajectory, which needs no exchange, be given up.
+class Trainer::LocalStepObserver final : public StepObserver {
+ public:
+  LocalStepObserver(const WorkState* state, const Task* task, LaneTimer* timer)
+      : state_(state), task_(task), timer_(timer) {}
+
+  bool WeightsNeeded(int64_t, int64_t) override {
+    return !state_->GivenUp(*task_);
+  }
+  void ForwardDone() override { timer_->Switch(Activity::kBackward); }
+  void GradientsReady(int64_t) override {}
+
+ private:
+  const WorkState* const state_;
+  const Task* const task_;
+  LaneTimer* const timer_;
+};
+
 Trainer::Trainer(const TrainingSetup* setup, WorkState* state,
                  Exchange* exchange, Hooks hooks)
     : setup_(setup),
@@ -131,6 +154,7 @@ void Trainer::Initialize() {
 }
 
 absl::Status Trainer::Train(const Task& task) {
+  const Rounds& rounds = setup_->rounds();
   SubtreeReducer reducer(
       &setup_->layout(),
       static_cast<int>(setup_->job().batch().micro_batches()),
@@ -138,17 +162,18 @@ absl::Status Trainer::Train(const Task& task) {
       [this, &task](NodeChunk sum) {
         exchange_->Push(task.version, std::move(sum));
       });
-  for (const int64_t leaf : task.items) {
-    read_ahead_.Expect(task.version, static_cast<int>(leaf));
-  }
-  if (task.version + 1 < setup_->facts().steps()) {
+  for (const int64_t round : {task.version, task.version + 1}) {
+    if (round == rounds.count()) break;
     for (const int64_t leaf : task.items) {
-      read_ahead_.Expect(task.version + 1, static_cast<int>(leaf));
+      read_ahead_.Expect(rounds.StepsAfter(round), static_cast<int>(leaf));
     }
   }
   TRIBUTARY_RETURN_IF_ERROR(
       OnLanes(task.items, [&](int lane, int64_t leaf) -> absl::Status {
-        return TrainLeaf(task, lane, static_cast<int>(leaf), &reducer);
+        return setup_->trajectory(lane) == nullptr
+                   ? TrainLeaf(task, lane, static_cast<int>(leaf), &reducer)
+                   : TrainTrajectory(task, lane, static_cast<int>(leaf),
+                                     &reducer);
       }));
   state_->MarkDone(task);
   if (hooks_.step_done) hooks_.step_done();
@@ -163,8 +188,7 @@ absl::Status Trainer::TrainLeaf(const Task& task, int lane, int leaf,
   const std::shared_ptr<const Batch> batch =
       read_ahead_.Take(task.version, leaf);
   timer->Switch(Activity::kForward);
-  const int64_t weight =
-      static_cast<int64_t>(batch->labels.size() + batch->values.size());
+  const int64_t weight = WeightOf(*batch);
   const Buffer gradients = exchange_->TakeArena();
   LeafObserver observer(state_, &task, &setup_->layout(), leaf, weight,
                         gradients, reducer, timer);
@@ -175,9 +199,49 @@ absl::Status Trainer::TrainLeaf(const Task& task, int lane, int leaf,
           state_->Weights(task.version), gradients.get(), &observer));
   observer.Finish(loss.loss);
   timer->Switch(Activity::kIdle);
-  absl::MutexLock lock(&mu_);
-  ++leaves_;
-  leaf_time_ += LeafTime(timer->spent()) - before;
+  CountLeaf(LeafTime(timer->spent()) - before);
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::TrainTrajectory(const Task& task, int lane, int leaf,
+                                      SubtreeReducer* reducer) {
+  LaneTimer* const timer = timers_[lane].get();
+  const absl::Duration before = LeafTime(timer->spent());
+  timer->Switch(Activity::kExchange);
+  // One wait for a whole round: there is little to gain from beginning with the
+  // first layers.
+  if (!state_->AwaitWeights(task, 0, setup_->layout().arena_elements())) {
+    return absl::AbortedError("given up");
+  }
+  Trajectory* const trajectory = setup_->trajectory(lane);
+  trajectory->Begin(state_->Weights(task.version),
+                    setup_->rounds().StepsAfter(task.version));
+  const int64_t end = setup_->rounds().StepsAfter(task.version + 1);
+  const Buffer gradients = exchange_->TakeArena();
+  LocalStepObserver observer(state_, &task, timer);
+  double loss_sum = 0;
+  while (trajectory->step() < end) {
+    const int64_t step = trajectory->step();
+    timer->Switch(Activity::kData);
+    if (step + 1 < end) read_ahead_.Expect(step + 1, leaf);
+    const std::shared_ptr<const Batch> batch = read_ahead_.Take(step, leaf);
+    timer->Switch(Activity::kForward);
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        const LossSums loss,
+        setup_->model(lane)->ForwardBackward(*batch, setup_->job().seed(), step,
+                                             leaf, trajectory->weights(),
+                                             gradients.get(), &observer));
+    loss_sum += loss.loss;
+    trajectory->Step(gradients.get(), WeightOf(*batch));
+  }
+  trajectory->OuterGradient(gradients.get());
+  // In the order of backward, on which the exchange relies.
+  for (int chunk = setup_->layout().chunk_count() - 1; chunk >= 0; --chunk) {
+    reducer->ChunkReady(leaf, chunk, gradients, trajectory->total_weight(),
+                        chunk == 0 ? loss_sum : 0);
+  }
+  timer->Switch(Activity::kIdle);
+  CountLeaf(LeafTime(timer->spent()) - before);
   return absl::OkStatus();
 }
 
@@ -243,18 +307,25 @@ absl::Status Trainer::OnLanes(
   return first;
 }
 
+void Trainer::CountLeaf(absl::Duration taken) {
+  absl::MutexLock lock(&mu_);
+  ++leaves_;
+  leaf_time_ += taken;
+}
+
 void Trainer::BeginTask(const Task& task, absl::Duration waited) {
   absl::MutexLock lock(&mu_);
   // Before the first task it waited for others to join; after an evaluation,
   // for theirs to end.
-  if (step_ >= 0) spent_[waits_for_] += waited;
+  if (round_ >= 0) spent_[waits_for_] += waited;
   waits_for_ = task.kind == Task::Kind::kEvaluate ? Activity::kEvaluate
                                                   : Activity::kExchange;
-  step_ = task.version;
-  // A step may take several tasks, when leaves are dealt anew.
-  if (task.kind == Task::Kind::kTrain && task.version > newest_step_) {
-    newest_step_ = task.version;
-    ++steps_;
+  round_ = task.version;
+  // A round may take several tasks, when leaves are dealt anew.
+  if (task.kind == Task::Kind::kTrain && task.version > newest_round_) {
+    newest_round_ = task.version;
+    steps_ += setup_->rounds().StepsAfter(task.version + 1) -
+              setup_->rounds().StepsAfter(task.version);
   }
 }
 
@@ -280,13 +351,13 @@ Activity Trainer::MainActivity() const {
   const auto most = std::max_element(lanes.begin(), lanes.end());
   if (*most > 0) return static_cast<Activity>(most - lanes.begin());
   // Between two tasks.
-  return step_ < 0 ? Activity::kIdle : Activity::kExchange;
+  return round_ < 0 ? Activity::kIdle : Activity::kExchange;
 }
 
 Heartbeat Trainer::Progress() const {
   absl::MutexLock lock(&mu_);
   Heartbeat heartbeat;
-  heartbeat.set_step(std::max<int64_t>(0, step_));
+  heartbeat.set_step(setup_->rounds().StepsAfter(std::max<int64_t>(0, round_)));
   heartbeat.set_phase(ActivityName(MainActivity()));
   const auto seconds = [this](Activity activity)
                            ABSL_SHARED_LOCKS_REQUIRED(mu_) {

@@ -48,11 +48,15 @@ class Trainer {
 
  private:
   class LeafObserver;
+  class LocalStepObserver;
 
   void Initialize();
   absl::Status Train(const Task& task);
   absl::Status TrainLeaf(const Task& task, int lane, int leaf,
                          SubtreeReducer* reducer);
+  // The same for a leaf of a round of local steps.
+  absl::Status TrainTrajectory(const Task& task, int lane, int leaf,
+                               SubtreeReducer* reducer);
   absl::Status Evaluate(const Task& task);
   absl::Status EvaluatePiece(const Task& task, int lane, int64_t piece);
   // Runs work(lane, item) for every item, on all lanes. Of several errors, one
@@ -60,6 +64,8 @@ class Trainer {
   absl::Status OnLanes(
       const std::vector<int64_t>& items,
       const std::function<absl::Status(int lane, int64_t item)>& work);
+  // A leaf is computed; it took a lane so long.
+  void CountLeaf(absl::Duration taken) ABSL_LOCKS_EXCLUDED(mu_);
   // `waited` for the task.
   void BeginTask(const Task& task, absl::Duration waited)
       ABSL_LOCKS_EXCLUDED(mu_);
@@ -79,14 +85,14 @@ class Trainer {
 
   mutable absl::Mutex mu_;
   // Of the newest task; -1: none yet.
-  int64_t step_ ABSL_GUARDED_BY(mu_) = -1;
+  int64_t round_ ABSL_GUARDED_BY(mu_) = -1;
   // What comes between the newest task and the next one.
   Activity waits_for_ ABSL_GUARDED_BY(mu_) = Activity::kExchange;
   TimeSpent spent_ ABSL_GUARDED_BY(mu_);  // Since the first task.
   absl::Duration leaf_time_ ABSL_GUARDED_BY(mu_);
   int64_t leaves_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t steps_ ABSL_GUARDED_BY(mu_) = 0;
-  int64_t newest_step_ ABSL_GUARDED_BY(mu_) = -1;  // That steps_ counts.
+  int64_t newest_round_ ABSL_GUARDED_BY(mu_) = -1;  // That steps_ counts.
 };
 
 }  // namespace tributary

@@ -77,6 +77,15 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
                               setup->piece_samples_);
   facts.set_fingerprint(data.fingerprint());
   facts.set_unit(UnitOf(data.info().kind));
+  setup->rounds_ = std::make_unique<Rounds>(job, facts.steps());
+  if (job.exchange().parameter_server().consistency().has_local_steps()) {
+    for (int lane = 0; lane < lanes; ++lane) {
+      TRIBUTARY_ASSIGN_OR_RETURN(
+          std::unique_ptr<Trajectory> trajectory,
+          Trajectory::Create(job, facts.steps(), setup->layout_.get()));
+      setup->trajectories_.push_back(std::move(trajectory));
+    }
+  }
   return setup;
 }
 

@@ -9,12 +9,14 @@
 
 #include "absl/status/statusor.h"
 #include "common/parameter_table.h"
+#include "common/rounds.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/data/data_set.h"
 #include "worker/data/sampler.h"
 #include "worker/device/device.h"
 #include "worker/models/model.h"
+#include "worker/trajectory.h"
 
 namespace tributary {
 
@@ -22,7 +24,8 @@ namespace tributary {
 // computed by one lane from start to end, so the number of lanes never changes
 // the result.
 //
-// Immutable but for the models, each of which belongs to its lane.
+// Immutable but for the models and trajectories, each of which belongs to its
+// lane.
 class TrainingSetup {
  public:
   // Opens the job's data and plans the model once for each lane. `job` is
@@ -37,8 +40,13 @@ class TrainingSetup {
   const ArenaLayout& layout() const { return *layout_; }
   const ParameterTable& table() const { return table_; }
   const DataFacts& facts() const { return facts_; }
+  const Rounds& rounds() const { return *rounds_; }
   int lanes() const { return static_cast<int>(models_.size()); }
   Model* model(int lane) const { return models_[lane].get(); }
+  // Null unless the job's consistency is local_steps.
+  Trajectory* trajectory(int lane) const {
+    return trajectories_.empty() ? nullptr : trajectories_[lane].get();
+  }
   // Samples in one piece of the evaluation; the last piece may be shorter.
   int64_t piece_samples() const { return piece_samples_; }
 
@@ -53,6 +61,8 @@ class TrainingSetup {
   std::unique_ptr<ArenaLayout> layout_;
   ParameterTable table_;
   DataFacts facts_;
+  std::unique_ptr<Rounds> rounds_;
+  std::vector<std::unique_ptr<Trajectory>> trajectories_;
   int64_t piece_samples_ = 0;
 };
 

@@ -238,6 +238,11 @@ bool WorkState::MustGiveUp(const Task& task) const {
          CompleteVersion() < task.version;
 }
 
+bool WorkState::GivenUp(const Task& task) const {
+  absl::MutexLock lock(&mu_);
+  return MustGiveUp(task);
+}
+
 bool WorkState::AwaitWeights(const Task& task, int64_t begin, int64_t end) {
   if (begin >= end) return true;
   const int64_t chunk_elements = layout_->chunk_elements();

@@ -51,6 +51,7 @@ struct Task {
 class WorkState {
  public:
   struct Options {
+    // As the servers count them: rounds.
     int64_t steps = 0;
     // Versions to be evaluated: the last, and every so many (0: none between).
     bool evaluates = false;
@@ -97,6 +98,9 @@ class WorkState {
   // give the task up and call Next.
   bool AwaitWeights(const Task& task, int64_t begin, int64_t end)
       ABSL_LOCKS_EXCLUDED(mu_);
+  // Whether to give the task up between two parts of it, as AwaitWeights says
+  // within one.
+  bool GivenUp(const Task& task) const ABSL_LOCKS_EXCLUDED(mu_);
   // The arena that holds, or will hold, this version.
   const float* Weights(int64_t version) const {
     return reinterpret_cast<const float*>(arenas_[version % 2].data());

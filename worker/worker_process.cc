@@ -103,9 +103,10 @@ absl::Status TakePart(const WorkerOptions& options,
       const std::unique_ptr<TrainingSetup> setup,
       TrainingSetup::Create(admission.job(), options.threads));
   WorkState::Options state_options;
-  state_options.steps = setup->facts().steps();
+  state_options.steps = setup->rounds().count();
   state_options.evaluates = setup->facts().evaluation_pieces() > 0;
-  state_options.evaluate_every = admission.job().evaluation().every_steps();
+  state_options.evaluate_every = setup->rounds().RoundsFor(
+      admission.job().evaluation().every_steps());
   WorkState state(state_options, &setup->layout());
   membership->Attach(&state);
   on_state(&state);

@@ -97,6 +97,15 @@ TEST(ValidateJobTest, AcceptsGoodJobs) {
       {Mlp, {"exchange.compression={top_k {}}"}, ""},
       {Mlp, {"exchange.compression.top_k.fraction=0.5"}, ""},
       {Mlp, {"exchange={wire_dtype: FLOAT32 compression {eight_bit {}}}"}, ""},
+      {Gpt, {"exchange.parameter_server.consistency={}"}, ""},
+      {Gpt, {"exchange.parameter_server.consistency.synchronous={}"}, ""},
+      {Gpt,
+       {"exchange.parameter_server.consistency.local_steps={}", "clip_norm=1"},
+       ""},
+      {Mlp,
+       {"exchange.parameter_server.consistency.local_steps={inner_steps: 500 "
+        "outer_optimizer {learning_rate: 1 momentum: 0 nesterov: false}}"},
+       ""},
   };
   for (const Case& c : cases) {
     const JobSpec job = Apply(c);
@@ -363,6 +372,25 @@ TEST(ValidateJobTest, NamesTheFieldAndWhatIsWrong) {
       {Mlp,
        {"exchange.compression.top_k.fraction=0.6"},
        "exchange.compression.top_k.fraction: 0.6 is not above 0"},
+      {Mlp,
+       {"exchange.parameter_server.consistency.local_steps={inner_steps: 0}"},
+       "exchange.parameter_server.consistency.local_steps.inner_steps: 0 is "
+       "not between 1 and"},
+      {Mlp,
+       {"exchange.parameter_server.consistency.local_steps={outer_optimizer "
+        "{learning_rate: 0}}"},
+       "exchange.parameter_server.consistency.local_steps.outer_optimizer."
+       "learning_rate: 0 is not above 0"},
+      {Mlp,
+       {"exchange.parameter_server.consistency.local_steps={outer_optimizer "
+        "{momentum: 1}}"},
+       "exchange.parameter_server.consistency.local_steps.outer_optimizer."
+       "momentum: 1 is not at least 0 and below 1"},
+      {Mlp,
+       {"exchange.parameter_server.consistency.local_steps={outer_optimizer "
+        "{momentum: 0}}"},
+       "exchange.parameter_server.consistency.local_steps.outer_optimizer."
+       "nesterov: needs a momentum above 0; set it to false"},
       {Mlp, {"output.directory=\"\""}, "output.directory: is empty"},
       {Mlp,
        {"output.log_every_steps=0"},

@@ -24,6 +24,8 @@ class Exchange {
   // Sends version 0 of every chunk. `arena` holds the whole model.
   virtual void PushInitial(Buffer arena) = 0;
   // Sends one sum of step `step`; its arena is held until the bytes have left.
+  // Of a node's chunks the first must come last, as in backward: some words
+  // wait for others to share a message with.
   virtual void Push(int64_t step, NodeChunk sum) = 0;
   // Ends all connections after what was pushed; waits until they are closed.
   virtual void Finish() = 0;
