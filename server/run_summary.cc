@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/latency_histogram.h"
+#include "server/step_breakdown.h"
 
 namespace tributary {
 namespace {
