@@ -14,6 +14,7 @@
 #include "common/parameter_table.h"
 #include "common/status_macros.h"
 #include "common/thread_pool.h"
+#include "proto/job.pb.h"
 #include "server/chunk_aggregator.h"
 #include "server/gradient_source.h"
 
