@@ -13,9 +13,9 @@ GradientEncoder::GradientEncoder(const ExchangeSpec& exchange,
       encoding_(GradientEncoding(exchange)),
       layout_(layout),
       // Two to a float.
-      halves_((std::min(layout->chunk_elements(), layout->arena_elements()) +
-               1) /
-              2),
+      halves_(
+          (std::min(layout->chunk_elements(), layout->arena_elements()) + 1) /
+          2),
       residuals_(exchange.has_compression()
                      ? new Residual[layout->chunk_count()]
                      : nullptr) {}
