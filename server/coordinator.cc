@@ -15,10 +15,6 @@ namespace {
 // Workers that do not answer Finished are given up after this.
 constexpr absl::Duration kFarewellTimeout = absl::Seconds(10);
 
-// A step that takes this long, and several times as long as those before it, is
-// worth a word on who is late.
-constexpr absl::Duration kStall = absl::Seconds(2);
-
 // What a peer says it failed of, with the code that leads to its exit code.
 absl::Status ReportedError(const Failure& failure, const std::string& reason) {
   return failure.exit_code() == 2 ? absl::InvalidArgumentError(reason)
@@ -469,15 +465,12 @@ StatusReply Coordinator::GetStatus() const {
 }
 
 void Coordinator::FillStall(StatusReply* reply) const {
-  const absl::Duration waited = clock_() - progress_->last_progress();
-  if (waited < kStall ||
-      waited < 3 * absl::Milliseconds(reply->step_milliseconds())) {
-    return;
-  }
-  const Member* straggler = membership_.Straggler(reply->step());
+  const absl::Duration taken = progress_->Stalled(clock_());
+  if (taken == absl::ZeroDuration()) return;
+  const Member* straggler = membership_.Straggler(progress_->round());
   if (straggler == nullptr) return;
   reply->set_waiting_rank(straggler->rank);
-  reply->set_waiting_milliseconds(absl::ToDoubleMilliseconds(waited));
+  reply->set_waiting_milliseconds(absl::ToDoubleMilliseconds(taken));
   reply->set_waiting_phase(straggler->heartbeat.phase());
 }
 

@@ -16,8 +16,10 @@ constexpr int64_t kWarmUpRounds = 3;
 // Enough for a good median, little to keep.
 constexpr size_t kStepTimes = 4096;
 
-// To the microsecond, so that lines stay short.
-double Milliseconds(double seconds) { return std::round(1e6 * seconds) / 1e3; }
+// A round that takes this long, and several times as long as those before it,
+// is stalled.
+constexpr absl::Duration kStall = absl::Seconds(2);
+constexpr double kStallFactor = 3;
 
 }  // namespace
 
@@ -92,6 +94,7 @@ GradientNorm JobProgress::Close(int64_t round, const OpenRound& open,
   ++completed_rounds_;
   const int64_t steps =
       completed_steps() - rounds_.StepsAfter(completed_rounds_ - 1);
+  ++window_.rounds;
   window_.steps += steps;
   RecordStepTime(now, steps);
   last_ = last_step_ = now;
@@ -135,7 +138,7 @@ void JobProgress::EmitTraining(absl::Time now) {
       {"step_seconds", seconds / static_cast<double>(window_.steps)},
       {"seconds", absl::ToDoubleSeconds(now - begin_)},
   };
-  breakdown_.EndWindow(window_.steps);
+  breakdown_.EndWindow(window_.rounds);
   EmitBreakdown(&line);
   metrics_.push_back(std::move(line));
   window_ = Window();
@@ -146,16 +149,23 @@ void JobProgress::EmitBreakdown(nlohmann::ordered_json* line) {
   double compute = 0;
   double exchange = 0;
   double all = 0;
+  // Workers count rounds, people steps.
+  const double rounds_per_step =
+      static_cast<double>(window_.rounds) / static_cast<double>(window_.steps);
+  const auto milliseconds = [rounds_per_step](double round_seconds) {
+    // To the microsecond, so that lines stay short.
+    return std::round(1e6 * round_seconds * rounds_per_step) / 1e3;
+  };
   nlohmann::ordered_json& workers = (*line)["workers"];
   workers = nlohmann::ordered_json::array();
   for (const WorkerStep& worker : breakdown_.workers()) {
     workers.push_back({{"rank", worker.rank},
                        {"leaves", worker.leaves},
-                       {"forward_ms", Milliseconds(worker.forward_seconds)},
-                       {"backward_ms", Milliseconds(worker.backward_seconds)},
-                       {"data_ms", Milliseconds(worker.data_seconds)},
-                       {"exchange_ms", Milliseconds(worker.exchange_seconds)},
-                       {"waiting_ms", Milliseconds(worker.waiting_seconds)}});
+                       {"forward_ms", milliseconds(worker.forward_seconds)},
+                       {"backward_ms", milliseconds(worker.backward_seconds)},
+                       {"data_ms", milliseconds(worker.data_seconds)},
+                       {"exchange_ms", milliseconds(worker.exchange_seconds)},
+                       {"waiting_ms", milliseconds(worker.waiting_seconds)}});
     compute += worker.forward_seconds + worker.backward_seconds;
     exchange += worker.exchange_seconds;
     all += worker.data_seconds;
@@ -169,7 +179,7 @@ void JobProgress::EmitBreakdown(nlohmann::ordered_json* line) {
   if (!breakdown_.straggler().has_value()) return;
   const Straggler& straggler = *breakdown_.straggler();
   recent_.set_waiting_rank(straggler.rank);
-  recent_.set_waiting_milliseconds(Milliseconds(straggler.seconds));
+  recent_.set_waiting_milliseconds(milliseconds(straggler.seconds));
   recent_.set_waiting_phase(straggler.phase);
   (*line)["waiting"] = {{"rank", straggler.rank},
                         {"ms", recent_.waiting_milliseconds()},
@@ -239,6 +249,14 @@ double JobProgress::samples_per_second() const {
 
 std::vector<nlohmann::ordered_json> JobProgress::TakeMetrics() {
   return std::exchange(metrics_, {});
+}
+
+absl::Duration JobProgress::Stalled(absl::Time now) const {
+  const absl::Duration taken = now - last_;
+  const absl::Duration usual =
+      absl::Milliseconds(recent_.step_milliseconds()) * rounds_.StepsAfter(1);
+  return taken < kStall || taken < kStallFactor * usual ? absl::ZeroDuration()
+                                                        : taken;
 }
 
 void JobProgress::FillStatus(StatusReply* reply) const {

@@ -81,8 +81,10 @@ class JobProgress {
 
   // Fills the reply's fields that this object knows.
   void FillStatus(StatusReply* reply) const;
-  // When the newest step or evaluation was complete.
-  absl::Time last_progress() const { return last_; }
+  // The round in progress.
+  int64_t round() const { return completed_rounds_; }
+  // How long it has been in progress, if that is unusually long; else 0.
+  absl::Duration Stalled(absl::Time now) const;
 
  private:
   // One round's sums while servers are missing.
@@ -97,7 +99,8 @@ class JobProgress {
   struct Window {
     double loss_sum = 0;
     int64_t weight = 0;
-    int64_t steps = 0;
+    int64_t rounds = 0;
+    int64_t steps = 0;  // Of these rounds.
     absl::Time begin;
     // Time spent in evaluations, which does not count as training.
     absl::Duration evaluating;

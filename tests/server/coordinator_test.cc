@@ -402,6 +402,51 @@ TEST_F(CoordinatorTest, NamesWhoHoldsUpAStepThatDoesNotEnd) {
   EXPECT_EQ(status.waiting_phase(), "data");
 }
 
+TEST_F(CoordinatorTest, BreaksRoundsOfLocalStepsDownToSteps) {
+  options_.job.mutable_exchange()
+      ->mutable_parameter_server()
+      ->mutable_consistency()
+      ->mutable_local_steps()
+      ->set_inner_steps(4);
+  Make(/*servers=*/1, /*expected_workers=*/2, /*steps=*/12);
+  FakeWorker first, second;
+  Enter(&first);
+  Enter(&second);
+  WorkerReport beat;
+  beat.mutable_heartbeat()->set_step(1);
+  beat.mutable_heartbeat()->set_phase("exchange");
+  ProcessStatistics* statistics =
+      beat.mutable_heartbeat()->mutable_statistics();
+  statistics->set_steps(1);
+  statistics->set_leaves(2);
+  statistics->set_forward_seconds(0.040);
+  ASSERT_TRUE(Say(&first, beat).ok());
+  now_ += absl::Milliseconds(400);
+  ServerReport report;
+  StepSums* sums = report.mutable_sums();
+  for (const double square : {1, 1, 1}) sums->add_sum_of_squares(square);
+  sums->set_weight(32);
+  sums->add_contributor(first.incarnation);
+  sums->add_contributor_seconds(0);
+  sums->add_contributor(second.incarnation);
+  sums->add_contributor_seconds(0.125f);
+  ASSERT_TRUE(coordinator_->OnServerReport(/*shard=*/0, report).ok());
+  ASSERT_EQ(metrics_.size(), 1);
+  EXPECT_EQ(metrics_[0]["step"], 4);
+  EXPECT_EQ(metrics_[0]["workers"][0]["leaves"], 2.0);
+  EXPECT_EQ(metrics_[0]["workers"][0]["forward_ms"], 10.0);
+  EXPECT_EQ(metrics_[0]["workers"][0]["waiting_ms"], 31.25);
+  EXPECT_EQ(metrics_[0]["waiting"]["ms"], 31.25);
+  // A round takes 400 ms: not yet unusual after 2 seconds, then it is.
+  beat.mutable_heartbeat()->set_phase("forward");
+  ASSERT_TRUE(Say(&second, beat).ok());
+  now_ += absl::Seconds(1.9);
+  EXPECT_EQ(coordinator_->GetStatus().waiting_milliseconds(), 31.25);
+  now_ += absl::Seconds(0.2);
+  EXPECT_EQ(coordinator_->GetStatus().waiting_milliseconds(), 2100);
+  EXPECT_EQ(coordinator_->GetStatus().waiting_rank(), 1);
+}
+
 TEST_F(CoordinatorTest, AddsTheNormInTheOrderOfChunks) {
   Make(/*servers=*/2, /*expected_workers=*/1, /*steps=*/2, /*pieces=*/0,
        /*clip_norm=*/1);
