@@ -187,6 +187,15 @@ TEST_F(BadPeerTest, PayloadOfTheWrongLength) {
                 "payload of 4092 bytes, expected 4096");
 }
 
+TEST_F(BadPeerTest, EncodingThatIsNotTheJobs) {
+  WorkerMessage contribution;
+  contribution.mutable_contribution()->set_encoding(BFLOAT16);
+  contribution.mutable_contribution()->set_payload(std::string(2048, '\0'));
+  ExpectRefusal(Exchange({GoodHello(), contribution}),
+                grpc::StatusCode::INVALID_ARGUMENT,
+                "a contribution in encoding BFLOAT16; the job's is FLOAT32");
+}
+
 TEST_F(BadPeerTest, NodeThatIsNotInTheTree) {
   WorkerMessage contribution;
   contribution.mutable_contribution()->set_node(16);
