@@ -53,8 +53,8 @@ class Planner {
     load_.contributions = ContributionsByWorker(
         static_cast<int>(inputs.job.batch().micro_batches()), inputs.workers);
     for (const int64_t elements : inputs.chunk_elements) {
-      const auto payload =
-          static_cast<double>(PayloadBytes(inputs.job.exchange(), elements));
+      const auto payload = static_cast<double>(
+          ExpectedPayloadBytes(inputs.job.exchange(), elements));
       load_.chunks.push_back({OnWire(payload), OnWire(payload)});
       bytes_.up += load_.chunks.back().up;
       bytes_.down += load_.chunks.back().down;

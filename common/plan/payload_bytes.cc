@@ -1,23 +1,16 @@
 #include "common/plan/payload_bytes.h"
 
-#include "common/compression/eight_bit.h"
 #include "common/compression/top_k.h"
-#include "common/half.h"
+#include "common/encoding.h"
 
 namespace tributary {
 
-int64_t PayloadBytes(const ExchangeSpec& exchange, int64_t elements) {
-  switch (exchange.compression().method_case()) {
-    case CompressionSpec::kTopK:
-      return int64_t{sizeof(uint32_t) + sizeof(float)} *
-             TopKCount(exchange.compression().top_k().fraction(), elements);
-    case CompressionSpec::kEightBit:
-      return elements + int64_t{sizeof(float)} *
-                            ((elements + kEightBitBlock - 1) / kEightBitBlock);
-    case CompressionSpec::METHOD_NOT_SET:
-      break;
+int64_t ExpectedPayloadBytes(const ExchangeSpec& exchange, int64_t elements) {
+  if (exchange.compression().has_top_k()) {
+    return int64_t{sizeof(uint32_t) + sizeof(float)} *
+           TopKCount(exchange.compression().top_k().fraction(), elements);
   }
-  return WireDtypeBytes(exchange.wire_dtype()) * elements;
+  return PayloadBytes(GradientEncoding(exchange), elements);
 }
 
 }  // namespace tributary

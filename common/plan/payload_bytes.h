@@ -9,9 +9,9 @@
 namespace tributary {
 
 // Bytes of the payload of one Contribution, or one Weights, of `elements`
-// numbers, as `exchange` (resolved) says it is encoded; see Encoding in
-// proto/parameter_server.proto.
-int64_t PayloadBytes(const ExchangeSpec& exchange, int64_t elements);
+// numbers, as `exchange` (resolved) says it is encoded. TOP_K: what is asked
+// for; somewhat less may be sent.
+int64_t ExpectedPayloadBytes(const ExchangeSpec& exchange, int64_t elements);
 
 }  // namespace tributary
 

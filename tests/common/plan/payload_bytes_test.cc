@@ -21,11 +21,11 @@ std::vector<float> Values(int64_t count) {
 
 TEST(PayloadBytesTest, DependOnTheFormat) {
   ExchangeSpec exchange;
-  EXPECT_EQ(PayloadBytes(exchange, 1000), 4000);
+  EXPECT_EQ(ExpectedPayloadBytes(exchange, 1000), 4000);
   exchange.set_wire_dtype(ExchangeSpec::FLOAT16);
-  EXPECT_EQ(PayloadBytes(exchange, 1000), 2000);
+  EXPECT_EQ(ExpectedPayloadBytes(exchange, 1000), 2000);
   exchange.set_wire_dtype(ExchangeSpec::BFLOAT16);
-  EXPECT_EQ(PayloadBytes(exchange, 1000), 2000);
+  EXPECT_EQ(ExpectedPayloadBytes(exchange, 1000), 2000);
 }
 
 TEST(PayloadBytesTest, AreThoseOfTheEncoders) {
@@ -34,7 +34,7 @@ TEST(PayloadBytesTest, AreThoseOfTheEncoders) {
     exchange.mutable_compression()->mutable_eight_bit();
     std::vector<float> values = Values(elements);
     EXPECT_EQ(
-        PayloadBytes(exchange, elements),
+        ExpectedPayloadBytes(exchange, elements),
         static_cast<int64_t>(EncodeEightBit(values.data(), elements).size()));
     for (const double fraction : {0.01, 0.1}) {
       values = Values(elements);
@@ -42,8 +42,8 @@ TEST(PayloadBytesTest, AreThoseOfTheEncoders) {
       const double encoded = static_cast<double>(
           EncodeTopK(fraction, values.data(), elements).size());
       // The encoder may send a little less.
-      EXPECT_LE(encoded, PayloadBytes(exchange, elements));
-      EXPECT_GE(encoded, 0.95 * PayloadBytes(exchange, elements));
+      EXPECT_LE(encoded, ExpectedPayloadBytes(exchange, elements));
+      EXPECT_GE(encoded, 0.95 * ExpectedPayloadBytes(exchange, elements));
     }
   }
 }
