@@ -1,7 +1,7 @@
 #include "deploy/exchange_plan.h"
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -13,6 +13,7 @@
 #include "common/plan/bandwidth.h"
 #include "common/plan/exchange_traffic.h"
 #include "common/plan/payload_bytes.h"
+#include "common/rounds.h"
 #include "common/status_macros.h"
 
 namespace tributary {
@@ -37,19 +38,28 @@ std::vector<int> Hosts(int first, int count) {
 }
 
 // Of the worker with most leaves: its lanes compute them one behind the other.
-// The first asks for weights, the last has the gradients.
-ComputeProfile WorkerProfile(const PlanInputs& inputs) {
+// The first asks for weights, the last has the gradients; in rounds of several
+// steps, when it has done them all.
+ComputeProfile WorkerProfile(const PlanInputs& inputs, int64_t steps) {
   ComputeProfile profile = inputs.leaf;
-  const double before = (Turns(inputs) - 1) * profile.seconds;
+  const double leaf = profile.seconds * static_cast<double>(steps);
+  if (steps > 1) {
+    std::fill(profile.ready_at.begin(), profile.ready_at.end(), leaf);
+  }
+  const double before = (Turns(inputs) - 1) * leaf;
   for (double& at : profile.ready_at) at += before;
-  profile.seconds += before;
+  profile.seconds = before + leaf;
   return profile;
 }
 
+// All times and bytes are those of a round, until PerStep.
 class Planner {
  public:
   explicit Planner(const PlanInputs& inputs)
-      : inputs_(inputs), profile_(WorkerProfile(inputs)) {
+      : inputs_(inputs),
+        job_(JobOfRounds(inputs.job)),
+        steps_(StepsPerRound(inputs.job)),
+        profile_(WorkerProfile(inputs, steps_)) {
     load_.contributions = ContributionsByWorker(
         static_cast<int>(inputs.job.batch().micro_batches()), inputs.workers);
     for (const int64_t elements : inputs.chunk_elements) {
@@ -63,8 +73,11 @@ class Planner {
     }
   }
 
-  const ComputeProfile& profile() const { return profile_; }
-  double payload() const { return payload_; }
+  // Of one step.
+  double compute_seconds() const {
+    return profile_.seconds / static_cast<double>(steps_);
+  }
+  double payload() const { return payload_ / static_cast<double>(steps_); }
 
   PlannedExchange Servers(const std::string& key, const std::string& name,
                           const Placement& placement) const {
@@ -97,17 +110,17 @@ class Planner {
     }
     times.pass = LargestShare(placement.server_hosts.size()) *
                  inputs_.pass_seconds_per_element;
-    Finish(times, "a server's pass over memory", &row);
+    Finish(profile_, times, "a server's pass over memory", &row);
     if (shared) {
       row.step_seconds =
           std::max(row.step_seconds, CoreSeconds(/*workers=*/1, times.pass));
     }
-    return row;
+    return PerStep(row);
   }
 
-  // Not ours: what a ring all-reduce would take, with the whole optimizer in
-  // every worker. It sends whole numbers: compressed sums have no common
-  // places.
+  // Not ours: what a ring all-reduce would take in every step, with the whole
+  // optimizer in every worker. It sends whole numbers: compressed sums have no
+  // common places.
   PlannedExchange AllReduce() const {
     PlannedExchange row;
     row.key = "all_reduce";
@@ -121,7 +134,8 @@ class Planner {
     times.up = row.link_seconds = LinkSeconds(row.bytes_out);
     times.pass = elements_ * inputs_.update_seconds_per_element;
     times.update_waits_for_all = true;
-    Finish(times, "the optimizer in every worker", &row);
+    Finish(WorkerProfile(inputs_, /*steps=*/1), times,
+           "the optimizer in every worker", &row);
     return row;
   }
 
@@ -151,7 +165,7 @@ class Planner {
         std::max(row.link_seconds, times.pass) <= profile.seconds ? "computing"
         : row.link_seconds > times.pass                           ? "sockets"
                                         : "the servers' pass over memory";
-    return row;
+    return PerStep(row);
   }
 
  private:
@@ -178,22 +192,31 @@ class Planner {
   }
 
   double Step(const ComputeProfile& profile, ExchangeTimes times) const {
-    if (inputs_.job.clip_norm() > 0) times.update_waits_for_all = true;
+    if (job_.clip_norm() > 0) times.update_waits_for_all = true;
     return StepSeconds(profile, inputs_.chunk_elements, times);
   }
 
-  void Finish(const ExchangeTimes& times, const char* pass,
-              PlannedExchange* row) const {
+  void Finish(const ComputeProfile& profile, const ExchangeTimes& times,
+              const char* pass, PlannedExchange* row) const {
     row->pass_seconds = times.pass;
-    row->step_seconds = Step(profile_, times);
-    row->bottleneck =
-        row->link_seconds >= std::max(times.pass, profile_.seconds)
-            ? row->busiest
-        : times.pass >= profile_.seconds ? pass
-                                         : "computing";
+    row->step_seconds = Step(profile, times);
+    row->bottleneck = row->link_seconds >= std::max(times.pass, profile.seconds)
+                          ? row->busiest
+                      : times.pass >= profile.seconds ? pass
+                                                      : "computing";
+  }
+
+  PlannedExchange PerStep(PlannedExchange row) const {
+    for (double* value : {&row.bytes_out, &row.bytes_in, &row.link_seconds,
+                          &row.pass_seconds, &row.step_seconds}) {
+      *value /= static_cast<double>(steps_);
+    }
+    return row;
   }
 
   const PlanInputs& inputs_;
+  const JobSpec job_;  // What the servers run.
+  const int64_t steps_;
   const ComputeProfile profile_;
   ExchangeLoad load_;
   ChunkBytes bytes_;  // Of all chunks.
@@ -233,7 +256,7 @@ double StepWith(const PlanInputs& inputs, const Placement& placement) {
 std::string Advice(PlanInputs inputs) {
   Placement placement = OwnHosts(inputs);
   double step = StepWith(inputs, placement);
-  const double least = Planner(inputs).profile().seconds;
+  const double least = Planner(inputs).compute_seconds();
   if (step <= least * (1 + kWorthTelling)) {
     return "The exchange hides behind computing: more workers or threads help, "
            "a faster network does not.";
@@ -266,6 +289,10 @@ std::string Advice(PlanInputs inputs) {
 
 }  // namespace
 
+int64_t StepsPerRound(const JobSpec& job) {
+  return Rounds(job, std::numeric_limits<int64_t>::max()).StepsAfter(1);
+}
+
 int Turns(const PlanInputs& inputs) {
   const int64_t leaves = inputs.job.batch().micro_batches();
   const int64_t most = (leaves + inputs.workers - 1) / inputs.workers;
@@ -283,8 +310,8 @@ absl::StatusOr<ExchangePlan> PlanExchange(const PlanInputs& inputs) {
   }
   const Planner planner(inputs);
   ExchangePlan plan;
-  plan.compute_seconds = planner.profile().seconds;
-  plan.bytes_up = plan.bytes_down = planner.payload();
+  plan.compute_seconds = planner.compute_seconds();
+  plan.bytes = planner.payload();
   plan.rows.push_back(planner.Servers("one_server", "one server, its own host",
                                       OneServer(inputs)));
   if (inputs.servers > 1) {
@@ -310,7 +337,7 @@ std::string FormatPlan(const PlanInputs& inputs, const ExchangePlan& plan) {
       "%s: %s parameters in %d chunks; each worker sends and gets %s a step\n"
       "%d workers with %d %s, links of %s; computing takes %s ms a step\n\n",
       inputs.job.name(), absl::StrFormat("%.4g M", 1e-6 * inputs.parameters),
-      inputs.chunk_elements.size(), Bytes(plan.bytes_up), inputs.workers,
+      inputs.chunk_elements.size(), Bytes(plan.bytes), inputs.workers,
       inputs.threads, inputs.threads == 1 ? "thread" : "threads each",
       FormatBandwidth(inputs.bandwidth), Milliseconds(plan.compute_seconds));
   absl::StrAppendFormat(&text, "%-31s %9s %9s %9s %9s  %s\n", "", "out", "in",
@@ -336,8 +363,7 @@ nlohmann::ordered_json PlanJson(const PlanInputs& inputs,
       {"threads", inputs.threads},
       {"bandwidth_bytes_per_second", inputs.bandwidth},
       {"payload_share", kPayloadShare},
-      {"bytes_up", plan.bytes_up},
-      {"bytes_down", plan.bytes_down},
+      {"bytes", plan.bytes},
       {"compute_ms", 1e3 * plan.compute_seconds},
   };
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();

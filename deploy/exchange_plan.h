@@ -45,7 +45,9 @@ struct PlanInputs {
 struct PlannedExchange {
   std::string key;   // For scripts: "one_server", "own_hosts", ...
   std::string name;  // For people.
-  // The busiest link's, in one step.
+  // All figures are those of one step of the job: where the exchange happens
+  // once in a round of several, their parts.
+  // The busiest link's.
   double bytes_out = 0;
   double bytes_in = 0;
   std::string busiest;      // "the server's link".
@@ -57,12 +59,15 @@ struct PlannedExchange {
 
 struct ExchangePlan {
   double compute_seconds = 0;  // Of a worker's step.
-  // Payload bytes of all chunks of one contribution, and of one version.
-  double bytes_up = 0;
-  double bytes_down = 0;
+  // Payload of all chunks of one contribution, which is as large as one
+  // version's, by step.
+  double bytes = 0;
   std::vector<PlannedExchange> rows;
   std::string advice;  // How to get faster, in one line.
 };
+
+// Of the job, in one exchange.
+int64_t StepsPerRound(const JobSpec& job);
 
 // How many leaves each of a worker's threads computes in a step, one behind the
 // other; of the worker that has most.

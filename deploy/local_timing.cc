@@ -1,7 +1,6 @@
 #include "deploy/local_timing.h"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -10,9 +9,9 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/buffer_pool.h"
-#include "common/optimizer.h"
 #include "common/status_macros.h"
 #include "common/thread_pool.h"
+#include "deploy/update_pass.h"
 #include "worker/nn/step_observer.h"
 
 namespace tributary {
@@ -20,11 +19,9 @@ namespace {
 
 constexpr int kMinRepetitions = 3;
 constexpr absl::Duration kLeafTime = absl::Seconds(1);
-constexpr absl::Duration kPassTime = absl::Milliseconds(100);
-
+constexpr double kPassSeconds = 0.05;
 // So many elements come from memory: 16 MiB for each array of a thread.
 constexpr int64_t kPassElements = 1 << 22;
-constexpr int64_t kPassBlock = 1 << 10;
 
 double SecondsSince(absl::Time start) {
   return absl::ToDoubleSeconds(absl::Now() - start);
@@ -68,52 +65,6 @@ class Recorder final : public StepObserver {
   const absl::Time start_;
   int next_;  // Chunks above it are ready.
   ComputeProfile profile_;
-};
-
-// What one thread's part of a pass reads and writes.
-class PassArrays {
- public:
-  PassArrays(int64_t elements, int slots)
-      : pool_(elements), elements_(elements) {
-    for (Buffer& gradient : gradients_) gradient = Take();
-    for (Buffer& weights : weights_) weights = Take();
-    for (int i = 0; i < slots; ++i) slots_.push_back(Take());
-  }
-
-  // In the blocks in which a server does it.
-  void Update(const Optimizer& optimizer, int contributions, int64_t step) {
-    std::vector<float*> slots(slots_.size());
-    for (int64_t at = 0; at < elements_; at += kPassBlock) {
-      const ChunkSegment segment = {0, std::min(kPassBlock, elements_ - at),
-                                    DECAY};
-      for (size_t i = 0; i < slots.size(); ++i) slots[i] = slots_[i].get() + at;
-      UpdateArguments update;
-      update.gradient_sum = gradients_[0].get() + at;
-      if (contributions == 2) {
-        update.other_gradient_sum = gradients_[1].get() + at;
-      }
-      update.weights = weights_[step % 2].get() + at;
-      update.new_weights = weights_[1 - step % 2].get() + at;
-      update.slots = absl::MakeSpan(slots);
-      update.segments = absl::MakeConstSpan(&segment, 1);
-      update.learning_rate = 1e-3;
-      update.step = step;
-      optimizer.Update(update);
-    }
-  }
-
- private:
-  Buffer Take() {
-    Buffer buffer = pool_.Take();
-    std::memset(buffer.get(), 0, elements_ * sizeof(float));
-    return buffer;
-  }
-
-  BufferPool pool_;
-  const int64_t elements_;
-  Buffer gradients_[2];
-  Buffer weights_[2];
-  std::vector<Buffer> slots_;
 };
 
 }  // namespace
@@ -171,40 +122,22 @@ absl::StatusOr<ComputeProfile> TimeLeaf(const TrainingSetup& setup) {
   return *middle;
 }
 
-absl::StatusOr<PassTiming> TimePass(const OptimizerSpec& spec, int64_t elements,
-                                    int threads) {
-  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer,
-                             Optimizer::Create(spec));
-  const int64_t part = std::min(
-      kPassElements, std::max<int64_t>(kPassBlock, elements / threads));
-  std::vector<std::unique_ptr<PassArrays>> arrays(threads);
-  for (auto& own : arrays) {
-    own = std::make_unique<PassArrays>(part, optimizer->slots());
-  }
-  ThreadPool pool(threads);
-  // In turn, because the machine's speed drifts; the best of each.
-  double best[2] = {1e9, 1e9};
-  const absl::Time start = absl::Now();
-  for (int64_t step = 0;
-       step <= kMinRepetitions || absl::Now() - start < kPassTime; ++step) {
-    for (const int contributions : {1, 2}) {
-      absl::BlockingCounter running(threads);
-      const absl::Time begin = absl::Now();
-      for (auto& own : arrays) {
-        pool.Run([&, arrays = own.get()] {
-          arrays->Update(*optimizer, contributions, step);
-          running.DecrementCount();
-        });
-      }
-      running.Wait();
-      double& seconds = best[contributions - 1];
-      seconds = std::min(seconds, SecondsSince(begin));
-    }
-  }
-  const double all = static_cast<double>(part * threads);
+absl::StatusOr<PassTiming> TimePass(const OptimizerSpec& optimizer,
+                                    int64_t elements, int threads) {
+  const int64_t timed =
+      std::max<int64_t>(1, std::min(elements, kPassElements * threads));
+  JobSpec job;
+  *job.mutable_optimizer() = optimizer;
+  job.mutable_model()->mutable_synthetic()->set_parameters(timed);
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const double one,
+      MeasureUpdatePass(job, /*workers=*/1, threads, kPassSeconds));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const double two,
+      MeasureUpdatePass(job, /*workers=*/2, threads, kPassSeconds));
   PassTiming timing;
-  timing.update = best[0] / all;
-  timing.contribution = std::max(0.0, best[1] - best[0]) / all;
+  timing.update = one / static_cast<double>(timed);
+  timing.contribution = std::max(0.0, two - one) / static_cast<double>(timed);
   return timing;
 }
 

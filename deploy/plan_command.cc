@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/plan/bandwidth.h"
 #include "common/process.h"
+#include "common/rounds.h"
 #include "common/status_macros.h"
 #include "deploy/command_line.h"
 #include "deploy/exchange_plan.h"
@@ -103,7 +104,7 @@ absl::StatusOr<PlanInputs> MakeInputs(const CommandLine& line,
   inputs.server_threads = DefaultServerThreads(inputs.cores);
   TRIBUTARY_ASSIGN_OR_RETURN(
       const PassTiming pass,
-      TimePass(inputs.job.optimizer(), layout.arena_elements(),
+      TimePass(JobOfRounds(inputs.job).optimizer(), layout.arena_elements(),
                inputs.server_threads));
   inputs.update_seconds_per_element = pass.update;
   inputs.pass_seconds_per_element =

@@ -20,14 +20,17 @@ struct Measured {
   double compute = 0;
 };
 
-// Of the worker that computed longest in a step.
-Measured SlowestWorker(const nlohmann::ordered_json& summary) {
+// Of the worker that computed longest. Workers count rounds of
+// `steps_per_round` steps.
+Measured SlowestWorker(const nlohmann::ordered_json& summary,
+                       int64_t steps_per_round) {
   Measured slowest;
   const auto processes = summary.find("processes");
   if (processes == summary.end()) return slowest;
   for (const nlohmann::ordered_json& process : *processes) {
     if (process.value("role", "") != "worker") continue;
-    const double steps = process.value("steps", 0.0);
+    const double steps =
+        process.value("steps", 0.0) * static_cast<double>(steps_per_round);
     if (steps <= 0) continue;
     const double compute = process.value("compute_seconds", 0.0) / steps;
     if (compute < slowest.compute) continue;
@@ -50,7 +53,7 @@ absl::optional<nlohmann::ordered_json> PredictLocalRun(
     const LocalRun& run, const nlohmann::ordered_json& summary,
     const PassTiming& pass) {
   const auto parameters = summary.value("parameters", int64_t{0});
-  const Measured measured = SlowestWorker(summary);
+  const Measured measured = SlowestWorker(summary, StepsPerRound(run.job));
   if (parameters == 0 || measured.compute <= 0) return absl::nullopt;
 
   PlanInputs inputs;

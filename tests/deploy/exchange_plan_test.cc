@@ -149,6 +149,22 @@ TEST(ExchangePlanTest, SmallerNumbersMakeSmallerMessages) {
               0.003);
 }
 
+TEST(ExchangePlanTest, RoundsOfSeveralStepsDivideTheExchange) {
+  PlanInputs inputs = Inputs(4, 1);
+  const PlannedExchange every = Row(inputs, "one_server");
+  LocalStepsSpec* local = inputs.job.mutable_exchange()
+                              ->mutable_parameter_server()
+                              ->mutable_consistency()
+                              ->mutable_local_steps();
+  local->set_inner_steps(20);
+  const PlannedExchange rounds = Row(inputs, "one_server");
+  EXPECT_NEAR(rounds.bytes_out, every.bytes_out / 20, 1);
+  EXPECT_NEAR(rounds.link_seconds, every.link_seconds / 20, 1e-6);
+  // Nothing leaves before the round's last step; all of it takes 0.86 s.
+  EXPECT_NEAR(rounds.step_seconds, 0.1 + 0.86 / 20, 0.003);
+  EXPECT_DOUBLE_EQ(PlanExchange(inputs)->compute_seconds, 0.1);
+}
+
 TEST(ExchangePlanTest, ClippingCostsOverlap) {
   PlanInputs inputs = Inputs(4, 1);
   const double without = Row(inputs, "one_server").step_seconds;

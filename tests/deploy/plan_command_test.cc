@@ -94,12 +94,10 @@ TEST(PlanTest, ForeseesTheBytesOfARun) {
   EXPECT_GT(summary["predicted"]["step_milliseconds"], 0);
   EXPECT_GT(summary["predicted"]["compute_milliseconds"], 0);
   const double received = summary["bytes_received"];
-  EXPECT_NEAR(
-      received / (3 * steps_and_first * plan["bytes_down"].get<double>()), 1,
-      0.01);
-  const double sent = run(1)["bytes_sent"];
-  EXPECT_NEAR(sent / (steps_and_first * plan["bytes_up"].get<double>()), 1,
+  EXPECT_NEAR(received / (3 * steps_and_first * plan["bytes"].get<double>()), 1,
               0.01);
+  const double sent = run(1)["bytes_sent"];
+  EXPECT_NEAR(sent / (steps_and_first * plan["bytes"].get<double>()), 1, 0.01);
 }
 
 }  // namespace

@@ -63,6 +63,16 @@ TEST(RunPredictionTest, SocketsTakeTheCoresOfComputing) {
             1.7 * Step(MakeRun(2, ExchangeSpec::WIRE), 0));
 }
 
+TEST(RunPredictionTest, WorkersCountRounds) {
+  LocalRun run = MakeRun(2, ExchangeSpec::AUTO);
+  run.job.mutable_exchange()
+      ->mutable_parameter_server()
+      ->mutable_consistency()
+      ->mutable_local_steps()
+      ->set_inner_steps(10);
+  EXPECT_NEAR(Step(run, 0), 3, 0.1);
+}
+
 TEST(RunPredictionTest, SaysNothingOfARunWithoutSteps) {
   const LocalRun run = MakeRun(1, ExchangeSpec::AUTO);
   nlohmann::ordered_json summary = Summary(1);
