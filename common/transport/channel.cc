@@ -27,6 +27,11 @@ constexpr int kMinPingIntervalMs = 5'000;
 // default is two minutes.
 constexpr int kHandshakeTimeoutMs = 10'000;
 
+// How long one attempt to connect may take, on a busy machine as well. (gRPC
+// takes this time from what it calls the minimum backoff; after an attempt that
+// was refused it still tries again soon.)
+constexpr int kConnectTimeoutMs = 5'000;
+
 // How long a wait for a connection goes on after it should stop.
 constexpr absl::Duration kInterruptInterval = absl::Milliseconds(100);
 
@@ -58,7 +63,7 @@ std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address) {
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   // We retry on our own terms: gRPC's retries would buffer whole messages.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   // Loopback and cluster addresses are never reached through a proxy.
