@@ -105,8 +105,8 @@ absl::Status TakePart(const WorkerOptions& options,
   WorkState::Options state_options;
   state_options.steps = setup->rounds().count();
   state_options.evaluates = setup->facts().evaluation_pieces() > 0;
-  state_options.evaluate_every = setup->rounds().RoundsFor(
-      admission.job().evaluation().every_steps());
+  state_options.evaluate_every =
+      setup->rounds().RoundsFor(admission.job().evaluation().every_steps());
   WorkState state(state_options, &setup->layout());
   membership->Attach(&state);
   on_state(&state);

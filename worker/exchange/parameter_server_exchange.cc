@@ -311,9 +311,9 @@ ParameterServerExchange::Connect(const Options& options,
   state->SetUnparked([raw = exchange.get()] { raw->RetryParked(); });
   const std::string host = HostIdentity();
   const ExchangeSpec::Transport transport = options.exchange.transport();
-  const bool wants_memory = (transport == ExchangeSpec::AUTO ||
-                             transport == ExchangeSpec::MEMORY) &&
-                            !options.exchange.has_compression();
+  const bool wants_memory =
+      (transport == ExchangeSpec::AUTO || transport == ExchangeSpec::MEMORY) &&
+      !options.exchange.has_compression();
   for (size_t shard = 0; shard < options.servers.size(); ++shard) {
     const Server& server = options.servers[shard];
     const bool local = server.local.host() == host;

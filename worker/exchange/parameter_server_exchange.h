@@ -38,7 +38,7 @@ class ParameterServerExchange final : public Exchange {
   };
   struct Options {
     std::vector<Server> servers;  // By shard.
-    ExchangeSpec exchange;  // The job's.
+    ExchangeSpec exchange;        // The job's.
     // How many gradient arenas to have in shared memory; those beyond are sent.
     int shared_arenas = 16;
     int64_t incarnation = 0;

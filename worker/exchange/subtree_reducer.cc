@@ -10,7 +10,10 @@ SubtreeReducer::SubtreeReducer(const ArenaLayout* layout, int tree_leaves,
                                WireDtype dtype,
                                const std::vector<int64_t>& leaves,
                                std::function<void(NodeChunk)> send)
-    : layout_(layout), tree_leaves_(tree_leaves), dtype_(dtype), send_(std::move(send)) {
+    : layout_(layout),
+      tree_leaves_(tree_leaves),
+      dtype_(dtype),
+      send_(std::move(send)) {
   for (size_t i = 0; i < leaves.size();) {
     size_t j = i + 1;
     while (j < leaves.size() && leaves[j] == leaves[j - 1] + 1) ++j;
