@@ -34,6 +34,16 @@ TRIBUTARY_KERNEL void RoundFloat16InPlace(float* values, int64_t count) {
   half_kernels::RoundInPlace<Float16>(values, count);
 }
 
+TRIBUTARY_KERNEL void RoundAndAddBfloat16(const float* x, float* sum,
+                                          int64_t count) {
+  half_kernels::RoundAndAdd<Bfloat16>(x, sum, count);
+}
+
+TRIBUTARY_KERNEL void RoundAndAddFloat16(const float* x, float* sum,
+                                         int64_t count) {
+  half_kernels::RoundAndAdd<Float16>(x, sum, count);
+}
+
 TRIBUTARY_KERNEL void AddBfloat16(const float* x, float* sum, int64_t count) {
   half_kernels::AddRounded<Bfloat16>(x, sum, count);
 }
@@ -94,6 +104,20 @@ void RoundedCopy(WireDtype dtype, const float* from, float* to, int64_t count) {
       break;
     default:
       std::memcpy(to, from, count * sizeof(float));
+  }
+}
+
+void RoundAndAdd(WireDtype dtype, const float* x, float* sum, int64_t count) {
+  const FlushDenormals flush;
+  switch (dtype) {
+    case ExchangeSpec::BFLOAT16:
+      RoundAndAddBfloat16(x, sum, count);
+      break;
+    case ExchangeSpec::FLOAT16:
+      RoundAndAddFloat16(x, sum, count);
+      break;
+    default:
+      AddInto(x, sum, count);
   }
 }
 

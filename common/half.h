@@ -30,13 +30,14 @@ void RoundTo(WireDtype dtype, float* values, int64_t count);
 // to[i] = rounded from[i]; FLOAT32: a copy. The arrays must not overlap.
 void RoundedCopy(WireDtype dtype, const float* from, float* to, int64_t count);
 
-// sum[i] = rounded (rounded sum[i] + rounded x[i]), the sum in float32: what a
-// node of the reduction tree holds. FLOAT32: AddInto of vector_ops.h. The
-// arrays must not overlap.
+// Sums in float32, rounded: what a node of the reduction tree holds. FLOAT32:
+// AddInto and Sum2 of vector_ops.h. Arrays must not overlap.
+//
+// sum[i] = rounded (rounded sum[i] + rounded x[i])
+void RoundAndAdd(WireDtype dtype, const float* x, float* sum, int64_t count);
+// sum[i] = rounded (sum[i] + x[i]), of numbers that are rounded already.
 void AddRounded(WireDtype dtype, const float* x, float* sum, int64_t count);
-
-// out[i] = rounded (rounded a[i] + rounded b[i]): the same bits as AddRounded.
-// FLOAT32: Sum2. `out` must not overlap the others.
+// out[i] = rounded (a[i] + b[i]), of numbers that are rounded already.
 void SumRounded(WireDtype dtype, const float* a, const float* b, float* out,
                 int64_t count);
 

@@ -51,6 +51,11 @@ struct Bfloat16 {
     result = magnitude < 0x00800000 ? bits & kSign : result;
     return result & 0xffff0000;
   }
+  // Of a sum of rounded numbers: its NaN has the payload of one of these, or
+  // none, and it is no denormal number where these are flushed.
+  static __attribute__((always_inline)) uint32_t RoundedSum(uint32_t bits) {
+    return (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
+  }
   static __attribute__((always_inline)) uint32_t Encoded(uint32_t bits) {
     return Rounded(bits) >> 16;
   }
@@ -72,6 +77,9 @@ struct Float16 {
     const uint32_t small = BitsOf((FloatOf(magnitude) + 0.5f) - 0.5f);
     result = magnitude < 0x38800000 ? small : result;
     return result | (bits & kSign);
+  }
+  static __attribute__((always_inline)) uint32_t RoundedSum(uint32_t bits) {
+    return Rounded(bits);
   }
   static __attribute__((always_inline)) uint32_t Encoded(uint32_t bits) {
     const uint32_t magnitude = bits & ~kSign;
@@ -131,12 +139,20 @@ TRIBUTARY_INLINE void Round(const float* __restrict from, float* __restrict to,
 }
 
 template <typename Format>
-TRIBUTARY_INLINE void AddRounded(const float* __restrict x,
-                                 float* __restrict sum, int64_t count) {
+TRIBUTARY_INLINE void RoundAndAdd(const float* __restrict x,
+                                  float* __restrict sum, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     const float a = FloatOf(Format::Rounded(BitsOf(sum[i])));
     const float b = FloatOf(Format::Rounded(BitsOf(x[i])));
-    sum[i] = FloatOf(Format::Rounded(BitsOf(a + b)));
+    sum[i] = FloatOf(Format::RoundedSum(BitsOf(a + b)));
+  }
+}
+
+template <typename Format>
+TRIBUTARY_INLINE void AddRounded(const float* __restrict x,
+                                 float* __restrict sum, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    sum[i] = FloatOf(Format::RoundedSum(BitsOf(sum[i] + x[i])));
   }
 }
 
@@ -145,9 +161,7 @@ TRIBUTARY_INLINE void SumRounded(const float* __restrict a,
                                  const float* __restrict b,
                                  float* __restrict out, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
-    const float left = FloatOf(Format::Rounded(BitsOf(a[i])));
-    const float right = FloatOf(Format::Rounded(BitsOf(b[i])));
-    out[i] = FloatOf(Format::Rounded(BitsOf(left + right)));
+    out[i] = FloatOf(Format::RoundedSum(BitsOf(a[i] + b[i])));
   }
 }
 

@@ -35,11 +35,6 @@ void TreeSum::Read(int64_t begin, int64_t count, const float** half,
     }
   }
   *half = stack.back();
-  if (dtype_ != ExchangeSpec::FLOAT32 && *half != blocks.data()) {
-    // A tree of one contribution, read in place: it may be a bare leaf.
-    RoundedCopy(dtype_, *half, blocks.data(), count);
-    *half = blocks.data();
-  }
 }
 
 ChunkAggregator::ChunkAggregator(int leaves, WireDtype dtype)

@@ -66,8 +66,8 @@ class TreeSum {
 // already is a duplicate.
 class ChunkAggregator {
  public:
-  // `leaves` is a power of two. Sums are rounded to `dtype`, and so are leaves
-  // that nobody has rounded yet.
+  // `leaves` is a power of two. Sums are rounded to `dtype`, as contributions
+  // must be.
   ChunkAggregator(int leaves, WireDtype dtype);
 
   // False for a duplicate, which is dropped. `node` must be one of the tree's.

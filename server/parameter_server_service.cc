@@ -62,6 +62,34 @@ class ReceivedGradient final : public GradientSource {
   const ReceivedFloats floats_;
 };
 
+// A gradient in a worker's memory, rounded where it is read: bare leaves are
+// not rounded yet.
+class RoundedGradient final : public GradientSource {
+ public:
+  RoundedGradient(WireDtype dtype, const float* values,
+                  std::shared_ptr<const void> owner)
+      : dtype_(dtype), values_(values), owner_(std::move(owner)) {}
+
+  const float* Read(int64_t begin, int64_t count,
+                    float* scratch) const override {
+    RoundedCopy(dtype_, values_ + begin, scratch, count);
+    return scratch;
+  }
+
+ private:
+  const WireDtype dtype_;
+  const float* const values_;
+  const std::shared_ptr<const void> owner_;
+};
+
+std::shared_ptr<const GradientSource> GradientAt(
+    WireDtype dtype, const float* values, std::shared_ptr<const void> owner) {
+  if (dtype == ExchangeSpec::FLOAT32) {
+    return std::make_shared<GradientInMemory>(values, std::move(owner));
+  }
+  return std::make_shared<RoundedGradient>(dtype, values, std::move(owner));
+}
+
 // One worker's stream.
 class ExchangeStream final
     : public ServerStream<grpc::ByteBuffer, grpc::ByteBuffer>,
@@ -266,7 +294,7 @@ class ExchangeStream final
       const float* values =
           reinterpret_cast<const float*>(memory_->data()) + c.offset();
       TRIBUTARY_RETURN_IF_ERROR(AddContribution(
-          c, std::make_shared<GradientInMemory>(values, memory_)));
+          c, GradientAt(store_->exchange().wire_dtype(), values, memory_)));
     }
     return absl::OkStatus();
   }

@@ -56,7 +56,17 @@ void Round(benchmark::State& state) {
 }
 BENCHMARK(Round)->Apply(AllHalves);
 
-void RoundedSum(benchmark::State& state) {
+void SumOfLeaves(benchmark::State& state) {
+  const std::vector<float> x = Gradient(1);
+  std::vector<float> sum = Gradient(2);
+  for (auto _ : state) {
+    RoundAndAdd(DtypeOf(state), x.data(), sum.data(), kElements);
+  }
+  SetElements(state);
+}
+BENCHMARK(SumOfLeaves)->Apply(AllHalves);
+
+void SumOfSums(benchmark::State& state) {
   const std::vector<float> x = Gradient(1);
   std::vector<float> sum = Gradient(2);
   for (auto _ : state) {
@@ -64,7 +74,7 @@ void RoundedSum(benchmark::State& state) {
   }
   SetElements(state);
 }
-BENCHMARK(RoundedSum)->Apply(AllHalves);
+BENCHMARK(SumOfSums)->Apply(AllHalves);
 
 void Encode(benchmark::State& state) {
   const std::vector<float> values = Gradient(1);

@@ -1,5 +1,6 @@
 #include "common/half.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -182,14 +183,37 @@ TEST(HalfTest, AddsWhatIsRoundedAndRoundsTheSum) {
       for (float& value : x) value = distribution(generator);
       for (float& value : sum) value = distribution(generator);
       const std::vector<float> before = sum;
-      AddRounded(format.dtype, x.data(), sum.data(), size);
-      std::vector<float> out(size);
-      SumRounded(format.dtype, x.data(), before.data(), out.data(), size);
-      EXPECT_EQ(out, sum);
+      RoundAndAdd(format.dtype, x.data(), sum.data(), size);
       for (int i = 0; i < size; ++i) {
         const float a = ReferenceRound(format, before[i]);
         const float b = ReferenceRound(format, x[i]);
         ASSERT_EQ(sum[i], ReferenceRound(format, a + b));
+      }
+    }
+  }
+}
+
+// All sums of rounded numbers, small, large, infinite and NaN.
+TEST(HalfTest, TheSumsOfRoundedNumbersAreThoseOfNumbersThatAreRoundedFirst) {
+  for (const Format& format : kFormats) {
+    std::vector<float> numbers = ManyNumbers();
+    RoundTo(format.dtype, numbers.data(), numbers.size());
+    const int64_t n = static_cast<int64_t>(numbers.size());
+    std::mt19937 generator(3);
+    for (int trial = 0; trial < 10; ++trial) {
+      std::vector<float> x = numbers;
+      std::shuffle(x.begin(), x.end(), generator);
+      std::vector<float> expected = numbers, sum = numbers, out(n);
+      RoundAndAdd(format.dtype, x.data(), expected.data(), n);
+      AddRounded(format.dtype, x.data(), sum.data(), n);
+      SumRounded(format.dtype, numbers.data(), x.data(), out.data(), n);
+      for (int64_t i = 0; i < n; ++i) {
+        if (std::isnan(expected[i])) {
+          ASSERT_TRUE(std::isnan(sum[i]) && std::isnan(out[i]));
+          continue;
+        }
+        ASSERT_EQ(BitsOf(sum[i]), BitsOf(expected[i]));
+        ASSERT_EQ(BitsOf(out[i]), BitsOf(expected[i]));
       }
     }
   }
@@ -201,7 +225,11 @@ TEST(HalfTest, Float32IsLeftAsItIs) {
   RoundedCopy(ExchangeSpec::FLOAT32, values.data(), copy.data(), 3);
   RoundTo(ExchangeSpec::FLOAT32, copy.data(), 3);
   EXPECT_EQ(copy, values);
+  RoundAndAdd(ExchangeSpec::FLOAT32, values.data(), copy.data(), 3);
   AddRounded(ExchangeSpec::FLOAT32, values.data(), copy.data(), 3);
+  EXPECT_EQ(copy[0], 1.2345678f + 1.2345678f + 1.2345678f);
+  SumRounded(ExchangeSpec::FLOAT32, values.data(), values.data(), copy.data(),
+             3);
   EXPECT_EQ(copy[0], 1.2345678f + 1.2345678f);
 }
 

@@ -47,8 +47,9 @@ void SubtreeReducer::ChunkReady(int leaf, int chunk, Buffer arena,
     // Into the sibling's arena, which is in use already: this one is free for
     // the next leaf. Which of the two is added to the other does not change the
     // bits.
-    AddRounded(dtype_, sum.arena.get() + begin, sibling.arena.get() + begin,
-               layout_->ChunkSize(chunk));
+    const auto add = sum.node >= tree_leaves_ ? RoundAndAdd : AddRounded;
+    add(dtype_, sum.arena.get() + begin, sibling.arena.get() + begin,
+        layout_->ChunkSize(chunk));
     sibling.weight += sum.weight;
     sibling.loss_sum += sum.loss_sum;
     sibling.node /= 2;
