@@ -1,5 +1,6 @@
 #include "common/encoding.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/compression/eight_bit.h"
@@ -70,6 +71,15 @@ void AddCompressed(Encoding encoding, absl::string_view payload, float* values,
                    int64_t count) {
   encoding == TOP_K ? AddTopK(payload, values)
                     : AddEightBit(payload, values, count);
+}
+
+void CopyCompressed(Encoding encoding, absl::string_view payload,
+                    const float* from, float* to, int64_t count) {
+  if (encoding == TOP_K) {
+    CopyTopK(payload, from, to);
+  } else {
+    std::copy_n(from, count, to);
+  }
 }
 
 }  // namespace tributary

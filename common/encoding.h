@@ -43,6 +43,11 @@ EncodedFloats Compress(const CompressionSpec& compression, float* values,
 void AddCompressed(Encoding encoding, absl::string_view payload, float* values,
                    int64_t count);
 
+// to[i] = from[i], for all i < count that AddCompressed of this payload may
+// change.
+void CopyCompressed(Encoding encoding, absl::string_view payload,
+                    const float* from, float* to, int64_t count);
+
 }  // namespace tributary
 
 #endif  // TRIBUTARY_COMMON_ENCODING_H_

@@ -15,6 +15,11 @@ EncodedFloats Float32(Buffer values, int64_t elements) {
   return {FLOAT32, data, PayloadBytes(FLOAT32, elements), std::move(values)};
 }
 
+absl::string_view Payload(const EncodedFloats& floats) {
+  return {static_cast<const char*>(floats.data),
+          static_cast<size_t>(floats.bytes)};
+}
+
 }  // namespace
 
 ChunkWeights::ChunkWeights(const ExchangeSpec* exchange, int64_t elements,
@@ -33,10 +38,17 @@ void ChunkWeights::Initialize(Buffer values) {
 }
 
 ChunkWeights::Next ChunkWeights::Begin(bool for_streams) {
+  Buffer before = std::move(previous_.published);
   previous_ = Version();
   Next next;
   next.from = newest_.values;
   next.published_from = newest_.published;
+  if (exchange_.has_compression()) {
+    // Unless it is on its way to somebody.
+    next.published_before = before.use_count() == 1;
+    next.published =
+        next.published_before ? std::move(before) : buffers_->Take();
+  }
   const Buffer& place = shared_[(version_ + 1) % 2];
   if (dtype_ == ExchangeSpec::FLOAT32) {
     next.values = place != nullptr ? place : buffers_->Take();
@@ -67,12 +79,16 @@ void ChunkWeights::Complete(Next* next) const {
            elements_);
   next->difference =
       Compress(exchange_.compression(), missing.get(), elements_);
-  next->published = CopyOf(next->published_from);
-  AddCompressed(
-      next->difference.encoding,
-      absl::string_view(static_cast<const char*>(next->difference.data),
-                        next->difference.bytes),
-      next->published.get(), elements_);
+  const float* const from = next->published_from.get();
+  float* const published = next->published.get();
+  if (next->published_before) {
+    CopyCompressed(difference_.encoding, Payload(difference_), from, published,
+                   elements_);
+  } else {
+    std::copy_n(from, elements_, published);
+  }
+  AddCompressed(next->difference.encoding, Payload(next->difference), published,
+                elements_);
 }
 
 void ChunkWeights::Finish(Next next) {

@@ -46,6 +46,8 @@ class ChunkWeights {
     Buffer rounded;
     Buffer published_from;
     Buffer published;
+    // `published` holds the version before published_from to begin with.
+    bool published_before = false;
     EncodedFloats difference;
   };
   // Begins version() + 1. The version before version() is gone then: the update

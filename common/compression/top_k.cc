@@ -246,4 +246,11 @@ void AddTopK(absl::string_view payload, float* values) {
   AddEach(View(payload), values);
 }
 
+void CopyTopK(absl::string_view payload, const float* from, float* to) {
+  const View view(payload);
+  for (int64_t i = 0; i < view.count; ++i) {
+    to[view.place(i)] = from[view.place(i)];
+  }
+}
+
 }  // namespace tributary

@@ -37,6 +37,9 @@ void DecodeTopK(absl::string_view payload, int64_t begin, int64_t count,
 // values[i] += element i, for those in the payload.
 void AddTopK(absl::string_view payload, float* values);
 
+// to[i] = from[i], for the places i in the payload.
+void CopyTopK(absl::string_view payload, const float* from, float* to);
+
 }  // namespace tributary
 
 #endif  // TRIBUTARY_COMMON_COMPRESSION_TOP_K_H_

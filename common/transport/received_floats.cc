@@ -84,4 +84,8 @@ void ReceivedFloats::AddTo(float* values) const {
   AddCompressed(encoding_, compressed_, values, elements_);
 }
 
+void ReceivedFloats::CopyChanged(const float* from, float* to) const {
+  CopyCompressed(encoding_, compressed_, from, to, elements_);
+}
+
 }  // namespace tributary

@@ -25,6 +25,8 @@ class ReceivedFloats {
   // values[i] += element i, for all of them. Only of what is compressed: TOP_K
   // or EIGHT_BIT.
   void AddTo(float* values) const;
+  // to[i] = from[i], for all that AddTo may change. As above.
+  void CopyChanged(const float* from, float* to) const;
 
  private:
   ReceivedFloats() = default;

@@ -47,23 +47,36 @@ absl::Status ReceivedWeights::Apply(const Weights& weights,
   }
   const int64_t elements = layout_->ChunkSize(weights.chunk());
   copy.values.resize(elements);
+  std::optional<ReceivedFloats>& change = copy.changes[weights.version() % 2];
   if (weights.difference()) {
     floats.AddTo(copy.values.data());
+    change = floats;
   } else {
     floats.Read(0, elements, copy.values.data());
+    change.reset();
   }
   copy.version = weights.version();
   return absl::OkStatus();
 }
 
 void ReceivedWeights::Write(int chunk, const ReceivedFloats& floats,
-                            float* to) const {
+                            float* to) {
   const int64_t elements = layout_->ChunkSize(chunk);
-  if (compressed_) {
-    std::copy_n(copies_[chunk].values.data(), elements, to);
-  } else {
+  if (!compressed_) {
     floats.Read(0, elements, to);
+    return;
   }
+  Copy& copy = copies_[chunk];
+  const float* const values = copy.values.data();
+  auto& written = copy.written[copy.version % 2];
+  if (written.place == to && written.version == copy.version - 2 &&
+      copy.changes[0].has_value() && copy.changes[1].has_value()) {
+    for (const auto& change : copy.changes) change->CopyChanged(values, to);
+  } else {
+    std::copy_n(values, elements, to);
+  }
+  written.place = to;
+  written.version = copy.version;
 }
 
 }  // namespace tributary

@@ -3,6 +3,7 @@
 #define TRIBUTARY_WORKER_EXCHANGE_RECEIVED_WEIGHTS_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -31,13 +32,22 @@ class ReceivedWeights {
   absl::StatusOr<ReceivedFloats> Take(const Weights& weights,
                                       ReceivedPayload payload);
   // Writes the values of the chunk, at the version for which Take has returned
-  // `floats`, before the next Take for this chunk.
-  void Write(int chunk, const ReceivedFloats& floats, float* to) const;
+  // `floats`, before the next Take for this chunk. Between two calls with the
+  // same `to` nobody else may write there.
+  void Write(int chunk, const ReceivedFloats& floats, float* to);
 
  private:
   struct Copy {
     int64_t version = -1;
     std::vector<float> values;
+    // The differences that led to the newest two versions, by version % 2.
+    std::optional<ReceivedFloats> changes[2];
+    // What lies in the worker's arenas, by version % 2: then only what has
+    // changed since is written.
+    struct {
+      const float* place = nullptr;
+      int64_t version = -1;
+    } written[2];
   };
 
   absl::Status Apply(const Weights& weights, const ReceivedFloats& floats);
