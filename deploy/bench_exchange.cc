@@ -50,31 +50,13 @@ std::string TransportOf(const ExchangeLoad& load, double sent_per_step) {
   return load.transport == "unix" || moved ? "unix" : "memory";
 }
 
-absl::StatusOr<double> StreamBytesPerSecond(const ExchangeLoad& load, bool grpc,
-                                            bool unix_sockets, double seconds,
-                                            SignalQueue* signals) {
-  StreamLimitOptions options;
-  options.grpc = grpc;
-  options.unix_sockets = unix_sockets;
-  options.servers = load.servers;
-  options.clients = load.workers;
-  options.message_bytes =
-      std::max<int64_t>(4, std::min(load.chunk_bytes, ModelBytes(load)));
-  options.memory_bytes = std::min(ModelBytes(load), kMaxStreamMemory);
-  options.seconds = seconds;
-  TRIBUTARY_ASSIGN_OR_RETURN(const StreamLimit limit,
-                             MeasureStreamLimit(options, signals));
-  return limit.bytes_per_second;
-}
-
-// The limits of one exchange.
+// Where one round of measurements adds to those before.
 class Limits {
  public:
   Limits(const ExchangeLoad& load, const JobSpec& job, double seconds,
          SignalQueue* signals)
       : load_(load), job_(job), seconds_(seconds), signals_(signals) {}
 
-  // One round; adds to what the rounds before it have found.
   absl::Status Measure(const std::string& transport) {
     ++rounds_;
     if (transport == "memory") {
@@ -86,35 +68,53 @@ class Limits {
           2.0 * static_cast<double>(load_.workers * ModelBytes(load_)) / pass;
       return absl::OkStatus();
     }
-    for (const bool grpc : {true, false}) {
-      TRIBUTARY_ASSIGN_OR_RETURN(
-          const double rate,
-          StreamBytesPerSecond(load_, grpc, transport == "unix", seconds_ / 2,
-                               signals_));
-      (grpc ? grpc_ : socket_) += rate;
-    }
-    return absl::OkStatus();
+    StreamLimitOptions options;
+    options.unix_sockets = transport == "unix";
+    options.servers = load_.servers;
+    options.clients = load_.workers;
+    options.message_bytes = std::max<int64_t>(
+        4, std::min(load_.chunk_bytes, ModelBytes(load_)) / FloatsInNumber());
+    options.memory_bytes = std::min(ModelBytes(load_), kMaxStreamMemory);
+    options.seconds = seconds_ / 2;
+    TRIBUTARY_RETURN_IF_ERROR(AddStream(options, &grpc_));
+    options.grpc = false;
+    return AddStream(options, &socket_);
   }
 
   void Tell(ExchangeTiming* timing) const {
-    const auto mean = [this](double sum) -> absl::optional<double> {
-      if (sum == 0) return absl::nullopt;
-      return sum / rounds_;
+    const auto mean = [this](StreamLimit sum) -> absl::optional<StreamLimit> {
+      if (sum.bytes_per_second == 0) return absl::nullopt;
+      sum.bytes_per_second /= rounds_;
+      sum.cpu_seconds_per_byte /= rounds_;
+      return sum;
     };
     timing->grpc_limit = mean(grpc_);
     timing->socket_limit = mean(socket_);
-    timing->memory_limit = mean(memory_);
+    if (memory_ > 0) timing->memory_limit_bytes_per_second = memory_ / rounds_;
   }
 
  private:
+  // Numbers on the wire that fill the place of a float32.
+  int64_t FloatsInNumber() const {
+    return job_.exchange().wire_dtype() == ExchangeSpec::FLOAT32 ? 1 : 2;
+  }
+
+  absl::Status AddStream(const StreamLimitOptions& options, StreamLimit* sum) {
+    TRIBUTARY_ASSIGN_OR_RETURN(const StreamLimit limit,
+                               MeasureStreamLimit(options, signals_));
+    sum->bytes_per_second += limit.bytes_per_second;
+    sum->cpu_seconds_per_byte += limit.cpu_seconds_per_byte;
+    return absl::OkStatus();
+  }
+
   const ExchangeLoad& load_;
   const JobSpec& job_;
   const double seconds_;
   SignalQueue* const signals_;
   int rounds_ = 0;
-  double grpc_ = 0;
-  double socket_ = 0;
-  double memory_ = 0;
+  StreamLimit grpc_;
+  StreamLimit socket_;
+  double memory_ = 0;  // Bytes per second.
 };
 
 Percentiles ReadPercentiles(const nlohmann::json& json, double unit) {

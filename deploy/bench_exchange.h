@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 #include "deploy/signals.h"
+#include "deploy/stream_limit.h"
 #include "proto/job.pb.h"
 
 namespace tributary {
@@ -52,11 +53,11 @@ struct ExchangeTiming {
   // Absent if the run was too short to tell.
   absl::optional<double> worker_cpu_seconds_per_byte;
   absl::optional<double> server_cpu_seconds_per_byte;
-  // Bytes per second, both ways added, that bare gRPC streams and bare sockets
-  // carried in the same minute; with "memory", that the pass alone would.
-  absl::optional<double> grpc_limit;
-  absl::optional<double> socket_limit;
-  absl::optional<double> memory_limit;
+  // What bare gRPC streams and bare sockets carried in the same minute, both
+  // ways added; with "memory", what the pass alone would.
+  absl::optional<StreamLimit> grpc_limit;
+  absl::optional<StreamLimit> socket_limit;
+  absl::optional<double> memory_limit_bytes_per_second;
 };
 
 // Takes about three times `seconds`: the exchange between two measurements of

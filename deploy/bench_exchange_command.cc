@@ -95,6 +95,15 @@ nlohmann::ordered_json Describe(const Flags& flags,
     if (!limit.has_value()) return nullptr;
     return both / *limit;
   };
+  using Limit = absl::optional<StreamLimit>;
+  const auto rate = [](const Limit& limit) -> absl::optional<double> {
+    if (!limit.has_value()) return absl::nullopt;
+    return limit->bytes_per_second;
+  };
+  const auto cpu = [](const Limit& limit) -> absl::optional<double> {
+    if (!limit.has_value()) return absl::nullopt;
+    return limit->cpu_seconds_per_byte;
+  };
   return {
       {"system", "tributary"},
       {"parameters", load.parameters},
@@ -119,12 +128,15 @@ nlohmann::ordered_json Describe(const Flags& flags,
        scaled(timing.worker_cpu_seconds_per_byte, kGiga)},
       {"server_cpu_s_per_gb",
        scaled(timing.server_cpu_seconds_per_byte, kGiga)},
-      {"grpc_limit_gb_per_s", scaled(timing.grpc_limit, 1 / kGiga)},
-      {"share_of_grpc_limit", share(timing.grpc_limit)},
-      {"socket_limit_gb_per_s", scaled(timing.socket_limit, 1 / kGiga)},
-      {"share_of_socket_limit", share(timing.socket_limit)},
-      {"memory_limit_gb_per_s", scaled(timing.memory_limit, 1 / kGiga)},
-      {"share_of_memory_limit", share(timing.memory_limit)},
+      {"grpc_limit_gb_per_s", scaled(rate(timing.grpc_limit), 1 / kGiga)},
+      {"grpc_limit_cpu_s_per_gb", scaled(cpu(timing.grpc_limit), kGiga)},
+      {"share_of_grpc_limit", share(rate(timing.grpc_limit))},
+      {"socket_limit_gb_per_s", scaled(rate(timing.socket_limit), 1 / kGiga)},
+      {"socket_limit_cpu_s_per_gb", scaled(cpu(timing.socket_limit), kGiga)},
+      {"share_of_socket_limit", share(rate(timing.socket_limit))},
+      {"memory_limit_gb_per_s",
+       scaled(timing.memory_limit_bytes_per_second, 1 / kGiga)},
+      {"share_of_memory_limit", share(timing.memory_limit_bytes_per_second)},
   };
 }
 
@@ -154,11 +166,21 @@ std::string RateRow(const char* what, double bytes_per_second,
                          remark);
 }
 
-std::string LimitRow(const char* what, absl::optional<double> limit,
-                     double rate) {
+// `rate`: the exchange's bytes per second.
+std::string StreamRow(const char* what,
+                      const absl::optional<StreamLimit>& limit, double rate) {
   if (!limit.has_value()) return "";
-  return RateRow(what, *limit,
-                 absl::StrFormat("the exchange reaches %.0f %% of it",
+  return RateRow(
+      what, limit->bytes_per_second,
+      absl::StrFormat("%.3f s/GB; the exchange reaches %.0f %% of it",
+                      kGiga * limit->cpu_seconds_per_byte,
+                      100 * rate / limit->bytes_per_second));
+}
+
+std::string MemoryRow(absl::optional<double> limit, double rate) {
+  if (!limit.has_value()) return "";
+  return RateRow("sum and update", *limit,
+                 absl::StrFormat("alone; the exchange reaches %.0f %% of it",
                                  100 * rate / *limit));
 }
 
@@ -192,9 +214,9 @@ std::string Table(const ExchangeLoad& load, const ExchangeTiming& timing) {
       RateRow("to the workers", timing.bytes_to_workers_per_second),
       RateRow("together", both,
               memory ? "nothing moves: what would have to" : ""),
-      CpuRow(timing), "\n", LimitRow("bare gRPC", timing.grpc_limit, both),
-      LimitRow("bare sockets", timing.socket_limit, both),
-      LimitRow("sum and update", timing.memory_limit, both));
+      CpuRow(timing), "\n", StreamRow("bare gRPC", timing.grpc_limit, both),
+      StreamRow("bare sockets", timing.socket_limit, both),
+      MemoryRow(timing.memory_limit_bytes_per_second, both));
 }
 
 }  // namespace

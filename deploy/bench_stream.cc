@@ -70,7 +70,6 @@ class Payloads {
     std::fill_n(memory_.get(), elements_ * count_, 1.0f);
   }
 
-  int64_t elements() const { return elements_; }
   int64_t bytes() const { return elements_ * int64_t{sizeof(float)}; }
   const float* At(int64_t message) const {
     return memory_.get() + message % count_ * elements_;
@@ -88,7 +87,7 @@ class Payloads {
 grpc::ByteBuffer Message(const Payloads& payloads, int64_t number) {
   WorkerMessage message;
   message.mutable_contribution()->set_step(number);
-  return EncodeWithPayload(message, payloads.At(number), payloads.elements(),
+  return EncodeWithPayload(message, payloads.At(number), payloads.bytes(),
                            /*owner=*/nullptr);
 }
 
@@ -200,11 +199,11 @@ class GrpcClientEnd final
 
   void OnReadDone(bool ok) override {
     if (!ok) return;
-    counters_.received += payloads_.bytes();
+    counters_.received += static_cast<int64_t>(in_.Length());
     StartRead(&in_);
   }
   void OnWriteDone(bool ok) override {
-    if (ok) counters_.sent += payloads_.bytes();
+    if (ok) counters_.sent += static_cast<int64_t>(out_.Length());
     if (ok && !stopping_) {
       Write();
     } else {
