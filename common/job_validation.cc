@@ -21,6 +21,8 @@ using ::google::protobuf::Message;
 // program forms (at most two sizes, a batch and eight bytes) below 2^63.
 constexpr int64_t kMaxSteps = int64_t{1} << 40;
 constexpr int64_t kMaxBatch = int64_t{1} << 24;
+// Each step that is open holds a gradient of every leaf.
+constexpr int64_t kMaxStaleness = 64;
 constexpr int64_t kMaxMicroBatches = 4096;
 constexpr int64_t kMaxWidth = int64_t{1} << 20;
 constexpr int64_t kMaxChannels = int64_t{1} << 16;
@@ -529,6 +531,37 @@ absl::Status ValidateLocalSteps(const LocalStepsSpec& local) {
   return absl::OkStatus();
 }
 
+absl::Status ValidateConsistency(const ExchangeSpec& exchange) {
+  const std::string path = "exchange.parameter_server.consistency";
+  const ConsistencySpec& consistency =
+      exchange.parameter_server().consistency();
+  switch (consistency.mode_case()) {
+    case ConsistencySpec::kStaleSynchronous:
+      TRIBUTARY_RETURN_IF_ERROR(Between(
+          path + ".stale_synchronous.staleness",
+          consistency.stale_synchronous().staleness(), 0, kMaxStaleness));
+      break;
+    case ConsistencySpec::kAsynchronous:
+      TRIBUTARY_RETURN_IF_ERROR(
+          Between(path + ".asynchronous.max_staleness",
+                  consistency.asynchronous().max_staleness(), 0, kMaxSteps));
+      break;
+    case ConsistencySpec::kLocalSteps:
+      return ValidateLocalSteps(consistency.local_steps());
+    case ConsistencySpec::kSynchronous:
+    case ConsistencySpec::MODE_NOT_SET:
+      return absl::OkStatus();
+  }
+  // What is left out of one version would have to come with a later one, which
+  // such a worker may never take.
+  if (exchange.has_compression()) {
+    return Error("exchange.compression",
+                 "works with synchronous and local_steps consistency only; "
+                 "leave one of the two out");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateExchange(const ExchangeSpec& exchange) {
   if (exchange.has_compression()) {
     TRIBUTARY_RETURN_IF_ERROR(ValidateCompression(exchange));
@@ -540,11 +573,7 @@ absl::Status ValidateExchange(const ExchangeSpec& exchange) {
   if (bytes % kChunkMultiple != 0) {
     return Error(path, bytes, " is not a multiple of ", kChunkMultiple);
   }
-  const ConsistencySpec& consistency =
-      exchange.parameter_server().consistency();
-  return consistency.has_local_steps()
-             ? ValidateLocalSteps(consistency.local_steps())
-             : absl::OkStatus();
+  return ValidateConsistency(exchange);
 }
 
 absl::Status ValidateOutput(const OutputSpec& output) {

@@ -26,7 +26,11 @@ absl::Status ReportedError(const Failure& failure, const std::string& reason) {
 Coordinator::Coordinator(const Options& options, Clock clock,
                          MetricsSink metrics)
     : options_(options),
-      clips_(JobOfRounds(options.job).clip_norm() > 0),
+      asynchronous_(options.job.exchange()
+                        .parameter_server()
+                        .consistency()
+                        .has_asynchronous()),
+      clips_(JobOfRounds(options.job).clip_norm() > 0 && !asynchronous_),
       clock_(std::move(clock)),
       metrics_(std::move(metrics)),
       membership_(static_cast<int>(options.job.batch().micro_batches()),
@@ -55,6 +59,7 @@ absl::StatusOr<int64_t> Coordinator::AddWorker(const Join& join,
     }
     if (initializer_ == *admitted.fenced) initializer_ = 0;
     if (progress_.has_value()) progress_->breakdown()->Forget(*admitted.fenced);
+    if (claims_.has_value()) claims_->Remove(*admitted.fenced);
     if (phase_ == StatusReply::TRAINING) DealWork();
   }
   workers_[admitted.incarnation].link = link;
@@ -115,6 +120,14 @@ absl::Status Coordinator::OnWorkerReport(int64_t incarnation,
     case WorkerReport::kHeartbeat:
       OnHeartbeat(member, report.heartbeat());
       return absl::OkStatus();
+    case WorkerReport::kClaim:
+      if (!claims_.has_value() || !member->synced) {
+        return absl::FailedPreconditionError(
+            "a claim before Synced, or not in asynchronous mode");
+      }
+      claims_->Want(incarnation);
+      GrantClaims();
+      return absl::OkStatus();
     case WorkerReport::kEvaluation:
       return OnEvaluation(report.evaluation());
     case WorkerReport::kFailure:
@@ -170,6 +183,7 @@ absl::Status Coordinator::Adopt(const Ready& ready) {
   layout_ = *std::move(layout);
   progress_.emplace(options_.job, ready.data(), layout_->chunk_count(),
                     options_.servers);
+  if (asynchronous_) claims_.emplace(/*limit=*/0);
   ServerOrder order;
   Configure* configure = order.mutable_configure();
   *configure->mutable_job() = options_.job;
@@ -216,6 +230,17 @@ void Coordinator::DealWork() {
     progress_->breakdown()->Introduce(incarnation,
                                       membership_.Find(incarnation)->rank);
   }
+  GrantClaims();
+}
+
+void Coordinator::GrantClaims() {
+  if (!claims_.has_value() || phase_ != StatusReply::TRAINING) return;
+  claims_->RaiseLimit(progress_->NextEvaluation());
+  for (const auto& [incarnation, step] : claims_->Grant()) {
+    CoordinatorOrder order;
+    order.mutable_claimed()->set_step(step);
+    workers_[incarnation].link->Send(order);
+  }
 }
 
 absl::Status Coordinator::OnEvaluation(const EvaluationReport& report) {
@@ -231,6 +256,7 @@ absl::Status Coordinator::OnEvaluation(const EvaluationReport& report) {
       if (worker.opened) worker.link->Send(order);
     }
     FlushMetrics();
+    GrantClaims();
     FinishIfDue();
   }
   return absl::OkStatus();
@@ -261,6 +287,7 @@ void Coordinator::RemoveWorker(int64_t incarnation,
   workers_.erase(found);
   membership_.Remove(incarnation);
   if (progress_.has_value()) progress_->breakdown()->Forget(incarnation);
+  if (claims_.has_value()) claims_->Remove(incarnation);
   if (initializer_ == incarnation) {
     initializer_ = 0;
     if (!initialized_) OpenWaiting();
@@ -313,6 +340,7 @@ absl::Status Coordinator::OnSums(int shard, const StepSums& sums) {
   TRIBUTARY_ASSIGN_OR_RETURN(const std::optional<GradientNorm> norm,
                              progress_->AddSums(shard, sums, clock_()));
   if (!norm.has_value()) return absl::OkStatus();
+  if (claims_.has_value()) claims_->Complete(sums.step());
   if (clips_) {
     ServerOrder order;
     *order.mutable_norm() = *norm;

@@ -25,6 +25,7 @@
 #include "server/membership.h"
 #include "server/run_summary.h"
 #include "server/server_roster.h"
+#include "server/step_claims.h"
 
 namespace tributary {
 
@@ -132,6 +133,8 @@ class Coordinator {
   void OpenWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void StartIfDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void DealWork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Tells workers which steps they may compute (asynchronous mode).
+  void GrantClaims() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FinishIfDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Forgets the worker and, unless `status` is OK, closes its connection with
   // it.
@@ -144,6 +147,7 @@ class Coordinator {
   void FillStall(StatusReply* reply) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Options options_;
+  const bool asynchronous_;
   const bool clips_;  // Servers wait for every round's norm.
   const Clock clock_;
   const MetricsSink metrics_;
@@ -160,6 +164,8 @@ class Coordinator {
   // From the first ready worker.
   std::optional<ArenaLayout> layout_ ABSL_GUARDED_BY(mu_);
   std::optional<JobProgress> progress_ ABSL_GUARDED_BY(mu_);
+  // In asynchronous mode.
+  std::optional<StepClaims> claims_ ABSL_GUARDED_BY(mu_);
   // The worker that brings version 0, until somebody is synced; 0: none.
   int64_t initializer_ ABSL_GUARDED_BY(mu_) = 0;
   bool initialized_ ABSL_GUARDED_BY(mu_) = false;

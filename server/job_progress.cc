@@ -42,7 +42,8 @@ absl::StatusOr<std::optional<GradientNorm>> JobProgress::AddSums(
   const int64_t round = sums.step();
   // Servers keep pace with one another, but their reports may be on the way for
   // any number of steps.
-  if (round < completed_rounds_ || round >= rounds_.count()) {
+  if (round < all_complete_below_ || complete_beyond_.count(round) > 0 ||
+      round >= rounds_.count()) {
     return absl::InvalidArgumentError(
         absl::StrCat("server ", shard, " reports step ", round,
                      " while the job is at step ", completed_rounds_));
@@ -72,9 +73,12 @@ absl::StatusOr<std::optional<GradientNorm>> JobProgress::AddSums(
     open.loss_sum = sums.loss_sum();
   }
   if (--open.missing > 0) return std::optional<GradientNorm>();
-  // A server reports its steps in order, so the oldest is complete first.
   const OpenRound closed = std::move(open);
   open_.erase(round);
+  complete_beyond_.insert(round);
+  while (complete_beyond_.erase(all_complete_below_) > 0) {
+    ++all_complete_below_;
+  }
   return std::optional<GradientNorm>(Close(round, closed, now));
 }
 
@@ -190,6 +194,12 @@ bool JobProgress::EvaluationDue(int64_t version) const {
   if (facts_.evaluation_pieces() == 0 || version == 0) return false;
   const int64_t every = rounds_.RoundsFor(job_.evaluation().every_steps());
   return version == rounds_.count() || (every > 0 && version % every == 0);
+}
+
+int64_t JobProgress::NextEvaluation() const {
+  const int64_t every = rounds_.RoundsFor(job_.evaluation().every_steps());
+  if (facts_.evaluation_pieces() == 0 || every == 0) return rounds_.count();
+  return std::min(rounds_.count(), evaluated_version_ / every * every + every);
 }
 
 absl::StatusOr<bool> JobProgress::AddEvaluation(const EvaluationReport& report,

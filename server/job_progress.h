@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -37,16 +38,19 @@ class JobProgress {
   // The clock of speed and time left starts.
   void Begin(absl::Time now);
 
-  // A server's sums of one round. When it was the last server's, the norm of
-  // the round's mean gradient: sums are added in the order of chunks, so its
-  // bits do not depend on the number of servers. InvalidArgument for what does
-  // not fit.
+  // A server's sums of one round; rounds may come in any order. When it was the
+  // last server's, the norm of the round's mean gradient: sums are added in the
+  // order of chunks, so its bits do not depend on the number of servers.
+  // InvalidArgument for what does not fit.
   absl::StatusOr<std::optional<GradientNorm>> AddSums(int shard,
                                                       const StepSums& sums,
                                                       absl::Time now);
 
   // Evaluation is wanted at this version.
   bool EvaluationDue(int64_t version) const;
+  // The next version, after the one evaluated last, at which everybody waits
+  // for evaluation, or the last of all.
+  int64_t NextEvaluation() const;
   // True when the report was the one that completed the version's evaluation.
   // Repeats are ignored.
   absl::StatusOr<bool> AddEvaluation(const EvaluationReport& report,
@@ -121,6 +125,9 @@ class JobProgress {
 
   std::map<int64_t, OpenRound> open_;
   int64_t completed_rounds_ = 0;
+  // Every round below is complete; of the others, these.
+  int64_t all_complete_below_ = 0;
+  std::set<int64_t> complete_beyond_;
   double last_loss_ = 0;
   double last_norm_ = 0;
   int64_t total_weight_ = 0;

@@ -30,9 +30,9 @@ grpc::ByteBuffer EncodeWeights(int64_t version, int chunk,
 }
 
 // Older versions first, and of one version the first layers first: forward
-// begins with them.
+// begins with them. An even number.
 int64_t WritePriority(int64_t version, int chunk) {
-  return (version + 1) << 24 | chunk;
+  return ((version + 1) << 24 | chunk) << 1;
 }
 
 // As many differences of a chunk as take no more bytes than its whole.
@@ -114,6 +114,14 @@ class ExchangeStream final
     }
   }
 
+  // After the weights that are older: whoever must compute a step again has
+  // them then.
+  void OnOutcome(const Outcome& outcome, int64_t version) override {
+    ServerMessage message;
+    *message.mutable_outcome() = outcome;
+    Send(Encode(message), WritePriority(version, outcome.chunk()) + 1);
+  }
+
   void OnBurstEnd() override { Wake(); }
 
   void OnWeights(const WeightsVersion& weights) override {
@@ -133,11 +141,10 @@ class ExchangeStream final
       SendDifference(weights);
       return;
     }
-    // Nobody needs a version two steps back: see ParameterStore. This bounds
-    // the queue of a worker that does not read.
-    if (weights.version >= 2) {
-      Drop(WritePriority(weights.version - 2, weights.chunk));
-    }
+    // Nobody needs a version that is of no use any more: see ParameterStore.
+    // This bounds the queue of a worker that does not read.
+    const int64_t useless = weights.version - store_->useful_versions();
+    if (useless >= 0) Drop(WritePriority(useless, weights.chunk));
     Send(weights.version, weights.chunk, weights.values, /*difference=*/false);
   }
 
@@ -272,9 +279,14 @@ class ExchangeStream final
   absl::Status AddContribution(const Contribution& c,
                                std::shared_ptr<const GradientSource> gradient) {
     arrivals_->Add(c.step(), incarnation_);
-    return store_->AddContribution(
-        c.step(), c.chunk(), c.node(),
-        {std::move(gradient), c.weight(), c.loss_sum()});
+    IncomingSum sum;
+    sum.step = c.step();
+    sum.node = c.node();
+    sum.sum = {std::move(gradient), c.weight(), c.loss_sum()};
+    sum.base_version = c.base_version();
+    sum.gradient_norm = c.gradient_norm();
+    sum.sender = this;
+    return store_->AddContribution(c.chunk(), std::move(sum));
   }
 
   absl::Status OnContributionsInMemory(const ContributionsInMemory& message) {
@@ -328,7 +340,11 @@ class ExchangeStream final
     absl::StatusOr<std::shared_ptr<const MappedMemory>> memory =
         MappedMemory::Map(offer);
     if (!memory.ok()) return;
-    const absl::StatusOr<SharedMemoryOffer> ours = store_->ShareWeights();
+    // Without a version to fall back on, weights cannot be read in place.
+    const absl::StatusOr<SharedMemoryOffer> ours =
+        store_->useful_versions() > 1
+            ? store_->ShareWeights()
+            : absl::StatusOr<SharedMemoryOffer>(SharedMemoryOffer());
     if (!ours.ok()) return;
     memory_ = *std::move(memory);
     *welcome->mutable_welcome()->mutable_memory() = *ours;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "common/reduction_tree.h"
@@ -16,6 +17,10 @@ namespace {
 // Chunks up to this size are updated by the thread that brings the last
 // contribution: waking another one would take longer. Elements.
 constexpr int64_t kInlineElements = 16384;
+
+const ConsistencySpec& ConsistencyOf(const JobSpec& job) {
+  return job.exchange().parameter_server().consistency();
+}
 
 void AddSquares(const float* half, const float* other_half, int64_t count,
                 SumOfSquaresInPieces* squares) {
@@ -44,7 +49,12 @@ ParameterStore::ParameterStore(const Options& options, ArenaLayout layout,
                                SumsCallback on_sums)
     : options_(options),
       leaves_(static_cast<int>(options.job.batch().micro_batches())),
-      clips_(options.job.clip_norm() > 0),
+      rate_by_staleness_(ConsistencyOf(options.job)
+                             .asynchronous()
+                             .learning_rate_by_staleness()),
+      awaits_norm_(options.job.clip_norm() > 0 &&
+                   !ConsistencyOf(options.job).has_asynchronous()),
+      useful_versions_(UsefulVersions(options.job)),
       layout_(std::move(layout)),
       pool_(pool),
       optimizer_(std::move(optimizer)),
@@ -56,10 +66,6 @@ ParameterStore::ParameterStore(const Options& options, ArenaLayout layout,
     chunks_.push_back(std::make_unique<Chunk>(
         this, number, static_cast<int>(chunks_.size())));
   }
-  absl::MutexLock lock(&sums_mu_);
-  sums_.mutable_sum_of_squares()->Resize(
-      static_cast<int>(chunk_numbers_.size()), 0.0);
-  sums_missing_ = static_cast<int>(chunk_numbers_.size());
 }
 
 ParameterStore::Chunk::Chunk(ParameterStore* store, int number, int place)
@@ -69,7 +75,7 @@ ParameterStore::Chunk::Chunk(ParameterStore* store, int number, int place)
       segments(store->layout_.ChunkSegments(number)),
       weights(&store->options_.job.exchange(), elements, &store->buffers_,
               &store->halves_),
-      aggregator(store->leaves_, store->options_.job.exchange().wire_dtype()) {
+      intake(ChunkIntake::Create(store->options_.job, store->options_.steps)) {
   CutIntoBlocks(this);
   for (int slot = 0; slot < store->optimizer_->slots(); ++slot) {
     slots.push_back(store->buffers_.Take());
@@ -117,49 +123,78 @@ absl::Status ParameterStore::AddInitial(int number, Buffer values) {
   return absl::OkStatus();
 }
 
-absl::Status ParameterStore::AddContribution(int64_t step, int number, int node,
-                                             NodeSum sum) {
+absl::Status ParameterStore::AddContribution(int number, IncomingSum sum) {
   TRIBUTARY_RETURN_IF_ERROR(CheckChunk(number));
-  if (!IsNode(node, leaves_)) {
+  if (!IsNode(sum.node, leaves_)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("node ", node, " is not in the tree of ", leaves_,
+        absl::StrCat("node ", sum.node, " is not in the tree of ", leaves_,
                      " leaves (batch.micro_batches)"));
   }
-  if (step < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("contribution to step ",
-                                                   step, " of chunk ", number,
-                                                   ": steps count from 0"));
-  }
-  if (sum.weight < 0) {
+  if (sum.step < 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("contribution of step ", step, ", chunk ", number,
-                     " has negative weight ", sum.weight));
+        absl::StrCat("contribution to step ", sum.step, " of chunk ", number,
+                     ": steps count from 0"));
+  }
+  if (sum.sum.weight < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("contribution of step ", sum.step, ", chunk ", number,
+                     " has negative weight ", sum.sum.weight));
   }
   Chunk* chunk = Find(number);
   {
     absl::MutexLock lock(&chunk->mu);
-    const int64_t version = chunk->weights.version();
-    if (step < version || (step == version && chunk->closed)) {
-      return absl::OkStatus();
+    const absl::Status status =
+        chunk->intake->Add(chunk->weights.version(), std::move(sum));
+    if (!status.ok()) {
+      return absl::Status(status.code(), absl::StrCat("chunk ", number, ": ",
+                                                      status.message()));
     }
-    if (step > version || step >= options_.steps) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "contribution to step ", step, " of chunk ", number,
-          ", which is at version ", version, " of ", options_.steps));
-    }
-    chunk->aggregator.Add(node, std::move(sum));
-    if (!chunk->aggregator.complete()) return absl::OkStatus();
-    chunk->closed = true;
-    // Nobody but what is scheduled here touches it until the next step.
-    chunk->sum = chunk->aggregator.Take();
+    if (!TakeUpdate(chunk)) return absl::OkStatus();
   }
   if (chunk->elements <= kInlineElements) {
-    OnComplete(chunk, /*more=*/false);
+    OnTaken(chunk, /*more=*/false);
   } else {
-    Schedule(chunk,
-             [this](Chunk* complete) { OnComplete(complete, /*more=*/true); });
+    Begin(chunk);
   }
   return absl::OkStatus();
+}
+
+bool ParameterStore::TakeUpdate(Chunk* chunk) {
+  if (chunk->updating) return false;
+  while (true) {
+    ChunkIntake::Decision decision =
+        chunk->intake->Next(chunk->weights.version());
+    if (std::holds_alternative<ChunkUpdate>(decision)) {
+      // Nobody but what is begun now touches it until the next version.
+      chunk->update = std::get<ChunkUpdate>(std::move(decision));
+      chunk->updating = true;
+      return true;
+    }
+    if (!std::holds_alternative<Rejection>(decision)) return false;
+    const Rejection& rejection = std::get<Rejection>(decision);
+    Answer(*chunk, rejection.sender, rejection.step, rejection.refused,
+           rejection.age);
+  }
+}
+
+void ParameterStore::Answer(const Chunk& chunk, const WeightsSubscriber* sender,
+                            int64_t step, bool refused, int64_t age) {
+  if (sender == nullptr) return;
+  Outcome outcome;
+  outcome.set_step(step);
+  outcome.set_chunk(chunk.number);
+  outcome.set_refused(refused);
+  outcome.set_age(age);
+  // It may have gone in the meantime.
+  for (const Subscription& subscription : chunk.subscriptions) {
+    if (subscription.subscriber == sender) {
+      subscription.subscriber->OnOutcome(outcome, chunk.weights.version());
+    }
+  }
+}
+
+void ParameterStore::Begin(Chunk* chunk) {
+  Schedule(chunk, [this](Chunk* taken) { OnTaken(taken, /*more=*/true); });
 }
 
 void ParameterStore::Schedule(Chunk* chunk, std::function<void(Chunk*)> work) {
@@ -186,9 +221,9 @@ void ParameterStore::RunNext() {
   for (WeightsSubscriber* subscriber : subscribers_) subscriber->OnBurstEnd();
 }
 
-void ParameterStore::OnComplete(Chunk* chunk, bool more) {
-  if (!clips_) {
-    Update(chunk, /*norm=*/0, more);
+void ParameterStore::OnTaken(Chunk* chunk, bool more) {
+  if (!awaits_norm_) {
+    Update(chunk, chunk->update.gradient_norm, more);
     return;
   }
   SumOfSquaresInPieces squares;
@@ -196,33 +231,41 @@ void ParameterStore::OnComplete(Chunk* chunk, bool more) {
     const int64_t count = std::min(TreeSum::kBlock, chunk->elements - begin);
     const float* half = nullptr;
     const float* other_half = nullptr;
-    chunk->sum.Read(begin, count, &half, &other_half);
+    chunk->update.sum.Read(begin, count, &half, &other_half);
     AddSquares(half, other_half, count, &squares);
   }
   ReportSum(*chunk, squares.Total());
 }
 
 void ParameterStore::ReportSum(const Chunk& chunk, double sum_of_squares) {
+  const int64_t step = chunk.update.step;
   StepSums complete;
   {
     absl::MutexLock lock(&sums_mu_);
-    sums_.set_sum_of_squares(chunk.place, sum_of_squares);
-    sums_.set_weight(chunk.sum.weight());
-    if (chunk.number == 0) sums_.set_loss_sum(chunk.sum.loss_sum());
-    if (--sums_missing_ > 0) return;
-    complete = sums_;
-    sums_.set_step(sums_.step() + 1);
-    sums_missing_ = static_cast<int>(chunk_numbers_.size());
+    OpenSums& open = sums_[step];
+    if (open.missing == 0) {
+      open.missing = static_cast<int>(chunks_.size());
+      open.sums.set_step(step);
+      open.sums.mutable_sum_of_squares()->Resize(open.missing, 0.0);
+    }
+    open.sums.set_sum_of_squares(chunk.place, sum_of_squares);
+    open.sums.set_weight(chunk.update.sum.weight());
+    if (chunk.number == 0) {
+      open.sums.set_loss_sum(chunk.update.sum.loss_sum());
+    }
+    if (--open.missing > 0) return;
+    complete = std::move(open.sums);
+    sums_.erase(step);
   }
   on_sums_(complete);
 }
 
 void ParameterStore::SetGradientNorm(int64_t step, double norm) {
-  if (!clips_) return;
+  if (!awaits_norm_) return;
   for (const auto& chunk : chunks_) {
     {
       absl::MutexLock lock(&chunk->mu);
-      if (chunk->weights.version() != step || !chunk->closed) continue;
+      if (chunk->weights.version() != step || !chunk->updating) continue;
     }
     Schedule(chunk.get(),
              [this, norm](Chunk* c) { Update(c, norm, /*more=*/true); });
@@ -232,37 +275,48 @@ void ParameterStore::SetGradientNorm(int64_t step, double norm) {
 void ParameterStore::Update(Chunk* chunk, double norm, bool more) {
   ChunkWeights* weights = nullptr;
   ChunkWeights::Next next;
-  int64_t step = 0;
+  int64_t version = 0;
   {
     absl::MutexLock lock(&chunk->mu);
     weights = &chunk->weights;
-    step = weights->version();
+    version = weights->version();
     next = weights->Begin(/*for_streams=*/std::any_of(
         chunk->subscriptions.begin(), chunk->subscriptions.end(),
         [](const Subscription& s) { return !s.in_memory; }));
   }
-  const double squares = UpdateBlocks(*chunk, *weights, step, norm, next);
+  const double squares = UpdateBlocks(*chunk, *weights, version, norm, next);
   weights->Complete(&next);
-  // Before the new version is out no chunk can reach the next step's sum, so
-  // reports come in the order of steps.
-  if (!clips_) ReportSum(*chunk, squares);
-  chunk->sum = TreeSum();
-  absl::MutexLock lock(&chunk->mu);
-  chunk->weights.Finish(std::move(next));
-  chunk->closed = false;
-  Publish(chunk, more);
+  // In synchronous mode no chunk can reach the next step's sum before the new
+  // version is out, so reports come in the order of steps.
+  if (!awaits_norm_) ReportSum(*chunk, squares);
+  const ChunkUpdate done = std::exchange(chunk->update, ChunkUpdate());
+  {
+    absl::MutexLock lock(&chunk->mu);
+    chunk->weights.Finish(std::move(next));
+    Publish(chunk, more);
+    Answer(*chunk, done.sender, done.step, /*refused=*/false, done.staleness);
+    chunk->updating = false;
+    if (!TakeUpdate(chunk)) return;
+  }
+  // Not here: a chunk with a long queue would go ever deeper.
+  Begin(chunk);
 }
 
 double ParameterStore::UpdateBlocks(const Chunk& chunk,
-                                    const ChunkWeights& weights, int64_t step,
-                                    double norm,
+                                    const ChunkWeights& weights,
+                                    int64_t version, double norm,
                                     const ChunkWeights::Next& next) const {
   ZeroGaps(chunk, next.values.get());
   UpdateArguments update;
-  update.gradient_scale = GradientScale(
-      std::max<int64_t>(chunk.sum.weight(), 1), options_.job.clip_norm(), norm);
-  update.learning_rate = LearningRateAt(options_.job, options_.steps, step);
-  update.step = step;
+  update.gradient_scale =
+      GradientScale(std::max<int64_t>(chunk.update.sum.weight(), 1),
+                    options_.job.clip_norm(), norm);
+  update.learning_rate = LearningRateAt(options_.job, options_.steps, version);
+  if (rate_by_staleness_) {
+    update.learning_rate /=
+        static_cast<double>(std::max<int64_t>(chunk.update.staleness, 1));
+  }
+  update.step = version;
   SumOfSquaresInPieces squares;
   std::vector<float*> slots(chunk.slots.size());
   for (int64_t begin = 0; begin < chunk.elements; begin += TreeSum::kBlock) {
@@ -272,8 +326,8 @@ double ParameterStore::UpdateBlocks(const Chunk& chunk,
     for (size_t i = 0; i < slots.size(); ++i) {
       slots[i] = chunk.slots[i].get() + begin;
     }
-    chunk.sum.Read(begin, count, &update.gradient_sum,
-                   &update.other_gradient_sum);
+    chunk.update.sum.Read(begin, count, &update.gradient_sum,
+                          &update.other_gradient_sum);
     update.weights = next.from.get() + begin;
     update.new_weights = next.values.get() + begin;
     update.slots = absl::MakeSpan(slots);

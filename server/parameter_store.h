@@ -1,5 +1,5 @@
 // One server's part of the master weights: its chunks, their optimizer state,
-// and the synchronous rule that turns contributions into new versions.
+// and the passes over the memory that turn contributions into new versions.
 #ifndef TRIBUTARY_SERVER_PARAMETER_STORE_H_
 #define TRIBUTARY_SERVER_PARAMETER_STORE_H_
 
@@ -20,8 +20,9 @@
 #include "common/shared_memory.h"
 #include "common/thread_pool.h"
 #include "proto/job.pb.h"
+#include "proto/parameter_server.pb.h"
 #include "proto/rendezvous.pb.h"
-#include "server/chunk_aggregator.h"
+#include "server/chunk_intake.h"
 #include "server/chunk_weights.h"
 
 namespace tributary {
@@ -47,26 +48,30 @@ class WeightsSubscriber {
   // Called with a chunk's lock held, in the order of versions for each chunk:
   // it must be quick and must not call the store.
   virtual void OnWeights(const WeightsVersion& weights) = 0;
+  // What became of a contribution whose sender this is, while the chunk had
+  // `version` (asynchronous mode). The same rules.
+  virtual void OnOutcome(const Outcome& /*outcome*/, int64_t /*version*/) {}
   // No update is under way or waiting. Called with a lock held, too.
   virtual void OnBurstEnd() {}
 };
 
 // Thread-safe.
 //
-// A chunk's step s: contributions are collected in its aggregator; the one that
-// completes the tree queues the update on the thread pool. It reads the
-// gradients where they are, in one pass over the memory, adds them up block by
-// block, reads version s, writes version s + 1 into another buffer and
+// Contributions to a chunk go to its ChunkIntake, which knows the consistency
+// mode; the one that makes an update possible queues it on the thread pool. It
+// reads the gradients where they are, in one pass over the memory, adds them up
+// block by block, reads version s, writes version s + 1 into another buffer and
 // publishes it. The sum's squares are reported with StepSums when all chunks of
 // this server have theirs. With clipping a first pass is only for the squares,
-// and the update follows when SetGradientNorm has given the norm.
+// and the update follows when SetGradientNorm has given the norm; but in
+// asynchronous mode the norm comes with the gradient.
 //
-// Both the newest version and the one before it are kept. That is what lets a
-// step survive the loss of any worker: chunk A may be at s + 1 while chunk B
-// still waits for gradients of step s, and whoever computes those, a worker
-// that has just joined included, needs version s of A. Version s + 2 of any
-// chunk needs gradients computed from version s + 1 of all, so by then nobody
-// needs version s.
+// Both the newest version and the one before it are kept, for synchronous mode.
+// That is what lets a step survive the loss of any worker: chunk A may be at s
+// + 1 while chunk B still waits for gradients of step s, and whoever computes
+// those, a worker that has just joined included, needs version s of A. Version
+// s + 2 of any chunk needs gradients computed from version s + 1 of all, so by
+// then nobody needs version s.
 //
 // For the same reason the two versions may lie in two fixed places that workers
 // on this host read directly (ShareWeights), version v in arena v % 2: what the
@@ -89,7 +94,8 @@ class ParameterStore {
   using SumsCallback = std::function<void(const StepSums&)>;
 
   // `pool` must outlive the store and be drained before it is destroyed.
-  // `on_sums` is called once for each step, in order, on a thread of the pool.
+  // `on_sums` is called once for each step, on any thread; in synchronous mode
+  // in order.
   static absl::StatusOr<std::unique_ptr<ParameterStore>> Create(
       const Options& options, ArenaLayout layout, ThreadPool* pool,
       SumsCallback on_sums);
@@ -110,15 +116,19 @@ class ParameterStore {
   // OK for what was added, and for what is not needed any more. InvalidArgument
   // or FailedPrecondition, naming step, chunk and node, for what no honest
   // worker sends; nothing has changed then.
-  absl::Status AddContribution(int64_t step, int chunk, int node, NodeSum sum);
+  absl::Status AddContribution(int chunk, IncomingSum sum);
 
-  // L2 norm of the batch's mean gradient of `step`. Clipping jobs only; others
-  // ignore it.
+  // L2 norm of the batch's mean gradient of `step`. Only for jobs that clip and
+  // apply steps in order; others ignore it.
   void SetGradientNorm(int64_t step, double norm);
+
+  // Versions of each chunk that are of use to workers: see UsefulVersions.
+  int useful_versions() const { return useful_versions_; }
 
   // Puts the weights into memory that processes on this host may map: two
   // arenas, each rounded up to whole pages, with the chunks at their places.
-  // Unavailable where there is no such memory. Idempotent.
+  // Unavailable where there is no such memory. Idempotent. Only where two
+  // versions are of use.
   absl::StatusOr<SharedMemoryOffer> ShareWeights()
       ABSL_LOCKS_EXCLUDED(share_mu_);
 
@@ -152,14 +162,13 @@ class ParameterStore {
     mutable absl::Mutex mu;
     // But for what its header says.
     ChunkWeights weights ABSL_GUARDED_BY(mu);
-    ChunkAggregator aggregator ABSL_GUARDED_BY(mu);
-    // The tree of step weights.version() is complete: late contributions are
-    // duplicates.
-    bool closed ABSL_GUARDED_BY(mu) = false;
+    const std::unique_ptr<ChunkIntake> intake ABSL_PT_GUARDED_BY(mu);
+    // `update` is on its way to be the next version.
+    bool updating ABSL_GUARDED_BY(mu) = false;
     std::vector<Subscription> subscriptions ABSL_GUARDED_BY(mu);
 
     // Touched only by the one task that adds up or updates the chunk.
-    TreeSum sum;
+    ChunkUpdate update;
     std::vector<Buffer> slots;
   };
 
@@ -168,13 +177,20 @@ class ParameterStore {
 
   static void CutIntoBlocks(Chunk* chunk);
   Chunk* Find(int chunk) const;
+  // Takes the next update, if there is one and none is under way. True: Begin
+  // it.
+  static bool TakeUpdate(Chunk* chunk) ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
+  static void Answer(const Chunk& chunk, const WeightsSubscriber* sender,
+                     int64_t step, bool refused, int64_t age)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk.mu);
+  void Begin(Chunk* chunk) ABSL_LOCKS_EXCLUDED(chunk->mu);
   // Runs work(chunk) on the pool. Of several that wait the first layers go
   // first: the next forward begins with them.
   void Schedule(Chunk* chunk, std::function<void(Chunk*)> work)
       ABSL_LOCKS_EXCLUDED(queue_mu_);
   void RunNext() ABSL_LOCKS_EXCLUDED(queue_mu_, subscribers_mu_);
-  // What follows when the tree is complete.
-  void OnComplete(Chunk* chunk, bool more) ABSL_LOCKS_EXCLUDED(chunk->mu);
+  // The update, or what must come before it.
+  void OnTaken(Chunk* chunk, bool more) ABSL_LOCKS_EXCLUDED(chunk->mu);
   void ReportSum(const Chunk& chunk, double sum_of_squares)
       ABSL_LOCKS_EXCLUDED(sums_mu_);
   // `norm` of the mean gradient matters only to jobs that clip.
@@ -182,7 +198,7 @@ class ParameterStore {
       ABSL_LOCKS_EXCLUDED(chunk->mu);
   // The pass over the memory; returns the sum's squares.
   double UpdateBlocks(const Chunk& chunk, const ChunkWeights& weights,
-                      int64_t step, double norm,
+                      int64_t version, double norm,
                       const ChunkWeights::Next& next) const;
   static void ZeroGaps(const Chunk& chunk, float* weights);
   static void Publish(Chunk* chunk, bool more)
@@ -191,7 +207,9 @@ class ParameterStore {
   // Constant after construction.
   const Options options_;
   const int leaves_;
-  const bool clips_;
+  const bool rate_by_staleness_;
+  const bool awaits_norm_;  // Updates wait for SetGradientNorm.
+  const int useful_versions_;
   const ArenaLayout layout_;
   ThreadPool* const pool_;
   const std::unique_ptr<Optimizer> optimizer_;
@@ -214,8 +232,12 @@ class ParameterStore {
   std::shared_ptr<SharedMemory> memory_ ABSL_GUARDED_BY(share_mu_);
 
   absl::Mutex sums_mu_;
-  StepSums sums_ ABSL_GUARDED_BY(sums_mu_);
-  int sums_missing_ ABSL_GUARDED_BY(sums_mu_) = 0;
+  // Steps that some chunks have reported and others have not.
+  struct OpenSums {
+    StepSums sums;
+    int missing = 0;
+  };
+  std::map<int64_t, OpenSums> sums_ ABSL_GUARDED_BY(sums_mu_);
 };
 
 }  // namespace tributary

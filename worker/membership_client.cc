@@ -69,6 +69,9 @@ bool MembershipClient::OnMessage(CoordinatorOrder* order) {
     case CoordinatorOrder::kEvaluated:
       state_->SetEvaluated(order->evaluated().version());
       break;
+    case CoordinatorOrder::kClaimed:
+      state_->SetClaimed(order->claimed().step());
+      break;
     case CoordinatorOrder::kFinished:
       finished_ = true;
       state_->SetFinished();

@@ -8,6 +8,7 @@
 
 #include "absl/synchronization/blocking_counter.h"
 #include "common/status_macros.h"
+#include "worker/exchange/norm_gate.h"
 
 namespace tributary {
 namespace {
@@ -127,6 +128,12 @@ absl::Status Trainer::Run() {
         hooks_.report(report);
         break;
       }
+      case Task::Kind::kClaim: {
+        WorkerReport report;
+        report.mutable_claim();
+        hooks_.report(report);
+        break;
+      }
       case Task::Kind::kEvaluate:
         BeginTask(task, hooks_.clock() - start);
         TRIBUTARY_RETURN_IF_ERROR(Evaluate(task));
@@ -155,15 +162,32 @@ void Trainer::Initialize() {
 
 absl::Status Trainer::Train(const Task& task) {
   const Rounds& rounds = setup_->rounds();
+  const auto push = [this, &task](NodeChunk sum) {
+    if (!task.base_versions.empty()) {
+      sum.base_version = task.base_versions[sum.chunk];
+    }
+    exchange_->Push(task.version, std::move(sum));
+  };
+  // Elsewhere the servers add the norm up.
+  const bool hold_for_norm =
+      setup_->job().clip_norm() > 0 && setup_->job()
+                                           .exchange()
+                                           .parameter_server()
+                                           .consistency()
+                                           .has_asynchronous();
+  NormGate norm_gate(&setup_->layout(), push);
   SubtreeReducer reducer(
       &setup_->layout(),
       static_cast<int>(setup_->job().batch().micro_batches()),
-      setup_->job().exchange().wire_dtype(), task.items,
-      [this, &task](NodeChunk sum) {
-        exchange_->Push(task.version, std::move(sum));
+      setup_->job().exchange().wire_dtype(), task.items, [&](NodeChunk sum) {
+        if (hold_for_norm) {
+          norm_gate.Add(std::move(sum));
+        } else {
+          push(std::move(sum));
+        }
       });
-  for (const int64_t round : {task.version, task.version + 1}) {
-    if (round == rounds.count()) break;
+  for (const int64_t round : {task.version, task.next_step}) {
+    if (round < 0) break;
     for (const int64_t leaf : task.items) {
       read_ahead_.Expect(rounds.StepsAfter(round), static_cast<int>(leaf));
     }

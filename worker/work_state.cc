@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "common/status_macros.h"
-
 namespace tributary {
 namespace {
 
@@ -25,42 +22,7 @@ std::vector<int64_t> Missing(int64_t begin, int64_t end, int64_t version,
 }  // namespace
 
 WorkState::WorkState(const Options& options, const ArenaLayout* layout)
-    : options_(options),
-      layout_(layout),
-      arenas_{PrivatePages(layout->arena_elements() * int64_t{sizeof(float)}),
-              PrivatePages(layout->arena_elements() * int64_t{sizeof(float)})} {
-  for (Slot& slot : slots_) slot.chunks.assign(layout->chunk_count(), -1);
-}
-
-absl::Status WorkState::MapChunks(const MappedMemory& memory, int shard,
-                                  int servers) {
-  const int64_t span = arenas_[0].bytes();
-  if (memory.bytes() != 2 * span) {
-    return absl::FailedPreconditionError(
-        "the server's memory has another size");
-  }
-  for (int i = 0; i < 2; ++i) {
-    if (servers == 1) {
-      TRIBUTARY_RETURN_IF_ERROR(
-          memory.MapAt(arenas_[i].data(), i * span, span));
-      continue;
-    }
-    const int64_t bytes = layout_->chunk_elements() * int64_t{sizeof(float)};
-    if (bytes % kPageBytes != 0) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "shared memory with several servers needs chunks of whole pages: set "
-          "exchange.parameter_server.chunk_bytes to a multiple of ",
-          kPageBytes));
-    }
-    for (const int chunk : layout_->ChunksOf(shard, servers)) {
-      const int64_t begin = chunk * bytes;
-      TRIBUTARY_RETURN_IF_ERROR(memory.MapAt(arenas_[i].data() + begin,
-                                             i * span + begin,
-                                             std::min(bytes, span - begin)));
-    }
-  }
-  return absl::OkStatus();
-}
+    : options_(options), layout_(layout) {}
 
 void WorkState::RequestInitialize() {
   absl::MutexLock lock(&mu_);
@@ -99,42 +61,13 @@ void WorkState::SetUnparked(std::function<void()> unparked) {
   unparked_ = std::move(unparked);
 }
 
-WorkState::Arrival WorkState::BeginWrite(int chunk, int64_t version,
-                                         float** to) {
-  absl::MutexLock lock(&mu_);
-  Slot& slot = slots_[version % 2];
-  if (version < slot.version || slot.chunks[chunk] >= version) {
-    return Arrival::kDrop;
+void WorkState::Unpark() {
+  std::function<void()> unparked;
+  {
+    absl::MutexLock lock(&mu_);
+    unparked = unparked_;
   }
-  if (pinned_ >= 0 && pinned_ % 2 == version % 2 && pinned_ < version) {
-    // Tells the task under way that its step is over.
-    parked_ = true;
-    return Arrival::kPark;
-  }
-  if (version > slot.version) {
-    slot.version = version;
-    slot.present = 0;
-  }
-  *to = reinterpret_cast<float*>(arenas_[version % 2].data()) +
-        layout_->ChunkBegin(chunk);
-  return Arrival::kWrite;
-}
-
-void WorkState::EndWrite(int chunk, int64_t version) {
-  absl::MutexLock lock(&mu_);
-  Slot& slot = slots_[version % 2];
-  slot.chunks[chunk] = version;
-  if (slot.version == version) ++slot.present;
-}
-
-int64_t WorkState::CompleteVersion() const {
-  int64_t version = -1;
-  for (const Slot& slot : slots_) {
-    if (slot.present == layout_->chunk_count()) {
-      version = std::max(version, slot.version);
-    }
-  }
-  return version;
+  if (unparked) unparked();
 }
 
 bool WorkState::EvaluationDue(int64_t version) const {
@@ -145,25 +78,27 @@ bool WorkState::EvaluationDue(int64_t version) const {
 
 Task WorkState::Next() {
   Task task;
-  std::function<void()> unparked;
+  bool unpark = false;
   {
     absl::MutexLock lock(&mu_);
-    pinned_ = -1;
-    if (std::exchange(parked_, false)) unparked = unparked_;
+    unpark = OnTaskEnd();
   }
-  if (unparked) unparked();
+  if (unpark) Unpark();
   const auto decided = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
     return Decide(&task);
   };
-  absl::MutexLock lock(&mu_);
-  mu_.Await(absl::Condition(&decided));
-  if (task.kind == Task::Kind::kInitialize) initialize_ = false;
-  if (task.kind == Task::Kind::kReportSynced) synced_ = true;
-  if (task.kind == Task::Kind::kTrain || task.kind == Task::Kind::kEvaluate) {
-    pinned_ = task.version;
-    const int64_t oldest = task.version - 1;
+  {
+    absl::MutexLock lock(&mu_, absl::Condition(&decided));
+    if (task.kind == Task::Kind::kInitialize) initialize_ = false;
+    if (task.kind == Task::Kind::kReportSynced) synced_ = true;
+    OnTaskBegin(task);
+    // What is older can be dealt no more.
+    const int64_t oldest = std::min(task.version, CompleteVersion()) - 1;
     done_leaves_.erase(done_leaves_.begin(), done_leaves_.lower_bound(oldest));
     done_pieces_.erase(done_pieces_.begin(), done_pieces_.lower_bound(oldest));
+  }
+  if (task.kind == Task::Kind::kTrain || task.kind == Task::Kind::kEvaluate) {
+    Prepare(&task);
   }
   return task;
 }
@@ -199,20 +134,16 @@ bool WorkState::Decide(Task* task) const {
         Missing(deal_.piece_begin(), deal_.piece_end(), version, done_pieces_);
     return !task->items.empty();
   }
-  if (DecideTraining(version, task)) return true;
-  // All done here: begin the next forward with the chunks that are there
-  // already.
-  return slots_[(version + 1) % 2].version == version + 1 &&
-         slots_[(version + 1) % 2].present > 0 && !EvaluationDue(version + 1) &&
-         DecideTraining(version + 1, task);
+  return DecideTraining(version, task);
 }
 
-bool WorkState::DecideTraining(int64_t version, Task* task) const {
-  if (version >= options_.steps) return false;
+bool WorkState::DealtLeaves(int64_t step, Task* task) const {
+  if (step >= options_.steps) return false;
   task->kind = Task::Kind::kTrain;
-  task->version = version;
+  task->version = step;
+  task->next_step = step + 1 < options_.steps ? step + 1 : -1;
   task->items =
-      Missing(deal_.leaf_begin(), deal_.leaf_end(), version, done_leaves_);
+      Missing(deal_.leaf_begin(), deal_.leaf_end(), step, done_leaves_);
   return !task->items.empty();
 }
 
@@ -222,38 +153,9 @@ void WorkState::MarkDone(const Task& task) {
   done[task.version].insert(task.items.begin(), task.items.end());
 }
 
-bool WorkState::HasRange(int64_t version, int first, int last) const {
-  const Slot& slot = slots_[version % 2];
-  if (slot.version != version) return false;
-  if (slot.present == layout_->chunk_count()) return true;
-  return std::all_of(slot.chunks.begin() + first, slot.chunks.begin() + last,
-                     [version](int64_t v) { return v == version; });
-}
-
-bool WorkState::MustGiveUp(const Task& task) const {
-  if (!status_.ok() || finished_ || parked_) return true;
-  // Leaves of the step before may have been dealt to this worker, and this step
-  // cannot go on without them.
-  return deal_.generation() != task.generation &&
-         CompleteVersion() < task.version;
-}
-
 bool WorkState::GivenUp(const Task& task) const {
   absl::MutexLock lock(&mu_);
   return MustGiveUp(task);
-}
-
-bool WorkState::AwaitWeights(const Task& task, int64_t begin, int64_t end) {
-  if (begin >= end) return true;
-  const int64_t chunk_elements = layout_->chunk_elements();
-  const int first = static_cast<int>(begin / chunk_elements);
-  const int last = static_cast<int>((end - 1) / chunk_elements) + 1;
-  const auto settled = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
-    return HasRange(task.version, first, last) || MustGiveUp(task);
-  };
-  absl::MutexLock lock(&mu_);
-  mu_.Await(absl::Condition(&settled));
-  return HasRange(task.version, first, last);
 }
 
 }  // namespace tributary

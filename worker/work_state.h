@@ -15,6 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "common/parameter_table.h"
 #include "common/shared_memory.h"
+#include "proto/parameter_server.pb.h"
 #include "proto/rendezvous.pb.h"
 
 namespace tributary {
@@ -24,6 +25,7 @@ struct Task {
   enum class Kind {
     kInitialize,  // Send version 0 of every chunk.
     kReportSynced,
+    kClaim,     // Ask for one more step (asynchronous mode).
     kEvaluate,  // Pieces `items` at `version`.
     kTrain,     // Leaves `items` of step `version`.
     kFinish,
@@ -35,19 +37,16 @@ struct Task {
   std::vector<int64_t> items;
   // Of the deal that the task follows.
   int64_t generation = 0;
+  // The step that will probably be next, to read its data ahead; -1: unknown.
+  int64_t next_step = -1;
+  // Asynchronous mode, when training: the version of each chunk's weights.
+  std::vector<int64_t> base_versions;
 };
 
 // Thread-safe: the exchange writes chunks, the membership sets deals, the
-// trainer takes tasks.
-//
-// Holds two arenas of weights: version v lies in arena v % 2, so while chunks
-// of version v + 1 arrive version v stays whole, and a leaf that is dealt anew
-// because its worker died can still be computed. A chunk of version v + 2
-// proves that step v is complete everywhere (see ParameterStore), so
-// overwriting version v is safe as soon as nobody reads it: the version of the
-// task under way is pinned, and its successor's chunks are parked until it
-// ends. A server on this host may have its chunks mapped into the arenas: then
-// they are overwritten without asking, the rest holds all the same.
+// trainer takes tasks. What the job's consistency mode decides, where weights
+// lie and which step may be computed from them, is in the subclasses; what all
+// modes share is here.
 class WorkState {
  public:
   struct Options {
@@ -59,6 +58,7 @@ class WorkState {
   };
   // `layout` must outlive this object.
   WorkState(const Options& options, const ArenaLayout* layout);
+  virtual ~WorkState() = default;
 
   // ---- From the membership.
   void RequestInitialize() ABSL_LOCKS_EXCLUDED(mu_);
@@ -67,73 +67,90 @@ class WorkState {
   void SetFinished() ABSL_LOCKS_EXCLUDED(mu_);
   // The first error stays. Ends every wait.
   void Fail(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
+  // Asynchronous mode only; the others ignore it.
+  virtual void SetClaimed(int64_t /*step*/) {}
 
   // ---- From the exchange.
-  // Lets the chunks of `shard` (of `servers`) appear in the arenas from where
-  // the server keeps them: two arenas in `memory`, each rounded up to whole
-  // pages. To be called before the first BeginWrite for any of them.
-  // FailedPrecondition if chunks are not whole pages.
-  absl::Status MapChunks(const MappedMemory& memory, int shard, int servers);
+  // Lets the chunks of `shard` (of `servers`) appear where this worker reads
+  // weights from where the server keeps them: two arenas in `memory`, each
+  // rounded up to whole pages. To be called before the first BeginWrite for any
+  // of them. FailedPrecondition if this mode or the chunks' size do not allow
+  // it.
+  virtual absl::Status MapChunks(const MappedMemory& memory, int shard,
+                                 int servers) = 0;
   enum class Arrival {
     kWrite,  // Write to `*to`, unless it is mapped, then call EndWrite.
     kPark,   // The place is being read: try again when the callback of
              // SetUnparked runs.
     kDrop,   // Older than what is there.
   };
-  Arrival BeginWrite(int chunk, int64_t version, float** to)
-      ABSL_LOCKS_EXCLUDED(mu_);
-  void EndWrite(int chunk, int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
+  virtual Arrival BeginWrite(int chunk, int64_t version, float** to) = 0;
+  virtual void EndWrite(int chunk, int64_t version) = 0;
   // To be set once, before the first BeginWrite; called without locks held
   // whenever parked chunks may try again.
   void SetUnparked(std::function<void()> unparked) ABSL_LOCKS_EXCLUDED(mu_);
+  // Asynchronous mode only; the others ignore it.
+  virtual void SetOutcome(const Outcome& /*outcome*/) {}
 
   // ---- From the trainer.
-  // Ends the task before (its version is no longer pinned) and waits for the
-  // next one, at most for as long as the coordinator and the servers are alive:
-  // their end is a Fail.
+  // Ends the task before and waits for the next one, at most for as long as the
+  // coordinator and the servers are alive: their end is a Fail.
   Task Next() ABSL_LOCKS_EXCLUDED(mu_);
   // The items have been done and sent.
-  void MarkDone(const Task& task) ABSL_LOCKS_EXCLUDED(mu_);
+  virtual void MarkDone(const Task& task);
   // Waits until elements [begin, end) are there at the task's version. False:
   // give the task up and call Next.
-  bool AwaitWeights(const Task& task, int64_t begin, int64_t end)
-      ABSL_LOCKS_EXCLUDED(mu_);
+  virtual bool AwaitWeights(const Task& task, int64_t begin, int64_t end) = 0;
   // Whether to give the task up between two parts of it, as AwaitWeights says
   // within one.
   bool GivenUp(const Task& task) const ABSL_LOCKS_EXCLUDED(mu_);
-  // The arena that holds, or will hold, this version.
-  const float* Weights(int64_t version) const {
-    return reinterpret_cast<const float*>(arenas_[version % 2].data());
-  }
+  // The arena that holds, or will hold, this version, until Next.
+  virtual const float* Weights(int64_t version) const = 0;
   absl::Status status() const ABSL_LOCKS_EXCLUDED(mu_);
 
- private:
-  struct Slot {
-    int64_t version = -1;
-    int present = 0;              // Chunks at `version`.
-    std::vector<int64_t> chunks;  // Version of each chunk; -1: none.
-  };
+ protected:
+  // The oldest of the newest versions of all chunks; -1: some have none.
+  virtual int64_t CompleteVersion() const ABSL_SHARED_LOCKS_REQUIRED(mu_) = 0;
+  // What to compute while the complete version is `version`, which is evaluated
+  // if it is to be. False: nothing yet.
+  virtual bool DecideTraining(int64_t version, Task* task) const
+      ABSL_SHARED_LOCKS_REQUIRED(mu_) = 0;
+  virtual bool MustGiveUp(const Task& task) const
+      ABSL_SHARED_LOCKS_REQUIRED(mu_) = 0;
+  // The task before is over. True: parked chunks may try again.
+  virtual bool OnTaskEnd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return false; }
+  // The task was chosen.
+  virtual void OnTaskBegin(const Task& /*task*/)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {}
+  // Makes the weights ready for a task that needs them.
+  virtual void Prepare(Task* /*task*/) ABSL_LOCKS_EXCLUDED(mu_) {}
 
-  int64_t CompleteVersion() const ABSL_SHARED_LOCKS_REQUIRED(mu_);
-  bool EvaluationDue(int64_t version) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
+  // Lets parked chunks try again.
+  void Unpark() ABSL_LOCKS_EXCLUDED(mu_);
+  bool EvaluationDue(int64_t version) const;
+  // Makes `task` the leaves of `step` that were dealt and are not done. False:
+  // there are none.
+  bool DealtLeaves(int64_t step, Task* task) const
+      ABSL_SHARED_LOCKS_REQUIRED(mu_);
+  const Options& options() const { return options_; }
+  const ArenaLayout& layout() const { return *layout_; }
+  bool over() const ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return finished_ || !status_.ok();
+  }
+  int64_t generation() const ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return deal_.generation();
+  }
+
+  mutable absl::Mutex mu_;
+
+ private:
   // True when there is something to do.
   bool Decide(Task* task) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
-  bool DecideTraining(int64_t version, Task* task) const
-      ABSL_SHARED_LOCKS_REQUIRED(mu_);
-  bool HasRange(int64_t version, int first, int last) const
-      ABSL_SHARED_LOCKS_REQUIRED(mu_);
-  bool MustGiveUp(const Task& task) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
 
   const Options options_;
   const ArenaLayout* const layout_;
-  const PrivatePages arenas_[2];
 
-  mutable absl::Mutex mu_;
-  Slot slots_[2] ABSL_GUARDED_BY(mu_);
-  int64_t pinned_ ABSL_GUARDED_BY(mu_) = -1;
-  bool parked_ ABSL_GUARDED_BY(mu_) = false;
   std::function<void()> unparked_ ABSL_GUARDED_BY(mu_);
-
   bool initialize_ ABSL_GUARDED_BY(mu_) = false;
   bool synced_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;

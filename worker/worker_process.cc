@@ -14,6 +14,7 @@
 #include "common/transport/channel.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/rendezvous.grpc.pb.h"
+#include "worker/create_work_state.h"
 #include "worker/exchange/parameter_server_exchange.h"
 #include "worker/membership_client.h"
 #include "worker/trainer.h"
@@ -107,9 +108,10 @@ absl::Status TakePart(const WorkerOptions& options,
   state_options.evaluates = setup->facts().evaluation_pieces() > 0;
   state_options.evaluate_every =
       setup->rounds().RoundsFor(admission.job().evaluation().every_steps());
-  WorkState state(state_options, &setup->layout());
-  membership->Attach(&state);
-  on_state(&state);
+  const std::unique_ptr<WorkState> state =
+      CreateWorkState(admission.job(), state_options, &setup->layout());
+  membership->Attach(state.get());
+  on_state(state.get());
   // Whatever happens, nothing may reach the state after this function.
   const auto part = [&]() -> absl::Status {
     WorkerReport ready;
@@ -127,22 +129,28 @@ absl::Status TakePart(const WorkerOptions& options,
                : LocalAddress()});
     }
     exchange_options.exchange = admission.job().exchange();
-    // Twice what a step can hold, since the next one may have begun.
-    exchange_options.shared_arenas =
-        2 * static_cast<int>(admission.job().batch().micro_batches()) + 2;
+    // What each step can hold that may be open, the next one included.
+    const ConsistencySpec& consistency =
+        admission.job().exchange().parameter_server().consistency();
+    const int64_t open_steps =
+        2 + (consistency.has_stale_synchronous()
+                 ? consistency.stale_synchronous().staleness()
+                 : 0);
+    exchange_options.shared_arenas = static_cast<int>(
+        open_steps * admission.job().batch().micro_batches() + 2);
     exchange_options.incarnation = admission.incarnation();
     exchange_options.connect_timeout = options.connect_timeout;
     TRIBUTARY_ASSIGN_OR_RETURN(
         const std::unique_ptr<ParameterServerExchange> exchange,
         ParameterServerExchange::Connect(exchange_options, &setup->layout(),
-                                         &state));
+                                         state.get()));
     Trainer::Hooks hooks;
     hooks.report = [membership](const WorkerReport& report) {
       membership->Send(report);
     };
     hooks.step_done = [&pulse] { pulse->StepDone(); };
     hooks.clock = options.clock;
-    Trainer trainer(setup.get(), &state, exchange.get(), hooks);
+    Trainer trainer(setup.get(), state.get(), exchange.get(), hooks);
     pulse = std::make_unique<Pulse>(beat, [&] {
       WorkerReport report;
       *report.mutable_heartbeat() = trainer.Progress();

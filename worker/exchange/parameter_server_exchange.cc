@@ -74,6 +74,8 @@ class ParameterServerExchange::Stream final
     contribution.set_node(sum.node);
     contribution.set_weight(sum.weight);
     if (sum.chunk == 0) contribution.set_loss_sum(sum.loss_sum);
+    contribution.set_base_version(sum.base_version);
+    contribution.set_gradient_norm(sum.gradient_norm);
     const int64_t begin = exchange_->layout_->ChunkBegin(sum.chunk);
     const int64_t offset = exchange_->OffsetOf(sum.arena);
     if (agreed_ && offset >= 0) {
@@ -120,6 +122,8 @@ class ParameterServerExchange::Stream final
         return OnWelcome(message.welcome());
       case ServerMessage::kInMemory:
         return OnVersions(message.in_memory());
+      case ServerMessage::kOutcome:
+        return OnOutcome(message.outcome());
       case ServerMessage::kWeights:
         if (!OnWeights(message.weights(), std::move(payload))) {
           waiting_ = bytes;
@@ -195,9 +199,10 @@ class ParameterServerExchange::Stream final
       return Fail(absl::FailedPreconditionError("an offer out of turn"));
     } else {
       agreed_ = true;
-      status = MapWeights(welcome.memory());
+      const bool offered = welcome.memory().bytes() > 0;
+      if (offered) status = MapWeights(welcome.memory());
       WorkerMessage answer;
-      answer.mutable_memory_answer()->set_mapped(status.ok());
+      answer.mutable_memory_answer()->set_mapped(offered && status.ok());
       Send(Encode(answer));
     }
     if (!status.ok() && exchange_->transport_ == ExchangeSpec::MEMORY) {
@@ -243,8 +248,18 @@ class ParameterServerExchange::Stream final
     return true;
   }
 
+  bool OnOutcome(const Outcome& outcome) {
+    {
+      absl::MutexLock lock(&memory_mu_);
+      held_.erase({outcome.chunk(), outcome.step()});
+    }
+    exchange_->state_->SetOutcome(outcome);
+    return true;
+  }
+
   // Lets the arenas go whose gradients of this chunk are in the new version.
   void Release(const Weights& weights) {
+    if (exchange_->answered_) return;
     absl::MutexLock lock(&memory_mu_);
     held_.erase(held_.lower_bound({weights.chunk(), 0}),
                 held_.lower_bound({weights.chunk(), weights.version()}));
@@ -299,6 +314,8 @@ ParameterServerExchange::ParameterServerExchange(const Options& options,
     : layout_(layout),
       state_(state),
       transport_(options.exchange.transport()),
+      answered_(
+          options.exchange.parameter_server().consistency().has_asynchronous()),
       encoder_(options.exchange, layout),
       weights_(options.exchange, layout),
       latency_(layout->chunk_count()) {}

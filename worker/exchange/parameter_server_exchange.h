@@ -76,6 +76,9 @@ class ParameterServerExchange final : public Exchange {
   const ArenaLayout* const layout_;
   WorkState* const state_;
   const ExchangeSpec::Transport transport_;
+  // Servers answer contributions, and may read gradients until then; else until
+  // the chunk's next version.
+  const bool answered_;
   GradientEncoder encoder_;
   ReceivedWeights weights_;
   // Of the gradients; null without a server that could map it.

@@ -27,6 +27,9 @@ struct NodeChunk {
   Buffer arena;
   int64_t weight = 0;
   double loss_sum = 0;
+  // Asynchronous mode only: see Contribution.
+  int64_t base_version = 0;
+  double gradient_norm = 0;
 };
 
 // For one step and one set of leaves. ChunkReady may be called from several

@@ -1,4 +1,4 @@
-#include "worker/work_state.h"
+#include "worker/synchronous_work.h"
 
 #include <memory>
 #include <thread>
@@ -14,9 +14,9 @@ using Kind = Task::Kind;
 using Arrival = WorkState::Arrival;
 
 // Three chunks of 16 elements; four steps, evaluation after every second.
-class WorkStateTest : public ::testing::Test {
+class SynchronousWorkTest : public ::testing::Test {
  protected:
-  WorkStateTest() {
+  SynchronousWorkTest() {
     ParameterTable table;
     table.set_chunk_elements(16);
     for (const char* name : {"a", "b", "c"}) {
@@ -26,7 +26,7 @@ class WorkStateTest : public ::testing::Test {
       parameter->set_group(DECAY);
     }
     layout_ = std::make_unique<ArenaLayout>(*ArenaLayout::Create(table));
-    state_ = std::make_unique<WorkState>(
+    state_ = std::make_unique<SynchronousWork>(
         WorkState::Options{/*steps=*/4, /*evaluates=*/true,
                            /*evaluate_every=*/2},
         layout_.get());
@@ -68,7 +68,7 @@ class WorkStateTest : public ::testing::Test {
   std::unique_ptr<WorkState> state_;
 };
 
-TEST_F(WorkStateTest, GoesFromInitializingToTrainingToTheEnd) {
+TEST_F(SynchronousWorkTest, GoesFromInitializingToTrainingToTheEnd) {
   state_->RequestInitialize();
   EXPECT_EQ(state_->Next().kind, Kind::kInitialize);
   Begin();
@@ -85,7 +85,7 @@ TEST_F(WorkStateTest, GoesFromInitializingToTrainingToTheEnd) {
   EXPECT_EQ(state_->Next().kind, Kind::kFinish);
 }
 
-TEST_F(WorkStateTest, EvaluatesBeforeTheStepAndWaitsForTheOthers) {
+TEST_F(SynchronousWorkTest, EvaluatesBeforeTheStepAndWaitsForTheOthers) {
   Begin();
   ArriveAll(1);
   ArriveAll(2);
@@ -105,7 +105,7 @@ TEST_F(WorkStateTest, EvaluatesBeforeTheStepAndWaitsForTheOthers) {
   EXPECT_EQ(state_->Next().kind, Kind::kTrain);
 }
 
-TEST_F(WorkStateTest, ComputesLeavesThatAreDealtAnewInTheSameStep) {
+TEST_F(SynchronousWorkTest, ComputesLeavesThatAreDealtAnewInTheSameStep) {
   Begin();
   SetDeal(2, 0, 2);
   Task task = state_->Next();
@@ -117,7 +117,7 @@ TEST_F(WorkStateTest, ComputesLeavesThatAreDealtAnewInTheSameStep) {
   EXPECT_EQ(task.items, (std::vector<int64_t>{2, 3}));
 }
 
-TEST_F(WorkStateTest, BeginsTheNextStepOnTheFirstChunks) {
+TEST_F(SynchronousWorkTest, BeginsTheNextStepOnTheFirstChunks) {
   Begin();
   state_->MarkDone(state_->Next());
   EXPECT_EQ(Arrive(0, 1), Arrival::kWrite);
@@ -138,7 +138,7 @@ TEST_F(WorkStateTest, BeginsTheNextStepOnTheFirstChunks) {
   waiter.join();
 }
 
-TEST_F(WorkStateTest, GivesTheNextStepUpWhenLeavesOfThisOneAreDealtAnew) {
+TEST_F(SynchronousWorkTest, GivesTheNextStepUpWhenLeavesOfThisOneAreDealtAnew) {
   Begin();
   SetDeal(2, 0, 2);
   state_->MarkDone(state_->Next());
@@ -152,7 +152,7 @@ TEST_F(WorkStateTest, GivesTheNextStepUpWhenLeavesOfThisOneAreDealtAnew) {
   EXPECT_EQ(again.items, (std::vector<int64_t>{2, 3}));
 }
 
-TEST_F(WorkStateTest, ParksChunksThatWouldOverwriteWhatIsBeingRead) {
+TEST_F(SynchronousWorkTest, ParksChunksThatWouldOverwriteWhatIsBeingRead) {
   int unparked = 0;
   state_->SetUnparked([&] { ++unparked; });
   Begin();
@@ -168,14 +168,14 @@ TEST_F(WorkStateTest, ParksChunksThatWouldOverwriteWhatIsBeingRead) {
   EXPECT_EQ(Arrive(0, 2), Arrival::kWrite);
 }
 
-TEST_F(WorkStateTest, DropsOldChunks) {
+TEST_F(SynchronousWorkTest, DropsOldChunks) {
   ArriveAll(3);
   EXPECT_EQ(Arrive(0, 1), Arrival::kDrop);
   EXPECT_EQ(Arrive(0, 3), Arrival::kDrop);
   EXPECT_EQ(Arrive(0, 2), Arrival::kWrite);
 }
 
-TEST_F(WorkStateTest, FirstFailureEndsEveryWait) {
+TEST_F(SynchronousWorkTest, FirstFailureEndsEveryWait) {
   Begin();
   state_->MarkDone(state_->Next());
   std::thread failing([&] {
