@@ -102,6 +102,19 @@ TEST(ValidateJobTest, AcceptsGoodJobs) {
       {Gpt,
        {"exchange.parameter_server.consistency.local_steps={}", "clip_norm=1"},
        ""},
+      {Gpt,
+       {"exchange.parameter_server.consistency.stale_synchronous={}",
+        "clip_norm=1"},
+       ""},
+      {Gpt,
+       {"exchange.parameter_server.consistency.asynchronous={max_staleness: 0 "
+        "learning_rate_by_staleness: true}",
+        "clip_norm=1"},
+       ""},
+      {Gpt,
+       {"exchange.parameter_server.consistency.local_steps={}",
+        "exchange.compression.eight_bit={}"},
+       ""},
       {Mlp,
        {"exchange.parameter_server.consistency.local_steps={inner_steps: 500 "
         "outer_optimizer {learning_rate: 1 momentum: 0 nesterov: false}}"},
@@ -372,6 +385,20 @@ TEST(ValidateJobTest, NamesTheFieldAndWhatIsWrong) {
       {Mlp,
        {"exchange.compression.top_k.fraction=0.6"},
        "exchange.compression.top_k.fraction: 0.6 is not above 0"},
+      {Mlp,
+       {"exchange.parameter_server.consistency.stale_synchronous={staleness: "
+        "-1}"},
+       "exchange.parameter_server.consistency.stale_synchronous.staleness: -1 "
+       "is not between 0 and 64"},
+      {Mlp,
+       {"exchange.parameter_server.consistency.asynchronous={max_staleness: "
+        "-1}"},
+       "exchange.parameter_server.consistency.asynchronous.max_staleness: -1 "
+       "is not between 0 and"},
+      {Mlp,
+       {"exchange.parameter_server.consistency.asynchronous={}",
+        "exchange.compression.top_k={}"},
+       "exchange.compression: works with synchronous and local_steps"},
       {Mlp,
        {"exchange.parameter_server.consistency.local_steps={inner_steps: 0}"},
        "exchange.parameter_server.consistency.local_steps.inner_steps: 0 is "

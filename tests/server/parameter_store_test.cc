@@ -9,7 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/blocking_counter.h"
+#include "common/job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -32,6 +35,17 @@ class Recorder : public WeightsSubscriber {
     absl::MutexLock lock(&mu_);
     versions_[weights.chunk].push_back(weights.version);
     latest_[weights.chunk] = weights;
+  }
+  void OnOutcome(const Outcome& outcome, int64_t version) override {
+    absl::MutexLock lock(&mu_);
+    outcomes_.push_back(absl::StrCat("step ", outcome.step(), " chunk ",
+                                     outcome.chunk(), " age ", outcome.age(),
+                                     outcome.refused() ? " refused" : " taken",
+                                     " at ", version));
+  }
+  std::vector<std::string> outcomes() const {
+    absl::MutexLock lock(&mu_);
+    return outcomes_;
   }
   // Waits until every chunk is at `version`.
   void Await(int64_t version, size_t chunks) {
@@ -57,6 +71,7 @@ class Recorder : public WeightsSubscriber {
   mutable absl::Mutex mu_;
   std::map<int, std::vector<int64_t>> versions_;
   std::map<int, WeightsVersion> latest_;
+  std::vector<std::string> outcomes_;
 };
 
 ArenaLayout Layout() {
@@ -75,8 +90,13 @@ ArenaLayout Layout() {
 
 class ParameterStoreTest : public ::testing::Test {
  protected:
-  void Make(double clip_norm = 0, int64_t steps = 3) {
+  void Make(double clip_norm = 0, int64_t steps = 3,
+            const std::string& consistency = "") {
     ParameterStore::Options options;
+    ASSERT_TRUE(
+        SetField(&options.job,
+                 "exchange.parameter_server.consistency={" + consistency + "}")
+            .ok());
     options.job.mutable_optimizer()->mutable_sgd()->set_learning_rate(0.5);
     options.job.mutable_optimizer()->mutable_sgd()->set_momentum(0.5);
     options.job.mutable_batch()->set_global(8);
@@ -111,10 +131,27 @@ class ParameterStoreTest : public ::testing::Test {
   }
 
   absl::Status Contribute(int64_t step, int chunk, int node, float value) {
+    return store_->AddContribution(chunk, Sum(step, chunk, node, value));
+  }
+
+  // Asynchronous: a whole batch.
+  absl::Status ContributeWhole(int64_t step, int chunk, int64_t base_version,
+                               float value, double norm = 0) {
+    IncomingSum sum = Sum(step, chunk, /*node=*/1, value);
+    sum.base_version = base_version;
+    sum.gradient_norm = norm;
+    sum.sender = &recorder_;
+    return store_->AddContribution(chunk, std::move(sum));
+  }
+
+  IncomingSum Sum(int64_t step, int chunk, int node, float value) {
     const Buffer gradient = Filled(chunk, value);
-    return store_->AddContribution(
-        step, chunk, node,
-        {std::make_shared<GradientInMemory>(gradient.get(), gradient), 2, 1.5});
+    IncomingSum sum;
+    sum.step = step;
+    sum.node = node;
+    sum.sum = {std::make_shared<GradientInMemory>(gradient.get(), gradient), 2,
+               1.5};
+    return sum;
   }
 
   void ContributeAll(int64_t step, float value) {
@@ -288,12 +325,93 @@ TEST_F(ParameterStoreTest, RefusesWhatNoHonestWorkerSends) {
   status = Contribute(1, 0, 4, 1);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("step 1 of chunk 0, which is at version 0"));
+              HasSubstr("chunk 0: a contribution to step 1 comes too early at "
+                        "version 0"));
   status = Contribute(-1, 0, 4, 1);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("count from 0"));
-  status = store_->AddContribution(0, 0, 4, {nullptr, -1, 0});
+  IncomingSum negative = Sum(0, 0, 4, 1);
+  negative.sum.weight = -1;
+  status = store_->AddContribution(0, std::move(negative));
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(ParameterStoreTest, StaleSynchronousAppliesEarlyStepsInTheirOrder) {
+  Make(/*clip_norm=*/0, /*steps=*/3, "stale_synchronous { staleness: 1 }");
+  // Step 1 first; chunk 2 gets step 0 last.
+  ContributeAll(1, 2);
+  EXPECT_FALSE(Contribute(2, 0, 1, 1).ok());
+  for (int chunk = 0; chunk < 3; ++chunk) {
+    EXPECT_TRUE(Contribute(0, chunk, /*node=*/1, 4).ok());
+  }
+  recorder_.Await(2, 3);
+  ContributeAll(2, 0);
+  recorder_.Await(3, 3);
+  for (int chunk = 0; chunk < 3; ++chunk) {
+    EXPECT_EQ(recorder_.versions()[chunk], (std::vector<int64_t>{0, 1, 2, 3}));
+  }
+  // Gradients 4 / 2, 8 / 8, 0: velocities 2, 2, 1; the rate is 0.5.
+  EXPECT_EQ(recorder_.At(0, 0), 1 - 0.5f * (2 + 2 + 1));
+  ASSERT_EQ(sums().size(), 3u);
+  for (int64_t step = 0; step < 3; ++step) EXPECT_EQ(sums()[step].step(), step);
+}
+
+TEST_F(ParameterStoreTest, AsynchronousAppliesOnArrivalAndAnswers) {
+  Make(/*clip_norm=*/0, /*steps=*/3, "asynchronous { max_staleness: 1 }");
+  for (const int64_t step : {2, 0}) {
+    for (int chunk = 0; chunk < 3; ++chunk) {
+      EXPECT_TRUE(ContributeWhole(step, chunk, /*base_version=*/0, 2).ok());
+    }
+  }
+  recorder_.Await(2, 3);
+  // Twice, and too old.
+  EXPECT_TRUE(ContributeWhole(2, 0, 0, 2).ok());
+  EXPECT_TRUE(ContributeWhole(1, 0, 0, 2).ok());
+  EXPECT_TRUE(ContributeWhole(1, 0, 1, 2).ok());
+  EXPECT_TRUE(ContributeWhole(1, 0, 2, 2).ok());
+  std::vector<std::string> of_chunk_0;
+  for (const std::string& outcome : recorder_.outcomes()) {
+    if (absl::StrContains(outcome, "chunk 0")) of_chunk_0.push_back(outcome);
+  }
+  EXPECT_EQ(of_chunk_0,
+            (std::vector<std::string>{"step 2 chunk 0 age 0 taken at 1",
+                                      "step 0 chunk 0 age 1 taken at 2",
+                                      "step 2 chunk 0 age 2 taken at 2",
+                                      "step 1 chunk 0 age 2 refused at 2",
+                                      "step 1 chunk 0 age 1 taken at 3",
+                                      "step 1 chunk 0 age 1 taken at 3"}));
+  EXPECT_EQ(recorder_.At(0, 0), 1 - 0.5f * (1 + 1.5f + 1.75f));
+  // Only steps that every chunk has had are reported.
+  ASSERT_EQ(sums().size(), 2u);
+  EXPECT_EQ(sums()[0].step(), 2);
+  EXPECT_EQ(sums()[0].loss_sum(), 1.5);
+  EXPECT_EQ(sums()[1].step(), 0);
+  store_->Unsubscribe(&recorder_);
+  // Nobody is left to be told.
+  EXPECT_TRUE(ContributeWhole(1, 1, 2, 2).ok());
+}
+
+TEST_F(ParameterStoreTest, AsynchronousClipsByTheNormThatCame) {
+  Make(/*clip_norm=*/3, /*steps=*/1, "asynchronous {}");
+  for (int chunk = 0; chunk < 3; ++chunk) {
+    EXPECT_TRUE(ContributeWhole(0, chunk, 0, 4, /*norm=*/6).ok());
+  }
+  recorder_.Await(1, 3);
+  // 4 / 2, halved by clipping; PyTorch's rule adds 1e-6 to the norm.
+  EXPECT_NEAR(recorder_.At(0, 0), 1 - 0.5f * 1, 1e-6);
+}
+
+TEST_F(ParameterStoreTest, AsynchronousDividesTheRateByStaleness) {
+  Make(/*clip_norm=*/0, /*steps=*/4,
+       "asynchronous { learning_rate_by_staleness: true }");
+  for (const int64_t step : {0, 1, 2}) {
+    for (int chunk = 0; chunk < 3; ++chunk) {
+      EXPECT_TRUE(ContributeWhole(step, chunk, 0, 2).ok());
+    }
+  }
+  recorder_.Await(3, 3);
+  // Staleness 0, 1 and 2: only the last one's rate is halved.
+  EXPECT_EQ(recorder_.At(0, 0), 1 - 0.5f * (1 + 1.5f + 1.75f / 2));
 }
 
 }  // namespace

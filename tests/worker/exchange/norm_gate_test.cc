@@ -1,0 +1,77 @@
+#include "worker/exchange/norm_gate.h"
+
+#include <cmath>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace tributary {
+namespace {
+
+constexpr int kChunks = 4;
+constexpr int64_t kChunkElements = 16;
+constexpr int64_t kWeight = 5;
+
+ArenaLayout Layout() {
+  ParameterTable table;
+  table.set_chunk_elements(kChunkElements);
+  auto* parameter = table.add_parameter();
+  parameter->set_name("w");
+  parameter->add_shape(kChunks * kChunkElements);
+  parameter->set_group(DECAY);
+  return *ArenaLayout::Create(table);
+}
+
+NodeChunk Chunk(BufferPool* pool, int chunk) {
+  NodeChunk sum;
+  sum.node = 1;
+  sum.chunk = chunk;
+  sum.weight = kWeight;
+  sum.base_version = chunk + 10;
+  sum.arena = pool->Take();
+  for (int64_t i = 0; i < kChunks * kChunkElements; ++i) {
+    sum.arena.get()[i] = static_cast<float>(i);
+  }
+  return sum;
+}
+
+TEST(NormGateTest, SendsEverythingWithTheNormOfTheMeanOnceAllIsThere) {
+  const ArenaLayout layout = Layout();
+  BufferPool pool(kChunks * kChunkElements);
+  std::vector<NodeChunk> sent;
+  NormGate gate(&layout,
+                [&](NodeChunk sum) { sent.push_back(std::move(sum)); });
+  for (const int chunk : {3, 1, 0}) {
+    gate.Add(Chunk(&pool, chunk));
+    EXPECT_TRUE(sent.empty());
+  }
+  gate.Add(Chunk(&pool, 2));
+  double squares = 0;
+  for (int i = 0; i < kChunks * kChunkElements; ++i) squares += double(i) * i;
+  ASSERT_EQ(sent.size(), 4u);
+  for (int i = 0; i < kChunks; ++i) {
+    EXPECT_EQ(sent[i].chunk, kChunks - 1 - i);
+    EXPECT_EQ(sent[i].base_version, sent[i].chunk + 10);
+    EXPECT_DOUBLE_EQ(sent[i].gradient_norm, std::sqrt(squares) / kWeight);
+  }
+}
+
+TEST(NormGateTest, TakesChunksFromSeveralThreads) {
+  const ArenaLayout layout = Layout();
+  for (int round = 0; round < 200; ++round) {
+    BufferPool pool(kChunks * kChunkElements);
+    std::vector<int> sent;  // All on one thread.
+    NormGate gate(&layout, [&](NodeChunk sum) { sent.push_back(sum.chunk); });
+    std::vector<std::thread> threads;
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      threads.emplace_back([&, chunk] { gate.Add(Chunk(&pool, chunk)); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(sent, (std::vector<int>{3, 2, 1, 0}));
+  }
+}
+
+}  // namespace
+}  // namespace tributary

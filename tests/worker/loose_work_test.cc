@@ -1,0 +1,281 @@
+// The work of modes stale_synchronous and asynchronous.
+#include "worker/loose_work.h"
+
+#include <algorithm>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "worker/asynchronous_work.h"
+#include "worker/stale_synchronous_work.h"
+
+namespace tributary {
+namespace {
+
+using Kind = Task::Kind;
+using Arrival = WorkState::Arrival;
+
+constexpr int kChunks = 3;
+
+// Three chunks of 16 elements; eight steps, evaluation after every fourth.
+class LooseWorkTest : public ::testing::Test {
+ protected:
+  LooseWorkTest() {
+    ParameterTable table;
+    table.set_chunk_elements(16);
+    for (const char* name : {"a", "b", "c"}) {
+      auto* parameter = table.add_parameter();
+      parameter->set_name(name);
+      parameter->add_shape(16);
+      parameter->set_group(DECAY);
+    }
+    layout_ = std::make_unique<ArenaLayout>(*ArenaLayout::Create(table));
+  }
+
+  WorkState::Options Options() const {
+    return {/*steps=*/8, /*evaluates=*/true, /*evaluate_every=*/4};
+  }
+
+  void MakeStale(int64_t staleness) {
+    state_ = std::make_unique<StaleSynchronousWork>(Options(), staleness,
+                                                    layout_.get());
+    Begin();
+  }
+  void MakeAsynchronous() {
+    state_ = std::make_unique<AsynchronousWork>(Options(), /*leaves=*/4,
+                                                layout_.get());
+    Begin();
+  }
+
+  Arrival Arrive(int chunk, int64_t version) {
+    float* to = nullptr;
+    const Arrival arrival = state_->BeginWrite(chunk, version, &to);
+    if (arrival == Arrival::kWrite) {
+      std::fill_n(to, 16, Value(chunk, version));
+      state_->EndWrite(chunk, version);
+    }
+    return arrival;
+  }
+  void ArriveAll(int64_t version) {
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      EXPECT_EQ(Arrive(chunk, version), Arrival::kWrite);
+    }
+  }
+  static float Value(int chunk, int64_t version) {
+    return static_cast<float>(100 * version + chunk);
+  }
+  float Read(int chunk) const { return state_->Weights(0)[16 * chunk]; }
+
+  void SetDeal(int64_t generation, int begin, int end, int64_t pieces = 1) {
+    Deal deal;
+    deal.set_generation(generation);
+    deal.set_leaf_begin(begin);
+    deal.set_leaf_end(end);
+    deal.set_piece_end(pieces);
+    state_->SetDeal(deal);
+  }
+
+  // Past the start, with version 0 and all four leaves dealt.
+  void Begin() {
+    ArriveAll(0);
+    EXPECT_EQ(state_->Next().kind, Kind::kReportSynced);
+    SetDeal(1, 0, 4);
+  }
+
+  Task Train(int64_t step) {
+    const Task task = state_->Next();
+    EXPECT_EQ(task.kind, Kind::kTrain);
+    EXPECT_EQ(task.version, step);
+    EXPECT_TRUE(state_->AwaitWeights(task, 0, 48));
+    return task;
+  }
+  void TrainAndMark(int64_t step) { state_->MarkDone(Train(step)); }
+
+  void Answer(int64_t step, int chunk, bool refused = false) {
+    Outcome outcome;
+    outcome.set_step(step);
+    outcome.set_chunk(chunk);
+    outcome.set_refused(refused);
+    state_->SetOutcome(outcome);
+  }
+  void AnswerAll(int64_t step) {
+    for (int chunk = 0; chunk < kChunks; ++chunk) Answer(step, chunk);
+  }
+
+  std::unique_ptr<ArenaLayout> layout_;
+  std::unique_ptr<WorkState> state_;
+};
+
+TEST_F(LooseWorkTest, ComputesFromTheNewestVersionOfEachChunk) {
+  MakeStale(3);
+  TrainAndMark(0);
+  Arrive(1, 1);
+  Arrive(1, 2);
+  Arrive(2, 1);
+  EXPECT_EQ(Arrive(1, 1), Arrival::kDrop);
+  EXPECT_EQ(Read(1), Value(1, 0));  // Not before the next task.
+  const Task task = Train(1);
+  EXPECT_EQ(task.base_versions, (std::vector<int64_t>{0, 2, 1}));
+  EXPECT_EQ(Read(0), Value(0, 0));
+  EXPECT_EQ(Read(1), Value(1, 2));
+  EXPECT_EQ(Read(2), Value(2, 1));
+  // What comes while it computes changes nothing under its hands.
+  EXPECT_EQ(Arrive(0, 1), Arrival::kWrite);
+  EXPECT_EQ(Read(0), Value(0, 0));
+}
+
+TEST_F(LooseWorkTest, StaleRunsAheadOfTheOldestChunkAndNoFurther) {
+  MakeStale(2);
+  for (const int64_t step : {0, 1, 2}) TrainAndMark(step);
+  // All chunks but one have two more steps: still nothing to do.
+  Arrive(0, 1);
+  Arrive(1, 1);
+  Arrive(0, 2);
+  std::thread late([this] { Arrive(2, 1); });
+  TrainAndMark(3);
+  late.join();
+}
+
+TEST_F(LooseWorkTest, StaleWaitsForEvaluationAtOneVersion) {
+  MakeStale(3);
+  for (const int64_t step : {0, 1, 2, 3}) TrainAndMark(step);
+  for (const int64_t version : {1, 2, 3}) ArriveAll(version);
+  // Steps 4 to 6 would be near enough, but not before the evaluation.
+  Arrive(0, 4);
+  Arrive(1, 4);
+  std::thread late([this] { Arrive(2, 4); });
+  const Task task = state_->Next();
+  late.join();
+  EXPECT_EQ(task.kind, Kind::kEvaluate);
+  EXPECT_EQ(task.version, 4);
+  for (int chunk = 0; chunk < kChunks; ++chunk) {
+    EXPECT_EQ(Read(chunk), Value(chunk, 4));
+  }
+  state_->MarkDone(task);
+  std::thread evaluated([this] { state_->SetEvaluated(4); });
+  TrainAndMark(4);
+  evaluated.join();
+}
+
+TEST_F(LooseWorkTest, StaleComputesLeavesThatAreDealtAnewInEveryOpenStep) {
+  MakeStale(1);
+  SetDeal(2, 0, 2);
+  TrainAndMark(0);
+  TrainAndMark(1);
+  SetDeal(3, 0, 4);
+  Task task = Train(0);
+  EXPECT_EQ(task.items, (std::vector<int64_t>{2, 3}));
+  EXPECT_FALSE(state_->GivenUp(task));
+  state_->MarkDone(task);
+  task = Train(1);
+  EXPECT_EQ(task.items, (std::vector<int64_t>{2, 3}));
+  // Others were faster: the step is complete everywhere.
+  ArriveAll(1);
+  EXPECT_FALSE(state_->GivenUp(task));
+  ArriveAll(2);
+  EXPECT_TRUE(state_->GivenUp(task));
+}
+
+TEST_F(LooseWorkTest, AsynchronousHoldsTwoClaimsAndComputesWholeBatches) {
+  MakeAsynchronous();
+  EXPECT_EQ(state_->Next().kind, Kind::kClaim);
+  EXPECT_EQ(state_->Next().kind, Kind::kClaim);
+  state_->SetClaimed(5);
+  Task task = Train(5);
+  EXPECT_EQ(task.items, (std::vector<int64_t>{0, 1, 2, 3}));
+  EXPECT_EQ(task.next_step, -1);
+  EXPECT_EQ(task.base_versions, (std::vector<int64_t>{0, 0, 0}));
+  state_->MarkDone(task);
+  state_->SetClaimed(7);
+  task = Train(7);
+  state_->MarkDone(task);
+  // Only when all chunks have the step it is worth another claim.
+  Answer(5, 2);
+  Answer(5, 0);
+  std::thread late([this] { Answer(5, 1); });
+  EXPECT_EQ(state_->Next().kind, Kind::kClaim);
+  late.join();
+}
+
+TEST_F(LooseWorkTest, AsynchronousComputesARefusedStepAgainFromNewerWeights) {
+  MakeAsynchronous();
+  EXPECT_EQ(state_->Next().kind, Kind::kClaim);
+  EXPECT_EQ(state_->Next().kind, Kind::kClaim);
+  state_->SetClaimed(2);
+  state_->SetClaimed(3);
+  Task task = Train(2);
+  EXPECT_EQ(task.next_step, 3);
+  // Answers may come before the trainer says that it is done.
+  Answer(2, 0);
+  Answer(2, 1, /*refused=*/true);
+  Answer(2, 2);
+  state_->MarkDone(task);
+  Arrive(1, 6);
+  task = Train(2);
+  EXPECT_EQ(task.base_versions, (std::vector<int64_t>{0, 6, 0}));
+  EXPECT_EQ(task.items.size(), 4u);
+  state_->MarkDone(task);
+  TrainAndMark(3);
+  AnswerAll(2);
+  EXPECT_EQ(state_->Next().kind, Kind::kClaim);
+  // Not this worker's (any more).
+  AnswerAll(2);
+}
+
+TEST_F(LooseWorkTest, FailureEndsWaitsAndTasks) {
+  MakeAsynchronous();
+  EXPECT_EQ(state_->Next().kind, Kind::kClaim);
+  EXPECT_EQ(state_->Next().kind, Kind::kClaim);
+  state_->SetClaimed(0);
+  const Task task = Train(0);
+  state_->Fail(absl::UnavailableError("gone"));
+  EXPECT_TRUE(state_->GivenUp(task));
+  EXPECT_FALSE(state_->AwaitWeights(task, 0, 1));
+  EXPECT_EQ(state_->Next().kind, Kind::kFail);
+}
+
+// Writers on three threads, as from three servers, while the trainer takes
+// over: every chunk it reads is of one version.
+TEST_F(LooseWorkTest, NeverMixesVersionsWithinAChunk) {
+  constexpr int64_t kVersions = 2000;
+  WorkState::Options options = Options();
+  options.steps = kVersions + 1;
+  options.evaluates = false;
+  state_ = std::make_unique<StaleSynchronousWork>(options, /*staleness=*/1,
+                                                  layout_.get());
+  Begin();
+  std::vector<std::thread> writers;
+  for (int chunk = 0; chunk < kChunks; ++chunk) {
+    writers.emplace_back([&, chunk] {
+      for (int64_t version = 1; version <= kVersions; ++version) {
+        float* to = nullptr;
+        Arrival arrival = Arrival::kPark;
+        while (arrival == Arrival::kPark) {
+          arrival = state_->BeginWrite(chunk, version, &to);
+          if (arrival == Arrival::kPark) std::this_thread::yield();
+        }
+        ASSERT_EQ(arrival, Arrival::kWrite);
+        std::fill_n(to, 16, Value(chunk, version));
+        state_->EndWrite(chunk, version);
+      }
+    });
+  }
+  int64_t newest = 0;
+  while (newest < kVersions) {
+    const Task task = state_->Next();
+    EXPECT_EQ(task.kind, Kind::kTrain);
+    newest = task.version;
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      const float* values = state_->Weights(0) + 16 * chunk;
+      for (int i = 0; i < 16; ++i) {
+        EXPECT_EQ(values[i], Value(chunk, task.base_versions[chunk]));
+      }
+    }
+    state_->MarkDone(task);
+  }
+  for (std::thread& writer : writers) writer.join();
+}
+
+}  // namespace
+}  // namespace tributary
