@@ -84,8 +84,9 @@ TEST_P(ExampleTest, IsValid) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ExampleTest,
-                         testing::Values("csv", "licenses", "mnist",
-                                         "mnist_mlp", "shakespeare"));
+                         testing::Values("asynchronous", "csv", "licenses",
+                                         "local_steps", "mnist", "mnist_mlp",
+                                         "shakespeare", "stale_synchronous"));
 
 }  // namespace
 }  // namespace tributary

@@ -210,7 +210,8 @@ TEST_F(BadPeerTest, StepOfTheFuture) {
   contribution.mutable_contribution()->set_node(1);
   contribution.mutable_contribution()->set_payload(std::string(4096, '\0'));
   ExpectRefusal(Exchange({GoodHello(), contribution}),
-                grpc::StatusCode::FAILED_PRECONDITION, "step 1000000 of chunk");
+                grpc::StatusCode::FAILED_PRECONDITION,
+                "step 1000000 comes too early");
 }
 
 TEST_F(BadPeerTest, StepBeforeTheFirst) {
