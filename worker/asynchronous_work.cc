@@ -5,8 +5,8 @@
 namespace tributary {
 namespace {
 
-// One to compute, one to read ahead.
-constexpr int kClaims = 2;
+// One on its way to the servers, one to compute, one to read ahead.
+constexpr int kClaims = 3;
 
 }  // namespace
 
@@ -16,8 +16,17 @@ void AsynchronousWork::SetClaimed(int64_t step) {
   claims_.try_emplace(step);
 }
 
+void AsynchronousWork::MarkDone(const Task& task) {
+  if (task.kind == Task::Kind::kTrain) {
+    absl::MutexLock lock(&mu_);
+    for (int& count : unanswered_) ++count;
+  }
+  LooseWork::MarkDone(task);
+}
+
 void AsynchronousWork::SetOutcome(const Outcome& outcome) {
   absl::MutexLock lock(&mu_);
+  --unanswered_[outcome.chunk()];
   const auto found = claims_.find(outcome.step());
   if (found == claims_.end()) return;
   Claim& claim = found->second;
@@ -54,6 +63,7 @@ bool AsynchronousWork::DecideTraining(int64_t, Task* task) const {
 }
 
 void AsynchronousWork::OnTaskBegin(const Task& task) {
+  LooseWork::OnTaskBegin(task);
   if (task.kind == Task::Kind::kClaim) ++asked_;
   if (task.kind == Task::Kind::kTrain) claims_[task.version].waiting = false;
 }

@@ -16,7 +16,6 @@ LooseWork::LooseWork(const Options& options, const ArenaLayout* layout)
     : WorkState(options, layout),
       back_(layout->arena_elements() * int64_t{sizeof(float)}),
       front_(layout->arena_elements() * int64_t{sizeof(float)}),
-      front_versions_(layout->chunk_count(), -1),
       chunks_(layout->chunk_count()) {
   versions_[-1] = layout->chunk_count();
 }
@@ -51,46 +50,61 @@ void LooseWork::EndWrite(int chunk, int64_t version) {
 
 int64_t LooseWork::CompleteVersion() const { return versions_.begin()->first; }
 
-bool LooseWork::AwaitWeights(const Task& task, int64_t, int64_t) {
-  return !GivenUp(task);
-}
-
 const float* LooseWork::Weights(int64_t) const { return Floats(front_); }
 
-int64_t LooseWork::BeginCopy(int chunk) {
-  // A write ends soon: it is a copy from where the bytes came in. If it failed
-  // nothing matters any more.
-  const auto quiet = [this, chunk]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
-    return !chunks_[chunk].writing || over();
-  };
+int64_t LooseWork::BaseVersion(int chunk) const {
   absl::MutexLock lock(&mu_);
-  mu_.Await(absl::Condition(&quiet));
-  chunks_[chunk].copying = true;
-  return chunks_[chunk].version;
+  return chunks_[chunk].front;
 }
 
-void LooseWork::EndCopy(int chunk) {
+void LooseWork::OnTaskBegin(const Task&) {
+  for (Chunk& chunk : chunks_) chunk.taken = false;
+}
+
+bool LooseWork::AwaitWeights(const Task& task, int64_t begin, int64_t end) {
+  if (begin >= end) return true;
+  const int64_t chunk_elements = layout().chunk_elements();
+  const int first = static_cast<int>(begin / chunk_elements);
+  const int last = static_cast<int>((end - 1) / chunk_elements);
+  for (int chunk = first; chunk <= last; ++chunk) {
+    if (!Take(task, chunk)) return false;
+  }
+  return true;
+}
+
+bool LooseWork::Take(const Task& task, int chunk) {
+  const bool trains = task.kind == Task::Kind::kTrain;
+  // A write ends soon: it is a copy from where the bytes came in.
+  const auto settled = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    const Chunk& place = chunks_[chunk];
+    return place.taken || MustGiveUp(task) ||
+           (!place.writing && !place.copying && (!trains || MayTake(chunk)));
+  };
+  {
+    absl::MutexLock lock(&mu_, absl::Condition(&settled));
+    Chunk& place = chunks_[chunk];
+    if (MustGiveUp(task)) return false;
+    if (place.taken) return true;
+    if (place.version == place.front) {
+      place.taken = true;
+      return true;
+    }
+    place.copying = true;
+  }
+  const int64_t begin = layout().ChunkBegin(chunk);
+  std::copy_n(Floats(back_) + begin, layout().ChunkSize(chunk),
+              Floats(front_) + begin);
   bool unpark = false;
   {
     absl::MutexLock lock(&mu_);
-    chunks_[chunk].copying = false;
+    Chunk& place = chunks_[chunk];
+    place.front = place.version;
+    place.copying = false;
+    place.taken = true;
     unpark = std::exchange(parked_, false);
   }
   if (unpark) Unpark();
-}
-
-void LooseWork::Prepare(Task* task) {
-  for (int chunk = 0; chunk < layout().chunk_count(); ++chunk) {
-    const int64_t version = BeginCopy(chunk);
-    if (version > front_versions_[chunk]) {
-      const int64_t begin = layout().ChunkBegin(chunk);
-      std::copy_n(Floats(back_) + begin, layout().ChunkSize(chunk),
-                  Floats(front_) + begin);
-      front_versions_[chunk] = version;
-    }
-    EndCopy(chunk);
-  }
-  task->base_versions = front_versions_;
+  return true;
 }
 
 }  // namespace tributary

@@ -14,12 +14,13 @@ namespace tributary {
 // Threads as WorkState.
 //
 // The newest version of each chunk is collected in a back arena, however often
-// it is replaced before anybody looks. Between two tasks the trainer takes over
-// what is new, chunk by chunk, into the front arena, which nobody else touches:
-// so a task computes from weights that stay as they are, and each chunk of them
-// is of one version. That is why servers never map their memory into this one,
-// as in synchronous mode: nothing there would keep a chunk from being
-// overwritten in the middle of a forward pass, twice even.
+// it is replaced before anybody looks. When a task comes to a chunk for the
+// first time it takes over what is there into the front arena, which nobody
+// else touches: so a task computes from weights that stay as they are, each
+// chunk of them of one version, and the last layers of newer ones than the
+// first. That is why servers never map their memory into this one, as in
+// synchronous mode: nothing there would keep a chunk from being overwritten in
+// the middle of a pass, twice even.
 class LooseWork : public WorkState {
  public:
   LooseWork(const Options& options, const ArenaLayout* layout);
@@ -29,29 +30,33 @@ class LooseWork : public WorkState {
   Arrival BeginWrite(int chunk, int64_t version, float** to) override
       ABSL_LOCKS_EXCLUDED(mu_);
   void EndWrite(int chunk, int64_t version) override ABSL_LOCKS_EXCLUDED(mu_);
-  // Never waits: the task got what there was.
   bool AwaitWeights(const Task& task, int64_t begin, int64_t end) override
       ABSL_LOCKS_EXCLUDED(mu_);
   const float* Weights(int64_t version) const override;
+  int64_t BaseVersion(int chunk) const override ABSL_LOCKS_EXCLUDED(mu_);
 
  protected:
   int64_t CompleteVersion() const override ABSL_SHARED_LOCKS_REQUIRED(mu_);
-  void Prepare(Task* task) override ABSL_LOCKS_EXCLUDED(mu_);
+  void OnTaskBegin(const Task& task) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether a training task that comes to the chunk should take what is there.
+  virtual bool MayTake(int /*chunk*/) const ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return true;
+  }
 
  private:
   struct Chunk {
     int64_t version = -1;  // In the back arena.
-    bool writing = false;  // The exchange writes the next one there.
-    bool copying = false;  // The trainer copies it from there.
+    int64_t front = -1;    // Version in the front arena.
+    bool writing = false;  // The exchange writes the next one to the back.
+    bool copying = false;  // A lane copies it from there.
+    bool taken = false;    // For the task under way.
   };
-  // Waits until nobody writes the chunk and keeps it so; its version.
-  int64_t BeginCopy(int chunk) ABSL_LOCKS_EXCLUDED(mu_);
-  void EndCopy(int chunk) ABSL_LOCKS_EXCLUDED(mu_);
+  // Takes the chunk over for the task, unless that has happened.
+  bool Take(const Task& task, int chunk) ABSL_LOCKS_EXCLUDED(mu_);
 
   const PrivatePages back_;
   const PrivatePages front_;
-  // Of the chunks in the front arena; the trainer's alone.
-  std::vector<int64_t> front_versions_;
 
   std::vector<Chunk> chunks_ ABSL_GUARDED_BY(mu_);
   // How many chunks have each version.

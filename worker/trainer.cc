@@ -163,9 +163,7 @@ void Trainer::Initialize() {
 absl::Status Trainer::Train(const Task& task) {
   const Rounds& rounds = setup_->rounds();
   const auto push = [this, &task](NodeChunk sum) {
-    if (!task.base_versions.empty()) {
-      sum.base_version = task.base_versions[sum.chunk];
-    }
+    sum.base_version = state_->BaseVersion(sum.chunk);
     exchange_->Push(task.version, std::move(sum));
   };
   // Elsewhere the servers add the norm up.
@@ -270,6 +268,9 @@ absl::Status Trainer::TrainTrajectory(const Task& task, int lane, int leaf,
 }
 
 absl::Status Trainer::Evaluate(const Task& task) {
+  if (!state_->AwaitWeights(task, 0, setup_->layout().arena_elements())) {
+    return absl::OkStatus();
+  }
   TRIBUTARY_RETURN_IF_ERROR(
       OnLanes(task.items, [&](int lane, int64_t piece) -> absl::Status {
         return EvaluatePiece(task, lane, piece);

@@ -87,19 +87,14 @@ Task WorkState::Next() {
   const auto decided = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
     return Decide(&task);
   };
-  {
-    absl::MutexLock lock(&mu_, absl::Condition(&decided));
-    if (task.kind == Task::Kind::kInitialize) initialize_ = false;
-    if (task.kind == Task::Kind::kReportSynced) synced_ = true;
-    OnTaskBegin(task);
-    // What is older can be dealt no more.
-    const int64_t oldest = std::min(task.version, CompleteVersion()) - 1;
-    done_leaves_.erase(done_leaves_.begin(), done_leaves_.lower_bound(oldest));
-    done_pieces_.erase(done_pieces_.begin(), done_pieces_.lower_bound(oldest));
-  }
-  if (task.kind == Task::Kind::kTrain || task.kind == Task::Kind::kEvaluate) {
-    Prepare(&task);
-  }
+  absl::MutexLock lock(&mu_, absl::Condition(&decided));
+  if (task.kind == Task::Kind::kInitialize) initialize_ = false;
+  if (task.kind == Task::Kind::kReportSynced) synced_ = true;
+  OnTaskBegin(task);
+  // What is older can be dealt no more.
+  const int64_t oldest = std::min(task.version, CompleteVersion()) - 1;
+  done_leaves_.erase(done_leaves_.begin(), done_leaves_.lower_bound(oldest));
+  done_pieces_.erase(done_pieces_.begin(), done_pieces_.lower_bound(oldest));
   return task;
 }
 

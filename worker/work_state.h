@@ -39,8 +39,6 @@ struct Task {
   int64_t generation = 0;
   // The step that will probably be next, to read its data ahead; -1: unknown.
   int64_t next_step = -1;
-  // Asynchronous mode, when training: the version of each chunk's weights.
-  std::vector<int64_t> base_versions;
 };
 
 // Thread-safe: the exchange writes chunks, the membership sets deals, the
@@ -98,14 +96,18 @@ class WorkState {
   Task Next() ABSL_LOCKS_EXCLUDED(mu_);
   // The items have been done and sent.
   virtual void MarkDone(const Task& task);
-  // Waits until elements [begin, end) are there at the task's version. False:
-  // give the task up and call Next.
+  // Waits until elements [begin, end) are there to compute the task from.
+  // False: give the task up and call Next. May be called from several threads
+  // at once.
   virtual bool AwaitWeights(const Task& task, int64_t begin, int64_t end) = 0;
   // Whether to give the task up between two parts of it, as AwaitWeights says
   // within one.
   bool GivenUp(const Task& task) const ABSL_LOCKS_EXCLUDED(mu_);
   // The arena that holds, or will hold, this version, until Next.
   virtual const float* Weights(int64_t version) const = 0;
+  // The version of the chunk that the task under way is computed from, after
+  // AwaitWeights for it. Of use where it is not the task's.
+  virtual int64_t BaseVersion(int /*chunk*/) const { return 0; }
   absl::Status status() const ABSL_LOCKS_EXCLUDED(mu_);
 
  protected:
@@ -122,8 +124,6 @@ class WorkState {
   // The task was chosen.
   virtual void OnTaskBegin(const Task& /*task*/)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {}
-  // Makes the weights ready for a task that needs them.
-  virtual void Prepare(Task* /*task*/) ABSL_LOCKS_EXCLUDED(mu_) {}
 
   // Lets parked chunks try again.
   void Unpark() ABSL_LOCKS_EXCLUDED(mu_);

@@ -67,6 +67,11 @@ class LooseWorkTest : public ::testing::Test {
   }
   float Read(int chunk) const { return state_->Weights(0)[16 * chunk]; }
 
+  std::vector<int64_t> BaseVersions() const {
+    return {state_->BaseVersion(0), state_->BaseVersion(1),
+            state_->BaseVersion(2)};
+  }
+
   void SetDeal(int64_t generation, int begin, int end, int64_t pieces = 1) {
     Deal deal;
     deal.set_generation(generation);
@@ -81,6 +86,10 @@ class LooseWorkTest : public ::testing::Test {
     ArriveAll(0);
     EXPECT_EQ(state_->Next().kind, Kind::kReportSynced);
     SetDeal(1, 0, 4);
+  }
+
+  void ExpectClaims() {
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(state_->Next().kind, Kind::kClaim);
   }
 
   Task Train(int64_t step) {
@@ -115,14 +124,29 @@ TEST_F(LooseWorkTest, ComputesFromTheNewestVersionOfEachChunk) {
   Arrive(2, 1);
   EXPECT_EQ(Arrive(1, 1), Arrival::kDrop);
   EXPECT_EQ(Read(1), Value(1, 0));  // Not before the next task.
-  const Task task = Train(1);
-  EXPECT_EQ(task.base_versions, (std::vector<int64_t>{0, 2, 1}));
+  Train(1);
+  EXPECT_EQ(BaseVersions(), (std::vector<int64_t>{0, 2, 1}));
   EXPECT_EQ(Read(0), Value(0, 0));
   EXPECT_EQ(Read(1), Value(1, 2));
   EXPECT_EQ(Read(2), Value(2, 1));
   // What comes while it computes changes nothing under its hands.
   EXPECT_EQ(Arrive(0, 1), Arrival::kWrite);
   EXPECT_EQ(Read(0), Value(0, 0));
+}
+
+TEST_F(LooseWorkTest, TakesWhatIsThereWhenTheTaskComesToTheChunk) {
+  MakeStale(3);
+  TrainAndMark(0);
+  const Task task = state_->Next();
+  EXPECT_TRUE(state_->AwaitWeights(task, 0, 16));
+  ArriveAll(1);
+  EXPECT_TRUE(state_->AwaitWeights(task, 0, 48));
+  EXPECT_EQ(BaseVersions(), (std::vector<int64_t>{0, 1, 1}));
+  // Another lane, or backward.
+  Arrive(0, 2);
+  Arrive(1, 2);
+  EXPECT_TRUE(state_->AwaitWeights(task, 0, 48));
+  EXPECT_EQ(BaseVersions(), (std::vector<int64_t>{0, 1, 1}));
 }
 
 TEST_F(LooseWorkTest, StaleRunsAheadOfTheOldestChunkAndNoFurther) {
@@ -149,6 +173,7 @@ TEST_F(LooseWorkTest, StaleWaitsForEvaluationAtOneVersion) {
   late.join();
   EXPECT_EQ(task.kind, Kind::kEvaluate);
   EXPECT_EQ(task.version, 4);
+  EXPECT_TRUE(state_->AwaitWeights(task, 0, 48));
   for (int chunk = 0; chunk < kChunks; ++chunk) {
     EXPECT_EQ(Read(chunk), Value(chunk, 4));
   }
@@ -177,31 +202,50 @@ TEST_F(LooseWorkTest, StaleComputesLeavesThatAreDealtAnewInEveryOpenStep) {
   EXPECT_TRUE(state_->GivenUp(task));
 }
 
-TEST_F(LooseWorkTest, AsynchronousHoldsTwoClaimsAndComputesWholeBatches) {
+TEST_F(LooseWorkTest, AsynchronousHoldsThreeClaimsAndComputesWholeBatches) {
   MakeAsynchronous();
-  EXPECT_EQ(state_->Next().kind, Kind::kClaim);
-  EXPECT_EQ(state_->Next().kind, Kind::kClaim);
+  ExpectClaims();
   state_->SetClaimed(5);
   Task task = Train(5);
   EXPECT_EQ(task.items, (std::vector<int64_t>{0, 1, 2, 3}));
   EXPECT_EQ(task.next_step, -1);
-  EXPECT_EQ(task.base_versions, (std::vector<int64_t>{0, 0, 0}));
+  EXPECT_EQ(BaseVersions(), (std::vector<int64_t>{0, 0, 0}));
   state_->MarkDone(task);
   state_->SetClaimed(7);
-  task = Train(7);
-  state_->MarkDone(task);
-  // Only when all chunks have the step it is worth another claim.
+  state_->SetClaimed(8);
+  task = state_->Next();
+  EXPECT_EQ(task.version, 7);
+  EXPECT_EQ(task.next_step, 8);
   Answer(5, 2);
   Answer(5, 0);
+  // Only when all chunks have the step it is worth another claim.
   std::thread late([this] { Answer(5, 1); });
+  EXPECT_TRUE(state_->AwaitWeights(task, 0, 48));
+  late.join();
+  state_->MarkDone(task);
   EXPECT_EQ(state_->Next().kind, Kind::kClaim);
+}
+
+TEST_F(LooseWorkTest, AsynchronousTakesWeightsThatHaveItsOwnGradients) {
+  MakeAsynchronous();
+  ExpectClaims();
+  for (const int64_t step : {0, 1, 2}) state_->SetClaimed(step);
+  TrainAndMark(0);
+  const Task task = state_->Next();
+  std::thread late([this] {
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      Arrive(chunk, chunk + 1);
+      Answer(0, chunk);
+    }
+  });
+  EXPECT_TRUE(state_->AwaitWeights(task, 0, 48));
+  EXPECT_EQ(BaseVersions(), (std::vector<int64_t>{1, 2, 3}));
   late.join();
 }
 
 TEST_F(LooseWorkTest, AsynchronousComputesARefusedStepAgainFromNewerWeights) {
   MakeAsynchronous();
-  EXPECT_EQ(state_->Next().kind, Kind::kClaim);
-  EXPECT_EQ(state_->Next().kind, Kind::kClaim);
+  ExpectClaims();
   state_->SetClaimed(2);
   state_->SetClaimed(3);
   Task task = Train(2);
@@ -213,20 +257,17 @@ TEST_F(LooseWorkTest, AsynchronousComputesARefusedStepAgainFromNewerWeights) {
   state_->MarkDone(task);
   Arrive(1, 6);
   task = Train(2);
-  EXPECT_EQ(task.base_versions, (std::vector<int64_t>{0, 6, 0}));
+  EXPECT_EQ(BaseVersions(), (std::vector<int64_t>{0, 6, 0}));
   EXPECT_EQ(task.items.size(), 4u);
   state_->MarkDone(task);
-  TrainAndMark(3);
   AnswerAll(2);
   EXPECT_EQ(state_->Next().kind, Kind::kClaim);
-  // Not this worker's (any more).
-  AnswerAll(2);
+  TrainAndMark(3);
 }
 
 TEST_F(LooseWorkTest, FailureEndsWaitsAndTasks) {
   MakeAsynchronous();
-  EXPECT_EQ(state_->Next().kind, Kind::kClaim);
-  EXPECT_EQ(state_->Next().kind, Kind::kClaim);
+  ExpectClaims();
   state_->SetClaimed(0);
   const Task task = Train(0);
   state_->Fail(absl::UnavailableError("gone"));
@@ -266,10 +307,11 @@ TEST_F(LooseWorkTest, NeverMixesVersionsWithinAChunk) {
     const Task task = state_->Next();
     EXPECT_EQ(task.kind, Kind::kTrain);
     newest = task.version;
+    if (!state_->AwaitWeights(task, 0, 48)) continue;
     for (int chunk = 0; chunk < kChunks; ++chunk) {
       const float* values = state_->Weights(0) + 16 * chunk;
       for (int i = 0; i < 16; ++i) {
-        EXPECT_EQ(values[i], Value(chunk, task.base_versions[chunk]));
+        EXPECT_EQ(values[i], Value(chunk, state_->BaseVersion(chunk)));
       }
     }
     state_->MarkDone(task);

@@ -139,7 +139,7 @@ class ParameterServerExchange::Stream final
 
   // False: when the place is being read.
   bool OnWeights(const Weights& weights, ReceivedPayload payload) {
-    absl::Status status = Check(weights);
+    absl::Status status = Check(weights.chunk(), weights.version());
     if (!status.ok()) return Fail(status);
     const int chunk = weights.chunk();
     const absl::StatusOr<ReceivedFloats> floats =
@@ -165,18 +165,15 @@ class ParameterServerExchange::Stream final
     return true;
   }
 
-  absl::Status Check(const Weights& weights) const {
-    if (weights.chunk() >= 0 &&
-        weights.chunk() < exchange_->layout_->chunk_count() &&
-        ArenaLayout::ShardOf(weights.chunk(),
-                             static_cast<int>(exchange_->streams_.size())) ==
-            shard_ &&
-        weights.version() >= 0) {
+  absl::Status Check(int chunk, int64_t version) const {
+    const int servers = static_cast<int>(exchange_->streams_.size());
+    if (chunk >= 0 && chunk < exchange_->layout_->chunk_count() &&
+        ArenaLayout::ShardOf(chunk, servers) == shard_ && version >= 0) {
       return absl::OkStatus();
     }
     return absl::InvalidArgumentError(
-        absl::StrCat("weights of chunk ", weights.chunk(), ", version ",
-                     weights.version(), ": there is no such chunk here"));
+        absl::StrCat("word of chunk ", chunk, ", version ", version,
+                     ": there is no such chunk here"));
   }
 
   WorkState::Arrival BeginWrite(const Weights& weights, float** to) {
@@ -222,7 +219,7 @@ class ParameterServerExchange::Stream final
 
   bool OnVersions(const WeightsInMemory& versions) {
     for (const Weights& weights : versions.weights()) {
-      const absl::Status status = Check(weights);
+      const absl::Status status = Check(weights.chunk(), weights.version());
       if (!status.ok()) return Fail(status);
       // The server has read the gradients, whatever becomes of the weights
       // here.
@@ -249,6 +246,8 @@ class ParameterServerExchange::Stream final
   }
 
   bool OnOutcome(const Outcome& outcome) {
+    const absl::Status status = Check(outcome.chunk(), outcome.step());
+    if (!status.ok()) return Fail(status);
     {
       absl::MutexLock lock(&memory_mu_);
       held_.erase({outcome.chunk(), outcome.step()});
