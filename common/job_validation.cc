@@ -540,6 +540,9 @@ absl::Status ValidateConsistency(const ExchangeSpec& exchange) {
       TRIBUTARY_RETURN_IF_ERROR(Between(
           path + ".stale_synchronous.staleness",
           consistency.stale_synchronous().staleness(), 0, kMaxStaleness));
+      TRIBUTARY_RETURN_IF_ERROR(
+          NotNegative(path + ".stale_synchronous.patience",
+                      consistency.stale_synchronous().patience()));
       break;
     case ConsistencySpec::kAsynchronous:
       TRIBUTARY_RETURN_IF_ERROR(

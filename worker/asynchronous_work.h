@@ -42,7 +42,8 @@ class AsynchronousWork final : public LooseWork {
       ABSL_SHARED_LOCKS_REQUIRED(mu_);
   void OnTaskBegin(const Task& task) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  bool MayTake(int chunk) const override ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+  bool ShouldTake(const Task& /*task*/, int chunk) const override
+      ABSL_SHARED_LOCKS_REQUIRED(mu_) {
     return unanswered_[chunk] == 0;
   }
   // The oldest step from `step` on that waits to be computed; -1: none.

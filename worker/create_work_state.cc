@@ -19,7 +19,7 @@ std::unique_ptr<WorkState> CreateWorkState(const JobSpec& job,
   if (consistency.has_stale_synchronous() &&
       consistency.stale_synchronous().staleness() > 0) {
     return std::make_unique<StaleSynchronousWork>(
-        options, consistency.stale_synchronous().staleness(), layout);
+        options, consistency.stale_synchronous(), layout);
   }
   return std::make_unique<SynchronousWork>(options, layout);
 }

@@ -74,14 +74,23 @@ bool LooseWork::AwaitWeights(const Task& task, int64_t begin, int64_t end) {
 
 bool LooseWork::Take(const Task& task, int chunk) {
   const bool trains = task.kind == Task::Kind::kTrain;
+  const auto wanted = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return chunks_[chunk].taken || MustGiveUp(task) || !trains ||
+           ShouldTake(task, chunk);
+  };
   // A write ends soon: it is a copy from where the bytes came in.
   const auto settled = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
     const Chunk& place = chunks_[chunk];
     return place.taken || MustGiveUp(task) ||
-           (!place.writing && !place.copying && (!trains || MayTake(chunk)));
+           (!place.writing && !place.copying);
   };
   {
-    absl::MutexLock lock(&mu_, absl::Condition(&settled));
+    absl::MutexLock lock(&mu_);
+    if (!wanted()) {
+      mu_.AwaitWithDeadline(absl::Condition(&wanted), OnWaitBegin());
+      OnWaitEnd();
+    }
+    mu_.Await(absl::Condition(&settled));
     Chunk& place = chunks_[chunk];
     if (MustGiveUp(task)) return false;
     if (place.taken) return true;

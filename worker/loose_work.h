@@ -7,6 +7,7 @@
 #include <map>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "worker/work_state.h"
 
 namespace tributary {
@@ -39,9 +40,19 @@ class LooseWork : public WorkState {
   int64_t CompleteVersion() const override ABSL_SHARED_LOCKS_REQUIRED(mu_);
   void OnTaskBegin(const Task& task) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Whether a training task that comes to the chunk should take what is there.
-  virtual bool MayTake(int /*chunk*/) const ABSL_SHARED_LOCKS_REQUIRED(mu_) {
-    return true;
+  // A training task has come to the chunk: whether it should take what is
+  // there, or wait until that changes.
+  virtual bool ShouldTake(const Task& task, int chunk) const
+      ABSL_SHARED_LOCKS_REQUIRED(mu_) = 0;
+  // A lane begins and ends to wait, at most until the time that is returned:
+  // then it takes what is there.
+  virtual absl::Time OnWaitBegin() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return absl::InfiniteFuture();
+  }
+  virtual void OnWaitEnd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {}
+  // The newest version of the chunk.
+  int64_t VersionOf(int chunk) const ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return chunks_[chunk].version;
   }
 
  private:

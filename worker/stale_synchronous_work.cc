@@ -1,5 +1,7 @@
 #include "worker/stale_synchronous_work.h"
 
+#include "absl/time/clock.h"
+
 namespace tributary {
 
 bool StaleSynchronousWork::DecideTraining(int64_t version, Task* task) const {
@@ -13,6 +15,34 @@ bool StaleSynchronousWork::DecideTraining(int64_t version, Task* task) const {
 
 bool StaleSynchronousWork::MustGiveUp(const Task& task) const {
   return over() || CompleteVersion() > task.version;
+}
+
+void StaleSynchronousWork::OnTaskBegin(const Task& task) {
+  LooseWork::OnTaskBegin(task);
+  begin_ = absl::Now();
+  patience_end_ = absl::InfiniteFuture();
+  waited_ = absl::ZeroDuration();
+}
+
+void StaleSynchronousWork::MarkDone(const Task& task) {
+  if (task.kind == Task::Kind::kTrain) {
+    absl::MutexLock lock(&mu_);
+    computing_ = absl::Now() - begin_ - waited_;
+  }
+  LooseWork::MarkDone(task);
+}
+
+absl::Time StaleSynchronousWork::OnWaitBegin() {
+  const absl::Time now = absl::Now();
+  if (patience_end_ == absl::InfiniteFuture()) {
+    patience_end_ = now + patience_ * computing_;
+  }
+  if (lanes_waiting_++ == 0) waiting_since_ = now;
+  return patience_end_;
+}
+
+void StaleSynchronousWork::OnWaitEnd() {
+  if (--lanes_waiting_ == 0) waited_ += absl::Now() - waiting_since_;
 }
 
 }  // namespace tributary

@@ -37,9 +37,12 @@ class LooseWorkTest : public ::testing::Test {
     return {/*steps=*/8, /*evaluates=*/true, /*evaluate_every=*/4};
   }
 
-  void MakeStale(int64_t staleness) {
-    state_ = std::make_unique<StaleSynchronousWork>(Options(), staleness,
-                                                    layout_.get());
+  void MakeStale(int64_t staleness, double patience = 0) {
+    StaleSynchronousSpec spec;
+    spec.set_staleness(staleness);
+    spec.set_patience(patience);
+    state_ =
+        std::make_unique<StaleSynchronousWork>(Options(), spec, layout_.get());
     Begin();
   }
   void MakeAsynchronous() {
@@ -147,6 +150,19 @@ TEST_F(LooseWorkTest, TakesWhatIsThereWhenTheTaskComesToTheChunk) {
   Arrive(1, 2);
   EXPECT_TRUE(state_->AwaitWeights(task, 0, 48));
   EXPECT_EQ(BaseVersions(), (std::vector<int64_t>{0, 1, 1}));
+}
+
+TEST_F(LooseWorkTest, StaleWaitsForTheNewestWeightsAsLongAsItHasPatience) {
+  MakeStale(3, /*patience=*/1e12);
+  TrainAndMark(0);
+  std::thread late([this] { ArriveAll(1); });
+  TrainAndMark(1);
+  late.join();
+  EXPECT_EQ(BaseVersions(), (std::vector<int64_t>{1, 1, 1}));
+  // With little of it, it goes on alone.
+  MakeStale(3, /*patience=*/1e-3);
+  for (const int64_t step : {0, 1, 2, 3}) TrainAndMark(step);
+  EXPECT_EQ(BaseVersions(), (std::vector<int64_t>{0, 0, 0}));
 }
 
 TEST_F(LooseWorkTest, StaleRunsAheadOfTheOldestChunkAndNoFurther) {
@@ -283,8 +299,10 @@ TEST_F(LooseWorkTest, NeverMixesVersionsWithinAChunk) {
   WorkState::Options options = Options();
   options.steps = kVersions + 1;
   options.evaluates = false;
-  state_ = std::make_unique<StaleSynchronousWork>(options, /*staleness=*/1,
-                                                  layout_.get());
+  StaleSynchronousSpec spec;
+  spec.set_staleness(1);
+  spec.set_patience(0);
+  state_ = std::make_unique<StaleSynchronousWork>(options, spec, layout_.get());
   Begin();
   std::vector<std::thread> writers;
   for (int chunk = 0; chunk < kChunks; ++chunk) {
