@@ -13,6 +13,7 @@
 #include "common/optimizer.h"
 #include "common/parameter_table.h"
 #include "common/status_macros.h"
+#include "common/streaming_copy.h"
 #include "common/thread_pool.h"
 #include "proto/job.pb.h"
 #include "server/chunk_aggregator.h"
@@ -39,6 +40,8 @@ class UpdatePass {
   UpdatePass(ArenaLayout layout, std::unique_ptr<Optimizer> optimizer,
              int workers, int threads)
       : layout_(std::move(layout)),
+        streams_(layout_.arena_elements() * int64_t{sizeof(float)} >=
+                 kStreamingBytes),
         optimizer_(std::move(optimizer)),
         arenas_(layout_.arena_elements()),
         threads_(threads),
@@ -90,6 +93,7 @@ class UpdatePass {
     update.learning_rate = 1e-3;
     update.step = step_;
     std::vector<float*> slots(slots_.size());
+    alignas(64) float fresh[TreeSum::kBlock];
     const int64_t size = layout_.ChunkSize(chunk);
     for (int64_t begin = 0; begin < size; begin += TreeSum::kBlock) {
       const ChunkSegment block = {0, std::min(TreeSum::kBlock, size - begin),
@@ -100,14 +104,17 @@ class UpdatePass {
       sum.Read(begin, block.end, &update.gradient_sum,
                &update.other_gradient_sum);
       update.weights = weights_[step_ % 2].get() + at + begin;
-      update.new_weights = weights_[(step_ + 1) % 2].get() + at + begin;
+      float* const to = weights_[(step_ + 1) % 2].get() + at + begin;
+      update.new_weights = streams_ ? fresh : to;
       update.slots = absl::MakeSpan(slots);
       update.segments = absl::MakeConstSpan(&block, 1);
       optimizer_->Update(update);
+      if (streams_) StreamingCopy(fresh, block.end, to);
     }
   }
 
   const ArenaLayout layout_;
+  const bool streams_;
   const std::unique_ptr<Optimizer> optimizer_;
   BufferPool arenas_;
   std::vector<Buffer> gradients_;  // By worker.

@@ -5,7 +5,9 @@
 
 #include "absl/strings/string_view.h"
 #include "common/half.h"
+#include "common/streaming_copy.h"
 #include "common/vector_ops.h"
+#include "server/chunk_aggregator.h"
 
 namespace tributary {
 namespace {
@@ -60,15 +62,22 @@ ChunkWeights::Next ChunkWeights::Begin(bool for_streams) {
   return next;
 }
 
-void ChunkWeights::Convert(const Next& next, int64_t begin,
-                           int64_t count) const {
-  const float* const values = next.values.get() + begin;
+void ChunkWeights::Write(const Next& next, int64_t begin, int64_t count,
+                         const float* values) const {
+  const bool streams = values != next.values.get() + begin;
+  if (streams) StreamingCopy(values, count, next.values.get() + begin);
   if (next.halves != nullptr) {
     char* const to = reinterpret_cast<char*>(next.halves.get());
     EncodeHalf(dtype_, values, to + 2 * begin, count);
   }
-  if (next.rounded != nullptr) {
-    RoundedCopy(dtype_, values, next.rounded.get() + begin, count);
+  if (next.rounded == nullptr) return;
+  float* const to = next.rounded.get() + begin;
+  if (streams) {
+    alignas(64) float rounded[TreeSum::kBlock];
+    RoundedCopy(dtype_, values, rounded, count);
+    StreamingCopy(rounded, count, to);
+  } else {
+    RoundedCopy(dtype_, values, to, count);
   }
 }
 

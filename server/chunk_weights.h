@@ -22,7 +22,7 @@ namespace tributary {
 //     one, because it is taken from what is published to what should be (Tang
 //     et al., 2019). Who has no published version yet gets it in whole.
 //
-// Not thread-safe, but for Convert and Complete: one thread may call these
+// Not thread-safe, but for Write and Complete: one thread may call these
 // while others use the rest.
 class ChunkWeights {
  public:
@@ -41,7 +41,7 @@ class ChunkWeights {
   struct Next {
     Buffer from;    // The newest version, to read from.
     Buffer values;  // The next one, to be written to.
-    // What Convert and Complete make of it; null where nobody needs it.
+    // What Write and Complete make of it; null where nobody needs it.
     Buffer halves;
     Buffer rounded;
     Buffer published_from;
@@ -54,9 +54,12 @@ class ChunkWeights {
   // has gradients that were computed from version() of all chunks, so nobody
   // needs it. `for_streams`: somebody will ask for it in 16 bits.
   Next Begin(bool for_streams);
-  // Elements [begin, begin + count) of next->values are final.
-  void Convert(const Next& next, int64_t begin, int64_t count) const;
-  // All are, and have been converted.
+  // Takes elements [begin, begin + count), count at most TreeSum::kBlock, from
+  // `values`: next.values + begin if they are there already, or elsewhere to be
+  // written past the caches (see StreamingCopy).
+  void Write(const Next& next, int64_t begin, int64_t count,
+             const float* values) const;
+  // All have been taken.
   void Complete(Next* next) const;
   // Makes it the newest version.
   void Finish(Next next);

@@ -9,6 +9,7 @@
 #include "common/reduction_tree.h"
 #include "common/schedule.h"
 #include "common/status_macros.h"
+#include "common/streaming_copy.h"
 #include "common/vector_ops.h"
 
 namespace tributary {
@@ -56,6 +57,11 @@ ParameterStore::ParameterStore(const Options& options, ArenaLayout layout,
                    !ConsistencyOf(options.job).has_asynchronous()),
       useful_versions_(UsefulVersions(options.job)),
       layout_(std::move(layout)),
+      // What is compressed is read again at once.
+      streams_(!options.job.exchange().has_compression() &&
+               layout_.arena_elements() / options.servers *
+                       int64_t{sizeof(float)} >=
+                   kStreamingBytes),
       pool_(pool),
       optimizer_(std::move(optimizer)),
       on_sums_(std::move(on_sums)),
@@ -306,7 +312,8 @@ double ParameterStore::UpdateBlocks(const Chunk& chunk,
                                     const ChunkWeights& weights,
                                     int64_t version, double norm,
                                     const ChunkWeights::Next& next) const {
-  ZeroGaps(chunk, next.values.get());
+  if (!streams_) ZeroGaps(chunk.segments, chunk.elements, next.values.get());
+  alignas(64) float fresh[TreeSum::kBlock];
   UpdateArguments update;
   update.gradient_scale =
       GradientScale(std::max<int64_t>(chunk.update.sum.weight(), 1),
@@ -334,22 +341,27 @@ double ParameterStore::UpdateBlocks(const Chunk& chunk,
     update.segments =
         absl::MakeSpan(chunk.block_segments)
             .subspan(first, chunk.first_of_block[block + 1] - first);
+    if (streams_) {
+      ZeroGaps(update.segments, count, fresh);
+      update.new_weights = fresh;
+    }
     optimizer_->Update(update);
+    weights.Write(next, begin, count, update.new_weights);
     AddSquares(update.gradient_sum, update.other_gradient_sum, count, &squares);
-    weights.Convert(next, begin, count);
   }
   return squares.Total();
 }
 
 // The optimizer leaves the gaps between parameters alone, and the buffer held
-// another chunk before.
-void ParameterStore::ZeroGaps(const Chunk& chunk, float* weights) {
+// something else before.
+void ParameterStore::ZeroGaps(absl::Span<const ChunkSegment> segments,
+                              int64_t count, float* weights) {
   int64_t written = 0;
-  for (const ChunkSegment& segment : chunk.segments) {
+  for (const ChunkSegment& segment : segments) {
     std::fill(weights + written, weights + segment.begin, 0.f);
     written = segment.end;
   }
-  std::fill(weights + written, weights + chunk.elements, 0.f);
+  std::fill(weights + written, weights + count, 0.f);
 }
 
 void ParameterStore::Publish(Chunk* chunk, bool more) {

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
 #include "common/buffer_pool.h"
 #include "common/encoding.h"
 #include "common/optimizer.h"
@@ -200,7 +201,8 @@ class ParameterStore {
   double UpdateBlocks(const Chunk& chunk, const ChunkWeights& weights,
                       int64_t version, double norm,
                       const ChunkWeights::Next& next) const;
-  static void ZeroGaps(const Chunk& chunk, float* weights);
+  static void ZeroGaps(absl::Span<const ChunkSegment> segments, int64_t count,
+                       float* weights);
   static void Publish(Chunk* chunk, bool more)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
 
@@ -211,6 +213,7 @@ class ParameterStore {
   const bool awaits_norm_;  // Updates wait for SetGradientNorm.
   const int useful_versions_;
   const ArenaLayout layout_;
+  const bool streams_;  // New weights are written past the caches.
   ThreadPool* const pool_;
   const std::unique_ptr<Optimizer> optimizer_;
   const SumsCallback on_sums_;

@@ -9,6 +9,7 @@
 #include "common/encoding.h"
 #include "common/half.h"
 #include "common/status_macros.h"
+#include "common/streaming_copy.h"
 
 namespace tributary {
 namespace {
@@ -77,6 +78,21 @@ void ReceivedFloats::Read(int64_t begin, int64_t count, float* to) const {
       return;
     default:
       payload_.Copy(4 * begin, 4 * count, to);
+  }
+}
+
+void ReceivedFloats::Stream(float* to) const {
+  for (int64_t begin = 0; begin < elements_; begin += kBlock) {
+    const int64_t block = std::min(kBlock, elements_ - begin);
+    if (encoding_ == FLOAT32) {
+      char scratch[4 * kBlock];
+      StreamingCopy(payload_.View(4 * begin, 4 * block, scratch), block,
+                    to + begin);
+    } else {
+      float scratch[kBlock];
+      Read(begin, block, scratch);
+      StreamingCopy(scratch, block, to + begin);
+    }
   }
 }
 

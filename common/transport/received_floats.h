@@ -22,6 +22,8 @@ class ReceivedFloats {
 
   // to[i] = element begin + i, for i < count.
   void Read(int64_t begin, int64_t count, float* to) const;
+  // Reads all elements, past the caches: see StreamingCopy.
+  void Stream(float* to) const;
   // values[i] += element i, for all of them. Only of what is compressed: TOP_K
   // or EIGHT_BIT.
   void AddTo(float* values) const;

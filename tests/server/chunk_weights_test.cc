@@ -62,13 +62,18 @@ class ChunkWeightsTest : public ::testing::Test {
     std::copy(values.begin(), values.end(), next.values.get());
   }
 
-  // Makes the next version, in blocks.
+  // Makes the next version, in blocks: in place and from elsewhere in turn.
   static void Advance(ChunkWeights* weights, const std::vector<float>& values,
                       bool for_streams = true) {
     ChunkWeights::Next next = weights->Begin(for_streams);
-    Write(values, next);
+    bool in_place = false;
     for (int64_t begin = 0; begin < kElements; begin += 300) {
-      weights->Convert(next, begin, std::min<int64_t>(300, kElements - begin));
+      const int64_t count = std::min<int64_t>(300, kElements - begin);
+      const float* from = values.data() + begin;
+      if (std::exchange(in_place, !in_place)) {
+        from = std::copy_n(from, count, next.values.get() + begin) - count;
+      }
+      weights->Write(next, begin, count, from);
     }
     weights->Complete(&next);
     weights->Finish(std::move(next));
@@ -150,7 +155,7 @@ TEST_F(ChunkWeightsTest, CanBeSharedWhileAVersionIsInTheMaking) {
     const Buffer places[2] = {buffers_.Take(), buffers_.Take()};
     weights.Share(places[0], places[1]);
     Write(Values(1), next);
-    weights.Convert(next, 0, kElements);
+    weights.Write(next, 0, kElements, next.values.get());
     weights.Complete(&next);
     weights.Finish(std::move(next));
     for (const int64_t v : {0, 1}) {

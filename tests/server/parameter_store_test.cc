@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "common/job.h"
+#include "common/streaming_copy.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -66,6 +67,12 @@ class Recorder : public WeightsSubscriber {
     absl::MutexLock lock(&mu_);
     return Floats(latest_.at(chunk))[element];
   }
+  // As streams get it.
+  std::string Payload(int chunk) const {
+    absl::MutexLock lock(&mu_);
+    const EncodedFloats& values = latest_.at(chunk).values;
+    return std::string(static_cast<const char*>(values.data), values.bytes);
+  }
 
  private:
   mutable absl::Mutex mu_;
@@ -74,18 +81,73 @@ class Recorder : public WeightsSubscriber {
   std::vector<std::string> outcomes_;
 };
 
-ArenaLayout Layout() {
+ArenaLayout LayoutOf(int64_t chunk_elements,
+                     const std::vector<int64_t>& sizes) {
   ParameterTable table;
-  table.set_chunk_elements(kChunkElements);
-  // 50 elements, a gap of 14, then 16: chunks of 32, 32 and 16.
-  for (const auto& [name, size] :
-       std::vector<std::pair<std::string, int64_t>>{{"w", 50}, {"b", 16}}) {
+  table.set_chunk_elements(chunk_elements);
+  for (const int64_t size : sizes) {
     auto* parameter = table.add_parameter();
-    parameter->set_name(name);
+    parameter->set_name(absl::StrCat("p", table.parameter_size()));
     parameter->add_shape(size);
     parameter->set_group(NO_DECAY);
   }
   return *ArenaLayout::Create(table);
+}
+
+// 50 elements, a gap of 14, then 16: chunks of 32, 32 and 16.
+ArenaLayout Layout() { return LayoutOf(kChunkElements, {50, 16}); }
+
+// The payload of chunk 0 after two updates: 16384 elements, parameters, gaps
+// and the begin of a parameter that takes the layout to `elements`.
+std::string UpdatedChunk(int64_t elements, ExchangeSpec exchange) {
+  constexpr int64_t kChunk = 16384;
+  ParameterStore::Options options;
+  *options.job.mutable_exchange() = std::move(exchange);
+  options.job.mutable_optimizer()->mutable_sgd()->set_learning_rate(0.1);
+  options.job.mutable_batch()->set_micro_batches(2);
+  options.steps = 2;
+  ThreadPool pool(1);
+  const ArenaLayout layout = LayoutOf(kChunk, {50, 3000, 1, elements});
+  const std::unique_ptr<ParameterStore> store =
+      *ParameterStore::Create(options, layout, &pool, [](const StepSums&) {});
+  std::mt19937 generator(1);
+  const auto random = [&] {
+    Buffer values = store->TakeBuffer();
+    std::normal_distribution<float> normal;
+    std::fill_n(values.get(), kChunk, 0.f);
+    for (const ChunkSegment& segment : layout.ChunkSegments(0)) {
+      for (int64_t i = segment.begin; i < segment.end; ++i) {
+        values.get()[i] = normal(generator);
+      }
+    }
+    return values;
+  };
+  {
+    // What buffers held before must not be seen.
+    std::vector<Buffer> used(8);
+    for (Buffer& buffer : used) {
+      buffer = store->TakeBuffer();
+      std::fill_n(buffer.get(), kChunk, 7.f);
+    }
+  }
+  EXPECT_TRUE(store->AddInitial(0, random()).ok());
+  Recorder recorder;
+  store->Subscribe(&recorder, /*in_memory=*/false);
+  for (int64_t step = 0; step < 2; ++step) {
+    for (const int leaf : {2, 3}) {
+      const Buffer gradient = random();
+      IncomingSum sum;
+      sum.step = step;
+      sum.node = leaf;
+      sum.sum.gradient =
+          std::make_shared<GradientInMemory>(gradient.get(), gradient);
+      sum.sum.weight = 1;
+      EXPECT_TRUE(store->AddContribution(0, std::move(sum)).ok());
+    }
+    recorder.Await(step + 1, 1);
+  }
+  store->Unsubscribe(&recorder);
+  return recorder.Payload(0);
 }
 
 class ParameterStoreTest : public ::testing::Test {
@@ -173,6 +235,16 @@ class ParameterStoreTest : public ::testing::Test {
   std::unique_ptr<ParameterStore> store_;
   std::unique_ptr<ThreadPool> pool_;
 };
+
+TEST(ParameterStore, LargeModelsAreUpdatedToTheSameBits) {
+  for (const WireDtype dtype :
+       {ExchangeSpec::FLOAT32, ExchangeSpec::BFLOAT16}) {
+    ExchangeSpec exchange;
+    exchange.set_wire_dtype(dtype);
+    const int64_t large = kStreamingBytes / int64_t{sizeof(float)};
+    EXPECT_TRUE(UpdatedChunk(large, exchange) == UpdatedChunk(30000, exchange));
+  }
+}
 
 TEST_F(ParameterStoreTest, StepsWithTheMeanOfTheContributions) {
   Make();

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/encoding.h"
 #include "common/status_macros.h"
+#include "common/streaming_copy.h"
 
 namespace tributary {
 
@@ -15,6 +16,8 @@ ReceivedWeights::ReceivedWeights(const ExchangeSpec& exchange,
       whole_encoding_(WeightsEncoding(exchange)),
       difference_encoding_(GradientEncoding(exchange)),
       layout_(layout),
+      streams_(layout->arena_elements() * int64_t{sizeof(float)} >=
+               kStreamingBytes),
       copies_(compressed_ ? layout->chunk_count() : 0) {}
 
 absl::StatusOr<ReceivedFloats> ReceivedWeights::Take(const Weights& weights,
@@ -63,7 +66,11 @@ void ReceivedWeights::Write(int chunk, const ReceivedFloats& floats,
                             float* to) {
   const int64_t elements = layout_->ChunkSize(chunk);
   if (!compressed_) {
-    floats.Read(0, elements, to);
+    if (streams_) {
+      floats.Stream(to);
+    } else {
+      floats.Read(0, elements, to);
+    }
     return;
   }
   Copy& copy = copies_[chunk];

@@ -91,6 +91,9 @@ TEST(ReceivedFloats, ReadsAnyPartOfEachEncodingHoweverItIsCut) {
                                      example.values.begin() + begin + count))
             << example.encoding << " " << piece;
       }
+      std::vector<float> streamed(kElements);
+      floats->Stream(streamed.data());
+      EXPECT_EQ(streamed, example.values) << example.encoding << " " << piece;
     }
   }
 }
