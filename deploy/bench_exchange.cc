@@ -142,10 +142,12 @@ StepBytes CountedBytes(const ExchangeLoad& load,
   return {std::max(0.0, sent) / steps, std::max(0.0, received) / steps};
 }
 
-// What a step would move if nothing were shared.
+// What a step would move if nothing were shared: one worker's gradient in
+// asynchronous mode, all workers' in the others.
 StepBytes EquivalentBytes(const ExchangeLoad& load) {
-  const auto bytes = static_cast<double>(load.workers * ModelBytes(load));
-  return {bytes, bytes};
+  const auto model = static_cast<double>(ModelBytes(load));
+  const double all = load.workers * model;
+  return {load.consistency == "asynchronous" ? model : all, all};
 }
 
 ExchangeTiming Describe(const ExchangeLoad& load, const BenchRun& run) {

@@ -37,13 +37,18 @@ std::vector<int> Hosts(int first, int count) {
   return hosts;
 }
 
+bool Asynchronous(const JobSpec& job) {
+  return job.exchange().parameter_server().consistency().has_asynchronous();
+}
+
 // Of the worker with most leaves: its lanes compute them one behind the other.
 // The first asks for weights, the last has the gradients; in rounds of several
-// steps, when it has done them all.
+// steps, when it has done them all, and in asynchronous jobs that clip, when it
+// has their norm.
 ComputeProfile WorkerProfile(const PlanInputs& inputs, int64_t steps) {
   ComputeProfile profile = inputs.leaf;
   const double leaf = profile.seconds * static_cast<double>(steps);
-  if (steps > 1) {
+  if (steps > 1 || (Asynchronous(inputs.job) && inputs.job.clip_norm() > 0)) {
     std::fill(profile.ready_at.begin(), profile.ready_at.end(), leaf);
   }
   const double before = (Turns(inputs) - 1) * leaf;
@@ -52,20 +57,28 @@ ComputeProfile WorkerProfile(const PlanInputs& inputs, int64_t steps) {
   return profile;
 }
 
-// All times and bytes are those of a round, until PerStep.
+// All times and bytes are those of a round, or of the steps that are computed
+// at once, until PerStep.
 class Planner {
  public:
   explicit Planner(const PlanInputs& inputs)
       : inputs_(inputs),
         job_(JobOfRounds(inputs.job)),
-        steps_(StepsPerRound(inputs.job)),
-        profile_(WorkerProfile(inputs, steps_)) {
-    load_.contributions = ContributionsByWorker(
-        static_cast<int>(inputs.job.batch().micro_batches()), inputs.workers);
+        asynchronous_(Asynchronous(inputs.job)),
+        at_once_(StepsAtOnce(inputs.job, inputs.workers)),
+        steps_(StepsPerRound(inputs.job) * at_once_),
+        profile_(WorkerProfile(inputs, StepsPerRound(inputs.job))) {
+    load_.contributions =
+        asynchronous_
+            ? std::vector<int>(inputs.workers, 1)
+            : ContributionsByWorker(
+                  static_cast<int>(inputs.job.batch().micro_batches()),
+                  inputs.workers);
     for (const int64_t elements : inputs.chunk_elements) {
       const auto payload = static_cast<double>(
           ExpectedPayloadBytes(inputs.job.exchange(), elements));
-      load_.chunks.push_back({OnWire(payload), OnWire(payload)});
+      // Each step's weights go to every worker.
+      load_.chunks.push_back({OnWire(payload), at_once_ * OnWire(payload)});
       bytes_.up += load_.chunks.back().up;
       bytes_.down += load_.chunks.back().down;
       elements_ += static_cast<double>(elements);
@@ -108,8 +121,7 @@ class Planner {
       }
       row.link_seconds = std::max(times.up, times.down);
     }
-    times.pass = LargestShare(placement.server_hosts.size()) *
-                 inputs_.pass_seconds_per_element;
+    times.pass = PassSeconds(LargestShare(placement.server_hosts.size()));
     Finish(profile_, times, "a server's pass over memory", &row);
     if (shared) {
       row.step_seconds =
@@ -134,7 +146,11 @@ class Planner {
     times.up = row.link_seconds = LinkSeconds(row.bytes_out);
     times.pass = elements_ * inputs_.update_seconds_per_element;
     times.update_waits_for_all = true;
-    Finish(WorkerProfile(inputs_, /*steps=*/1), times,
+    PlanInputs synchronous = inputs_;
+    synchronous.job.mutable_exchange()
+        ->mutable_parameter_server()
+        ->clear_consistency();
+    Finish(WorkerProfile(synchronous, /*steps=*/1), times,
            "the optimizer in every worker", &row);
     return row;
   }
@@ -148,7 +164,7 @@ class Planner {
     const ComputeProfile profile =
         Stretch(profile_, std::max(1.0, threads / inputs_.cores));
     ExchangeTimes times;
-    times.pass = elements_ * inputs_.pass_seconds_per_element;
+    times.pass = PassSeconds(elements_);
     row.pass_seconds = times.pass;
     // Every byte keeps a core busy at one end, and then one at the other.
     times.shared_link = true;
@@ -169,6 +185,13 @@ class Planner {
   }
 
  private:
+  // Of a server with so many elements.
+  double PassSeconds(double elements) const {
+    return elements * (asynchronous_
+                           ? at_once_ * inputs_.update_seconds_per_element
+                           : inputs_.pass_seconds_per_element);
+  }
+
   double LinkSeconds(double bytes) const {
     return bytes / (inputs_.bandwidth * kPayloadShare);
   }
@@ -192,7 +215,9 @@ class Planner {
   }
 
   double Step(const ComputeProfile& profile, ExchangeTimes times) const {
-    if (job_.clip_norm() > 0) times.update_waits_for_all = true;
+    if (job_.clip_norm() > 0 && !asynchronous_) {
+      times.update_waits_for_all = true;
+    }
     return StepSeconds(profile, inputs_.chunk_elements, times);
   }
 
@@ -216,6 +241,8 @@ class Planner {
 
   const PlanInputs& inputs_;
   const JobSpec job_;  // What the servers run.
+  const bool asynchronous_;
+  const int at_once_;
   const int64_t steps_;
   const ComputeProfile profile_;
   ExchangeLoad load_;
@@ -293,15 +320,21 @@ int64_t StepsPerRound(const JobSpec& job) {
   return Rounds(job, std::numeric_limits<int64_t>::max()).StepsAfter(1);
 }
 
+int StepsAtOnce(const JobSpec& job, int workers) {
+  return Asynchronous(job) ? workers : 1;
+}
+
 int Turns(const PlanInputs& inputs) {
   const int64_t leaves = inputs.job.batch().micro_batches();
-  const int64_t most = (leaves + inputs.workers - 1) / inputs.workers;
+  const int64_t sharing =
+      inputs.workers / StepsAtOnce(inputs.job, inputs.workers);
+  const int64_t most = (leaves + sharing - 1) / sharing;
   return static_cast<int>((most + inputs.threads - 1) / inputs.threads);
 }
 
 absl::StatusOr<ExchangePlan> PlanExchange(const PlanInputs& inputs) {
   const int64_t leaves = inputs.job.batch().micro_batches();
-  if (inputs.workers > leaves) {
+  if (inputs.workers > leaves && !Asynchronous(inputs.job)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--workers ", inputs.workers, ": the batch has ", leaves,
         " leaves, so no more than ", leaves,

@@ -31,7 +31,8 @@ struct PlanInputs {
   // A server's sum and update of one element, with all of its `server_threads`
   // at work and one contribution from each worker.
   double pass_seconds_per_element = 0;
-  // The same of an optimizer that has one whole gradient: all-reduce's.
+  // The same of an optimizer that has one whole gradient: all-reduce's, and
+  // that of servers in asynchronous mode.
   double update_seconds_per_element = 0;
   int server_threads = 1;
   // Of every host; processes on one host share them.
@@ -68,6 +69,10 @@ struct ExchangePlan {
 
 // Of the job, in one exchange.
 int64_t StepsPerRound(const JobSpec& job);
+
+// Steps that are computed side by side: in asynchronous mode each worker takes
+// one for itself, in the others all take part in each.
+int StepsAtOnce(const JobSpec& job, int workers);
 
 // How many leaves each of a worker's threads computes in a step, one behind the
 // other; of the worker that has most.

@@ -72,6 +72,7 @@ absl::optional<nlohmann::ordered_json> PredictLocalRun(
                   measured.forward / measured.compute);
   inputs.pass_seconds_per_element =
       pass.update + (run.workers - 1) * pass.contribution;
+  inputs.update_seconds_per_element = pass.update;
   const char* way = "memory";
   switch (run.job.exchange().transport()) {
     case ExchangeSpec::WIRE:
@@ -90,8 +91,9 @@ absl::optional<nlohmann::ordered_json> PredictLocalRun(
   const double busy =
       std::min(1.0, static_cast<double>(run.workers * run.threads) / run.cores);
   const double sockets = 2 * planned.link_seconds / run.cores;
-  const double step =
-      std::max(planned.step_seconds, measured.compute + busy * sockets);
+  const double at_once = StepsAtOnce(run.job, run.workers);
+  const double step = std::max(planned.step_seconds,
+                               measured.compute / at_once + busy * sockets);
   return nlohmann::ordered_json{
       {"step_milliseconds", 1e3 * step},
       {"compute_milliseconds", 1e3 * measured.compute},

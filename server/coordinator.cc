@@ -125,7 +125,10 @@ absl::Status Coordinator::OnWorkerReport(int64_t incarnation,
         return absl::FailedPreconditionError(
             "a claim before Synced, or not in asynchronous mode");
       }
-      claims_->Want(incarnation);
+      if (!claims_->Want(incarnation)) {
+        return absl::ResourceExhaustedError(
+            "claims more steps than it can compute");
+      }
       GrantClaims();
       return absl::OkStatus();
     case WorkerReport::kEvaluation:

@@ -3,10 +3,22 @@
 #include <algorithm>
 
 namespace tributary {
+namespace {
+
+// Of one worker. Ours have three.
+constexpr int64_t kMostWishes = 64;
+
+}  // namespace
 
 void StepClaims::RaiseLimit(int64_t limit) { limit_ = std::max(limit_, limit); }
 
-void StepClaims::Want(int64_t worker) { wishes_.push_back(worker); }
+bool StepClaims::Want(int64_t worker) {
+  if (std::count(wishes_.begin(), wishes_.end(), worker) >= kMostWishes) {
+    return false;
+  }
+  wishes_.push_back(worker);
+  return true;
+}
 
 void StepClaims::Complete(int64_t step) {
   claimed_.erase(step);

@@ -22,8 +22,9 @@ class StepClaims {
 
   // More steps may be claimed; never fewer.
   void RaiseLimit(int64_t limit);
-  // The worker wants one more step.
-  void Want(int64_t worker);
+  // The worker wants one more step. False: it has more wishes open than any
+  // worker can compute, and gets no more.
+  bool Want(int64_t worker);
   // The step is applied everywhere: nobody need compute it any more.
   void Complete(int64_t step);
   // The worker is out.

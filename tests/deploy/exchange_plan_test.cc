@@ -165,6 +165,25 @@ TEST(ExchangePlanTest, RoundsOfSeveralStepsDivideTheExchange) {
   EXPECT_DOUBLE_EQ(PlanExchange(inputs)->compute_seconds, 0.1);
 }
 
+TEST(ExchangePlanTest, AsynchronousWorkersComputeStepsSideBySide) {
+  PlanInputs inputs = Inputs(4, 1);
+  const PlannedExchange every = Row(inputs, "one_server");
+  const PlannedExchange ring = Row(inputs, "all_reduce");
+  inputs.job.mutable_exchange()
+      ->mutable_parameter_server()
+      ->mutable_consistency()
+      ->mutable_asynchronous();
+  const PlannedExchange one = Row(inputs, "one_server");
+  // One worker's gradient, and weights for all four.
+  EXPECT_NEAR(one.bytes_in, every.bytes_in / 4, 1);
+  EXPECT_NEAR(one.bytes_out, every.bytes_out, 1);
+  EXPECT_DOUBLE_EQ(PlanExchange(inputs)->compute_seconds, 0.1);
+  EXPECT_DOUBLE_EQ(Row(inputs, "all_reduce").step_seconds, ring.step_seconds);
+  // More workers than leaves are of use.
+  inputs.workers = 32;
+  EXPECT_DOUBLE_EQ(PlanExchange(inputs)->compute_seconds, 0.1 / 8);
+}
+
 TEST(ExchangePlanTest, ClippingCostsOverlap) {
   PlanInputs inputs = Inputs(4, 1);
   const double without = Row(inputs, "one_server").step_seconds;

@@ -26,6 +26,15 @@ TEST(StepClaimsTest, GivesStepsInOrderToThoseWhoAsked) {
   EXPECT_THAT(claims.Grant(), IsEmpty());
 }
 
+TEST(StepClaimsTest, BoundsTheWishesOfAWorker) {
+  StepClaims claims(/*limit=*/0);
+  int wishes = 0;
+  while (wishes < 1000 && claims.Want(1)) ++wishes;
+  EXPECT_GE(wishes, 3);
+  EXPECT_LT(wishes, 1000);
+  EXPECT_TRUE(claims.Want(2));
+}
+
 TEST(StepClaimsTest, GivesNoneBeyondTheLimitUntilItIsRaised) {
   StepClaims claims(/*limit=*/1);
   claims.Want(7);
