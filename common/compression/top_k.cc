@@ -1,5 +1,7 @@
 #include "common/compression/top_k.h"
 
+#include <emmintrin.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -65,24 +67,32 @@ Threshold EstimateThreshold(const float* values, int64_t count,
           static_cast<int64_t>(most)};
 }
 
+constexpr int64_t kBlock = 16;
+
+// Bit i: the magnitude of values[i] is at least `threshold`, which is above 0.
+uint32_t BlockAtLeast(const float* values, int32_t threshold) {
+  const __m128i magnitude = _mm_set1_epi32(0x7fffffff);
+  const __m128i below = _mm_set1_epi32(threshold - 1);
+  const auto four = [&](int64_t i) {
+    const __m128i bits =
+        _mm_loadu_si128(reinterpret_cast<const __m128i*>(values + i));
+    return _mm_cmpgt_epi32(_mm_and_si128(bits, magnitude), below);
+  };
+  return static_cast<uint32_t>(_mm_movemask_epi8(_mm_packs_epi16(
+      _mm_packs_epi32(four(0), four(4)), _mm_packs_epi32(four(8), four(12)))));
+}
+
 // Writes the places of the elements whose magnitude is at least `threshold` to
 // `places`, which has room for `room` + kBlock, until `room` are found.
-constexpr int64_t kBlock = 32;
-
-TRIBUTARY_MULTIVERSION __attribute__((noinline)) int64_t Collect(
-    const float* values, int64_t count, int32_t threshold, int64_t room,
-    uint32_t* places) {
+__attribute__((noinline)) int64_t Collect(const float* values, int64_t count,
+                                          int32_t threshold, int64_t room,
+                                          uint32_t* places) {
   int64_t found = 0;
   int64_t begin = 0;
   for (; begin + kBlock <= count && found < room; begin += kBlock) {
-    int32_t any = 0;
-    for (int64_t i = 0; i < kBlock; ++i) {
-      any |= Magnitude(values[begin + i]) >= threshold;
-    }
-    if (any == 0) continue;
-    for (int64_t i = 0; i < kBlock; ++i) {
-      places[found] = static_cast<uint32_t>(begin + i);
-      found += Magnitude(values[begin + i]) >= threshold;
+    uint32_t bits = BlockAtLeast(values + begin, threshold);
+    for (; bits != 0; bits &= bits - 1) {
+      places[found++] = static_cast<uint32_t>(begin + __builtin_ctz(bits));
     }
   }
   if (found < room) {

@@ -62,8 +62,12 @@ class ParameterServerExchange::Stream final
   bool started() const { return started_; }
 
   // Handles what had to wait, and reads on.
-  void Retry() {
-    if (waiting_ != nullptr ? OnMessage(waiting_) : TakeVersions()) Resume();
+  void Retry() ABSL_LOCKS_EXCLUDED(handling_mu_) {
+    {
+      absl::MutexLock lock(&handling_mu_);
+      if (!(waiting_ != nullptr ? Handle(waiting_) : TakeVersions())) return;
+    }
+    Resume();
   }
 
   // Sends the sum, or word of it.
@@ -111,7 +115,14 @@ class ParameterServerExchange::Stream final
     return absl::StrCat("server ", shard_, " (", address_, ")");
   }
 
-  bool OnMessage(grpc::ByteBuffer* bytes) override {
+  bool OnMessage(grpc::ByteBuffer* bytes) override
+      ABSL_LOCKS_EXCLUDED(handling_mu_) {
+    absl::MutexLock lock(&handling_mu_);
+    return Handle(bytes);
+  }
+
+  bool Handle(grpc::ByteBuffer* bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_) {
     waiting_ = nullptr;
     ServerMessage message;
     ReceivedPayload payload;
@@ -138,7 +149,8 @@ class ParameterServerExchange::Stream final
   }
 
   // False: when the place is being read.
-  bool OnWeights(const Weights& weights, ReceivedPayload payload) {
+  bool OnWeights(const Weights& weights, ReceivedPayload payload)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_) {
     absl::Status status = Check(weights.chunk(), weights.version());
     if (!status.ok()) return Fail(status);
     const int chunk = weights.chunk();
@@ -217,7 +229,8 @@ class ParameterServerExchange::Stream final
         *memory, shard_, static_cast<int>(exchange_->streams_.size()));
   }
 
-  bool OnVersions(const WeightsInMemory& versions) {
+  bool OnVersions(const WeightsInMemory& versions)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_) {
     for (const Weights& weights : versions.weights()) {
       const absl::Status status = Check(weights.chunk(), weights.version());
       if (!status.ok()) return Fail(status);
@@ -230,7 +243,7 @@ class ParameterServerExchange::Stream final
   }
 
   // Tells the state of versions that are in place. False: when one must wait.
-  bool TakeVersions() {
+  bool TakeVersions() ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_) {
     while (!versions_.empty()) {
       const Weights& weights = versions_.front();
       float* unused = nullptr;
@@ -295,9 +308,11 @@ class ParameterServerExchange::Stream final
   // Both sides have shared their memory: gradients stay where they are.
   std::atomic<bool> agreed_{false};
 
-  // Touched only by the read in flight, or while that is parked.
-  grpc::ByteBuffer* waiting_ = nullptr;
-  std::deque<Weights> versions_;
+  // One message is handled at a time, but Retry may come while the handler that
+  // had to park is still on its way out.
+  absl::Mutex handling_mu_;
+  grpc::ByteBuffer* waiting_ ABSL_GUARDED_BY(handling_mu_) = nullptr;
+  std::deque<Weights> versions_ ABSL_GUARDED_BY(handling_mu_);
 
   absl::Mutex memory_mu_;
   // Arenas that the server may still read, by (chunk, step).
