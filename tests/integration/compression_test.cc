@@ -158,7 +158,7 @@ TEST(SlowReaderTest, GetsWholeChunksInPlaceOfDifferencesThatWereLeftOut) {
   do {
     // Until the first worker has told the server what the model is.
     context = std::make_unique<grpc::ClientContext>();
-    context->set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(60)));
+    context->set_deadline(absl::ToChronoTime(absl::Now() + absl::Minutes(10)));
     stream = stub->Exchange(context.get());
     stream->Write(hello);
   } while (!stream->Read(&message));
