@@ -111,7 +111,7 @@ absl::StatusOr<std::shared_ptr<const MappedMemory>> MappedMemory::Map(
   }
   const bool sound = S_ISREG(status.st_mode) && status.st_uid == geteuid() &&
                      offer.bytes() > 0 && offer.bytes() % kPageBytes == 0 &&
-                     status.st_size == kPageBytes + offer.bytes() &&
+                     status.st_size - kPageBytes == offer.bytes() &&
                      offer.token().size() == kTokenBytes;
   if (!sound) {
     return absl::FailedPreconditionError(
