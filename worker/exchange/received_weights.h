@@ -56,7 +56,7 @@ class ReceivedWeights {
   const Encoding whole_encoding_;
   const Encoding difference_encoding_;
   const ArenaLayout* const layout_;
-  const bool streams_;  // Into an arena that no cache would hold.
+  const bool streams_;        // Into an arena that no cache would hold.
   std::vector<Copy> copies_;  // By chunk; of compressed_ jobs only.
 };
 
