@@ -172,7 +172,11 @@ run() {
     central) write_job ''; exchange 4 ;;
     float32) write_job ''; exchange 0 1 2 3 ;;
     bfloat16) write_job 'wire_dtype: BFLOAT16'; exchange 0 1 2 3 ;;
-    top-k) write_job 'compression { top_k { fraction: 0.01 } }'; exchange 0 1 2 3 ;;
+    # What is small on the wire is better cut into few chunks.
+    top-k)
+      write_job 'compression { top_k { fraction: 0.01 } } parameter_server { chunk_bytes: 3145728 }'
+      exchange 0 1 2 3
+      ;;
   esac
 }
 
