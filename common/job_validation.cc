@@ -1,28 +1,19 @@
 // ValidateJob: each field by itself, then the fields together.
-#include <google/protobuf/descriptor.h>
-#include <google/protobuf/message.h>
-
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/job.h"
+#include "common/job_checks.h"
+#include "common/job_exchange_validation.h"
 #include "common/status_macros.h"
 
 namespace tributary {
 namespace {
 
-using ::google::protobuf::FieldDescriptor;
-using ::google::protobuf::Message;
-
-// The limits are far above any use. They keep every product of sizes that the
-// program forms (at most two sizes, a batch and eight bytes) below 2^63.
-constexpr int64_t kMaxSteps = int64_t{1} << 40;
+// See job_checks.h for what limits are for.
 constexpr int64_t kMaxBatch = int64_t{1} << 24;
-// Each step that is open holds a gradient of every leaf.
-constexpr int64_t kMaxStaleness = 64;
 constexpr int64_t kMaxMicroBatches = 4096;
 constexpr int64_t kMaxWidth = int64_t{1} << 20;
 constexpr int64_t kMaxChannels = int64_t{1} << 16;
@@ -36,99 +27,9 @@ constexpr int64_t kMaxRandomElements = int64_t{1} << 28;
 constexpr int64_t kMaxSyntheticParameters = int64_t{1} << 33;
 constexpr double kMaxFloats = 0x1p50;
 constexpr int64_t kMaxSampleBytes = 1000000;
-constexpr int64_t kMinChunkBytes = 4096;
-// With its message a chunk must stay below gRPC's default limit of 4 MiB.
-constexpr int64_t kMaxChunkBytes = 3 << 20;
-constexpr int64_t kChunkMultiple = 64;
 constexpr size_t kMaxNameBytes = 100;
-// Numbers that scale others; their products must stay in float32's range.
-constexpr double kMaxScale = 1e6;
 // Smaller ones are 0 in float32 or vanish beside any gradient.
 constexpr double kMinEpsilon = 1e-30;
-
-template <typename... Args>
-absl::Status Error(absl::string_view path, const Args&... what) {
-  return absl::InvalidArgumentError(absl::StrCat(path, ": ", what...));
-}
-
-absl::Status Required(absl::string_view path) {
-  return Error(path, "is required");
-}
-
-absl::Status Between(absl::string_view path, int64_t value, int64_t least,
-                     int64_t most) {
-  if (value >= least && value <= most) return absl::OkStatus();
-  return Error(path, value, " is not between ", least, " and ", most);
-}
-
-absl::Status Positive(absl::string_view path, double value) {
-  if (value > 0 && value <= kMaxScale) return absl::OkStatus();
-  return Error(path, value, " is not above 0 and at most ", kMaxScale);
-}
-
-absl::Status NotNegative(absl::string_view path, double value) {
-  if (value >= 0 && value <= kMaxScale) return absl::OkStatus();
-  return Error(path, value, " is not between 0 and ", kMaxScale);
-}
-
-// [0, 1)
-absl::Status BelowOne(absl::string_view path, double value) {
-  if (value >= 0 && value < 1) return absl::OkStatus();
-  return Error(path, value, " is not at least 0 and below 1");
-}
-
-// What any field of a type must hold: numbers are finite, enums have a known
-// value, text has no control characters (it goes into names of files and
-// lines of logs).
-absl::Status ValidateValue(const Message& message, const FieldDescriptor* field,
-                           const std::string& path) {
-  const auto* reflection = message.GetReflection();
-  if (field->cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE &&
-      !std::isfinite(reflection->GetDouble(message, field))) {
-    return Error(path, "must be a finite number");
-  }
-  if (field->cpp_type() == FieldDescriptor::CPPTYPE_ENUM &&
-      reflection->GetEnumValue(message, field) == 0) {
-    return Error(path, reflection->GetEnum(message, field)->name(),
-                 " is not a choice; leave the field out for the default");
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ValidateText(absl::string_view text, const std::string& path) {
-  if (std::any_of(text.begin(), text.end(), absl::ascii_iscntrl)) {
-    return Error(path, "contains a control character");
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ValidateValues(const Message& message, const std::string& prefix) {
-  const auto* reflection = message.GetReflection();
-  std::vector<const FieldDescriptor*> fields;
-  reflection->ListFields(message, &fields);
-  for (const FieldDescriptor* field : fields) {
-    const std::string path = absl::StrCat(prefix, field->name());
-    const bool list = field->is_repeated();
-    const int size = list ? reflection->FieldSize(message, field) : 1;
-    for (int i = 0; i < size; ++i) {
-      const std::string place = list ? absl::StrCat(path, "[", i, "]") : path;
-      if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
-        TRIBUTARY_RETURN_IF_ERROR(ValidateValues(
-            list ? reflection->GetRepeatedMessage(message, field, i)
-                 : reflection->GetMessage(message, field),
-            absl::StrCat(place, ".")));
-      } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
-        TRIBUTARY_RETURN_IF_ERROR(
-            ValidateText(list ? reflection->GetRepeatedString(message, field, i)
-                              : reflection->GetString(message, field),
-                         place));
-      } else if (!list) {
-        TRIBUTARY_RETURN_IF_ERROR(ValidateValue(message, field, place));
-      }
-    }
-  }
-  return absl::OkStatus();
-}
 
 template <typename Widths>
 absl::Status ValidateHidden(const std::string& path, const Widths& hidden) {
@@ -488,95 +389,6 @@ absl::Status ValidateEvaluation(const EvaluationSpec& evaluation) {
                  "has no effect while evaluation.disabled is true");
   }
   return Between("evaluation.batch", evaluation.batch(), 0, kMaxBatch);
-}
-
-// An element that is sent takes eight bytes in place of four.
-constexpr double kMaxTopKFraction = 0.5;
-
-absl::Status ValidateCompression(const ExchangeSpec& exchange) {
-  const std::string path = "exchange.compression";
-  const CompressionSpec& compression = exchange.compression();
-  if (compression.method_case() == CompressionSpec::METHOD_NOT_SET) {
-    return Error(path, "set top_k or eight_bit, or leave it out for none");
-  }
-  if (exchange.wire_dtype() != ExchangeSpec::FLOAT32) {
-    return Error(path,
-                 "needs exchange.wire_dtype FLOAT32; leave one of the "
-                 "two out");
-  }
-  if (exchange.transport() == ExchangeSpec::MEMORY) {
-    return Error(path,
-                 "there is nothing to compress with exchange.transport "
-                 "MEMORY; leave one of the two out");
-  }
-  const double fraction = compression.top_k().fraction();
-  if (fraction > 0 && fraction <= kMaxTopKFraction) return absl::OkStatus();
-  return Error(path + ".top_k.fraction", fraction,
-               " is not above 0 and at most ", kMaxTopKFraction);
-}
-
-absl::Status ValidateLocalSteps(const LocalStepsSpec& local) {
-  const std::string path = "exchange.parameter_server.consistency.local_steps";
-  TRIBUTARY_RETURN_IF_ERROR(
-      Between(path + ".inner_steps", local.inner_steps(), 1, kMaxSteps));
-  const OuterOptimizerSpec& outer = local.outer_optimizer();
-  TRIBUTARY_RETURN_IF_ERROR(
-      Positive(path + ".outer_optimizer.learning_rate", outer.learning_rate()));
-  TRIBUTARY_RETURN_IF_ERROR(
-      BelowOne(path + ".outer_optimizer.momentum", outer.momentum()));
-  if (outer.nesterov() && outer.momentum() == 0) {
-    return Error(path + ".outer_optimizer.nesterov",
-                 "needs a momentum above 0; set it to false");
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ValidateConsistency(const ExchangeSpec& exchange) {
-  const std::string path = "exchange.parameter_server.consistency";
-  const ConsistencySpec& consistency =
-      exchange.parameter_server().consistency();
-  switch (consistency.mode_case()) {
-    case ConsistencySpec::kStaleSynchronous:
-      TRIBUTARY_RETURN_IF_ERROR(Between(
-          path + ".stale_synchronous.staleness",
-          consistency.stale_synchronous().staleness(), 0, kMaxStaleness));
-      TRIBUTARY_RETURN_IF_ERROR(
-          NotNegative(path + ".stale_synchronous.patience",
-                      consistency.stale_synchronous().patience()));
-      break;
-    case ConsistencySpec::kAsynchronous:
-      TRIBUTARY_RETURN_IF_ERROR(
-          Between(path + ".asynchronous.max_staleness",
-                  consistency.asynchronous().max_staleness(), 0, kMaxSteps));
-      break;
-    case ConsistencySpec::kLocalSteps:
-      return ValidateLocalSteps(consistency.local_steps());
-    case ConsistencySpec::kSynchronous:
-    case ConsistencySpec::MODE_NOT_SET:
-      return absl::OkStatus();
-  }
-  // What is left out of one version would have to come with a later one, which
-  // such a worker may never take.
-  if (exchange.has_compression()) {
-    return Error("exchange.compression",
-                 "works with synchronous and local_steps consistency only; "
-                 "leave one of the two out");
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ValidateExchange(const ExchangeSpec& exchange) {
-  if (exchange.has_compression()) {
-    TRIBUTARY_RETURN_IF_ERROR(ValidateCompression(exchange));
-  }
-  const std::string path = "exchange.parameter_server.chunk_bytes";
-  const int64_t bytes = exchange.parameter_server().chunk_bytes();
-  TRIBUTARY_RETURN_IF_ERROR(
-      Between(path, bytes, kMinChunkBytes, kMaxChunkBytes));
-  if (bytes % kChunkMultiple != 0) {
-    return Error(path, bytes, " is not a multiple of ", kChunkMultiple);
-  }
-  return ValidateConsistency(exchange);
 }
 
 absl::Status ValidateOutput(const OutputSpec& output) {
