@@ -109,11 +109,8 @@ int RunBenchStreamCommand(const std::vector<std::string>& arguments,
                           const Environment& environment) {
   Flags flags;
   const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
-  const absl::StatusOr<bool> parsed = line->Parse(arguments, environment);
-  if (!parsed.ok()) return ReportError(parsed.status());
-  if (!*parsed) {
-    std::fputs(line->Help().c_str(), stdout);
-    return kExitDone;
+  if (const auto code = line->ParseOrAnswer(arguments, environment)) {
+    return *code;
   }
   const absl::Status status = Run(flags);
   return status.ok() ? kExitDone : ReportError(status);

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -14,6 +15,7 @@
 #include "absl/strings/strip.h"
 #include "common/nearest.h"
 #include "common/status_macros.h"
+#include "deploy/exit_code.h"
 
 namespace tributary {
 namespace {
@@ -282,6 +284,15 @@ absl::StatusOr<bool> CommandLine::Parse(
     }
   }
   return true;
+}
+
+absl::optional<int> CommandLine::ParseOrAnswer(
+    const std::vector<std::string>& arguments, const Environment& environment) {
+  const absl::StatusOr<bool> parsed = Parse(arguments, environment);
+  if (!parsed.ok()) return ReportError(parsed.status());
+  if (*parsed) return absl::nullopt;
+  std::fputs(Help().c_str(), stdout);
+  return kExitDone;
 }
 
 std::string CommandLine::OriginOf(const std::string& name) const {

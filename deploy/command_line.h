@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "deploy/environment.h"
 
 namespace tributary {
@@ -56,6 +57,11 @@ class CommandLine {
   // was probably meant.
   absl::StatusOr<bool> Parse(const std::vector<std::string>& arguments,
                              const Environment& environment);
+
+  // Parse, answered as every command does: help goes to stdout, an error to
+  // stderr. The exit code with which the command is over; none: go on.
+  absl::optional<int> ParseOrAnswer(const std::vector<std::string>& arguments,
+                                    const Environment& environment);
 
   // After Parse: "--workers", "TRIBUTARY_WORKERS", or empty if the flag was not
   // given.

@@ -118,11 +118,8 @@ int RunPlanCommand(const std::vector<std::string>& arguments,
                    const Environment& environment) {
   Flags flags;
   const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
-  const absl::StatusOr<bool> parsed = line->Parse(arguments, environment);
-  if (!parsed.ok()) return ReportError(parsed.status());
-  if (!*parsed) {
-    std::fputs(line->Help().c_str(), stdout);
-    return kExitDone;
+  if (const auto code = line->ParseOrAnswer(arguments, environment)) {
+    return *code;
   }
   const absl::StatusOr<PlanInputs> inputs = MakeInputs(*line, flags);
   if (!inputs.ok()) return ReportError(inputs.status());

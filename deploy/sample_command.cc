@@ -46,11 +46,8 @@ int RunSampleCommand(const std::vector<std::string>& arguments,
                   0, 256, &options.top_k);
   line.AddInteger("seed", "The same seed gives the same text. Default 1.", 0,
                   INT64_MAX, &seed);
-  const absl::StatusOr<bool> parsed = line.Parse(arguments, environment);
-  if (!parsed.ok()) return ReportError(parsed.status());
-  if (!*parsed) {
-    std::fputs(line.Help().c_str(), stdout);
-    return kExitDone;
+  if (const auto code = line.ParseOrAnswer(arguments, environment)) {
+    return *code;
   }
   options.seed = static_cast<uint64_t>(seed);
   const absl::StatusOr<std::string> text =

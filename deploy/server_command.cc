@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <utility>
 
@@ -219,11 +218,8 @@ int RunServerCommand(const std::vector<std::string>& arguments,
                      const Environment& environment) {
   Flags flags;
   const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
-  const absl::StatusOr<bool> parsed = line->Parse(arguments, environment);
-  if (!parsed.ok()) return ReportError(parsed.status());
-  if (!*parsed) {
-    std::fputs(line->Help().c_str(), stdout);
-    return kExitDone;
+  if (const auto code = line->ParseOrAnswer(arguments, environment)) {
+    return *code;
   }
   SignalQueue signals;
   const absl::StatusOr<std::unique_ptr<Logger>> log =
