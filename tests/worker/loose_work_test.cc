@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/worker/work_state_fixture.h"
 #include "worker/asynchronous_work.h"
 #include "worker/stale_synchronous_work.h"
 
@@ -16,22 +17,10 @@ namespace {
 using Kind = Task::Kind;
 using Arrival = WorkState::Arrival;
 
-constexpr int kChunks = 3;
-
-// Three chunks of 16 elements; eight steps, evaluation after every fourth.
-class LooseWorkTest : public ::testing::Test {
+// Eight steps, evaluation after every fourth.
+class LooseWorkTest : public WorkStateFixture {
  protected:
-  LooseWorkTest() {
-    ParameterTable table;
-    table.set_chunk_elements(16);
-    for (const char* name : {"a", "b", "c"}) {
-      auto* parameter = table.add_parameter();
-      parameter->set_name(name);
-      parameter->add_shape(16);
-      parameter->set_group(DECAY);
-    }
-    layout_ = std::make_unique<ArenaLayout>(*ArenaLayout::Create(table));
-  }
+  LooseWorkTest() : WorkStateFixture(/*pieces=*/1) {}
 
   WorkState::Options Options() const {
     return {/*steps=*/8, /*evaluates=*/true, /*evaluate_every=*/4};
@@ -51,44 +40,11 @@ class LooseWorkTest : public ::testing::Test {
     Begin();
   }
 
-  Arrival Arrive(int chunk, int64_t version) {
-    float* to = nullptr;
-    const Arrival arrival = state_->BeginWrite(chunk, version, &to);
-    if (arrival == Arrival::kWrite) {
-      std::fill_n(to, 16, Value(chunk, version));
-      state_->EndWrite(chunk, version);
-    }
-    return arrival;
-  }
-  void ArriveAll(int64_t version) {
-    for (int chunk = 0; chunk < kChunks; ++chunk) {
-      EXPECT_EQ(Arrive(chunk, version), Arrival::kWrite);
-    }
-  }
-  static float Value(int chunk, int64_t version) {
-    return static_cast<float>(100 * version + chunk);
-  }
   float Read(int chunk) const { return state_->Weights(0)[16 * chunk]; }
 
   std::vector<int64_t> BaseVersions() const {
     return {state_->BaseVersion(0), state_->BaseVersion(1),
             state_->BaseVersion(2)};
-  }
-
-  void SetDeal(int64_t generation, int begin, int end, int64_t pieces = 1) {
-    Deal deal;
-    deal.set_generation(generation);
-    deal.set_leaf_begin(begin);
-    deal.set_leaf_end(end);
-    deal.set_piece_end(pieces);
-    state_->SetDeal(deal);
-  }
-
-  // Past the start, with version 0 and all four leaves dealt.
-  void Begin() {
-    ArriveAll(0);
-    EXPECT_EQ(state_->Next().kind, Kind::kReportSynced);
-    SetDeal(1, 0, 4);
   }
 
   void ExpectClaims() {
@@ -114,9 +70,6 @@ class LooseWorkTest : public ::testing::Test {
   void AnswerAll(int64_t step) {
     for (int chunk = 0; chunk < kChunks; ++chunk) Answer(step, chunk);
   }
-
-  std::unique_ptr<ArenaLayout> layout_;
-  std::unique_ptr<WorkState> state_;
 };
 
 TEST_F(LooseWorkTest, ComputesFromTheNewestVersionOfEachChunk) {

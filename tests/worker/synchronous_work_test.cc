@@ -6,6 +6,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "gtest/gtest.h"
+#include "tests/worker/work_state_fixture.h"
 
 namespace tributary {
 namespace {
@@ -14,58 +15,14 @@ using Kind = Task::Kind;
 using Arrival = WorkState::Arrival;
 
 // Three chunks of 16 elements; four steps, evaluation after every second.
-class SynchronousWorkTest : public ::testing::Test {
+class SynchronousWorkTest : public WorkStateFixture {
  protected:
-  SynchronousWorkTest() {
-    ParameterTable table;
-    table.set_chunk_elements(16);
-    for (const char* name : {"a", "b", "c"}) {
-      auto* parameter = table.add_parameter();
-      parameter->set_name(name);
-      parameter->add_shape(16);
-      parameter->set_group(DECAY);
-    }
-    layout_ = std::make_unique<ArenaLayout>(*ArenaLayout::Create(table));
+  SynchronousWorkTest() : WorkStateFixture(/*pieces=*/0) {
     state_ = std::make_unique<SynchronousWork>(
         WorkState::Options{/*steps=*/4, /*evaluates=*/true,
                            /*evaluate_every=*/2},
         layout_.get());
   }
-
-  Arrival Arrive(int chunk, int64_t version) {
-    float* to = nullptr;
-    const Arrival arrival = state_->BeginWrite(chunk, version, &to);
-    if (arrival == Arrival::kWrite) {
-      *to = static_cast<float>(100 * version + chunk);
-      state_->EndWrite(chunk, version);
-    }
-    return arrival;
-  }
-
-  void ArriveAll(int64_t version) {
-    for (int chunk = 0; chunk < 3; ++chunk) {
-      EXPECT_EQ(Arrive(chunk, version), Arrival::kWrite);
-    }
-  }
-
-  void SetDeal(int64_t generation, int begin, int end, int64_t pieces = 0) {
-    Deal deal;
-    deal.set_generation(generation);
-    deal.set_leaf_begin(begin);
-    deal.set_leaf_end(end);
-    deal.set_piece_end(pieces);
-    state_->SetDeal(deal);
-  }
-
-  // Past the start, with version 0 and all four leaves dealt.
-  void Begin() {
-    ArriveAll(0);
-    EXPECT_EQ(state_->Next().kind, Kind::kReportSynced);
-    SetDeal(1, 0, 4);
-  }
-
-  std::unique_ptr<ArenaLayout> layout_;
-  std::unique_ptr<WorkState> state_;
 };
 
 TEST_F(SynchronousWorkTest, GoesFromInitializingToTrainingToTheEnd) {
