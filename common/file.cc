@@ -1,11 +1,10 @@
 #include "common/file.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
+#include <memory>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -15,77 +14,26 @@
 namespace tributary {
 namespace {
 
-// Linux moves at most 2 GiB in one call.
-constexpr size_t kMaxTransferBytes = size_t{1} << 30;
-
-std::string FolderOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
-absl::Status WriteAll(int file, absl::string_view bytes,
-                      const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t written =
-        write(file, bytes.data(), std::min(bytes.size(), kMaxTransferBytes));
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      return FileError(errno, "cannot write", path);
-    }
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  return absl::OkStatus();
-}
-
 // Creates a file beside `path` that nobody else has; its name goes to `name`.
-absl::StatusOr<int> CreateBeside(const std::string& path, std::string* name) {
-  for (int attempt = 0; attempt < 100; ++attempt) {
+absl::StatusOr<std::unique_ptr<WritableFile>> CreateBeside(
+    const std::string& path, FileSystem* files, std::string* name) {
+  for (int attempt = 0;; ++attempt) {
     *name = absl::StrCat(path, ".tmp-", getpid(), "-", attempt);
-    const int file =
-        open(name->c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (file >= 0) return file;
-    if (errno != EEXIST) return FileError(errno, "cannot create", *name);
+    absl::StatusOr<std::unique_ptr<WritableFile>> file = files->Create(*name);
+    if (!absl::IsAlreadyExists(file.status()) || attempt == 99) return file;
   }
-  return FileError(EEXIST, "cannot create", *name);
 }
 
-// After a failed fsync the file's pages count as clean although they never
-// reached the disk: the file is given up, not synced again.
-absl::Status WriteAndClose(int file, const std::string& path,
+absl::Status WriteAndClose(WritableFile* file,
                            absl::Span<const absl::string_view> pieces) {
-  absl::Status status;
   for (const absl::string_view piece : pieces) {
-    if (status.ok()) status = WriteAll(file, piece, path);
+    TRIBUTARY_RETURN_IF_ERROR(file->Append(piece));
   }
-  if (status.ok() && fsync(file) != 0) {
-    status = FileError(errno, "cannot sync", path);
-  }
-  if (close(file) != 0 && status.ok()) {
-    status = FileError(errno, "cannot close", path);
-  }
-  return status;
-}
-
-absl::Status SyncFolder(const std::string& path) {
-  const int folder = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) return FileError(errno, "cannot open", path);
-  const int result = fsync(folder);
-  const int error = errno;
-  close(folder);
-  // Some network file systems cannot sync a folder, and need not.
-  if (result != 0 && error != EINVAL && error != ENOTSUP) {
-    return FileError(error, "cannot sync", path);
-  }
-  return absl::OkStatus();
+  TRIBUTARY_RETURN_IF_ERROR(file->Sync());
+  return file->Close();
 }
 
 }  // namespace
-
-absl::Status FileError(int error_number, absl::string_view what,
-                       absl::string_view path) {
-  return absl::ErrnoToStatus(error_number, absl::StrCat(what, " ", path));
-}
 
 absl::StatusOr<std::string> ReadFile(const std::string& path,
                                      int64_t max_bytes) {
@@ -110,19 +58,20 @@ absl::StatusOr<std::string> ReadFile(const std::string& path,
 }
 
 absl::Status WriteFileAtomically(const std::string& path,
-                                 absl::Span<const absl::string_view> pieces) {
+                                 absl::Span<const absl::string_view> pieces,
+                                 FileSystem* files) {
   std::string temporary;
-  TRIBUTARY_ASSIGN_OR_RETURN(const int file, CreateBeside(path, &temporary));
-  absl::Status status = WriteAndClose(file, temporary, pieces);
-  if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) {
-    status = FileError(errno, absl::StrCat("cannot rename ", temporary, " to"),
-                       path);
-  }
+  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file,
+                             CreateBeside(path, files, &temporary));
+  absl::Status status = WriteAndClose(file.get(), pieces);
+  file.reset();
+  if (status.ok()) status = files->Rename(temporary, path);
   if (!status.ok()) {
-    unlink(temporary.c_str());
+    // It may be gone with the disk; the first error counts.
+    (void)files->Remove(temporary);
     return status;
   }
-  return SyncFolder(FolderOf(path));
+  return files->SyncFolder(FolderOf(path));
 }
 
 }  // namespace tributary

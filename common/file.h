@@ -10,12 +10,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "common/file_system.h"
 
 namespace tributary {
-
-// "what: path: reason" with the code that fits `error_number` (of errno).
-absl::Status FileError(int error_number, absl::string_view what,
-                       absl::string_view path);
 
 // The contents of a file. OutOfRange if it has more than `max_bytes`.
 absl::StatusOr<std::string> ReadFile(const std::string& path,
@@ -27,7 +24,8 @@ absl::StatusOr<std::string> ReadFile(const std::string& path,
 // file is gone. The pieces are written from where they are, not copied. Blocks
 // for as long as the disk takes.
 absl::Status WriteFileAtomically(const std::string& path,
-                                 absl::Span<const absl::string_view> pieces);
+                                 absl::Span<const absl::string_view> pieces,
+                                 FileSystem* files = FileSystem::Posix());
 
 }  // namespace tributary
 

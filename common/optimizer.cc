@@ -85,7 +85,10 @@ class Sgd final : public Optimizer {
         weight_decay_(static_cast<float>(spec.weight_decay())),
         nesterov_(spec.nesterov()) {}
 
-  int slots() const override { return momentum_ == 0 ? 0 : 1; }
+  std::vector<std::string> slot_names() const override {
+    if (momentum_ == 0) return {};
+    return {"momentum_buffer"};
+  }
 
   void Update(const UpdateArguments& a) const override {
     const FlushDenormals flush;
@@ -141,7 +144,9 @@ class Adam final : public Optimizer {
         weight_decay_(spec.weight_decay()),
         decoupled_(decoupled) {}
 
-  int slots() const override { return 2; }
+  std::vector<std::string> slot_names() const override {
+    return {"exp_avg", "exp_avg_sq"};
+  }
 
   void Update(const UpdateArguments& a) const override {
     const FlushDenormals flush;

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -52,9 +54,11 @@ class Optimizer {
 
   virtual ~Optimizer() = default;
 
-  // Number of floats of state for each weight: SGD 1 (velocity), or 0 without
-  // momentum; Adam and AdamW 2 (first moment, second moment).
-  virtual int slots() const = 0;
+  // The floats of state for each weight, as PyTorch's optimizers call them: SGD
+  // "momentum_buffer", or none without momentum; Adam and AdamW "exp_avg"
+  // (first moment) and "exp_avg_sq" (second moment).
+  virtual std::vector<std::string> slot_names() const = 0;
+  int slots() const { return static_cast<int>(slot_names().size()); }
 
   virtual void Update(const UpdateArguments& arguments) const = 0;
 };

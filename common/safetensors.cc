@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "absl/base/config.h"
@@ -47,33 +48,6 @@ absl::Status CheckName(const std::string& name) {
                                                  absl::CHexEscape(name), "\""));
 }
 
-// The length and the header, padded with spaces so that the data begin at a
-// multiple of eight bytes. `sorted` is in the order of the data.
-std::string MakeHeader(const std::vector<const NamedTensor*>& sorted,
-                       const std::map<std::string, std::string>& metadata) {
-  nlohmann::ordered_json header;
-  header[kMetadataKey] = metadata;
-  header[kMetadataKey]["format"] = "pt";
-  int64_t offset = 0;
-  for (const NamedTensor* tensor : sorted) {
-    const int64_t end =
-        offset + ElementsOf(*tensor) * static_cast<int64_t>(sizeof(float));
-    nlohmann::ordered_json& entry = header[tensor->name];
-    entry["dtype"] = "F32";
-    entry["shape"] = tensor->shape;
-    entry["data_offsets"] = {offset, end};
-    offset = end;
-  }
-  // Metadata that are not UTF-8 get replacement characters, not an exception.
-  std::string text = header.dump(
-      -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  text.resize((text.size() + 7) / 8 * 8, ' ');
-  const uint64_t length = text.size();
-  std::string bytes(kLengthBytes, '\0');
-  std::memcpy(bytes.data(), &length, kLengthBytes);
-  return bytes + text;
-}
-
 absl::Status ReadAt(int file, const std::string& path, int64_t offset, char* to,
                     size_t count) {
   while (count > 0) {
@@ -96,32 +70,54 @@ absl::Status ReadAt(int file, const std::string& path, int64_t offset, char* to,
 
 }  // namespace
 
+absl::StatusOr<std::string> MakeSafetensorsHeader(
+    absl::Span<const NamedTensor> tensors,
+    const std::map<std::string, std::string>& metadata) {
+  nlohmann::ordered_json header;
+  header[kMetadataKey] = metadata;
+  header[kMetadataKey]["format"] = "pt";
+  int64_t offset = 0;
+  auto& entries = header.get_ref<nlohmann::ordered_json::object_t&>();
+  std::set<absl::string_view> names;
+  for (const NamedTensor& tensor : tensors) {
+    TRIBUTARY_RETURN_IF_ERROR(CheckName(tensor.name));
+    if (!names.insert(tensor.name).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("two tensors are called \"", tensor.name, "\""));
+    }
+    const int64_t end =
+        offset + ElementsOf(tensor) * static_cast<int64_t>(sizeof(float));
+    // At the end, without looking for one of the same name.
+    entries.push_back({tensor.name,
+                       {{"dtype", "F32"},
+                        {"shape", tensor.shape},
+                        {"data_offsets", {offset, end}}}});
+    offset = end;
+  }
+  // Metadata that are not UTF-8 get replacement characters, not an exception.
+  std::string text = header.dump(
+      -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  const uint64_t length = text.size();
+  std::string bytes(kLengthBytes, '\0');
+  std::memcpy(bytes.data(), &length, kLengthBytes);
+  return bytes + text;
+}
+
 absl::Status WriteSafetensors(
     const std::string& path, absl::Span<const NamedTensor> tensors,
     const std::map<std::string, std::string>& metadata) {
-  std::vector<const NamedTensor*> sorted;
-  for (const NamedTensor& tensor : tensors) {
-    TRIBUTARY_RETURN_IF_ERROR(CheckName(tensor.name));
-    sorted.push_back(&tensor);
-  }
+  std::vector<NamedTensor> sorted(tensors.begin(), tensors.end());
   std::sort(sorted.begin(), sorted.end(),
-            [](const NamedTensor* a, const NamedTensor* b) {
-              return a->name < b->name;
+            [](const NamedTensor& a, const NamedTensor& b) {
+              return a.name < b.name;
             });
-  const auto twice =
-      std::adjacent_find(sorted.begin(), sorted.end(),
-                         [](const NamedTensor* a, const NamedTensor* b) {
-                           return a->name == b->name;
-                         });
-  if (twice != sorted.end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("two tensors are called \"", (*twice)->name, "\""));
-  }
-  const std::string header = MakeHeader(sorted, metadata);
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string header,
+                             MakeSafetensorsHeader(sorted, metadata));
   std::vector<absl::string_view> pieces = {header};
-  for (const NamedTensor* tensor : sorted) {
-    pieces.emplace_back(reinterpret_cast<const char*>(tensor->data),
-                        ElementsOf(*tensor) * sizeof(float));
+  for (const NamedTensor& tensor : sorted) {
+    pieces.emplace_back(reinterpret_cast<const char*>(tensor.data),
+                        ElementsOf(tensor) * sizeof(float));
   }
   return WriteFileAtomically(path, pieces);
 }

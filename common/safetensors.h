@@ -23,11 +23,19 @@ struct NamedTensor {
   const float* data = nullptr;
 };
 
+// Everything of a file that stands before the data: its length, the header, and
+// spaces up to a multiple of eight bytes. The data are the tensors' float32
+// elements in the order of `tensors` (whose data are not looked at). The
+// metadata get {"format": "pt"} besides `metadata`, so that every reader takes
+// the file. InvalidArgument for names that are used twice, empty,
+// "__metadata__" or not printable ASCII.
+absl::StatusOr<std::string> MakeSafetensorsHeader(
+    absl::Span<const NamedTensor> tensors,
+    const std::map<std::string, std::string>& metadata);
+
 // Writes the tensors, in the order of their names, and replaces `path` only
-// when all is on the disk (see WriteFileAtomically). The metadata get
-// {"format": "pt"} besides `metadata`, so that every reader takes the file. No
-// copy of the tensors is made. InvalidArgument for names that are used twice,
-// empty, "__metadata__" or not printable ASCII.
+// when all is on the disk (see WriteFileAtomically). No copy of the tensors is
+// made. Names and metadata: see MakeSafetensorsHeader.
 absl::Status WriteSafetensors(
     const std::string& path, absl::Span<const NamedTensor> tensors,
     const std::map<std::string, std::string>& metadata);
@@ -60,6 +68,9 @@ class SafetensorsFile {
   const std::map<std::string, std::string>& metadata() const {
     return metadata_;
   }
+
+  // Where the data begin, in bytes from the start of the file.
+  int64_t data_offset() const { return data_offset_; }
 
   // NotFound if there is no such tensor. The pointer is into tensors().
   absl::StatusOr<const TensorEntry*> Find(absl::string_view name) const;

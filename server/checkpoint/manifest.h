@@ -1,0 +1,30 @@
+// manifest.json: what a checkpoint folder says of itself. See
+// proto/checkpoint.proto.
+#ifndef TRIBUTARY_SERVER_CHECKPOINT_MANIFEST_H_
+#define TRIBUTARY_SERVER_CHECKPOINT_MANIFEST_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "proto/checkpoint.pb.h"
+
+namespace tributary {
+
+inline constexpr char kManifestName[] = "manifest.json";
+
+// The file's text.
+absl::StatusOr<std::string> PrintManifest(const CheckpointManifest& manifest);
+
+// Reads what PrintManifest has made, from anywhere: nothing in it is trusted.
+// DataLoss, saying what is wrong, if a byte was changed or a number makes no
+// sense.
+absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view text);
+
+// Of a checkpoint folder. Errors name the file.
+absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& folder);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_CHECKPOINT_MANIFEST_H_

@@ -1,0 +1,430 @@
+#include "server/checkpoint/shard_files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/safetensors.h"
+#include "common/status_macros.h"
+#include "server/checkpoint/manifest.h"
+#include "server/checkpoint/tensor_pieces.h"
+
+namespace tributary {
+namespace {
+
+// Damage is named to within one; also what is read at a time.
+constexpr int64_t kBlockBytes = int64_t{4} << 20;
+constexpr char kModel[] = "model";
+constexpr char kOptimizer[] = "optimizer";
+
+struct FreeState {
+  void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
+};
+
+std::string FileName(const char* kind, int shard, int servers) {
+  return servers == 1 ? absl::StrCat(kind, ".safetensors")
+                      : absl::StrFormat("%s-%05d-of-%05d.safetensors", kind,
+                                        shard + 1, servers);
+}
+
+// Takes the digests of a file's blocks as it is written.
+class DigestingFile {
+ public:
+  DigestingFile(std::unique_ptr<WritableFile> file, std::string name)
+      : file_(std::move(file)), state_(XXH3_createState()) {
+    XXH3_64bits_reset(state_.get());
+    facts_.set_name(std::move(name));
+    facts_.set_block_bytes(kBlockBytes);
+  }
+
+  absl::Status Append(absl::string_view bytes) {
+    TRIBUTARY_RETURN_IF_ERROR(file_->Append(bytes));
+    while (!bytes.empty()) {
+      const size_t room = kBlockBytes - facts_.bytes() % kBlockBytes;
+      const absl::string_view part = bytes.substr(0, room);
+      XXH3_64bits_update(state_.get(), part.data(), part.size());
+      facts_.set_bytes(facts_.bytes() + static_cast<int64_t>(part.size()));
+      if (part.size() == room) EndBlock();
+      bytes.remove_prefix(part.size());
+    }
+    return absl::OkStatus();
+  }
+
+  // Syncs and closes the file.
+  absl::StatusOr<CheckpointFile> Finish() {
+    if (facts_.bytes() % kBlockBytes != 0) EndBlock();
+    TRIBUTARY_RETURN_IF_ERROR(file_->Sync());
+    TRIBUTARY_RETURN_IF_ERROR(file_->Close());
+    return std::move(facts_);
+  }
+
+ private:
+  void EndBlock() {
+    facts_.add_block_digest(XXH3_64bits_digest(state_.get()));
+    XXH3_64bits_reset(state_.get());
+  }
+
+  const std::unique_ptr<WritableFile> file_;
+  const std::unique_ptr<XXH3_state_t, FreeState> state_;
+  CheckpointFile facts_;
+};
+
+// Where the elements of a server's chunks are.
+class ChunkPlaces {
+ public:
+  ChunkPlaces(const ArenaLayout& layout, const Snapshot& snapshot)
+      : layout_(layout) {
+    for (const Snapshot::Chunk& chunk : snapshot.chunks) {
+      chunks_.emplace(chunk.number, &chunk);
+    }
+  }
+
+  // The run of elements from `begin` on, up to `end` at most, that lie in one
+  // chunk. `slot` -1: weights. Null if that chunk is not one of these.
+  float* Find(int64_t begin, int64_t end, int slot, int64_t* count) const {
+    const int number = static_cast<int>(begin / layout_.chunk_elements());
+    *count = std::min(end, layout_.ChunkBegin(number + 1)) - begin;
+    const auto found = chunks_.find(number);
+    if (found == chunks_.end()) return nullptr;
+    const Buffer& buffer =
+        slot < 0 ? found->second->values : found->second->slots[slot];
+    return buffer.get() + (begin - layout_.ChunkBegin(number));
+  }
+
+ private:
+  const ArenaLayout& layout_;
+  std::map<int, const Snapshot::Chunk*> chunks_;
+};
+
+// The tensors of one file: `slots` of each piece, -1 being the weights.
+struct FileContents {
+  std::string name;
+  struct Tensor {
+    TensorPiece piece;
+    int slot = -1;
+    std::string name;
+  };
+  std::vector<Tensor> tensors;
+};
+
+// The model file, and the optimizer's if it has state.
+std::vector<FileContents> ContentsOf(const ShardFiles& files) {
+  const std::vector<TensorPiece> pieces =
+      PiecesOf(*files.layout, files.shard, files.servers);
+  std::vector<FileContents> contents(1);
+  contents[0].name = FileName(kModel, files.shard, files.servers);
+  for (const TensorPiece& piece : pieces) {
+    contents[0].tensors.push_back({piece, -1, piece.Name()});
+  }
+  if (files.state.empty()) return contents;
+  contents.emplace_back();
+  contents[1].name = FileName(kOptimizer, files.shard, files.servers);
+  for (const TensorPiece& piece : pieces) {
+    for (size_t slot = 0; slot < files.state.size(); ++slot) {
+      TensorPiece named = piece;
+      Parameter state = *piece.parameter;
+      state.name = absl::StrCat(state.name, ".", files.state[slot]);
+      named.parameter = &state;
+      contents[1].tensors.push_back(
+          {piece, static_cast<int>(slot), named.Name()});
+    }
+  }
+  return contents;
+}
+
+absl::StatusOr<CheckpointFile> WriteFile(const FileContents& contents,
+                                         const ChunkPlaces& places,
+                                         const std::string& folder,
+                                         FileSystem* file_system) {
+  std::vector<NamedTensor> tensors;
+  for (const FileContents::Tensor& tensor : contents.tensors) {
+    const TensorPiece& piece = tensor.piece;
+    tensors.push_back({tensor.name,
+                       piece.whole()
+                           ? piece.parameter->shape
+                           : std::vector<int64_t>{piece.end - piece.begin},
+                       nullptr});
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string header,
+                             MakeSafetensorsHeader(tensors, {}));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      std::unique_ptr<WritableFile> created,
+      file_system->Create(absl::StrCat(folder, "/", contents.name)));
+  DigestingFile file(std::move(created), contents.name);
+  TRIBUTARY_RETURN_IF_ERROR(file.Append(header));
+  for (const FileContents::Tensor& tensor : contents.tensors) {
+    const int64_t offset = tensor.piece.parameter->offset;
+    const int64_t end = offset + tensor.piece.end;
+    int64_t count = 0;
+    for (int64_t at = offset + tensor.piece.begin; at < end; at += count) {
+      const float* const values = places.Find(at, end, tensor.slot, &count);
+      if (values == nullptr) {
+        return absl::InternalError(
+            absl::StrCat("the snapshot lacks a chunk of ", tensor.name));
+      }
+      TRIBUTARY_RETURN_IF_ERROR(
+          file.Append({reinterpret_cast<const char*>(values),
+                       static_cast<size_t>(count) * sizeof(float)}));
+    }
+  }
+  return file.Finish();
+}
+
+// A file of a checkpoint, of which nothing is given out that has not its
+// digest.
+class VerifiedFile {
+ public:
+  static absl::StatusOr<std::unique_ptr<VerifiedFile>> Open(
+      const std::string& folder, const CheckpointFile& facts) {
+    const std::string path = absl::StrCat(folder, "/", facts.name());
+    const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) {
+      const absl::Status error = FileError(errno, "cannot open", path);
+      // Whatever the reason, the checkpoint cannot be used.
+      return absl::IsNotFound(error)
+                 ? absl::DataLossError(absl::StrCat(path, ": is missing"))
+                 : error;
+    }
+    auto file = std::unique_ptr<VerifiedFile>(
+        new VerifiedFile(descriptor, path, facts));
+    struct stat found;
+    if (fstat(descriptor, &found) != 0) {
+      return FileError(errno, "cannot stat", path);
+    }
+    if (found.st_size != facts.bytes()) {
+      return absl::DataLossError(absl::StrCat(
+          path, ": has ", found.st_size, " bytes, was written with ",
+          facts.bytes(), ": bytes from ",
+          std::min<int64_t>(found.st_size, facts.bytes()),
+          " on are lost or strange"));
+    }
+    return file;
+  }
+  ~VerifiedFile() { close(descriptor_); }
+
+  // Copies bytes [begin, begin + count) of the file. Each block is read once if
+  // calls come in ascending order.
+  absl::Status Read(int64_t begin, int64_t count, char* to) {
+    while (count > 0) {
+      TRIBUTARY_RETURN_IF_ERROR(Load(begin / facts_.block_bytes()));
+      const int64_t offset = begin % facts_.block_bytes();
+      const int64_t part =
+          std::min(count, static_cast<int64_t>(block_.size()) - offset);
+      std::memcpy(to, block_.data() + offset, part);
+      begin += part;
+      count -= part;
+      to += part;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status VerifyAll() {
+    for (int64_t i = 0; i < facts_.block_digest_size(); ++i) {
+      TRIBUTARY_RETURN_IF_ERROR(Load(i));
+    }
+    return absl::OkStatus();
+  }
+
+  const std::string& path() const { return path_; }
+
+ private:
+  VerifiedFile(int descriptor, std::string path, const CheckpointFile& facts)
+      : descriptor_(descriptor), path_(std::move(path)), facts_(facts) {}
+
+  absl::Status Load(int64_t number) {
+    if (number == loaded_) return absl::OkStatus();
+    loaded_ = -1;
+    const int64_t begin = number * facts_.block_bytes();
+    block_.resize(std::min(facts_.block_bytes(), facts_.bytes() - begin));
+    size_t done = 0;
+    while (done < block_.size()) {
+      const ssize_t got =
+          pread(descriptor_, block_.data() + done, block_.size() - done,
+                begin + static_cast<int64_t>(done));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return FileError(errno, "cannot read", path_);
+      if (got == 0) {
+        return absl::DataLossError(absl::StrCat(
+            path_, ": ends at ", begin + static_cast<int64_t>(done)));
+      }
+      done += static_cast<size_t>(got);
+    }
+    if (XXH3_64bits(block_.data(), block_.size()) !=
+        facts_.block_digest(static_cast<int>(number))) {
+      return absl::DataLossError(absl::StrCat(path_, ": bytes ", begin, " to ",
+                                              begin + block_.size(),
+                                              " are not what was written"));
+    }
+    loaded_ = number;
+    return absl::OkStatus();
+  }
+
+  const int descriptor_;
+  const std::string path_;
+  const CheckpointFile facts_;
+  std::vector<char> block_;
+  int64_t loaded_ = -1;
+};
+
+absl::StatusOr<const CheckpointFile*> FindFile(
+    const std::string& folder, const CheckpointManifest& manifest,
+    const std::string& name) {
+  for (const CheckpointFile& file : manifest.file()) {
+    if (file.name() == name) return &file;
+  }
+  return absl::DataLossError(
+      absl::StrCat(folder, "/", kManifestName, ": does not name ", name));
+}
+
+// Reads what `places` (of `layout`) want of one file.
+absl::Status ReadFileFor(const std::string& folder,
+                         const CheckpointManifest& manifest,
+                         const FileContents& contents,
+                         const std::map<std::string, const Parameter*>& ours,
+                         const ChunkPlaces& places) {
+  struct Wanted {
+    const FileContents::Tensor* tensor = nullptr;
+    int64_t begin = 0;  // Elements of the piece.
+    int64_t count = 0;
+    float* to = nullptr;
+  };
+  std::vector<Wanted> wanted;
+  for (const FileContents::Tensor& tensor : contents.tensors) {
+    const TensorPiece& piece = tensor.piece;
+    const int64_t offset = ours.at(piece.parameter->name)->offset;
+    int64_t count = 0;
+    for (int64_t at = piece.begin; at < piece.end; at += count) {
+      float* const to =
+          places.Find(offset + at, offset + piece.end, tensor.slot, &count);
+      if (to != nullptr) {
+        wanted.push_back({&tensor, at - piece.begin, count, to});
+      }
+    }
+  }
+  if (wanted.empty()) return absl::OkStatus();
+  TRIBUTARY_ASSIGN_OR_RETURN(const CheckpointFile* const facts,
+                             FindFile(folder, manifest, contents.name));
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<VerifiedFile> file,
+                             VerifiedFile::Open(folder, *facts));
+  TRIBUTARY_ASSIGN_OR_RETURN(const SafetensorsFile tensors,
+                             SafetensorsFile::Open(file->path()));
+  // What was parsed is what was written.
+  std::vector<char> header(tensors.data_offset());
+  TRIBUTARY_RETURN_IF_ERROR(
+      file->Read(0, tensors.data_offset(), header.data()));
+  std::map<std::string, const TensorEntry*> entries;
+  for (const TensorEntry& entry : tensors.tensors()) {
+    entries.emplace(entry.name, &entry);
+  }
+  for (const Wanted& want : wanted) {
+    const auto found = entries.find(want.tensor->name);
+    const int64_t bytes = (want.tensor->piece.end - want.tensor->piece.begin) *
+                          static_cast<int64_t>(sizeof(float));
+    if (found == entries.end() || found->second->dtype != "F32" ||
+        found->second->end - found->second->begin != bytes) {
+      return absl::DataLossError(absl::StrCat(file->path(), ": has no tensor ",
+                                              want.tensor->name, " of ", bytes,
+                                              " bytes"));
+    }
+    TRIBUTARY_RETURN_IF_ERROR(
+        file->Read(tensors.data_offset() + found->second->begin +
+                       want.begin * static_cast<int64_t>(sizeof(float)),
+                   want.count * static_cast<int64_t>(sizeof(float)),
+                   reinterpret_cast<char*>(want.to)));
+  }
+  return absl::OkStatus();
+}
+
+ShardFiles FilesOf(const CheckpointManifest& manifest,
+                   const ArenaLayout& layout, int shard) {
+  return {&layout,
+          shard,
+          manifest.servers(),
+          {manifest.state().begin(), manifest.state().end()}};
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<CheckpointFile>> WriteShardFiles(
+    const ShardFiles& files, const Snapshot& snapshot,
+    const std::string& folder, FileSystem* file_system) {
+  const ChunkPlaces places(*files.layout, snapshot);
+  std::vector<CheckpointFile> written;
+  for (const FileContents& contents : ContentsOf(files)) {
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        CheckpointFile file, WriteFile(contents, places, folder, file_system));
+    written.push_back(std::move(file));
+  }
+  TRIBUTARY_RETURN_IF_ERROR(file_system->SyncFolder(folder));
+  return written;
+}
+
+absl::Status ReadShard(const std::string& folder,
+                       const CheckpointManifest& manifest,
+                       const ArenaLayout& layout, Snapshot* snapshot) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const ArenaLayout written,
+                             ArenaLayout::Create(manifest.table()));
+  std::map<std::string, const Parameter*> ours;
+  for (const Parameter& parameter : layout.parameters()) {
+    ours.emplace(parameter.name, &parameter);
+  }
+  for (const Parameter& parameter : written.parameters()) {
+    const auto found = ours.find(parameter.name);
+    if (found == ours.end() || found->second->shape != parameter.shape ||
+        ours.size() != written.parameters().size()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(folder, ": is of another model: its ", parameter.name,
+                       " is not this job's"));
+    }
+  }
+  snapshot->version = manifest.version();
+  for (Snapshot::Chunk& chunk : snapshot->chunks) {
+    const size_t bytes = layout.ChunkSize(chunk.number) * sizeof(float);
+    std::memset(chunk.values.get(), 0, bytes);
+    for (const Buffer& slot : chunk.slots) std::memset(slot.get(), 0, bytes);
+  }
+  const ChunkPlaces places(layout, *snapshot);
+  for (int shard = 0; shard < manifest.servers(); ++shard) {
+    for (const FileContents& contents :
+         ContentsOf(FilesOf(manifest, written, shard))) {
+      TRIBUTARY_RETURN_IF_ERROR(
+          ReadFileFor(folder, manifest, contents, ours, places));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerifyCheckpoint(const std::string& folder) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const CheckpointManifest manifest,
+                             ReadManifest(folder));
+  TRIBUTARY_ASSIGN_OR_RETURN(const ArenaLayout layout,
+                             ArenaLayout::Create(manifest.table()));
+  for (int shard = 0; shard < manifest.servers(); ++shard) {
+    for (const FileContents& contents :
+         ContentsOf(FilesOf(manifest, layout, shard))) {
+      TRIBUTARY_ASSIGN_OR_RETURN(const CheckpointFile* const facts,
+                                 FindFile(folder, manifest, contents.name));
+      TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<VerifiedFile> file,
+                                 VerifiedFile::Open(folder, *facts));
+      TRIBUTARY_RETURN_IF_ERROR(file->VerifyAll());
+      TRIBUTARY_ASSIGN_OR_RETURN(const SafetensorsFile tensors,
+                                 SafetensorsFile::Open(file->path()));
+      for (const FileContents::Tensor& tensor : contents.tensors) {
+        TRIBUTARY_RETURN_IF_ERROR(tensors.Find(tensor.name).status());
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tributary
