@@ -391,6 +391,15 @@ absl::Status ValidateEvaluation(const EvaluationSpec& evaluation) {
   return Between("evaluation.batch", evaluation.batch(), 0, kMaxBatch);
 }
 
+absl::Status ValidateCheckpoint(const CheckpointSpec& checkpoint) {
+  TRIBUTARY_RETURN_IF_ERROR(Between("checkpoint.every_steps",
+                                    checkpoint.every_steps(), 0, kMaxSteps));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("checkpoint.keep_last", checkpoint.keep_last(), 0, kMaxSteps));
+  return Between("checkpoint.keep_every", checkpoint.keep_every(), 0,
+                 kMaxSteps);
+}
+
 absl::Status ValidateOutput(const OutputSpec& output) {
   if (output.has_directory() && output.directory().empty()) {
     return Error("output.directory", "is empty; leave it out for the default");
@@ -427,6 +436,7 @@ absl::Status ValidateJob(const JobSpec& job) {
   TRIBUTARY_RETURN_IF_ERROR(NotNegative("clip_norm", job.clip_norm()));
   TRIBUTARY_RETURN_IF_ERROR(ValidateEvaluation(job.evaluation()));
   TRIBUTARY_RETURN_IF_ERROR(ValidateExchange(job.exchange()));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateCheckpoint(job.checkpoint()));
   return ValidateOutput(job.output());
 }
 

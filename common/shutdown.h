@@ -9,6 +9,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 
 namespace tributary {
 
@@ -30,6 +31,12 @@ class Shutdown {
   bool requested() const ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     return requested_;
+  }
+
+  // Waits for the request. False: `timeout` has passed first.
+  bool AwaitRequest(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    return mu_.AwaitWithTimeout(absl::Condition(&requested_), timeout);
   }
 
   // Runs `callback` on the requesting thread, or at once if the request came

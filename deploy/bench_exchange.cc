@@ -195,6 +195,7 @@ absl::StatusOr<JobSpec> ExchangeJob(const ExchangeLoad& load, int64_t steps) {
       std::string("optimizer.sgd.learning_rate=1e-6"),
       absl::StrCat("steps=", steps), std::string("evaluation.disabled=true"),
       std::string("output.log_every_steps=1000"),
+      std::string("checkpoint.every_steps=0"),
       std::string("name=bench-exchange"),
       absl::StrCat("exchange.transport=", transport),
       absl::StrCat("exchange.wire_dtype=", load.dtype),

@@ -85,6 +85,7 @@ absl::StatusOr<JobSpec> BenchJob(const BenchLoad& load) {
   job.set_steps(load.steps);
   job.mutable_evaluation()->set_disabled(true);
   job.mutable_output()->set_sample_bytes(0);
+  job.mutable_checkpoint()->set_every_steps(0);
   job.set_name(absl::StrCat("bench-", model->name));
   for (const std::string& set : load.sets) {
     TRIBUTARY_RETURN_IF_ERROR(SetField(&job, set));

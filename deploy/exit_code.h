@@ -12,6 +12,9 @@ inline constexpr int kExitFailed = 1;
 // without a change is of no use.
 inline constexpr int kExitUsage = 2;
 
+// Stopped by SIGTERM, as schedulers do: start it again with --resume auto.
+inline constexpr int kExitPreempted = 75;
+
 // As a shell shows the end by a signal.
 constexpr int ExitCodeOfSignal(int signal) { return 128 + signal; }
 

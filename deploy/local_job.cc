@@ -30,25 +30,49 @@ LocalJobResult LocalJob::Run() {
 
 std::vector<pid_t> LocalJob::pids() const {
   std::vector<pid_t> pids;
-  for (size_t i = 0; i < roles_.size(); ++i) {
-    pids.push_back(supervisor_.pid(static_cast<int>(i)));
+  for (const auto* processes : {&servers_, &workers_}) {
+    for (const auto& [number, process] : *processes) {
+      pids.push_back(supervisor_.pid(process));
+    }
   }
   return pids;
 }
 
-absl::optional<LocalJobResult> LocalJob::StartProcess(Role role,
+absl::optional<LocalJobResult> LocalJob::StartProcess(Role role, int number,
                                                       const ProcessSpec& spec) {
   const absl::StatusOr<int> process = supervisor_.Start(spec);
   if (!process.ok()) {
     return LocalJobResult{process.status(), kExitFailed};
   }
-  roles_.push_back(role);
+  places_.push_back({role, number});
+  (role == Role::kServer ? servers_ : workers_)[number] = *process;
   return absl::nullopt;
+}
+
+bool LocalJob::StartAgain(const ProcessExit& exit) {
+  if (coordinator_.empty() || restarts_ >= options_.max_restarts ||
+      servers_done_ > 0) {
+    return false;
+  }
+  const Place place = places_[exit.process];
+  ProcessSpec spec = place.role == Role::kServer
+                         ? options_.server(place.number, coordinator_)
+                         : options_.worker(place.number, coordinator_);
+  spec.append = true;
+  ++restarts_;
+  Message(absl::StrCat("warning: ", spec.name, " ",
+                       DescribeExit(exit.wait_status),
+                       "; it is started again (restart ", restarts_, " of ",
+                       options_.max_restarts, ")"));
+  const absl::optional<LocalJobResult> failure =
+      StartProcess(place.role, place.number, spec);
+  if (failure.has_value()) result_ = failure;
+  return true;
 }
 
 absl::optional<LocalJobResult> LocalJob::StartAll() {
   absl::optional<LocalJobResult> failure =
-      StartProcess(Role::kServer, options_.server(0, std::string()));
+      StartProcess(Role::kServer, 0, options_.server(0, std::string()));
   if (failure.has_value()) return failure;
 
   const absl::Time deadline = absl::Now() + options_.start_timeout;
@@ -67,13 +91,16 @@ absl::optional<LocalJobResult> LocalJob::StartAll() {
     Pump(absl::Milliseconds(5));
   }
   for (int shard = 1; shard < options_.servers; ++shard) {
-    failure = StartProcess(Role::kServer, options_.server(shard, *coordinator));
+    failure = StartProcess(Role::kServer, shard,
+                           options_.server(shard, *coordinator));
     if (failure.has_value()) return failure;
   }
   for (int rank = 0; rank < options_.workers; ++rank) {
-    failure = StartProcess(Role::kWorker, options_.worker(rank, *coordinator));
+    failure =
+        StartProcess(Role::kWorker, rank, options_.worker(rank, *coordinator));
     if (failure.has_value()) return failure;
   }
+  coordinator_ = *coordinator;
   if (options_.on_started) options_.on_started(*coordinator);
   return absl::nullopt;
 }
@@ -92,7 +119,7 @@ void LocalJob::Pump(absl::Duration longest) {
   exits.insert(exits.end(), later.begin(), later.end());
   std::stable_sort(exits.begin(), exits.end(),
                    [this](const ProcessExit& a, const ProcessExit& b) {
-                     return roles_[a.process] < roles_[b.process];
+                     return places_[a.process].role < places_[b.process].role;
                    });
   for (const ProcessExit& exit : exits) HandleExit(exit);
 }
@@ -104,9 +131,10 @@ void LocalJob::HandleSignal(int signal) {
   }
   signal_ = signal;
   explanation_awaited_ = false;
-  result_ = LocalJobResult{absl::CancelledError(absl::StrCat(
-                               "stopped by SIG", sigabbrev_np(signal))),
-                           ExitCodeOfSignal(signal)};
+  result_ = LocalJobResult{
+      absl::CancelledError(
+          absl::StrCat("stopped by SIG", sigabbrev_np(signal))),
+      signal == SIGTERM ? kExitPreempted : ExitCodeOfSignal(signal)};
 }
 
 void LocalJob::HandleExit(const ProcessExit& exit) {
@@ -116,7 +144,7 @@ void LocalJob::HandleExit(const ProcessExit& exit) {
     if (!exit.succeeded() && !exit.killed_by_signal()) Fail(exit, "");
     return;
   }
-  if (roles_[exit.process] == Role::kServer) {
+  if (places_[exit.process].role == Role::kServer) {
     HandleServerExit(exit);
   } else {
     HandleWorkerExit(exit);
@@ -126,7 +154,7 @@ void LocalJob::HandleExit(const ProcessExit& exit) {
 void LocalJob::HandleServerExit(const ProcessExit& exit) {
   if (exit.succeeded()) {
     ++servers_done_;
-  } else {
+  } else if (!exit.killed_by_signal() || !StartAgain(exit)) {
     Fail(exit, "");
   }
 }
@@ -139,6 +167,7 @@ void LocalJob::HandleWorkerExit(const ProcessExit& exit) {
     explanation_awaited_ = true;
     return;
   }
+  if (StartAgain(exit)) return;
   const ProcessSpec& spec = supervisor_.spec(exit.process);
   const int left = Running(Role::kWorker);
   if (left == 0) {
@@ -172,8 +201,10 @@ void LocalJob::Message(const std::string& text) const {
 
 int LocalJob::Running(Role role) const {
   int count = 0;
-  for (size_t i = 0; i < roles_.size(); ++i) {
-    if (roles_[i] == role && supervisor_.running(static_cast<int>(i))) ++count;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    if (places_[i].role == role && supervisor_.running(static_cast<int>(i))) {
+      ++count;
+    }
   }
   return count;
 }
@@ -182,7 +213,19 @@ bool LocalJob::Ended() const {
   return servers_done_ == options_.servers || supervisor_.running_count() == 0;
 }
 
+void LocalJob::Drain() {
+  if (signal_ == 0 || coordinator_.empty()) return;
+  const int server = servers_[0];
+  supervisor_.Signal(server, SIGTERM);
+  const absl::Time deadline = absl::Now() + options_.drain_timeout;
+  while (supervisor_.running(server) && absl::Now() < deadline) {
+    Pump(absl::Milliseconds(100));
+    if (options_.on_tick) options_.on_tick();
+  }
+}
+
 void LocalJob::StopRemaining() {
+  Drain();
   absl::Time deadline = absl::Now() + options_.settle_timeout;
   bool terminated = false;
   while (supervisor_.running_count() > 0) {

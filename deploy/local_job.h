@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,8 @@ struct LocalJobOptions {
   int servers = 1;
   int workers = 1;
   // How to start each process. `coordinator` is the host:port that server 0
-  // has reported, empty for server 0 itself.
+  // has reported. For server 0 itself it is empty at first; when it is started
+  // again it is where it is to listen, because everybody looks for it there.
   std::function<ProcessSpec(int shard, const std::string& coordinator)> server;
   std::function<ProcessSpec(int rank, const std::string& coordinator)> worker;
 
@@ -32,9 +34,15 @@ struct LocalJobOptions {
   // One line for the person who started the job.
   std::function<void(const std::string&)> on_message;
 
+  // Processes that a signal ended are started again, so often in all.
+  int max_restarts = 0;
+
   // Server 0 must have reported its address after so long.
   absl::Duration start_timeout = absl::Seconds(30);
-  // Between SIGTERM and SIGKILL when the job is stopped.
+  // What server 0 gets to bring the job to an orderly end, with a checkpoint,
+  // when it is stopped.
+  absl::Duration drain_timeout = absl::Minutes(5);
+  // Between SIGTERM and SIGKILL for the others, and when it fails.
   absl::Duration stop_timeout = absl::Seconds(10);
   // After the job's end the others may end by themselves, and write down what
   // happened, for so long before they are stopped.
@@ -49,15 +57,16 @@ struct LocalJobResult {
 };
 
 // What the ends of processes mean: the job is done when every server is. It has
-// failed when a server ends in any other way, when a worker exits with an
-// error, or when no worker is left. A worker that a signal killed is reported,
-// and the others go on: the coordinator gives them its leaves. Where a worker's
-// error makes others fail too, what server 0 says of it, which hears it first,
-// is the reason that is given.
+// failed when a server or a worker exits with an error. One that a signal ended
+// (it crashed, or somebody killed it) is reported and started again, as often
+// as max_restarts allows; after that the loss of a server fails the job, and so
+// does that of the last worker. Where a worker's error makes others fail too,
+// what server 0 says of it, which hears it first, is the reason that is given.
 //
-// The first SIGINT, SIGTERM or SIGHUP stops all processes in order, the second
-// at once. Not thread-safe; Run must be called from a thread that stays (see
-// Supervisor). Destruction ends every process.
+// The first SIGINT, SIGTERM or SIGHUP stops all processes in order, server 0
+// first, which writes a checkpoint; the second stops them at once. Not
+// thread-safe; Run must be called from a thread that stays (see Supervisor).
+// Destruction ends every process.
 class LocalJob {
  public:
   // `signals` must have been made with_children, and outlive this object.
@@ -66,15 +75,19 @@ class LocalJob {
   // Blocks until all processes have ended. Call it once.
   LocalJobResult Run();
 
-  // From on_started on: the process of each server, then of each worker.
+  // From on_started on: the process of each server, then of each worker; of
+  // those that were started again the newest.
   std::vector<pid_t> pids() const;
 
  private:
   enum class Role { kServer, kWorker };
   // Starts everything; nullopt on success.
   absl::optional<LocalJobResult> StartAll();
-  absl::optional<LocalJobResult> StartProcess(Role role,
+  // `number`: shard or rank.
+  absl::optional<LocalJobResult> StartProcess(Role role, int number,
                                               const ProcessSpec& spec);
+  // True: the process runs again.
+  bool StartAgain(const ProcessExit& exit);
   // Waits once, up to a tick, and takes in what happened.
   void Pump(absl::Duration longest);
   void HandleSignal(int signal);
@@ -85,13 +98,24 @@ class LocalJob {
   void Message(const std::string& text) const;
   int Running(Role role) const;
   bool Ended() const;
+  // Lets server 0 write a checkpoint, if a signal ends the job.
+  void Drain();
   // Ends what still runs, as the result demands.
   void StopRemaining();
 
   const LocalJobOptions options_;
   SignalQueue* const signals_;
   Supervisor supervisor_;
-  std::vector<Role> roles_;  // By process.
+  struct Place {
+    Role role = Role::kServer;
+    int number = 0;  // Shard or rank.
+  };
+  std::vector<Place> places_;  // By process.
+  // The newest process of each shard and of each rank.
+  std::map<int, int> servers_;
+  std::map<int, int> workers_;
+  std::string coordinator_;  // Its address.
+  int restarts_ = 0;
   int servers_done_ = 0;
   int signal_ = 0;  // The first that came.
   // A worker has failed, and server 0 may still say why.

@@ -55,7 +55,7 @@ ProcessSpec ServerProcess(const LocalProcesses& processes, int shard,
       "server",
       absl::StrCat(processes.output, "/job.textproto"),
       "--listen",
-      "127.0.0.1:0",
+      shard == 0 && !coordinator.empty() ? coordinator : "127.0.0.1:0",
       "--shard",
       absl::StrCat(shard),
       "--servers",
@@ -72,6 +72,11 @@ ProcessSpec ServerProcess(const LocalProcesses& processes, int shard,
       absl::StrCat(kReadyFd)};
   if (shard > 0) {
     arguments.insert(arguments.end(), {"--coordinator", coordinator});
+  } else if (!processes.resume.empty()) {
+    arguments.insert(arguments.end(), {"--resume", processes.resume});
+  } else if (!coordinator.empty()) {
+    // Not its first start.
+    arguments.insert(arguments.end(), {"--resume", "auto"});
   }
   return JobProcess(processes, absl::StrCat("server-", shard),
                     std::move(arguments));

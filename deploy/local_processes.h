@@ -23,6 +23,7 @@ struct LocalProcesses {
   int workers = 1;
   int server_threads = 1;  // Of each; see ServerThreads.
   int worker_threads = 1;
+  std::string resume;  // The server's --resume; empty: none.
   LogFlags log;
 };
 

@@ -8,11 +8,14 @@
 #include <filesystem>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/file.h"
+#include "common/status_macros.h"
+#include "server/checkpoint/checkpoint_folder.h"
 
 namespace tributary {
 namespace {
@@ -42,7 +45,7 @@ OutputDirectory::OutputDirectory(std::string path, int fd)
 OutputDirectory::~OutputDirectory() { close(fd_); }
 
 absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Claim(
-    const std::string& path, bool overwrite) {
+    const std::string& path, Earlier earlier) {
   std::error_code error;
   fs::create_directories(path, error);
   if (error) return FileError(error.value(), "cannot make folder", path);
@@ -56,11 +59,23 @@ absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Claim(
   if (access(path.c_str(), W_OK | X_OK) != 0) {
     return FileError(errno, "cannot write to folder", path);
   }
-  if (!overwrite && fs::exists(fs::path(path) / "summary.json", error)) {
+  if (earlier == Earlier::kResume) return claimed;
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<CheckpointName> checkpoints,
+                             ListCheckpoints(CheckpointsFolder(path)));
+  if (earlier == Earlier::kRefuse &&
+      (fs::exists(fs::path(path) / "summary.json", error) ||
+       !checkpoints.empty())) {
     return absl::FailedPreconditionError(absl::StrCat(
-        path,
-        " holds the results of another run; choose another --output, or "
-        "replace them with --overwrite"));
+        path, " holds the ", checkpoints.empty() ? "results" : "checkpoints",
+        " of another run; choose another --output, ",
+        checkpoints.empty() ? "" : "go on with it with --resume auto, ",
+        "or replace it with --overwrite"));
+  }
+  for (const CheckpointName& checkpoint : checkpoints) {
+    fs::remove_all(checkpoint.path, error);
+    if (error) {
+      return FileError(error.value(), "cannot remove", checkpoint.path);
+    }
   }
   for (const char* const file : kFilesOfARun) {
     fs::remove(fs::path(path) / file, error);

@@ -19,11 +19,15 @@ std::string DefaultOutputDirectory(const std::string& job_name, absl::Time now,
 // ends with this object, or with the process.
 class OutputDirectory {
  public:
-  // Makes the folder, and those above it. FailedPrecondition if it holds the
-  // summary of an earlier run, unless `overwrite`: then what that run left is
-  // removed. Unavailable if another process claims it.
+  enum class Earlier {
+    kRefuse,   // The summary or checkpoints of an earlier run are in the way.
+    kReplace,  // What an earlier run left is removed.
+    kResume,   // It is gone on with.
+  };
+  // Makes the folder, and those above it. FailedPrecondition if an earlier run
+  // is in the way. Unavailable if another process claims it.
   static absl::StatusOr<std::unique_ptr<OutputDirectory>> Claim(
-      const std::string& path, bool overwrite);
+      const std::string& path, Earlier earlier);
   ~OutputDirectory();
   OutputDirectory(const OutputDirectory&) = delete;
   OutputDirectory& operator=(const OutputDirectory&) = delete;
@@ -36,6 +40,17 @@ class OutputDirectory {
   const std::string path_;
   const int fd_;
 };
+
+// The value of --resume that means: what --output has.
+inline constexpr char kResumeAuto[] = "auto";
+
+// What the flags of the same names say.
+inline OutputDirectory::Earlier EarlierRun(const std::string& resume,
+                                           bool overwrite) {
+  if (!resume.empty()) return OutputDirectory::Earlier::kResume;
+  return overwrite ? OutputDirectory::Earlier::kReplace
+                   : OutputDirectory::Earlier::kRefuse;
+}
 
 }  // namespace tributary
 

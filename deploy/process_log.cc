@@ -1,7 +1,11 @@
 #include "deploy/process_log.h"
 
+#include <signal.h>
 #include <string.h>
 
+#include <string>
+
+#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "deploy/exit_code.h"
 
@@ -31,9 +35,12 @@ int FinishProcess(Logger* log, const absl::Status& status, int signal) {
     log->Info("done");
     return kExitDone;
   }
-  if (signal != 0 && absl::IsCancelled(status)) {
-    log->Info("stopped by SIG%s", sigabbrev_np(signal));
-    return ExitCodeOfSignal(signal);
+  if (absl::IsCancelled(status)) {
+    log->Info(
+        "%s%s", std::string(status.message()),
+        signal == 0 ? "" : absl::StrCat(" (SIG", sigabbrev_np(signal), ")"));
+    return signal == 0 || signal == SIGTERM ? kExitPreempted
+                                            : ExitCodeOfSignal(signal);
   }
   return ReportError(status);
 }

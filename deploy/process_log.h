@@ -26,8 +26,9 @@ absl::StatusOr<std::unique_ptr<Logger>> StartProcessLog(const LogFlags& flags,
                                                         const std::string& role,
                                                         int rank);
 
-// Says how the process ended and returns its exit code: that of `signal` if one
-// stopped it (0: none came).
+// Says how the process ended and returns its exit code: kExitPreempted if it
+// was stopped by SIGTERM, or without a signal (`signal` is 0) with the whole
+// job; that of another `signal` if one stopped it.
 int FinishProcess(Logger* log, const absl::Status& status, int signal);
 
 }  // namespace tributary

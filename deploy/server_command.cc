@@ -38,6 +38,8 @@ struct Flags {
   int64_t ready_fd = -1;
   double lease = 10;
   double no_worker_timeout = 600;
+  std::string resume;
+  double no_server_timeout = 600;
   bool overwrite = false;
   bool insecure_network = false;
 };
@@ -101,6 +103,15 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                 &flags->output);
   line->AddSwitch("overwrite", "Replace the results in --output.",
                   &flags->overwrite);
+  line->AddText("resume", "auto|DIR",
+                "Server 0 goes on from the newest checkpoint in --output "
+                "(auto; from the start if there is none), or from that of "
+                "another run, or from a checkpoint.",
+                &flags->resume);
+  line->AddNumber("no-server-timeout",
+                  "Seconds that the job may be without one of its servers "
+                  "before it fails. Default 600.",
+                  1, 1e9, &flags->no_server_timeout);
   line->AddTexts("set", "PATH=VALUE",
                  "Change a field of the job, as in "
                  "optimizer.adamw.learning_rate=0.001. May be repeated.",
@@ -183,7 +194,8 @@ absl::Status Run(const Flags& flags, Logger* log, Shutdown* shutdown) {
     if (flags.ready_fd < 0) {
       TRIBUTARY_ASSIGN_OR_RETURN(
           output,
-          OutputDirectory::Claim(options.output_directory, flags.overwrite));
+          OutputDirectory::Claim(options.output_directory,
+                                 EarlierRun(flags.resume, flags.overwrite)));
     }
     log->Info("results go to %s", options.output_directory);
   }
@@ -194,6 +206,9 @@ absl::Status Run(const Flags& flags, Logger* log, Shutdown* shutdown) {
   options.expected_workers = static_cast<int>(flags.workers);
   options.lease = absl::Seconds(flags.lease);
   options.no_worker_timeout = absl::Seconds(flags.no_worker_timeout);
+  options.no_server_timeout = absl::Seconds(flags.no_server_timeout);
+  options.resume = !flags.resume.empty();
+  if (flags.resume != kResumeAuto) options.resume_from = flags.resume;
   options.coordinator = flags.coordinator;
   options.threads = flags.threads > 0 ? static_cast<int>(flags.threads)
                                       : DefaultServerThreads(UsableCores());

@@ -135,9 +135,10 @@ Supervisor::~Supervisor() {
 
 absl::StatusOr<int> Supervisor::Start(const ProcessSpec& spec) {
   const UniqueFd input(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  const UniqueFd log(open(spec.log_path.c_str(),
-                          O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC,
-                          0644));
+  const UniqueFd log(open(
+      spec.log_path.c_str(),
+      O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (spec.append ? 0 : O_TRUNC),
+      0644));
   if (input.get() < 0 || log.get() < 0) {
     return StartError(spec, spec.log_path.c_str(), errno);
   }

@@ -24,8 +24,10 @@ struct ProcessSpec {
   std::vector<std::string> arguments;
   // "NAME=value" of every variable that it gets.
   std::vector<std::string> environment;
-  // Gets its standard output and error; made anew. Its standard input is empty.
+  // Gets its standard output and error; made anew, unless `append`. Its
+  // standard input is empty.
   std::string log_path;
+  bool append = false;
 };
 
 struct ProcessExit {

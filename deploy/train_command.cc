@@ -34,6 +34,7 @@
 #include "deploy/trained_model.h"
 #include "nlohmann/json.hpp"
 #include "proto/rendezvous.pb.h"
+#include "server/checkpoint/checkpoint_folder.h"
 
 namespace tributary {
 namespace {
@@ -49,6 +50,8 @@ struct Flags {
   int64_t steps = 0;    // 0: not given.
   int64_t log_every = 0;
   std::string output;
+  std::string resume;
+  int64_t max_restarts = 10;
   LogFlags log;
   bool overwrite = false;
   bool quiet = false;
@@ -69,6 +72,8 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
            "A job file, with one field changed."},
           {"train JOB.textproto --workers 4 --servers 2 --output runs/mine",
            "More processes; the resulting weights are the same, bit by bit."},
+          {"train --resume runs/mine",
+           "Go on where that run was stopped or lost."},
           {"train JOB.textproto --print-config",
            "Show what would be trained, and where each value comes from."}});
   line->SetOperand(/*required=*/false, &flags->source.path);
@@ -90,6 +95,15 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                 &flags->output);
   line->AddSwitch("overwrite", "Replace the results in --output.",
                   &flags->overwrite);
+  line->AddText("resume", "auto|DIR",
+                "Go on from the newest checkpoint of the run in DIR, or from a "
+                "checkpoint; auto: of the run in --output, if there is one. "
+                "Without JOB, with that run's job.",
+                &flags->resume);
+  line->AddInteger("max-restarts",
+                   "How often, in all, processes that crashed or were killed "
+                   "are started again. Default 10.",
+                   0, 1000000000, &flags->max_restarts);
   line->AddTexts("set", "PATH=VALUE",
                  "Change a field of the job, as in "
                  "optimizer.adamw.learning_rate=0.001. May be repeated.",
@@ -126,11 +140,44 @@ std::string FreshDefaultDirectory(const std::string& name) {
   return path;
 }
 
+// A run that is gone on with has its own folder and job, unless others are
+// given.
+absl::Status FillFromResume(const Flags& flags, JobSource* source) {
+  if (flags.resume.empty()) return absl::OkStatus();
+  if (flags.overwrite) {
+    return absl::InvalidArgumentError(
+        "--resume goes on with a run, --overwrite removes it: give one of "
+        "them");
+  }
+  if (flags.resume == kResumeAuto) {
+    if (!source->output_directory.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        "--resume auto needs --output DIR, to find the run again");
+  }
+  const std::string job = absl::StrCat(flags.resume, "/job.textproto");
+  std::error_code error;
+  const bool is_run = std::filesystem::exists(job, error);
+  if (!std::filesystem::is_directory(flags.resume, error)) {
+    return absl::NotFoundError(
+        absl::StrCat("--resume ", flags.resume, ": there is no such folder"));
+  }
+  if (is_run && source->output_directory.empty()) {
+    source->output_directory = flags.resume;
+  }
+  if (source->path.empty()) {
+    // A checkpoint is at RUN/checkpoints/step-NNNNNNNN.
+    source->path =
+        is_run ? job : absl::StrCat(flags.resume, "/../../job.textproto");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Plan> MakePlan(const Flags& flags) {
   JobSource source = flags.source;
   if (flags.steps > 0) source.steps = flags.steps;
   if (flags.log_every > 0) source.log_every_steps = flags.log_every;
   source.output_directory = flags.output;
+  TRIBUTARY_RETURN_IF_ERROR(FillFromResume(flags, &source));
   Plan plan;
   TRIBUTARY_ASSIGN_OR_RETURN(plan.job, ReadJob(source));
   const int64_t leaves = plan.job.batch().micro_batches();
@@ -246,8 +293,10 @@ LocalJobResult RunLocally(const Plan& plan, const Flags& flags,
   processes.workers = static_cast<int>(plan.workers);
   processes.server_threads = ServerThreads(processes.servers);
   processes.worker_threads = static_cast<int>(plan.threads);
+  processes.resume = flags.resume;
   processes.log = flags.log;
   LocalJobOptions options = MakeLocalJob(processes);
+  options.max_restarts = static_cast<int>(flags.max_restarts);
   std::unique_ptr<StatusPoller> poller;
   options.on_started = [&poller](const std::string& coordinator) {
     poller = std::make_unique<StatusPoller>(coordinator);
@@ -268,7 +317,8 @@ LocalJobResult RunLocally(const Plan& plan, const Flags& flags,
 absl::Status ClaimOutput(const Flags& flags, Plan* plan,
                          std::unique_ptr<OutputDirectory>* claimed) {
   TRIBUTARY_ASSIGN_OR_RETURN(
-      *claimed, OutputDirectory::Claim(plan->output, flags.overwrite));
+      *claimed, OutputDirectory::Claim(
+                    plan->output, EarlierRun(flags.resume, flags.overwrite)));
   return WriteJobFolder(plan->output, plan->job);
 }
 
@@ -295,9 +345,16 @@ int Train(const Flags& flags, Plan plan, const Environment& environment) {
     result = RunLocally(plan, flags, &signals, &display);
   }
   if (absl::IsCancelled(result.status)) {
-    std::fprintf(stderr, "%s; metrics and logs are in %s\n",
-                 std::string(result.status.message()).c_str(),
-                 plan.output.c_str());
+    const auto checkpoints = ListCheckpoints(CheckpointsFolder(plan.output));
+    const bool resumable = checkpoints.ok() && !checkpoints->empty();
+    std::fprintf(
+        stderr, "%s; metrics and logs are in %s%s\n",
+        std::string(result.status.message()).c_str(), plan.output.c_str(),
+        resumable
+            ? absl::StrCat("; go on from step ", checkpoints->front().step,
+                           " with: tributary train --resume ", plan.output)
+                  .c_str()
+            : "");
     return result.exit_code;
   }
   if (!result.status.ok()) return ReportError(result.status, result.exit_code);

@@ -33,8 +33,13 @@ int64_t StalenessOf(const JobSpec& job) {
 // parameter server", 2013).
 class OrderedIntake final : public ChunkIntake {
  public:
-  OrderedIntake(int leaves, WireDtype dtype, int64_t staleness, int64_t steps)
-      : leaves_(leaves), dtype_(dtype), staleness_(staleness), steps_(steps) {}
+  OrderedIntake(int leaves, WireDtype dtype, int64_t staleness, int64_t steps,
+                int64_t first_step)
+      : leaves_(leaves),
+        dtype_(dtype),
+        staleness_(staleness),
+        steps_(steps),
+        next_(first_step) {}
 
   absl::Status Add(int64_t version, IncomingSum sum) override {
     // Its tree was complete: covered already.
@@ -69,7 +74,7 @@ class OrderedIntake final : public ChunkIntake {
   const int64_t staleness_;
   const int64_t steps_;
   // Steps below have been handed out as updates.
-  int64_t next_ = 0;
+  int64_t next_;
   // By step: at most staleness + 1 of them.
   std::map<int64_t, ChunkAggregator> open_;
 };
@@ -77,6 +82,8 @@ class OrderedIntake final : public ChunkIntake {
 // Numbers from 0 on that were seen; those without a gap are one number.
 class SeenSteps {
  public:
+  explicit SeenSteps(int64_t all_below) : all_below_(all_below) {}
+
   bool Has(int64_t step) const {
     return step < all_below_ || beyond_.count(step) > 0;
   }
@@ -89,7 +96,7 @@ class SeenSteps {
   }
 
  private:
-  int64_t all_below_ = 0;
+  int64_t all_below_;
   std::set<int64_t> beyond_;
 };
 
@@ -98,8 +105,12 @@ class SeenSteps {
 // one it was computed from.
 class AsynchronousIntake final : public ChunkIntake {
  public:
-  AsynchronousIntake(WireDtype dtype, int64_t max_staleness, int64_t steps)
-      : dtype_(dtype), max_staleness_(max_staleness), steps_(steps) {}
+  AsynchronousIntake(WireDtype dtype, int64_t max_staleness, int64_t steps,
+                     int64_t first_step)
+      : dtype_(dtype),
+        max_staleness_(max_staleness),
+        steps_(steps),
+        applied_(first_step) {}
 
   absl::Status Add(int64_t version, IncomingSum sum) override {
     if (version < 0 || sum.step >= steps_) {
@@ -150,16 +161,17 @@ class AsynchronousIntake final : public ChunkIntake {
 }  // namespace
 
 std::unique_ptr<ChunkIntake> ChunkIntake::Create(const JobSpec& job,
-                                                 int64_t steps) {
+                                                 int64_t steps,
+                                                 int64_t first_step) {
   const ConsistencySpec& consistency = ConsistencyOf(job);
   const WireDtype dtype = job.exchange().wire_dtype();
   if (consistency.has_asynchronous()) {
     return std::make_unique<AsynchronousIntake>(
-        dtype, consistency.asynchronous().max_staleness(), steps);
+        dtype, consistency.asynchronous().max_staleness(), steps, first_step);
   }
   return std::make_unique<OrderedIntake>(
       static_cast<int>(job.batch().micro_batches()), dtype, StalenessOf(job),
-      steps);
+      steps, first_step);
 }
 
 int UsefulVersions(const JobSpec& job) {

@@ -57,8 +57,10 @@ struct Rejection {
 // one at a time and makes each the next version. Not thread-safe.
 class ChunkIntake {
  public:
-  // The mode of the job, which is resolved; `steps` as servers count them.
-  static std::unique_ptr<ChunkIntake> Create(const JobSpec& job, int64_t steps);
+  // The mode of the job, which is resolved; `steps` as servers count them. The
+  // chunk has had the steps below `first_step`.
+  static std::unique_ptr<ChunkIntake> Create(const JobSpec& job, int64_t steps,
+                                             int64_t first_step = 0);
 
   virtual ~ChunkIntake() = default;
 

@@ -32,8 +32,8 @@ ChunkWeights::ChunkWeights(const ExchangeSpec* exchange, int64_t elements,
       buffers_(buffers),
       halves_(halves) {}
 
-void ChunkWeights::Initialize(Buffer values) {
-  version_ = 0;
+void ChunkWeights::Initialize(int64_t version, Buffer values) {
+  version_ = version;
   newest_.values = std::move(values);
   if (exchange_.has_compression()) newest_.published = newest_.values;
   CopyToShared(version_, &newest_);
@@ -53,7 +53,8 @@ ChunkWeights::Next ChunkWeights::Begin(bool for_streams) {
   }
   const Buffer& place = shared_[(version_ + 1) % 2];
   if (dtype_ == ExchangeSpec::FLOAT32) {
-    next.values = place != nullptr ? place : buffers_->Take();
+    next.in_place = place != nullptr;
+    next.values = next.in_place ? place : buffers_->Take();
     return next;
   }
   next.values = buffers_->Take();

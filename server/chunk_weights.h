@@ -34,8 +34,8 @@ class ChunkWeights {
   // -1: there are none.
   int64_t version() const { return version_; }
 
-  // Sets version 0.
-  void Initialize(Buffer values);
+  // Sets the first version: 0, or that of a checkpoint.
+  void Initialize(int64_t version, Buffer values);
 
   // A version in the making.
   struct Next {
@@ -49,6 +49,8 @@ class ChunkWeights {
     // `published` holds the version before published_from to begin with.
     bool published_before = false;
     EncodedFloats difference;
+    // `values` are in the shared memory, and overwritten in two versions' time.
+    bool in_place = false;
   };
   // Begins version() + 1. The version before version() is gone then: the update
   // has gradients that were computed from version() of all chunks, so nobody

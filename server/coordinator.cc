@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/job.h"
+#include "common/optimizer.h"
 #include "common/rounds.h"
 #include "common/status_macros.h"
 #include "server/peer_checks.h"
@@ -14,6 +16,16 @@ namespace {
 
 // Workers that do not answer Finished are given up after this.
 constexpr absl::Duration kFarewellTimeout = absl::Seconds(10);
+
+// For peers whose call ends because the attempt does.
+absl::Status JoinAgain(const absl::Status& reason) {
+  return absl::AbortedError(absl::StrCat(reason.message(), "; join again"));
+}
+// No use to join again.
+absl::Status JobFailed(const absl::Status& reason) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("the job failed: ", reason.message()));
+}
 
 // What a peer says it failed of, with the code that leads to its exit code.
 absl::Status ReportedError(const Failure& failure, const std::string& reason) {
@@ -36,17 +48,19 @@ Coordinator::Coordinator(const Options& options, Clock clock,
       membership_(static_cast<int>(options.job.batch().micro_batches()),
                   options.lease),
       servers_(options.servers) {
-  alone_since_ = clock_();
+  alone_since_ = servers_missing_since_ = last_tick_ = clock_();
 }
 
 absl::StatusOr<int64_t> Coordinator::AddWorker(const Join& join,
                                                WorkerLink* link) {
   TRIBUTARY_RETURN_IF_ERROR(CheckProtocol(join.protocol_version()));
   absl::MutexLock lock(&mu_);
-  if (phase_ == StatusReply::FAILED) return failure_;
-  if (phase_ == StatusReply::FINISHING || phase_ == StatusReply::DONE) {
+  if (phase_ == StatusReply::FAILED) return JobFailed(failure_);
+  if (phase_ == StatusReply::FINISHING || phase_ == StatusReply::DONE ||
+      phase_ == StatusReply::DRAINED) {
     return absl::FailedPreconditionError("the job is done; nothing to join");
   }
+  if (phase_ == StatusReply::RECOVERING) return JoinAgain(failure_);
   const Membership::Admitted admitted = membership_.Add(join, clock_());
   if (admitted.fenced.has_value()) {
     const auto old = workers_.find(*admitted.fenced);
@@ -85,6 +99,7 @@ void Coordinator::AdmitWaiting() {
       *admission->add_local_address() = server.local_address;
     }
     admission->set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
+    admission->set_attempt(options_.attempt);
     worker.link->Send(order);
   }
 }
@@ -183,16 +198,44 @@ absl::Status Coordinator::Adopt(const Ready& ready) {
   if (ready.data().steps() < 1 || ready.data().steps_per_epoch() < 1) {
     return absl::InvalidArgumentError("a job needs at least one step");
   }
+  int64_t first = 0;
+  if (options_.resume.has_value()) {
+    const ResumePoint& resume = *options_.resume;
+    first = resume.manifest.version();
+    const absl::Status fits = CheckResume(resume.manifest, ready, options_.job);
+    if (!fits.ok()) {
+      FailLocked(fits, /*exit_code=*/2);
+      return fits;
+    }
+  }
   layout_ = *std::move(layout);
+  table_ = ready.table();
   progress_.emplace(options_.job, ready.data(), layout_->chunk_count(),
                     options_.servers);
-  if (asynchronous_) claims_.emplace(/*limit=*/0);
+  if (options_.resume.has_value()) {
+    progress_->Resume(first, options_.resume->manifest.job_state());
+    initialized_ = true;
+  }
+  if (asynchronous_) claims_.emplace(/*limit=*/0, first);
+  CheckpointPlan::Options plan;
+  const Rounds rounds(options_.job, ready.data().steps());
+  plan.every = options_.checkpoints == nullptr
+                   ? 0
+                   : rounds.RoundsFor(options_.job.checkpoint().every_steps());
+  plan.last = rounds.count();
+  plan.servers = options_.servers;
+  plan.first = first;
+  plan_.emplace(plan);
   ServerOrder order;
   Configure* configure = order.mutable_configure();
   *configure->mutable_job() = options_.job;
   *configure->mutable_table() = ready.table();
   configure->set_servers(options_.servers);
   configure->set_steps(ready.data().steps());
+  configure->set_attempt(options_.attempt);
+  if (options_.resume.has_value()) {
+    configure->set_checkpoint(options_.resume->folder);
+  }
   servers_.Send(order);
   return absl::OkStatus();
 }
@@ -220,6 +263,7 @@ void Coordinator::StartIfDue() {
   phase_ = StatusReply::TRAINING;
   progress_->Begin(clock_());
   DealWork();
+  RunPlan();
 }
 
 void Coordinator::DealWork() {
@@ -238,7 +282,12 @@ void Coordinator::DealWork() {
 
 void Coordinator::GrantClaims() {
   if (!claims_.has_value() || phase_ != StatusReply::TRAINING) return;
-  claims_->RaiseLimit(progress_->NextEvaluation());
+  int64_t limit = progress_->NextEvaluation();
+  // Every chunk is to come by the checkpoint's version with the same steps.
+  if (plan_->version() >= 0 && !plan_->taken()) {
+    limit = std::min(limit, plan_->version());
+  }
+  claims_->SetLimit(limit);
   for (const auto& [incarnation, step] : claims_->Grant()) {
     CoordinatorOrder order;
     order.mutable_claimed()->set_step(step);
@@ -305,7 +354,7 @@ void Coordinator::RemoveWorker(int64_t incarnation,
 absl::Status Coordinator::AddServer(const Enlist& enlist, ServerLink* link) {
   TRIBUTARY_RETURN_IF_ERROR(CheckProtocol(enlist.protocol_version()));
   absl::MutexLock lock(&mu_);
-  TRIBUTARY_RETURN_IF_ERROR(servers_.Add(enlist, link));
+  TRIBUTARY_RETURN_IF_ERROR(servers_.Add(enlist, link, clock_()));
   AdmitWaiting();
   return absl::OkStatus();
 }
@@ -313,6 +362,7 @@ absl::Status Coordinator::AddServer(const Enlist& enlist, ServerLink* link) {
 absl::Status Coordinator::OnServerReport(int shard,
                                          const ServerReport& report) {
   absl::MutexLock lock(&mu_);
+  servers_.SetHeard(shard, clock_());
   switch (report.report_case()) {
     case ServerReport::kConfigured:
       servers_.SetConfigured(shard);
@@ -320,7 +370,22 @@ absl::Status Coordinator::OnServerReport(int shard,
       return absl::OkStatus();
     case ServerReport::kSums:
       return OnSums(shard, report.sums());
+    case ServerReport::kSnapshot:
+      if (!plan_.has_value()) {
+        return absl::FailedPreconditionError("a snapshot before the table");
+      }
+      plan_->OnReport(shard, report.snapshot());
+      RunPlan();
+      return absl::OkStatus();
+    case ServerReport::kHeartbeat:
+      return absl::OkStatus();
     case ServerReport::kFailure:
+      if (report.failure().checkpoint_damaged()) {
+        GoBack(Ending::kDamaged,
+               absl::DataLossError(absl::StrCat("server ", shard, ": ",
+                                                report.failure().message())));
+        return absl::OkStatus();
+      }
       FailLocked(ReportedError(report.failure(),
                                absl::StrCat("server ", shard, " failed: ",
                                             report.failure().message())),
@@ -350,8 +415,96 @@ absl::Status Coordinator::OnSums(int shard, const StepSums& sums) {
     servers_.Send(order);
   }
   FlushMetrics();
-  FinishIfDue();
+  if (plan_->version() == progress_->round()) saved_ = progress_->Save();
+  RunPlan();
   return absl::OkStatus();
+}
+
+void Coordinator::RunPlan() {
+  if (!plan_.has_value() || phase_ != StatusReply::TRAINING) return;
+  const Rounds rounds(options_.job, progress_->facts().steps());
+  const int64_t completed = progress_->round();
+  const int64_t earliest = claims_.has_value() ? claims_->next() : 0;
+  CheckpointSink* const sink = options_.checkpoints;
+  while (auto action = plan_->Next(completed, earliest)) {
+    if (const auto* begin = std::get_if<CheckpointPlan::MakeFolder>(&*action)) {
+      if (begin->version == completed) saved_ = progress_->Save();
+      sink->MakeFolder(rounds.StepsAfter(begin->version));
+    } else if (const auto* order =
+                   std::get_if<CheckpointPlan::OrderSnapshots>(&*action)) {
+      ServerOrder message;
+      message.mutable_snapshot()->set_version(order->version);
+      message.mutable_snapshot()->set_folder(order->folder);
+      servers_.Send(message);
+    } else if (const auto* commit =
+                   std::get_if<CheckpointPlan::Commit>(&*action)) {
+      sink->Commit(commit->folder, MakeManifest(*commit));
+    } else if (const auto* discard =
+                   std::get_if<CheckpointPlan::Discard>(&*action)) {
+      sink->Discard(discard->folder);
+    } else {
+      const auto& warn = std::get<CheckpointPlan::Warn>(*action);
+      sink->Warn(rounds.StepsAfter(warn.version), warn.message);
+    }
+  }
+  GrantClaims();
+  FinishIfDue();
+  if (draining_ && phase_ == StatusReply::TRAINING && plan_->over()) {
+    phase_ = StatusReply::DRAINED;
+  }
+}
+
+CheckpointManifest Coordinator::MakeManifest(
+    const CheckpointPlan::Commit& commit) const {
+  CheckpointManifest manifest;
+  manifest.set_format(1);
+  manifest.set_version(commit.version);
+  manifest.set_step(Rounds(options_.job, progress_->facts().steps())
+                        .StepsAfter(commit.version));
+  manifest.set_job(PrintJob(options_.job));
+  *manifest.mutable_table() = table_;
+  manifest.set_signature(layout_->signature());
+  manifest.set_servers(options_.servers);
+  const auto optimizer =
+      Optimizer::Create(JobOfRounds(options_.job).optimizer());
+  if (optimizer.ok()) {
+    for (const std::string& name : (*optimizer)->slot_names()) {
+      manifest.add_state(name);
+    }
+  }
+  for (const CheckpointFile& file : commit.files) *manifest.add_file() = file;
+  *manifest.mutable_job_state() = saved_;
+  return manifest;
+}
+
+void Coordinator::OnCheckpointFolder(
+    const absl::StatusOr<std::string>& folder) {
+  absl::MutexLock lock(&mu_);
+  if (!plan_.has_value()) return;
+  plan_->OnFolder(folder);
+  RunPlan();
+}
+
+void Coordinator::OnCheckpointCommitted(const absl::Status& status) {
+  absl::MutexLock lock(&mu_);
+  if (!plan_.has_value()) return;
+  plan_->OnCommitted(status);
+  RunPlan();
+}
+
+void Coordinator::Drain() {
+  absl::MutexLock lock(&mu_);
+  if (draining_) return;
+  draining_ = true;
+  if (phase_ == StatusReply::TRAINING && options_.checkpoints != nullptr) {
+    plan_->Drain();
+    RunPlan();
+  } else if (phase_ == StatusReply::WAITING) {
+    // Nothing has been done that could be lost.
+    phase_ = StatusReply::DRAINED;
+  } else if (phase_ == StatusReply::TRAINING) {
+    phase_ = StatusReply::DRAINED;
+  }
 }
 
 void Coordinator::FlushMetrics() {
@@ -359,7 +512,12 @@ void Coordinator::FlushMetrics() {
 }
 
 void Coordinator::FinishIfDue() {
-  if (phase_ != StatusReply::TRAINING || !progress_->finished()) return;
+  // As long as the last checkpoint is being written nobody may leave: with a
+  // server lost now, workers would be needed again.
+  if (phase_ != StatusReply::TRAINING || !progress_->finished() ||
+      !plan_->over()) {
+    return;
+  }
   phase_ = StatusReply::FINISHING;
   finishing_since_ = clock_();
   CoordinatorOrder order;
@@ -370,17 +528,54 @@ void Coordinator::FinishIfDue() {
 void Coordinator::ServerGone(int shard) {
   absl::MutexLock lock(&mu_);
   if (!servers_.Remove(shard)) return;
-  if (phase_ == StatusReply::FINISHING || phase_ == StatusReply::DONE) return;
-  FailLocked(absl::UnavailableError(absl::StrCat(
-                 "server ", shard, " (", servers_.servers()[shard].address,
-                 ") is gone, and its part of the model with it: see its log, "
-                 "then start the job again")),
-             /*exit_code=*/1);
+  if (phase_ == StatusReply::DONE || phase_ == StatusReply::DRAINED) return;
+  GoBack(Ending::kGoesBack,
+         absl::UnavailableError(absl::StrCat(
+             "server ", shard, " (", servers_.servers()[shard].address,
+             ") is gone, and its part of the state with it")));
+}
+
+void Coordinator::GoBack(Ending ending, const absl::Status& reason) {
+  if (EndingLocked() != Ending::kNone) return;
+  phase_ = StatusReply::RECOVERING;
+  gone_back_ = ending;
+  failure_ = reason;
+  workers_at_ending_ = static_cast<int>(workers_.size());
+  for (auto& [incarnation, worker] : workers_) {
+    worker.link->Close(JoinAgain(reason));
+  }
+  servers_.Close(JoinAgain(reason));
 }
 
 void Coordinator::Tick() {
   absl::MutexLock lock(&mu_);
   const absl::Time now = clock_();
+  // While this process stood still (stopped, or starved) it heard nobody.
+  const absl::Duration gap = now - last_tick_;
+  if (gap > options_.lease / 4) {
+    membership_.Forgive(gap);
+    servers_.Forgive(gap);
+  }
+  last_tick_ = now;
+  for (const int shard : servers_.Expired(now, options_.lease)) {
+    const absl::Status reason = absl::DeadlineExceededError(absl::StrCat(
+        "server ", shard, " was silent for longer than its lease of ",
+        absl::FormatDuration(options_.lease)));
+    servers_.servers()[shard].link->Close(JoinAgain(reason));
+    GoBack(Ending::kGoesBack, reason);
+  }
+  if (servers_.all_there()) {
+    servers_missing_since_ = now;
+  } else if (phase_ == StatusReply::WAITING &&
+             now - servers_missing_since_ > options_.no_server_timeout) {
+    FailLocked(absl::DeadlineExceededError(absl::StrCat(
+                   "server ", servers_.FirstMissing(), " has not come within ",
+                   absl::FormatDuration(options_.no_server_timeout),
+                   ": start it with `tributary server --shard ",
+                   servers_.FirstMissing(), " --servers ", options_.servers,
+                   " --coordinator HOST:PORT`")),
+               /*exit_code=*/1);
+  }
   for (const int64_t incarnation : membership_.Expired(now)) {
     const Member* member = membership_.Find(incarnation);
     RemoveWorker(incarnation, absl::DeadlineExceededError(absl::StrCat(
@@ -417,25 +612,53 @@ void Coordinator::FailLocked(const absl::Status& reason, int exit_code) {
   phase_ = StatusReply::FAILED;
   failure_ = reason;
   failure_exit_code_ = exit_code;
-  const absl::Status told =
-      absl::AbortedError(absl::StrCat("the job failed: ", reason.message()));
+  const absl::Status told = JobFailed(reason);
   for (auto& [incarnation, worker] : workers_) worker.link->Close(told);
   servers_.Close(told);
 }
 
-bool Coordinator::AwaitTrained(absl::Duration timeout) {
+Coordinator::Ending Coordinator::EndingLocked() const {
+  switch (phase_) {
+    case StatusReply::FAILED:
+      return Ending::kFailed;
+    case StatusReply::RECOVERING:
+      return gone_back_;
+    case StatusReply::DRAINED:
+      return Ending::kDrained;
+    case StatusReply::FINISHING:
+      return workers_.empty() ? Ending::kTrained : Ending::kNone;
+    default:
+      return Ending::kNone;
+  }
+}
+
+Coordinator::Ending Coordinator::AwaitEnding(absl::Duration timeout) {
   const auto over = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
-    return phase_ == StatusReply::FAILED ||
-           (phase_ == StatusReply::FINISHING && workers_.empty());
+    return EndingLocked() != Ending::kNone;
   };
   absl::MutexLock lock(&mu_);
-  return mu_.AwaitWithTimeout(absl::Condition(&over), timeout);
+  mu_.AwaitWithTimeout(absl::Condition(&over), timeout);
+  return EndingLocked();
+}
+
+int Coordinator::workers_at_ending() const {
+  absl::MutexLock lock(&mu_);
+  return workers_at_ending_;
 }
 
 void Coordinator::FinishServers() {
   absl::MutexLock lock(&mu_);
   // A job that has failed stays so, for workers that come late.
-  if (phase_ != StatusReply::FAILED) phase_ = StatusReply::DONE;
+  if (phase_ == StatusReply::FINISHING) phase_ = StatusReply::DONE;
+  if (phase_ == StatusReply::DRAINED) {
+    CoordinatorOrder stopped;
+    stopped.mutable_finished()->set_stopped(true);
+    for (auto& [incarnation, worker] : workers_) {
+      worker.link->Send(stopped);
+      worker.link->Close(
+          absl::FailedPreconditionError("the job was stopped by request"));
+    }
+  }
   ServerOrder order;
   order.mutable_finish();
   servers_.Send(order);
@@ -479,6 +702,16 @@ StatusReply Coordinator::GetStatus() const {
   reply.set_evaluation_version(-1);
   if (progress_.has_value()) progress_->FillStatus(&reply);
   reply.set_phase(phase_);
+  reply.set_attempt(options_.attempt);
+  reply.set_checkpoint_step(-1);
+  if (plan_.has_value()) {
+    if (plan_->committed() > 0) {
+      reply.set_checkpoint_step(Rounds(options_.job, progress_->facts().steps())
+                                    .StepsAfter(plan_->committed()));
+    }
+    reply.set_checkpoint_failures(plan_->failures());
+    reply.set_checkpoint_failure(plan_->failure());
+  }
   for (const auto& [incarnation, member] : membership_.members()) {
     if (member.heartbeat.phase() == "evaluate" &&
         phase_ == StatusReply::TRAINING) {
@@ -510,6 +743,9 @@ nlohmann::ordered_json Coordinator::Summary() const {
   RunFacts facts;
   facts.job = &options_.job;
   facts.failure = failure_;
+  facts.stopped = phase_ == StatusReply::DRAINED;
+  facts.attempt = options_.attempt;
+  if (plan_.has_value()) facts.checkpoint_failures = plan_->failures();
   facts.progress = progress_.has_value() ? &*progress_ : nullptr;
   facts.parameters = layout_.has_value() ? layout_->parameter_count() : 0;
   facts.workers = most_workers_;

@@ -19,8 +19,10 @@
 #include "absl/time/time.h"
 #include "common/parameter_table.h"
 #include "nlohmann/json.hpp"
+#include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
+#include "server/checkpoint_plan.h"
 #include "server/job_progress.h"
 #include "server/membership.h"
 #include "server/run_summary.h"
@@ -40,6 +42,30 @@ class WorkerLink {
   virtual void Close(const absl::Status& status) = 0;
 };
 
+// Does what waits for the disk. Called with the coordinator's lock held: must
+// not block, nor call the coordinator from this thread.
+class CheckpointSink {
+ public:
+  virtual ~CheckpointSink() = default;
+  // Answer: OnCheckpointFolder.
+  virtual void MakeFolder(int64_t step) = 0;
+  // Answer: OnCheckpointCommitted.
+  virtual void Commit(const std::string& folder,
+                      const CheckpointManifest& manifest) = 0;
+  virtual void Discard(const std::string& folder) = 0;
+  // A checkpoint failed; `message` says why.
+  virtual void Warn(int64_t step, const std::string& message) = 0;
+};
+
+// Where a job goes on from.
+struct ResumePoint {
+  std::string folder;
+  CheckpointManifest manifest;
+};
+
+// One attempt at a job: from the moment when nobody is there to its end, or to
+// the loss of a server, which ends the attempt and not the job.
+//
 // Thread-safe. Nothing blocks but the Await functions. Time comes from the
 // clock given, so tests decide it.
 class Coordinator {
@@ -51,6 +77,12 @@ class Coordinator {
     absl::Duration start_timeout = absl::Seconds(60);
     absl::Duration lease = absl::Seconds(10);
     absl::Duration no_worker_timeout = absl::Seconds(60);
+    // How long the job may be without one of its servers before it fails.
+    absl::Duration no_server_timeout = absl::Minutes(10);
+    int64_t attempt = 1;
+    std::optional<ResumePoint> resume;
+    // Null: no checkpoints. Must outlive the coordinator.
+    CheckpointSink* checkpoints = nullptr;
   };
   using Clock = std::function<absl::Time()>;
   // Gets lines for metrics.jsonl, in order, with the lock held.
@@ -75,9 +107,15 @@ class Coordinator {
       ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status OnServerReport(int shard, const ServerReport& report)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Fails the job unless it is finishing: a server's part of the model is gone
-  // with it.
+  // Ends the attempt unless the job is done: a server's part of the state is
+  // gone with it.
   void ServerGone(int shard) ABSL_LOCKS_EXCLUDED(mu_);
+
+  // ---- Checkpoints: the sink's answers.
+  void OnCheckpointFolder(const absl::StatusOr<std::string>& folder)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  void OnCheckpointCommitted(const absl::Status& status)
+      ABSL_LOCKS_EXCLUDED(mu_);
 
   // Ends leases and waits that are over. To be called several times a second.
   void Tick() ABSL_LOCKS_EXCLUDED(mu_);
@@ -87,16 +125,27 @@ class Coordinator {
   void Fail(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mu_);
 
   // ---- The job's end, for the process that runs it.
-  // Waits until training and evaluation are complete and every worker has said
-  // farewell (or its lease ended), or the job failed. False: `timeout` has
-  // passed first.
-  bool AwaitTrained(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mu_);
+  // Stops the job before its end, after one more checkpoint if there are any.
+  void Drain() ABSL_LOCKS_EXCLUDED(mu_);
+
+  enum class Ending {
+    kNone,      // Not yet.
+    kTrained,   // Everything is computed, and every worker gone.
+    kDrained,   // Drain is done.
+    kGoesBack,  // A server was lost: the next attempt is to begin.
+    kDamaged,   // The same, but not from the checkpoint of Options::resume.
+    kFailed,    // See status().
+  };
+  // Waits until the attempt has ended. kNone: `timeout` has passed first.
+  Ending AwaitEnding(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mu_);
   // Tells the other servers to end.
   void FinishServers() ABSL_LOCKS_EXCLUDED(mu_);
+  // Workers that took part when the attempt ended.
+  int workers_at_ending() const ABSL_LOCKS_EXCLUDED(mu_);
   // Waits until they have ended. False: `timeout` has passed first.
   bool AwaitServersGone(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // OK while the job has not failed.
+  // OK while the job has not failed; why the attempt has ended.
   absl::Status status() const ABSL_LOCKS_EXCLUDED(mu_);
   StatusReply GetStatus() const ABSL_LOCKS_EXCLUDED(mu_);
   // What ran and how it went, without the weights' digest; complete when all
@@ -143,6 +192,14 @@ class Coordinator {
   void FailLocked(const absl::Status& reason, int exit_code)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FlushMetrics() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Ends the attempt: tells everybody to join again.
+  void GoBack(Ending ending, const absl::Status& reason)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Ending EndingLocked() const ABSL_SHARED_LOCKS_REQUIRED(mu_);
+  // Lets the checkpoint plan do what it can.
+  void RunPlan() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  CheckpointManifest MakeManifest(const CheckpointPlan::Commit& commit) const
+      ABSL_SHARED_LOCKS_REQUIRED(mu_);
   // Names whom the step in progress waits for, if it takes unusually long.
   void FillStall(StatusReply* reply) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -163,6 +220,7 @@ class Coordinator {
 
   // From the first ready worker.
   std::optional<ArenaLayout> layout_ ABSL_GUARDED_BY(mu_);
+  ParameterTable table_ ABSL_GUARDED_BY(mu_);
   std::optional<JobProgress> progress_ ABSL_GUARDED_BY(mu_);
   // In asynchronous mode.
   std::optional<StepClaims> claims_ ABSL_GUARDED_BY(mu_);
@@ -178,6 +236,16 @@ class Coordinator {
   // Because other shares were faster.
   int64_t deals_by_speed_ ABSL_GUARDED_BY(mu_) = 0;
   std::vector<ProcessReport> finished_ ABSL_GUARDED_BY(mu_);
+
+  // From Adopt on.
+  std::optional<CheckpointPlan> plan_ ABSL_GUARDED_BY(mu_);
+  // Of the job at the plan's version.
+  JobState saved_ ABSL_GUARDED_BY(mu_);
+  bool draining_ ABSL_GUARDED_BY(mu_) = false;
+  Ending gone_back_ ABSL_GUARDED_BY(mu_) = Ending::kNone;
+  int workers_at_ending_ ABSL_GUARDED_BY(mu_) = 0;
+  absl::Time servers_missing_since_ ABSL_GUARDED_BY(mu_);
+  absl::Time last_tick_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace tributary

@@ -32,9 +32,35 @@ JobProgress::JobProgress(const JobSpec& job, const DataFacts& facts, int chunks,
       servers_(servers),
       breakdown_(std::min(servers, chunks)) {}
 
+void JobProgress::Resume(int64_t version, const JobState& state) {
+  first_round_ = completed_rounds_ = all_complete_below_ = version;
+  last_loss_ = state.loss();
+  total_weight_ = state.samples();
+  trained_before_ = absl::Seconds(state.seconds());
+  evaluated_version_ = state.evaluated_version();
+  if (evaluated_version_ > 0) {
+    evaluation_ = Evaluation{state.evaluation_step(), state.evaluation_loss(),
+                             state.evaluation_accuracy()};
+  }
+}
+
+JobState JobProgress::Save() const {
+  JobState state;
+  state.set_loss(last_loss_);
+  state.set_samples(total_weight_);
+  state.set_seconds(absl::ToDoubleSeconds(last_step_ - begin_ - evaluating_));
+  state.set_evaluated_version(evaluated_version_);
+  if (evaluation_.has_value()) {
+    state.set_evaluation_step(evaluation_->step);
+    state.set_evaluation_loss(evaluation_->loss);
+    state.set_evaluation_accuracy(evaluation_->accuracy);
+  }
+  return state;
+}
+
 void JobProgress::Begin(absl::Time now) {
-  begin_ = last_ = last_step_ = now;
-  window_.begin = now;
+  last_ = last_step_ = window_.begin = now;
+  begin_ = now - trained_before_;
 }
 
 absl::StatusOr<std::optional<GradientNorm>> JobProgress::AddSums(
@@ -111,7 +137,7 @@ GradientNorm JobProgress::Close(int64_t round, const OpenRound& open,
 }
 
 void JobProgress::RecordStepTime(absl::Time now, int64_t steps) {
-  if (completed_rounds_ <= kWarmUpRounds ||
+  if (completed_rounds_ - first_round_ <= kWarmUpRounds ||
       EvaluationDue(completed_rounds_ - 1)) {
     return;
   }

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "common/rounds.h"
 #include "nlohmann/json.hpp"
+#include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "server/step_breakdown.h"
@@ -34,6 +35,11 @@ class JobProgress {
   // `job` is resolved. `chunks` of the model are dealt over `servers`.
   JobProgress(const JobSpec& job, const DataFacts& facts, int chunks,
               int servers);
+
+  // Goes on from a checkpoint: rounds below `version` are done. Before Begin.
+  void Resume(int64_t version, const JobState& state);
+  // For the manifest of a checkpoint at version round().
+  JobState Save() const;
 
   // The clock of speed and time left starts.
   void Begin(absl::Time now);
@@ -124,6 +130,7 @@ class JobProgress {
   const int servers_;
 
   std::map<int64_t, OpenRound> open_;
+  int64_t first_round_ = 0;  // Of this process.
   int64_t completed_rounds_ = 0;
   // Every round below is complete; of the others, these.
   int64_t all_complete_below_ = 0;
@@ -131,6 +138,7 @@ class JobProgress {
   double last_loss_ = 0;
   double last_norm_ = 0;
   int64_t total_weight_ = 0;
+  absl::Duration trained_before_;
   absl::Time begin_;
   absl::Time last_;
   absl::Time last_step_;

@@ -1,12 +1,18 @@
 #include "server/local_server.h"
 
+#include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/file_system.h"
+#include "common/optimizer.h"
 #include "common/parameter_table.h"
 #include "common/process.h"
 #include "common/rounds.h"
 #include "common/status_macros.h"
+#include "server/checkpoint/manifest.h"
+#include "server/checkpoint/shard_files.h"
 
 namespace tributary {
 
@@ -16,9 +22,13 @@ LocalServer::LocalServer(int shard, int threads,
     : shard_(shard),
       service_(service),
       report_(std::move(report)),
+      writer_(std::make_unique<ThreadPool>(1)),
       pool_(std::make_unique<ThreadPool>(threads)) {}
 
-LocalServer::~LocalServer() { pool_.reset(); }
+LocalServer::~LocalServer() {
+  pool_.reset();
+  writer_.reset();
+}
 
 ParameterStore* LocalServer::store() const {
   absl::MutexLock lock(&mu_);
@@ -38,6 +48,8 @@ absl::Status LocalServer::Handle(const ServerOrder& order) {
         } else {
           report.mutable_failure()->set_message(std::string(status.message()));
           report.mutable_failure()->set_exit_code(1);
+          report.mutable_failure()->set_checkpoint_damaged(
+              !configure.checkpoint().empty());
         }
         report_(report);
       });
@@ -50,6 +62,8 @@ absl::Status LocalServer::Handle(const ServerOrder& order) {
       target->SetGradientNorm(order.norm().step(), order.norm().norm());
       return absl::OkStatus();
     }
+    case ServerOrder::kSnapshot:
+      return OnSnapshot(order.snapshot());
     case ServerOrder::kFinish:
       return absl::OkStatus();
     case ServerOrder::ORDER_NOT_SET:
@@ -69,6 +83,13 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
   options.steps = Rounds(configure.job(), configure.steps()).count();
   options.shard = shard_;
   options.servers = configure.servers();
+  CheckpointManifest manifest;
+  if (!configure.checkpoint().empty()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(manifest, ReadManifest(configure.checkpoint()));
+    options.first_version = manifest.version();
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer,
+                             Optimizer::Create(options.job.optimizer()));
   TRIBUTARY_ASSIGN_OR_RETURN(
       std::unique_ptr<ParameterStore> store,
       ParameterStore::Create(options, std::move(layout), pool_.get(),
@@ -79,10 +100,80 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
                                    sums.step(), report.mutable_sums());
                                report_(report);
                              }));
+  const std::vector<std::string> state = optimizer->slot_names();
+  if (!configure.checkpoint().empty()) {
+    if (!std::equal(state.begin(), state.end(), manifest.state().begin(),
+                    manifest.state().end())) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(configure.checkpoint(), ": is of another optimizer"));
+    }
+    Snapshot snapshot = store->BlankSnapshot();
+    TRIBUTARY_RETURN_IF_ERROR(ReadShard(configure.checkpoint(), manifest,
+                                        store->layout(), &snapshot));
+    store->Restore(std::move(snapshot));
+  }
   absl::MutexLock lock(&mu_);
   store_ = std::move(store);
-  service_->Serve(store_.get());
+  servers_ = configure.servers();
+  state_names_ = state;
+  service_->Serve(store_.get(), configure.attempt());
   return absl::OkStatus();
+}
+
+absl::Status LocalServer::OnSnapshot(const TakeSnapshot& order) {
+  ParameterStore* const from = store();
+  if (from == nullptr) {
+    return absl::FailedPreconditionError("a snapshot before the table");
+  }
+  const int64_t version = order.version();
+  // Copying may take a while: not on the caller's thread.
+  writer_->Run([this, from, version, folder = order.folder()] {
+    const bool taken = from->TakeSnapshot(version, [this,
+                                                    folder](Snapshot snapshot) {
+      ReportSnapshot(snapshot.version, SnapshotReport::TAKEN, "");
+      writer_->Run([this, folder,
+                    taken = std::make_shared<Snapshot>(std::move(snapshot))] {
+        WriteSnapshot(folder, *taken);
+      });
+    });
+    if (!taken) ReportSnapshot(version, SnapshotReport::PASSED, "");
+  });
+  return absl::OkStatus();
+}
+
+void LocalServer::WriteSnapshot(const std::string& folder,
+                                const Snapshot& snapshot) {
+  ShardFiles files;
+  files.shard = shard_;
+  {
+    absl::MutexLock lock(&mu_);
+    files.layout = &store_->layout();
+    files.servers = servers_;
+    files.state = state_names_;
+  }
+  const absl::StatusOr<std::vector<CheckpointFile>> written =
+      WriteShardFiles(files, snapshot, folder, FileSystem::Posix());
+  if (!written.ok()) {
+    ReportSnapshot(snapshot.version, SnapshotReport::FAILED,
+                   std::string(written.status().message()));
+    return;
+  }
+  ServerReport report;
+  SnapshotReport* const facts = report.mutable_snapshot();
+  facts->set_version(snapshot.version);
+  facts->set_outcome(SnapshotReport::WRITTEN);
+  for (const CheckpointFile& file : *written) *facts->add_file() = file;
+  report_(report);
+}
+
+void LocalServer::ReportSnapshot(int64_t version,
+                                 SnapshotReport::Outcome outcome,
+                                 const std::string& message) {
+  ServerReport report;
+  report.mutable_snapshot()->set_version(version);
+  report.mutable_snapshot()->set_outcome(outcome);
+  report.mutable_snapshot()->set_message(message);
+  report_(report);
 }
 
 ProcessStatistics LocalServer::Statistics() const {

@@ -1,10 +1,13 @@
 // What every server does, coordinator or not: gets the table, builds its store,
-// serves it, applies norms.
+// serves it, applies norms, writes its part of checkpoints.
 #ifndef TRIBUTARY_SERVER_LOCAL_SERVER_H_
 #define TRIBUTARY_SERVER_LOCAL_SERVER_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -19,16 +22,16 @@ namespace tributary {
 // Follows the coordinator's orders. Thread-safe.
 class LocalServer {
  public:
-  // Reports go to `report`, from threads of the pool; it must not block. Must
+  // Reports go to `report`, from threads of its own; it must not block. Must
   // outlive the gRPC server that `service` belongs to; `service` must outlive
   // this object.
   LocalServer(int shard, int threads, ParameterServerService* service,
               std::function<void(const ServerReport&)> report);
-  // Drains the pool first.
+  // Ends what is under way first.
   ~LocalServer();
 
-  // Returns at once; the work is done on the pool. Orders that make no sense
-  // are errors.
+  // Returns at once; the work is done on threads of its own. Orders that make
+  // no sense are errors.
   absl::Status Handle(const ServerOrder& order) ABSL_LOCKS_EXCLUDED(mu_);
 
   ProcessStatistics Statistics() const;
@@ -38,6 +41,11 @@ class LocalServer {
 
  private:
   absl::Status OnConfigure(const Configure& configure) ABSL_LOCKS_EXCLUDED(mu_);
+  absl::Status OnSnapshot(const TakeSnapshot& order) ABSL_LOCKS_EXCLUDED(mu_);
+  // Writes the files and reports.
+  void WriteSnapshot(const std::string& folder, const Snapshot& snapshot);
+  void ReportSnapshot(int64_t version, SnapshotReport::Outcome outcome,
+                      const std::string& message);
 
   const int shard_;
   ParameterServerService* const service_;
@@ -45,7 +53,11 @@ class LocalServer {
 
   mutable absl::Mutex mu_;
   std::unique_ptr<ParameterStore> store_ ABSL_GUARDED_BY(mu_);
-  // Its tasks use the store, so it ends first.
+  int servers_ ABSL_GUARDED_BY(mu_) = 1;
+  std::vector<std::string> state_names_ ABSL_GUARDED_BY(mu_);
+  // Waits for the disk, so that nobody else does.
+  std::unique_ptr<ThreadPool> writer_;
+  // Its tasks use the store and the writer, so it ends first.
   std::unique_ptr<ThreadPool> pool_;
 };
 

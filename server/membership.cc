@@ -65,6 +65,10 @@ std::vector<int64_t> Membership::Expired(absl::Time now) const {
   return expired;
 }
 
+void Membership::Forgive(absl::Duration gap) {
+  for (auto& [incarnation, member] : members_) member.last_heard += gap;
+}
+
 int Membership::synced_count() const {
   return static_cast<int>(
       std::count_if(members_.begin(), members_.end(),

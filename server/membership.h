@@ -54,6 +54,8 @@ class Membership {
   void Remove(int64_t incarnation);
   // Members whose lease has ended.
   std::vector<int64_t> Expired(absl::Time now) const;
+  // The time `gap` does not count as silence.
+  void Forgive(absl::Duration gap);
 
   // By incarnation.
   const std::map<int64_t, Member>& members() const { return members_; }

@@ -96,11 +96,13 @@ class ExchangeStream final
       public WeightsSubscriber {
  public:
   // `store` may be null: the call is refused.
-  ExchangeStream(int shard, ParameterStore* store, TransportCounters* counters,
-                 StepArrivals* arrivals, std::shared_ptr<LiveCalls> calls)
+  ExchangeStream(int shard, ParameterStore* store, int64_t attempt,
+                 TransportCounters* counters, StepArrivals* arrivals,
+                 std::shared_ptr<LiveCalls> calls)
       : ServerStream(std::move(calls)),
         shard_(shard),
         store_(store),
+        attempt_(attempt),
         counters_(counters),
         differences_per_whole_(
             store == nullptr ? 0 : DifferencesPerWhole(store->exchange())),
@@ -319,6 +321,11 @@ class ExchangeStream final
           " at the worker, ", expected.substr(0, 12), " at server ", shard_,
           ": use the same job and release everywhere"));
     }
+    if (hello.attempt() != attempt_) {
+      return absl::AbortedError(absl::StrCat(
+          "the worker belongs to attempt ", hello.attempt(),
+          " of the job, server ", shard_, " to ", attempt_, ": join again"));
+    }
     if (welcomed_) return absl::FailedPreconditionError("a second Hello");
     welcomed_ = true;
     incarnation_ = hello.incarnation();
@@ -357,6 +364,7 @@ class ExchangeStream final
 
   const int shard_;
   ParameterStore* const store_;
+  const int64_t attempt_;
   TransportCounters* const counters_;
   const int64_t differences_per_whole_;
   size_t words_per_message_ = 1;
@@ -429,9 +437,15 @@ class WeightsReader final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
 
 }  // namespace
 
-void ParameterServerService::Serve(ParameterStore* store) {
+void ParameterServerService::Serve(ParameterStore* store, int64_t attempt) {
   absl::MutexLock lock(&mu_);
   store_ = store;
+  attempt_ = attempt;
+}
+
+int64_t ParameterServerService::attempt() const {
+  absl::MutexLock lock(&mu_);
+  return attempt_;
 }
 
 ParameterStore* ParameterServerService::store() const {
@@ -441,8 +455,8 @@ ParameterStore* ParameterServerService::store() const {
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*
 ParameterServerService::Exchange(grpc::CallbackServerContext*) {
-  auto* stream =
-      new ExchangeStream(shard_, store(), &counters_, &arrivals_, calls_);
+  auto* stream = new ExchangeStream(shard_, store(), attempt(), &counters_,
+                                    &arrivals_, calls_);
   stream->Start();
   return stream;
 }

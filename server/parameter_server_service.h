@@ -31,9 +31,9 @@ class ParameterServerService final
  public:
   explicit ParameterServerService(int shard) : shard_(shard) {}
 
-  // Until a store is given, calls are refused with UNAVAILABLE. `store` must
-  // outlive the gRPC server.
-  void Serve(ParameterStore* store) ABSL_LOCKS_EXCLUDED(mu_);
+  // Until a store is given, calls are refused with UNAVAILABLE; from then on
+  // those of workers of another attempt. `store` must outlive the gRPC server.
+  void Serve(ParameterStore* store, int64_t attempt) ABSL_LOCKS_EXCLUDED(mu_);
 
   const TransportCounters& counters() const { return counters_; }
   // Of the contributions of all streams.
@@ -50,6 +50,7 @@ class ParameterServerService final
 
  private:
   ParameterStore* store() const ABSL_LOCKS_EXCLUDED(mu_);
+  int64_t attempt() const ABSL_LOCKS_EXCLUDED(mu_);
 
   const int shard_;
   TransportCounters counters_;
@@ -57,6 +58,7 @@ class ParameterServerService final
   const std::shared_ptr<LiveCalls> calls_ = std::make_shared<LiveCalls>();
   mutable absl::Mutex mu_;
   ParameterStore* store_ ABSL_GUARDED_BY(mu_) = nullptr;
+  int64_t attempt_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace tributary

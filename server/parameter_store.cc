@@ -81,7 +81,8 @@ ParameterStore::Chunk::Chunk(ParameterStore* store, int number, int place)
       segments(store->layout_.ChunkSegments(number)),
       weights(&store->options_.job.exchange(), elements, &store->buffers_,
               &store->halves_),
-      intake(ChunkIntake::Create(store->options_.job, store->options_.steps)) {
+      intake(ChunkIntake::Create(store->options_.job, store->options_.steps,
+                                 store->options_.first_version)) {
   CutIntoBlocks(this);
   for (int slot = 0; slot < store->optimizer_->slots(); ++slot) {
     slots.push_back(store->buffers_.Take());
@@ -124,9 +125,92 @@ absl::Status ParameterStore::AddInitial(int number, Buffer values) {
   Chunk* chunk = Find(number);
   absl::MutexLock lock(&chunk->mu);
   if (chunk->weights.version() >= 0) return absl::OkStatus();
-  chunk->weights.Initialize(std::move(values));
+  chunk->weights.Initialize(/*version=*/0, std::move(values));
   Publish(chunk, /*more=*/false);
   return absl::OkStatus();
+}
+
+Snapshot ParameterStore::BlankSnapshot() {
+  Snapshot snapshot;
+  for (const auto& chunk : chunks_) {
+    Snapshot::Chunk blank;
+    blank.number = chunk->number;
+    blank.values = buffers_.Take();
+    for (size_t i = 0; i < chunk->slots.size(); ++i) {
+      blank.slots.push_back(buffers_.Take());
+    }
+    snapshot.chunks.push_back(std::move(blank));
+  }
+  return snapshot;
+}
+
+void ParameterStore::Restore(Snapshot snapshot) {
+  for (const auto& chunk : chunks_) {
+    Snapshot::Chunk& from = snapshot.chunks[chunk->place];
+    absl::MutexLock lock(&chunk->mu);
+    chunk->weights.Initialize(snapshot.version, std::move(from.values));
+    chunk->slots = std::move(from.slots);
+  }
+}
+
+int64_t ParameterStore::CompleteVersion() const {
+  int64_t version = options_.steps;
+  for (const auto& chunk : chunks_) {
+    absl::MutexLock lock(&chunk->mu);
+    version = std::min(version, chunk->weights.version());
+  }
+  return version;
+}
+
+bool ParameterStore::TakeSnapshot(int64_t version,
+                                  std::function<void(Snapshot)> done) {
+  auto capture = std::make_shared<Capture>();
+  capture->snapshot.version = version;
+  capture->snapshot.chunks.resize(chunks_.size());
+  capture->done = std::move(done);
+  // One more than there are, so that it cannot be complete before all chunks
+  // have been looked at.
+  capture->missing = static_cast<int>(chunks_.size()) + 1;
+  absl::MutexLock capture_lock(&capture_mu_);
+  bool passed = false;
+  for (const auto& chunk : chunks_) {
+    absl::MutexLock lock(&chunk->mu);
+    chunk->capture = nullptr;
+    const int64_t now = chunk->weights.version();
+    if (passed || now > version || (chunk->updating && now + 1 >= version)) {
+      passed = true;
+    } else if (now == version) {
+      CaptureNow(chunk.get(), capture.get());
+    } else {
+      chunk->capture = capture;
+    }
+  }
+  if (passed) {
+    for (const auto& chunk : chunks_) {
+      absl::MutexLock lock(&chunk->mu);
+      if (chunk->capture == capture) chunk->capture = nullptr;
+    }
+    return false;
+  }
+  FinishCapture(capture.get());
+  return true;
+}
+
+void ParameterStore::CaptureNow(Chunk* chunk, Capture* capture) {
+  Snapshot::Chunk& copy = capture->snapshot.chunks[chunk->place];
+  copy.number = chunk->number;
+  const EncodedFloats values = chunk->weights.Exact(capture->snapshot.version);
+  copy.values = Buffer(
+      values.owner, const_cast<float*>(static_cast<const float*>(values.data)));
+  for (const Buffer& slot : chunk->slots) {
+    copy.slots.push_back(buffers_.Take());
+    std::copy_n(slot.get(), chunk->elements, copy.slots.back().get());
+  }
+  --capture->missing;
+}
+
+void ParameterStore::FinishCapture(Capture* capture) {
+  if (--capture->missing == 0) capture->done(std::move(capture->snapshot));
 }
 
 absl::Status ParameterStore::AddContribution(int number, IncomingSum sum) {
@@ -282,20 +366,36 @@ void ParameterStore::Update(Chunk* chunk, double norm, bool more) {
   ChunkWeights* weights = nullptr;
   ChunkWeights::Next next;
   int64_t version = 0;
+  std::shared_ptr<Capture> capture;
   {
     absl::MutexLock lock(&chunk->mu);
     weights = &chunk->weights;
     version = weights->version();
+    if (chunk->capture != nullptr &&
+        chunk->capture->snapshot.version == version + 1) {
+      capture = std::move(chunk->capture);
+    }
     next = weights->Begin(/*for_streams=*/std::any_of(
         chunk->subscriptions.begin(), chunk->subscriptions.end(),
         [](const Subscription& s) { return !s.in_memory; }));
   }
-  const double squares = UpdateBlocks(*chunk, *weights, version, norm, next);
+  Snapshot::Chunk* copy = nullptr;
+  if (capture != nullptr) {
+    copy = &capture->snapshot.chunks[chunk->place];
+    copy->number = chunk->number;
+    copy->values = next.in_place ? buffers_.Take() : next.values;
+    for (size_t i = 0; i < chunk->slots.size(); ++i) {
+      copy->slots.push_back(buffers_.Take());
+    }
+  }
+  const double squares =
+      UpdateBlocks(*chunk, *weights, version, norm, next, copy);
   weights->Complete(&next);
   // In synchronous mode no chunk can reach the next step's sum before the new
   // version is out, so reports come in the order of steps.
   if (!awaits_norm_) ReportSum(*chunk, squares);
   const ChunkUpdate done = std::exchange(chunk->update, ChunkUpdate());
+  if (capture != nullptr) FinishCapture(capture.get());
   {
     absl::MutexLock lock(&chunk->mu);
     chunk->weights.Finish(std::move(next));
@@ -311,7 +411,8 @@ void ParameterStore::Update(Chunk* chunk, double norm, bool more) {
 double ParameterStore::UpdateBlocks(const Chunk& chunk,
                                     const ChunkWeights& weights,
                                     int64_t version, double norm,
-                                    const ChunkWeights::Next& next) const {
+                                    const ChunkWeights::Next& next,
+                                    const Snapshot::Chunk* copy) const {
   if (!streams_) ZeroGaps(chunk.segments, chunk.elements, next.values.get());
   alignas(64) float fresh[TreeSum::kBlock];
   UpdateArguments update;
@@ -347,6 +448,15 @@ double ParameterStore::UpdateBlocks(const Chunk& chunk,
     }
     optimizer_->Update(update);
     weights.Write(next, begin, count, update.new_weights);
+    if (copy != nullptr) {
+      // While the caches have it.
+      if (next.in_place) {
+        StreamingCopy(update.new_weights, count, copy->values.get() + begin);
+      }
+      for (size_t i = 0; i < slots.size(); ++i) {
+        StreamingCopy(slots[i], count, copy->slots[i].get() + begin);
+      }
+    }
     AddSquares(update.gradient_sum, update.other_gradient_sum, count, &squares);
   }
   return squares.Total();

@@ -3,6 +3,7 @@
 #ifndef TRIBUTARY_SERVER_PARAMETER_STORE_H_
 #define TRIBUTARY_SERVER_PARAMETER_STORE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -25,6 +26,7 @@
 #include "proto/rendezvous.pb.h"
 #include "server/chunk_intake.h"
 #include "server/chunk_weights.h"
+#include "server/snapshot.h"
 
 namespace tributary {
 
@@ -91,6 +93,8 @@ class ParameterStore {
     int64_t steps = 0;
     int shard = 0;
     int servers = 1;
+    // What Restore will be given; 0: workers bring version 0.
+    int64_t first_version = 0;
   };
   using SumsCallback = std::function<void(const StepSums&)>;
 
@@ -113,6 +117,21 @@ class ParameterStore {
 
   // Version 0 of a chunk. A chunk that has a version already keeps it.
   absl::Status AddInitial(int chunk, Buffer values);
+
+  // Buffers for all chunks, of unspecified contents.
+  Snapshot BlankSnapshot();
+  // Goes on from there: its version is Options::first_version. To be called
+  // once, before anything else is.
+  void Restore(Snapshot snapshot);
+  // Has every chunk copied when it comes to `version`, and calls `done` once
+  // with all of them, on any thread; a chunk's update that makes this version
+  // writes it twice, which is all that training notices. False: a chunk is past
+  // the version, or on its way to it; nothing will be called. A snapshot that
+  // was asked for before and is not complete is forgotten.
+  bool TakeSnapshot(int64_t version, std::function<void(Snapshot)> done)
+      ABSL_LOCKS_EXCLUDED(capture_mu_);
+  // Steps applied to all chunks; -1: some have no version.
+  int64_t CompleteVersion() const;
 
   // OK for what was added, and for what is not needed any more. InvalidArgument
   // or FailedPrecondition, naming step, chunk and node, for what no honest
@@ -144,6 +163,12 @@ class ParameterStore {
   absl::StatusOr<WeightsVersion> Read(int chunk, int64_t version);
 
  private:
+  // A snapshot in the making.
+  struct Capture {
+    Snapshot snapshot;
+    std::function<void(Snapshot)> done;
+    std::atomic<int> missing{0};  // Chunks.
+  };
   struct Subscription {
     WeightsSubscriber* subscriber = nullptr;
     bool in_memory = false;
@@ -167,6 +192,8 @@ class ParameterStore {
     // `update` is on its way to be the next version.
     bool updating ABSL_GUARDED_BY(mu) = false;
     std::vector<Subscription> subscriptions ABSL_GUARDED_BY(mu);
+    // Of which this chunk is missing.
+    std::shared_ptr<Capture> capture ABSL_GUARDED_BY(mu);
 
     // Touched only by the one task that adds up or updates the chunk.
     ChunkUpdate update;
@@ -197,10 +224,16 @@ class ParameterStore {
   // `norm` of the mean gradient matters only to jobs that clip.
   void Update(Chunk* chunk, double norm, bool more)
       ABSL_LOCKS_EXCLUDED(chunk->mu);
-  // The pass over the memory; returns the sum's squares.
+  // The pass over the memory; returns the sum's squares. `copy`, if not null,
+  // gets the state after it, the weights if next.in_place.
   double UpdateBlocks(const Chunk& chunk, const ChunkWeights& weights,
                       int64_t version, double norm,
-                      const ChunkWeights::Next& next) const;
+                      const ChunkWeights::Next& next,
+                      const Snapshot::Chunk* copy) const;
+  // Copies a chunk that is not being updated.
+  void CaptureNow(Chunk* chunk, Capture* capture)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
+  static void FinishCapture(Capture* capture);
   static void ZeroGaps(absl::Span<const ChunkSegment> segments, int64_t count,
                        float* weights);
   static void Publish(Chunk* chunk, bool more)
@@ -230,6 +263,8 @@ class ParameterStore {
 
   absl::Mutex subscribers_mu_;
   std::vector<WeightsSubscriber*> subscribers_ ABSL_GUARDED_BY(subscribers_mu_);
+
+  absl::Mutex capture_mu_;  // Held by TakeSnapshot.
 
   absl::Mutex share_mu_;
   std::shared_ptr<SharedMemory> memory_ ABSL_GUARDED_BY(share_mu_);

@@ -1,7 +1,11 @@
 #include "server/peer_checks.h"
 
+#include <algorithm>
+#include <string>
+
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "common/rounds.h"
 #include "common/transport/channel.h"
 
 namespace tributary {
@@ -34,6 +38,39 @@ absl::Status CheckData(const DataFacts& facts, const DataFacts& first) {
       " training samples, fingerprint ", facts.fingerprint(),
       ") differ from the first worker's (", first.train_samples(), ", ",
       first.fingerprint(), "): copy the same files to every machine"));
+}
+
+absl::Status CheckResume(const CheckpointManifest& manifest, const Ready& ready,
+                         const JobSpec& job) {
+  const auto error = [&manifest](const auto&... what) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot go on from the checkpoint at step ",
+                     manifest.step(), ": ", what...));
+  };
+  const ParameterTable& saved = manifest.table();
+  const ParameterTable& ours = ready.table();
+  for (int i = 0; i < std::max(saved.parameter_size(), ours.parameter_size());
+       ++i) {
+    const std::string was = i < saved.parameter_size()
+                                ? saved.parameter(i).ShortDebugString()
+                                : "nothing";
+    const std::string is = i < ours.parameter_size()
+                               ? ours.parameter(i).ShortDebugString()
+                               : "nothing";
+    if (was != is) {
+      return error("it is of another model: parameter ", i, " was {", was,
+                   "}, is {", is, "}");
+    }
+  }
+  const Rounds rounds(job, ready.data().steps());
+  if (manifest.version() > rounds.count() ||
+      rounds.StepsAfter(manifest.version()) != manifest.step()) {
+    return error("this job ends at step ", ready.data().steps(),
+                 rounds.count() < manifest.version()
+                     ? "; ask for more steps"
+                     : " and counts steps in other rounds; keep inner_steps");
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace tributary

@@ -7,6 +7,8 @@
 
 #include "absl/status/status.h"
 #include "common/parameter_table.h"
+#include "proto/checkpoint.pb.h"
+#include "proto/job.pb.h"
 #include "proto/parameter_server.pb.h"
 #include "proto/rendezvous.pb.h"
 
@@ -20,6 +22,11 @@ absl::Status CheckModel(const ParameterTable& table, const ArenaLayout& job);
 
 // A worker's data are those of the first worker.
 absl::Status CheckData(const DataFacts& facts, const DataFacts& first);
+
+// The job can go on from the checkpoint: the model is the one of the worker
+// that brings `ready`, and there are steps left. InvalidArgument if not.
+absl::Status CheckResume(const CheckpointManifest& manifest, const Ready& ready,
+                         const JobSpec& job);
 
 }  // namespace tributary
 

@@ -5,6 +5,7 @@
 #include <system_error>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/digest.h"
 #include "common/file.h"
@@ -15,6 +16,10 @@
 
 namespace tributary {
 namespace {
+
+// Holds the newest attempt's number.
+constexpr char kAttemptName[] = "attempt";
+constexpr int64_t kMaxAttemptBytes = 64;
 
 absl::Status MakeDirectory(const std::string& path) {
   std::error_code error;
@@ -30,12 +35,67 @@ absl::StatusOr<std::unique_ptr<RunOutput>> RunOutput::Create(
   TRIBUTARY_RETURN_IF_ERROR(MakeDirectory(directory));
   TRIBUTARY_RETURN_IF_ERROR(WriteFileAtomically(
       absl::StrCat(directory, "/job.textproto"), {PrintJob(job)}));
-  auto output = std::unique_ptr<RunOutput>(new RunOutput(directory, log));
-  const std::string path = absl::StrCat(directory, "/metrics.jsonl");
-  absl::MutexLock lock(&output->mu_);
-  output->metrics_.open(path, std::ios::trunc);
-  if (!output->metrics_) return FileError(errno, "cannot write", path);
-  return output;
+  return std::unique_ptr<RunOutput>(new RunOutput(directory, log));
+}
+
+absl::StatusOr<int64_t> RunOutput::NextAttempt() {
+  const std::string path = absl::StrCat(directory_, "/", kAttemptName);
+  int64_t attempt = 0;
+  const absl::StatusOr<std::string> text = ReadFile(path, kMaxAttemptBytes);
+  if (text.ok()) {
+    if (!absl::SimpleAtoi(*text, &attempt) || attempt < 0) {
+      return absl::DataLossError(absl::StrCat(
+          path,
+          ": is no number; if no other process works in this folder, "
+          "remove it"));
+    }
+  } else if (!absl::IsNotFound(text.status())) {
+    return text.status();
+  }
+  ++attempt;
+  TRIBUTARY_RETURN_IF_ERROR(
+      WriteFileAtomically(path, {absl::StrCat(attempt, "\n")}));
+  return attempt;
+}
+
+absl::Status RunOutput::CheckAttempt(int64_t attempt) const {
+  const std::string path = absl::StrCat(directory_, "/", kAttemptName);
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string text,
+                             ReadFile(path, kMaxAttemptBytes));
+  int64_t newest = 0;
+  if (absl::SimpleAtoi(text, &newest) && newest == attempt) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("another coordinator has taken over the job in ", directory_,
+                   " (attempt ", newest, ", this one's is ", attempt,
+                   "): this process must end"));
+}
+
+absl::Status RunOutput::RewindMetrics(int64_t step, int64_t evaluated_step) {
+  const std::string path = absl::StrCat(directory_, "/metrics.jsonl");
+  std::string kept;
+  {
+    std::ifstream file(path);
+    for (std::string line; std::getline(file, line);) {
+      // A crash may have cut the last line.
+      const nlohmann::json json =
+          nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+      if (!json.is_object() || !json.contains("step") ||
+          !json["step"].is_number_integer()) {
+        continue;
+      }
+      const int64_t last =
+          json.contains("evaluation_loss") ? evaluated_step : step;
+      if (json["step"].get<int64_t>() <= last)
+        absl::StrAppend(&kept, line, "\n");
+    }
+  }
+  TRIBUTARY_RETURN_IF_ERROR(WriteFileAtomically(path, {kept}));
+  absl::MutexLock lock(&mu_);
+  metrics_ = std::ofstream(path, std::ios::app);
+  if (!metrics_) return FileError(errno, "cannot write", path);
+  return absl::OkStatus();
 }
 
 void RunOutput::AppendMetrics(const nlohmann::ordered_json& line) {

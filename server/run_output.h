@@ -3,6 +3,7 @@
 #ifndef TRIBUTARY_SERVER_RUN_OUTPUT_H_
 #define TRIBUTARY_SERVER_RUN_OUTPUT_H_
 
+#include <cstdint>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -28,6 +29,19 @@ class RunOutput {
   // `log` must outlive this object.
   static absl::StatusOr<std::unique_ptr<RunOutput>> Create(
       const std::string& directory, const JobSpec& job, Logger* log);
+
+  // A number that has not been used in this folder: one more than the last. It
+  // is on the disk when this returns.
+  absl::StatusOr<int64_t> NextAttempt();
+  // FailedPrecondition when somebody else has used NextAttempt since it gave
+  // `attempt`.
+  absl::Status CheckAttempt(int64_t attempt) const;
+
+  // Takes the lines of steps after `step`, and of evaluations after
+  // `evaluated_step`, out of metrics.jsonl: they will come again. To be called
+  // before AppendMetrics.
+  absl::Status RewindMetrics(int64_t step, int64_t evaluated_step)
+      ABSL_LOCKS_EXCLUDED(mu_);
 
   // Adds a line to metrics.jsonl. A full disk costs the line, never the
   // training: the first failure is logged.

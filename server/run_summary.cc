@@ -76,7 +76,9 @@ nlohmann::ordered_json ProcessJson(const ProcessReport& process,
 nlohmann::ordered_json SummaryJson(const RunFacts& facts) {
   nlohmann::ordered_json summary = {
       {"name", facts.job->name()},
-      {"status", facts.failure.ok() ? "done" : "failed"},
+      {"status", !facts.failure.ok() ? "failed"
+                 : facts.stopped     ? "stopped"
+                                     : "done"},
   };
   if (!facts.failure.ok()) {
     summary["failure"] = std::string(facts.failure.message());
@@ -101,6 +103,8 @@ nlohmann::ordered_json SummaryJson(const RunFacts& facts) {
     summary["step_milliseconds"] =
         StepTimesJson(facts.progress->step_milliseconds());
   }
+  summary["attempt"] = facts.attempt;
+  summary["checkpoint_failures"] = facts.checkpoint_failures;
   summary["workers"] = facts.workers;
   summary["workers_lost"] = facts.workers_lost;
   summary["deals_by_speed"] = facts.deals_by_speed;

@@ -25,6 +25,9 @@ struct ProcessReport {
 struct RunFacts {
   const JobSpec* job = nullptr;
   absl::Status failure;  // OK: the job is done.
+  bool stopped = false;  // By request, before its end.
+  int64_t attempt = 1;   // How often it has begun, or gone back.
+  int64_t checkpoint_failures = 0;
   // Null if no worker was ever ready.
   const JobProgress* progress = nullptr;
   int64_t parameters = 0;

@@ -7,18 +7,26 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/buffer_pool.h"
 #include "common/log.h"
+#include "common/pulse.h"
+#include "common/retry.h"
 #include "common/shared_memory.h"
 #include "common/status_macros.h"
 #include "common/transport/channel.h"
 #include "common/transport/chunk_codec.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
+#include "server/checkpoint/checkpoint_folder.h"
+#include "server/checkpoint/manifest.h"
+#include "server/checkpoint/shard_files.h"
+#include "server/checkpointer.h"
 #include "server/coordinator.h"
 #include "server/coordinator_service.h"
 #include "server/enlistment.h"
@@ -32,7 +40,15 @@ namespace {
 constexpr absl::Duration kTick = absl::Milliseconds(100);
 // For streams that were told to end; after it they are cut.
 constexpr absl::Duration kDrainTimeout = absl::Seconds(5);
+// The same when the attempt is over anyway.
+constexpr absl::Duration kCutTimeout = absl::Milliseconds(200);
 constexpr absl::Duration kConnectTimeout = absl::Seconds(60);
+// After a server was lost: workers that were there come back at once, or later
+// in the middle.
+constexpr absl::Duration kRecoveryTimeout = absl::Seconds(5);
+constexpr absl::Duration kServerHeartbeat = absl::Milliseconds(500);
+// For the coordinator to notice that this server's last connection is gone.
+constexpr absl::Duration kOldSelfTimeout = absl::Seconds(30);
 constexpr absl::Duration kReadWeightsTimeout = absl::Minutes(10);
 
 // The coordinator's own server, in the same process.
@@ -52,7 +68,8 @@ class LocalLink final : public ServerLink {
 
 struct Listener {
   std::unique_ptr<grpc::Server> server;
-  std::string address;
+  std::string address;  // For others.
+  int port = 0;
 };
 
 // A name that nobody else has, for workers on this host.
@@ -84,6 +101,7 @@ absl::StatusOr<Listener> Listen(const ServerOptions& options,
   for (grpc::Service* service : services) builder.RegisterService(service);
   Listener listener;
   listener.server = builder.BuildAndStart();
+  listener.port = port;
   if (listener.server == nullptr || port == 0) {
     return absl::UnavailableError(absl::StrCat(
         "cannot listen on ", options.listen,
@@ -98,10 +116,6 @@ absl::StatusOr<Listener> Listen(const ServerOptions& options,
   }
   if (options.on_listening) options.on_listening(listener.address);
   return listener;
-}
-
-void ShutDown(grpc::Server* server) {
-  server->Shutdown(absl::ToChronoTime(absl::Now() + kDrainTimeout));
 }
 
 // Reads a remote server's chunks at `version` into the arena.
@@ -165,26 +179,56 @@ absl::Status ReadFinalModel(ParameterStore* store, int64_t version,
   return status;
 }
 
-// Runs the job to its end; the coordinator's state tells how it went.
-void FollowJob(Coordinator* coordinator, Shutdown* shutdown) {
-  while (!coordinator->AwaitTrained(kTick)) {
+// Follows the attempt to its end.
+Coordinator::Ending FollowAttempt(Coordinator* coordinator,
+                                  Shutdown* shutdown) {
+  Coordinator::Ending ending = Coordinator::Ending::kNone;
+  while (ending == Coordinator::Ending::kNone) {
+    ending = coordinator->AwaitEnding(kTick);
     coordinator->Tick();
-    if (shutdown->requested()) {
-      coordinator->Fail(absl::CancelledError("stopped by request"));
-    }
+    if (shutdown->requested()) coordinator->Drain();
   }
+  return ending;
 }
 
-absl::Status WriteResults(Coordinator* coordinator, const LocalServer& local,
-                          RunOutput* output, Logger* log) {
+// The same from the job's last checkpoint, when a server is gone that has the
+// model.
+absl::Status ReadSavedModel(const std::string& directory, int64_t version,
+                            const ArenaLayout& layout, const Buffer& arena) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<CheckpointName> checkpoints,
+                             ListCheckpoints(CheckpointsFolder(directory)));
+  if (checkpoints.empty()) return absl::NotFoundError("no checkpoint");
+  const std::string& folder = checkpoints.front().path;
+  TRIBUTARY_ASSIGN_OR_RETURN(CheckpointManifest manifest, ReadManifest(folder));
+  if (manifest.version() != version) return absl::NotFoundError(folder);
+  manifest.clear_state();
+  Snapshot model;
+  for (int chunk = 0; chunk < layout.chunk_count(); ++chunk) {
+    model.chunks.push_back(
+        {chunk, Buffer(arena, arena.get() + layout.ChunkBegin(chunk)), {}});
+  }
+  return ReadShard(folder, manifest, layout, &model);
+}
+
+absl::Status WriteResults(Coordinator* coordinator, bool trained,
+                          const LocalServer& local,
+                          const ServerOptions& options, RunOutput* output) {
   absl::Status status = coordinator->status();
   std::string digest;
-  if (status.ok()) {
+  if (status.ok() && trained) {
     ParameterStore* const store = local.store();
     BufferPool arenas(store->layout().arena_elements());
     const Buffer arena = arenas.Take();
     status = ReadFinalModel(store, coordinator->final_version(),
                             coordinator->server_addresses(), arena.get());
+    if (!status.ok() &&
+        ReadSavedModel(options.output_directory, coordinator->final_version(),
+                       store->layout(), arena)
+            .ok()) {
+      options.log->Warning("%s; the model is that of the last checkpoint",
+                           std::string(status.message()));
+      status = absl::OkStatus();
+    }
     if (status.ok()) {
       absl::StatusOr<std::string> written =
           output->WriteModel(store->layout(), arena.get());
@@ -199,7 +243,7 @@ absl::Status WriteResults(Coordinator* coordinator, const LocalServer& local,
   (void)coordinator->OnServerReport(0, farewell);
   coordinator->ServerGone(0);
   if (!coordinator->AwaitServersGone(kDrainTimeout)) {
-    log->Warning("some servers did not say goodbye");
+    options.log->Warning("some servers did not say goodbye");
   }
   nlohmann::ordered_json summary = coordinator->Summary();
   if (!digest.empty()) summary["weights_sha256"] = digest;
@@ -207,21 +251,122 @@ absl::Status WriteResults(Coordinator* coordinator, const LocalServer& local,
   return status.ok() ? written : status;
 }
 
-absl::Status RunCoordinator(const ServerOptions& options, Shutdown* shutdown) {
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      std::unique_ptr<RunOutput> output,
-      RunOutput::Create(options.output_directory, options.job, options.log));
+// Where an attempt begins.
+class ResumeChooser {
+ public:
+  explicit ResumeChooser(const ServerOptions& options)
+      : options_(options),
+        own_(CheckpointsFolder(options.output_directory)),
+        use_own_(options.resume) {}
+
+  // From now on this run's own checkpoints count: they are newer.
+  void UseOwn() { use_own_ = true; }
+  // It cannot be used.
+  void SetDamaged(const std::string& folder) { damaged_.insert(folder); }
+
+  // Of the good ones the newest; nullopt: from the start.
+  absl::StatusOr<std::optional<ResumePoint>> Choose() {
+    if (use_own_) {
+      TRIBUTARY_ASSIGN_OR_RETURN(std::optional<ResumePoint> found,
+                                 NewestIn(own_));
+      if (found.has_value()) return found;
+    }
+    if (options_.resume_from.empty()) return std::optional<ResumePoint>();
+    // A checkpoint itself, or a run's folder.
+    std::optional<ResumePoint> found = Try(options_.resume_from);
+    if (!found.has_value()) {
+      TRIBUTARY_ASSIGN_OR_RETURN(
+          found, NewestIn(CheckpointsFolder(options_.resume_from)));
+    }
+    if (found.has_value()) return found;
+    return absl::NotFoundError(
+        absl::StrCat("no checkpoint that can be used in ", options_.resume_from,
+                     "; see `tributary checkpoint ls`"));
+  }
+
+ private:
+  absl::StatusOr<std::optional<ResumePoint>> NewestIn(
+      const std::string& folder) {
+    TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<CheckpointName> checkpoints,
+                               ListCheckpoints(folder));
+    for (const CheckpointName& checkpoint : checkpoints) {
+      std::optional<ResumePoint> found = Try(checkpoint.path);
+      if (found.has_value()) return found;
+    }
+    return std::optional<ResumePoint>();
+  }
+
+  std::optional<ResumePoint> Try(const std::string& folder) {
+    if (damaged_.count(folder) > 0) return std::nullopt;
+    absl::StatusOr<CheckpointManifest> manifest = ReadManifest(folder);
+    if (manifest.ok()) return ResumePoint{folder, *std::move(manifest)};
+    if (!absl::IsNotFound(manifest.status())) {
+      options_.log->Error("this checkpoint cannot be used: %s",
+                          std::string(manifest.status().message()));
+      SetDamaged(folder);
+    }
+    return std::nullopt;
+  }
+
+  const ServerOptions& options_;
+  const std::string own_;
+  bool use_own_;
+  std::set<std::string> damaged_;
+};
+
+// What lasts longer than an attempt.
+struct CoordinatorRun {
+  const ServerOptions* options = nullptr;
+  Shutdown* shutdown = nullptr;
+  RunOutput* output = nullptr;
+  // Where to listen: after the first attempt always the same port, which peers
+  // know.
+  ServerOptions listen;
+  int expected_workers = 1;
+  absl::Duration start_timeout;
+};
+
+struct AttemptEnd {
+  Coordinator::Ending ending = Coordinator::Ending::kNone;
+  absl::Status status;
+  int64_t checkpoint_step = -1;
+};
+
+absl::StatusOr<AttemptEnd> RunAttempt(CoordinatorRun* run, int64_t attempt,
+                                      std::optional<ResumePoint> resume) {
+  const ServerOptions& options = *run->options;
+  RunOutput* const output = run->output;
+  Checkpointer::Options checkpoints;
+  checkpoints.folder = CheckpointsFolder(options.output_directory);
+  checkpoints.retention = {options.job.checkpoint().keep_last(),
+                           options.job.checkpoint().keep_every()};
+  checkpoints.still_current = [output, attempt] {
+    return output->CheckAttempt(attempt);
+  };
+  Coordinator* told = nullptr;
+  checkpoints.superseded = [&told](const absl::Status& why) {
+    told->Fail(why);
+  };
+  checkpoints.log = options.log;
+  Checkpointer checkpointer(std::move(checkpoints));
   Coordinator::Options job;
   job.job = options.job;
   job.servers = options.servers;
-  job.expected_workers = options.expected_workers;
-  job.start_timeout = options.start_timeout;
+  job.expected_workers = run->expected_workers;
+  job.start_timeout = run->start_timeout;
   job.lease = options.lease;
   job.no_worker_timeout = options.no_worker_timeout;
+  job.no_server_timeout = options.no_server_timeout;
+  job.attempt = attempt;
+  job.resume = std::move(resume);
+  job.checkpoints = &checkpointer;
   Coordinator coordinator(job, &absl::Now,
-                          [&output](const nlohmann::ordered_json& line) {
+                          [output](const nlohmann::ordered_json& line) {
                             output->AppendMetrics(line);
                           });
+  told = &coordinator;
+  checkpointer.SetCoordinator(&coordinator);
+  const absl::Cleanup stop_checkpointer = [&] { checkpointer.Stop(); };
   CoordinatorService coordinator_service(&coordinator);
   ParameterServerService service(/*shard=*/0);
   LocalServer local(
@@ -237,19 +382,97 @@ absl::Status RunCoordinator(const ServerOptions& options, Shutdown* shutdown) {
   *enlist.mutable_local_address() = MakeLocalAddress();
   TRIBUTARY_RETURN_IF_ERROR(coordinator.AddServer(enlist, &link));
   TRIBUTARY_ASSIGN_OR_RETURN(Listener listener,
-                             Listen(options, enlist.local_address(),
+                             Listen(run->listen, enlist.local_address(),
                                     {&service, &coordinator_service}));
-  options.log->Info("coordinator listens on %s", listener.address);
-  FollowJob(&coordinator, shutdown);
-  const absl::Status status =
-      WriteResults(&coordinator, local, output.get(), options.log);
-  ShutDown(listener.server.get());
+  if (run->listen.on_listening) {
+    options.log->Info("coordinator listens on %s", listener.address);
+  }
+  run->listen.listen = absl::StrCat(HostOf(options.listen), ":", listener.port);
+  run->listen.on_listening = nullptr;
+
+  AttemptEnd end;
+  end.ending = FollowAttempt(&coordinator, run->shutdown);
+  end.status = coordinator.status();
+  end.checkpoint_step = coordinator.GetStatus().checkpoint_step();
+  const bool goes_back = end.ending == Coordinator::Ending::kGoesBack ||
+                         end.ending == Coordinator::Ending::kDamaged;
+  if (goes_back) {
+    run->expected_workers = std::clamp(coordinator.workers_at_ending(), 1,
+                                       options.expected_workers);
+    run->start_timeout = std::min(options.start_timeout, kRecoveryTimeout);
+  } else {
+    end.status =
+        WriteResults(&coordinator, end.ending == Coordinator::Ending::kTrained,
+                     local, options, output);
+  }
+  listener.server->Shutdown(absl::ToChronoTime(
+      absl::Now() + (goes_back ? kCutTimeout : kDrainTimeout)));
   coordinator_service.AwaitIdle();
   service.AwaitIdle();
-  return status;
+  return end;
 }
 
-absl::Status RunShard(const ServerOptions& options, Shutdown* shutdown) {
+absl::Status RunCoordinator(const ServerOptions& options, Shutdown* shutdown) {
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::unique_ptr<RunOutput> output,
+      RunOutput::Create(options.output_directory, options.job, options.log));
+  ResumeChooser chooser(options);
+  CoordinatorRun run;
+  run.options = &options;
+  run.shutdown = shutdown;
+  run.output = output.get();
+  run.listen = options;
+  run.expected_workers = options.expected_workers;
+  run.start_timeout = options.start_timeout;
+  Backoff backoff;
+  while (true) {
+    TRIBUTARY_ASSIGN_OR_RETURN(const int64_t attempt, output->NextAttempt());
+    TRIBUTARY_ASSIGN_OR_RETURN(std::optional<ResumePoint> resume,
+                               chooser.Choose());
+    int64_t step = 0;
+    int64_t evaluated = 0;
+    std::string from;
+    if (resume.has_value()) {
+      step = resume->manifest.step();
+      evaluated = resume->manifest.job_state().evaluation_step();
+      from = resume->folder;
+      options.log->Info("attempt %d: goes on from step %d, %s", attempt, step,
+                        from);
+    }
+    TRIBUTARY_RETURN_IF_ERROR(output->RewindMetrics(step, evaluated));
+    TRIBUTARY_ASSIGN_OR_RETURN(const AttemptEnd end,
+                               RunAttempt(&run, attempt, std::move(resume)));
+    switch (end.ending) {
+      case Coordinator::Ending::kDamaged:
+        options.log->Error("%s; going back to the checkpoint before it",
+                           std::string(end.status.message()));
+        chooser.SetDamaged(from);
+        break;
+      case Coordinator::Ending::kGoesBack:
+        options.log->Warning("%s; waiting for it to come back",
+                             std::string(end.status.message()));
+        break;
+      case Coordinator::Ending::kDrained:
+        return absl::CancelledError(
+            end.checkpoint_step < 0
+                ? std::string("stopped by request")
+                : absl::StrCat("stopped by request at step ",
+                               end.checkpoint_step,
+                               "; --resume goes on from there"));
+      default:
+        return end.status;
+    }
+    chooser.UseOwn();
+    if (!backoff.Wait(shutdown)) {
+      return absl::CancelledError("stopped by request");
+    }
+  }
+}
+
+// One attempt of the job. OK when the job is done; `*enlisted`: the coordinator
+// was there.
+absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
+                             absl::Duration connect_timeout, bool* enlisted) {
   ParameterServerService service(options.shard);
   std::shared_ptr<Enlistment> enlistment;
   LocalServer local(
@@ -275,24 +498,33 @@ absl::Status RunShard(const ServerOptions& options, Shutdown* shutdown) {
   options.log->Info("server %d listens on %s", options.shard, listener.address);
   const std::shared_ptr<grpc::Channel> channel =
       CreateChannel(options.coordinator);
-  if (!AwaitConnected(channel.get(), absl::Now() + kConnectTimeout,
+  if (!AwaitConnected(channel.get(), absl::Now() + connect_timeout,
                       [shutdown] { return shutdown->requested(); })) {
     if (shutdown->requested()) {
       return absl::CancelledError("stopped by request");
     }
     return absl::UnavailableError(absl::StrCat(
         "no coordinator at ", options.coordinator, " within ",
-        absl::FormatDuration(kConnectTimeout),
+        absl::FormatDuration(connect_timeout),
         ": start `tributary server` with --shard 0 there, or correct "
         "--coordinator"));
   }
   const std::unique_ptr<Rendezvous::Stub> stub = Rendezvous::NewStub(channel);
   enlistment->Begin(stub.get(), enlist);
+  *enlisted = true;
+  const Pulse pulse(kServerHeartbeat, [&] {
+    ServerReport report;
+    ParameterStore* const store = local.store();
+    report.mutable_heartbeat()->set_version(
+        store == nullptr ? -1 : store->CompleteVersion());
+    enlistment->Send(report);
+  });
   shutdown->OnRequest([weak = std::weak_ptr<Enlistment>(enlistment)] {
     if (const auto alive = weak.lock()) alive->Cancel();
   });
   const grpc::Status ended = enlistment->AwaitDone();
-  ShutDown(listener.server.get());
+  listener.server->Shutdown(absl::ToChronoTime(
+      absl::Now() + (enlistment->finished() ? kDrainTimeout : kCutTimeout)));
   service.AwaitIdle();
   if (enlistment->finished()) return absl::OkStatus();
   if (shutdown->requested()) return absl::CancelledError("stopped by request");
@@ -302,6 +534,30 @@ absl::Status RunShard(const ServerOptions& options, Shutdown* shutdown) {
                      " ended the connection before the job was done"));
   }
   return FromGrpc(ended, absl::StrCat("coordinator ", options.coordinator));
+}
+
+absl::Status RunShard(const ServerOptions& options, Shutdown* shutdown) {
+  Backoff backoff;
+  bool enlisted = false;
+  absl::Time last_seen = absl::Now();
+  ServerOptions attempt = options;
+  while (true) {
+    const absl::Status status = RunShardAttempt(
+        attempt, shutdown,
+        enlisted ? options.reconnect_timeout : kConnectTimeout, &enlisted);
+    if (status.ok() || shutdown->requested()) return status;
+    // Right after it was cut off, the coordinator may still take it for there.
+    const bool in_the_way = absl::IsAlreadyExists(status);
+    if (!IsTransient(status) && !in_the_way) return status;
+    if (!in_the_way) last_seen = absl::Now();
+    if (in_the_way && absl::Now() - last_seen > kOldSelfTimeout) return status;
+    if (!enlisted) return status;
+    attempt.on_listening = nullptr;
+    options.log->Warning("%s; enlisting again", std::string(status.message()));
+    if (!backoff.Wait(shutdown)) {
+      return absl::CancelledError("stopped by request");
+    }
+  }
 }
 
 }  // namespace

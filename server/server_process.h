@@ -41,8 +41,19 @@ struct ServerOptions {
   // Shard 0 only: how long the job may be without any worker before it fails.
   absl::Duration no_worker_timeout = absl::Seconds(60);
 
+  // Shard 0 only: how long the job may be without one of its servers.
+  absl::Duration no_server_timeout = absl::Minutes(10);
+  // Shard 0 only: the newest checkpoint in output_directory, if there is one,
+  // is where the job goes on from.
+  bool resume = false;
+  // Shard 0 only: the same for a checkpoint's folder, or that of a run, when
+  // output_directory has none. NotFound if there is no good one.
+  std::string resume_from;
+
   // Other shards: host:port of shard 0.
   std::string coordinator;
+  // Other shards: how long to look for a coordinator that is away.
+  absl::Duration reconnect_timeout = absl::Minutes(10);
 
   // Threads that sum and update chunks.
   int threads = 1;
@@ -55,8 +66,10 @@ struct ServerOptions {
 };
 
 // Blocks until the job is done (OK), has failed (the reason, one line, ready to
-// show) or `shutdown` was requested (Cancelled). `shutdown` must outlive the
-// call.
+// show) or `shutdown` was requested (Cancelled; shard 0 writes a checkpoint
+// first). Survives the loss of other processes: shard 0 then begins another
+// attempt of the job, from the newest checkpoint, and the others join it again.
+// `shutdown` must outlive the call.
 absl::Status RunServer(const ServerOptions& options, Shutdown* shutdown);
 
 }  // namespace tributary

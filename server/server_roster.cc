@@ -6,7 +6,8 @@
 
 namespace tributary {
 
-absl::Status ServerRoster::Add(const Enlist& enlist, ServerLink* link) {
+absl::Status ServerRoster::Add(const Enlist& enlist, ServerLink* link,
+                               absl::Time now) {
   const int count = static_cast<int>(servers_.size());
   if (enlist.shard() < 0 || enlist.shard() >= count) {
     return absl::InvalidArgumentError(
@@ -22,7 +23,36 @@ absl::Status ServerRoster::Add(const Enlist& enlist, ServerLink* link) {
   server.link = link;
   server.address = enlist.address();
   server.local_address = enlist.local_address();
+  server.last_heard = enlist.shard() == 0 ? absl::InfiniteFuture() : now;
   return absl::OkStatus();
+}
+
+void ServerRoster::SetHeard(int shard, absl::Time now) {
+  Server& server = servers_[shard];
+  if (server.last_heard != absl::InfiniteFuture()) server.last_heard = now;
+}
+
+std::vector<int> ServerRoster::Expired(absl::Time now,
+                                       absl::Duration lease) const {
+  std::vector<int> expired;
+  for (size_t shard = 0; shard < servers_.size(); ++shard) {
+    const Server& server = servers_[shard];
+    if (server.link != nullptr && now - server.last_heard > lease) {
+      expired.push_back(static_cast<int>(shard));
+    }
+  }
+  return expired;
+}
+
+void ServerRoster::Forgive(absl::Duration gap) {
+  for (Server& server : servers_) server.last_heard += gap;
+}
+
+int ServerRoster::FirstMissing() const {
+  for (size_t shard = 0; shard < servers_.size(); ++shard) {
+    if (servers_[shard].link == nullptr) return static_cast<int>(shard);
+  }
+  return -1;
 }
 
 bool ServerRoster::Remove(int shard) {

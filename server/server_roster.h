@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "proto/rendezvous.pb.h"
 
 namespace tributary {
@@ -30,17 +31,26 @@ class ServerRoster {
     LocalAddress local_address;
     bool configured = false;
     bool gone = false;
+    // Infinite: in the coordinator's own process.
+    absl::Time last_heard;
   };
 
   explicit ServerRoster(int servers) : servers_(servers) {}
 
   // `link` must stay valid until Remove. Errors name the flag to correct.
-  absl::Status Add(const Enlist& enlist, ServerLink* link);
+  absl::Status Add(const Enlist& enlist, ServerLink* link, absl::Time now);
+  void SetHeard(int shard, absl::Time now);
+  // Those that were not heard of for so long.
+  std::vector<int> Expired(absl::Time now, absl::Duration lease) const;
+  // The time `gap` does not count.
+  void Forgive(absl::Duration gap);
   void SetConfigured(int shard) { servers_[shard].configured = true; }
   // False if it was not there.
   bool Remove(int shard);
 
   bool all_there() const;
+  // -1: none is missing.
+  int FirstMissing() const;
   bool all_configured() const;
   bool none_there() const;
 

@@ -10,8 +10,6 @@ constexpr int64_t kMostWishes = 64;
 
 }  // namespace
 
-void StepClaims::RaiseLimit(int64_t limit) { limit_ = std::max(limit_, limit); }
-
 bool StepClaims::Want(int64_t worker) {
   if (std::count(wishes_.begin(), wishes_.end(), worker) >= kMostWishes) {
     return false;

@@ -17,11 +17,12 @@ namespace tributary {
 // had. A pure state machine; not thread-safe.
 class StepClaims {
  public:
-  // Steps [0, limit) may be claimed.
-  explicit StepClaims(int64_t limit) : limit_(limit) {}
+  // Steps [first, limit) may be claimed.
+  explicit StepClaims(int64_t limit, int64_t first = 0)
+      : limit_(limit), next_(first) {}
 
-  // More steps may be claimed; never fewer.
-  void RaiseLimit(int64_t limit);
+  // What has been claimed stays so.
+  void SetLimit(int64_t limit) { limit_ = limit; }
   // The worker wants one more step. False: it has more wishes open than any
   // worker can compute, and gets no more.
   bool Want(int64_t worker);
@@ -30,12 +31,15 @@ class StepClaims {
   // The worker is out.
   void Remove(int64_t worker);
 
+  // Steps from here on have not been claimed.
+  int64_t next() const { return next_; }
+
   // (worker, step): new claims, the longest wish and the oldest step first.
   std::vector<std::pair<int64_t, int64_t>> Grant();
 
  private:
   int64_t limit_;
-  int64_t next_ = 0;  // Never claimed from here on.
+  int64_t next_;  // Never claimed from here on.
   std::set<int64_t> given_back_;
   std::map<int64_t, int64_t> claimed_;  // Step to worker.
   std::deque<int64_t> wishes_;          // Workers.

@@ -45,6 +45,16 @@ absl::Status MembershipClient::AwaitOpen() {
   return opened_ ? absl::OkStatus() : ended_;
 }
 
+bool MembershipClient::admitted() const {
+  absl::MutexLock lock(&mu_);
+  return admission_.has_value();
+}
+
+bool MembershipClient::stopped() const {
+  absl::MutexLock lock(&mu_);
+  return stopped_;
+}
+
 bool MembershipClient::finished() const {
   absl::MutexLock lock(&mu_);
   return finished_;
@@ -56,6 +66,7 @@ bool MembershipClient::OnMessage(CoordinatorOrder* order) {
     admission_ = order->admission();
     return true;
   }
+  if (order->has_finished() && order->finished().stopped()) stopped_ = true;
   // Before Ready nothing else comes, after the worker's end nothing matters.
   if (state_ == nullptr) return true;
   switch (order->order_case()) {
@@ -73,6 +84,10 @@ bool MembershipClient::OnMessage(CoordinatorOrder* order) {
       state_->SetClaimed(order->claimed().step());
       break;
     case CoordinatorOrder::kFinished:
+      if (stopped_) {
+        state_->Fail(absl::CancelledError("the job was stopped"));
+        break;
+      }
       finished_ = true;
       state_->SetFinished();
       break;

@@ -38,6 +38,10 @@ class MembershipClient final
   // the state then.
   absl::Status AwaitOpen() ABSL_LOCKS_EXCLUDED(mu_);
 
+  // The coordinator said Admission.
+  bool admitted() const ABSL_LOCKS_EXCLUDED(mu_);
+  // The job was stopped before its end.
+  bool stopped() const ABSL_LOCKS_EXCLUDED(mu_);
   // The coordinator said Finished.
   bool finished() const ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -51,6 +55,7 @@ class MembershipClient final
   std::optional<Admission> admission_ ABSL_GUARDED_BY(mu_);
   bool opened_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
+  bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status ended_ ABSL_GUARDED_BY(mu_);  // Not OK: the connection is over.
 };
 

@@ -3,13 +3,13 @@
 #include <unistd.h>
 
 #include <memory>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "common/log.h"
 #include "common/process.h"
+#include "common/pulse.h"
+#include "common/retry.h"
 #include "common/status_macros.h"
 #include "common/transport/channel.h"
 #include "grpcpp/grpcpp.h"
@@ -42,46 +42,6 @@ ProcessStatistics Statistics(const Trainer& trainer, const Exchange& exchange) {
   *statistics.mutable_chunk_latency() = exchange.chunk_latency();
   return statistics;
 }
-
-// Sends heartbeats until it is destroyed.
-class Pulse {
- public:
-  Pulse(absl::Duration interval, std::function<void()> beat)
-      : interval_(interval), beat_(std::move(beat)), thread_([this] {
-          absl::Duration wait = interval_;
-          while (!stop_.WaitForNotificationWithTimeout(wait)) {
-            wait = BeatUnlessWithin(interval_);
-          }
-        }) {}
-  ~Pulse() {
-    stop_.Notify();
-    thread_.join();
-  }
-
-  // The counters are those of whole steps just now: a beat is worth more, if
-  // the last one is not too fresh.
-  void StepDone() { BeatUnlessWithin(interval_ / 2); }
-
- private:
-  // Time left to the next regular beat.
-  absl::Duration BeatUnlessWithin(absl::Duration gap) ABSL_LOCKS_EXCLUDED(mu_) {
-    {
-      absl::MutexLock lock(&mu_);
-      const absl::Time now = absl::Now();
-      if (now - last_ < gap) return last_ + interval_ - now;
-      last_ = now;
-    }
-    beat_();
-    return interval_;
-  }
-
-  const absl::Duration interval_;
-  const std::function<void()> beat_;
-  absl::Notification stop_;
-  absl::Mutex mu_;
-  absl::Time last_ ABSL_GUARDED_BY(mu_) = absl::Now();
-  std::thread thread_;  // The last member: it uses the others.
-};
 
 // One stay in a job, from admission to farewell.
 absl::Status TakePart(const WorkerOptions& options,
@@ -139,6 +99,7 @@ absl::Status TakePart(const WorkerOptions& options,
     exchange_options.shared_arenas = static_cast<int>(
         open_steps * admission.job().batch().micro_batches() + 2);
     exchange_options.incarnation = admission.incarnation();
+    exchange_options.attempt = admission.attempt();
     exchange_options.connect_timeout = options.connect_timeout;
     TRIBUTARY_ASSIGN_OR_RETURN(
         const std::unique_ptr<ParameterServerExchange> exchange,
@@ -148,7 +109,7 @@ absl::Status TakePart(const WorkerOptions& options,
     hooks.report = [membership](const WorkerReport& report) {
       membership->Send(report);
     };
-    hooks.step_done = [&pulse] { pulse->StepDone(); };
+    hooks.step_done = [&pulse] { pulse->BeatEarly(); };
     hooks.clock = options.clock;
     Trainer trainer(setup.get(), state.get(), exchange.get(), hooks);
     pulse = std::make_unique<Pulse>(beat, [&] {
@@ -201,19 +162,24 @@ class Stopper {
   WorkState* state_ ABSL_GUARDED_BY(mu_) = nullptr;
 };
 
-}  // namespace
+struct StayFacts {
+  bool admitted = false;  // The coordinator has let this worker in.
+  bool over = false;      // There is nothing to come back to.
+};
 
-absl::Status RunWorker(const WorkerOptions& options, Shutdown* shutdown) {
+// One stay, from the first connection to the last word.
+absl::Status Stay(const WorkerOptions& options, Shutdown* shutdown,
+                  absl::Duration connect_timeout, StayFacts* stay) {
   const std::shared_ptr<grpc::Channel> channel =
       CreateChannel(options.coordinator);
-  if (!AwaitConnected(channel.get(), absl::Now() + options.connect_timeout,
+  if (!AwaitConnected(channel.get(), absl::Now() + connect_timeout,
                       [shutdown] { return shutdown->requested(); })) {
     if (shutdown->requested()) {
       return absl::CancelledError("stopped by request");
     }
     return absl::UnavailableError(absl::StrCat(
         "no coordinator at ", options.coordinator, " within ",
-        absl::FormatDuration(options.connect_timeout),
+        absl::FormatDuration(connect_timeout),
         ": start `tributary server` there, or correct --coordinator"));
   }
   const std::unique_ptr<Rendezvous::Stub> stub = Rendezvous::NewStub(channel);
@@ -226,20 +192,51 @@ absl::Status RunWorker(const WorkerOptions& options, Shutdown* shutdown) {
   join.set_pid(getpid());
   membership.Begin(stub.get(), options.coordinator, join);
   shutdown->OnRequest([stopper] { stopper->Stop(); });
-  const absl::Status status =
-      TakePart(options, &membership,
-               [&](WorkState* state) { stopper->SetState(state); });
-  if (!status.ok() && !shutdown->requested()) {
+  absl::Status status = TakePart(options, &membership, [&](WorkState* state) {
+    stopper->SetState(state);
+  });
+  stay->admitted = membership.admitted();
+  stay->over = membership.stopped();
+  if (stay->over) status = absl::CancelledError("the job was stopped");
+  if (!status.ok() && !shutdown->requested() && !IsTransient(status)) {
     WorkerReport report;
     report.mutable_failure()->set_message(std::string(status.message()));
     report.mutable_failure()->set_exit_code(ExitCodeOf(status));
     membership.Send(report);
   }
-  membership.HalfClose();
+  if (status.ok() || !IsTransient(status)) {
+    membership.HalfClose();
+  } else {
+    membership.Cancel();
+  }
   membership.AwaitDone();
   stopper->Forget();
   if (shutdown->requested()) return absl::CancelledError("stopped by request");
   return status;
+}
+
+}  // namespace
+
+absl::Status RunWorker(const WorkerOptions& options, Shutdown* shutdown) {
+  Backoff backoff;
+  bool was_in = false;
+  while (true) {
+    StayFacts stay;
+    const absl::Status status = Stay(
+        options, shutdown,
+        was_in ? options.reconnect_timeout : options.connect_timeout, &stay);
+    // Whoever has been in a job knows that there is one to come back to.
+    was_in = was_in || stay.admitted;
+    if (status.ok() || shutdown->requested() || stay.over || !was_in ||
+        !IsTransient(status)) {
+      return status;
+    }
+    if (stay.admitted) backoff.Reset();
+    options.log->Warning("%s; joining again", std::string(status.message()));
+    if (!backoff.Wait(shutdown)) {
+      return absl::CancelledError("stopped by request");
+    }
+  }
 }
 
 }  // namespace tributary

@@ -26,6 +26,8 @@ struct WorkerOptions {
   Logger* log = nullptr;
   // How long to try to reach the coordinator, and each server, at the start.
   absl::Duration connect_timeout = absl::Seconds(60);
+  // How long to look for them when they are away later.
+  absl::Duration reconnect_timeout = absl::Minutes(10);
   // Longest time between two heartbeats; at the end of a step one comes after
   // half of it. A short lease makes it shorter.
   absl::Duration heartbeat_interval = absl::Seconds(1);
@@ -34,8 +36,9 @@ struct WorkerOptions {
 };
 
 // Blocks until the job is done (OK), has failed (the reason, one line, ready to
-// show) or `shutdown` was requested (Cancelled). `shutdown` must outlive the
-// call.
+// show) or `shutdown` was requested (Cancelled). When a server is lost, or this
+// worker's lease has ended (it stood still, say), it joins again. `shutdown`
+// must outlive the call.
 absl::Status RunWorker(const WorkerOptions& options, Shutdown* shutdown);
 
 }  // namespace tributary

@@ -233,16 +233,72 @@ TEST_F(LocalJobTest, FirstSignalAsksProcessesToEnd) {
 
 TEST_F(LocalJobTest, SigtermHasItsOwnExitCode) {
   options_.on_started = [](const std::string&) { kill(getpid(), SIGTERM); };
-  EXPECT_EQ(Run().exit_code, 143);
+  // The server ends by it, and then the others.
+  EXPECT_EQ(Run().exit_code, 75);
+}
+
+TEST_F(LocalJobTest, ServerZeroGetsTheTimeToWriteACheckpoint) {
+  servers_[0] =
+      "trap 'sleep 0.1; [ ! -e $DIR/worker-gone ] && touch $DIR/in-order; "
+      "exit 75' TERM; touch $DIR/trapped; while :; do sleep 0.01; done";
+  workers_[0] = workers_[1] =
+      "trap 'touch $DIR/worker-gone; exit 0' TERM; "
+      "while :; do sleep 0.01; done";
+  InterruptWhenTrapped();
+  EXPECT_EQ(Run().exit_code, 130);
+  EXPECT_EQ(access((folder_ + "/in-order").c_str(), F_OK), 0);
+}
+
+TEST_F(LocalJobTest, StartsAgainWhatASignalEnded) {
+  options_.servers = 2;
+  options_.max_restarts = 3;
+  servers_[0] = servers_[1] =
+      "if [ $NAME = server-0 ]; then "
+      "  if [ $COORDINATOR ]; then touch $DIR/again; else "
+      "  while [ ! -e $DIR/second ]; do sleep 0.01; done; kill -9 $$; fi; "
+      "fi; while [ ! -e $DIR/done ]; do sleep 0.01; done";
+  workers_[0] =
+      "if [ -e $DIR/second ]; then "
+      "  while [ ! -e $DIR/again ]; do sleep 0.01; done; touch $DIR/done; "
+      "else touch $DIR/second; kill -9 $$; fi";
+  options_.workers = 1;
+  const auto server = options_.server;
+  options_.server = [server](int shard, const std::string& coordinator) {
+    ProcessSpec spec = server(shard, coordinator);
+    spec.environment.push_back("COORDINATOR=" + coordinator);
+    spec.environment.push_back("NAME=" + spec.name);
+    return spec;
+  };
+  const LocalJobResult result = Run();
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  // Server 0, too, was told where it had listened.
+  EXPECT_EQ(access((folder_ + "/again").c_str(), F_OK), 0);
+  EXPECT_THAT(messages_, testing::UnorderedElementsAre(
+                             HasSubstr("server-0 was killed by SIGKILL"),
+                             HasSubstr("worker-0 was killed by SIGKILL")));
+  ASSERT_FALSE(messages_.empty());
+  EXPECT_THAT(messages_[0], HasSubstr("it is started again (restart 1 of 3)"));
+}
+
+TEST_F(LocalJobTest, FailsWhenAServerIsKilledTooOften) {
+  options_.max_restarts = 2;
+  servers_[0] =
+      "while [ ! -e $DIR/worker-0.log ]; do sleep 0.01; done; sleep 0.1; kill "
+      "-9 $$";
+  const LocalJobResult result = Run();
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(messages_.size(), 2u);
+  EXPECT_THAT(std::string(result.status.message()),
+              HasSubstr("server-0 was killed by SIGKILL"));
 }
 
 TEST_F(LocalJobTest, SecondSignalEndsEverythingAtOnce) {
-  servers_[0] = "trap '' TERM INT; while :; do sleep 0.01; done";
-  workers_[0] =
-      "trap 'kill -TERM $PPID; exit 0' TERM; touch $DIR/trapped; while :; do "
-      "sleep 0.01; done";
-  options_.workers = 1;
-  InterruptWhenTrapped();
+  servers_[0] =
+      "trap '' TERM INT; touch $DIR/trapped; while :; do sleep 0.01; done";
+  options_.on_tick = [this, sent = 0]() mutable {
+    if (sent == 2 || access((folder_ + "/trapped").c_str(), F_OK) != 0) return;
+    kill(getpid(), ++sent == 1 ? SIGINT : SIGTERM);
+  };
   const absl::Time begin = absl::Now();
   const LocalJobResult result = Run();
   EXPECT_EQ(result.exit_code, 130);
@@ -250,7 +306,7 @@ TEST_F(LocalJobTest, SecondSignalEndsEverythingAtOnce) {
 }
 
 TEST_F(LocalJobTest, ProcessesThatDoNotListenAreKilledAfterAWhile) {
-  options_.stop_timeout = absl::Milliseconds(100);
+  options_.stop_timeout = options_.drain_timeout = absl::Milliseconds(100);
   servers_[0] = "trap '' TERM INT; while :; do sleep 0.01; done";
   workers_ = {servers_[0], servers_[0]};
   options_.on_started = [](const std::string&) { kill(getpid(), SIGINT); };

@@ -32,7 +32,8 @@ TEST(DefaultOutputDirectoryTest, IsNameAndTime) {
 
 TEST(OutputDirectoryTest, MakesFoldersThatAreMissing) {
   const std::string path = Fresh("new/deep");
-  ASSERT_TRUE(OutputDirectory::Claim(path, false).ok());
+  ASSERT_TRUE(
+      OutputDirectory::Claim(path, OutputDirectory::Earlier::kRefuse).ok());
   EXPECT_TRUE(std::filesystem::is_directory(path));
 }
 
@@ -43,12 +44,14 @@ TEST(OutputDirectoryTest, RefusesResultsOfAnotherRunUnlessToldTo) {
                            "/final/model.safetensors", "/notes.txt"}) {
     Touch(path + file);
   }
-  const absl::Status status = OutputDirectory::Claim(path, false).status();
+  const absl::Status status =
+      OutputDirectory::Claim(path, OutputDirectory::Earlier::kRefuse).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("--overwrite"));
   EXPECT_TRUE(std::filesystem::exists(path + "/summary.json"));
 
-  ASSERT_TRUE(OutputDirectory::Claim(path, true).ok());
+  ASSERT_TRUE(
+      OutputDirectory::Claim(path, OutputDirectory::Earlier::kReplace).ok());
   EXPECT_FALSE(std::filesystem::exists(path + "/summary.json"));
   EXPECT_FALSE(std::filesystem::exists(path + "/metrics.jsonl"));
   EXPECT_FALSE(std::filesystem::exists(path + "/final/model.safetensors"));
@@ -58,14 +61,16 @@ TEST(OutputDirectoryTest, RefusesResultsOfAnotherRunUnlessToldTo) {
 TEST(OutputDirectoryTest, IsClaimedByOneAtATime) {
   const std::string path = Fresh("claimed");
   absl::StatusOr<std::unique_ptr<OutputDirectory>> first =
-      OutputDirectory::Claim(path, false);
+      OutputDirectory::Claim(path, OutputDirectory::Earlier::kRefuse);
   ASSERT_TRUE(first.ok());
-  const absl::Status second = OutputDirectory::Claim(path, true).status();
+  const absl::Status second =
+      OutputDirectory::Claim(path, OutputDirectory::Earlier::kReplace).status();
   EXPECT_EQ(second.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(second.message()),
               HasSubstr("another run is writing here"));
   first->reset();
-  EXPECT_TRUE(OutputDirectory::Claim(path, false).ok());
+  EXPECT_TRUE(
+      OutputDirectory::Claim(path, OutputDirectory::Earlier::kRefuse).ok());
 }
 
 TEST(OutputDirectoryTest, NamesThePathThatCannotBeAFolder) {
@@ -73,7 +78,8 @@ TEST(OutputDirectoryTest, NamesThePathThatCannotBeAFolder) {
   std::filesystem::create_directories(Fresh(""));
   Touch(path);
   const absl::Status status =
-      OutputDirectory::Claim(path + "/below", false).status();
+      OutputDirectory::Claim(path + "/below", OutputDirectory::Earlier::kRefuse)
+          .status();
   EXPECT_FALSE(status.ok());
   EXPECT_THAT(std::string(status.message()), HasSubstr(path));
 }

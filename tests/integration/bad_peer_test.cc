@@ -1,5 +1,6 @@
 // Peers that are not what they should be: each is refused with a reason, and
 // the job they meet goes on and ends with the same bits.
+#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -87,7 +88,15 @@ class BadPeerTest : public ::testing::Test {
   WorkerMessage GoodHello() {
     WorkerMessage hello;
     hello.mutable_hello()->set_signature(Signature());
+    hello.mutable_hello()->set_attempt(Attempt());
     return hello;
+  }
+
+  // The folder counts them: each test is one more.
+  static int64_t Attempt() {
+    int64_t attempt = 0;
+    std::ifstream(Directory("disturbed") + "/attempt") >> attempt;
+    return attempt;
   }
 
   // The signature of the job's table, computed as PROTOCOL.md says.
@@ -163,6 +172,12 @@ TEST_F(BadPeerTest, NoHello) {
   initial.mutable_initial()->set_payload(std::string(4096, '\0'));
   ExpectRefusal(Exchange({initial}), grpc::StatusCode::FAILED_PRECONDITION,
                 "the first message must be Hello");
+}
+
+TEST_F(BadPeerTest, HelloOfAnEarlierAttempt) {
+  WorkerMessage old = GoodHello();
+  old.mutable_hello()->set_attempt(Attempt() - 1);
+  ExpectRefusal(Exchange({old}), grpc::StatusCode::ABORTED, "join again");
 }
 
 TEST_F(BadPeerTest, TwoHellos) {

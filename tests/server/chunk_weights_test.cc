@@ -44,7 +44,7 @@ class ChunkWeightsTest : public ::testing::Test {
     ChunkWeights weights(&exchange_, kElements, &buffers_, &halves_);
     const Buffer initial = buffers_.Take();
     std::copy_n(Values(0).data(), kElements, initial.get());
-    weights.Initialize(initial);
+    weights.Initialize(/*version=*/0, initial);
     return weights;
   }
 

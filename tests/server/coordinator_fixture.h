@@ -84,6 +84,17 @@ class CoordinatorTest : public ::testing::Test {
     }
   }
 
+  // Time passes for a coordinator that is awake, and hears these workers.
+  void Pass(absl::Duration time, const std::vector<FakeWorker*>& heard = {}) {
+    WorkerReport beat;
+    beat.mutable_heartbeat();
+    for (absl::Duration t; t < time; t += absl::Seconds(1)) {
+      now_ += absl::Seconds(1);
+      for (FakeWorker* worker : heard) EXPECT_TRUE(Say(worker, beat).ok());
+      coordinator_->Tick();
+    }
+  }
+
   absl::Status Join(FakeWorker* worker, int rank = -1) {
     class Join join;
     join.set_protocol_version(kProtocolVersion);

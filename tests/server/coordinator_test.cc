@@ -77,11 +77,9 @@ TEST_F(CoordinatorTest, DealsAnewWhenAWorkerJoinsLeavesOrFallsSilent) {
 
   FakeWorker third;
   Enter(&third);
-  now_ += options_.lease + absl::Seconds(1);
+  Pass(options_.lease + absl::Seconds(1), {&first});
   WorkerReport beat;
   beat.mutable_heartbeat();
-  ASSERT_TRUE(Say(&first, beat).ok());
-  coordinator_->Tick();
   EXPECT_EQ(third.closed.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(third.closed.message()), HasSubstr("lease"));
   EXPECT_EQ(first.last_deal().leaf_end(), 4);
@@ -373,12 +371,14 @@ TEST_F(CoordinatorTest, FinishesWhenStepsAndEvaluationAreDone) {
   }
   EXPECT_TRUE(worker.Got(CoordinatorOrder::kEvaluated));
   EXPECT_TRUE(worker.Got(CoordinatorOrder::kFinished));
-  EXPECT_FALSE(coordinator_->AwaitTrained(absl::ZeroDuration()));
+  EXPECT_EQ(coordinator_->AwaitEnding(absl::ZeroDuration()),
+            Coordinator::Ending::kNone);
   WorkerReport farewell;
   farewell.mutable_farewell()->mutable_statistics()->set_bytes_sent(77);
   ASSERT_TRUE(Say(&worker, farewell).ok());
   coordinator_->WorkerGone(worker.incarnation);
-  EXPECT_TRUE(coordinator_->AwaitTrained(absl::ZeroDuration()));
+  EXPECT_EQ(coordinator_->AwaitEnding(absl::ZeroDuration()),
+            Coordinator::Ending::kTrained);
   EXPECT_TRUE(coordinator_->status().ok());
   const nlohmann::ordered_json summary = coordinator_->Summary();
   EXPECT_EQ(summary["status"], "done");
@@ -396,22 +396,77 @@ TEST_F(CoordinatorTest, FailsWithTheReasonOfAWorkerThatCannotStart) {
   report.mutable_failure()->set_message("train.csv:3: not a number");
   report.mutable_failure()->set_exit_code(2);
   ASSERT_TRUE(Say(&worker, report).ok());
-  EXPECT_TRUE(coordinator_->AwaitTrained(absl::ZeroDuration()));
+  EXPECT_EQ(coordinator_->AwaitEnding(absl::ZeroDuration()),
+            Coordinator::Ending::kFailed);
   EXPECT_THAT(std::string(coordinator_->status().message()),
               HasSubstr("train.csv:3: not a number"));
   EXPECT_EQ(coordinator_->GetStatus().phase(), StatusReply::FAILED);
   EXPECT_EQ(coordinator_->GetStatus().failure_exit_code(), 2);
 }
 
-TEST_F(CoordinatorTest, FailsWhenAServerIsGoneOrNoWorkerComes) {
+TEST_F(CoordinatorTest, GoesBackWhenAServerIsGone) {
   Make(/*servers=*/2, /*expected_workers=*/1);
   FakeWorker worker;
   Enter(&worker);
   coordinator_->ServerGone(1);
+  EXPECT_EQ(coordinator_->AwaitEnding(absl::ZeroDuration()),
+            Coordinator::Ending::kGoesBack);
   EXPECT_THAT(std::string(coordinator_->status().message()),
               HasSubstr("server 1 (10.0.0.2:1) is gone"));
-  EXPECT_EQ(worker.closed.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(coordinator_->workers_at_ending(), 1);
+  for (const absl::Status& closed : {worker.closed, servers_[0].closed}) {
+    EXPECT_EQ(closed.code(), absl::StatusCode::kAborted);
+    EXPECT_THAT(std::string(closed.message()), HasSubstr("join again"));
+  }
+  // Nobody is let into what is over.
+  FakeWorker late;
+  EXPECT_EQ(Join(&late).code(), absl::StatusCode::kAborted);
+}
 
+TEST_F(CoordinatorTest, GoesBackWhenAServerIsSilentForLongerThanItsLease) {
+  Make(/*servers=*/2, /*expected_workers=*/1);
+  FakeWorker worker;
+  Enter(&worker);
+  ServerReport alive;
+  alive.mutable_heartbeat();
+  for (int i = 0; i < 3; ++i) {
+    Pass(options_.lease, {&worker});
+    ASSERT_TRUE(coordinator_->OnServerReport(1, alive).ok());
+  }
+  EXPECT_EQ(coordinator_->AwaitEnding(absl::ZeroDuration()),
+            Coordinator::Ending::kNone);
+  Pass(options_.lease + absl::Seconds(1), {&worker});
+  EXPECT_EQ(coordinator_->AwaitEnding(absl::ZeroDuration()),
+            Coordinator::Ending::kGoesBack);
+  EXPECT_THAT(std::string(servers_[1].closed.message()),
+              HasSubstr("server 1 was silent for longer than its lease"));
+}
+
+// It heard nobody because it stood still itself.
+TEST_F(CoordinatorTest, DoesNotTakeItsOwnPauseForTheSilenceOfOthers) {
+  Make(/*servers=*/2, /*expected_workers=*/1);
+  FakeWorker worker;
+  Enter(&worker);
+  coordinator_->Tick();
+  now_ += 10 * options_.lease;
+  coordinator_->Tick();
+  EXPECT_EQ(coordinator_->AwaitEnding(absl::ZeroDuration()),
+            Coordinator::Ending::kNone);
+  EXPECT_TRUE(worker.closed.ok());
+}
+
+TEST_F(CoordinatorTest, FailsWhenAServerDoesNotCome) {
+  Make(/*servers=*/2, /*expected_workers=*/1, /*steps=*/2, /*pieces=*/0,
+       /*clip_norm=*/0, /*present=*/1);
+  now_ += options_.no_server_timeout + absl::Seconds(1);
+  coordinator_->Tick();
+  EXPECT_EQ(coordinator_->AwaitEnding(absl::ZeroDuration()),
+            Coordinator::Ending::kFailed);
+  EXPECT_THAT(std::string(coordinator_->status().message()),
+              HasSubstr("tributary server --shard 1 --servers 2"));
+}
+
+TEST_F(CoordinatorTest, FailsWhenNoWorkerComes) {
   Make(/*servers=*/1, /*expected_workers=*/1);
   now_ += options_.no_worker_timeout + absl::Seconds(1);
   coordinator_->Tick();

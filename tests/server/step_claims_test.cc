@@ -41,7 +41,7 @@ TEST(StepClaimsTest, GivesNoneBeyondTheLimitUntilItIsRaised) {
   claims.Want(8);
   EXPECT_THAT(claims.Grant(), ElementsAre(Pair(7, 0)));
   EXPECT_THAT(claims.Grant(), IsEmpty());
-  claims.RaiseLimit(3);
+  claims.SetLimit(3);
   EXPECT_THAT(claims.Grant(), ElementsAre(Pair(8, 1)));
 }
 
@@ -118,7 +118,7 @@ TEST(StepClaimsTest, EveryStepIsCompletedOnceWhoeverComesAndGoes) {
           claims.Want(worker);
           break;
         case 1:
-          claims.RaiseLimit(static_cast<int64_t>(random() % (kSteps + 1)));
+          claims.SetLimit(static_cast<int64_t>(random() % (kSteps + 1)));
           break;
         case 2:  // The oldest leaves, a new one comes.
           claims.Remove(newest - 2);
@@ -140,8 +140,8 @@ TEST(StepClaimsTest, EveryStepIsCompletedOnceWhoeverComesAndGoes) {
         EXPECT_EQ(completed.count(step), 0u);
         EXPECT_TRUE(holder.emplace(step, to).second);
       }
-      claims.RaiseLimit(5);
-      if (completed.size() >= 5) claims.RaiseLimit(kSteps);
+      claims.SetLimit(5);
+      if (completed.size() >= 5) claims.SetLimit(kSteps);
     }
   }
 }

@@ -42,7 +42,10 @@ class ParameterServerExchange::Stream final
         stub_(channel_) {}
 
   absl::Status Connect(absl::Time deadline, Hello hello) {
-    if (!channel_->WaitForConnected(absl::ToChronoTime(deadline))) {
+    WorkState* const state = exchange_->state_;
+    if (!AwaitConnected(channel_.get(), deadline,
+                        [state] { return !state->status().ok(); })) {
+      TRIBUTARY_RETURN_IF_ERROR(state->status());
       return absl::UnavailableError(
           absl::StrCat(Name(),
                        " cannot be reached: is its port open to this "
@@ -367,6 +370,7 @@ ParameterServerExchange::Connect(const Options& options,
   exchange->MakeArenas();
   Hello hello;
   hello.set_incarnation(options.incarnation);
+  hello.set_attempt(options.attempt);
   hello.set_signature(layout->signature());
   const absl::Time deadline = absl::Now() + options.connect_timeout;
   for (const auto& stream : exchange->streams_) {

@@ -42,6 +42,7 @@ class ParameterServerExchange final : public Exchange {
     // How many gradient arenas to have in shared memory; those beyond are sent.
     int shared_arenas = 16;
     int64_t incarnation = 0;
+    int64_t attempt = 0;
     absl::Duration connect_timeout = absl::Seconds(60);
   };
   // Connects to every server and says Hello. `layout` and `state` must outlive

@@ -1,0 +1,34 @@
+#include "common/retry.h"
+
+#include <algorithm>
+
+namespace tributary {
+namespace {
+
+constexpr absl::Duration kFirst = absl::Milliseconds(50);
+constexpr absl::Duration kLongest = absl::Seconds(1);
+
+}  // namespace
+
+bool IsTransient(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kAborted:
+    case absl::StatusCode::kDeadlineExceeded:
+    // What gRPC makes of connections that break at odd moments.
+    case absl::StatusCode::kUnknown:
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kCancelled:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool Backoff::Wait(Shutdown* shutdown) {
+  const absl::Duration wait = next_;
+  next_ = std::min(kLongest, std::max(kFirst, 2 * next_));
+  return !shutdown->AwaitRequest(wait);
+}
+
+}  // namespace tributary

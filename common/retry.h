@@ -1,0 +1,30 @@
+// Trying again after what may pass by itself.
+#ifndef TRIBUTARY_COMMON_RETRY_H_
+#define TRIBUTARY_COMMON_RETRY_H_
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/shutdown.h"
+
+namespace tributary {
+
+// The peer is away, was restarted, or asks to join again: what was said may or
+// may not have been heard, and may be said again. Other errors come back
+// whatever is tried.
+bool IsTransient(const absl::Status& status);
+
+// Longer and longer waits between attempts. One thread at a time.
+class Backoff {
+ public:
+  // Waits; at once after the first failure. False: `shutdown` was requested.
+  bool Wait(Shutdown* shutdown);
+  // The attempt got somewhere.
+  void Reset() { next_ = absl::ZeroDuration(); }
+
+ private:
+  absl::Duration next_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_COMMON_RETRY_H_
