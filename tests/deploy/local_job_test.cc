@@ -282,9 +282,10 @@ TEST_F(LocalJobTest, StartsAgainWhatASignalEnded) {
 
 TEST_F(LocalJobTest, FailsWhenAServerIsKilledTooOften) {
   options_.max_restarts = 2;
-  servers_[0] =
-      "while [ ! -e $DIR/worker-0.log ]; do sleep 0.01; done; sleep 0.1; kill "
-      "-9 $$";
+  servers_[0] = "while [ ! -e $DIR/started ]; do sleep 0.01; done; kill -9 $$";
+  options_.on_started = [this](const std::string&) {
+    EXPECT_EQ(system(absl::StrCat("touch ", folder_, "/started").c_str()), 0);
+  };
   const LocalJobResult result = Run();
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(messages_.size(), 2u);
