@@ -158,5 +158,33 @@ TEST(StaleSynchronousTest, WithoutStalenessIsSynchronousBitByBit) {
             synchronous.summary["weights_sha256"]);
 }
 
+// With one worker nobody else's update comes between two of its steps. It takes
+// a chunk for the next step when the outcome of its own last gradient is there
+// (see AsynchronousWork), and that follows the new weights on the same stream:
+// so it computes step t from version t of every chunk, with step t's samples
+// and learning rate. It adds up the whole tree by itself, in the tree's order,
+// and takes the norm of the same sums, chunk by chunk, as the coordinator does.
+TEST(AsynchronousTest, WithOneWorkerIsSynchronousBitByBit) {
+  for (const char* family : {"mlp", "cnn", "gpt"}) {
+    for (const char* dtype : {"FLOAT32", "BFLOAT16"}) {
+      JobSpec job = TinyJob(family, Directory(absl::StrCat("one-", family)));
+      Set(&job, absl::StrCat("exchange.wire_dtype=", dtype));
+      const RunResult synchronous = Start(job, "one-synchronous", 2, 1);
+      Set(&job, "exchange.parameter_server.consistency.asynchronous={}");
+      for (const auto& [transport, servers, threads] :
+           std::vector<std::tuple<const char*, int, int>>{{"MEMORY", 1, 1},
+                                                          {"WIRE", 2, 2}}) {
+        SCOPED_TRACE(absl::StrCat(family, ", ", dtype, ", ", transport));
+        Set(&job, absl::StrCat("exchange.transport=", transport));
+        const RunResult one =
+            Start(job, "one", /*workers=*/1, servers, threads);
+        EXPECT_EQ(one.summary["steps"], 30);
+        EXPECT_EQ(one.summary["weights_sha256"],
+                  synchronous.summary["weights_sha256"]);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tributary
