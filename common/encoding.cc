@@ -13,6 +13,17 @@ Encoding EncodingOf(const CompressionSpec& compression) {
   return compression.has_top_k() ? TOP_K : EIGHT_BIT;
 }
 
+EncodedFloats Compressed(const CompressionSpec& compression,
+                         std::string bytes) {
+  auto payload = std::make_shared<const std::string>(std::move(bytes));
+  EncodedFloats encoded;
+  encoded.encoding = EncodingOf(compression);
+  encoded.data = payload->data();
+  encoded.bytes = static_cast<int64_t>(payload->size());
+  encoded.owner = std::move(payload);
+  return encoded;
+}
+
 }  // namespace
 
 Encoding GradientEncoding(const ExchangeSpec& exchange) {
@@ -53,18 +64,24 @@ int64_t PayloadBytes(Encoding encoding, int64_t elements) {
   }
 }
 
-EncodedFloats Compress(const CompressionSpec& compression, float* values,
-                       int64_t count) {
-  auto payload = std::make_shared<const std::string>(
-      compression.has_top_k()
-          ? EncodeTopK(compression.top_k().fraction(), values, count)
-          : EncodeEightBit(values, count));
-  EncodedFloats encoded;
-  encoded.encoding = EncodingOf(compression);
-  encoded.data = payload->data();
-  encoded.bytes = static_cast<int64_t>(payload->size());
-  encoded.owner = std::move(payload);
-  return encoded;
+EncodedFloats CompressWithFeedback(const CompressionSpec& compression,
+                                   const float* gradient, float* residual,
+                                   int64_t count) {
+  return Compressed(compression,
+                    compression.has_top_k()
+                        ? EncodeTopK(compression.top_k().fraction(), gradient,
+                                     residual, count)
+                        : EncodeEightBit(gradient, residual, count));
+}
+
+EncodedFloats CompressDifference(const CompressionSpec& compression,
+                                 const float* from, const float* to,
+                                 int64_t count) {
+  return Compressed(compression,
+                    compression.has_top_k()
+                        ? EncodeTopKDifference(compression.top_k().fraction(),
+                                               from, to, count)
+                        : EncodeEightBitDifference(from, to, count));
 }
 
 void AddCompressed(Encoding encoding, absl::string_view payload, float* values,

@@ -33,10 +33,17 @@ WireDtype DtypeOf(Encoding encoding);
 // Bytes of a payload of `elements`. TOP_K: the most that it may have.
 int64_t PayloadBytes(Encoding encoding, int64_t elements);
 
-// Moves what the method sends of `values` into a payload, and leaves in them
-// what it does not: the error to be fed back. `compression` is valid.
-EncodedFloats Compress(const CompressionSpec& compression, float* values,
-                       int64_t count);
+// residual[i] += gradient[i], then moves what the method sends of `residual`
+// into a payload, and leaves in it what it does not: the error to be fed back.
+// `compression` is valid.
+EncodedFloats CompressWithFeedback(const CompressionSpec& compression,
+                                   const float* gradient, float* residual,
+                                   int64_t count);
+
+// What the method sends of to[i] - from[i].
+EncodedFloats CompressDifference(const CompressionSpec& compression,
+                                 const float* from, const float* to,
+                                 int64_t count);
 
 // values[i] += element i, for all `count` elements of a TOP_K or EIGHT_BIT
 // payload that is known to be good.

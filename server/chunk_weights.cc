@@ -6,7 +6,6 @@
 #include "absl/strings/string_view.h"
 #include "common/half.h"
 #include "common/streaming_copy.h"
-#include "common/vector_ops.h"
 #include "server/chunk_aggregator.h"
 
 namespace tributary {
@@ -84,12 +83,9 @@ void ChunkWeights::Write(const Next& next, int64_t begin, int64_t count,
 
 void ChunkWeights::Complete(Next* next) const {
   if (!exchange_.has_compression()) return;
-  const Buffer missing = buffers_->Take();
-  Subtract(next->values.get(), next->published_from.get(), missing.get(),
-           elements_);
-  next->difference =
-      Compress(exchange_.compression(), missing.get(), elements_);
   const float* const from = next->published_from.get();
+  next->difference = CompressDifference(exchange_.compression(), from,
+                                        next->values.get(), elements_);
   float* const published = next->published.get();
   if (next->published_before) {
     CopyCompressed(difference_.encoding, Payload(difference_), from, published,

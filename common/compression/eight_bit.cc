@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/flush_denormals.h"
 #include "common/simd.h"
+#include "common/vector_ops.h"
 
 // Not inlined, so that no arithmetic leaves the scope of FlushDenormals.
 #define TRIBUTARY_KERNEL TRIBUTARY_MULTIVERSION __attribute__((noinline))
@@ -65,6 +66,31 @@ TRIBUTARY_KERNEL void AddBlock(const int8_t* __restrict from, int64_t count,
   }
 }
 
+// `form` makes each block's elements, just before they are encoded, and says
+// where they are.
+template <typename Form>
+std::string EncodeBlocks(int64_t count, const Form form) {
+  const FlushDenormals flush;
+  const int64_t blocks = BlockCount(count);
+  std::string payload(EightBitBytes(count), '\0');
+  int8_t* const integers = reinterpret_cast<int8_t*>(&payload[4 * blocks]);
+  for (int64_t block = 0; block < blocks; ++block) {
+    const int64_t begin = block * kEightBitBlock;
+    const int64_t size = std::min(kEightBitBlock, count - begin);
+    float* const values = form(begin, size);
+    const float largest = LargestMagnitude(values, size);
+    float scale = 0;
+    if (std::isinf(largest)) {
+      scale = std::numeric_limits<float>::quiet_NaN();
+    } else if (largest >= kSmallest) {
+      scale = largest / kLargest;
+      EncodeBlock(values, size, scale, kLargest / largest, integers + begin);
+    }
+    std::memcpy(&payload[4 * block], &scale, sizeof(scale));
+  }
+  return payload;
+}
+
 float ScaleAt(absl::string_view payload, int64_t block) {
   float scale;
   std::memcpy(&scale, payload.data() + 4 * block, sizeof(scale));
@@ -78,26 +104,21 @@ const int8_t* Integers(absl::string_view payload, int64_t elements) {
 
 }  // namespace
 
-std::string EncodeEightBit(float* values, int64_t count) {
-  const FlushDenormals flush;
-  const int64_t blocks = BlockCount(count);
-  std::string payload(EightBitBytes(count), '\0');
-  int8_t* const integers = reinterpret_cast<int8_t*>(&payload[4 * blocks]);
-  for (int64_t block = 0; block < blocks; ++block) {
-    const int64_t begin = block * kEightBitBlock;
-    const int64_t size = std::min(kEightBitBlock, count - begin);
-    const float largest = LargestMagnitude(values + begin, size);
-    float scale = 0;
-    if (std::isinf(largest)) {
-      scale = std::numeric_limits<float>::quiet_NaN();
-    } else if (largest >= kSmallest) {
-      scale = largest / kLargest;
-      EncodeBlock(values + begin, size, scale, kLargest / largest,
-                  integers + begin);
-    }
-    std::memcpy(&payload[4 * block], &scale, sizeof(scale));
-  }
-  return payload;
+std::string EncodeEightBit(const float* gradient, float* residual,
+                           int64_t count) {
+  return EncodeBlocks(count, [=](int64_t begin, int64_t size) {
+    AddInto(gradient + begin, residual + begin, size);
+    return residual + begin;
+  });
+}
+
+std::string EncodeEightBitDifference(const float* from, const float* to,
+                                     int64_t count) {
+  float block[kEightBitBlock];
+  return EncodeBlocks(count, [&](int64_t begin, int64_t size) {
+    Subtract(to + begin, from + begin, block, size);
+    return block;
+  });
 }
 
 absl::Status CheckEightBit(absl::string_view payload, int64_t count) {

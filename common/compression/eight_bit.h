@@ -20,11 +20,18 @@ constexpr int64_t EightBitBytes(int64_t elements) {
   return elements + 4 * ((elements + kEightBitBlock - 1) / kEightBitBlock);
 }
 
-// Rounds each of the `values` to the nearest multiple of its block's scale, the
-// block's largest magnitude / 127. On return `values` hold the error to be fed
-// back, at most half a scale each. A block with infinite numbers or NaN is sent
-// as NaN. The same bits on every x86-64.
-std::string EncodeEightBit(float* values, int64_t count);
+// residual[i] += gradient[i], then rounds each to the nearest multiple of its
+// block's scale, the block's largest magnitude / 127. On return `residual`
+// holds the error to be fed back, at most half a scale each. A block with
+// infinite numbers or NaN is sent as NaN. The same bits on every x86-64. The
+// arrays must not overlap.
+std::string EncodeEightBit(const float* gradient, float* residual,
+                           int64_t count);
+
+// The same of to[i] - from[i], which are stored nowhere: who keeps `from`, and
+// adds the payload to it, has the error in the next difference.
+std::string EncodeEightBitDifference(const float* from, const float* to,
+                                     int64_t count);
 
 // InvalidArgument, saying why, unless `payload` is one of `count` elements.
 absl::Status CheckEightBit(absl::string_view payload, int64_t count);

@@ -7,11 +7,17 @@
 #include <cstring>
 #include <functional>
 #include <iterator>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "common/flush_denormals.h"
 #include "common/simd.h"
+
+#define TRIBUTARY_FORCE_INLINE __attribute__((always_inline))
+// Not inlined, so that no arithmetic leaves the scope of FlushDenormals.
+#define TRIBUTARY_KERNEL TRIBUTARY_MULTIVERSION __attribute__((noinline))
 
 namespace tributary {
 namespace {
@@ -34,6 +40,85 @@ TRIBUTARY_INLINE int32_t Magnitude(float value) {
   return bits & 0x7fffffff;
 }
 
+// What to encode, in one pass that forms each element, with as little as there
+// can be of memory to go through: Four(i) forms elements [i, i + 4) and One(i)
+// one, each of them once; Before and After tell what is, or was, formed; Again
+// is what to go through if the same elements are wanted once more.
+
+// values[i], formed already.
+struct Formed {
+  const float* values;
+
+  TRIBUTARY_FORCE_INLINE __m128 Four(int64_t i) const {
+    return _mm_loadu_ps(values + i);
+  }
+  TRIBUTARY_FORCE_INLINE float One(int64_t i) const { return values[i]; }
+  TRIBUTARY_FORCE_INLINE float After(int64_t i) const { return values[i]; }
+};
+
+// residual[i] += gradient[i].
+struct AddedToResidual {
+  const float* gradient;
+  float* residual;
+
+  TRIBUTARY_FORCE_INLINE __m128 Four(int64_t i) const {
+    const __m128 sum =
+        _mm_add_ps(_mm_loadu_ps(residual + i), _mm_loadu_ps(gradient + i));
+    _mm_storeu_ps(residual + i, sum);
+    return sum;
+  }
+  TRIBUTARY_FORCE_INLINE float One(int64_t i) const {
+    residual[i] += gradient[i];
+    return residual[i];
+  }
+  TRIBUTARY_FORCE_INLINE float Before(int64_t i) const {
+    return residual[i] + gradient[i];
+  }
+  TRIBUTARY_FORCE_INLINE float After(int64_t i) const { return residual[i]; }
+  Formed Again() const { return {residual}; }
+};
+
+// to[i] - from[i], which is stored nowhere.
+struct Difference {
+  const float* from;
+  const float* to;
+
+  TRIBUTARY_FORCE_INLINE __m128 Four(int64_t i) const {
+    return _mm_sub_ps(_mm_loadu_ps(to + i), _mm_loadu_ps(from + i));
+  }
+  TRIBUTARY_FORCE_INLINE float One(int64_t i) const { return to[i] - from[i]; }
+  TRIBUTARY_FORCE_INLINE float Before(int64_t i) const { return One(i); }
+  TRIBUTARY_FORCE_INLINE float After(int64_t i) const { return One(i); }
+  const Difference& Again() const { return *this; }
+};
+
+// The `rank`-th largest of `magnitudes`, counted from 1; their order is lost.
+//
+// Counts them in a thousand classes first, so that only those of one class are
+// compared: sorting mispredicts every other comparison.
+int32_t NthLargest(int64_t rank, std::vector<int32_t>* magnitudes) {
+  constexpr int kClassBits = 10;
+  int32_t base = magnitudes->front();
+  int32_t largest = base;
+  for (const int32_t m : *magnitudes) {
+    base = std::min(base, m);
+    largest = std::max(largest, m);
+  }
+  const auto range = static_cast<uint32_t>(largest - base);
+  int shift = 0;
+  while (range >> shift >> kClassBits != 0) ++shift;
+  int32_t sizes[1 << kClassBits] = {};
+  for (const int32_t m : *magnitudes) ++sizes[(m - base) >> shift];
+  int32_t number = (1 << kClassBits) - 1;
+  for (; rank > sizes[number]; --number) rank -= sizes[number];
+  const auto end =
+      std::remove_if(magnitudes->begin(), magnitudes->end(),
+                     [=](int32_t m) { return (m - base) >> shift != number; });
+  const auto place = magnitudes->begin() + (rank - 1);
+  std::nth_element(magnitudes->begin(), place, end, std::greater<int32_t>());
+  return *place;
+}
+
 struct Threshold {
   // At least that of the smallest number but 0.
   int32_t magnitude = 1;
@@ -43,9 +128,12 @@ struct Threshold {
 };
 
 // The magnitude that `wanted` elements are likely to reach, and not many more.
-Threshold EstimateThreshold(const float* values, int64_t count,
-                            int64_t wanted) {
-  const int64_t stride = std::max<int64_t>(1, count / kSample);
+template <typename Source>
+__attribute__((noinline)) Threshold EstimateThreshold(const Source& source,
+                                                      int64_t count,
+                                                      int64_t wanted) {
+  const uint32_t stride =
+      static_cast<uint32_t>(std::max<int64_t>(1, count / kSample));
   std::vector<int32_t> sample;
   sample.reserve(count / stride);
   // One from each stretch of `stride`, at a place that changes: a fixed one
@@ -53,105 +141,165 @@ Threshold EstimateThreshold(const float* values, int64_t count,
   uint32_t random = 1;
   for (int64_t begin = 0; begin + stride <= count; begin += stride) {
     random = random * 1664525u + 1013904223u;
-    sample.push_back(Magnitude(values[begin + (random >> 8) % stride]));
+    sample.push_back(Magnitude(source.Before(begin + (random >> 8) % stride)));
   }
   const double size = static_cast<double>(sample.size());
   const double expected = static_cast<double>(wanted) * size / count;
   const double margin = stride == 1 ? 0 : kMargin * std::sqrt(expected);
   const double rank = std::min(std::ceil(expected + margin), size);
-  const int64_t place = static_cast<int64_t>(rank) - 1;
-  std::nth_element(sample.begin(), sample.begin() + place, sample.end(),
-                   std::greater<int32_t>());
   const double most = (rank + kMargin * std::sqrt(rank)) * count / size;
-  return {std::clamp(sample[place], int32_t{1}, kLeastNan),
+  return {std::clamp(NthLargest(static_cast<int64_t>(rank), &sample),
+                     int32_t{1}, kLeastNan),
           static_cast<int64_t>(most)};
 }
 
-constexpr int64_t kBlock = 16;
+// Elements whose comparisons make one word of bits.
+constexpr int64_t kBlock = 64;
+// Places are written in so many at a time, whether they are there or not: one
+// of 64 elements is wanted, or none, or two, which no processor can predict.
+constexpr int kAtOnce = 4;
 
-// Bit i: the magnitude of values[i] is at least `threshold`, which is above 0.
-uint32_t BlockAtLeast(const float* values, int32_t threshold) {
+// Bit i: the magnitude of element begin + i, i < 16, is above `below`.
+template <typename Source>
+TRIBUTARY_INLINE uint64_t SixteenAbove(const Source& source, int64_t begin,
+                                       __m128i below) {
   const __m128i magnitude = _mm_set1_epi32(0x7fffffff);
-  const __m128i below = _mm_set1_epi32(threshold - 1);
-  const auto four = [&](int64_t i) {
-    const __m128i bits =
-        _mm_loadu_si128(reinterpret_cast<const __m128i*>(values + i));
-    return _mm_cmpgt_epi32(_mm_and_si128(bits, magnitude), below);
-  };
-  return static_cast<uint32_t>(_mm_movemask_epi8(_mm_packs_epi16(
-      _mm_packs_epi32(four(0), four(4)), _mm_packs_epi32(four(8), four(12)))));
-}
-
-// Writes the places of the elements whose magnitude is at least `threshold` to
-// `places`, which has room for `room` + kBlock, until `room` are found.
-__attribute__((noinline)) int64_t Collect(const float* values, int64_t count,
-                                          int32_t threshold, int64_t room,
-                                          uint32_t* places) {
-  int64_t found = 0;
-  int64_t begin = 0;
-  for (; begin + kBlock <= count && found < room; begin += kBlock) {
-    uint32_t bits = BlockAtLeast(values + begin, threshold);
-    for (; bits != 0; bits &= bits - 1) {
-      places[found++] = static_cast<uint32_t>(begin + __builtin_ctz(bits));
-    }
+  __m128i above[4];
+  for (int i = 0; i < 4; ++i) {
+    const __m128i bits = _mm_castps_si128(source.Four(begin + 4 * i));
+    above[i] = _mm_cmpgt_epi32(_mm_and_si128(bits, magnitude), below);
   }
-  if (found < room) {
-    for (; begin < count; ++begin) {
-      places[found] = static_cast<uint32_t>(begin);
-      found += Magnitude(values[begin]) >= threshold;
-    }
-  }
-  return found;
+  return static_cast<uint32_t>(
+      _mm_movemask_epi8(_mm_packs_epi16(_mm_packs_epi32(above[0], above[1]),
+                                        _mm_packs_epi32(above[2], above[3]))));
 }
 
-std::vector<uint32_t> PlacesAbove(const float* values, int64_t count,
-                                  int32_t threshold, int64_t room) {
-  std::vector<uint32_t> places(room + kBlock);
-  places.resize(Collect(values, count, threshold, room, places.data()));
-  return places;
-}
+struct Element {
+  uint32_t place;
+  float value;
+};
 
-// In ascending order: the `wanted` largest and, likely, a few more.
-std::vector<uint32_t> Candidates(const float* values, int64_t count,
-                                 int64_t wanted) {
-  const Threshold threshold = EstimateThreshold(values, count, wanted);
+// How many elements Collect may write if it is to find `room`.
+constexpr int64_t Capacity(int64_t room) { return room + kBlock + kAtOnce; }
+
+// Forms all elements. Those whose magnitude is at least threshold.magnitude are
+// written to `found`, by ascending places, until threshold.elements or somewhat
+// more are found. How many were.
+template <typename Source>
+TRIBUTARY_INLINE int64_t Collect(const Source& source, int64_t count,
+                                 Threshold threshold, Element* found) {
   const int64_t room = threshold.elements;
-  std::vector<uint32_t> places =
-      PlacesAbove(values, count, threshold.magnitude, room);
-  if (static_cast<int64_t>(places.size()) < room) return places;
-  // So many are equal that the first ones may have kept larger ones out.
-  const std::vector<uint32_t> larger =
-      PlacesAbove(values, count, threshold.magnitude + 1, room);
-  std::vector<uint32_t> both;
-  both.reserve(places.size() + larger.size());
-  std::set_union(places.begin(), places.end(), larger.begin(), larger.end(),
-                 std::back_inserter(both));
-  return both;
+  const __m128i below = _mm_set1_epi32(threshold.magnitude - 1);
+  int64_t size = 0;
+  int64_t begin = 0;
+  for (; begin + kBlock <= count && size < room; begin += kBlock) {
+    uint64_t bits = 0;
+    for (int i = 0; i < kBlock; i += 16) {
+      bits |= SixteenAbove(source, begin + i, below) << i;
+    }
+    const int hits = __builtin_popcountll(bits);
+    Element* to = found + size;
+    Element* const end = to + hits;
+    do {
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int64_t place =
+            begin + __builtin_ctzll(bits | uint64_t{1} << (kBlock - 1));
+        *to++ = {static_cast<uint32_t>(place), source.After(place)};
+        bits &= bits - 1;
+      }
+    } while (to < end);
+    size += hits;
+  }
+  for (; begin + 4 <= count && size >= room; begin += 4) source.Four(begin);
+  for (; begin < count; ++begin) {
+    const float value = source.One(begin);
+    if (size >= room || Magnitude(value) < threshold.magnitude) continue;
+    found[size++] = {static_cast<uint32_t>(begin), value};
+  }
+  return size;
 }
 
-// Keeps the `wanted` of the `places` with the largest magnitudes, in order.
-void KeepLargest(const float* values, int64_t wanted,
-                 std::vector<uint32_t>* places) {
-  if (static_cast<int64_t>(places->size()) <= wanted) return;
-  std::vector<int32_t> magnitudes;
-  magnitudes.reserve(places->size());
-  for (const uint32_t place : *places) {
-    magnitudes.push_back(Magnitude(values[place]));
+TRIBUTARY_KERNEL int64_t CollectFrom(AddedToResidual source, int64_t count,
+                                     Threshold threshold, Element* found) {
+  return Collect(source, count, threshold, found);
+}
+
+TRIBUTARY_KERNEL int64_t CollectFrom(Difference source, int64_t count,
+                                     Threshold threshold, Element* found) {
+  return Collect(source, count, threshold, found);
+}
+
+TRIBUTARY_KERNEL int64_t CollectFrom(Formed source, int64_t count,
+                                     Threshold threshold, Element* found) {
+  return Collect(source, count, threshold, found);
+}
+
+// Keeps the `wanted` of the `count` elements with the largest magnitudes, in
+// order; how many are left.
+int64_t KeepLargest(int64_t wanted, int64_t count, Element* elements) {
+  if (count <= wanted) return count;
+  std::vector<int32_t> magnitudes(count);
+  for (int64_t i = 0; i < count; ++i) {
+    magnitudes[i] = Magnitude(elements[i].value);
   }
-  std::nth_element(magnitudes.begin(), magnitudes.begin() + (wanted - 1),
-                   magnitudes.end(), std::greater<int32_t>());
-  const int32_t least = magnitudes[wanted - 1];
-  int64_t equal =
-      wanted - std::count_if(magnitudes.begin(), magnitudes.begin() + wanted,
-                             [least](int32_t m) { return m > least; });
-  size_t kept = 0;
-  for (const uint32_t place : *places) {
-    const int32_t magnitude = Magnitude(values[place]);
-    if (magnitude < least) continue;
-    if (magnitude == least && equal-- <= 0) continue;
-    (*places)[kept++] = place;
+  const int32_t least = NthLargest(wanted, &magnitudes);
+  int64_t equal = wanted;
+  for (int64_t i = 0; i < count; ++i) {
+    equal -= Magnitude(elements[i].value) > least;
   }
-  places->resize(kept);
+  int64_t kept = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const Element element = elements[i];
+    const int32_t magnitude = Magnitude(element.value);
+    const bool tie = magnitude == least && equal > 0;
+    // In place of a branch, which would be mispredicted.
+    elements[kept] = element;
+    equal -= tie;
+    kept += magnitude > least || tie;
+  }
+  return kept;
+}
+
+// Forms all elements, and chooses the `wanted` largest. Valid until the next
+// call on this thread.
+template <typename Source>
+absl::Span<const Element> Choose(const Source& source, int64_t count,
+                                 int64_t wanted) {
+  static thread_local std::vector<Element> elements;
+  Threshold threshold = EstimateThreshold(source, count, wanted);
+  const int64_t room = threshold.elements;
+  if (static_cast<int64_t>(elements.size()) < Capacity(room)) {
+    elements.resize(Capacity(room));
+  }
+  int64_t found = CollectFrom(source, count, threshold, elements.data());
+  if (found >= room) {
+    // So many are equal that the first ones may have kept larger ones out.
+    ++threshold.magnitude;
+    std::vector<Element> larger(Capacity(room));
+    larger.resize(CollectFrom(source.Again(), count, threshold, larger.data()));
+    std::vector<Element> both;
+    std::set_union(
+        elements.begin(), elements.begin() + found, larger.begin(),
+        larger.end(), std::back_inserter(both),
+        [](const Element& a, const Element& b) { return a.place < b.place; });
+    found = static_cast<int64_t>(both.size());
+    elements = std::move(both);
+  }
+  return {elements.data(),
+          static_cast<size_t>(KeepLargest(wanted, found, elements.data()))};
+}
+
+std::string Payload(absl::Span<const Element> elements) {
+  std::string payload(8 * elements.size(), '\0');
+  char* places = &payload[0];
+  char* values = places + 4 * elements.size();
+  for (const Element& element : elements) {
+    std::memcpy(places, &element.place, 4);
+    std::memcpy(values, &element.value, 4);
+    places += 4;
+    values += 4;
+  }
+  return payload;
 }
 
 // A payload's halves; they may lie at any address.
@@ -203,21 +351,23 @@ int64_t TopKCount(double fraction, int64_t count) {
   return std::clamp<int64_t>(rounded, std::min<int64_t>(count, 1), count);
 }
 
-std::string EncodeTopK(double fraction, float* values, int64_t count) {
+std::string EncodeTopK(double fraction, const float* gradient, float* residual,
+                       int64_t count) {
+  const FlushDenormals flush;
   const int64_t wanted = TopKCount(fraction, count);
   if (wanted == 0) return std::string();
-  std::vector<uint32_t> places = Candidates(values, count, wanted);
-  KeepLargest(values, wanted, &places);
-  std::string payload(8 * places.size(), '\0');
-  char* to = &payload[0];
-  std::memcpy(to, places.data(), 4 * places.size());
-  to += 4 * places.size();
-  for (const uint32_t place : places) {
-    std::memcpy(to, &values[place], 4);
-    values[place] = 0;
-    to += 4;
-  }
-  return payload;
+  const absl::Span<const Element> chosen =
+      Choose(AddedToResidual{gradient, residual}, count, wanted);
+  for (const Element& element : chosen) residual[element.place] = 0;
+  return Payload(chosen);
+}
+
+std::string EncodeTopKDifference(double fraction, const float* from,
+                                 const float* to, int64_t count) {
+  const FlushDenormals flush;
+  const int64_t wanted = TopKCount(fraction, count);
+  if (wanted == 0) return std::string();
+  return Payload(Choose(Difference{from, to}, count, wanted));
 }
 
 absl::Status CheckTopK(absl::string_view payload, int64_t count) {

@@ -15,16 +15,24 @@ namespace tributary {
 // least one if there is any.
 int64_t TopKCount(double fraction, int64_t count);
 
-// Moves the TopKCount largest magnitudes out of `values`, fewer than 2^31, into
-// a payload; 0 is left in their place, so `values` then hold the error to be
-// fed back. Of equal magnitudes the first go. Zeros are not sent, NaN counts as
-// the largest of all. A pure function: the same bits on every x86-64.
+// residual[i] += gradient[i], then moves the TopKCount largest magnitudes out
+// of `residual`, fewer than 2^31, into a payload; 0 is left in their place, so
+// `residual` then holds the error to be fed back. Of equal magnitudes the first
+// go. Zeros are not sent, NaN counts as the largest of all. A pure function:
+// the same bits on every x86-64. Denormal numbers count as zero. The arrays
+// must not overlap.
 //
-// A threshold is estimated from a sample (Lin et al., 2018), one pass collects
-// what reaches it, and the exact choice is made among these. If the sample was
-// unlucky they are too few, and somewhat less is sent than was asked for; never
-// more.
-std::string EncodeTopK(double fraction, float* values, int64_t count);
+// A threshold is estimated from a sample (Lin et al., 2018), the pass that adds
+// collects what reaches it, and the exact choice is made among these. If the
+// sample was unlucky they are too few, and somewhat less is sent than was asked
+// for; never more.
+std::string EncodeTopK(double fraction, const float* gradient, float* residual,
+                       int64_t count);
+
+// The same of to[i] - from[i], which are stored nowhere: who keeps `from`, and
+// adds the payload to it, has the error in the next difference.
+std::string EncodeTopKDifference(double fraction, const float* from,
+                                 const float* to, int64_t count);
 
 // InvalidArgument, saying why, unless `payload` is one of at most `count`
 // elements whose places ascend and lie below `count`. Values may be anything.

@@ -104,8 +104,8 @@ void TopKWithFeedback(benchmark::State& state) {
   std::vector<float> residual(kElements);
   size_t bytes = 0;
   for (auto _ : state) {
-    AddInto(gradient.data(), residual.data(), kElements);
-    bytes = EncodeTopK(fraction, residual.data(), kElements).size();
+    bytes = EncodeTopK(fraction, gradient.data(), residual.data(), kElements)
+                .size();
   }
   SetElements(state);
   state.counters["share_of_bytes"] =
@@ -114,8 +114,10 @@ void TopKWithFeedback(benchmark::State& state) {
 BENCHMARK(TopKWithFeedback)->ArgName("per_mille")->Arg(1)->Arg(10)->Arg(100);
 
 void DecodeTopKChunk(benchmark::State& state) {
+  const std::vector<float> zeros(kElements);
   std::vector<float> values = Gradient(1);
-  const std::string payload = EncodeTopK(0.01, values.data(), kElements);
+  const std::string payload =
+      EncodeTopKDifference(0.01, zeros.data(), values.data(), kElements);
   for (auto _ : state) {
     benchmark::DoNotOptimize(CheckTopK(payload, kElements).ok());
     DecodeTopK(payload, 0, kElements, values.data());
@@ -128,16 +130,18 @@ void EightBitWithFeedback(benchmark::State& state) {
   const std::vector<float> gradient = Gradient(1);
   std::vector<float> residual(kElements);
   for (auto _ : state) {
-    AddInto(gradient.data(), residual.data(), kElements);
-    benchmark::DoNotOptimize(EncodeEightBit(residual.data(), kElements));
+    benchmark::DoNotOptimize(
+        EncodeEightBit(gradient.data(), residual.data(), kElements));
   }
   SetElements(state);
 }
 BENCHMARK(EightBitWithFeedback);
 
 void DecodeEightBitChunk(benchmark::State& state) {
+  const std::vector<float> zeros(kElements);
   std::vector<float> values = Gradient(1);
-  const std::string payload = EncodeEightBit(values.data(), kElements);
+  const std::string payload =
+      EncodeEightBitDifference(zeros.data(), values.data(), kElements);
   for (auto _ : state) {
     benchmark::DoNotOptimize(CheckEightBit(payload, kElements).ok());
     DecodeEightBit(payload, kElements, 0, kElements, values.data());

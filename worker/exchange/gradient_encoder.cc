@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/vector_ops.h"
-
 namespace tributary {
 
 GradientEncoder::GradientEncoder(const ExchangeSpec& exchange,
@@ -16,16 +14,27 @@ GradientEncoder::GradientEncoder(const ExchangeSpec& exchange,
       halves_(
           (std::min(layout->chunk_elements(), layout->arena_elements()) + 1) /
           2),
-      residuals_(exchange.has_compression()
-                     ? new Residual[layout->chunk_count()]
-                     : nullptr) {}
+      residual_locks_(exchange.has_compression()
+                          ? new absl::Mutex[layout->chunk_count()]
+                          : nullptr) {
+  if (exchange.has_compression()) {
+    residuals_.emplace(layout->arena_elements() * int64_t{sizeof(float)});
+  }
+}
+
+float* GradientEncoder::Residual(int chunk) const {
+  return reinterpret_cast<float*>(residuals_->data()) +
+         layout_->ChunkBegin(chunk);
+}
 
 EncodedFloats GradientEncoder::Encode(const NodeChunk& sum) {
   const float* const gradient =
       sum.arena.get() + layout_->ChunkBegin(sum.chunk);
   const int64_t elements = layout_->ChunkSize(sum.chunk);
-  if (residuals_ != nullptr) {
-    return EncodeWithFeedback(gradient, elements, &residuals_[sum.chunk]);
+  if (residuals_.has_value()) {
+    absl::MutexLock lock(&residual_locks_[sum.chunk]);
+    return CompressWithFeedback(exchange_.compression(), gradient,
+                                Residual(sum.chunk), elements);
   }
   const int64_t bytes = PayloadBytes(encoding_, elements);
   if (encoding_ == FLOAT32) return {FLOAT32, gradient, bytes, sum.arena};
@@ -33,15 +42,6 @@ EncodedFloats GradientEncoder::Encode(const NodeChunk& sum) {
   EncodeHalf(DtypeOf(encoding_), gradient, halves.get(), elements);
   const void* const data = halves.get();
   return {encoding_, data, bytes, std::move(halves)};
-}
-
-EncodedFloats GradientEncoder::EncodeWithFeedback(const float* gradient,
-                                                  int64_t elements,
-                                                  Residual* residual) {
-  absl::MutexLock lock(&residual->mu);
-  residual->values.resize(elements);
-  AddInto(gradient, residual->values.data(), elements);
-  return Compress(exchange_.compression(), residual->values.data(), elements);
 }
 
 }  // namespace tributary

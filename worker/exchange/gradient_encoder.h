@@ -3,13 +3,13 @@
 #define TRIBUTARY_WORKER_EXCHANGE_GRADIENT_ENCODER_H_
 
 #include <memory>
-#include <vector>
+#include <optional>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "common/buffer_pool.h"
 #include "common/encoding.h"
 #include "common/parameter_table.h"
+#include "common/shared_memory.h"
 #include "proto/job.pb.h"
 #include "worker/exchange/subtree_reducer.h"
 
@@ -32,19 +32,16 @@ class GradientEncoder {
   EncodedFloats Encode(const NodeChunk& sum);
 
  private:
-  struct Residual {
-    absl::Mutex mu;
-    std::vector<float> values ABSL_GUARDED_BY(mu);  // Empty: zeros.
-  };
-
-  EncodedFloats EncodeWithFeedback(const float* gradient, int64_t elements,
-                                   Residual* residual);
+  float* Residual(int chunk) const;
 
   const ExchangeSpec exchange_;
   const Encoding encoding_;
   const ArenaLayout* const layout_;
   BufferPool halves_;
-  const std::unique_ptr<Residual[]> residuals_;  // By chunk.
+  // Laid out as the arena. In huge pages: every step goes through all of it.
+  // Absent without compression.
+  std::optional<PrivatePages> residuals_;
+  const std::unique_ptr<absl::Mutex[]> residual_locks_;  // By chunk.
 };
 
 }  // namespace tributary

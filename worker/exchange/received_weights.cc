@@ -18,7 +18,15 @@ ReceivedWeights::ReceivedWeights(const ExchangeSpec& exchange,
       layout_(layout),
       streams_(layout->arena_elements() * int64_t{sizeof(float)} >=
                kStreamingBytes),
-      copies_(compressed_ ? layout->chunk_count() : 0) {}
+      copies_(compressed_ ? layout->chunk_count() : 0) {
+  if (compressed_) {
+    values_.emplace(layout->arena_elements() * int64_t{sizeof(float)});
+  }
+}
+
+float* ReceivedWeights::Values(int chunk) const {
+  return reinterpret_cast<float*>(values_->data()) + layout_->ChunkBegin(chunk);
+}
 
 absl::StatusOr<ReceivedFloats> ReceivedWeights::Take(const Weights& weights,
                                                      ReceivedPayload payload) {
@@ -49,13 +57,12 @@ absl::Status ReceivedWeights::Apply(const Weights& weights,
         weights.chunk(), ", which is at version ", copy.version));
   }
   const int64_t elements = layout_->ChunkSize(weights.chunk());
-  copy.values.resize(elements);
   std::optional<ReceivedFloats>& change = copy.changes[weights.version() % 2];
   if (weights.difference()) {
-    floats.AddTo(copy.values.data());
+    floats.AddTo(Values(weights.chunk()));
     change = floats;
   } else {
-    floats.Read(0, elements, copy.values.data());
+    floats.Read(0, elements, Values(weights.chunk()));
     change.reset();
   }
   copy.version = weights.version();
@@ -74,7 +81,7 @@ void ReceivedWeights::Write(int chunk, const ReceivedFloats& floats,
     return;
   }
   Copy& copy = copies_[chunk];
-  const float* const values = copy.values.data();
+  const float* const values = Values(chunk);
   auto& written = copy.written[copy.version % 2];
   if (written.place == to && written.version == copy.version - 2 &&
       copy.changes[0].has_value() && copy.changes[1].has_value()) {

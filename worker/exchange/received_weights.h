@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/parameter_table.h"
+#include "common/shared_memory.h"
 #include "common/transport/received_floats.h"
 #include "proto/job.pb.h"
 #include "proto/parameter_server.pb.h"
@@ -39,7 +40,6 @@ class ReceivedWeights {
  private:
   struct Copy {
     int64_t version = -1;
-    std::vector<float> values;
     // The differences that led to the newest two versions, by version % 2.
     std::optional<ReceivedFloats> changes[2];
     // What lies in the worker's arenas, by version % 2: then only what has
@@ -50,14 +50,18 @@ class ReceivedWeights {
     } written[2];
   };
 
+  float* Values(int chunk) const;
   absl::Status Apply(const Weights& weights, const ReceivedFloats& floats);
 
   const bool compressed_;
   const Encoding whole_encoding_;
   const Encoding difference_encoding_;
   const ArenaLayout* const layout_;
-  const bool streams_;        // Into an arena that no cache would hold.
-  std::vector<Copy> copies_;  // By chunk; of compressed_ jobs only.
+  const bool streams_;  // Into an arena that no cache would hold.
+  // Of compressed_ jobs only: the copies' values, laid out as the arena. In
+  // huge pages: every step touches a little of each.
+  std::optional<PrivatePages> values_;
+  std::vector<Copy> copies_;  // By chunk.
 };
 
 }  // namespace tributary

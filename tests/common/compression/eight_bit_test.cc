@@ -27,6 +27,12 @@ std::vector<float> Normal(int64_t count, int seed) {
   return values;
 }
 
+// Of `values` themselves: nothing is added.
+std::string Encode(float* values, int64_t count) {
+  const std::vector<float> zeros(count);
+  return EncodeEightBit(zeros.data(), values, count);
+}
+
 std::vector<float> Decoded(const std::string& payload, int64_t count) {
   std::vector<float> values(count);
   DecodeEightBit(payload, count, 0, count, values.data());
@@ -39,7 +45,7 @@ TEST(EightBitTest, RoundsToTheNearestMultipleOfTheBlocksScale) {
     // Blocks differ in their range.
     for (int i = 0; i < size; ++i) before[i] *= std::pow(10.0f, i / 256 - 3);
     std::vector<float> values = before;
-    const std::string payload = EncodeEightBit(values.data(), size);
+    const std::string payload = Encode(values.data(), size);
     const int blocks = (size + 255) / 256;
     ASSERT_EQ(payload.size(), 4 * blocks + size);
     ASSERT_TRUE(CheckEightBit(payload, size).ok());
@@ -63,12 +69,27 @@ TEST(EightBitTest, WhatIsSentAndWhatIsLeftAddUpToWhatWasThere) {
   for (const int size : kSizes) {
     const std::vector<float> before = Normal(size, 2);
     std::vector<float> values = before;
-    const std::string payload = EncodeEightBit(values.data(), size);
+    const std::string payload = Encode(values.data(), size);
     const std::vector<float> sent = Decoded(payload, size);
     AddEightBit(payload, values.data(), size);
     for (int i = 0; i < size; ++i) {
       ASSERT_NEAR(values[i], before[i], 1e-6 * std::abs(sent[i]) + 1e-7);
     }
+  }
+}
+
+TEST(EightBitTest, SumsAndDifferencesAreEncodedLikeTheirValues) {
+  for (const int size : kSizes) {
+    const std::vector<float> x = Normal(size, 6), y = Normal(size, 7);
+    std::vector<float> sum(size), difference(size);
+    for (int i = 0; i < size; ++i) sum[i] = x[i] + y[i];
+    for (int i = 0; i < size; ++i) difference[i] = y[i] - x[i];
+    const std::string of_sum = Encode(sum.data(), size);
+    std::vector<float> residual = y;
+    EXPECT_EQ(EncodeEightBit(x.data(), residual.data(), size), of_sum);
+    EXPECT_EQ(residual, sum);
+    EXPECT_EQ(EncodeEightBitDifference(x.data(), y.data(), size),
+              Encode(difference.data(), size));
   }
 }
 
@@ -79,7 +100,7 @@ TEST(EightBitTest, FeedbackDeliversEverythingInTheEnd) {
   for (int step = 0; step < kSteps; ++step) {
     values[0] += 100;
     for (int i = 1; i < 256; ++i) values[i] += 0.01f;
-    const std::string payload = EncodeEightBit(values.data(), 256);
+    const std::string payload = Encode(values.data(), 256);
     AddEightBit(payload, total.data(), 256);
   }
   EXPECT_NEAR(total[0], 100 * kSteps, 1);
@@ -89,7 +110,7 @@ TEST(EightBitTest, FeedbackDeliversEverythingInTheEnd) {
 TEST(EightBitTest, DecodesAnyPart) {
   std::vector<float> values = Normal(1000, 3);
   // At an odd address, as in the middle of a message.
-  const std::string payload = "x" + EncodeEightBit(values.data(), 1000);
+  const std::string payload = "x" + Encode(values.data(), 1000);
   const absl::string_view view = absl::string_view(payload).substr(1);
   const std::vector<float> all = Decoded(payload.substr(1), 1000);
   for (const auto& [begin, count] :
@@ -104,7 +125,7 @@ TEST(EightBitTest, DecodesAnyPart) {
 TEST(EightBitTest, TinyBlocksAreKeptForLater) {
   const std::vector<float> before(300, 1e-35f);
   std::vector<float> values = before;
-  const std::string payload = EncodeEightBit(values.data(), 300);
+  const std::string payload = Encode(values.data(), 300);
   EXPECT_EQ(values, before);
   EXPECT_EQ(Decoded(payload, 300), std::vector<float>(300, 0));
 }
@@ -114,7 +135,7 @@ TEST(EightBitTest, WhatIsNotANumberShowsInItsBlock) {
                           -std::numeric_limits<float>::infinity()}) {
     std::vector<float> values = Normal(512, 4);
     values[300] = bad;
-    const std::string payload = EncodeEightBit(values.data(), 512);
+    const std::string payload = Encode(values.data(), 512);
     EXPECT_TRUE(CheckEightBit(payload, 512).ok());
     const std::vector<float> decoded = Decoded(payload, 512);
     for (int i = 0; i < 512; ++i) EXPECT_EQ(std::isnan(decoded[i]), i >= 256);
@@ -123,7 +144,7 @@ TEST(EightBitTest, WhatIsNotANumberShowsInItsBlock) {
 
 TEST(EightBitTest, RefusesPayloadsThatNoHonestPeerSends) {
   std::vector<float> values = Normal(300, 5);
-  const std::string good = EncodeEightBit(values.data(), 300);
+  const std::string good = Encode(values.data(), 300);
   EXPECT_TRUE(CheckEightBit(good, 300).ok());
   EXPECT_THAT(CheckEightBit(good, 301).message(), HasSubstr("308 bytes"));
   EXPECT_THAT(CheckEightBit(good + "x", 300).message(), HasSubstr("309 bytes"));

@@ -32,15 +32,16 @@ TEST(PayloadBytesTest, AreThoseOfTheEncoders) {
   for (const int64_t elements : {1, 16, 255, 256, 257, 10000, 262144}) {
     ExchangeSpec exchange;
     exchange.mutable_compression()->mutable_eight_bit();
-    std::vector<float> values = Values(elements);
-    EXPECT_EQ(
-        ExpectedPayloadBytes(exchange, elements),
-        static_cast<int64_t>(EncodeEightBit(values.data(), elements).size()));
+    const std::vector<float> zeros(elements), values = Values(elements);
+    EXPECT_EQ(ExpectedPayloadBytes(exchange, elements),
+              static_cast<int64_t>(EncodeEightBitDifference(
+                                       zeros.data(), values.data(), elements)
+                                       .size()));
     for (const double fraction : {0.01, 0.1}) {
-      values = Values(elements);
       exchange.mutable_compression()->mutable_top_k()->set_fraction(fraction);
       const double encoded = static_cast<double>(
-          EncodeTopK(fraction, values.data(), elements).size());
+          EncodeTopKDifference(fraction, zeros.data(), values.data(), elements)
+              .size());
       // The encoder may send a little less.
       EXPECT_LE(encoded, ExpectedPayloadBytes(exchange, elements));
       EXPECT_GE(encoded, 0.95 * ExpectedPayloadBytes(exchange, elements));

@@ -59,12 +59,14 @@ std::vector<Example> Examples() {
     RoundTo(DtypeOf(encoding), rounded.data(), kElements);
     examples.push_back({encoding, halves, rounded});
   }
-  std::vector<float> rest = numbers, decoded(kElements);
-  const std::string top = EncodeTopK(0.1, rest.data(), kElements);
+  const std::vector<float> zeros(kElements);
+  std::vector<float> decoded(kElements);
+  const std::string top =
+      EncodeTopKDifference(0.1, zeros.data(), numbers.data(), kElements);
   DecodeTopK(top, 0, kElements, decoded.data());
   examples.push_back({TOP_K, top, decoded});
-  rest = numbers;
-  const std::string eight = EncodeEightBit(rest.data(), kElements);
+  const std::string eight =
+      EncodeEightBitDifference(zeros.data(), numbers.data(), kElements);
   DecodeEightBit(eight, kElements, 0, kElements, decoded.data());
   examples.push_back({EIGHT_BIT, eight, decoded});
   return examples;
