@@ -13,15 +13,25 @@ void TreeSum::Read(int64_t begin, int64_t count, const float** half,
   static thread_local std::vector<const float*> stack;
   blocks.resize(std::max<size_t>(blocks.size(), depth_ * kBlock));
   stack.clear();
-  for (const auto& source : steps_) {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const auto& source = steps_[i];
     if (source != nullptr) {
       float* const block = blocks.data() + stack.size() * kBlock;
+      // A right child, while what is left of it is in a block of ours.
+      const bool adds = source->sparse() && dtype_ == ExchangeSpec::FLOAT32 &&
+                        i + 1 < steps_.size() && steps_[i + 1] == nullptr &&
+                        stack.back() == block - kBlock;
+      if (adds) {
+        source->Add(begin, count, block - kBlock);
+        ++i;
+        continue;
+      }
       stack.push_back(source->Read(begin, count, block));
       continue;
     }
     const float* const right = stack.back();
     stack.pop_back();
-    if (&source == &steps_.back() && dtype_ == ExchangeSpec::FLOAT32) {
+    if (i + 1 == steps_.size() && dtype_ == ExchangeSpec::FLOAT32) {
       *other_half = right;
       break;
     }

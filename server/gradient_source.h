@@ -18,6 +18,13 @@ class GradientSource {
   // after copying them there. Valid as long as the source and the scratch are.
   virtual const float* Read(int64_t begin, int64_t count,
                             float* scratch) const = 0;
+
+  // Most elements are 0, so that Add takes less time than Read.
+  virtual bool sparse() const { return false; }
+  // sum[i] += element begin + i, for i < count; nothing is added where that is
+  // 0. Only of what is sparse.
+  virtual void Add(int64_t /*begin*/, int64_t /*count*/, float* /*sum*/) const {
+  }
 };
 
 // A gradient in one piece, kept alive by `owner`.

@@ -57,6 +57,10 @@ class ReceivedGradient final : public GradientSource {
     floats_.Read(begin, count, scratch);
     return scratch;
   }
+  bool sparse() const override { return floats_.sparse(); }
+  void Add(int64_t begin, int64_t count, float* sum) const override {
+    floats_.AddPart(begin, count, sum);
+  }
 
  private:
   const ReceivedFloats floats_;

@@ -45,6 +45,11 @@ void DecodeTopK(absl::string_view payload, int64_t begin, int64_t count,
 // values[i] += element i, for those in the payload.
 void AddTopK(absl::string_view payload, float* values);
 
+// The same of a part: sum[i] += element begin + i, for those in the payload
+// with i < count.
+void AddTopKPart(absl::string_view payload, int64_t begin, int64_t count,
+                 float* sum);
+
 // to[i] = from[i], for the places i in the payload.
 void CopyTopK(absl::string_view payload, const float* from, float* to);
 

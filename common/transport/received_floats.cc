@@ -81,6 +81,10 @@ void ReceivedFloats::Read(int64_t begin, int64_t count, float* to) const {
   }
 }
 
+void ReceivedFloats::AddPart(int64_t begin, int64_t count, float* sum) const {
+  AddTopKPart(compressed_, begin, count, sum);
+}
+
 void ReceivedFloats::Stream(float* to) const {
   for (int64_t begin = 0; begin < elements_; begin += kBlock) {
     const int64_t block = std::min(kBlock, elements_ - begin);

@@ -22,6 +22,11 @@ class ReceivedFloats {
 
   // to[i] = element begin + i, for i < count.
   void Read(int64_t begin, int64_t count, float* to) const;
+  // Most elements are 0, so that AddPart takes less time than Read.
+  bool sparse() const { return encoding_ == TOP_K; }
+  // sum[i] += element begin + i, for i < count; nothing is added where that is
+  // 0. Only of what is sparse.
+  void AddPart(int64_t begin, int64_t count, float* sum) const;
   // Reads all elements, past the caches: see StreamingCopy.
   void Stream(float* to) const;
   // values[i] += element i, for all of them. Only of what is compressed: TOP_K

@@ -52,6 +52,25 @@ class Remote final : public GradientSource {
   const std::shared_ptr<std::vector<float>> values_;
 };
 
+// One that adds itself.
+class Adding final : public GradientSource {
+ public:
+  explicit Adding(std::shared_ptr<std::vector<float>> values)
+      : values_(std::move(values)) {}
+  const float* Read(int64_t begin, int64_t count,
+                    float* scratch) const override {
+    std::copy_n(values_->data() + begin, count, scratch);
+    return scratch;
+  }
+  bool sparse() const override { return true; }
+  void Add(int64_t begin, int64_t count, float* sum) const override {
+    for (int64_t i = 0; i < count; ++i) sum[i] += (*values_)[begin + i];
+  }
+
+ private:
+  const std::shared_ptr<std::vector<float>> values_;
+};
+
 // What every contribution held when it was made.
 using Contents = std::vector<
     std::pair<std::shared_ptr<std::vector<float>>, std::vector<float>>>;
@@ -65,8 +84,11 @@ class ChunkAggregatorTest : public ::testing::TestWithParam<WireDtype> {
     }
     contents_.emplace_back(values, *values);
     NodeSum sum;
-    if (contents_.size() % 2 == 0) {
+    const size_t kind = contents_.size() % 5;
+    if (kind == 0) {
       sum.gradient = std::make_shared<GradientInMemory>(values->data(), values);
+    } else if (kind < 4) {
+      sum.gradient = std::make_shared<Adding>(values);
     } else {
       sum.gradient = std::make_shared<Remote>(values);
     }

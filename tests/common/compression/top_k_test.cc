@@ -84,9 +84,9 @@ TEST(TopKTest, CountIsTheFractionRoundedAndAtLeastOne) {
   EXPECT_EQ(TopKCount(0.5, 0), 0);
 }
 
-// With fewer than 8,192 elements all are looked at.
+// With fewer than 4,096 elements all are looked at.
 TEST(TopKTest, OfFewElementsItChoosesExactlyTheLargest) {
-  for (const int64_t count : {1, 2, 15, 16, 31, 32, 33, 100, 1000, 8191}) {
+  for (const int64_t count : {1, 2, 15, 16, 31, 32, 33, 100, 1000, 4095}) {
     for (const double fraction : {0.001, 0.01, 0.1, 0.5}) {
       const std::vector<float> before = Normal(count, 1);
       std::vector<float> values = before;
@@ -223,6 +223,9 @@ TEST(TopKTest, DecodesAnyPart) {
     std::vector<float> part(count + 1, 7);
     DecodeTopK(view, begin, count, part.data());
     for (int i = 0; i < count; ++i) EXPECT_EQ(part[i], all[begin + i]);
+    EXPECT_EQ(part[count], 7);
+    AddTopKPart(view, begin, count, part.data());
+    for (int i = 0; i < count; ++i) EXPECT_EQ(part[i], 2 * all[begin + i]);
     EXPECT_EQ(part[count], 7);
   }
 }
