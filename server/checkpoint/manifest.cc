@@ -1,15 +1,21 @@
 #include "server/checkpoint/manifest.h"
 
 #include <google/protobuf/util/json_util.h>
+#include <sys/stat.h>
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <set>
+#include <utility>
 
-#include "absl/strings/match.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "common/file.h"
+#include "common/parameter_table.h"
 #include "common/status_macros.h"
 
 namespace tributary {
@@ -18,6 +24,12 @@ namespace {
 constexpr int kFormat = 1;
 // A digest of 22 characters for each block of 4 MiB: enough for 20 TB.
 constexpr int64_t kMaxManifestBytes = int64_t{128} << 20;
+// Of what is read at a time: whoever reads has so much memory.
+constexpr int64_t kMaxBlockBytes = int64_t{64} << 20;
+// Many more than anybody has; their names have five digits.
+constexpr int kMaxServers = 65536;
+constexpr int kMaxStateArrays = 16;
+constexpr size_t kMaxStateNameBytes = 64;
 
 constexpr absl::string_view kBeforeDigest = "{\"xxh3_128\": \"";
 constexpr absl::string_view kBeforeManifest = "\",\n\"manifest\": ";
@@ -30,45 +42,115 @@ std::string Xxh3Of128Bits(absl::string_view text) {
                       absl::Hex(hash.low64, absl::kZeroPad16));
 }
 
-// A name in the folder itself.
-bool IsPlainName(const std::string& name) {
-  return !name.empty() && name.size() < 256 && name[0] != '.' &&
-         !absl::StrContains(name, '/') && !absl::StrContains(name, '\0');
+template <typename... Args>
+absl::Status Error(const Args&... what) {
+  return absl::DataLossError(absl::StrCat(what...));
 }
 
-absl::Status Check(const CheckpointManifest& manifest) {
-  const auto error = [](const auto&... what) {
-    return absl::DataLossError(absl::StrCat(what...));
-  };
-  if (manifest.format() != kFormat) {
-    return error("format ", manifest.format(), "; this release reads ",
-                 kFormat);
+std::string FileName(const char* kind, int shard, int servers) {
+  return servers == 1 ? absl::StrCat(kind, ".safetensors")
+                      : absl::StrFormat("%s-%05d-of-%05d.safetensors", kind,
+                                        shard + 1, servers);
+}
+
+// The optimizer's state arrays have names that tensors may end with.
+absl::Status CheckState(const CheckpointManifest& manifest) {
+  if (manifest.state_size() > kMaxStateArrays) {
+    return Error(manifest.state_size(), " state arrays, at most ",
+                 kMaxStateArrays, " are allowed");
   }
-  if (manifest.step() < 0 || manifest.version() < 0 ||
-      manifest.version() > manifest.step()) {
-    return error("step ", manifest.step(), ", version ", manifest.version());
-  }
-  if (manifest.servers() < 1 || manifest.servers() > 65536) {
-    return error(manifest.servers(), " servers");
-  }
-  std::set<std::string> names;
-  for (const CheckpointFile& file : manifest.file()) {
-    if (!IsPlainName(file.name()) || !names.insert(file.name()).second) {
-      return error("the name of file ", names.size(), " is no good");
-    }
-    if (file.bytes() < 0 || file.block_bytes() < 1 ||
-        file.bytes() / file.block_bytes() +
-                (file.bytes() % file.block_bytes() != 0) !=
-            file.block_digest_size()) {
-      return error(file.name(), ": ", file.block_digest_size(), " digests of ",
-                   file.block_bytes(), " bytes each do not cover ",
-                   file.bytes());
+  std::set<absl::string_view> names;
+  for (const std::string& name : manifest.state()) {
+    if (name.empty() || name.size() > kMaxStateNameBytes ||
+        !std::all_of(name.begin(), name.end(), absl::ascii_isgraph) ||
+        !names.insert(name).second) {
+      return Error("a state array cannot be called \"",
+                   absl::CHexEscape(name.substr(0, 64)), "\" here");
     }
   }
   return absl::OkStatus();
 }
 
+absl::Status CheckBlocks(const CheckpointFile& file) {
+  if (file.bytes() < 0 || file.block_bytes() < 1 ||
+      file.bytes() / file.block_bytes() +
+              (file.bytes() % file.block_bytes() != 0) !=
+          file.block_digest_size()) {
+    return Error(file.name(), ": ", file.block_digest_size(), " digests of ",
+                 file.block_bytes(), " bytes each do not cover ", file.bytes());
+  }
+  if (file.block_bytes() > kMaxBlockBytes) {
+    return Error(file.name(), ": blocks of ", file.block_bytes(),
+                 " bytes, at most ", kMaxBlockBytes, " are allowed");
+  }
+  return absl::OkStatus();
+}
+
+// That the files are those of all servers, each once, and can hold the model.
+absl::Status CheckFiles(const CheckpointManifest& manifest,
+                        const ArenaLayout& layout) {
+  std::set<std::string> missing;
+  const bool has_state = manifest.state_size() > 0;
+  const int64_t expected =
+      static_cast<int64_t>(manifest.servers()) * (has_state ? 2 : 1);
+  if (manifest.file_size() != expected) {
+    return Error(manifest.servers(), " servers have ", expected, " files, not ",
+                 manifest.file_size());
+  }
+  for (int shard = 0; shard < manifest.servers(); ++shard) {
+    ShardFileNames names =
+        ShardFileNamesOf(shard, manifest.servers(), has_state);
+    missing.insert(std::move(names.model));
+    if (has_state) missing.insert(std::move(names.optimizer));
+  }
+  double bytes = 0;
+  for (const CheckpointFile& file : manifest.file()) {
+    if (missing.erase(file.name()) == 0) {
+      return Error("no server's file is called \"",
+                   absl::CHexEscape(file.name().substr(0, 64)),
+                   "\", or two are");
+    }
+    TRIBUTARY_RETURN_IF_ERROR(CheckBlocks(file));
+    bytes += static_cast<double>(file.bytes());
+  }
+  const double floats = static_cast<double>(layout.parameter_count()) *
+                        (1 + manifest.state_size());
+  if (bytes < floats * sizeof(float)) {
+    return Error("files of ", bytes, " bytes cannot hold ", floats, " numbers");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Check(const CheckpointManifest& manifest) {
+  if (manifest.format() != kFormat) {
+    return Error("format ", manifest.format(), "; this release reads ",
+                 kFormat);
+  }
+  if (manifest.step() < 0 || manifest.version() < 0 ||
+      manifest.version() > manifest.step()) {
+    return Error("step ", manifest.step(), ", version ", manifest.version());
+  }
+  if (manifest.servers() < 1 || manifest.servers() > kMaxServers) {
+    return Error(manifest.servers(), " servers");
+  }
+  const absl::StatusOr<ArenaLayout> layout =
+      ArenaLayout::Create(manifest.table());
+  if (!layout.ok()) return Error(layout.status().message());
+  if (manifest.signature() != layout->signature()) {
+    return Error("the signature is not the table's");
+  }
+  TRIBUTARY_RETURN_IF_ERROR(CheckState(manifest));
+  return CheckFiles(manifest, *layout);
+}
+
 }  // namespace
+
+ShardFileNames ShardFileNamesOf(int shard, int servers, bool has_state) {
+  ShardFileNames names;
+  names.model = FileName("model", shard, servers);
+  if (has_state) names.optimizer = FileName("optimizer", shard, servers);
+  return names;
+}
 
 absl::StatusOr<std::string> PrintManifest(const CheckpointManifest& manifest) {
   std::string json;
@@ -91,8 +173,8 @@ absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view text) {
   rest.remove_prefix(kDigestDigits);
   if (!absl::ConsumePrefix(&rest, kBeforeManifest) ||
       !absl::ConsumeSuffix(&rest, kEnd)) {
-    return absl::DataLossError(
-        absl::StrCat("is not whole: it has ", text.size(), " bytes"));
+    return Error("is not whole: bytes ", kBeforeDigest.size() + kDigestDigits,
+                 " to ", text.size(), " do not begin or end as they must");
   }
   if (Xxh3Of128Bits(rest) != digest) {
     return absl::DataLossError(
@@ -112,13 +194,16 @@ absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view text) {
 
 absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& folder) {
   const std::string path = absl::StrCat(folder, "/", kManifestName);
+  struct stat facts;
+  if (stat(path.c_str(), &facts) != 0) {
+    return errno == ENOENT ? Error(path, ": is missing")
+                           : FileError(errno, "cannot read", path);
+  }
+  if (!S_ISREG(facts.st_mode)) return Error(path, ": is not a regular file");
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string text,
                              ReadFile(path, kMaxManifestBytes));
   absl::StatusOr<CheckpointManifest> manifest = ParseManifest(text);
-  if (!manifest.ok()) {
-    return absl::DataLossError(
-        absl::StrCat(path, ": ", manifest.status().message()));
-  }
+  if (!manifest.ok()) return Error(path, ": ", manifest.status().message());
   return manifest;
 }
 

@@ -14,15 +14,23 @@ namespace tributary {
 
 inline constexpr char kManifestName[] = "manifest.json";
 
+// The files of one of `servers` servers, in a checkpoint with or without
+// optimizer state.
+struct ShardFileNames {
+  std::string model;
+  std::string optimizer;  // Empty without state.
+};
+ShardFileNames ShardFileNamesOf(int shard, int servers, bool has_state);
+
 // The file's text.
 absl::StatusOr<std::string> PrintManifest(const CheckpointManifest& manifest);
 
 // Reads what PrintManifest has made, from anywhere: nothing in it is trusted.
-// DataLoss, saying what is wrong, if a byte was changed or a number makes no
-// sense.
+// DataLoss, saying what is wrong, if a byte was changed, a number makes no
+// sense, or the files are not those that the servers write.
 absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view text);
 
-// Of a checkpoint folder. Errors name the file.
+// Of a checkpoint folder. Errors name the file; DataLoss also if there is none.
 absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& folder);
 
 }  // namespace tributary

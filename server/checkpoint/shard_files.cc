@@ -1,41 +1,33 @@
 #include "server/checkpoint/shard_files.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "common/safetensors.h"
 #include "common/status_macros.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/tensor_pieces.h"
+#include "server/checkpoint/verified_file.h"
 
 namespace tributary {
 namespace {
 
-// Damage is named to within one; also what is read at a time.
+// Of the digests: damage is named to within one block, which is also what is
+// read at a time.
 constexpr int64_t kBlockBytes = int64_t{4} << 20;
-constexpr char kModel[] = "model";
-constexpr char kOptimizer[] = "optimizer";
 
 struct FreeState {
   void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
 };
-
-std::string FileName(const char* kind, int shard, int servers) {
-  return servers == 1 ? absl::StrCat(kind, ".safetensors")
-                      : absl::StrFormat("%s-%05d-of-%05d.safetensors", kind,
-                                        shard + 1, servers);
-}
 
 // Takes the digests of a file's blocks as it is written.
 class DigestingFile {
@@ -121,14 +113,16 @@ struct FileContents {
 std::vector<FileContents> ContentsOf(const ShardFiles& files) {
   const std::vector<TensorPiece> pieces =
       PiecesOf(*files.layout, files.shard, files.servers);
+  const ShardFileNames names =
+      ShardFileNamesOf(files.shard, files.servers, !files.state.empty());
   std::vector<FileContents> contents(1);
-  contents[0].name = FileName(kModel, files.shard, files.servers);
+  contents[0].name = names.model;
   for (const TensorPiece& piece : pieces) {
     contents[0].tensors.push_back({piece, -1, piece.Name()});
   }
   if (files.state.empty()) return contents;
   contents.emplace_back();
-  contents[1].name = FileName(kOptimizer, files.shard, files.servers);
+  contents[1].name = names.optimizer;
   for (const TensorPiece& piece : pieces) {
     for (size_t slot = 0; slot < files.state.size(); ++slot) {
       TensorPiece named = piece;
@@ -180,102 +174,6 @@ absl::StatusOr<CheckpointFile> WriteFile(const FileContents& contents,
   return file.Finish();
 }
 
-// A file of a checkpoint, of which nothing is given out that has not its
-// digest.
-class VerifiedFile {
- public:
-  static absl::StatusOr<std::unique_ptr<VerifiedFile>> Open(
-      const std::string& folder, const CheckpointFile& facts) {
-    const std::string path = absl::StrCat(folder, "/", facts.name());
-    const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) {
-      const absl::Status error = FileError(errno, "cannot open", path);
-      // Whatever the reason, the checkpoint cannot be used.
-      return absl::IsNotFound(error)
-                 ? absl::DataLossError(absl::StrCat(path, ": is missing"))
-                 : error;
-    }
-    auto file = std::unique_ptr<VerifiedFile>(
-        new VerifiedFile(descriptor, path, facts));
-    struct stat found;
-    if (fstat(descriptor, &found) != 0) {
-      return FileError(errno, "cannot stat", path);
-    }
-    if (found.st_size != facts.bytes()) {
-      return absl::DataLossError(absl::StrCat(
-          path, ": has ", found.st_size, " bytes, was written with ",
-          facts.bytes(), ": bytes from ",
-          std::min<int64_t>(found.st_size, facts.bytes()),
-          " on are lost or strange"));
-    }
-    return file;
-  }
-  ~VerifiedFile() { close(descriptor_); }
-
-  // Copies bytes [begin, begin + count) of the file. Each block is read once if
-  // calls come in ascending order.
-  absl::Status Read(int64_t begin, int64_t count, char* to) {
-    while (count > 0) {
-      TRIBUTARY_RETURN_IF_ERROR(Load(begin / facts_.block_bytes()));
-      const int64_t offset = begin % facts_.block_bytes();
-      const int64_t part =
-          std::min(count, static_cast<int64_t>(block_.size()) - offset);
-      std::memcpy(to, block_.data() + offset, part);
-      begin += part;
-      count -= part;
-      to += part;
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status VerifyAll() {
-    for (int64_t i = 0; i < facts_.block_digest_size(); ++i) {
-      TRIBUTARY_RETURN_IF_ERROR(Load(i));
-    }
-    return absl::OkStatus();
-  }
-
-  const std::string& path() const { return path_; }
-
- private:
-  VerifiedFile(int descriptor, std::string path, const CheckpointFile& facts)
-      : descriptor_(descriptor), path_(std::move(path)), facts_(facts) {}
-
-  absl::Status Load(int64_t number) {
-    if (number == loaded_) return absl::OkStatus();
-    loaded_ = -1;
-    const int64_t begin = number * facts_.block_bytes();
-    block_.resize(std::min(facts_.block_bytes(), facts_.bytes() - begin));
-    size_t done = 0;
-    while (done < block_.size()) {
-      const ssize_t got =
-          pread(descriptor_, block_.data() + done, block_.size() - done,
-                begin + static_cast<int64_t>(done));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return FileError(errno, "cannot read", path_);
-      if (got == 0) {
-        return absl::DataLossError(absl::StrCat(
-            path_, ": ends at ", begin + static_cast<int64_t>(done)));
-      }
-      done += static_cast<size_t>(got);
-    }
-    if (XXH3_64bits(block_.data(), block_.size()) !=
-        facts_.block_digest(static_cast<int>(number))) {
-      return absl::DataLossError(absl::StrCat(path_, ": bytes ", begin, " to ",
-                                              begin + block_.size(),
-                                              " are not what was written"));
-    }
-    loaded_ = number;
-    return absl::OkStatus();
-  }
-
-  const int descriptor_;
-  const std::string path_;
-  const CheckpointFile facts_;
-  std::vector<char> block_;
-  int64_t loaded_ = -1;
-};
-
 absl::StatusOr<const CheckpointFile*> FindFile(
     const std::string& folder, const CheckpointManifest& manifest,
     const std::string& name) {
@@ -286,6 +184,29 @@ absl::StatusOr<const CheckpointFile*> FindFile(
       absl::StrCat(folder, "/", kManifestName, ": does not name ", name));
 }
 
+// The file's entries for the tensors that it must hold, in their order.
+absl::StatusOr<std::vector<const TensorEntry*>> FindTensors(
+    const FileContents& contents, const SafetensorsFile& file,
+    const std::string& path) {
+  std::map<absl::string_view, const TensorEntry*> entries;
+  for (const TensorEntry& entry : file.tensors()) {
+    entries.emplace(entry.name, &entry);
+  }
+  std::vector<const TensorEntry*> found;
+  for (const FileContents::Tensor& tensor : contents.tensors) {
+    const int64_t bytes = (tensor.piece.end - tensor.piece.begin) *
+                          static_cast<int64_t>(sizeof(float));
+    const auto entry = entries.find(tensor.name);
+    if (entry == entries.end() || entry->second->dtype != "F32" ||
+        entry->second->end - entry->second->begin != bytes) {
+      return absl::DataLossError(absl::StrCat(
+          path, ": has no tensor ", tensor.name, " of ", bytes, " bytes"));
+    }
+    found.push_back(entry->second);
+  }
+  return found;
+}
+
 // Reads what `places` (of `layout`) want of one file.
 absl::Status ReadFileFor(const std::string& folder,
                          const CheckpointManifest& manifest,
@@ -293,22 +214,20 @@ absl::Status ReadFileFor(const std::string& folder,
                          const std::map<std::string, const Parameter*>& ours,
                          const ChunkPlaces& places) {
   struct Wanted {
-    const FileContents::Tensor* tensor = nullptr;
+    size_t tensor = 0;  // Of `contents`.
     int64_t begin = 0;  // Elements of the piece.
     int64_t count = 0;
     float* to = nullptr;
   };
   std::vector<Wanted> wanted;
-  for (const FileContents::Tensor& tensor : contents.tensors) {
-    const TensorPiece& piece = tensor.piece;
+  for (size_t i = 0; i < contents.tensors.size(); ++i) {
+    const TensorPiece& piece = contents.tensors[i].piece;
     const int64_t offset = ours.at(piece.parameter->name)->offset;
     int64_t count = 0;
     for (int64_t at = piece.begin; at < piece.end; at += count) {
-      float* const to =
-          places.Find(offset + at, offset + piece.end, tensor.slot, &count);
-      if (to != nullptr) {
-        wanted.push_back({&tensor, at - piece.begin, count, to});
-      }
+      float* const to = places.Find(offset + at, offset + piece.end,
+                                    contents.tensors[i].slot, &count);
+      if (to != nullptr) wanted.push_back({i, at - piece.begin, count, to});
     }
   }
   if (wanted.empty()) return absl::OkStatus();
@@ -317,30 +236,41 @@ absl::Status ReadFileFor(const std::string& folder,
   TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<VerifiedFile> file,
                              VerifiedFile::Open(folder, *facts));
   TRIBUTARY_ASSIGN_OR_RETURN(const SafetensorsFile tensors,
-                             SafetensorsFile::Open(file->path()));
-  // What was parsed is what was written.
-  std::vector<char> header(tensors.data_offset());
-  TRIBUTARY_RETURN_IF_ERROR(
-      file->Read(0, tensors.data_offset(), header.data()));
-  std::map<std::string, const TensorEntry*> entries;
-  for (const TensorEntry& entry : tensors.tensors()) {
-    entries.emplace(entry.name, &entry);
-  }
+                             file->OpenTensors());
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<const TensorEntry*> entries,
+                             FindTensors(contents, tensors, file->path()));
   for (const Wanted& want : wanted) {
-    const auto found = entries.find(want.tensor->name);
-    const int64_t bytes = (want.tensor->piece.end - want.tensor->piece.begin) *
-                          static_cast<int64_t>(sizeof(float));
-    if (found == entries.end() || found->second->dtype != "F32" ||
-        found->second->end - found->second->begin != bytes) {
-      return absl::DataLossError(absl::StrCat(file->path(), ": has no tensor ",
-                                              want.tensor->name, " of ", bytes,
-                                              " bytes"));
-    }
     TRIBUTARY_RETURN_IF_ERROR(
-        file->Read(tensors.data_offset() + found->second->begin +
+        file->Read(tensors.data_offset() + entries[want.tensor]->begin +
                        want.begin * static_cast<int64_t>(sizeof(float)),
                    want.count * static_cast<int64_t>(sizeof(float)),
                    reinterpret_cast<char*>(want.to)));
+  }
+  return absl::OkStatus();
+}
+
+// That the checkpoint is of the model whose parameters are `ours`.
+absl::Status CheckModel(const std::string& folder, const ArenaLayout& written,
+                        const std::map<std::string, const Parameter*>& ours) {
+  const auto error = [&](const auto&... what) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(folder, ": is of another model: ", what...));
+  };
+  std::set<absl::string_view> theirs;
+  for (const Parameter& parameter : written.parameters()) {
+    theirs.insert(parameter.name);
+    const auto found = ours.find(parameter.name);
+    if (found == ours.end()) {
+      return error("it has ", parameter.name, ", which this job has not");
+    }
+    if (found->second->shape != parameter.shape) {
+      return error(parameter.name, " is [",
+                   absl::StrJoin(parameter.shape, ", "), "] there and [",
+                   absl::StrJoin(found->second->shape, ", "), "] in this job");
+    }
+  }
+  for (const auto& [name, parameter] : ours) {
+    if (theirs.count(name) == 0) return error("it lacks this job's ", name);
   }
   return absl::OkStatus();
 }
@@ -378,17 +308,15 @@ absl::Status ReadShard(const std::string& folder,
   for (const Parameter& parameter : layout.parameters()) {
     ours.emplace(parameter.name, &parameter);
   }
-  for (const Parameter& parameter : written.parameters()) {
-    const auto found = ours.find(parameter.name);
-    if (found == ours.end() || found->second->shape != parameter.shape ||
-        ours.size() != written.parameters().size()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(folder, ": is of another model: its ", parameter.name,
-                       " is not this job's"));
-    }
-  }
+  TRIBUTARY_RETURN_IF_ERROR(CheckModel(folder, written, ours));
   snapshot->version = manifest.version();
   for (Snapshot::Chunk& chunk : snapshot->chunks) {
+    if (chunk.slots.size() != static_cast<size_t>(manifest.state_size())) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          folder, ": is of another optimizer: it has state arrays [",
+          absl::StrJoin(manifest.state(), ", "), "], this job has ",
+          chunk.slots.size()));
+    }
     const size_t bytes = layout.ChunkSize(chunk.number) * sizeof(float);
     std::memset(chunk.values.get(), 0, bytes);
     for (const Buffer& slot : chunk.slots) std::memset(slot.get(), 0, bytes);
@@ -418,10 +346,9 @@ absl::Status VerifyCheckpoint(const std::string& folder) {
                                  VerifiedFile::Open(folder, *facts));
       TRIBUTARY_RETURN_IF_ERROR(file->VerifyAll());
       TRIBUTARY_ASSIGN_OR_RETURN(const SafetensorsFile tensors,
-                                 SafetensorsFile::Open(file->path()));
-      for (const FileContents::Tensor& tensor : contents.tensors) {
-        TRIBUTARY_RETURN_IF_ERROR(tensors.Find(tensor.name).status());
-      }
+                                 file->OpenTensors());
+      TRIBUTARY_RETURN_IF_ERROR(
+          FindTensors(contents, tensors, file->path()).status());
     }
   }
   return absl::OkStatus();

@@ -1,0 +1,121 @@
+#include "server/checkpoint/verified_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/file_system.h"
+#include "common/status_macros.h"
+
+namespace tributary {
+
+absl::StatusOr<std::unique_ptr<VerifiedFile>> VerifiedFile::Open(
+    const std::string& folder, const CheckpointFile& facts) {
+  const std::string path = absl::StrCat(folder, "/", facts.name());
+  // A pipe of that name must not make this wait for its other end.
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) {
+    return errno == ENOENT
+               ? absl::DataLossError(absl::StrCat(path, ": is missing"))
+               : FileError(errno, "cannot open", path);
+  }
+  auto file =
+      std::unique_ptr<VerifiedFile>(new VerifiedFile(descriptor, path, facts));
+  struct stat found;
+  if (fstat(descriptor, &found) != 0) {
+    return FileError(errno, "cannot stat", path);
+  }
+  if (!S_ISREG(found.st_mode)) {
+    return absl::DataLossError(absl::StrCat(path, ": is not a regular file"));
+  }
+  if (found.st_size != facts.bytes()) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": has ", found.st_size, " bytes, was written with ",
+                     facts.bytes(), ": bytes from ",
+                     std::min<int64_t>(found.st_size, facts.bytes()),
+                     " on are lost or strange"));
+  }
+  return file;
+}
+
+VerifiedFile::VerifiedFile(int descriptor, std::string path,
+                           const CheckpointFile& facts)
+    : descriptor_(descriptor), path_(std::move(path)), facts_(facts) {}
+
+VerifiedFile::~VerifiedFile() { close(descriptor_); }
+
+absl::Status VerifiedFile::Read(int64_t begin, int64_t count, char* to) {
+  while (count > 0) {
+    TRIBUTARY_RETURN_IF_ERROR(Load(begin / facts_.block_bytes()));
+    const int64_t offset = begin % facts_.block_bytes();
+    const int64_t part =
+        std::min(count, static_cast<int64_t>(block_.size()) - offset);
+    std::memcpy(to, block_.data() + offset, static_cast<size_t>(part));
+    begin += part;
+    count -= part;
+    to += part;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerifiedFile::VerifyAll() { return VerifyUpTo(facts_.bytes()); }
+
+absl::StatusOr<SafetensorsFile> VerifiedFile::OpenTensors() {
+  uint64_t length = 0;
+  const int64_t length_bytes = sizeof(length);
+  // A file that is too short for its header is refused below.
+  if (facts_.bytes() >= length_bytes) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        Read(0, length_bytes, reinterpret_cast<char*>(&length)));
+    const uint64_t rest = static_cast<uint64_t>(facts_.bytes() - length_bytes);
+    TRIBUTARY_RETURN_IF_ERROR(VerifyUpTo(
+        length_bytes + static_cast<int64_t>(std::min(length, rest))));
+  }
+  return SafetensorsFile::Open(path_);
+}
+
+absl::Status VerifiedFile::VerifyUpTo(int64_t end) {
+  for (int64_t begin = 0; begin < end; begin += facts_.block_bytes()) {
+    TRIBUTARY_RETURN_IF_ERROR(Load(begin / facts_.block_bytes()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerifiedFile::Load(int64_t number) {
+  if (number == loaded_) return absl::OkStatus();
+  loaded_ = -1;
+  const int64_t begin = number * facts_.block_bytes();
+  const int64_t end = std::min(begin + facts_.block_bytes(), facts_.bytes());
+  const auto error = [&](const auto&... what) {
+    return absl::DataLossError(
+        absl::StrCat(path_, ": bytes ", begin, " to ", end, what...));
+  };
+  block_.resize(static_cast<size_t>(end - begin));
+  size_t done = 0;
+  while (done < block_.size()) {
+    const ssize_t got =
+        pread(descriptor_, block_.data() + done, block_.size() - done,
+              begin + static_cast<int64_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return error(" cannot be read: ", std::strerror(errno));
+    if (got == 0) {
+      return error(": the file ends at ", begin + static_cast<int64_t>(done));
+    }
+    done += static_cast<size_t>(got);
+  }
+  if (XXH3_64bits(block_.data(), block_.size()) !=
+      facts_.block_digest(static_cast<int>(number))) {
+    return error(" are not what was written");
+  }
+  loaded_ = number;
+  return absl::OkStatus();
+}
+
+}  // namespace tributary

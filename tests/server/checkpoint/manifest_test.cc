@@ -1,0 +1,185 @@
+#include "server/checkpoint/manifest.h"
+
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/file.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/util/message_differencer.h"
+#include "gtest/gtest.h"
+#include "tests/server/checkpoint/checkpoint_fixture.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+CheckpointManifest MakeGood() {
+  CheckpointFacts facts;
+  facts.table = MakeTable({{3}, {5, 7}}, 32);
+  facts.state = {"momentum_buffer"};
+  facts.servers = 1;
+  facts.step = 10;
+  CheckpointManifest manifest = MakeManifest(facts);
+  for (const char* name : {"model.safetensors", "optimizer.safetensors"}) {
+    CheckpointFile* const file = manifest.add_file();
+    file->set_name(name);
+    file->set_bytes(400);
+    file->set_block_bytes(256);
+    file->add_block_digest(0xfedcba9876543210u);
+    file->add_block_digest(0);
+  }
+  return manifest;
+}
+
+std::string Print(const CheckpointManifest& manifest) {
+  const auto text = PrintManifest(manifest);
+  EXPECT_TRUE(text.ok()) << text.status();
+  return *text;
+}
+
+TEST(ManifestTest, IsReadAsItWasWritten) {
+  const CheckpointManifest manifest = MakeGood();
+  const std::string text = Print(manifest);
+  EXPECT_THAT(text, StartsWith("{\"xxh3_128\": \""));
+  const auto read = ParseManifest(text);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_TRUE(
+      google::protobuf::util::MessageDifferencer::Equals(*read, manifest));
+}
+
+TEST(ManifestTest, EveryNumberIsReadAsItWasWritten) {
+  for (const double loss :
+       {0.0, 0.1, 1e-310, std::numeric_limits<double>::max(),
+        std::numeric_limits<double>::infinity(),
+        -std::numeric_limits<double>::infinity(), std::nan("")}) {
+    CheckpointManifest manifest = MakeGood();
+    manifest.mutable_job_state()->set_loss(loss);
+    manifest.set_step(std::numeric_limits<int64_t>::max());
+    const auto read = ParseManifest(Print(manifest));
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->step(), manifest.step());
+    if (std::isnan(loss)) {
+      EXPECT_TRUE(std::isnan(read->job_state().loss()));
+    } else {
+      EXPECT_EQ(read->job_state().loss(), loss);
+    }
+  }
+}
+
+TEST(ManifestTest, EveryFlippedBitIsRefused) {
+  const std::string good = Print(MakeGood());
+  for (size_t bit = 0; bit < 8 * good.size(); ++bit) {
+    std::string bad = good;
+    bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << (bit % 8)));
+    EXPECT_EQ(ParseManifest(bad).status().code(), absl::StatusCode::kDataLoss)
+        << "bit " << bit;
+  }
+}
+
+TEST(ManifestTest, EveryCutIsRefused) {
+  const std::string good = Print(MakeGood());
+  for (size_t size = 0; size < good.size(); ++size) {
+    EXPECT_FALSE(ParseManifest(good.substr(0, size)).ok()) << size;
+  }
+  EXPECT_FALSE(ParseManifest(good + " ").ok());
+}
+
+// Whoever writes it can give it the right digest.
+TEST(ManifestTest, NumbersThatMakeNoSenseAreRefused) {
+  struct Case {
+    std::string message;
+    std::function<void(CheckpointManifest*)> change;
+  };
+  const Case cases[] = {
+      {"format 2; this release reads 1", [](auto* m) { m->set_format(2); }},
+      {"format 0", [](auto* m) { m->clear_format(); }},
+      {"step -1", [](auto* m) { m->set_step(-1); }},
+      {"version -1", [](auto* m) { m->set_version(-1); }},
+      {"version 11", [](auto* m) { m->set_version(11); }},
+      {"0 servers", [](auto* m) { m->set_servers(0); }},
+      {"65537 servers", [](auto* m) { m->set_servers(65537); }},
+      {"the model has no parameters", [](auto* m) { m->clear_table(); }},
+      {"chunk_elements: 0",
+       [](auto* m) { m->mutable_table()->set_chunk_elements(0); }},
+      {"dimension -3 is below 1",
+       [](auto* m) {
+         m->mutable_table()->mutable_parameter(0)->set_shape(0, -3);
+       }},
+      {"elements",
+       [](auto* m) {
+         for (const int64_t dimension : {int64_t{1} << 40, int64_t{1} << 40}) {
+           m->mutable_table()->mutable_parameter(0)->add_shape(dimension);
+         }
+       }},
+      {"the name is used twice",
+       [](auto* m) {
+         m->mutable_table()->mutable_parameter(1)->set_name("a");
+       }},
+      {"signature", [](auto* m) { m->set_signature("0"); }},
+      {"a state array", [](auto* m) { m->add_state("momentum_buffer"); }},
+      {"a state array", [](auto* m) { m->set_state(0, ""); }},
+      {"1001 state arrays",
+       [](auto* m) {
+         for (int i = 0; i < 1000; ++i) m->add_state(absl::StrCat("s", i));
+       }},
+      {"no server's file is called",
+       [](auto* m) { m->mutable_file(0)->set_name("../model.safetensors"); }},
+      {"no server's file is called",
+       [](auto* m) { m->mutable_file(0)->set_name(""); }},
+      {"no server's file is called",
+       [](auto* m) { m->mutable_file(0)->set_name("."); }},
+      {"no server's file is called",
+       [](auto* m) { m->mutable_file(0)->set_name("/etc/passwd"); }},
+      {"no server's file is called",
+       [](auto* m) { m->mutable_file(0)->set_name(std::string(256, 'x')); }},
+      {"no server's file is called",
+       [](auto* m) { m->mutable_file(1)->set_name("model.safetensors"); }},
+      {"1 servers have 2 files, not 1",
+       [](auto* m) { m->mutable_file()->RemoveLast(); }},
+      {"do not cover", [](auto* m) { m->mutable_file(0)->set_bytes(-1); }},
+      {"do not cover", [](auto* m) { m->mutable_file(0)->set_bytes(513); }},
+      {"do not cover", [](auto* m) { m->mutable_file(0)->set_bytes(256); }},
+      {"do not cover", [](auto* m) { m->mutable_file(0)->set_block_bytes(0); }},
+      {"do not cover",
+       [](auto* m) { m->mutable_file(0)->set_block_bytes(-256); }},
+      {"at most 67108864 are allowed",
+       [](auto* m) {
+         CheckpointFile* const file = m->mutable_file(0);
+         file->set_bytes(std::numeric_limits<int64_t>::max());
+         file->set_block_bytes(std::numeric_limits<int64_t>::max() - 1);
+       }},
+      {"do not cover",
+       [](auto* m) { m->mutable_file(0)->clear_block_digest(); }},
+  };
+  for (const Case& one : cases) {
+    CheckpointManifest manifest = MakeGood();
+    one.change(&manifest);
+    const auto read = ParseManifest(Print(manifest));
+    EXPECT_EQ(read.status().code(), absl::StatusCode::kDataLoss) << one.message;
+    EXPECT_THAT(std::string(read.status().message()), HasSubstr(one.message));
+  }
+}
+
+TEST(ManifestTest, ErrorsNameTheFile) {
+  const std::string folder = MakeFolderForTest();
+  const std::string path = folder + "/manifest.json";
+  EXPECT_EQ(ReadManifest(folder).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(ReadManifest(folder).status().message()),
+              HasSubstr(path + ": is missing"));
+  std::ofstream(path) << "x";
+  EXPECT_THAT(std::string(ReadManifest(folder).status().message()),
+              HasSubstr(path + ": offset 0: does not begin as"));
+  std::ofstream(path) << Print(MakeGood());
+  EXPECT_TRUE(ReadManifest(folder).ok());
+}
+
+}  // namespace
+}  // namespace tributary
