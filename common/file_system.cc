@@ -71,6 +71,17 @@ class PosixFileSystem final : public FileSystem {
                            to);
   }
 
+  absl::Status Exchange(const std::string& a, const std::string& b) override {
+    if (renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) ==
+        0) {
+      return absl::OkStatus();
+    }
+    const int error = errno;
+    // What file systems say that do not know the flag.
+    return FileError(error == EINVAL ? ENOSYS : error,
+                     absl::StrCat("cannot exchange ", a, " and"), b);
+  }
+
   absl::Status SyncFolder(const std::string& path) override {
     const int folder = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0) return FileError(errno, "cannot open", path);

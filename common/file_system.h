@@ -50,6 +50,9 @@ class FileSystem {
   // Replaces a file, or an empty folder, of the new name.
   virtual absl::Status Rename(const std::string& from,
                               const std::string& to) = 0;
+  // Makes each of two names, of files or folders, name what the other did, at
+  // once. Unimplemented where the file system cannot.
+  virtual absl::Status Exchange(const std::string& a, const std::string& b) = 0;
   // Makes names that were created, renamed and removed in the folder last.
   virtual absl::Status SyncFolder(const std::string& path) = 0;
   // The folders above it must be there; OK if the folder itself is.

@@ -17,6 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 // A folder of its own for each test.
 class FileTest : public testing::Test {
@@ -67,6 +68,18 @@ TEST_F(FileTest, ErrorsNameThePathAndTheReason) {
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()), HasSubstr("/missing/f"));
   EXPECT_EQ(ReadFile(folder_ + "/none", 1).status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+TEST_F(FileTest, ExchangesNames) {
+  FileSystem* const files = FileSystem::Posix();
+  ASSERT_TRUE(WriteFileAtomically(folder_ + "/f", {"1"}).ok());
+  ASSERT_TRUE(files->MakeFolder(folder_ + "/d").ok());
+  const absl::Status status = files->Exchange(folder_ + "/f", folder_ + "/d");
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(*ReadFile(folder_ + "/d", 100), "1");
+  EXPECT_THAT(*ListFolder(folder_ + "/f"), IsEmpty());
+  EXPECT_EQ(files->Exchange(folder_ + "/f", folder_ + "/none").code(),
             absl::StatusCode::kNotFound);
 }
 

@@ -153,16 +153,20 @@ std::shared_ptr<FaultyFileSystem::Node> FaultyFileSystem::Find(
   return node;
 }
 
-std::shared_ptr<FaultyFileSystem::Node> FaultyFileSystem::SetEntry(
-    const std::string& path, std::shared_ptr<Node> node) {
-  const std::shared_ptr<Node> folder = Find(FolderOf(path));
-  if (folder == nullptr) return nullptr;
-  Entries entries = folder->entries();
-  std::shared_ptr<Node>& entry = entries[path.substr(path.rfind('/') + 1)];
-  std::shared_ptr<Node> before = std::exchange(entry, std::move(node));
-  if (entry == nullptr) entries.erase(path.substr(path.rfind('/') + 1));
-  folder->history.push_back(std::move(entries));
-  return before;
+void FaultyFileSystem::Apply(const std::vector<Change>& changes) {
+  std::map<std::shared_ptr<Node>, Entries> changed;
+  for (const Change& change : changes) {
+    const std::shared_ptr<Node> folder = Find(FolderOf(change.path));
+    // Made by other ways, and not rescanned.
+    if (folder == nullptr) continue;
+    Entries& entries = changed.emplace(folder, folder->entries()).first->second;
+    const std::string name = change.path.substr(change.path.rfind('/') + 1);
+    entries.erase(name);
+    if (change.node != nullptr) entries.emplace(name, change.node);
+  }
+  for (auto& [folder, entries] : changed) {
+    folder->history.push_back(std::move(entries));
+  }
 }
 
 absl::StatusOr<std::unique_ptr<WritableFile>> FaultyFileSystem::Create(
@@ -172,7 +176,7 @@ absl::StatusOr<std::unique_ptr<WritableFile>> FaultyFileSystem::Create(
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file,
                              posix_->Create(path));
   auto node = std::make_shared<Node>();
-  SetEntry(path, node);
+  Apply({{path, node}});
   return std::make_unique<File>(this, std::move(file), std::move(node), path,
                                 power_cuts_);
 }
@@ -183,12 +187,16 @@ absl::Status FaultyFileSystem::Rename(const std::string& from,
   TRIBUTARY_RETURN_IF_ERROR(Count("rename", from));
   TRIBUTARY_RETURN_IF_ERROR(posix_->Rename(from, to));
   if (from == to) return absl::OkStatus();
-  const std::shared_ptr<Node> folder = Find(FolderOf(from));
-  const bool within = folder != nullptr && folder == Find(FolderOf(to));
-  std::shared_ptr<Node> node = SetEntry(from, nullptr);
-  SetEntry(to, std::move(node));
-  // Within a folder the two changes are one.
-  if (within) folder->history.erase(folder->history.end() - 2);
+  Apply({{from, nullptr}, {to, Find(from)}});
+  return absl::OkStatus();
+}
+
+absl::Status FaultyFileSystem::Exchange(const std::string& a,
+                                        const std::string& b) {
+  absl::MutexLock lock(&mu_);
+  TRIBUTARY_RETURN_IF_ERROR(Count("exchange", a));
+  TRIBUTARY_RETURN_IF_ERROR(posix_->Exchange(a, b));
+  Apply({{a, Find(b)}, {b, Find(a)}});
   return absl::OkStatus();
 }
 
@@ -211,7 +219,7 @@ absl::Status FaultyFileSystem::MakeFolder(const std::string& path) {
   if (Find(path) == nullptr) {
     auto node = std::make_shared<Node>();
     node->is_folder = true;
-    SetEntry(path, std::move(node));
+    Apply({{path, std::move(node)}});
   }
   return absl::OkStatus();
 }
@@ -220,7 +228,7 @@ absl::Status FaultyFileSystem::Remove(const std::string& path) {
   absl::MutexLock lock(&mu_);
   TRIBUTARY_RETURN_IF_ERROR(Count("remove", path));
   TRIBUTARY_RETURN_IF_ERROR(posix_->Remove(path));
-  if (Find(path) != nullptr) SetEntry(path, nullptr);
+  Apply({{path, nullptr}});
   return absl::OkStatus();
 }
 

@@ -74,6 +74,7 @@ class FaultyFileSystem final : public FileSystem {
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(
       const std::string& path) override;
   absl::Status Rename(const std::string& from, const std::string& to) override;
+  absl::Status Exchange(const std::string& a, const std::string& b) override;
   absl::Status SyncFolder(const std::string& path) override;
   absl::Status MakeFolder(const std::string& path) override;
   absl::Status Remove(const std::string& path) override;
@@ -89,9 +90,13 @@ class FaultyFileSystem final : public FileSystem {
   // Null if there is none, or none that this object knows of.
   std::shared_ptr<Node> Find(const std::string& path) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Lets `path` name `node`, or nothing if it is null. Returns what it was.
-  std::shared_ptr<Node> SetEntry(const std::string& path,
-                                 std::shared_ptr<Node> node)
+  // Lets a path name `node`, or nothing if it is null. Changes in one folder
+  // are one: either all of them reach the disk or none.
+  struct Change {
+    std::string path;
+    std::shared_ptr<Node> node;
+  };
+  void Apply(const std::vector<Change>& changes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Append(Node* node, absl::string_view bytes, WritableFile* file,
                       const std::string& path);

@@ -188,6 +188,32 @@ TEST_F(FaultyFileSystemTest, RenamesThatWereSyncedStay) {
   EXPECT_EQ(Read("b"), "1");
 }
 
+TEST_F(FaultyFileSystemTest, AnExchangeIsDoneOrNot) {
+  WriteSynced("a", "1");
+  WriteSynced("b", "2");
+  SyncRoot();
+  std::set<std::string> seen;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    ASSERT_TRUE(disk_.Exchange(root_ + "/a", root_ + "/b").ok());
+    disk_.LoseUnsynced(seed);
+    seen.insert(Read("a") + Read("b"));
+  }
+  EXPECT_EQ(seen, (std::set<std::string>{"12", "21"}));
+  EXPECT_FALSE(disk_.Exchange(root_ + "/a", root_ + "/c").ok());
+}
+
+TEST_F(FaultyFileSystemTest, AFileMayMoveToAnotherFolder) {
+  ASSERT_TRUE(disk_.MakeFolder(root_ + "/d").ok());
+  WriteSynced("f", "1");
+  SyncRoot();
+  ASSERT_TRUE(disk_.Rename(root_ + "/f", root_ + "/d/f").ok());
+  ASSERT_TRUE(disk_.SyncFolder(root_ + "/d").ok());
+  SyncRoot();
+  disk_.LoseUnsynced();
+  EXPECT_THAT(Names(), ElementsAre("d"));
+  EXPECT_EQ(Read("d/f"), "1");
+}
+
 TEST_F(FaultyFileSystemTest, AFolderTakesItsNamesAlong) {
   ASSERT_TRUE(disk_.MakeFolder(root_ + "/old").ok());
   WriteSynced("old/synced", "1");
