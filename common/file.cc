@@ -3,26 +3,23 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <random>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "common/status_macros.h"
 
 namespace tributary {
 namespace {
 
-// Creates a file beside `path` that nobody else has; its name goes to `name`.
-absl::StatusOr<std::unique_ptr<WritableFile>> CreateBeside(
-    const std::string& path, FileSystem* files, std::string* name) {
-  for (int attempt = 0;; ++attempt) {
-    *name = absl::StrCat(path, ".tmp-", getpid(), "-", attempt);
-    absl::StatusOr<std::unique_ptr<WritableFile>> file = files->Create(*name);
-    if (!absl::IsAlreadyExists(file.status()) || attempt == 99) return file;
-  }
-}
+constexpr char kUnfinished[] = ".tmp-";
+constexpr size_t kSuffixDigits = 16;
 
 absl::Status WriteAndClose(WritableFile* file,
                            absl::Span<const absl::string_view> pieces) {
@@ -60,9 +57,9 @@ absl::StatusOr<std::string> ReadFile(const std::string& path,
 absl::Status WriteFileAtomically(const std::string& path,
                                  absl::Span<const absl::string_view> pieces,
                                  FileSystem* files) {
-  std::string temporary;
+  const std::string temporary = UnfinishedName(path);
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file,
-                             CreateBeside(path, files, &temporary));
+                             files->Create(temporary));
   absl::Status status = WriteAndClose(file.get(), pieces);
   file.reset();
   if (status.ok()) status = files->Rename(temporary, path);
@@ -72,6 +69,23 @@ absl::Status WriteFileAtomically(const std::string& path,
     return status;
   }
   return files->SyncFolder(FolderOf(path));
+}
+
+std::string UnfinishedName(absl::string_view whole) {
+  return absl::StrCat(whole, kUnfinished, RandomSuffix());
+}
+
+bool IsUnfinished(absl::string_view name, absl::string_view whole) {
+  return absl::ConsumePrefix(&name, whole) &&
+         absl::ConsumePrefix(&name, kUnfinished) &&
+         name.size() == kSuffixDigits &&
+         std::all_of(name.begin(), name.end(), absl::ascii_isxdigit);
+}
+
+std::string RandomSuffix() {
+  std::random_device random;
+  return absl::StrCat(absl::Hex(random(), absl::kZeroPad8),
+                      absl::Hex(random(), absl::kZeroPad8));
 }
 
 }  // namespace tributary

@@ -20,12 +20,22 @@ absl::StatusOr<std::string> ReadFile(const std::string& path,
 
 // Makes `path` hold the pieces, one behind the other: writes a new file beside
 // it, fsyncs, renames, and fsyncs the folder. When it returns OK the contents
-// survive a power cut; on any error `path` is what it was before, and the new
-// file is gone. The pieces are written from where they are, not copied. Blocks
-// for as long as the disk takes.
+// survive a power cut. On an error `path` is what it was before, or, if only
+// the folder could not be synced, already the new contents; the new file is
+// gone, if the disk lets it be removed. The pieces are written from where they
+// are, not copied. Blocks for as long as the disk takes.
 absl::Status WriteFileAtomically(const std::string& path,
                                  absl::Span<const absl::string_view> pieces,
                                  FileSystem* files = FileSystem::Posix());
+
+// What is being written goes by another name until it is whole: NAME.tmp- and
+// 16 random hex digits. `IsUnfinished`: `name` is such a name of `whole`, both
+// without folder. Where nobody is writing a crash has left it.
+std::string UnfinishedName(absl::string_view whole);
+bool IsUnfinished(absl::string_view name, absl::string_view whole);
+
+// 16 random hex digits.
+std::string RandomSuffix();
 
 }  // namespace tributary
 

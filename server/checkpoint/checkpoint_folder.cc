@@ -3,10 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <random>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -19,18 +17,12 @@ namespace tributary {
 namespace {
 
 constexpr char kPrefix[] = "step-";
-// What this file has made and not finished, or begun to remove.
-constexpr char kTemporary[] = ".tmp-";
+// A checkpoint whose step was saved again.
+constexpr char kAside[] = ".old-";
 constexpr char kLatest[] = "latest";
 
 std::string StepName(int64_t step) {
   return absl::StrFormat("%s%08d", kPrefix, step);
-}
-
-std::string UniqueSuffix() {
-  std::random_device random;
-  return absl::StrCat(absl::Hex(random(), absl::kZeroPad8),
-                      absl::Hex(random(), absl::kZeroPad8));
 }
 
 // -1: not a checkpoint's name.
@@ -44,8 +36,11 @@ int64_t StepOf(absl::string_view name) {
   return step;
 }
 
-bool IsTemporary(absl::string_view name) {
-  return absl::StartsWith(name, kPrefix) && absl::StrContains(name, kTemporary);
+// Of a checkpoint that was not finished or is being removed, or of the pointer
+// to the newest.
+bool IsLeftover(absl::string_view name) {
+  const absl::string_view whole = name.substr(0, name.find('.'));
+  return (whole == kLatest || StepOf(whole) >= 0) && IsUnfinished(name, whole);
 }
 
 }  // namespace
@@ -77,11 +72,10 @@ absl::StatusOr<std::string> CheckpointFolder::Begin(int64_t step) {
   TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                              ListFolder(folder_));
   for (const std::string& name : names) {
-    // What a crash has left.
-    if (IsTemporary(name)) Discard(absl::StrCat(folder_, "/", name));
+    if (IsLeftover(name)) Discard(absl::StrCat(folder_, "/", name));
   }
   const std::string path =
-      absl::StrCat(folder_, "/", StepName(step), kTemporary, UniqueSuffix());
+      UnfinishedName(absl::StrCat(folder_, "/", StepName(step)));
   TRIBUTARY_RETURN_IF_ERROR(files_->MakeFolder(path));
   return path;
 }
@@ -89,37 +83,65 @@ absl::StatusOr<std::string> CheckpointFolder::Begin(int64_t step) {
 absl::Status CheckpointFolder::Commit(const std::string& temporary,
                                       const CheckpointManifest& manifest) {
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string text, PrintManifest(manifest));
+  const absl::Status readable = ParseManifest(text).status();
+  if (!readable.ok()) {
+    return absl::InternalError(absl::StrCat(
+        "nobody could read this checkpoint: ", readable.message()));
+  }
   TRIBUTARY_RETURN_IF_ERROR(WriteFileAtomically(
       absl::StrCat(temporary, "/", kManifestName), {text}, files_));
   const std::string name = StepName(manifest.step());
   const std::string path = absl::StrCat(folder_, "/", name);
-  if (access(path.c_str(), F_OK) == 0) {
-    // A damaged one, most likely: training has come by here before.
-    TRIBUTARY_RETURN_IF_ERROR(
-        files_->Rename(path, absl::StrCat(path, ".old-", UniqueSuffix())));
-  }
-  TRIBUTARY_RETURN_IF_ERROR(files_->Rename(temporary, path));
+  TRIBUTARY_RETURN_IF_ERROR(
+      PutInPlace(temporary, path, absl::StrCat(path, kAside, RandomSuffix())));
   TRIBUTARY_RETURN_IF_ERROR(files_->SyncFolder(folder_));
+  committed_step_ = manifest.step();
   // For people and scripts; ListCheckpoints needs no pointer.
   return WriteFileAtomically(absl::StrCat(folder_, "/", kLatest),
                              {absl::StrCat(name, "\n")}, files_);
 }
 
-void CheckpointFolder::Discard(const std::string& temporary) {
-  // Whatever stays is found by the next Begin.
-  const absl::StatusOr<std::vector<std::string>> names = ListFolder(temporary);
-  if (!names.ok()) return;
-  for (const std::string& name : *names) {
-    (void)files_->Remove(absl::StrCat(temporary, "/", name));
+absl::Status CheckpointFolder::PutInPlace(const std::string& temporary,
+                                          const std::string& path,
+                                          const std::string& aside) {
+  if (access(path.c_str(), F_OK) != 0) return files_->Rename(temporary, path);
+  // Training has come by here before. At every moment there is one of the two.
+  const absl::Status exchanged = files_->Exchange(temporary, path);
+  if (exchanged.ok()) {
+    const absl::Status renamed = files_->Rename(temporary, aside);
+    // Whoever gets an error discards `temporary`, which must not be the other.
+    if (!renamed.ok()) (void)files_->Exchange(temporary, path);
+    return renamed;
   }
-  (void)files_->Remove(temporary);
+  if (!absl::IsUnimplemented(exchanged)) return exchanged;
+  TRIBUTARY_RETURN_IF_ERROR(files_->Rename(path, aside));
+  const absl::Status renamed = files_->Rename(temporary, path);
+  if (!renamed.ok()) (void)files_->Rename(aside, path);
+  return renamed;
+}
+
+void CheckpointFolder::Discard(const std::string& temporary) {
+  // A power cut must not give the folder back a name that it had before, but
+  // not its files. Whatever stays is found by the next Begin.
+  if (!files_->SyncFolder(folder_).ok()) return;
+  RemoveWithContents(temporary);
+}
+
+void CheckpointFolder::RemoveWithContents(const std::string& path) {
+  const absl::StatusOr<std::vector<std::string>> names = ListFolder(path);
+  if (names.ok()) {
+    for (const std::string& name : *names) {
+      (void)files_->Remove(absl::StrCat(path, "/", name));
+    }
+  }
+  (void)files_->Remove(path);
 }
 
 absl::Status CheckpointFolder::RemoveCheckpoint(const std::string& path) {
-  const std::string aside = absl::StrCat(path, kTemporary, UniqueSuffix());
+  const std::string aside = UnfinishedName(path);
   TRIBUTARY_RETURN_IF_ERROR(files_->Rename(path, aside));
   TRIBUTARY_RETURN_IF_ERROR(files_->SyncFolder(folder_));
-  Discard(aside);
+  RemoveWithContents(aside);
   return absl::OkStatus();
 }
 
@@ -127,6 +149,11 @@ absl::Status CheckpointFolder::Prune(const CheckpointRetention& retention) {
   if (retention.keep_last == 0) return absl::OkStatus();
   TRIBUTARY_ASSIGN_OR_RETURN(std::vector<CheckpointName> checkpoints,
                              ListCheckpoints(folder_));
+  checkpoints.erase(std::remove_if(checkpoints.begin(), checkpoints.end(),
+                                   [this](const CheckpointName& checkpoint) {
+                                     return checkpoint.step > committed_step_;
+                                   }),
+                    checkpoints.end());
   const size_t kept =
       static_cast<size_t>(std::max<int64_t>(retention.keep_last, 1));
   for (size_t i = checkpoints.size(); i-- > kept;) {

@@ -4,7 +4,9 @@
 #define TRIBUTARY_SERVER_CHECKPOINT_CHECKPOINT_FOLDER_H_
 
 #include <cstdint>
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -29,7 +31,8 @@ struct CheckpointName {
 absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
     const std::string& folder);
 
-// How many checkpoints stay. What is not a checkpoint's name is never touched.
+// How many checkpoints stay. A name that this file does not make is never
+// touched.
 struct CheckpointRetention {
   // The newest so many; 0: all.
   int64_t keep_last = 0;
@@ -45,29 +48,43 @@ class CheckpointFolder {
       : folder_(std::move(folder)), files_(files) {}
 
   // Makes a folder, under a name that is no checkpoint's, for the files of step
-  // `step`; returns its path. Removes what earlier calls have left behind.
+  // `step`; returns its path. Removes what a crash or an error has left behind:
+  // there is one save at a time.
   absl::StatusOr<std::string> Begin(int64_t step);
 
   // Everything that the manifest speaks of is written and synced in
   // `temporary`: makes it the checkpoint. When this returns OK it survives a
   // power cut; on any error there is no such checkpoint, or all of it. One of
-  // the same step that is there already is kept under another name.
+  // the same step that is there already stays until then, and is kept under
+  // another name, step-*.old-*, for whoever wants to know why it was there.
   absl::Status Commit(const std::string& temporary,
                       const CheckpointManifest& manifest);
 
-  // Removes a folder that Begin has made.
+  // Removes a folder that Begin has made. What cannot be removed now is removed
+  // by the next Begin.
   void Discard(const std::string& temporary);
 
   // Removes the checkpoints that need not stay, oldest first; never the newest.
+  // Those of later steps than the last Commit of this object do not count and
+  // stay: they were given up, being damaged perhaps, when training went on from
+  // an earlier one.
   absl::Status Prune(const CheckpointRetention& retention);
 
  private:
   // With what is in it. Its files first get out of sight by a rename, so that
   // nobody finds half of a checkpoint.
   absl::Status RemoveCheckpoint(const std::string& path);
+  // A folder, or a file, whose name is on the disk.
+  void RemoveWithContents(const std::string& path);
+  // Gives the folder `temporary` the checkpoint's name `path`. Whatever had it
+  // before is then called `aside`; on an error it has it still.
+  absl::Status PutInPlace(const std::string& temporary, const std::string& path,
+                          const std::string& aside);
 
   const std::string folder_;
   FileSystem* const files_;
+  // The step of the last Commit; none: all checkpoints are older.
+  int64_t committed_step_ = std::numeric_limits<int64_t>::max();
 };
 
 }  // namespace tributary

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -11,6 +12,7 @@
 #include "absl/status/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/faulty_file_system.h"
 
 namespace tributary {
 namespace {
@@ -90,6 +92,52 @@ TEST_F(FileTest, ReadsUpToTheLimit) {
   EXPECT_EQ(*ReadFile(path, 100000), text);
   EXPECT_EQ(ReadFile(path, 99999).status().code(),
             absl::StatusCode::kOutOfRange);
+}
+
+TEST_F(FileTest, RecognizesWhatACrashHasLeft) {
+  EXPECT_TRUE(IsUnfinished(UnfinishedName("f"), "f"));
+  EXPECT_TRUE(IsUnfinished("f.tmp-0123456789abcdef", "f"));
+  EXPECT_NE(UnfinishedName("f"), UnfinishedName("f"));
+  for (const char* name :
+       {"f", "f.tmp-", "f.tmp-0123456789abcde", "f.tmp-0123456789abcdef0",
+        "f.tmp-0123456789abcdeg", "ff.tmp-0123456789abcdef",
+        ".tmp-0123456789abcdef"}) {
+    EXPECT_FALSE(IsUnfinished(name, "f")) << name;
+  }
+}
+
+// Whatever call fails, and if the power is cut as well: the old contents or the
+// new, and those if it was said to be so.
+TEST_F(FileTest, IsWrittenWhollyOrNotAtAll) {
+  const std::string path = folder_ + "/f";
+  int64_t calls = 1;
+  for (int64_t n = 0; n < calls; ++n) {
+    for (const bool lasting : {false, true}) {
+      for (const bool power_cut : {false, true}) {
+        ASSERT_TRUE(WriteFileAtomically(path, {"old"}).ok());
+        FaultyFileSystem disk(folder_);
+        ASSERT_TRUE(WriteFileAtomically(path, {"a", "b"}, &disk).ok());
+        calls = static_cast<int64_t>(disk.Operations().size());
+        FaultyFileSystem::Fault fault;
+        fault.operation = calls + n;
+        fault.error_number = EIO;
+        fault.lasting = lasting;
+        disk.SetFault(fault);
+        const std::vector<std::string> names = Names();
+        const bool written = WriteFileAtomically(path, {"c", "d"}, &disk).ok();
+        EXPECT_FALSE(written);
+        if (power_cut) disk.LoseUnsynced();
+        EXPECT_THAT(*ReadFile(path, 100), testing::AnyOf("ab", "cd"));
+        if (!lasting && !power_cut) {
+          EXPECT_EQ(Names(), names);
+        }
+        disk.Heal();
+        ASSERT_TRUE(WriteFileAtomically(path, {"e"}, &disk).ok());
+        disk.LoseUnsynced();
+        EXPECT_EQ(*ReadFile(path, 100), "e");
+      }
+    }
+  }
 }
 
 }  // namespace

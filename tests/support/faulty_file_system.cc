@@ -65,7 +65,7 @@ class FaultyFileSystem::File final : public WritableFile {
   }
   absl::Status Sync() override {
     TRIBUTARY_RETURN_IF_ERROR(CheckOpen());
-    return owner_->Sync(node_.get(), file_.get(), path_);
+    return owner_->Sync(node_.get(), path_);
   }
   absl::Status Close() override {
     TRIBUTARY_RETURN_IF_ERROR(CheckOpen());
@@ -109,6 +109,11 @@ void FaultyFileSystem::SetFault(const Fault& fault) {
 void FaultyFileSystem::SetCapacity(int64_t bytes) {
   absl::MutexLock lock(&mu_);
   capacity_bytes_ = bytes;
+}
+
+int64_t FaultyFileSystem::UsedBytes() const {
+  absl::MutexLock lock(&mu_);
+  return tree_->TotalBytes();
 }
 
 void FaultyFileSystem::SetLies(const Lies& lies) {
@@ -204,7 +209,7 @@ absl::Status FaultyFileSystem::SyncFolder(const std::string& path) {
   absl::MutexLock lock(&mu_);
   TRIBUTARY_RETURN_IF_ERROR(Count("sync folder", path));
   if (lies_.sync_folder) return absl::OkStatus();
-  TRIBUTARY_RETURN_IF_ERROR(posix_->SyncFolder(path));
+  if (!fs::is_directory(path)) return FileError(ENOENT, "cannot open", path);
   const std::shared_ptr<Node> folder = Find(path);
   if (folder != nullptr) {
     folder->history.erase(folder->history.begin(), folder->history.end() - 1);
@@ -253,17 +258,14 @@ absl::Status FaultyFileSystem::Append(Node* node, absl::string_view bytes,
   return status;
 }
 
-absl::Status FaultyFileSystem::Sync(Node* node, WritableFile* file,
-                                    const std::string& path) {
+absl::Status FaultyFileSystem::Sync(Node* node, const std::string& path) {
   absl::MutexLock lock(&mu_);
   const absl::Status status = Count("sync", path);
   if (!status.ok()) {
     node->sync_failed = true;
     return status;
   }
-  if (lies_.sync) return absl::OkStatus();
-  TRIBUTARY_RETURN_IF_ERROR(file->Sync());
-  if (!node->sync_failed) node->synced = node->bytes.size();
+  if (!lies_.sync && !node->sync_failed) node->synced = node->bytes.size();
   return absl::OkStatus();
 }
 

@@ -18,14 +18,15 @@
 
 namespace tributary {
 
-// Passes every call on to FileSystem::Posix(), for paths below one folder, so
-// that whoever reads sees real files. Beside them it keeps, in memory, what a
-// disk would hold after a power cut, by the rules of POSIX alone:
+// Passes calls on to FileSystem::Posix(), for paths below one folder, so that
+// whoever reads sees real files; only syncs are not done, which takes long.
+// Beside them it keeps, in memory, what a disk would hold after a power cut, by
+// the rules of POSIX alone:
 //   - the bytes of a file that were synced, whatever its name;
 //   - the names in a folder as they were when that folder was synced.
 // Nothing else is promised: a file may have lost its name, or a name its bytes,
 // and folders do not wait for one another. Thread-safe.
-class FaultyFileSystem final : public FileSystem {
+class FaultyFileSystem : public FileSystem {
  public:
   struct Fault {
     // Which call fails: the first one is number 0.
@@ -47,6 +48,8 @@ class FaultyFileSystem final : public FileSystem {
   explicit FaultyFileSystem(std::string root);
   ~FaultyFileSystem() override;
 
+  const std::string& root() const { return root_; }
+
   // The calls so far, those that failed included: "append checkpoints/f". Close
   // counts; the destructor of a file does not.
   std::vector<std::string> Operations() const;
@@ -55,6 +58,8 @@ class FaultyFileSystem final : public FileSystem {
   // As many bytes as all files together may have; the write that goes beyond is
   // cut short and fails with ENOSPC.
   void SetCapacity(int64_t bytes);
+  // What they have now.
+  int64_t UsedBytes() const;
   void SetLies(const Lies& lies);
   // No fault, no limit, no lies; the count of calls begins anew.
   void Heal();
@@ -100,7 +105,7 @@ class FaultyFileSystem final : public FileSystem {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Append(Node* node, absl::string_view bytes, WritableFile* file,
                       const std::string& path);
-  absl::Status Sync(Node* node, WritableFile* file, const std::string& path);
+  absl::Status Sync(Node* node, const std::string& path);
   // `random` null: nothing that was not synced.
   void CutPower(std::mt19937_64* random);
 
