@@ -67,7 +67,7 @@ std::string WrapText(const std::string& text, int indent, int width,
 struct CommandLine::Tokens {
   bool help = false;
   std::vector<std::vector<std::string>> values;  // By flag.
-  std::string operand;
+  std::vector<std::string> operands;
 };
 
 CommandLine::CommandLine(std::string name, std::string operand,
@@ -164,8 +164,7 @@ void CommandLine::AddSwitch(const std::string& name, const std::string& help,
 }
 
 void CommandLine::SetOperand(bool required, std::string* value) {
-  operand_required_ = required;
-  operand_value_ = value;
+  operands_.push_back({required, value});
 }
 
 absl::Status CommandLine::WithHint(const std::string& message) const {
@@ -229,11 +228,10 @@ absl::Status CommandLine::Tokenize(const std::vector<std::string>& arguments,
   }
   for (const std::string& extra : app.remaining()) {
     if (extra == "--") continue;
-    const bool is_operand = operand_value_ != nullptr &&
-                            tokens->operand.empty() &&
+    const bool is_operand = tokens->operands.size() < operands_.size() &&
                             !absl::StartsWith(extra, "-");
     if (!is_operand) return Unexpected(extra);
-    tokens->operand = extra;
+    tokens->operands.push_back(extra);
   }
   return absl::OkStatus();
 }
@@ -277,9 +275,10 @@ absl::StatusOr<bool> CommandLine::Parse(
     TRIBUTARY_RETURN_IF_ERROR(
         ReadFlag(tokens.values[i], environment, &flags_[i]));
   }
-  if (operand_value_ != nullptr) {
-    *operand_value_ = tokens.operand;
-    if (operand_required_ && tokens.operand.empty()) {
+  tokens.operands.resize(operands_.size());
+  for (size_t i = 0; i < operands_.size(); ++i) {
+    *operands_[i].value = tokens.operands[i];
+    if (operands_[i].required && tokens.operands[i].empty()) {
       return WithHint(absl::StrCat("missing ", operand_));
     }
   }

@@ -49,7 +49,8 @@ class CommandLine {
   // For what one process of ours says to another: not in --help.
   void AddHiddenInteger(const std::string& name, int64_t min, int64_t max,
                         int64_t* value);
-  // Where the operand goes. Required operands are not empty after Parse.
+  // Where the operand goes; once for each, if there are more, in their order.
+  // Required operands are not empty after Parse.
   void SetOperand(bool required, std::string* value);
 
   // `arguments` are those behind the subcommand. False: --help was asked for,
@@ -97,8 +98,11 @@ class CommandLine {
   const std::string about_;
   const std::vector<Example> examples_;
   std::vector<Flag> flags_;
-  bool operand_required_ = false;
-  std::string* operand_value_ = nullptr;
+  struct Operand {
+    bool required = false;
+    std::string* value = nullptr;
+  };
+  std::vector<Operand> operands_;
 };
 
 // Breaks `text` into lines of at most `width` columns at spaces, each behind

@@ -9,6 +9,7 @@
 #include "common/nearest.h"
 #include "common/transport/channel.h"
 #include "deploy/bench_command.h"
+#include "deploy/checkpoint_command.h"
 #include "deploy/exit_code.h"
 #include "deploy/plan_command.h"
 #include "deploy/sample_command.h"
@@ -61,6 +62,8 @@ const std::vector<Command>& Commands() {
       {"worker", "run one worker, for clusters", &RunWorkerCommand},
       {"status", "ask a server what its job is doing", &RunStatusCommand},
       {"sample", "write text with a trained model", &RunSampleCommand},
+      {"checkpoint", "list, verify and compare checkpoints",
+       &RunCheckpointCommand},
       {"plan", "predict a step's time on a cluster", &RunPlanCommand},
       {"bench", "measure Tributary on this machine", &RunBenchCommand},
   };

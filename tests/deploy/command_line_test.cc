@@ -189,5 +189,22 @@ TEST_F(CommandLineTest, HelpIsNarrowAndShowsExamplesFirst) {
   }
 }
 
+TEST(CommandLineOperandsTest, ThereMayBeTwo) {
+  std::string first, second;
+  CommandLine line("diff", "A B", "Compares.", {{"diff a b", "Compares."}});
+  line.SetOperand(/*required=*/true, &first);
+  line.SetOperand(/*required=*/true, &second);
+  const auto parse = [&](const std::vector<std::string>& arguments) {
+    return line.Parse(arguments,
+                      [](const std::string&) { return absl::nullopt; });
+  };
+  ASSERT_TRUE(parse({"x", "y"}).ok());
+  EXPECT_EQ(first + second, "xy");
+  EXPECT_THAT(std::string(parse({"x"}).status().message()),
+              HasSubstr("missing A B"));
+  EXPECT_THAT(std::string(parse({"x", "y", "z"}).status().message()),
+              HasSubstr("unexpected argument 'z'"));
+}
+
 }  // namespace
 }  // namespace tributary

@@ -28,7 +28,8 @@ TEST_P(HelpTest, IsNarrowAndShowsExamplesFirst) {
 
 INSTANTIATE_TEST_SUITE_P(All, HelpTest,
                          testing::Values("train", "server", "worker", "status",
-                                         "sample", "plan", "bench"));
+                                         "sample", "checkpoint", "plan",
+                                         "bench"));
 
 TEST(BenchHelpTest, EachBenchmarkDescribesItself) {
   for (const char* name : {"step", "exchange", "stream"}) {
@@ -44,11 +45,25 @@ TEST(BenchHelpTest, EachBenchmarkDescribesItself) {
   }
 }
 
+TEST(CheckpointHelpTest, EachActionDescribesItself) {
+  for (const char* name : {"ls", "verify", "diff"}) {
+    const CommandResult result =
+        RunCommand({kTributary, "checkpoint", name, "--help"});
+    EXPECT_EQ(result.exit_code, 0) << name;
+    EXPECT_THAT(result.standard_output,
+                HasSubstr(std::string("Usage: tributary checkpoint ") + name));
+    for (absl::string_view line :
+         absl::StrSplit(result.standard_output, '\n')) {
+      EXPECT_LE(line.size(), 80u) << line;
+    }
+  }
+}
+
 TEST(TopLevelTest, HelpListsTheCommands) {
   const CommandResult result = RunCommand({kTributary, "--help"});
   EXPECT_EQ(result.exit_code, 0);
   for (const char* command :
-       {"train", "server", "worker", "sample", "plan", "bench"}) {
+       {"train", "server", "worker", "sample", "checkpoint", "plan", "bench"}) {
     EXPECT_THAT(result.standard_output, HasSubstr(command));
   }
   for (absl::string_view line : absl::StrSplit(result.standard_output, '\n')) {

@@ -81,6 +81,12 @@ absl::Status WriteAllShards(const CheckpointFacts& facts,
   return absl::OkStatus();
 }
 
+absl::Status WriteManifest(const CheckpointManifest& manifest,
+                           const std::string& folder) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string text, PrintManifest(manifest));
+  return WriteFileAtomically(absl::StrCat(folder, "/", kManifestName), {text});
+}
+
 }  // namespace
 
 ParameterTable MakeTable(const std::vector<std::vector<int64_t>>& shapes,
@@ -155,8 +161,33 @@ absl::Status WriteCheckpointFiles(const CheckpointFacts& facts,
   CheckpointManifest manifest = MakeManifest(facts);
   TRIBUTARY_RETURN_IF_ERROR(
       WriteAllShards(facts, folder, FileSystem::Posix(), &manifest));
-  TRIBUTARY_ASSIGN_OR_RETURN(const std::string text, PrintManifest(manifest));
-  return WriteFileAtomically(absl::StrCat(folder, "/", kManifestName), {text});
+  return WriteManifest(manifest, folder);
+}
+
+absl::Status WriteCheckpointFiles(const CheckpointFacts& facts,
+                                  const std::string& folder,
+                                  const std::vector<float>& elements) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const ArenaLayout layout, LayoutOf(facts));
+  Snapshot snapshot =
+      MakeEmptySnapshot(layout, 0, 1, static_cast<int>(facts.state.size()));
+  for (const Snapshot::Chunk& chunk : snapshot.chunks) {
+    const int64_t begin = layout.ChunkBegin(chunk.number);
+    const int64_t size = layout.ChunkSize(chunk.number);
+    const int64_t end =
+        std::min(begin + size, static_cast<int64_t>(elements.size()));
+    std::copy(elements.begin() + begin, elements.begin() + end,
+              chunk.values.get());
+    for (const Buffer& slot : chunk.slots) {
+      std::fill(slot.get(), slot.get() + size, 0.0f);
+    }
+  }
+  CheckpointManifest manifest = MakeManifest(facts);
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::vector<CheckpointFile> written,
+      WriteShardFiles({&layout, 0, 1, facts.state}, snapshot, folder,
+                      FileSystem::Posix()));
+  for (const CheckpointFile& file : written) *manifest.add_file() = file;
+  return WriteManifest(manifest, folder);
 }
 
 absl::Status SaveCheckpoint(const CheckpointFacts& facts,

@@ -47,6 +47,12 @@ CheckpointManifest MakeManifest(const CheckpointFacts& facts);
 absl::Status WriteCheckpointFiles(const CheckpointFacts& facts,
                                   const std::string& folder);
 
+// The same by one server, for a model of one parameter with the given elements;
+// its state is zero.
+absl::Status WriteCheckpointFiles(const CheckpointFacts& facts,
+                                  const std::string& folder,
+                                  const std::vector<float>& elements);
+
 // A whole save: Begin, the files of all servers, Commit, in `folder`, a run's
 // CheckpointsFolder. On an error what was begun is discarded.
 absl::Status SaveCheckpoint(const CheckpointFacts& facts,
