@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/failpoint.h"
 #include "common/job.h"
 #include "common/optimizer.h"
 #include "common/rounds.h"
@@ -54,6 +55,7 @@ Coordinator::Coordinator(const Options& options, Clock clock,
 absl::StatusOr<int64_t> Coordinator::AddWorker(const Join& join,
                                                WorkerLink* link) {
   TRIBUTARY_RETURN_IF_ERROR(CheckProtocol(join.protocol_version()));
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("S2"));
   absl::MutexLock lock(&mu_);
   if (phase_ == StatusReply::FAILED) return JobFailed(failure_);
   if (phase_ == StatusReply::FINISHING || phase_ == StatusReply::DONE ||

@@ -83,6 +83,7 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
   options.steps = Rounds(configure.job(), configure.steps()).count();
   options.shard = shard_;
   options.servers = configure.servers();
+  options.attempt = configure.attempt();
   CheckpointManifest manifest;
   if (!configure.checkpoint().empty()) {
     TRIBUTARY_ASSIGN_OR_RETURN(manifest, ReadManifest(configure.checkpoint()));

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/compression/top_k.h"
 #include "common/encoding.h"
+#include "common/failpoint.h"
 #include "common/shared_memory.h"
 #include "common/status_macros.h"
 #include "common/transport/channel.h"
@@ -284,6 +285,7 @@ class ExchangeStream final
 
   absl::Status AddContribution(const Contribution& c,
                                std::shared_ptr<const GradientSource> gradient) {
+    TRIBUTARY_RETURN_IF_ERROR(Failpoint("S4"));
     arrivals_->Add(c.step(), incarnation_);
     IncomingSum sum;
     sum.step = c.step();
@@ -340,6 +342,7 @@ class ExchangeStream final
     }
     if (hello.has_memory()) AgreeOnMemory(hello.memory(), &welcome);
     Send(Encode(welcome), /*priority=*/-1);
+    TRIBUTARY_RETURN_IF_ERROR(Failpoint("S3"));
     if (memory_ == nullptr) Subscribe(/*in_memory=*/false);
     return absl::OkStatus();
   }

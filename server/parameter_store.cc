@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "common/failpoint.h"
 #include "common/reduction_tree.h"
 #include "common/schedule.h"
 #include "common/status_macros.h"
@@ -230,6 +231,7 @@ absl::Status ParameterStore::AddContribution(int number, IncomingSum sum) {
         absl::StrCat("contribution of step ", sum.step, ", chunk ", number,
                      " has negative weight ", sum.sum.weight));
   }
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("S5"));
   Chunk* chunk = Find(number);
   {
     absl::MutexLock lock(&chunk->mu);
@@ -239,14 +241,14 @@ absl::Status ParameterStore::AddContribution(int number, IncomingSum sum) {
       return absl::Status(status.code(), absl::StrCat("chunk ", number, ": ",
                                                       status.message()));
     }
-    if (!TakeUpdate(chunk)) return absl::OkStatus();
+    if (!TakeUpdate(chunk)) return Failpoint("S6");
   }
   if (chunk->elements <= kInlineElements) {
     OnTaken(chunk, /*more=*/false);
   } else {
     Begin(chunk);
   }
-  return absl::OkStatus();
+  return Failpoint("S6");
 }
 
 bool ParameterStore::TakeUpdate(Chunk* chunk) {
@@ -363,6 +365,7 @@ void ParameterStore::SetGradientNorm(int64_t step, double norm) {
 }
 
 void ParameterStore::Update(Chunk* chunk, double norm, bool more) {
+  FailpointOrDie("S7");
   ChunkWeights* weights = nullptr;
   ChunkWeights::Next next;
   int64_t version = 0;
@@ -396,9 +399,12 @@ void ParameterStore::Update(Chunk* chunk, double norm, bool more) {
   if (!awaits_norm_) ReportSum(*chunk, squares);
   const ChunkUpdate done = std::exchange(chunk->update, ChunkUpdate());
   if (capture != nullptr) FinishCapture(capture.get());
+  FailpointOrDie("S9");
   {
     absl::MutexLock lock(&chunk->mu);
     chunk->weights.Finish(std::move(next));
+    LedgerEntry(options_.attempt, chunk->number, done.step, done.sum.weight());
+    FailpointOrDie("S10");
     Publish(chunk, more);
     Answer(*chunk, done.sender, done.step, /*refused=*/false, done.staleness);
     chunk->updating = false;
@@ -458,6 +464,7 @@ double ParameterStore::UpdateBlocks(const Chunk& chunk,
       }
     }
     AddSquares(update.gradient_sum, update.other_gradient_sum, count, &squares);
+    if (begin == 0) FailpointOrDie("S8");
   }
   return squares.Total();
 }

@@ -93,6 +93,7 @@ class ParameterStore {
     int64_t steps = 0;
     int shard = 0;
     int servers = 1;
+    int64_t attempt = 1;  // At the job.
     // What Restore will be given; 0: workers bring version 0.
     int64_t first_version = 0;
   };

@@ -14,6 +14,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/buffer_pool.h"
+#include "common/failpoint.h"
 #include "common/log.h"
 #include "common/pulse.h"
 #include "common/retry.h"
@@ -186,7 +187,10 @@ Coordinator::Ending FollowAttempt(Coordinator* coordinator,
   while (ending == Coordinator::Ending::kNone) {
     ending = coordinator->AwaitEnding(kTick);
     coordinator->Tick();
-    if (shutdown->requested()) coordinator->Drain();
+    if (shutdown->requested()) {
+      FailpointOrDie("S18");
+      coordinator->Drain();
+    }
   }
   return ending;
 }
@@ -381,6 +385,7 @@ absl::StatusOr<AttemptEnd> RunAttempt(CoordinatorRun* run, int64_t attempt,
   enlist.set_protocol_version(kProtocolVersion);
   *enlist.mutable_local_address() = MakeLocalAddress();
   TRIBUTARY_RETURN_IF_ERROR(coordinator.AddServer(enlist, &link));
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("S1"));
   TRIBUTARY_ASSIGN_OR_RETURN(Listener listener,
                              Listen(run->listen, enlist.local_address(),
                                     {&service, &coordinator_service}));
@@ -490,6 +495,7 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
   });
   Enlist enlist;
   enlist.set_protocol_version(kProtocolVersion);
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("S1"));
   enlist.set_shard(options.shard);
   *enlist.mutable_local_address() = MakeLocalAddress();
   TRIBUTARY_ASSIGN_OR_RETURN(

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/synchronization/blocking_counter.h"
+#include "common/failpoint.h"
 #include "common/status_macros.h"
 #include "worker/exchange/norm_gate.h"
 
@@ -117,12 +118,14 @@ Trainer::Trainer(const TrainingSetup* setup, WorkState* state,
 absl::Status Trainer::Run() {
   while (true) {
     const absl::Time start = hooks_.clock();
+    TRIBUTARY_RETURN_IF_ERROR(Failpoint("W11"));
     const Task task = state_->Next();
     switch (task.kind) {
       case Task::Kind::kInitialize:
         Initialize();
         break;
       case Task::Kind::kReportSynced: {
+        TRIBUTARY_RETURN_IF_ERROR(Failpoint("W5"));
         WorkerReport report;
         report.mutable_synced()->set_version(task.version);
         hooks_.report(report);
@@ -197,6 +200,7 @@ absl::Status Trainer::Train(const Task& task) {
                    : TrainTrajectory(task, lane, static_cast<int>(leaf),
                                      &reducer);
       }));
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("W9"));
   state_->MarkDone(task);
   if (hooks_.step_done) hooks_.step_done();
   return absl::OkStatus();
@@ -219,6 +223,7 @@ absl::Status Trainer::TrainLeaf(const Task& task, int lane, int leaf,
       setup_->model(lane)->ForwardBackward(
           *batch, setup_->job().seed(), task.version, leaf,
           state_->Weights(task.version), gradients.get(), &observer));
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("W6"));
   observer.Finish(loss.loss);
   timer->Switch(Activity::kIdle);
   CountLeaf(LeafTime(timer->spent()) - before);
@@ -280,6 +285,7 @@ absl::Status Trainer::Evaluate(const Task& task) {
 }
 
 absl::Status Trainer::EvaluatePiece(const Task& task, int lane, int64_t piece) {
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("W12"));
   timers_[lane]->Switch(Activity::kEvaluate);
   Batch batch;
   const int64_t begin = piece * setup_->piece_samples();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/failpoint.h"
 #include "common/log.h"
 #include "common/process.h"
 #include "common/pulse.h"
@@ -47,8 +48,10 @@ ProcessStatistics Statistics(const Trainer& trainer, const Exchange& exchange) {
 absl::Status TakePart(const WorkerOptions& options,
                       MembershipClient* membership,
                       const std::function<void(WorkState*)>& on_state) {
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("W1"));
   TRIBUTARY_ASSIGN_OR_RETURN(const Admission admission,
                              membership->AwaitAdmission());
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("W2"));
   options.log->SetRank(admission.rank());
   options.log->Info("admitted as rank %d", admission.rank());
   const absl::Duration beat =
@@ -80,6 +83,7 @@ absl::Status TakePart(const WorkerOptions& options,
     membership->Send(ready);
     TRIBUTARY_RETURN_IF_ERROR(membership->AwaitOpen());
 
+    TRIBUTARY_RETURN_IF_ERROR(Failpoint("W3"));
     ParameterServerExchange::Options exchange_options;
     for (int shard = 0; shard < admission.server_address_size(); ++shard) {
       exchange_options.servers.push_back(
@@ -220,6 +224,7 @@ absl::Status Stay(const WorkerOptions& options, Shutdown* shutdown,
 absl::Status RunWorker(const WorkerOptions& options, Shutdown* shutdown) {
   Backoff backoff;
   bool was_in = false;
+  const absl::Time patience_ends = absl::Now() + options.connect_timeout;
   while (true) {
     StayFacts stay;
     const absl::Status status = Stay(
@@ -227,8 +232,8 @@ absl::Status RunWorker(const WorkerOptions& options, Shutdown* shutdown) {
         was_in ? options.reconnect_timeout : options.connect_timeout, &stay);
     // Whoever has been in a job knows that there is one to come back to.
     was_in = was_in || stay.admitted;
-    if (status.ok() || shutdown->requested() || stay.over || !was_in ||
-        !IsTransient(status)) {
+    if (status.ok() || shutdown->requested() || stay.over ||
+        !IsTransient(status) || (!was_in && absl::Now() > patience_ends)) {
       return status;
     }
     if (stay.admitted) backoff.Reset();

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "common/failpoint.h"
 #include "common/file.h"
 #include "common/status_macros.h"
 #include "server/checkpoint/manifest.h"
@@ -67,6 +68,7 @@ absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
 }
 
 absl::StatusOr<std::string> CheckpointFolder::Begin(int64_t step) {
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("S11"));
   TRIBUTARY_RETURN_IF_ERROR(files_->MakeFolder(folder_));
   TRIBUTARY_RETURN_IF_ERROR(files_->SyncFolder(FolderOf(folder_)));
   TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<std::string> names,
@@ -92,9 +94,12 @@ absl::Status CheckpointFolder::Commit(const std::string& temporary,
       absl::StrCat(temporary, "/", kManifestName), {text}, files_));
   const std::string name = StepName(manifest.step());
   const std::string path = absl::StrCat(folder_, "/", name);
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("S14"));
   TRIBUTARY_RETURN_IF_ERROR(
       PutInPlace(temporary, path, absl::StrCat(path, kAside, RandomSuffix())));
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("S15"));
   TRIBUTARY_RETURN_IF_ERROR(files_->SyncFolder(folder_));
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("S16"));
   committed_step_ = manifest.step();
   // For people and scripts; ListCheckpoints needs no pointer.
   return WriteFileAtomically(absl::StrCat(folder_, "/", kLatest),

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "common/failpoint.h"
 #include "common/safetensors.h"
 #include "common/status_macros.h"
 #include "server/checkpoint/manifest.h"
@@ -55,6 +56,7 @@ class DigestingFile {
   // Syncs and closes the file.
   absl::StatusOr<CheckpointFile> Finish() {
     if (facts_.bytes() % kBlockBytes != 0) EndBlock();
+    TRIBUTARY_RETURN_IF_ERROR(Failpoint("S13"));
     TRIBUTARY_RETURN_IF_ERROR(file_->Sync());
     TRIBUTARY_RETURN_IF_ERROR(file_->Close());
     return std::move(facts_);
@@ -156,6 +158,7 @@ absl::StatusOr<CheckpointFile> WriteFile(const FileContents& contents,
       file_system->Create(absl::StrCat(folder, "/", contents.name)));
   DigestingFile file(std::move(created), contents.name);
   TRIBUTARY_RETURN_IF_ERROR(file.Append(header));
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("S12"));
   for (const FileContents::Tensor& tensor : contents.tensors) {
     const int64_t offset = tensor.piece.parameter->offset;
     const int64_t end = offset + tensor.piece.end;
@@ -302,6 +305,7 @@ absl::StatusOr<std::vector<CheckpointFile>> WriteShardFiles(
 absl::Status ReadShard(const std::string& folder,
                        const CheckpointManifest& manifest,
                        const ArenaLayout& layout, Snapshot* snapshot) {
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("S17"));
   TRIBUTARY_ASSIGN_OR_RETURN(const ArenaLayout written,
                              ArenaLayout::Create(manifest.table()));
   std::map<std::string, const Parameter*> ours;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/failpoint.h"
 #include "common/status_macros.h"
 #include "common/transport/channel.h"
 #include "common/transport/chunk_codec.h"
@@ -155,6 +156,7 @@ class ParameterServerExchange::Stream final
   bool OnWeights(const Weights& weights, ReceivedPayload payload)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_) {
     absl::Status status = Check(weights.chunk(), weights.version());
+    if (status.ok()) status = Failpoint("W4");
     if (!status.ok()) return Fail(status);
     const int chunk = weights.chunk();
     const absl::StatusOr<ReceivedFloats> floats =
@@ -169,6 +171,8 @@ class ParameterServerExchange::Stream final
       exchange_->latency_.Arrived(chunk, absl::Now());
     }
     if (agreed_) Release(weights);
+    status = Failpoint("W10");
+    if (!status.ok()) return Fail(status);
     return true;
   }
 
@@ -235,7 +239,8 @@ class ParameterServerExchange::Stream final
   bool OnVersions(const WeightsInMemory& versions)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_) {
     for (const Weights& weights : versions.weights()) {
-      const absl::Status status = Check(weights.chunk(), weights.version());
+      absl::Status status = Check(weights.chunk(), weights.version());
+      if (status.ok()) status = Failpoint("W4");
       if (!status.ok()) return Fail(status);
       // The server has read the gradients, whatever becomes of the weights
       // here.
@@ -257,6 +262,8 @@ class ParameterServerExchange::Stream final
         exchange_->latency_.Arrived(weights.chunk(), absl::Now());
       }
       versions_.pop_front();
+      const absl::Status status = Failpoint("W10");
+      if (!status.ok()) return Fail(status);
     }
     return true;
   }
@@ -441,6 +448,11 @@ void ParameterServerExchange::PushInitial(Buffer arena) {
 void ParameterServerExchange::Push(int64_t step, NodeChunk sum) {
   const int shard =
       ArenaLayout::ShardOf(sum.chunk, static_cast<int>(streams_.size()));
+  absl::Status status = Failpoint("W7");
+  if (status.ok() && sum.chunk == layout_->chunk_count() / 2) {
+    status = Failpoint("W8");
+  }
+  if (!status.ok()) state_->Fail(status);
   latency_.Pushed(step, sum.chunk, absl::Now());
   streams_[shard]->Push(step, std::move(sum));
 }

@@ -1,0 +1,47 @@
+// Each failpoint once, with the action that leaves least behind.
+#include "tests/faults/fault_matrix.h"
+
+#include <string>
+
+#include "gtest/gtest.h"
+#include "tests/support/command_runner.h"
+
+namespace tributary {
+namespace {
+
+constexpr char kProgram[] = "tests/faults/tributary_with_failpoints";
+
+class FaultMatrixTest : public testing::TestWithParam<std::string> {
+ protected:
+  static void SetUpTestSuite() {
+    FaultCase undisturbed;
+    undisturbed.program = kProgram;
+    const FaultResult result = RunFault(undisturbed, MakeTestFolder());
+    ASSERT_TRUE(result.status.ok()) << result.status;
+    ASSERT_EQ(result.weights_sha256.size(), 64u);
+    digest_ = new std::string(result.weights_sha256);
+  }
+  static void TearDownTestSuite() { delete digest_; }
+
+  static std::string* digest_;
+};
+
+std::string* FaultMatrixTest::digest_ = nullptr;
+
+TEST_P(FaultMatrixTest, ACrashLosesNothing) {
+  FaultCase fault;
+  fault.program = kProgram;
+  fault.point = GetParam();
+  const FaultResult result = RunFault(fault, MakeTestFolder());
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.actions, fault.point == "S17" ? 2 : 1);
+  EXPECT_GE(result.restarts, 1);
+  EXPECT_EQ(result.weights_sha256, *digest_);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FaultMatrixTest,
+                         testing::ValuesIn(AllFailpoints()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace tributary
