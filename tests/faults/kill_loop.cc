@@ -1,0 +1,117 @@
+// Trains a small transformer while a random process is killed again and again,
+// compares the bits with an undisturbed run, and prints what it cost:
+//   kill_loop PROGRAM FOLDER [--steps 20000] [--every 5] [--servers 2]
+//             [--workers 4] [--seed 1]
+// Ends with 1 if the bits differ.
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/job.h"
+#include "tests/faults/process_cluster.h"
+#include "tests/support/tiny_jobs.h"
+
+namespace tributary {
+namespace {
+
+struct RunFacts {
+  std::string weights_sha256;
+  absl::Duration time;
+  int kills = 0;
+};
+
+// The job's own time: from its first step to its end. `every` 0: no kills.
+RunFacts Run(const std::string& program, const std::string& folder,
+             std::map<std::string, int64_t> flags, int64_t every) {
+  std::filesystem::create_directories(folder);
+  JobSpec job = TinyJob("gpt", folder);
+  job.set_steps(flags["steps"]);
+  job.mutable_evaluation()->set_every_steps(0);
+  job.mutable_checkpoint()->set_every_steps(200);
+  job.mutable_output()->set_log_every_steps(20);
+  ProcessCluster::Options options;
+  options.program = program;
+  options.folder = folder;
+  options.job = folder + "/job.textproto";
+  options.servers = static_cast<int>(flags["servers"]);
+  options.workers = static_cast<int>(flags["workers"]);
+  options.timeout = absl::Hours(2);
+  std::ofstream(options.job) << PrintJob(job);
+  ProcessCluster cluster(options);
+  std::mt19937 random(static_cast<unsigned>(flags["seed"]));
+  RunFacts facts;
+  absl::Time first = absl::InfiniteFuture();
+  absl::Time next = absl::InfiniteFuture();
+  const absl::Status status = cluster.Run([&](ProcessCluster* running) {
+    const absl::Time now = absl::Now();
+    if (first == absl::InfiniteFuture()) {
+      if (running->step() == 0) return;
+      first = now;
+      if (every > 0) next = now + absl::Seconds(every);
+    }
+    if (now < next) return;
+    next += absl::Seconds(every);
+    const std::vector<std::string> names = running->names();
+    const std::string victim = names[random() % names.size()];
+    running->Signal(victim, SIGKILL);
+    ++facts.kills;
+  });
+  facts.time = absl::Now() - first;
+  const absl::Status ledger = cluster.CheckLedger(flags["steps"]);
+  std::printf("%s: %s, ledger %s, %d kills, %.1f s\n",
+              every > 0 ? "killed" : "undisturbed", status.ToString().c_str(),
+              ledger.ToString().c_str(), facts.kills,
+              absl::ToDoubleSeconds(facts.time));
+  std::fflush(stdout);
+  if (status.ok() && ledger.ok()) {
+    facts.weights_sha256 = cluster.weights_sha256();
+  }
+  return facts;
+}
+
+int Main(int argc, char** argv) {
+  std::map<std::string, int64_t> flags = {{"steps", 20000},
+                                          {"every", 5},
+                                          {"servers", 2},
+                                          {"workers", 4},
+                                          {"seed", 1}};
+  bool good = argc >= 3 && argc % 2 == 1;
+  for (int i = 3; good && i < argc; i += 2) {
+    const auto flag = flags.find(std::string(argv[i]).substr(2));
+    good = flag != flags.end() && absl::SimpleAtoi(argv[i + 1], &flag->second);
+  }
+  if (!good) {
+    std::fprintf(
+        stderr,
+        "usage: kill_loop PROGRAM FOLDER [--steps N] [--every SECONDS] "
+        "[--servers N] [--workers N] [--seed N]\n");
+    return 2;
+  }
+  const std::string folder = argv[2];
+  const RunFacts calm =
+      Run(argv[1], folder + "/undisturbed", flags, /*every=*/0);
+  const RunFacts killed =
+      Run(argv[1], folder + "/killed", flags, flags["every"]);
+  const bool equal = !calm.weights_sha256.empty() &&
+                     calm.weights_sha256 == killed.weights_sha256;
+  std::printf("bits %s; goodput %.1f %% at a kill every %d s\n",
+              equal ? "equal" : "OTHER",
+              100 * absl::FDivDuration(calm.time, killed.time),
+              static_cast<int>(flags["every"]));
+  return equal ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace tributary
+
+int main(int argc, char** argv) { return tributary::Main(argc, argv); }
