@@ -38,19 +38,22 @@ absl::StatusOr<ReceivedFloats> ReceivedFloats::Create(Encoding encoding,
       floats.payload_ = std::move(payload);
       return floats;
     case TOP_K:
-    case EIGHT_BIT:
+    case EIGHT_BIT: {
       // Not copied before this is known.
       if (payload.bytes() > expected) {
         return absl::InvalidArgumentError(
             absl::StrCat("payload of ", payload.bytes(),
                          " bytes, expected at most ", expected));
       }
-      floats.compressed_.resize(payload.bytes());
-      payload.Copy(0, payload.bytes(), &floats.compressed_[0]);
-      TRIBUTARY_RETURN_IF_ERROR(
-          encoding == TOP_K ? CheckTopK(floats.compressed_, elements)
-                            : CheckEightBit(floats.compressed_, elements));
+      std::string bytes(payload.bytes(), '\0');
+      payload.Copy(0, payload.bytes(), &bytes[0]);
+      TRIBUTARY_RETURN_IF_ERROR(encoding == TOP_K
+                                    ? CheckTopK(bytes, elements)
+                                    : CheckEightBit(bytes, elements));
+      floats.compressed_ =
+          std::make_shared<const std::string>(std::move(bytes));
       return floats;
+    }
     default:
       return absl::InvalidArgumentError(absl::StrCat(
           "unknown encoding ", static_cast<int>(encoding), " of a payload"));
@@ -60,10 +63,10 @@ absl::StatusOr<ReceivedFloats> ReceivedFloats::Create(Encoding encoding,
 void ReceivedFloats::Read(int64_t begin, int64_t count, float* to) const {
   switch (encoding_) {
     case TOP_K:
-      DecodeTopK(compressed_, begin, count, to);
+      DecodeTopK(*compressed_, begin, count, to);
       return;
     case EIGHT_BIT:
-      DecodeEightBit(compressed_, elements_, begin, count, to);
+      DecodeEightBit(*compressed_, elements_, begin, count, to);
       return;
     case BFLOAT16:
     case FLOAT16:
@@ -82,7 +85,7 @@ void ReceivedFloats::Read(int64_t begin, int64_t count, float* to) const {
 }
 
 void ReceivedFloats::AddPart(int64_t begin, int64_t count, float* sum) const {
-  AddTopKPart(compressed_, begin, count, sum);
+  AddTopKPart(*compressed_, begin, count, sum);
 }
 
 void ReceivedFloats::Stream(float* to) const {
@@ -101,11 +104,11 @@ void ReceivedFloats::Stream(float* to) const {
 }
 
 void ReceivedFloats::AddTo(float* values) const {
-  AddCompressed(encoding_, compressed_, values, elements_);
+  AddCompressed(encoding_, *compressed_, values, elements_);
 }
 
 void ReceivedFloats::CopyChanged(const float* from, float* to) const {
-  CopyCompressed(encoding_, compressed_, from, to, elements_);
+  CopyCompressed(encoding_, *compressed_, from, to, elements_);
 }
 
 }  // namespace tributary

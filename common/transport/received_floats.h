@@ -3,6 +3,7 @@
 #define TRIBUTARY_COMMON_TRANSPORT_RECEIVED_FLOATS_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -41,7 +42,8 @@ class ReceivedFloats {
   Encoding encoding_ = FLOAT32;
   int64_t elements_ = 0;
   ReceivedPayload payload_;
-  std::string compressed_;
+  // Shared, so that copies of this object cost nothing.
+  std::shared_ptr<const std::string> compressed_;
 };
 
 }  // namespace tributary
