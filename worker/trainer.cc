@@ -176,11 +176,12 @@ absl::Status Trainer::Train(const Task& task) {
                                            .parameter_server()
                                            .consistency()
                                            .has_asynchronous();
-  NormGate norm_gate(&setup_->layout(), push);
+  const WireDtype dtype = setup_->job().exchange().wire_dtype();
+  NormGate norm_gate(&setup_->layout(), dtype, push);
   SubtreeReducer reducer(
       &setup_->layout(),
-      static_cast<int>(setup_->job().batch().micro_batches()),
-      setup_->job().exchange().wire_dtype(), task.items, [&](NodeChunk sum) {
+      static_cast<int>(setup_->job().batch().micro_batches()), dtype,
+      task.items, [&](NodeChunk sum) {
         if (hold_for_norm) {
           norm_gate.Add(std::move(sum));
         } else {

@@ -8,10 +8,28 @@
 #include "common/vector_ops.h"
 
 namespace tributary {
+namespace {
 
-NormGate::NormGate(const ArenaLayout* layout,
+// Bare leaves are not rounded yet; rounding a sum once more changes nothing.
+double SumOfRoundedSquares(WireDtype dtype, const float* x, int64_t count) {
+  if (dtype == ExchangeSpec::FLOAT32) return SumOfSquares(x, count);
+  constexpr int64_t kBlock = 1024;
+  float rounded[kBlock];
+  SumOfSquaresInPieces squares;
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t size = std::min(kBlock, count - begin);
+    RoundedCopy(dtype, x + begin, rounded, size);
+    squares.Add(rounded, size);
+  }
+  return squares.Total();
+}
+
+}  // namespace
+
+NormGate::NormGate(const ArenaLayout* layout, WireDtype dtype,
                    std::function<void(NodeChunk)> send)
     : layout_(layout),
+      dtype_(dtype),
       send_(std::move(send)),
       sums_(layout->chunk_count()),
       missing_(layout->chunk_count()) {}
@@ -27,9 +45,9 @@ void NormGate::Add(NodeChunk sum) {
   }
   double squares = 0;
   for (const NodeChunk& chunk : sums) {
-    squares +=
-        SumOfSquares(chunk.arena.get() + layout_->ChunkBegin(chunk.chunk),
-                     layout_->ChunkSize(chunk.chunk));
+    squares += SumOfRoundedSquares(
+        dtype_, chunk.arena.get() + layout_->ChunkBegin(chunk.chunk),
+        layout_->ChunkSize(chunk.chunk));
   }
   const int64_t weight = std::max<int64_t>(sums[0].weight, 1);
   const double norm = std::sqrt(squares) / static_cast<double>(weight);

@@ -8,6 +8,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "common/half.h"
 #include "common/parameter_table.h"
 #include "worker/exchange/subtree_reducer.h"
 
@@ -16,9 +17,11 @@ namespace tributary {
 // For one step. Add may be called from several threads at once.
 class NormGate {
  public:
-  // `layout` must outlive this object. `send` gets every chunk, the last one
+  // `layout` must outlive this object. The norm is that of the sums rounded to
+  // `dtype`, as servers get them. `send` gets every chunk, the last one
   // first, on the thread that brought what was missing.
-  NormGate(const ArenaLayout* layout, std::function<void(NodeChunk)> send);
+  NormGate(const ArenaLayout* layout, WireDtype dtype,
+           std::function<void(NodeChunk)> send);
 
   // Takes the whole batch's sum for one chunk. The last of them sends all, with
   // the norm of the batch's mean gradient: squares are added in the order of
@@ -27,6 +30,7 @@ class NormGate {
 
  private:
   const ArenaLayout* const layout_;
+  const WireDtype dtype_;
   const std::function<void(NodeChunk)> send_;
 
   absl::Mutex mu_;

@@ -1,5 +1,6 @@
 #include "worker/exchange/norm_gate.h"
 
+#include <algorithm>
 #include <cmath>
 #include <thread>
 #include <utility>
@@ -41,7 +42,7 @@ TEST(NormGateTest, SendsEverythingWithTheNormOfTheMeanOnceAllIsThere) {
   const ArenaLayout layout = Layout();
   BufferPool pool(kChunks * kChunkElements);
   std::vector<NodeChunk> sent;
-  NormGate gate(&layout,
+  NormGate gate(&layout, ExchangeSpec::FLOAT32,
                 [&](NodeChunk sum) { sent.push_back(std::move(sum)); });
   for (const int chunk : {3, 1, 0}) {
     gate.Add(Chunk(&pool, chunk));
@@ -58,12 +59,29 @@ TEST(NormGateTest, SendsEverythingWithTheNormOfTheMeanOnceAllIsThere) {
   }
 }
 
+// A leaf that is a whole batch comes unrounded, and servers round it.
+TEST(NormGateTest, TakesTheNormOfWhatIsRounded) {
+  const ArenaLayout layout = Layout();
+  BufferPool pool(kChunks * kChunkElements);
+  double norm = 0;
+  NormGate gate(&layout, ExchangeSpec::BFLOAT16,
+                [&](NodeChunk sum) { norm = sum.gradient_norm; });
+  for (int chunk = 0; chunk < kChunks; ++chunk) {
+    NodeChunk sum = Chunk(&pool, chunk);
+    // Half of bfloat16's last place, and rounded to 1.
+    std::fill_n(sum.arena.get(), kChunks * kChunkElements, 1 + 0x1p-8f);
+    gate.Add(std::move(sum));
+  }
+  EXPECT_DOUBLE_EQ(norm, std::sqrt(kChunks * kChunkElements) / kWeight);
+}
+
 TEST(NormGateTest, TakesChunksFromSeveralThreads) {
   const ArenaLayout layout = Layout();
   for (int round = 0; round < 200; ++round) {
     BufferPool pool(kChunks * kChunkElements);
     std::vector<int> sent;  // All on one thread.
-    NormGate gate(&layout, [&](NodeChunk sum) { sent.push_back(sum.chunk); });
+    NormGate gate(&layout, ExchangeSpec::FLOAT32,
+                  [&](NodeChunk sum) { sent.push_back(sum.chunk); });
     std::vector<std::thread> threads;
     for (int chunk = 0; chunk < kChunks; ++chunk) {
       threads.emplace_back([&, chunk] { gate.Add(Chunk(&pool, chunk)); });
