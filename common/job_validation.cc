@@ -437,6 +437,14 @@ absl::Status ValidateJob(const JobSpec& job) {
   TRIBUTARY_RETURN_IF_ERROR(ValidateEvaluation(job.evaluation()));
   TRIBUTARY_RETURN_IF_ERROR(ValidateExchange(job.exchange()));
   TRIBUTARY_RETURN_IF_ERROR(ValidateCheckpoint(job.checkpoint()));
+  if (job.on_nonfinite() == JobSpec::ON_NONFINITE_UNSPECIFIED) {
+    return Error("on_nonfinite", "", "must be STOP or SKIP");
+  }
+  if (job.on_nonfinite() == JobSpec::SKIP && job.exchange().has_compression()) {
+    return Error("on_nonfinite",
+                 "SKIP does not work with exchange.compression, which keeps "
+                 "what it left out of a gradient for the next; use STOP");
+  }
   return ValidateOutput(job.output());
 }
 

@@ -1,6 +1,7 @@
 #include "server/chunk_aggregator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace tributary {
@@ -47,6 +48,30 @@ void TreeSum::Read(int64_t begin, int64_t count, const float** half,
   *half = stack.back();
 }
 
+TreeSum::Nonfinite TreeSum::FindNonfinite(int64_t elements) const {
+  Nonfinite found;
+  size_t number = 0;
+  std::vector<float> scratch(kBlock);
+  for (const auto& source : steps_) {
+    if (source == nullptr) continue;
+    const int64_t contributor = contributors_[number++];
+    // Only what lies before what was found counts.
+    const int64_t end = found.contributor == 0 ? elements : found.element;
+    for (int64_t begin = 0; begin < end; begin += kBlock) {
+      const int64_t count = std::min(kBlock, end - begin);
+      const float* const values = source->Read(begin, count, scratch.data());
+      const float* const bad =
+          std::find_if(values, values + count,
+                       [](float value) { return !std::isfinite(value); });
+      if (bad == values + count) continue;
+      found.element = begin + (bad - values);
+      found.contributor = contributor;
+      break;
+    }
+  }
+  return found;
+}
+
 ChunkAggregator::ChunkAggregator(int leaves, WireDtype dtype)
     : leaves_(leaves),
       dtype_(dtype),
@@ -90,6 +115,7 @@ TreeSum ChunkAggregator::Take() {
 NodeSum ChunkAggregator::TakeUnder(int node, int height, TreeSum* sum) {
   if (sums_[node].has_value()) {
     sum->steps_.push_back(std::move(sums_[node]->gradient));
+    sum->contributors_.push_back(sums_[node]->contributor);
     sum->depth_ = std::max(sum->depth_, height);
     return *std::move(sums_[node]);
   }

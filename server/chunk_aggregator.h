@@ -16,8 +16,9 @@ namespace tributary {
 // The gradient sum of one node for one chunk.
 struct NodeSum {
   std::shared_ptr<const GradientSource> gradient;
-  int64_t weight = 0;   // Samples (tokens) in the sum.
-  double loss_sum = 0;  // Of the same samples.
+  int64_t weight = 0;       // Samples (tokens) in the sum.
+  double loss_sum = 0;      // Of the same samples.
+  int64_t contributor = 0;  // Incarnation of the worker that sent it.
 };
 
 // Contributions that cover the tree. Their sum is never stored: whoever needs
@@ -46,13 +47,22 @@ class TreeSum {
   void Read(int64_t begin, int64_t count, const float** half,
             const float** other_half) const;
 
+  // The first element, of `elements`, that is NaN or infinite in a
+  // contribution. Contributor 0 and element 0 if there is none.
+  struct Nonfinite {
+    int64_t element = 0;
+    int64_t contributor = 0;
+  };
+  Nonfinite FindNonfinite(int64_t elements) const;
+
  private:
   friend class ChunkAggregator;
 
   // In post-order: a source is put on the stack; null adds the upper two of the
   // stack.
   std::vector<std::shared_ptr<const GradientSource>> steps_;
-  int depth_ = 0;  // Largest height of the stack.
+  std::vector<int64_t> contributors_;  // Of the sources, in their order.
+  int depth_ = 0;                      // Largest height of the stack.
   WireDtype dtype_ = ExchangeSpec::FLOAT32;
   int64_t weight_ = 0;
   double loss_sum_ = 0;

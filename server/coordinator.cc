@@ -43,7 +43,9 @@ Coordinator::Coordinator(const Options& options, Clock clock,
                         .parameter_server()
                         .consistency()
                         .has_asynchronous()),
-      clips_(JobOfRounds(options.job).clip_norm() > 0 && !asynchronous_),
+      gives_norms_((JobOfRounds(options.job).clip_norm() > 0 ||
+                    options.job.on_nonfinite() == JobSpec::SKIP) &&
+                   !asynchronous_),
       clock_(std::move(clock)),
       metrics_(std::move(metrics)),
       membership_(static_cast<int>(options.job.batch().micro_batches()),
@@ -411,7 +413,11 @@ absl::Status Coordinator::OnSums(int shard, const StepSums& sums) {
                              progress_->AddSums(shard, sums, clock_()));
   if (!norm.has_value()) return absl::OkStatus();
   if (claims_.has_value()) claims_->Complete(sums.step());
-  if (clips_) {
+  if (const auto gradient = progress_->TakeNonfinite()) {
+    OnNonfinite(*gradient);
+    if (phase_ != StatusReply::TRAINING) return absl::OkStatus();
+  }
+  if (gives_norms_) {
     ServerOrder order;
     *order.mutable_norm() = *norm;
     servers_.Send(order);
@@ -420,6 +426,34 @@ absl::Status Coordinator::OnSums(int shard, const StepSums& sums) {
   if (plan_->version() == progress_->round()) saved_ = progress_->Save();
   RunPlan();
   return absl::OkStatus();
+}
+
+void Coordinator::OnNonfinite(const JobProgress::NonfiniteGradient& gradient) {
+  const int64_t element =
+      layout_->ChunkBegin(gradient.place.chunk()) + gradient.place.element();
+  const Parameter* parameter = &layout_->parameters().front();
+  for (const Parameter& candidate : layout_->parameters()) {
+    if (candidate.offset <= element) parameter = &candidate;
+  }
+  const Member* const member = membership_.Find(gradient.place.contributor());
+  const std::string whose = gradient.place.contributor() == 0
+                                ? "the sum over all workers"
+                            : member == nullptr ? "a worker that has left"
+                                                : member->Name();
+  if (options_.job.on_nonfinite() == JobSpec::SKIP) {
+    nlohmann::ordered_json line = {{"step", gradient.step + 1},
+                                   {"skipped", "gradient is not finite"},
+                                   {"parameter", parameter->name}};
+    if (member != nullptr) line["worker"] = member->rank;
+    metrics_(line);
+    return;
+  }
+  FailLocked(absl::AbortedError(absl::StrCat(
+                 "step ", gradient.step + 1, ": the gradient of ",
+                 parameter->name, " is not finite, from ", whose,
+                 ": lower the learning rate, set clip_norm, or look at the "
+                 "data; on_nonfinite: SKIP leaves such steps out")),
+             /*exit_code=*/1);
 }
 
 void Coordinator::RunPlan() {
@@ -748,6 +782,7 @@ nlohmann::ordered_json Coordinator::Summary() const {
   facts.stopped = phase_ == StatusReply::DRAINED;
   facts.attempt = options_.attempt;
   if (plan_.has_value()) facts.checkpoint_failures = plan_->failures();
+  if (progress_.has_value()) facts.skipped_steps = progress_->skipped_rounds();
   facts.progress = progress_.has_value() ? &*progress_ : nullptr;
   facts.parameters = layout_.has_value() ? layout_->parameter_count() : 0;
   facts.workers = most_workers_;

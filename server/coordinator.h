@@ -174,6 +174,9 @@ class Coordinator {
   absl::Status Adopt(const Ready& ready) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status OnSums(int shard, const StepSums& sums)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Stops the job, or tells of the step that is left out.
+  void OnNonfinite(const JobProgress::NonfiniteGradient& gradient)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status OnEvaluation(const EvaluationReport& report)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnFailure(const Member& member, const Failure& failure)
@@ -205,7 +208,7 @@ class Coordinator {
 
   const Options options_;
   const bool asynchronous_;
-  const bool clips_;  // Servers wait for every round's norm.
+  const bool gives_norms_;  // Servers wait for every round's.
   const Clock clock_;
   const MetricsSink metrics_;
 

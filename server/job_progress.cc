@@ -94,6 +94,12 @@ absl::StatusOr<std::optional<GradientNorm>> JobProgress::AddSums(
   }
   open.reported[shard] = true;
   breakdown_.AddArrivals(sums);
+  for (const StepSums::Nonfinite& place : sums.nonfinite()) {
+    if (!open.nonfinite.has_value() ||
+        place.chunk() > open.nonfinite->chunk()) {
+      open.nonfinite = place;
+    }
+  }
   if (shard == 0) {
     open.weight = sums.weight();
     open.loss_sum = sums.loss_sum();
@@ -116,11 +122,16 @@ GradientNorm JobProgress::Close(int64_t round, const OpenRound& open,
   GradientNorm norm;
   norm.set_step(round);
   norm.set_norm(std::sqrt(squares) / weight);
-  last_norm_ = norm.norm();
-  last_loss_ = open.loss_sum / weight;
   total_weight_ += open.weight;
-  window_.loss_sum += open.loss_sum;
-  window_.weight += open.weight;
+  if (open.nonfinite.has_value()) {
+    nonfinite_ = NonfiniteGradient{rounds_.StepsAfter(round), *open.nonfinite};
+    ++skipped_rounds_;
+  } else {
+    last_norm_ = norm.norm();
+    last_loss_ = open.loss_sum / weight;
+    window_.loss_sum += open.loss_sum;
+    window_.weight += open.weight;
+  }
   ++completed_rounds_;
   const int64_t steps =
       completed_steps() - rounds_.StepsAfter(completed_rounds_ - 1);
@@ -149,7 +160,10 @@ void JobProgress::RecordStepTime(absl::Time now, int64_t steps) {
 void JobProgress::EmitTraining(absl::Time now) {
   const double seconds = std::max(
       1e-9, absl::ToDoubleSeconds(now - window_.begin - window_.evaluating));
-  const double loss = window_.loss_sum / static_cast<double>(window_.weight);
+  const double loss =
+      window_.weight > 0
+          ? window_.loss_sum / static_cast<double>(window_.weight)
+          : last_loss_;
   recent_.set_loss(loss);
   recent_.set_gradient_norm(last_norm_);
   recent_.set_learning_rate(
@@ -283,6 +297,10 @@ double JobProgress::samples_per_second() const {
   return seconds > 0 ? static_cast<double>(total_weight_) / seconds : 0;
 }
 
+std::optional<JobProgress::NonfiniteGradient> JobProgress::TakeNonfinite() {
+  return std::exchange(nonfinite_, std::nullopt);
+}
+
 std::vector<nlohmann::ordered_json> JobProgress::TakeMetrics() {
   return std::exchange(metrics_, {});
 }
@@ -302,6 +320,7 @@ void JobProgress::FillStatus(StatusReply* reply) const {
   reply->set_epoch(static_cast<double>(completed_steps()) /
                    static_cast<double>(facts_.steps_per_epoch()));
   reply->set_unit(facts_.unit());
+  reply->set_skipped_steps(skipped_rounds_);
   if (completed_rounds_ > 0) {
     const absl::Duration trained = last_step_ - begin_ - evaluating_;
     reply->set_seconds_left(

@@ -86,6 +86,16 @@ class JobProgress {
   StepBreakdown* breakdown() { return &breakdown_; }
   const StepBreakdown& breakdown() const { return breakdown_; }
 
+  // The gradient of the round that was closed last was not finite.
+  struct NonfiniteGradient {
+    int64_t step = 0;  // The round's first.
+    // The non-finite chunk that backward came to first, and where in it.
+    StepSums::Nonfinite place;
+  };
+  // Once for each such round.
+  std::optional<NonfiniteGradient> TakeNonfinite();
+  int64_t skipped_rounds() const { return skipped_rounds_; }
+
   // Lines for metrics.jsonl that have become due since the last call.
   std::vector<nlohmann::ordered_json> TakeMetrics();
 
@@ -104,6 +114,7 @@ class JobProgress {
     int missing = 0;
     int64_t weight = 0;
     double loss_sum = 0;
+    std::optional<StepSums::Nonfinite> nonfinite;
   };
   // What the next metrics line is made of.
   struct Window {
@@ -135,6 +146,8 @@ class JobProgress {
   // Every round below is complete; of the others, these.
   int64_t all_complete_below_ = 0;
   std::set<int64_t> complete_beyond_;
+  std::optional<NonfiniteGradient> nonfinite_;
+  int64_t skipped_rounds_ = 0;
   double last_loss_ = 0;
   double last_norm_ = 0;
   int64_t total_weight_ = 0;

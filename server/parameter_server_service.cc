@@ -290,7 +290,7 @@ class ExchangeStream final
     IncomingSum sum;
     sum.step = c.step();
     sum.node = c.node();
-    sum.sum = {std::move(gradient), c.weight(), c.loss_sum()};
+    sum.sum = {std::move(gradient), c.weight(), c.loss_sum(), incarnation_};
     sum.base_version = c.base_version();
     sum.gradient_norm = c.gradient_norm();
     sum.sender = this;

@@ -1,6 +1,7 @@
 #include "server/parameter_store.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 #include <variant>
@@ -54,7 +55,8 @@ ParameterStore::ParameterStore(const Options& options, ArenaLayout layout,
       rate_by_staleness_(ConsistencyOf(options.job)
                              .asynchronous()
                              .learning_rate_by_staleness()),
-      awaits_norm_(options.job.clip_norm() > 0 &&
+      skips_(options.job.on_nonfinite() == JobSpec::SKIP),
+      awaits_norm_((options.job.clip_norm() > 0 || skips_) &&
                    !ConsistencyOf(options.job).has_asynchronous()),
       useful_versions_(UsefulVersions(options.job)),
       layout_(std::move(layout)),
@@ -342,6 +344,14 @@ void ParameterStore::ReportSum(const Chunk& chunk, double sum_of_squares) {
     }
     open.sums.set_sum_of_squares(chunk.place, sum_of_squares);
     open.sums.set_weight(chunk.update.sum.weight());
+    if (!std::isfinite(sum_of_squares)) {
+      const TreeSum::Nonfinite found =
+          chunk.update.sum.FindNonfinite(chunk.elements);
+      StepSums::Nonfinite* const told = open.sums.add_nonfinite();
+      told->set_chunk(chunk.number);
+      told->set_element(found.element);
+      told->set_contributor(found.contributor);
+    }
     if (chunk.number == 0) {
       open.sums.set_loss_sum(chunk.update.sum.loss_sum());
     }
@@ -431,6 +441,7 @@ double ParameterStore::UpdateBlocks(const Chunk& chunk,
         static_cast<double>(std::max<int64_t>(chunk.update.staleness, 1));
   }
   update.step = version;
+  const bool skip = skips_ && !std::isfinite(norm);
   SumOfSquaresInPieces squares;
   std::vector<float*> slots(chunk.slots.size());
   for (int64_t begin = 0; begin < chunk.elements; begin += TreeSum::kBlock) {
@@ -452,7 +463,11 @@ double ParameterStore::UpdateBlocks(const Chunk& chunk,
       ZeroGaps(update.segments, count, fresh);
       update.new_weights = fresh;
     }
-    optimizer_->Update(update);
+    if (skip) {
+      std::copy_n(update.weights, count, update.new_weights);
+    } else {
+      optimizer_->Update(update);
+    }
     weights.Write(next, begin, count, update.new_weights);
     if (copy != nullptr) {
       // While the caches have it.

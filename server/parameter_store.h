@@ -139,8 +139,8 @@ class ParameterStore {
   // worker sends; nothing has changed then.
   absl::Status AddContribution(int chunk, IncomingSum sum);
 
-  // L2 norm of the batch's mean gradient of `step`. Only for jobs that clip and
-  // apply steps in order; others ignore it.
+  // L2 norm of the batch's mean gradient of `step`. Only for jobs that clip, or
+  // skip what is not finite, and apply steps in order; others ignore it.
   void SetGradientNorm(int64_t step, double norm);
 
   // Versions of each chunk that are of use to workers: see UsefulVersions.
@@ -222,7 +222,7 @@ class ParameterStore {
   void OnTaken(Chunk* chunk, bool more) ABSL_LOCKS_EXCLUDED(chunk->mu);
   void ReportSum(const Chunk& chunk, double sum_of_squares)
       ABSL_LOCKS_EXCLUDED(sums_mu_);
-  // `norm` of the mean gradient matters only to jobs that clip.
+  // `norm` of the mean gradient matters only to jobs that clip or skip.
   void Update(Chunk* chunk, double norm, bool more)
       ABSL_LOCKS_EXCLUDED(chunk->mu);
   // The pass over the memory; returns the sum's squares. `copy`, if not null,
@@ -244,6 +244,7 @@ class ParameterStore {
   const Options options_;
   const int leaves_;
   const bool rate_by_staleness_;
+  const bool skips_;        // Steps whose gradient is not finite.
   const bool awaits_norm_;  // Updates wait for SetGradientNorm.
   const int useful_versions_;
   const ArenaLayout layout_;

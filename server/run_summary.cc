@@ -104,6 +104,7 @@ nlohmann::ordered_json SummaryJson(const RunFacts& facts) {
         StepTimesJson(facts.progress->step_milliseconds());
   }
   summary["attempt"] = facts.attempt;
+  summary["skipped_steps"] = facts.skipped_steps;
   summary["checkpoint_failures"] = facts.checkpoint_failures;
   summary["workers"] = facts.workers;
   summary["workers_lost"] = facts.workers_lost;

@@ -28,6 +28,7 @@ struct RunFacts {
   bool stopped = false;  // By request, before its end.
   int64_t attempt = 1;   // How often it has begun, or gone back.
   int64_t checkpoint_failures = 0;
+  int64_t skipped_steps = 0;  // Their gradients were not finite.
   // Null if no worker was ever ready.
   const JobProgress* progress = nullptr;
   int64_t parameters = 0;

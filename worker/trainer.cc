@@ -170,12 +170,13 @@ absl::Status Trainer::Train(const Task& task) {
     exchange_->Push(task.version, std::move(sum));
   };
   // Elsewhere the servers add the norm up.
-  const bool hold_for_norm =
-      setup_->job().clip_norm() > 0 && setup_->job()
-                                           .exchange()
-                                           .parameter_server()
-                                           .consistency()
-                                           .has_asynchronous();
+  const bool hold_for_norm = (setup_->job().clip_norm() > 0 ||
+                              setup_->job().on_nonfinite() == JobSpec::SKIP) &&
+                             setup_->job()
+                                 .exchange()
+                                 .parameter_server()
+                                 .consistency()
+                                 .has_asynchronous();
   const WireDtype dtype = setup_->job().exchange().wire_dtype();
   NormGate norm_gate(&setup_->layout(), dtype, push);
   SubtreeReducer reducer(

@@ -149,6 +149,7 @@ TEST(SlowReaderTest, GetsWholeChunksInPlaceOfDifferencesThatWereLeftOut) {
   cluster.StartWorker();
   WorkerMessage hello;
   hello.mutable_hello()->set_signature(layout.signature());
+  hello.mutable_hello()->set_attempt(1);
   const auto stub =
       ParameterServer::NewStub(CreateChannel(cluster.coordinator()));
   std::unique_ptr<grpc::ClientContext> context;

@@ -1,7 +1,9 @@
 #include "server/chunk_aggregator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <random>
 #include <vector>
@@ -188,6 +190,28 @@ TEST(ChunkAggregator, HandlesATreeOfOneLeaf) {
   EXPECT_EQ(half, &value);
   EXPECT_EQ(other, nullptr);
   EXPECT_EQ(sum.weight(), 2);
+}
+
+TEST(TreeSumTest, NamesTheFirstElementThatIsNotFiniteAndItsContributor) {
+  static constexpr int64_t kElements = 3 * TreeSum::kBlock + 5;
+  const auto gradient = [](int64_t bad, float value) {
+    auto values = std::make_shared<std::vector<float>>(kElements, 1.f);
+    if (bad >= 0) (*values)[bad] = value;
+    return std::make_shared<GradientInMemory>(values->data(), values);
+  };
+  ChunkAggregator aggregator(/*leaves=*/4, ExchangeSpec::FLOAT32);
+  aggregator.Add(4, {gradient(-1, 0), 1, 0, /*contributor=*/7});
+  aggregator.Add(5, {gradient(3000, std::nanf("")), 1, 0, /*contributor=*/8});
+  aggregator.Add(3, {gradient(1025, -std::numeric_limits<float>::infinity()), 1, 0, /*contributor=*/9});
+  const TreeSum::Nonfinite found = aggregator.Take().FindNonfinite(kElements);
+  EXPECT_EQ(found.element, 1025);
+  EXPECT_EQ(found.contributor, 9);
+
+  // Only their sum is infinite.
+  ChunkAggregator large(/*leaves=*/2, ExchangeSpec::FLOAT32);
+  large.Add(2, {gradient(1, 3e38f), 1, 0, 7});
+  large.Add(3, {gradient(1, 3e38f), 1, 0, 8});
+  EXPECT_EQ(large.Take().FindNonfinite(kElements).contributor, 0);
 }
 
 }  // namespace
