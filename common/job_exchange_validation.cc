@@ -4,6 +4,7 @@
 #include <string>
 
 #include "common/job_checks.h"
+#include "common/limits.h"
 #include "common/status_macros.h"
 
 namespace tributary {
@@ -12,8 +13,6 @@ namespace {
 // Each step that is open holds a gradient of every leaf.
 constexpr int64_t kMaxStaleness = 64;
 constexpr int64_t kMinChunkBytes = 4096;
-// With its message a chunk must stay below gRPC's default limit of 4 MiB.
-constexpr int64_t kMaxChunkBytes = 3 << 20;
 constexpr int64_t kChunkMultiple = 64;
 // An element that is sent takes eight bytes in place of four.
 constexpr double kMaxTopKFraction = 0.5;

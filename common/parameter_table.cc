@@ -16,8 +16,8 @@
 namespace tributary {
 namespace {
 
-constexpr size_t kMaxNameBytes = 256;
-constexpr int kMaxDimensions = 8;
+constexpr size_t kMaxNameBytes = kDefaultLimits.name_bytes;
+constexpr int kMaxDimensions = kDefaultLimits.dimensions;
 
 int64_t RoundUpToAlignment(int64_t elements) {
   return (elements + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
@@ -87,6 +87,11 @@ absl::StatusOr<ArenaLayout> ArenaLayout::Create(const ParameterTable& table,
                                                 int64_t max_elements) {
   if (table.parameter_size() == 0) {
     return absl::InvalidArgumentError("the model has no parameters");
+  }
+  if (table.parameter_size() > kDefaultLimits.parameters) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the model has ", table.parameter_size(), " parameters, at most ",
+        kDefaultLimits.parameters, " are allowed"));
   }
   if (table.chunk_elements() < 1 ||
       table.chunk_elements() % kArenaAlignment != 0) {

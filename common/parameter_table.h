@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/limits.h"
 #include "proto/parameter_server.pb.h"
 
 namespace tributary {
@@ -40,10 +41,11 @@ class ArenaLayout {
   // the parameter, for a table that breaks the rules in the .proto (no
   // parameters, empty or repeated names, dimensions below 1, sizes that
   // overflow, chunk_elements that is not a positive multiple of
-  // kArenaAlignment) or whose arena would exceed `max_elements`.
-  static absl::StatusOr<ArenaLayout> Create(const ParameterTable& table,
-                                            int64_t max_elements = int64_t{1}
-                                                                   << 33);
+  // kArenaAlignment) or whose arena would exceed `max_elements`; and for one
+  // beyond the other kDefaultLimits, before memory is taken for it.
+  static absl::StatusOr<ArenaLayout> Create(
+      const ParameterTable& table,
+      int64_t max_elements = kDefaultLimits.elements);
 
   const std::vector<Parameter>& parameters() const { return parameters_; }
   // Number of parameters' elements, without gaps: what people call the model's

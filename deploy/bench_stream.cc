@@ -234,7 +234,7 @@ absl::Status ServeGrpc(
     const std::function<void(const std::string&)>& on_ready) {
   StreamService service(&payloads);
   grpc::ServerBuilder builder;
-  ConfigureServer(&builder);
+  ConfigureServer(kDefaultLimits, &builder);
   int port = 0;
   builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
   builder.RegisterCallbackGenericService(&service);

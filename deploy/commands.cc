@@ -9,6 +9,7 @@
 #include "common/nearest.h"
 #include "common/transport/channel.h"
 #include "deploy/bench_command.h"
+#include "deploy/certs_command.h"
 #include "deploy/checkpoint_command.h"
 #include "deploy/exit_code.h"
 #include "deploy/plan_command.h"
@@ -65,6 +66,7 @@ const std::vector<Command>& Commands() {
       {"checkpoint", "list, verify and compare checkpoints",
        &RunCheckpointCommand},
       {"plan", "predict a step's time on a cluster", &RunPlanCommand},
+      {"certs", "make certificates for tests", &RunCertsCommand},
       {"bench", "measure Tributary on this machine", &RunBenchCommand},
   };
   return *commands;

@@ -44,6 +44,9 @@ ProcessSpec JobProcess(const LocalProcesses& processes, const std::string& name,
                        std::vector<std::string> arguments) {
   arguments.insert(arguments.end(), {"--log-format", processes.log.format,
                                      "--log-level", processes.log.level});
+  const std::vector<std::string> security =
+      SecurityArguments(processes.security);
+  arguments.insert(arguments.end(), security.begin(), security.end());
   return OwnProcess(name, std::move(arguments),
                     absl::StrCat(processes.output, "/logs/", name, ".log"));
 }

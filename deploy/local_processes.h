@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "deploy/local_job.h"
 #include "deploy/process_log.h"
+#include "deploy/security_flags.h"
 #include "deploy/supervisor.h"
 #include "proto/job.pb.h"
 
@@ -25,6 +26,7 @@ struct LocalProcesses {
   int worker_threads = 1;
   std::string resume;  // The server's --resume; empty: none.
   LogFlags log;
+  SecurityFlags security;
 };
 
 // An equal share of this machine's cores for each of its servers.

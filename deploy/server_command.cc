@@ -9,15 +9,18 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/limits.h"
 #include "common/log.h"
 #include "common/process.h"
 #include "common/shutdown.h"
 #include "common/status_macros.h"
+#include "common/transport/connection_acceptor.h"
 #include "deploy/command_line.h"
 #include "deploy/exit_code.h"
 #include "deploy/job_source.h"
 #include "deploy/output_directory.h"
 #include "deploy/process_log.h"
+#include "deploy/security_flags.h"
 #include "deploy/signals.h"
 #include "server/server_process.h"
 
@@ -31,6 +34,7 @@ struct Flags {
   std::string advertise;
   std::string output;
   LogFlags log;
+  SecurityFlags security;
   int64_t shard = 0;
   int64_t servers = 1;
   int64_t workers = 1;
@@ -41,7 +45,6 @@ struct Flags {
   std::string resume;
   double no_server_timeout = 600;
   bool overwrite = false;
-  bool insecure_network = false;
 };
 
 std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
@@ -56,18 +59,23 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
            "Server 0 of two; the other one is started with:"},
           {"server --servers 2 --shard 1 --coordinator 127.0.0.1:29400",
            "Server 1, which gets the job from server 0."},
+          {"server JOB.textproto --listen 0.0.0.0:29400 --tls-dir tls",
+           "For workers on other machines, that have certificates too."},
           {"server JOB.textproto --listen 0.0.0.0:29400 --insecure-network",
-           "For workers on other machines of a network that you trust."}});
+           "The same without, in a network that you trust."}});
   line->SetOperand(/*required=*/false, &flags->source.path);
   line->AddText("listen", "HOST:PORT",
                 "Where to accept calls; port 0: any free one. Default: "
                 "127.0.0.1:29400 (or MASTER_PORT) for server 0, 127.0.0.1:0 "
                 "for the others.",
                 &flags->listen);
-  line->AddSwitch("insecure-network",
-                  "Allow --listen on an address that other machines can reach. "
-                  "Nothing is encrypted, and anyone there can take part.",
-                  &flags->insecure_network);
+  AddSecurityFlags(line.get(), &flags->security);
+  AddInsecureNetworkFlag(
+      line.get(),
+      "Allow --listen on an address that other machines can reach without "
+      "--tls-dir. Nothing is encrypted, and anyone there can take part, or "
+      "read the token.",
+      &flags->security);
   line->AddText("advertise", "HOST[:PORT]",
                 "What workers are told to connect to. Default: what --listen "
                 "got.",
@@ -125,12 +133,12 @@ absl::Status CheckListen(const Flags& flags) {
   TRIBUTARY_ASSIGN_OR_RETURN(const HostPort listen,
                              ParseHostPort(flags.listen));
   if (IsLoopback(listen.host)) return absl::OkStatus();
-  if (!flags.insecure_network) {
+  if (flags.security.tls_dir.empty() && !flags.security.insecure_network) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--listen ", flags.listen,
-        " can be reached by other machines, and nothing is encrypted or "
-        "authenticated yet; listen on 127.0.0.1, or add --insecure-network in "
-        "a network that you trust"));
+        " can be reached by other machines; add --tls-dir DIR (for tests: "
+        "`tributary certs DIR`), or --insecure-network in a network that you "
+        "trust, or listen on 127.0.0.1"));
   }
   const bool any = listen.host == "0.0.0.0" || listen.host == "::";
   if (any && flags.shard > 0 && flags.advertise.empty()) {
@@ -181,6 +189,15 @@ void ReportReady(int fd, const std::string& address, Logger* log) {
 
 absl::Status Run(const Flags& flags, Logger* log, Shutdown* shutdown) {
   ServerOptions options;
+  TRIBUTARY_ASSIGN_OR_RETURN(options.security,
+                             ReadSecurity(flags.security, {Role::kServer}));
+  if (flags.shard > 0) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        CheckConnectTo(flags.coordinator, flags.security, options.security));
+  }
+  WarnOfNetwork(flags.listen, options.security, log);
+  options.limits = ForWorkers(static_cast<int>(flags.workers));
+  RaiseDescriptorLimit(options.limits.connections);
   std::unique_ptr<OutputDirectory> output;
   if (flags.shard == 0) {
     TRIBUTARY_ASSIGN_OR_RETURN(options.job, ReadJob(flags.source));
@@ -243,10 +260,6 @@ int RunServerCommand(const std::vector<std::string>& arguments,
   const absl::Status filled =
       FillFromEnvironment(*line, environment, log->get(), &flags);
   if (!filled.ok()) return ReportError(filled);
-  if (flags.insecure_network) {
-    (*log)->Warning(
-        "--insecure-network: traffic is neither encrypted nor authenticated");
-  }
   Shutdown shutdown;
   const SignalThread signal_thread(&signals, &shutdown);
   const absl::Status status = Run(flags, log->get(), &shutdown);

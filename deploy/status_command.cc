@@ -13,9 +13,11 @@
 #include "absl/time/clock.h"
 #include "common/status_macros.h"
 #include "common/transport/channel.h"
+#include "common/transport/diagnosis.h"
 #include "deploy/command_line.h"
 #include "deploy/exit_code.h"
 #include "deploy/progress.h"
+#include "deploy/security_flags.h"
 #include "proto/rendezvous.grpc.pb.h"
 
 namespace tributary {
@@ -23,6 +25,7 @@ namespace {
 
 struct Flags {
   std::string address;
+  SecurityFlags security;
   double timeout_seconds = 5;
   bool ready = false;
   bool json = false;
@@ -43,6 +46,11 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                   "is not over, else with 1. For health checks.",
                   &flags->ready);
   line->AddSwitch("json", "Write one JSON object.", &flags->json);
+  AddSecurityFlags(line.get(), &flags->security);
+  AddInsecureNetworkFlag(
+      line.get(),
+      "Let the token go to another machine unencrypted, without --tls-dir.",
+      &flags->security);
   line->AddNumber("timeout", "Seconds to wait for the answer. Default 5.",
                   0.001, 3600, &flags->timeout_seconds);
   return line;
@@ -62,8 +70,14 @@ absl::Status FillFromEnvironment(const Environment& environment, Flags* flags) {
 // Results go to stdout; with --ready only the exit code and errors speak.
 absl::Status Run(const Flags& flags) {
   TRIBUTARY_ASSIGN_OR_RETURN(
+      const Security security,
+      ReadSecurity(flags.security,
+                   {Role::kAdmin, Role::kServer, Role::kWorker}));
+  TRIBUTARY_RETURN_IF_ERROR(
+      CheckConnectTo(flags.address, flags.security, security));
+  TRIBUTARY_ASSIGN_OR_RETURN(
       const StatusReply status,
-      AskStatus(flags.address, absl::Seconds(flags.timeout_seconds)));
+      AskStatus(flags.address, security, absl::Seconds(flags.timeout_seconds)));
   if (flags.ready) return CheckReady(status);
   std::string text;
   if (flags.json) {
@@ -84,16 +98,22 @@ absl::Status Run(const Flags& flags) {
 }  // namespace
 
 absl::StatusOr<StatusReply> AskStatus(const std::string& address,
+                                      const Security& security,
                                       absl::Duration timeout) {
   const std::unique_ptr<Rendezvous::Stub> stub =
-      Rendezvous::NewStub(CreateChannel(address));
+      Rendezvous::NewStub(CreateChannel(address, security));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() +
                        absl::ToChronoMicroseconds(timeout));
   StatusReply reply;
   const grpc::Status status =
       stub->GetStatus(&context, StatusRequest(), &reply);
+  if (status.error_code() == grpc::StatusCode::UNAUTHENTICATED ||
+      status.error_code() == grpc::StatusCode::PERMISSION_DENIED) {
+    return FromGrpc(status, address);
+  }
   if (!status.ok()) {
+    TRIBUTARY_RETURN_IF_ERROR(Diagnose(address, security));
     return absl::UnavailableError(absl::StrCat(
         "no server answers at ", address, " (", status.error_message(),
         "); is it running, and is this the address of server 0?"));

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/transport/security.h"
 #include "deploy/environment.h"
 #include "proto/rendezvous.pb.h"
 
@@ -17,6 +18,7 @@ namespace tributary {
 // Asks the coordinator at host:port once, and waits for the answer.
 // Unavailable, saying what to do, if there is none within `timeout`.
 absl::StatusOr<StatusReply> AskStatus(const std::string& address,
+                                      const Security& security,
                                       absl::Duration timeout);
 
 // OK while workers may join; FailedPrecondition, with the reason, when the job

@@ -6,15 +6,15 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "common/transport/channel.h"
 #include "proto/rendezvous.grpc.pb.h"
 
 namespace tributary {
 
 class StatusPoller::Impl {
  public:
-  explicit Impl(const std::string& address)
-      : stub_(Rendezvous::NewStub(grpc::CreateChannel(
-            address, grpc::InsecureChannelCredentials()))) {}
+  Impl(const std::string& address, const Security& security)
+      : stub_(Rendezvous::NewStub(CreateChannel(address, security))) {}
 
   ~Impl() {
     absl::MutexLock lock(&mu_);
@@ -60,8 +60,8 @@ class StatusPoller::Impl {
   StatusReply latest_ ABSL_GUARDED_BY(mu_);
 };
 
-StatusPoller::StatusPoller(const std::string& address)
-    : impl_(std::make_unique<Impl>(address)) {}
+StatusPoller::StatusPoller(const std::string& address, const Security& security)
+    : impl_(std::make_unique<Impl>(address, security)) {}
 StatusPoller::~StatusPoller() = default;
 void StatusPoller::Poll() { impl_->Poll(); }
 StatusReply StatusPoller::latest() const { return impl_->latest(); }

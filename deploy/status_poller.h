@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "common/transport/security.h"
 #include "proto/rendezvous.pb.h"
 
 namespace tributary {
@@ -13,7 +14,8 @@ namespace tributary {
 class StatusPoller {
  public:
   // `address` is the coordinator's host:port, on this machine.
-  explicit StatusPoller(const std::string& address);
+  explicit StatusPoller(const std::string& address,
+                        const Security& security = {});
   // Cancels the question that is under way, and waits for its end.
   ~StatusPoller();
 

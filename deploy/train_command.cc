@@ -29,6 +29,7 @@
 #include "deploy/progress.h"
 #include "deploy/run_prediction.h"
 #include "deploy/run_report.h"
+#include "deploy/security_flags.h"
 #include "deploy/signals.h"
 #include "deploy/status_poller.h"
 #include "deploy/trained_model.h"
@@ -53,6 +54,7 @@ struct Flags {
   std::string resume;
   int64_t max_restarts = 10;
   LogFlags log;
+  SecurityFlags security;
   bool overwrite = false;
   bool quiet = false;
   bool print_config = false;
@@ -112,6 +114,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                    "Steps between metrics lines and, without a terminal, "
                    "progress lines. Default: the job's.",
                    1, INT64_MAX, &flags->log_every);
+  AddSecurityFlags(line.get(), &flags->security);
   AddLogFlags(line.get(), &flags->log);
   line->AddSwitch("quiet", "Show no progress, only warnings and results.",
                   &flags->quiet);
@@ -123,6 +126,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
 // How the job is spread here.
 struct Plan {
   JobSpec job;
+  Security security;  // Of this process, which only asks.
   int64_t workers = 0;
   int64_t threads = 0;
   std::string output;
@@ -180,6 +184,12 @@ absl::StatusOr<Plan> MakePlan(const Flags& flags) {
   TRIBUTARY_RETURN_IF_ERROR(FillFromResume(flags, &source));
   Plan plan;
   TRIBUTARY_ASSIGN_OR_RETURN(plan.job, ReadJob(source));
+  for (const Role role : {Role::kServer, Role::kWorker}) {
+    TRIBUTARY_RETURN_IF_ERROR(ReadSecurity(flags.security, {role}).status());
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      plan.security,
+      ReadSecurity(flags.security, {Role::kAdmin, Role::kServer}));
   const int64_t leaves = plan.job.batch().micro_batches();
   plan.workers =
       flags.workers > 0 ? flags.workers : std::min(kDefaultWorkers, leaves);
@@ -295,11 +305,12 @@ LocalJobResult RunLocally(const Plan& plan, const Flags& flags,
   processes.worker_threads = static_cast<int>(plan.threads);
   processes.resume = flags.resume;
   processes.log = flags.log;
+  processes.security = flags.security;
   LocalJobOptions options = MakeLocalJob(processes);
   options.max_restarts = static_cast<int>(flags.max_restarts);
   std::unique_ptr<StatusPoller> poller;
-  options.on_started = [&poller](const std::string& coordinator) {
-    poller = std::make_unique<StatusPoller>(coordinator);
+  options.on_started = [&poller, &plan](const std::string& coordinator) {
+    poller = std::make_unique<StatusPoller>(coordinator, plan.security);
   };
   options.on_tick = [&poller, display] {
     poller->Poll();

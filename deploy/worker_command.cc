@@ -14,6 +14,7 @@
 #include "deploy/command_line.h"
 #include "deploy/exit_code.h"
 #include "deploy/process_log.h"
+#include "deploy/security_flags.h"
 #include "deploy/signals.h"
 #include "worker/worker_process.h"
 
@@ -23,6 +24,7 @@ namespace {
 struct Flags {
   std::string coordinator;
   LogFlags log;
+  SecurityFlags security;
   int64_t rank = -1;
   int64_t threads = 0;
   double connect_timeout = 60;
@@ -56,6 +58,11 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                   "Seconds to go on trying to reach server 0, and the others, "
                   "at the start. Default 60.",
                   0, 86400, &flags->connect_timeout);
+  AddSecurityFlags(line.get(), &flags->security);
+  AddInsecureNetworkFlag(
+      line.get(),
+      "Let the token go to another machine unencrypted, without --tls-dir.",
+      &flags->security);
   AddLogFlags(line.get(), &flags->log);
   return line;
 }
@@ -107,6 +114,14 @@ int RunWorkerCommand(const std::vector<std::string>& arguments,
       FillFromEnvironment(*line, *launcher, log->get(), &flags);
   if (!filled.ok()) return ReportError(filled);
   WorkerOptions options;
+  absl::StatusOr<Security> security =
+      ReadSecurity(flags.security, {Role::kWorker});
+  if (!security.ok()) return ReportError(security.status());
+  options.security = *std::move(security);
+  const absl::Status allowed =
+      CheckConnectTo(flags.coordinator, flags.security, options.security);
+  if (!allowed.ok()) return ReportError(allowed);
+  WarnOfNetwork(flags.coordinator, options.security, log->get());
   options.coordinator = flags.coordinator;
   options.rank = static_cast<int>(flags.rank);
   options.threads = static_cast<int>(flags.threads);

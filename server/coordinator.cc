@@ -39,6 +39,7 @@ absl::Status ReportedError(const Failure& failure, const std::string& reason) {
 Coordinator::Coordinator(const Options& options, Clock clock,
                          MetricsSink metrics)
     : options_(options),
+      job_id_(JobId(options.job)),
       asynchronous_(options.job.exchange()
                         .parameter_server()
                         .consistency()
@@ -65,6 +66,12 @@ absl::StatusOr<int64_t> Coordinator::AddWorker(const Join& join,
     return absl::FailedPreconditionError("the job is done; nothing to join");
   }
   if (phase_ == StatusReply::RECOVERING) return JoinAgain(failure_);
+  if (static_cast<int>(workers_.size()) >= options_.max_workers) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the job has ", workers_.size(),
+        " workers, as many as its server allows: start that with a higher "
+        "--workers for more"));
+  }
   const Membership::Admitted admitted = membership_.Add(join, clock_());
   if (admitted.fenced.has_value()) {
     const auto old = workers_.find(*admitted.fenced);
@@ -102,6 +109,7 @@ void Coordinator::AdmitWaiting() {
       admission->add_server_address(server.address);
       *admission->add_local_address() = server.local_address;
     }
+    admission->set_job_id(job_id_);
     admission->set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
     admission->set_attempt(options_.attempt);
     worker.link->Send(order);
@@ -115,7 +123,8 @@ absl::Status Coordinator::OnWorkerReport(int64_t incarnation,
   if (member == nullptr) {
     return absl::AbortedError(
         absl::StrCat("incarnation ", incarnation,
-                     " is out: its lease ended, or its rank was taken over"));
+                     " is out: its lease ended, or its rank was taken over; "
+                     "join again"));
   }
   member->last_heard = clock_();
   switch (report.report_case()) {
@@ -235,6 +244,7 @@ absl::Status Coordinator::Adopt(const Ready& ready) {
   *configure->mutable_job() = options_.job;
   *configure->mutable_table() = ready.table();
   configure->set_servers(options_.servers);
+  configure->set_job_id(job_id_);
   configure->set_steps(ready.data().steps());
   configure->set_attempt(options_.attempt);
   if (options_.resume.has_value()) {

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "common/limits.h"
 #include "common/parameter_table.h"
 #include "nlohmann/json.hpp"
 #include "proto/checkpoint.pb.h"
@@ -74,6 +75,7 @@ class Coordinator {
     JobSpec job;  // Resolved and valid.
     int servers = 1;
     int expected_workers = 1;
+    int max_workers = kDefaultLimits.workers;
     absl::Duration start_timeout = absl::Seconds(60);
     absl::Duration lease = absl::Seconds(10);
     absl::Duration no_worker_timeout = absl::Seconds(60);
@@ -207,6 +209,7 @@ class Coordinator {
   void FillStall(StatusReply* reply) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Options options_;
+  const std::string job_id_;
   const bool asynchronous_;
   const bool gives_norms_;  // Servers wait for every round's.
   const Clock clock_;

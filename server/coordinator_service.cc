@@ -4,27 +4,31 @@
 #include <utility>
 
 #include "common/transport/channel.h"
+#include "common/transport/chunk_codec.h"
 #include "common/transport/server_stream.h"
 
 namespace tributary {
 namespace {
 
-class WorkerStream final : public ServerStream<WorkerReport, CoordinatorOrder>,
-                           public WorkerLink {
+using RawStream = ServerStream<grpc::ByteBuffer, grpc::ByteBuffer>;
+
+class WorkerStream final : public RawStream, public WorkerLink {
  public:
   WorkerStream(Coordinator* coordinator, std::shared_ptr<LiveCalls> calls)
       : ServerStream(std::move(calls)), coordinator_(coordinator) {}
 
   void Send(const CoordinatorOrder& order) override {
-    ServerStream::Send(order);
+    RawStream::Send(Encode(order));
   }
   void Close(const absl::Status& status) override {
     ServerStream::Close(ToGrpc(status));
   }
 
  private:
-  void OnMessage(WorkerReport* report) override {
-    const absl::Status status = Handle(*report);
+  void OnMessage(grpc::ByteBuffer* bytes) override {
+    WorkerReport report;
+    absl::Status status = Decode(bytes, &report);
+    if (status.ok()) status = Handle(report);
     if (!status.ok()) Close(status);
   }
 
@@ -55,20 +59,23 @@ class WorkerStream final : public ServerStream<WorkerReport, CoordinatorOrder>,
   int64_t incarnation_ = 0;  // Touched only by the read in flight and the end.
 };
 
-class EnlistmentStream final : public ServerStream<ServerReport, ServerOrder>,
-                               public ServerLink {
+class EnlistmentStream final : public RawStream, public ServerLink {
  public:
   EnlistmentStream(Coordinator* coordinator, std::shared_ptr<LiveCalls> calls)
       : ServerStream(std::move(calls)), coordinator_(coordinator) {}
 
-  void Send(const ServerOrder& order) override { ServerStream::Send(order); }
+  void Send(const ServerOrder& order) override {
+    RawStream::Send(Encode(order));
+  }
   void Close(const absl::Status& status) override {
     ServerStream::Close(ToGrpc(status));
   }
 
  private:
-  void OnMessage(ServerReport* report) override {
-    const absl::Status status = Handle(*report);
+  void OnMessage(grpc::ByteBuffer* bytes) override {
+    ServerReport report;
+    absl::Status status = Decode(bytes, &report);
+    if (status.ok()) status = Handle(report);
     if (!status.ok()) Close(status);
   }
 
@@ -97,14 +104,14 @@ class EnlistmentStream final : public ServerStream<ServerReport, ServerOrder>,
 
 }  // namespace
 
-grpc::ServerBidiReactor<WorkerReport, CoordinatorOrder>*
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*
 CoordinatorService::Membership(grpc::CallbackServerContext*) {
   auto* stream = new WorkerStream(coordinator_, calls_);
   stream->Start();
   return stream;
 }
 
-grpc::ServerBidiReactor<ServerReport, ServerOrder>*
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*
 CoordinatorService::Enlistment(grpc::CallbackServerContext*) {
   auto* stream = new EnlistmentStream(coordinator_, calls_);
   stream->Start();

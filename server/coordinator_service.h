@@ -12,15 +12,20 @@
 namespace tributary {
 
 // Thread-safe.
-class CoordinatorService final : public Rendezvous::CallbackService {
+// The streams' methods are raw: what a peer sends is looked at before it is
+// parsed.
+class CoordinatorService final
+    : public Rendezvous::WithRawCallbackMethod_Membership<
+          Rendezvous::WithRawCallbackMethod_Enlistment<
+              Rendezvous::WithCallbackMethod_GetStatus<Rendezvous::Service>>> {
  public:
   // `coordinator` must outlive the gRPC server.
   explicit CoordinatorService(Coordinator* coordinator)
       : coordinator_(coordinator) {}
 
-  grpc::ServerBidiReactor<WorkerReport, CoordinatorOrder>* Membership(
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Membership(
       grpc::CallbackServerContext* context) override;
-  grpc::ServerBidiReactor<ServerReport, ServerOrder>* Enlistment(
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Enlistment(
       grpc::CallbackServerContext* context) override;
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
                                       const StatusRequest* request,

@@ -117,7 +117,7 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
   store_ = std::move(store);
   servers_ = configure.servers();
   state_names_ = state;
-  service_->Serve(store_.get(), configure.attempt());
+  service_->Serve(store_.get(), configure.job_id(), configure.attempt());
   return absl::OkStatus();
 }
 

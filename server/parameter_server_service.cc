@@ -16,6 +16,7 @@
 #include "common/transport/chunk_codec.h"
 #include "common/transport/received_floats.h"
 #include "common/transport/server_stream.h"
+#include "server/peer_checks.h"
 
 namespace tributary {
 namespace {
@@ -101,11 +102,12 @@ class ExchangeStream final
       public WeightsSubscriber {
  public:
   // `store` may be null: the call is refused.
-  ExchangeStream(int shard, ParameterStore* store, int64_t attempt,
-                 TransportCounters* counters, StepArrivals* arrivals,
-                 std::shared_ptr<LiveCalls> calls)
+  ExchangeStream(int shard, std::string job_id, ParameterStore* store,
+                 int64_t attempt, TransportCounters* counters,
+                 StepArrivals* arrivals, std::shared_ptr<LiveCalls> calls)
       : ServerStream(std::move(calls)),
         shard_(shard),
+        job_id_(std::move(job_id)),
         store_(store),
         attempt_(attempt),
         counters_(counters),
@@ -320,6 +322,7 @@ class ExchangeStream final
   }
 
   absl::Status OnHello(const Hello& hello) {
+    TRIBUTARY_RETURN_IF_ERROR(CheckJob(hello.job_id(), job_id_));
     const std::string& expected = store_->layout().signature();
     if (hello.signature() != expected) {
       return absl::FailedPreconditionError(absl::StrCat(
@@ -370,6 +373,7 @@ class ExchangeStream final
   }
 
   const int shard_;
+  const std::string job_id_;
   ParameterStore* const store_;
   const int64_t attempt_;
   TransportCounters* const counters_;
@@ -444,10 +448,17 @@ class WeightsReader final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
 
 }  // namespace
 
-void ParameterServerService::Serve(ParameterStore* store, int64_t attempt) {
+void ParameterServerService::Serve(ParameterStore* store,
+                                   const std::string& job_id, int64_t attempt) {
   absl::MutexLock lock(&mu_);
   store_ = store;
+  job_id_ = job_id;
   attempt_ = attempt;
+}
+
+std::string ParameterServerService::job_id() const {
+  absl::MutexLock lock(&mu_);
+  return job_id_;
 }
 
 int64_t ParameterServerService::attempt() const {
@@ -462,8 +473,8 @@ ParameterStore* ParameterServerService::store() const {
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*
 ParameterServerService::Exchange(grpc::CallbackServerContext*) {
-  auto* stream = new ExchangeStream(shard_, store(), attempt(), &counters_,
-                                    &arrivals_, calls_);
+  auto* stream = new ExchangeStream(shard_, job_id(), store(), attempt(),
+                                    &counters_, &arrivals_, calls_);
   stream->Start();
   return stream;
 }

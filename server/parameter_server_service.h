@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -32,8 +33,10 @@ class ParameterServerService final
   explicit ParameterServerService(int shard) : shard_(shard) {}
 
   // Until a store is given, calls are refused with UNAVAILABLE; from then on
-  // those of workers of another attempt. `store` must outlive the gRPC server.
-  void Serve(ParameterStore* store, int64_t attempt) ABSL_LOCKS_EXCLUDED(mu_);
+  // those of workers of another job or attempt. `store` must outlive the gRPC
+  // server.
+  void Serve(ParameterStore* store, const std::string& job_id, int64_t attempt)
+      ABSL_LOCKS_EXCLUDED(mu_);
 
   const TransportCounters& counters() const { return counters_; }
   // Of the contributions of all streams.
@@ -51,6 +54,7 @@ class ParameterServerService final
  private:
   ParameterStore* store() const ABSL_LOCKS_EXCLUDED(mu_);
   int64_t attempt() const ABSL_LOCKS_EXCLUDED(mu_);
+  std::string job_id() const ABSL_LOCKS_EXCLUDED(mu_);
 
   const int shard_;
   TransportCounters counters_;
@@ -59,6 +63,7 @@ class ParameterServerService final
   mutable absl::Mutex mu_;
   ParameterStore* store_ ABSL_GUARDED_BY(mu_) = nullptr;
   int64_t attempt_ ABSL_GUARDED_BY(mu_) = 0;
+  std::string job_id_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace tributary

@@ -5,10 +5,26 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "common/digest.h"
 #include "common/rounds.h"
 #include "common/transport/channel.h"
 
 namespace tributary {
+
+std::string JobId(const JobSpec& job) {
+  JobSpec result = job;
+  // Where it is written does not make another job.
+  result.clear_output();
+  return Sha256Hex(result.SerializeAsString());
+}
+
+absl::Status CheckJob(const std::string& worker, const std::string& server) {
+  if (worker.empty() || worker == server) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "this worker's job (", worker.substr(0, 12),
+      ") is not the one served here (", server.substr(0, 12),
+      "): another job's server has this address now; start the worker again"));
+}
 
 absl::Status CheckProtocol(int32_t version) {
   if (version == kProtocolVersion) return absl::OkStatus();

@@ -4,6 +4,7 @@
 #define TRIBUTARY_SERVER_PEER_CHECKS_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
 #include "common/parameter_table.h"
@@ -13,6 +14,13 @@
 #include "proto/rendezvous.pb.h"
 
 namespace tributary {
+
+// What tells a job from others: equal jobs have equal results.
+std::string JobId(const JobSpec& job);
+
+// A worker's job is the server's; an empty `worker` is not known. Both are
+// JobIds.
+absl::Status CheckJob(const std::string& worker, const std::string& server);
 
 // It speaks the coordinator's protocol.
 absl::Status CheckProtocol(int32_t version);

@@ -23,7 +23,6 @@
 #include "common/transport/channel.h"
 #include "common/transport/chunk_codec.h"
 #include "grpcpp/grpcpp.h"
-#include "grpcpp/health_check_service_interface.h"
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_files.h"
@@ -31,6 +30,7 @@
 #include "server/coordinator.h"
 #include "server/coordinator_service.h"
 #include "server/enlistment.h"
+#include "server/listener.h"
 #include "server/local_server.h"
 #include "server/parameter_server_service.h"
 #include "server/run_output.h"
@@ -67,12 +67,6 @@ class LocalLink final : public ServerLink {
   Logger* const log_;
 };
 
-struct Listener {
-  std::unique_ptr<grpc::Server> server;
-  std::string address;  // For others.
-  int port = 0;
-};
-
 // A name that nobody else has, for workers on this host.
 LocalAddress MakeLocalAddress() {
   LocalAddress local;
@@ -89,41 +83,34 @@ std::string HostOf(const std::string& address) {
   return address.substr(0, address.rfind(':'));
 }
 
-absl::StatusOr<Listener> Listen(const ServerOptions& options,
-                                const LocalAddress& local,
-                                const std::vector<grpc::Service*>& services) {
-  grpc::EnableDefaultHealthCheckService(true);
-  grpc::ServerBuilder builder;
-  ConfigureServer(&builder);
-  int port = 0;
-  builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(),
-                           &port);
-  builder.AddListeningPort(local.address(), grpc::InsecureServerCredentials());
-  for (grpc::Service* service : services) builder.RegisterService(service);
-  Listener listener;
-  listener.server = builder.BuildAndStart();
-  listener.port = port;
-  if (listener.server == nullptr || port == 0) {
-    return absl::UnavailableError(absl::StrCat(
-        "cannot listen on ", options.listen,
-        ": the address is in use or not this machine's; choose another with "
-        "--listen HOST:PORT (port 0: any free one)"));
-  }
-  listener.address = absl::StrCat(HostOf(options.listen), ":", port);
+// Listens, and says so. `*address` is where others reach this server.
+absl::StatusOr<std::unique_ptr<Listener>> Listen(
+    const ServerOptions& options, const LocalAddress& local,
+    const std::vector<grpc::Service*>& services, std::string* address) {
+  Listener::Options listen;
+  listen.network = options.listen;
+  listen.unix_socket = local.address();
+  listen.security = options.security;
+  listen.limits = options.limits;
+  listen.log = options.log;
+  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Listener> listener,
+                             Listener::Start(listen, services));
+  *address = absl::StrCat(HostOf(options.listen), ":", listener->port());
   if (!options.advertise.empty()) {
-    listener.address = options.advertise.find(':') == std::string::npos
-                           ? absl::StrCat(options.advertise, ":", port)
-                           : options.advertise;
+    *address = options.advertise.find(':') == std::string::npos
+                   ? absl::StrCat(options.advertise, ":", listener->port())
+                   : options.advertise;
   }
-  if (options.on_listening) options.on_listening(listener.address);
+  if (options.on_listening) options.on_listening(*address);
   return listener;
 }
 
 // Reads a remote server's chunks at `version` into the arena.
-absl::Status ReadRemote(const std::string& address, int64_t version,
-                        const ArenaLayout& layout, float* arena) {
+absl::Status ReadRemote(const std::string& address, const Security& security,
+                        int64_t version, const ArenaLayout& layout,
+                        float* arena) {
   std::unique_ptr<ParameterServer::Stub> stub =
-      ParameterServer::NewStub(CreateChannel(address));
+      ParameterServer::NewStub(CreateChannel(address, security));
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(absl::Now() + kReadWeightsTimeout));
   ReadWeightsRequest request;
@@ -150,7 +137,7 @@ absl::Status ReadRemote(const std::string& address, int64_t version,
 // The whole model at `version`, from this server and the others.
 absl::Status ReadModel(ParameterStore* store, int64_t version,
                        const std::vector<std::string>& addresses,
-                       float* arena) {
+                       const Security& security, float* arena) {
   for (const int chunk : store->chunk_numbers()) {
     TRIBUTARY_ASSIGN_OR_RETURN(const WeightsVersion weights,
                                store->Read(chunk, version));
@@ -158,8 +145,8 @@ absl::Status ReadModel(ParameterStore* store, int64_t version,
                 weights.values.bytes);
   }
   for (size_t shard = 1; shard < addresses.size(); ++shard) {
-    TRIBUTARY_RETURN_IF_ERROR(
-        ReadRemote(addresses[shard], version, store->layout(), arena));
+    TRIBUTARY_RETURN_IF_ERROR(ReadRemote(addresses[shard], security, version,
+                                         store->layout(), arena));
   }
   return absl::OkStatus();
 }
@@ -169,11 +156,11 @@ absl::Status ReadModel(ParameterStore* store, int64_t version,
 // push) it is a matter of milliseconds.
 absl::Status ReadFinalModel(ParameterStore* store, int64_t version,
                             const std::vector<std::string>& addresses,
-                            float* arena) {
+                            const Security& security, float* arena) {
   const absl::Time deadline = absl::Now() + kDrainTimeout;
   absl::Status status;
   do {
-    status = ReadModel(store, version, addresses, arena);
+    status = ReadModel(store, version, addresses, security, arena);
     if (!absl::IsFailedPrecondition(status)) return status;
     absl::SleepFor(kTick);
   } while (absl::Now() < deadline);
@@ -224,7 +211,8 @@ absl::Status WriteResults(Coordinator* coordinator, bool trained,
     BufferPool arenas(store->layout().arena_elements());
     const Buffer arena = arenas.Take();
     status = ReadFinalModel(store, coordinator->final_version(),
-                            coordinator->server_addresses(), arena.get());
+                            coordinator->server_addresses(), options.security,
+                            arena.get());
     if (!status.ok() &&
         ReadSavedModel(options.output_directory, coordinator->final_version(),
                        store->layout(), arena)
@@ -357,6 +345,7 @@ absl::StatusOr<AttemptEnd> RunAttempt(CoordinatorRun* run, int64_t attempt,
   job.job = options.job;
   job.servers = options.servers;
   job.expected_workers = run->expected_workers;
+  job.max_workers = options.limits.workers;
   job.start_timeout = run->start_timeout;
   job.lease = options.lease;
   job.no_worker_timeout = options.no_worker_timeout;
@@ -386,17 +375,22 @@ absl::StatusOr<AttemptEnd> RunAttempt(CoordinatorRun* run, int64_t attempt,
   *enlist.mutable_local_address() = MakeLocalAddress();
   TRIBUTARY_RETURN_IF_ERROR(coordinator.AddServer(enlist, &link));
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S1"));
-  TRIBUTARY_ASSIGN_OR_RETURN(Listener listener,
-                             Listen(run->listen, enlist.local_address(),
-                                    {&service, &coordinator_service}));
+  std::string address;
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Listener> listener,
+      Listen(run->listen, enlist.local_address(),
+             {&service, &coordinator_service}, &address));
   if (run->listen.on_listening) {
-    options.log->Info("coordinator listens on %s", listener.address);
+    options.log->Info("coordinator listens on %s", address);
   }
-  run->listen.listen = absl::StrCat(HostOf(options.listen), ":", listener.port);
+  listener->SetReady(true);
+  run->listen.listen =
+      absl::StrCat(HostOf(options.listen), ":", listener->port());
   run->listen.on_listening = nullptr;
 
   AttemptEnd end;
   end.ending = FollowAttempt(&coordinator, run->shutdown);
+  listener->SetReady(false);
   end.status = coordinator.status();
   end.checkpoint_step = coordinator.GetStatus().checkpoint_step();
   const bool goes_back = end.ending == Coordinator::Ending::kGoesBack ||
@@ -410,8 +404,7 @@ absl::StatusOr<AttemptEnd> RunAttempt(CoordinatorRun* run, int64_t attempt,
         WriteResults(&coordinator, end.ending == Coordinator::Ending::kTrained,
                      local, options, output);
   }
-  listener.server->Shutdown(absl::ToChronoTime(
-      absl::Now() + (goes_back ? kCutTimeout : kDrainTimeout)));
+  listener->ShutDown(goes_back ? kCutTimeout : kDrainTimeout);
   coordinator_service.AwaitIdle();
   service.AwaitIdle();
   return end;
@@ -498,14 +491,20 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S1"));
   enlist.set_shard(options.shard);
   *enlist.mutable_local_address() = MakeLocalAddress();
+  std::string address;
   TRIBUTARY_ASSIGN_OR_RETURN(
-      Listener listener, Listen(options, enlist.local_address(), {&service}));
-  enlist.set_address(listener.address);
-  options.log->Info("server %d listens on %s", options.shard, listener.address);
+      const std::unique_ptr<Listener> listener,
+      Listen(options, enlist.local_address(), {&service}, &address));
+  enlist.set_address(address);
+  options.log->Info("server %d listens on %s", options.shard, address);
   const std::shared_ptr<grpc::Channel> channel =
-      CreateChannel(options.coordinator);
-  if (!AwaitConnected(channel.get(), absl::Now() + connect_timeout,
-                      [shutdown] { return shutdown->requested(); })) {
+      CreateChannel(options.coordinator, options.security);
+  const absl::Status connected =
+      AwaitConnected(channel.get(), options.coordinator, options.security,
+                     absl::Now() + connect_timeout,
+                     [shutdown] { return shutdown->requested(); });
+  if (absl::IsFailedPrecondition(connected)) return connected;
+  if (!connected.ok()) {
     if (shutdown->requested()) {
       return absl::CancelledError("stopped by request");
     }
@@ -518,6 +517,7 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
   const std::unique_ptr<Rendezvous::Stub> stub = Rendezvous::NewStub(channel);
   enlistment->Begin(stub.get(), enlist);
   *enlisted = true;
+  listener->SetReady(true);
   const Pulse pulse(kServerHeartbeat, [&] {
     ServerReport report;
     ParameterStore* const store = local.store();
@@ -529,8 +529,7 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
     if (const auto alive = weak.lock()) alive->Cancel();
   });
   const grpc::Status ended = enlistment->AwaitDone();
-  listener.server->Shutdown(absl::ToChronoTime(
-      absl::Now() + (enlistment->finished() ? kDrainTimeout : kCutTimeout)));
+  listener->ShutDown(enlistment->finished() ? kDrainTimeout : kCutTimeout);
   service.AwaitIdle();
   if (enlistment->finished()) return absl::OkStatus();
   if (shutdown->requested()) return absl::CancelledError("stopped by request");

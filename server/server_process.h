@@ -8,8 +8,10 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/limits.h"
 #include "common/log.h"
 #include "common/shutdown.h"
+#include "common/transport/security.h"
 #include "proto/job.pb.h"
 
 namespace tributary {
@@ -49,6 +51,10 @@ struct ServerOptions {
   // Shard 0 only: the same for a checkpoint's folder, or that of a run, when
   // output_directory has none. NotFound if there is no good one.
   std::string resume_from;
+  // Whom this server believes, and how it shows who it is; and what any peer
+  // may ask of it.
+  Security security;
+  Limits limits;
 
   // Other shards: host:port of shard 0.
   std::string coordinator;

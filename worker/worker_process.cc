@@ -104,7 +104,9 @@ absl::Status TakePart(const WorkerOptions& options,
         open_steps * admission.job().batch().micro_batches() + 2);
     exchange_options.incarnation = admission.incarnation();
     exchange_options.attempt = admission.attempt();
+    exchange_options.job_id = admission.job_id();
     exchange_options.connect_timeout = options.connect_timeout;
+    exchange_options.security = options.security;
     TRIBUTARY_ASSIGN_OR_RETURN(
         const std::unique_ptr<ParameterServerExchange> exchange,
         ParameterServerExchange::Connect(exchange_options, &setup->layout(),
@@ -175,9 +177,13 @@ struct StayFacts {
 absl::Status Stay(const WorkerOptions& options, Shutdown* shutdown,
                   absl::Duration connect_timeout, StayFacts* stay) {
   const std::shared_ptr<grpc::Channel> channel =
-      CreateChannel(options.coordinator);
-  if (!AwaitConnected(channel.get(), absl::Now() + connect_timeout,
-                      [shutdown] { return shutdown->requested(); })) {
+      CreateChannel(options.coordinator, options.security);
+  const absl::Status connected =
+      AwaitConnected(channel.get(), options.coordinator, options.security,
+                     absl::Now() + connect_timeout,
+                     [shutdown] { return shutdown->requested(); });
+  if (absl::IsFailedPrecondition(connected)) return connected;
+  if (!connected.ok()) {
     if (shutdown->requested()) {
       return absl::CancelledError("stopped by request");
     }

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "common/log.h"
 #include "common/shutdown.h"
+#include "common/transport/security.h"
 
 namespace tributary {
 
@@ -22,6 +23,8 @@ struct WorkerOptions {
   // Threads that compute leaves, one leaf each at a time. They never change the
   // result.
   int threads = 1;
+  // How this worker shows who it is.
+  Security security;
   // Must outlive the call of RunWorker. Required.
   Logger* log = nullptr;
   // How long to try to reach the coordinator, and each server, at the start.

@@ -1,36 +1,33 @@
 #include "common/transport/channel.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/transport/credentials.h"
+#include "common/transport/diagnosis.h"
 #include "grpc/grpc.h"
+#include "grpc/support/log.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 
 namespace tributary {
 namespace {
 
-// Chunk, header and room for the coordinator's tables.
-constexpr int kMaxMessageBytes = kMaxChunkBytes + (1 << 20);
-constexpr int kMaxMetadataBytes = 8 << 10;
-
-// A peer whose machine vanished is noticed after the sum of the two. Shorter
-// would take a busy machine for a dead one.
-constexpr int kKeepaliveTimeMs = 10'000;
-constexpr int kKeepaliveTimeoutMs = 10'000;
-// The server must allow pings a little faster than clients send them, or it
-// hangs up with ENHANCE_YOUR_CALM.
-constexpr int kMinPingIntervalMs = 5'000;
-
-// A peer that opens a connection and says nothing is dropped after this; gRPC's
-// default is two minutes.
-constexpr int kHandshakeTimeoutMs = 10'000;
+int Milliseconds(absl::Duration duration) {
+  return static_cast<int>(absl::ToInt64Milliseconds(duration));
+}
 
 // How long one attempt to connect may take, on a busy machine as well. (gRPC
 // takes this time from what it calls the minimum backoff; after an attempt that
 // was refused it still tries again soon.)
 constexpr int kConnectTimeoutMs = 5'000;
+
+// What takes longer than this to connect is looked into.
+constexpr absl::Duration kDiagnosisInterval = absl::Seconds(1);
 
 // How long a wait for a connection goes on after it should stop.
 constexpr absl::Duration kInterruptInterval = absl::Milliseconds(100);
@@ -40,22 +37,35 @@ constexpr absl::Duration kInterruptInterval = absl::Milliseconds(100);
 // were once full.
 void KeepGrpc() {
   static const bool kept = [] {
+    // What gRPC says of every failed handshake is for its developers, and any
+    // stranger can make it say that as often as he likes.
+    if (std::getenv("GRPC_VERBOSITY") == nullptr) {
+      gpr_set_log_function([](gpr_log_func_args*) {});
+    }
     grpc_init();
     return true;
   }();
   (void)kept;
 }
 
+bool IsUnixSocket(const std::string& address) {
+  return absl::StartsWith(address, "unix");
+}
+
 }  // namespace
 
-std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address) {
+std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address,
+                                             const Security& security) {
   KeepGrpc();
+  const Limits& limits = kDefaultLimits;
   grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
-  arguments.SetMaxSendMessageSize(kMaxMessageBytes);
-  arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  arguments.SetMaxReceiveMessageSize(limits.message_bytes);
+  arguments.SetMaxSendMessageSize(limits.message_bytes);
+  arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, limits.metadata_bytes);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS,
+                   Milliseconds(limits.keepalive_interval));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                   Milliseconds(limits.keepalive_timeout));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   // Each stream carries the whole exchange with one server, so channels to one
@@ -68,41 +78,63 @@ std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address) {
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   // Loopback and cluster addresses are never reached through a proxy.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
-                                   arguments);
+  if (IsUnixSocket(address)) {
+    return grpc::CreateCustomChannel(
+        address, grpc::InsecureChannelCredentials(), arguments);
+  }
+  if (security.tls()) {
+    // Whatever its address, it must have the role.
+    arguments.SetSslTargetNameOverride(RoleDnsName(Role::kServer));
+  }
+  return grpc::experimental::CreateCustomChannelWithInterceptors(
+      address, MakeChannelCredentials(security), arguments,
+      MakeTokenInterceptors(security.token));
 }
 
-bool AwaitConnected(grpc::Channel* channel, absl::Time deadline,
-                    const std::function<bool()>& stop) {
+absl::Status AwaitConnected(grpc::Channel* channel, const std::string& address,
+                            const Security& security, absl::Time deadline,
+                            const std::function<bool()>& stop) {
   // gRPC's own wait cannot be interrupted; short ones can be given up between.
+  absl::Time diagnosis = absl::Now() + kDiagnosisInterval;
+  absl::Status found;
   while (!stop()) {
     const absl::Time soon = absl::Now() + kInterruptInterval;
     if (channel->WaitForConnected(
             absl::ToChronoTime(std::min(deadline, soon)))) {
-      return true;
+      return absl::OkStatus();
     }
-    if (absl::Now() >= deadline) return false;
+    if (absl::Now() >= deadline) break;
+    if (absl::Now() < diagnosis || IsUnixSocket(address)) continue;
+    const absl::Status last = std::exchange(found, Diagnose(address, security));
+    // Once may have been while files were being exchanged.
+    if (!found.ok() && found == last) return found;
+    diagnosis = absl::Now() + kDiagnosisInterval;
   }
-  return false;
+  return absl::DeadlineExceededError(
+      absl::StrCat("no connection to ", address));
 }
 
-void ConfigureServer(grpc::ServerBuilder* builder) {
+void ConfigureServer(const Limits& limits, grpc::ServerBuilder* builder) {
   KeepGrpc();
-  builder->SetMaxReceiveMessageSize(kMaxMessageBytes);
-  builder->SetMaxSendMessageSize(kMaxMessageBytes);
-  builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
-  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
-  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
-                              kKeepaliveTimeoutMs);
-  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  builder->AddChannelArgument(
-      GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-      kMinPingIntervalMs);
-  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
-                              kHandshakeTimeoutMs);
-  // Two servers on one port by accident must be an error.
-  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder->SetMaxReceiveMessageSize(limits.message_bytes);
+  builder->SetMaxSendMessageSize(limits.message_bytes);
+  const std::pair<const char*, int> arguments[] = {
+      {GRPC_ARG_MAX_METADATA_SIZE, limits.metadata_bytes},
+      {GRPC_ARG_MAX_CONCURRENT_STREAMS, limits.streams_per_connection},
+      {GRPC_ARG_MAX_CONNECTION_IDLE_MS, Milliseconds(limits.idle_timeout)},
+      {GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(limits.keepalive_interval)},
+      {GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Milliseconds(limits.keepalive_timeout)},
+      {GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1},
+      {GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0},
+      {GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+       Milliseconds(limits.min_ping_interval)},
+      {GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+       Milliseconds(limits.handshake_timeout)},
+      // Two servers on one port by accident must be an error.
+      {GRPC_ARG_ALLOW_REUSEPORT, 0}};
+  for (const auto& [name, value] : arguments) {
+    builder->AddChannelArgument(name, value);
+  }
 }
 
 absl::Status FromGrpc(const grpc::Status& status, const std::string& peer) {

@@ -9,6 +9,8 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/limits.h"
+#include "common/transport/security.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/server_builder.h"
 #include "grpcpp/support/status.h"
@@ -18,21 +20,23 @@ namespace tributary {
 // Peers that differ in this number do not understand each other.
 inline constexpr int kProtocolVersion = 1;
 
-// The largest chunk that a job may ask for, in bytes: with the margin for its
-// header it must fit in a message.
-inline constexpr int kMaxChunkBytes = 3 << 20;
+// A channel to host:port, or to a Unix socket, with a connection of its own.
+// Never fails here: calls do. To a Unix socket goes neither TLS nor token: it
+// belongs to this host, whose kernel tells the server who we are.
+std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address,
+                                             const Security& security = {});
 
-// A channel to host:port, with a connection of its own. Never fails here: calls
-// do.
-std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address);
-
-// Waits until the channel is connected. False when it is not by `deadline`, or
-// a moment after `stop` returns true; `stop` is asked on this thread.
-bool AwaitConnected(grpc::Channel* channel, absl::Time deadline,
-                    const std::function<bool()>& stop);
+// Waits until a channel made with these arguments is connected.
+// DeadlineExceeded when it is not by `deadline`, or soon after `stop` returns
+// true; `stop` is asked on this thread. FailedPrecondition, within five
+// seconds, if the two sides will never understand each other: one of them
+// without TLS, or a certificate that the other refuses.
+absl::Status AwaitConnected(grpc::Channel* channel, const std::string& address,
+                            const Security& security, absl::Time deadline,
+                            const std::function<bool()>& stop);
 
 // Sets the limits that CreateChannel's counterpart needs.
-void ConfigureServer(grpc::ServerBuilder* builder);
+void ConfigureServer(const Limits& limits, grpc::ServerBuilder* builder);
 
 // The same code and message. `peer`, if not empty, is put in front:
 // "127.0.0.1:1234: ...".

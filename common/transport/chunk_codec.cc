@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/limits.h"
 #include "common/status_macros.h"
+#include "common/transport/message_check.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "grpcpp/impl/codegen/proto_utils.h"
@@ -168,7 +170,8 @@ absl::Status ReadHeader(uint32_t outer_tag, CodedInputStream* in,
 }
 
 absl::Status DecodeAround(grpc::ByteBuffer* bytes, uint32_t payload_kinds,
-                          MessageLite* message, ReceivedPayload* payload) {
+                          google::protobuf::Message* message,
+                          ReceivedPayload* payload) {
   uint32_t payload_bytes = 0;
   uint64_t end = 0;
   bool has_payload = true;
@@ -211,7 +214,14 @@ grpc::ByteBuffer Encode(const MessageLite& message) {
   return grpc::ByteBuffer(&slice, 1);
 }
 
-absl::Status Decode(grpc::ByteBuffer* bytes, MessageLite* message) {
+absl::Status Decode(grpc::ByteBuffer* bytes,
+                    google::protobuf::Message* message) {
+  {
+    grpc::ProtoBufferReader reader(bytes);
+    if (!reader.status().ok()) return NotAMessage("empty");
+    TRIBUTARY_RETURN_IF_ERROR(
+        CheckMessage(*message->GetDescriptor(), kDefaultLimits, &reader));
+  }
   grpc::ProtoBufferReader reader(bytes);
   if (!reader.status().ok() || !message->ParseFromZeroCopyStream(&reader)) {
     return NotAMessage("not the expected protobuf message");

@@ -28,10 +28,11 @@ grpc::ByteBuffer EncodeWithPayload(const ServerMessage& message,
 
 // Encodes a message that has no payload.
 grpc::ByteBuffer Encode(const google::protobuf::MessageLite& message);
-// Parses a whole message, payload and all, copying. InvalidArgument if it is
-// not one.
+// Parses a whole message without a payload, copying. InvalidArgument if it is
+// not one; ResourceExhausted, before it is parsed, if it is beyond
+// kDefaultLimits.
 absl::Status Decode(grpc::ByteBuffer* bytes,
-                    google::protobuf::MessageLite* message);
+                    google::protobuf::Message* message);
 
 // The bytes of a payload in gRPC's own buffers, which it keeps alive.
 // Immutable.

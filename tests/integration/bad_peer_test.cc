@@ -166,6 +166,36 @@ TEST_F(BadPeerTest, OtherModel) {
                 "the model's signature is 0123456789ab at the worker");
 }
 
+TEST_F(BadPeerTest, OtherJob) {
+  WorkerMessage hello = GoodHello();
+  hello.mutable_hello()->set_job_id("0123456789abcdef");
+  ExpectRefusal(Exchange({hello}), grpc::StatusCode::FAILED_PRECONDITION,
+                "this worker's job (0123456789ab) is not the one served here");
+}
+
+TEST_F(BadPeerTest, TextThatIsTooLong) {
+  WorkerReport report;
+  report.mutable_join()->set_protocol_version(kProtocolVersion);
+  report.mutable_join()->set_host(std::string(5000, 'h'));
+  ExpectRefusal(Membership({report}), grpc::StatusCode::RESOURCE_EXHAUSTED,
+                "Join.host has 5000 bytes, at most 4096 are allowed");
+}
+
+TEST_F(BadPeerTest, MoreSubmessagesThanAnyModelHas) {
+  WorkerReport report;
+  for (int i = 0; i < 200000; ++i) {
+    report.mutable_ready()->mutable_table()->add_parameter();
+  }
+  ExpectRefusal(Membership({report}), grpc::StatusCode::RESOURCE_EXHAUSTED,
+                "Limits.submessages");
+  WorkerMessage message;
+  for (int i = 0; i < 200000; ++i) {
+    message.mutable_in_memory()->add_contribution();
+  }
+  ExpectRefusal(Exchange({GoodHello(), message}),
+                grpc::StatusCode::RESOURCE_EXHAUSTED, "Limits.submessages");
+}
+
 TEST_F(BadPeerTest, NoHello) {
   WorkerMessage initial;
   initial.mutable_initial()->set_chunk(0);

@@ -118,6 +118,23 @@ std::string BackgroundCommand::StandardError() const {
   return Contents(folder_ + "/stderr");
 }
 
+std::string BackgroundCommand::AwaitStandardError(
+    const std::string& text) const {
+  const absl::Time deadline = absl::Now() + kPatience;
+  while (absl::Now() < deadline) {
+    const std::string all = StandardError();
+    const size_t found = all.find(text);
+    const size_t end =
+        found == std::string::npos ? found : all.find('\n', found);
+    if (end != std::string::npos) {
+      const size_t begin = all.rfind('\n', found) + 1;
+      return all.substr(begin, end - begin);
+    }
+    Pause();
+  }
+  return "";
+}
+
 CommandResult RunCommand(const std::vector<std::string>& arguments,
                          const std::vector<std::string>& environment) {
   return BackgroundCommand(arguments, environment).Wait();

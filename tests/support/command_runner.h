@@ -40,6 +40,9 @@ class BackgroundCommand {
   // What it has written so far.
   std::string StandardOutput() const;
   std::string StandardError() const;
+  // Waits for a line with this text on stderr, and returns it; empty after a
+  // generous time.
+  std::string AwaitStandardError(const std::string& text) const;
 
  private:
   std::string folder_;

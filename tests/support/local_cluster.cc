@@ -12,8 +12,9 @@
 namespace tributary {
 
 LocalCluster::LocalCluster(const JobSpec& job, int servers,
-                           int expected_workers, const std::string& directory)
-    : directory_(directory) {
+                           int expected_workers, const std::string& directory,
+                           const ClusterSecurity& security)
+    : directory_(directory), security_(security) {
   LogOptions quiet;
   quiet.standard_error = false;
   log_ = *Logger::Create(quiet);
@@ -22,7 +23,7 @@ LocalCluster::LocalCluster(const JobSpec& job, int servers,
   for (int shard = 0; shard < servers; ++shard) {
     StartServer(job, shard, servers, expected_workers);
   }
-  stub_ = Rendezvous::NewStub(CreateChannel(coordinator_));
+  stub_ = Rendezvous::NewStub(CreateChannel(coordinator_, security_.workers));
 }
 
 void LocalCluster::StartServer(const JobSpec& job, int shard, int servers,
@@ -38,6 +39,7 @@ void LocalCluster::StartServer(const JobSpec& job, int shard, int servers,
   options.expected_workers = expected_workers;
   options.job = ResolveJob(job);
   options.output_directory = directory_;
+  options.security = security_.servers;
   options.on_listening = [&](const std::string& address) {
     if (shard == 0) coordinator_ = address;
     listening.Notify();
@@ -60,14 +62,22 @@ LocalCluster::~LocalCluster() {
 int LocalCluster::StartWorker(int threads) {
   WorkerOptions options;
   options.threads = threads;
+  options.security = security_.workers;
   return Start(options);
 }
 
 int LocalCluster::StartSlowWorker(double slowness) {
   WorkerOptions options;
+  options.security = security_.workers;
   options.clock = [slowness, start = absl::Now()] {
     return start + (absl::Now() - start) * slowness;
   };
+  return Start(options);
+}
+
+int LocalCluster::StartWorkerWith(const Security& security) {
+  WorkerOptions options;
+  options.security = security;
   return Start(options);
 }
 
@@ -111,6 +121,11 @@ absl::Status LocalCluster::Await() {
     }
   }
   return servers_[0]->status;
+}
+
+absl::Status LocalCluster::AwaitWorker(int worker) {
+  if (workers_[worker]->thread.joinable()) workers_[worker]->thread.join();
+  return workers_[worker]->status;
 }
 
 nlohmann::json LocalCluster::Summary() const {

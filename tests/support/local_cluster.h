@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "common/log.h"
 #include "common/shutdown.h"
+#include "common/transport/security.h"
 #include "nlohmann/json.hpp"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.grpc.pb.h"
@@ -21,13 +22,20 @@
 
 namespace tributary {
 
+// How the cluster's processes show who they are.
+struct ClusterSecurity {
+  Security servers;
+  Security workers;
+};
+
 // For one thread of the test.
 class LocalCluster {
  public:
   // Starts `servers` servers for the job (valid, unresolved), which writes to
   // `directory` and begins when `expected_workers` are there.
   LocalCluster(const JobSpec& job, int servers, int expected_workers,
-               const std::string& directory);
+               const std::string& directory,
+               const ClusterSecurity& security = {});
   // Stops what still runs.
   ~LocalCluster();
 
@@ -37,6 +45,8 @@ class LocalCluster {
   // finds, and reports, that computing takes it so much longer. Nobody waits
   // for it.
   int StartSlowWorker(double slowness);
+  // The same, showing something else than the cluster's workers do.
+  int StartWorkerWith(const Security& security);
   // Cuts the worker off wherever it is, as its death would, and waits for its
   // thread.
   void KillWorker(int worker);
@@ -45,6 +55,8 @@ class LocalCluster {
   void AwaitStep(int64_t step);
   // Waits for the end of all servers and workers. The coordinator's status.
   absl::Status Await();
+  // Waits for the worker's end.
+  absl::Status AwaitWorker(int worker);
   // After Await: a worker's status.
   absl::Status worker_status(int worker) const {
     return workers_[worker]->status;
@@ -65,6 +77,7 @@ class LocalCluster {
   int Start(const WorkerOptions& options);
 
   const std::string directory_;
+  const ClusterSecurity security_;
   std::string coordinator_;
   std::unique_ptr<Logger> log_;
   std::unique_ptr<Rendezvous::Stub> stub_;

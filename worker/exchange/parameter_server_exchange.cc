@@ -34,18 +34,22 @@ class ParameterServerExchange::Stream final
  public:
   // `in_memory`: offer shared memory.
   Stream(ParameterServerExchange* exchange, int shard, std::string address,
-         bool in_memory)
+         const Security& security, bool in_memory)
       : exchange_(exchange),
         shard_(shard),
         address_(std::move(address)),
         in_memory_(in_memory),
-        channel_(CreateChannel(address_)),
+        channel_(CreateChannel(address_, security)),
         stub_(channel_) {}
 
-  absl::Status Connect(absl::Time deadline, Hello hello) {
+  absl::Status Connect(absl::Time deadline, const Security& security,
+                       Hello hello) {
     WorkState* const state = exchange_->state_;
-    if (!AwaitConnected(channel_.get(), deadline,
-                        [state] { return !state->status().ok(); })) {
+    const absl::Status connected =
+        AwaitConnected(channel_.get(), address_, security, deadline,
+                       [state] { return !state->status().ok(); });
+    if (absl::IsFailedPrecondition(connected)) return connected;
+    if (!connected.ok()) {
       TRIBUTARY_RETURN_IF_ERROR(state->status());
       return absl::UnavailableError(
           absl::StrCat(Name(),
@@ -371,17 +375,19 @@ ParameterServerExchange::Connect(const Options& options,
     if (short_way && wants_memory) exchange->MakeMemory(options.shared_arenas);
     exchange->streams_.push_back(std::make_unique<Stream>(
         exchange.get(), static_cast<int>(shard),
-        short_way ? server.local.address() : server.address,
+        short_way ? server.local.address() : server.address, options.security,
         short_way && exchange->memory_ != nullptr));
   }
   exchange->MakeArenas();
   Hello hello;
   hello.set_incarnation(options.incarnation);
   hello.set_attempt(options.attempt);
+  hello.set_job_id(options.job_id);
   hello.set_signature(layout->signature());
   const absl::Time deadline = absl::Now() + options.connect_timeout;
   for (const auto& stream : exchange->streams_) {
-    TRIBUTARY_RETURN_IF_ERROR(stream->Connect(deadline, hello));
+    TRIBUTARY_RETURN_IF_ERROR(
+        stream->Connect(deadline, options.security, hello));
   }
   return exchange;
 }

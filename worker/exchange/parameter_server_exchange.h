@@ -18,6 +18,7 @@
 #include "common/buffer_pool.h"
 #include "common/parameter_table.h"
 #include "common/shared_memory.h"
+#include "common/transport/security.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/exchange/chunk_latency.h"
@@ -43,7 +44,9 @@ class ParameterServerExchange final : public Exchange {
     int shared_arenas = 16;
     int64_t incarnation = 0;
     int64_t attempt = 0;
+    std::string job_id;  // From Admission.
     absl::Duration connect_timeout = absl::Seconds(60);
+    Security security;
   };
   // Connects to every server and says Hello. `layout` and `state` must outlive
   // the exchange. Unavailable, naming shard and address, if a server cannot be

@@ -1,0 +1,152 @@
+#include "common/transport/authorization.h"
+
+#include <grpc/grpc_security_constants.h>
+#include <openssl/crypto.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/digest.h"
+#include "grpcpp/support/status.h"
+
+namespace tributary {
+namespace {
+
+constexpr char kPathKey[] = ":path";
+constexpr char kHealthService[] = "/grpc.health.v1.Health/";
+
+using AccessTable = absl::flat_hash_map<absl::string_view, std::vector<Role>>;
+
+const AccessTable& Access() {
+  static const auto* const table = new AccessTable{
+      {"/tributary.Rendezvous/Membership", {Role::kWorker}},
+      {"/tributary.Rendezvous/Enlistment", {Role::kServer}},
+      {"/tributary.Rendezvous/GetStatus",
+       {Role::kAdmin, Role::kServer, Role::kWorker}},
+      {"/tributary.ParameterServer/Exchange", {Role::kWorker}},
+      {"/tributary.ParameterServer/ReadWeights", {Role::kServer, Role::kAdmin}},
+  };
+  return *table;
+}
+
+absl::string_view View(grpc::string_ref text) {
+  return absl::string_view(text.data(), text.size());
+}
+
+class CallGuard final : public grpc::AuthMetadataProcessor {
+ public:
+  explicit CallGuard(std::shared_ptr<const Authorizer> authorizer)
+      : authorizer_(std::move(authorizer)) {}
+
+  bool IsBlocking() const override { return false; }
+
+  grpc::Status Process(const InputMetadata& metadata,
+                       grpc::AuthContext* context, OutputMetadata* consumed,
+                       OutputMetadata*) override {
+    const auto path = metadata.find(kPathKey);
+    const auto authorization = metadata.find(kAuthorizationHeader);
+    std::vector<grpc::string_ref> values;
+    // Held by `values` and the context.
+    std::vector<absl::string_view> dns_names;
+    if (context != nullptr) {
+      values = context->FindPropertyValues(GRPC_PEER_DNS_PROPERTY_NAME);
+    }
+    for (const grpc::string_ref& value : values) {
+      dns_names.push_back(View(value));
+    }
+    const absl::Status status = authorizer_->Check(
+        path == metadata.end() ? "" : View(path->second),
+        authorization == metadata.end() ? "" : View(authorization->second),
+        dns_names);
+    if (authorization != metadata.end()) {
+      // No service needs to see it.
+      consumed->emplace(kAuthorizationHeader,
+                        std::string(View(authorization->second)));
+    }
+    return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
+                        std::string(status.message()));
+  }
+
+ private:
+  const std::shared_ptr<const Authorizer> authorizer_;
+};
+
+}  // namespace
+
+std::string AuthorizationValue(absl::string_view token) {
+  return absl::StrCat("Bearer ", token);
+}
+
+Authorizer::Authorizer(bool certificates, const std::string& token)
+    : certificates_(certificates),
+      digest_(token.empty() ? "" : Sha256Hex(AuthorizationValue(token))) {}
+
+absl::Status Authorizer::Check(
+    absl::string_view path, absl::string_view authorization,
+    const std::vector<absl::string_view>& dns_names) const {
+  if (absl::StartsWith(path, kHealthService)) return absl::OkStatus();
+  const absl::Status token = CheckToken(authorization);
+  if (!token.ok()) return token;
+  const auto allowed = Access().find(path);
+  if (allowed == Access().end()) {
+    return absl::PermissionDeniedError(
+        "there is no such method here, or nobody may call it: use the same "
+        "release everywhere");
+  }
+  return certificates_ ? CheckRole(path, allowed->second, dns_names)
+                       : absl::OkStatus();
+}
+
+absl::Status Authorizer::CheckToken(absl::string_view authorization) const {
+  if (digest_.empty()) return absl::OkStatus();
+  if (authorization.empty()) {
+    return absl::UnauthenticatedError(
+        "this job wants a token: add --token-file FILE, with the token that "
+        "its servers were given");
+  }
+  // Digests have one length, whatever was sent.
+  const std::string digest = Sha256Hex(authorization);
+  if (CRYPTO_memcmp(digest.data(), digest_.data(), digest_.size()) != 0) {
+    return absl::UnauthenticatedError(
+        "the token is not this job's: give --token-file the file that its "
+        "servers were given, and check that this is the right job's address");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Authorizer::CheckRole(
+    absl::string_view path, const std::vector<Role>& allowed,
+    const std::vector<absl::string_view>& dns_names) const {
+  std::vector<absl::string_view> roles;
+  for (const absl::string_view name : dns_names) {
+    const absl::optional<Role> role = RoleOfDnsName(name);
+    if (!role.has_value()) continue;
+    if (std::find(allowed.begin(), allowed.end(), *role) != allowed.end()) {
+      return absl::OkStatus();
+    }
+    roles.push_back(RoleName(*role));
+  }
+  const auto append = [](std::string* out, Role role) {
+    absl::StrAppend(out, RoleName(role));
+  };
+  if (roles.empty()) {
+    return absl::UnauthenticatedError(absl::StrCat(
+        "no certificate with a role: add --tls-dir DIR with one that names ",
+        absl::StrJoin(allowed, " or ", append), ".tributary"));
+  }
+  return absl::PermissionDeniedError(
+      absl::StrCat("a certificate for ", absl::StrJoin(roles, ", "),
+                   " may not call ", path, ": start this process with one for ",
+                   absl::StrJoin(allowed, " or ", append), " in --tls-dir"));
+}
+
+std::shared_ptr<grpc::AuthMetadataProcessor> MakeCallGuard(
+    std::shared_ptr<const Authorizer> authorizer) {
+  return std::make_shared<CallGuard>(std::move(authorizer));
+}
+
+}  // namespace tributary

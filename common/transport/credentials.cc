@@ -1,0 +1,160 @@
+#include "common/transport/credentials.h"
+
+#include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
+
+#include <utility>
+
+#include "grpcpp/security/tls_certificate_provider.h"
+#include "grpcpp/security/tls_credentials_options.h"
+
+namespace tributary {
+namespace {
+
+namespace experimental = grpc::experimental;
+
+std::shared_ptr<experimental::CertificateProviderInterface> WatchFiles(
+    const Security& security) {
+  return std::make_shared<experimental::FileWatcherCertificateProvider>(
+      security.KeyPath(), security.CertificatePath(), security.CaPath(),
+      static_cast<unsigned>(absl::ToInt64Seconds(kReloadInterval)));
+}
+
+grpc::string_ref RefOf(const grpc_slice& slice) {
+  return grpc::string_ref(
+      reinterpret_cast<const char*>(GRPC_SLICE_START_PTR(slice)),
+      GRPC_SLICE_LENGTH(slice));
+}
+
+// Plaintext whose calls go past a processor: gRPC's own class for plaintext
+// takes none, though the credentials beneath it do.
+class PlaintextServerCredentials final : public grpc::ServerCredentials {
+ public:
+  void SetAuthMetadataProcessor(
+      const std::shared_ptr<grpc::AuthMetadataProcessor>& processor) override {
+    processor_ = processor;
+  }
+
+ private:
+  using Processor = std::shared_ptr<grpc::AuthMetadataProcessor>;
+
+  int AddPortToServer(const std::string& address,
+                      grpc_server* server) override {
+    grpc_server_credentials* const plaintext =
+        grpc_insecure_server_credentials_create();
+    grpc_server_credentials_set_auth_metadata_processor(
+        plaintext, {&Process, &Destroy, new Processor(processor_)});
+    const int port =
+        grpc_server_add_http2_port(server, address.c_str(), plaintext);
+    grpc_server_credentials_release(plaintext);
+    return port;
+  }
+
+  static void Process(void* state, grpc_auth_context*, const grpc_metadata* md,
+                      size_t count, grpc_process_auth_metadata_done_cb done,
+                      void* user_data) {
+    grpc::AuthMetadataProcessor::InputMetadata metadata;
+    for (size_t i = 0; i < count; ++i) {
+      metadata.emplace(RefOf(md[i].key), RefOf(md[i].value));
+    }
+    grpc::AuthMetadataProcessor::OutputMetadata consumed;
+    grpc::AuthMetadataProcessor::OutputMetadata response;
+    const grpc::Status status =
+        (*static_cast<Processor*>(state))
+            ->Process(metadata, /*context=*/nullptr, &consumed, &response);
+    std::vector<grpc_metadata> hidden;
+    for (size_t i = 0; i < count; ++i) {
+      if (consumed.count(std::string(RefOf(md[i].key).data(),
+                                     RefOf(md[i].key).size())) > 0) {
+        hidden.push_back(md[i]);
+      }
+    }
+    done(user_data, hidden.data(), hidden.size(), /*response_md=*/nullptr,
+         /*num_response_md=*/0,
+         static_cast<grpc_status_code>(status.error_code()),
+         status.error_message().c_str());
+  }
+
+  static void Destroy(void* state) { delete static_cast<Processor*>(state); }
+
+  Processor processor_;
+};
+
+class TokenInterceptor final : public experimental::Interceptor {
+ public:
+  explicit TokenInterceptor(const std::string& value) : value_(value) {}
+
+  void Intercept(experimental::InterceptorBatchMethods* methods) override {
+    if (methods->QueryInterceptionHookPoint(
+            experimental::InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
+      methods->GetSendInitialMetadata()->emplace(kAuthorizationHeader, value_);
+    }
+    methods->Proceed();
+  }
+
+ private:
+  const std::string value_;
+};
+
+class TokenInterceptorFactory final
+    : public experimental::ClientInterceptorFactoryInterface {
+ public:
+  explicit TokenInterceptorFactory(const std::string& token)
+      : value_(AuthorizationValue(token)) {}
+
+  experimental::Interceptor* CreateClientInterceptor(
+      experimental::ClientRpcInfo*) override {
+    return new TokenInterceptor(value_);
+  }
+
+ private:
+  const std::string value_;
+};
+
+}  // namespace
+
+std::shared_ptr<grpc::ChannelCredentials> MakeChannelCredentials(
+    const Security& security) {
+  if (!security.tls()) return grpc::InsecureChannelCredentials();
+  experimental::TlsChannelCredentialsOptions options;
+  options.set_certificate_provider(WatchFiles(security));
+  options.watch_root_certs();
+  options.watch_identity_key_cert_pairs();
+  // With the name that ChannelArguments give the server: its role's.
+  options.set_certificate_verifier(
+      std::make_shared<experimental::HostNameCertificateVerifier>());
+  options.set_check_call_host(false);
+  return experimental::TlsCredentials(options);
+}
+
+std::vector<std::unique_ptr<experimental::ClientInterceptorFactoryInterface>>
+MakeTokenInterceptors(const std::string& token) {
+  std::vector<std::unique_ptr<experimental::ClientInterceptorFactoryInterface>>
+      interceptors;
+  if (!token.empty()) {
+    interceptors.push_back(std::make_unique<TokenInterceptorFactory>(token));
+  }
+  return interceptors;
+}
+
+std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(
+    const Security& security, std::shared_ptr<const Authorizer> authorizer) {
+  std::shared_ptr<grpc::ServerCredentials> credentials;
+  if (security.tls()) {
+    experimental::TlsServerCredentialsOptions options(WatchFiles(security));
+    options.watch_root_certs();
+    options.watch_identity_key_cert_pairs();
+    options.set_cert_request_type(
+        GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+    // Whom a certificate names is the authorizer's to judge.
+    options.set_certificate_verifier(
+        std::make_shared<experimental::NoOpCertificateVerifier>());
+    credentials = experimental::TlsServerCredentials(options);
+  } else {
+    credentials = std::make_shared<PlaintextServerCredentials>();
+  }
+  credentials->SetAuthMetadataProcessor(MakeCallGuard(std::move(authorizer)));
+  return credentials;
+}
+
+}  // namespace tributary

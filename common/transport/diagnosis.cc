@@ -1,0 +1,204 @@
+#include "common/transport/diagnosis.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+
+namespace tributary {
+namespace {
+
+constexpr int kTimeoutSeconds = 1;  // Of each thing that is waited for.
+
+struct FreeContext {
+  void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
+};
+struct FreeSession {
+  void operator()(SSL* session) const { SSL_free(session); }
+};
+struct FreeCertificate {
+  void operator()(X509* certificate) const { X509_free(certificate); }
+};
+
+class Connection {
+ public:
+  explicit Connection(const std::string& address) {
+    const size_t colon = address.rfind(':');
+    if (colon == std::string::npos) return;
+    std::string host = address.substr(0, colon);
+    if (host.size() > 2 && host.front() == '[') {
+      host = host.substr(1, host.size() - 2);
+    }
+    addrinfo hints = {};
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    if (getaddrinfo(host.c_str(), address.c_str() + colon + 1, &hints,
+                    &found) != 0) {
+      return;
+    }
+    for (addrinfo* one = found; one != nullptr && socket_ < 0;
+         one = one->ai_next) {
+      Connect(*one);
+    }
+    freeaddrinfo(found);
+  }
+  ~Connection() {
+    if (socket_ >= 0) close(socket_);
+  }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  int socket() const { return socket_; }
+
+ private:
+  void Connect(const addrinfo& to) {
+    socket_ = ::socket(to.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (socket_ < 0) return;
+    const timeval timeout = {kTimeoutSeconds, 0};
+    setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+    // Connecting counts as sending.
+    setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
+    if (connect(socket_, to.ai_addr, to.ai_addrlen) == 0) return;
+    close(socket_);
+    socket_ = -1;
+  }
+
+  int socket_ = -1;
+};
+
+// What came of an SSL function that did not succeed.
+struct Failure {
+  bool not_tls = false;  // The peer's bytes are no TLS.
+  bool alert = false;    // The peer refuses, in TLS.
+  bool closed = false;   // The peer has hung up.
+  std::string reason;
+};
+
+Failure Explain(SSL* session, int result) {
+  Failure failure;
+  const int kind = SSL_get_error(session, result);
+  const unsigned long code = ERR_peek_error();
+  const int reason = ERR_GET_REASON(code);
+  const char* text = ERR_reason_error_string(code);
+  failure.reason = text == nullptr ? "no reason given" : text;
+  ERR_clear_error();
+  if (kind == SSL_ERROR_SSL) {
+    failure.closed = reason == SSL_R_UNEXPECTED_EOF_WHILE_READING;
+    failure.alert = reason >= SSL_AD_REASON_OFFSET;
+    failure.not_tls = !failure.closed && !failure.alert;
+  } else if (kind == SSL_ERROR_ZERO_RETURN) {
+    failure.closed = true;
+  } else if (kind == SSL_ERROR_SYSCALL) {
+    failure.closed = errno == ECONNRESET || errno == EPIPE || errno == 0;
+  }
+  return failure;
+}
+
+absl::Status Refusal(const std::string& address, const std::string& what) {
+  return absl::FailedPreconditionError(absl::StrCat(address, ": ", what));
+}
+
+// What the server's certificate is judged by, once it has been shown.
+absl::Status JudgeServer(const std::string& address, const Security& security,
+                         SSL* session) {
+  const long result = SSL_get_verify_result(session);
+  if (result != X509_V_OK) {
+    return Refusal(
+        address,
+        absl::StrCat("the server's certificate is refused: ",
+                     X509_verify_cert_error_string(result), "; is ",
+                     security.CaPath(), " of --tls-dir its authority's?"));
+  }
+  const std::unique_ptr<X509, FreeCertificate> certificate(
+      SSL_get1_peer_certificate(session));
+  const std::string name = RoleDnsName(Role::kServer);
+  if (certificate == nullptr || X509_check_host(certificate.get(), name.data(),
+                                                name.size(), 0, nullptr) != 1) {
+    return Refusal(
+        address,
+        absl::StrCat("who answers is no server: its certificate does not name ",
+                     name,
+                     "; start the server with one that does, in "
+                     "--tls-dir"));
+  }
+  return absl::OkStatus();
+}
+
+// Whether the server refuses ours: with TLS 1.3 it says so after the handshake.
+absl::Status AskJudgement(const std::string& address, const Security& security,
+                          SSL* session) {
+  char byte = 0;
+  const int result = SSL_read(session, &byte, 1);
+  if (result > 0) return absl::OkStatus();
+  const Failure failure = Explain(session, result);
+  if (!failure.alert && !failure.closed) return absl::OkStatus();
+  return Refusal(
+      address,
+      absl::StrCat("the server refuses ", security.CertificatePath(),
+                   failure.alert ? absl::StrCat(" (", failure.reason, ")") : "",
+                   ": has its --tls-dir the same ca.pem, and is the "
+                   "certificate still good?"));
+}
+
+}  // namespace
+
+absl::Status Diagnose(const std::string& address, const Security& security) {
+  const Connection connection(address);
+  if (connection.socket() < 0) return absl::OkStatus();
+  const std::unique_ptr<SSL_CTX, FreeContext> context(
+      SSL_CTX_new(TLS_client_method()));
+  if (context == nullptr) return absl::OkStatus();
+  SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
+  if (security.tls()) {
+    SSL_CTX_load_verify_locations(context.get(), security.CaPath().c_str(),
+                                  nullptr);
+    SSL_CTX_use_certificate_chain_file(context.get(),
+                                       security.CertificatePath().c_str());
+    SSL_CTX_use_PrivateKey_file(context.get(), security.KeyPath().c_str(),
+                                SSL_FILETYPE_PEM);
+  }
+  const std::unique_ptr<SSL, FreeSession> session(SSL_new(context.get()));
+  ERR_clear_error();
+  if (session == nullptr ||
+      SSL_set_fd(session.get(), connection.socket()) != 1) {
+    return absl::OkStatus();
+  }
+  // gRPC wants to hear it.
+  static constexpr unsigned char kHttp2[] = {2, 'h', '2'};
+  SSL_set_alpn_protos(session.get(), kHttp2, sizeof(kHttp2));
+  errno = 0;
+  const int result = SSL_connect(session.get());
+  const Failure failure =
+      result == 1 ? Failure() : Explain(session.get(), result);
+  const bool tls = result == 1 || failure.alert;
+  if (!security.tls()) {
+    return tls ? Refusal(address,
+                         "the server wants TLS: add --tls-dir DIR, with "
+                         "certificates of its authority")
+               : absl::OkStatus();
+  }
+  if (failure.not_tls) {
+    return Refusal(address,
+                   "the server does not speak TLS: start it with --tls-dir "
+                   "DIR, or this process without");
+  }
+  if (!tls) return absl::OkStatus();
+  const absl::Status judged = JudgeServer(address, security, session.get());
+  if (!judged.ok()) return judged;
+  if (result != 1) {
+    return Refusal(address,
+                   absl::StrCat("the TLS handshake fails: ", failure.reason,
+                                "; check both --tls-dir"));
+  }
+  return AskJudgement(address, security, session.get());
+}
+
+}  // namespace tributary

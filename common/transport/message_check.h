@@ -1,0 +1,22 @@
+// Looks at the bytes of a message before it is parsed: a few bytes on the wire
+// can ask for a hundred times as much memory.
+#ifndef TRIBUTARY_COMMON_TRANSPORT_MESSAGE_CHECK_H_
+#define TRIBUTARY_COMMON_TRANSPORT_MESSAGE_CHECK_H_
+
+#include "absl/status/status.h"
+#include "common/limits.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/io/zero_copy_stream.h"
+
+namespace tributary {
+
+// ResourceExhausted if what `input` holds, a message of `type`, has more
+// submessages, longer texts or deeper nesting than `limits` allow;
+// InvalidArgument if it is no such message. Takes memory for nothing.
+absl::Status CheckMessage(const google::protobuf::Descriptor& type,
+                          const Limits& limits,
+                          google::protobuf::io::ZeroCopyInputStream* input);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_COMMON_TRANSPORT_MESSAGE_CHECK_H_

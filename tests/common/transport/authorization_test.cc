@@ -1,0 +1,147 @@
+#include "common/transport/authorization.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/parameter_server.pb.h"
+#include "proto/rendezvous.pb.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kToken[] = "0123456789abcdef0123456789abcdef";
+constexpr char kHealth[] = "/grpc.health.v1.Health/Check";
+const std::vector<absl::string_view> kNoNames;
+
+// "/package.Service/Method" of all there are.
+std::vector<std::string> AllMethods() {
+  std::vector<std::string> methods;
+  for (const auto* file :
+       {WorkerReport::descriptor()->file(), Hello::descriptor()->file()}) {
+    for (int s = 0; s < file->service_count(); ++s) {
+      const auto* service = file->service(s);
+      for (int m = 0; m < service->method_count(); ++m) {
+        methods.push_back(absl::StrCat("/", service->full_name(), "/",
+                                       service->method(m)->name()));
+      }
+    }
+  }
+  return methods;
+}
+
+class EveryMethodTest : public testing::TestWithParam<std::string> {
+ protected:
+  absl::Status Check(const Authorizer& authorizer,
+                     const std::string& authorization,
+                     const std::vector<absl::string_view>& names) {
+    return authorizer.Check(GetParam(), authorization, names);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(All, EveryMethodTest, testing::ValuesIn(AllMethods()),
+                         [](const auto& info) {
+                           const size_t slash = info.param.rfind('/');
+                           return info.param.substr(slash + 1);
+                         });
+
+TEST_P(EveryMethodTest, IsOpenWhereNothingIsAsked) {
+  EXPECT_TRUE(Check(Authorizer(false, ""), "", kNoNames).ok());
+}
+
+TEST_P(EveryMethodTest, RefusesWithoutToken) {
+  const absl::Status status = Check(Authorizer(false, kToken), "", kNoNames);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--token-file"));
+}
+
+TEST_P(EveryMethodTest, RefusesAnotherToken) {
+  for (const std::string& wrong :
+       {absl::StrCat(kToken, "0"), std::string(kToken, 31), std::string("x")}) {
+    const absl::Status status =
+        Check(Authorizer(false, kToken), AuthorizationValue(wrong), kNoNames);
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated);
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("the token is not this job's"));
+  }
+}
+
+TEST_P(EveryMethodTest, TakesTheToken) {
+  EXPECT_TRUE(
+      Check(Authorizer(false, kToken), AuthorizationValue(kToken), kNoNames)
+          .ok());
+}
+
+TEST_P(EveryMethodTest, RefusesACertificateWithoutRole) {
+  for (const std::vector<absl::string_view>& names :
+       {kNoNames, {"example.com"}, {"tributary"}, {"root.tributary"}}) {
+    const absl::Status status = Check(Authorizer(true, ""), "", names);
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("--tls-dir"));
+  }
+}
+
+TEST_P(EveryMethodTest, WantsBothWhereBothAreGiven) {
+  const Authorizer authorizer(true, kToken);
+  const std::vector<absl::string_view> all = {
+      "server.tributary", "worker.tributary", "admin.tributary"};
+  EXPECT_FALSE(Check(authorizer, "", all).ok());
+  EXPECT_FALSE(Check(authorizer, AuthorizationValue(kToken), kNoNames).ok());
+  EXPECT_TRUE(Check(authorizer, AuthorizationValue(kToken), all).ok());
+}
+
+TEST_P(EveryMethodTest, IsForSomeRoles) {
+  const Authorizer authorizer(true, "");
+  int allowed = 0;
+  for (const Role role : kAllRoles) {
+    const std::string name = RoleDnsName(role);
+    const absl::Status status = Check(authorizer, "", {name});
+    if (status.ok()) {
+      ++allowed;
+      continue;
+    }
+    EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(absl::StrCat("a certificate for ", RoleName(role))));
+  }
+  EXPECT_GE(allowed, 1);
+}
+
+TEST(AuthorizerTest, KeepsRolesApart) {
+  const Authorizer authorizer(true, "");
+  const auto may = [&](Role role, const std::string& method) {
+    const std::string name = RoleDnsName(role);
+    return authorizer.Check(absl::StrCat("/tributary.", method), "", {name})
+        .ok();
+  };
+  EXPECT_TRUE(may(Role::kWorker, "ParameterServer/Exchange"));
+  EXPECT_TRUE(may(Role::kWorker, "Rendezvous/Membership"));
+  EXPECT_FALSE(may(Role::kWorker, "Rendezvous/Enlistment"));
+  EXPECT_FALSE(may(Role::kWorker, "ParameterServer/ReadWeights"));
+  EXPECT_TRUE(may(Role::kServer, "Rendezvous/Enlistment"));
+  EXPECT_FALSE(may(Role::kServer, "Rendezvous/Membership"));
+  EXPECT_TRUE(may(Role::kAdmin, "Rendezvous/GetStatus"));
+  EXPECT_FALSE(may(Role::kAdmin, "ParameterServer/Exchange"));
+}
+
+TEST(AuthorizerTest, RefusesMethodsThatItDoesNotKnow) {
+  for (const char* path :
+       {"", "/", "/tributary.Rendezvous/Stop", "tributary.Rendezvous/GetStatus",
+        "/tributary.Rendezvous/GetStatus/", "/grpc.health.v1.Healthy/Check",
+        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"}) {
+    EXPECT_EQ(Authorizer(false, "").Check(path, "", kNoNames).code(),
+              absl::StatusCode::kPermissionDenied)
+        << path;
+  }
+}
+
+TEST(AuthorizerTest, AnswersHealthChecksOfEverybody) {
+  EXPECT_TRUE(Authorizer(true, kToken).Check(kHealth, "", kNoNames).ok());
+}
+
+}  // namespace
+}  // namespace tributary

@@ -1,0 +1,150 @@
+#include "common/transport/connection_table.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+
+namespace tributary {
+namespace {
+
+using Answer = ConnectionTable::Answer;
+
+Limits Most(int connections, int connections_per_peer) {
+  Limits limits;
+  limits.connections = connections;
+  limits.connections_per_peer = connections_per_peer;
+  return limits;
+}
+
+class ConnectionTableTest : public testing::Test {
+ protected:
+  ~ConnectionTableTest() override {
+    for (const int socket : sockets_) close(socket);
+  }
+
+  int NewSocket() {
+    sockets_.push_back(socket(AF_UNIX, SOCK_STREAM, 0));
+    return sockets_.back();
+  }
+  void Close(int socket) {
+    close(socket);
+    sockets_.erase(std::find(sockets_.begin(), sockets_.end(), socket));
+  }
+  void Pass() { now_ += ConnectionTable::kLookInterval; }
+
+  std::vector<int> sockets_;
+  absl::Time now_ = absl::FromUnixSeconds(1);
+};
+
+TEST_F(ConnectionTableTest, LimitsEachPeer) {
+  ConnectionTable table(Most(100, 2));
+  EXPECT_EQ(table.Add(NewSocket(), "a", now_), Answer::kWelcome);
+  EXPECT_EQ(table.Add(NewSocket(), "a", now_), Answer::kWelcome);
+  EXPECT_EQ(table.Add(NewSocket(), "a", now_), Answer::kPeerHasTooMany);
+  EXPECT_EQ(table.Add(NewSocket(), "b", now_), Answer::kWelcome);
+  EXPECT_EQ(table.size(), 3);
+}
+
+TEST_F(ConnectionTableTest, LimitsAll) {
+  ConnectionTable table(Most(2, 2));
+  EXPECT_EQ(table.Add(NewSocket(), "a", now_), Answer::kWelcome);
+  EXPECT_EQ(table.Add(NewSocket(), "b", now_), Answer::kWelcome);
+  EXPECT_EQ(table.Add(NewSocket(), "c", now_), Answer::kTooMany);
+}
+
+TEST_F(ConnectionTableTest, ForgetsWhatWasClosed) {
+  ConnectionTable table(Most(2, 1));
+  const int first = NewSocket();
+  const int second = NewSocket();
+  const int third = NewSocket();  // Keeps the others' numbers from use.
+  const int fourth = NewSocket();
+  EXPECT_EQ(table.Add(first, "a", now_), Answer::kWelcome);
+  EXPECT_EQ(table.Add(second, "b", now_), Answer::kWelcome);
+  Close(first);
+  EXPECT_EQ(table.Add(third, "a", now_), Answer::kWelcome);
+  EXPECT_EQ(table.size(), 2);
+  Close(second);
+  EXPECT_EQ(table.Add(fourth, "c", now_), Answer::kWelcome);
+  EXPECT_EQ(table.size(), 2);
+}
+
+TEST_F(ConnectionTableTest, ANumberThatComesBackIsAnotherConnection) {
+  ConnectionTable table(Most(1, 1));
+  const int first = NewSocket();
+  EXPECT_EQ(table.Add(first, "a", now_), Answer::kWelcome);
+  Close(first);
+  const int again = NewSocket();
+  ASSERT_EQ(again, first);
+  EXPECT_EQ(table.Add(again, "b", now_), Answer::kWelcome);
+  EXPECT_EQ(table.size(), 1);
+}
+
+// A descriptor of ours that took the number of a closed connection must not
+// keep that alive.
+TEST_F(ConnectionTableTest, ANumberThatServesOtherwiseIsNoConnection) {
+  ConnectionTable table(Most(1, 1));
+  const int first = NewSocket();
+  EXPECT_EQ(table.Add(first, "a", now_), Answer::kWelcome);
+  Close(first);
+  ASSERT_EQ(NewSocket(), first);
+  EXPECT_EQ(table.Add(NewSocket(), "a", now_), Answer::kWelcome);
+}
+
+TEST_F(ConnectionTableTest, LooksNotMoreOftenThanItSays) {
+  ConnectionTable table(Most(10, 1));
+  const int first = NewSocket();
+  const int second = NewSocket();
+  EXPECT_EQ(table.Add(first, "a", now_), Answer::kWelcome);
+  EXPECT_EQ(table.Add(second, "a", now_), Answer::kPeerHasTooMany);
+  Close(first);
+  EXPECT_EQ(table.Add(second, "a", now_), Answer::kPeerHasTooMany);
+  Pass();
+  EXPECT_EQ(table.Add(second, "a", now_), Answer::kWelcome);
+}
+
+TEST_F(ConnectionTableTest, NobodyConnectsFasterThanItSays) {
+  Limits limits;
+  limits.new_connections_per_peer = 3;
+  limits.new_connections_per_second = 1;
+  ConnectionTable table(limits);
+  const auto connect = [&](const std::string& peer, int times) {
+    int welcome = 0;
+    for (int i = 0; i < times; ++i) {
+      welcome += table.Add(NewSocket(), peer, now_) == Answer::kWelcome;
+    }
+    return welcome;
+  };
+  // Its own, and ten seconds' worth of what is shared.
+  EXPECT_EQ(connect("a", 100), 3 + 10);
+  EXPECT_EQ(connect("a", 100), 0);
+  // That is of no concern to others.
+  EXPECT_EQ(connect("b", 100), 3);
+  now_ += absl::Seconds(1);
+  EXPECT_EQ(connect("a", 100), 1 + 1);
+  EXPECT_EQ(connect("b", 100), 1);
+  now_ += absl::Hours(1);
+  EXPECT_EQ(connect("a", 100), 3 + 10);
+}
+
+TEST_F(ConnectionTableTest, RemembersOnlySoManyAddresses) {
+  Limits limits;
+  limits.new_connections_per_second = 1;
+  ConnectionTable table(limits);
+  const int socket = NewSocket();
+  int welcome = 0;
+  for (int i = 0; i < 10000; ++i) {
+    welcome += table.Add(socket, absl::StrCat(i), now_) == Answer::kWelcome;
+  }
+  EXPECT_EQ(welcome, 4096 + 10);
+  now_ += absl::Minutes(1);
+  EXPECT_EQ(table.Add(socket, "another", now_), Answer::kWelcome);
+}
+
+}  // namespace
+}  // namespace tributary

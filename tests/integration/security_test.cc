@@ -1,0 +1,314 @@
+// Who may take part: the same job trains behind certificates and a token, with
+// the same bits, and whoever has the wrong ones is told what to do.
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/transport/channel.h"
+#include "gmock/gmock.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "grpcpp/grpcpp.h"
+#include "gtest/gtest.h"
+#include "proto/parameter_server.pb.h"
+#include "proto/rendezvous.pb.h"
+#include "tests/support/certificates.h"
+#include "tests/support/local_cluster.h"
+#include "tests/support/tiny_jobs.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kToken[] = "0123456789abcdef0123456789abcdef";
+constexpr char kHealthCheck[] = "/grpc.health.v1.Health/Check";
+
+std::string Directory(const std::string& name) {
+  const std::string path = absl::StrCat(
+      testing::TempDir(), "/security-",
+      testing::UnitTest::GetInstance()->current_test_info()->name(), "-", name);
+  std::filesystem::create_directories(path);
+  return path;
+}
+
+JobSpec Job() {
+  JobSpec job = TinyJob("mlp", Directory("data"));
+  // What would go through shared memory meets neither TLS nor token.
+  job.mutable_exchange()->set_transport(ExchangeSpec::WIRE);
+  return job;
+}
+
+ClusterSecurity SecurityIn(const std::string& tls, const std::string& token) {
+  return {TestSecurity(tls, Role::kServer, token),
+          TestSecurity(tls, Role::kWorker, token)};
+}
+
+// The answer to an empty message.
+grpc::Status Call(const std::string& address, const Security& security,
+                  const std::string& method,
+                  grpc::ByteBuffer* reply = nullptr) {
+  const auto channel = CreateChannel(address, security);
+  grpc::GenericStub stub(channel);
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(20)));
+  grpc::CompletionQueue queue;
+  const grpc::ByteBuffer request(nullptr, 0);
+  grpc::ByteBuffer ignored;
+  grpc::Status status;
+  const auto call = stub.PrepareUnaryCall(&context, method, request, &queue);
+  call->StartCall();
+  call->Finish(reply == nullptr ? &ignored : reply, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  return status;
+}
+
+// What grpc.health.v1 says: field 1 of its answer.
+bool IsServing(const std::string& address, const Security& security) {
+  grpc::ByteBuffer reply;
+  const grpc::Status status = Call(address, security, kHealthCheck, &reply);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  grpc::Slice slice;
+  if (!reply.DumpToSingleSlice(&slice).ok()) return false;
+  return std::string(slice.begin(), slice.end()) == std::string("\x08\x01", 2);
+}
+
+std::vector<std::string> AllMethods() {
+  std::vector<std::string> methods;
+  for (const auto* file :
+       {WorkerReport::descriptor()->file(), Hello::descriptor()->file()}) {
+    for (int s = 0; s < file->service_count(); ++s) {
+      for (int m = 0; m < file->service(s)->method_count(); ++m) {
+        methods.push_back(absl::StrCat("/", file->service(s)->full_name(), "/",
+                                       file->service(s)->method(m)->name()));
+      }
+    }
+  }
+  return methods;
+}
+
+class SecurityTest : public testing::Test {
+ protected:
+  SecurityTest() : tls_(Directory("tls")) {
+    WriteTlsDirectory(tls_, authority_, authority_.certificate);
+  }
+
+  // Trains the job; the digest of its weights.
+  std::string Train(const ClusterSecurity& security, int servers) {
+    LocalCluster cluster(Job(), servers, /*expected_workers=*/2,
+                         Directory("run"), security);
+    cluster.StartWorker();
+    cluster.StartWorker();
+    const absl::Status status = cluster.Await();
+    EXPECT_TRUE(status.ok()) << status;
+    return cluster.Summary().value("weights_sha256", "");
+  }
+
+  // A job that waits for workers, with TLS and the token.
+  std::unique_ptr<LocalCluster> WaitingCluster(
+      const ClusterSecurity& security) {
+    return std::make_unique<LocalCluster>(Job(), /*servers=*/1,
+                                          /*expected_workers=*/2,
+                                          Directory("run"), security);
+  }
+
+  // What the job says to a worker with this security.
+  static std::string RefusalOf(LocalCluster* cluster, const Security& worker,
+                               absl::StatusCode code) {
+    const absl::Time start = absl::Now();
+    const absl::Status status =
+        cluster->AwaitWorker(cluster->StartWorkerWith(worker));
+    EXPECT_LT(absl::Now() - start, absl::Seconds(5));
+    EXPECT_EQ(status.code(), code) << status;
+    return std::string(status.message());
+  }
+
+  const CertificateAndKey authority_ = TestAuthority();
+  const std::string tls_;
+};
+
+TEST_F(SecurityTest, TheResultIsTheSame) {
+  const std::string plain = Train({}, /*servers=*/1);
+  EXPECT_EQ(plain.size(), 64u);
+  EXPECT_EQ(Train(SecurityIn(tls_, kToken), /*servers=*/2), plain);
+  EXPECT_EQ(Train(SecurityIn("", kToken), /*servers=*/2), plain);
+}
+
+// Their short ways are the kernel's to guard.
+TEST_F(SecurityTest, ProcessesOfOneHostMayUseTheSocketAndItsMemory) {
+  for (const auto transport :
+       {ExchangeSpec::UNIX_SOCKET, ExchangeSpec::MEMORY}) {
+    JobSpec job = Job();
+    job.mutable_exchange()->set_transport(transport);
+    LocalCluster cluster(job, /*servers=*/2, /*expected_workers=*/1,
+                         Directory("run"), SecurityIn(tls_, kToken));
+    cluster.StartWorker();
+    const absl::Status status = cluster.Await();
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+TEST_F(SecurityTest, EveryMethodButHealthRefusesWhoHasNoToken) {
+  for (const std::string& tls : {std::string(), tls_}) {
+    const auto cluster = WaitingCluster(SecurityIn(tls, kToken));
+    for (const std::string& method : AllMethods()) {
+      for (const char* token : {"", "0123456789abcdef"}) {
+        const grpc::Status status =
+            Call(cluster->coordinator(),
+                 TestSecurity(tls, Role::kServer, token), method);
+        EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAUTHENTICATED)
+            << method << ": " << status.error_message();
+        EXPECT_THAT(status.error_message(), HasSubstr("--token-file"));
+        EXPECT_EQ(status.error_message().find(kToken), std::string::npos);
+      }
+    }
+    EXPECT_TRUE(
+        IsServing(cluster->coordinator(), TestSecurity(tls, Role::kAdmin)));
+  }
+}
+
+TEST_F(SecurityTest, EveryMethodRefusesWhoHasNoCertificate) {
+  const auto cluster = WaitingCluster(SecurityIn(tls_, ""));
+  std::vector<std::string> methods = AllMethods();
+  methods.push_back(kHealthCheck);
+  for (const std::string& method : methods) {
+    EXPECT_EQ(Call(cluster->coordinator(), Security(), method).error_code(),
+              grpc::StatusCode::UNAVAILABLE)
+        << method;
+  }
+}
+
+TEST_F(SecurityTest, EveryMethodRefusesTheWrongRole) {
+  const auto cluster = WaitingCluster(SecurityIn(tls_, ""));
+  int refused = 0;
+  for (const std::string& method : AllMethods()) {
+    const grpc::Status status =
+        Call(cluster->coordinator(), TestSecurity(tls_, Role::kAdmin), method);
+    if (status.error_code() == grpc::StatusCode::PERMISSION_DENIED) {
+      ++refused;
+      EXPECT_THAT(status.error_message(),
+                  HasSubstr("a certificate for admin may not call"));
+    }
+  }
+  EXPECT_EQ(refused, 3);  // An admin asks, and reads weights.
+}
+
+TEST_F(SecurityTest, MethodsThatAreNotThereAreRefused) {
+  const auto cluster = WaitingCluster({});
+  for (const char* method : {"/tributary.Rendezvous/Stop",
+                             "/grpc.channelz.v1.Channelz/GetServers"}) {
+    EXPECT_EQ(Call(cluster->coordinator(), Security(), method).error_code(),
+              grpc::StatusCode::PERMISSION_DENIED);
+  }
+}
+
+TEST_F(SecurityTest, PlaintextAndTlsFindOutAboutEachOther) {
+  const auto with = WaitingCluster(SecurityIn(tls_, ""));
+  EXPECT_THAT(
+      RefusalOf(with.get(), Security(), absl::StatusCode::kFailedPrecondition),
+      HasSubstr("the server wants TLS: add --tls-dir"));
+  const auto without = WaitingCluster({});
+  EXPECT_THAT(RefusalOf(without.get(), TestSecurity(tls_, Role::kWorker),
+                        absl::StatusCode::kFailedPrecondition),
+              HasSubstr("the server does not speak TLS: start it with "
+                        "--tls-dir"));
+}
+
+TEST_F(SecurityTest, AServerOfAnotherAuthorityIsRefused) {
+  const std::string other = Directory("other");
+  WriteTlsDirectory(other);
+  const auto cluster = WaitingCluster(SecurityIn(tls_, ""));
+  EXPECT_THAT(RefusalOf(cluster.get(), TestSecurity(other, Role::kWorker),
+                        absl::StatusCode::kFailedPrecondition),
+              HasSubstr("the server's certificate is refused"));
+}
+
+TEST_F(SecurityTest, AWorkerOfAnotherAuthorityIsRefused) {
+  // It trusts the server, which does not trust it.
+  const std::string other = Directory("other");
+  WriteTlsDirectory(other, TestAuthority(), authority_.certificate);
+  const auto cluster = WaitingCluster(SecurityIn(tls_, ""));
+  EXPECT_THAT(RefusalOf(cluster.get(), TestSecurity(other, Role::kWorker),
+                        absl::StatusCode::kFailedPrecondition),
+              HasSubstr("the server refuses"));
+}
+
+TEST_F(SecurityTest, AnExpiredServerIsRefused) {
+  const std::string expired = Directory("expired");
+  WriteTlsDirectory(expired, authority_, authority_.certificate,
+                    absl::Minutes(30));
+  const auto cluster = WaitingCluster(SecurityIn(expired, ""));
+  EXPECT_THAT(RefusalOf(cluster.get(), TestSecurity(tls_, Role::kWorker),
+                        absl::StatusCode::kFailedPrecondition),
+              HasSubstr("certificate has expired"));
+}
+
+TEST_F(SecurityTest, AnExpiredWorkerIsRefused) {
+  const std::string expired = Directory("expired");
+  WriteTlsDirectory(expired, authority_, authority_.certificate,
+                    absl::Minutes(30));
+  const auto cluster = WaitingCluster(SecurityIn(tls_, ""));
+  EXPECT_THAT(RefusalOf(cluster.get(), TestSecurity(expired, Role::kWorker),
+                        absl::StatusCode::kFailedPrecondition),
+              HasSubstr("the server refuses"));
+}
+
+TEST_F(SecurityTest, WhoAnswersMustBeAServer) {
+  const auto cluster = WaitingCluster(
+      {TestSecurity(tls_, Role::kWorker), TestSecurity(tls_, Role::kWorker)});
+  EXPECT_THAT(RefusalOf(cluster.get(), TestSecurity(tls_, Role::kWorker),
+                        absl::StatusCode::kFailedPrecondition),
+              HasSubstr("who answers is no server"));
+}
+
+TEST_F(SecurityTest, AWorkerMustHaveTheRole) {
+  const auto cluster = WaitingCluster(SecurityIn(tls_, ""));
+  EXPECT_THAT(RefusalOf(cluster.get(), TestSecurity(tls_, Role::kAdmin),
+                        absl::StatusCode::kPermissionDenied),
+              HasSubstr("start this process with one for worker"));
+}
+
+TEST_F(SecurityTest, AnotherJobsTokenIsRefused) {
+  const auto cluster = WaitingCluster(SecurityIn(tls_, kToken));
+  EXPECT_THAT(
+      RefusalOf(cluster.get(),
+                TestSecurity(tls_, Role::kWorker, "another job's token"),
+                absl::StatusCode::kUnauthenticated),
+      HasSubstr("the token is not this job's"));
+}
+
+// New connections use new files; the old ones stay.
+TEST_F(SecurityTest, FilesAreReadAgainWhileTheJobRuns) {
+  const std::string mine = Directory("mine");
+  WriteTlsDirectory(mine, authority_, authority_.certificate);
+  const auto cluster = WaitingCluster(
+      {TestSecurity(tls_, Role::kServer), TestSecurity(mine, Role::kWorker)});
+  cluster->StartWorker();
+  const auto old =
+      CreateChannel(cluster->coordinator(), TestSecurity(mine, Role::kWorker));
+  ASSERT_TRUE(old->WaitForConnected(
+      absl::ToChronoTime(absl::Now() + absl::Seconds(20))));
+
+  const CertificateAndKey next = TestAuthority();
+  WriteTlsDirectory(tls_, next, next.certificate);
+  const std::string theirs = Directory("theirs");
+  WriteTlsDirectory(theirs, next, next.certificate);
+  // Its credentials are of the new authority: it gets in once the server has
+  // read its files again, and completes the job with the one that was there.
+  const auto renewed = CreateChannel(cluster->coordinator(),
+                                     TestSecurity(theirs, Role::kWorker));
+  ASSERT_TRUE(renewed->WaitForConnected(
+      absl::ToChronoTime(absl::Now() + absl::Seconds(30))));
+  EXPECT_THAT(RefusalOf(cluster.get(), TestSecurity(mine, Role::kWorker),
+                        absl::StatusCode::kFailedPrecondition),
+              HasSubstr("the server's certificate is refused"));
+  EXPECT_EQ(old->GetState(/*try_to_connect=*/false), GRPC_CHANNEL_READY);
+}
+
+}  // namespace
+}  // namespace tributary
