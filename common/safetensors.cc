@@ -98,6 +98,11 @@ absl::StatusOr<std::string> MakeSafetensorsHeader(
   std::string text = header.dump(
       -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   text.resize((text.size() + 7) / 8 * 8, ' ');
+  if (text.size() > kMaxHeaderBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a header of ", text.size(), " bytes, for ", tensors.size(),
+        " tensors, is over the format's limit ", kMaxHeaderBytes));
+  }
   const uint64_t length = text.size();
   std::string bytes(kLengthBytes, '\0');
   std::memcpy(bytes.data(), &length, kLengthBytes);

@@ -28,7 +28,7 @@ struct NamedTensor {
 // elements in the order of `tensors` (whose data are not looked at). The
 // metadata get {"format": "pt"} besides `metadata`, so that every reader takes
 // the file. InvalidArgument for names that are used twice, empty,
-// "__metadata__" or not printable ASCII.
+// "__metadata__" or not printable ASCII, and for more than a header may hold.
 absl::StatusOr<std::string> MakeSafetensorsHeader(
     absl::Span<const NamedTensor> tensors,
     const std::map<std::string, std::string>& metadata);

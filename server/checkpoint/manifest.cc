@@ -196,8 +196,9 @@ absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& folder) {
   const std::string path = absl::StrCat(folder, "/", kManifestName);
   struct stat facts;
   if (stat(path.c_str(), &facts) != 0) {
-    return errno == ENOENT ? Error(path, ": is missing")
-                           : FileError(errno, "cannot read", path);
+    return errno == ENOENT
+               ? absl::NotFoundError(absl::StrCat(path, ": is missing"))
+               : FileError(errno, "cannot read", path);
   }
   if (!S_ISREG(facts.st_mode)) return Error(path, ": is not a regular file");
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string text,

@@ -30,7 +30,8 @@ absl::StatusOr<std::string> PrintManifest(const CheckpointManifest& manifest);
 // sense, or the files are not those that the servers write.
 absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view text);
 
-// Of a checkpoint folder. Errors name the file; DataLoss also if there is none.
+// Of a checkpoint folder. Errors name the file; NotFound if there is none: this
+// is no checkpoint, or a damaged one.
 absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& folder);
 
 }  // namespace tributary

@@ -337,8 +337,12 @@ absl::Status ReadShard(const std::string& folder,
 }
 
 absl::Status VerifyCheckpoint(const std::string& folder) {
-  TRIBUTARY_ASSIGN_OR_RETURN(const CheckpointManifest manifest,
-                             ReadManifest(folder));
+  const absl::StatusOr<CheckpointManifest> read = ReadManifest(folder);
+  if (absl::IsNotFound(read.status())) {
+    return absl::DataLossError(read.status().message());
+  }
+  TRIBUTARY_RETURN_IF_ERROR(read.status());
+  const CheckpointManifest& manifest = *read;
   TRIBUTARY_ASSIGN_OR_RETURN(const ArenaLayout layout,
                              ArenaLayout::Create(manifest.table()));
   for (int shard = 0; shard < manifest.servers(); ++shard) {

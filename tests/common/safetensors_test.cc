@@ -91,6 +91,17 @@ TEST(SafetensorsTest, RefusesNamesThatTheFormatCannotHold) {
   EXPECT_FALSE(SafetensorsFile::Open(PathOf("never.safetensors")).ok());
 }
 
+TEST(SafetensorsTest, WritesNothingThatReadersRefuse) {
+  const float one = 1;
+  EXPECT_THAT(
+      std::string(WriteSafetensors(PathOf("never.safetensors"),
+                                   {{std::string(60000000, 'a'), {1}, &one},
+                                    {std::string(60000000, 'b'), {1}, &one}},
+                                   {})
+                      .message()),
+      HasSubstr("for 2 tensors, is over the format's limit 100000000"));
+}
+
 TEST(SafetensorsTest, MetadataThatAreNotUtf8AreWrittenAsUtf8) {
   const std::string path = PathOf("utf8.safetensors");
   ASSERT_TRUE(WriteSafetensors(path, {}, {{"k", "\xff"}}).ok());

@@ -171,7 +171,7 @@ TEST(ManifestTest, NumbersThatMakeNoSenseAreRefused) {
 TEST(ManifestTest, ErrorsNameTheFile) {
   const std::string folder = MakeFolderForTest();
   const std::string path = folder + "/manifest.json";
-  EXPECT_EQ(ReadManifest(folder).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(ReadManifest(folder).status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(ReadManifest(folder).status().message()),
               HasSubstr(path + ": is missing"));
   std::ofstream(path) << "x";

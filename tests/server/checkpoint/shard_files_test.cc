@@ -375,7 +375,13 @@ TEST(DamageTest, AMissingFileIsRefused) {
     const std::string path = folder + "/" + name;
     const std::string good = Read(path);
     ASSERT_EQ(std::remove(path.c_str()), 0);
-    ExpectRefused(facts, folder, name);
+    if (name == kManifestName) {
+      EXPECT_EQ(CheckCheckpoint(facts, folder, 1, 64).code(),
+                absl::StatusCode::kNotFound);
+    } else {
+      ExpectRefused(facts, folder, name);
+    }
+    EXPECT_EQ(VerifyCheckpoint(folder).code(), absl::StatusCode::kDataLoss);
     EXPECT_THAT(std::string(VerifyCheckpoint(folder).message()),
                 HasSubstr("is missing"));
     Write(path, good);
