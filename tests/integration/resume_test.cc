@@ -1,0 +1,203 @@
+// Jobs that are stopped, or lose processes, and go on with other numbers of
+// servers and workers: the result is that of a run that never stopped.
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/job.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/support/command_runner.h"
+#include "tests/support/tiny_jobs.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kSteps = 400;
+
+class ResumeTest : public testing::TestWithParam<const char*> {
+ protected:
+  // `mode`: a field of ConsistencySpec, or "clipping".
+  void WriteJob(const std::string& mode) {
+    JobSpec job = TinyJob(mode == "clipping" ? "gpt" : "mlp", folder_);
+    job.set_steps(kSteps);
+    job.mutable_checkpoint()->set_every_steps(25);
+    job.mutable_evaluation()->set_every_steps(100);
+    job.mutable_output()->set_log_every_steps(1);
+    if (job.optimizer().has_sgd()) {
+      job.mutable_optimizer()->mutable_sgd()->set_momentum(0.5);
+    }
+    if (mode != "clipping" && mode != "synchronous") {
+      const absl::Status set = SetField(
+          &job,
+          absl::StrCat("exchange.parameter_server.consistency.", mode, "={}"));
+      EXPECT_TRUE(set.ok()) << set;
+    }
+    std::ofstream(job_) << PrintJob(job);
+  }
+
+  std::vector<std::string> Train(const std::string& output, int servers,
+                                 int workers,
+                                 std::vector<std::string> more = {}) {
+    std::vector<std::string> arguments = {kTributary,
+                                          "train",
+                                          job_,
+                                          "--output",
+                                          folder_ + "/" + output,
+                                          "--servers",
+                                          absl::StrCat(servers),
+                                          "--workers",
+                                          absl::StrCat(workers),
+                                          "--threads",
+                                          "1",
+                                          "--quiet"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+
+  nlohmann::json Summary(const std::string& output) {
+    std::ifstream file(folder_ + "/" + output + "/summary.json");
+    return nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  }
+
+  std::string Digest(const std::string& output) {
+    return Summary(output).value("weights_sha256", "");
+  }
+
+  // Steps in metrics.jsonl, evaluations left out.
+  std::vector<int64_t> Steps(const std::string& output) {
+    std::ifstream file(folder_ + "/" + output + "/metrics.jsonl");
+    std::vector<int64_t> steps;
+    for (std::string line; std::getline(file, line);) {
+      const auto json = nlohmann::json::parse(line);
+      if (!json.contains("evaluation_loss")) steps.push_back(json["step"]);
+    }
+    return steps;
+  }
+
+  const std::string folder_ = MakeTestFolder();
+  const std::string job_ = folder_ + "/job.textproto";
+};
+
+TEST_F(ResumeTest, AnyNumbersOfServersAndWorkersGoOnToTheSameBits) {
+  WriteJob("clipping");
+  ASSERT_EQ(RunCommand(Train("calm", 1, 2)).exit_code, 0);
+  const std::vector<std::pair<int, int>> stages = {
+      {1, 1}, {2, 3}, {3, 8}, {2, 1}};
+  int lines = 40;
+  for (const auto& [servers, workers] : stages) {
+    BackgroundCommand launcher(
+        Train("stopped", servers, workers, {"--resume", "auto"}));
+    ASSERT_TRUE(AwaitLines(folder_ + "/stopped/metrics.jsonl", lines += 40));
+    launcher.Signal(SIGTERM);
+    const CommandResult result = launcher.Wait();
+    EXPECT_EQ(result.exit_code, 75) << result.standard_error;
+    EXPECT_THAT(result.standard_error, HasSubstr("--resume"));
+    EXPECT_EQ(Summary("stopped").value("status", ""), "stopped");
+  }
+  // A run's folder has its job.
+  const CommandResult last =
+      RunCommand({kTributary, "train", "--resume", folder_ + "/stopped",
+                  "--servers", "1", "--workers", "2", "--quiet"});
+  EXPECT_EQ(last.exit_code, 0) << last.standard_error;
+  EXPECT_EQ(Digest("stopped"), Digest("calm"));
+  EXPECT_EQ(Summary("stopped")["evaluation"], Summary("calm")["evaluation"]);
+  // One history, without gaps and repeats.
+  EXPECT_EQ(Steps("stopped"), Steps("calm"));
+}
+
+TEST_F(ResumeTest, GoesOnInAnotherFolderFromAnyCheckpoint) {
+  WriteJob("synchronous");
+  ASSERT_EQ(RunCommand(Train("calm", 2, 2)).exit_code, 0);
+  std::string older;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(folder_ + "/calm/checkpoints")) {
+    const std::string path = entry.path();
+    if (path.find("step-00000400") == std::string::npos &&
+        path.find("step-") != std::string::npos) {
+      older = path;
+    }
+  }
+  ASSERT_FALSE(older.empty());
+  const CommandResult result =
+      RunCommand(Train("other", 1, 3, {"--resume", older}));
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_EQ(Digest("other"), Digest("calm"));
+}
+
+TEST_F(ResumeTest, TakesTheCheckpointBeforeADamagedOne) {
+  WriteJob("synchronous");
+  ASSERT_EQ(RunCommand(Train("run", 2, 2)).exit_code, 0);
+  const std::string digest = Digest("run");
+  const std::string damaged =
+      folder_ +
+      "/run/checkpoints/step-00000400/optimizer-00002-of-00002.safetensors";
+  std::string bytes = ReadWholeFile(damaged);
+  bytes[bytes.size() - 9] ^= 1;
+  WriteWholeFile(damaged, bytes);
+  const CommandResult result = RunCommand(
+      {kTributary, "train", "--resume", folder_ + "/run", "--quiet"});
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_EQ(Digest("run"), digest);
+  const std::string log = ReadWholeFile(folder_ + "/run/logs/server-0.log");
+  EXPECT_THAT(log, HasSubstr("optimizer-00002-of-00002.safetensors: bytes 0 "));
+  EXPECT_THAT(log, HasSubstr("going back to the checkpoint before it"));
+}
+
+TEST_F(ResumeTest, RefusesWhatDoesNotFit) {
+  WriteJob("synchronous");
+  ASSERT_EQ(RunCommand(Train("run", 1, 1)).exit_code, 0);
+  const CommandResult in_the_way = RunCommand(Train("run", 1, 1));
+  EXPECT_EQ(in_the_way.exit_code, 1);
+  EXPECT_THAT(in_the_way.standard_error, HasSubstr("--resume auto"));
+  const CommandResult shorter =
+      RunCommand(Train("run", 1, 1, {"--resume", "auto", "--steps", "100"}));
+  EXPECT_EQ(shorter.exit_code, 2) << shorter.standard_error;
+  EXPECT_THAT(shorter.standard_error, HasSubstr("this job ends at step 100"));
+  const CommandResult other = RunCommand(Train(
+      "run", 1, 1, {"--resume", "auto", "--set", "model.mlp.hidden=[7]"}));
+  EXPECT_EQ(other.exit_code, 2) << other.standard_error;
+  EXPECT_THAT(other.standard_error, HasSubstr("of another model"));
+  const CommandResult nothing =
+      RunCommand({kTributary, "train", "--resume", folder_ + "/nowhere"});
+  EXPECT_EQ(nothing.exit_code, 2);
+  EXPECT_THAT(nothing.standard_error, HasSubstr("there is no such folder"));
+}
+
+// In these modes, too, a lost server costs no step.
+TEST_P(ResumeTest, SurvivesTheLossOfAServer) {
+  WriteJob(GetParam());
+  BackgroundCommand launcher(Train("run", 2, 2));
+  ASSERT_TRUE(AwaitLines(folder_ + "/run/metrics.jsonl", 4));
+  for (const pid_t child : ChildrenOf(launcher.pid())) {
+    if (CommandLineOf(child).find("--shard 1") != std::string::npos) {
+      ASSERT_EQ(kill(child, SIGKILL), 0);
+    }
+  }
+  const CommandResult result = launcher.Wait();
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_EQ(Summary("run").value("steps", 0), kSteps);
+  EXPECT_GE(Summary("run").value("attempt", 0), 2);
+  if (std::string(GetParam()) == "local_steps") {
+    ASSERT_EQ(RunCommand(Train("calm", 1, 1)).exit_code, 0);
+    EXPECT_EQ(Digest("run"), Digest("calm"));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, ResumeTest,
+                         testing::Values("stale_synchronous", "asynchronous",
+                                         "local_steps"),
+                         [](const auto& info) {
+                           return std::string(info.param);
+                         });
+
+}  // namespace
+}  // namespace tributary
