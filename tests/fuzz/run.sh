@@ -18,6 +18,6 @@ found=$(mktemp -d)
 # instrumented; the system's libraries are not.
 export ASAN_OPTIONS=detect_container_overflow=0
 echo "keeping what is found in $found"
-"$program" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
+"$program" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=2048 \
   -print_final_stats=1 -artifact_prefix="$found/" "$@" \
   "$found" "tests/fuzz/corpus/$name"
