@@ -2,14 +2,13 @@
 // once, the disk is full at any byte, and the power is cut after any call.
 #include <cerrno>
 #include <cstdint>
-#include <functional>
+#include <ostream>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "common/file_system.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -87,6 +86,10 @@ struct Scenario {
   std::vector<CheckpointFacts> before;
   CheckpointFacts save;
 };
+
+void PrintTo(const Scenario& scenario, std::ostream* out) {
+  *out << scenario.name;
+}
 
 std::vector<Scenario> Scenarios() {
   return {
