@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/file.h"
 #include "common/status_macros.h"
@@ -71,10 +72,18 @@ absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Claim(
         checkpoints.empty() ? "" : "go on with it with --resume auto, ",
         "or replace it with --overwrite"));
   }
-  for (const CheckpointName& checkpoint : checkpoints) {
-    fs::remove_all(checkpoint.path, error);
+  const std::string folder = CheckpointsFolder(path);
+  const absl::StatusOr<std::vector<std::string>> names = ListFolder(folder);
+  for (const std::string& name :
+       names.ok() ? *names : std::vector<std::string>()) {
+    // Checkpoints, and what was put aside.
+    if (!absl::StartsWith(name, "step-") && !absl::StartsWith(name, "latest")) {
+      continue;
+    }
+    fs::remove_all(absl::StrCat(folder, "/", name), error);
     if (error) {
-      return FileError(error.value(), "cannot remove", checkpoint.path);
+      return FileError(error.value(), "cannot remove",
+                       absl::StrCat(folder, "/", name));
     }
   }
   for (const char* const file : kFilesOfARun) {

@@ -284,6 +284,10 @@ class ResumeChooser {
     for (const CheckpointName& checkpoint : checkpoints) {
       std::optional<ResumePoint> found = Try(checkpoint.path);
       if (found.has_value()) return found;
+      if (damaged_.insert(checkpoint.path).second) {
+        options_.log->Error("%s has no manifest: it is passed over",
+                            checkpoint.path);
+      }
     }
     return std::optional<ResumePoint>();
   }
