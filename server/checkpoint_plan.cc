@@ -51,7 +51,8 @@ std::optional<int64_t> CheckpointPlan::Due(int64_t completed,
 }
 
 std::optional<CheckpointPlan::Action> CheckpointPlan::Next(int64_t completed,
-                                                           int64_t earliest) {
+                                                           int64_t earliest,
+                                                           bool computed) {
   if (!discard_.empty()) return Discard{std::exchange(discard_, "")};
   if (std::exchange(warning_due_, false)) return Warn{version_, failure_};
   switch (stage_) {
@@ -72,6 +73,7 @@ std::optional<CheckpointPlan::Action> CheckpointPlan::Next(int64_t completed,
       stage_ = Stage::kTaking;
       return OrderSnapshots{version_, folder_};
     case Stage::kCommit:
+      if (version_ == options_.last && !computed) return std::nullopt;
       stage_ = Stage::kCommitting;
       return Commit{version_, folder_, files_};
     case Stage::kFolder:

@@ -56,8 +56,10 @@ class CheckpointPlan {
   using Action =
       std::variant<MakeFolder, OrderSnapshots, Commit, Discard, Warn>;
   // `completed`: steps known to be applied everywhere. A new version is chosen
-  // from `earliest` on.
-  std::optional<Action> Next(int64_t completed, int64_t earliest);
+  // from `earliest` on. The last one is committed only when all is `computed`,
+  // the last evaluation included: then it is all that is needed of the job.
+  std::optional<Action> Next(int64_t completed, int64_t earliest,
+                             bool computed);
 
   void OnFolder(const absl::StatusOr<std::string>& folder);
   // Answers to earlier orders are ignored.

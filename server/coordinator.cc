@@ -61,9 +61,11 @@ absl::StatusOr<int64_t> Coordinator::AddWorker(const Join& join,
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S2"));
   absl::MutexLock lock(&mu_);
   if (phase_ == StatusReply::FAILED) return JobFailed(failure_);
-  if (phase_ == StatusReply::FINISHING || phase_ == StatusReply::DONE ||
-      phase_ == StatusReply::DRAINED) {
-    return absl::FailedPreconditionError("the job is done; nothing to join");
+  if (phase_ == StatusReply::FINISHING || phase_ == StatusReply::DONE) {
+    return absl::OutOfRangeError("the job is done; nothing to join");
+  }
+  if (phase_ == StatusReply::DRAINED) {
+    return absl::FailedPreconditionError("the job was stopped by request");
   }
   if (phase_ == StatusReply::RECOVERING) return JoinAgain(failure_);
   if (static_cast<int>(workers_.size()) >= options_.max_workers) {
@@ -322,8 +324,7 @@ absl::Status Coordinator::OnEvaluation(const EvaluationReport& report) {
       if (worker.opened) worker.link->Send(order);
     }
     FlushMetrics();
-    GrantClaims();
-    FinishIfDue();
+    RunPlan();
   }
   return absl::OkStatus();
 }
@@ -369,8 +370,32 @@ absl::Status Coordinator::AddServer(const Enlist& enlist, ServerLink* link) {
   TRIBUTARY_RETURN_IF_ERROR(CheckProtocol(enlist.protocol_version()));
   absl::MutexLock lock(&mu_);
   TRIBUTARY_RETURN_IF_ERROR(servers_.Add(enlist, link, clock_()));
+  if (Complete() && servers_.all_there()) FinishComplete();
   AdmitWaiting();
   return absl::OkStatus();
+}
+
+bool Coordinator::Complete() const {
+  return options_.resume.has_value() && options_.resume->manifest.complete();
+}
+
+void Coordinator::FinishComplete() {
+  if (phase_ != StatusReply::WAITING) return;
+  phase_ = StatusReply::FINISHING;
+  for (auto& [incarnation, worker] : workers_) {
+    worker.link->Close(absl::OutOfRangeError("the job is done"));
+  }
+  workers_.clear();
+  const ResumePoint& resume = *options_.resume;
+  absl::StatusOr<ArenaLayout> layout =
+      ArenaLayout::Create(resume.manifest.table());
+  if (layout.ok()) layout_ = *std::move(layout);
+  DataFacts facts;
+  facts.set_steps(resume.manifest.step());
+  facts.set_steps_per_epoch(1);
+  progress_.emplace(options_.job, facts, /*chunks=*/1, options_.servers);
+  progress_->Resume(resume.manifest.version(), resume.manifest.job_state());
+  progress_->Begin(clock_());
 }
 
 absl::Status Coordinator::OnServerReport(int shard,
@@ -416,6 +441,8 @@ absl::Status Coordinator::OnServerReport(int shard,
 }
 
 absl::Status Coordinator::OnSums(int shard, const StepSums& sums) {
+  // Servers go on until they hear that it is over.
+  if (EndingLocked() != Ending::kNone) return absl::OkStatus();
   if (phase_ != StatusReply::TRAINING) {
     return absl::FailedPreconditionError("step sums outside of training");
   }
@@ -472,7 +499,8 @@ void Coordinator::RunPlan() {
   const int64_t completed = progress_->round();
   const int64_t earliest = claims_.has_value() ? claims_->next() : 0;
   CheckpointSink* const sink = options_.checkpoints;
-  while (auto action = plan_->Next(completed, earliest)) {
+  while (auto action =
+             plan_->Next(completed, earliest, progress_->finished())) {
     if (const auto* begin = std::get_if<CheckpointPlan::MakeFolder>(&*action)) {
       if (begin->version == completed) saved_ = progress_->Save();
       sink->MakeFolder(rounds.StepsAfter(begin->version));
@@ -520,6 +548,10 @@ CheckpointManifest Coordinator::MakeManifest(
   }
   for (const CheckpointFile& file : commit.files) *manifest.add_file() = file;
   *manifest.mutable_job_state() = saved_;
+  if (progress_->finished()) {
+    *manifest.mutable_job_state() = progress_->Save();
+    manifest.set_complete(true);
+  }
   return manifest;
 }
 
@@ -610,6 +642,10 @@ void Coordinator::Tick() {
     servers_.servers()[shard].link->Close(JoinAgain(reason));
     GoBack(Ending::kGoesBack, reason);
   }
+  // Those that are missing have no part in it any more.
+  if (Complete() && now - servers_missing_since_ > kFarewellTimeout) {
+    FinishComplete();
+  }
   if (servers_.all_there()) {
     servers_missing_since_ = now;
   } else if (phase_ == StatusReply::WAITING &&
@@ -654,7 +690,10 @@ void Coordinator::Fail(const absl::Status& reason) {
 }
 
 void Coordinator::FailLocked(const absl::Status& reason, int exit_code) {
-  if (phase_ == StatusReply::FAILED || phase_ == StatusReply::DONE) return;
+  if (phase_ == StatusReply::FAILED || phase_ == StatusReply::DONE ||
+      phase_ == StatusReply::DRAINED) {
+    return;
+  }
   phase_ = StatusReply::FAILED;
   failure_ = reason;
   failure_exit_code_ = exit_code;

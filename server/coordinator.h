@@ -196,6 +196,10 @@ class Coordinator {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FailLocked(const absl::Status& reason, int exit_code)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // There was nothing left to compute in the checkpoint that this attempt goes
+  // on from.
+  bool Complete() const;
+  void FinishComplete() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FlushMetrics() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Ends the attempt: tells everybody to join again.
   void GoBack(Ending ending, const absl::Status& reason)

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/buffer_pool.h"
 #include "common/failpoint.h"
+#include "common/job.h"
 #include "common/log.h"
 #include "common/pulse.h"
 #include "common/retry.h"
@@ -184,12 +185,13 @@ Coordinator::Ending FollowAttempt(Coordinator* coordinator,
 
 // The same from the job's last checkpoint, when a server is gone that has the
 // model.
-absl::Status ReadSavedModel(const std::string& directory, int64_t version,
+absl::Status ReadSavedModel(const ServerOptions& options, int64_t version,
                             const ArenaLayout& layout, const Buffer& arena) {
-  TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<CheckpointName> checkpoints,
-                             ListCheckpoints(CheckpointsFolder(directory)));
-  if (checkpoints.empty()) return absl::NotFoundError("no checkpoint");
-  const std::string& folder = checkpoints.front().path;
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::vector<CheckpointName> checkpoints,
+      ListCheckpoints(CheckpointsFolder(options.output_directory)));
+  const std::string folder =
+      checkpoints.empty() ? options.resume_from : checkpoints.front().path;
   TRIBUTARY_ASSIGN_OR_RETURN(CheckpointManifest manifest, ReadManifest(folder));
   if (manifest.version() != version) return absl::NotFoundError(folder);
   manifest.clear_state();
@@ -205,25 +207,33 @@ absl::Status WriteResults(Coordinator* coordinator, bool trained,
                           const LocalServer& local,
                           const ServerOptions& options, RunOutput* output) {
   absl::Status status = coordinator->status();
+  const std::optional<ArenaLayout> layout = coordinator->layout();
   std::string digest;
-  if (status.ok() && trained) {
-    ParameterStore* const store = local.store();
-    BufferPool arenas(store->layout().arena_elements());
+  if (status.ok() && trained && layout.has_value()) {
+    BufferPool arenas(layout->arena_elements());
     const Buffer arena = arenas.Take();
-    status = ReadFinalModel(store, coordinator->final_version(),
-                            coordinator->server_addresses(), options.security,
-                            arena.get());
-    if (!status.ok() &&
-        ReadSavedModel(options.output_directory, coordinator->final_version(),
-                       store->layout(), arena)
-            .ok()) {
-      options.log->Warning("%s; the model is that of the last checkpoint",
-                           std::string(status.message()));
-      status = absl::OkStatus();
+    const int64_t version = coordinator->final_version();
+    // There is none where all was computed before this attempt began.
+    ParameterStore* const store = local.store();
+    status =
+        store == nullptr
+            ? absl::UnavailableError("the model is in the checkpoint")
+            : ReadFinalModel(store, version, coordinator->server_addresses(),
+                             options.security, arena.get());
+    if (!status.ok()) {
+      const absl::Status saved =
+          ReadSavedModel(options, version, *layout, arena);
+      if (saved.ok()) {
+        options.log->Info("the model is that of the last checkpoint: %s",
+                          std::string(status.message()));
+        status = absl::OkStatus();
+      } else if (store == nullptr) {
+        status = saved;
+      }
     }
     if (status.ok()) {
       absl::StatusOr<std::string> written =
-          output->WriteModel(store->layout(), arena.get());
+          output->WriteModel(*layout, arena.get());
       status = written.status();
       if (written.ok()) digest = *written;
     }
@@ -295,13 +305,24 @@ class ResumeChooser {
   std::optional<ResumePoint> Try(const std::string& folder) {
     if (damaged_.count(folder) > 0) return std::nullopt;
     absl::StatusOr<CheckpointManifest> manifest = ReadManifest(folder);
-    if (manifest.ok()) return ResumePoint{folder, *std::move(manifest)};
+    if (manifest.ok()) {
+      ResumePoint found{folder, *std::move(manifest)};
+      if (!SameLength(found.manifest)) found.manifest.set_complete(false);
+      return found;
+    }
     if (!absl::IsNotFound(manifest.status())) {
       options_.log->Error("this checkpoint cannot be used: %s",
                           std::string(manifest.status().message()));
       SetDamaged(folder);
     }
     return std::nullopt;
+  }
+
+  // The job was to end there; it may have been given more steps since.
+  bool SameLength(const CheckpointManifest& manifest) const {
+    const absl::StatusOr<JobSpec> was = ParseJob(manifest.job(), "manifest");
+    return was.ok() && was->steps() == options_.job.steps() &&
+           was->epochs() == options_.job.epochs();
   }
 
   const ServerOptions& options_;

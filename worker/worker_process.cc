@@ -208,6 +208,11 @@ absl::Status Stay(const WorkerOptions& options, Shutdown* shutdown,
   stay->admitted = membership.admitted();
   stay->over = membership.stopped();
   if (stay->over) status = absl::CancelledError("the job was stopped");
+  if (absl::IsOutOfRange(status)) {
+    // Somebody else has done the rest.
+    options.log->Info("%s", std::string(status.message()));
+    status = absl::OkStatus();
+  }
   if (!status.ok() && !shutdown->requested() && !IsTransient(status)) {
     WorkerReport report;
     report.mutable_failure()->set_message(std::string(status.message()));

@@ -25,7 +25,7 @@ class CheckpointPlanTest : public testing::Test {
  protected:
   template <typename Action>
   Action Expect(int64_t completed, int64_t earliest = 0) {
-    const auto action = plan_.Next(completed, earliest);
+    const auto action = plan_.Next(completed, earliest, computed_);
     EXPECT_TRUE(action.has_value());
     if (!action.has_value()) return Action();
     EXPECT_TRUE(std::holds_alternative<Action>(*action)) << action->index();
@@ -33,7 +33,7 @@ class CheckpointPlanTest : public testing::Test {
     return std::get<Action>(*action);
   }
   void ExpectNothing(int64_t completed, int64_t earliest = 0) {
-    EXPECT_FALSE(plan_.Next(completed, earliest).has_value());
+    EXPECT_FALSE(plan_.Next(completed, earliest, computed_).has_value());
   }
   // Up to the order to the servers.
   int64_t Order(int64_t completed, int64_t earliest = 0) {
@@ -60,6 +60,7 @@ class CheckpointPlanTest : public testing::Test {
     EXPECT_EQ(plan_.committed(), version);
   }
 
+  bool computed_ = true;
   Plan plan_{{/*every=*/10, /*last=*/25, /*servers=*/2, /*first=*/0}};
 };
 
@@ -73,6 +74,17 @@ TEST_F(CheckpointPlanTest, TakesTheMultiplesAndTheLast) {
   Complete(25);
   ExpectNothing(25);
   EXPECT_TRUE(plan_.over());
+}
+
+// So that the last checkpoint has the last evaluation.
+TEST_F(CheckpointPlanTest, CommitsTheLastWhenAllIsComputed) {
+  EXPECT_EQ(Order(20), 25);
+  Answer(25, SnapshotReport::WRITTEN, "f");
+  computed_ = false;
+  ExpectNothing(25);
+  EXPECT_FALSE(plan_.over());
+  computed_ = true;
+  EXPECT_EQ(Expect<Plan::Commit>(25).version, 25);
 }
 
 TEST_F(CheckpointPlanTest, CommitsWhenAllServersHaveWritten) {
@@ -156,13 +168,13 @@ TEST(CheckpointPlanOffTest, DoesNothing) {
   Plan plan({/*every=*/0, /*last=*/25, /*servers=*/1, /*first=*/0});
   EXPECT_TRUE(plan.over());
   plan.Drain();
-  EXPECT_FALSE(plan.Next(25, 0).has_value());
+  EXPECT_FALSE(plan.Next(25, 0, true).has_value());
 }
 
 TEST(CheckpointPlanOffTest, GoesOnFromACheckpoint) {
   Plan plan({/*every=*/10, /*last=*/25, /*servers=*/1, /*first=*/20});
   EXPECT_EQ(plan.committed(), 20);
-  const auto action = plan.Next(20, 0);
+  const auto action = plan.Next(20, 0, true);
   ASSERT_TRUE(action.has_value());
   EXPECT_EQ(std::get<Plan::MakeFolder>(*action).version, 25);
   Plan done({/*every=*/10, /*last=*/25, /*servers=*/1, /*first=*/25});
