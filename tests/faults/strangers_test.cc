@@ -180,8 +180,8 @@ class StrangersTest : public testing::TestWithParam<Case> {
     }
     return std::make_unique<CallingStrangers>([this] {
       StatusReply reply;
-      EXPECT_EQ(Ask(Connect("").get(), &reply).error_code(),
-                grpc::StatusCode::UNAUTHENTICATED);
+      // Turned away at the latest when they come too fast.
+      EXPECT_FALSE(Ask(Connect("").get(), &reply).ok());
     });
   }
 
