@@ -305,24 +305,37 @@ class ResumeChooser {
   std::optional<ResumePoint> Try(const std::string& folder) {
     if (damaged_.count(folder) > 0) return std::nullopt;
     absl::StatusOr<CheckpointManifest> manifest = ReadManifest(folder);
-    if (manifest.ok()) {
-      ResumePoint found{folder, *std::move(manifest)};
-      if (!SameLength(found.manifest)) found.manifest.set_complete(false);
-      return found;
+    absl::Status status = manifest.status();
+    if (status.ok()) {
+      if (!IsOfThisJob(*manifest)) {
+        options_.log->Warning(
+            "the job is not the one of %s: the result will be neither's",
+            folder);
+        manifest->set_complete(false);
+      }
+      // Where nothing is left to compute nobody else looks at it.
+      if (manifest->complete()) status = VerifyCheckpoint(folder);
     }
-    if (!absl::IsNotFound(manifest.status())) {
+    if (status.ok()) return ResumePoint{folder, *std::move(manifest)};
+    if (!absl::IsNotFound(status)) {
       options_.log->Error("this checkpoint cannot be used: %s",
-                          std::string(manifest.status().message()));
+                          std::string(status.message()));
       SetDamaged(folder);
     }
     return std::nullopt;
   }
 
-  // The job was to end there; it may have been given more steps since.
-  bool SameLength(const CheckpointManifest& manifest) const {
+  // But for what does not change the result.
+  bool IsOfThisJob(const CheckpointManifest& manifest) const {
+    const auto comparable = [](JobSpec job) {
+      job.clear_name();
+      job.clear_output();
+      job.clear_checkpoint();
+      job.clear_evaluation();
+      return job.SerializeAsString();
+    };
     const absl::StatusOr<JobSpec> was = ParseJob(manifest.job(), "manifest");
-    return was.ok() && was->steps() == options_.job.steps() &&
-           was->epochs() == options_.job.epochs();
+    return was.ok() && comparable(*was) == comparable(options_.job);
   }
 
   const ServerOptions& options_;

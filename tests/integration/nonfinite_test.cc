@@ -21,6 +21,7 @@ class NonfiniteTest : public testing::TestWithParam<const char*> {
     job.mutable_optimizer()->mutable_sgd()->set_learning_rate(1e6);
     job.mutable_optimizer()->mutable_sgd()->set_weight_decay(0);
     job.set_on_nonfinite(on_nonfinite);
+    job.clear_evaluation();
     job.mutable_evaluation()->set_disabled(true);
     if (std::string(GetParam()) == "asynchronous") {
       job.mutable_exchange()
