@@ -18,6 +18,7 @@
 #include "deploy/exit_code.h"
 #include "deploy/progress.h"
 #include "deploy/security_flags.h"
+#include "nlohmann/json.hpp"
 #include "proto/rendezvous.grpc.pb.h"
 
 namespace tributary {
@@ -34,10 +35,11 @@ struct Flags {
 std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
   auto line = std::make_unique<CommandLine>(
       "status", "[HOST[:PORT]]",
-      "Asks server 0 what its job is doing. Without HOST: the server that "
+      "Asks server 0 what its job is doing, and every process of it: its step, "
+      "its last sign of life, whom it waits for. Without HOST: the server that "
       "MASTER_ADDR and MASTER_PORT name, else 127.0.0.1:29400.",
       std::vector<CommandLine::Example>{
-          {"status", "One line about the server on this machine."},
+          {"status", "About the job of the server on this machine."},
           {"status node1:29400 --json", "The same for a script."},
           {"status --ready", "Ends with 0 while workers may join, else 1."}});
   line->SetOperand(/*required=*/false, &flags->address);
@@ -81,7 +83,21 @@ absl::Status Run(const Flags& flags) {
   if (flags.ready) return CheckReady(status);
   std::string text;
   if (flags.json) {
-    text = FormatProgressJson(status, absl::Now());
+    auto json =
+        nlohmann::ordered_json::parse(FormatProgressJson(status, absl::Now()));
+    json["attempt"] = status.attempt();
+    json["checkpoint_step"] = status.checkpoint_step();
+    json["processes"] = nlohmann::ordered_json::array();
+    for (const ProcessStatus& process : status.process()) {
+      json["processes"].push_back({{"role", process.role()},
+                                   {"number", process.number()},
+                                   {"place", process.place()},
+                                   {"step", process.step()},
+                                   {"phase", process.phase()},
+                                   {"silent_ms", process.silent_ms()},
+                                   {"waits_for", process.waits_for()}});
+    }
+    text = json.dump();
   } else {
     text = FormatProgress(status, 0);
     // While it waits, the line counts them itself.
@@ -91,6 +107,7 @@ absl::Status Run(const Flags& flags) {
     }
   }
   while (absl::EndsWith(text, "\n")) text.pop_back();
+  if (!flags.json) absl::StrAppend(&text, FormatProcesses(status));
   absl::PrintF("%s\n", text);
   return absl::OkStatus();
 }
@@ -121,11 +138,32 @@ absl::StatusOr<StatusReply> AskStatus(const std::string& address,
   return reply;
 }
 
+std::string FormatProcesses(const StatusReply& status) {
+  if (status.process().empty()) return "";
+  std::string text;
+  absl::StrAppendFormat(&text, "\n%-12s %10s  %-9s %8s  %-28s %s", "process",
+                        "step", "phase", "silent", "waits for", "at");
+  for (const ProcessStatus& process : status.process()) {
+    absl::StrAppendFormat(
+        &text, "\n%-12s %10s  %-9s %8s  %-28s %s",
+        absl::StrCat(process.role(), " ", process.number()),
+        process.step() < 0 ? "-" : absl::StrCat(process.step()),
+        process.phase().empty() ? "starting" : process.phase(),
+        process.silent_ms() < 0
+            ? "-"
+            : absl::StrFormat("%.1f s", 1e-3 * process.silent_ms()),
+        process.waits_for().empty() ? "-" : process.waits_for(),
+        process.place());
+  }
+  return text;
+}
+
 absl::Status CheckReady(const StatusReply& status) {
   switch (status.phase()) {
     case StatusReply::WAITING:
     case StatusReply::TRAINING:
     case StatusReply::EVALUATING:
+    case StatusReply::RECOVERING:
       return absl::OkStatus();
     case StatusReply::FAILED:
       return absl::FailedPreconditionError(

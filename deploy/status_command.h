@@ -21,6 +21,10 @@ absl::StatusOr<StatusReply> AskStatus(const std::string& address,
                                       const Security& security,
                                       absl::Duration timeout);
 
+// A table of the job's processes, each line after a newline; empty if there are
+// none.
+std::string FormatProcesses(const StatusReply& status);
+
 // OK while workers may join; FailedPrecondition, with the reason, when the job
 // is over.
 absl::Status CheckReady(const StatusReply& status);

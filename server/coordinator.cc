@@ -417,6 +417,7 @@ absl::Status Coordinator::OnServerReport(int shard,
       RunPlan();
       return absl::OkStatus();
     case ServerReport::kHeartbeat:
+      servers_.SetVersion(shard, report.heartbeat().version());
       return absl::OkStatus();
     case ServerReport::kFailure:
       if (report.failure().checkpoint_damaged()) {
@@ -804,6 +805,7 @@ StatusReply Coordinator::GetStatus() const {
     }
   }
   if (reply.phase() == StatusReply::TRAINING) FillStall(&reply);
+  FillProcesses(&reply);
   reply.set_workers(static_cast<int>(workers_.size()));
   reply.set_servers(options_.servers);
   if (!failure_.ok()) {
@@ -811,6 +813,57 @@ StatusReply Coordinator::GetStatus() const {
     reply.set_failure_exit_code(failure_exit_code_);
   }
   return reply;
+}
+
+void Coordinator::FillProcesses(StatusReply* reply) const {
+  const absl::Time now = clock_();
+  const int64_t round = progress_.has_value() ? progress_->round() : 0;
+  const Member* const straggler =
+      phase_ == StatusReply::TRAINING ? membership_.Straggler(round) : nullptr;
+  const std::string whom = straggler == nullptr
+                               ? std::string()
+                               : absl::StrCat("worker ", straggler->rank, ": ",
+                                              straggler->heartbeat.phase());
+  const int missing = servers_.FirstMissing();
+  for (size_t shard = 0; shard < servers_.servers().size(); ++shard) {
+    const ServerRoster::Server& server = servers_.servers()[shard];
+    ProcessStatus* const process = reply->add_process();
+    process->set_role("server");
+    process->set_number(static_cast<int>(shard));
+    process->set_place(server.address);
+    process->set_step(shard == 0 ? round : server.version);
+    process->set_phase(server.link == nullptr ? "absent"
+                       : server.configured    ? "ready"
+                                              : "loading");
+    process->set_silent_ms(
+        shard == 0 ? -1 : absl::ToInt64Milliseconds(now - server.last_heard));
+    if (server.link == nullptr) continue;
+    if (missing >= 0) {
+      process->set_waits_for(absl::StrCat("server ", missing));
+    } else if (workers_.empty()) {
+      process->set_waits_for("workers");
+    } else {
+      process->set_waits_for(whom);
+    }
+  }
+  for (const auto& [incarnation, member] : membership_.members()) {
+    ProcessStatus* const process = reply->add_process();
+    process->set_role("worker");
+    process->set_number(member.rank);
+    process->set_place(absl::StrCat(member.host, ", process ", member.pid));
+    process->set_step(member.heartbeat.step());
+    process->set_phase(member.heartbeat.phase());
+    process->set_silent_ms(absl::ToInt64Milliseconds(now - member.last_heard));
+    if (missing >= 0) {
+      process->set_waits_for(absl::StrCat("server ", missing));
+    } else if (phase_ == StatusReply::WAITING && member.synced) {
+      process->set_waits_for("other workers");
+    } else if (member.synced && member.leaves == 0) {
+      process->set_waits_for("leaves: it is a spare");
+    } else if (&member != straggler && member.heartbeat.phase() == "exchange") {
+      process->set_waits_for(whom);
+    }
+  }
 }
 
 void Coordinator::FillStall(StatusReply* reply) const {

@@ -209,6 +209,9 @@ class Coordinator {
   void RunPlan() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   CheckpointManifest MakeManifest(const CheckpointPlan::Commit& commit) const
       ABSL_SHARED_LOCKS_REQUIRED(mu_);
+  // Of every process: what it does, and what it waits for.
+  void FillProcesses(StatusReply* reply) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Names whom the step in progress waits for, if it takes unusually long.
   void FillStall(StatusReply* reply) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 

@@ -2,6 +2,7 @@
 #ifndef TRIBUTARY_SERVER_SERVER_ROSTER_H_
 #define TRIBUTARY_SERVER_SERVER_ROSTER_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@ class ServerRoster {
     bool gone = false;
     // Infinite: in the coordinator's own process.
     absl::Time last_heard;
+    int64_t version = -1;  // From its newest heartbeat.
   };
 
   explicit ServerRoster(int servers) : servers_(servers) {}
@@ -40,6 +42,9 @@ class ServerRoster {
   // `link` must stay valid until Remove. Errors name the flag to correct.
   absl::Status Add(const Enlist& enlist, ServerLink* link, absl::Time now);
   void SetHeard(int shard, absl::Time now);
+  void SetVersion(int shard, int64_t version) {
+    servers_[shard].version = version;
+  }
   // Those that were not heard of for so long.
   std::vector<int> Expired(absl::Time now, absl::Duration lease) const;
   // The time `gap` does not count.

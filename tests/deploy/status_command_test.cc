@@ -149,5 +149,30 @@ TEST(CheckReadyTest, IsNotReadyWhenTheJobIsOver) {
                                     "the job has failed: worker 1: disk full"));
 }
 
+TEST(FormatProcessesTest, SaysWhoHangsAndWhy) {
+  StatusReply status;
+  EXPECT_EQ(FormatProcesses(status), "");
+  ProcessStatus* process = status.add_process();
+  process->set_role("server");
+  process->set_step(12);
+  process->set_phase("ready");
+  process->set_silent_ms(-1);
+  process->set_waits_for("worker 1: backward");
+  process = status.add_process();
+  process->set_role("worker");
+  process->set_number(1);
+  process->set_place("alpha, process 4711");
+  process->set_step(-1);
+  process->set_silent_ms(4060);
+  EXPECT_EQ(
+      FormatProcesses(status),
+      "\nprocess            step  phase       silent  waits for           "
+      "         at"
+      "\nserver 0             12  ready            -  worker 1: backward  "
+      "         "
+      "\nworker 1              -  starting     4.1 s  -                   "
+      "         alpha, process 4711");
+}
+
 }  // namespace
 }  // namespace tributary

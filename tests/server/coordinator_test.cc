@@ -404,6 +404,37 @@ TEST_F(CoordinatorTest, FailsWithTheReasonOfAWorkerThatCannotStart) {
   EXPECT_EQ(coordinator_->GetStatus().failure_exit_code(), 2);
 }
 
+TEST_F(CoordinatorTest, SaysWhoWaitsForWhom) {
+  Make(/*servers=*/2, /*expected_workers=*/2, /*steps=*/2, /*pieces=*/0,
+       /*clip_norm=*/0, /*present=*/1);
+  FakeWorker first, second;
+  ASSERT_TRUE(Join(&first).ok());
+  StatusReply status = coordinator_->GetStatus();
+  ASSERT_EQ(status.process_size(), 3);
+  EXPECT_EQ(status.process(0).waits_for(), "server 1");
+  EXPECT_EQ(status.process(1).phase(), "absent");
+  EXPECT_EQ(status.process(2).waits_for(), "server 1");
+
+  Make(/*servers=*/2, /*expected_workers=*/2);
+  Enter(&first);
+  EXPECT_EQ(coordinator_->GetStatus().process(2).waits_for(), "other workers");
+  Enter(&second);
+  WorkerReport beat;
+  beat.mutable_heartbeat()->set_phase("exchange");
+  ASSERT_TRUE(Say(&first, beat).ok());
+  beat.mutable_heartbeat()->set_phase("backward");
+  ASSERT_TRUE(Say(&second, beat).ok());
+  now_ += absl::Seconds(2);
+  status = coordinator_->GetStatus();
+  ASSERT_EQ(status.process_size(), 4);
+  for (const int waiting : {0, 1, 2}) {
+    EXPECT_EQ(status.process(waiting).waits_for(), "worker 1: backward");
+  }
+  EXPECT_EQ(status.process(3).waits_for(), "");
+  EXPECT_EQ(status.process(3).silent_ms(), 2000);
+  EXPECT_EQ(status.process(0).silent_ms(), -1);
+}
+
 TEST_F(CoordinatorTest, GoesBackWhenAServerIsGone) {
   Make(/*servers=*/2, /*expected_workers=*/1);
   FakeWorker worker;
