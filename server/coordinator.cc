@@ -549,7 +549,8 @@ CheckpointManifest Coordinator::MakeManifest(
   }
   for (const CheckpointFile& file : commit.files) *manifest.add_file() = file;
   *manifest.mutable_job_state() = saved_;
-  if (progress_->finished()) {
+  // An earlier one may be committed when all is computed already.
+  if (commit.version == progress_->final_version() && progress_->finished()) {
     *manifest.mutable_job_state() = progress_->Save();
     manifest.set_complete(true);
   }
