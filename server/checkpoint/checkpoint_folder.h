@@ -57,8 +57,8 @@ class CheckpointFolder {
   // power cut; on any error there is no such checkpoint, or all of it. One of
   // the same step that is there already stays until then, and is kept under
   // another name, step-*.old-*, for whoever wants to know why it was there.
-  // (Where the file system cannot exchange names, a crash may leave it under the
-  // other name only.)
+  // (Where the file system cannot exchange names, a crash may leave it under
+  // the other name only.)
   absl::Status Commit(const std::string& temporary,
                       const CheckpointManifest& manifest);
 
