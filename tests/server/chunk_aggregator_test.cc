@@ -202,7 +202,8 @@ TEST(TreeSumTest, NamesTheFirstElementThatIsNotFiniteAndItsContributor) {
   ChunkAggregator aggregator(/*leaves=*/4, ExchangeSpec::FLOAT32);
   aggregator.Add(4, {gradient(-1, 0), 1, 0, /*contributor=*/7});
   aggregator.Add(5, {gradient(3000, std::nanf("")), 1, 0, /*contributor=*/8});
-  aggregator.Add(3, {gradient(1025, -std::numeric_limits<float>::infinity()), 1, 0, /*contributor=*/9});
+  aggregator.Add(3, {gradient(1025, -std::numeric_limits<float>::infinity()), 1,
+                     0, /*contributor=*/9});
   const TreeSum::Nonfinite found = aggregator.Take().FindNonfinite(kElements);
   EXPECT_EQ(found.element, 1025);
   EXPECT_EQ(found.contributor, 9);
