@@ -747,7 +747,7 @@ void Coordinator::FinishServers() {
     }
   }
   ServerOrder order;
-  order.mutable_finish();
+  order.mutable_finish()->set_stopped(phase_ == StatusReply::DRAINED);
   servers_.Send(order);
 }
 

@@ -15,10 +15,16 @@ bool Enlistment::finished() const {
   return finished_;
 }
 
+bool Enlistment::stopped() const {
+  absl::MutexLock lock(&mu_);
+  return stopped_;
+}
+
 bool Enlistment::OnMessage(ServerOrder* order) {
   if (order->has_finish()) {
     absl::MutexLock lock(&mu_);
     finished_ = true;
+    stopped_ = order->finish().stopped();
   }
   if (!handle_(*order).ok()) Cancel();
   return true;

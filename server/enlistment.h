@@ -26,6 +26,8 @@ class Enlistment final : public ClientStream<ServerOrder, ServerReport> {
 
   // The coordinator said Finish.
   bool finished() const ABSL_LOCKS_EXCLUDED(mu_);
+  // The same, but the job was stopped before its end.
+  bool stopped() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   bool OnMessage(ServerOrder* order) override;
@@ -34,6 +36,7 @@ class Enlistment final : public ClientStream<ServerOrder, ServerReport> {
   const std::function<absl::Status(const ServerOrder&)> handle_;
   mutable absl::Mutex mu_;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
+  bool stopped_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace tributary

@@ -506,9 +506,10 @@ absl::Status RunCoordinator(const ServerOptions& options, Shutdown* shutdown) {
 }
 
 // One attempt of the job. OK when the job is done; `*enlisted`: the coordinator
-// was there.
+// was there; `*over`: there is nothing to come back to.
 absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
-                             absl::Duration connect_timeout, bool* enlisted) {
+                             absl::Duration connect_timeout, bool* enlisted,
+                             bool* over) {
   ParameterServerService service(options.shard);
   std::shared_ptr<Enlistment> enlistment;
   LocalServer local(
@@ -569,6 +570,10 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
   const grpc::Status ended = enlistment->AwaitDone();
   listener->ShutDown(enlistment->finished() ? kDrainTimeout : kCutTimeout);
   service.AwaitIdle();
+  if (enlistment->stopped()) {
+    *over = true;
+    return absl::CancelledError("the job was stopped");
+  }
   if (enlistment->finished()) return absl::OkStatus();
   if (shutdown->requested()) return absl::CancelledError("stopped by request");
   if (ended.ok()) {
@@ -582,13 +587,15 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
 absl::Status RunShard(const ServerOptions& options, Shutdown* shutdown) {
   Backoff backoff;
   bool enlisted = false;
+  bool over = false;
   absl::Time last_seen = absl::Now();
   ServerOptions attempt = options;
   while (true) {
-    const absl::Status status = RunShardAttempt(
-        attempt, shutdown,
-        enlisted ? options.reconnect_timeout : kConnectTimeout, &enlisted);
-    if (status.ok() || shutdown->requested()) return status;
+    const absl::Status status =
+        RunShardAttempt(attempt, shutdown,
+                        enlisted ? options.reconnect_timeout : kConnectTimeout,
+                        &enlisted, &over);
+    if (status.ok() || over || shutdown->requested()) return status;
     // Right after it was cut off, the coordinator may still take it for there.
     const bool in_the_way = absl::IsAlreadyExists(status);
     if (!IsTransient(status) && !in_the_way) return status;

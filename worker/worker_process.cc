@@ -27,6 +27,8 @@ namespace {
 
 // Several must fit into a lease.
 constexpr int kBeatsPerLease = 10;
+// Before the lease is known: the shortest is a second.
+constexpr absl::Duration kEarlyBeat = absl::Milliseconds(250);
 
 // Exit code of a worker for this error: what a person must change in the job or
 // its data is bad usage.
@@ -49,6 +51,13 @@ absl::Status TakePart(const WorkerOptions& options,
                       MembershipClient* membership,
                       const std::function<void(WorkState*)>& on_state) {
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("W1"));
+  // Servers may be long in coming. The lease is not known yet.
+  auto pulse = std::make_unique<Pulse>(
+      std::min(options.heartbeat_interval, kEarlyBeat), [membership] {
+        WorkerReport report;
+        report.mutable_heartbeat()->set_phase("idle");
+        membership->Send(report);
+      });
   TRIBUTARY_ASSIGN_OR_RETURN(const Admission admission,
                              membership->AwaitAdmission());
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("W2"));
@@ -58,7 +67,7 @@ absl::Status TakePart(const WorkerOptions& options,
       std::min(options.heartbeat_interval,
                absl::Milliseconds(admission.lease_ms()) / kBeatsPerLease);
   // The lease must not end while large data are being opened.
-  auto pulse = std::make_unique<Pulse>(beat, [membership] {
+  pulse = std::make_unique<Pulse>(beat, [membership] {
     WorkerReport report;
     report.mutable_heartbeat()->set_phase("data");
     membership->Send(report);
