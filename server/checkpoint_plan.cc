@@ -34,6 +34,7 @@ void CheckpointPlan::Drain() {
   if (stage_ == Stage::kTaking && taken_ == 0) {
     discard_ = std::exchange(folder_, "");
     stage_ = Stage::kIdle;
+    version_ = committed_;
   }
 }
 
