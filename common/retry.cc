@@ -7,6 +7,7 @@ namespace {
 
 constexpr absl::Duration kFirst = absl::Milliseconds(50);
 constexpr absl::Duration kLongest = absl::Seconds(1);
+constexpr absl::Duration kLongAttempt = absl::Seconds(10);
 
 }  // namespace
 
@@ -26,9 +27,14 @@ bool IsTransient(const absl::Status& status) {
 }
 
 bool Backoff::Wait(Shutdown* shutdown) {
+  if (absl::Now() - attempt_began_ > kLongAttempt) {
+    next_ = absl::ZeroDuration();
+  }
   const absl::Duration wait = next_;
   next_ = std::min(kLongest, std::max(kFirst, 2 * next_));
-  return !shutdown->AwaitRequest(wait);
+  const bool requested = shutdown->AwaitRequest(wait);
+  attempt_began_ = absl::Now();
+  return !requested;
 }
 
 }  // namespace tributary

@@ -3,6 +3,7 @@
 #define TRIBUTARY_COMMON_RETRY_H_
 
 #include "absl/status/status.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/shutdown.h"
 
@@ -13,16 +14,17 @@ namespace tributary {
 // whatever is tried.
 bool IsTransient(const absl::Status& status);
 
-// Longer and longer waits between attempts. One thread at a time.
+// Longer and longer waits between attempts, up to a second, none before the
+// second attempt; anew after an attempt that has lasted for ten seconds. One
+// thread at a time.
 class Backoff {
  public:
-  // Waits; at once after the first failure. False: `shutdown` was requested.
+  // To be called after each attempt. False: `shutdown` was requested.
   bool Wait(Shutdown* shutdown);
-  // The attempt got somewhere.
-  void Reset() { next_ = absl::ZeroDuration(); }
 
  private:
   absl::Duration next_;
+  absl::Time attempt_began_ = absl::Now();
 };
 
 }  // namespace tributary

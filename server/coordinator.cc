@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
 #include "common/job.h"
-#include "common/optimizer.h"
 #include "common/rounds.h"
 #include "common/status_macros.h"
 #include "server/peer_checks.h"
@@ -381,15 +380,19 @@ bool Coordinator::Complete() const {
 
 void Coordinator::FinishComplete() {
   if (phase_ != StatusReply::WAITING) return;
-  phase_ = StatusReply::FINISHING;
-  for (auto& [incarnation, worker] : workers_) {
-    worker.link->Close(absl::OutOfRangeError("the job is done"));
-  }
-  workers_.clear();
   const ResumePoint& resume = *options_.resume;
   absl::StatusOr<ArenaLayout> layout =
       ArenaLayout::Create(resume.manifest.table());
-  if (layout.ok()) layout_ = *std::move(layout);
+  if (!layout.ok()) {
+    FailLocked(layout.status(), /*exit_code=*/1);
+    return;
+  }
+  layout_ = *std::move(layout);
+  phase_ = StatusReply::FINISHING;
+  while (!workers_.empty()) {
+    RemoveWorker(workers_.begin()->first,
+                 absl::OutOfRangeError("the job is done"));
+  }
   DataFacts facts;
   facts.set_steps(resume.manifest.step());
   facts.set_steps_per_epoch(1);
@@ -540,12 +543,8 @@ CheckpointManifest Coordinator::MakeManifest(
   *manifest.mutable_table() = table_;
   manifest.set_signature(layout_->signature());
   manifest.set_servers(options_.servers);
-  const auto optimizer =
-      Optimizer::Create(JobOfRounds(options_.job).optimizer());
-  if (optimizer.ok()) {
-    for (const std::string& name : (*optimizer)->slot_names()) {
-      manifest.add_state(name);
-    }
+  for (const std::string& name : StateNames(options_.job)) {
+    manifest.add_state(name);
   }
   for (const CheckpointFile& file : commit.files) *manifest.add_file() = file;
   *manifest.mutable_job_state() = saved_;
@@ -576,13 +575,11 @@ void Coordinator::Drain() {
   absl::MutexLock lock(&mu_);
   if (draining_) return;
   draining_ = true;
-  if (phase_ == StatusReply::TRAINING && options_.checkpoints != nullptr) {
+  if (phase_ == StatusReply::TRAINING) {
     plan_->Drain();
     RunPlan();
   } else if (phase_ == StatusReply::WAITING) {
     // Nothing has been done that could be lost.
-    phase_ = StatusReply::DRAINED;
-  } else if (phase_ == StatusReply::TRAINING) {
     phase_ = StatusReply::DRAINED;
   }
 }
@@ -609,10 +606,16 @@ void Coordinator::ServerGone(int shard) {
   absl::MutexLock lock(&mu_);
   if (!servers_.Remove(shard)) return;
   if (phase_ == StatusReply::DONE || phase_ == StatusReply::DRAINED) return;
-  GoBack(Ending::kGoesBack,
-         absl::UnavailableError(absl::StrCat(
-             "server ", shard, " (", servers_.servers()[shard].address,
-             ") is gone, and its part of the state with it")));
+  const absl::Status reason = absl::UnavailableError(
+      absl::StrCat("server ", shard, " (", servers_.servers()[shard].address,
+                   ") is gone, and its part of the state with it"));
+  if (phase_ == StatusReply::FINISHING && EndingLocked() == Ending::kNone &&
+      !Complete() && plan_->committed() != progress_->final_version()) {
+    // Workers have begun to leave: nobody would be there to compute it again.
+    FailLocked(reason, /*exit_code=*/1);
+    return;
+  }
+  GoBack(Ending::kGoesBack, reason);
 }
 
 void Coordinator::GoBack(Ending ending, const absl::Status& reason) {

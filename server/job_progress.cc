@@ -36,6 +36,7 @@ void JobProgress::Resume(int64_t version, const JobState& state) {
   first_round_ = completed_rounds_ = all_complete_below_ = version;
   last_loss_ = state.loss();
   total_weight_ = state.samples();
+  skipped_rounds_ = state.skipped_steps();
   trained_before_ = absl::Seconds(state.seconds());
   evaluated_version_ = state.evaluated_version();
   if (evaluated_version_ > 0) {
@@ -48,6 +49,7 @@ JobState JobProgress::Save() const {
   JobState state;
   state.set_loss(last_loss_);
   state.set_samples(total_weight_);
+  state.set_skipped_steps(skipped_rounds_);
   state.set_seconds(absl::ToDoubleSeconds(last_step_ - begin_ - evaluating_));
   state.set_evaluated_version(evaluated_version_);
   if (evaluation_.has_value()) {
@@ -125,7 +127,7 @@ GradientNorm JobProgress::Close(int64_t round, const OpenRound& open,
   total_weight_ += open.weight;
   if (open.nonfinite.has_value()) {
     nonfinite_ = NonfiniteGradient{rounds_.StepsAfter(round), *open.nonfinite};
-    ++skipped_rounds_;
+    if (job_.on_nonfinite() == JobSpec::SKIP) ++skipped_rounds_;
   } else {
     last_norm_ = norm.norm();
     last_loss_ = open.loss_sum / weight;

@@ -1,12 +1,10 @@
 #include "server/local_server.h"
 
-#include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/file_system.h"
-#include "common/optimizer.h"
 #include "common/parameter_table.h"
 #include "common/process.h"
 #include "common/rounds.h"
@@ -49,7 +47,7 @@ absl::Status LocalServer::Handle(const ServerOrder& order) {
           report.mutable_failure()->set_message(std::string(status.message()));
           report.mutable_failure()->set_exit_code(1);
           report.mutable_failure()->set_checkpoint_damaged(
-              !configure.checkpoint().empty());
+              absl::IsDataLoss(status));
         }
         report_(report);
       });
@@ -89,8 +87,6 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
     TRIBUTARY_ASSIGN_OR_RETURN(manifest, ReadManifest(configure.checkpoint()));
     options.first_version = manifest.version();
   }
-  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer,
-                             Optimizer::Create(options.job.optimizer()));
   TRIBUTARY_ASSIGN_OR_RETURN(
       std::unique_ptr<ParameterStore> store,
       ParameterStore::Create(options, std::move(layout), pool_.get(),
@@ -101,13 +97,7 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
                                    sums.step(), report.mutable_sums());
                                report_(report);
                              }));
-  const std::vector<std::string> state = optimizer->slot_names();
   if (!configure.checkpoint().empty()) {
-    if (!std::equal(state.begin(), state.end(), manifest.state().begin(),
-                    manifest.state().end())) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(configure.checkpoint(), ": is of another optimizer"));
-    }
     Snapshot snapshot = store->BlankSnapshot();
     TRIBUTARY_RETURN_IF_ERROR(ReadShard(configure.checkpoint(), manifest,
                                         store->layout(), &snapshot));
@@ -116,7 +106,6 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
   absl::MutexLock lock(&mu_);
   store_ = std::move(store);
   servers_ = configure.servers();
-  state_names_ = state;
   service_->Serve(store_.get(), configure.job_id(), configure.attempt());
   return absl::OkStatus();
 }
@@ -131,13 +120,13 @@ absl::Status LocalServer::OnSnapshot(const TakeSnapshot& order) {
   writer_->Run([this, from, version, folder = order.folder()] {
     const bool taken = from->TakeSnapshot(version, [this,
                                                     folder](Snapshot snapshot) {
-      ReportSnapshot(snapshot.version, SnapshotReport::TAKEN, "");
+      ReportSnapshot(snapshot.version, SnapshotReport::TAKEN);
       writer_->Run([this, folder,
                     taken = std::make_shared<Snapshot>(std::move(snapshot))] {
         WriteSnapshot(folder, *taken);
       });
     });
-    if (!taken) ReportSnapshot(version, SnapshotReport::PASSED, "");
+    if (!taken) ReportSnapshot(version, SnapshotReport::PASSED);
   });
   return absl::OkStatus();
 }
@@ -150,30 +139,28 @@ void LocalServer::WriteSnapshot(const std::string& folder,
     absl::MutexLock lock(&mu_);
     files.layout = &store_->layout();
     files.servers = servers_;
-    files.state = state_names_;
+    files.state = store_->slot_names();
   }
   const absl::StatusOr<std::vector<CheckpointFile>> written =
       WriteShardFiles(files, snapshot, folder, FileSystem::Posix());
-  if (!written.ok()) {
+  if (written.ok()) {
+    ReportSnapshot(snapshot.version, SnapshotReport::WRITTEN, "", *written);
+  } else {
     ReportSnapshot(snapshot.version, SnapshotReport::FAILED,
                    std::string(written.status().message()));
-    return;
   }
-  ServerReport report;
-  SnapshotReport* const facts = report.mutable_snapshot();
-  facts->set_version(snapshot.version);
-  facts->set_outcome(SnapshotReport::WRITTEN);
-  for (const CheckpointFile& file : *written) *facts->add_file() = file;
-  report_(report);
 }
 
 void LocalServer::ReportSnapshot(int64_t version,
                                  SnapshotReport::Outcome outcome,
-                                 const std::string& message) {
+                                 const std::string& message,
+                                 const std::vector<CheckpointFile>& files) {
   ServerReport report;
-  report.mutable_snapshot()->set_version(version);
-  report.mutable_snapshot()->set_outcome(outcome);
-  report.mutable_snapshot()->set_message(message);
+  SnapshotReport* const snapshot = report.mutable_snapshot();
+  snapshot->set_version(version);
+  snapshot->set_outcome(outcome);
+  snapshot->set_message(message);
+  for (const CheckpointFile& file : files) *snapshot->add_file() = file;
   report_(report);
 }
 

@@ -45,7 +45,8 @@ class LocalServer {
   // Writes the files and reports.
   void WriteSnapshot(const std::string& folder, const Snapshot& snapshot);
   void ReportSnapshot(int64_t version, SnapshotReport::Outcome outcome,
-                      const std::string& message);
+                      const std::string& message = "",
+                      const std::vector<CheckpointFile>& files = {});
 
   const int shard_;
   ParameterServerService* const service_;
@@ -54,7 +55,6 @@ class LocalServer {
   mutable absl::Mutex mu_;
   std::unique_ptr<ParameterStore> store_ ABSL_GUARDED_BY(mu_);
   int servers_ ABSL_GUARDED_BY(mu_) = 1;
-  std::vector<std::string> state_names_ ABSL_GUARDED_BY(mu_);
   // Waits for the disk, so that nobody else does.
   std::unique_ptr<ThreadPool> writer_;
   // Its tasks use the store and the writer, so it ends first.

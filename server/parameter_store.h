@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -108,6 +109,10 @@ class ParameterStore {
 
   const ArenaLayout& layout() const { return layout_; }
   const ExchangeSpec& exchange() const { return options_.job.exchange(); }
+  // Of the optimizer's state.
+  std::vector<std::string> slot_names() const {
+    return optimizer_->slot_names();
+  }
   // The numbers of this server's chunks, ascending.
   const std::vector<int>& chunk_numbers() const { return chunk_numbers_; }
   // A buffer that fits any chunk.

@@ -1,11 +1,15 @@
 #include "server/peer_checks.h"
 
 #include <algorithm>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/digest.h"
+#include "common/optimizer.h"
 #include "common/rounds.h"
 #include "common/transport/channel.h"
 
@@ -56,6 +60,12 @@ absl::Status CheckData(const DataFacts& facts, const DataFacts& first) {
       first.fingerprint(), "): copy the same files to every machine"));
 }
 
+std::vector<std::string> StateNames(const JobSpec& job) {
+  const auto optimizer = Optimizer::Create(JobOfRounds(job).optimizer());
+  return optimizer.ok() ? (*optimizer)->slot_names()
+                        : std::vector<std::string>();
+}
+
 absl::Status CheckResume(const CheckpointManifest& manifest, const Ready& ready,
                          const JobSpec& job) {
   const auto error = [&manifest](const auto&... what) {
@@ -77,6 +87,13 @@ absl::Status CheckResume(const CheckpointManifest& manifest, const Ready& ready,
       return error("it is of another model: parameter ", i, " was {", was,
                    "}, is {", is, "}");
     }
+  }
+  const std::vector<std::string> state = StateNames(job);
+  if (!std::equal(state.begin(), state.end(), manifest.state().begin(),
+                  manifest.state().end())) {
+    return error("it is of another optimizer, whose state is {",
+                 absl::StrJoin(manifest.state(), ", "), "}; this job's is {",
+                 absl::StrJoin(state, ", "), "}");
   }
   const Rounds rounds(job, ready.data().steps());
   if (manifest.version() > rounds.count() ||

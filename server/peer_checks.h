@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "common/parameter_table.h"
@@ -31,8 +32,12 @@ absl::Status CheckModel(const ParameterTable& table, const ArenaLayout& job);
 // A worker's data are those of the first worker.
 absl::Status CheckData(const DataFacts& facts, const DataFacts& first);
 
+// What servers keep for each weight, see Optimizer::slot_names. `job` is valid.
+std::vector<std::string> StateNames(const JobSpec& job);
+
 // The job can go on from the checkpoint: the model is the one of the worker
-// that brings `ready`, and there are steps left. InvalidArgument if not.
+// that brings `ready`, the optimizer keeps the same state, and the job is not
+// shorter. InvalidArgument if not.
 absl::Status CheckResume(const CheckpointManifest& manifest, const Ready& ready,
                          const JobSpec& job);
 

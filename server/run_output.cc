@@ -21,6 +21,16 @@ namespace {
 constexpr char kAttemptName[] = "attempt";
 constexpr int64_t kMaxAttemptBytes = 64;
 
+absl::StatusOr<int64_t> ReadAttempt(const std::string& path) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string text,
+                             ReadFile(path, kMaxAttemptBytes));
+  int64_t attempt = 0;
+  if (absl::SimpleAtoi(text, &attempt) && attempt >= 0) return attempt;
+  return absl::DataLossError(absl::StrCat(
+      path,
+      ": is no number; if no other process works in this folder, remove it"));
+}
+
 absl::Status MakeDirectory(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
@@ -40,32 +50,19 @@ absl::StatusOr<std::unique_ptr<RunOutput>> RunOutput::Create(
 
 absl::StatusOr<int64_t> RunOutput::NextAttempt() {
   const std::string path = absl::StrCat(directory_, "/", kAttemptName);
-  int64_t attempt = 0;
-  const absl::StatusOr<std::string> text = ReadFile(path, kMaxAttemptBytes);
-  if (text.ok()) {
-    if (!absl::SimpleAtoi(*text, &attempt) || attempt < 0) {
-      return absl::DataLossError(absl::StrCat(
-          path,
-          ": is no number; if no other process works in this folder, "
-          "remove it"));
-    }
-  } else if (!absl::IsNotFound(text.status())) {
-    return text.status();
-  }
-  ++attempt;
+  const absl::StatusOr<int64_t> last = ReadAttempt(path);
+  if (!last.ok() && !absl::IsNotFound(last.status())) return last.status();
+  const int64_t attempt = last.value_or(0) + 1;
   TRIBUTARY_RETURN_IF_ERROR(
       WriteFileAtomically(path, {absl::StrCat(attempt, "\n")}));
   return attempt;
 }
 
 absl::Status RunOutput::CheckAttempt(int64_t attempt) const {
-  const std::string path = absl::StrCat(directory_, "/", kAttemptName);
-  TRIBUTARY_ASSIGN_OR_RETURN(const std::string text,
-                             ReadFile(path, kMaxAttemptBytes));
-  int64_t newest = 0;
-  if (absl::SimpleAtoi(text, &newest) && newest == attempt) {
-    return absl::OkStatus();
-  }
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const int64_t newest,
+      ReadAttempt(absl::StrCat(directory_, "/", kAttemptName)));
+  if (newest <= attempt) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("another coordinator has taken over the job in ", directory_,
                    " (attempt ", newest, ", this one's is ", attempt,
@@ -87,8 +84,9 @@ absl::Status RunOutput::RewindMetrics(int64_t step, int64_t evaluated_step) {
       }
       const int64_t last =
           json.contains("evaluation_loss") ? evaluated_step : step;
-      if (json["step"].get<int64_t>() <= last)
+      if (json["step"].get<int64_t>() <= last) {
         absl::StrAppend(&kept, line, "\n");
+      }
     }
   }
   TRIBUTARY_RETURN_IF_ERROR(WriteFileAtomically(path, {kept}));

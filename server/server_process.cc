@@ -461,8 +461,16 @@ absl::Status RunCoordinator(const ServerOptions& options, Shutdown* shutdown) {
   run.expected_workers = options.expected_workers;
   run.start_timeout = options.start_timeout;
   Backoff backoff;
-  while (true) {
-    TRIBUTARY_ASSIGN_OR_RETURN(const int64_t attempt, output->NextAttempt());
+  for (int64_t attempt = 0;;) {
+    // A disk that fails later costs no training.
+    const bool first = attempt == 0;
+    absl::StatusOr<int64_t> next = output->NextAttempt();
+    if (!next.ok() && first) return next.status();
+    if (!next.ok()) {
+      options.log->Warning("the number of this attempt is not kept: %s",
+                           std::string(next.status().message()));
+    }
+    attempt = next.value_or(attempt + 1);
     TRIBUTARY_ASSIGN_OR_RETURN(std::optional<ResumePoint> resume,
                                chooser.Choose());
     int64_t step = 0;
@@ -475,7 +483,14 @@ absl::Status RunCoordinator(const ServerOptions& options, Shutdown* shutdown) {
       options.log->Info("attempt %d: goes on from step %d, %s", attempt, step,
                         from);
     }
-    TRIBUTARY_RETURN_IF_ERROR(output->RewindMetrics(step, evaluated));
+    const absl::Status rewound = output->RewindMetrics(step, evaluated);
+    if (!rewound.ok() && first) return rewound;
+    if (!rewound.ok()) {
+      options.log->Warning(
+          "metrics.jsonl keeps lines of steps that are "
+          "computed again: %s",
+          std::string(rewound.message()));
+    }
     TRIBUTARY_ASSIGN_OR_RETURN(const AttemptEnd end,
                                RunAttempt(&run, attempt, std::move(resume)));
     switch (end.ending) {

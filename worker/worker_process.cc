@@ -256,7 +256,6 @@ absl::Status RunWorker(const WorkerOptions& options, Shutdown* shutdown) {
         !IsTransient(status) || (!was_in && absl::Now() > patience_ends)) {
       return status;
     }
-    if (stay.admitted) backoff.Reset();
     options.log->Warning("%s; joining again", std::string(status.message()));
     if (!backoff.Wait(shutdown)) {
       return absl::CancelledError("stopped by request");

@@ -305,7 +305,9 @@ absl::StatusOr<std::vector<CheckpointFile>> WriteShardFiles(
 absl::Status ReadShard(const std::string& folder,
                        const CheckpointManifest& manifest,
                        const ArenaLayout& layout, Snapshot* snapshot) {
-  TRIBUTARY_RETURN_IF_ERROR(Failpoint("S17"));
+  // As a disk that cannot be read.
+  const absl::Status readable = Failpoint("S17");
+  if (!readable.ok()) return absl::DataLossError(readable.message());
   TRIBUTARY_ASSIGN_OR_RETURN(const ArenaLayout written,
                              ArenaLayout::Create(manifest.table()));
   std::map<std::string, const Parameter*> ours;
