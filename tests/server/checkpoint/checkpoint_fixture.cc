@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <utility>
 
@@ -242,6 +243,36 @@ absl::Status CheckCheckpoint(const CheckpointFacts& facts,
     }
   }
   return absl::OkStatus();
+}
+
+CheckpointFacts SmallFacts(int servers) {
+  CheckpointFacts facts;
+  facts.table = MakeTable({{3}, {32}, {5, 7}, {100}, {}, {2, 3, 4}}, 32);
+  facts.servers = servers;
+  facts.state = {"exp_avg", "exp_avg_sq"};
+  facts.step = 7;
+  return facts;
+}
+
+std::string MakeCheckpoint(const CheckpointFacts& facts) {
+  std::string folder = MakeFolderForTest();
+  const absl::Status status = WriteCheckpointFiles(facts, folder);
+  EXPECT_TRUE(status.ok()) << status;
+  return folder;
+}
+
+std::string ReadBytes(const std::string& path) {
+  return *ReadFile(path, int64_t{1} << 30);
+}
+
+void WriteBytes(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+void SetByte(const std::string& path, size_t place, char byte) {
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(static_cast<std::streamoff>(place));
+  file.put(byte);
 }
 
 std::string MakeFolderForTest() {

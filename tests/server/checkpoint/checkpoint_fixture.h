@@ -2,6 +2,7 @@
 #ifndef TRIBUTARY_TESTS_SERVER_CHECKPOINT_CHECKPOINT_FIXTURE_H_
 #define TRIBUTARY_TESTS_SERVER_CHECKPOINT_CHECKPOINT_FIXTURE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -65,6 +66,18 @@ absl::Status SaveCheckpoint(const CheckpointFacts& facts,
 absl::Status CheckCheckpoint(const CheckpointFacts& facts,
                              const std::string& folder, int servers,
                              int64_t chunk_elements);
+
+// A model of six small parameters with the state of Adam, at step 7.
+CheckpointFacts SmallFacts(int servers);
+
+// Writes a checkpoint into a new folder, which it returns.
+std::string MakeCheckpoint(const CheckpointFacts& facts);
+
+// A whole file's bytes.
+std::string ReadBytes(const std::string& path);
+void WriteBytes(const std::string& path, const std::string& bytes);
+// In place.
+void SetByte(const std::string& path, size_t place, char byte);
 
 // A new folder below testing::TempDir().
 std::string MakeFolderForTest();
