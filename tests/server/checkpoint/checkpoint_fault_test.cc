@@ -44,6 +44,15 @@ class FaultyRun {
     return true;
   }
 
+  // What was not synced is lost: all of it with seed 0, otherwise some.
+  void CutPower(int seed = 0) {
+    if (seed == 0) {
+      disk_.LoseUnsynced();
+    } else {
+      disk_.LoseUnsynced(static_cast<uint64_t>(seed));
+    }
+  }
+
   // The step of the newest checkpoint that is whole; 0: none. All that are
   // listed must be, unless `may_be_damaged`.
   int64_t NewestGood(bool may_be_damaged = false) const {
@@ -122,6 +131,15 @@ class CheckpointFaultTest : public testing::TestWithParam<Scenario> {
     return run.disk()->Operations();
   }
 
+  static FaultyFileSystem::Fault FaultAt(size_t call, int error_number,
+                                         bool lasting = false) {
+    FaultyFileSystem::Fault fault;
+    fault.operation = static_cast<int64_t>(call);
+    fault.error_number = error_number;
+    fault.lasting = lasting;
+    return fault;
+  }
+
   static void ExpectPreviousOrNew(const FaultyRun& run, bool saved) {
     const int64_t newest = run.NewestGood();
     EXPECT_TRUE(newest == New() || (!saved && newest == Previous()))
@@ -140,7 +158,7 @@ class CheckpointFaultTest : public testing::TestWithParam<Scenario> {
     for (const std::string& name : run->Names()) {
       EXPECT_FALSE(absl::StrContains(name, ".tmp-")) << name;
     }
-    run->disk()->LoseUnsynced();
+    run->CutPower();
     EXPECT_EQ(run->NewestGood(), 4);
   }
 };
@@ -155,7 +173,7 @@ TEST_P(CheckpointFaultTest, WithoutFaultTheCheckpointIsSaved) {
   ASSERT_TRUE(run.Save(GetParam().save));
   ExpectPreviousOrNew(run, true);
   // At once.
-  run.disk()->LoseUnsynced();
+  run.CutPower();
   ExpectPreviousOrNew(run, true);
   ExpectNextSave(&run);
 }
@@ -168,9 +186,7 @@ TEST_P(CheckpointFaultTest, AnyCallMayFail) {
       SCOPED_TRACE(absl::StrCat("call ", n, ": ", calls[n]));
       FaultyRun run;
       Prepare(&run);
-      FaultyFileSystem::Fault fault;
-      fault.operation = static_cast<int64_t>(n);
-      fault.error_number = error_number;
+      FaultyFileSystem::Fault fault = FaultAt(n, error_number);
       fault.short_write_bytes = 3;
       run.disk()->SetFault(fault);
       const bool saved = run.Save(GetParam().save);
@@ -188,16 +204,9 @@ TEST_P(CheckpointFaultTest, AnyCallMayFailBeforeAPowerCut) {
       SCOPED_TRACE(absl::StrCat("call ", n, ": ", calls[n], ", seed ", seed));
       FaultyRun run;
       Prepare(&run);
-      FaultyFileSystem::Fault fault;
-      fault.operation = static_cast<int64_t>(n);
-      fault.error_number = EIO;
-      run.disk()->SetFault(fault);
+      run.disk()->SetFault(FaultAt(n, EIO));
       const bool saved = run.Save(GetParam().save);
-      if (seed == 0) {
-        run.disk()->LoseUnsynced();
-      } else {
-        run.disk()->LoseUnsynced(static_cast<uint64_t>(seed));
-      }
+      run.CutPower(seed);
       ExpectPreviousOrNew(run, saved);
     }
   }
@@ -210,11 +219,7 @@ TEST_P(CheckpointFaultTest, AllCallsMayFailFromOneOn) {
     SCOPED_TRACE(absl::StrCat("call ", n, ": ", calls[n]));
     FaultyRun run;
     Prepare(&run);
-    FaultyFileSystem::Fault fault;
-    fault.operation = static_cast<int64_t>(n);
-    fault.error_number = EROFS;
-    fault.lasting = true;
-    run.disk()->SetFault(fault);
+    run.disk()->SetFault(FaultAt(n, EROFS, /*lasting=*/true));
     const bool saved = run.Save(GetParam().save);
     ExpectPreviousOrNew(run, saved);
     ExpectNextSave(&run);
@@ -245,17 +250,9 @@ TEST_P(CheckpointFaultTest, ThePowerMayBeCutAfterAnyCall) {
                                 seed));
       FaultyRun run;
       Prepare(&run);
-      FaultyFileSystem::Fault fault;
-      fault.operation = static_cast<int64_t>(n);
-      fault.error_number = EIO;
-      fault.lasting = true;
-      run.disk()->SetFault(fault);
+      run.disk()->SetFault(FaultAt(n, EIO, /*lasting=*/true));
       const bool saved = run.Save(GetParam().save);
-      if (seed == 0) {
-        run.disk()->LoseUnsynced();
-      } else {
-        run.disk()->LoseUnsynced(static_cast<uint64_t>(seed));
-      }
+      run.CutPower(seed);
       ExpectPreviousOrNew(run, saved);
       if (seed <= 1) ExpectNextSave(&run);
     }
@@ -272,7 +269,7 @@ TEST(CheckpointLieTest, WithoutSyncedFoldersASaveIsLost) {
   run.disk()->SetLies(lies);
   ASSERT_TRUE(run.Save(FactsOf(2)));
   EXPECT_EQ(run.NewestGood(), 2);
-  run.disk()->LoseUnsynced();
+  run.CutPower();
   EXPECT_EQ(run.NewestGood(), 1);
 }
 
@@ -285,7 +282,7 @@ TEST(CheckpointLieTest, WithoutSyncedFilesASaveIsDamaged) {
   lies.sync = true;
   run.disk()->SetLies(lies);
   ASSERT_TRUE(run.Save(FactsOf(2)));
-  run.disk()->LoseUnsynced();
+  run.CutPower();
   EXPECT_EQ(run.NewestGood(/*may_be_damaged=*/true), 1);
   EXPECT_THAT(run.Names(), testing::Contains("step-00000002"));
 }
