@@ -1,4 +1,5 @@
-// Each failpoint once, with the action that leaves least behind.
+// Each failpoint once, with the action that leaves least behind; some with the
+// others.
 #include "tests/faults/fault_matrix.h"
 
 #include <string>
@@ -41,6 +42,41 @@ TEST_P(FaultMatrixTest, ACrashLosesNothing) {
 
 INSTANTIATE_TEST_SUITE_P(All, FaultMatrixTest,
                          testing::ValuesIn(AllFailpoints()),
+                         [](const auto& info) { return info.param; });
+
+using ErrorTest = FaultMatrixTest;
+
+// The process goes on, in one attempt of the job or another.
+TEST_P(ErrorTest, AnErrorLosesNothing) {
+  FaultCase fault;
+  fault.program = kProgram;
+  fault.point = GetParam();
+  fault.action = "error";
+  const FaultResult result = RunFault(fault, MakeTestFolder());
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.actions, 1);
+  EXPECT_EQ(result.weights_sha256, *digest_);
+}
+
+INSTANTIATE_TEST_SUITE_P(Errors, ErrorTest,
+                         testing::Values("W2", "W8", "S4", "S7", "S12", "S14"),
+                         [](const auto& info) { return info.param; });
+
+using StopTest = FaultMatrixTest;
+
+// Longer than the lease, which is 2 s.
+TEST_P(StopTest, AProcessThatStoodStillLosesNothing) {
+  FaultCase fault;
+  fault.program = kProgram;
+  fault.point = GetParam();
+  fault.action = "stop(3000)";
+  const FaultResult result = RunFault(fault, MakeTestFolder());
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.actions, 1);
+  EXPECT_EQ(result.weights_sha256, *digest_);
+}
+
+INSTANTIATE_TEST_SUITE_P(Stops, StopTest, testing::Values("W8", "S8"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace
