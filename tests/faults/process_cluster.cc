@@ -71,9 +71,14 @@ ProcessSpec ProcessCluster::Spec(const std::string& name) {
   const auto add = [&spec](const std::vector<std::string>& more) {
     spec.arguments.insert(spec.arguments.end(), more.begin(), more.end());
   };
+  const auto more = options_.arguments.find(name);
+  const std::string told = options_.route && name != "server-0"
+                               ? options_.route(name, coordinator_)
+                               : coordinator_;
   if (absl::StartsWith(name, "worker")) {
-    add({"worker", "--coordinator", coordinator_, "--rank",
+    add({"worker", "--coordinator", told, "--rank",
          absl::StrCat(NumberOf(name)), "--threads", "1"});
+    if (more != options_.arguments.end()) add(more->second);
     return spec;
   }
   add({"server", options_.job, "--servers", absl::StrCat(options_.servers),
@@ -85,8 +90,9 @@ ProcessSpec ProcessCluster::Spec(const std::string& name) {
     if (start > 0) add({"--resume", "auto"});
     for (const std::string& set : options_.sets) add({"--set", set});
   } else {
-    add({"--coordinator", coordinator_});
+    add({"--coordinator", told});
   }
+  if (more != options_.arguments.end()) add(more->second);
   return spec;
 }
 
@@ -124,6 +130,7 @@ absl::Status ProcessCluster::Run(
         done.insert(name);
         continue;
       }
+      if (WIFSIGNALED(exit.wait_status)) ++killed_;
       // A cluster's manager knows nothing of what processes do.
       if (WIFEXITED(exit.wait_status) && WEXITSTATUS(exit.wait_status) == 2) {
         return absl::InternalError(absl::StrCat(

@@ -29,6 +29,12 @@ class ProcessCluster {
     int servers = 2;
     int workers = 2;
     std::vector<std::string> sets;  // Of the job.
+    // More arguments by process.
+    std::map<std::string, std::vector<std::string>> arguments;
+    // What a process is told of server 0's address, "host:port"; null: that.
+    std::function<std::string(const std::string& name,
+                              const std::string& address)>
+        route;
     // By process ("server-1", "worker-0"): TRIBUTARY_FAILPOINTS of its first
     // start, and of its second.
     std::map<std::string, std::string> failpoints;
@@ -48,6 +54,8 @@ class ProcessCluster {
   // Newest step in metrics.jsonl; 0: none.
   int64_t step() const;
   int restarts() const { return restarts_; }
+  // How many processes were ended by a signal, whoever sent it.
+  int killed() const { return killed_; }
   // From the first death or action of a failpoint until a step was done that
   // had not been before.
   absl::optional<absl::Duration> recovery() const { return recovery_; }
@@ -74,6 +82,7 @@ class ProcessCluster {
   std::vector<std::string> name_of_;  // By process.
   std::string coordinator_;
   int restarts_ = 0;
+  int killed_ = 0;
   absl::Time fault_ = absl::InfiniteFuture();
   int64_t step_at_fault_ = 0;
   absl::optional<absl::Duration> recovery_;

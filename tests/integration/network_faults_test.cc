@@ -1,0 +1,324 @@
+// Jobs on a network that holds, delays, cuts, repeats and spoils what is said:
+// they end in bounded time, with the bits of an undisturbed run.
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/integration/network_cluster.h"
+#include "tests/support/command_runner.h"
+
+namespace tributary {
+namespace {
+
+constexpr int64_t kSteps = 60;
+// The lease is 2 s.
+constexpr absl::Duration kBeyondTheLease = absl::Seconds(4);
+
+using Direction = TcpProxy::Direction;
+constexpr Direction kToServer = TcpProxy::kToServer;
+constexpr Direction kToClient = TcpProxy::kToClient;
+
+class NetworkFaultsTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    job_ = new JobSpec(NetworkJob(MakeTestFolder(), kSteps));
+    digest_ = new std::string(UndisturbedDigest(*job_));
+    ASSERT_EQ(digest_->size(), 64u) << *digest_;
+  }
+  static void TearDownTestSuite() {
+    delete job_;
+    delete digest_;
+  }
+
+  // All events happen, and change nothing.
+  static NetworkResult ExpectTheSameBits(
+      const std::vector<NetworkEvent>& events) {
+    const NetworkResult result = RunOnNetwork(*job_, events);
+    EXPECT_TRUE(result.status.ok()) << result.status;
+    EXPECT_EQ(result.events, events.size());
+    EXPECT_EQ(result.weights_sha256, *digest_);
+    EXPECT_EQ(result.killed, 0);
+    return result;
+  }
+
+  // A network where steps take some time, so that whoever is cut off comes back
+  // in the midst of them.
+  static NetworkEvent Slowly() {
+    return {0, absl::ZeroDuration(), [](Network* network) {
+              for (TcpProxy* const proxy : network->all()) {
+                for (const Direction direction : {kToServer, kToClient}) {
+                  proxy->SetDelay(direction, absl::Milliseconds(20),
+                                  absl::Milliseconds(10));
+                }
+              }
+            }};
+  }
+
+  static JobSpec* job_;
+  static std::string* digest_;
+};
+
+JobSpec* NetworkFaultsTest::job_ = nullptr;
+std::string* NetworkFaultsTest::digest_ = nullptr;
+
+// Row 9: partitions, in both directions and in one. `time` later they heal.
+std::vector<NetworkEvent> Partition(
+    const std::function<std::vector<TcpProxy*>(Network*)>& proxies,
+    const std::vector<Direction>& directions, absl::Duration time) {
+  const auto set = [=](bool held) {
+    return [=](Network* network) {
+      for (TcpProxy* const proxy : proxies(network)) {
+        for (const Direction direction : directions) {
+          proxy->SetHeld(direction, held);
+        }
+      }
+    };
+  };
+  return {{10, absl::ZeroDuration(), set(true)}, {0, time, set(false)}};
+}
+
+struct PartitionCase {
+  std::string name;
+  std::vector<Direction> directions;
+};
+
+class PartitionTest : public NetworkFaultsTest,
+                      public testing::WithParamInterface<PartitionCase> {};
+
+TEST_P(PartitionTest, OfAWorkerBeyondItsLease) {
+  std::vector<NetworkEvent> events = Partition(
+      [](Network* network) -> std::vector<TcpProxy*> {
+        return {network->ToCoordinator("worker-0")};
+      },
+      GetParam().directions, kBeyondTheLease);
+  events.insert(events.begin(), Slowly());
+  const NetworkResult result = ExpectTheSameBits(events);
+  // The others go on meanwhile.
+  EXPECT_EQ(result.attempts, 1);
+}
+
+TEST_P(PartitionTest, OfAServerFromItsWorkers) {
+  ExpectTheSameBits(Partition(
+      [](Network* network) -> std::vector<TcpProxy*> {
+        return {network->ToServer1()};
+      },
+      GetParam().directions, kBeyondTheLease));
+}
+
+TEST_P(PartitionTest, OfAServerFromTheCoordinatorBeyondItsLease) {
+  const NetworkResult result = ExpectTheSameBits(Partition(
+      [](Network* network) -> std::vector<TcpProxy*> {
+        return {network->ToCoordinator("server-1")};
+      },
+      GetParam().directions, kBeyondTheLease));
+  // Only whoever is not heard of is given up.
+  EXPECT_EQ(result.attempts > 1, GetParam().directions[0] == kToServer);
+}
+
+TEST_P(PartitionTest, OfEverybody) {
+  ExpectTheSameBits(Partition([](Network* network) { return network->all(); },
+                              GetParam().directions, kBeyondTheLease));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ways, PartitionTest,
+    testing::Values(PartitionCase{"Both", {kToServer, kToClient}},
+                    PartitionCase{"ToServer", {kToServer}},
+                    PartitionCase{"ToClient", {kToClient}}),
+    [](const auto& info) { return info.param.name; });
+
+// A connection that says nothing is given up after 20 s, before it heals.
+TEST_F(NetworkFaultsTest, APartitionBeyondTheKeepalive) {
+  ExpectTheSameBits(Partition(
+      [](Network* network) -> std::vector<TcpProxy*> {
+        return {network->ToServer1()};
+      },
+      {kToServer, kToClient}, absl::Seconds(23)));
+}
+
+// Row 10. A step of this job is about 4 KB to each server from each worker.
+TEST_F(NetworkFaultsTest, ConnectionsResetInTheMidstOfPushes) {
+  for (const Direction direction : {kToServer, kToClient}) {
+    std::vector<NetworkEvent> events = {Slowly()};
+    for (int64_t i = 0; i < 6; ++i) {
+      events.push_back(
+          {5 + 8 * i, absl::ZeroDuration(), [i, direction](Network* network) {
+             TcpProxy* const proxy = i % 2 == 0
+                                         ? network->ToServer1()
+                                         : network->ToCoordinator("worker-1");
+             proxy->ResetAfter(direction, 1500 + 700 * (i % 3));
+           }});
+    }
+    EXPECT_EQ(ExpectTheSameBits(events).faults, 6);
+  }
+}
+
+TEST_F(NetworkFaultsTest, ConnectionsCutAndRefusedForAWhile) {
+  ExpectTheSameBits({{10, absl::ZeroDuration(),
+                      [](Network* network) {
+                        network->ToServer1()->SetRefusing(true);
+                        network->ToServer1()->CutAfter(kToServer, 2000);
+                      }},
+                     {0, absl::Seconds(3), [](Network* network) {
+                        network->ToServer1()->SetRefusing(false);
+                      }}});
+}
+
+// Row 11: connections stop one by one, and heal in another order.
+TEST_F(NetworkFaultsTest, SwizzleClog) {
+  std::vector<NetworkEvent> events = {Slowly()};
+  const auto set = [](size_t proxy, size_t connection, bool held) {
+    return [=](Network* network) {
+      const std::vector<int> open = network->all()[proxy]->OpenConnections();
+      if (connection < open.size()) {
+        network->all()[proxy]->SetConnectionHeld(open[connection], held);
+      }
+    };
+  };
+  for (int64_t round = 0; round < 2; ++round) {
+    for (const size_t proxy : {2, 0, 3, 1}) {
+      for (const size_t connection : {1, 0}) {
+        events.push_back({10 + 20 * round, absl::Milliseconds(100),
+                          set(proxy, connection, true)});
+      }
+    }
+    for (const size_t proxy : {1, 3, 2, 0}) {
+      for (const size_t connection : {1, 0}) {
+        events.push_back(
+            {0, absl::Milliseconds(300), set(proxy, connection, false)});
+      }
+    }
+  }
+  ExpectTheSameBits(events);
+}
+
+// Row 16: what a worker said is said again by somebody, while it goes on, and
+// after it was cut off.
+TEST_F(NetworkFaultsTest, AReplayedStreamChangesNothing) {
+  // The connection that has said most is an exchange.
+  const auto replay = [](TcpProxy* proxy) {
+    std::string longest;
+    const int connections = proxy->statistics().connections;
+    for (int i = 0; i < connections; ++i) {
+      const std::string said = proxy->Recorded(i);
+      if (said.size() > longest.size()) longest = said;
+    }
+    EXPECT_GT(longest.size(), 10000u);
+    EXPECT_GE(proxy->Replay(longest), 0);
+  };
+  std::vector<NetworkEvent> events = {Slowly()};
+  events.push_back({0, absl::ZeroDuration(), [](Network* network) {
+                      for (TcpProxy* const proxy : network->all()) {
+                        proxy->Record();
+                      }
+                    }});
+  for (int64_t step = 10; step < 50; step += 10) {
+    events.push_back({step, absl::ZeroDuration(), [=](Network* network) {
+                        replay(network->ToServer1());
+                        replay(network->ToCoordinator("worker-0"));
+                        if (step == 30) network->ToServer1()->ResetAll();
+                      }});
+  }
+  ExpectTheSameBits(events);
+}
+
+// Row 33. A payload has no checksum but TLS's.
+TEST_F(NetworkFaultsTest, WithTlsASpoiledByteIsNoticed) {
+  std::vector<NetworkEvent> events = {Slowly()};
+  for (int64_t i = 0; i < 6; ++i) {
+    events.push_back({5 + 8 * i, absl::ZeroDuration(), [i](Network* network) {
+                        TcpProxy* const proxy =
+                            i % 2 == 0 ? network->ToServer1()
+                                       : network->ToCoordinator("worker-1");
+                        proxy->FlipAfter(i % 4 < 2 ? kToServer : kToClient,
+                                         1500 + 700 * (i % 3));
+                      }});
+  }
+  const NetworkResult result =
+      RunOnNetwork(*job_, events, absl::Seconds(60), /*tls=*/true);
+  EXPECT_EQ(result.faults, 6);
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.events, events.size());
+  EXPECT_EQ(result.weights_sha256, *digest_);
+  EXPECT_EQ(result.killed, 0);
+}
+
+// Without it nobody can tell: the weights may be others, or a process ends with
+// an error. No process crashes. What looks like a frame that goes on for long
+// ends with the keepalive, after 20 s.
+TEST_F(NetworkFaultsTest, WithoutTlsASpoiledByteCrashesNobody) {
+  for (int64_t seed = 0; seed < 3; ++seed) {
+    std::vector<NetworkEvent> events;
+    for (int64_t i = 0; i < 2; ++i) {
+      events.push_back(
+          {5 + 15 * i, absl::ZeroDuration(), [=](Network* network) {
+             TcpProxy* const proxy = network->all()[(i + seed) % 4];
+             proxy->FlipAfter(i % 2 == 0 ? kToServer : kToClient,
+                              (13 * i + 29 * seed) % 97);
+           }});
+    }
+    const NetworkResult result = RunOnNetwork(*job_, events);
+    EXPECT_NE(result.status.code(), absl::StatusCode::kDeadlineExceeded)
+        << result.status;
+    EXPECT_EQ(result.killed, 0);
+  }
+}
+
+// Row 14.
+TEST(SlowNetworkTest, ManyDelays) {
+  for (const absl::Duration delay :
+       {absl::Milliseconds(75), absl::Seconds(1)}) {
+    const bool long_way = delay >= absl::Seconds(1);
+    const JobSpec job = NetworkJob(MakeTestFolder(), long_way ? 5 : 25);
+    const NetworkResult result = RunOnNetwork(
+        job,
+        {{0, absl::ZeroDuration(),
+          [=](Network* network) {
+            for (TcpProxy* const proxy : network->all()) {
+              for (const Direction direction : {kToServer, kToClient}) {
+                proxy->SetDelay(
+                    direction, delay,
+                    long_way ? absl::ZeroDuration() : absl::Milliseconds(50));
+              }
+            }
+          }}},
+        absl::Seconds(90));
+    EXPECT_TRUE(result.status.ok()) << result.status;
+    EXPECT_EQ(result.weights_sha256, UndisturbedDigest(job));
+    // Slow is not lost.
+    EXPECT_EQ(result.attempts, 1);
+    EXPECT_EQ(result.restarts, 0);
+  }
+}
+
+// Row 13: 10 Mbit/s, where a step's gradients and weights take longer than
+// the interval of heartbeats.
+TEST(SlowNetworkTest, AThrottledLink) {
+  JobSpec job = NetworkJob(MakeTestFolder(), 8);
+  job.mutable_model()->mutable_mlp()->set_hidden(0, 768);
+  job.mutable_model()->mutable_mlp()->set_hidden(1, 768);
+  job.mutable_exchange()->mutable_parameter_server()->set_chunk_bytes(65536);
+  const NetworkResult result = RunOnNetwork(
+      job,
+      {{0, absl::ZeroDuration(),
+        [](Network* network) {
+          for (TcpProxy* const proxy : network->all()) {
+            for (const Direction direction : {kToServer, kToClient}) {
+              proxy->SetRate(direction, 10'000'000 / 8);
+            }
+          }
+        }}},
+      absl::Seconds(120));
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.weights_sha256, UndisturbedDigest(job));
+  EXPECT_EQ(result.attempts, 1);
+  EXPECT_EQ(result.restarts, 0);
+}
+
+}  // namespace
+}  // namespace tributary
