@@ -136,6 +136,13 @@ int64_t ArenaLayout::ChunkSize(int chunk) const {
   return std::min(chunk_elements_, arena_elements_ - ChunkBegin(chunk));
 }
 
+const Parameter& ArenaLayout::ParameterAt(int64_t element) const {
+  const auto after = std::upper_bound(
+      parameters_.begin(), parameters_.end(), element,
+      [](int64_t at, const Parameter& p) { return at < p.offset; });
+  return *(after - 1);
+}
+
 std::vector<ChunkSegment> ArenaLayout::ChunkSegments(int chunk) const {
   const int64_t begin = ChunkBegin(chunk);
   const int64_t end = begin + ChunkSize(chunk);

@@ -58,6 +58,8 @@ class ArenaLayout {
   int64_t ChunkBegin(int chunk) const { return chunk * chunk_elements_; }
   // The last chunk may be shorter than chunk_elements().
   int64_t ChunkSize(int chunk) const;
+  // Whose element this is, or which is the last one before it in the arena.
+  const Parameter& ParameterAt(int64_t element) const;
   // In order, covering the chunk but for the gaps between parameters.
   std::vector<ChunkSegment> ChunkSegments(int chunk) const;
   // Which of `servers` owns the chunk: neighbours go to different servers, so

@@ -50,7 +50,7 @@ absl::Status Checkpointer::CommitNow(const std::string& folder,
   }
   const absl::Status current = options_.still_current();
   if (!current.ok()) {
-    options_.superseded(current);
+    coordinator_->Fail(current);
     return current;
   }
   return folder_.Commit(folder, manifest);

@@ -25,10 +25,8 @@ class Checkpointer final : public CheckpointSink {
     CheckpointRetention retention;
     FileSystem* files = FileSystem::Posix();
     // Asked before every commit: an error means that another coordinator has
-    // taken the job over.
+    // taken the job over, and fails this one's.
     std::function<absl::Status()> still_current;
-    // Gets that error.
-    std::function<void(const absl::Status&)> superseded;
     Logger* log = nullptr;
   };
   explicit Checkpointer(Options options);

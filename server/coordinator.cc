@@ -10,6 +10,7 @@
 #include "common/rounds.h"
 #include "common/status_macros.h"
 #include "server/peer_checks.h"
+#include "server/process_table.h"
 
 namespace tributary {
 namespace {
@@ -223,7 +224,6 @@ absl::Status Coordinator::Adopt(const Ready& ready) {
     }
   }
   layout_ = *std::move(layout);
-  table_ = ready.table();
   progress_.emplace(options_.job, ready.data(), layout_->chunk_count(),
                     options_.servers);
   if (options_.resume.has_value()) {
@@ -231,15 +231,8 @@ absl::Status Coordinator::Adopt(const Ready& ready) {
     initialized_ = true;
   }
   if (asynchronous_) claims_.emplace(/*limit=*/0, first);
-  CheckpointPlan::Options plan;
-  const Rounds rounds(options_.job, ready.data().steps());
-  plan.every = options_.checkpoints == nullptr
-                   ? 0
-                   : rounds.RoundsFor(options_.job.checkpoint().every_steps());
-  plan.last = rounds.count();
-  plan.servers = options_.servers;
-  plan.first = first;
-  plan_.emplace(plan);
+  checkpoints_.emplace(options_.job, ready, options_.servers, first,
+                       options_.checkpoints);
   ServerOrder order;
   Configure* configure = order.mutable_configure();
   *configure->mutable_job() = options_.job;
@@ -278,7 +271,7 @@ void Coordinator::StartIfDue() {
   phase_ = StatusReply::TRAINING;
   progress_->Begin(clock_());
   DealWork();
-  RunPlan();
+  RunCheckpoints();
 }
 
 void Coordinator::DealWork() {
@@ -299,8 +292,8 @@ void Coordinator::GrantClaims() {
   if (!claims_.has_value() || phase_ != StatusReply::TRAINING) return;
   int64_t limit = progress_->NextEvaluation();
   // Every chunk is to come by the checkpoint's version with the same steps.
-  if (plan_->version() >= 0 && !plan_->taken()) {
-    limit = std::min(limit, plan_->version());
+  if (checkpoints_->plan()->version() >= 0 && !checkpoints_->plan()->taken()) {
+    limit = std::min(limit, checkpoints_->plan()->version());
   }
   claims_->SetLimit(limit);
   for (const auto& [incarnation, step] : claims_->Grant()) {
@@ -323,7 +316,7 @@ absl::Status Coordinator::OnEvaluation(const EvaluationReport& report) {
       if (worker.opened) worker.link->Send(order);
     }
     FlushMetrics();
-    RunPlan();
+    RunCheckpoints();
   }
   return absl::OkStatus();
 }
@@ -413,11 +406,11 @@ absl::Status Coordinator::OnServerReport(int shard,
     case ServerReport::kSums:
       return OnSums(shard, report.sums());
     case ServerReport::kSnapshot:
-      if (!plan_.has_value()) {
+      if (!checkpoints_.has_value()) {
         return absl::FailedPreconditionError("a snapshot before the table");
       }
-      plan_->OnReport(shard, report.snapshot());
-      RunPlan();
+      checkpoints_->plan()->OnReport(shard, report.snapshot());
+      RunCheckpoints();
       return absl::OkStatus();
     case ServerReport::kHeartbeat:
       servers_.SetVersion(shard, report.heartbeat().version());
@@ -464,18 +457,15 @@ absl::Status Coordinator::OnSums(int shard, const StepSums& sums) {
     servers_.Send(order);
   }
   FlushMetrics();
-  if (plan_->version() == progress_->round()) saved_ = progress_->Save();
-  RunPlan();
+  checkpoints_->OnRound(*progress_);
+  RunCheckpoints();
   return absl::OkStatus();
 }
 
 void Coordinator::OnNonfinite(const JobProgress::NonfiniteGradient& gradient) {
   const int64_t element =
       layout_->ChunkBegin(gradient.place.chunk()) + gradient.place.element();
-  const Parameter* parameter = &layout_->parameters().front();
-  for (const Parameter& candidate : layout_->parameters()) {
-    if (candidate.offset <= element) parameter = &candidate;
-  }
+  const std::string& parameter = layout_->ParameterAt(element).name;
   const Member* const member = membership_.Find(gradient.place.contributor());
   const std::string whose = gradient.place.contributor() == 0
                                 ? "the sum over all workers"
@@ -484,91 +474,44 @@ void Coordinator::OnNonfinite(const JobProgress::NonfiniteGradient& gradient) {
   if (options_.job.on_nonfinite() == JobSpec::SKIP) {
     nlohmann::ordered_json line = {{"step", gradient.step + 1},
                                    {"skipped", "gradient is not finite"},
-                                   {"parameter", parameter->name}};
+                                   {"parameter", parameter}};
     if (member != nullptr) line["worker"] = member->rank;
     metrics_(line);
     return;
   }
   FailLocked(absl::AbortedError(absl::StrCat(
                  "step ", gradient.step + 1, ": the gradient of ",
-                 parameter->name, " is not finite, from ", whose,
+                 parameter, " is not finite, from ", whose,
                  ": lower the learning rate, set clip_norm, or look at the "
                  "data; on_nonfinite: SKIP leaves such steps out")),
              /*exit_code=*/1);
 }
 
-void Coordinator::RunPlan() {
-  if (!plan_.has_value() || phase_ != StatusReply::TRAINING) return;
-  const Rounds rounds(options_.job, progress_->facts().steps());
-  const int64_t completed = progress_->round();
-  const int64_t earliest = claims_.has_value() ? claims_->next() : 0;
-  CheckpointSink* const sink = options_.checkpoints;
-  while (auto action =
-             plan_->Next(completed, earliest, progress_->finished())) {
-    if (const auto* begin = std::get_if<CheckpointPlan::MakeFolder>(&*action)) {
-      if (begin->version == completed) saved_ = progress_->Save();
-      sink->MakeFolder(rounds.StepsAfter(begin->version));
-    } else if (const auto* order =
-                   std::get_if<CheckpointPlan::OrderSnapshots>(&*action)) {
-      ServerOrder message;
-      message.mutable_snapshot()->set_version(order->version);
-      message.mutable_snapshot()->set_folder(order->folder);
-      servers_.Send(message);
-    } else if (const auto* commit =
-                   std::get_if<CheckpointPlan::Commit>(&*action)) {
-      sink->Commit(commit->folder, MakeManifest(*commit));
-    } else if (const auto* discard =
-                   std::get_if<CheckpointPlan::Discard>(&*action)) {
-      sink->Discard(discard->folder);
-    } else {
-      const auto& warn = std::get<CheckpointPlan::Warn>(*action);
-      sink->Warn(rounds.StepsAfter(warn.version), warn.message);
-    }
-  }
+void Coordinator::RunCheckpoints() {
+  if (!checkpoints_.has_value() || phase_ != StatusReply::TRAINING) return;
+  checkpoints_->Run(*progress_, claims_.has_value() ? claims_->next() : 0,
+                    &servers_);
   GrantClaims();
   FinishIfDue();
-  if (draining_ && phase_ == StatusReply::TRAINING && plan_->over()) {
+  if (draining_ && phase_ == StatusReply::TRAINING &&
+      checkpoints_->plan()->over()) {
     phase_ = StatusReply::DRAINED;
   }
-}
-
-CheckpointManifest Coordinator::MakeManifest(
-    const CheckpointPlan::Commit& commit) const {
-  CheckpointManifest manifest;
-  manifest.set_format(1);
-  manifest.set_version(commit.version);
-  manifest.set_step(Rounds(options_.job, progress_->facts().steps())
-                        .StepsAfter(commit.version));
-  manifest.set_job(PrintJob(options_.job));
-  *manifest.mutable_table() = table_;
-  manifest.set_signature(layout_->signature());
-  manifest.set_servers(options_.servers);
-  for (const std::string& name : StateNames(options_.job)) {
-    manifest.add_state(name);
-  }
-  for (const CheckpointFile& file : commit.files) *manifest.add_file() = file;
-  *manifest.mutable_job_state() = saved_;
-  // An earlier one may be committed when all is computed already.
-  if (commit.version == progress_->final_version() && progress_->finished()) {
-    *manifest.mutable_job_state() = progress_->Save();
-    manifest.set_complete(true);
-  }
-  return manifest;
 }
 
 void Coordinator::OnCheckpointFolder(
     const absl::StatusOr<std::string>& folder) {
   absl::MutexLock lock(&mu_);
-  if (!plan_.has_value()) return;
-  plan_->OnFolder(folder);
-  RunPlan();
+  if (!checkpoints_.has_value()) return;
+  checkpoints_->plan()->OnFolder(folder);
+  RunCheckpoints();
 }
 
 void Coordinator::OnCheckpointCommitted(const absl::Status& status) {
   absl::MutexLock lock(&mu_);
-  if (!plan_.has_value()) return;
-  plan_->OnCommitted(status);
-  RunPlan();
+  if (!checkpoints_.has_value()) return;
+  checkpoints_->plan()->OnCommitted(status);
+  RunCheckpoints();
 }
 
 void Coordinator::Drain() {
@@ -576,8 +519,8 @@ void Coordinator::Drain() {
   if (draining_) return;
   draining_ = true;
   if (phase_ == StatusReply::TRAINING) {
-    plan_->Drain();
-    RunPlan();
+    checkpoints_->plan()->Drain();
+    RunCheckpoints();
   } else if (phase_ == StatusReply::WAITING) {
     // Nothing has been done that could be lost.
     phase_ = StatusReply::DRAINED;
@@ -592,7 +535,7 @@ void Coordinator::FinishIfDue() {
   // As long as the last checkpoint is being written nobody may leave: with a
   // server lost now, workers would be needed again.
   if (phase_ != StatusReply::TRAINING || !progress_->finished() ||
-      !plan_->over()) {
+      !checkpoints_->plan()->over()) {
     return;
   }
   phase_ = StatusReply::FINISHING;
@@ -610,7 +553,7 @@ void Coordinator::ServerGone(int shard) {
       absl::StrCat("server ", shard, " (", servers_.servers()[shard].address,
                    ") is gone, and its part of the state with it"));
   if (phase_ == StatusReply::FINISHING && EndingLocked() == Ending::kNone &&
-      !Complete() && plan_->committed() != progress_->final_version()) {
+      !Complete() && checkpoints_->plan()->committed() != progress_->final_version()) {
     // Workers have begun to leave: nobody would be there to compute it again.
     FailLocked(reason, /*exit_code=*/1);
     return;
@@ -794,13 +737,11 @@ StatusReply Coordinator::GetStatus() const {
   reply.set_phase(phase_);
   reply.set_attempt(options_.attempt);
   reply.set_checkpoint_step(-1);
-  if (plan_.has_value()) {
-    if (plan_->committed() > 0) {
-      reply.set_checkpoint_step(Rounds(options_.job, progress_->facts().steps())
-                                    .StepsAfter(plan_->committed()));
-    }
-    reply.set_checkpoint_failures(plan_->failures());
-    reply.set_checkpoint_failure(plan_->failure());
+  if (checkpoints_.has_value()) {
+    const CheckpointPlan& plan = checkpoints_->plan();
+    reply.set_checkpoint_step(checkpoints_->committed_step());
+    reply.set_checkpoint_failures(plan.failures());
+    reply.set_checkpoint_failure(plan.failure());
   }
   for (const auto& [incarnation, member] : membership_.members()) {
     if (member.heartbeat.phase() == "evaluate" &&
@@ -809,7 +750,9 @@ StatusReply Coordinator::GetStatus() const {
     }
   }
   if (reply.phase() == StatusReply::TRAINING) FillStall(&reply);
-  FillProcesses(&reply);
+  FillProcessTable({servers_, membership_, phase_,
+                    progress_.has_value() ? progress_->round() : 0, clock_()},
+                   &reply);
   reply.set_workers(static_cast<int>(workers_.size()));
   reply.set_servers(options_.servers);
   if (!failure_.ok()) {
@@ -817,57 +760,6 @@ StatusReply Coordinator::GetStatus() const {
     reply.set_failure_exit_code(failure_exit_code_);
   }
   return reply;
-}
-
-void Coordinator::FillProcesses(StatusReply* reply) const {
-  const absl::Time now = clock_();
-  const int64_t round = progress_.has_value() ? progress_->round() : 0;
-  const Member* const straggler =
-      phase_ == StatusReply::TRAINING ? membership_.Straggler(round) : nullptr;
-  const std::string whom = straggler == nullptr
-                               ? std::string()
-                               : absl::StrCat("worker ", straggler->rank, ": ",
-                                              straggler->heartbeat.phase());
-  const int missing = servers_.FirstMissing();
-  for (size_t shard = 0; shard < servers_.servers().size(); ++shard) {
-    const ServerRoster::Server& server = servers_.servers()[shard];
-    ProcessStatus* const process = reply->add_process();
-    process->set_role("server");
-    process->set_number(static_cast<int>(shard));
-    process->set_place(server.address);
-    process->set_step(shard == 0 ? round : server.version);
-    process->set_phase(server.link == nullptr ? "absent"
-                       : server.configured    ? "ready"
-                                              : "loading");
-    process->set_silent_ms(
-        shard == 0 ? -1 : absl::ToInt64Milliseconds(now - server.last_heard));
-    if (server.link == nullptr) continue;
-    if (missing >= 0) {
-      process->set_waits_for(absl::StrCat("server ", missing));
-    } else if (workers_.empty()) {
-      process->set_waits_for("workers");
-    } else {
-      process->set_waits_for(whom);
-    }
-  }
-  for (const auto& [incarnation, member] : membership_.members()) {
-    ProcessStatus* const process = reply->add_process();
-    process->set_role("worker");
-    process->set_number(member.rank);
-    process->set_place(absl::StrCat(member.host, ", process ", member.pid));
-    process->set_step(member.heartbeat.step());
-    process->set_phase(member.heartbeat.phase());
-    process->set_silent_ms(absl::ToInt64Milliseconds(now - member.last_heard));
-    if (missing >= 0) {
-      process->set_waits_for(absl::StrCat("server ", missing));
-    } else if (phase_ == StatusReply::WAITING && member.synced) {
-      process->set_waits_for("other workers");
-    } else if (member.synced && member.leaves == 0) {
-      process->set_waits_for("leaves: it is a spare");
-    } else if (&member != straggler && member.heartbeat.phase() == "exchange") {
-      process->set_waits_for(whom);
-    }
-  }
 }
 
 void Coordinator::FillStall(StatusReply* reply) const {
@@ -887,7 +779,9 @@ nlohmann::ordered_json Coordinator::Summary() const {
   facts.failure = failure_;
   facts.stopped = phase_ == StatusReply::DRAINED;
   facts.attempt = options_.attempt;
-  if (plan_.has_value()) facts.checkpoint_failures = plan_->failures();
+  if (checkpoints_.has_value()) {
+    facts.checkpoint_failures = checkpoints_->plan().failures();
+  }
   if (progress_.has_value()) facts.skipped_steps = progress_->skipped_rounds();
   facts.progress = progress_.has_value() ? &*progress_ : nullptr;
   facts.parameters = layout_.has_value() ? layout_->parameter_count() : 0;

@@ -23,7 +23,7 @@
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
-#include "server/checkpoint_plan.h"
+#include "server/checkpoint_driver.h"
 #include "server/job_progress.h"
 #include "server/membership.h"
 #include "server/run_summary.h"
@@ -41,21 +41,6 @@ class WorkerLink {
   virtual void Send(const CoordinatorOrder& order) = 0;
   // Ends the connection with this status, after what was sent. Same rules.
   virtual void Close(const absl::Status& status) = 0;
-};
-
-// Does what waits for the disk. Called with the coordinator's lock held: must
-// not block, nor call the coordinator from this thread.
-class CheckpointSink {
- public:
-  virtual ~CheckpointSink() = default;
-  // Answer: OnCheckpointFolder.
-  virtual void MakeFolder(int64_t step) = 0;
-  // Answer: OnCheckpointCommitted.
-  virtual void Commit(const std::string& folder,
-                      const CheckpointManifest& manifest) = 0;
-  virtual void Discard(const std::string& folder) = 0;
-  // A checkpoint failed; `message` says why.
-  virtual void Warn(int64_t step, const std::string& message) = 0;
 };
 
 // Where a job goes on from.
@@ -205,13 +190,8 @@ class Coordinator {
   void GoBack(Ending ending, const absl::Status& reason)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Ending EndingLocked() const ABSL_SHARED_LOCKS_REQUIRED(mu_);
-  // Lets the checkpoint plan do what it can.
-  void RunPlan() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  CheckpointManifest MakeManifest(const CheckpointPlan::Commit& commit) const
-      ABSL_SHARED_LOCKS_REQUIRED(mu_);
-  // Of every process: what it does, and what it waits for.
-  void FillProcesses(StatusReply* reply) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Does for checkpoints what can be done now, and what they were awaited for.
+  void RunCheckpoints() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Names whom the step in progress waits for, if it takes unusually long.
   void FillStall(StatusReply* reply) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -233,7 +213,6 @@ class Coordinator {
 
   // From the first ready worker.
   std::optional<ArenaLayout> layout_ ABSL_GUARDED_BY(mu_);
-  ParameterTable table_ ABSL_GUARDED_BY(mu_);
   std::optional<JobProgress> progress_ ABSL_GUARDED_BY(mu_);
   // In asynchronous mode.
   std::optional<StepClaims> claims_ ABSL_GUARDED_BY(mu_);
@@ -251,9 +230,7 @@ class Coordinator {
   std::vector<ProcessReport> finished_ ABSL_GUARDED_BY(mu_);
 
   // From Adopt on.
-  std::optional<CheckpointPlan> plan_ ABSL_GUARDED_BY(mu_);
-  // Of the job at the plan's version.
-  JobState saved_ ABSL_GUARDED_BY(mu_);
+  std::optional<CheckpointDriver> checkpoints_ ABSL_GUARDED_BY(mu_);
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
   Ending gone_back_ ABSL_GUARDED_BY(mu_) = Ending::kNone;
   int workers_at_ending_ ABSL_GUARDED_BY(mu_) = 0;

@@ -1,9 +1,13 @@
 #include "server/listener.h"
 
+#include <unistd.h>
+
+#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/shared_memory.h"
 #include "common/status_macros.h"
 #include "common/transport/authorization.h"
 #include "common/transport/channel.h"
@@ -36,7 +40,22 @@ ConnectionAcceptor::Handler AddDoor(const Security& security,
       MakeServerCredentials(security, std::move(authorizer))));
 }
 
+// The part of host:port before the last colon.
+std::string HostOf(const std::string& address) {
+  return address.substr(0, address.rfind(':'));
+}
+
 }  // namespace
+
+LocalAddress MakeLocalAddress() {
+  LocalAddress local;
+  local.set_host(HostIdentity());
+  std::random_device random;
+  local.set_address(absl::StrCat("unix-abstract:tributary-", getpid(), "-",
+                                 absl::Hex(random(), absl::kZeroPad8),
+                                 absl::Hex(random(), absl::kZeroPad8)));
+  return local;
+}
 
 absl::StatusOr<std::unique_ptr<Listener>> Listener::Start(
     const Options& options, const std::vector<grpc::Service*>& services) {
@@ -58,6 +77,14 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Start(
                      "another with --listen HOST:PORT (port 0: any free one)"));
   }
   listener->port_ = *port;
+  listener->network_ = absl::StrCat(HostOf(options.network), ":", *port);
+  if (options.advertise.empty()) {
+    listener->address_ = listener->network_;
+  } else if (options.advertise.find(':') == std::string::npos) {
+    listener->address_ = absl::StrCat(options.advertise, ":", *port);
+  } else {
+    listener->address_ = options.advertise;
+  }
   TRIBUTARY_RETURN_IF_ERROR(listener->acceptor_->ListenUnix(
       options.unix_socket, /*own_user_only=*/options.security.any(),
       AddDoor(Security(), &builder)));

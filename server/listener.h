@@ -14,8 +14,12 @@
 #include "common/transport/connection_acceptor.h"
 #include "common/transport/security.h"
 #include "grpcpp/server.h"
+#include "proto/rendezvous.pb.h"
 
 namespace tributary {
+
+// A Unix socket's name that nobody else has, for workers on this host.
+LocalAddress MakeLocalAddress();
 
 // For one thread, but for SetReady.
 class Listener {
@@ -23,6 +27,8 @@ class Listener {
   struct Options {
     // host:port; port 0: any free one.
     std::string network;
+    // host or host:port where others reach it; empty: as `network`.
+    std::string advertise;
     // unix-abstract:NAME. With TLS or a token only processes of this user come
     // in: the kernel says who they are, so they need neither.
     std::string unix_socket;
@@ -39,6 +45,9 @@ class Listener {
   ~Listener();
 
   int port() const { return port_; }
+  // host:port that it listens on, and where others reach it.
+  const std::string& network() const { return network_; }
+  const std::string& address() const { return address_; }
 
   // What grpc.health.v1 says: SERVING, or NOT_SERVING. Thread-safe.
   void SetReady(bool ready);
@@ -51,6 +60,8 @@ class Listener {
   Listener() = default;
 
   int port_ = 0;
+  std::string network_;
+  std::string address_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<ConnectionAcceptor> acceptor_;
 };

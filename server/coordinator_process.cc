@@ -1,0 +1,316 @@
+#include "server/coordinator_process.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/buffer_pool.h"
+#include "common/failpoint.h"
+#include "common/retry.h"
+#include "common/status_macros.h"
+#include "common/transport/channel.h"
+#include "server/checkpoint/checkpoint_folder.h"
+#include "server/checkpointer.h"
+#include "server/coordinator.h"
+#include "server/coordinator_service.h"
+#include "server/final_model.h"
+#include "server/listener.h"
+#include "server/local_server.h"
+#include "server/parameter_server_service.h"
+#include "server/resume_chooser.h"
+#include "server/run_output.h"
+
+namespace tributary {
+namespace {
+
+constexpr absl::Duration kTick = absl::Milliseconds(100);
+// For peers that were told to end; after it they are cut.
+constexpr absl::Duration kDrainTimeout = absl::Seconds(5);
+// The same when the attempt is over anyway.
+constexpr absl::Duration kCutTimeout = absl::Milliseconds(200);
+// After a server was lost: workers that were there come back at once, or later
+// in the middle.
+constexpr absl::Duration kRecoveryTimeout = absl::Seconds(5);
+
+// The coordinator's own server, in the same process.
+class LocalLink final : public ServerLink {
+ public:
+  LocalLink(LocalServer* server, Logger* log) : server_(server), log_(log) {}
+  void Send(const ServerOrder& order) override {
+    const absl::Status status = server_->Handle(order);
+    if (!status.ok()) log_->Error("order refused: %s", status.ToString());
+  }
+  void Close(const absl::Status&) override {}
+
+ private:
+  LocalServer* const server_;
+  Logger* const log_;
+};
+
+// Writes the final model and returns its digest.
+absl::StatusOr<std::string> WriteModel(const Coordinator& coordinator,
+                                       const LocalServer& local,
+                                       const ServerOptions& options,
+                                       RunOutput* output) {
+  const ArenaLayout layout = *coordinator.layout();
+  BufferPool arenas(layout.arena_elements());
+  const Buffer arena = arenas.Take();
+  TRIBUTARY_RETURN_IF_ERROR(
+      ReadFinalModel({coordinator.final_version(), local.store(),
+                      coordinator.server_addresses()},
+                     options, layout, arena));
+  return output->WriteModel(layout, arena.get());
+}
+
+// Ends the job for everybody, and leaves its results behind.
+absl::Status Conclude(bool trained, const LocalServer& local,
+                      const ServerOptions& options, Coordinator* coordinator,
+                      RunOutput* output) {
+  absl::Status status = coordinator->status();
+  std::string digest;
+  if (status.ok() && trained) {
+    absl::StatusOr<std::string> written =
+        WriteModel(*coordinator, local, options, output);
+    status = written.status();
+    if (written.ok()) {
+      digest = *std::move(written);
+    } else {
+      coordinator->Fail(status);
+    }
+  }
+  coordinator->FinishServers();
+  ServerReport farewell;
+  *farewell.mutable_farewell()->mutable_statistics() = local.Statistics();
+  (void)coordinator->OnServerReport(0, farewell);
+  coordinator->ServerGone(0);
+  if (!coordinator->AwaitServersGone(kDrainTimeout)) {
+    options.log->Warning("some servers did not say goodbye");
+  }
+  nlohmann::ordered_json summary = coordinator->Summary();
+  if (!digest.empty()) summary["weights_sha256"] = digest;
+  const absl::Status written = output->WriteSummary(summary);
+  return status.ok() ? written : status;
+}
+
+// What lasts longer than an attempt.
+class CoordinatorProcess {
+ public:
+  CoordinatorProcess(const ServerOptions& options, Shutdown* shutdown,
+                     RunOutput* output)
+      : options_(options),
+        shutdown_(shutdown),
+        output_(output),
+        chooser_(options),
+        listen_(options.listen),
+        expected_workers_(options.expected_workers),
+        start_timeout_(options.start_timeout) {}
+
+  absl::Status Run();
+
+ private:
+  struct AttemptEnd {
+    Coordinator::Ending ending = Coordinator::Ending::kNone;
+    absl::Status status;
+    int64_t checkpoint_step = -1;
+  };
+
+  // Counts the attempt, and puts the run's files where it begins.
+  absl::StatusOr<std::optional<ResumePoint>> Prepare();
+  absl::StatusOr<AttemptEnd> RunAttempt(std::optional<ResumePoint> resume);
+  Coordinator::Options CoordinatorOptions(std::optional<ResumePoint> resume,
+                                          CheckpointSink* checkpoints) const;
+  Checkpointer::Options CheckpointerOptions() const;
+  // Waits for the attempt's end.
+  Coordinator::Ending Follow(Coordinator* coordinator);
+
+  const ServerOptions& options_;
+  Shutdown* const shutdown_;
+  RunOutput* const output_;
+  ResumeChooser chooser_;
+  int64_t attempt_ = 0;
+  bool first_ = true;
+  // Where to listen: after the first attempt the same port, which peers know.
+  std::string listen_;
+  int expected_workers_;
+  absl::Duration start_timeout_;
+};
+
+absl::StatusOr<std::optional<ResumePoint>> CoordinatorProcess::Prepare() {
+  const absl::StatusOr<int64_t> attempt = output_->NextAttempt();
+  // A disk that fails later costs no training.
+  if (!attempt.ok()) {
+    if (first_) return attempt.status();
+    options_.log->Warning("the number of this attempt is not kept: %s",
+                          std::string(attempt.status().message()));
+  }
+  attempt_ = attempt.value_or(attempt_ + 1);
+  TRIBUTARY_ASSIGN_OR_RETURN(std::optional<ResumePoint> resume,
+                             chooser_.Choose());
+  int64_t step = 0;
+  int64_t evaluated = 0;
+  if (resume.has_value()) {
+    step = resume->manifest.step();
+    evaluated = resume->manifest.job_state().evaluation_step();
+    options_.log->Info("attempt %d: goes on from step %d, %s", attempt_, step,
+                       resume->folder);
+  }
+  const absl::Status rewound = output_->RewindMetrics(step, evaluated);
+  if (!rewound.ok()) {
+    if (first_) return rewound;
+    options_.log->Warning(
+        "metrics.jsonl keeps lines of steps that are computed again: %s",
+        std::string(rewound.message()));
+  }
+  return resume;
+}
+
+Checkpointer::Options CoordinatorProcess::CheckpointerOptions() const {
+  Checkpointer::Options checkpoints;
+  checkpoints.folder = CheckpointsFolder(options_.output_directory);
+  checkpoints.retention = {options_.job.checkpoint().keep_last(),
+                           options_.job.checkpoint().keep_every()};
+  checkpoints.still_current = [this] {
+    return output_->CheckAttempt(attempt_);
+  };
+  checkpoints.log = options_.log;
+  return checkpoints;
+}
+
+Coordinator::Options CoordinatorProcess::CoordinatorOptions(
+    std::optional<ResumePoint> resume, CheckpointSink* checkpoints) const {
+  Coordinator::Options job;
+  job.job = options_.job;
+  job.servers = options_.servers;
+  job.expected_workers = expected_workers_;
+  job.max_workers = options_.limits.workers;
+  job.start_timeout = start_timeout_;
+  job.lease = options_.lease;
+  job.no_worker_timeout = options_.no_worker_timeout;
+  job.no_server_timeout = options_.no_server_timeout;
+  job.attempt = attempt_;
+  job.resume = std::move(resume);
+  job.checkpoints = checkpoints;
+  return job;
+}
+
+Coordinator::Ending CoordinatorProcess::Follow(Coordinator* coordinator) {
+  Coordinator::Ending ending = Coordinator::Ending::kNone;
+  while (ending == Coordinator::Ending::kNone) {
+    ending = coordinator->AwaitEnding(kTick);
+    coordinator->Tick();
+    if (shutdown_->requested()) {
+      FailpointOrDie("S18");
+      coordinator->Drain();
+    }
+  }
+  return ending;
+}
+
+absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
+    std::optional<ResumePoint> resume) {
+  Checkpointer checkpointer(CheckpointerOptions());
+  Coordinator coordinator(CoordinatorOptions(std::move(resume), &checkpointer),
+                          &absl::Now,
+                          [this](const nlohmann::ordered_json& line) {
+                            output_->AppendMetrics(line);
+                          });
+  checkpointer.SetCoordinator(&coordinator);
+  const absl::Cleanup stop_checkpointer = [&] { checkpointer.Stop(); };
+  CoordinatorService coordinator_service(&coordinator);
+  ParameterServerService service(/*shard=*/0);
+  LocalServer local(
+      /*shard=*/0, options_.threads, &service,
+      [&coordinator](const ServerReport& report) {
+        const absl::Status status =
+            coordinator.OnServerReport(/*shard=*/0, report);
+        if (!status.ok()) coordinator.Fail(status);
+      });
+  LocalLink link(&local, options_.log);
+  Enlist enlist;
+  enlist.set_protocol_version(kProtocolVersion);
+  *enlist.mutable_local_address() = MakeLocalAddress();
+  TRIBUTARY_RETURN_IF_ERROR(coordinator.AddServer(enlist, &link));
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("S1"));
+  Listener::Options listen = ListenerOptions(options_, enlist.local_address());
+  listen.network = listen_;
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Listener> listener,
+      Listener::Start(listen, {&service, &coordinator_service}));
+  listen_ = listener->network();
+  if (std::exchange(first_, false)) {
+    if (options_.on_listening) options_.on_listening(listener->address());
+    options_.log->Info("coordinator listens on %s", listener->address());
+  }
+  listener->SetReady(true);
+
+  AttemptEnd end;
+  end.ending = Follow(&coordinator);
+  listener->SetReady(false);
+  end.status = coordinator.status();
+  end.checkpoint_step = coordinator.GetStatus().checkpoint_step();
+  const bool goes_back = end.ending == Coordinator::Ending::kGoesBack ||
+                         end.ending == Coordinator::Ending::kDamaged;
+  if (goes_back) {
+    expected_workers_ = std::clamp(coordinator.workers_at_ending(), 1,
+                                   options_.expected_workers);
+    start_timeout_ = std::min(options_.start_timeout, kRecoveryTimeout);
+  } else {
+    end.status = Conclude(end.ending == Coordinator::Ending::kTrained, local,
+                          options_, &coordinator, output_);
+  }
+  listener->ShutDown(goes_back ? kCutTimeout : kDrainTimeout);
+  coordinator_service.AwaitIdle();
+  service.AwaitIdle();
+  return end;
+}
+
+absl::Status CoordinatorProcess::Run() {
+  Backoff backoff;
+  while (true) {
+    TRIBUTARY_ASSIGN_OR_RETURN(std::optional<ResumePoint> resume, Prepare());
+    const std::string from = resume.has_value() ? resume->folder : "";
+    TRIBUTARY_ASSIGN_OR_RETURN(const AttemptEnd end,
+                               RunAttempt(std::move(resume)));
+    const std::string reason(end.status.message());
+    switch (end.ending) {
+      case Coordinator::Ending::kDamaged:
+        options_.log->Error("%s; going back to the checkpoint before it",
+                            reason);
+        chooser_.SetDamaged(from);
+        break;
+      case Coordinator::Ending::kGoesBack:
+        options_.log->Warning("%s; waiting for it to come back", reason);
+        break;
+      case Coordinator::Ending::kDrained:
+        return absl::CancelledError(
+            end.checkpoint_step < 0
+                ? std::string("stopped by request")
+                : absl::StrCat("stopped by request at step ",
+                               end.checkpoint_step,
+                               "; --resume goes on from there"));
+      default:
+        return end.status;
+    }
+    chooser_.UseOwn();
+    if (!backoff.Wait(shutdown_)) {
+      return absl::CancelledError("stopped by request");
+    }
+  }
+}
+
+}  // namespace
+
+absl::Status RunCoordinator(const ServerOptions& options, Shutdown* shutdown) {
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::unique_ptr<RunOutput> output,
+      RunOutput::Create(options.output_directory, options.job, options.log));
+  return CoordinatorProcess(options, shutdown, output.get()).Run();
+}
+
+}  // namespace tributary

@@ -1,0 +1,35 @@
+// The model of a job that is all computed, gathered from all its servers.
+#ifndef TRIBUTARY_SERVER_FINAL_MODEL_H_
+#define TRIBUTARY_SERVER_FINAL_MODEL_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/buffer_pool.h"
+#include "common/parameter_table.h"
+#include "server/parameter_store.h"
+#include "server/server_options.h"
+
+namespace tributary {
+
+struct FinalModelSources {
+  int64_t version = 0;
+  // The caller's own part of it; null where all was computed before this
+  // attempt began.
+  ParameterStore* store = nullptr;
+  // host:port of all servers, by shard; the first one is the caller.
+  std::vector<std::string> addresses;
+};
+
+// Reads it into `arena`, of layout.arena_elements(): from the servers or, when
+// one is gone, from the job's last checkpoint, which the log then tells.
+// Blocks, at most for minutes each server.
+absl::Status ReadFinalModel(const FinalModelSources& sources,
+                            const ServerOptions& options,
+                            const ArenaLayout& layout, const Buffer& arena);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_FINAL_MODEL_H_
