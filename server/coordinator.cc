@@ -68,29 +68,26 @@ absl::StatusOr<int64_t> Coordinator::AddWorker(const Join& join,
     return absl::FailedPreconditionError("the job was stopped by request");
   }
   if (phase_ == StatusReply::RECOVERING) return JoinAgain(failure_);
-  if (static_cast<int>(workers_.size()) >= options_.max_workers) {
+  if (membership_.count() >= options_.max_workers) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "the job has ", workers_.size(),
+        "the job has ", membership_.count(),
         " workers, as many as its server allows: start that with a higher "
         "--workers for more"));
   }
   const Membership::Admitted admitted = membership_.Add(join, clock_());
   if (admitted.fenced.has_value()) {
-    const auto old = workers_.find(*admitted.fenced);
-    if (old != workers_.end()) {
-      old->second.link->Close(absl::FailedPreconditionError(absl::StrCat(
-          "rank ", admitted.rank, " was taken over by a newer process (host ",
-          join.host(), ", process ", join.pid(),
-          "): give each worker a rank of its own, or none")));
-      workers_.erase(old);
-    }
-    if (initializer_ == *admitted.fenced) initializer_ = 0;
-    if (progress_.has_value()) progress_->breakdown()->Forget(*admitted.fenced);
-    if (claims_.has_value()) claims_->Remove(*admitted.fenced);
-    if (phase_ == StatusReply::TRAINING) DealWork();
+    const Member& old = *admitted.fenced;
+    old.link->Close(absl::FailedPreconditionError(absl::StrCat(
+        "rank ", admitted.rank, " was taken over by a newer process (host ",
+        join.host(), ", process ", join.pid(),
+        "): give each worker a rank of its own, or none")));
+    Forget(old.incarnation);
   }
-  workers_[admitted.incarnation].link = link;
-  most_workers_ = std::max(most_workers_, static_cast<int>(workers_.size()));
+  membership_.Find(admitted.incarnation)->link = link;
+  if (admitted.fenced.has_value() && phase_ == StatusReply::TRAINING) {
+    DealWork();
+  }
+  most_workers_ = std::max(most_workers_, membership_.count());
   alone_since_ = absl::InfiniteFuture();
   AdmitWaiting();
   return admitted.incarnation;
@@ -98,10 +95,10 @@ absl::StatusOr<int64_t> Coordinator::AddWorker(const Join& join,
 
 void Coordinator::AdmitWaiting() {
   if (!servers_.all_there()) return;
-  for (auto& [incarnation, worker] : workers_) {
-    const Member* member = membership_.Find(incarnation);
-    if (worker.admitted || member == nullptr) continue;
-    worker.admitted = true;
+  for (const auto& [incarnation, listed] : membership_.members()) {
+    if (listed.admitted) continue;
+    Member* const member = membership_.Find(incarnation);
+    member->admitted = true;
     CoordinatorOrder order;
     Admission* admission = order.mutable_admission();
     *admission->mutable_job() = options_.job;
@@ -114,7 +111,7 @@ void Coordinator::AdmitWaiting() {
     admission->set_job_id(job_id_);
     admission->set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
     admission->set_attempt(options_.attempt);
-    worker.link->Send(order);
+    member->link->Send(order);
   }
 }
 
@@ -131,9 +128,9 @@ absl::Status Coordinator::OnWorkerReport(int64_t incarnation,
   member->last_heard = clock_();
   switch (report.report_case()) {
     case WorkerReport::kReady:
-      return OnReady(incarnation, report.ready());
+      return OnReady(member, report.ready());
     case WorkerReport::kSynced:
-      if (!workers_[incarnation].opened) {
+      if (!member->opened) {
         return absl::FailedPreconditionError("Synced before Open");
       }
       if (!member->synced) {
@@ -191,9 +188,9 @@ void Coordinator::OnHeartbeat(Member* member, const Heartbeat& heartbeat) {
   }
 }
 
-absl::Status Coordinator::OnReady(int64_t incarnation, const Ready& ready) {
+absl::Status Coordinator::OnReady(Member* member, const Ready& ready) {
   // Before, there are servers missing that would have to be told.
-  if (!workers_[incarnation].admitted) {
+  if (!member->admitted) {
     return absl::FailedPreconditionError("Ready before Admission");
   }
   if (!layout_.has_value()) {
@@ -202,7 +199,7 @@ absl::Status Coordinator::OnReady(int64_t incarnation, const Ready& ready) {
     TRIBUTARY_RETURN_IF_ERROR(CheckModel(ready.table(), *layout_));
     TRIBUTARY_RETURN_IF_ERROR(CheckData(ready.data(), progress_->facts()));
   }
-  workers_[incarnation].ready = true;
+  member->ready = true;
   OpenWaiting();
   return absl::OkStatus();
 }
@@ -250,15 +247,16 @@ absl::Status Coordinator::Adopt(const Ready& ready) {
 
 void Coordinator::OpenWaiting() {
   if (!servers_.all_configured()) return;
-  for (auto& [incarnation, worker] : workers_) {
-    if (!worker.ready) continue;
+  for (const auto& [incarnation, listed] : membership_.members()) {
+    if (!listed.ready) continue;
     const bool initialize = !initialized_ && initializer_ == 0;
-    if (worker.opened && !initialize) continue;
+    if (listed.opened && !initialize) continue;
     if (initialize) initializer_ = incarnation;
-    worker.opened = true;
+    Member* const member = membership_.Find(incarnation);
+    member->opened = true;
     CoordinatorOrder order;
     order.mutable_open()->set_initialize(initialize);
-    worker.link->Send(order);
+    member->link->Send(order);
   }
 }
 
@@ -281,9 +279,9 @@ void Coordinator::DealWork() {
     CoordinatorOrder order;
     *order.mutable_deal() = deal;
     order.mutable_deal()->set_evaluated_version(progress_->evaluated_version());
-    workers_[incarnation].link->Send(order);
-    progress_->breakdown()->Introduce(incarnation,
-                                      membership_.Find(incarnation)->rank);
+    const Member* const member = membership_.Find(incarnation);
+    member->link->Send(order);
+    progress_->breakdown()->Introduce(incarnation, member->rank);
   }
   GrantClaims();
 }
@@ -299,7 +297,7 @@ void Coordinator::GrantClaims() {
   for (const auto& [incarnation, step] : claims_->Grant()) {
     CoordinatorOrder order;
     order.mutable_claimed()->set_step(step);
-    workers_[incarnation].link->Send(order);
+    membership_.Find(incarnation)->link->Send(order);
   }
 }
 
@@ -312,8 +310,8 @@ absl::Status Coordinator::OnEvaluation(const EvaluationReport& report) {
   if (*complete) {
     CoordinatorOrder order;
     order.mutable_evaluated()->set_version(report.version());
-    for (auto& [incarnation, worker] : workers_) {
-      if (worker.opened) worker.link->Send(order);
+    for (const auto& [incarnation, member] : membership_.members()) {
+      if (member.opened) member.link->Send(order);
     }
     FlushMetrics();
     RunCheckpoints();
@@ -326,7 +324,7 @@ void Coordinator::OnFailure(const Member& member, const Failure& failure) {
       absl::StrCat(member.Name(), " failed: ", failure.message());
   // What one worker cannot do before the start (open the data, build the model)
   // is the job's fault more often than the machine's.
-  if (phase_ == StatusReply::WAITING || workers_.size() == 1) {
+  if (phase_ == StatusReply::WAITING || membership_.count() == 1) {
     FailLocked(ReportedError(failure, reason), failure.exit_code());
   } else {
     RemoveWorker(member.incarnation, absl::AbortedError(reason));
@@ -340,21 +338,30 @@ void Coordinator::WorkerGone(int64_t incarnation) {
 
 void Coordinator::RemoveWorker(int64_t incarnation,
                                const absl::Status& status) {
-  const auto found = workers_.find(incarnation);
-  if (found == workers_.end()) return;
-  if (!status.ok()) found->second.link->Close(status);
-  workers_.erase(found);
+  const Member* const member = membership_.Find(incarnation);
+  if (member == nullptr) return;
+  if (!status.ok()) member->link->Close(status);
   membership_.Remove(incarnation);
+  Forget(incarnation);
+  if (membership_.count() == 0) alone_since_ = clock_();
+  if (phase_ == StatusReply::TRAINING) {
+    ++workers_lost_;
+    DealWork();
+  }
+}
+
+void Coordinator::RemoveWorkers(const absl::Status& status) {
+  while (membership_.count() > 0) {
+    RemoveWorker(membership_.members().begin()->first, status);
+  }
+}
+
+void Coordinator::Forget(int64_t incarnation) {
   if (progress_.has_value()) progress_->breakdown()->Forget(incarnation);
   if (claims_.has_value()) claims_->Remove(incarnation);
   if (initializer_ == incarnation) {
     initializer_ = 0;
     if (!initialized_) OpenWaiting();
-  }
-  if (workers_.empty()) alone_since_ = clock_();
-  if (phase_ == StatusReply::TRAINING) {
-    ++workers_lost_;
-    DealWork();
   }
 }
 
@@ -382,10 +389,7 @@ void Coordinator::FinishComplete() {
   }
   layout_ = *std::move(layout);
   phase_ = StatusReply::FINISHING;
-  while (!workers_.empty()) {
-    RemoveWorker(workers_.begin()->first,
-                 absl::OutOfRangeError("the job is done"));
-  }
+  RemoveWorkers(absl::OutOfRangeError("the job is done"));
   DataFacts facts;
   facts.set_steps(resume.manifest.step());
   facts.set_steps_per_epoch(1);
@@ -480,8 +484,8 @@ void Coordinator::OnNonfinite(const JobProgress::NonfiniteGradient& gradient) {
     return;
   }
   FailLocked(absl::AbortedError(absl::StrCat(
-                 "step ", gradient.step + 1, ": the gradient of ",
-                 parameter, " is not finite, from ", whose,
+                 "step ", gradient.step + 1, ": the gradient of ", parameter,
+                 " is not finite, from ", whose,
                  ": lower the learning rate, set clip_norm, or look at the "
                  "data; on_nonfinite: SKIP leaves such steps out")),
              /*exit_code=*/1);
@@ -542,7 +546,9 @@ void Coordinator::FinishIfDue() {
   finishing_since_ = clock_();
   CoordinatorOrder order;
   order.mutable_finished()->set_version(progress_->final_version());
-  for (auto& [incarnation, worker] : workers_) worker.link->Send(order);
+  for (const auto& [incarnation, member] : membership_.members()) {
+    member.link->Send(order);
+  }
 }
 
 void Coordinator::ServerGone(int shard) {
@@ -553,7 +559,8 @@ void Coordinator::ServerGone(int shard) {
       absl::StrCat("server ", shard, " (", servers_.servers()[shard].address,
                    ") is gone, and its part of the state with it"));
   if (phase_ == StatusReply::FINISHING && EndingLocked() == Ending::kNone &&
-      !Complete() && checkpoints_->plan()->committed() != progress_->final_version()) {
+      !Complete() &&
+      checkpoints_->plan()->committed() != progress_->final_version()) {
     // Workers have begun to leave: nobody would be there to compute it again.
     FailLocked(reason, /*exit_code=*/1);
     return;
@@ -566,10 +573,8 @@ void Coordinator::GoBack(Ending ending, const absl::Status& reason) {
   phase_ = StatusReply::RECOVERING;
   gone_back_ = ending;
   failure_ = reason;
-  workers_at_ending_ = static_cast<int>(workers_.size());
-  for (auto& [incarnation, worker] : workers_) {
-    worker.link->Close(JoinAgain(reason));
-  }
+  workers_at_ending_ = membership_.count();
+  membership_.Close(JoinAgain(reason));
   servers_.Close(JoinAgain(reason));
 }
 
@@ -616,10 +621,7 @@ void Coordinator::Tick() {
   StartIfDue();
   if (phase_ == StatusReply::FINISHING &&
       now - finishing_since_ > kFarewellTimeout) {
-    while (!workers_.empty()) {
-      RemoveWorker(workers_.begin()->first,
-                   absl::DeadlineExceededError("the job is done"));
-    }
+    RemoveWorkers(absl::DeadlineExceededError("the job is done"));
   }
   if ((phase_ == StatusReply::WAITING || phase_ == StatusReply::TRAINING) &&
       now - alone_since_ > options_.no_worker_timeout) {
@@ -646,7 +648,7 @@ void Coordinator::FailLocked(const absl::Status& reason, int exit_code) {
   failure_ = reason;
   failure_exit_code_ = exit_code;
   const absl::Status told = JobFailed(reason);
-  for (auto& [incarnation, worker] : workers_) worker.link->Close(told);
+  membership_.Close(told);
   servers_.Close(told);
 }
 
@@ -659,7 +661,7 @@ Coordinator::Ending Coordinator::EndingLocked() const {
     case StatusReply::DRAINED:
       return Ending::kDrained;
     case StatusReply::FINISHING:
-      return workers_.empty() ? Ending::kTrained : Ending::kNone;
+      return membership_.count() == 0 ? Ending::kTrained : Ending::kNone;
     default:
       return Ending::kNone;
   }
@@ -686,11 +688,11 @@ void Coordinator::FinishServers() {
   if (phase_ == StatusReply::DRAINED) {
     CoordinatorOrder stopped;
     stopped.mutable_finished()->set_stopped(true);
-    for (auto& [incarnation, worker] : workers_) {
-      worker.link->Send(stopped);
-      worker.link->Close(
-          absl::FailedPreconditionError("the job was stopped by request"));
+    for (const auto& [incarnation, member] : membership_.members()) {
+      member.link->Send(stopped);
     }
+    membership_.Close(
+        absl::FailedPreconditionError("the job was stopped by request"));
   }
   ServerOrder order;
   order.mutable_finish()->set_stopped(phase_ == StatusReply::DRAINED);
@@ -753,7 +755,7 @@ StatusReply Coordinator::GetStatus() const {
   FillProcessTable({servers_, membership_, phase_,
                     progress_.has_value() ? progress_->round() : 0, clock_()},
                    &reply);
-  reply.set_workers(static_cast<int>(workers_.size()));
+  reply.set_workers(membership_.count());
   reply.set_servers(options_.servers);
   if (!failure_.ok()) {
     reply.set_failure(std::string(failure_.message()));

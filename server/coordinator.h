@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,17 +30,6 @@
 #include "server/step_claims.h"
 
 namespace tributary {
-
-// Where orders to one worker go.
-class WorkerLink {
- public:
-  virtual ~WorkerLink() = default;
-  // Queues the order. Called with the coordinator's lock held: must not block,
-  // nor call the coordinator.
-  virtual void Send(const CoordinatorOrder& order) = 0;
-  // Ends the connection with this status, after what was sent. Same rules.
-  virtual void Close(const absl::Status& status) = 0;
-};
 
 // Where a job goes on from.
 struct ResumePoint {
@@ -146,17 +134,9 @@ class Coordinator {
   int64_t final_version() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  struct Worker {
-    WorkerLink* link = nullptr;
-    // How far it has come: each needs the one before.
-    bool admitted = false;
-    bool ready = false;
-    bool opened = false;
-  };
-
   void OnHeartbeat(Member* member, const Heartbeat& heartbeat)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status OnReady(int64_t incarnation, const Ready& ready)
+  absl::Status OnReady(Member* member, const Ready& ready)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Adopt(const Ready& ready) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status OnSums(int shard, const StepSums& sums)
@@ -179,6 +159,10 @@ class Coordinator {
   // it.
   void RemoveWorker(int64_t incarnation, const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void RemoveWorkers(const absl::Status& status)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // It is no member any more.
+  void Forget(int64_t incarnation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FailLocked(const absl::Status& reason, int exit_code)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // There was nothing left to compute in the checkpoint that this attempt goes
@@ -208,7 +192,6 @@ class Coordinator {
   int failure_exit_code_ ABSL_GUARDED_BY(mu_) = 0;
 
   Membership membership_ ABSL_GUARDED_BY(mu_);
-  std::map<int64_t, Worker> workers_ ABSL_GUARDED_BY(mu_);
   ServerRoster servers_ ABSL_GUARDED_BY(mu_);
 
   // From the first ready worker.

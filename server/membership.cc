@@ -30,10 +30,12 @@ Membership::Admitted Membership::Add(const Join& join, absl::Time now) {
   for (const auto& [incarnation, member] : members_) {
     taken.insert(member.rank);
     if (join.rank() >= 0 && member.rank == join.rank()) {
-      admitted.fenced = incarnation;
+      admitted.fenced = member;
     }
   }
-  if (admitted.fenced.has_value()) members_.erase(*admitted.fenced);
+  if (admitted.fenced.has_value()) {
+    members_.erase(admitted.fenced->incarnation);
+  }
   int rank = join.rank();
   if (rank < 0) {
     rank = 0;
@@ -56,6 +58,12 @@ Member* Membership::Find(int64_t incarnation) {
 }
 
 void Membership::Remove(int64_t incarnation) { members_.erase(incarnation); }
+
+void Membership::Close(const absl::Status& status) const {
+  for (const auto& [incarnation, member] : members_) {
+    member.link->Close(status);
+  }
+}
 
 std::vector<int64_t> Membership::Expired(absl::Time now) const {
   std::vector<int64_t> expired;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "proto/rendezvous.pb.h"
 #include "server/leaf_shares.h"
@@ -16,12 +17,28 @@
 
 namespace tributary {
 
+// Where orders to one worker go.
+class WorkerLink {
+ public:
+  virtual ~WorkerLink() = default;
+  // Queues the order. Called with the coordinator's lock held: must not block,
+  // nor call the coordinator.
+  virtual void Send(const CoordinatorOrder& order) = 0;
+  // Ends the connection with this status, after what was sent. Same rules.
+  virtual void Close(const absl::Status& status) = 0;
+};
+
 struct Member {
+  WorkerLink* link = nullptr;
   int64_t incarnation = 0;
   int rank = 0;
   std::string host;
   int64_t pid = 0;
   absl::Time last_heard;
+  // How far it has come: each needs the one before.
+  bool admitted = false;
+  bool ready = false;
+  bool opened = false;
   // Has a whole version of the weights: can be dealt leaves.
   bool synced = false;
   Heartbeat heartbeat;
@@ -44,7 +61,7 @@ class Membership {
     int rank = 0;
     // The member that had the wanted rank until now: a newer process takes its
     // place.
-    std::optional<int64_t> fenced;
+    std::optional<Member> fenced;
   };
   // Adds a member under a new incarnation. Wanted rank -1: the lowest free one.
   Admitted Add(const Join& join, absl::Time now);
@@ -52,6 +69,8 @@ class Membership {
   // Null if there is no such member (any more).
   Member* Find(int64_t incarnation);
   void Remove(int64_t incarnation);
+  // Ends all connections with this status; their members stay.
+  void Close(const absl::Status& status) const;
   // Members whose lease has ended.
   std::vector<int64_t> Expired(absl::Time now) const;
   // The time `gap` does not count as silence.
@@ -59,6 +78,7 @@ class Membership {
 
   // By incarnation.
   const std::map<int64_t, Member>& members() const { return members_; }
+  int count() const { return static_cast<int>(members_.size()); }
   int synced_count() const;
 
   // `waiting_seconds`: how long the member has waited for others so far.

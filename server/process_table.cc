@@ -26,7 +26,8 @@ void FillProcessTable(const ProcessView& view, StatusReply* reply) {
                        : server.configured    ? "ready"
                                               : "loading");
     process->set_silent_ms(
-        shard == 0 ? -1 : absl::ToInt64Milliseconds(view.now - server.last_heard));
+        shard == 0 ? -1
+                   : absl::ToInt64Milliseconds(view.now - server.last_heard));
     if (server.link == nullptr) continue;
     if (missing >= 0) {
       process->set_waits_for(absl::StrCat("server ", missing));
@@ -43,7 +44,8 @@ void FillProcessTable(const ProcessView& view, StatusReply* reply) {
     process->set_place(absl::StrCat(member.host, ", process ", member.pid));
     process->set_step(member.heartbeat.step());
     process->set_phase(member.heartbeat.phase());
-    process->set_silent_ms(absl::ToInt64Milliseconds(view.now - member.last_heard));
+    process->set_silent_ms(
+        absl::ToInt64Milliseconds(view.now - member.last_heard));
     if (missing >= 0) {
       process->set_waits_for(absl::StrCat("server ", missing));
     } else if (view.phase == StatusReply::WAITING && member.synced) {

@@ -193,7 +193,8 @@ TEST(Membership, NewerProcessWithTheSameRankFencesTheOlder) {
   Join join;
   join.set_rank(2);
   const Membership::Admitted admitted = membership.Add(join, kStart);
-  EXPECT_EQ(admitted.fenced, old);
+  ASSERT_TRUE(admitted.fenced.has_value());
+  EXPECT_EQ(admitted.fenced->incarnation, old);
   EXPECT_GT(admitted.incarnation, old);
   EXPECT_EQ(membership.Find(old), nullptr);
 }
