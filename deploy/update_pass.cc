@@ -16,7 +16,9 @@
 #include "common/streaming_copy.h"
 #include "common/thread_pool.h"
 #include "proto/job.pb.h"
+#include "server/block_pass.h"
 #include "server/chunk_aggregator.h"
+#include "server/chunk_weights.h"
 #include "server/gradient_source.h"
 
 namespace tributary {
@@ -35,20 +37,30 @@ ParameterTable TableOf(const JobSpec& job) {
   return table;
 }
 
-class UpdatePass {
+// A server's chunks, updated as ParameterStore does it, from gradients in the
+// arenas of `workers`.
+class Passes {
  public:
-  UpdatePass(ArenaLayout layout, std::unique_ptr<Optimizer> optimizer,
-             int workers, int threads)
-      : layout_(std::move(layout)),
+  Passes(const JobSpec& job, ArenaLayout layout,
+         std::unique_ptr<Optimizer> optimizer, int workers, int threads)
+      : exchange_(job.exchange()),
+        layout_(std::move(layout)),
         streams_(layout_.arena_elements() * int64_t{sizeof(float)} >=
                  kStreamingBytes),
         optimizer_(std::move(optimizer)),
         arenas_(layout_.arena_elements()),
+        buffers_(std::min(layout_.chunk_elements(), layout_.arena_elements())),
+        halves_((buffers_.elements() + 1) / 2),
         threads_(threads),
         pool_(threads) {
-    for (int i = 0; i < workers; ++i) gradients_.push_back(Arena());
-    for (Buffer& weights : weights_) weights = Arena();
-    for (int i = 0; i < optimizer_->slots(); ++i) slots_.push_back(Arena());
+    for (int i = 0; i < workers; ++i) gradients_.push_back(Zeros(&arenas_));
+    for (int number = 0; number < layout_.chunk_count(); ++number) {
+      chunks_.push_back(std::make_unique<Chunk>(this, number));
+      chunks_.back()->weights.Initialize(/*version=*/0, Zeros(&buffers_));
+      for (int i = 0; i < optimizer_->slots(); ++i) {
+        chunks_.back()->slots.push_back(Zeros(&buffers_));
+      }
+    }
   }
 
   void Run() {
@@ -60,67 +72,69 @@ class UpdatePass {
                                    ExchangeSpec::FLOAT32);
         for (int chunk = next++; chunk < layout_.chunk_count();
              chunk = next++) {
-          Update(chunk, &aggregator);
+          Update(chunks_[chunk].get(), &aggregator);
         }
         running.DecrementCount();
       });
     }
     running.Wait();
-    ++step_;
   }
 
  private:
-  Buffer Arena() {
-    Buffer arena = arenas_.Take();
-    std::fill_n(arena.get(), layout_.arena_elements(), 0.0f);
-    return arena;
+  struct Chunk {
+    Chunk(Passes* passes, int n)
+        : number(n),
+          pass(passes->layout_, n),
+          weights(&passes->exchange_, passes->layout_.ChunkSize(n),
+                  &passes->buffers_, &passes->halves_) {}
+    const int number;
+    const BlockPass pass;
+    ChunkWeights weights;
+    std::vector<Buffer> slots;
+  };
+
+  static Buffer Zeros(BufferPool* pool) {
+    Buffer buffer = pool->Take();
+    std::fill_n(buffer.get(), pool->elements(), 0.0f);
+    return buffer;
   }
 
-  // As ParameterStore does it.
-  void Update(int chunk, ChunkAggregator* aggregator) {
-    const int64_t at = layout_.ChunkBegin(chunk);
+  void Update(Chunk* chunk, ChunkAggregator* aggregator) {
     const int leaves = static_cast<int>(gradients_.size());
     for (int leaf = 0; leaf < leaves; ++leaf) {
       NodeSum sum;
       sum.gradient = std::make_shared<GradientInMemory>(
-          gradients_[leaf].get() + at, /*owner=*/nullptr);
+          gradients_[leaf].get() + layout_.ChunkBegin(chunk->number),
+          /*owner=*/nullptr);
       sum.weight = 1;
       aggregator->Add(leaves + leaf, std::move(sum));
     }
     const TreeSum sum = aggregator->Take();
-    UpdateArguments update;
-    update.gradient_scale = 1.0f / static_cast<float>(leaves);
-    update.learning_rate = 1e-3;
-    update.step = step_;
-    std::vector<float*> slots(slots_.size());
-    alignas(64) float fresh[TreeSum::kBlock];
-    const int64_t size = layout_.ChunkSize(chunk);
-    for (int64_t begin = 0; begin < size; begin += TreeSum::kBlock) {
-      const ChunkSegment block = {0, std::min(TreeSum::kBlock, size - begin),
-                                  NO_DECAY};
-      for (size_t i = 0; i < slots.size(); ++i) {
-        slots[i] = slots_[i].get() + at + begin;
-      }
-      sum.Read(begin, block.end, &update.gradient_sum,
-               &update.other_gradient_sum);
-      update.weights = weights_[step_ % 2].get() + at + begin;
-      float* const to = weights_[(step_ + 1) % 2].get() + at + begin;
-      update.new_weights = streams_ ? fresh : to;
-      update.slots = absl::MakeSpan(slots);
-      update.segments = absl::MakeConstSpan(&block, 1);
-      optimizer_->Update(update);
-      if (streams_) StreamingCopy(fresh, block.end, to);
-    }
+    ChunkWeights::Next next = chunk->weights.Begin(/*for_streams=*/false);
+    BlockPass::Arguments pass;
+    pass.sum = &sum;
+    pass.optimizer = optimizer_.get();
+    pass.gradient_scale = 1.0 / leaves;
+    pass.learning_rate = 1e-3;
+    pass.step = chunk->weights.version();
+    pass.slots = chunk->slots;
+    pass.weights = &chunk->weights;
+    pass.next = &next;
+    pass.streams = streams_;
+    chunk->pass.Run(pass);
+    chunk->weights.Complete(&next);
+    chunk->weights.Finish(std::move(next));
   }
 
+  const ExchangeSpec exchange_;
   const ArenaLayout layout_;
   const bool streams_;
   const std::unique_ptr<Optimizer> optimizer_;
   BufferPool arenas_;
+  BufferPool buffers_;
+  BufferPool halves_;
   std::vector<Buffer> gradients_;  // By worker.
-  Buffer weights_[2];
-  std::vector<Buffer> slots_;
-  int64_t step_ = 0;
+  std::vector<std::unique_ptr<Chunk>> chunks_;
   const int threads_;
   ThreadPool pool_;
 };
@@ -133,7 +147,7 @@ absl::StatusOr<double> MeasureUpdatePass(const JobSpec& job, int workers,
                              ArenaLayout::Create(TableOf(job)));
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
                              Optimizer::Create(job.optimizer()));
-  UpdatePass pass(std::move(layout), std::move(optimizer), workers, threads);
+  Passes pass(job, std::move(layout), std::move(optimizer), workers, threads);
   pass.Run();  // Touches all memory and does not count.
   int passes = 0;
   const absl::Time begin = absl::Now();

@@ -12,7 +12,6 @@
 #include "common/schedule.h"
 #include "common/status_macros.h"
 #include "common/streaming_copy.h"
-#include "common/vector_ops.h"
 
 namespace tributary {
 namespace {
@@ -23,15 +22,6 @@ constexpr int64_t kInlineElements = 16384;
 
 const ConsistencySpec& ConsistencyOf(const JobSpec& job) {
   return job.exchange().parameter_server().consistency();
-}
-
-void AddSquares(const float* half, const float* other_half, int64_t count,
-                SumOfSquaresInPieces* squares) {
-  if (other_half == nullptr) {
-    squares->Add(half, count);
-  } else {
-    squares->AddSum(half, other_half, count);
-  }
 }
 
 }  // namespace
@@ -81,32 +71,15 @@ ParameterStore::Chunk::Chunk(ParameterStore* store, int number, int place)
     : number(number),
       place(place),
       elements(store->layout_.ChunkSize(number)),
-      segments(store->layout_.ChunkSegments(number)),
+      pass(store->layout_, number),
       weights(&store->options_.job.exchange(), elements, &store->buffers_,
               &store->halves_),
       intake(ChunkIntake::Create(store->options_.job, store->options_.steps,
                                  store->options_.first_version)) {
-  CutIntoBlocks(this);
   for (int slot = 0; slot < store->optimizer_->slots(); ++slot) {
     slots.push_back(store->buffers_.Take());
     std::memset(slots.back().get(), 0, elements * sizeof(float));
   }
-}
-
-// Once for all updates: making a list in the pass over the memory stalls it.
-void ParameterStore::CutIntoBlocks(Chunk* chunk) {
-  for (int64_t begin = 0; begin < chunk->elements; begin += TreeSum::kBlock) {
-    const int64_t end = std::min(begin + TreeSum::kBlock, chunk->elements);
-    chunk->first_of_block.push_back(chunk->block_segments.size());
-    for (const ChunkSegment& segment : chunk->segments) {
-      const int64_t from = std::max(segment.begin, begin);
-      const int64_t to = std::min(segment.end, end);
-      if (from >= to) continue;
-      chunk->block_segments.push_back(
-          {from - begin, to - begin, segment.group});
-    }
-  }
-  chunk->first_of_block.push_back(chunk->block_segments.size());
 }
 
 ParameterStore::Chunk* ParameterStore::Find(int chunk) const {
@@ -320,15 +293,7 @@ void ParameterStore::OnTaken(Chunk* chunk, bool more) {
     Update(chunk, chunk->update.gradient_norm, more);
     return;
   }
-  SumOfSquaresInPieces squares;
-  for (int64_t begin = 0; begin < chunk->elements; begin += TreeSum::kBlock) {
-    const int64_t count = std::min(TreeSum::kBlock, chunk->elements - begin);
-    const float* half = nullptr;
-    const float* other_half = nullptr;
-    chunk->update.sum.Read(begin, count, &half, &other_half);
-    AddSquares(half, other_half, count, &squares);
-  }
-  ReportSum(*chunk, squares.Total());
+  ReportSum(*chunk, chunk->pass.SumOfSquares(chunk->update.sum));
 }
 
 void ParameterStore::ReportSum(const Chunk& chunk, double sum_of_squares) {
@@ -401,8 +366,7 @@ void ParameterStore::Update(Chunk* chunk, double norm, bool more) {
       copy->slots.push_back(buffers_.Take());
     }
   }
-  const double squares =
-      UpdateBlocks(*chunk, *weights, version, norm, next, copy);
+  const double squares = RunPass(*chunk, version, norm, *weights, next, copy);
   weights->Complete(&next);
   // In synchronous mode no chunk can reach the next step's sum before the new
   // version is out, so reports come in the order of steps.
@@ -424,76 +388,29 @@ void ParameterStore::Update(Chunk* chunk, double norm, bool more) {
   Begin(chunk);
 }
 
-double ParameterStore::UpdateBlocks(const Chunk& chunk,
-                                    const ChunkWeights& weights,
-                                    int64_t version, double norm,
-                                    const ChunkWeights::Next& next,
-                                    const Snapshot::Chunk* copy) const {
-  if (!streams_) ZeroGaps(chunk.segments, chunk.elements, next.values.get());
-  alignas(64) float fresh[TreeSum::kBlock];
-  UpdateArguments update;
-  update.gradient_scale =
+double ParameterStore::RunPass(const Chunk& chunk, int64_t version, double norm,
+                               const ChunkWeights& weights,
+                               const ChunkWeights::Next& next,
+                               const Snapshot::Chunk* copy) const {
+  BlockPass::Arguments pass;
+  pass.sum = &chunk.update.sum;
+  pass.optimizer = optimizer_.get();
+  pass.gradient_scale =
       GradientScale(std::max<int64_t>(chunk.update.sum.weight(), 1),
                     options_.job.clip_norm(), norm);
-  update.learning_rate = LearningRateAt(options_.job, options_.steps, version);
+  pass.learning_rate = LearningRateAt(options_.job, options_.steps, version);
   if (rate_by_staleness_) {
-    update.learning_rate /=
+    pass.learning_rate /=
         static_cast<double>(std::max<int64_t>(chunk.update.staleness, 1));
   }
-  update.step = version;
-  const bool skip = skips_ && !std::isfinite(norm);
-  SumOfSquaresInPieces squares;
-  std::vector<float*> slots(chunk.slots.size());
-  for (int64_t begin = 0; begin < chunk.elements; begin += TreeSum::kBlock) {
-    const int64_t count = std::min(TreeSum::kBlock, chunk.elements - begin);
-    const int64_t block = begin / TreeSum::kBlock;
-    const size_t first = chunk.first_of_block[block];
-    for (size_t i = 0; i < slots.size(); ++i) {
-      slots[i] = chunk.slots[i].get() + begin;
-    }
-    chunk.update.sum.Read(begin, count, &update.gradient_sum,
-                          &update.other_gradient_sum);
-    update.weights = next.from.get() + begin;
-    update.new_weights = next.values.get() + begin;
-    update.slots = absl::MakeSpan(slots);
-    update.segments =
-        absl::MakeSpan(chunk.block_segments)
-            .subspan(first, chunk.first_of_block[block + 1] - first);
-    if (streams_) {
-      ZeroGaps(update.segments, count, fresh);
-      update.new_weights = fresh;
-    }
-    if (skip) {
-      std::copy_n(update.weights, count, update.new_weights);
-    } else {
-      optimizer_->Update(update);
-    }
-    weights.Write(next, begin, count, update.new_weights);
-    if (copy != nullptr) {
-      // While the caches have it.
-      if (next.in_place) {
-        StreamingCopy(update.new_weights, count, copy->values.get() + begin);
-      }
-      for (size_t i = 0; i < slots.size(); ++i) {
-        StreamingCopy(slots[i], count, copy->slots[i].get() + begin);
-      }
-    }
-    AddSquares(update.gradient_sum, update.other_gradient_sum, count, &squares);
-    if (begin == 0) FailpointOrDie("S8");
-  }
-  return squares.Total();
-}
-
-// The optimizer leaves the gaps between parameters alone, and the buffer held
-// something else before.
-void ParameterStore::ZeroGaps(absl::Span<const ChunkSegment> segments,
-                              int64_t count, float* weights) {
-  int64_t written = 0;
-  for (const ChunkSegment& segment : segments) {
-    std::fill(weights + written, weights + segment.begin, 0.f);
-    written = segment.end;
-  }
-  std::fill(weights + written, weights + count, 0.f);
+  pass.step = version;
+  pass.slots = chunk.slots;
+  pass.weights = &weights;
+  pass.next = &next;
+  pass.streams = streams_;
+  pass.skip = skips_ && !std::isfinite(norm);
+  pass.copy = copy;
+  return chunk.pass.Run(pass);
 }
 
 void ParameterStore::Publish(Chunk* chunk, bool more) {

@@ -15,7 +15,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/types/span.h"
 #include "common/buffer_pool.h"
 #include "common/encoding.h"
 #include "common/optimizer.h"
@@ -25,6 +24,7 @@
 #include "proto/job.pb.h"
 #include "proto/parameter_server.pb.h"
 #include "proto/rendezvous.pb.h"
+#include "server/block_pass.h"
 #include "server/chunk_intake.h"
 #include "server/chunk_weights.h"
 #include "server/snapshot.h"
@@ -185,11 +185,7 @@ class ParameterStore {
     const int number;
     const int place;  // In chunk_numbers_.
     const int64_t elements;
-    std::vector<ChunkSegment> segments;
-    // The segments' parts in each block of TreeSum, counted from the block's
-    // start, and where in this list a block's begin.
-    std::vector<ChunkSegment> block_segments;
-    std::vector<size_t> first_of_block;
+    const BlockPass pass;
 
     mutable absl::Mutex mu;
     // But for what its header says.
@@ -209,7 +205,6 @@ class ParameterStore {
   ParameterStore(const Options& options, ArenaLayout layout, ThreadPool* pool,
                  std::unique_ptr<Optimizer> optimizer, SumsCallback on_sums);
 
-  static void CutIntoBlocks(Chunk* chunk);
   Chunk* Find(int chunk) const;
   // Takes the next update, if there is one and none is under way. True: Begin
   // it.
@@ -230,18 +225,14 @@ class ParameterStore {
   // `norm` of the mean gradient matters only to jobs that clip or skip.
   void Update(Chunk* chunk, double norm, bool more)
       ABSL_LOCKS_EXCLUDED(chunk->mu);
-  // The pass over the memory; returns the sum's squares. `copy`, if not null,
-  // gets the state after it, the weights if next.in_place.
-  double UpdateBlocks(const Chunk& chunk, const ChunkWeights& weights,
-                      int64_t version, double norm,
-                      const ChunkWeights::Next& next,
-                      const Snapshot::Chunk* copy) const;
+  // See BlockPass::Run.
+  double RunPass(const Chunk& chunk, int64_t version, double norm,
+                 const ChunkWeights& weights, const ChunkWeights::Next& next,
+                 const Snapshot::Chunk* copy) const;
   // Copies a chunk that is not being updated.
   void CaptureNow(Chunk* chunk, Capture* capture)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
   static void FinishCapture(Capture* capture);
-  static void ZeroGaps(absl::Span<const ChunkSegment> segments, int64_t count,
-                       float* weights);
   static void Publish(Chunk* chunk, bool more)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
 

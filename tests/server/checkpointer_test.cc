@@ -84,9 +84,6 @@ class CheckpointerTest : public CoordinatorTest {
     options.still_current = [this, attempt] {
       return output_->CheckAttempt(attempt);
     };
-    options.superseded = [this](const absl::Status& why) {
-      coordinator_->Fail(why);
-    };
     options.log = log_.get();
     Checkpointer checkpointer(std::move(options));
     options_.job.mutable_checkpoint()->set_every_steps(1000);

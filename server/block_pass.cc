@@ -1,0 +1,115 @@
+#include "server/block_pass.h"
+
+#include <algorithm>
+
+#include "common/failpoint.h"
+#include "common/streaming_copy.h"
+#include "common/vector_ops.h"
+
+namespace tributary {
+namespace {
+
+void AddSquares(const float* half, const float* other_half, int64_t count,
+                SumOfSquaresInPieces* squares) {
+  if (other_half == nullptr) {
+    squares->Add(half, count);
+  } else {
+    squares->AddSum(half, other_half, count);
+  }
+}
+
+// The optimizer leaves the gaps between parameters alone, and the buffer held
+// something else before.
+void ZeroGaps(absl::Span<const ChunkSegment> segments, int64_t count,
+              float* weights) {
+  int64_t written = 0;
+  for (const ChunkSegment& segment : segments) {
+    std::fill(weights + written, weights + segment.begin, 0.f);
+    written = segment.end;
+  }
+  std::fill(weights + written, weights + count, 0.f);
+}
+
+}  // namespace
+
+// Cuts once for all updates: making a list in the pass over the memory stalls
+// it.
+BlockPass::BlockPass(const ArenaLayout& layout, int chunk)
+    : elements_(layout.ChunkSize(chunk)),
+      segments_(layout.ChunkSegments(chunk)) {
+  for (int64_t begin = 0; begin < elements_; begin += TreeSum::kBlock) {
+    const int64_t end = std::min(begin + TreeSum::kBlock, elements_);
+    first_of_block_.push_back(block_segments_.size());
+    for (const ChunkSegment& segment : segments_) {
+      const int64_t from = std::max(segment.begin, begin);
+      const int64_t to = std::min(segment.end, end);
+      if (from >= to) continue;
+      block_segments_.push_back({from - begin, to - begin, segment.group});
+    }
+  }
+  first_of_block_.push_back(block_segments_.size());
+}
+
+double BlockPass::SumOfSquares(const TreeSum& sum) const {
+  SumOfSquaresInPieces squares;
+  for (int64_t begin = 0; begin < elements_; begin += TreeSum::kBlock) {
+    const int64_t count = std::min(TreeSum::kBlock, elements_ - begin);
+    const float* half = nullptr;
+    const float* other_half = nullptr;
+    sum.Read(begin, count, &half, &other_half);
+    AddSquares(half, other_half, count, &squares);
+  }
+  return squares.Total();
+}
+
+double BlockPass::Run(const Arguments& arguments) const {
+  const ChunkWeights::Next& next = *arguments.next;
+  if (!arguments.streams) ZeroGaps(segments_, elements_, next.values.get());
+  alignas(64) float fresh[TreeSum::kBlock];
+  UpdateArguments update;
+  update.gradient_scale = arguments.gradient_scale;
+  update.learning_rate = arguments.learning_rate;
+  update.step = arguments.step;
+  SumOfSquaresInPieces squares;
+  std::vector<float*> slots(arguments.slots.size());
+  for (int64_t begin = 0; begin < elements_; begin += TreeSum::kBlock) {
+    const int64_t count = std::min(TreeSum::kBlock, elements_ - begin);
+    const int64_t block = begin / TreeSum::kBlock;
+    const size_t first = first_of_block_[block];
+    for (size_t i = 0; i < slots.size(); ++i) {
+      slots[i] = arguments.slots[i].get() + begin;
+    }
+    arguments.sum->Read(begin, count, &update.gradient_sum,
+                        &update.other_gradient_sum);
+    update.weights = next.from.get() + begin;
+    update.new_weights = next.values.get() + begin;
+    update.slots = absl::MakeSpan(slots);
+    update.segments = absl::MakeSpan(block_segments_)
+                          .subspan(first, first_of_block_[block + 1] - first);
+    if (arguments.streams) {
+      ZeroGaps(update.segments, count, fresh);
+      update.new_weights = fresh;
+    }
+    if (arguments.skip) {
+      std::copy_n(update.weights, count, update.new_weights);
+    } else {
+      arguments.optimizer->Update(update);
+    }
+    arguments.weights->Write(next, begin, count, update.new_weights);
+    if (arguments.copy != nullptr) {
+      // While the caches have it.
+      if (next.in_place) {
+        StreamingCopy(update.new_weights, count,
+                      arguments.copy->values.get() + begin);
+      }
+      for (size_t i = 0; i < slots.size(); ++i) {
+        StreamingCopy(slots[i], count, arguments.copy->slots[i].get() + begin);
+      }
+    }
+    AddSquares(update.gradient_sum, update.other_gradient_sum, count, &squares);
+    if (begin == 0) FailpointOrDie("S8");
+  }
+  return squares.Total();
+}
+
+}  // namespace tributary
