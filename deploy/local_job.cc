@@ -13,6 +13,16 @@
 
 namespace tributary {
 
+namespace {
+
+// Its machine, or somebody, wanted it to end; not the job.
+bool WasStopped(const ProcessExit& exit) {
+  return exit.killed_by_signal() ||
+         WEXITSTATUS(exit.wait_status) == kExitPreempted;
+}
+
+}  // namespace
+
 LocalJob::LocalJob(LocalJobOptions options, SignalQueue* signals)
     : options_(std::move(options)), signals_(signals) {}
 
@@ -154,7 +164,7 @@ void LocalJob::HandleExit(const ProcessExit& exit) {
 void LocalJob::HandleServerExit(const ProcessExit& exit) {
   if (exit.succeeded()) {
     ++servers_done_;
-  } else if (!exit.killed_by_signal() || !StartAgain(exit)) {
+  } else if (!WasStopped(exit) || !StartAgain(exit)) {
     Fail(exit, "");
   }
 }
@@ -162,7 +172,7 @@ void LocalJob::HandleServerExit(const ProcessExit& exit) {
 void LocalJob::HandleWorkerExit(const ProcessExit& exit) {
   // The coordinator has let it go, or ends the job without it.
   if (exit.succeeded() || servers_done_ > 0) return;
-  if (!exit.killed_by_signal()) {
+  if (!WasStopped(exit)) {
     Fail(exit, "");
     explanation_awaited_ = true;
     return;

@@ -28,24 +28,32 @@ bool CheckpointPlan::over() const {
                                  !warning_due_ && (last_done_ || drained_));
 }
 
+void CheckpointPlan::TakeSoon() {
+  if (options_.every == 0 || last_done_) return;
+  soon_ = true;
+  if (stage_ == Stage::kTaking && taken_ == 0) GiveUpLater();
+}
+
 void CheckpointPlan::Drain() {
   draining_ = true;
-  // One for the far future is given up; its answers will be ignored.
-  if (stage_ == Stage::kTaking && taken_ == 0) {
-    discard_ = std::exchange(folder_, "");
-    stage_ = Stage::kIdle;
-    version_ = committed_;
-  }
+  TakeSoon();
+}
+
+void CheckpointPlan::GiveUpLater() {
+  if (chosen_soon_) return;
+  discard_ = std::exchange(folder_, "");
+  stage_ = Stage::kIdle;
+  version_ = committed_;
 }
 
 std::optional<int64_t> CheckpointPlan::Due(int64_t completed,
                                            int64_t earliest) const {
-  if (last_done_ || (draining_ && drained_)) return std::nullopt;
+  if (last_done_ || drained_) return std::nullopt;
   // Where nothing moves any more nobody can be too late.
   if (completed >= options_.last) return options_.last;
   const int64_t soonest = std::max({earliest, completed + lead_, version_ + 1});
   if (soonest >= options_.last) return options_.last;
-  if (draining_) return soonest;
+  if (soon_) return soonest;
   const int64_t multiple =
       (soonest + options_.every - 1) / options_.every * options_.every;
   return std::min(multiple, options_.last);
@@ -62,6 +70,7 @@ std::optional<CheckpointPlan::Action> CheckpointPlan::Next(int64_t completed,
       if (!due.has_value()) return std::nullopt;
       stage_ = Stage::kFolder;
       version_ = *due;
+      chosen_soon_ = soon_;
       answered_.assign(options_.servers, false);
       missing_ = options_.servers;
       taken_ = 0;
@@ -90,6 +99,7 @@ void CheckpointPlan::OnFolder(const absl::StatusOr<std::string>& folder) {
   if (folder.ok()) {
     folder_ = *folder;
     stage_ = Stage::kOrder;
+    if (soon_) GiveUpLater();
   } else {
     Fail(std::string(folder.status().message()));
   }
@@ -145,6 +155,7 @@ void CheckpointPlan::OnCommitted(const absl::Status& status) {
   committed_ = version_;
   lead_ = kLead;
   warned_ = false;
+  soon_ = false;
   drained_ = draining_;
   last_done_ = version_ == options_.last;
 }
@@ -155,6 +166,7 @@ void CheckpointPlan::Fail(const std::string& message) {
   warning_due_ = !std::exchange(warned_, true);
   discard_ = std::exchange(folder_, "");
   stage_ = Stage::kIdle;
+  soon_ = false;
   drained_ = draining_;
   last_done_ = version_ == options_.last;
 }

@@ -66,7 +66,9 @@ class CheckpointPlan {
   void OnReport(int shard, const SnapshotReport& report);
   void OnCommitted(const absl::Status& status);
 
-  // Takes one at the next possible version, before the job ends early.
+  // Takes one at the next possible version; one that is being taken will do.
+  void TakeSoon();
+  // The same, and none after it: the job ends early.
   void Drain();
 
   // The version under way; -1: none.
@@ -76,6 +78,8 @@ class CheckpointPlan {
   // Nothing more will come: the last version, or the one that Drain asked for,
   // is committed or has failed.
   bool over() const;
+  // TakeSoon is not done yet.
+  bool soon() const { return soon_; }
   int64_t committed() const { return committed_; }
   int64_t failures() const { return failures_; }
   // Of the last failure.
@@ -87,6 +91,9 @@ class CheckpointPlan {
   // The version that is due next; nullopt: none.
   std::optional<int64_t> Due(int64_t completed, int64_t earliest) const;
   void Fail(const std::string& message);
+  // Leaves one that was chosen for a later version; its answers will be
+  // ignored.
+  void GiveUpLater();
 
   const Options options_;
   Stage stage_ = Stage::kIdle;
@@ -99,6 +106,8 @@ class CheckpointPlan {
   std::string error_;  // Of this checkpoint.
   std::vector<CheckpointFile> files_;
 
+  bool soon_ = false;
+  bool chosen_soon_ = false;  // The version under way was, for that.
   bool draining_ = false;
   bool drained_ = false;
   bool last_done_ = false;

@@ -419,6 +419,9 @@ absl::Status Coordinator::OnServerReport(int shard,
     case ServerReport::kHeartbeat:
       servers_.SetVersion(shard, report.heartbeat().version());
       return absl::OkStatus();
+    case ServerReport::kLeaving:
+      OnLeaving(shard);
+      return absl::OkStatus();
     case ServerReport::kFailure:
       if (report.failure().checkpoint_damaged()) {
         GoBack(Ending::kDamaged,
@@ -501,6 +504,28 @@ void Coordinator::RunCheckpoints() {
       checkpoints_->plan()->over()) {
     phase_ = StatusReply::DRAINED;
   }
+  if (leaving_.has_value() && phase_ == StatusReply::TRAINING &&
+      !checkpoints_->plan()->soon()) {
+    LetServerLeave();
+  }
+}
+
+void Coordinator::OnLeaving(int shard) {
+  if (phase_ != StatusReply::WAITING && phase_ != StatusReply::TRAINING) return;
+  leaving_ = shard;
+  if (checkpoints_.has_value()) checkpoints_->plan()->TakeSoon();
+  if (phase_ == StatusReply::WAITING) {
+    LetServerLeave();
+  } else {
+    RunCheckpoints();
+  }
+}
+
+void Coordinator::LetServerLeave() {
+  GoBack(Ending::kGoesBack,
+         absl::UnavailableError(absl::StrCat(
+             "server ", *leaving_, " (", servers_.servers()[*leaving_].address,
+             ") leaves: it was asked to stop")));
 }
 
 void Coordinator::OnCheckpointFolder(

@@ -141,6 +141,9 @@ class Coordinator {
   absl::Status Adopt(const Ready& ready) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status OnSums(int shard, const StepSums& sums)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Ends the attempt after a checkpoint.
+  void OnLeaving(int shard) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void LetServerLeave() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Stops the job, or tells of the step that is left out.
   void OnNonfinite(const JobProgress::NonfiniteGradient& gradient)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -215,6 +218,7 @@ class Coordinator {
   // From Adopt on.
   std::optional<CheckpointDriver> checkpoints_ ABSL_GUARDED_BY(mu_);
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
+  std::optional<int> leaving_ ABSL_GUARDED_BY(mu_);  // A shard.
   Ending gone_back_ ABSL_GUARDED_BY(mu_) = Ending::kNone;
   int workers_at_ending_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Time servers_missing_since_ ABSL_GUARDED_BY(mu_);

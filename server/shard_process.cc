@@ -89,8 +89,11 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
         store == nullptr ? -1 : store->CompleteVersion());
     enlistment->Send(report);
   });
+  // The coordinator ends the attempt when there is a checkpoint.
   shutdown->OnRequest([weak = std::weak_ptr<Enlistment>(enlistment)] {
-    if (const auto alive = weak.lock()) alive->Cancel();
+    ServerReport report;
+    report.mutable_leaving();
+    if (const auto alive = weak.lock()) alive->Send(report);
   });
   const grpc::Status ended = enlistment->AwaitDone();
   listener->ShutDown(enlistment->finished() ? kDrainTimeout : kCutTimeout);

@@ -188,6 +188,30 @@ TEST_F(ResumeTest, RefusesWhatDoesNotFit) {
   EXPECT_THAT(nothing.standard_error, HasSubstr("there is no such folder"));
 }
 
+// It leaves a checkpoint behind first, so the job does not begin again.
+TEST_F(ResumeTest, AServerThatIsAskedToStopCostsFewSteps) {
+  WriteJob("synchronous");
+  const std::vector<std::string> rare = {"--set",
+                                         "checkpoint.every_steps=1400"};
+  ASSERT_EQ(RunCommand(Train("calm", 1, 1, rare)).exit_code, 0);
+  BackgroundCommand launcher(Train("run", 2, 2, rare));
+  ASSERT_TRUE(AwaitLines(folder_ + "/run/metrics.jsonl", 40));
+  for (const pid_t child : ChildrenOf(launcher.pid())) {
+    if (CommandLineOf(child).find("--shard 1") != std::string::npos) {
+      ASSERT_EQ(kill(child, SIGTERM), 0);
+    }
+  }
+  const CommandResult result = launcher.Wait();
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_THAT(result.standard_error,
+              HasSubstr("server-1 exited with code 75; it is started again"));
+  EXPECT_EQ(Digest("run"), Digest("calm"));
+  EXPECT_EQ(Steps("run"), Steps("calm"));
+  const std::string log = ReadWholeFile(folder_ + "/run/logs/server-0.log");
+  EXPECT_THAT(log, HasSubstr("leaves: it was asked to stop"));
+  EXPECT_THAT(log, HasSubstr("attempt 2: goes on from step"));
+}
+
 // In these modes, too, a lost server costs no step.
 TEST_P(ResumeTest, SurvivesTheLossOfAServer) {
   WriteJob(GetParam());

@@ -148,6 +148,19 @@ TEST_F(CheckpointPlanTest, ADrainDoesNotWaitForAMultiple) {
   EXPECT_TRUE(plan_.over());
 }
 
+TEST_F(CheckpointPlanTest, OneThatIsWantedSoonIsNotTheLast) {
+  EXPECT_EQ(Order(0), 10);
+  plan_.TakeSoon();
+  Expect<Plan::Discard>(1);
+  const int64_t soon = Order(1);
+  EXPECT_EQ(soon, 3);
+  EXPECT_TRUE(plan_.soon());
+  Complete(soon);
+  EXPECT_FALSE(plan_.soon());
+  EXPECT_FALSE(plan_.over());
+  EXPECT_EQ(Expect<Plan::MakeFolder>(4).version, 10);
+}
+
 TEST_F(CheckpointPlanTest, ADrainEndsWithOneThatFailed) {
   plan_.Drain();
   const int64_t soon = Order(3);
@@ -166,6 +179,8 @@ TEST_F(CheckpointPlanTest, ChoosesNoVersionBeforeTheEarliest) {
 TEST(CheckpointPlanOffTest, DoesNothing) {
   Plan plan({/*every=*/0, /*last=*/25, /*servers=*/1, /*first=*/0});
   EXPECT_TRUE(plan.over());
+  plan.TakeSoon();
+  EXPECT_FALSE(plan.soon());
   plan.Drain();
   EXPECT_FALSE(plan.Next(25, 0, true).has_value());
 }

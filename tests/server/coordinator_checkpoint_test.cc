@@ -215,13 +215,34 @@ TEST_F(CoordinatorCheckpointTest, AServerLostBeforeTheLastCommitGoesBack) {
   EXPECT_FALSE(WorkerFinished());
 }
 
+TEST_F(CoordinatorCheckpointTest, AServerThatLeavesIsAwaitedForACheckpoint) {
+  Begin(/*steps=*/20);
+  Step(0);
+  ServerReport report;
+  report.mutable_leaving();
+  ASSERT_TRUE(coordinator_->OnServerReport(1, report).ok());
+  coordinator_->OnCheckpointFolder(std::string("folder-4"));
+  EXPECT_THAT(sink_.discarded, ElementsAre("folder-4"));
+  ASSERT_EQ(sink_.folders.size(), 2u);
+  EXPECT_EQ(sink_.folders[1], 3);  // As soon as all can hear of it.
+  EXPECT_EQ(Ending(), Coordinator::Ending::kNone);
+  Write(3);
+  EXPECT_EQ(Ending(), Coordinator::Ending::kNone);
+  coordinator_->OnCheckpointCommitted(absl::OkStatus());
+  EXPECT_EQ(Ending(), Coordinator::Ending::kGoesBack);
+  EXPECT_EQ(servers_[1].closed.code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(std::string(coordinator_->status().message()),
+              HasSubstr("server 1 (10.0.0.2:1) leaves"));
+}
+
 TEST_F(CoordinatorCheckpointTest, StepSumsAfterADrainAreIgnored) {
   Begin(/*steps=*/20);
   Step(0);
   coordinator_->Drain();
   EXPECT_EQ(sink_.folders.size(), 1u);
-  // The folder that was asked for is of step 4: soon enough.
-  Write(4);
+  // The folder that was asked for is of step 4; step 3 can be had.
+  coordinator_->OnCheckpointFolder(std::string("folder-4"));
+  Write(3);
   for (int64_t step = 1; step < 4; ++step) Step(step);
   ASSERT_EQ(sink_.commits.size(), 1u);
   EXPECT_FALSE(sink_.commits[0].second.complete());
@@ -235,7 +256,7 @@ TEST_F(CoordinatorCheckpointTest, StepSumsAfterADrainAreIgnored) {
   Step(6);
   EXPECT_EQ(metrics_.size(), lines);
   EXPECT_EQ(Ending(), Coordinator::Ending::kDrained);
-  EXPECT_THAT(sink_.folders, ElementsAre(4));
+  EXPECT_THAT(sink_.folders, ElementsAre(4, 3));
   coordinator_->FinishServers();
   EXPECT_TRUE(worker_.orders.back().finished().stopped());
   for (const FakeServer& server : servers_) {
