@@ -8,6 +8,7 @@
 //   crash          SIGKILL to itself
 //   stop(MS)       SIGSTOP to itself, and SIGCONT after so many milliseconds
 //   error          an UNAVAILABLE error
+//   memory         a RESOURCE_EXHAUSTED error, as if there were no memory left
 // Points:
 //   worker  W1 register-sent, W2 registered, W3 before-pull, W4 mid-pull,
 //           W5 after-pull, W6 before-backward-end, W7 before-push, W8 mid-push,
@@ -76,7 +77,7 @@ Term ParseTerm(absl::string_view text) {
     text = text.substr(0, open);
   }
   term.action = std::string(text);
-  for (const char* known : {"off", "crash", "stop", "error"}) {
+  for (const char* known : {"off", "crash", "stop", "error", "memory"}) {
     if (term.action == known) return term;
   }
   BadSetting(whole);
@@ -152,6 +153,8 @@ absl::Status HitFailpoint(const char* point) {
     kill(getpid(), SIGKILL);
   } else if (term.action == "stop") {
     StandStill(term.argument);
+  } else if (term.action == "memory") {
+    return absl::ResourceExhaustedError(absl::StrCat("failpoint ", point));
   } else {
     return absl::UnavailableError(absl::StrCat("failpoint ", point));
   }

@@ -28,8 +28,9 @@ std::string Contents(const std::string& path) {
   return ReadFile(path, kMaxBytes).value_or("");
 }
 
-std::optional<double> Smaller(std::optional<double> a,
-                              std::optional<double> b) {
+template <typename Number>
+std::optional<Number> Smaller(std::optional<Number> a,
+                              std::optional<Number> b) {
   if (!a.has_value()) return b;
   return b.has_value() ? std::min(*a, *b) : a;
 }
@@ -61,6 +62,30 @@ std::optional<double> QuotaV2(const std::string& mount, std::string group) {
   }
 }
 
+// The number after "name " in lines of "name number".
+std::optional<int64_t> FieldOf(absl::string_view text, absl::string_view name) {
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (!absl::ConsumePrefix(&line, name)) continue;
+    absl::ConsumeSuffix(&line, "kB");
+    int64_t number = 0;
+    if (absl::SimpleAtoi(line, &number)) return number;
+  }
+  return std::nullopt;
+}
+
+// What the group may still take; none: as much as there is.
+std::optional<int64_t> LeftInGroup(const std::string& folder) {
+  int64_t limit = 0;
+  int64_t used = 0;
+  if (!absl::SimpleAtoi(Contents(folder + "/memory.max"), &limit) ||
+      !absl::SimpleAtoi(Contents(folder + "/memory.current"), &used)) {
+    return std::nullopt;
+  }
+  const int64_t unused_files =
+      FieldOf(Contents(folder + "/memory.stat"), "inactive_file ").value_or(0);
+  return std::max<int64_t>(0, limit - used + unused_files);
+}
+
 int AllowedCores() {
   cpu_set_t set;
   // More than 1,024 cores do not fit the set: ask the library.
@@ -71,14 +96,8 @@ int AllowedCores() {
 }  // namespace
 
 int64_t PeakMemoryBytes() {
-  for (const absl::string_view line :
-       absl::StrSplit(Contents("/proc/self/status"), '\n')) {
-    absl::string_view rest = line;
-    if (!absl::ConsumePrefix(&rest, "VmHWM:")) continue;
-    int64_t kibibytes = 0;
-    absl::ConsumeSuffix(&rest, "kB");
-    if (absl::SimpleAtoi(rest, &kibibytes)) return kibibytes * 1024;
-  }
+  const auto kibibytes = FieldOf(Contents("/proc/self/status"), "VmHWM:");
+  if (kibibytes.has_value()) return *kibibytes * 1024;
   // Some sandboxes' /proc has no such line.
   rusage usage;
   if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
@@ -148,6 +167,28 @@ std::optional<double> CpuQuota(const std::string& mount,
     }
   }
   return quota;
+}
+
+std::optional<int64_t> AvailableMemoryBytes() {
+  return AvailableMemory(Contents("/proc/meminfo"), "/sys/fs/cgroup",
+                         Contents("/proc/self/cgroup"));
+}
+
+std::optional<int64_t> AvailableMemory(absl::string_view meminfo,
+                                       const std::string& mount,
+                                       absl::string_view membership) {
+  std::optional<int64_t> available = FieldOf(meminfo, "MemAvailable:");
+  if (available.has_value()) *available *= 1024;
+  for (absl::string_view group : absl::StrSplit(membership, '\n')) {
+    if (!absl::ConsumePrefix(&group, "0::")) continue;
+    for (;;) {
+      absl::ConsumeSuffix(&group, "/");
+      available = Smaller(available, LeftInGroup(absl::StrCat(mount, group)));
+      if (group.empty()) break;
+      group = group.substr(0, group.rfind('/'));
+    }
+  }
+  return available;
 }
 
 }  // namespace tributary

@@ -34,6 +34,16 @@ std::optional<double> ParseCpuMax(absl::string_view text);
 std::optional<double> CpuQuota(const std::string& mount,
                                absl::string_view membership);
 
+// What this process can still take before the machine, or its control group,
+// has no memory left, in bytes; none if unknown. Files in the page cache that
+// nobody uses count as free.
+std::optional<int64_t> AvailableMemoryBytes();
+
+// The same from /proc/meminfo's text, and for cgroup v2 as CpuQuota.
+std::optional<int64_t> AvailableMemory(absl::string_view meminfo,
+                                       const std::string& mount,
+                                       absl::string_view membership);
+
 }  // namespace tributary
 
 #endif  // TRIBUTARY_COMMON_PROCESS_H_

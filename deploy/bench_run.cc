@@ -120,7 +120,7 @@ absl::StatusOr<BenchRun> RunBenchJob(const JobSpec& job,
   LocalProcesses local;
   local.output = directory->path();
   local.servers = processes.servers;
-  local.workers = processes.workers;
+  local.workers = {processes.workers, processes.workers};
   local.server_threads = processes.server_threads > 0
                              ? processes.server_threads
                              : ServerThreads(processes.servers);

@@ -180,8 +180,11 @@ void LocalJob::HandleWorkerExit(const ProcessExit& exit) {
   if (StartAgain(exit)) return;
   const ProcessSpec& spec = supervisor_.spec(exit.process);
   const int left = Running(Role::kWorker);
-  if (left == 0) {
-    Fail(exit, "no worker is left: ");
+  if (left < options_.fewest_workers) {
+    Fail(exit, left == 0 ? std::string("no worker is left: ")
+                         : absl::StrCat("only ", left, " of at least ",
+                                        options_.fewest_workers,
+                                        " workers are left: "));
     return;
   }
   Message(absl::StrCat("warning: ", spec.name, " ",

@@ -20,6 +20,8 @@ namespace tributary {
 struct LocalJobOptions {
   int servers = 1;
   int workers = 1;
+  // With fewer that run, and none to be started again, the job has failed.
+  int fewest_workers = 1;
   // How to start each process. `coordinator` is the host:port that server 0
   // has reported. For server 0 itself it is empty at first; when it is started
   // again it is where it is to listen, because everybody looks for it there.

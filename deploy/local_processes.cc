@@ -64,7 +64,7 @@ ProcessSpec ServerProcess(const LocalProcesses& processes, int shard,
       "--servers",
       absl::StrCat(processes.servers),
       "--workers",
-      absl::StrCat(processes.workers),
+      processes.workers.ToString(),
       "--threads",
       absl::StrCat(processes.server_threads),
       "--no-worker-timeout",
@@ -109,7 +109,10 @@ int ServerThreads(int servers) { return std::max(1, UsableCores() / servers); }
 LocalJobOptions MakeLocalJob(const LocalProcesses& processes) {
   LocalJobOptions options;
   options.servers = processes.servers;
-  options.workers = processes.workers;
+  options.workers = static_cast<int>(processes.workers.most);
+  if (processes.workers.fewest < processes.workers.most) {
+    options.fewest_workers = static_cast<int>(processes.workers.fewest);
+  }
   options.server = [processes](int shard, const std::string& coordinator) {
     return ServerProcess(processes, shard, coordinator);
   };

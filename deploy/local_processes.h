@@ -11,6 +11,7 @@
 #include "deploy/process_log.h"
 #include "deploy/security_flags.h"
 #include "deploy/supervisor.h"
+#include "deploy/worker_count.h"
 #include "proto/job.pb.h"
 
 namespace tributary {
@@ -21,7 +22,7 @@ struct LocalProcesses {
   // results are written there.
   std::string output;
   int servers = 1;
-  int workers = 1;
+  WorkerCount workers{1, 1};
   int server_threads = 1;  // Of each; see ServerThreads.
   int worker_threads = 1;
   std::string resume;  // The server's --resume; empty: none.

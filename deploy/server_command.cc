@@ -22,10 +22,13 @@
 #include "deploy/process_log.h"
 #include "deploy/security_flags.h"
 #include "deploy/signals.h"
+#include "deploy/worker_count.h"
 #include "server/server_process.h"
 
 namespace tributary {
 namespace {
+
+constexpr int64_t kMostWorkers = 65536;
 
 struct Flags {
   JobSource source;
@@ -37,8 +40,9 @@ struct Flags {
   SecurityFlags security;
   int64_t shard = 0;
   int64_t servers = 1;
-  int64_t workers = 1;
-  int64_t threads = 0;  // 0: not given.
+  std::string workers;
+  WorkerCount count{1, 1};  // What it says.
+  int64_t threads = 0;      // 0: not given.
   int64_t ready_fd = -1;
   double lease = 10;
   double no_worker_timeout = 600;
@@ -88,11 +92,12 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                 "Where server 0 is; for the others. Default: MASTER_ADDR and "
                 "MASTER_PORT, else 127.0.0.1:29400.",
                 &flags->coordinator);
-  line->AddInteger("workers",
-                   "Server 0 begins when so many workers are there, or a "
-                   "minute after the first; more may join later. Default: "
-                   "WORLD_SIZE or its like, else 1.",
-                   1, 65536, &flags->workers);
+  line->AddText(
+      "workers", "N|MIN:MAX",
+      "Server 0 begins when N, or MIN, workers are there, or a minute "
+      "after the first; more may join later, up to MAX. Default: "
+      "WORLD_SIZE or its like, else 1.",
+      &flags->workers);
   line->AddNumber("no-worker-timeout",
                   "Seconds that the job may be without any worker before it "
                   "fails. Default 600.",
@@ -162,9 +167,17 @@ absl::Status FillFromEnvironment(const CommandLine& line,
   }
   if (flags->coordinator.empty()) flags->coordinator = launcher.Coordinator();
   if (line.OriginOf("workers").empty() && launcher.world_size.has_value()) {
-    flags->workers = launcher.world_size->value;
+    flags->workers = absl::StrCat(launcher.world_size->value);
     log->Info("%d workers from %s", flags->workers,
               launcher.world_size->variable);
+  }
+  if (!flags->workers.empty()) {
+    const auto count = ParseWorkerCount(flags->workers, kMostWorkers);
+    if (!count.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          line.OriginOf("workers"), ": ", count.status().message()));
+    }
+    flags->count = *count;
   }
   if (flags->shard >= flags->servers) {
     return absl::InvalidArgumentError(
@@ -196,7 +209,10 @@ absl::Status Run(const Flags& flags, Logger* log, Shutdown* shutdown) {
         CheckConnectTo(flags.coordinator, flags.security, options.security));
   }
   WarnOfNetwork(flags.listen, options.security, log);
-  options.limits = ForWorkers(static_cast<int>(flags.workers));
+  options.limits = ForWorkers(static_cast<int>(flags.count.most));
+  if (flags.count.fewest < flags.count.most) {
+    options.limits.workers = static_cast<int>(flags.count.most);
+  }
   RaiseDescriptorLimit(options.limits.connections);
   std::unique_ptr<OutputDirectory> output;
   if (flags.shard == 0) {
@@ -220,7 +236,7 @@ absl::Status Run(const Flags& flags, Logger* log, Shutdown* shutdown) {
   options.servers = static_cast<int>(flags.servers);
   options.listen = flags.listen;
   options.advertise = flags.advertise;
-  options.expected_workers = static_cast<int>(flags.workers);
+  options.expected_workers = static_cast<int>(flags.count.fewest);
   options.lease = absl::Seconds(flags.lease);
   options.no_worker_timeout = absl::Seconds(flags.no_worker_timeout);
   options.no_server_timeout = absl::Seconds(flags.no_server_timeout);

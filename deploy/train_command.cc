@@ -33,6 +33,7 @@
 #include "deploy/signals.h"
 #include "deploy/status_poller.h"
 #include "deploy/trained_model.h"
+#include "deploy/worker_count.h"
 #include "nlohmann/json.hpp"
 #include "proto/rendezvous.pb.h"
 #include "server/checkpoint/checkpoint_folder.h"
@@ -41,11 +42,12 @@ namespace tributary {
 namespace {
 
 constexpr int64_t kDefaultWorkers = 2;
+constexpr int64_t kMostWorkers = 1024;
 constexpr int64_t kMaxSummaryBytes = 16 << 20;
 
 struct Flags {
   JobSource source;
-  int64_t workers = 0;  // 0: not given.
+  std::string workers;
   int64_t servers = 1;
   int64_t threads = 0;  // 0: not given.
   int64_t steps = 0;    // 0: not given.
@@ -79,10 +81,11 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
           {"train JOB.textproto --print-config",
            "Show what would be trained, and where each value comes from."}});
   line->SetOperand(/*required=*/false, &flags->source.path);
-  line->AddInteger("workers",
-                   "Worker processes. Default 2, but no more than there are "
-                   "micro-batches.",
-                   1, 1024, &flags->workers);
+  line->AddText("workers", "N|MIN:MAX",
+                "Worker processes: N, or MAX, of which MIN are enough to begin "
+                "and to go on with. Default 2, but no more than there are "
+                "micro-batches.",
+                &flags->workers);
   line->AddInteger("servers", "Server processes. Default 1.", 1, 256,
                    &flags->servers);
   line->AddInteger("threads",
@@ -127,7 +130,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
 struct Plan {
   JobSpec job;
   Security security;  // Of this process, which only asks.
-  int64_t workers = 0;
+  WorkerCount workers;
   int64_t threads = 0;
   std::string output;
 };
@@ -176,7 +179,7 @@ absl::Status FillFromResume(const Flags& flags, JobSource* source) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Plan> MakePlan(const Flags& flags) {
+absl::StatusOr<Plan> MakePlan(const CommandLine& line, const Flags& flags) {
   JobSource source = flags.source;
   if (flags.steps > 0) source.steps = flags.steps;
   if (flags.log_every > 0) source.log_every_steps = flags.log_every;
@@ -191,14 +194,24 @@ absl::StatusOr<Plan> MakePlan(const Flags& flags) {
       plan.security,
       ReadSecurity(flags.security, {Role::kAdmin, Role::kServer}));
   const int64_t leaves = plan.job.batch().micro_batches();
-  plan.workers =
-      flags.workers > 0 ? flags.workers : std::min(kDefaultWorkers, leaves);
+  if (flags.workers.empty()) {
+    plan.workers.most = std::min(kDefaultWorkers, leaves);
+    plan.workers.fewest = plan.workers.most;
+  } else {
+    const auto count = ParseWorkerCount(flags.workers, kMostWorkers);
+    if (!count.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          line.OriginOf("workers"), ": ", count.status().message()));
+    }
+    plan.workers = *count;
+  }
   plan.threads = flags.threads;
   if (plan.threads == 0) {
     const int64_t cores = UsableCores();
     // A thread without a leaf has nothing to do.
-    const int64_t useful = (leaves + plan.workers - 1) / plan.workers;
-    plan.threads = std::max<int64_t>(1, std::min(cores / plan.workers, useful));
+    const int64_t useful = (leaves + plan.workers.most - 1) / plan.workers.most;
+    plan.threads =
+        std::max<int64_t>(1, std::min(cores / plan.workers.most, useful));
   }
   plan.output = plan.job.output().directory();
   if (plan.output.empty()) {
@@ -216,7 +229,7 @@ void PrintConfig(const CommandLine& line, const Flags& flags,
   };
   print("job", flags.source.path.empty() ? "built in" : flags.source.path,
         flags.source.path.empty() ? "" : "argument");
-  print("workers", absl::StrCat(plan.workers), line.OriginOf("workers"));
+  print("workers", plan.workers.ToString(), line.OriginOf("workers"));
   print("servers", absl::StrCat(flags.servers), line.OriginOf("servers"));
   print("threads", absl::StrCat(plan.threads, " for each worker"),
         line.OriginOf("threads"));
@@ -247,7 +260,7 @@ absl::Status AddPrediction(const Plan& plan, const Flags& flags) {
   if (!summary.is_object()) return absl::OkStatus();
   LocalRun run;
   run.job = plan.job;
-  run.workers = static_cast<int>(plan.workers);
+  run.workers = static_cast<int>(plan.workers.most);
   run.servers = static_cast<int>(flags.servers);
   run.threads = static_cast<int>(plan.threads);
   run.server_threads = ServerThreads(static_cast<int>(flags.servers));
@@ -300,7 +313,7 @@ LocalJobResult RunLocally(const Plan& plan, const Flags& flags,
   LocalProcesses processes;
   processes.output = plan.output;
   processes.servers = static_cast<int>(flags.servers);
-  processes.workers = static_cast<int>(plan.workers);
+  processes.workers = plan.workers;
   processes.server_threads = ServerThreads(processes.servers);
   processes.worker_threads = static_cast<int>(plan.threads);
   processes.resume = flags.resume;
@@ -348,8 +361,9 @@ int Train(const Flags& flags, Plan plan, const Environment& environment) {
     if (!flags.quiet && flags.log.format == "text") {
       display.Message(absl::StrCat(
           "training ", plan.job.name(), ": ", flags.servers,
-          flags.servers == 1 ? " server, " : " servers, ", plan.workers,
-          plan.workers == 1 ? " worker, " : " workers, ", plan.threads,
+          flags.servers == 1 ? " server, " : " servers, ",
+          plan.workers.ToString(),
+          plan.workers.most == 1 ? " worker, " : " workers, ", plan.threads,
           plan.threads == 1 ? " thread each; " : " threads each; ",
           plan.output));
     }
@@ -383,7 +397,7 @@ int RunTrainCommand(const std::vector<std::string>& arguments,
   if (const auto code = line->ParseOrAnswer(arguments, environment)) {
     return *code;
   }
-  absl::StatusOr<Plan> plan = MakePlan(flags);
+  absl::StatusOr<Plan> plan = MakePlan(*line, flags);
   if (!plan.ok()) return ReportError(plan.status());
   if (flags.print_config) {
     PrintConfig(*line, flags, *plan);

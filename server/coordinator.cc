@@ -68,7 +68,9 @@ absl::StatusOr<int64_t> Coordinator::AddWorker(const Join& join,
     return absl::FailedPreconditionError("the job was stopped by request");
   }
   if (phase_ == StatusReply::RECOVERING) return JoinAgain(failure_);
-  if (membership_.count() >= options_.max_workers) {
+  // Who takes a rank over takes a place that was taken before.
+  if (membership_.count() >= options_.max_workers &&
+      !membership_.HasRank(join.rank())) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the job has ", membership_.count(),
         " workers, as many as its server allows: start that with a higher "

@@ -77,6 +77,12 @@ void Membership::Forgive(absl::Duration gap) {
   for (auto& [incarnation, member] : members_) member.last_heard += gap;
 }
 
+bool Membership::HasRank(int rank) const {
+  return std::any_of(
+      members_.begin(), members_.end(),
+      [rank](const auto& entry) { return entry.second.rank == rank; });
+}
+
 int Membership::synced_count() const {
   return static_cast<int>(
       std::count_if(members_.begin(), members_.end(),

@@ -76,6 +76,7 @@ class Membership {
   // The time `gap` does not count as silence.
   void Forgive(absl::Duration gap);
 
+  bool HasRank(int rank) const;
   // By incarnation.
   const std::map<int64_t, Member>& members() const { return members_; }
   int count() const { return static_cast<int>(members_.size()); }

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <new>
 #include <utility>
 
 #include "absl/synchronization/blocking_counter.h"
@@ -27,6 +28,16 @@ int64_t WeightOf(const Batch& batch) {
 absl::Duration LeafTime(const TimeSpent& spent) {
   return spent[Activity::kData] + spent[Activity::kForward] +
          spent[Activity::kBackward];
+}
+
+// Runs work(), which may run out of memory.
+template <typename Work>
+absl::Status Guarded(const Work& work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("no memory on the host");
+  }
 }
 
 }  // namespace
@@ -100,8 +111,8 @@ class Trainer::LocalStepObserver final : public StepObserver {
   LaneTimer* const timer_;
 };
 
-Trainer::Trainer(const TrainingSetup* setup, WorkState* state,
-                 Exchange* exchange, Hooks hooks)
+Trainer::Trainer(TrainingSetup* setup, WorkState* state, Exchange* exchange,
+                 Hooks hooks)
     : setup_(setup),
       state_(state),
       exchange_(exchange),
@@ -137,13 +148,23 @@ absl::Status Trainer::Run() {
         hooks_.report(report);
         break;
       }
-      case Task::Kind::kEvaluate:
+      case Task::Kind::kEvaluate: {
         BeginTask(task, hooks_.clock() - start);
-        TRIBUTARY_RETURN_IF_ERROR(Evaluate(task));
+        const absl::Status status = Evaluate(task);
+        if (absl::IsResourceExhausted(status)) {
+          TRIBUTARY_RETURN_IF_ERROR(ComputeFewer(status));
+        } else if (!status.ok()) {
+          return status;
+        }
         break;
+      }
       case Task::Kind::kTrain: {
         BeginTask(task, hooks_.clock() - start);
         const absl::Status status = Train(task);
+        if (absl::IsResourceExhausted(status)) {
+          TRIBUTARY_RETURN_IF_ERROR(ComputeFewer(status));
+          break;
+        }
         // Aborted: given up for a newer deal or version; Next knows what to do.
         if (!status.ok() && !absl::IsAborted(status)) return status;
         break;
@@ -161,6 +182,25 @@ void Trainer::Initialize() {
   setup_->model(0)->Initialize(setup_->job().seed(), setup_->layout(),
                                arena.get());
   exchange_->PushInitial(arena);
+}
+
+absl::Status Trainer::ComputeFewer(const absl::Status& reason) {
+  const int lanes = setup_->lanes();
+  if (lanes == 1) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        reason.message(), ": there is no memory for a single leaf of ",
+        setup_->job().batch().global() / setup_->job().batch().micro_batches(),
+        " samples: give the job more batch.micro_batches (it has ",
+        setup_->job().batch().micro_batches(),
+        "), or this worker more memory"));
+  }
+  setup_->KeepLanes(lanes / 2);
+  if (hooks_.warn) {
+    hooks_.warn(absl::StrCat(reason.message(), ": computes ", setup_->lanes(),
+                             " leaves at a time from now on, instead of ",
+                             lanes, "; the result stays the same"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Trainer::Train(const Task& task) {
@@ -318,7 +358,7 @@ absl::Status Trainer::OnLanes(
   const absl::Time start = hooks_.clock();
   const auto run = [&](int lane) {
     for (size_t i = next++; i < items.size(); i = next++) {
-      const absl::Status status = work(lane, items[i]);
+      const absl::Status status = Guarded([&] { return work(lane, items[i]); });
       if (status.ok()) continue;
       absl::MutexLock lock(&mu);
       if (first.ok()) first = status;

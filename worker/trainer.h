@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -31,16 +32,19 @@ class Trainer {
     std::function<void(const WorkerReport&)> report;
     // A step's leaves are computed and Progress knows of them. May be null.
     std::function<void()> step_done;
+    // Takes lines for the log, which a person should see. May be null.
+    std::function<void(const std::string&)> warn;
     // Measures where the time goes. Called from any thread.
     LaneTimer::Clock clock;
   };
 
   // All must outlive the trainer.
-  Trainer(const TrainingSetup* setup, WorkState* state, Exchange* exchange,
+  Trainer(TrainingSetup* setup, WorkState* state, Exchange* exchange,
           Hooks hooks);
 
   // Until the job is finished (OK), the state has failed (its status) or a leaf
-  // cannot be computed.
+  // cannot be computed. When memory runs out, fewer leaves are computed at a
+  // time, to the same result.
   absl::Status Run();
 
   // What it is doing, and the statistics that it knows.
@@ -51,6 +55,9 @@ class Trainer {
   class LocalStepObserver;
 
   void Initialize();
+  // There was no memory for as many leaves at a time: goes on with fewer. The
+  // error if there was none for a single one.
+  absl::Status ComputeFewer(const absl::Status& reason);
   absl::Status Train(const Task& task);
   absl::Status TrainLeaf(const Task& task, int lane, int leaf,
                          SubtreeReducer* reducer);
@@ -74,7 +81,7 @@ class Trainer {
   // What most of the lanes do that do anything.
   Activity MainActivity() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  const TrainingSetup* const setup_;
+  TrainingSetup* const setup_;
   WorkState* const state_;
   Exchange* const exchange_;
   const Hooks hooks_;

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "common/process.h"
 #include "common/status_macros.h"
 
 namespace tributary {
@@ -53,21 +56,31 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
   const int64_t max_samples =
       held_out > 0 ? std::max(leaf_samples, setup->piece_samples_)
                    : leaf_samples;
+  const std::optional<int64_t> available = AvailableMemoryBytes();
   for (int lane = 0; lane < lanes; ++lane) {
-    setup->devices_.push_back(CreateCpuDevice());
-    TRIBUTARY_ASSIGN_OR_RETURN(
-        std::unique_ptr<Model> model,
-        CreateModel(job.model(), data.info(), max_samples,
-                    setup->devices_.back().get()));
-    setup->models_.push_back(std::move(model));
+    // Memory is given out before it is there: by the time when it is used it is
+    // too late for an error.
+    const bool fits = lane == 0 || !available.has_value() ||
+                      (lane + 1) * setup->lane_bytes() <= *available;
+    if (!fits) break;
+    std::unique_ptr<Device> device = CreateCpuDevice();
+    absl::StatusOr<std::unique_ptr<Model>> model =
+        CreateModel(job.model(), data.info(), max_samples, device.get());
+    if (lane > 0 && absl::IsResourceExhausted(model.status())) break;
+    if (!model.ok()) return model.status();
+    setup->devices_.push_back(std::move(device));
+    setup->models_.push_back(*std::move(model));
+    if (lane > 0) continue;
+    TRIBUTARY_RETURN_IF_ERROR(setup->LayOut());
+    if (available.has_value() && setup->lane_bytes() > *available) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "a leaf of ", leaf_samples, " samples needs ", setup->lane_bytes(),
+          " bytes of memory, and ", *available,
+          " are left on this machine: give the job more batch.micro_batches "
+          "(it has ",
+          leaves, "), or the worker more memory"));
+    }
   }
-  setup->table_ = setup->models_[0]->table();
-  setup->table_.set_chunk_elements(
-      job.exchange().parameter_server().chunk_bytes() /
-      static_cast<int64_t>(sizeof(float)));
-  TRIBUTARY_ASSIGN_OR_RETURN(ArenaLayout layout,
-                             ArenaLayout::Create(setup->table_));
-  setup->layout_ = std::make_unique<ArenaLayout>(std::move(layout));
 
   DataFacts& facts = setup->facts_;
   facts.set_train_samples(data.train_samples());
@@ -79,7 +92,7 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
   facts.set_unit(UnitOf(data.info().kind));
   setup->rounds_ = std::make_unique<Rounds>(job, facts.steps());
   if (job.exchange().parameter_server().consistency().has_local_steps()) {
-    for (int lane = 0; lane < lanes; ++lane) {
+    for (int lane = 0; lane < setup->lanes(); ++lane) {
       TRIBUTARY_ASSIGN_OR_RETURN(
           std::unique_ptr<Trajectory> trajectory,
           Trajectory::Create(job, facts.steps(), setup->layout_.get()));
@@ -87,6 +100,23 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
     }
   }
   return setup;
+}
+
+absl::Status TrainingSetup::LayOut() {
+  table_ = models_[0]->table();
+  table_.set_chunk_elements(job_.exchange().parameter_server().chunk_bytes() /
+                            static_cast<int64_t>(sizeof(float)));
+  TRIBUTARY_ASSIGN_OR_RETURN(ArenaLayout layout, ArenaLayout::Create(table_));
+  layout_ = std::make_unique<ArenaLayout>(std::move(layout));
+  return absl::OkStatus();
+}
+
+void TrainingSetup::KeepLanes(int count) {
+  const size_t kept = std::max(count, 1);
+  if (kept >= models_.size()) return;
+  models_.resize(kept);
+  devices_.resize(kept);
+  if (!trajectories_.empty()) trajectories_.resize(kept);
 }
 
 }  // namespace tributary

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/parameter_table.h"
 #include "common/rounds.h"
@@ -28,9 +29,10 @@ namespace tributary {
 // lane.
 class TrainingSetup {
  public:
-  // Opens the job's data and plans the model once for each lane. `job` is
-  // resolved. Errors are those of OpenDataSet and CreateModel: they say what to
-  // change.
+  // Opens the job's data and plans the model once for each lane, or for as many
+  // as there is memory for. `job` is resolved. Errors are those of OpenDataSet
+  // and CreateModel: they say what to change; ResourceExhausted when there is
+  // no memory for one leaf.
   static absl::StatusOr<std::unique_ptr<TrainingSetup>> Create(
       const JobSpec& job, int lanes);
 
@@ -42,6 +44,13 @@ class TrainingSetup {
   const DataFacts& facts() const { return facts_; }
   const Rounds& rounds() const { return *rounds_; }
   int lanes() const { return static_cast<int>(models_.size()); }
+  // Gives up lanes until there are so many, at least one, and frees their
+  // memory. Nobody may be computing.
+  void KeepLanes(int count);
+  // Of one lane, for the model and a gradient.
+  int64_t lane_bytes() const {
+    return models_[0]->memory_bytes() + layout_->arena_elements() * 4;
+  }
   Model* model(int lane) const { return models_[lane].get(); }
   // Null unless the job's consistency is local_steps.
   Trajectory* trajectory(int lane) const {
@@ -52,6 +61,9 @@ class TrainingSetup {
 
  private:
   TrainingSetup() = default;
+
+  // From the first lane's model.
+  absl::Status LayOut();
 
   JobSpec job_;
   std::unique_ptr<DataSet> data_;

@@ -75,6 +75,12 @@ absl::Status TakePart(const WorkerOptions& options,
   TRIBUTARY_ASSIGN_OR_RETURN(
       const std::unique_ptr<TrainingSetup> setup,
       TrainingSetup::Create(admission.job(), options.threads));
+  if (setup->lanes() < options.threads) {
+    options.log->Warning(
+        "there is memory for %d leaves at a time, of %d bytes each, not for "
+        "the %d threads; the result stays the same",
+        setup->lanes(), setup->lane_bytes(), options.threads);
+  }
   WorkState::Options state_options;
   state_options.steps = setup->rounds().count();
   state_options.evaluates = setup->facts().evaluation_pieces() > 0;
@@ -123,6 +129,9 @@ absl::Status TakePart(const WorkerOptions& options,
     Trainer::Hooks hooks;
     hooks.report = [membership](const WorkerReport& report) {
       membership->Send(report);
+    };
+    hooks.warn = [log = options.log](const std::string& line) {
+      log->Warning("%s", line);
     };
     hooks.step_done = [&pulse] { pulse->BeatEarly(); };
     hooks.clock = options.clock;

@@ -101,5 +101,25 @@ TEST_F(CpuQuotaTest, NonsenseIsNoQuota) {
   EXPECT_EQ(CpuQuota(mount_, "::\nx\n0::"), std::nullopt);
 }
 
+TEST_F(CpuQuotaTest, TheLeastMemoryOnTheWayIsWhatIsAvailable) {
+  const std::string meminfo =
+      "MemTotal:       2000 kB\nMemAvailable:    1000 kB\n";
+  EXPECT_EQ(AvailableMemory(meminfo, mount_, "0::/\n"), 1000 * 1024);
+  Write("/a", "memory.max", "500000\n");
+  Write("/a", "memory.current", "300000\n");
+  Write("/a", "memory.stat", "anon 200000\ninactive_file 100000\n");
+  Write("/a/b", "memory.max", "max\n");
+  Write("/a/b", "memory.current", "300000\n");
+  EXPECT_EQ(AvailableMemory(meminfo, mount_, "0::/a/b\n"), 300000);
+  EXPECT_EQ(AvailableMemory("", mount_, "0::/a/b\n"), 300000);
+  Write("/a/b", "memory.max", "290000\n");
+  EXPECT_EQ(AvailableMemory(meminfo, mount_, "0::/a/b\n"), 0);
+  EXPECT_EQ(AvailableMemory("", mount_, "1:cpu:/a\n"), std::nullopt);
+}
+
+TEST(ProcessTest, SomeMemoryIsAvailable) {
+  EXPECT_GT(AvailableMemoryBytes().value_or(1), 0);
+}
+
 }  // namespace
 }  // namespace tributary

@@ -77,7 +77,8 @@ ProcessSpec ProcessCluster::Spec(const std::string& name) {
                                : coordinator_;
   if (absl::StartsWith(name, "worker")) {
     add({"worker", "--coordinator", told, "--rank",
-         absl::StrCat(NumberOf(name)), "--threads", "1"});
+         absl::StrCat(NumberOf(name)), "--threads",
+         absl::StrCat(options_.worker_threads)});
     if (more != options_.arguments.end()) add(more->second);
     return spec;
   }

@@ -28,6 +28,7 @@ class ProcessCluster {
     std::string folder;   // For everything; must exist and be empty.
     int servers = 2;
     int workers = 2;
+    int worker_threads = 1;
     std::vector<std::string> sets;  // Of the job.
     // More arguments by process.
     std::map<std::string, std::vector<std::string>> arguments;

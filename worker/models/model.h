@@ -32,6 +32,10 @@ class Model {
   // caller to set.
   virtual const ParameterTable& table() const = 0;
 
+  // Of the device's memory, for activations and what backward needs of them;
+  // arenas are the caller's.
+  virtual int64_t memory_bytes() const = 0;
+
   // Writes version 0: a pure function of the seed. `weights` is a host arena of
   // layout.arena_elements() elements; gaps are set to zero.
   virtual void Initialize(uint64_t seed, const ArenaLayout& layout,

@@ -25,6 +25,7 @@ class NetworkModel : public Model {
                                                        Device* device);
 
   const ParameterTable& table() const override;
+  int64_t memory_bytes() const override { return network_->memory_bytes(); }
   void Initialize(uint64_t seed, const ArenaLayout& layout,
                   float* weights) const override;
   absl::StatusOr<LossSums> ForwardBackward(const Batch& batch, uint64_t seed,

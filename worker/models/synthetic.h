@@ -32,6 +32,7 @@ class SyntheticModel final : public Model {
       const SyntheticSpec& spec);
 
   const ParameterTable& table() const override { return table_; }
+  int64_t memory_bytes() const override { return 0; }
   void Initialize(uint64_t seed, const ArenaLayout& layout,
                   float* weights) const override;
   absl::StatusOr<LossSums> ForwardBackward(const Batch& batch, uint64_t seed,

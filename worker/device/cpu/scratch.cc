@@ -1,8 +1,6 @@
 #include "worker/device/cpu/scratch.h"
 
-#include <cstdio>
-#include <cstdlib>
-#include <string>
+#include <new>
 #include <utility>
 
 #include "worker/device/cpu/memory.h"
@@ -14,9 +12,8 @@ float* Scratch::Floats(int64_t count) {
     memory_.reset();
     auto memory = AllocateHostMemory(count * sizeof(float));
     if (!memory.ok()) {
-      std::fprintf(stderr, "out of memory in an operation: %s\n",
-                   std::string(memory.status().message()).c_str());
-      std::abort();
+      capacity_ = 0;
+      throw std::bad_alloc();
     }
     memory_ = *std::move(memory);
     capacity_ = count;

@@ -13,8 +13,8 @@ namespace tributary::cpu {
 class Scratch {
  public:
   // At least `count` floats, aligned to 64 bytes, of unspecified content, valid
-  // until the next call. Ends the process with a message when memory is out:
-  // operations have no way to fail.
+  // until the next call. Throws std::bad_alloc: operations have no other way to
+  // fail.
   float* Floats(int64_t count);
 
  private:
