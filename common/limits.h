@@ -31,6 +31,7 @@ struct Limits {
   // Calls at a time on one connection; ours have one each.
   int streams_per_connection = 16;
   // From the first byte to the end of the HTTP/2 preface, TLS included.
+  // Of the connection, and then until the first message of a stream.
   absl::Duration handshake_timeout = absl::Seconds(10);
   // Without any call.
   absl::Duration idle_timeout = absl::Minutes(5);

@@ -107,14 +107,14 @@ class EnlistmentStream final : public RawStream, public ServerLink {
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*
 CoordinatorService::Membership(grpc::CallbackServerContext*) {
   auto* stream = new WorkerStream(coordinator_, calls_);
-  stream->Start();
+  stream->Start(silence_);
   return stream;
 }
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*
 CoordinatorService::Enlistment(grpc::CallbackServerContext*) {
   auto* stream = new EnlistmentStream(coordinator_, calls_);
-  stream->Start();
+  stream->Start(silence_);
   return stream;
 }
 

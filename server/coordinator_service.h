@@ -5,6 +5,8 @@
 
 #include <memory>
 
+#include "absl/time/time.h"
+#include "common/limits.h"
 #include "common/transport/live_calls.h"
 #include "proto/rendezvous.grpc.pb.h"
 #include "server/coordinator.h"
@@ -19,9 +21,12 @@ class CoordinatorService final
           Rendezvous::WithRawCallbackMethod_Enlistment<
               Rendezvous::WithCallbackMethod_GetStatus<Rendezvous::Service>>> {
  public:
-  // `coordinator` must outlive the gRPC server.
-  explicit CoordinatorService(Coordinator* coordinator)
-      : coordinator_(coordinator) {}
+  // `coordinator` must outlive the gRPC server. Who opens a stream and says
+  // nothing for `silence` is sent away.
+  explicit CoordinatorService(
+      Coordinator* coordinator,
+      absl::Duration silence = kDefaultLimits.handshake_timeout)
+      : coordinator_(coordinator), silence_(silence) {}
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Membership(
       grpc::CallbackServerContext* context) override;
@@ -36,6 +41,7 @@ class CoordinatorService final
 
  private:
   Coordinator* const coordinator_;
+  const absl::Duration silence_;
   const std::shared_ptr<LiveCalls> calls_ = std::make_shared<LiveCalls>();
 };
 

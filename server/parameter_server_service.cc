@@ -11,6 +11,7 @@
 #include "common/encoding.h"
 #include "common/failpoint.h"
 #include "common/shared_memory.h"
+#include "common/limits.h"
 #include "common/status_macros.h"
 #include "common/transport/channel.h"
 #include "common/transport/chunk_codec.h"
@@ -480,7 +481,7 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*
 ParameterServerService::Exchange(grpc::CallbackServerContext*) {
   auto* stream = new ExchangeStream(shard_, job_id(), store(), attempt(),
                                     &counters_, &arrivals_, calls_);
-  stream->Start();
+  stream->Start(kDefaultLimits.handshake_timeout);
   return stream;
 }
 

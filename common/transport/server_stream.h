@@ -12,7 +12,10 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/transport/live_calls.h"
+#include "grpcpp/alarm.h"
 #include "grpcpp/support/server_callback.h"
 
 namespace tributary {
@@ -27,8 +30,19 @@ class ServerStream : public grpc::ServerBidiReactor<In, Out> {
   explicit ServerStream(std::shared_ptr<LiveCalls> calls)
       : token_(std::move(calls)) {}
 
-  // Begins to read. To be called once, when the derived class is built.
-  void Start() { this->StartRead(&in_); }
+  // Begins to read. To be called once, when the derived class is built. A
+  // client that has said nothing for `silence` is sent away.
+  void Start(absl::Duration silence) {
+    {
+      absl::MutexLock lock(&watch_->mu);
+      watch_->stream = this;
+    }
+    watch_->alarm.Set(absl::ToChronoTime(absl::Now() + silence),
+                      [watch = watch_](bool over) {
+                        if (over) watch->SendAway();
+                      });
+    this->StartRead(&in_);
+  }
 
   // Queues a message. Those with lower `priority` are written first, those with
   // equal priority in the order of calls.
@@ -76,7 +90,33 @@ class ServerStream : public grpc::ServerBidiReactor<In, Out> {
   virtual bool TakeMore(Out*) { return false; }
 
  private:
+  // Waits for the first message. Outlives the stream until the alarm has been
+  // told.
+  struct Watch {
+    void SendAway() ABSL_LOCKS_EXCLUDED(mu) {
+      absl::MutexLock lock(&mu);
+      if (stream == nullptr) return;
+      stream->Close(grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED,
+                                 "the call was opened, and nothing was said"));
+    }
+    void End() ABSL_LOCKS_EXCLUDED(mu) {
+      {
+        absl::MutexLock lock(&mu);
+        stream = nullptr;
+      }
+      alarm.Cancel();
+    }
+
+    absl::Mutex mu;
+    ServerStream* stream ABSL_GUARDED_BY(mu) = nullptr;
+    grpc::Alarm alarm;
+  };
+
   void OnReadDone(bool ok) final {
+    if (!greeted_) {
+      greeted_ = true;
+      watch_->End();
+    }
     if (!ok) {
       OnEnd();
       return;
@@ -103,6 +143,7 @@ class ServerStream : public grpc::ServerBidiReactor<In, Out> {
 
   void OnDone() final {
     OnGone();
+    watch_->End();
     // Whoever called Finish from outside of a reaction may still hold the lock.
     { absl::MutexLock lock(&mu_); }
     delete this;
@@ -125,8 +166,10 @@ class ServerStream : public grpc::ServerBidiReactor<In, Out> {
   }
 
   const LiveCalls::Token token_;
+  const std::shared_ptr<Watch> watch_ = std::make_shared<Watch>();
 
   In in_;  // Touched only by the read in flight and OnMessage.
+  bool greeted_ = false;  // The same.
 
   absl::Mutex mu_;
   std::multimap<int64_t, Out> queue_ ABSL_GUARDED_BY(mu_);

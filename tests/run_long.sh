@@ -1,0 +1,86 @@
+#!/bin/bash
+# The tests that take hours: faults of every kind, in numbers. Ends with the
+# line "N passed, N failed", and with an error if anything failed.
+#
+#   run_long.sh [PART...]
+#
+# Without names, all parts: faults kills seldom strangers simulation fuzz
+# mutations. Each writes its log and what it leaves behind to a folder, which is
+# named first.
+set -euo pipefail
+
+root=$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")
+cd "$root"
+
+folder=$(mktemp -d "${TMPDIR:-/tmp}/tributary-long-XXXXXX")
+readonly folder
+readonly program=bazel-bin/tests/faults/tributary_with_failpoints
+
+# 30 points x 3 actions x 2 models x 3 seeds.
+run_faults_part() {
+  bazel-bin/tests/faults/run_faults "$program" "$folder/faults.d"
+}
+
+# Ten minutes with a kill every 5 s, and with one every 29 s.
+run_kills_part() {
+  bazel-bin/tests/faults/kill_loop "$program" "$folder/kills.d" \
+    --steps 150000 --every 5
+}
+run_seldom_part() {
+  bazel-bin/tests/faults/kill_loop "$program" "$folder/seldom.d" \
+    --steps 150000 --every 29
+}
+
+run_strangers_part() {
+  TRIBUTARY_STRANGERS=5000 bazel test //tests/faults:strangers_test \
+    --test_output=all --test_env=TRIBUTARY_STRANGERS --test_timeout=1800 \
+    --cache_test_results=no
+}
+
+run_simulation_part() {
+  bazel-bin/tests/simulation/simulate --histories 10000 --seed 1 --jobs 2
+}
+
+# Ten minutes for each target.
+run_fuzz_part() {
+  local target
+  for target in csv frame idx job manifest safetensors_header; do
+    tests/fuzz/run.sh "$target" 600
+  done
+}
+
+run_mutations_part() {
+  tests/mutations/run.sh
+}
+
+parts=("$@")
+if ((${#parts[@]} == 0)); then
+  parts=(faults kills seldom strangers simulation fuzz mutations)
+fi
+for part in "${parts[@]}"; do
+  if ! declare -F "run_${part}_part" >/dev/null; then
+    echo "usage: ./tributary test --long" \
+      "[faults|kills|seldom|strangers|simulation|fuzz|mutations]..." >&2
+    exit 2
+  fi
+done
+
+third_party/system/install_packages.sh
+bazel build //tests/faults/... //tests/simulation/...
+echo "logs go to $folder"
+passed=0
+failed=0
+for part in "${parts[@]}"; do
+  mkdir -p "$folder/$part.d"
+  start=$SECONDS
+  if "run_${part}_part" >"$folder/$part.log" 2>&1; then
+    outcome=passed
+    passed=$((passed + 1))
+  else
+    outcome=FAILED
+    failed=$((failed + 1))
+  fi
+  echo "$outcome $part, $((SECONDS - start)) s: $(tail -n 1 "$folder/$part.log")"
+done
+echo "$passed passed, $failed failed"
+((failed == 0))
