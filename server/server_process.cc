@@ -17,6 +17,7 @@
 #include "common/failpoint.h"
 #include "common/job.h"
 #include "common/log.h"
+#include "common/monotonic_clock.h"
 #include "common/pulse.h"
 #include "common/retry.h"
 #include "common/shared_memory.h"
@@ -158,13 +159,13 @@ absl::Status ReadModel(ParameterStore* store, int64_t version,
 absl::Status ReadFinalModel(ParameterStore* store, int64_t version,
                             const std::vector<std::string>& addresses,
                             const Security& security, float* arena) {
-  const absl::Time deadline = absl::Now() + kDrainTimeout;
+  const absl::Time deadline = MonotonicNow() + kDrainTimeout;
   absl::Status status;
   do {
     status = ReadModel(store, version, addresses, security, arena);
     if (!absl::IsFailedPrecondition(status)) return status;
     absl::SleepFor(kTick);
-  } while (absl::Now() < deadline);
+  } while (MonotonicNow() < deadline);
   return status;
 }
 
@@ -391,7 +392,7 @@ absl::StatusOr<AttemptEnd> RunAttempt(CoordinatorRun* run, int64_t attempt,
   job.attempt = attempt;
   job.resume = std::move(resume);
   job.checkpoints = &checkpointer;
-  Coordinator coordinator(job, &absl::Now,
+  Coordinator coordinator(job, &MonotonicNow,
                           [output](const nlohmann::ordered_json& line) {
                             output->AppendMetrics(line);
                           });
@@ -555,7 +556,7 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
       CreateChannel(options.coordinator, options.security);
   const absl::Status connected =
       AwaitConnected(channel.get(), options.coordinator, options.security,
-                     absl::Now() + connect_timeout,
+                     MonotonicNow() + connect_timeout,
                      [shutdown] { return shutdown->requested(); });
   if (absl::IsFailedPrecondition(connected)) return connected;
   if (!connected.ok()) {
@@ -603,7 +604,7 @@ absl::Status RunShard(const ServerOptions& options, Shutdown* shutdown) {
   Backoff backoff;
   bool enlisted = false;
   bool over = false;
-  absl::Time last_seen = absl::Now();
+  absl::Time last_seen = MonotonicNow();
   ServerOptions attempt = options;
   while (true) {
     const absl::Status status =
@@ -614,8 +615,9 @@ absl::Status RunShard(const ServerOptions& options, Shutdown* shutdown) {
     // Right after it was cut off, the coordinator may still take it for there.
     const bool in_the_way = absl::IsAlreadyExists(status);
     if (!IsTransient(status) && !in_the_way) return status;
-    if (!in_the_way) last_seen = absl::Now();
-    if (in_the_way && absl::Now() - last_seen > kOldSelfTimeout) return status;
+    if (!in_the_way) last_seen = MonotonicNow();
+    if (in_the_way && MonotonicNow() - last_seen > kOldSelfTimeout)
+      return status;
     if (!enlisted) return status;
     attempt.on_listening = nullptr;
     options.log->Warning("%s; enlisting again", std::string(status.message()));
