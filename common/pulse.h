@@ -8,9 +8,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/monotonic_clock.h"
 
 namespace tributary {
 
@@ -21,12 +20,13 @@ class Pulse {
   Pulse(absl::Duration interval, std::function<void()> beat)
       : interval_(interval), beat_(std::move(beat)), thread_([this] {
           absl::Duration wait = interval_;
-          while (!stop_.WaitForNotificationWithTimeout(wait)) {
-            wait = BeatUnlessWithin(interval_);
-          }
+          while (!AwaitStop(wait)) wait = BeatUnlessWithin(interval_);
         }) {}
   ~Pulse() {
-    stop_.Notify();
+    {
+      absl::MutexLock lock(&mu_);
+      stop_ = true;
+    }
     thread_.join();
   }
   Pulse(const Pulse&) = delete;
@@ -37,11 +37,16 @@ class Pulse {
   void BeatEarly() { BeatUnlessWithin(interval_ / 2); }
 
  private:
+  bool AwaitStop(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    return AwaitFor(&mu_, absl::Condition(&stop_), timeout);
+  }
+
   // Time left to the next regular beat.
   absl::Duration BeatUnlessWithin(absl::Duration gap) ABSL_LOCKS_EXCLUDED(mu_) {
     {
       absl::MutexLock lock(&mu_);
-      const absl::Time now = absl::Now();
+      const absl::Time now = MonotonicNow();
       if (now - last_ < gap) return last_ + interval_ - now;
       last_ = now;
     }
@@ -51,9 +56,9 @@ class Pulse {
 
   const absl::Duration interval_;
   const std::function<void()> beat_;
-  absl::Notification stop_;
   absl::Mutex mu_;
-  absl::Time last_ ABSL_GUARDED_BY(mu_) = absl::Now();
+  bool stop_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Time last_ ABSL_GUARDED_BY(mu_) = MonotonicNow();
   std::thread thread_;  // The last member: it uses the others.
 };
 

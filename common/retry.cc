@@ -27,13 +27,13 @@ bool IsTransient(const absl::Status& status) {
 }
 
 bool Backoff::Wait(Shutdown* shutdown) {
-  if (absl::Now() - attempt_began_ > kLongAttempt) {
+  if (MonotonicNow() - attempt_began_ > kLongAttempt) {
     next_ = absl::ZeroDuration();
   }
   const absl::Duration wait = next_;
   next_ = std::min(kLongest, std::max(kFirst, 2 * next_));
   const bool requested = shutdown->AwaitRequest(wait);
-  attempt_began_ = absl::Now();
+  attempt_began_ = MonotonicNow();
   return !requested;
 }
 

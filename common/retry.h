@@ -3,8 +3,8 @@
 #define TRIBUTARY_COMMON_RETRY_H_
 
 #include "absl/status/status.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/monotonic_clock.h"
 #include "common/shutdown.h"
 
 namespace tributary {
@@ -24,7 +24,7 @@ class Backoff {
 
  private:
   absl::Duration next_;
-  absl::Time attempt_began_ = absl::Now();
+  absl::Time attempt_began_ = MonotonicNow();
 };
 
 }  // namespace tributary

@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "common/monotonic_clock.h"
 
 namespace tributary {
 
@@ -36,7 +37,7 @@ class Shutdown {
   // Waits for the request. False: `timeout` has passed first.
   bool AwaitRequest(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
-    return mu_.AwaitWithTimeout(absl::Condition(&requested_), timeout);
+    return AwaitFor(&mu_, absl::Condition(&requested_), timeout);
   }
 
   // Runs `callback` on the requesting thread, or at once if the request came

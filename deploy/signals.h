@@ -14,7 +14,8 @@ namespace tributary {
 // Receives SIGINT, SIGTERM and SIGHUP (and SIGCHLD if asked to) for this
 // process. Construct it before any thread is started: the signals are blocked
 // in the constructing thread, and so in all that it starts later. They stay
-// blocked afterwards. One instance at a time.
+// blocked afterwards. From then on SIGPIPE is ignored: a job does not end
+// because nobody reads its output any more. One instance at a time.
 class SignalQueue {
  public:
   explicit SignalQueue(bool with_children = false);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
 #include "common/job.h"
+#include "common/monotonic_clock.h"
 #include "common/rounds.h"
 #include "common/status_macros.h"
 #include "server/peer_checks.h"
@@ -699,7 +700,7 @@ Coordinator::Ending Coordinator::AwaitEnding(absl::Duration timeout) {
     return EndingLocked() != Ending::kNone;
   };
   absl::MutexLock lock(&mu_);
-  mu_.AwaitWithTimeout(absl::Condition(&over), timeout);
+  AwaitFor(&mu_, absl::Condition(&over), timeout);
   return EndingLocked();
 }
 
@@ -731,7 +732,7 @@ bool Coordinator::AwaitServersGone(absl::Duration timeout) {
     return servers_.none_there();
   };
   absl::MutexLock lock(&mu_);
-  return mu_.AwaitWithTimeout(absl::Condition(&gone), timeout);
+  return AwaitFor(&mu_, absl::Condition(&gone), timeout);
 }
 
 absl::Status Coordinator::status() const {

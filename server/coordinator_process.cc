@@ -9,10 +9,10 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "common/buffer_pool.h"
 #include "common/failpoint.h"
 #include "common/retry.h"
+#include "common/monotonic_clock.h"
 #include "common/status_macros.h"
 #include "common/transport/channel.h"
 #include "server/checkpoint/checkpoint_folder.h"
@@ -216,7 +216,7 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
     std::optional<ResumePoint> resume) {
   Checkpointer checkpointer(CheckpointerOptions());
   Coordinator coordinator(CoordinatorOptions(std::move(resume), &checkpointer),
-                          &absl::Now,
+                          &MonotonicNow,
                           [this](const nlohmann::ordered_json& line) {
                             output_->AppendMetrics(line);
                           });

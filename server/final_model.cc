@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/monotonic_clock.h"
 #include "common/status_macros.h"
 #include "common/transport/channel.h"
 #include "common/transport/chunk_codec.h"
@@ -82,13 +83,13 @@ absl::Status ReadModel(ParameterStore* store, int64_t version,
 absl::Status AwaitModel(ParameterStore* store, int64_t version,
                         const std::vector<std::string>& addresses,
                         const Security& security, float* arena) {
-  const absl::Time deadline = absl::Now() + kUpdateTimeout;
+  const absl::Time deadline = MonotonicNow() + kUpdateTimeout;
   absl::Status status;
   do {
     status = ReadModel(store, version, addresses, security, arena);
     if (!absl::IsFailedPrecondition(status)) return status;
     absl::SleepFor(kPoll);
-  } while (absl::Now() < deadline);
+  } while (MonotonicNow() < deadline);
   return status;
 }
 

@@ -10,7 +10,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
+#include "common/monotonic_clock.h"
 #include "common/transport/live_calls.h"
 #include "proto/parameter_server.grpc.pb.h"
 #include "server/parameter_store.h"
@@ -58,7 +58,7 @@ class ParameterServerService final
 
   const int shard_;
   TransportCounters counters_;
-  StepArrivals arrivals_{&absl::Now};
+  StepArrivals arrivals_{&MonotonicNow};
   const std::shared_ptr<LiveCalls> calls_ = std::make_shared<LiveCalls>();
   mutable absl::Mutex mu_;
   ParameterStore* store_ ABSL_GUARDED_BY(mu_) = nullptr;

@@ -4,10 +4,10 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "common/failpoint.h"
 #include "common/pulse.h"
 #include "common/retry.h"
+#include "common/monotonic_clock.h"
 #include "common/status_macros.h"
 #include "common/transport/channel.h"
 #include "grpcpp/grpcpp.h"
@@ -65,7 +65,7 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
       CreateChannel(options.coordinator, options.security);
   const absl::Status connected =
       AwaitConnected(channel.get(), options.coordinator, options.security,
-                     absl::Now() + connect_timeout,
+                     MonotonicNow() + connect_timeout,
                      [shutdown] { return shutdown->requested(); });
   if (absl::IsFailedPrecondition(connected)) return connected;
   if (!connected.ok()) {
@@ -118,7 +118,7 @@ absl::Status RunShard(const ServerOptions& options, Shutdown* shutdown) {
   Backoff backoff;
   bool enlisted = false;
   bool over = false;
-  absl::Time last_seen = absl::Now();
+  absl::Time last_seen = MonotonicNow();
   ServerOptions attempt = options;
   while (true) {
     const absl::Status status =
@@ -129,8 +129,8 @@ absl::Status RunShard(const ServerOptions& options, Shutdown* shutdown) {
     // Right after it was cut off, the coordinator may still take it for there.
     const bool in_the_way = absl::IsAlreadyExists(status);
     if (!IsTransient(status) && !in_the_way) return status;
-    if (!in_the_way) last_seen = absl::Now();
-    if (in_the_way && absl::Now() - last_seen > kOldSelfTimeout) return status;
+    if (!in_the_way) last_seen = MonotonicNow();
+    if (in_the_way && MonotonicNow() - last_seen > kOldSelfTimeout) return status;
     if (!enlisted) return status;
     attempt.on_listening = nullptr;
     options.log->Warning("%s; enlisting again", std::string(status.message()));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/monotonic_clock.h"
+
 namespace tributary {
 namespace {
 
@@ -87,7 +89,7 @@ bool LooseWork::Take(const Task& task, int chunk) {
   {
     absl::MutexLock lock(&mu_);
     if (!wanted()) {
-      mu_.AwaitWithDeadline(absl::Condition(&wanted), OnWaitBegin());
+      AwaitUntil(&mu_, absl::Condition(&wanted), OnWaitBegin());
       OnWaitEnd();
     }
     mu_.Await(absl::Condition(&settled));

@@ -1,6 +1,6 @@
 #include "worker/stale_synchronous_work.h"
 
-#include "absl/time/clock.h"
+#include "common/monotonic_clock.h"
 
 namespace tributary {
 
@@ -19,7 +19,7 @@ bool StaleSynchronousWork::MustGiveUp(const Task& task) const {
 
 void StaleSynchronousWork::OnTaskBegin(const Task& task) {
   LooseWork::OnTaskBegin(task);
-  begin_ = absl::Now();
+  begin_ = MonotonicNow();
   patience_end_ = absl::InfiniteFuture();
   waited_ = absl::ZeroDuration();
 }
@@ -27,13 +27,13 @@ void StaleSynchronousWork::OnTaskBegin(const Task& task) {
 void StaleSynchronousWork::MarkDone(const Task& task) {
   if (task.kind == Task::Kind::kTrain) {
     absl::MutexLock lock(&mu_);
-    computing_ = absl::Now() - begin_ - waited_;
+    computing_ = MonotonicNow() - begin_ - waited_;
   }
   LooseWork::MarkDone(task);
 }
 
 absl::Time StaleSynchronousWork::OnWaitBegin() {
-  const absl::Time now = absl::Now();
+  const absl::Time now = MonotonicNow();
   if (patience_end_ == absl::InfiniteFuture()) {
     patience_end_ = now + patience_ * computing_;
   }
@@ -42,7 +42,7 @@ absl::Time StaleSynchronousWork::OnWaitBegin() {
 }
 
 void StaleSynchronousWork::OnWaitEnd() {
-  if (--lanes_waiting_ == 0) waited_ += absl::Now() - waiting_since_;
+  if (--lanes_waiting_ == 0) waited_ += MonotonicNow() - waiting_since_;
 }
 
 }  // namespace tributary

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
 #include "common/log.h"
+#include "common/monotonic_clock.h"
 #include "common/process.h"
 #include "common/pulse.h"
 #include "common/retry.h"
@@ -198,7 +199,7 @@ absl::Status Stay(const WorkerOptions& options, Shutdown* shutdown,
       CreateChannel(options.coordinator, options.security);
   const absl::Status connected =
       AwaitConnected(channel.get(), options.coordinator, options.security,
-                     absl::Now() + connect_timeout,
+                     MonotonicNow() + connect_timeout,
                      [shutdown] { return shutdown->requested(); });
   if (absl::IsFailedPrecondition(connected)) return connected;
   if (!connected.ok()) {
@@ -253,7 +254,7 @@ absl::Status Stay(const WorkerOptions& options, Shutdown* shutdown,
 absl::Status RunWorker(const WorkerOptions& options, Shutdown* shutdown) {
   Backoff backoff;
   bool was_in = false;
-  const absl::Time patience_ends = absl::Now() + options.connect_timeout;
+  const absl::Time patience_ends = MonotonicNow() + options.connect_timeout;
   while (true) {
     StayFacts stay;
     const absl::Status status = Stay(
@@ -262,7 +263,7 @@ absl::Status RunWorker(const WorkerOptions& options, Shutdown* shutdown) {
     // Whoever has been in a job knows that there is one to come back to.
     was_in = was_in || stay.admitted;
     if (status.ok() || shutdown->requested() || stay.over ||
-        !IsTransient(status) || (!was_in && absl::Now() > patience_ends)) {
+        !IsTransient(status) || (!was_in && MonotonicNow() > patience_ends)) {
       return status;
     }
     options.log->Warning("%s; joining again", std::string(status.message()));

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/log.h"
+#include "common/monotonic_clock.h"
 #include "common/shutdown.h"
 #include "common/transport/security.h"
 
@@ -35,7 +35,7 @@ struct WorkerOptions {
   // half of it. A short lease makes it shorter.
   absl::Duration heartbeat_interval = absl::Seconds(1);
   // Measures the work, and by it the worker's speed.
-  std::function<absl::Time()> clock = [] { return absl::Now(); };
+  std::function<absl::Time()> clock = &MonotonicNow;
 };
 
 // Blocks until the job is done (OK), has failed (the reason, one line, ready to

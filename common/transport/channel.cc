@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/monotonic_clock.h"
 #include "common/transport/credentials.h"
 #include "common/transport/diagnosis.h"
 #include "grpc/grpc.h"
@@ -95,20 +96,20 @@ absl::Status AwaitConnected(grpc::Channel* channel, const std::string& address,
                             const Security& security, absl::Time deadline,
                             const std::function<bool()>& stop) {
   // gRPC's own wait cannot be interrupted; short ones can be given up between.
-  absl::Time diagnosis = absl::Now() + kDiagnosisInterval;
+  absl::Time diagnosis = MonotonicNow() + kDiagnosisInterval;
   absl::Status found;
   while (!stop()) {
-    const absl::Time soon = absl::Now() + kInterruptInterval;
-    if (channel->WaitForConnected(
-            absl::ToChronoTime(std::min(deadline, soon)))) {
+    const absl::Duration wait =
+        std::min(deadline - MonotonicNow(), kInterruptInterval);
+    if (channel->WaitForConnected(absl::ToChronoTime(absl::Now() + wait))) {
       return absl::OkStatus();
     }
-    if (absl::Now() >= deadline) break;
-    if (absl::Now() < diagnosis || IsUnixSocket(address)) continue;
+    if (MonotonicNow() >= deadline) break;
+    if (MonotonicNow() < diagnosis || IsUnixSocket(address)) continue;
     const absl::Status last = std::exchange(found, Diagnose(address, security));
     // Once may have been while files were being exchanged.
     if (!found.ok() && found == last) return found;
-    diagnosis = absl::Now() + kDiagnosisInterval;
+    diagnosis = MonotonicNow() + kDiagnosisInterval;
   }
   return absl::DeadlineExceededError(
       absl::StrCat("no connection to ", address));

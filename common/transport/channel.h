@@ -27,10 +27,10 @@ std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address,
                                              const Security& security = {});
 
 // Waits until a channel made with these arguments is connected.
-// DeadlineExceeded when it is not by `deadline`, or soon after `stop` returns
-// true; `stop` is asked on this thread. FailedPrecondition, within five
-// seconds, if the two sides will never understand each other: one of them
-// without TLS, or a certificate that the other refuses.
+// DeadlineExceeded when it is not by `deadline`, of MonotonicNow, or soon after
+// `stop` returns true; `stop` is asked on this thread. FailedPrecondition,
+// within five seconds, if the two sides will never understand each other: one
+// of them without TLS, or a certificate that the other refuses.
 absl::Status AwaitConnected(grpc::Channel* channel, const std::string& address,
                             const Security& security, absl::Time deadline,
                             const std::function<bool()>& stop);

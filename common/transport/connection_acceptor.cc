@@ -21,7 +21,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
+#include "common/monotonic_clock.h"
 
 namespace tributary {
 namespace {
@@ -283,7 +283,7 @@ bool ConnectionAcceptor::Admit(const Door& door, int socket,
   if (door.own_user_only && !IsOwnUser(socket)) {
     reason = "a process of another user, over the Unix socket";
   } else {
-    switch (table_.Add(socket, peer, absl::Now())) {
+    switch (table_.Add(socket, peer, MonotonicNow())) {
       case ConnectionTable::Answer::kWelcome:
         return true;
       case ConnectionTable::Answer::kPeerHasTooMany:
@@ -318,7 +318,7 @@ void ConnectionAcceptor::TurnOneAway(const Door& door) {
 
 void ConnectionAcceptor::Warn(const std::string& text) {
   ++refused_;
-  const absl::Time now = absl::Now();
+  const absl::Time now = MonotonicNow();
   if (now - warned_ < kWarningInterval) return;
   warned_ = now;
   log_->Warning("refused %d connection(s); the last: %s", refused_, text);

@@ -61,6 +61,11 @@ ProcessSpec ProcessCluster::Spec(const std::string& name) {
       absl::StrCat("PATH=", path == nullptr ? "/usr/bin:/bin" : path),
       "TRIBUTARY_LEDGER=" + Path("ledger"),
       "TRIBUTARY_FAILPOINT_LOG=" + Path("failpoints")};
+  const auto environment = options_.environment.find(name);
+  if (environment != options_.environment.end()) {
+    spec.environment.insert(spec.environment.end(), environment->second.begin(),
+                            environment->second.end());
+  }
   const auto& failpoints =
       start == 0 ? options_.failpoints : options_.failpoints_again;
   const auto found = failpoints.find(name);

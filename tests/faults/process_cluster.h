@@ -30,7 +30,8 @@ class ProcessCluster {
     int workers = 2;
     int worker_threads = 1;
     std::vector<std::string> sets;  // Of the job.
-    // More arguments by process.
+    // More of its environment, "NAME=value", and arguments by process.
+    std::map<std::string, std::vector<std::string>> environment;
     std::map<std::string, std::vector<std::string>> arguments;
     // What a process is told of server 0's address, "host:port"; null: that.
     std::function<std::string(const std::string& name,

@@ -162,7 +162,8 @@ TEST_F(ResumeTest, TakesTheCheckpointBeforeADamagedOne) {
   EXPECT_EQ(again.exit_code, 0) << again.standard_error;
   EXPECT_EQ(Digest("run"), digest);
   EXPECT_THAT(ReadWholeFile(folder_ + "/run/logs/server-0.log"),
-              AllOf(HasSubstr(told), HasSubstr(before)));
+              AllOf(HasSubstr(told), HasSubstr("goes on from step "),
+                    HasSubstr(before + "\n")));
 
   // The server that needs the file finds it.
   WriteWholeFile(damaged, bytes);

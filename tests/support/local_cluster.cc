@@ -75,6 +75,13 @@ int LocalCluster::StartSlowWorker(double slowness) {
   return Start(options);
 }
 
+int LocalCluster::StartWorkerOfRank(int rank) {
+  WorkerOptions options;
+  options.rank = rank;
+  options.security = security_.workers;
+  return Start(options);
+}
+
 int LocalCluster::StartWorkerWith(const Security& security) {
   WorkerOptions options;
   options.security = security;

@@ -45,6 +45,8 @@ class LocalCluster {
   // finds, and reports, that computing takes it so much longer. Nobody waits
   // for it.
   int StartSlowWorker(double slowness);
+  // The same, as the worker of that rank.
+  int StartWorkerOfRank(int rank);
   // The same, showing something else than the cluster's workers do.
   int StartWorkerWith(const Security& security);
   // Cuts the worker off wherever it is, as its death would, and waits for its

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "common/failpoint.h"
+#include "common/monotonic_clock.h"
 #include "common/status_macros.h"
 #include "common/transport/channel.h"
 #include "common/transport/chunk_codec.h"
@@ -172,7 +172,7 @@ class ParameterServerExchange::Stream final
     if (arrival == WorkState::Arrival::kWrite) {
       exchange_->weights_.Write(chunk, *floats, to);
       exchange_->state_->EndWrite(chunk, weights.version());
-      exchange_->latency_.Arrived(chunk, absl::Now());
+      exchange_->latency_.Arrived(chunk, MonotonicNow());
     }
     if (agreed_) Release(weights);
     status = Failpoint("W10");
@@ -263,7 +263,7 @@ class ParameterServerExchange::Stream final
       if (arrival == WorkState::Arrival::kPark) return false;
       if (arrival == WorkState::Arrival::kWrite) {
         exchange_->state_->EndWrite(weights.chunk(), weights.version());
-        exchange_->latency_.Arrived(weights.chunk(), absl::Now());
+        exchange_->latency_.Arrived(weights.chunk(), MonotonicNow());
       }
       versions_.pop_front();
       const absl::Status status = Failpoint("W10");
@@ -384,7 +384,7 @@ ParameterServerExchange::Connect(const Options& options,
   hello.set_attempt(options.attempt);
   hello.set_job_id(options.job_id);
   hello.set_signature(layout->signature());
-  const absl::Time deadline = absl::Now() + options.connect_timeout;
+  const absl::Time deadline = MonotonicNow() + options.connect_timeout;
   for (const auto& stream : exchange->streams_) {
     TRIBUTARY_RETURN_IF_ERROR(
         stream->Connect(deadline, options.security, hello));
@@ -459,7 +459,7 @@ void ParameterServerExchange::Push(int64_t step, NodeChunk sum) {
     status = Failpoint("W8");
   }
   if (!status.ok()) state_->Fail(status);
-  latency_.Pushed(step, sum.chunk, absl::Now());
+  latency_.Pushed(step, sum.chunk, MonotonicNow());
   streams_[shard]->Push(step, std::move(sum));
 }
 

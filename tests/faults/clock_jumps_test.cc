@@ -1,0 +1,131 @@
+// Row 29: somebody sets the machine's clock while a job runs. Nothing of the
+// protocol goes by it: nobody's lease ends, nobody waits for long, and the bits
+// are those of an undisturbed run.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "common/job.h"
+#include "gtest/gtest.h"
+#include "tests/faults/process_cluster.h"
+#include "tests/support/command_runner.h"
+#include "tests/support/tiny_jobs.h"
+
+namespace tributary {
+namespace {
+
+// Long enough for a lease of 2 s to end between two jumps.
+constexpr int64_t kSteps = 12000;
+constexpr int64_t kHour = 3600;
+
+// The setting of the processes' clock; see jumping_clock.cc.
+class ClockSetting {
+ public:
+  explicit ClockSetting(const std::string& path) {
+    const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    EXPECT_EQ(ftruncate(file, sizeof(int64_t)), 0);
+    offset_ = static_cast<std::atomic<int64_t>*>(mmap(
+        nullptr, sizeof(int64_t), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+    close(file);
+  }
+  ~ClockSetting() { munmap(offset_, sizeof(int64_t)); }
+  void Set(int64_t seconds) { *offset_ = seconds; }
+
+ private:
+  std::atomic<int64_t>* offset_ = nullptr;
+};
+
+struct Facts {
+  absl::Status status;
+  std::string digest;
+  int restarts = 0;
+  int64_t attempts = 0;
+  std::string logs;
+};
+
+// `jumps`: where the clock of those processes is set to, at equal distances.
+Facts RunWithJumps(const std::vector<std::string>& processes,
+                   const std::vector<int64_t>& jumps) {
+  const std::string folder = MakeTestFolder();
+  JobSpec job = TinyJob("mlp", folder);
+  job.set_steps(kSteps);
+  job.clear_epochs();
+  // Workers say nothing but heartbeats.
+  job.mutable_evaluation()->set_every_steps(0);
+  job.mutable_checkpoint()->set_every_steps(500);
+  job.mutable_output()->set_log_every_steps(1);
+  ProcessCluster::Options options;
+  options.program = "tests/faults/tributary_with_failpoints";
+  options.folder = folder;
+  options.job = folder + "/job.textproto";
+  std::ofstream(options.job) << PrintJob(job);
+  const std::string path = folder + "/clock";
+  ClockSetting setting(path);
+  for (const std::string& process : processes) {
+    options.environment[process] = {
+        "TRIBUTARY_CLOCK=" + path,
+        "LD_PRELOAD=tests/faults/libjumping_clock.so"};
+  }
+  ProcessCluster cluster(options);
+  size_t next = 0;
+  Facts facts;
+  facts.status = cluster.Run([&](ProcessCluster* running) {
+    const int64_t distance = kSteps / static_cast<int64_t>(jumps.size() + 1);
+    if (next < jumps.size() &&
+        running->step() >= distance * static_cast<int64_t>(next + 1)) {
+      setting.Set(jumps[next++]);
+    }
+  });
+  EXPECT_EQ(next, jumps.size());
+  if (facts.status.ok()) facts.status = cluster.CheckLedger(kSteps);
+  facts.digest = cluster.weights_sha256();
+  facts.restarts = cluster.restarts();
+  std::ifstream(folder + "/run/attempt") >> facts.attempts;
+  for (const char* const name : {"server-0", "server-1", "worker-0"}) {
+    facts.logs += ReadWholeFile(folder + "/" + name + ".log");
+  }
+  return facts;
+}
+
+struct Whose {
+  std::string name;
+  std::vector<std::string> processes;
+};
+
+class ClockJumpsTest : public testing::TestWithParam<Whose> {};
+
+TEST_P(ClockJumpsTest, NothingOfAJobGoesByTheWallClock) {
+  static const std::string* const undisturbed =
+      new std::string(RunWithJumps({}, {}).digest);
+  ASSERT_EQ(undisturbed->size(), 64u);
+  // An hour forth, then back to 1970.
+  const Facts facts = RunWithJumps(
+      GetParam().processes, {kHour, 100 - absl::ToUnixSeconds(absl::Now())});
+  EXPECT_TRUE(facts.status.ok()) << facts.status;
+  EXPECT_EQ(facts.digest, *undisturbed);
+  EXPECT_EQ(facts.attempts, 1);
+  EXPECT_EQ(facts.restarts, 0);
+  // Nobody was given up.
+  EXPECT_EQ(facts.logs.find("silent"), std::string::npos) << facts.logs;
+  if (GetParam().processes[0] == "server-0") {
+    // That the clock was set at all: the others say too little.
+    EXPECT_NE(facts.logs.find("1970-01-01T"), std::string::npos) << facts.logs;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Clocks, ClockJumpsTest,
+                         testing::Values(Whose{"Coordinator", {"server-0"}},
+                                         Whose{"Others",
+                                               {"worker-0", "server-1"}}),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace tributary

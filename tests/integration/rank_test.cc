@@ -1,0 +1,74 @@
+// Row 21: two processes say that they are the same worker. The newer one is,
+// the older one ends, and the result stays the same.
+#include <filesystem>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/local_cluster.h"
+#include "tests/support/tiny_jobs.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Directory(const std::string& name) {
+  const std::string path = absl::StrCat(testing::TempDir(), "/rank-", name);
+  std::filesystem::create_directories(path);
+  return path;
+}
+
+TEST(RankTest, TheNewestProcessOfARankTakesItsPlace) {
+  JobSpec job = TinyJob("mlp", Directory("data"));
+  job.set_steps(3000);
+  job.clear_epochs();
+  std::string expected;
+  {
+    LocalCluster cluster(job, /*servers=*/2, /*expected_workers=*/1,
+                         Directory("undisturbed"));
+    cluster.StartWorker();
+    ASSERT_TRUE(cluster.Await().ok());
+    expected = cluster.Summary()["weights_sha256"];
+  }
+  LocalCluster cluster(job, /*servers=*/2, /*expected_workers=*/2,
+                       Directory("run"));
+  int newest = cluster.StartWorkerOfRank(0);
+  const int other = cluster.StartWorkerOfRank(1);
+  for (const int64_t step : {5, 300, 600}) {
+    cluster.AwaitStep(step);
+    const int older = newest;
+    newest = cluster.StartWorkerOfRank(0);
+    const absl::Status status = cluster.AwaitWorker(older);
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("rank 0 was taken over by a newer process"));
+  }
+  EXPECT_TRUE(cluster.Await().ok());
+  EXPECT_TRUE(cluster.worker_status(newest).ok());
+  EXPECT_TRUE(cluster.worker_status(other).ok());
+  EXPECT_EQ(cluster.Summary()["weights_sha256"], expected);
+}
+
+// As a cluster's manager starts a worker again that has died.
+TEST(RankTest, ARankMayComeBack) {
+  JobSpec job = TinyJob("mlp", Directory("data"));
+  job.set_steps(2000);
+  job.clear_epochs();
+  LocalCluster cluster(job, /*servers=*/1, /*expected_workers=*/2,
+                       Directory("back"));
+  int newest = cluster.StartWorkerOfRank(0);
+  cluster.StartWorkerOfRank(1);
+  for (const int64_t step : {5, 300}) {
+    cluster.AwaitStep(step);
+    cluster.KillWorker(newest);
+    newest = cluster.StartWorkerOfRank(0);
+  }
+  EXPECT_TRUE(cluster.Await().ok());
+  EXPECT_TRUE(cluster.worker_status(newest).ok());
+}
+
+}  // namespace
+}  // namespace tributary
