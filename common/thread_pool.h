@@ -10,18 +10,17 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "common/executor.h"
 
 namespace tributary {
 
-// Thread-safe. The queue has no bound of its own: callers bound what they have
-// under way.
-class ThreadPool {
+class ThreadPool final : public Executor {
  public:
   explicit ThreadPool(int threads);
   // Runs what is queued, then joins.
-  ~ThreadPool();
+  ~ThreadPool() override;
 
-  void Run(std::function<void()> task) ABSL_LOCKS_EXCLUDED(mu_);
+  void Run(std::function<void()> task) override ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   void Work() ABSL_LOCKS_EXCLUDED(mu_);

@@ -6,13 +6,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "common/thread_pool.h"
 
 namespace tributary {
 
 Checkpointer::Checkpointer(Options options)
+    : Checkpointer(std::move(options), std::make_unique<ThreadPool>(1)) {}
+
+Checkpointer::Checkpointer(Options options, std::unique_ptr<Executor> thread)
     : options_(std::move(options)),
       folder_(options_.folder, options_.files),
-      thread_(std::make_unique<ThreadPool>(1)) {}
+      thread_(std::move(thread)) {}
 
 Checkpointer::~Checkpointer() = default;
 

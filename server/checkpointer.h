@@ -1,4 +1,4 @@
-// Writes checkpoints for the coordinator, on a thread of its own.
+// Writes checkpoints for the coordinator, away from its threads.
 #ifndef TRIBUTARY_SERVER_CHECKPOINTER_H_
 #define TRIBUTARY_SERVER_CHECKPOINTER_H_
 
@@ -9,9 +9,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/executor.h"
 #include "common/file_system.h"
 #include "common/log.h"
-#include "common/thread_pool.h"
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/coordinator.h"
 
@@ -31,7 +31,10 @@ class Checkpointer final : public CheckpointSink {
     std::function<void(const absl::Status&)> superseded;
     Logger* log = nullptr;
   };
+  // On a thread of its own.
   explicit Checkpointer(Options options);
+  // `thread` runs one task at a time.
+  Checkpointer(Options options, std::unique_ptr<Executor> thread);
   // Finishes what it was asked for.
   ~Checkpointer() override;
 
@@ -53,7 +56,7 @@ class Checkpointer final : public CheckpointSink {
   const Options options_;
   Coordinator* coordinator_ = nullptr;
   CheckpointFolder folder_;  // Used by the thread only.
-  std::unique_ptr<ThreadPool> thread_;
+  std::unique_ptr<Executor> thread_;
 };
 
 }  // namespace tributary

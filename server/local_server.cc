@@ -4,24 +4,32 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/file_system.h"
 #include "common/parameter_table.h"
 #include "common/process.h"
 #include "common/rounds.h"
 #include "common/status_macros.h"
+#include "common/thread_pool.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_files.h"
 
 namespace tributary {
 
-LocalServer::LocalServer(int shard, int threads,
-                         ParameterServerService* service,
+LocalServer::LocalServer(int shard, Executors executors, FileSystem* files,
+                         WeightsService* service,
                          std::function<void(const ServerReport&)> report)
     : shard_(shard),
+      files_(files),
       service_(service),
       report_(std::move(report)),
-      writer_(std::make_unique<ThreadPool>(1)),
-      pool_(std::make_unique<ThreadPool>(threads)) {}
+      writer_(std::move(executors.writer)),
+      pool_(std::move(executors.pool)) {}
+
+LocalServer::LocalServer(int shard, int threads, WeightsService* service,
+                         std::function<void(const ServerReport&)> report)
+    : LocalServer(shard,
+                  {std::make_unique<ThreadPool>(threads),
+                   std::make_unique<ThreadPool>(1)},
+                  FileSystem::Posix(), service, std::move(report)) {}
 
 LocalServer::~LocalServer() {
   pool_.reset();
@@ -93,8 +101,8 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
                              [this](const StepSums& sums) {
                                ServerReport report;
                                *report.mutable_sums() = sums;
-                               service_->arrivals()->Take(
-                                   sums.step(), report.mutable_sums());
+                               service_->TakeArrivals(sums.step(),
+                                                      report.mutable_sums());
                                report_(report);
                              }));
   if (!configure.checkpoint().empty()) {
@@ -142,7 +150,7 @@ void LocalServer::WriteSnapshot(const std::string& folder,
     files.state = store_->slot_names();
   }
   const absl::StatusOr<std::vector<CheckpointFile>> written =
-      WriteShardFiles(files, snapshot, folder, FileSystem::Posix());
+      WriteShardFiles(files, snapshot, folder, files_);
   if (written.ok()) {
     ReportSnapshot(snapshot.version, SnapshotReport::WRITTEN, "", *written);
   } else {
@@ -166,8 +174,7 @@ void LocalServer::ReportSnapshot(int64_t version,
 
 ProcessStatistics LocalServer::Statistics() const {
   ProcessStatistics statistics;
-  statistics.set_bytes_sent(service_->counters().bytes_sent);
-  statistics.set_bytes_received(service_->counters().bytes_received);
+  service_->CountBytes(&statistics);
   statistics.set_peak_memory_bytes(PeakMemoryBytes());
   statistics.set_cpu_seconds(CpuSeconds());
   return statistics;

@@ -12,26 +12,37 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
-#include "common/thread_pool.h"
+#include "common/executor.h"
+#include "common/file_system.h"
 #include "proto/rendezvous.pb.h"
-#include "server/parameter_server_service.h"
 #include "server/parameter_store.h"
+#include "server/weights_service.h"
 
 namespace tributary {
 
 // Follows the coordinator's orders. Thread-safe.
 class LocalServer {
  public:
-  // Reports go to `report`, from threads of its own; it must not block. Must
-  // outlive the gRPC server that `service` belongs to; `service` must outlive
-  // this object.
-  LocalServer(int shard, int threads, ParameterServerService* service,
+  // Where its work is done.
+  struct Executors {
+    std::unique_ptr<Executor> pool;
+    // Waits for the disk, so that nobody else does; one task at a time.
+    std::unique_ptr<Executor> writer;
+  };
+
+  // Reports go to `report`, from executors; it must not block. Must outlive the
+  // streams of `service`, which must outlive this object, as must `files`.
+  LocalServer(int shard, Executors executors, FileSystem* files,
+              WeightsService* service,
+              std::function<void(const ServerReport&)> report);
+  // With threads of its own, on the machine's own disk.
+  LocalServer(int shard, int threads, WeightsService* service,
               std::function<void(const ServerReport&)> report);
   // Ends what is under way first.
   ~LocalServer();
 
-  // Returns at once; the work is done on threads of its own. Orders that make
-  // no sense are errors.
+  // Returns at once; the work is done on executors. Orders that make no sense
+  // are errors.
   absl::Status Handle(const ServerOrder& order) ABSL_LOCKS_EXCLUDED(mu_);
 
   ProcessStatistics Statistics() const;
@@ -49,16 +60,16 @@ class LocalServer {
                       const std::vector<CheckpointFile>& files = {});
 
   const int shard_;
-  ParameterServerService* const service_;
+  FileSystem* const files_;
+  WeightsService* const service_;
   const std::function<void(const ServerReport&)> report_;
 
   mutable absl::Mutex mu_;
   std::unique_ptr<ParameterStore> store_ ABSL_GUARDED_BY(mu_);
   int servers_ ABSL_GUARDED_BY(mu_) = 1;
-  // Waits for the disk, so that nobody else does.
-  std::unique_ptr<ThreadPool> writer_;
+  std::unique_ptr<Executor> writer_;
   // Its tasks use the store and the writer, so it ends first.
-  std::unique_ptr<ThreadPool> pool_;
+  std::unique_ptr<Executor> pool_;
 };
 
 }  // namespace tributary

@@ -456,6 +456,11 @@ void ParameterServerService::Serve(ParameterStore* store,
   attempt_ = attempt;
 }
 
+void ParameterServerService::CountBytes(ProcessStatistics* statistics) const {
+  statistics->set_bytes_sent(counters_.bytes_sent);
+  statistics->set_bytes_received(counters_.bytes_received);
+}
+
 std::string ParameterServerService::job_id() const {
   absl::MutexLock lock(&mu_);
   return job_id_;

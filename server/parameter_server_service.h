@@ -15,6 +15,7 @@
 #include "proto/parameter_server.grpc.pb.h"
 #include "server/parameter_store.h"
 #include "server/step_arrivals.h"
+#include "server/weights_service.h"
 
 namespace tributary {
 
@@ -28,19 +29,18 @@ struct TransportCounters {
 class ParameterServerService final
     : public ParameterServer::WithRawCallbackMethod_Exchange<
           ParameterServer::WithRawCallbackMethod_ReadWeights<
-              ParameterServer::Service>> {
+              ParameterServer::Service>>,
+      public WeightsService {
  public:
   explicit ParameterServerService(int shard) : shard_(shard) {}
 
-  // Until a store is given, calls are refused with UNAVAILABLE; from then on
-  // those of workers of another job or attempt. `store` must outlive the gRPC
-  // server.
-  void Serve(ParameterStore* store, const std::string& job_id, int64_t attempt)
-      ABSL_LOCKS_EXCLUDED(mu_);
-
-  const TransportCounters& counters() const { return counters_; }
-  // Of the contributions of all streams.
-  StepArrivals* arrivals() { return &arrivals_; }
+  // `store` must outlive the gRPC server.
+  void Serve(ParameterStore* store, const std::string& job_id,
+             int64_t attempt) override ABSL_LOCKS_EXCLUDED(mu_);
+  void TakeArrivals(int64_t step, StepSums* sums) override {
+    arrivals_.Take(step, sums);
+  }
+  void CountBytes(ProcessStatistics* statistics) const override;
 
   // After the gRPC server's shutdown: waits until no call uses the store.
   void AwaitIdle() { calls_->AwaitNone(); }

@@ -37,7 +37,7 @@ void AddSquares(const float* half, const float* other_half, int64_t count,
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(
-    const Options& options, ArenaLayout layout, ThreadPool* pool,
+    const Options& options, ArenaLayout layout, Executor* pool,
     SumsCallback on_sums) {
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
                              Optimizer::Create(options.job.optimizer()));
@@ -47,7 +47,7 @@ absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(
 }
 
 ParameterStore::ParameterStore(const Options& options, ArenaLayout layout,
-                               ThreadPool* pool,
+                               Executor* pool,
                                std::unique_ptr<Optimizer> optimizer,
                                SumsCallback on_sums)
     : options_(options),

@@ -18,10 +18,10 @@
 #include "absl/types/span.h"
 #include "common/buffer_pool.h"
 #include "common/encoding.h"
+#include "common/executor.h"
 #include "common/optimizer.h"
 #include "common/parameter_table.h"
 #include "common/shared_memory.h"
-#include "common/thread_pool.h"
 #include "proto/job.pb.h"
 #include "proto/parameter_server.pb.h"
 #include "proto/rendezvous.pb.h"
@@ -104,7 +104,7 @@ class ParameterStore {
   // `on_sums` is called once for each step, on any thread; in synchronous mode
   // in order.
   static absl::StatusOr<std::unique_ptr<ParameterStore>> Create(
-      const Options& options, ArenaLayout layout, ThreadPool* pool,
+      const Options& options, ArenaLayout layout, Executor* pool,
       SumsCallback on_sums);
 
   const ArenaLayout& layout() const { return layout_; }
@@ -206,7 +206,7 @@ class ParameterStore {
     std::vector<Buffer> slots;
   };
 
-  ParameterStore(const Options& options, ArenaLayout layout, ThreadPool* pool,
+  ParameterStore(const Options& options, ArenaLayout layout, Executor* pool,
                  std::unique_ptr<Optimizer> optimizer, SumsCallback on_sums);
 
   static void CutIntoBlocks(Chunk* chunk);
@@ -254,7 +254,7 @@ class ParameterStore {
   const int useful_versions_;
   const ArenaLayout layout_;
   const bool streams_;  // New weights are written past the caches.
-  ThreadPool* const pool_;
+  Executor* const pool_;
   const std::unique_ptr<Optimizer> optimizer_;
   const SumsCallback on_sums_;
   std::vector<int> chunk_numbers_;

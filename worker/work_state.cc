@@ -77,17 +77,35 @@ bool WorkState::EvaluationDue(int64_t version) const {
 }
 
 Task WorkState::Next() {
+  EndTask();
   Task task;
+  const auto decided = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return Decide(&task);
+  };
+  absl::MutexLock lock(&mu_, absl::Condition(&decided));
+  BeginTask(task);
+  return task;
+}
+
+std::optional<Task> WorkState::TryNextForTest() {
+  EndTask();
+  absl::MutexLock lock(&mu_);
+  Task task;
+  if (!Decide(&task)) return std::nullopt;
+  BeginTask(task);
+  return task;
+}
+
+void WorkState::EndTask() {
   bool unpark = false;
   {
     absl::MutexLock lock(&mu_);
     unpark = OnTaskEnd();
   }
   if (unpark) Unpark();
-  const auto decided = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
-    return Decide(&task);
-  };
-  absl::MutexLock lock(&mu_, absl::Condition(&decided));
+}
+
+void WorkState::BeginTask(const Task& task) {
   if (task.kind == Task::Kind::kInitialize) initialize_ = false;
   if (task.kind == Task::Kind::kReportSynced) synced_ = true;
   OnTaskBegin(task);
@@ -95,7 +113,6 @@ Task WorkState::Next() {
   const int64_t oldest = std::min(task.version, CompleteVersion()) - 1;
   done_leaves_.erase(done_leaves_.begin(), done_leaves_.lower_bound(oldest));
   done_pieces_.erase(done_pieces_.begin(), done_pieces_.lower_bound(oldest));
-  return task;
 }
 
 bool WorkState::Decide(Task* task) const {

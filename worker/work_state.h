@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -94,6 +95,8 @@ class WorkState {
   // Ends the task before and waits for the next one, at most for as long as the
   // coordinator and the servers are alive: their end is a Fail.
   Task Next() ABSL_LOCKS_EXCLUDED(mu_);
+  // The same without a wait; nullopt: there is nothing to do yet.
+  std::optional<Task> TryNextForTest() ABSL_LOCKS_EXCLUDED(mu_);
   // The items have been done and sent.
   virtual void MarkDone(const Task& task);
   // Waits until elements [begin, end) are there to compute the task from.
@@ -144,8 +147,10 @@ class WorkState {
   mutable absl::Mutex mu_;
 
  private:
+  void EndTask() ABSL_LOCKS_EXCLUDED(mu_);
   // True when there is something to do.
   bool Decide(Task* task) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
+  void BeginTask(const Task& task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Options options_;
   const ArenaLayout* const layout_;

@@ -14,6 +14,7 @@
 #include "absl/synchronization/blocking_counter.h"
 #include "common/job.h"
 #include "common/streaming_copy.h"
+#include "common/thread_pool.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
