@@ -21,20 +21,16 @@ LocalServer::LocalServer(int shard, Executors executors, FileSystem* files,
       files_(files),
       service_(service),
       report_(std::move(report)),
-      writer_(std::move(executors.writer)),
-      pool_(std::move(executors.pool)) {}
+      writer_(executors.writer.get()),
+      pool_(executors.pool.get()),
+      executors_(std::move(executors)) {}
 
 LocalServer::LocalServer(int shard, int threads, WeightsService* service,
                          std::function<void(const ServerReport&)> report)
     : LocalServer(shard,
-                  {std::make_unique<ThreadPool>(threads),
-                   std::make_unique<ThreadPool>(1)},
+                  {std::make_unique<ThreadPool>(1),
+                   std::make_unique<ThreadPool>(threads)},
                   FileSystem::Posix(), service, std::move(report)) {}
-
-LocalServer::~LocalServer() {
-  pool_.reset();
-  writer_.reset();
-}
 
 ParameterStore* LocalServer::store() const {
   absl::MutexLock lock(&mu_);
@@ -97,14 +93,13 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
   }
   TRIBUTARY_ASSIGN_OR_RETURN(
       std::unique_ptr<ParameterStore> store,
-      ParameterStore::Create(options, std::move(layout), pool_.get(),
-                             [this](const StepSums& sums) {
-                               ServerReport report;
-                               *report.mutable_sums() = sums;
-                               service_->TakeArrivals(sums.step(),
-                                                      report.mutable_sums());
-                               report_(report);
-                             }));
+      ParameterStore::Create(
+          options, std::move(layout), pool_, [this](const StepSums& sums) {
+            ServerReport report;
+            *report.mutable_sums() = sums;
+            service_->TakeArrivals(sums.step(), report.mutable_sums());
+            report_(report);
+          }));
   if (!configure.checkpoint().empty()) {
     Snapshot snapshot = store->BlankSnapshot();
     TRIBUTARY_RETURN_IF_ERROR(ReadShard(configure.checkpoint(), manifest,

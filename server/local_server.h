@@ -25,9 +25,10 @@ class LocalServer {
  public:
   // Where its work is done.
   struct Executors {
-    std::unique_ptr<Executor> pool;
     // Waits for the disk, so that nobody else does; one task at a time.
     std::unique_ptr<Executor> writer;
+    // Its tasks use the writer, so it ends first.
+    std::unique_ptr<Executor> pool;
   };
 
   // Reports go to `report`, from executors; it must not block. Must outlive the
@@ -39,7 +40,7 @@ class LocalServer {
   LocalServer(int shard, int threads, WeightsService* service,
               std::function<void(const ServerReport&)> report);
   // Ends what is under way first.
-  ~LocalServer();
+  ~LocalServer() = default;
 
   // Returns at once; the work is done on executors. Orders that make no sense
   // are errors.
@@ -67,9 +68,10 @@ class LocalServer {
   mutable absl::Mutex mu_;
   std::unique_ptr<ParameterStore> store_ ABSL_GUARDED_BY(mu_);
   int servers_ ABSL_GUARDED_BY(mu_) = 1;
-  std::unique_ptr<Executor> writer_;
-  // Its tasks use the store and the writer, so it ends first.
-  std::unique_ptr<Executor> pool_;
+  // What is still queued when they end uses all of the above, and these.
+  Executor* const writer_;
+  Executor* const pool_;
+  const Executors executors_;
 };
 
 }  // namespace tributary
