@@ -368,6 +368,10 @@ void Coordinator::RemoveWorker(int64_t incarnation,
 absl::Status Coordinator::AddServer(const Enlist& enlist, ServerLink* link) {
   TRIBUTARY_RETURN_IF_ERROR(CheckProtocol(enlist.protocol_version()));
   absl::MutexLock lock(&mu_);
+  // Whoever comes too late for an attempt must not be told that the job is
+  // done.
+  if (phase_ == StatusReply::FAILED) return JobFailed(failure_);
+  if (phase_ == StatusReply::RECOVERING) return JoinAgain(failure_);
   TRIBUTARY_RETURN_IF_ERROR(servers_.Add(enlist, link, clock_()));
   if (Complete() && servers_.all_there()) FinishComplete();
   AdmitWaiting();

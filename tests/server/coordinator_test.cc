@@ -521,5 +521,21 @@ TEST_F(CoordinatorTest, RefusesServersThatDoNotFit) {
             absl::StatusCode::kFailedPrecondition);
 }
 
+// Was told that the job is done: it had come between the failure and the end of
+// the process.
+TEST_F(CoordinatorTest, RefusesServersWhenTheAttemptIsOver) {
+  Enlist enlist;
+  enlist.set_protocol_version(kProtocolVersion);
+  enlist.set_shard(1);
+  Make(/*servers=*/2, /*expected_workers=*/1, /*steps=*/2, /*pieces=*/0,
+       /*clip_norm=*/0, /*present=*/1);
+  coordinator_->Fail(absl::DataLossError("broken"));
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      coordinator_->AddServer(enlist, &servers_[1])));
+  Make(/*servers=*/2, /*expected_workers=*/1);
+  coordinator_->ServerGone(1);
+  EXPECT_TRUE(absl::IsAborted(coordinator_->AddServer(enlist, &servers_[1])));
+}
+
 }  // namespace
 }  // namespace tributary
