@@ -698,6 +698,11 @@ void Coordinator::Fail(const absl::Status& reason) {
   FailLocked(reason, /*exit_code=*/1);
 }
 
+void Coordinator::Overtaken(const absl::Status& reason) {
+  absl::MutexLock lock(&mu_);
+  GoBack(Ending::kFailed, reason);
+}
+
 void Coordinator::FailLocked(const absl::Status& reason, int exit_code) {
   if (phase_ == StatusReply::FAILED || phase_ == StatusReply::DONE ||
       phase_ == StatusReply::DRAINED) {

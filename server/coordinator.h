@@ -126,6 +126,10 @@ class Coordinator {
   // coordinator's to see (the disk, a signal).
   void Fail(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mu_);
 
+  // Another coordinator has the job now: ends the attempt as failed, but lets
+  // everybody join again, over there.
+  void Overtaken(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mu_);
+
   // ---- The job's end, for the process that runs it.
   // Stops the job before its end, after one more checkpoint if there are any.
   void Drain() ABSL_LOCKS_EXCLUDED(mu_);

@@ -40,6 +40,8 @@ namespace tributary {
 namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(100);
+// Of looks at the number of the newest attempt.
+constexpr absl::Duration kFencingInterval = absl::Seconds(1);
 // For streams that were told to end; after it they are cut.
 constexpr absl::Duration kDrainTimeout = absl::Seconds(5);
 // The same when the attempt is over anyway.
@@ -168,13 +170,22 @@ absl::Status ReadFinalModel(ParameterStore* store, int64_t version,
   return status;
 }
 
-// Follows the attempt to its end.
+// Follows the attempt to its end. Looks now and then whether another
+// coordinator, started while this one stood still, has begun a newer one: it
+// must not keep what servers and workers still believe in this one.
 Coordinator::Ending FollowAttempt(Coordinator* coordinator,
+                                  const RunOutput& output, int64_t attempt,
                                   Shutdown* shutdown) {
   Coordinator::Ending ending = Coordinator::Ending::kNone;
+  absl::Time looked = absl::Now();
   while (ending == Coordinator::Ending::kNone) {
     ending = coordinator->AwaitEnding(kTick);
     coordinator->Tick();
+    if (absl::Now() - looked > kFencingInterval) {
+      looked = absl::Now();
+      const absl::Status current = output.CheckAttempt(attempt);
+      if (absl::IsFailedPrecondition(current)) coordinator->Overtaken(current);
+    }
     if (shutdown->requested()) {
       FailpointOrDie("S18");
       coordinator->Drain();
@@ -375,7 +386,7 @@ absl::StatusOr<AttemptEnd> RunAttempt(CoordinatorRun* run, int64_t attempt,
   };
   Coordinator* told = nullptr;
   checkpoints.superseded = [&told](const absl::Status& why) {
-    told->Fail(why);
+    told->Overtaken(why);
   };
   checkpoints.log = options.log;
   Checkpointer checkpointer(std::move(checkpoints));
@@ -427,7 +438,7 @@ absl::StatusOr<AttemptEnd> RunAttempt(CoordinatorRun* run, int64_t attempt,
   run->listen.on_listening = nullptr;
 
   AttemptEnd end;
-  end.ending = FollowAttempt(&coordinator, run->shutdown);
+  end.ending = FollowAttempt(&coordinator, *output, attempt, run->shutdown);
   listener->SetReady(false);
   end.status = coordinator.status();
   end.checkpoint_step = coordinator.GetStatus().checkpoint_step();
@@ -464,6 +475,12 @@ absl::Status RunCoordinator(const ServerOptions& options, Shutdown* shutdown) {
   for (int64_t attempt = 0;;) {
     // A disk that fails later costs no training.
     const bool first = attempt == 0;
+    if (!first) {
+      // A newer attempt is another coordinator's: it must not be overtaken in
+      // turn.
+      const absl::Status current = output->CheckAttempt(attempt);
+      if (absl::IsFailedPrecondition(current)) return current;
+    }
     absl::StatusOr<int64_t> next = output->NextAttempt();
     if (!next.ok() && first) return next.status();
     if (!next.ok()) {

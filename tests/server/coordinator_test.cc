@@ -537,5 +537,18 @@ TEST_F(CoordinatorTest, RefusesServersWhenTheAttemptIsOver) {
   EXPECT_TRUE(absl::IsAborted(coordinator_->AddServer(enlist, &servers_[1])));
 }
 
+TEST_F(CoordinatorTest, SendsEverybodyToTheCoordinatorThatHasOvertakenIt) {
+  Make(/*servers=*/2, /*expected_workers=*/1);
+  FakeWorker worker;
+  Enter(&worker);
+  coordinator_->Overtaken(absl::FailedPreconditionError("attempt 2"));
+  EXPECT_EQ(coordinator_->AwaitEnding(absl::ZeroDuration()),
+            Coordinator::Ending::kFailed);
+  EXPECT_TRUE(absl::IsAborted(worker.closed));
+  EXPECT_TRUE(absl::IsAborted(servers_[1].closed));
+  FakeWorker late;
+  EXPECT_TRUE(absl::IsAborted(Join(&late)));
+}
+
 }  // namespace
 }  // namespace tributary
