@@ -214,8 +214,8 @@ absl::Status ReadSavedModel(const ServerOptions& options, int64_t version,
   return ReadShard(folder, manifest, layout, &model);
 }
 
-absl::Status WriteResults(Coordinator* coordinator, bool trained,
-                          const LocalServer& local,
+absl::Status WriteResults(Coordinator* coordinator, int64_t attempt,
+                          bool trained, const LocalServer& local,
                           const ServerOptions& options, RunOutput* output) {
   absl::Status status = coordinator->status();
   const std::optional<ArenaLayout> layout = coordinator->layout();
@@ -242,6 +242,9 @@ absl::Status WriteResults(Coordinator* coordinator, bool trained,
         status = saved;
       }
     }
+    // Servers that have gone over to a newer attempt have its weights.
+    const absl::Status current = output->CheckAttempt(attempt);
+    if (absl::IsFailedPrecondition(current)) status = current;
     if (status.ok()) {
       absl::StatusOr<std::string> written =
           output->WriteModel(*layout, arena.get());
@@ -449,9 +452,9 @@ absl::StatusOr<AttemptEnd> RunAttempt(CoordinatorRun* run, int64_t attempt,
                                        options.expected_workers);
     run->start_timeout = std::min(options.start_timeout, kRecoveryTimeout);
   } else {
-    end.status =
-        WriteResults(&coordinator, end.ending == Coordinator::Ending::kTrained,
-                     local, options, output);
+    end.status = WriteResults(&coordinator, attempt,
+                              end.ending == Coordinator::Ending::kTrained,
+                              local, options, output);
   }
   listener->ShutDown(goes_back ? kCutTimeout : kDrainTimeout);
   coordinator_service.AwaitIdle();
