@@ -318,11 +318,7 @@ void CoordinatorProcess::BeginAttempt() {
   options.checkpoints = attempt->sink.get();
   attempt->coordinator = std::make_unique<Coordinator>(
       options, [world = world_] { return world->loop.now(); },
-      [world = world_](const nlohmann::ordered_json& line) {
-        if (line.contains("evaluation_loss")) {
-          world->evaluation_loss = line["evaluation_loss"].get<double>();
-        }
-      });
+      [](const nlohmann::ordered_json&) {});
   attempt->checkpointer->SetCoordinator(attempt->coordinator.get());
   Enlist enlist;
   enlist.set_protocol_version(kProtocolVersion);
@@ -432,6 +428,9 @@ absl::Status CoordinatorProcess::TakeResult() {
   Coordinator* const coordinator = attempt_->coordinator.get();
   const int64_t version = coordinator->final_version();
   absl::StatusOr<ModelState> result = ReadServers(world_, this, version);
+  const absl::Status current = output_->CheckAttempt(attempt_number_);
+  // Not a code after which it is read again.
+  if (!current.ok()) return absl::CancelledError(current.message());
   if (!result.ok()) {
     absl::StatusOr<ModelState> saved = ReadCheckpoint(world_, version);
     if (saved.ok()) result = std::move(saved);

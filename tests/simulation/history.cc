@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/rounds.h"
 #include "server/checkpoint/checkpoint_folder.h"
@@ -68,7 +69,9 @@ Cluster Build(World* world) {
     if (process->spare) continue;
     world->loop.After(
         world->random.Between(absl::ZeroDuration(), absl::Seconds(1)), nullptr,
-        "start", [raw = process.get()] { raw->Start(); });
+        "start", [raw = process.get()] {
+          if (!raw->running()) raw->Start();
+        });
   }
   return cluster;
 }
@@ -110,7 +113,11 @@ void SayGoodbye(World* world) {
     const std::string state = process->State();
     // Those who came late look for a coordinator that is no more.
     if (state == "connecting" || state == "between stays" ||
-        state == "not enlisted, version -2" || state == "between attempts") {
+        state == "not enlisted, version -2" || state == "between attempts" ||
+        // One that was started beside the other, and only now begins.
+        absl::StartsWith(
+            state, absl::StrCat("attempt ", world->ledger.newest_attempt(),
+                                ": phase: WAITING"))) {
       continue;
     }
     world->Violate(absl::StrCat("P5: ", process->name(), " has not noticed ",

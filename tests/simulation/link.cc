@@ -136,7 +136,8 @@ void Link::Truncate(Side to, absl::Duration notice) {
     // The rest was still in some buffer.
     for (Parcel& message : end.incoming) {
       end.last_arrival = std::max(end.last_arrival, message.arrival) +
-                         random->Between(absl::ZeroDuration(), notice / 4);
+                         random->Between(absl::ZeroDuration(),
+                                         notice / static_cast<double>(kept));
       message.arrival = end.last_arrival;
       network_->loop()->At(message.arrival, end.life, "-",
                            [self = shared_from_this(), to] { self->Pump(to); });

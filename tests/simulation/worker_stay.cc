@@ -311,7 +311,7 @@ void WorkerStay::DoItem() {
     const Buffer gradient = arenas_.Take();
     LeafGradient(job, layout, task.version, item, weights, gradient.get());
     if (world_->sabotage.wrong_gradient && task.version == 5 && item == 0) {
-      gradient.get()[0] += 1e-6f + gradient.get()[0] * 1e-6f;
+      gradient.get()[0] += 0.01f;
     }
     const double loss = LeafLoss(layout, item, weights);
     for (int chunk = layout.chunk_count() - 1; chunk >= 0; --chunk) {
