@@ -623,7 +623,10 @@ void Coordinator::ServerGone(int shard) {
 }
 
 void Coordinator::GoBack(Ending ending, const absl::Status& reason) {
-  if (EndingLocked() != Ending::kNone) return;
+  if (EndingLocked() == Ending::kNone) SendAway(ending, reason);
+}
+
+void Coordinator::SendAway(Ending ending, const absl::Status& reason) {
   phase_ = StatusReply::RECOVERING;
   gone_back_ = ending;
   failure_ = reason;
@@ -700,7 +703,11 @@ void Coordinator::Fail(const absl::Status& reason) {
 
 void Coordinator::Overtaken(const absl::Status& reason) {
   absl::MutexLock lock(&mu_);
-  GoBack(Ending::kFailed, reason);
+  if (phase_ == StatusReply::FAILED || phase_ == StatusReply::DONE ||
+      phase_ == StatusReply::DRAINED || phase_ == StatusReply::RECOVERING) {
+    return;
+  }
+  SendAway(Ending::kFailed, reason);
 }
 
 void Coordinator::FailLocked(const absl::Status& reason, int exit_code) {

@@ -205,8 +205,10 @@ class Coordinator {
   bool Complete() const;
   void FinishComplete() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FlushMetrics() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Ends the attempt: tells everybody to join again.
+  // Ends the attempt, if it has not ended: tells everybody to join again.
   void GoBack(Ending ending, const absl::Status& reason)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void SendAway(Ending ending, const absl::Status& reason)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Ending EndingLocked() const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   // Lets the checkpoint plan do what it can.

@@ -244,7 +244,10 @@ absl::Status WriteResults(Coordinator* coordinator, int64_t attempt,
     }
     // Servers that have gone over to a newer attempt have its weights.
     const absl::Status current = output->CheckAttempt(attempt);
-    if (absl::IsFailedPrecondition(current)) status = current;
+    if (absl::IsFailedPrecondition(current)) {
+      coordinator->Overtaken(current);
+      return current;
+    }
     if (status.ok()) {
       absl::StatusOr<std::string> written =
           output->WriteModel(*layout, arena.get());

@@ -550,5 +550,18 @@ TEST_F(CoordinatorTest, SendsEverybodyToTheCoordinatorThatHasOvertakenIt) {
   EXPECT_TRUE(absl::IsAborted(Join(&late)));
 }
 
+TEST_F(CoordinatorTest, SendsServersAwayWhenItIsOvertakenAtTheEnd) {
+  Make(/*servers=*/2, /*expected_workers=*/1, /*steps=*/1);
+  FakeWorker worker;
+  Enter(&worker);
+  EXPECT_TRUE(SaySums(0, 0, {1, 1}).ok());
+  EXPECT_TRUE(SaySums(1, 0, {1}).ok());
+  coordinator_->WorkerGone(worker.incarnation);
+  ASSERT_EQ(coordinator_->AwaitEnding(absl::ZeroDuration()),
+            Coordinator::Ending::kTrained);
+  coordinator_->Overtaken(absl::FailedPreconditionError("attempt 2"));
+  EXPECT_TRUE(absl::IsAborted(servers_[1].closed));
+}
+
 }  // namespace
 }  // namespace tributary
