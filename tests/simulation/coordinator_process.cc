@@ -369,7 +369,10 @@ void CoordinatorProcess::OnEnding(Coordinator::Ending ending) {
                      status.ToString());
   switch (ending) {
     case Coordinator::Ending::kDamaged:
-      world_->Violate(absl::StrCat("P8: a server says: ", status.ToString()));
+      // An overtaken one's may have been removed by the other.
+      if (world_->ledger.newest_attempt() == attempt_number_) {
+        world_->Violate(absl::StrCat("P8: a server says: ", status.ToString()));
+      }
       damaged_.insert(resumed_from_);
       [[fallthrough]];
     case Coordinator::Ending::kGoesBack: {
@@ -393,8 +396,14 @@ void CoordinatorProcess::OnEnding(Coordinator::Ending ending) {
                            [this, ending] { OnEnding(ending); });
         return;
       }
+      if (absl::IsCancelled(taken)) {
+        EndAttempt(kCutTimeout);
+        Exit(taken);
+        return;
+      }
       if (!taken.ok()) {
         coordinator->Fail(taken);
+        coordinator->FinishServers();
         AwaitServersGone(world_->loop.now() + kDrainTimeout, taken);
         return;
       }
@@ -430,7 +439,10 @@ absl::Status CoordinatorProcess::TakeResult() {
   absl::StatusOr<ModelState> result = ReadServers(world_, this, version);
   const absl::Status current = output_->CheckAttempt(attempt_number_);
   // Not a code after which it is read again.
-  if (!current.ok()) return absl::CancelledError(current.message());
+  if (!current.ok()) {
+    coordinator->Overtaken(current);
+    return absl::CancelledError(current.message());
+  }
   if (!result.ok()) {
     absl::StatusOr<ModelState> saved = ReadCheckpoint(world_, version);
     if (saved.ok()) result = std::move(saved);

@@ -23,6 +23,7 @@ class CoordinatorProcess final : public Process {
   ~CoordinatorProcess() override;
 
   void Accept(Service service, const std::shared_ptr<Link>& link) override;
+  bool coordinates() const override { return true; }
   std::string State() const override;
 
   // SIGTERM.

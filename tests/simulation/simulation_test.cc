@@ -89,10 +89,21 @@ TEST(SimulationRegressionTest, TwoCoordinatorsShareTheServers) {
   ExpectAllHold(318);
 }
 
+// It looked for servers for as long as for those of a job that is not done.
+TEST(SimulationRegressionTest, AWorkerConnectsWhenTheJobIsDone) {
+  ExpectAllHold(11364);
+}
+
+// The other coordinator had removed it.
+TEST(SimulationRegressionTest, ACheckpointVanishesBeforeServersReadIt) {
+  ExpectAllHold(16299);
+}
+
 // It had stood still between the last step and reading the model, and read it
 // from servers that had gone over to the other.
 TEST(SimulationRegressionTest, AnOvertakenCoordinatorReadsTheModel) {
   ExpectAllHold(3237);
+  ExpectAllHold(13451);
 }
 
 }  // namespace

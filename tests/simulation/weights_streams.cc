@@ -100,8 +100,8 @@ class WeightsStreams::Stream final : public WeightsSubscriber {
     const absl::Status status = Handle(message);
     if (status.ok()) return;
     World* const world = owner_->world_;
-    // Simulated workers are honest.
-    if (!absl::IsAborted(status) && !absl::IsUnavailable(status)) {
+    // Simulated workers are honest; but after a refusal nothing fits.
+    if (!closed_ && !absl::IsAborted(status) && !absl::IsUnavailable(status)) {
       world->Violate(absl::StrCat("server ", owner_->shard_,
                                   " refuses a worker: ", status.ToString()));
     }

@@ -150,7 +150,7 @@ void WorkerStay::OnMembershipGone(const absl::Status& status) {
     End(ended_);
     return;
   }
-  if (!finished_) Fail(ended_);
+  Fail(finished_ ? absl::OutOfRangeError("the job is done") : ended_);
 }
 
 void WorkerStay::SetUp() {

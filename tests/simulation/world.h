@@ -43,6 +43,7 @@ class Process {
   void Crash(absl::Duration notice);
 
   virtual void Accept(Service service, const std::shared_ptr<Link>& link) = 0;
+  virtual bool coordinates() const { return false; }
   // What it is doing, for a person who wonders why it hangs.
   virtual std::string State() const = 0;
 
