@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <vector>
+#include <iterator>
 
 #include "tests/simulation/coordinator_process.h"
 #include "tests/simulation/shard_process.h"

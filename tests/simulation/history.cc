@@ -213,7 +213,7 @@ HistoryResult RunHistory(const HistoryOptions& options) {
   const std::string folder =
       absl::StrCat(options.folder, "/simulation-", getpid());
   std::filesystem::remove_all(folder);
-  std::filesystem::create_directory(folder);
+  std::filesystem::create_directories(folder + "/disk");
   HistoryResult result;
   {
     World world(scenario, *layout, folder, options.tracing, options.sabotage);

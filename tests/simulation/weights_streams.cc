@@ -1,6 +1,7 @@
 #include "tests/simulation/weights_streams.h"
 
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

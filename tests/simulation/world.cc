@@ -109,8 +109,7 @@ World::World(const Scenario& which, const ArenaLayout& arena,
            }),
       random(which.seed),
       network(&loop, &random, which.slow_messages, which.slowest_message),
-      disk((FileSystem::Posix()->MakeFolder(folder + "/disk").IgnoreError(),
-            folder + "/disk")),
+      disk(folder + "/disk"),
       log(SilentLog()),
       folder_(folder) {
   current = this;

@@ -95,7 +95,8 @@ struct ArmedFailpoint {
 
 class World {
  public:
-  // Everything on the disk lies in `folder`, which is there and empty.
+  // Everything on the disk lies in `folder`, which holds nothing but an empty
+  // folder `disk`.
   World(const Scenario& scenario, const ArenaLayout& layout,
         const std::string& folder, bool tracing, const Sabotage& sabotage);
   ~World();
