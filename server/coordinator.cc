@@ -371,6 +371,10 @@ void Coordinator::Forget(int64_t incarnation) {
 absl::Status Coordinator::AddServer(const Enlist& enlist, ServerLink* link) {
   TRIBUTARY_RETURN_IF_ERROR(CheckProtocol(enlist.protocol_version()));
   absl::MutexLock lock(&mu_);
+  // Whoever comes too late for an attempt must not be told that the job is
+  // done.
+  if (phase_ == StatusReply::FAILED) return JobFailed(failure_);
+  if (phase_ == StatusReply::RECOVERING) return JoinAgain(failure_);
   TRIBUTARY_RETURN_IF_ERROR(servers_.Add(enlist, link, clock_()));
   if (Complete() && servers_.all_there()) FinishComplete();
   AdmitWaiting();
@@ -597,7 +601,10 @@ void Coordinator::ServerGone(int shard) {
 }
 
 void Coordinator::GoBack(Ending ending, const absl::Status& reason) {
-  if (EndingLocked() != Ending::kNone) return;
+  if (EndingLocked() == Ending::kNone) SendAway(ending, reason);
+}
+
+void Coordinator::SendAway(Ending ending, const absl::Status& reason) {
   phase_ = StatusReply::RECOVERING;
   gone_back_ = ending;
   failure_ = reason;
@@ -665,6 +672,15 @@ void Coordinator::Tick() {
 void Coordinator::Fail(const absl::Status& reason) {
   absl::MutexLock lock(&mu_);
   FailLocked(reason, /*exit_code=*/1);
+}
+
+void Coordinator::Overtaken(const absl::Status& reason) {
+  absl::MutexLock lock(&mu_);
+  if (phase_ == StatusReply::FAILED || phase_ == StatusReply::DONE ||
+      phase_ == StatusReply::DRAINED || phase_ == StatusReply::RECOVERING) {
+    return;
+  }
+  SendAway(Ending::kFailed, reason);
 }
 
 void Coordinator::FailLocked(const absl::Status& reason, int exit_code) {

@@ -99,6 +99,10 @@ class Coordinator {
   // coordinator's to see (the disk, a signal).
   void Fail(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mu_);
 
+  // Another coordinator has the job now: ends the attempt as failed, but lets
+  // everybody join again, over there.
+  void Overtaken(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mu_);
+
   // ---- The job's end, for the process that runs it.
   // Stops the job before its end, after one more checkpoint if there are any.
   void Drain() ABSL_LOCKS_EXCLUDED(mu_);
@@ -173,8 +177,10 @@ class Coordinator {
   bool Complete() const;
   void FinishComplete() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FlushMetrics() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Ends the attempt: tells everybody to join again.
+  // Ends the attempt, if it has not ended: tells everybody to join again.
   void GoBack(Ending ending, const absl::Status& reason)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void SendAway(Ending ending, const absl::Status& reason)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Ending EndingLocked() const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   // Does for checkpoints what can be done now, and what they were awaited for.

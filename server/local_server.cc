@@ -51,7 +51,7 @@ absl::Status LocalServer::Handle(const ServerOrder& order) {
           report.mutable_failure()->set_message(std::string(status.message()));
           report.mutable_failure()->set_exit_code(1);
           report.mutable_failure()->set_checkpoint_damaged(
-              absl::IsDataLoss(status));
+              absl::IsDataLoss(status) || absl::IsNotFound(status));
         }
         report_(report);
       });

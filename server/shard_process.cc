@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
+#include "common/monotonic_clock.h"
 #include "common/pulse.h"
 #include "common/retry.h"
-#include "common/monotonic_clock.h"
 #include "common/status_macros.h"
 #include "common/transport/channel.h"
 #include "grpcpp/grpcpp.h"
@@ -130,7 +130,8 @@ absl::Status RunShard(const ServerOptions& options, Shutdown* shutdown) {
     const bool in_the_way = absl::IsAlreadyExists(status);
     if (!IsTransient(status) && !in_the_way) return status;
     if (!in_the_way) last_seen = MonotonicNow();
-    if (in_the_way && MonotonicNow() - last_seen > kOldSelfTimeout) return status;
+    if (in_the_way && MonotonicNow() - last_seen > kOldSelfTimeout)
+      return status;
     if (!enlisted) return status;
     attempt.on_listening = nullptr;
     options.log->Warning("%s; enlisting again", std::string(status.message()));

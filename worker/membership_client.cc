@@ -103,7 +103,10 @@ void MembershipClient::OnGone(const grpc::Status& status) {
                ? absl::UnavailableError(absl::StrCat("coordinator ", address_,
                                                      " ended the connection"))
                : FromGrpc(status, absl::StrCat("coordinator ", address_));
-  if (state_ != nullptr && !finished_) state_->Fail(ended_);
+  if (state_ == nullptr) return;
+  // Who was told that the job is done, but has not seen its end, need not look
+  // for servers that are no more.
+  state_->Fail(finished_ ? absl::OutOfRangeError("the job is done") : ended_);
 }
 
 }  // namespace tributary

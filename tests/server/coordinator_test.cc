@@ -290,5 +290,47 @@ TEST_F(CoordinatorTest, RefusesServersThatDoNotFit) {
             absl::StatusCode::kFailedPrecondition);
 }
 
+// Was told that the job is done: it had come between the failure and the end of
+// the process.
+TEST_F(CoordinatorTest, RefusesServersWhenTheAttemptIsOver) {
+  Enlist enlist;
+  enlist.set_protocol_version(kProtocolVersion);
+  enlist.set_shard(1);
+  Make(/*servers=*/2, /*expected_workers=*/1, /*steps=*/2, /*pieces=*/0,
+       /*clip_norm=*/0, /*present=*/1);
+  coordinator_->Fail(absl::DataLossError("broken"));
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      coordinator_->AddServer(enlist, &servers_[1])));
+  Make(/*servers=*/2, /*expected_workers=*/1);
+  coordinator_->ServerGone(1);
+  EXPECT_TRUE(absl::IsAborted(coordinator_->AddServer(enlist, &servers_[1])));
+}
+
+TEST_F(CoordinatorTest, SendsEverybodyToTheCoordinatorThatHasOvertakenIt) {
+  Make(/*servers=*/2, /*expected_workers=*/1);
+  FakeWorker worker;
+  Enter(&worker);
+  coordinator_->Overtaken(absl::FailedPreconditionError("attempt 2"));
+  EXPECT_EQ(coordinator_->AwaitEnding(absl::ZeroDuration()),
+            Coordinator::Ending::kFailed);
+  EXPECT_TRUE(absl::IsAborted(worker.closed));
+  EXPECT_TRUE(absl::IsAborted(servers_[1].closed));
+  FakeWorker late;
+  EXPECT_TRUE(absl::IsAborted(Join(&late)));
+}
+
+TEST_F(CoordinatorTest, SendsServersAwayWhenItIsOvertakenAtTheEnd) {
+  Make(/*servers=*/2, /*expected_workers=*/1, /*steps=*/1);
+  FakeWorker worker;
+  Enter(&worker);
+  EXPECT_TRUE(SaySums(0, 0, {1, 1}).ok());
+  EXPECT_TRUE(SaySums(1, 0, {1}).ok());
+  coordinator_->WorkerGone(worker.incarnation);
+  ASSERT_EQ(coordinator_->AwaitEnding(absl::ZeroDuration()),
+            Coordinator::Ending::kTrained);
+  coordinator_->Overtaken(absl::FailedPreconditionError("attempt 2"));
+  EXPECT_TRUE(absl::IsAborted(servers_[1].closed));
+}
+
 }  // namespace
 }  // namespace tributary

@@ -1,0 +1,74 @@
+// Shard 0 as a simulated process: what RunServer does for it, around the real
+// coordinator, store and checkpoints.
+#ifndef TRIBUTARY_TESTS_SIMULATION_COORDINATOR_PROCESS_H_
+#define TRIBUTARY_TESTS_SIMULATION_COORDINATOR_PROCESS_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "server/checkpointer.h"
+#include "server/coordinator.h"
+#include "server/run_output.h"
+#include "tests/simulation/server_attempt.h"
+#include "tests/simulation/world.h"
+
+namespace tributary::simulation {
+
+class CoordinatorProcess final : public Process {
+ public:
+  CoordinatorProcess(World* world, std::string name, int number);
+  ~CoordinatorProcess() override;
+
+  void Accept(Service service, const std::shared_ptr<Link>& link) override;
+  bool coordinates() const override { return true; }
+  std::string State() const override;
+
+  // SIGTERM.
+  void Drain() { draining_ = true; }
+  // Dies at one of its next calls to the disk.
+  void CrashAtDiskCall(int64_t calls);
+  // Null: none is under way.
+  ServerAttempt* server() const;
+
+ private:
+  class WorkerStream;
+  class ServerStream;
+  class RecordingSink;
+  struct Attempt;
+
+  void OnStart() override;
+  void OnCrash() override;
+
+  void BeginAttempt();
+  void Tick();
+  void OnEnding(Coordinator::Ending ending);
+  // Gives the model to the world, from the servers or the last checkpoint.
+  absl::Status TakeResult();
+  void AwaitServersGone(absl::Time deadline, const absl::Status& status);
+  void EndAttempt(absl::Duration notice);
+  absl::Duration NextWait();
+  // P4: a name that came to be on the disk.
+  void CheckName(const std::string& path);
+
+  // Of a process.
+  std::unique_ptr<RunOutput> output_;
+  std::set<std::string> damaged_;
+  int64_t attempt_number_ = 0;
+  int expected_workers_ = 1;
+  absl::Duration start_timeout_;
+  absl::Duration wait_;
+  absl::Time attempt_began_;
+  absl::Time looked_;  // At the number of the newest attempt.
+  std::optional<absl::Time> result_deadline_;
+  bool draining_ = false;
+  std::string resumed_from_;
+
+  std::unique_ptr<Attempt> attempt_;
+};
+
+}  // namespace tributary::simulation
+
+#endif  // TRIBUTARY_TESTS_SIMULATION_COORDINATOR_PROCESS_H_

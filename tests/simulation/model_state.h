@@ -1,0 +1,23 @@
+// Weights and the optimizer's state, from where they are.
+#ifndef TRIBUTARY_TESTS_SIMULATION_MODEL_STATE_H_
+#define TRIBUTARY_TESTS_SIMULATION_MODEL_STATE_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "tests/simulation/coordinator_process.h"
+#include "tests/simulation/world.h"
+
+namespace tributary::simulation {
+
+// From all servers' stores, which must be at this version. Unavailable if one
+// is not there, or cannot be reached from `reader`.
+absl::StatusOr<ModelState> ReadServers(World* world, Process* reader,
+                                       int64_t version);
+
+// From the newest checkpoint, which must be of this version.
+absl::StatusOr<ModelState> ReadCheckpoint(World* world, int64_t version);
+
+}  // namespace tributary::simulation
+
+#endif  // TRIBUTARY_TESTS_SIMULATION_MODEL_STATE_H_
