@@ -54,7 +54,7 @@ absl::Status Checkpointer::CommitNow(const std::string& folder,
   }
   const absl::Status current = options_.still_current();
   if (!current.ok()) {
-    coordinator_->Fail(current);
+    coordinator_->Overtaken(current);
     return current;
   }
   return folder_.Commit(folder, manifest);

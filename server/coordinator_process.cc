@@ -30,6 +30,8 @@ namespace tributary {
 namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(100);
+// Of looks at the number of the newest attempt.
+constexpr absl::Duration kFencingInterval = absl::Seconds(1);
 // For peers that were told to end; after it they are cut.
 constexpr absl::Duration kDrainTimeout = absl::Seconds(5);
 // The same when the attempt is over anyway.
@@ -55,31 +57,39 @@ class LocalLink final : public ServerLink {
 
 // Writes the final model and returns its digest.
 absl::StatusOr<std::string> WriteModel(const Coordinator& coordinator,
+                                       int64_t attempt,
                                        const LocalServer& local,
                                        const ServerOptions& options,
                                        RunOutput* output) {
   const ArenaLayout layout = *coordinator.layout();
   BufferPool arenas(layout.arena_elements());
   const Buffer arena = arenas.Take();
-  TRIBUTARY_RETURN_IF_ERROR(
+  const absl::Status read =
       ReadFinalModel({coordinator.final_version(), local.store(),
                       coordinator.server_addresses()},
-                     options, layout, arena));
+                     options, layout, arena);
+  // Servers that have gone over to a newer attempt have its weights.
+  const absl::Status current = output->CheckAttempt(attempt);
+  if (absl::IsFailedPrecondition(current)) return current;
+  TRIBUTARY_RETURN_IF_ERROR(read);
   return output->WriteModel(layout, arena.get());
 }
 
 // Ends the job for everybody, and leaves its results behind.
-absl::Status Conclude(bool trained, const LocalServer& local,
+absl::Status Conclude(bool trained, int64_t attempt, const LocalServer& local,
                       const ServerOptions& options, Coordinator* coordinator,
                       RunOutput* output) {
   absl::Status status = coordinator->status();
   std::string digest;
   if (status.ok() && trained) {
     absl::StatusOr<std::string> written =
-        WriteModel(*coordinator, local, options, output);
+        WriteModel(*coordinator, attempt, local, options, output);
     status = written.status();
     if (written.ok()) {
       digest = *std::move(written);
+    } else if (absl::IsFailedPrecondition(output->CheckAttempt(attempt))) {
+      coordinator->Overtaken(status);
+      return status;
     } else {
       coordinator->Fail(status);
     }
@@ -126,7 +136,9 @@ class CoordinatorProcess {
   Coordinator::Options CoordinatorOptions(std::optional<ResumePoint> resume,
                                           CheckpointSink* checkpoints) const;
   Checkpointer::Options CheckpointerOptions() const;
-  // Waits for the attempt's end.
+  // Waits for the attempt's end. Looks now and then whether another
+  // coordinator, started while this one stood still, has begun a newer one: it
+  // must not keep what servers and workers still believe in this one.
   Coordinator::Ending Follow(Coordinator* coordinator);
 
   const ServerOptions& options_;
@@ -142,6 +154,12 @@ class CoordinatorProcess {
 };
 
 absl::StatusOr<std::optional<ResumePoint>> CoordinatorProcess::Prepare() {
+  if (!first_) {
+    // A newer attempt is another coordinator's: it must not be overtaken in
+    // turn.
+    const absl::Status current = output_->CheckAttempt(attempt_);
+    if (absl::IsFailedPrecondition(current)) return current;
+  }
   const absl::StatusOr<int64_t> attempt = output_->NextAttempt();
   // A disk that fails later costs no training.
   if (!attempt.ok()) {
@@ -201,9 +219,15 @@ Coordinator::Options CoordinatorProcess::CoordinatorOptions(
 
 Coordinator::Ending CoordinatorProcess::Follow(Coordinator* coordinator) {
   Coordinator::Ending ending = Coordinator::Ending::kNone;
+  absl::Time looked = MonotonicNow();
   while (ending == Coordinator::Ending::kNone) {
     ending = coordinator->AwaitEnding(kTick);
     coordinator->Tick();
+    if (MonotonicNow() - looked > kFencingInterval) {
+      looked = MonotonicNow();
+      const absl::Status current = output_->CheckAttempt(attempt_);
+      if (absl::IsFailedPrecondition(current)) coordinator->Overtaken(current);
+    }
     if (shutdown_->requested()) {
       FailpointOrDie("S18");
       coordinator->Drain();
@@ -261,8 +285,8 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
                                    options_.expected_workers);
     start_timeout_ = std::min(options_.start_timeout, kRecoveryTimeout);
   } else {
-    end.status = Conclude(end.ending == Coordinator::Ending::kTrained, local,
-                          options_, &coordinator, output_);
+    end.status = Conclude(end.ending == Coordinator::Ending::kTrained, attempt_,
+                          local, options_, &coordinator, output_);
   }
   listener->ShutDown(goes_back ? kCutTimeout : kDrainTimeout);
   coordinator_service.AwaitIdle();

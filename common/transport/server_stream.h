@@ -168,7 +168,7 @@ class ServerStream : public grpc::ServerBidiReactor<In, Out> {
   const LiveCalls::Token token_;
   const std::shared_ptr<Watch> watch_ = std::make_shared<Watch>();
 
-  In in_;  // Touched only by the read in flight and OnMessage.
+  In in_;                 // Touched only by the read in flight and OnMessage.
   bool greeted_ = false;  // The same.
 
   absl::Mutex mu_;

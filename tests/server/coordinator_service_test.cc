@@ -22,9 +22,8 @@ class CoordinatorServiceTest : public testing::Test {
                              &port);
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
-    stub_ = Rendezvous::NewStub(
-        grpc::CreateChannel(absl::StrCat("127.0.0.1:", port),
-                            grpc::InsecureChannelCredentials()));
+    stub_ = Rendezvous::NewStub(grpc::CreateChannel(
+        absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials()));
     context_.set_deadline(std::chrono::system_clock::now() +
                           std::chrono::seconds(60));
   }
@@ -55,8 +54,7 @@ TEST_F(CoordinatorServiceTest, SendsAwaySilentServersToo) {
   const auto stream = stub_->Enlistment(&context_);
   ServerOrder order;
   EXPECT_FALSE(stream->Read(&order));
-  EXPECT_EQ(stream->Finish().error_code(),
-            grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
 }
 
 // A wrong first word is an answer of its own, and at once.

@@ -17,30 +17,12 @@
 namespace tributary::simulation {
 namespace {
 
-// As in server_process.cc.
+// As in server/coordinator_process.cc.
 constexpr absl::Duration kTick = absl::Milliseconds(100);
 constexpr absl::Duration kFencingInterval = absl::Seconds(1);
 constexpr absl::Duration kDrainTimeout = absl::Seconds(5);
 constexpr absl::Duration kCutTimeout = absl::Milliseconds(200);
 constexpr absl::Duration kRecoveryTimeout = absl::Seconds(5);
-
-// Of the good checkpoints in `folder` the newest.
-absl::StatusOr<std::optional<ResumePoint>> ChooseResume(
-    const std::string& folder, std::set<std::string>* damaged) {
-  TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<CheckpointName> checkpoints,
-                             ListCheckpoints(folder));
-  for (const CheckpointName& checkpoint : checkpoints) {
-    if (damaged->count(checkpoint.path) > 0) continue;
-    absl::StatusOr<CheckpointManifest> manifest = ReadManifest(checkpoint.path);
-    absl::Status status = manifest.status();
-    if (status.ok() && manifest->complete()) {
-      status = VerifyCheckpoint(checkpoint.path);
-    }
-    if (status.ok()) return ResumePoint{checkpoint.path, *std::move(manifest)};
-    damaged->insert(checkpoint.path);
-  }
-  return std::optional<ResumePoint>();
-}
 
 }  // namespace
 
@@ -224,7 +206,11 @@ void CoordinatorProcess::CrashAtDiskCall(int64_t calls) {
 }
 
 void CoordinatorProcess::OnStart() {
-  damaged_.clear();
+  options_.job = world_->scenario.job;
+  options_.output_directory = world_->disk_folder();
+  options_.resume = true;
+  options_.log = world_->log;
+  chooser_.emplace(options_);
   attempt_number_ = 0;
   draining_ = false;
   wait_ = absl::ZeroDuration();
@@ -264,8 +250,7 @@ void CoordinatorProcess::BeginAttempt() {
   attempt_number_ = *next;
   const Scenario& scenario = world_->scenario;
   const std::string folder = CheckpointsFolder(world_->disk_folder());
-  absl::StatusOr<std::optional<ResumePoint>> resume =
-      ChooseResume(folder, &damaged_);
+  absl::StatusOr<std::optional<ResumePoint>> resume = chooser_->Choose();
   if (!resume.ok()) {
     Exit(resume.status());
     return;
@@ -297,9 +282,6 @@ void CoordinatorProcess::BeginAttempt() {
   checkpoints.files = attempt->disk.get();
   checkpoints.still_current = [this, number = attempt_number_] {
     return output_->CheckAttempt(number);
-  };
-  checkpoints.superseded = [attempt](const absl::Status& why) {
-    attempt->coordinator->Overtaken(why);
   };
   checkpoints.log = world_->log;
   attempt->checkpointer = std::make_unique<Checkpointer>(
@@ -373,7 +355,7 @@ void CoordinatorProcess::OnEnding(Coordinator::Ending ending) {
       if (world_->ledger.newest_attempt() == attempt_number_) {
         world_->Violate(absl::StrCat("P8: a server says: ", status.ToString()));
       }
-      damaged_.insert(resumed_from_);
+      chooser_->SetDamaged(resumed_from_);
       [[fallthrough]];
     case Coordinator::Ending::kGoesBack: {
       expected_workers_ = std::clamp(coordinator->workers_at_ending(), 1,

@@ -6,12 +6,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 
 #include "server/checkpointer.h"
 #include "server/coordinator.h"
+#include "server/resume_chooser.h"
 #include "server/run_output.h"
+#include "server/server_options.h"
 #include "tests/simulation/server_attempt.h"
 #include "tests/simulation/world.h"
 
@@ -55,7 +56,8 @@ class CoordinatorProcess final : public Process {
 
   // Of a process.
   std::unique_ptr<RunOutput> output_;
-  std::set<std::string> damaged_;
+  ServerOptions options_;
+  std::optional<ResumeChooser> chooser_;
   int64_t attempt_number_ = 0;
   int expected_workers_ = 1;
   absl::Duration start_timeout_;
