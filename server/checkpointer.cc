@@ -53,10 +53,8 @@ absl::Status Checkpointer::CommitNow(const std::string& folder,
     }
   }
   const absl::Status current = options_.still_current();
-  if (!current.ok()) {
-    coordinator_->Overtaken(current);
-    return current;
-  }
+  if (absl::IsFailedPrecondition(current)) coordinator_->Overtaken(current);
+  if (!current.ok()) return current;
   return folder_.Commit(folder, manifest);
 }
 

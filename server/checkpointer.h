@@ -24,8 +24,8 @@ class Checkpointer final : public CheckpointSink {
     std::string folder;  // See CheckpointsFolder.
     CheckpointRetention retention;
     FileSystem* files = FileSystem::Posix();
-    // Asked before every commit: an error means that another coordinator has
-    // taken the job over, and fails this one's.
+    // Asked before every commit, which an error prevents. FailedPrecondition:
+    // another coordinator has taken the job over.
     std::function<absl::Status()> still_current;
     Logger* log = nullptr;
   };

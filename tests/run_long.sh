@@ -4,9 +4,9 @@
 #
 #   run_long.sh [PART...]
 #
-# Without names, all parts: faults kills seldom strangers simulation fuzz
-# mutations. Each writes its log and what it leaves behind to a folder, which is
-# named first.
+# Without names, all parts: faults kills strangers simulation fuzz mutations.
+# Each writes its log and what it leaves behind to a folder, which is named
+# first.
 set -euo pipefail
 
 root=$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")
@@ -24,11 +24,7 @@ run_faults_part() {
 # Ten minutes with a kill every 5 s, and with one every 29 s.
 run_kills_part() {
   bazel-bin/tests/faults/kill_loop "$program" "$folder/kills.d" \
-    --steps 150000 --every 5
-}
-run_seldom_part() {
-  bazel-bin/tests/faults/kill_loop "$program" "$folder/seldom.d" \
-    --steps 150000 --every 29
+    --steps 150000 --every 5 --seldom 29
 }
 
 run_strangers_part() {
@@ -55,12 +51,12 @@ run_mutations_part() {
 
 parts=("$@")
 if ((${#parts[@]} == 0)); then
-  parts=(faults kills seldom strangers simulation fuzz mutations)
+  parts=(faults kills strangers simulation fuzz mutations)
 fi
 for part in "${parts[@]}"; do
   if ! declare -F "run_${part}_part" >/dev/null; then
     echo "usage: ./tributary test --long" \
-      "[faults|kills|seldom|strangers|simulation|fuzz|mutations]..." >&2
+      "[faults|kills|strangers|simulation|fuzz|mutations]..." >&2
     exit 2
   fi
 done
