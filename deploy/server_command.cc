@@ -45,6 +45,7 @@ struct Flags {
   int64_t threads = 0;      // 0: not given.
   int64_t ready_fd = -1;
   double lease = 10;
+  double stall_timeout = 600;
   double no_worker_timeout = 600;
   std::string resume;
   double no_server_timeout = 600;
@@ -102,6 +103,11 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                   "Seconds that the job may be without any worker before it "
                   "fails. Default 600.",
                   1, 1e9, &flags->no_worker_timeout);
+  line->AddNumber("stall-timeout",
+                  "Seconds after which a step that takes unusually long is "
+                  "taken for hung: it goes on without the worker that holds it "
+                  "up. Default 600.",
+                  1, 1e9, &flags->stall_timeout);
   line->AddNumber("lease",
                   "Seconds without a sign of life after which a worker is out. "
                   "Default 10.",
@@ -238,6 +244,7 @@ absl::Status Run(const Flags& flags, Logger* log, Shutdown* shutdown) {
   options.advertise = flags.advertise;
   options.expected_workers = static_cast<int>(flags.count.fewest);
   options.lease = absl::Seconds(flags.lease);
+  options.stall_timeout = absl::Seconds(flags.stall_timeout);
   options.no_worker_timeout = absl::Seconds(flags.no_worker_timeout);
   options.no_server_timeout = absl::Seconds(flags.no_server_timeout);
   options.resume = !flags.resume.empty();

@@ -14,8 +14,6 @@
 
 namespace tributary {
 
-class WeightsSubscriber;
-
 // A contribution to one chunk, as it came in.
 struct IncomingSum {
   int64_t step = 0;
@@ -24,9 +22,9 @@ struct IncomingSum {
   // Asynchronous mode only: see Contribution.
   int64_t base_version = 0;
   double gradient_norm = 0;
-  // Who sent it, and is to be told what became of it; may be null. Never
-  // followed here.
-  const WeightsSubscriber* sender = nullptr;
+  // WeightsSubscriber::id of who sent it, and is to be told what became of it;
+  // 0: nobody.
+  int64_t sender = 0;
 };
 
 // What the chunk's next version is made of.
@@ -38,7 +36,7 @@ struct ChunkUpdate {
   int64_t staleness = 0;
   // Of the batch's mean gradient. Asynchronous mode only.
   double gradient_norm = 0;
-  const WeightsSubscriber* sender = nullptr;
+  int64_t sender = 0;
 };
 
 // A contribution that is not applied, and needs no more reading.
@@ -48,7 +46,7 @@ struct Rejection {
   // must be computed again.
   bool refused = false;
   int64_t age = 0;  // Its staleness.
-  const WeightsSubscriber* sender = nullptr;
+  int64_t sender = 0;
 };
 
 // Turns contributions, in whatever order and however often they come, into

@@ -53,7 +53,7 @@ Coordinator::Coordinator(const Options& options, Clock clock,
       membership_(static_cast<int>(options.job.batch().micro_batches()),
                   options.lease),
       servers_(options.servers) {
-  alone_since_ = servers_missing_since_ = last_tick_ = clock_();
+  alone_since_ = servers_missing_since_ = last_tick_ = stall_ended_ = clock_();
 }
 
 absl::StatusOr<int64_t> Coordinator::AddWorker(const Join& join,
@@ -654,6 +654,7 @@ void Coordinator::Tick() {
                                   absl::FormatDuration(options_.lease))));
   }
   StartIfDue();
+  EndStall(now);
   if (phase_ == StatusReply::FINISHING &&
       now - finishing_since_ > kFarewellTimeout) {
     RemoveWorkers(absl::DeadlineExceededError("the job is done"));
@@ -816,6 +817,32 @@ void Coordinator::FillStall(StatusReply* reply) const {
   reply->set_waiting_rank(straggler->rank);
   reply->set_waiting_milliseconds(absl::ToDoubleMilliseconds(taken));
   reply->set_waiting_phase(straggler->heartbeat.phase());
+}
+
+void Coordinator::EndStall(absl::Time now) {
+  if (phase_ != StatusReply::TRAINING || !progress_->measured()) return;
+  const absl::Duration stalled = progress_->Stalled(now);
+  if (stalled < options_.stall_timeout ||
+      now - stall_ended_ < options_.stall_timeout) {
+    return;
+  }
+  for (const auto& [incarnation, member] : membership_.members()) {
+    if (member.heartbeat.phase() == "evaluate") return;
+  }
+  stall_ended_ = now;
+  const std::string step = absl::StrCat(
+      "step ", progress_->completed_steps() + 1, " has not ended for ",
+      absl::FormatDuration(absl::Trunc(stalled, absl::Seconds(1))));
+  const Member* const straggler = membership_.Straggler(progress_->round());
+  if (straggler != nullptr && membership_.synced_count() > 1) {
+    RemoveWorker(straggler->incarnation,
+                 absl::DeadlineExceededError(absl::StrCat(
+                     step, ": the others wait for ", straggler->Name(), ", ",
+                     straggler->heartbeat.phase())));
+  } else {
+    GoBack(Ending::kGoesBack, absl::DeadlineExceededError(
+                                  absl::StrCat(step, ", and nobody says why")));
+  }
 }
 
 nlohmann::ordered_json Coordinator::Summary() const {

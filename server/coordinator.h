@@ -54,6 +54,9 @@ class Coordinator {
     absl::Duration no_worker_timeout = absl::Seconds(60);
     // How long the job may be without one of its servers before it fails.
     absl::Duration no_server_timeout = absl::Minutes(10);
+    // A step that has not ended for so long, and that is unusual, is taken for
+    // hung, though everybody shows signs of life.
+    absl::Duration stall_timeout = absl::Minutes(10);
     int64_t attempt = 1;
     std::optional<ResumePoint> resume;
     // Null: no checkpoints. Must outlive the coordinator.
@@ -187,6 +190,9 @@ class Coordinator {
   void RunCheckpoints() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Names whom the step in progress waits for, if it takes unusually long.
   void FillStall(StatusReply* reply) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Does without the worker that holds a step up for too long; where it cannot
+  // be told who does, lets everybody begin again.
+  void EndStall(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Options options_;
   const std::string job_id_;
@@ -229,6 +235,7 @@ class Coordinator {
   int workers_at_ending_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Time servers_missing_since_ ABSL_GUARDED_BY(mu_);
   absl::Time last_tick_ ABSL_GUARDED_BY(mu_);
+  absl::Time stall_ended_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace tributary

@@ -211,6 +211,7 @@ Coordinator::Options CoordinatorProcess::CoordinatorOptions(
   job.lease = options_.lease;
   job.no_worker_timeout = options_.no_worker_timeout;
   job.no_server_timeout = options_.no_server_timeout;
+  job.stall_timeout = options_.stall_timeout;
   job.attempt = attempt_;
   job.resume = std::move(resume);
   job.checkpoints = checkpoints;

@@ -103,6 +103,8 @@ class JobProgress {
   void FillStatus(StatusReply* reply) const;
   // The round in progress.
   int64_t round() const { return completed_rounds_; }
+  // What a round takes is known.
+  bool measured() const { return recent_.step_milliseconds() > 0; }
   // How long it has been in progress, if that is unusually long; else 0.
   absl::Duration Stalled(absl::Time now) const;
 

@@ -296,7 +296,7 @@ class ExchangeStream final
     sum.sum = {std::move(gradient), c.weight(), c.loss_sum(), incarnation_};
     sum.base_version = c.base_version();
     sum.gradient_norm = c.gradient_norm();
-    sum.sender = this;
+    sum.sender = id();
     return store_->AddContribution(c.chunk(), std::move(sum));
   }
 

@@ -244,9 +244,9 @@ bool ParameterStore::TakeUpdate(Chunk* chunk) {
   }
 }
 
-void ParameterStore::Answer(const Chunk& chunk, const WeightsSubscriber* sender,
-                            int64_t step, bool refused, int64_t age) {
-  if (sender == nullptr) return;
+void ParameterStore::Answer(const Chunk& chunk, int64_t sender, int64_t step,
+                            bool refused, int64_t age) {
+  if (sender == 0) return;
   Outcome outcome;
   outcome.set_step(step);
   outcome.set_chunk(chunk.number);
@@ -254,7 +254,7 @@ void ParameterStore::Answer(const Chunk& chunk, const WeightsSubscriber* sender,
   outcome.set_age(age);
   // It may have gone in the meantime.
   for (const Subscription& subscription : chunk.subscriptions) {
-    if (subscription.subscriber == sender) {
+    if (subscription.subscriber->id() == sender) {
       subscription.subscriber->OnOutcome(outcome, chunk.weights.version());
     }
   }

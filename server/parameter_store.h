@@ -49,6 +49,8 @@ struct WeightsVersion {
 class WeightsSubscriber {
  public:
   virtual ~WeightsSubscriber() = default;
+  // No other one's in this process, not even of one that is gone.
+  int64_t id() const { return id_; }
   // Called with a chunk's lock held, in the order of versions for each chunk:
   // it must be quick and must not call the store.
   virtual void OnWeights(const WeightsVersion& weights) = 0;
@@ -57,6 +59,13 @@ class WeightsSubscriber {
   virtual void OnOutcome(const Outcome& /*outcome*/, int64_t /*version*/) {}
   // No update is under way or waiting. Called with a lock held, too.
   virtual void OnBurstEnd() {}
+
+ private:
+  static int64_t NextId() {
+    static std::atomic<int64_t> last{0};
+    return ++last;
+  }
+  const int64_t id_ = NextId();
 };
 
 // Thread-safe.
@@ -209,8 +218,8 @@ class ParameterStore {
   // Takes the next update, if there is one and none is under way. True: Begin
   // it.
   static bool TakeUpdate(Chunk* chunk) ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
-  static void Answer(const Chunk& chunk, const WeightsSubscriber* sender,
-                     int64_t step, bool refused, int64_t age)
+  static void Answer(const Chunk& chunk, int64_t sender, int64_t step,
+                     bool refused, int64_t age)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk.mu);
   void Begin(Chunk* chunk) ABSL_LOCKS_EXCLUDED(chunk->mu);
   // Runs work(chunk) on the pool. Of several that wait the first layers go

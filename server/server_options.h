@@ -44,6 +44,9 @@ struct ServerOptions {
 
   // Shard 0 only: how long the job may be without one of its servers.
   absl::Duration no_server_timeout = absl::Minutes(10);
+  // Shard 0 only: how long a step may take, beyond what is usual, before
+  // whoever holds it up is done without.
+  absl::Duration stall_timeout = absl::Minutes(10);
   // Shard 0 only: the newest checkpoint in output_directory, if there is one,
   // is where the job goes on from.
   bool resume = false;

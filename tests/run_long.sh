@@ -24,7 +24,7 @@ run_faults_part() {
 # Ten minutes with a kill every 5 s, and with one every 29 s.
 run_kills_part() {
   bazel-bin/tests/faults/kill_loop "$program" "$folder/kills.d" \
-    --steps 150000 --every 5 --seldom 29
+    --steps 210000 --every 5 --seldom 29
 }
 
 run_strangers_part() {

@@ -1,4 +1,5 @@
 // What the coordinator does when servers or workers are lost, or never come.
+#include <map>
 #include <string>
 
 #include "gmock/gmock.h"
@@ -9,6 +10,7 @@
 namespace tributary {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST_F(CoordinatorTest, GoesBackWhenAServerIsGone) {
@@ -79,6 +81,73 @@ TEST_F(CoordinatorTest, FailsWhenNoWorkerComes) {
   coordinator_->Tick();
   EXPECT_THAT(std::string(coordinator_->status().message()),
               HasSubstr("no worker for"));
+}
+
+// Both workers show signs of life; one of them hangs.
+class StallTest : public CoordinatorTest {
+ protected:
+  void Begin(const std::string& first_phase, const std::string& second_phase) {
+    Make(/*servers=*/1, /*expected_workers=*/2, /*steps=*/9);
+    Enter(&first_);
+    Enter(&second_);
+    now_ += absl::Seconds(1);
+    ASSERT_TRUE(SaySums(/*shard=*/0, /*step=*/0, {1, 1, 1}).ok());
+    phases_ = {{&first_, first_phase}, {&second_, second_phase}};
+  }
+
+  void PassAlive(absl::Duration time) {
+    for (absl::Duration t; t < time; t += absl::Seconds(1)) {
+      now_ += absl::Seconds(1);
+      for (const auto& [worker, phase] : phases_) {
+        WorkerReport beat;
+        beat.mutable_heartbeat()->set_step(1);
+        beat.mutable_heartbeat()->set_phase(phase);
+        if (!worker->closed.ok()) continue;
+        ASSERT_TRUE(Say(worker, beat).ok());
+      }
+      coordinator_->Tick();
+    }
+  }
+
+  Coordinator::Ending Ending() {
+    return coordinator_->AwaitEnding(absl::ZeroDuration());
+  }
+
+  FakeWorker first_, second_;
+  std::map<FakeWorker*, std::string> phases_;
+};
+
+TEST_F(StallTest, DoesWithoutAWorkerThatHoldsAStepUpForTooLong) {
+  Begin("exchange", "backward");
+  PassAlive(options_.stall_timeout - absl::Seconds(1));
+  EXPECT_TRUE(second_.closed.ok());
+  PassAlive(absl::Seconds(2));
+  EXPECT_EQ(second_.closed.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(second_.closed.message()),
+              AllOf(HasSubstr("step 2 has not ended for 10m"),
+                    HasSubstr("the others wait for worker 1")));
+  EXPECT_EQ(Ending(), Coordinator::Ending::kNone);
+  EXPECT_EQ(first_.last_deal().leaf_end(), 4);
+  // It gets as long for its part.
+  PassAlive(options_.stall_timeout - absl::Seconds(5));
+  EXPECT_EQ(Ending(), Coordinator::Ending::kNone);
+  EXPECT_TRUE(first_.closed.ok());
+}
+
+TEST_F(StallTest, BeginsAgainWhereNobodyCanBeBlamed) {
+  Begin("exchange", "exchange");
+  PassAlive(options_.stall_timeout + absl::Seconds(1));
+  EXPECT_EQ(Ending(), Coordinator::Ending::kGoesBack);
+  EXPECT_THAT(std::string(coordinator_->status().message()),
+              HasSubstr("step 2 has not ended for 10m"));
+  EXPECT_EQ(first_.closed.code(), absl::StatusCode::kAborted);
+}
+
+TEST_F(StallTest, WaitsForLongEvaluations) {
+  Begin("exchange", "evaluate");
+  PassAlive(3 * options_.stall_timeout);
+  EXPECT_EQ(Ending(), Coordinator::Ending::kNone);
+  EXPECT_TRUE(second_.closed.ok());
 }
 
 }  // namespace

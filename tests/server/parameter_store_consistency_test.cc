@@ -1,6 +1,8 @@
 // Modes in which gradients become weights before all workers are in step.
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -64,6 +66,21 @@ TEST_F(ParameterStoreTest, AsynchronousAppliesOnArrivalAndAnswers) {
   store_->Unsubscribe(&recorder_);
   // Nobody is left to be told.
   EXPECT_TRUE(ContributeWhole(1, 1, 2, 2).ok());
+}
+
+TEST_F(ParameterStoreTest, ANewStreamInTheMemoryOfAnOldOneIsAnother) {
+  Make(/*clip_norm=*/0, /*steps=*/4, "asynchronous {}");
+  std::optional<Recorder> place;
+  place.emplace();
+  store_->Subscribe(&*place, /*in_memory=*/false);
+  IncomingSum sum = Sum(/*step=*/0, /*chunk=*/1, /*node=*/1, /*value=*/2);
+  sum.sender = place->id();
+  store_->Unsubscribe(&*place);
+  place.emplace();
+  store_->Subscribe(&*place, /*in_memory=*/false);
+  EXPECT_TRUE(store_->AddContribution(1, std::move(sum)).ok());
+  EXPECT_TRUE(place->outcomes().empty());
+  store_->Unsubscribe(&*place);
 }
 
 TEST_F(ParameterStoreTest, AsynchronousClipsByTheNormThatCame) {

@@ -149,7 +149,7 @@ class ParameterStoreTest : public ::testing::Test {
     IncomingSum sum = Sum(step, chunk, /*node=*/1, value);
     sum.base_version = base_version;
     sum.gradient_norm = norm;
-    sum.sender = &recorder_;
+    sum.sender = recorder_.id();
     return store_->AddContribution(chunk, std::move(sum));
   }
 

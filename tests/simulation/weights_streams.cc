@@ -135,7 +135,7 @@ class WeightsStreams::Stream final : public WeightsSubscriber {
                c.weight(), c.loss_sum(), incarnation_};
     sum.base_version = c.base_version();
     sum.gradient_norm = c.gradient_norm();
-    sum.sender = this;
+    sum.sender = id();
     return store()->AddContribution(c.chunk(), std::move(sum));
   }
 
