@@ -124,9 +124,9 @@ bool WorkState::Decide(Task* task) const {
   }
   // Having the last version of every chunk proves that it is made: only then
   // may the coordinator read it.
-  if (finished_ && CompleteVersion() == options_.steps) {
+  if (finished_) {
     task->kind = Task::Kind::kFinish;
-    return true;
+    return CompleteVersion() == options_.steps;
   }
   if (initialize_) {
     task->kind = Task::Kind::kInitialize;

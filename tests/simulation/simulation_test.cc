@@ -106,5 +106,10 @@ TEST(SimulationRegressionTest, AnOvertakenCoordinatorReadsTheModel) {
   ExpectAllHold(13451);
 }
 
+// It took the step before the last weights again and again, without a pause.
+TEST(SimulationRegressionTest, AJobIsFinishedBeforeAWorkerHasTheLastWeights) {
+  ExpectAllHold(48802);
+}
+
 }  // namespace
 }  // namespace tributary::simulation

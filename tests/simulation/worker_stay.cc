@@ -17,6 +17,9 @@ namespace {
 constexpr int kBeatsPerLease = 10;
 constexpr absl::Duration kEarlyBeat = absl::Milliseconds(250);
 constexpr absl::Duration kLongestBeat = absl::Milliseconds(500);
+// Chunks and shares of a step are few: more without a pause is a loop without
+// end.
+constexpr int kMostTurns = 1000;
 
 }  // namespace
 
@@ -185,7 +188,13 @@ void WorkerStay::Poke() {
 }
 
 void WorkerStay::Work() {
-  while (!busy_ && !ending_ && !finishing_) {
+  for (int turn = 0; !busy_ && !ending_ && !finishing_; ++turn) {
+    if (turn == kMostTurns) {
+      world_->Violate(absl::StrCat("P5: ", scope_->name,
+                                   " takes tasks that it gives up at once, ",
+                                   "over and over: ", State()));
+      return;
+    }
     if (!task_.has_value()) {
       task_ = state_->TryNextForTest();
       if (!task_.has_value()) return;

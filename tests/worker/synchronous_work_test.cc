@@ -42,6 +42,18 @@ TEST_F(SynchronousWorkTest, GoesFromInitializingToTrainingToTheEnd) {
   EXPECT_EQ(state_->Next().kind, Kind::kFinish);
 }
 
+// The coordinator says so as soon as the others have the last version.
+TEST_F(SynchronousWorkTest, WaitsForTheLastWeightsWhenTheJobIsFinished) {
+  Begin();
+  for (int64_t version = 1; version < 4; ++version) ArriveAll(version);
+  state_->SetEvaluated(2);
+  EXPECT_EQ(state_->Next().kind, Kind::kTrain);
+  state_->SetFinished();
+  EXPECT_FALSE(state_->TryNextForTest().has_value());
+  ArriveAll(4);
+  EXPECT_EQ(state_->Next().kind, Kind::kFinish);
+}
+
 TEST_F(SynchronousWorkTest, EvaluatesBeforeTheStepAndWaitsForTheOthers) {
   Begin();
   ArriveAll(1);
