@@ -400,6 +400,18 @@ absl::Status ValidateCheckpoint(const CheckpointSpec& checkpoint) {
                  kMaxSteps);
 }
 
+absl::Status ValidateRecovery(const JobSpec& job) {
+  const ConsistencySpec& consistency =
+      job.exchange().parameter_server().consistency();
+  if (job.recovery().journal() &&
+      (consistency.has_asynchronous() || consistency.has_stale_synchronous())) {
+    return Error("recovery.journal",
+                 "needs consistency mode synchronous or local_steps, where all "
+                 "servers are at the same step");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateOutput(const OutputSpec& output) {
   if (output.has_directory() && output.directory().empty()) {
     return Error("output.directory", "is empty; leave it out for the default");
@@ -437,6 +449,7 @@ absl::Status ValidateJob(const JobSpec& job) {
   TRIBUTARY_RETURN_IF_ERROR(ValidateEvaluation(job.evaluation()));
   TRIBUTARY_RETURN_IF_ERROR(ValidateExchange(job.exchange()));
   TRIBUTARY_RETURN_IF_ERROR(ValidateCheckpoint(job.checkpoint()));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateRecovery(job));
   if (job.on_nonfinite() == JobSpec::ON_NONFINITE_UNSPECIFIED) {
     return Error("on_nonfinite", "", "must be STOP or SKIP");
   }

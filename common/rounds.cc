@@ -39,4 +39,10 @@ JobSpec JobOfRounds(const JobSpec& job) {
   return outer;
 }
 
+bool AwaitsNorm(const JobSpec& job) {
+  if (ConsistencyOf(job).has_asynchronous()) return false;
+  return JobOfRounds(job).clip_norm() > 0 ||
+         job.on_nonfinite() == JobSpec::SKIP || job.recovery().journal();
+}
+
 }  // namespace tributary

@@ -34,6 +34,10 @@ class Rounds {
 // clipping; else `job` itself.
 JobSpec JobOfRounds(const JobSpec& job);
 
+// Whether servers update their chunks only when the coordinator has told them
+// the norm of the round's gradient. `job` may be the job of rounds.
+bool AwaitsNorm(const JobSpec& job);
+
 }  // namespace tributary
 
 #endif  // TRIBUTARY_COMMON_ROUNDS_H_

@@ -40,14 +40,14 @@ absl::Status ReportedError(const Failure& failure, const std::string& reason) {
 Coordinator::Coordinator(const Options& options, Clock clock,
                          MetricsSink metrics)
     : options_(options),
-      job_id_(JobId(options.job)),
+      beginning_{options.job, JobId(options.job), options.resume,
+                 options.resume_from_memory, options.attempt},
       asynchronous_(options.job.exchange()
                         .parameter_server()
                         .consistency()
                         .has_asynchronous()),
-      gives_norms_((JobOfRounds(options.job).clip_norm() > 0 ||
-                    options.job.on_nonfinite() == JobSpec::SKIP) &&
-                   !asynchronous_),
+      gives_norms_(AwaitsNorm(options.job)),
+      journals_(options.job.recovery().journal()),
       clock_(std::move(clock)),
       metrics_(std::move(metrics)),
       membership_(static_cast<int>(options.job.batch().micro_batches()),
@@ -111,7 +111,7 @@ void Coordinator::AdmitWaiting() {
       admission->add_server_address(server.address);
       *admission->add_local_address() = server.local_address;
     }
-    admission->set_job_id(job_id_);
+    admission->set_job_id(beginning_.job_id);
     admission->set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
     admission->set_attempt(options_.attempt);
     member->link->Send(order);
@@ -208,48 +208,46 @@ absl::Status Coordinator::OnReady(Member* member, const Ready& ready) {
 }
 
 absl::Status Coordinator::Adopt(const Ready& ready) {
-  absl::StatusOr<ArenaLayout> layout = ArenaLayout::Create(ready.table());
-  if (!layout.ok()) return layout.status();
+  TRIBUTARY_ASSIGN_OR_RETURN(ArenaLayout layout,
+                             ArenaLayout::Create(ready.table()));
   if (ready.data().steps() < 1 || ready.data().steps_per_epoch() < 1) {
     return absl::InvalidArgumentError("a job needs at least one step");
   }
-  int64_t first = 0;
-  if (options_.resume.has_value()) {
-    const ResumePoint& resume = *options_.resume;
-    first = resume.manifest.version();
-    const absl::Status fits = CheckResume(resume.manifest, ready, options_.job);
-    if (!fits.ok()) {
-      FailLocked(fits, /*exit_code=*/2);
-      return fits;
-    }
+  const absl::StatusOr<Beginning> beginning =
+      ChooseBeginning(beginning_, ready, servers_.servers());
+  if (!beginning.ok()) {
+    FailLocked(beginning.status(), /*exit_code=*/2);
+    return beginning.status();
   }
-  layout_ = *std::move(layout);
+  TRIBUTARY_RETURN_IF_ERROR(TellBeginning(*beginning));
+  layout_ = std::move(layout);
   progress_.emplace(options_.job, ready.data(), layout_->chunk_count(),
                     options_.servers);
-  if (options_.resume.has_value()) {
-    progress_->Resume(first, options_.resume->manifest.job_state());
+  if (beginning->resumes()) {
+    progress_->Resume(beginning->version, beginning->job_state);
     initialized_ = true;
   }
-  if (asynchronous_) claims_.emplace(/*limit=*/0, first);
-  checkpoints_.emplace(options_.job, ready, options_.servers, first,
-                       options_.checkpoints);
-  ServerOrder order;
-  Configure* configure = order.mutable_configure();
-  *configure->mutable_job() = options_.job;
-  *configure->mutable_table() = ready.table();
-  configure->set_servers(options_.servers);
-  configure->set_job_id(job_id_);
-  configure->set_steps(ready.data().steps());
-  configure->set_attempt(options_.attempt);
-  if (options_.resume.has_value()) {
-    configure->set_checkpoint(options_.resume->folder);
-  }
-  servers_.Send(order);
+  if (asynchronous_) claims_.emplace(/*limit=*/0, beginning->version);
+  checkpoints_.emplace(options_.job, ready, options_.servers,
+                       beginning->saved_version, options_.checkpoints);
+  const auto order = [&](int shard) ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return ConfigureOrder(beginning_, ready, *beginning, servers_.servers(),
+                          shard);
+  };
+  servers_.SendEach(order);
   return absl::OkStatus();
+}
+
+absl::Status Coordinator::TellBeginning(const Beginning& beginning) {
+  if (!options_.on_begin) return absl::OkStatus();
+  const absl::Status status = options_.on_begin(beginning);
+  if (!status.ok()) FailLocked(status, /*exit_code=*/1);
+  return status;
 }
 
 void Coordinator::OpenWaiting() {
   if (!servers_.all_configured()) return;
+  if (journals_ && !servers_.all_replicated()) return;
   for (const auto& [incarnation, listed] : membership_.members()) {
     if (!listed.ready) continue;
     const bool initialize = !initialized_ && initializer_ == 0;
@@ -394,6 +392,11 @@ void Coordinator::FinishComplete() {
     FailLocked(layout.status(), /*exit_code=*/1);
     return;
   }
+  Beginning beginning;
+  beginning.step = resume.manifest.step();
+  beginning.job_state = resume.manifest.job_state();
+  beginning.checkpoint = resume.folder;
+  if (!TellBeginning(beginning).ok()) return;
   layout_ = *std::move(layout);
   phase_ = StatusReply::FINISHING;
   RemoveWorkers(absl::OutOfRangeError("the job is done"));
@@ -412,7 +415,27 @@ absl::Status Coordinator::OnServerReport(int shard,
   switch (report.report_case()) {
     case ServerReport::kConfigured:
       servers_.SetConfigured(shard);
+      if (journals_ && servers_.all_configured()) {
+        const auto order = [this](int other) ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+          return ReplicateOrder(servers_.servers(), other);
+        };
+        servers_.SendEach(order);
+      }
       OpenWaiting();
+      return absl::OkStatus();
+    case ServerReport::kReplicated:
+      servers_.SetReplicated(shard);
+      OpenWaiting();
+      return absl::OkStatus();
+    case ServerReport::kReplicationFailure:
+      // At the end the others may be gone first.
+      if (phase_ == StatusReply::WAITING || phase_ == StatusReply::TRAINING) {
+        GoBack(
+            Ending::kGoesBack,
+            absl::UnavailableError(absl::StrCat(
+                "server ", shard, " cannot have its state kept, or read it: ",
+                report.replication_failure().message())));
+      }
       return absl::OkStatus();
     case ServerReport::kSums:
       return OnSums(shard, report.sums());
@@ -468,6 +491,8 @@ absl::Status Coordinator::OnSums(int shard, const StepSums& sums) {
   if (gives_norms_) {
     ServerOrder order;
     *order.mutable_norm() = *norm;
+    if (journals_)
+      *order.mutable_norm()->mutable_job_state() = progress_->Save();
     servers_.Send(order);
   }
   FlushMetrics();
@@ -719,6 +744,11 @@ Coordinator::Ending Coordinator::AwaitEnding(absl::Duration timeout) {
   absl::MutexLock lock(&mu_);
   AwaitFor(&mu_, absl::Condition(&over), timeout);
   return EndingLocked();
+}
+
+bool Coordinator::has_trained() const {
+  absl::MutexLock lock(&mu_);
+  return first_synced_ != absl::InfiniteFuture();
 }
 
 int Coordinator::workers_at_ending() const {

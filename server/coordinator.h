@@ -22,6 +22,7 @@
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
+#include "server/beginning.h"
 #include "server/checkpoint_driver.h"
 #include "server/job_progress.h"
 #include "server/membership.h"
@@ -30,12 +31,6 @@
 #include "server/step_claims.h"
 
 namespace tributary {
-
-// Where a job goes on from.
-struct ResumePoint {
-  std::string folder;
-  CheckpointManifest manifest;
-};
 
 // One attempt at a job: from the moment when nobody is there to its end, or to
 // the loss of a server, which ends the attempt and not the job.
@@ -59,6 +54,11 @@ class Coordinator {
     absl::Duration stall_timeout = absl::Minutes(10);
     int64_t attempt = 1;
     std::optional<ResumePoint> resume;
+    // Goes on from what servers have in memory, where that is newer.
+    bool resume_from_memory = false;
+    // Told once where the attempt begins, with the lock held. An error fails
+    // the job. May be null.
+    std::function<absl::Status(const Beginning&)> on_begin;
     // Null: no checkpoints. Must outlive the coordinator.
     CheckpointSink* checkpoints = nullptr;
   };
@@ -124,6 +124,8 @@ class Coordinator {
   void FinishServers() ABSL_LOCKS_EXCLUDED(mu_);
   // Workers that took part when the attempt ended.
   int workers_at_ending() const ABSL_LOCKS_EXCLUDED(mu_);
+  // The attempt got as far as that.
+  bool has_trained() const ABSL_LOCKS_EXCLUDED(mu_);
   // Waits until they have ended. False: `timeout` has passed first.
   bool AwaitServersGone(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -146,6 +148,8 @@ class Coordinator {
   absl::Status OnReady(Member* member, const Ready& ready)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Adopt(const Ready& ready) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status TellBeginning(const Beginning& beginning)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status OnSums(int shard, const StepSums& sums)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Ends the attempt after a checkpoint.
@@ -195,9 +199,10 @@ class Coordinator {
   void EndStall(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Options options_;
-  const std::string job_id_;
+  const BeginningOptions beginning_;
   const bool asynchronous_;
   const bool gives_norms_;  // Servers wait for every round's.
+  const bool journals_;
   const Clock clock_;
   const MetricsSink metrics_;
 

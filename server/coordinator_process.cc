@@ -20,11 +20,13 @@
 #include "server/coordinator.h"
 #include "server/coordinator_service.h"
 #include "server/final_model.h"
+#include "server/journal_service.h"
 #include "server/listener.h"
 #include "server/local_server.h"
 #include "server/parameter_server_service.h"
 #include "server/resume_chooser.h"
 #include "server/run_output.h"
+#include "server/state_journal.h"
 
 namespace tributary {
 namespace {
@@ -39,6 +41,9 @@ constexpr absl::Duration kCutTimeout = absl::Milliseconds(200);
 // After a server was lost: workers that were there come back at once, or later
 // in the middle.
 constexpr absl::Duration kRecoveryTimeout = absl::Seconds(5);
+// After so many attempts from memory that came to nothing the checkpoint's turn
+// has come.
+constexpr int kMostFruitlessFromMemory = 3;
 
 // The coordinator's own server, in the same process.
 class LocalLink final : public ServerLink {
@@ -130,11 +135,16 @@ class CoordinatorProcess {
     int64_t checkpoint_step = -1;
   };
 
-  // Counts the attempt, and puts the run's files where it begins.
+  // Counts the attempt.
   absl::StatusOr<std::optional<ResumePoint>> Prepare();
   absl::StatusOr<AttemptEnd> RunAttempt(std::optional<ResumePoint> resume);
+  // Counts whether the attempt has come to anything. True: for too long none
+  // has.
+  bool IsStuck(const Coordinator& coordinator);
+  // Puts the run's files where the attempt begins.
+  absl::Status OnBegin(const Beginning& beginning);
   Coordinator::Options CoordinatorOptions(std::optional<ResumePoint> resume,
-                                          CheckpointSink* checkpoints) const;
+                                          CheckpointSink* checkpoints);
   Checkpointer::Options CheckpointerOptions() const;
   // Waits for the attempt's end. Looks now and then whether another
   // coordinator, started while this one stood still, has begun a newer one: it
@@ -145,8 +155,13 @@ class CoordinatorProcess {
   Shutdown* const shutdown_;
   RunOutput* const output_;
   ResumeChooser chooser_;
+  StateJournal journal_;
   int64_t attempt_ = 0;
   bool first_ = true;
+  bool has_begun_ = false;  // Some attempt has.
+  // Attempts in a row that ended before anything was computed, and since when.
+  int fruitless_ = 0;
+  absl::Time fruitless_since_;
   // Where to listen: after the first attempt the same port, which peers know.
   std::string listen_;
   int expected_workers_;
@@ -170,22 +185,24 @@ absl::StatusOr<std::optional<ResumePoint>> CoordinatorProcess::Prepare() {
   attempt_ = attempt.value_or(attempt_ + 1);
   TRIBUTARY_ASSIGN_OR_RETURN(std::optional<ResumePoint> resume,
                              chooser_.Choose());
-  int64_t step = 0;
-  int64_t evaluated = 0;
-  if (resume.has_value()) {
-    step = resume->manifest.step();
-    evaluated = resume->manifest.job_state().evaluation_step();
-    options_.log->Info("attempt %d: goes on from step %d, %s", attempt_, step,
-                       resume->folder);
-  }
-  const absl::Status rewound = output_->RewindMetrics(step, evaluated);
-  if (!rewound.ok()) {
-    if (first_) return rewound;
-    options_.log->Warning(
-        "metrics.jsonl keeps lines of steps that are computed again: %s",
-        std::string(rewound.message()));
-  }
   return resume;
+}
+
+absl::Status CoordinatorProcess::OnBegin(const Beginning& beginning) {
+  if (beginning.resumes()) {
+    options_.log->Info(
+        "attempt %d: goes on from step %d, %s", attempt_, beginning.step,
+        beginning.holders.empty() ? beginning.checkpoint
+                                  : "which the servers have in memory");
+  }
+  const absl::Status rewound = output_->RewindMetrics(
+      beginning.step, beginning.job_state.evaluation_step());
+  if (rewound.ok()) return rewound;
+  if (!has_begun_) return rewound;
+  options_.log->Warning(
+      "metrics.jsonl keeps lines of steps that are computed again: %s",
+      std::string(rewound.message()));
+  return absl::OkStatus();
 }
 
 Checkpointer::Options CoordinatorProcess::CheckpointerOptions() const {
@@ -201,7 +218,7 @@ Checkpointer::Options CoordinatorProcess::CheckpointerOptions() const {
 }
 
 Coordinator::Options CoordinatorProcess::CoordinatorOptions(
-    std::optional<ResumePoint> resume, CheckpointSink* checkpoints) const {
+    std::optional<ResumePoint> resume, CheckpointSink* checkpoints) {
   Coordinator::Options job;
   job.job = options_.job;
   job.servers = options_.servers;
@@ -214,6 +231,13 @@ Coordinator::Options CoordinatorProcess::CoordinatorOptions(
   job.stall_timeout = options_.stall_timeout;
   job.attempt = attempt_;
   job.resume = std::move(resume);
+  job.resume_from_memory =
+      chooser_.uses_own() && fruitless_ < kMostFruitlessFromMemory;
+  job.on_begin = [this](const Beginning& beginning) {
+    const absl::Status status = OnBegin(beginning);
+    has_begun_ = true;
+    return status;
+  };
   job.checkpoints = checkpoints;
   return job;
 }
@@ -237,6 +261,15 @@ Coordinator::Ending CoordinatorProcess::Follow(Coordinator* coordinator) {
   return ending;
 }
 
+bool CoordinatorProcess::IsStuck(const Coordinator& coordinator) {
+  if (coordinator.has_trained()) {
+    fruitless_ = 0;
+    return false;
+  }
+  if (++fruitless_ == 1) fruitless_since_ = MonotonicNow();
+  return MonotonicNow() - fruitless_since_ > options_.no_server_timeout;
+}
+
 absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
     std::optional<ResumePoint> resume) {
   Checkpointer checkpointer(CheckpointerOptions());
@@ -249,6 +282,8 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
   const absl::Cleanup stop_checkpointer = [&] { checkpointer.Stop(); };
   CoordinatorService coordinator_service(&coordinator);
   ParameterServerService service(/*shard=*/0);
+  JournalService journal_service({/*shard=*/0, "", options_.security},
+                                 &journal_);
   LocalServer local(
       /*shard=*/0, options_.threads, &service,
       [&coordinator](const ServerReport& report) {
@@ -256,9 +291,13 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
             coordinator.OnServerReport(/*shard=*/0, report);
         if (!status.ok()) coordinator.Fail(status);
       });
+  local.UseJournal(&journal_, &journal_service);
   LocalLink link(&local, options_.log);
   Enlist enlist;
   enlist.set_protocol_version(kProtocolVersion);
+  if (auto holdings = journal_.Holdings()) {
+    *enlist.mutable_journal() = *std::move(holdings);
+  }
   *enlist.mutable_local_address() = MakeLocalAddress();
   TRIBUTARY_RETURN_IF_ERROR(coordinator.AddServer(enlist, &link));
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S1"));
@@ -266,7 +305,8 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
   listen.network = listen_;
   TRIBUTARY_ASSIGN_OR_RETURN(
       const std::unique_ptr<Listener> listener,
-      Listener::Start(listen, {&service, &coordinator_service}));
+      Listener::Start(listen,
+                      {&service, &coordinator_service, &journal_service}));
   listen_ = listener->network();
   if (std::exchange(first_, false)) {
     if (options_.on_listening) options_.on_listening(listener->address());
@@ -279,8 +319,16 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
   listener->SetReady(false);
   end.status = coordinator.status();
   end.checkpoint_step = coordinator.GetStatus().checkpoint_step();
-  const bool goes_back = end.ending == Coordinator::Ending::kGoesBack ||
-                         end.ending == Coordinator::Ending::kDamaged;
+  bool goes_back = end.ending == Coordinator::Ending::kGoesBack ||
+                   end.ending == Coordinator::Ending::kDamaged;
+  if (goes_back && IsStuck(coordinator)) {
+    goes_back = false;
+    end.ending = Coordinator::Ending::kFailed;
+    coordinator.Fail(absl::DeadlineExceededError(
+        absl::StrCat("no attempt has come to anything for ",
+                     absl::FormatDuration(options_.no_server_timeout),
+                     "; the last one ended so: ", end.status.message())));
+  }
   if (goes_back) {
     expected_workers_ = std::clamp(coordinator.workers_at_ending(), 1,
                                    options_.expected_workers);
@@ -292,6 +340,7 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
   listener->ShutDown(goes_back ? kCutTimeout : kDrainTimeout);
   coordinator_service.AwaitIdle();
   service.AwaitIdle();
+  journal_service.AwaitIdle();
   return end;
 }
 
@@ -332,6 +381,7 @@ absl::Status CoordinatorProcess::Run() {
 }  // namespace
 
 absl::Status RunCoordinator(const ServerOptions& options, Shutdown* shutdown) {
+  TRIBUTARY_RETURN_IF_ERROR(CheckServers(options.job, options.servers));
   TRIBUTARY_ASSIGN_OR_RETURN(
       const std::unique_ptr<RunOutput> output,
       RunOutput::Create(options.output_directory, options.job, options.log));

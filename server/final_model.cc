@@ -108,7 +108,10 @@ absl::Status ReadSavedModel(const ServerOptions& options, int64_t version,
   Snapshot model;
   for (int chunk = 0; chunk < layout.chunk_count(); ++chunk) {
     model.chunks.push_back(
-        {chunk, Buffer(arena, arena.get() + layout.ChunkBegin(chunk)), {}});
+        {chunk,
+         Buffer(arena, arena.get() + layout.ChunkBegin(chunk)),
+         {},
+         layout.ChunkSize(chunk)});
   }
   return ReadShard(folder, manifest, layout, &model);
 }

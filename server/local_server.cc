@@ -1,5 +1,7 @@
 #include "server/local_server.h"
 
+#include <algorithm>
+#include <atomic>
 #include <memory>
 #include <utility>
 
@@ -32,6 +34,22 @@ LocalServer::LocalServer(int shard, int threads, WeightsService* service,
                    std::make_unique<ThreadPool>(threads)},
                   FileSystem::Posix(), service, std::move(report)) {}
 
+LocalServer::~LocalServer() {
+  JournalStream* replication = nullptr;
+  {
+    absl::MutexLock lock(&mu_);
+    ending_ = true;
+    replication = replication_.get();
+  }
+  // What it calls back uses executors, whose tasks use it.
+  if (replication != nullptr) replication->End();
+}
+
+void LocalServer::UseJournal(StateJournal* journal, JournalNetwork* network) {
+  journal_ = journal;
+  network_ = network;
+}
+
 ParameterStore* LocalServer::store() const {
   absl::MutexLock lock(&mu_);
   return store_.get();
@@ -47,6 +65,9 @@ absl::Status LocalServer::Handle(const ServerOrder& order) {
         ServerReport report;
         if (status.ok()) {
           report.mutable_configured();
+        } else if (configure.has_journal()) {
+          report.mutable_replication_failure()->set_message(
+              std::string(status.message()));
         } else {
           report.mutable_failure()->set_message(std::string(status.message()));
           report.mutable_failure()->set_exit_code(1);
@@ -61,11 +82,17 @@ absl::Status LocalServer::Handle(const ServerOrder& order) {
       if (target == nullptr) {
         return absl::FailedPreconditionError("a norm before the table");
       }
+      if (journal_ != nullptr && order.norm().has_job_state()) {
+        journal_->AddJobState(order.norm().step() + 1,
+                              order.norm().job_state());
+      }
       target->SetGradientNorm(order.norm().step(), order.norm().norm());
       return absl::OkStatus();
     }
     case ServerOrder::kSnapshot:
       return OnSnapshot(order.snapshot());
+    case ServerOrder::kReplicate:
+      return OnReplicate(order.replicate());
     case ServerOrder::kFinish:
       return absl::OkStatus();
     case ServerOrder::ORDER_NOT_SET:
@@ -86,8 +113,14 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
   options.shard = shard_;
   options.servers = configure.servers();
   options.attempt = configure.attempt();
+  const bool journals = configure.job().recovery().journal();
+  if (journals && journal_ == nullptr) {
+    return absl::UnimplementedError("this server keeps no journal");
+  }
   CheckpointManifest manifest;
-  if (!configure.checkpoint().empty()) {
+  if (configure.has_journal()) {
+    options.first_version = configure.journal().version();
+  } else if (!configure.checkpoint().empty()) {
     TRIBUTARY_ASSIGN_OR_RETURN(manifest, ReadManifest(configure.checkpoint()));
     options.first_version = manifest.version();
   }
@@ -100,17 +133,137 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
             service_->TakeArrivals(sums.step(), report.mutable_sums());
             report_(report);
           }));
-  if (!configure.checkpoint().empty()) {
+  if (journals) {
+    PrepareJournal(configure, store->layout(),
+                   1 + static_cast<int>(store->slot_names().size()));
+    store->SetKeeper([this](int64_t version, Snapshot::Chunk copy,
+                            std::function<void()> kept) {
+      Keep(version, std::move(copy), std::move(kept));
+    });
+  }
+  if (options.first_version > 0 || !configure.checkpoint().empty()) {
     Snapshot snapshot = store->BlankSnapshot();
-    TRIBUTARY_RETURN_IF_ERROR(ReadShard(configure.checkpoint(), manifest,
-                                        store->layout(), &snapshot));
+    TRIBUTARY_RETURN_IF_ERROR(
+        ReadStart(configure, manifest, store->layout(), &snapshot));
     store->Restore(std::move(snapshot));
   }
   absl::MutexLock lock(&mu_);
+  base_version_ = options.first_version;
   store_ = std::move(store);
   servers_ = configure.servers();
   service_->Serve(store_.get(), configure.job_id(), configure.attempt());
   return absl::OkStatus();
+}
+
+absl::Status LocalServer::ReadStart(const Configure& configure,
+                                    const CheckpointManifest& manifest,
+                                    const ArenaLayout& layout,
+                                    Snapshot* snapshot) {
+  if (!configure.has_journal()) {
+    return ReadShard(configure.checkpoint(), manifest, layout, snapshot);
+  }
+  const JournalStart& start = configure.journal();
+  if (start.holder() != shard_) {
+    ReadJournalRequest request;
+    {
+      absl::MutexLock lock(&mu_);
+      *request.mutable_scope() = journal_hello_.scope();
+    }
+    request.set_shard(shard_);
+    request.set_version(start.version());
+    return network_->Fetch(start.address(), request, snapshot);
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const Snapshot held,
+                             journal_->Find(shard_, start.version()));
+  snapshot->version = held.version;
+  for (size_t i = 0; i < held.chunks.size(); ++i) {
+    // The optimizer will write to its state.
+    const Snapshot::Chunk& from = held.chunks[i];
+    Snapshot::Chunk& to = snapshot->chunks[i];
+    std::copy_n(from.values.get(), from.elements, to.values.get());
+    for (size_t slot = 0; slot < from.slots.size(); ++slot) {
+      std::copy_n(from.slots[slot].get(), from.elements, to.slots[slot].get());
+    }
+  }
+  return absl::OkStatus();
+}
+
+void LocalServer::PrepareJournal(const Configure& configure,
+                                 const ArenaLayout& layout, int arrays) {
+  JournalHello hello;
+  hello.mutable_scope()->set_job_id(configure.job_id());
+  hello.mutable_scope()->set_signature(layout.signature());
+  hello.mutable_scope()->set_servers(configure.servers());
+  hello.set_attempt(configure.attempt());
+  hello.set_shard(shard_);
+  journal_->Begin(hello.scope(), layout, arrays);
+  if (!configure.has_journal()) journal_->Clear();
+  network_->Serve(configure.attempt());
+  absl::MutexLock lock(&mu_);
+  journal_hello_ = hello;
+}
+
+absl::Status LocalServer::OnReplicate(const Replicate& order) {
+  ParameterStore* const from = store();
+  if (from == nullptr || journal_ == nullptr) {
+    return absl::FailedPreconditionError("replication before the table");
+  }
+  int64_t base = 0;
+  {
+    absl::MutexLock lock(&mu_);
+    if (ending_) return absl::OkStatus();
+    if (replication_ != nullptr) {
+      return absl::FailedPreconditionError("replicates already");
+    }
+    replication_ = network_->Open(
+        order.address(), journal_hello_, [this](const absl::Status& status) {
+          ServerReport report;
+          report.mutable_replication_failure()->set_message(
+              std::string(status.message()));
+          report_(report);
+        });
+    base = base_version_;
+  }
+  const auto ready = [this] {
+    ServerReport report;
+    report.mutable_replicated();
+    report_(report);
+  };
+  // Not on the caller's thread: it copies, and the coordinator gives its own
+  // server orders with its lock held.
+  pool_->Run([this, from, base, ready] {
+    if (base == 0) {
+      ready();
+      return;
+    }
+    from->TakeSnapshot(base, [this, ready](Snapshot snapshot) {
+      // Of a model with fewer chunks than servers.
+      if (snapshot.chunks.empty()) ready();
+      auto missing =
+          std::make_shared<std::atomic<size_t>>(snapshot.chunks.size());
+      for (Snapshot::Chunk& chunk : snapshot.chunks) {
+        Keep(snapshot.version, std::move(chunk), [missing, ready] {
+          if (--*missing == 0) ready();
+        });
+      }
+    });
+  });
+  return absl::OkStatus();
+}
+
+void LocalServer::Keep(int64_t version, Snapshot::Chunk copy,
+                       std::function<void()> kept) {
+  JournalStream* replication = nullptr;
+  {
+    absl::MutexLock lock(&mu_);
+    replication = replication_.get();
+  }
+  const absl::Status status = journal_->Add(shard_, version, copy);
+  // Orders come in order: weights are made only from what came after
+  // Replicate.
+  if (status.ok() && replication != nullptr) {
+    replication->Send(version, copy, std::move(kept));
+  }
 }
 
 absl::Status LocalServer::OnSnapshot(const TakeSnapshot& order) {

@@ -15,7 +15,9 @@
 #include "common/executor.h"
 #include "common/file_system.h"
 #include "proto/rendezvous.pb.h"
+#include "server/journal_network.h"
 #include "server/parameter_store.h"
+#include "server/state_journal.h"
 #include "server/weights_service.h"
 
 namespace tributary {
@@ -40,7 +42,11 @@ class LocalServer {
   LocalServer(int shard, int threads, WeightsService* service,
               std::function<void(const ServerReport&)> report);
   // Ends what is under way first.
-  ~LocalServer() = default;
+  ~LocalServer();
+
+  // To be called before Handle, for jobs with a journal. Both must outlive this
+  // object.
+  void UseJournal(StateJournal* journal, JournalNetwork* network);
 
   // Returns at once; the work is done on executors. Orders that make no sense
   // are errors.
@@ -53,6 +59,17 @@ class LocalServer {
 
  private:
   absl::Status OnConfigure(const Configure& configure) ABSL_LOCKS_EXCLUDED(mu_);
+  // Begins where the order says.
+  absl::Status ReadStart(const Configure& configure,
+                         const CheckpointManifest& manifest,
+                         const ArenaLayout& layout, Snapshot* snapshot);
+  // Lets the journal belong to this job, and forget what did not lead here.
+  void PrepareJournal(const Configure& configure, const ArenaLayout& layout,
+                      int arrays);
+  absl::Status OnReplicate(const Replicate& order) ABSL_LOCKS_EXCLUDED(mu_);
+  // Puts the copy into the journal and has it kept by the next server.
+  void Keep(int64_t version, Snapshot::Chunk copy, std::function<void()> kept)
+      ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status OnSnapshot(const TakeSnapshot& order) ABSL_LOCKS_EXCLUDED(mu_);
   // Writes the files and reports.
   void WriteSnapshot(const std::string& folder, const Snapshot& snapshot);
@@ -68,6 +85,14 @@ class LocalServer {
   mutable absl::Mutex mu_;
   std::unique_ptr<ParameterStore> store_ ABSL_GUARDED_BY(mu_);
   int servers_ ABSL_GUARDED_BY(mu_) = 1;
+  // Null: there is none.
+  StateJournal* journal_ = nullptr;
+  JournalNetwork* network_ = nullptr;
+  JournalHello journal_hello_ ABSL_GUARDED_BY(mu_);
+  // What it has begun with, and the next server is to have; 0: nothing yet.
+  int64_t base_version_ ABSL_GUARDED_BY(mu_) = 0;
+  std::unique_ptr<JournalStream> replication_ ABSL_GUARDED_BY(mu_);
+  bool ending_ ABSL_GUARDED_BY(mu_) = false;
   // What is still queued when they end uses all of the above, and these.
   Executor* const writer_;
   Executor* const pool_;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
 #include "common/reduction_tree.h"
+#include "common/rounds.h"
 #include "common/schedule.h"
 #include "common/status_macros.h"
 #include "common/streaming_copy.h"
@@ -46,8 +47,7 @@ ParameterStore::ParameterStore(const Options& options, ArenaLayout layout,
                              .asynchronous()
                              .learning_rate_by_staleness()),
       skips_(options.job.on_nonfinite() == JobSpec::SKIP),
-      awaits_norm_((options.job.clip_norm() > 0 || skips_) &&
-                   !ConsistencyOf(options.job).has_asynchronous()),
+      awaits_norm_(AwaitsNorm(options.job)),
       useful_versions_(UsefulVersions(options.job)),
       layout_(std::move(layout)),
       // What is compressed is read again at once.
@@ -111,6 +111,7 @@ Snapshot ParameterStore::BlankSnapshot() {
   for (const auto& chunk : chunks_) {
     Snapshot::Chunk blank;
     blank.number = chunk->number;
+    blank.elements = chunk->elements;
     blank.values = buffers_.Take();
     for (size_t i = 0; i < chunk->slots.size(); ++i) {
       blank.slots.push_back(buffers_.Take());
@@ -175,6 +176,7 @@ bool ParameterStore::TakeSnapshot(int64_t version,
 void ParameterStore::CaptureNow(Chunk* chunk, Capture* capture) {
   Snapshot::Chunk& copy = capture->snapshot.chunks[chunk->place];
   copy.number = chunk->number;
+  copy.elements = chunk->elements;
   const EncodedFloats values = chunk->weights.Exact(capture->snapshot.version);
   copy.values = Buffer(
       values.owner, const_cast<float*>(static_cast<const float*>(values.data)));
@@ -357,27 +359,50 @@ void ParameterStore::Update(Chunk* chunk, double norm, bool more) {
         chunk->subscriptions.begin(), chunk->subscriptions.end(),
         [](const Subscription& s) { return !s.in_memory; }));
   }
-  Snapshot::Chunk* copy = nullptr;
-  if (capture != nullptr) {
-    copy = &capture->snapshot.chunks[chunk->place];
-    copy->number = chunk->number;
-    copy->values = next.in_place ? buffers_.Take() : next.values;
-    for (size_t i = 0; i < chunk->slots.size(); ++i) {
-      copy->slots.push_back(buffers_.Take());
-    }
-  }
-  const double squares = RunPass(*chunk, version, norm, *weights, next, copy);
+  Snapshot::Chunk copy;
+  const bool copies = capture != nullptr || keep_;
+  if (copies) copy = BlankCopy(*chunk, next);
+  const double squares =
+      RunPass(*chunk, version, norm, *weights, next, copies ? &copy : nullptr);
   weights->Complete(&next);
   // In synchronous mode no chunk can reach the next step's sum before the new
   // version is out, so reports come in the order of steps.
   if (!awaits_norm_) ReportSum(*chunk, squares);
-  const ChunkUpdate done = std::exchange(chunk->update, ChunkUpdate());
-  if (capture != nullptr) FinishCapture(capture.get());
+  if (capture != nullptr) {
+    capture->snapshot.chunks[chunk->place] = copy;
+    FinishCapture(capture.get());
+  }
   FailpointOrDie("S9");
+  LedgerEntry(options_.attempt, chunk->number, chunk->update.step,
+              chunk->update.sum.weight());
+  if (!keep_) {
+    FinishUpdate(chunk, std::move(next), more);
+    return;
+  }
+  keep_(version + 1, std::move(copy), [this, chunk, next = std::move(next)] {
+    // The burst that it belonged to may be over.
+    FinishUpdate(chunk, next, /*more=*/false);
+  });
+}
+
+Snapshot::Chunk ParameterStore::BlankCopy(const Chunk& chunk,
+                                          const ChunkWeights::Next& next) {
+  Snapshot::Chunk copy;
+  copy.number = chunk.number;
+  copy.elements = chunk.elements;
+  copy.values = next.in_place ? buffers_.Take() : next.values;
+  for (size_t i = 0; i < chunk.slots.size(); ++i) {
+    copy.slots.push_back(buffers_.Take());
+  }
+  return copy;
+}
+
+void ParameterStore::FinishUpdate(Chunk* chunk, ChunkWeights::Next next,
+                                  bool more) {
+  const ChunkUpdate done = std::exchange(chunk->update, ChunkUpdate());
   {
     absl::MutexLock lock(&chunk->mu);
     chunk->weights.Finish(std::move(next));
-    LedgerEntry(options_.attempt, chunk->number, done.step, done.sum.weight());
     FailpointOrDie("S10");
     Publish(chunk, more);
     Answer(*chunk, done.sender, done.step, /*refused=*/false, done.staleness);

@@ -108,6 +108,11 @@ class ParameterStore {
     int64_t first_version = 0;
   };
   using SumsCallback = std::function<void(const StepSums&)>;
+  // Gets a copy of each new version of a chunk before anybody else does, on any
+  // thread. The version is given out when `kept` is called, from there or
+  // later, on any thread.
+  using KeepCallback = std::function<void(int64_t version, Snapshot::Chunk copy,
+                                          std::function<void()> kept)>;
 
   // `pool` must outlive the store and be drained before it is destroyed.
   // `on_sums` is called once for each step, on any thread; in synchronous mode
@@ -126,6 +131,9 @@ class ParameterStore {
   const std::vector<int>& chunk_numbers() const { return chunk_numbers_; }
   // A buffer that fits any chunk.
   Buffer TakeBuffer() { return buffers_.Take(); }
+
+  // To be called before anything is added. With it the job awaits norms.
+  void SetKeeper(KeepCallback keep) { keep_ = std::move(keep); }
 
   // Says whether the chunk is here; InvalidArgument names it if not.
   absl::Status CheckChunk(int chunk) const;
@@ -234,10 +242,15 @@ class ParameterStore {
   // `norm` of the mean gradient matters only to jobs that clip or skip.
   void Update(Chunk* chunk, double norm, bool more)
       ABSL_LOCKS_EXCLUDED(chunk->mu);
+  // Gives the new version out.
+  void FinishUpdate(Chunk* chunk, ChunkWeights::Next next, bool more)
+      ABSL_LOCKS_EXCLUDED(chunk->mu);
   // See BlockPass::Run.
   double RunPass(const Chunk& chunk, int64_t version, double norm,
                  const ChunkWeights& weights, const ChunkWeights::Next& next,
                  const Snapshot::Chunk* copy) const;
+  // Of the chunk's version that will be at `next`; shares what nobody writes.
+  Snapshot::Chunk BlankCopy(const Chunk& chunk, const ChunkWeights::Next& next);
   // Copies a chunk that is not being updated.
   void CaptureNow(Chunk* chunk, Capture* capture)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
@@ -257,6 +270,7 @@ class ParameterStore {
   Executor* const pool_;
   const std::unique_ptr<Optimizer> optimizer_;
   const SumsCallback on_sums_;
+  KeepCallback keep_;  // Null: no journal.
   std::vector<int> chunk_numbers_;
   BufferPool buffers_;
   BufferPool halves_;  // Of half their size, for 16-bit numbers.

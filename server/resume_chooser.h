@@ -22,6 +22,7 @@ class ResumeChooser {
   // From now on this run's own checkpoints count: they are newer than what it
   // was started from.
   void UseOwn() { use_own_ = true; }
+  bool uses_own() const { return use_own_; }
   // It cannot be used.
   void SetDamaged(const std::string& folder) { damaged_.insert(folder); }
 

@@ -1,6 +1,16 @@
 #include "server/server_options.h"
 
+#include "absl/strings/str_cat.h"
+
 namespace tributary {
+
+absl::Status CheckServers(const JobSpec& job, int servers) {
+  if (!job.recovery().journal() || servers > 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("recovery.journal keeps each server's state on another one, "
+                   "and there is ",
+                   servers, ": add --servers 2, or more"));
+}
 
 Listener::Options ListenerOptions(const ServerOptions& options,
                                   const LocalAddress& local) {

@@ -73,6 +73,9 @@ struct ServerOptions {
   std::function<void(const std::string&)> on_listening;
 };
 
+// InvalidArgument if the job needs more of them.
+absl::Status CheckServers(const JobSpec& job, int servers);
+
 // For the listener of such a server.
 Listener::Options ListenerOptions(const ServerOptions& options,
                                   const LocalAddress& local);

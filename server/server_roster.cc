@@ -23,6 +23,7 @@ absl::Status ServerRoster::Add(const Enlist& enlist, ServerLink* link,
   server.link = link;
   server.address = enlist.address();
   server.local_address = enlist.local_address();
+  if (enlist.has_journal()) server.journal = enlist.journal();
   server.last_heard = enlist.shard() == 0 ? absl::InfiniteFuture() : now;
   return absl::OkStatus();
 }
@@ -73,6 +74,11 @@ bool ServerRoster::all_configured() const {
                      [](const Server& s) { return s.configured; });
 }
 
+bool ServerRoster::all_replicated() const {
+  return std::all_of(servers_.begin(), servers_.end(),
+                     [](const Server& s) { return s.replicated; });
+}
+
 bool ServerRoster::none_there() const {
   return std::all_of(servers_.begin(), servers_.end(),
                      [](const Server& s) { return s.link == nullptr; });
@@ -81,6 +87,13 @@ bool ServerRoster::none_there() const {
 void ServerRoster::Send(const ServerOrder& order) {
   for (Server& server : servers_) {
     if (server.link != nullptr) server.link->Send(order);
+  }
+}
+
+void ServerRoster::SendEach(const std::function<ServerOrder(int)>& order_to) {
+  for (size_t shard = 0; shard < servers_.size(); ++shard) {
+    ServerLink* const link = servers_[shard].link;
+    if (link != nullptr) link->Send(order_to(static_cast<int>(shard)));
   }
 }
 

@@ -3,6 +3,8 @@
 #define TRIBUTARY_SERVER_SERVER_ROSTER_H_
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,7 +32,10 @@ class ServerRoster {
     ServerLink* link = nullptr;  // Null: not there.
     std::string address;
     LocalAddress local_address;
+    std::optional<JournalHoldings> journal;
     bool configured = false;
+    bool replicated =
+        false;  // What it begins with is kept by another one, too.
     bool gone = false;
     // Infinite: in the coordinator's own process.
     absl::Time last_heard;
@@ -50,6 +55,7 @@ class ServerRoster {
   // The time `gap` does not count.
   void Forgive(absl::Duration gap);
   void SetConfigured(int shard) { servers_[shard].configured = true; }
+  void SetReplicated(int shard) { servers_[shard].replicated = true; }
   // False if it was not there.
   bool Remove(int shard);
 
@@ -57,10 +63,13 @@ class ServerRoster {
   // -1: none is missing.
   int FirstMissing() const;
   bool all_configured() const;
+  bool all_replicated() const;
   bool none_there() const;
 
   // To, or of, all that are there.
   void Send(const ServerOrder& order);
+  // Each gets its own, by shard.
+  void SendEach(const std::function<ServerOrder(int)>& order_to);
   void Close(const absl::Status& status);
 
   // By shard.

@@ -12,9 +12,11 @@
 #include "common/transport/channel.h"
 #include "grpcpp/grpcpp.h"
 #include "server/enlistment.h"
+#include "server/journal_service.h"
 #include "server/listener.h"
 #include "server/local_server.h"
 #include "server/parameter_server_service.h"
+#include "server/state_journal.h"
 
 namespace tributary {
 namespace {
@@ -31,9 +33,12 @@ constexpr absl::Duration kOldSelfTimeout = absl::Seconds(30);
 // One attempt of the job. OK when the job is done; `*enlisted`: the coordinator
 // was there; `*over`: there is nothing to come back to.
 absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
+                             StateJournal* journal,
                              absl::Duration connect_timeout, bool* enlisted,
                              bool* over) {
   ParameterServerService service(options.shard);
+  JournalService journal_service(
+      {options.shard, options.coordinator, options.security}, journal);
   std::shared_ptr<Enlistment> enlistment;
   LocalServer local(
       options.shard, options.threads, &service,
@@ -48,36 +53,28 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
     }
     return absl::OkStatus();
   });
+  local.UseJournal(journal, &journal_service);
   Enlist enlist;
   enlist.set_protocol_version(kProtocolVersion);
+  if (auto holdings = journal->Holdings()) {
+    *enlist.mutable_journal() = *std::move(holdings);
+  }
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S1"));
   enlist.set_shard(options.shard);
   *enlist.mutable_local_address() = MakeLocalAddress();
   TRIBUTARY_ASSIGN_OR_RETURN(
       const std::unique_ptr<Listener> listener,
       Listener::Start(ListenerOptions(options, enlist.local_address()),
-                      {&service}));
+                      {&service, &journal_service}));
   enlist.set_address(listener->address());
   if (options.on_listening) options.on_listening(listener->address());
   options.log->Info("server %d listens on %s", options.shard,
                     listener->address());
-  const std::shared_ptr<grpc::Channel> channel =
-      CreateChannel(options.coordinator, options.security);
-  const absl::Status connected =
-      AwaitConnected(channel.get(), options.coordinator, options.security,
-                     MonotonicNow() + connect_timeout,
-                     [shutdown] { return shutdown->requested(); });
-  if (absl::IsFailedPrecondition(connected)) return connected;
-  if (!connected.ok()) {
-    if (shutdown->requested()) {
-      return absl::CancelledError("stopped by request");
-    }
-    return absl::UnavailableError(absl::StrCat(
-        "no coordinator at ", options.coordinator, " within ",
-        absl::FormatDuration(connect_timeout),
-        ": start `tributary server` with --shard 0 there, or correct "
-        "--coordinator"));
-  }
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::shared_ptr<grpc::Channel> channel,
+      ConnectToCoordinator(options.coordinator, options.security,
+                           connect_timeout,
+                           [shutdown] { return shutdown->requested(); }));
   const std::unique_ptr<Rendezvous::Stub> stub = Rendezvous::NewStub(channel);
   enlistment->Begin(stub.get(), enlist);
   *enlisted = true;
@@ -98,6 +95,7 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
   const grpc::Status ended = enlistment->AwaitDone();
   listener->ShutDown(enlistment->finished() ? kDrainTimeout : kCutTimeout);
   service.AwaitIdle();
+  journal_service.AwaitIdle();
   if (enlistment->stopped()) {
     *over = true;
     return absl::CancelledError("the job was stopped");
@@ -116,13 +114,14 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
 
 absl::Status RunShard(const ServerOptions& options, Shutdown* shutdown) {
   Backoff backoff;
+  StateJournal journal;
   bool enlisted = false;
   bool over = false;
   absl::Time last_seen = MonotonicNow();
   ServerOptions attempt = options;
   while (true) {
     const absl::Status status =
-        RunShardAttempt(attempt, shutdown,
+        RunShardAttempt(attempt, shutdown, &journal,
                         enlisted ? options.reconnect_timeout : kConnectTimeout,
                         &enlisted, &over);
     if (status.ok() || over || shutdown->requested()) return status;

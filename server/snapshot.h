@@ -16,6 +16,7 @@ struct Snapshot {
     int number = 0;
     Buffer values;              // The optimizer's weights, float32.
     std::vector<Buffer> slots;  // Its state, see Optimizer::slots.
+    int64_t elements = 0;       // Of each buffer; the rest is not used.
   };
   int64_t version = 0;
   std::vector<Chunk> chunks;  // Ascending.

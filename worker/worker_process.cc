@@ -195,22 +195,11 @@ struct StayFacts {
 // One stay, from the first connection to the last word.
 absl::Status Stay(const WorkerOptions& options, Shutdown* shutdown,
                   absl::Duration connect_timeout, StayFacts* stay) {
-  const std::shared_ptr<grpc::Channel> channel =
-      CreateChannel(options.coordinator, options.security);
-  const absl::Status connected =
-      AwaitConnected(channel.get(), options.coordinator, options.security,
-                     MonotonicNow() + connect_timeout,
-                     [shutdown] { return shutdown->requested(); });
-  if (absl::IsFailedPrecondition(connected)) return connected;
-  if (!connected.ok()) {
-    if (shutdown->requested()) {
-      return absl::CancelledError("stopped by request");
-    }
-    return absl::UnavailableError(absl::StrCat(
-        "no coordinator at ", options.coordinator, " within ",
-        absl::FormatDuration(connect_timeout),
-        ": start `tributary server` there, or correct --coordinator"));
-  }
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::shared_ptr<grpc::Channel> channel,
+      ConnectToCoordinator(options.coordinator, options.security,
+                           connect_timeout,
+                           [shutdown] { return shutdown->requested(); }));
   const std::unique_ptr<Rendezvous::Stub> stub = Rendezvous::NewStub(channel);
   MembershipClient membership;
   const auto stopper = std::make_shared<Stopper>(&membership);

@@ -29,6 +29,8 @@ const AccessTable& Access() {
        {Role::kAdmin, Role::kServer, Role::kWorker}},
       {"/tributary.ParameterServer/Exchange", {Role::kWorker}},
       {"/tributary.ParameterServer/ReadWeights", {Role::kServer, Role::kAdmin}},
+      {"/tributary.Journal/Replicate", {Role::kServer}},
+      {"/tributary.Journal/ReadJournal", {Role::kServer}},
   };
   return *table;
 }

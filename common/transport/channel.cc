@@ -115,6 +115,20 @@ absl::Status AwaitConnected(grpc::Channel* channel, const std::string& address,
       absl::StrCat("no connection to ", address));
 }
 
+absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToCoordinator(
+    const std::string& address, const Security& security,
+    absl::Duration timeout, const std::function<bool()>& stop) {
+  std::shared_ptr<grpc::Channel> channel = CreateChannel(address, security);
+  const absl::Status connected = AwaitConnected(
+      channel.get(), address, security, MonotonicNow() + timeout, stop);
+  if (connected.ok()) return channel;
+  if (absl::IsFailedPrecondition(connected)) return connected;
+  if (stop()) return absl::CancelledError("stopped by request");
+  return absl::UnavailableError(absl::StrCat(
+      "no coordinator at ", address, " within ", absl::FormatDuration(timeout),
+      ": start `tributary server` there, or correct --coordinator"));
+}
+
 void ConfigureServer(const Limits& limits, grpc::ServerBuilder* builder) {
   KeepGrpc();
   builder->SetMaxReceiveMessageSize(limits.message_bytes);

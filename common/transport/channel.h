@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/limits.h"
 #include "common/transport/security.h"
@@ -34,6 +35,13 @@ std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address,
 absl::Status AwaitConnected(grpc::Channel* channel, const std::string& address,
                             const Security& security, absl::Time deadline,
                             const std::function<bool()>& stop);
+
+// A channel to the coordinator, connected. Unavailable when there is none
+// within `timeout`, Cancelled when `stop` has returned true, FailedPrecondition
+// as above.
+absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToCoordinator(
+    const std::string& address, const Security& security,
+    absl::Duration timeout, const std::function<bool()>& stop);
 
 // Sets the limits that CreateChannel's counterpart needs.
 void ConfigureServer(const Limits& limits, grpc::ServerBuilder* builder);

@@ -29,6 +29,7 @@ constexpr uint32_t kPayloadTag = Tag(15);
 static_assert(Initial::kPayloadFieldNumber == 15);
 static_assert(Contribution::kPayloadFieldNumber == 15);
 static_assert(Weights::kPayloadFieldNumber == 15);
+static_assert(JournalPart::kPayloadFieldNumber == 15);
 
 // Headers hold a few numbers; a longer unknown field is no honest peer's.
 constexpr uint32_t kMaxUnknownFieldBytes = 4096;
@@ -48,6 +49,10 @@ Inner InnerOf(const WorkerMessage& message) {
 
 Inner InnerOf(const ServerMessage& message) {
   return {Tag(ServerMessage::kWeightsFieldNumber), &message.weights()};
+}
+
+Inner InnerOf(const JournalMessage& message) {
+  return {Tag(JournalMessage::kPartFieldNumber), &message.part()};
 }
 
 grpc::ByteBuffer EncodeAround(Inner inner, const void* payload, int64_t bytes,
@@ -131,9 +136,12 @@ constexpr uint32_t PayloadKinds(const WorkerMessage*) {
 constexpr uint32_t PayloadKinds(const ServerMessage*) {
   return 1u << ServerMessage::kWeightsFieldNumber;
 }
+constexpr uint32_t PayloadKinds(const JournalMessage*) {
+  return 1u << JournalMessage::kPartFieldNumber;
+}
 
-// Parses what is before the payload of an Initial, Contribution or Weights,
-// whose envelope's tag has been read, into `message`.
+// Parses what is before the payload of an inner message that has one, whose
+// envelope's tag has been read, into `message`.
 absl::Status ReadHeader(uint32_t outer_tag, CodedInputStream* in,
                         MessageLite* message, uint32_t* payload_bytes) {
   uint32_t inner_bytes = 0;
@@ -204,6 +212,12 @@ grpc::ByteBuffer EncodeWithPayload(const WorkerMessage& message,
 }
 
 grpc::ByteBuffer EncodeWithPayload(const ServerMessage& message,
+                                   const void* payload, int64_t bytes,
+                                   std::shared_ptr<const void> owner) {
+  return EncodeAround(InnerOf(message), payload, bytes, std::move(owner));
+}
+
+grpc::ByteBuffer EncodeWithPayload(const JournalMessage& message,
                                    const void* payload, int64_t bytes,
                                    std::shared_ptr<const void> owner) {
   return EncodeAround(InnerOf(message), payload, bytes, std::move(owner));
@@ -283,6 +297,11 @@ absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, WorkerMessage* message,
 }
 
 absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, ServerMessage* message,
+                           ReceivedPayload* payload) {
+  return DecodeAround(bytes, PayloadKinds(message), message, payload);
+}
+
+absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, JournalMessage* message,
                            ReceivedPayload* payload) {
   return DecodeAround(bytes, PayloadKinds(message), message, payload);
 }

@@ -12,17 +12,22 @@
 
 #include "absl/status/status.h"
 #include "grpcpp/support/byte_buffer.h"
+#include "proto/journal.pb.h"
 #include "proto/parameter_server.pb.h"
 
 namespace tributary {
 
-// The payload of `message`'s inner message (Initial, Contribution or Weights)
+// The payload of `message`'s inner message (Initial, Contribution, Weights or
+// JournalPart)
 // must be empty; `bytes` bytes at `payload` take its place. `owner` is held
 // until gRPC has done with them.
 grpc::ByteBuffer EncodeWithPayload(const WorkerMessage& message,
                                    const void* payload, int64_t bytes,
                                    std::shared_ptr<const void> owner);
 grpc::ByteBuffer EncodeWithPayload(const ServerMessage& message,
+                                   const void* payload, int64_t bytes,
+                                   std::shared_ptr<const void> owner);
+grpc::ByteBuffer EncodeWithPayload(const JournalMessage& message,
                                    const void* payload, int64_t bytes,
                                    std::shared_ptr<const void> owner);
 
@@ -63,14 +68,16 @@ class ReceivedPayload {
   int64_t bytes_ = 0;
 };
 
-// Decodes a WorkerMessage or ServerMessage. The payload of an Initial,
-// Contribution or Weights goes to `*payload`, the fields before it to
-// `*message`. InvalidArgument for bytes that are no such message, or a payload
-// that is missing or not the last field; whether its length is right is for the
-// caller to check.
+// Decodes a WorkerMessage, ServerMessage or JournalMessage. The payload of an
+// Initial, Contribution, Weights or JournalPart goes to `*payload`, the fields
+// before it to `*message`. InvalidArgument for bytes that are no such message,
+// or a payload that is missing or not the last field; whether its length is
+// right is for the caller to check.
 absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, WorkerMessage* message,
                            ReceivedPayload* payload);
 absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, ServerMessage* message,
+                           ReceivedPayload* payload);
+absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, JournalMessage* message,
                            ReceivedPayload* payload);
 
 // How many chunks in shared memory one message is to speak of, while others

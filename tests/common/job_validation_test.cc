@@ -391,6 +391,14 @@ TEST(ValidateJobTest, NamesTheFieldAndWhatIsWrong) {
        "exchange.parameter_server.consistency.stale_synchronous.staleness: -1 "
        "is not between 0 and 64"},
       {Mlp,
+       {"exchange.parameter_server.consistency.stale_synchronous={}",
+        "recovery.journal=true"},
+       "recovery.journal: needs consistency mode synchronous or local_steps"},
+      {Mlp,
+       {"exchange.parameter_server.consistency.asynchronous={}",
+        "recovery.journal=true"},
+       "recovery.journal: needs consistency mode synchronous or local_steps"},
+      {Mlp,
        {"exchange.parameter_server.consistency.asynchronous={max_staleness: "
         "-1}"},
        "exchange.parameter_server.consistency.asynchronous.max_staleness: -1 "

@@ -70,6 +70,10 @@ FaultResult RunFault(const FaultCase& fault, const std::string& parent) {
   job.mutable_evaluation()->set_every_steps(20);
   job.mutable_checkpoint()->set_every_steps(10);
   job.mutable_output()->set_log_every_steps(1);
+  if (fault.journal) {
+    job.mutable_recovery()->set_journal(true);
+    job.mutable_checkpoint()->set_every_steps(0);
+  }
   if (job.optimizer().has_sgd()) {
     job.mutable_optimizer()->mutable_sgd()->set_momentum(0.9);
   }
@@ -77,6 +81,7 @@ FaultResult RunFault(const FaultCase& fault, const std::string& parent) {
   options.program = fault.program;
   options.folder = folder;
   options.job = folder + "/job.textproto";
+  options.servers = fault.servers;
   std::ofstream(options.job) << PrintJob(job);
   const std::string victim =
       fault.point.empty() ? "" : VictimOf(fault.point, fault.seed);
@@ -104,6 +109,7 @@ FaultResult RunFault(const FaultCase& fault, const std::string& parent) {
   result.weights_sha256 = cluster.weights_sha256();
   result.actions = cluster.actions();
   result.restarts = cluster.restarts();
+  result.steps_again = cluster.StepsAgain();
   result.recovery = cluster.recovery();
   result.time = absl::Now() - begin;
   if (result.status.ok() && getenv("KEEP_FAULTS") == nullptr) {

@@ -12,7 +12,7 @@
 
 namespace tributary {
 
-// W1 to W12, S1 to S18; see common/failpoints.cc.
+// W1 to W12, S1 to S18; see common/failpoints.cc. J1 and J2 need a journal.
 std::vector<std::string> AllFailpoints();
 
 struct FaultCase {
@@ -22,6 +22,9 @@ struct FaultCase {
   std::string action = "crash";  // Or "stop(5000)", "error".
   // Varies the job's seed, which process is hit, and when.
   int64_t seed = 1;
+  // With recovery.journal, and without checkpoints.
+  bool journal = false;
+  int servers = 2;
 };
 
 struct FaultResult {
@@ -29,6 +32,7 @@ struct FaultResult {
   std::string weights_sha256;
   int actions = 0;  // Of failpoints.
   int restarts = 0;
+  int64_t steps_again = 0;  // See ProcessCluster::StepsAgain.
   absl::optional<absl::Duration> recovery;
   absl::Duration time;
 };

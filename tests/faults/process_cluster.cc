@@ -237,26 +237,59 @@ int ProcessCluster::actions() const {
   return static_cast<int>(Lines(Path("failpoints")).size());
 }
 
-absl::Status ProcessCluster::CheckLedger(int64_t steps) const {
-  // By chunk, then attempt: the steps applied.
-  std::map<int, std::map<int64_t, std::vector<int64_t>>> applied;
-  std::map<int64_t, std::set<int64_t>> weights;  // By step.
+absl::StatusOr<ProcessCluster::Ledger> ProcessCluster::ReadLedger() const {
+  Ledger ledger;
   for (const std::string& line : Lines(Path("ledger"))) {
     std::istringstream words(line);
     int64_t attempt = 0, step = 0, weight = 0;
     int chunk = 0;
     words >> attempt >> chunk >> step >> weight;
     if (!words) return absl::InternalError("bad line in the ledger: " + line);
-    applied[chunk][attempt].push_back(step);
-    weights[step].insert(weight);
+    ledger.applied[chunk][attempt].push_back(step);
+    ledger.weights[step].insert(weight);
   }
+  if (ledger.applied.empty()) {
+    return absl::DataLossError("the ledger is empty");
+  }
+  return ledger;
+}
+
+int64_t ProcessCluster::StepsAgain() const {
+  const absl::StatusOr<Ledger> ledger = ReadLedger();
+  if (!ledger.ok()) return 0;
+  std::set<int64_t> attempts;
+  for (const auto& [chunk, by_attempt] : ledger->applied) {
+    for (const auto& [attempt, steps] : by_attempt) attempts.insert(attempt);
+  }
+  int64_t again = 0;
+  int64_t complete = 0;  // Steps that all chunks have had.
+  for (const int64_t attempt : attempts) {
+    int64_t first = INT64_MAX;
+    int64_t reached = INT64_MAX;
+    for (const auto& [chunk, by_attempt] : ledger->applied) {
+      const auto found = by_attempt.find(attempt);
+      if (found == by_attempt.end()) {
+        reached = 0;
+        continue;
+      }
+      first = std::min(first, found->second.front());
+      reached = std::min(reached, found->second.back() + 1);
+    }
+    again += std::max<int64_t>(0, complete - first);
+    complete = std::max(complete, reached);
+  }
+  return again;
+}
+
+absl::Status ProcessCluster::CheckLedger(int64_t steps) const {
+  TRIBUTARY_ASSIGN_OR_RETURN(const Ledger ledger, ReadLedger());
+  const auto& [applied, weights] = ledger;
   for (const auto& [step, seen] : weights) {
     if (seen.size() != 1) {
       return absl::DataLossError(
           absl::StrCat("step ", step, " was made of different samples"));
     }
   }
-  if (applied.empty()) return absl::DataLossError("the ledger is empty");
   for (const auto& [chunk, attempts] : applied) {
     int64_t reached = 0;  // Steps below were applied in some attempt.
     for (const auto& [attempt, done] : attempts) {

@@ -67,10 +67,20 @@ class ProcessCluster {
   // After Run: whether each update was made exactly once, with all samples of
   // the batch; what is wrong if not.
   absl::Status CheckLedger(int64_t steps) const;
+  // After Run: steps that were applied to all chunks, and again in a later
+  // attempt.
+  int64_t StepsAgain() const;
   // How often failpoints have acted.
   int actions() const;
 
  private:
+  // Of each chunk, by attempt, the steps applied, and by step the numbers of
+  // samples that went in.
+  struct Ledger {
+    std::map<int, std::map<int64_t, std::vector<int64_t>>> applied;
+    std::map<int64_t, std::set<int64_t>> weights;
+  };
+  absl::StatusOr<Ledger> ReadLedger() const;
   std::string Path(const std::string& name) const;
   absl::Status Start(const std::string& name);
   ProcessSpec Spec(const std::string& name);

@@ -1,10 +1,12 @@
 // What the coordinator does when servers or workers are lost, or never come.
 #include <map>
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/coordinator.h"
+#include "server/peer_checks.h"
 #include "tests/server/coordinator_fixture.h"
 
 namespace tributary {
@@ -148,6 +150,98 @@ TEST_F(StallTest, WaitsForLongEvaluations) {
   PassAlive(3 * options_.stall_timeout);
   EXPECT_EQ(Ending(), Coordinator::Ending::kNone);
   EXPECT_TRUE(second_.closed.ok());
+}
+
+// With recovery.journal. Server 0 is new, server 1 has been there before.
+class CoordinatorJournalTest : public CoordinatorTest {
+ protected:
+  void MakeNextAttempt(bool from_memory) {
+    options_.job.mutable_recovery()->set_journal(true);
+    options_.resume_from_memory = from_memory;
+    options_.on_begin = [this](const Beginning& beginning) {
+      begun_ = beginning;
+      return absl::OkStatus();
+    };
+    Make(/*servers=*/2, /*expected_workers=*/1, /*steps=*/9, /*pieces=*/0,
+         /*clip_norm=*/0, /*present=*/1);
+    Enlist enlist;
+    enlist.set_protocol_version(kProtocolVersion);
+    enlist.set_shard(1);
+    enlist.set_address("10.0.0.2:1");
+    JournalHoldings* const held = enlist.mutable_journal();
+    held->mutable_scope()->set_job_id(JobId(options_.job));
+    held->mutable_scope()->set_signature(
+        ArenaLayout::Create(ready_.table())->signature());
+    held->mutable_scope()->set_servers(2);
+    for (const int shard : {0, 1}) {
+      held->add_whole()->set_shard(shard);
+      held->mutable_whole(shard)->set_version(6);
+    }
+    held->add_state()->set_version(6);
+    held->mutable_state(0)->mutable_job_state()->set_samples(48);
+    held->mutable_state(0)->mutable_job_state()->set_evaluation_step(4);
+    EXPECT_TRUE(coordinator_->AddServer(enlist, &servers_[1]).ok());
+    ASSERT_TRUE(Join(&worker_).ok());
+    ASSERT_TRUE(SayReady(&worker_).ok());
+  }
+  void SayReplicated() {
+    ServerReport report;
+    report.mutable_replicated();
+    for (const int shard : {0, 1}) {
+      EXPECT_TRUE(coordinator_->OnServerReport(shard, report).ok());
+    }
+  }
+
+  Beginning begun_;
+  FakeWorker worker_;
+};
+
+TEST_F(CoordinatorJournalTest, GoesOnFromWhatServersHaveInMemory) {
+  MakeNextAttempt(/*from_memory=*/true);
+  EXPECT_EQ(begun_.step, 6);
+  EXPECT_EQ(begun_.job_state.evaluation_step(), 4);
+  EXPECT_EQ(begun_.holders, (std::vector<int>{1, 1}));
+  for (const FakeServer& server : servers_) {
+    ASSERT_EQ(server.orders.size(), 1u);
+    const JournalStart& start = server.orders[0].configure().journal();
+    EXPECT_EQ(start.version(), 6);
+    EXPECT_EQ(start.holder(), 1);
+    EXPECT_EQ(start.address(), "10.0.0.2:1");
+  }
+  // Nobody begins before every server's state is kept by another one.
+  SayConfigured();
+  ASSERT_EQ(servers_[0].orders.size(), 2u);
+  EXPECT_EQ(servers_[0].orders[1].replicate().address(), "10.0.0.2:1");
+  EXPECT_EQ(servers_[1].orders[1].replicate().address(), "");
+  EXPECT_EQ(worker_.orders.size(), 1u);
+  SayReplicated();
+  ASSERT_EQ(worker_.orders.size(), 2u);
+  EXPECT_FALSE(worker_.orders[1].open().initialize());
+  SaySynced(&worker_);
+  EXPECT_TRUE(SaySums(0, 6, {1, 1}).ok());
+  EXPECT_TRUE(SaySums(1, 6, {1}).ok());
+  const GradientNorm& norm = servers_[1].orders.back().norm();
+  EXPECT_EQ(norm.step(), 6);
+  EXPECT_EQ(norm.job_state().samples(), 56);
+}
+
+TEST_F(CoordinatorJournalTest, BeginsAnewWhereItIsNotToGoOn) {
+  MakeNextAttempt(/*from_memory=*/false);
+  EXPECT_EQ(begun_.step, 0);
+  EXPECT_FALSE(begun_.resumes());
+  EXPECT_FALSE(servers_[0].orders[0].configure().has_journal());
+}
+
+TEST_F(CoordinatorJournalTest, GoesBackWhenCopiesCannotBeKept) {
+  MakeNextAttempt(/*from_memory=*/true);
+  ServerReport report;
+  report.mutable_replication_failure()->set_message("10.0.0.2:1: no route");
+  ASSERT_TRUE(coordinator_->OnServerReport(0, report).ok());
+  EXPECT_EQ(coordinator_->AwaitEnding(absl::ZeroDuration()),
+            Coordinator::Ending::kGoesBack);
+  EXPECT_FALSE(coordinator_->has_trained());
+  EXPECT_THAT(std::string(coordinator_->status().message()),
+              AllOf(HasSubstr("server 0"), HasSubstr("no route")));
 }
 
 }  // namespace

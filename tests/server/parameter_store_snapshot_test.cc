@@ -1,8 +1,11 @@
 // Snapshots for checkpoints, and stores that go on from them.
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <utility>
 #include <vector>
 
+#include "absl/synchronization/mutex.h"
 #include "gtest/gtest.h"
 #include "server/parameter_store.h"
 #include "server/snapshot.h"
@@ -94,6 +97,44 @@ TEST_F(ParameterStoreTest, GoesOnFromASnapshotToTheSameBits) {
     recorder_.Await(step + 1, 3);
   }
   EXPECT_EQ(recorder_.At(2, 15), last);
+}
+
+// recovery.journal: the loss of this server must not take back what anybody
+// has seen.
+TEST_F(ParameterStoreTest, GivesNothingOutThatIsNotKept) {
+  Make(/*clip_norm=*/0, /*steps=*/3);
+  absl::Mutex mu;
+  Snapshot copies;
+  std::vector<std::function<void()>> answers;
+  store_->SetKeeper(
+      [&](int64_t version, Snapshot::Chunk copy, std::function<void()> kept) {
+        absl::MutexLock lock(&mu);
+        copies.version = version;
+        copies.chunks.push_back(std::move(copy));
+        answers.push_back(std::move(kept));
+      });
+  Snapshot taken;
+  EXPECT_TRUE(store_->TakeSnapshot(
+      1, [&](Snapshot snapshot) { taken = std::move(snapshot); }));
+  ContributeAll(0, 3);
+  const auto all = [&] { return answers.size() == 3; };
+  {
+    absl::MutexLock lock(&mu, absl::Condition(&all));
+    EXPECT_EQ(copies.version, 1);
+  }
+  EXPECT_EQ(store_->CompleteVersion(), 0);
+  for (const auto& [chunk, versions] : recorder_.versions()) {
+    EXPECT_EQ(versions.back(), 0) << chunk;
+  }
+  for (const auto& kept : answers) kept();
+  recorder_.Await(1, 3);
+  EXPECT_EQ(store_->CompleteVersion(), 1);
+  std::sort(copies.chunks.begin(), copies.chunks.end(),
+            [](const Snapshot::Chunk& a, const Snapshot::Chunk& b) {
+              return a.number < b.number;
+            });
+  EXPECT_EQ(Contents(copies, store_->layout()),
+            Contents(taken, store_->layout()));
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ constexpr absl::Duration kTick = absl::Milliseconds(100);
 constexpr absl::Duration kFencingInterval = absl::Seconds(1);
 constexpr absl::Duration kDrainTimeout = absl::Seconds(5);
 constexpr absl::Duration kCutTimeout = absl::Milliseconds(200);
+constexpr int kMostFruitlessFromMemory = 3;
 constexpr absl::Duration kRecoveryTimeout = absl::Seconds(5);
 
 }  // namespace
@@ -211,7 +212,9 @@ void CoordinatorProcess::OnStart() {
   options_.resume = true;
   options_.log = world_->log;
   chooser_.emplace(options_);
+  journal_ = std::make_unique<StateJournal>();
   attempt_number_ = 0;
+  fruitless_ = 0;
   draining_ = false;
   wait_ = absl::ZeroDuration();
   expected_workers_ = world_->scenario.workers;
@@ -231,6 +234,7 @@ void CoordinatorProcess::OnStart() {
 
 void CoordinatorProcess::OnCrash() {
   attempt_.reset();
+  journal_.reset();
   output_.reset();
 }
 
@@ -266,7 +270,7 @@ void CoordinatorProcess::BeginAttempt() {
   Attempt* const attempt = attempt_.get();
   attempt->scope = MakeScope(absl::StrCat(attempt_number_));
   attempt->server = std::make_unique<ServerAttempt>(
-      world_, /*shard=*/0, attempt->scope,
+      world_, /*shard=*/0, attempt->scope, journal_.get(),
       [attempt](const ServerReport& report) {
         const absl::Status status =
             attempt->coordinator->OnServerReport(/*shard=*/0, report);
@@ -298,12 +302,25 @@ void CoordinatorProcess::BeginAttempt() {
   options.attempt = attempt_number_;
   options.resume = *std::move(resume);
   options.checkpoints = attempt->sink.get();
+  options.resume_from_memory = fruitless_ < kMostFruitlessFromMemory;
+  options.on_begin = [this](const Beginning& beginning) {
+    if (!beginning.holders.empty()) {
+      world_->loop.Trace("attempt ", attempt_number_, " begins from memory, ",
+                         beginning.version);
+      ++world_->from_memory;
+      world_->ledger.SetFromMemory(attempt_number_, beginning.version);
+    }
+    return absl::OkStatus();
+  };
   attempt->coordinator = std::make_unique<Coordinator>(
       options, [world = world_] { return world->loop.now(); },
       [](const nlohmann::ordered_json&) {});
   attempt->checkpointer->SetCoordinator(attempt->coordinator.get());
   Enlist enlist;
   enlist.set_protocol_version(kProtocolVersion);
+  if (auto holdings = journal_->Holdings()) {
+    *enlist.mutable_journal() = *std::move(holdings);
+  }
   (void)attempt->coordinator->AddServer(enlist, &attempt->link);
   listener_ = attempt->scope;
   Tick();
@@ -323,6 +340,9 @@ void CoordinatorProcess::Accept(Service service,
       break;
     case Service::kExchange:
       attempt->server->streams.Accept(link);
+      break;
+    case Service::kJournal:
+      attempt->server->journals.Accept(link);
       break;
   }
 }
@@ -358,6 +378,7 @@ void CoordinatorProcess::OnEnding(Coordinator::Ending ending) {
       chooser_->SetDamaged(resumed_from_);
       [[fallthrough]];
     case Coordinator::Ending::kGoesBack: {
+      fruitless_ = coordinator->has_trained() ? 0 : fruitless_ + 1;
       expected_workers_ = std::clamp(coordinator->workers_at_ending(), 1,
                                      world_->scenario.workers);
       start_timeout_ = std::min(start_timeout_, kRecoveryTimeout);

@@ -25,6 +25,7 @@ class CoordinatorProcess final : public Process {
 
   void Accept(Service service, const std::shared_ptr<Link>& link) override;
   bool coordinates() const override { return true; }
+  const StateJournal* journal() const override { return journal_.get(); }
   std::string State() const override;
 
   // SIGTERM.
@@ -58,7 +59,9 @@ class CoordinatorProcess final : public Process {
   std::unique_ptr<RunOutput> output_;
   ServerOptions options_;
   std::optional<ResumeChooser> chooser_;
+  std::unique_ptr<StateJournal> journal_;
   int64_t attempt_number_ = 0;
+  int fruitless_ = 0;
   int expected_workers_ = 1;
   absl::Duration start_timeout_;
   absl::Duration wait_;

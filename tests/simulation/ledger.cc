@@ -22,6 +22,13 @@ void Ledger::AddAttempt(int64_t attempt, const CheckpointManifest* checkpoint) {
   begun.checkpoint = checkpoint->SerializeAsString();
 }
 
+void Ledger::SetFromMemory(int64_t attempt, int64_t version) {
+  Attempt& begun = attempts_[attempt];
+  begun.first = version;
+  begun.checkpoint.clear();
+  begun.from_memory = true;
+}
+
 void Ledger::AddCommit(int64_t attempt, const CheckpointManifest& checkpoint) {
   committed_by_[checkpoint.SerializeAsString()] = attempt;
 }
@@ -40,31 +47,48 @@ std::string Ledger::Check(int64_t attempt, int chunks,
                           weights[static_cast<size_t>(step)]);
     }
   }
-  auto end = static_cast<int64_t>(weights.size());
-  while (true) {
-    const auto found = attempts_.find(attempt);
-    if (found == attempts_.end()) {
-      return absl::StrCat("attempt ", attempt, " never began");
-    }
-    const Attempt& part = found->second;
-    for (int64_t step = part.first; step < end; ++step) {
-      for (int chunk = 0; chunk < chunks; ++chunk) {
-        if (applied_.count({attempt, chunk, step}) == 0) {
-          return absl::StrCat("P1: step ", step, " was never applied to chunk ",
-                              chunk, " in attempt ", attempt,
-                              ", which made steps ", part.first, " to ", end);
-        }
-      }
-    }
-    if (part.checkpoint.empty()) return "";
-    const auto by = committed_by_.find(part.checkpoint);
-    if (by == committed_by_.end()) {
-      return absl::StrCat("P8: attempt ", attempt,
-                          " began from a checkpoint that nobody committed");
-    }
-    end = part.first;
-    attempt = by->second;
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    std::string missing =
+        Trace(attempt, static_cast<int64_t>(weights.size()), chunk);
+    if (!missing.empty()) return missing;
   }
+  return "";
+}
+
+std::string Ledger::Trace(int64_t attempt, int64_t end, int chunk) const {
+  const auto found = attempts_.find(attempt);
+  if (found == attempts_.end()) {
+    return absl::StrCat("attempt ", attempt, " never began");
+  }
+  const Attempt& part = found->second;
+  for (int64_t step = part.first; step < end; ++step) {
+    if (applied_.count({attempt, chunk, step}) == 0) {
+      return absl::StrCat("P1: step ", step, " was never applied to chunk ",
+                          chunk, " in attempt ", attempt, ", which made steps ",
+                          part.first, " to ", end);
+    }
+  }
+  if (part.from_memory) {
+    // Made by some attempt before that came so far: others may have begun in
+    // between and come to less, and chunks may have come from different ones.
+    std::string why;
+    for (auto before = found; before != attempts_.begin();) {
+      --before;
+      if (before->second.first > part.first) continue;
+      const std::string missing = Trace(before->first, part.first, chunk);
+      if (missing.empty()) return "";
+      if (why.empty()) why = missing;
+    }
+    return absl::StrCat("attempt ", attempt, " began at ", part.first, ": ",
+                        why);
+  }
+  if (part.checkpoint.empty()) return "";
+  const auto by = committed_by_.find(part.checkpoint);
+  if (by == committed_by_.end()) {
+    return absl::StrCat("P8: attempt ", attempt,
+                        " began from a checkpoint that nobody committed");
+  }
+  return Trace(by->second, part.first, chunk);
 }
 
 }  // namespace tributary::simulation

@@ -19,6 +19,8 @@ class Ledger {
   void AddUpdate(int64_t attempt, int chunk, int64_t step, int64_t weight);
   // An attempt begins, from `checkpoint` or, if that is null, from the start.
   void AddAttempt(int64_t attempt, const CheckpointManifest* checkpoint);
+  // The same attempt, but with what servers have in memory of earlier ones.
+  void SetFromMemory(int64_t attempt, int64_t version);
   // The attempt is about to commit this.
   void AddCommit(int64_t attempt, const CheckpointManifest& checkpoint);
 
@@ -36,11 +38,16 @@ class Ledger {
   struct Attempt {
     int64_t first = 0;  // Version.
     std::string checkpoint;
+    bool from_memory = false;
   };
   struct Update {
     int times = 0;
     int64_t weight = 0;
   };
+
+  // The chunk's steps from the start to version `end` are all there, the last
+  // of them in this attempt.
+  std::string Trace(int64_t attempt, int64_t end, int chunk) const;
 
   std::map<std::tuple<int64_t, int, int64_t>, Update> applied_;
   std::map<int64_t, Attempt> attempts_;

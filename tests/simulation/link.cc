@@ -13,6 +13,9 @@ Link::Side Other(Link::Side side) {
 }
 
 const char* LabelOf(const Link::Message& message) {
+  if (message.GetDescriptor()->oneof_decl_count() == 0) {
+    return message.GetDescriptor()->name().c_str();
+  }
   const auto* const field = message.GetReflection()->GetOneofFieldDescriptor(
       message, message.GetDescriptor()->oneof_decl(0));
   return field == nullptr ? "nothing" : field->name().c_str();

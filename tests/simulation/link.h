@@ -43,8 +43,8 @@ class Link : public std::enable_shared_from_this<Link> {
 
   // Has `accept` run at the server's end before anything else comes there.
   void Open(std::function<void()> accept);
-  // What is sent arrives after all that was sent before. `message` has one
-  // oneof, by whose field it is known in traces.
+  // What is sent arrives after all that was sent before. `message` is
+  // known in traces by the field of its oneof, if it has one.
   void Send(Side from, const Message& message);
   // By the client, after what it has sent.
   void HalfClose();

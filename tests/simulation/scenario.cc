@@ -120,7 +120,8 @@ std::string Scenario::Describe() const {
       "servers ", servers, ", workers ", workers, ", faults ", faults, ", ",
       ConsistencyOf(job).ShortDebugString(), ", steps ", job.steps(),
       ", leaves ", job.batch().micro_batches(), ", checkpoint every ",
-      job.checkpoint().every_steps(), ", pieces ", facts.evaluation_pieces());
+      job.checkpoint().every_steps(), ", pieces ", facts.evaluation_pieces(),
+      job.recovery().journal() ? ", journal" : "");
 }
 
 Scenario MakeScenario(uint64_t seed) {
@@ -154,6 +155,14 @@ Scenario MakeScenario(uint64_t seed) {
   scenario.faults =
       static_cast<int>(random.Chance(0.05) ? 0 : random.Uniform(1, 8));
   scenario.events_between_faults = random.Uniform(100, 1500);
+  // Chance of its own: what seeds meant before journals they still mean.
+  Random journals(Mix(seed, 29));
+  const ConsistencySpec& mode = ConsistencyOf(scenario.job);
+  if (scenario.servers > 1 &&
+      (mode.has_synchronous() || mode.has_local_steps()) &&
+      journals.Chance(0.3)) {
+    scenario.job.mutable_recovery()->set_journal(true);
+  }
   return scenario;
 }
 

@@ -10,6 +10,7 @@
 #include "server/local_server.h"
 #include "tests/simulation/disk.h"
 #include "tests/simulation/executor.h"
+#include "tests/simulation/journals.h"
 #include "tests/simulation/weights_streams.h"
 #include "tests/simulation/world.h"
 
@@ -17,15 +18,19 @@ namespace tributary::simulation {
 
 struct ServerAttempt {
   ServerAttempt(World* world, int shard, std::shared_ptr<Life> part,
+                StateJournal* memory,
                 std::function<void(const ServerReport&)> report)
       : scope(std::move(part)),
         disk(&world->loop, &world->disk, &world->disk_fault, scope,
              [](const std::string&) {}),
         streams(world, shard, scope),
+        journals(world, shard, scope, memory),
         local(shard,
               {MakeExecutor(world, scope, /*threads=*/1),
                MakeExecutor(world, scope, world->scenario.pool_threads)},
-              &disk, &streams, std::move(report)) {}
+              &disk, &streams, std::move(report)) {
+    local.UseJournal(memory, &journals);
+  }
   // The scope ends first if the process has crashed, else after it.
   ~ServerAttempt() { streams.EndAll(); }
 
@@ -41,6 +46,7 @@ struct ServerAttempt {
   const std::shared_ptr<Life> scope;
   ProcessDisk disk;
   WeightsStreams streams;
+  Journals journals;
   LocalServer local;
 };
 

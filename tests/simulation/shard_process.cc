@@ -22,6 +22,7 @@ constexpr absl::Duration kOldSelfTimeout = absl::Seconds(30);
 
 void ShardProcess::OnStart() {
   enlisted_ = false;
+  journal_ = std::make_unique<StateJournal>();
   wait_ = absl::ZeroDuration();
   last_seen_ = world_->loop.now();
   world_->loop.After(world_->network.Latency(), life(), "begin",
@@ -31,13 +32,15 @@ void ShardProcess::OnStart() {
 void ShardProcess::OnCrash() {
   server_.reset();
   link_.reset();
+  journal_.reset();
 }
 
 void ShardProcess::BeginAttempt() {
   finished_ = stopped_ = false;
   attempt_began_ = world_->loop.now();
   server_ = std::make_unique<ServerAttempt>(
-      world_, shard_, MakeScope("attempt"), [this](const ServerReport& report) {
+      world_, shard_, MakeScope("attempt"), journal_.get(),
+      [this](const ServerReport& report) {
         if (link_ != nullptr) link_->Send(Link::kClient, report);
       });
   listener_ = server_->scope;
@@ -62,13 +65,20 @@ void ShardProcess::BeginAttempt() {
         report.mutable_enlist()->set_protocol_version(kProtocolVersion);
         report.mutable_enlist()->set_shard(shard_);
         report.mutable_enlist()->set_address(absl::StrCat("server-", shard_));
+        if (auto holdings = journal_->Holdings()) {
+          *report.mutable_enlist()->mutable_journal() = *std::move(holdings);
+        }
         link_->Send(Link::kClient, report);
         Beat();
       });
 }
 
-void ShardProcess::Accept(Service, const std::shared_ptr<Link>& link) {
-  server_->streams.Accept(link);
+void ShardProcess::Accept(Service service, const std::shared_ptr<Link>& link) {
+  if (service == Service::kJournal) {
+    server_->journals.Accept(link);
+  } else {
+    server_->streams.Accept(link);
+  }
 }
 
 void ShardProcess::Beat() {

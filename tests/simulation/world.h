@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "common/log.h"
 #include "common/parameter_table.h"
+#include "server/state_journal.h"
 #include "tests/simulation/disk.h"
 #include "tests/simulation/event_loop.h"
 #include "tests/simulation/ledger.h"
@@ -29,7 +30,7 @@ namespace tributary::simulation {
 class World;
 
 // What a call is for.
-enum class Service { kMembership, kEnlistment, kExchange };
+enum class Service { kMembership, kEnlistment, kExchange, kJournal };
 
 // One process, which may end and be started again any number of times.
 class Process {
@@ -44,6 +45,8 @@ class Process {
 
   virtual void Accept(Service service, const std::shared_ptr<Link>& link) = 0;
   virtual bool coordinates() const { return false; }
+  // Of servers.
+  virtual const StateJournal* journal() const { return nullptr; }
   // What it is doing, for a person who wonders why it hangs.
   virtual std::string State() const = 0;
 
@@ -123,6 +126,7 @@ class World {
   double evaluation_loss = 0;
   int64_t skipped = 0;
   int64_t restarts = 0;
+  int64_t from_memory = 0;                  // Attempts.
   std::map<std::string, int64_t> injected;  // Faults by kind.
 
   std::string run_folder() const { return folder_ + "/run"; }

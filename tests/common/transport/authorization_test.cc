@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/journal.pb.h"
 #include "proto/parameter_server.pb.h"
 #include "proto/rendezvous.pb.h"
 
@@ -22,7 +23,8 @@ const std::vector<absl::string_view> kNoNames;
 std::vector<std::string> AllMethods() {
   std::vector<std::string> methods;
   for (const auto* file :
-       {WorkerReport::descriptor()->file(), Hello::descriptor()->file()}) {
+       {WorkerReport::descriptor()->file(), Hello::descriptor()->file(),
+        JournalHello::descriptor()->file()}) {
     for (int s = 0; s < file->service_count(); ++s) {
       const auto* service = file->service(s);
       for (int m = 0; m < service->method_count(); ++m) {
@@ -126,6 +128,8 @@ TEST(AuthorizerTest, KeepsRolesApart) {
   EXPECT_FALSE(may(Role::kServer, "Rendezvous/Membership"));
   EXPECT_TRUE(may(Role::kAdmin, "Rendezvous/GetStatus"));
   EXPECT_FALSE(may(Role::kAdmin, "ParameterServer/Exchange"));
+  EXPECT_TRUE(may(Role::kServer, "Journal/ReadJournal"));
+  EXPECT_FALSE(may(Role::kWorker, "Journal/Replicate"));
 }
 
 TEST(AuthorizerTest, RefusesMethodsThatItDoesNotKnow) {

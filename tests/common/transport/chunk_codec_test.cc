@@ -75,6 +75,15 @@ TEST(ChunkCodec, WritesTheBytesThatGeneratedCodeWrites) {
     EXPECT_EQ(
         Flatten(EncodeWithPayload(weights, numbers.data(), 4 * count, nullptr)),
         whole_weights.SerializeAsString());
+
+    JournalMessage copy;
+    copy.mutable_part()->set_version(7);
+    copy.mutable_part()->set_array(2);
+    JournalMessage whole_copy = copy;
+    whole_copy.mutable_part()->set_payload(BytesOf(numbers));
+    EXPECT_EQ(
+        Flatten(EncodeWithPayload(copy, numbers.data(), 4 * count, nullptr)),
+        whole_copy.SerializeAsString());
   }
 }
 

@@ -1,0 +1,89 @@
+#include "server/beginning.h"
+
+#include <utility>
+
+#include "common/parameter_table.h"
+#include "common/rounds.h"
+#include "common/status_macros.h"
+#include "server/peer_checks.h"
+#include "server/state_journal.h"
+
+namespace tributary {
+namespace {
+
+std::optional<JournalPoint> InMemory(
+    const BeginningOptions& options, const ArenaLayout& layout,
+    const std::vector<ServerRoster::Server>& servers) {
+  if (!options.job.recovery().journal() || !options.from_memory) {
+    return std::nullopt;
+  }
+  JournalScope scope;
+  scope.set_job_id(options.job_id);
+  scope.set_signature(layout.signature());
+  scope.set_servers(static_cast<int>(servers.size()));
+  std::vector<std::optional<JournalHoldings>> holdings;
+  for (const ServerRoster::Server& server : servers) {
+    holdings.push_back(server.journal);
+  }
+  return NewestInMemory(holdings, scope, layout);
+}
+
+}  // namespace
+
+absl::StatusOr<Beginning> ChooseBeginning(
+    const BeginningOptions& options, const Ready& ready,
+    const std::vector<ServerRoster::Server>& servers) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const ArenaLayout layout,
+                             ArenaLayout::Create(ready.table()));
+  Beginning beginning;
+  if (options.resume.has_value()) {
+    const CheckpointManifest& manifest = options.resume->manifest;
+    TRIBUTARY_RETURN_IF_ERROR(CheckResume(manifest, ready, options.job));
+    beginning.version = beginning.saved_version = manifest.version();
+    beginning.job_state = manifest.job_state();
+    beginning.checkpoint = options.resume->folder;
+  }
+  std::optional<JournalPoint> memory = InMemory(options, layout, servers);
+  if (memory.has_value() && memory->version > beginning.version) {
+    beginning.version = memory->version;
+    beginning.job_state = std::move(memory->job_state);
+    beginning.checkpoint.clear();
+    beginning.holders = std::move(memory->holders);
+  }
+  beginning.step =
+      Rounds(options.job, ready.data().steps()).StepsAfter(beginning.version);
+  return beginning;
+}
+
+ServerOrder ConfigureOrder(const BeginningOptions& options, const Ready& ready,
+                           const Beginning& beginning,
+                           const std::vector<ServerRoster::Server>& servers,
+                           int shard) {
+  ServerOrder order;
+  Configure* const configure = order.mutable_configure();
+  *configure->mutable_job() = options.job;
+  *configure->mutable_table() = ready.table();
+  configure->set_servers(static_cast<int>(servers.size()));
+  configure->set_job_id(options.job_id);
+  configure->set_steps(ready.data().steps());
+  configure->set_attempt(options.attempt);
+  configure->set_checkpoint(beginning.checkpoint);
+  if (!beginning.holders.empty()) {
+    const int holder = beginning.holders[shard];
+    JournalStart* const start = configure->mutable_journal();
+    start->set_version(beginning.version);
+    start->set_holder(holder);
+    start->set_address(servers[holder].address);
+  }
+  return order;
+}
+
+ServerOrder ReplicateOrder(const std::vector<ServerRoster::Server>& servers,
+                           int shard) {
+  ServerOrder order;
+  order.mutable_replicate()->set_address(
+      servers[KeeperOf(shard, static_cast<int>(servers.size()))].address);
+  return order;
+}
+
+}  // namespace tributary

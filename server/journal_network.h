@@ -1,0 +1,51 @@
+// How a server gets at the journals of the others.
+#ifndef TRIBUTARY_SERVER_JOURNAL_NETWORK_H_
+#define TRIBUTARY_SERVER_JOURNAL_NETWORK_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "proto/journal.pb.h"
+#include "server/snapshot.h"
+
+namespace tributary {
+
+// To the server that keeps copies of this one's state. Thread-safe.
+class JournalStream {
+ public:
+  virtual ~JournalStream() = default;
+  // Sends a copy, whose buffers are shared until then. `kept` is called once,
+  // on any thread, when it is there, in the order of calls; never if the stream
+  // breaks first.
+  virtual void Send(int64_t version, const Snapshot::Chunk& copy,
+                    std::function<void()> kept) = 0;
+  // Nothing is called any more when this returns, and Send does nothing. To be
+  // called before the destructor.
+  virtual void End() = 0;
+};
+
+// Thread-safe.
+class JournalNetwork {
+ public:
+  virtual ~JournalNetwork() = default;
+  // Lets the server before this one replicate into this one's journal, in this
+  // attempt of the job.
+  virtual void Serve(int64_t attempt) = 0;
+  // Returns at once. `lost` is called, at most once, on any thread, if the
+  // stream breaks.
+  virtual std::unique_ptr<JournalStream> Open(
+      const std::string& address, const JournalHello& hello,
+      std::function<void(const absl::Status&)> lost) = 0;
+  // Fills the buffers of `*snapshot`, which has all chunks. Waits, within
+  // bounds.
+  virtual absl::Status Fetch(const std::string& address,
+                             const ReadJournalRequest& request,
+                             Snapshot* snapshot) = 0;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_JOURNAL_NETWORK_H_

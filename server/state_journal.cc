@@ -1,0 +1,186 @@
+#include "server/state_journal.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace tributary {
+namespace {
+
+constexpr size_t kVersions = 2;
+// Chunks of one server may be a version apart, and so may two servers.
+constexpr size_t kJobStates = 4;
+
+}  // namespace
+
+bool SameScope(const JournalScope& a, const JournalScope& b) {
+  return a.job_id() == b.job_id() && a.signature() == b.signature() &&
+         a.servers() == b.servers();
+}
+
+void StateJournal::Begin(const JournalScope& scope, const ArenaLayout& layout,
+                         int arrays) {
+  absl::MutexLock lock(&mu_);
+  if (layout_.has_value() && SameScope(scope, scope_) && arrays == arrays_) {
+    return;
+  }
+  scope_ = scope;
+  layout_ = layout;
+  arrays_ = arrays;
+  shards_.clear();
+  states_.clear();
+}
+
+void StateJournal::Clear() {
+  absl::MutexLock lock(&mu_);
+  shards_.clear();
+  states_.clear();
+}
+
+absl::Status StateJournal::CheckScope(const JournalScope& scope) const {
+  absl::MutexLock lock(&mu_);
+  if (!layout_.has_value()) {
+    return absl::UnavailableError("this server keeps no journal yet");
+  }
+  if (SameScope(scope, scope_)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "the state is of another job, model or number of servers: start all "
+      "servers with the same job");
+}
+
+absl::StatusOr<size_t> StateJournal::PlaceOf(int shard, int chunk) const {
+  if (layout_.has_value() && shard >= 0 && shard < scope_.servers()) {
+    const std::vector<int> chunks = layout_->ChunksOf(shard, scope_.servers());
+    const auto place = std::lower_bound(chunks.begin(), chunks.end(), chunk);
+    if (place != chunks.end() && *place == chunk) {
+      return place - chunks.begin();
+    }
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("chunk ", chunk, " is not one of server ", shard, "'s"));
+}
+
+absl::StatusOr<StateJournal::CopyShape> StateJournal::ShapeOf(int shard,
+                                                              int chunk) const {
+  absl::MutexLock lock(&mu_);
+  TRIBUTARY_RETURN_IF_ERROR(PlaceOf(shard, chunk).status());
+  return CopyShape{layout_->ChunkSize(chunk), layout_->chunk_elements(),
+                   arrays_};
+}
+
+absl::Status StateJournal::Add(int shard, int64_t version,
+                               Snapshot::Chunk copy) {
+  Snapshot::Chunk oldest;  // Freed without the lock.
+  absl::MutexLock lock(&mu_);
+  TRIBUTARY_ASSIGN_OR_RETURN(const size_t place, PlaceOf(shard, copy.number));
+  std::vector<Versions>& chunks = shards_[shard];
+  if (chunks.empty()) {
+    chunks.resize(layout_->ChunksOf(shard, scope_.servers()).size());
+  }
+  Versions& versions = chunks[place];
+  versions[version] = std::move(copy);
+  if (versions.size() > kVersions) {
+    oldest = std::move(versions.begin()->second);
+    versions.erase(versions.begin());
+  }
+  return absl::OkStatus();
+}
+
+void StateJournal::AddJobState(int64_t version, const JobState& state) {
+  absl::MutexLock lock(&mu_);
+  states_[version] = state;
+  if (states_.size() > kJobStates) states_.erase(states_.begin());
+}
+
+std::optional<JournalHoldings> StateJournal::Holdings() const {
+  absl::MutexLock lock(&mu_);
+  if (shards_.empty()) return std::nullopt;
+  JournalHoldings holdings;
+  *holdings.mutable_scope() = scope_;
+  for (const auto& [shard, chunks] : shards_) {
+    for (const auto& [version, copy] : chunks.front()) {
+      const bool whole = std::all_of(chunks.begin(), chunks.end(),
+                                     [v = version](const Versions& versions) {
+                                       return versions.count(v) > 0;
+                                     });
+      if (!whole) continue;
+      JournalHoldings::Whole* const entry = holdings.add_whole();
+      entry->set_shard(shard);
+      entry->set_version(version);
+    }
+  }
+  for (const auto& [version, state] : states_) {
+    JournalHoldings::State* const entry = holdings.add_state();
+    entry->set_version(version);
+    *entry->mutable_job_state() = state;
+  }
+  return holdings;
+}
+
+absl::StatusOr<Snapshot> StateJournal::Find(int shard, int64_t version) const {
+  absl::MutexLock lock(&mu_);
+  Snapshot snapshot;
+  snapshot.version = version;
+  const auto chunks = shards_.find(shard);
+  // There may be fewer chunks than servers.
+  if (layout_.has_value() &&
+      layout_->ChunksOf(shard, scope_.servers()).empty()) {
+    return snapshot;
+  }
+  if (chunks != shards_.end()) {
+    for (const Versions& versions : chunks->second) {
+      const auto copy = versions.find(version);
+      if (copy != versions.end()) snapshot.chunks.push_back(copy->second);
+    }
+    if (snapshot.chunks.size() == chunks->second.size()) return snapshot;
+  }
+  return absl::NotFoundError(absl::StrCat("version ", version, " of server ",
+                                          shard,
+                                          "'s state is not in memory here"));
+}
+
+std::optional<JournalPoint> NewestInMemory(
+    const std::vector<std::optional<JournalHoldings>>& holdings,
+    const JournalScope& scope, const ArenaLayout& layout) {
+  const int servers = static_cast<int>(holdings.size());
+  std::map<int64_t, JobState> states;
+  // By version, by shard.
+  std::map<int64_t, std::map<int, int>> holders;
+  for (int server = 0; server < servers; ++server) {
+    if (!holdings[server].has_value()) continue;
+    const JournalHoldings& held = *holdings[server];
+    if (!SameScope(held.scope(), scope)) continue;
+    for (const JournalHoldings::State& state : held.state()) {
+      states[state.version()] = state.job_state();
+    }
+    for (const JournalHoldings::Whole& whole : held.whole()) {
+      if (whole.shard() < 0 || whole.shard() >= servers) continue;
+      int& holder =
+          holders[whole.version()].emplace(whole.shard(), server).first->second;
+      if (server == whole.shard()) holder = server;
+    }
+  }
+  for (auto found = holders.rbegin(); found != holders.rend(); ++found) {
+    auto& [version, by_shard] = *found;
+    for (int shard = 0; shard < servers; ++shard) {
+      if (layout.ChunksOf(shard, servers).empty()) by_shard[shard] = shard;
+    }
+    const auto state = states.find(version);
+    if (static_cast<int>(by_shard.size()) < servers || state == states.end()) {
+      continue;
+    }
+    JournalPoint point;
+    point.version = version;
+    point.job_state = state->second;
+    for (const auto& [shard, holder] : by_shard) {
+      point.holders.push_back(holder);
+    }
+    return point;
+  }
+  return std::nullopt;
+}
+
+}  // namespace tributary
