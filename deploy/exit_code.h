@@ -1,4 +1,4 @@
-// What the process tells its caller, as DESIGN.md promises to scripts.
+// What the process tells its caller; scripts rely on it, and README.md says it.
 #ifndef TRIBUTARY_DEPLOY_EXIT_CODE_H_
 #define TRIBUTARY_DEPLOY_EXIT_CODE_H_
 

@@ -38,7 +38,8 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
       "Predicts, before a cluster is there, how many bytes of a job's exchange "
       "go through the busiest link, how long a step takes, and what holds it "
       "up: with one server, several, servers on the workers' hosts, and "
-      "all-reduce. Computing is timed here, for a second.",
+      "all-reduce. Computing is timed here, for a second. What a journal sends "
+      "between servers is not counted.",
       std::vector<CommandLine::Example>{
           {"plan JOB.textproto --workers 8 --bandwidth 10Gbit",
            "Eight hosts with a worker each, and a server on another."},

@@ -106,11 +106,12 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
   line->AddNumber("stall-timeout",
                   "Seconds after which a step that takes unusually long is "
                   "taken for hung: it goes on without the worker that holds it "
-                  "up. Default 600.",
+                  "up or, where none can be named, from the newest checkpoint. "
+                  "Default 600.",
                   1, 1e9, &flags->stall_timeout);
   line->AddNumber("lease",
-                  "Seconds without a sign of life after which a worker is out. "
-                  "Default 10.",
+                  "Seconds without a sign of life after which a worker is out, "
+                  "or a server is taken for lost. Default 10.",
                   1, 86400, &flags->lease);
   line->AddInteger("threads",
                    "Threads that sum and update. Default: this machine's "
@@ -174,7 +175,7 @@ absl::Status FillFromEnvironment(const CommandLine& line,
   if (flags->coordinator.empty()) flags->coordinator = launcher.Coordinator();
   if (line.OriginOf("workers").empty() && launcher.world_size.has_value()) {
     flags->workers = absl::StrCat(launcher.world_size->value);
-    log->Info("%d workers from %s", flags->workers,
+    log->Info("%s workers from %s", flags->workers,
               launcher.world_size->variable);
   }
   if (!flags->workers.empty()) {
@@ -225,6 +226,11 @@ absl::Status Run(const Flags& flags, Logger* log, Shutdown* shutdown) {
     TRIBUTARY_ASSIGN_OR_RETURN(options.job, ReadJob(flags.source));
     options.output_directory =
         flags.output.empty() ? options.job.output().directory() : flags.output;
+    if (options.output_directory.empty() && flags.resume == "auto") {
+      return absl::InvalidArgumentError(
+          "--resume auto needs --output DIR, or output.directory in the job, "
+          "to find the run again");
+    }
     if (options.output_directory.empty()) {
       options.output_directory = DefaultOutputDirectory(
           options.job.name(), absl::Now(), absl::LocalTimeZone());

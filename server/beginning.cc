@@ -11,21 +11,30 @@
 namespace tributary {
 namespace {
 
+JournalScope ScopeOf(const BeginningOptions& options, const Ready& ready,
+                     const ArenaLayout& layout, size_t servers) {
+  JournalScope scope;
+  scope.set_job_id(options.job_id);
+  scope.set_signature(layout.signature());
+  scope.set_servers(static_cast<int>(servers));
+  scope.set_run(options.run);
+  scope.set_data(ready.data().fingerprint());
+  return scope;
+}
+
 std::optional<JournalPoint> InMemory(
-    const BeginningOptions& options, const ArenaLayout& layout,
+    const BeginningOptions& options, const Ready& ready,
+    const ArenaLayout& layout,
     const std::vector<ServerRoster::Server>& servers) {
   if (!options.job.recovery().journal() || !options.from_memory) {
     return std::nullopt;
   }
-  JournalScope scope;
-  scope.set_job_id(options.job_id);
-  scope.set_signature(layout.signature());
-  scope.set_servers(static_cast<int>(servers.size()));
   std::vector<std::optional<JournalHoldings>> holdings;
   for (const ServerRoster::Server& server : servers) {
     holdings.push_back(server.journal);
   }
-  return NewestInMemory(holdings, scope, layout);
+  return NewestInMemory(
+      holdings, ScopeOf(options, ready, layout, servers.size()), layout);
 }
 
 }  // namespace
@@ -43,7 +52,8 @@ absl::StatusOr<Beginning> ChooseBeginning(
     beginning.job_state = manifest.job_state();
     beginning.checkpoint = options.resume->folder;
   }
-  std::optional<JournalPoint> memory = InMemory(options, layout, servers);
+  std::optional<JournalPoint> memory =
+      InMemory(options, ready, layout, servers);
   if (memory.has_value() && memory->version > beginning.version) {
     beginning.version = memory->version;
     beginning.job_state = std::move(memory->job_state);
@@ -68,12 +78,19 @@ ServerOrder ConfigureOrder(const BeginningOptions& options, const Ready& ready,
   configure->set_steps(ready.data().steps());
   configure->set_attempt(options.attempt);
   configure->set_checkpoint(beginning.checkpoint);
+  if (options.job.recovery().journal()) {
+    const absl::StatusOr<ArenaLayout> layout =
+        ArenaLayout::Create(ready.table());
+    *configure->mutable_journal_scope() =
+        ScopeOf(options, ready, *layout, servers.size());
+  }
   if (!beginning.holders.empty()) {
     const int holder = beginning.holders[shard];
     JournalStart* const start = configure->mutable_journal();
     start->set_version(beginning.version);
     start->set_holder(holder);
     start->set_address(servers[holder].address);
+    *start->mutable_job_state() = beginning.job_state;
   }
   return order;
 }

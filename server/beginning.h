@@ -42,8 +42,9 @@ struct BeginningOptions {
   JobSpec job;
   std::string job_id;
   std::optional<ResumePoint> resume;
-  // What servers have in memory is taken where it is newer.
+  // What servers have in memory of this run is taken where it is newer.
   bool from_memory = false;
+  std::string run;  // See JournalScope.
   int64_t attempt = 1;
 };
 

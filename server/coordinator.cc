@@ -40,8 +40,9 @@ absl::Status ReportedError(const Failure& failure, const std::string& reason) {
 Coordinator::Coordinator(const Options& options, Clock clock,
                          MetricsSink metrics)
     : options_(options),
-      beginning_{options.job, JobId(options.job), options.resume,
-                 options.resume_from_memory, options.attempt},
+      beginning_{options.job,    JobId(options.job),
+                 options.resume, options.resume_from_memory,
+                 options.run,    options.attempt},
       asynchronous_(options.job.exchange()
                         .parameter_server()
                         .consistency()
@@ -223,6 +224,7 @@ absl::Status Coordinator::Adopt(const Ready& ready) {
   layout_ = std::move(layout);
   progress_.emplace(options_.job, ready.data(), layout_->chunk_count(),
                     options_.servers);
+  from_memory_ = !beginning->holders.empty();
   if (beginning->resumes()) {
     progress_->Resume(beginning->version, beginning->job_state);
     initialized_ = true;
@@ -414,6 +416,8 @@ absl::Status Coordinator::OnServerReport(int shard,
   servers_.SetHeard(shard, clock_());
   switch (report.report_case()) {
     case ServerReport::kConfigured:
+      // What ends with an attempt may still say so.
+      if (phase_ != StatusReply::WAITING) return absl::OkStatus();
       servers_.SetConfigured(shard);
       if (journals_ && servers_.all_configured()) {
         const auto order = [this](int other) ABSL_SHARED_LOCKS_REQUIRED(mu_) {
@@ -424,10 +428,12 @@ absl::Status Coordinator::OnServerReport(int shard,
       OpenWaiting();
       return absl::OkStatus();
     case ServerReport::kReplicated:
+      if (phase_ != StatusReply::WAITING) return absl::OkStatus();
       servers_.SetReplicated(shard);
       OpenWaiting();
       return absl::OkStatus();
     case ServerReport::kReplicationFailure:
+      if (phase_ == StatusReply::WAITING) memory_failed_ = from_memory_;
       // At the end the others may be gone first.
       if (phase_ == StatusReply::WAITING || phase_ == StatusReply::TRAINING) {
         GoBack(
@@ -615,6 +621,8 @@ void Coordinator::ServerGone(int shard) {
   const absl::Status reason = absl::UnavailableError(
       absl::StrCat("server ", shard, " (", servers_.servers()[shard].address,
                    ") is gone, and its part of the state with it"));
+  // Another one has the model.
+  if (phase_ == StatusReply::FINISHING && journals_) return;
   if (phase_ == StatusReply::FINISHING && EndingLocked() == Ending::kNone &&
       !Complete() &&
       checkpoints_->plan()->committed() != progress_->final_version()) {
@@ -744,6 +752,11 @@ Coordinator::Ending Coordinator::AwaitEnding(absl::Duration timeout) {
   absl::MutexLock lock(&mu_);
   AwaitFor(&mu_, absl::Condition(&over), timeout);
   return EndingLocked();
+}
+
+bool Coordinator::memory_failed() const {
+  absl::MutexLock lock(&mu_);
+  return memory_failed_;
 }
 
 bool Coordinator::has_trained() const {

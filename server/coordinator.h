@@ -54,8 +54,10 @@ class Coordinator {
     absl::Duration stall_timeout = absl::Minutes(10);
     int64_t attempt = 1;
     std::optional<ResumePoint> resume;
-    // Goes on from what servers have in memory, where that is newer.
+    // Goes on from what servers have in memory of this run, where that is
+    // newer.
     bool resume_from_memory = false;
+    std::string run;  // See JournalScope.
     // Told once where the attempt begins, with the lock held. An error fails
     // the job. May be null.
     std::function<absl::Status(const Beginning&)> on_begin;
@@ -124,6 +126,8 @@ class Coordinator {
   void FinishServers() ABSL_LOCKS_EXCLUDED(mu_);
   // Workers that took part when the attempt ended.
   int workers_at_ending() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Whether it was to begin from memory, and could not.
+  bool memory_failed() const ABSL_LOCKS_EXCLUDED(mu_);
   // The attempt got as far as that.
   bool has_trained() const ABSL_LOCKS_EXCLUDED(mu_);
   // Waits until they have ended. False: `timeout` has passed first.
@@ -222,6 +226,8 @@ class Coordinator {
   // The worker that brings version 0, until somebody is synced; 0: none.
   int64_t initializer_ ABSL_GUARDED_BY(mu_) = 0;
   bool initialized_ ABSL_GUARDED_BY(mu_) = false;
+  bool from_memory_ ABSL_GUARDED_BY(mu_) = false;
+  bool memory_failed_ ABSL_GUARDED_BY(mu_) = false;
   // When the first worker was synced; when the last one left.
   absl::Time first_synced_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
   absl::Time alone_since_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();

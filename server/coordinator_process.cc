@@ -41,14 +41,16 @@ constexpr absl::Duration kCutTimeout = absl::Milliseconds(200);
 // After a server was lost: workers that were there come back at once, or later
 // in the middle.
 constexpr absl::Duration kRecoveryTimeout = absl::Seconds(5);
-// After so many attempts from memory that came to nothing the checkpoint's turn
-// has come.
-constexpr int kMostFruitlessFromMemory = 3;
+// After so many attempts in a row that could not begin from memory the
+// checkpoint's turn has come.
+constexpr int kMostMemoryFailures = 3;
 
 // The coordinator's own server, in the same process.
 class LocalLink final : public ServerLink {
  public:
-  LocalLink(LocalServer* server, Logger* log) : server_(server), log_(log) {}
+  explicit LocalLink(Logger* log) : log_(log) {}
+  // To be called before the first order.
+  void SetServer(LocalServer* server) { server_ = server; }
   void Send(const ServerOrder& order) override {
     const absl::Status status = server_->Handle(order);
     if (!status.ok()) log_->Error("order refused: %s", status.ToString());
@@ -56,7 +58,7 @@ class LocalLink final : public ServerLink {
   void Close(const absl::Status&) override {}
 
  private:
-  LocalServer* const server_;
+  LocalServer* server_ = nullptr;
   Logger* const log_;
 };
 
@@ -69,10 +71,17 @@ absl::StatusOr<std::string> WriteModel(const Coordinator& coordinator,
   const ArenaLayout layout = *coordinator.layout();
   BufferPool arenas(layout.arena_elements());
   const Buffer arena = arenas.Take();
-  const absl::Status read =
-      ReadFinalModel({coordinator.final_version(), local.store(),
-                      coordinator.server_addresses()},
-                     options, layout, arena);
+  FinalModelSources sources;
+  sources.version = coordinator.final_version();
+  sources.store = local.store();
+  sources.addresses = coordinator.server_addresses();
+  if (options.job.recovery().journal()) {
+    sources.copies = [&](int shard, int holder, Snapshot* snapshot) {
+      return local.ReadCopies(shard, sources.version, holder,
+                              sources.addresses[holder], snapshot);
+    };
+  }
+  const absl::Status read = ReadFinalModel(sources, options, layout, arena);
   // Servers that have gone over to a newer attempt have its weights.
   const absl::Status current = output->CheckAttempt(attempt);
   if (absl::IsFailedPrecondition(current)) return current;
@@ -158,10 +167,11 @@ class CoordinatorProcess {
   StateJournal journal_;
   int64_t attempt_ = 0;
   bool first_ = true;
-  bool has_begun_ = false;  // Some attempt has.
-  // Attempts in a row that ended before anything was computed, and since when.
-  int fruitless_ = 0;
-  absl::Time fruitless_since_;
+  bool has_begun_ = false;   // Some attempt has.
+  std::string run_;          // See JournalScope.
+  int memory_failures_ = 0;  // In a row.
+  // Since when attempts have ended before anything was computed.
+  absl::Time stuck_since_ = absl::InfiniteFuture();
   // Where to listen: after the first attempt the same port, which peers know.
   std::string listen_;
   int expected_workers_;
@@ -183,6 +193,7 @@ absl::StatusOr<std::optional<ResumePoint>> CoordinatorProcess::Prepare() {
                           std::string(attempt.status().message()));
   }
   attempt_ = attempt.value_or(attempt_ + 1);
+  if (first_) run_ = output_->RunId(/*begins=*/!options_.resume);
   TRIBUTARY_ASSIGN_OR_RETURN(std::optional<ResumePoint> resume,
                              chooser_.Choose());
   return resume;
@@ -232,7 +243,8 @@ Coordinator::Options CoordinatorProcess::CoordinatorOptions(
   job.attempt = attempt_;
   job.resume = std::move(resume);
   job.resume_from_memory =
-      chooser_.uses_own() && fruitless_ < kMostFruitlessFromMemory;
+      chooser_.uses_own() && memory_failures_ < kMostMemoryFailures;
+  job.run = run_;
   job.on_begin = [this](const Beginning& beginning) {
     const absl::Status status = OnBegin(beginning);
     has_begun_ = true;
@@ -262,12 +274,14 @@ Coordinator::Ending CoordinatorProcess::Follow(Coordinator* coordinator) {
 }
 
 bool CoordinatorProcess::IsStuck(const Coordinator& coordinator) {
+  if (coordinator.memory_failed()) ++memory_failures_;
   if (coordinator.has_trained()) {
-    fruitless_ = 0;
+    memory_failures_ = 0;
+    stuck_since_ = absl::InfiniteFuture();
     return false;
   }
-  if (++fruitless_ == 1) fruitless_since_ = MonotonicNow();
-  return MonotonicNow() - fruitless_since_ > options_.no_server_timeout;
+  stuck_since_ = std::min(stuck_since_, MonotonicNow());
+  return MonotonicNow() - stuck_since_ > options_.no_server_timeout;
 }
 
 absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
@@ -281,6 +295,8 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
   checkpointer.SetCoordinator(&coordinator);
   const absl::Cleanup stop_checkpointer = [&] { checkpointer.Stop(); };
   CoordinatorService coordinator_service(&coordinator);
+  // The server's last reports may be answered by orders to it.
+  LocalLink link(options_.log);
   ParameterServerService service(/*shard=*/0);
   JournalService journal_service({/*shard=*/0, "", options_.security},
                                  &journal_);
@@ -292,7 +308,7 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
         if (!status.ok()) coordinator.Fail(status);
       });
   local.UseJournal(&journal_, &journal_service);
-  LocalLink link(&local, options_.log);
+  link.SetServer(&local);
   Enlist enlist;
   enlist.set_protocol_version(kProtocolVersion);
   if (auto holdings = journal_.Holdings()) {

@@ -16,6 +16,7 @@
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_files.h"
+#include "server/state_journal.h"
 
 namespace tributary {
 namespace {
@@ -58,21 +59,60 @@ absl::Status ReadRemote(const std::string& address, const Security& security,
       absl::StrCat(address, " sent ", read, " of its ", chunks, " chunks"));
 }
 
-// The whole model at `version`, from this server and the others.
-absl::Status ReadModel(ParameterStore* store, int64_t version,
-                       const std::vector<std::string>& addresses,
-                       const Security& security, float* arena) {
+// Of some chunks: where they belong in the arena, and room for their state.
+Snapshot InArena(const std::vector<int>& chunks, int slots,
+                 const ArenaLayout& layout, const Buffer& arena) {
+  BufferPool buffers(layout.chunk_elements());
+  Snapshot model;
+  for (const int chunk : chunks) {
+    model.chunks.push_back(
+        {chunk,
+         Buffer(arena, arena.get() + layout.ChunkBegin(chunk)),
+         {},
+         layout.ChunkSize(chunk)});
+    for (int slot = 0; slot < slots; ++slot) {
+      model.chunks.back().slots.push_back(buffers.Take());
+    }
+  }
+  return model;
+}
+
+// A remote server's part or, if it is gone and another one keeps its state,
+// that one's copy.
+absl::Status ReadShardOf(const FinalModelSources& sources, int shard,
+                         const ServerOptions& options, const Buffer& arena) {
+  const ArenaLayout& layout = sources.store->layout();
+  const int servers = static_cast<int>(sources.addresses.size());
+  const std::vector<int> chunks = layout.ChunksOf(shard, servers);
+  const absl::Status read =
+      ReadRemote(sources.addresses[shard], options.security, sources.version,
+                 layout, chunks.size(), arena.get());
+  if (read.ok() || !sources.copies) return read;
+  Snapshot copies =
+      InArena(chunks, static_cast<int>(sources.store->slot_names().size()),
+              layout, arena);
+  const absl::Status kept =
+      sources.copies(shard, KeeperOf(shard, servers), &copies);
+  if (!kept.ok()) return read;
+  options.log->Info(
+      "server %d's part of the model is the copy of server %d: %s", shard,
+      KeeperOf(shard, servers), std::string(read.message()));
+  return absl::OkStatus();
+}
+
+// The whole model, from this server and the others.
+absl::Status ReadModel(const FinalModelSources& sources,
+                       const ServerOptions& options, const Buffer& arena) {
+  ParameterStore* const store = sources.store;
   for (const int chunk : store->chunk_numbers()) {
     TRIBUTARY_ASSIGN_OR_RETURN(const WeightsVersion weights,
-                               store->Read(chunk, version));
-    std::memcpy(arena + store->layout().ChunkBegin(chunk), weights.values.data,
-                weights.values.bytes);
+                               store->Read(chunk, sources.version));
+    std::memcpy(arena.get() + store->layout().ChunkBegin(chunk),
+                weights.values.data, weights.values.bytes);
   }
-  for (size_t shard = 1; shard < addresses.size(); ++shard) {
-    const ArenaLayout& layout = store->layout();
+  for (size_t shard = 1; shard < sources.addresses.size(); ++shard) {
     TRIBUTARY_RETURN_IF_ERROR(
-        ReadRemote(addresses[shard], security, version, layout,
-                   layout.ChunksOf(shard, addresses.size()).size(), arena));
+        ReadShardOf(sources, static_cast<int>(shard), options, arena));
   }
   return absl::OkStatus();
 }
@@ -80,13 +120,12 @@ absl::Status ReadModel(ParameterStore* store, int64_t version,
 // ReadModel, once the servers have applied the last step. Every worker that
 // says farewell has seen that; without one (the last was lost after its last
 // push) it is a matter of milliseconds.
-absl::Status AwaitModel(ParameterStore* store, int64_t version,
-                        const std::vector<std::string>& addresses,
-                        const Security& security, float* arena) {
+absl::Status AwaitModel(const FinalModelSources& sources,
+                        const ServerOptions& options, const Buffer& arena) {
   const absl::Time deadline = MonotonicNow() + kUpdateTimeout;
   absl::Status status;
   do {
-    status = ReadModel(store, version, addresses, security, arena);
+    status = ReadModel(sources, options, arena);
     if (!absl::IsFailedPrecondition(status)) return status;
     absl::SleepFor(kPoll);
   } while (MonotonicNow() < deadline);
@@ -105,14 +144,8 @@ absl::Status ReadSavedModel(const ServerOptions& options, int64_t version,
   TRIBUTARY_ASSIGN_OR_RETURN(CheckpointManifest manifest, ReadManifest(folder));
   if (manifest.version() != version) return absl::NotFoundError(folder);
   manifest.clear_state();
-  Snapshot model;
-  for (int chunk = 0; chunk < layout.chunk_count(); ++chunk) {
-    model.chunks.push_back(
-        {chunk,
-         Buffer(arena, arena.get() + layout.ChunkBegin(chunk)),
-         {},
-         layout.ChunkSize(chunk)});
-  }
+  Snapshot model = InArena(layout.ChunksOf(/*shard=*/0, /*servers=*/1),
+                           /*slots=*/0, layout, arena);
   return ReadShard(folder, manifest, layout, &model);
 }
 
@@ -124,8 +157,7 @@ absl::Status ReadFinalModel(const FinalModelSources& sources,
   const absl::Status read =
       sources.store == nullptr
           ? absl::UnavailableError("the model is in the checkpoint")
-          : AwaitModel(sources.store, sources.version, sources.addresses,
-                       options.security, arena.get());
+          : AwaitModel(sources, options, arena);
   if (read.ok()) return read;
   const absl::Status saved =
       ReadSavedModel(options, sources.version, layout, arena);

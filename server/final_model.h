@@ -3,6 +3,7 @@
 #define TRIBUTARY_SERVER_FINAL_MODEL_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,10 +22,13 @@ struct FinalModelSources {
   ParameterStore* store = nullptr;
   // host:port of all servers, by shard; the first one is the caller.
   std::vector<std::string> addresses;
+  // With a journal: reads a shard, as LocalServer::ReadCopies does.
+  std::function<absl::Status(int shard, int holder, Snapshot*)> copies;
 };
 
 // Reads it into `arena`, of layout.arena_elements(): from the servers or, when
-// one is gone, from the job's last checkpoint, which the log then tells.
+// one is gone, from the one that keeps its state, or from the job's last
+// checkpoint, which the log then tells.
 // Blocks, at most for minutes each server.
 absl::Status ReadFinalModel(const FinalModelSources& sources,
                             const ServerOptions& options,

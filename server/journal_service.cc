@@ -1,5 +1,6 @@
 #include "server/journal_service.h"
 
+#include <atomic>
 #include <deque>
 #include <utility>
 #include <vector>
@@ -21,6 +22,8 @@ namespace tributary {
 namespace {
 
 constexpr char kReplicateMethod[] = "/tributary.Journal/Replicate";
+// At a time: one, and another whose end has not been noticed yet.
+constexpr int kMostReaders = 2;
 // For the state of one server.
 constexpr absl::Duration kFetchTimeout = absl::Minutes(10);
 
@@ -86,7 +89,9 @@ class ReplicateStream final
           "server ", hello.shard(), " belongs to attempt ", hello.attempt(),
           " of the job, server ", shard_, " to ", attempt_, ": join again"));
     }
-    if (KeeperOf(hello.shard(), hello.scope().servers()) != shard_) {
+    const int servers = hello.scope().servers();
+    if (hello.shard() < 0 || hello.shard() >= servers ||
+        KeeperOf(hello.shard(), servers) != shard_) {
       return absl::InvalidArgumentError(absl::StrCat(
           "server ", shard_, " keeps no copies for server ", hello.shard()));
     }
@@ -167,11 +172,18 @@ class ReplicateStream final
 // Writes one shard at one version.
 class JournalReader final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
+  // `readers` counts those there are.
   JournalReader(const StateJournal& memory, const grpc::ByteBuffer& request,
+                std::shared_ptr<std::atomic<int>> readers,
                 std::shared_ptr<LiveCalls> calls)
-      : token_(std::move(calls)) {
+      : token_(std::move(calls)), readers_(std::move(readers)) {
     grpc::ByteBuffer bytes = request;
-    const absl::Status status = Prepare(memory, &bytes);
+    // Each holds what it reads.
+    const absl::Status status =
+        ++*readers_ > kMostReaders
+            ? absl::ResourceExhaustedError(
+                  "others are reading this journal; try again")
+            : Prepare(memory, &bytes);
     if (status.ok()) {
       WriteNext();
     } else {
@@ -211,9 +223,13 @@ class JournalReader final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
     }
   }
 
-  void OnDone() override { delete this; }
+  void OnDone() override {
+    --*readers_;
+    delete this;
+  }
 
   const LiveCalls::Token token_;
+  const std::shared_ptr<std::atomic<int>> readers_;
   Snapshot snapshot_;
   size_t chunk_ = 0;
   int array_ = 0;
@@ -376,7 +392,7 @@ JournalService::Replicate(grpc::CallbackServerContext*) {
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* JournalService::ReadJournal(
     grpc::CallbackServerContext*, const grpc::ByteBuffer* request) {
-  return new JournalReader(*memory_, *request, calls_);
+  return new JournalReader(*memory_, *request, readers_, calls_);
 }
 
 }  // namespace tributary

@@ -2,6 +2,7 @@
 #ifndef TRIBUTARY_SERVER_JOURNAL_SERVICE_H_
 #define TRIBUTARY_SERVER_JOURNAL_SERVICE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -60,6 +61,8 @@ class JournalService final
   const Options options_;
   StateJournal* const memory_;
   const std::shared_ptr<LiveCalls> calls_ = std::make_shared<LiveCalls>();
+  const std::shared_ptr<std::atomic<int>> readers_ =
+      std::make_shared<std::atomic<int>>(0);
   mutable absl::Mutex mu_;
   int64_t attempt_ ABSL_GUARDED_BY(mu_) = 0;  // 0: not serving yet.
 };

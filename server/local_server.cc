@@ -66,8 +66,8 @@ absl::Status LocalServer::Handle(const ServerOrder& order) {
         if (status.ok()) {
           report.mutable_configured();
         } else if (configure.has_journal()) {
-          report.mutable_replication_failure()->set_message(
-              std::string(status.message()));
+          ReportReplicationFailure(status);
+          return;
         } else {
           report.mutable_failure()->set_message(std::string(status.message()));
           report.mutable_failure()->set_exit_code(1);
@@ -142,10 +142,7 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
     });
   }
   if (options.first_version > 0 || !configure.checkpoint().empty()) {
-    Snapshot snapshot = store->BlankSnapshot();
-    TRIBUTARY_RETURN_IF_ERROR(
-        ReadStart(configure, manifest, store->layout(), &snapshot));
-    store->Restore(std::move(snapshot));
+    TRIBUTARY_RETURN_IF_ERROR(Restore(configure, manifest, store.get()));
   }
   absl::MutexLock lock(&mu_);
   base_version_ = options.first_version;
@@ -155,26 +152,46 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
   return absl::OkStatus();
 }
 
-absl::Status LocalServer::ReadStart(const Configure& configure,
-                                    const CheckpointManifest& manifest,
-                                    const ArenaLayout& layout,
-                                    Snapshot* snapshot) {
-  if (!configure.has_journal()) {
-    return ReadShard(configure.checkpoint(), manifest, layout, snapshot);
+absl::Status LocalServer::Restore(const Configure& configure,
+                                  const CheckpointManifest& manifest,
+                                  ParameterStore* store) {
+  Snapshot snapshot = store->BlankSnapshot();
+  if (configure.has_journal()) {
+    const JournalStart& start = configure.journal();
+    TRIBUTARY_RETURN_IF_ERROR(ReadCopies(
+        shard_, start.version(), start.holder(), start.address(), &snapshot));
+  } else {
+    TRIBUTARY_RETURN_IF_ERROR(ReadShard(configure.checkpoint(), manifest,
+                                        store->layout(), &snapshot));
   }
-  const JournalStart& start = configure.journal();
-  if (start.holder() != shard_) {
+  const int64_t version = snapshot.version;
+  store->Restore(std::move(snapshot));
+  if (!configure.job().recovery().journal()) return absl::OkStatus();
+  // From now on it is here, whatever becomes of where it came from.
+  absl::Status added;
+  store->TakeSnapshot(version, [&](Snapshot base) {
+    for (Snapshot::Chunk& chunk : base.chunks) {
+      added.Update(journal_->Add(shard_, base.version, std::move(chunk)));
+    }
+  });
+  return added;
+}
+
+absl::Status LocalServer::ReadCopies(int shard, int64_t version, int holder,
+                                     const std::string& address,
+                                     Snapshot* snapshot) const {
+  if (holder != shard_) {
     ReadJournalRequest request;
     {
       absl::MutexLock lock(&mu_);
       *request.mutable_scope() = journal_hello_.scope();
     }
-    request.set_shard(shard_);
-    request.set_version(start.version());
-    return network_->Fetch(start.address(), request, snapshot);
+    request.set_shard(shard);
+    request.set_version(version);
+    return network_->Fetch(address, request, snapshot);
   }
   TRIBUTARY_ASSIGN_OR_RETURN(const Snapshot held,
-                             journal_->Find(shard_, start.version()));
+                             journal_->Find(shard, version));
   snapshot->version = held.version;
   for (size_t i = 0; i < held.chunks.size(); ++i) {
     // The optimizer will write to its state.
@@ -190,65 +207,79 @@ absl::Status LocalServer::ReadStart(const Configure& configure,
 
 void LocalServer::PrepareJournal(const Configure& configure,
                                  const ArenaLayout& layout, int arrays) {
-  JournalHello hello;
-  hello.mutable_scope()->set_job_id(configure.job_id());
-  hello.mutable_scope()->set_signature(layout.signature());
-  hello.mutable_scope()->set_servers(configure.servers());
-  hello.set_attempt(configure.attempt());
-  hello.set_shard(shard_);
-  journal_->Begin(hello.scope(), layout, arrays);
-  if (!configure.has_journal()) journal_->Clear();
+  journal_->Begin(configure.journal_scope(), layout, arrays);
+  if (configure.has_journal()) {
+    const JournalStart& start = configure.journal();
+    journal_->KeepOnly(start.version());
+    journal_->AddJobState(start.version(), start.job_state());
+  } else {
+    journal_->KeepOnly(std::nullopt);
+  }
   network_->Serve(configure.attempt());
   absl::MutexLock lock(&mu_);
-  journal_hello_ = hello;
+  *journal_hello_.mutable_scope() = configure.journal_scope();
+  journal_hello_.set_attempt(configure.attempt());
+  journal_hello_.set_shard(shard_);
 }
 
-absl::Status LocalServer::OnReplicate(const Replicate& order) {
-  ParameterStore* const from = store();
-  if (from == nullptr || journal_ == nullptr) {
+absl::Status LocalServer::OnReplicate(const ::tributary::Replicate& order) {
+  if (store() == nullptr || journal_ == nullptr) {
     return absl::FailedPreconditionError("replication before the table");
   }
-  int64_t base = 0;
-  {
-    absl::MutexLock lock(&mu_);
-    if (ending_) return absl::OkStatus();
-    if (replication_ != nullptr) {
-      return absl::FailedPreconditionError("replicates already");
+  // Not on the caller's thread: certificates may be read, and the coordinator
+  // gives its own server orders with its lock held.
+  pool_->Run([this, address = order.address()] {
+    JournalStream* replication = nullptr;
+    int64_t base = 0;
+    {
+      absl::MutexLock lock(&mu_);
+      if (ending_ || replication_ != nullptr) return;
+      replication_ = network_->Open(address, journal_hello_,
+                                    [this](const absl::Status& status) {
+                                      ReportReplicationFailure(status);
+                                    });
+      replication = replication_.get();
+      base = base_version_;
     }
-    replication_ = network_->Open(
-        order.address(), journal_hello_, [this](const absl::Status& status) {
-          ServerReport report;
-          report.mutable_replication_failure()->set_message(
-              std::string(status.message()));
-          report_(report);
-        });
-    base = base_version_;
-  }
+    Replicate(replication, base);
+  });
+  return absl::OkStatus();
+}
+
+void LocalServer::Replicate(JournalStream* replication, int64_t base) {
   const auto ready = [this] {
     ServerReport report;
     report.mutable_replicated();
     report_(report);
   };
-  // Not on the caller's thread: it copies, and the coordinator gives its own
-  // server orders with its lock held.
-  pool_->Run([this, from, base, ready] {
-    if (base == 0) {
-      ready();
+  Snapshot begun_with;
+  if (base > 0) {
+    absl::StatusOr<Snapshot> found = journal_->Find(shard_, base);
+    if (!found.ok()) {
+      ReportReplicationFailure(found.status());
       return;
     }
-    from->TakeSnapshot(base, [this, ready](Snapshot snapshot) {
-      // Of a model with fewer chunks than servers.
-      if (snapshot.chunks.empty()) ready();
-      auto missing =
-          std::make_shared<std::atomic<size_t>>(snapshot.chunks.size());
-      for (Snapshot::Chunk& chunk : snapshot.chunks) {
-        Keep(snapshot.version, std::move(chunk), [missing, ready] {
-          if (--*missing == 0) ready();
-        });
-      }
+    begun_with = *std::move(found);
+  }
+  // There may be none, of a model with fewer chunks than servers.
+  if (begun_with.chunks.empty()) {
+    ready();
+    return;
+  }
+  const auto missing =
+      std::make_shared<std::atomic<size_t>>(begun_with.chunks.size());
+  for (const Snapshot::Chunk& chunk : begun_with.chunks) {
+    replication->Send(base, chunk, [missing, ready] {
+      if (--*missing == 0) ready();
     });
-  });
-  return absl::OkStatus();
+  }
+}
+
+void LocalServer::ReportReplicationFailure(const absl::Status& status) {
+  ServerReport report;
+  report.mutable_replication_failure()->set_message(
+      std::string(status.message()));
+  report_(report);
 }
 
 void LocalServer::Keep(int64_t version, Snapshot::Chunk copy,
@@ -259,9 +290,10 @@ void LocalServer::Keep(int64_t version, Snapshot::Chunk copy,
     replication = replication_.get();
   }
   const absl::Status status = journal_->Add(shard_, version, copy);
-  // Orders come in order: weights are made only from what came after
-  // Replicate.
-  if (status.ok() && replication != nullptr) {
+  if (!status.ok()) {
+    ReportReplicationFailure(status);
+  } else if (replication != nullptr) {
+    // It is there: workers come in only after Replicated.
     replication->Send(version, copy, std::move(kept));
   }
 }

@@ -54,19 +54,29 @@ class LocalServer {
 
   ProcessStatistics Statistics() const;
 
+  // Fills the buffers of `*snapshot`, which has all chunks of the shard, from
+  // the journal of server `holder`: this one, or the one at that address.
+  // Waits, within bounds. After Configure.
+  absl::Status ReadCopies(int shard, int64_t version, int holder,
+                          const std::string& address, Snapshot* snapshot) const
+      ABSL_LOCKS_EXCLUDED(mu_);
+
   // Null before the first Configure.
   ParameterStore* store() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   absl::Status OnConfigure(const Configure& configure) ABSL_LOCKS_EXCLUDED(mu_);
-  // Begins where the order says.
-  absl::Status ReadStart(const Configure& configure,
-                         const CheckpointManifest& manifest,
-                         const ArenaLayout& layout, Snapshot* snapshot);
-  // Lets the journal belong to this job, and forget what did not lead here.
+  // Lets the journal belong to this job, and forget what does not lead on.
   void PrepareJournal(const Configure& configure, const ArenaLayout& layout,
                       int arrays);
-  absl::Status OnReplicate(const Replicate& order) ABSL_LOCKS_EXCLUDED(mu_);
+  // Has the store begin where the order says.
+  absl::Status Restore(const Configure& configure,
+                       const CheckpointManifest& manifest,
+                       ParameterStore* store);
+  void Replicate(JournalStream* replication, int64_t base);
+  void ReportReplicationFailure(const absl::Status& status);
+  absl::Status OnReplicate(const ::tributary::Replicate& order)
+      ABSL_LOCKS_EXCLUDED(mu_);
   // Puts the copy into the journal and has it kept by the next server.
   void Keep(int64_t version, Snapshot::Chunk copy, std::function<void()> kept)
       ABSL_LOCKS_EXCLUDED(mu_);

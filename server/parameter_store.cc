@@ -141,13 +141,8 @@ int64_t ParameterStore::CompleteVersion() const {
 
 bool ParameterStore::TakeSnapshot(int64_t version,
                                   std::function<void(Snapshot)> done) {
-  auto capture = std::make_shared<Capture>();
-  capture->snapshot.version = version;
-  capture->snapshot.chunks.resize(chunks_.size());
-  capture->done = std::move(done);
-  // One more than there are, so that it cannot be complete before all chunks
-  // have been looked at.
-  capture->missing = static_cast<int>(chunks_.size()) + 1;
+  const auto capture = std::make_shared<SnapshotCapture>(
+      version, chunks_.size(), std::move(done));
   absl::MutexLock capture_lock(&capture_mu_);
   bool passed = false;
   for (const auto& chunk : chunks_) {
@@ -157,7 +152,7 @@ bool ParameterStore::TakeSnapshot(int64_t version,
     if (passed || now > version || (chunk->updating && now + 1 >= version)) {
       passed = true;
     } else if (now == version) {
-      CaptureNow(chunk.get(), capture.get());
+      capture->Put(chunk->place, CopyNow(chunk.get()));
     } else {
       chunk->capture = capture;
     }
@@ -169,26 +164,22 @@ bool ParameterStore::TakeSnapshot(int64_t version,
     }
     return false;
   }
-  FinishCapture(capture.get());
+  capture->Release();
   return true;
 }
 
-void ParameterStore::CaptureNow(Chunk* chunk, Capture* capture) {
-  Snapshot::Chunk& copy = capture->snapshot.chunks[chunk->place];
+Snapshot::Chunk ParameterStore::CopyNow(Chunk* chunk) {
+  Snapshot::Chunk copy;
   copy.number = chunk->number;
   copy.elements = chunk->elements;
-  const EncodedFloats values = chunk->weights.Exact(capture->snapshot.version);
+  const EncodedFloats values = chunk->weights.Exact(chunk->weights.version());
   copy.values = Buffer(
       values.owner, const_cast<float*>(static_cast<const float*>(values.data)));
   for (const Buffer& slot : chunk->slots) {
     copy.slots.push_back(buffers_.Take());
     std::copy_n(slot.get(), chunk->elements, copy.slots.back().get());
   }
-  --capture->missing;
-}
-
-void ParameterStore::FinishCapture(Capture* capture) {
-  if (--capture->missing == 0) capture->done(std::move(capture->snapshot));
+  return copy;
 }
 
 absl::Status ParameterStore::AddContribution(int number, IncomingSum sum) {
@@ -346,13 +337,12 @@ void ParameterStore::Update(Chunk* chunk, double norm, bool more) {
   ChunkWeights* weights = nullptr;
   ChunkWeights::Next next;
   int64_t version = 0;
-  std::shared_ptr<Capture> capture;
+  std::shared_ptr<SnapshotCapture> capture;
   {
     absl::MutexLock lock(&chunk->mu);
     weights = &chunk->weights;
     version = weights->version();
-    if (chunk->capture != nullptr &&
-        chunk->capture->snapshot.version == version + 1) {
+    if (chunk->capture != nullptr && chunk->capture->version() == version + 1) {
       capture = std::move(chunk->capture);
     }
     next = weights->Begin(/*for_streams=*/std::any_of(
@@ -368,10 +358,7 @@ void ParameterStore::Update(Chunk* chunk, double norm, bool more) {
   // In synchronous mode no chunk can reach the next step's sum before the new
   // version is out, so reports come in the order of steps.
   if (!awaits_norm_) ReportSum(*chunk, squares);
-  if (capture != nullptr) {
-    capture->snapshot.chunks[chunk->place] = copy;
-    FinishCapture(capture.get());
-  }
+  if (capture != nullptr) capture->Put(chunk->place, copy);
   FailpointOrDie("S9");
   LedgerEntry(options_.attempt, chunk->number, chunk->update.step,
               chunk->update.sum.weight());

@@ -186,12 +186,6 @@ class ParameterStore {
   absl::StatusOr<WeightsVersion> Read(int chunk, int64_t version);
 
  private:
-  // A snapshot in the making.
-  struct Capture {
-    Snapshot snapshot;
-    std::function<void(Snapshot)> done;
-    std::atomic<int> missing{0};  // Chunks.
-  };
   struct Subscription {
     WeightsSubscriber* subscriber = nullptr;
     bool in_memory = false;
@@ -212,7 +206,7 @@ class ParameterStore {
     bool updating ABSL_GUARDED_BY(mu) = false;
     std::vector<Subscription> subscriptions ABSL_GUARDED_BY(mu);
     // Of which this chunk is missing.
-    std::shared_ptr<Capture> capture ABSL_GUARDED_BY(mu);
+    std::shared_ptr<SnapshotCapture> capture ABSL_GUARDED_BY(mu);
 
     // Touched only by the one task that adds up or updates the chunk.
     ChunkUpdate update;
@@ -251,10 +245,9 @@ class ParameterStore {
                  const Snapshot::Chunk* copy) const;
   // Of the chunk's version that will be at `next`; shares what nobody writes.
   Snapshot::Chunk BlankCopy(const Chunk& chunk, const ChunkWeights::Next& next);
-  // Copies a chunk that is not being updated.
-  void CaptureNow(Chunk* chunk, Capture* capture)
+  // Of a chunk that is not being updated, as it is.
+  Snapshot::Chunk CopyNow(Chunk* chunk)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
-  static void FinishCapture(Capture* capture);
   static void Publish(Chunk* chunk, bool more)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
 

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <random>
 #include <system_error>
 #include <vector>
 
@@ -19,6 +20,8 @@ namespace {
 
 // Holds the newest attempt's number.
 constexpr char kAttemptName[] = "attempt";
+// Names the run.
+constexpr char kRunName[] = "run-id";
 constexpr int64_t kMaxAttemptBytes = 64;
 
 absl::StatusOr<int64_t> ReadAttempt(const std::string& path) {
@@ -46,6 +49,23 @@ absl::StatusOr<std::unique_ptr<RunOutput>> RunOutput::Create(
   TRIBUTARY_RETURN_IF_ERROR(WriteFileAtomically(
       absl::StrCat(directory, "/job.textproto"), {PrintJob(job)}));
   return std::unique_ptr<RunOutput>(new RunOutput(directory, log));
+}
+
+std::string RunOutput::RunId(bool begins) {
+  const std::string path = absl::StrCat(directory_, "/", kRunName);
+  if (!begins) {
+    const absl::StatusOr<std::string> kept = ReadFile(path, kMaxAttemptBytes);
+    if (kept.ok() && !kept->empty()) return *kept;
+  }
+  std::random_device random;
+  const std::string name = absl::StrCat(
+      absl::Hex((uint64_t{random()} << 32) | random(), absl::kZeroPad16));
+  const absl::Status status = WriteFileAtomically(path, {name});
+  if (!status.ok()) {
+    log_->Warning("the run's name is not kept: %s",
+                  std::string(status.message()));
+  }
+  return name;
 }
 
 absl::StatusOr<int64_t> RunOutput::NextAttempt() {

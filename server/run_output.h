@@ -30,6 +30,10 @@ class RunOutput {
   static absl::StatusOr<std::unique_ptr<RunOutput>> Create(
       const std::string& directory, const JobSpec& job, Logger* log);
 
+  // Names the run whose results are in this folder, on the disk if that can be.
+  // `begins`: gives it a new name.
+  std::string RunId(bool begins);
+
   // A number that has not been used in this folder: one more than the last. It
   // is on the disk when this returns.
   absl::StatusOr<int64_t> NextAttempt();

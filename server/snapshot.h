@@ -2,7 +2,11 @@
 #ifndef TRIBUTARY_SERVER_SNAPSHOT_H_
 #define TRIBUTARY_SERVER_SNAPSHOT_H_
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "common/buffer_pool.h"
@@ -20,6 +24,35 @@ struct Snapshot {
   };
   int64_t version = 0;
   std::vector<Chunk> chunks;  // Ascending.
+};
+
+// A snapshot in the making: each chunk puts in its copy when it comes to the
+// version. Thread-safe.
+class SnapshotCapture {
+ public:
+  // `done` is called once, by the Put or Release that comes last.
+  SnapshotCapture(int64_t version, size_t chunks,
+                  std::function<void(Snapshot)> done)
+      : done_(std::move(done)), missing_(chunks + 1) {
+    snapshot_.version = version;
+    snapshot_.chunks.resize(chunks);
+  }
+
+  int64_t version() const { return snapshot_.version; }
+  // `place` among the chunks. Each chunk once.
+  void Put(int place, Snapshot::Chunk copy) {
+    snapshot_.chunks[place] = std::move(copy);
+    Release();
+  }
+  // To be called once: all chunks know of it.
+  void Release() {
+    if (--missing_ == 0) done_(std::move(snapshot_));
+  }
+
+ private:
+  const std::function<void(Snapshot)> done_;
+  Snapshot snapshot_;
+  std::atomic<size_t> missing_;  // Copies, and Release.
 };
 
 }  // namespace tributary

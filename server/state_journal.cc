@@ -1,7 +1,7 @@
 #include "server/state_journal.h"
 
 #include <algorithm>
-#include <set>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,7 +18,8 @@ constexpr size_t kJobStates = 4;
 
 bool SameScope(const JournalScope& a, const JournalScope& b) {
   return a.job_id() == b.job_id() && a.signature() == b.signature() &&
-         a.servers() == b.servers();
+         a.servers() == b.servers() && a.run() == b.run() &&
+         a.data() == b.data();
 }
 
 void StateJournal::Begin(const JournalScope& scope, const ArenaLayout& layout,
@@ -34,10 +35,19 @@ void StateJournal::Begin(const JournalScope& scope, const ArenaLayout& layout,
   states_.clear();
 }
 
-void StateJournal::Clear() {
+void StateJournal::KeepOnly(std::optional<int64_t> version) {
   absl::MutexLock lock(&mu_);
-  shards_.clear();
-  states_.clear();
+  const auto forget = [&](auto* by_version) {
+    for (auto entry = by_version->begin(); entry != by_version->end();) {
+      entry =
+          entry->first == version ? std::next(entry) : by_version->erase(entry);
+    }
+  };
+  forget(&states_);
+  if (!version.has_value()) shards_.clear();
+  for (auto& [shard, chunks] : shards_) {
+    for (Versions& versions : chunks) forget(&versions);
+  }
 }
 
 absl::Status StateJournal::CheckScope(const JournalScope& scope) const {
@@ -52,12 +62,11 @@ absl::Status StateJournal::CheckScope(const JournalScope& scope) const {
 }
 
 absl::StatusOr<size_t> StateJournal::PlaceOf(int shard, int chunk) const {
-  if (layout_.has_value() && shard >= 0 && shard < scope_.servers()) {
-    const std::vector<int> chunks = layout_->ChunksOf(shard, scope_.servers());
-    const auto place = std::lower_bound(chunks.begin(), chunks.end(), chunk);
-    if (place != chunks.end() && *place == chunk) {
-      return place - chunks.begin();
-    }
+  // The shard's chunks are every servers-th from its number on.
+  if (layout_.has_value() && shard >= 0 && chunk >= 0 &&
+      chunk < layout_->chunk_count() &&
+      ArenaLayout::ShardOf(chunk, scope_.servers()) == shard) {
+    return chunk / scope_.servers();
   }
   return absl::InvalidArgumentError(
       absl::StrCat("chunk ", chunk, " is not one of server ", shard, "'s"));
@@ -81,6 +90,12 @@ absl::Status StateJournal::Add(int shard, int64_t version,
     chunks.resize(layout_->ChunksOf(shard, scope_.servers()).size());
   }
   Versions& versions = chunks[place];
+  if (!versions.empty() && versions.count(version) == 0 &&
+      versions.rbegin()->first + 1 != version) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a copy of chunk ", copy.number, " at version ", version,
+                     " after ", versions.rbegin()->first));
+  }
   versions[version] = std::move(copy);
   if (versions.size() > kVersions) {
     oldest = std::move(versions.begin()->second);

@@ -35,8 +35,8 @@ class StateJournal {
   // those for another one.
   void Begin(const JournalScope& scope, const ArenaLayout& layout, int arrays)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Forgets all copies.
-  void Clear() ABSL_LOCKS_EXCLUDED(mu_);
+  // Forgets all copies but those of one version; nullopt: all.
+  void KeepOnly(std::optional<int64_t> version) ABSL_LOCKS_EXCLUDED(mu_);
 
   // FailedPrecondition if it is not what Begin was told, Unavailable before
   // that.
@@ -44,7 +44,8 @@ class StateJournal {
       ABSL_LOCKS_EXCLUDED(mu_);
 
   // Replaces a copy of that version, and the oldest beyond two. The copy is not
-  // written to any more. InvalidArgument for a chunk that is not the shard's.
+  // written to any more. InvalidArgument for a chunk that is not the shard's,
+  // and for a version that does not follow the newest.
   absl::Status Add(int shard, int64_t version, Snapshot::Chunk copy)
       ABSL_LOCKS_EXCLUDED(mu_);
   // How far the job is at that version.

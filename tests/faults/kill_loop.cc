@@ -1,7 +1,7 @@
 // Trains a small transformer while a random process is killed again and again,
 // compares the bits with an undisturbed run, and prints what it cost:
 //   kill_loop PROGRAM FOLDER [--steps 20000] [--every 5] [--seldom 0]
-//             [--servers 2] [--workers 4] [--seed 1]
+//             [--servers 2] [--workers 4] [--seed 1] [--journal 0]
 // `every`, and for another run `seldom`: seconds from kill to kill. Ends with 1
 // if the bits differ.
 #include <signal.h>
@@ -41,6 +41,7 @@ RunFacts Run(const std::string& program, const std::string& folder,
   job.set_steps(flags["steps"]);
   job.mutable_evaluation()->set_every_steps(0);
   job.mutable_checkpoint()->set_every_steps(200);
+  job.mutable_recovery()->set_journal(flags["journal"] != 0);
   job.mutable_output()->set_log_every_steps(20);
   ProcessCluster::Options options;
   options.program = program;
@@ -81,10 +82,11 @@ RunFacts Run(const std::string& program, const std::string& folder,
   });
   facts.time = absl::Now() - first;
   const absl::Status ledger = cluster.CheckLedger(flags["steps"]);
-  std::printf("%s: %s, ledger %s, %d kills, %.1f s\n",
+  std::printf("%s: %s, ledger %s, %d kills, %.1f s, %lld steps again\n",
               every > 0 ? "killed" : "undisturbed", status.ToString().c_str(),
               ledger.ToString().c_str(), facts.kills,
-              absl::ToDoubleSeconds(facts.time));
+              absl::ToDoubleSeconds(facts.time),
+              static_cast<long long>(cluster.StepsAgain()));
   std::fflush(stdout);
   if (status.ok() && ledger.ok()) {
     facts.weights_sha256 = cluster.weights_sha256();
@@ -93,9 +95,9 @@ RunFacts Run(const std::string& program, const std::string& folder,
 }
 
 int Main(int argc, char** argv) {
-  std::map<std::string, int64_t> flags = {{"steps", 20000}, {"every", 5},
-                                          {"seldom", 0},    {"servers", 2},
-                                          {"workers", 4},   {"seed", 1}};
+  std::map<std::string, int64_t> flags = {
+      {"steps", 20000}, {"every", 5}, {"seldom", 0}, {"servers", 2},
+      {"workers", 4},   {"seed", 1},  {"journal", 0}};
   bool good = argc >= 3 && argc % 2 == 1;
   for (int i = 3; good && i < argc; i += 2) {
     const auto flag = flags.find(std::string(argv[i]).substr(2));
@@ -105,7 +107,8 @@ int Main(int argc, char** argv) {
     std::fprintf(
         stderr,
         "usage: kill_loop PROGRAM FOLDER [--steps N] [--every SECONDS] "
-        "[--seldom SECONDS] [--servers N] [--workers N] [--seed N]\n");
+        "[--seldom SECONDS] [--servers N] [--workers N] [--seed N] "
+        "[--journal 0|1]\n");
     return 2;
   }
   const std::string folder = argv[2];

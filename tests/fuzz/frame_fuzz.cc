@@ -8,6 +8,7 @@
 #include "common/transport/chunk_codec.h"
 #include "common/transport/received_floats.h"
 #include "grpcpp/support/byte_buffer.h"
+#include "proto/journal.pb.h"
 #include "proto/parameter_server.pb.h"
 #include "tests/fuzz/fuzz_target.h"
 
@@ -65,5 +66,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                                 size - 3);
   tributary::Run<tributary::WorkerMessage>(bytes, piece, elements);
   tributary::Run<tributary::ServerMessage>(bytes, piece, elements);
+  tributary::Run<tributary::JournalMessage>(bytes, piece, elements);
   return 0;
 }

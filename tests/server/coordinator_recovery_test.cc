@@ -158,6 +158,7 @@ class CoordinatorJournalTest : public CoordinatorTest {
   void MakeNextAttempt(bool from_memory) {
     options_.job.mutable_recovery()->set_journal(true);
     options_.resume_from_memory = from_memory;
+    options_.run = run_;
     options_.on_begin = [this](const Beginning& beginning) {
       begun_ = beginning;
       return absl::OkStatus();
@@ -173,6 +174,7 @@ class CoordinatorJournalTest : public CoordinatorTest {
     held->mutable_scope()->set_signature(
         ArenaLayout::Create(ready_.table())->signature());
     held->mutable_scope()->set_servers(2);
+    held->mutable_scope()->set_run("run");
     for (const int shard : {0, 1}) {
       held->add_whole()->set_shard(shard);
       held->mutable_whole(shard)->set_version(6);
@@ -192,6 +194,7 @@ class CoordinatorJournalTest : public CoordinatorTest {
     }
   }
 
+  std::string run_ = "run";
   Beginning begun_;
   FakeWorker worker_;
 };
@@ -207,6 +210,9 @@ TEST_F(CoordinatorJournalTest, GoesOnFromWhatServersHaveInMemory) {
     EXPECT_EQ(start.version(), 6);
     EXPECT_EQ(start.holder(), 1);
     EXPECT_EQ(start.address(), "10.0.0.2:1");
+    // The next loss may come before there is a step that says it.
+    EXPECT_EQ(start.job_state().samples(), 48);
+    EXPECT_EQ(server.orders[0].configure().journal_scope().run(), "run");
   }
   // Nobody begins before every server's state is kept by another one.
   SayConfigured();
@@ -232,6 +238,43 @@ TEST_F(CoordinatorJournalTest, BeginsAnewWhereItIsNotToGoOn) {
   EXPECT_FALSE(servers_[0].orders[0].configure().has_journal());
 }
 
+TEST_F(CoordinatorJournalTest, LeavesAloneWhatIsOfAnotherRun) {
+  run_ = "another run";
+  MakeNextAttempt(/*from_memory=*/true);
+  EXPECT_FALSE(begun_.resumes());
+}
+
+// The next server has the model.
+TEST_F(CoordinatorJournalTest, EndsWithoutAServerThatIsLostAtTheEnd) {
+  MakeNextAttempt(/*from_memory=*/true);
+  SayConfigured();
+  SayReplicated();
+  SaySynced(&worker_);
+  for (int64_t step = 6; step < 9; ++step) {
+    EXPECT_TRUE(SaySums(0, step, {1, 1}).ok());
+    EXPECT_TRUE(SaySums(1, step, {1}).ok());
+  }
+  ASSERT_TRUE(worker_.orders.back().has_finished());
+  coordinator_->ServerGone(1);
+  EXPECT_EQ(coordinator_->AwaitEnding(absl::ZeroDuration()),
+            Coordinator::Ending::kNone);
+  coordinator_->WorkerGone(worker_.incarnation);
+  EXPECT_EQ(coordinator_->AwaitEnding(absl::ZeroDuration()),
+            Coordinator::Ending::kTrained);
+}
+
+// A server's last reports come while the attempt is being taken down.
+TEST_F(CoordinatorJournalTest, GivesNoOrdersWhenTheAttemptIsOver) {
+  MakeNextAttempt(/*from_memory=*/true);
+  ServerReport configured;
+  configured.mutable_configured();
+  ASSERT_TRUE(coordinator_->OnServerReport(1, configured).ok());
+  coordinator_->ServerGone(1);
+  const size_t orders = servers_[0].orders.size();
+  ASSERT_TRUE(coordinator_->OnServerReport(0, configured).ok());
+  EXPECT_EQ(servers_[0].orders.size(), orders);
+}
+
 TEST_F(CoordinatorJournalTest, GoesBackWhenCopiesCannotBeKept) {
   MakeNextAttempt(/*from_memory=*/true);
   ServerReport report;
@@ -240,6 +283,7 @@ TEST_F(CoordinatorJournalTest, GoesBackWhenCopiesCannotBeKept) {
   EXPECT_EQ(coordinator_->AwaitEnding(absl::ZeroDuration()),
             Coordinator::Ending::kGoesBack);
   EXPECT_FALSE(coordinator_->has_trained());
+  EXPECT_TRUE(coordinator_->memory_failed());
   EXPECT_THAT(std::string(coordinator_->status().message()),
               AllOf(HasSubstr("server 0"), HasSubstr("no route")));
 }

@@ -1,6 +1,7 @@
 #include "server/state_journal.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -104,6 +105,29 @@ TEST_F(StateJournalTest, ForgetsAnotherJob) {
   journal_.Begin(Scope("other"), Layout(), /*arrays=*/1);
   EXPECT_FALSE(journal_.Holdings().has_value());
   EXPECT_TRUE(absl::IsUnavailable(StateJournal().CheckScope(Scope())));
+}
+
+// Else one of them would stay for ever, and push out honest ones.
+TEST_F(StateJournalTest, RefusesAVersionThatDoesNotFollow) {
+  Add(0, 0, 4);
+  EXPECT_TRUE(absl::IsInvalidArgument(journal_.Add(0, 6, Copy(0, 0))));
+  EXPECT_TRUE(absl::IsInvalidArgument(journal_.Add(0, 3, Copy(0, 0))));
+  EXPECT_TRUE(absl::IsInvalidArgument(journal_.Add(0, INT64_MAX, Copy(0, 0))));
+  EXPECT_TRUE(journal_.Add(0, 4, Copy(0, 0)).ok());
+  EXPECT_TRUE(journal_.Add(0, 5, Copy(0, 0)).ok());
+}
+
+TEST_F(StateJournalTest, ForgetsWhatAnAttemptDoesNotBeginWith) {
+  for (const int64_t version : {4, 5}) {
+    Add(0, 0, version);
+    Add(0, 2, version);
+    journal_.AddJobState(version, JobState());
+  }
+  journal_.KeepOnly(4);
+  EXPECT_EQ(Whole(), (std::vector<std::string>{"0 at 4"}));
+  EXPECT_EQ(journal_.Holdings()->state_size(), 1);
+  journal_.KeepOnly(std::nullopt);
+  EXPECT_FALSE(journal_.Holdings().has_value());
 }
 
 TEST_F(StateJournalTest, RefusesWhatIsNotTheShards) {

@@ -22,7 +22,7 @@ constexpr absl::Duration kTick = absl::Milliseconds(100);
 constexpr absl::Duration kFencingInterval = absl::Seconds(1);
 constexpr absl::Duration kDrainTimeout = absl::Seconds(5);
 constexpr absl::Duration kCutTimeout = absl::Milliseconds(200);
-constexpr int kMostFruitlessFromMemory = 3;
+constexpr int kMostMemoryFailures = 3;
 constexpr absl::Duration kRecoveryTimeout = absl::Seconds(5);
 
 }  // namespace
@@ -214,7 +214,7 @@ void CoordinatorProcess::OnStart() {
   chooser_.emplace(options_);
   journal_ = std::make_unique<StateJournal>();
   attempt_number_ = 0;
-  fruitless_ = 0;
+  memory_failures_ = 0;
   draining_ = false;
   wait_ = absl::ZeroDuration();
   expected_workers_ = world_->scenario.workers;
@@ -302,12 +302,13 @@ void CoordinatorProcess::BeginAttempt() {
   options.attempt = attempt_number_;
   options.resume = *std::move(resume);
   options.checkpoints = attempt->sink.get();
-  options.resume_from_memory = fruitless_ < kMostFruitlessFromMemory;
+  options.resume_from_memory = memory_failures_ < kMostMemoryFailures;
+  options.run = output_->RunId(/*begins=*/false);
   options.on_begin = [this](const Beginning& beginning) {
     if (!beginning.holders.empty()) {
       world_->loop.Trace("attempt ", attempt_number_, " begins from memory, ",
                          beginning.version);
-      ++world_->from_memory;
+      ++world_->injected["begun from memory"];
       world_->ledger.SetFromMemory(attempt_number_, beginning.version);
     }
     return absl::OkStatus();
@@ -378,7 +379,8 @@ void CoordinatorProcess::OnEnding(Coordinator::Ending ending) {
       chooser_->SetDamaged(resumed_from_);
       [[fallthrough]];
     case Coordinator::Ending::kGoesBack: {
-      fruitless_ = coordinator->has_trained() ? 0 : fruitless_ + 1;
+      if (coordinator->memory_failed()) ++memory_failures_;
+      if (coordinator->has_trained()) memory_failures_ = 0;
       expected_workers_ = std::clamp(coordinator->workers_at_ending(), 1,
                                      world_->scenario.workers);
       start_timeout_ = std::min(start_timeout_, kRecoveryTimeout);

@@ -61,7 +61,7 @@ class CoordinatorProcess final : public Process {
   std::optional<ResumeChooser> chooser_;
   std::unique_ptr<StateJournal> journal_;
   int64_t attempt_number_ = 0;
-  int fruitless_ = 0;
+  int memory_failures_ = 0;
   int expected_workers_ = 1;
   absl::Duration start_timeout_;
   absl::Duration wait_;

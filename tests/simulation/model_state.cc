@@ -11,6 +11,7 @@
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_files.h"
 #include "server/snapshot.h"
+#include "server/state_journal.h"
 #include "tests/simulation/shard_process.h"
 
 namespace tributary::simulation {
@@ -32,6 +33,19 @@ void AddSnapshot(const ArenaLayout& layout, const Snapshot& snapshot,
   }
 }
 
+// What the keeper of a server that is gone has of it.
+absl::StatusOr<Snapshot> CopyOf(const World* world, const Process* reader,
+                                int shard, int64_t version) {
+  const int holder = KeeperOf(shard, static_cast<int>(world->servers.size()));
+  const Process* const keeper = holder == 0 ? reader : world->servers[holder];
+  if (!world->scenario.job.recovery().journal() || !keeper->running() ||
+      keeper->journal() == nullptr) {
+    return absl::UnavailableError(absl::StrCat(
+        "server ", shard, " is gone, and its part of the state with it"));
+  }
+  return keeper->journal()->Find(shard, version);
+}
+
 }  // namespace
 
 absl::StatusOr<ModelState> ReadServers(World* world, Process* reader,
@@ -47,8 +61,11 @@ absl::StatusOr<ModelState> ReadServers(World* world, Process* reader,
     if (store == nullptr ||
         world->network.BlockedUntil(reader->number(), process->number()) >
             world->loop.now()) {
-      return absl::UnavailableError(absl::StrCat(
-          "server ", shard, " is gone, and its part of the state with it"));
+      const absl::StatusOr<Snapshot> copy =
+          CopyOf(world, reader, static_cast<int>(shard), version);
+      if (!copy.ok()) return copy.status();
+      AddSnapshot(world->layout, *copy, &state);
+      continue;
     }
     // What the written model is made of.
     for (const int chunk : store->chunk_numbers()) {

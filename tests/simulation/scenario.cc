@@ -156,7 +156,7 @@ Scenario MakeScenario(uint64_t seed) {
       static_cast<int>(random.Chance(0.05) ? 0 : random.Uniform(1, 8));
   scenario.events_between_faults = random.Uniform(100, 1500);
   // Chance of its own: what seeds meant before journals they still mean.
-  Random journals(Mix(seed, 29));
+  Random journals(Mix(seed, 55));
   const ConsistencySpec& mode = ConsistencyOf(scenario.job);
   if (scenario.servers > 1 &&
       (mode.has_synchronous() || mode.has_local_steps()) &&

@@ -126,8 +126,8 @@ class World {
   double evaluation_loss = 0;
   int64_t skipped = 0;
   int64_t restarts = 0;
-  int64_t from_memory = 0;                  // Attempts.
-  std::map<std::string, int64_t> injected;  // Faults by kind.
+  // Faults by kind; and of attempts those that began from memory.
+  std::map<std::string, int64_t> injected;
 
   std::string run_folder() const { return folder_ + "/run"; }
   std::string disk_folder() const { return folder_ + "/disk"; }
