@@ -30,8 +30,8 @@ struct Limits {
   int new_connections_per_second = 100;
   // Calls at a time on one connection; ours have one each.
   int streams_per_connection = 16;
-  // From the first byte to the end of the HTTP/2 preface, TLS included.
-  // Of the connection, and then until the first message of a stream.
+  // From a connection's first byte to the end of the HTTP/2 preface, TLS
+  // included; and again from a stream's beginning to its first message.
   absl::Duration handshake_timeout = absl::Seconds(10);
   // Without any call.
   absl::Duration idle_timeout = absl::Minutes(5);

@@ -114,7 +114,8 @@ class ParameterStore {
   using KeepCallback = std::function<void(int64_t version, Snapshot::Chunk copy,
                                           std::function<void()> kept)>;
 
-  // `pool` must outlive the store and be drained before it is destroyed.
+  // `pool` must outlive the store and be drained before it is destroyed; by
+  // then nobody may call what a KeepCallback was given any more.
   // `on_sums` is called once for each step, on any thread; in synchronous mode
   // in order.
   static absl::StatusOr<std::unique_ptr<ParameterStore>> Create(

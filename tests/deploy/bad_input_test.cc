@@ -159,7 +159,7 @@ std::vector<BadInput> BadFlags() {
       {"ServerResumesNowhere",
        {"server", "DIR/job.textproto", "--resume", "auto"},
        2,
-       "--resume auto needs --output DIR, or output.directory in the job"},
+       "or output.directory in the job, to find the run again"},
       {"JournalOfOneServer",
        {"server", "DIR/job.textproto", "--listen", "127.0.0.1:0", "--output",
         "DIR/run", "--set", "recovery.journal=true"},

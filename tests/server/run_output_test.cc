@@ -77,6 +77,13 @@ class RunOutputTest : public testing::Test {
   std::unique_ptr<RunOutput> output_;
 };
 
+TEST_F(RunOutputTest, ARunKeepsItsNameUntilAnotherOneBegins) {
+  const std::string name = output_->RunId(/*begins=*/true);
+  EXPECT_EQ(name.size(), 16u);
+  EXPECT_EQ(Open()->RunId(/*begins=*/false), name);
+  EXPECT_NE(Open()->RunId(/*begins=*/true), name);
+}
+
 TEST_F(RunOutputTest, MakesTheFoldersAndWritesTheJob) {
   EXPECT_TRUE(std::filesystem::exists(run_ + "/job.textproto"));
 }
