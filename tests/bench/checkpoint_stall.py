@@ -4,8 +4,8 @@
 Trains a perceptron of 67 million parameters (SGD with momentum: 537 MB of
 state) with two workers and one server on this machine, once without
 checkpoints and once with. The stall is what a step whose version is copied
-takes longer than the median step without checkpoints; the steps after it share
-the cores with whoever writes the copy. Beside it: one copy of the state in
+takes longer than the median of the three before it, when nothing is written;
+the steps after it share the cores with whoever writes the copy. Beside it: one copy of the state in
 memory, and writing and syncing as many bytes, in the same folder.
 
   tests/bench/checkpoint_stall.py bazel-bin/deploy/tributary [--folder DIR]
@@ -91,7 +91,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("program", help="the tributary program")
     parser.add_argument("--folder", help="where checkpoints go")
-    parser.add_argument("--steps", type=int, default=96)
+    parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--every", type=int, default=8)
     parser.add_argument("--batch", type=int, default=64)
     arguments = parser.parse_args()
@@ -106,7 +106,8 @@ def main():
     # The last one is made when nothing else is done any more.
     versions = [v for v in range(2 * arguments.every, arguments.steps,
                                  arguments.every)]
-    stalls = [saved[v] - step for v in versions]
+    stalls = [saved[v] - statistics.median(saved[v - i] for i in (1, 2, 3))
+              for v in versions]
     slower = [sum(saved[v] for v in range(version + 1,
                                           version + arguments.every))
               - (arguments.every - 1) * step for version in versions]
