@@ -1,6 +1,5 @@
 #include "server/local_server.h"
 
-#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <utility>
@@ -192,16 +191,8 @@ absl::Status LocalServer::ReadCopies(int shard, int64_t version, int holder,
   }
   TRIBUTARY_ASSIGN_OR_RETURN(const Snapshot held,
                              journal_->Find(shard, version));
-  snapshot->version = held.version;
-  for (size_t i = 0; i < held.chunks.size(); ++i) {
-    // The optimizer will write to its state.
-    const Snapshot::Chunk& from = held.chunks[i];
-    Snapshot::Chunk& to = snapshot->chunks[i];
-    std::copy_n(from.values.get(), from.elements, to.values.get());
-    for (size_t slot = 0; slot < from.slots.size(); ++slot) {
-      std::copy_n(from.slots[slot].get(), from.elements, to.slots[slot].get());
-    }
-  }
+  // The optimizer will write to its state.
+  CopySnapshot(held, snapshot);
   return absl::OkStatus();
 }
 

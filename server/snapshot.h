@@ -2,6 +2,7 @@
 #ifndef TRIBUTARY_SERVER_SNAPSHOT_H_
 #define TRIBUTARY_SERVER_SNAPSHOT_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -25,6 +26,20 @@ struct Snapshot {
   int64_t version = 0;
   std::vector<Chunk> chunks;  // Ascending.
 };
+
+// Copies into the buffers of `*to`, which has the same chunks.
+inline void CopySnapshot(const Snapshot& from, Snapshot* to) {
+  to->version = from.version;
+  for (size_t i = 0; i < from.chunks.size(); ++i) {
+    const Snapshot::Chunk& chunk = from.chunks[i];
+    Snapshot::Chunk& copy = to->chunks[i];
+    std::copy_n(chunk.values.get(), chunk.elements, copy.values.get());
+    for (size_t slot = 0; slot < chunk.slots.size(); ++slot) {
+      std::copy_n(chunk.slots[slot].get(), chunk.elements,
+                  copy.slots[slot].get());
+    }
+  }
+}
 
 // A snapshot in the making: each chunk puts in its copy when it comes to the
 // version. Thread-safe.

@@ -18,9 +18,8 @@
 namespace tributary {
 
 // The payload of `message`'s inner message (Initial, Contribution, Weights or
-// JournalPart)
-// must be empty; `bytes` bytes at `payload` take its place. `owner` is held
-// until gRPC has done with them.
+// JournalPart) must be empty; `bytes` bytes at `payload` take its place.
+// `owner` is held until gRPC has done with them.
 grpc::ByteBuffer EncodeWithPayload(const WorkerMessage& message,
                                    const void* payload, int64_t bytes,
                                    std::shared_ptr<const void> owner);

@@ -36,8 +36,6 @@ class CoordinatorProcess final : public Process {
   ServerAttempt* server() const;
 
  private:
-  class WorkerStream;
-  class ServerStream;
   class RecordingSink;
   struct Attempt;
 

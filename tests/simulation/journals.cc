@@ -1,6 +1,5 @@
 #include "tests/simulation/journals.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -206,16 +205,7 @@ absl::Status Journals::Fetch(const std::string& address,
   TRIBUTARY_RETURN_IF_ERROR(memory->CheckScope(request.scope()));
   TRIBUTARY_ASSIGN_OR_RETURN(const Snapshot held,
                              memory->Find(shard_, request.version()));
-  snapshot->version = held.version;
-  for (size_t i = 0; i < held.chunks.size(); ++i) {
-    const Snapshot::Chunk& chunk = held.chunks[i];
-    Snapshot::Chunk& to = snapshot->chunks[i];
-    std::copy_n(chunk.values.get(), chunk.elements, to.values.get());
-    for (size_t slot = 0; slot < chunk.slots.size(); ++slot) {
-      std::copy_n(chunk.slots[slot].get(), chunk.elements,
-                  to.slots[slot].get());
-    }
-  }
+  CopySnapshot(held, snapshot);
   return absl::OkStatus();
 }
 
