@@ -23,7 +23,8 @@
 //           S14 checkpoint-before-rename,
 //           S15 checkpoint-after-rename-before-fsync,
 //           S16 checkpoint-before-latest, S17 on-restore, S18 during-drain
-//   journal J1 copy-received-before-kept, J2 kept-before-answer
+//   journal J1 copy-received-before-kept, J2 kept-before-answer,
+//           J3 before-copies-are-read, J4 asked-for-last-weights
 // TRIBUTARY_FAILPOINT_LOG, a file, gets a line for each action.
 // TRIBUTARY_LEDGER, a file, gets "attempt chunk step weight" for each update.
 #include <fcntl.h>

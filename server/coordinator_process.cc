@@ -15,6 +15,7 @@
 #include "common/retry.h"
 #include "common/status_macros.h"
 #include "common/transport/channel.h"
+#include "server/attempt_history.h"
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/checkpointer.h"
 #include "server/coordinator.h"
@@ -41,9 +42,6 @@ constexpr absl::Duration kCutTimeout = absl::Milliseconds(200);
 // After a server was lost: workers that were there come back at once, or later
 // in the middle.
 constexpr absl::Duration kRecoveryTimeout = absl::Seconds(5);
-// After so many attempts in a row that could not begin from memory the
-// checkpoint's turn has come.
-constexpr int kMostMemoryFailures = 3;
 
 // The coordinator's own server, in the same process.
 class LocalLink final : public ServerLink {
@@ -147,9 +145,6 @@ class CoordinatorProcess {
   // Counts the attempt.
   absl::StatusOr<std::optional<ResumePoint>> Prepare();
   absl::StatusOr<AttemptEnd> RunAttempt(std::optional<ResumePoint> resume);
-  // Counts whether the attempt has come to anything. True: for too long none
-  // has.
-  bool IsStuck(const Coordinator& coordinator);
   // Puts the run's files where the attempt begins.
   absl::Status OnBegin(const Beginning& beginning);
   Coordinator::Options CoordinatorOptions(std::optional<ResumePoint> resume,
@@ -167,11 +162,9 @@ class CoordinatorProcess {
   StateJournal journal_;
   int64_t attempt_ = 0;
   bool first_ = true;
-  bool has_begun_ = false;   // Some attempt has.
-  std::string run_;          // See JournalScope.
-  int memory_failures_ = 0;  // In a row.
-  // Since when attempts have ended before anything was computed.
-  absl::Time stuck_since_ = absl::InfiniteFuture();
+  bool has_begun_ = false;  // Some attempt has.
+  std::string run_;         // See JournalScope.
+  AttemptHistory history_;
   // Where to listen: after the first attempt the same port, which peers know.
   std::string listen_;
   int expected_workers_;
@@ -242,8 +235,7 @@ Coordinator::Options CoordinatorProcess::CoordinatorOptions(
   job.stall_timeout = options_.stall_timeout;
   job.attempt = attempt_;
   job.resume = std::move(resume);
-  job.resume_from_memory =
-      chooser_.uses_own() && memory_failures_ < kMostMemoryFailures;
+  job.resume_from_memory = chooser_.uses_own() && history_.trusts_memory();
   job.run = run_;
   job.on_begin = [this](const Beginning& beginning) {
     const absl::Status status = OnBegin(beginning);
@@ -271,17 +263,6 @@ Coordinator::Ending CoordinatorProcess::Follow(Coordinator* coordinator) {
     }
   }
   return ending;
-}
-
-bool CoordinatorProcess::IsStuck(const Coordinator& coordinator) {
-  if (coordinator.memory_failed()) ++memory_failures_;
-  if (coordinator.has_trained()) {
-    memory_failures_ = 0;
-    stuck_since_ = absl::InfiniteFuture();
-    return false;
-  }
-  stuck_since_ = std::min(stuck_since_, MonotonicNow());
-  return MonotonicNow() - stuck_since_ > options_.no_server_timeout;
 }
 
 absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
@@ -337,7 +318,11 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
   end.checkpoint_step = coordinator.GetStatus().checkpoint_step();
   bool goes_back = end.ending == Coordinator::Ending::kGoesBack ||
                    end.ending == Coordinator::Ending::kDamaged;
-  if (goes_back && IsStuck(coordinator)) {
+  if (goes_back) {
+    history_.Add(coordinator.has_trained(), coordinator.memory_failed(),
+                 MonotonicNow());
+  }
+  if (goes_back && history_.stuck() > options_.no_server_timeout) {
     goes_back = false;
     end.ending = Coordinator::Ending::kFailed;
     coordinator.Fail(absl::DeadlineExceededError(
@@ -353,6 +338,7 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
     end.status = Conclude(end.ending == Coordinator::Ending::kTrained, attempt_,
                           local, options_, &coordinator, output_);
   }
+  local.EndReplication();
   listener->ShutDown(goes_back ? kCutTimeout : kDrainTimeout);
   coordinator_service.AwaitIdle();
   service.AwaitIdle();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/failpoint.h"
 #include "common/parameter_table.h"
 #include "common/process.h"
 #include "common/rounds.h"
@@ -34,13 +35,17 @@ LocalServer::LocalServer(int shard, int threads, WeightsService* service,
                   FileSystem::Posix(), service, std::move(report)) {}
 
 LocalServer::~LocalServer() {
+  // What it calls back uses executors, whose tasks use it.
+  EndReplication();
+}
+
+void LocalServer::EndReplication() {
   JournalStream* replication = nullptr;
   {
     absl::MutexLock lock(&mu_);
     ending_ = true;
     replication = replication_.get();
   }
-  // What it calls back uses executors, whose tasks use it.
   if (replication != nullptr) replication->End();
 }
 
@@ -179,6 +184,7 @@ absl::Status LocalServer::Restore(const Configure& configure,
 absl::Status LocalServer::ReadCopies(int shard, int64_t version, int holder,
                                      const std::string& address,
                                      Snapshot* snapshot) const {
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("J3"));
   if (holder != shard_) {
     ReadJournalRequest request;
     {

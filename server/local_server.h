@@ -61,6 +61,10 @@ class LocalServer {
                           const std::string& address, Snapshot* snapshot) const
       ABSL_LOCKS_EXCLUDED(mu_);
 
+  // At the attempt's end: nothing is kept, or given out, any more. To be called
+  // before waiting for the calls of others, who wait for this one's.
+  void EndReplication() ABSL_LOCKS_EXCLUDED(mu_);
+
   // Null before the first Configure.
   ParameterStore* store() const ABSL_LOCKS_EXCLUDED(mu_);
 

@@ -399,7 +399,8 @@ class WeightsReader final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
                 TransportCounters* counters, std::shared_ptr<LiveCalls> calls)
       : token_(std::move(calls)), store_(store), counters_(counters) {
     grpc::ByteBuffer bytes = request;
-    const absl::Status status = Decode(&bytes, &request_);
+    absl::Status status = Decode(&bytes, &request_);
+    if (status.ok()) status = Failpoint("J4");
     if (store == nullptr) {
       Finish(grpc::Status(grpc::StatusCode::UNAVAILABLE,
                           "this server does not know the model yet"));

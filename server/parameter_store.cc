@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -60,7 +61,8 @@ ParameterStore::ParameterStore(const Options& options, ArenaLayout layout,
       on_sums_(std::move(on_sums)),
       chunk_numbers_(layout_.ChunksOf(options.shard, options.servers)),
       buffers_(std::min(layout_.chunk_elements(), layout_.arena_elements())),
-      halves_((buffers_.elements() + 1) / 2) {
+      halves_((buffers_.elements() + 1) / 2),
+      reports_(static_cast<int>(chunk_numbers_.size())) {
   for (const int number : chunk_numbers_) {
     chunks_.push_back(std::make_unique<Chunk>(
         this, number, static_cast<int>(chunks_.size())));
@@ -290,34 +292,10 @@ void ParameterStore::OnTaken(Chunk* chunk, bool more) {
 }
 
 void ParameterStore::ReportSum(const Chunk& chunk, double sum_of_squares) {
-  const int64_t step = chunk.update.step;
-  StepSums complete;
-  {
-    absl::MutexLock lock(&sums_mu_);
-    OpenSums& open = sums_[step];
-    if (open.missing == 0) {
-      open.missing = static_cast<int>(chunks_.size());
-      open.sums.set_step(step);
-      open.sums.mutable_sum_of_squares()->Resize(open.missing, 0.0);
-    }
-    open.sums.set_sum_of_squares(chunk.place, sum_of_squares);
-    open.sums.set_weight(chunk.update.sum.weight());
-    if (!std::isfinite(sum_of_squares)) {
-      const TreeSum::Nonfinite found =
-          chunk.update.sum.FindNonfinite(chunk.elements);
-      StepSums::Nonfinite* const told = open.sums.add_nonfinite();
-      told->set_chunk(chunk.number);
-      told->set_element(found.element);
-      told->set_contributor(found.contributor);
-    }
-    if (chunk.number == 0) {
-      open.sums.set_loss_sum(chunk.update.sum.loss_sum());
-    }
-    if (--open.missing > 0) return;
-    complete = std::move(open.sums);
-    sums_.erase(step);
-  }
-  on_sums_(complete);
+  const std::optional<StepSums> complete =
+      reports_.Add({chunk.number, chunk.place, chunk.elements,
+                    chunk.update.step, &chunk.update.sum, sum_of_squares});
+  if (complete.has_value()) on_sums_(*complete);
 }
 
 void ParameterStore::SetGradientNorm(int64_t step, double norm) {

@@ -28,6 +28,7 @@
 #include "server/chunk_intake.h"
 #include "server/chunk_weights.h"
 #include "server/snapshot.h"
+#include "server/sum_reports.h"
 
 namespace tributary {
 
@@ -232,8 +233,7 @@ class ParameterStore {
   void RunNext() ABSL_LOCKS_EXCLUDED(queue_mu_, subscribers_mu_);
   // The update, or what must come before it.
   void OnTaken(Chunk* chunk, bool more) ABSL_LOCKS_EXCLUDED(chunk->mu);
-  void ReportSum(const Chunk& chunk, double sum_of_squares)
-      ABSL_LOCKS_EXCLUDED(sums_mu_);
+  void ReportSum(const Chunk& chunk, double sum_of_squares);
   // `norm` of the mean gradient matters only to jobs that clip or skip.
   void Update(Chunk* chunk, double norm, bool more)
       ABSL_LOCKS_EXCLUDED(chunk->mu);
@@ -268,6 +268,7 @@ class ParameterStore {
   std::vector<int> chunk_numbers_;
   BufferPool buffers_;
   BufferPool halves_;  // Of half their size, for 16-bit numbers.
+  SumReports reports_;
   std::vector<std::unique_ptr<Chunk>> chunks_;  // By place in chunk_numbers_.
 
   absl::Mutex queue_mu_;
@@ -283,14 +284,6 @@ class ParameterStore {
 
   absl::Mutex share_mu_;
   std::shared_ptr<SharedMemory> memory_ ABSL_GUARDED_BY(share_mu_);
-
-  absl::Mutex sums_mu_;
-  // Steps that some chunks have reported and others have not.
-  struct OpenSums {
-    StepSums sums;
-    int missing = 0;
-  };
-  std::map<int64_t, OpenSums> sums_ ABSL_GUARDED_BY(sums_mu_);
 };
 
 }  // namespace tributary

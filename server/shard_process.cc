@@ -93,6 +93,7 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
     if (const auto alive = weak.lock()) alive->Send(report);
   });
   const grpc::Status ended = enlistment->AwaitDone();
+  local.EndReplication();
   listener->ShutDown(enlistment->finished() ? kDrainTimeout : kCutTimeout);
   service.AwaitIdle();
   journal_service.AwaitIdle();

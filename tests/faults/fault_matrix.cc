@@ -23,8 +23,8 @@ constexpr int64_t kSteps = 60;
 // How often the process comes to the point before it acts, so that it does so
 // in the midst of things. Most points are passed once a chunk or more.
 int64_t Passes(const std::string& point, int64_t seed) {
-  static const std::set<std::string> once = {"W1", "W2",  "W3", "W5",
-                                             "S1", "S17", "S18"};
+  static const std::set<std::string> once = {"W1", "W2",  "W3",  "W5",
+                                             "S1", "S17", "S18", "J4"};
   static const std::set<std::string> each_checkpoint = {"S11", "S12", "S13",
                                                         "S14", "S15", "S16"};
   static const std::set<std::string> each_step = {"W8", "W9", "W11"};
@@ -42,7 +42,7 @@ std::string VictimOf(const std::string& point, int64_t seed) {
   if (point[0] == 'W') return absl::StrCat("worker-", seed % 2);
   if (coordinators.count(point) > 0) return "server-0";
   // The coordinator listens before there is anybody to disturb.
-  if (point == "S1") return "server-1";
+  if (point == "S1" || point == "J4") return "server-1";
   return absl::StrCat("server-", seed % 2);
 }
 

@@ -12,7 +12,7 @@
 
 namespace tributary {
 
-// W1 to W12, S1 to S18; see common/failpoints.cc. J1 and J2 need a journal.
+// W1 to W12, S1 to S18; see common/failpoints.cc.
 std::vector<std::string> AllFailpoints();
 
 struct FaultCase {

@@ -69,6 +69,19 @@ INSTANTIATE_TEST_SUITE_P(Three, JournalTest,
                                           testing::Values(3)),
                          NameOf);
 
+// The server dies when the coordinator asks for its part of the model. Of
+// three, another one than the coordinator has a copy.
+TEST(JournalModelTest, TheModelIsReadFromWhoeverKeepsIt) {
+  for (const int servers : {2, 3}) {
+    const FaultResult result =
+        RunFault(Case("J4", /*seed=*/1, servers), MakeTestFolder());
+    EXPECT_TRUE(result.status.ok()) << result.status;
+    EXPECT_EQ(result.actions, 1);
+    EXPECT_EQ(result.steps_again, 0);
+    EXPECT_EQ(result.weights_sha256, UndisturbedDigest(1));
+  }
+}
+
 // What the tests above would see without one.
 TEST(WithoutJournalTest, ACrashCostsTheStepsSinceTheCheckpoint) {
   FaultCase fault = Case("S10", /*seed=*/1, /*servers=*/2);

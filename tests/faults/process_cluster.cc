@@ -23,7 +23,7 @@ namespace tributary {
 namespace {
 
 constexpr absl::Duration kLook = absl::Milliseconds(5);
-// For workers to say goodbye, after the servers.
+// For the others to say goodbye, after the coordinator.
 constexpr absl::Duration kFarewell = absl::Seconds(1);
 // A process that does not stay up is not what is tested here.
 constexpr int kMostStarts = 200;
@@ -33,6 +33,11 @@ std::vector<std::string> Lines(const std::string& path) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) lines.push_back(line);
   return lines;
+}
+
+// The coordinator has ended well.
+bool JobDone(const std::set<std::string>& done) {
+  return done.count("server-0") > 0;
 }
 
 int NumberOf(const std::string& name) {
@@ -138,7 +143,9 @@ absl::Status ProcessCluster::Run(
       }
       if (WIFSIGNALED(exit.wait_status)) ++killed_;
       // A cluster's manager knows nothing of what processes do.
-      if (WIFEXITED(exit.wait_status) && WEXITSTATUS(exit.wait_status) == 2) {
+      if (WIFEXITED(exit.wait_status) &&
+          (WEXITSTATUS(exit.wait_status) == 2 ||
+           (options_.ends_with_job && name == "server-0"))) {
         return absl::InternalError(absl::StrCat(
             name, ": ", LastErrorIn(supervisor_.spec(exit.process).log_path)));
       }
@@ -146,7 +153,7 @@ absl::Status ProcessCluster::Run(
         fault_ = absl::Now();
         step_at_fault_ = step();
       }
-      if (ServersDone(done)) {
+      if (JobDone(done)) {
         done.insert(name);
         continue;
       }
@@ -154,7 +161,7 @@ absl::Status ProcessCluster::Run(
       TRIBUTARY_RETURN_IF_ERROR(Start(name));
     }
     // Whoever was started again too late looks for a job that is over.
-    if (ServersDone(done) && !asked_to_end) {
+    if (JobDone(done) && !asked_to_end) {
       if (end == absl::InfiniteFuture()) end = absl::Now() + kFarewell;
       if (absl::Now() > end) {
         asked_to_end = true;
@@ -180,13 +187,6 @@ absl::Status ProcessCluster::Run(
     absl::SleepFor(kLook);
   }
   return absl::OkStatus();
-}
-
-bool ProcessCluster::ServersDone(const std::set<std::string>& done) const {
-  for (int shard = 0; shard < options_.servers; ++shard) {
-    if (done.count(absl::StrCat("server-", shard)) == 0) return false;
-  }
-  return true;
 }
 
 void ProcessCluster::Watch() {
@@ -262,21 +262,19 @@ int64_t ProcessCluster::StepsAgain() const {
     for (const auto& [attempt, steps] : by_attempt) attempts.insert(attempt);
   }
   int64_t again = 0;
-  int64_t complete = 0;  // Steps that all chunks have had.
+  int64_t given_out = 0;  // Steps.
   for (const int64_t attempt : attempts) {
     int64_t first = INT64_MAX;
-    int64_t reached = INT64_MAX;
+    int64_t last = 0;
     for (const auto& [chunk, by_attempt] : ledger->applied) {
       const auto found = by_attempt.find(attempt);
-      if (found == by_attempt.end()) {
-        reached = 0;
-        continue;
-      }
+      if (found == by_attempt.end()) continue;
       first = std::min(first, found->second.front());
-      reached = std::min(reached, found->second.back() + 1);
+      last = std::max(last, found->second.back());
     }
-    again += std::max<int64_t>(0, complete - first);
-    complete = std::max(complete, reached);
+    again += std::max<int64_t>(0, given_out - first);
+    // The gradients of a step come from what all steps before it have made.
+    given_out = std::max(given_out, last);
   }
   return again;
 }

@@ -41,6 +41,8 @@ class ProcessCluster {
     // start, and of its second.
     std::map<std::string, std::string> failpoints;
     std::map<std::string, std::string> failpoints_again;
+    // A job that has failed is not tried again.
+    bool ends_with_job = false;
     // After which the run has failed.
     absl::Duration timeout = absl::Seconds(60);
   };
@@ -67,8 +69,8 @@ class ProcessCluster {
   // After Run: whether each update was made exactly once, with all samples of
   // the batch; what is wrong if not.
   absl::Status CheckLedger(int64_t steps) const;
-  // After Run: steps that were applied to all chunks, and again in a later
-  // attempt.
+  // After Run: steps that had been applied to all chunks and given out, and
+  // were computed again in a later attempt.
   int64_t StepsAgain() const;
   // How often failpoints have acted.
   int actions() const;
@@ -85,7 +87,6 @@ class ProcessCluster {
   absl::Status Start(const std::string& name);
   ProcessSpec Spec(const std::string& name);
   void Watch();
-  bool ServersDone(const std::set<std::string>& done) const;
 
   const Options options_;
   Supervisor supervisor_;

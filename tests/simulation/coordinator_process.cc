@@ -23,7 +23,6 @@ constexpr absl::Duration kTick = absl::Milliseconds(100);
 constexpr absl::Duration kFencingInterval = absl::Seconds(1);
 constexpr absl::Duration kDrainTimeout = absl::Seconds(5);
 constexpr absl::Duration kCutTimeout = absl::Milliseconds(200);
-constexpr int kMostMemoryFailures = 3;
 constexpr absl::Duration kRecoveryTimeout = absl::Seconds(5);
 
 }  // namespace
@@ -109,7 +108,7 @@ void CoordinatorProcess::OnStart() {
   chooser_.emplace(options_);
   journal_ = std::make_unique<StateJournal>();
   attempt_number_ = 0;
-  memory_failures_ = 0;
+  history_ = AttemptHistory();
   draining_ = false;
   wait_ = absl::ZeroDuration();
   expected_workers_ = world_->scenario.workers;
@@ -197,7 +196,7 @@ void CoordinatorProcess::BeginAttempt() {
   options.attempt = attempt_number_;
   options.resume = *std::move(resume);
   options.checkpoints = attempt->sink.get();
-  options.resume_from_memory = memory_failures_ < kMostMemoryFailures;
+  options.resume_from_memory = history_.trusts_memory();
   options.run = output_->RunId(/*begins=*/false);
   options.on_begin = [this](const Beginning& beginning) {
     if (!beginning.holders.empty()) {
@@ -274,8 +273,8 @@ void CoordinatorProcess::OnEnding(Coordinator::Ending ending) {
       chooser_->SetDamaged(resumed_from_);
       [[fallthrough]];
     case Coordinator::Ending::kGoesBack: {
-      if (coordinator->memory_failed()) ++memory_failures_;
-      if (coordinator->has_trained()) memory_failures_ = 0;
+      history_.Add(coordinator->has_trained(), coordinator->memory_failed(),
+                   world_->loop.now());
       expected_workers_ = std::clamp(coordinator->workers_at_ending(), 1,
                                      world_->scenario.workers);
       start_timeout_ = std::min(start_timeout_, kRecoveryTimeout);

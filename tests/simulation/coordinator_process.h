@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "server/attempt_history.h"
 #include "server/checkpointer.h"
 #include "server/coordinator.h"
 #include "server/resume_chooser.h"
@@ -59,7 +60,7 @@ class CoordinatorProcess final : public Process {
   std::optional<ResumeChooser> chooser_;
   std::unique_ptr<StateJournal> journal_;
   int64_t attempt_number_ = 0;
-  int memory_failures_ = 0;
+  AttemptHistory history_;
   int expected_workers_ = 1;
   absl::Duration start_timeout_;
   absl::Duration wait_;

@@ -1,0 +1,90 @@
+// A server that cannot be brought back the usual way.
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/job.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/faults/process_cluster.h"
+#include "tests/support/command_runner.h"
+#include "tests/support/tiny_jobs.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kSteps = 60;
+
+class AttemptsTest : public testing::Test {
+ protected:
+  // Of a job with a checkpoint every ten steps.
+  ProcessCluster::Options Options(const std::string& name, bool journal) {
+    const std::string folder = absl::StrCat(folder_, "/", name);
+    std::filesystem::create_directory(folder);
+    JobSpec job = TinyJob("mlp", folder);
+    job.set_steps(kSteps);
+    job.clear_epochs();
+    job.mutable_checkpoint()->set_every_steps(10);
+    job.mutable_recovery()->set_journal(journal);
+    job.mutable_output()->set_log_every_steps(1);
+    job.mutable_optimizer()->mutable_sgd()->set_momentum(0.9);
+    ProcessCluster::Options options;
+    options.program = "tests/faults/tributary_with_failpoints";
+    options.folder = folder;
+    options.job = folder + "/job.textproto";
+    WriteWholeFile(options.job, PrintJob(job));
+    return options;
+  }
+
+  std::string UndisturbedDigest() {
+    ProcessCluster cluster(Options("undisturbed", /*journal=*/false));
+    const absl::Status status = cluster.Run();
+    EXPECT_TRUE(status.ok()) << status;
+    return cluster.weights_sha256();
+  }
+
+  std::string CoordinatorLog(const std::string& name) {
+    return ReadWholeFile(absl::StrCat(folder_, "/", name, "/server-0.log"));
+  }
+
+  const std::string folder_ = MakeTestFolder();
+};
+
+TEST_F(AttemptsTest, TakesTheCheckpointWhenMemoryFailsAgainAndAgain) {
+  ProcessCluster::Options options = Options("memory", /*journal=*/true);
+  options.failpoints["server-1"] = "S10=35*off->1*crash";
+  options.failpoints_again["server-1"] = "J3=error";
+  ProcessCluster cluster(std::move(options));
+  const absl::Status status = cluster.Run();
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(cluster.restarts(), 1);
+  EXPECT_EQ(cluster.actions(), 1 + 3);
+  // What was done since the checkpoint.
+  EXPECT_GT(cluster.StepsAgain(), 0);
+  EXPECT_TRUE(cluster.CheckLedger(kSteps).ok());
+  EXPECT_EQ(cluster.weights_sha256(), UndisturbedDigest());
+  EXPECT_THAT(CoordinatorLog("memory"), HasSubstr("attempt 5: goes on from"));
+}
+
+TEST_F(AttemptsTest, FailsWhenNothingComesOfThemForTooLong) {
+  ProcessCluster::Options options = Options("stuck", /*journal=*/false);
+  options.arguments["server-0"] = {"--no-server-timeout", "2"};
+  // Does not survive being restored.
+  options.environment["server-1"] = {
+      "TRIBUTARY_FAILPOINTS=S13=5*off->crash;"
+      "S17=crash"};
+  options.ends_with_job = true;
+  ProcessCluster cluster(std::move(options));
+  const absl::Status status = cluster.Run();
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("no attempt has come to anything for 2s; the last one "
+                        "ended so: server 1"));
+  EXPECT_EQ(cluster.weights_sha256(), "");
+}
+
+}  // namespace
+}  // namespace tributary
