@@ -11,7 +11,7 @@
 #include "common/parameter_table.h"
 #include "server/chunk_aggregator.h"
 #include "server/chunk_weights.h"
-#include "server/snapshot.h"
+#include "common/snapshot.h"
 
 namespace tributary {
 
