@@ -89,10 +89,19 @@ JobSpec ResolveJob(JobSpec job) {
       if (block.padding() == -1) block.set_padding((block.kernel() - 1) / 2);
     }
   }
-  ParameterServerSpec* server =
-      job.mutable_exchange()->mutable_parameter_server();
-  server->set_chunk_bytes(server->chunk_bytes());
+  ExchangeSpec* const exchange = job.mutable_exchange();
+  if (exchange->has_all_reduce()) {
+    exchange->mutable_all_reduce()->set_chunk_bytes(ChunkBytes(*exchange));
+  } else {
+    exchange->mutable_parameter_server()->set_chunk_bytes(
+        ChunkBytes(*exchange));
+  }
   return job;
+}
+
+int64_t ChunkBytes(const ExchangeSpec& exchange) {
+  return exchange.has_all_reduce() ? exchange.all_reduce().chunk_bytes()
+                                   : exchange.parameter_server().chunk_bytes();
 }
 
 std::string PrintJob(const JobSpec& job) {

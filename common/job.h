@@ -49,6 +49,9 @@ JobSpec ResolveJob(JobSpec job);
 // "mlp", "cnn", "gpt" or "synthetic"; empty if no model is set.
 std::string ModelKind(const JobSpec& job);
 
+// Of the kind of exchange that is set.
+int64_t ChunkBytes(const ExchangeSpec& exchange);
+
 // The job as protobuf text that ParseJob reads back to the same job.
 std::string PrintJob(const JobSpec& job);
 

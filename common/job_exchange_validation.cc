@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "common/job.h"
 #include "common/job_checks.h"
 #include "common/limits.h"
 #include "common/status_macros.h"
@@ -89,20 +90,37 @@ absl::Status ValidateConsistency(const ExchangeSpec& exchange) {
   return absl::OkStatus();
 }
 
+// Gradients go between workers, not to servers.
+absl::Status ValidateAllReduce(const ExchangeSpec& exchange) {
+  const std::string why = "is for exchange.parameter_server; leave it out";
+  if (exchange.wire_dtype() != ExchangeSpec::FLOAT32) {
+    return Error("exchange.wire_dtype", why);
+  }
+  if (exchange.has_compression()) return Error("exchange.compression", why);
+  if (exchange.transport() == ExchangeSpec::MEMORY ||
+      exchange.transport() == ExchangeSpec::UNIX_SOCKET) {
+    return Error("exchange.transport", why);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status ValidateExchange(const ExchangeSpec& exchange) {
   if (exchange.has_compression()) {
     TRIBUTARY_RETURN_IF_ERROR(ValidateCompression(exchange));
   }
-  const std::string path = "exchange.parameter_server.chunk_bytes";
-  const int64_t bytes = exchange.parameter_server().chunk_bytes();
+  const std::string path = exchange.has_all_reduce()
+                               ? "exchange.all_reduce.chunk_bytes"
+                               : "exchange.parameter_server.chunk_bytes";
+  const int64_t bytes = ChunkBytes(exchange);
   TRIBUTARY_RETURN_IF_ERROR(
       Between(path, bytes, kMinChunkBytes, kMaxChunkBytes));
   if (bytes % kChunkMultiple != 0) {
     return Error(path, bytes, " is not a multiple of ", kChunkMultiple);
   }
-  return ValidateConsistency(exchange);
+  return exchange.has_all_reduce() ? ValidateAllReduce(exchange)
+                                   : ValidateConsistency(exchange);
 }
 
 }  // namespace tributary

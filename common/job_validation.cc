@@ -401,6 +401,11 @@ absl::Status ValidateCheckpoint(const CheckpointSpec& checkpoint) {
 }
 
 absl::Status ValidateRecovery(const JobSpec& job) {
+  if (job.recovery().journal() && job.exchange().has_all_reduce()) {
+    return Error("recovery.journal",
+                 "is for exchange.parameter_server; leave it out: with "
+                 "all_reduce every worker has the whole state");
+  }
   const ConsistencySpec& consistency =
       job.exchange().parameter_server().consistency();
   if (job.recovery().journal() &&

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/buffer_pool.h"
+#include "common/parameter_table.h"
 
 namespace tributary {
 
@@ -26,6 +27,25 @@ struct Snapshot {
   int64_t version = 0;
   std::vector<Chunk> chunks;  // Ascending.
 };
+
+// Buffers for these chunks, with so many arrays of optimizer state, of
+// unspecified contents.
+inline Snapshot MakeSnapshot(const ArenaLayout& layout,
+                             const std::vector<int>& chunks, int slots) {
+  BufferPool buffers(layout.chunk_elements());
+  Snapshot snapshot;
+  for (const int number : chunks) {
+    Snapshot::Chunk chunk;
+    chunk.number = number;
+    chunk.elements = layout.ChunkSize(number);
+    chunk.values = buffers.Take();
+    for (int slot = 0; slot < slots; ++slot) {
+      chunk.slots.push_back(buffers.Take());
+    }
+    snapshot.chunks.push_back(std::move(chunk));
+  }
+  return snapshot;
+}
 
 // Copies into the buffers of `*to`, which has the same chunks.
 inline void CopySnapshot(const Snapshot& from, Snapshot* to) {

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/local_host.h"
 #include "common/status_macros.h"
 #include "deploy/bench_stream.h"
 #include "deploy/command_line.h"

@@ -70,10 +70,6 @@ struct HostPort {
 // InvalidArgument unless `text` is "host:port" with a port in [0, 65535].
 absl::StatusOr<HostPort> ParseHostPort(absl::string_view text);
 
-// Whether only this machine can reach a listener at `host`: 127.0.0.0/8, ::1
-// or localhost.
-bool IsLoopback(absl::string_view host);
-
 }  // namespace tributary
 
 #endif  // TRIBUTARY_DEPLOY_ENVIRONMENT_H_

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "common/job.h"
 #include "common/plan/step_model.h"
 #include "deploy/exchange_plan.h"
 
@@ -40,7 +41,7 @@ Measured SlowestWorker(const nlohmann::ordered_json& summary,
 }
 
 std::vector<int64_t> EqualChunks(const JobSpec& job, int64_t parameters) {
-  const int64_t size = job.exchange().parameter_server().chunk_bytes() /
+  const int64_t size = ChunkBytes(job.exchange()) /
                        static_cast<int64_t>(sizeof(float));
   std::vector<int64_t> chunks(parameters / size, size);
   if (parameters % size > 0) chunks.push_back(parameters % size);

@@ -1,6 +1,7 @@
 #include "deploy/security_flags.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/local_host.h"
 #include "common/status_macros.h"
 #include "deploy/environment.h"
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/limits.h"
+#include "common/local_host.h"
 #include "common/log.h"
 #include "common/process.h"
 #include "common/shutdown.h"

@@ -87,7 +87,7 @@ absl::StatusOr<std::string> SampleTrainedModel(const std::string& directory,
       const std::unique_ptr<Model> model,
       CreateModel(job.model(), info, /*max_samples=*/1, device.get()));
   ParameterTable table = model->table();
-  table.set_chunk_elements(job.exchange().parameter_server().chunk_bytes() /
+  table.set_chunk_elements(ChunkBytes(job.exchange()) /
                            static_cast<int64_t>(sizeof(float)));
   TRIBUTARY_ASSIGN_OR_RETURN(const ArenaLayout layout,
                              ArenaLayout::Create(table));

@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/buffer_pool.h"
+#include "common/job.h"
 #include "common/optimizer.h"
 #include "common/parameter_table.h"
 #include "common/status_macros.h"
@@ -32,7 +33,7 @@ ParameterTable TableOf(const JobSpec& job) {
   weights->set_name("weights");
   weights->add_shape(job.model().synthetic().parameters());
   weights->set_group(NO_DECAY);
-  table.set_chunk_elements(job.exchange().parameter_server().chunk_bytes() /
+  table.set_chunk_elements(ChunkBytes(job.exchange()) /
                            int64_t{sizeof(float)});
   return table;
 }

@@ -28,6 +28,7 @@ struct Flags {
   int64_t rank = -1;
   int64_t threads = 0;
   double connect_timeout = 60;
+  std::string host;
 };
 
 std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
@@ -58,10 +59,16 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                   "Seconds to go on trying to reach server 0, and the others, "
                   "at the start. Default 60.",
                   0, 86400, &flags->connect_timeout);
+  line->AddText("advertise", "HOST",
+                "In an all-reduce: the name or address by which other workers "
+                "reach this machine. Default: the address from which it "
+                "reaches server 0.",
+                &flags->host);
   AddSecurityFlags(line.get(), &flags->security);
   AddInsecureNetworkFlag(
       line.get(),
-      "Let the token go to another machine unencrypted, without --tls-dir.",
+      "Let the token go to another machine unencrypted, without --tls-dir; and "
+      "the gradients of an all-reduce, with it.",
       &flags->security);
   AddLogFlags(line.get(), &flags->log);
   return line;
@@ -123,6 +130,8 @@ int RunWorkerCommand(const std::vector<std::string>& arguments,
   if (!allowed.ok()) return ReportError(allowed);
   WarnOfNetwork(flags.coordinator, options.security, log->get());
   options.coordinator = flags.coordinator;
+  options.host = flags.host;
+  options.insecure_network = flags.security.insecure_network;
   options.rank = static_cast<int>(flags.rank);
   options.threads = static_cast<int>(flags.threads);
   options.connect_timeout = absl::Seconds(flags.connect_timeout);

@@ -12,10 +12,10 @@ namespace tributary {
 namespace {
 
 JournalScope ScopeOf(const BeginningOptions& options, const Ready& ready,
-                     const ArenaLayout& layout, size_t servers) {
+                     size_t servers) {
   JournalScope scope;
   scope.set_job_id(options.job_id);
-  scope.set_signature(layout.signature());
+  scope.set_signature(ArenaLayout::Create(ready.table())->signature());
   scope.set_servers(static_cast<int>(servers));
   scope.set_run(options.run);
   scope.set_data(ready.data().fingerprint());
@@ -33,11 +33,20 @@ std::optional<JournalPoint> InMemory(
   for (const ServerRoster::Server& server : servers) {
     holdings.push_back(server.journal);
   }
-  return NewestInMemory(
-      holdings, ScopeOf(options, ready, layout, servers.size()), layout);
+  return NewestInMemory(holdings, ScopeOf(options, ready, servers.size()),
+                        layout);
 }
 
 }  // namespace
+
+CoordinatorOrder OpenOrder(const ServerOrder& configure,
+                           const Beginning& beginning) {
+  CoordinatorOrder order;
+  Open* const open = order.mutable_open();
+  open->set_version(beginning.version);
+  *open->mutable_scope() = configure.configure().journal_scope();
+  return order;
+}
 
 absl::StatusOr<Beginning> ChooseBeginning(
     const BeginningOptions& options, const Ready& ready,
@@ -78,11 +87,10 @@ ServerOrder ConfigureOrder(const BeginningOptions& options, const Ready& ready,
   configure->set_steps(ready.data().steps());
   configure->set_attempt(options.attempt);
   configure->set_checkpoint(beginning.checkpoint);
-  if (options.job.recovery().journal()) {
-    const absl::StatusOr<ArenaLayout> layout =
-        ArenaLayout::Create(ready.table());
+  if (options.job.recovery().journal() ||
+      options.job.exchange().has_all_reduce()) {
     *configure->mutable_journal_scope() =
-        ScopeOf(options, ready, *layout, servers.size());
+        ScopeOf(options, ready, servers.size());
   }
   if (!beginning.holders.empty()) {
     const int holder = beginning.holders[shard];

@@ -58,6 +58,10 @@ ServerOrder ConfigureOrder(const BeginningOptions& options, const Ready& ready,
                            const Beginning& beginning,
                            const std::vector<ServerRoster::Server>& servers,
                            int shard);
+// To a worker of an all-reduce: to begin there, too. `configure`: what the
+// server was told.
+CoordinatorOrder OpenOrder(const ServerOrder& configure,
+                           const Beginning& beginning);
 ServerOrder ReplicateOrder(const std::vector<ServerRoster::Server>& servers,
                            int shard);
 

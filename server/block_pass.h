@@ -9,9 +9,9 @@
 #include "common/buffer_pool.h"
 #include "common/optimizer.h"
 #include "common/parameter_table.h"
+#include "common/snapshot.h"
 #include "server/chunk_aggregator.h"
 #include "server/chunk_weights.h"
-#include "common/snapshot.h"
 
 namespace tributary {
 

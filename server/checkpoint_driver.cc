@@ -40,19 +40,20 @@ void CheckpointDriver::OnRound(const JobProgress& progress) {
   if (plan_.version() == progress.round()) saved_ = progress.Save();
 }
 
-void CheckpointDriver::Run(const JobProgress& progress, int64_t earliest,
-                           ServerRoster* servers) {
+void CheckpointDriver::Run(
+    const JobProgress& progress, int64_t earliest,
+    const std::function<void(const ServerOrder&)>& order) {
   const int64_t completed = progress.round();
   while (auto action = plan_.Next(completed, earliest, progress.finished())) {
     if (const auto* begin = std::get_if<CheckpointPlan::MakeFolder>(&*action)) {
       if (begin->version == completed) saved_ = progress.Save();
       sink_->MakeFolder(rounds_.StepsAfter(begin->version));
-    } else if (const auto* order =
+    } else if (const auto* snapshots =
                    std::get_if<CheckpointPlan::OrderSnapshots>(&*action)) {
       ServerOrder message;
-      message.mutable_snapshot()->set_version(order->version);
-      message.mutable_snapshot()->set_folder(order->folder);
-      servers->Send(message);
+      message.mutable_snapshot()->set_version(snapshots->version);
+      message.mutable_snapshot()->set_folder(snapshots->folder);
+      order(message);
     } else if (const auto* commit =
                    std::get_if<CheckpointPlan::Commit>(&*action)) {
       sink_->Commit(commit->folder, MakeManifest(*commit, progress));

@@ -3,6 +3,7 @@
 #define TRIBUTARY_SERVER_CHECKPOINT_DRIVER_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "common/parameter_table.h"
@@ -12,7 +13,6 @@
 #include "proto/rendezvous.pb.h"
 #include "server/checkpoint_plan.h"
 #include "server/job_progress.h"
-#include "server/server_roster.h"
 
 namespace tributary {
 
@@ -47,9 +47,9 @@ class CheckpointDriver {
   // counted.
   void OnRound(const JobProgress& progress);
   // Does all that can be done now; `earliest`: the first version that may be
-  // chosen.
+  // chosen. `order` is for all servers.
   void Run(const JobProgress& progress, int64_t earliest,
-           ServerRoster* servers);
+           const std::function<void(const ServerOrder&)>& order);
 
   // Steps in the newest checkpoint; -1: there is none.
   int64_t committed_step() const;

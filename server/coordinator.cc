@@ -47,7 +47,8 @@ Coordinator::Coordinator(const Options& options, Clock clock,
                         .parameter_server()
                         .consistency()
                         .has_asynchronous()),
-      gives_norms_(AwaitsNorm(options.job)),
+      all_reduce_(options.job.exchange().has_all_reduce()),
+      gives_norms_(AwaitsNorm(options.job) && !all_reduce_),
       journals_(options.job.recovery().journal()),
       clock_(std::move(clock)),
       metrics_(std::move(metrics)),
@@ -89,7 +90,8 @@ absl::StatusOr<int64_t> Coordinator::AddWorker(const Join& join,
   }
   membership_.Find(admitted.incarnation)->link = link;
   if (admitted.fenced.has_value() && phase_ == StatusReply::TRAINING) {
-    DealWork();
+    OnWorkerLost(admitted.fenced->incarnation, admitted.fenced->Name());
+    if (phase_ == StatusReply::RECOVERING) return JoinAgain(failure_);
   }
   most_workers_ = std::max(most_workers_, membership_.count());
   alone_since_ = absl::InfiniteFuture();
@@ -164,6 +166,17 @@ absl::Status Coordinator::OnWorkerReport(int64_t incarnation,
       return absl::OkStatus();
     case WorkerReport::kEvaluation:
       return OnEvaluation(report.evaluation());
+    case WorkerReport::kSums:
+      if (!group_.Reports(incarnation)) {
+        return absl::FailedPreconditionError(
+            "step sums from a worker that is not the first of an all-reduce");
+      }
+      return OnSums(/*shard=*/0, report.sums());
+    case WorkerReport::kPublication:
+      return OnPublication(incarnation, report.publication());
+    case WorkerReport::kSaved:
+      OnSaved(incarnation, report.saved());
+      return absl::OkStatus();
     case WorkerReport::kFailure:
       OnFailure(*member, report.failure());
       return absl::OkStatus();
@@ -186,7 +199,8 @@ void Coordinator::OnHeartbeat(Member* member, const Heartbeat& heartbeat) {
     waiting_seconds = breakdown->waiting_seconds(member->incarnation);
   }
   membership_.AddHeartbeat(member, heartbeat, waiting_seconds, clock_());
-  if (phase_ == StatusReply::TRAINING && membership_.DealIsSlow(clock_())) {
+  if (phase_ == StatusReply::TRAINING && !all_reduce_ &&
+      membership_.DealIsSlow(clock_())) {
     ++deals_by_speed_;
     DealWork();
   }
@@ -236,6 +250,10 @@ absl::Status Coordinator::Adopt(const Ready& ready) {
     return ConfigureOrder(beginning_, ready, *beginning, servers_.servers(),
                           shard);
   };
+  if (all_reduce_) {
+    open_ = OpenOrder(order(/*shard=*/0), *beginning);
+    initialized_ = true;  // Every worker does it for itself.
+  }
   servers_.SendEach(order);
   return absl::OkStatus();
 }
@@ -257,7 +275,7 @@ void Coordinator::OpenWaiting() {
     if (initialize) initializer_ = incarnation;
     Member* const member = membership_.Find(incarnation);
     member->opened = true;
-    CoordinatorOrder order;
+    CoordinatorOrder order = open_;
     order.mutable_open()->set_initialize(initialize);
     member->link->Send(order);
   }
@@ -276,14 +294,18 @@ void Coordinator::StartIfDue() {
 }
 
 void Coordinator::DealWork() {
+  if (group_.begun()) return;
   const auto deals =
-      membership_.DealWork(progress_->facts().evaluation_pieces(), clock_());
+      membership_.DealWork(progress_->facts().evaluation_pieces(), clock_(),
+                           /*spares_rest=*/all_reduce_);
+  if (all_reduce_) group_.Begin(deals);
   for (const auto& [incarnation, deal] : deals) {
     CoordinatorOrder order;
     *order.mutable_deal() = deal;
     order.mutable_deal()->set_evaluated_version(progress_->evaluated_version());
     const Member* const member = membership_.Find(incarnation);
     member->link->Send(order);
+    if (all_reduce_) member->link->Send(group_.OrderTo(incarnation));
     progress_->breakdown()->Introduce(incarnation, member->rank);
   }
   GrantClaims();
@@ -344,13 +366,69 @@ void Coordinator::RemoveWorker(int64_t incarnation,
   const Member* const member = membership_.Find(incarnation);
   if (member == nullptr) return;
   if (!status.ok()) member->link->Close(status);
+  const std::string name = member->Name();
   membership_.Remove(incarnation);
   Forget(incarnation);
   if (membership_.count() == 0) alone_since_ = clock_();
   if (phase_ == StatusReply::TRAINING) {
     ++workers_lost_;
+    OnWorkerLost(incarnation, name);
+  }
+}
+
+void Coordinator::OnWorkerLost(int64_t incarnation, const std::string& name) {
+  if (group_.Has(incarnation)) {
+    GoBack(Ending::kGoesBack,
+           absl::UnavailableError(absl::StrCat(
+               name, " is gone, and an all-reduce needs all of its members")));
+  } else {
     DealWork();
   }
+}
+
+absl::Status Coordinator::OnPublication(int64_t incarnation,
+                                        const Publication& publication) {
+  if (!group_.Has(incarnation)) {
+    return absl::FailedPreconditionError(
+        "a publication from a worker that is in no all-reduce");
+  }
+  CoordinatorOrder order;
+  *order.mutable_publication() = publication;
+  SendToGroup(order);
+  return absl::OkStatus();
+}
+
+void Coordinator::SendToGroup(const CoordinatorOrder& order) {
+  for (const int64_t incarnation : group_.members()) {
+    const Member* const member = membership_.Find(incarnation);
+    if (member != nullptr) member->link->Send(order);
+  }
+}
+
+void Coordinator::OnSaved(int64_t incarnation, const Saved& saved) {
+  if (!saved.passed()) {
+    group_.AddSaved(incarnation, saved.version());
+  } else if (group_.GiveUp(saved.version())) {
+    SnapshotReport report;
+    report.set_version(saved.version());
+    report.set_outcome(SnapshotReport::PASSED);
+    checkpoints_->plan()->OnReport(/*shard=*/0, report);
+  }
+  RunCheckpoints();
+  FinishIfDue();
+}
+
+void Coordinator::OrderSnapshot(const ServerOrder& order) {
+  if (!all_reduce_) {
+    servers_.Send(order);
+    return;
+  }
+  group_.AwaitKept(order.snapshot());
+  // The last version is brought in any case.
+  if (order.snapshot().version() == progress_->final_version()) return;
+  CoordinatorOrder save;
+  save.mutable_save()->set_version(order.snapshot().version());
+  SendToGroup(save);
 }
 
 void Coordinator::RemoveWorkers(const absl::Status& status) {
@@ -534,8 +612,13 @@ void Coordinator::OnNonfinite(const JobProgress::NonfiniteGradient& gradient) {
 
 void Coordinator::RunCheckpoints() {
   if (!checkpoints_.has_value() || phase_ != StatusReply::TRAINING) return;
-  checkpoints_->Run(*progress_, claims_.has_value() ? claims_->next() : 0,
-                    &servers_);
+  checkpoints_->Run(
+      *progress_, claims_.has_value() ? claims_->next() : 0,
+      [this](const ServerOrder& order)
+          ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { OrderSnapshot(order); });
+  if (const auto kept = group_.TakeKept(progress_->round())) {
+    servers_.Send(*kept);
+  }
   GrantClaims();
   FinishIfDue();
   if (draining_ && phase_ == StatusReply::TRAINING &&
@@ -579,6 +662,22 @@ void Coordinator::OnCheckpointCommitted(const absl::Status& status) {
   if (!checkpoints_.has_value()) return;
   checkpoints_->plan()->OnCommitted(status);
   RunCheckpoints();
+  if (status.ok()) WidenGroup();
+}
+
+void Coordinator::WidenGroup() {
+  if (phase_ != StatusReply::TRAINING || !group_.begun() ||
+      checkpoints_->plan()->over()) {
+    return;
+  }
+  const int places =
+      std::min(membership_.synced_count(),
+               static_cast<int>(options_.job.batch().micro_batches()));
+  if (places <= static_cast<int>(group_.members().size())) return;
+  GoBack(Ending::kGoesBack,
+         absl::UnavailableError(absl::StrCat(
+             "the all-reduce goes on with ", places, " workers instead of ",
+             group_.members().size())));
 }
 
 void Coordinator::Drain() {
@@ -602,7 +701,8 @@ void Coordinator::FinishIfDue() {
   // As long as the last checkpoint is being written nobody may leave: with a
   // server lost now, workers would be needed again.
   if (phase_ != StatusReply::TRAINING || !progress_->finished() ||
-      !checkpoints_->plan()->over()) {
+      !checkpoints_->plan()->over() ||
+      (all_reduce_ && !group_.Kept(progress_->final_version()))) {
     return;
   }
   phase_ = StatusReply::FINISHING;

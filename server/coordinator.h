@@ -22,6 +22,7 @@
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
+#include "server/all_reduce_group.h"
 #include "server/beginning.h"
 #include "server/checkpoint_driver.h"
 #include "server/job_progress.h"
@@ -172,6 +173,23 @@ class Coordinator {
   void DealWork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Tells workers which steps they may compute (asynchronous mode).
   void GrantClaims() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // A worker is no member of the job any more, which is being computed.
+  void OnWorkerLost(int64_t incarnation, const std::string& name)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // In an all-reduce.
+  absl::Status OnPublication(int64_t incarnation,
+                             const Publication& publication)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void OnSaved(int64_t incarnation, const Saved& saved)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void SendToGroup(const CoordinatorOrder& order)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Begins again, from the checkpoint that was just made, with workers that
+  // have come meanwhile.
+  void WidenGroup() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // To all servers.
+  void OrderSnapshot(const ServerOrder& order)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FinishIfDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Forgets the worker and, unless `status` is OK, closes its connection with
   // it.
@@ -205,6 +223,7 @@ class Coordinator {
   const Options options_;
   const BeginningOptions beginning_;
   const bool asynchronous_;
+  const bool all_reduce_;
   const bool gives_norms_;  // Servers wait for every round's.
   const bool journals_;
   const Clock clock_;
@@ -223,6 +242,9 @@ class Coordinator {
   std::optional<JobProgress> progress_ ABSL_GUARDED_BY(mu_);
   // In asynchronous mode.
   std::optional<StepClaims> claims_ ABSL_GUARDED_BY(mu_);
+  // In an all-reduce: what workers are told to begin with, and who they are.
+  CoordinatorOrder open_ ABSL_GUARDED_BY(mu_);
+  AllReduceGroup group_ ABSL_GUARDED_BY(mu_);
   // The worker that brings version 0, until somebody is synced; 0: none.
   int64_t initializer_ ABSL_GUARDED_BY(mu_) = 0;
   bool initialized_ ABSL_GUARDED_BY(mu_) = false;

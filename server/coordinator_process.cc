@@ -73,7 +73,8 @@ absl::StatusOr<std::string> WriteModel(const Coordinator& coordinator,
   sources.version = coordinator.final_version();
   sources.store = local.store();
   sources.addresses = coordinator.server_addresses();
-  if (options.job.recovery().journal()) {
+  if (options.job.recovery().journal() ||
+      options.job.exchange().has_all_reduce()) {
     sources.copies = [&](int shard, int holder, Snapshot* snapshot) {
       return local.ReadCopies(shard, sources.version, holder,
                               sources.addresses[holder], snapshot);
@@ -331,8 +332,11 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
                      "; the last one ended so: ", end.status.message())));
   }
   if (goes_back) {
-    expected_workers_ = std::clamp(coordinator.workers_at_ending(), 1,
-                                   options_.expected_workers);
+    // Who is missing at the start of an all-reduce cannot join in the middle.
+    expected_workers_ = options_.job.exchange().has_all_reduce()
+                            ? options_.expected_workers
+                            : std::clamp(coordinator.workers_at_ending(), 1,
+                                         options_.expected_workers);
     start_timeout_ = std::min(options_.start_timeout, kRecoveryTimeout);
   } else {
     end.status = Conclude(end.ending == Coordinator::Ending::kTrained, attempt_,
@@ -361,7 +365,7 @@ absl::Status CoordinatorProcess::Run() {
         chooser_.SetDamaged(from);
         break;
       case Coordinator::Ending::kGoesBack:
-        options_.log->Warning("%s; waiting for it to come back", reason);
+        options_.log->Warning("%s; beginning again", reason);
         break;
       case Coordinator::Ending::kDrained:
         return absl::CancelledError(

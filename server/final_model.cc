@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/monotonic_clock.h"
+#include "common/optimizer.h"
 #include "common/status_macros.h"
 #include "common/transport/channel.h"
 #include "common/transport/chunk_codec.h"
@@ -132,6 +133,17 @@ absl::Status AwaitModel(const FinalModelSources& sources,
   return status;
 }
 
+// What the workers of an all-reduce have brought.
+absl::Status ReadKept(const FinalModelSources& sources,
+                      const ServerOptions& options, const ArenaLayout& layout,
+                      const Buffer& arena) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer,
+                             Optimizer::Create(options.job.optimizer()));
+  Snapshot model = InArena(layout.ChunksOf(/*shard=*/0, /*servers=*/1),
+                           optimizer->slots(), layout, arena);
+  return sources.copies(/*shard=*/0, /*holder=*/0, &model);
+}
+
 // The same from the job's last checkpoint, when a server is gone that has the
 // model.
 absl::Status ReadSavedModel(const ServerOptions& options, int64_t version,
@@ -154,10 +166,12 @@ absl::Status ReadSavedModel(const ServerOptions& options, int64_t version,
 absl::Status ReadFinalModel(const FinalModelSources& sources,
                             const ServerOptions& options,
                             const ArenaLayout& layout, const Buffer& arena) {
-  const absl::Status read =
-      sources.store == nullptr
-          ? absl::UnavailableError("the model is in the checkpoint")
-          : AwaitModel(sources, options, arena);
+  absl::Status read = absl::UnavailableError("the model is in the checkpoint");
+  if (sources.store != nullptr) {
+    read = AwaitModel(sources, options, arena);
+  } else if (options.job.exchange().has_all_reduce()) {
+    read = ReadKept(sources, options, layout, arena);
+  }
   if (read.ok()) return read;
   const absl::Status saved =
       ReadSavedModel(options, sources.version, layout, arena);

@@ -17,12 +17,13 @@ namespace tributary {
 
 struct FinalModelSources {
   int64_t version = 0;
-  // The caller's own part of it; null where all was computed before this
-  // attempt began.
+  // The caller's own part of it; null in an all-reduce, and where all was
+  // computed before this attempt began.
   ParameterStore* store = nullptr;
   // host:port of all servers, by shard; the first one is the caller.
   std::vector<std::string> addresses;
-  // With a journal: reads a shard, as LocalServer::ReadCopies does.
+  // With a journal, and in an all-reduce: reads a shard, as
+  // LocalServer::ReadCopies does.
   std::function<absl::Status(int shard, int holder, Snapshot*)> copies;
 };
 

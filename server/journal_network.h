@@ -21,6 +21,8 @@ class JournalNetwork {
   // Lets the server before this one replicate into this one's journal, in this
   // attempt of the job.
   virtual void Serve(int64_t attempt) = 0;
+  // Lets the workers of an all-reduce bring their state here, and read it.
+  virtual void ServeWorkers(int64_t attempt) = 0;
   // Returns at once. `lost` is called, at most once, on any thread, if the
   // stream breaks.
   virtual std::unique_ptr<JournalStream> Open(

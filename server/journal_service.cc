@@ -10,6 +10,7 @@
 #include "common/failpoint.h"
 #include "common/limits.h"
 #include "common/status_macros.h"
+#include "common/transport/channel.h"
 #include "common/transport/chunk_codec.h"
 #include "common/transport/journal_client.h"
 #include "common/transport/server_stream.h"
@@ -18,7 +19,7 @@
 namespace tributary {
 namespace {
 
-// At a time: one, and another whose end has not been noticed yet.
+// Servers at a time: one, and another whose end has not been noticed yet.
 constexpr int kMostReaders = 2;
 
 int64_t Bytes(int64_t elements) { return elements * int64_t{sizeof(float)}; }
@@ -151,18 +152,17 @@ class ReplicateStream final
 // Writes one shard at one version.
 class JournalReader final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
-  // `readers` counts those there are.
+  // `readers` counts those there are, which may be `most`.
   JournalReader(const StateJournal& memory, const grpc::ByteBuffer& request,
-                std::shared_ptr<std::atomic<int>> readers,
+                std::shared_ptr<std::atomic<int>> readers, int most,
                 std::shared_ptr<LiveCalls> calls)
       : token_(std::move(calls)), readers_(std::move(readers)) {
     grpc::ByteBuffer bytes = request;
     // Each holds what it reads.
     const absl::Status status =
-        ++*readers_ > kMostReaders
-            ? absl::ResourceExhaustedError(
-                  "others are reading this journal; try again")
-            : Prepare(memory, &bytes);
+        ++*readers_ > most ? absl::ResourceExhaustedError(
+                                 "others are reading this journal; try again")
+                           : Prepare(memory, &bytes);
     if (status.ok()) {
       WriteNext();
     } else {
@@ -225,16 +225,23 @@ void JournalService::Serve(int64_t attempt) {
   attempt_ = attempt;
 }
 
+void JournalService::ServeWorkers(int64_t attempt) {
+  absl::MutexLock lock(&mu_);
+  workers_attempt_ = attempt;
+}
+
 std::unique_ptr<JournalStream> JournalService::Open(
     const std::string& address, const JournalHello& hello,
     std::function<void(const absl::Status&)> lost) {
-  return OpenJournal(Reach(address), options_.security, hello, std::move(lost));
+  return OpenJournal(Reach(address), options_.security, JournalPeer::kServer,
+                     hello, std::move(lost));
 }
 
 absl::Status JournalService::Fetch(const std::string& address,
                                    const ReadJournalRequest& request,
                                    Snapshot* snapshot) {
-  return ReadJournalOf(Reach(address), options_.security, request, snapshot);
+  return ReadJournalOf(Reach(address), options_.security, JournalPeer::kServer,
+                       request, snapshot);
 }
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*
@@ -251,7 +258,25 @@ JournalService::Replicate(grpc::CallbackServerContext*) {
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* JournalService::ReadJournal(
     grpc::CallbackServerContext*, const grpc::ByteBuffer* request) {
-  return new JournalReader(*memory_, *request, readers_, calls_);
+  return new JournalReader(*memory_, *request, readers_, kMostReaders, calls_);
+}
+
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*
+JournalService::SaveState(grpc::CallbackServerContext*) {
+  int64_t attempt = 0;
+  {
+    absl::MutexLock lock(&mu_);
+    attempt = workers_attempt_;
+  }
+  auto* stream = new ReplicateStream(options_.shard, attempt, memory_, calls_);
+  stream->Start(kDefaultLimits.handshake_timeout);
+  return stream;
+}
+
+grpc::ServerWriteReactor<grpc::ByteBuffer>* JournalService::ReadState(
+    grpc::CallbackServerContext*, const grpc::ByteBuffer* request) {
+  return new JournalReader(*memory_, *request, worker_readers_,
+                           kDefaultLimits.workers, calls_);
 }
 
 }  // namespace tributary

@@ -20,11 +20,13 @@
 namespace tributary {
 
 // Lets other servers replicate into this server's journal and read it, and this
-// one into and from theirs. For one attempt. Thread-safe. Both methods are raw:
-// payloads go past protobuf.
+// one into and from theirs; or workers, those of an all-reduce. For one
+// attempt. Thread-safe. Both methods are raw: payloads go past protobuf.
 class JournalService final
     : public Journal::WithRawCallbackMethod_Replicate<
-          Journal::WithRawCallbackMethod_ReadJournal<Journal::Service>>,
+          Journal::WithRawCallbackMethod_ReadJournal<
+              Journal::WithRawCallbackMethod_SaveState<
+                  Journal::WithRawCallbackMethod_ReadState<Journal::Service>>>>,
       public JournalNetwork {
  public:
   struct Options {
@@ -37,6 +39,7 @@ class JournalService final
   JournalService(Options options, StateJournal* memory);
 
   void Serve(int64_t attempt) override ABSL_LOCKS_EXCLUDED(mu_);
+  void ServeWorkers(int64_t attempt) override ABSL_LOCKS_EXCLUDED(mu_);
   std::unique_ptr<JournalStream> Open(
       const std::string& address, const JournalHello& hello,
       std::function<void(const absl::Status&)> lost) override;
@@ -52,6 +55,11 @@ class JournalService final
   grpc::ServerWriteReactor<grpc::ByteBuffer>* ReadJournal(
       grpc::CallbackServerContext* context,
       const grpc::ByteBuffer* request) override;
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* SaveState(
+      grpc::CallbackServerContext* context) override;
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* ReadState(
+      grpc::CallbackServerContext* context,
+      const grpc::ByteBuffer* request) override;
 
  private:
   const std::string& Reach(const std::string& address) const {
@@ -61,10 +69,15 @@ class JournalService final
   const Options options_;
   StateJournal* const memory_;
   const std::shared_ptr<LiveCalls> calls_ = std::make_shared<LiveCalls>();
+  // How many there are.
   const std::shared_ptr<std::atomic<int>> readers_ =
       std::make_shared<std::atomic<int>>(0);
+  const std::shared_ptr<std::atomic<int>> worker_readers_ =
+      std::make_shared<std::atomic<int>>(0);
   mutable absl::Mutex mu_;
-  int64_t attempt_ ABSL_GUARDED_BY(mu_) = 0;  // 0: not serving yet.
+  // 0: not serving servers, or workers, yet.
+  int64_t attempt_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t workers_attempt_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace tributary

@@ -111,6 +111,9 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
   }
   TRIBUTARY_ASSIGN_OR_RETURN(ArenaLayout layout,
                              ArenaLayout::Create(configure.table()));
+  if (configure.job().exchange().has_all_reduce()) {
+    return ConfigureKeeper(configure, std::move(layout));
+  }
   ParameterStore::Options options;
   options.job = JobOfRounds(configure.job());
   options.steps = Rounds(configure.job(), configure.steps()).count();
@@ -153,6 +156,36 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
   store_ = std::move(store);
   servers_ = configure.servers();
   service_->Serve(store_.get(), configure.job_id(), configure.attempt());
+  return absl::OkStatus();
+}
+
+absl::Status LocalServer::ConfigureKeeper(const Configure& configure,
+                                          ArenaLayout layout) {
+  if (journal_ == nullptr) {
+    return absl::UnimplementedError("this server keeps no state");
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer,
+                             Optimizer::Create(configure.job().optimizer()));
+  journal_->Begin(configure.journal_scope(), layout, 1 + optimizer->slots());
+  journal_->KeepOnly(std::nullopt);
+  if (!configure.checkpoint().empty()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(const CheckpointManifest manifest,
+                               ReadManifest(configure.checkpoint()));
+    Snapshot saved =
+        MakeSnapshot(layout, layout.ChunksOf(shard_, configure.servers()),
+                     optimizer->slots());
+    TRIBUTARY_RETURN_IF_ERROR(
+        ReadShard(configure.checkpoint(), manifest, layout, &saved));
+    for (Snapshot::Chunk& chunk : saved.chunks) {
+      TRIBUTARY_RETURN_IF_ERROR(
+          journal_->Add(shard_, saved.version, std::move(chunk)));
+    }
+  }
+  network_->ServeWorkers(configure.attempt());
+  absl::MutexLock lock(&mu_);
+  servers_ = configure.servers();
+  state_names_ = optimizer->slot_names();
+  layout_ = std::move(layout);
   return absl::OkStatus();
 }
 
@@ -296,6 +329,13 @@ void LocalServer::Keep(int64_t version, Snapshot::Chunk copy,
 }
 
 absl::Status LocalServer::OnSnapshot(const TakeSnapshot& order) {
+  {
+    absl::MutexLock lock(&mu_);
+    if (layout_.has_value()) {
+      writer_->Run([this, order] { WriteKept(order); });
+      return absl::OkStatus();
+    }
+  }
   ParameterStore* const from = store();
   if (from == nullptr) {
     return absl::FailedPreconditionError("a snapshot before the table");
@@ -316,15 +356,26 @@ absl::Status LocalServer::OnSnapshot(const TakeSnapshot& order) {
   return absl::OkStatus();
 }
 
+void LocalServer::WriteKept(const TakeSnapshot& order) {
+  const absl::StatusOr<Snapshot> kept = journal_->Find(shard_, order.version());
+  if (!kept.ok()) {
+    ReportSnapshot(order.version(), SnapshotReport::FAILED,
+                   std::string(kept.status().message()));
+    return;
+  }
+  ReportSnapshot(order.version(), SnapshotReport::TAKEN);
+  WriteSnapshot(order.folder(), *kept);
+}
+
 void LocalServer::WriteSnapshot(const std::string& folder,
                                 const Snapshot& snapshot) {
   ShardFiles files;
   files.shard = shard_;
   {
     absl::MutexLock lock(&mu_);
-    files.layout = &store_->layout();
+    files.layout = layout_.has_value() ? &*layout_ : &store_->layout();
     files.servers = servers_;
-    files.state = store_->slot_names();
+    files.state = layout_.has_value() ? state_names_ : store_->slot_names();
   }
   const absl::StatusOr<std::vector<CheckpointFile>> written =
       WriteShardFiles(files, snapshot, folder, files_);

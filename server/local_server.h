@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "common/executor.h"
 #include "common/file_system.h"
+#include "common/parameter_table.h"
 #include "proto/rendezvous.pb.h"
 #include "server/journal_network.h"
 #include "server/parameter_store.h"
@@ -65,11 +67,14 @@ class LocalServer {
   // before waiting for the calls of others, who wait for this one's.
   void EndReplication() ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Null before the first Configure.
+  // Null before the first Configure, and in an all-reduce.
   ParameterStore* store() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   absl::Status OnConfigure(const Configure& configure) ABSL_LOCKS_EXCLUDED(mu_);
+  // In an all-reduce, where the journal is all there is.
+  absl::Status ConfigureKeeper(const Configure& configure, ArenaLayout layout)
+      ABSL_LOCKS_EXCLUDED(mu_);
   // Lets the journal belong to this job, and forget what does not lead on.
   void PrepareJournal(const Configure& configure, const ArenaLayout& layout,
                       int arrays);
@@ -85,6 +90,8 @@ class LocalServer {
   void Keep(int64_t version, Snapshot::Chunk copy, std::function<void()> kept)
       ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status OnSnapshot(const TakeSnapshot& order) ABSL_LOCKS_EXCLUDED(mu_);
+  // What workers have brought.
+  void WriteKept(const TakeSnapshot& order) ABSL_LOCKS_EXCLUDED(mu_);
   // Writes the files and reports.
   void WriteSnapshot(const std::string& folder, const Snapshot& snapshot);
   void ReportSnapshot(int64_t version, SnapshotReport::Outcome outcome,
@@ -99,6 +106,9 @@ class LocalServer {
   mutable absl::Mutex mu_;
   std::unique_ptr<ParameterStore> store_ ABSL_GUARDED_BY(mu_);
   int servers_ ABSL_GUARDED_BY(mu_) = 1;
+  // Of an all-reduce, which has no store.
+  std::optional<ArenaLayout> layout_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::string> state_names_ ABSL_GUARDED_BY(mu_);
   // Null: there is none.
   StateJournal* journal_ = nullptr;
   JournalNetwork* network_ = nullptr;

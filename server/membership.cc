@@ -140,8 +140,12 @@ StepCosts Membership::CostsOf(const std::vector<const Member*>& members,
   return costs;
 }
 
-std::map<int64_t, Deal> Membership::DealWork(int64_t pieces, absl::Time now) {
-  const std::vector<const Member*> active = Active();
+std::map<int64_t, Deal> Membership::DealWork(int64_t pieces, absl::Time now,
+                                             bool spares_rest) {
+  std::vector<const Member*> active = Active();
+  if (spares_rest && active.size() > static_cast<size_t>(leaves_)) {
+    active.resize(leaves_);
+  }
   StepCosts costs = CostsOf(active, now);
   const Shares leaf_shares = ChooseShares(leaves_, costs);
   costs.transfer_seconds = 0;  // Evaluating sends next to nothing.

@@ -91,8 +91,10 @@ class Membership {
   // say that it is worth it, such that all are done soon (see ChooseShares). A
   // member that has not been measured is taken to be as fast as the median of
   // the others. Members beyond the number of leaves get none and wait as
-  // spares. Every call makes a new generation.
-  std::map<int64_t, Deal> DealWork(int64_t pieces, absl::Time now);
+  // spares, for leaves; with `spares_rest`, for pieces, too. Every call makes a
+  // new generation.
+  std::map<int64_t, Deal> DealWork(int64_t pieces, absl::Time now,
+                                   bool spares_rest = false);
 
   // Every member that has leaves has been measured since they were dealt, and
   // others would be faster: DealWork would pay.

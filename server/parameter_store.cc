@@ -109,18 +109,7 @@ absl::Status ParameterStore::AddInitial(int number, Buffer values) {
 }
 
 Snapshot ParameterStore::BlankSnapshot() {
-  Snapshot snapshot;
-  for (const auto& chunk : chunks_) {
-    Snapshot::Chunk blank;
-    blank.number = chunk->number;
-    blank.elements = chunk->elements;
-    blank.values = buffers_.Take();
-    for (size_t i = 0; i < chunk->slots.size(); ++i) {
-      blank.slots.push_back(buffers_.Take());
-    }
-    snapshot.chunks.push_back(std::move(blank));
-  }
-  return snapshot;
+  return MakeSnapshot(layout_, chunk_numbers_, optimizer_->slots());
 }
 
 void ParameterStore::Restore(Snapshot snapshot) {

@@ -21,13 +21,13 @@
 #include "common/optimizer.h"
 #include "common/parameter_table.h"
 #include "common/shared_memory.h"
+#include "common/snapshot.h"
 #include "proto/job.pb.h"
 #include "proto/parameter_server.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "server/block_pass.h"
 #include "server/chunk_intake.h"
 #include "server/chunk_weights.h"
-#include "common/snapshot.h"
 #include "server/sum_reports.h"
 
 namespace tributary {

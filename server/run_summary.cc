@@ -110,7 +110,9 @@ nlohmann::ordered_json SummaryJson(const RunFacts& facts) {
   summary["workers_lost"] = facts.workers_lost;
   summary["deals_by_speed"] = facts.deals_by_speed;
   summary["servers"] = facts.servers;
-  summary["exchange"] = "parameter_server";
+  summary["exchange"] = facts.job->exchange().has_all_reduce()
+                            ? "all_reduce"
+                            : "parameter_server";
   if (facts.parameters > 0) summary["parameters"] = facts.parameters;
   ProcessStatistics total;
   double waiting = 0;

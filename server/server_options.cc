@@ -5,6 +5,12 @@
 namespace tributary {
 
 absl::Status CheckServers(const JobSpec& job, int servers) {
+  if (job.exchange().has_all_reduce() && servers > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("exchange.all_reduce has one server, which no gradient "
+                     "passes, and not ",
+                     servers, ": leave --servers out"));
+  }
   if (!job.recovery().journal() || servers > 1) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("recovery.journal keeps each server's state on another one, "

@@ -73,7 +73,7 @@ struct ServerOptions {
   std::function<void(const std::string&)> on_listening;
 };
 
-// InvalidArgument if the job needs more of them.
+// InvalidArgument if the job needs more, or fewer, of them.
 absl::Status CheckServers(const JobSpec& job, int servers);
 
 // For the listener of such a server.

@@ -91,7 +91,7 @@ absl::Status StateJournal::Add(int shard, int64_t version,
   }
   Versions& versions = chunks[place];
   if (!versions.empty() && versions.count(version) == 0 &&
-      versions.rbegin()->first + 1 != version) {
+      versions.rbegin()->first > version) {
     return absl::InvalidArgumentError(
         absl::StrCat("a copy of chunk ", copy.number, " at version ", version,
                      " after ", versions.rbegin()->first));

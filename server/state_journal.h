@@ -13,11 +13,11 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "common/parameter_table.h"
+#include "common/snapshot.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
 #include "proto/journal.pb.h"
 #include "proto/rendezvous.pb.h"
-#include "common/snapshot.h"
 
 namespace tributary {
 
@@ -45,7 +45,7 @@ class StateJournal {
 
   // Replaces a copy of that version, and the oldest beyond two. The copy is not
   // written to any more. InvalidArgument for a chunk that is not the shard's,
-  // and for a version that does not follow the newest.
+  // and for a version that is older than the newest.
   absl::Status Add(int shard, int64_t version, Snapshot::Chunk copy)
       ABSL_LOCKS_EXCLUDED(mu_);
   // How far the job is at that version.

@@ -1,5 +1,7 @@
 #include "worker/membership_client.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "common/transport/channel.h"
 
@@ -36,13 +38,45 @@ void MembershipClient::Detach() {
   state_ = nullptr;
 }
 
-absl::Status MembershipClient::AwaitOpen() {
+absl::StatusOr<Open> MembershipClient::AwaitOpen() {
   const auto settled = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
-    return opened_ || !ended_.ok();
+    return open_.has_value() || !ended_.ok();
   };
   absl::MutexLock lock(&mu_);
   mu_.Await(absl::Condition(&settled));
-  return opened_ ? absl::OkStatus() : ended_;
+  if (!open_.has_value()) return ended_;
+  return *open_;
+}
+
+absl::StatusOr<Group> MembershipClient::AwaitGroup() {
+  const auto settled = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return group_.has_value() || finished_ || stopped_ || !ended_.ok();
+  };
+  absl::MutexLock lock(&mu_);
+  mu_.Await(absl::Condition(&settled));
+  if (group_.has_value()) return *group_;
+  if (finished_) return absl::OutOfRangeError("the job is done");
+  return stopped_ ? absl::CancelledError("the job was stopped") : ended_;
+}
+
+absl::StatusOr<std::string> MembershipClient::AwaitPublication(
+    const std::string& name) {
+  const auto settled = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return published_.count(name) > 0 || stopped_ || !ended_.ok();
+  };
+  absl::MutexLock lock(&mu_);
+  mu_.Await(absl::Condition(&settled));
+  const auto found = published_.find(name);
+  if (found != published_.end()) return found->second;
+  return stopped_ ? absl::CancelledError("the job was stopped") : ended_;
+}
+
+void MembershipClient::SetSave(std::function<void(int64_t version)> save) {
+  absl::MutexLock lock(&mu_);
+  save_ = std::move(save);
+  if (!save_) return;
+  for (const int64_t version : saves_) save_(version);
+  saves_.clear();
 }
 
 bool MembershipClient::admitted() const {
@@ -72,7 +106,23 @@ bool MembershipClient::OnMessage(CoordinatorOrder* order) {
   switch (order->order_case()) {
     case CoordinatorOrder::kOpen:
       if (order->open().initialize()) state_->RequestInitialize();
-      opened_ = true;
+      open_ = order->open();
+      break;
+    case CoordinatorOrder::kGroup:
+      group_ = order->group();
+      break;
+    case CoordinatorOrder::kPublication: {
+      std::string& value = published_[order->publication().name()];
+      value.clear();
+      for (const std::string& part : order->publication().part()) value += part;
+      break;
+    }
+    case CoordinatorOrder::kSave:
+      if (save_) {
+        save_(order->save().version());
+      } else {
+        saves_.push_back(order->save().version());
+      }
       break;
     case CoordinatorOrder::kDeal:
       state_->SetDeal(order->deal());

@@ -4,8 +4,11 @@
 #define TRIBUTARY_WORKER_MEMBERSHIP_CLIENT_H_
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -36,7 +39,19 @@ class MembershipClient final
   void Detach() ABSL_LOCKS_EXCLUDED(mu_);
   // Waits for Open: the servers know the model. Requests to initialize are in
   // the state then.
-  absl::Status AwaitOpen() ABSL_LOCKS_EXCLUDED(mu_);
+  absl::StatusOr<Open> AwaitOpen() ABSL_LOCKS_EXCLUDED(mu_);
+
+  // ---- All-reduce only.
+  // Waits until there is a group with this worker. OutOfRange if the job is
+  // done without.
+  absl::StatusOr<Group> AwaitGroup() ABSL_LOCKS_EXCLUDED(mu_);
+  // Waits for what some member publishes under this name.
+  absl::StatusOr<std::string> AwaitPublication(const std::string& name)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  // Is told of every Save, those included that came before; null: nobody is.
+  // Not called any more when this returns.
+  void SetSave(std::function<void(int64_t version)> save)
+      ABSL_LOCKS_EXCLUDED(mu_);
 
   // The coordinator said Admission.
   bool admitted() const ABSL_LOCKS_EXCLUDED(mu_);
@@ -53,7 +68,11 @@ class MembershipClient final
   mutable absl::Mutex mu_;
   WorkState* state_ ABSL_GUARDED_BY(mu_) = nullptr;
   std::optional<Admission> admission_ ABSL_GUARDED_BY(mu_);
-  bool opened_ ABSL_GUARDED_BY(mu_) = false;
+  std::optional<Open> open_ ABSL_GUARDED_BY(mu_);
+  std::optional<Group> group_ ABSL_GUARDED_BY(mu_);
+  std::map<std::string, std::string> published_ ABSL_GUARDED_BY(mu_);
+  std::function<void(int64_t)> save_ ABSL_GUARDED_BY(mu_);
+  std::vector<int64_t> saves_ ABSL_GUARDED_BY(mu_);  // Before that was set.
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status ended_ ABSL_GUARDED_BY(mu_);  // Not OK: the connection is over.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/job.h"
 #include "common/process.h"
 #include "common/status_macros.h"
 
@@ -104,7 +105,7 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
 
 absl::Status TrainingSetup::LayOut() {
   table_ = models_[0]->table();
-  table_.set_chunk_elements(job_.exchange().parameter_server().chunk_bytes() /
+  table_.set_chunk_elements(ChunkBytes(job_.exchange()) /
                             static_cast<int64_t>(sizeof(float)));
   TRIBUTARY_ASSIGN_OR_RETURN(ArenaLayout layout, ArenaLayout::Create(table_));
   layout_ = std::make_unique<ArenaLayout>(std::move(layout));

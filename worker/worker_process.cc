@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/failpoint.h"
 #include "common/log.h"
@@ -16,6 +17,7 @@
 #include "common/transport/channel.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/rendezvous.grpc.pb.h"
+#include "worker/all_reduce_part.h"
 #include "worker/create_work_state.h"
 #include "worker/exchange/parameter_server_exchange.h"
 #include "worker/membership_client.h"
@@ -45,6 +47,47 @@ ProcessStatistics Statistics(const Trainer& trainer, const Exchange& exchange) {
   statistics.set_cpu_seconds(CpuSeconds());
   *statistics.mutable_chunk_latency() = exchange.chunk_latency();
   return statistics;
+}
+
+absl::StatusOr<std::unique_ptr<Exchange>> Connect(const WorkerOptions& options,
+                                                  const Admission& admission,
+                                                  const ArenaLayout& layout,
+                                                  WorkState* state) {
+  ParameterServerExchange::Options exchange_options;
+  for (int shard = 0; shard < admission.server_address_size(); ++shard) {
+    exchange_options.servers.push_back(
+        {shard == 0 ? options.coordinator : admission.server_address(shard),
+         shard < admission.local_address_size() ? admission.local_address(shard)
+                                                : LocalAddress()});
+  }
+  exchange_options.exchange = admission.job().exchange();
+  // What each step can hold that may be open, the next one included.
+  const ConsistencySpec& consistency =
+      admission.job().exchange().parameter_server().consistency();
+  const int64_t open_steps =
+      2 + (consistency.has_stale_synchronous()
+               ? consistency.stale_synchronous().staleness()
+               : 0);
+  exchange_options.shared_arenas = static_cast<int>(
+      open_steps * admission.job().batch().micro_batches() + 2);
+  exchange_options.incarnation = admission.incarnation();
+  exchange_options.attempt = admission.attempt();
+  exchange_options.job_id = admission.job_id();
+  exchange_options.connect_timeout = options.connect_timeout;
+  exchange_options.security = options.security;
+  return ParameterServerExchange::Connect(exchange_options, &layout, state);
+}
+
+absl::StatusOr<std::unique_ptr<Exchange>> JoinGroup(
+    const WorkerOptions& options, const Admission& admission, const Open& open,
+    TrainingSetup* setup, MembershipClient* membership, WorkState* state) {
+  AllReducePartOptions part;
+  part.coordinator = options.coordinator;
+  part.security = options.security;
+  part.attempt = admission.attempt();
+  part.host = options.host;
+  part.insecure_network = options.insecure_network;
+  return JoinAllReduce(part, open, setup, membership, state);
 }
 
 // One stay in a job, from admission to farewell.
@@ -97,36 +140,16 @@ absl::Status TakePart(const WorkerOptions& options,
     *ready.mutable_ready()->mutable_table() = setup->table();
     *ready.mutable_ready()->mutable_data() = setup->facts();
     membership->Send(ready);
-    TRIBUTARY_RETURN_IF_ERROR(membership->AwaitOpen());
+    TRIBUTARY_ASSIGN_OR_RETURN(const Open open, membership->AwaitOpen());
 
     TRIBUTARY_RETURN_IF_ERROR(Failpoint("W3"));
-    ParameterServerExchange::Options exchange_options;
-    for (int shard = 0; shard < admission.server_address_size(); ++shard) {
-      exchange_options.servers.push_back(
-          {shard == 0 ? options.coordinator : admission.server_address(shard),
-           shard < admission.local_address_size()
-               ? admission.local_address(shard)
-               : LocalAddress()});
-    }
-    exchange_options.exchange = admission.job().exchange();
-    // What each step can hold that may be open, the next one included.
-    const ConsistencySpec& consistency =
-        admission.job().exchange().parameter_server().consistency();
-    const int64_t open_steps =
-        2 + (consistency.has_stale_synchronous()
-                 ? consistency.stale_synchronous().staleness()
-                 : 0);
-    exchange_options.shared_arenas = static_cast<int>(
-        open_steps * admission.job().batch().micro_batches() + 2);
-    exchange_options.incarnation = admission.incarnation();
-    exchange_options.attempt = admission.attempt();
-    exchange_options.job_id = admission.job_id();
-    exchange_options.connect_timeout = options.connect_timeout;
-    exchange_options.security = options.security;
     TRIBUTARY_ASSIGN_OR_RETURN(
-        const std::unique_ptr<ParameterServerExchange> exchange,
-        ParameterServerExchange::Connect(exchange_options, &setup->layout(),
-                                         state.get()));
+        const std::unique_ptr<Exchange> exchange,
+        admission.job().exchange().has_all_reduce()
+            ? JoinGroup(options, admission, open, setup.get(), membership,
+                        state.get())
+            : Connect(options, admission, setup->layout(), state.get()));
+    const absl::Cleanup forget = [&] { membership->SetSave(nullptr); };
     Trainer::Hooks hooks;
     hooks.report = [membership](const WorkerReport& report) {
       membership->Send(report);

@@ -25,6 +25,11 @@ struct WorkerOptions {
   int threads = 1;
   // How this worker shows who it is.
   Security security;
+  // In an all-reduce: the name or number of this machine that other workers
+  // reach it by, empty for the address from which the coordinator is reached;
+  // and whether gradients may go there unencrypted though there is security.
+  std::string host;
+  bool insecure_network = false;
   // Must outlive the call of RunWorker. Required.
   Logger* log = nullptr;
   // How long to try to reach the coordinator, and each server, at the start.

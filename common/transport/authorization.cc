@@ -31,6 +31,8 @@ const AccessTable& Access() {
       {"/tributary.ParameterServer/ReadWeights", {Role::kServer, Role::kAdmin}},
       {"/tributary.Journal/Replicate", {Role::kServer}},
       {"/tributary.Journal/ReadJournal", {Role::kServer}},
+      {"/tributary.Journal/SaveState", {Role::kWorker}},
+      {"/tributary.Journal/ReadState", {Role::kWorker}},
   };
   return *table;
 }

@@ -18,7 +18,6 @@
 namespace tributary {
 namespace {
 
-constexpr char kReplicateMethod[] = "/tributary.Journal/Replicate";
 // For the state of one server.
 constexpr absl::Duration kFetchTimeout = absl::Minutes(10);
 
@@ -47,8 +46,11 @@ class ReplicationClient final
     (void)AwaitDone();
   }
 
-  void Begin(const JournalHello& hello) {
-    stub_.PrepareBidiStreamingCall(context(), kReplicateMethod,
+  void Begin(JournalPeer peer, const JournalHello& hello) {
+    stub_.PrepareBidiStreamingCall(context(),
+                                   peer == JournalPeer::kServer
+                                       ? "/tributary.Journal/Replicate"
+                                       : "/tributary.Journal/SaveState",
                                    grpc::StubOptions(), this);
     Start();
     JournalMessage message;
@@ -120,23 +122,24 @@ grpc::ByteBuffer EncodeJournalPart(int64_t version,
 }
 
 std::unique_ptr<JournalStream> OpenJournal(
-    const std::string& address, const Security& security,
+    const std::string& address, const Security& security, JournalPeer peer,
     const JournalHello& hello, std::function<void(const absl::Status&)> lost) {
   auto client =
       std::make_unique<ReplicationClient>(address, security, std::move(lost));
-  client->Begin(hello);
+  client->Begin(peer, hello);
   return client;
 }
 
 absl::Status ReadJournalOf(const std::string& address, const Security& security,
-                           const ReadJournalRequest& request,
+                           JournalPeer peer, const ReadJournalRequest& request,
                            Snapshot* snapshot) {
   const std::unique_ptr<Journal::Stub> stub =
       Journal::NewStub(CreateChannel(address, security));
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(absl::Now() + kFetchTimeout));
   const std::unique_ptr<grpc::ClientReader<JournalMessage>> reader =
-      stub->ReadJournal(&context, request);
+      peer == JournalPeer::kServer ? stub->ReadJournal(&context, request)
+                                   : stub->ReadState(&context, request);
   JournalMessage message;
   size_t chunk = 0;
   size_t array = 0;

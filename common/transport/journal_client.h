@@ -29,17 +29,20 @@ class JournalStream {
   virtual void End() = 0;
 };
 
+// Which of the journal's methods a process may use.
+enum class JournalPeer { kServer, kWorker };
+
 // To the journal of the server at `address`. Returns at once. `lost` is called,
 // at most once, on any thread, if the stream breaks.
 std::unique_ptr<JournalStream> OpenJournal(
-    const std::string& address, const Security& security,
+    const std::string& address, const Security& security, JournalPeer peer,
     const JournalHello& hello, std::function<void(const absl::Status&)> lost);
 
 // Fills the buffers of `*snapshot`, which has all chunks of the request's
 // shard. Waits, for minutes at most. The server's error, or DataLoss for what
 // it should not have sent.
 absl::Status ReadJournalOf(const std::string& address, const Security& security,
-                           const ReadJournalRequest& request,
+                           JournalPeer peer, const ReadJournalRequest& request,
                            Snapshot* snapshot);
 
 // The message with one array of a chunk; shares its memory. Array 0: the

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "common/local_host.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

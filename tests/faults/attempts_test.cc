@@ -72,7 +72,7 @@ TEST_F(AttemptsTest, TakesTheCheckpointWhenMemoryFailsAgainAndAgain) {
 
 TEST_F(AttemptsTest, FailsWhenNothingComesOfThemForTooLong) {
   ProcessCluster::Options options = Options("stuck", /*journal=*/false);
-  options.arguments["server-0"] = {"--no-server-timeout", "2"};
+  options.arguments["server-0"] = {"--no-server-timeout", "8"};
   // Does not survive being restored.
   options.environment["server-1"] = {
       "TRIBUTARY_FAILPOINTS=S13=5*off->crash;"
@@ -81,7 +81,7 @@ TEST_F(AttemptsTest, FailsWhenNothingComesOfThemForTooLong) {
   ProcessCluster cluster(std::move(options));
   const absl::Status status = cluster.Run();
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("no attempt has come to anything for 2s; the last one "
+              HasSubstr("no attempt has come to anything for 8s; the last one "
                         "ended so: server 1"));
   EXPECT_EQ(cluster.weights_sha256(), "");
 }

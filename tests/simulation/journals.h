@@ -27,6 +27,7 @@ class Journals final : public JournalNetwork {
   void Accept(const std::shared_ptr<Link>& link);
 
   void Serve(int64_t attempt) override { attempt_ = attempt; }
+  void ServeWorkers(int64_t) override {}
   std::unique_ptr<JournalStream> Open(
       const std::string& address, const JournalHello& hello,
       std::function<void(const absl::Status&)> lost) override;

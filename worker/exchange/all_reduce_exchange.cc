@@ -77,6 +77,7 @@ class AllReduceExchange::Step {
   Step(AllReduceExchange* exchange, int64_t number)
       : exchange_(*exchange),
         number_(number),
+        saves_(exchange->BeginStep(number)),
         rank_(exchange->mesh_->rank()),
         size_(exchange->mesh_->size()) {}
 
@@ -121,6 +122,8 @@ class AllReduceExchange::Step {
   // Makes the next version of a chunk.
   absl::Status Update(int chunk, const ChunkGradient& gradient, float* to);
   absl::Status UpdateReduced(int chunk, const ChunkGradient& gradient);
+  // The chunk's new state, of which `weights` are a part.
+  void Save(int chunk, const float* weights);
   // The same for all chunks, when the norm is known.
   absl::Status UpdateGated();
   absl::Status Report();
@@ -144,6 +147,7 @@ class AllReduceExchange::Step {
 
   AllReduceExchange& exchange_;
   const int64_t number_;
+  const bool saves_;
   const int rank_;
   const int size_;
 
@@ -186,6 +190,9 @@ absl::StatusOr<std::unique_ptr<AllReduceExchange>> AllReduceExchange::Create(
                            options.shard_optimizer
                                ? layout->ChunksOf(mesh->rank(), mesh->size())
                                : AllChunks(*layout)));
+  for (const Snapshot::Chunk& chunk : options.first.chunks) {
+    updater->Restore(chunk);
+  }
   auto exchange = std::unique_ptr<AllReduceExchange>(new AllReduceExchange(
       options, layout, state, std::move(mesh), std::move(updater)));
   exchange->thread_ = std::thread([e = exchange.get()] { e->RunSteps(); });
@@ -206,7 +213,8 @@ AllReduceExchange::AllReduceExchange(const Options& options,
       gated_(AwaitsNorm(options.job)),
       arenas_(layout->arena_elements()),
       sums_(layout->chunk_elements()),
-      latency_(layout->chunk_count()) {
+      latency_(layout->chunk_count()),
+      next_step_(options.first_step) {
   for (const LeafRange& range : options.leaves) {
     nodes_.push_back(MaximalSubtrees(range, tree_leaves_));
   }
@@ -297,6 +305,20 @@ absl::StatusOr<float*> AllReduceExchange::BeginWrite(int64_t step, int chunk) {
 void AllReduceExchange::EndWrite(int64_t step, int chunk) {
   state_->EndWrite(chunk, step + 1);
   latency_.Arrived(chunk, MonotonicNow());
+}
+
+bool AllReduceExchange::SaveAt(int64_t version) {
+  absl::MutexLock lock(&mu_);
+  if (version <= next_step_) return false;
+  save_at_.insert(version);
+  return true;
+}
+
+bool AllReduceExchange::BeginStep(int64_t step) {
+  absl::MutexLock lock(&mu_);
+  next_step_ = step + 1;
+  const bool asked = save_at_.erase(step + 1) > 0;
+  return options_.save != nullptr && (asked || step + 1 == options_.steps);
 }
 
 void AllReduceExchange::RunSteps() {
@@ -467,8 +489,20 @@ absl::Status AllReduceExchange::Step::UpdateReduced(
                              exchange_.BeginWrite(number_, chunk));
   TRIBUTARY_RETURN_IF_ERROR(Update(chunk, gradient, to));
   if (exchange_.options_.shard_optimizer) SendReduced(chunk, to);
+  if (saves_) Save(chunk, to);
   exchange_.EndWrite(number_, chunk);
   return absl::OkStatus();
+}
+
+void AllReduceExchange::Step::Save(int chunk, const float* weights) {
+  const std::vector<Buffer>& slots = exchange_.updater_->slots(chunk);
+  Snapshot copy =
+      MakeSnapshot(*exchange_.layout_, {chunk}, static_cast<int>(slots.size()));
+  std::copy_n(weights, Count(chunk), copy.chunks[0].values.get());
+  for (size_t i = 0; i < slots.size(); ++i) {
+    std::copy_n(slots[i].get(), Count(chunk), copy.chunks[0].slots[i].get());
+  }
+  exchange_.options_.save(number_ + 1, copy.chunks[0]);
 }
 
 void AllReduceExchange::Step::SendReduced(int chunk, const float* values) {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "common/buffer_pool.h"
 #include "common/parameter_table.h"
 #include "common/reduction_tree.h"
+#include "common/snapshot.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/exchange/chunk_latency.h"
@@ -53,10 +55,16 @@ class AllReduceExchange final : public Exchange {
     // The first step that is taken: the version of the weights it begins with.
     int64_t first_step = 0;
     bool shard_optimizer = false;
+    // At first_step, if that is not 0: the optimizer's state of all chunks, or
+    // of those that are needed here.
+    Snapshot first;
     // By member: what it computes of every step. Nobody's is empty.
     std::vector<LeafRange> leaves;
     // Member 0's: is told of each step, in order, on any thread.
     std::function<void(const StepSums&)> on_sums;
+    // Takes copies of the chunks that this member reduces, at the versions of
+    // SaveAt and at the last one, in the exchange's thread. May be null.
+    std::function<void(int64_t version, const Snapshot::Chunk&)> save;
   };
   // `layout` and `state` must outlive the exchange. InvalidArgument if the
   // leaves do not fit the mesh.
@@ -67,6 +75,10 @@ class AllReduceExchange final : public Exchange {
   ~AllReduceExchange() override;
 
   Buffer TakeArena() override { return arenas_.Take(); }
+  // Has Options::save called at this version. False: it is past that, or on its
+  // way there. Any thread.
+  bool SaveAt(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
+
   // Every member brings its own, which is the same.
   void PushInitial(Buffer arena) override;
   void Push(int64_t step, NodeChunk sum) override ABSL_LOCKS_EXCLUDED(mu_);
@@ -101,6 +113,8 @@ class AllReduceExchange final : public Exchange {
   void RunSteps();
   // Where the version that the step makes goes.
   absl::StatusOr<float*> BeginWrite(int64_t step, int chunk);
+  // True: the version that the step makes is to be saved.
+  bool BeginStep(int64_t step) ABSL_LOCKS_EXCLUDED(mu_);
   void EndWrite(int64_t step, int chunk);
 
   const Options options_;
@@ -121,6 +135,8 @@ class AllReduceExchange final : public Exchange {
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
   bool done_ ABSL_GUARDED_BY(mu_) = false;  // There will be no more steps.
   std::map<int64_t, Own> own_ ABSL_GUARDED_BY(mu_);  // By step.
+  int64_t next_step_ ABSL_GUARDED_BY(mu_);           // That has not begun.
+  std::set<int64_t> save_at_ ABSL_GUARDED_BY(mu_);   // Versions.
 
   std::thread thread_;
 };

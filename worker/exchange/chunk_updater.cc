@@ -40,6 +40,14 @@ ChunkUpdater::ChunkUpdater(const JobSpec& job, int64_t steps,
       optimizer_(std::move(optimizer)),
       states_(layout->chunk_count()) {}
 
+void ChunkUpdater::Restore(const Snapshot::Chunk& chunk) {
+  State& state = states_[chunk.number];
+  for (size_t slot = 0; slot < state.slots.size(); ++slot) {
+    std::copy_n(chunk.slots[slot].get(), chunk.elements,
+                state.slots[slot].get());
+  }
+}
+
 double ChunkUpdater::SumOfSquares(int chunk,
                                   const ChunkGradient& gradient) const {
   const int64_t count = layout_->ChunkSize(chunk);

@@ -11,6 +11,7 @@
 #include "common/buffer_pool.h"
 #include "common/optimizer.h"
 #include "common/parameter_table.h"
+#include "common/snapshot.h"
 #include "proto/job.pb.h"
 
 namespace tributary {
@@ -45,6 +46,9 @@ class ChunkUpdater {
   // Gaps between parameters are left alone.
   void Update(int chunk, const ChunkGradient& gradient, const Step& step,
               const float* weights, float* new_weights);
+
+  // Takes the chunk's state from there; ignores a chunk that is not one of its.
+  void Restore(const Snapshot::Chunk& chunk);
 
   // The arrays of state of one of the chunks, in the order of
   // Optimizer::slot_names.
