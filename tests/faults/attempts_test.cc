@@ -73,6 +73,8 @@ TEST_F(AttemptsTest, TakesTheCheckpointWhenMemoryFailsAgainAndAgain) {
 TEST_F(AttemptsTest, FailsWhenNothingComesOfThemForTooLong) {
   ProcessCluster::Options options = Options("stuck", /*journal=*/false);
   options.arguments["server-0"] = {"--no-server-timeout", "8"};
+  // Long enough for a checkpoint, and another one, however slow the disk is.
+  options.sets = {"steps=2000"};
   // Does not survive being restored.
   options.environment["server-1"] = {
       "TRIBUTARY_FAILPOINTS=S13=5*off->crash;"

@@ -1,0 +1,125 @@
+// Jobs by all-reduce, with real processes: the bits of the parameter server,
+// whoever dies meanwhile.
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/job.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/faults/process_cluster.h"
+#include "tests/support/command_runner.h"
+#include "tests/support/tiny_jobs.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kSteps = 60;
+constexpr char kProgram[] = "tests/faults/tributary_with_failpoints";
+
+class AllReduceJobTest : public testing::Test {
+ protected:
+  // With a checkpoint every ten steps.
+  ProcessCluster::Options Options(const std::string& name) {
+    const std::string folder = absl::StrCat(folder_, "/", name);
+    std::filesystem::create_directory(folder);
+    JobSpec job = TinyJob("gpt", folder);
+    job.set_steps(kSteps);
+    job.clear_epochs();
+    job.set_clip_norm(1);
+    job.mutable_evaluation()->set_every_steps(20);
+    job.mutable_checkpoint()->set_every_steps(10);
+    job.mutable_output()->set_log_every_steps(1);
+    job.mutable_exchange()->mutable_all_reduce()->set_chunk_bytes(4096);
+    ProcessCluster::Options options;
+    options.program = kProgram;
+    options.folder = folder;
+    options.job = folder + "/job.textproto";
+    WriteWholeFile(options.job, PrintJob(job));
+    options.servers = 1;
+    options.workers = 3;
+    return options;
+  }
+
+  // Of the parameter server, with one worker.
+  std::string UndisturbedDigest() {
+    ProcessCluster::Options options = Options("undisturbed");
+    options.workers = 1;
+    options.sets = {"exchange.parameter_server.chunk_bytes=4096"};
+    ProcessCluster cluster(std::move(options));
+    const absl::Status status = cluster.Run();
+    EXPECT_TRUE(status.ok()) << status;
+    return cluster.weights_sha256();
+  }
+
+  void ExpectEqualBits(ProcessCluster::Options options, int restarts) {
+    const std::string log = options.folder + "/server-0.log";
+    ProcessCluster cluster(std::move(options));
+    const absl::Status status = cluster.Run();
+    ASSERT_TRUE(status.ok()) << status << "\n" << ReadWholeFile(log);
+    EXPECT_EQ(cluster.restarts(), restarts);
+    EXPECT_EQ(cluster.weights_sha256(), UndisturbedDigest());
+  }
+
+  const std::string folder_ = MakeTestFolder();
+};
+
+TEST_F(AllReduceJobTest, GivesTheBitsOfTheParameterServer) {
+  ExpectEqualBits(Options("calm"), /*restarts=*/0);
+}
+
+TEST_F(AllReduceJobTest, ShardedOptimizersGiveTheSame) {
+  ProcessCluster::Options options = Options("sharded");
+  options.sets = {"exchange.all_reduce.shard_optimizer=true"};
+  options.worker_threads = 2;
+  ExpectEqualBits(std::move(options), /*restarts=*/0);
+}
+
+// Leaves are left to the first eight of them.
+TEST_F(AllReduceJobTest, WorkersBeyondTheLeavesWait) {
+  ProcessCluster::Options options = Options("many");
+  options.workers = 9;
+  ExpectEqualBits(std::move(options), /*restarts=*/0);
+}
+
+TEST_F(AllReduceJobTest, AWorkersDeathGoesBackToTheCheckpoint) {
+  for (const std::string victim : {"worker-0", "worker-2"}) {
+    ProcessCluster::Options options = Options("killed_" + victim);
+    const std::string log = options.folder + "/server-0.log";
+    options.failpoints[victim] = "W9=27*off->1*crash";
+    ExpectEqualBits(std::move(options), /*restarts=*/1);
+    EXPECT_THAT(ReadWholeFile(log),
+                HasSubstr("is gone, and an all-reduce needs all of its"));
+    EXPECT_THAT(ReadWholeFile(log), HasSubstr("attempt 2: goes on from step "));
+  }
+}
+
+// The lease is two seconds.
+TEST_F(AllReduceJobTest, SoDoesOneThatStandsStill) {
+  ProcessCluster::Options options = Options("stopped");
+  options.failpoints["worker-1"] = "W9=27*off->1*stop(4000)";
+  ExpectEqualBits(std::move(options), /*restarts=*/0);
+}
+
+TEST_F(AllReduceJobTest, TheServersDeathCostsNoBits) {
+  ProcessCluster::Options options = Options("server");
+  options.failpoints["server-0"] = "S16=2*off->1*crash";
+  ExpectEqualBits(std::move(options), /*restarts=*/1);
+}
+
+TEST_F(AllReduceJobTest, HasOneServer) {
+  ProcessCluster::Options options = Options("servers");
+  const CommandResult result =
+      RunCommand({kProgram, "train", options.job, "--servers", "2", "--quiet"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.standard_error,
+              HasSubstr("exchange.all_reduce has one server"));
+}
+
+}  // namespace
+}  // namespace tributary
