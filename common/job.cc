@@ -63,6 +63,8 @@ std::string ModelKind(const JobSpec& job) {
       return "mlp";
     case ModelSpec::kCnn:
       return "cnn";
+    case ModelSpec::kResnet:
+      return "resnet";
     case ModelSpec::kGpt:
       return "gpt";
     case ModelSpec::kSynthetic:

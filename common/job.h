@@ -46,7 +46,7 @@ absl::Status ValidateJob(const JobSpec& job);
 // changes nothing.
 JobSpec ResolveJob(JobSpec job);
 
-// "mlp", "cnn", "gpt" or "synthetic"; empty if no model is set.
+// "mlp", "cnn", "resnet", "gpt" or "synthetic"; empty if no model is set.
 std::string ModelKind(const JobSpec& job);
 
 // Of the kind of exchange that is set.

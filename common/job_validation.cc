@@ -19,6 +19,8 @@ constexpr int64_t kMaxWidth = int64_t{1} << 20;
 constexpr int64_t kMaxChannels = int64_t{1} << 16;
 constexpr int64_t kMaxWindow = 1024;
 constexpr int kMaxLayers = 1000;
+constexpr int kMaxStages = 8;
+constexpr int64_t kMaxStageBlocks = 100;
 constexpr int64_t kMaxClasses = int64_t{1} << 20;
 // IDX labels are bytes.
 constexpr int64_t kMaxIdxClasses = 256;
@@ -82,6 +84,25 @@ absl::Status ValidateCnn(const CnnSpec& cnn) {
   return BelowOne("model.cnn.dropout", cnn.dropout());
 }
 
+absl::Status ValidateResnet(const ResnetSpec& resnet) {
+  if (resnet.layers_size() > kMaxStages) {
+    return Error("model.resnet.layers", "there are ", resnet.layers_size(),
+                 " stages, at most ", kMaxStages, " are allowed");
+  }
+  for (int i = 0; i < resnet.layers_size(); ++i) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        Between(absl::StrCat("model.resnet.layers[", i, "]"), resnet.layers(i),
+                1, kMaxStageBlocks));
+  }
+  // The channels double from stage to stage.
+  TRIBUTARY_RETURN_IF_ERROR(Between("model.resnet.width", resnet.width(), 1,
+                                    kMaxChannels >> (kMaxStages - 1)));
+  if (resnet.stem() == ResnetSpec::STEM_UNSPECIFIED) {
+    return Error("model.resnet.stem", "", "must be SMALL or IMAGENET");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateGpt(const JobSpec& job) {
   const GptSpec& gpt = job.model().gpt();
   TRIBUTARY_RETURN_IF_ERROR(
@@ -124,6 +145,8 @@ absl::Status ValidateModel(const JobSpec& job) {
       return ValidateMlp(job.model().mlp());
     case ModelSpec::kCnn:
       return ValidateCnn(job.model().cnn());
+    case ModelSpec::kResnet:
+      return ValidateResnet(job.model().resnet());
     case ModelSpec::kGpt:
       return ValidateGpt(job);
     case ModelSpec::kSynthetic:
@@ -131,7 +154,11 @@ absl::Status ValidateModel(const JobSpec& job) {
     case ModelSpec::KIND_NOT_SET:
       break;
   }
-  return Error("model", "is required: set mlp, cnn or gpt");
+  return Error("model", "is required: set mlp, cnn, resnet or gpt");
+}
+
+bool TakesImages(const ModelSpec& model) {
+  return model.has_cnn() || model.has_resnet();
 }
 
 absl::Status ValidateIdx(const IdxSpec& idx) {
@@ -185,10 +212,10 @@ absl::Status ValidateRandom(const JobSpec& job) {
       Between("data.random.classes", random.classes(), 2, kMaxClasses));
   if (random.shape().empty()) return Required("data.random.shape");
   if (random.shape_size() > 3 ||
-      (job.model().has_cnn() && random.shape_size() != 3)) {
+      (TakesImages(job.model()) && random.shape_size() != 3)) {
     return Error("data.random.shape", "has ", random.shape_size(),
                  " dimensions; write [features], or [channels, height, width] "
-                 "for model.cnn");
+                 "for model.cnn and model.resnet");
   }
   int64_t elements = 1;
   for (int i = 0; i < random.shape_size(); ++i) {
@@ -210,8 +237,9 @@ absl::Status ValidateDataFitModel(const JobSpec& job) {
   if (job.model().has_gpt() && !data.has_text() && !data.has_random()) {
     return Error("data", "model.gpt needs text data; set data.text");
   }
-  if (job.model().has_cnn() && !data.has_idx() && !data.has_random()) {
-    return Error("data", "model.cnn needs images; set data.idx");
+  if (TakesImages(job.model()) && !data.has_idx() && !data.has_random()) {
+    return Error("data", "model.", ModelKind(job),
+                 " needs images; set data.idx");
   }
   if (job.model().has_mlp() && data.has_text()) {
     return Error("data.text", "model.mlp cannot read text; use model.gpt");
@@ -453,6 +481,13 @@ absl::Status ValidateJob(const JobSpec& job) {
   TRIBUTARY_RETURN_IF_ERROR(NotNegative("clip_norm", job.clip_norm()));
   TRIBUTARY_RETURN_IF_ERROR(ValidateEvaluation(job.evaluation()));
   TRIBUTARY_RETURN_IF_ERROR(ValidateExchange(job.exchange()));
+  // Steps that come late add up: running statistics would run past what they
+  // follow, a variance even below 0.
+  if (job.model().has_resnet() && job.exchange().has_compression()) {
+    return Error("exchange.compression",
+                 "does not work with model.resnet, whose batch norm's "
+                 "statistics must not come late; leave it out");
+  }
   TRIBUTARY_RETURN_IF_ERROR(ValidateCheckpoint(job.checkpoint()));
   TRIBUTARY_RETURN_IF_ERROR(ValidateRecovery(job));
   if (job.on_nonfinite() == JobSpec::ON_NONFINITE_UNSPECIFIED) {

@@ -38,6 +38,9 @@ std::vector<BenchModel> Models() {
       {"bigmlp", 16,
        "model { mlp { hidden: 4096 hidden: 4096 hidden: 4096 } } "
        "data { random { shape: 4096 classes: 4096 } }"},
+      {"resnet18", 32,
+       "model { resnet {} } "
+       "data { random { shape: [3, 32, 32] classes: 10 } }"},
   };
 }
 

@@ -38,6 +38,8 @@ BENCHMARK_CAPTURE(StepOf, bigmlp,
                   "mlp { hidden: 4096 hidden: 4096 hidden: 4096 }",
                   RowInfo(4096, 4096), 16)
     ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(StepOf, resnet18, "resnet {}", ImageInfo(3, 32, 32, 10), 32)
+    ->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace tributary

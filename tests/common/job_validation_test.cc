@@ -24,6 +24,12 @@ JobSpec Mlp() {
                    "job");
 }
 
+JobSpec Resnet() {
+  JobSpec job = Mlp();
+  job.mutable_model()->mutable_resnet();
+  return job;
+}
+
 JobSpec Cnn() {
   JobSpec job = Mlp();
   job.mutable_model()->mutable_cnn()->add_block()->set_channels(8);
@@ -75,6 +81,9 @@ TEST(ValidateJobTest, AcceptsGoodJobs) {
   const Case cases[] = {
       {Mlp, {}, ""},
       {Cnn, {}, ""},
+      {Resnet, {}, ""},
+      {Resnet, {"model.resnet={layers: [3, 4, 6, 3] stem: IMAGENET}"}, ""},
+      {Resnet, {"data.random={shape: [3, 32, 32]}"}, ""},
       {Gpt, {}, ""},
       {Regression, {}, ""},
       {Synthetic, {}, ""},
@@ -152,8 +161,8 @@ TEST(ValidateJobTest, NamesWhatIsMissing) {
   job.clear_data();
   expect(job, "data: is required: set idx, csv or text");
   job.clear_model();
-  expect(job, "model: is required: set mlp, cnn or gpt");
-  expect(JobSpec(), "model: is required: set mlp, cnn or gpt");
+  expect(job, "model: is required: set mlp, cnn, resnet or gpt");
+  expect(JobSpec(), "model: is required: set mlp, cnn, resnet or gpt");
 }
 
 TEST(ValidateJobTest, NamesTheFieldAndWhatIsWrong) {
@@ -211,6 +220,18 @@ TEST(ValidateJobTest, NamesTheFieldAndWhatIsWrong) {
        "model.cnn.block[1].pool_size: 0 is not between"},
       {Cnn, {"model.cnn.hidden=[-5]"}, "model.cnn.hidden[0]: -5 is not"},
       {Cnn, {"model.cnn.dropout=2"}, "model.cnn.dropout: 2 is not"},
+      {Resnet,
+       {"model.resnet.layers=[2, 0]"},
+       "model.resnet.layers[1]: 0 is not between 1 and 100"},
+      {Resnet,
+       {"model.resnet.layers=[1, 1, 1, 1, 1, 1, 1, 1, 1]"},
+       "model.resnet.layers: there are 9 stages, at most 8 are allowed"},
+      {Resnet,
+       {"model.resnet.width=0"},
+       "model.resnet.width: 0 is not between 1 and 512"},
+      {Resnet,
+       {"exchange.compression={top_k {}}"},
+       "exchange.compression: does not work with model.resnet"},
       {Gpt, {"model.gpt.layers=0"}, "model.gpt.layers: 0 is not between"},
       {Gpt, {"model.gpt.width=0"}, "model.gpt.width: 0 is not between"},
       {Gpt, {"model.gpt.heads=0"}, "model.gpt.heads: 0 is not between"},
@@ -255,6 +276,12 @@ TEST(ValidateJobTest, NamesTheFieldAndWhatIsWrong) {
        {"data.idx.directory=d"},
        "data: model.gpt needs text data; set data.text"},
       {Cnn, {"data.csv.train=t"}, "data: model.cnn needs images; set data.idx"},
+      {Resnet,
+       {"data.csv.train=t"},
+       "data: model.resnet needs images; set data.idx"},
+      {Resnet,
+       {"data.random={shape: [28, 28]}"},
+       "data.random.shape: has 2 dimensions; write [features]"},
       {Mlp, {"data.text.path=t"}, "data.text: model.mlp cannot read text"},
       {Mlp, {"data.random={}"}, "data.random.shape: is required"},
       {Mlp,

@@ -86,7 +86,8 @@ TEST_P(ExampleTest, IsValid) {
 INSTANTIATE_TEST_SUITE_P(All, ExampleTest,
                          testing::Values("asynchronous", "csv", "licenses",
                                          "local_steps", "mnist", "mnist_mlp",
-                                         "shakespeare", "stale_synchronous"));
+                                         "resnet", "shakespeare",
+                                         "stale_synchronous"));
 
 }  // namespace
 }  // namespace tributary

@@ -165,7 +165,7 @@ TEST(StaleSynchronousTest, WithoutStalenessIsSynchronousBitByBit) {
 // and learning rate. It adds up the whole tree by itself, in the tree's order,
 // and takes the norm of the same sums, chunk by chunk, as the coordinator does.
 TEST(AsynchronousTest, WithOneWorkerIsSynchronousBitByBit) {
-  for (const char* family : {"mlp", "cnn", "gpt"}) {
+  for (const char* family : {"mlp", "cnn", "resnet", "gpt"}) {
     for (const char* field : {
              "exchange.wire_dtype=FLOAT32",
              "exchange.wire_dtype=BFLOAT16",

@@ -187,18 +187,24 @@ TEST_F(LocalStepsTest, IsDiLoCo) {
 }
 
 TEST_F(LocalStepsTest, RoundsOfOneStepWithoutMomentumAreSynchronousSgd) {
-  JobSpec job = TinyJob("cnn", Directory("single-data"));
-  Set(&job, "optimizer.sgd={learning_rate: 0.1 momentum: 0}");
-  const Result synchronous = Run(job, "synchronous", 1, 1);
-  Set(&job, absl::StrCat(kMode,
-                         "={ inner_steps: 1 outer_optimizer { learning_rate: 1 "
-                         "momentum: 0 nesterov: false } }"));
-  const Result local = Run(job, "single", 1, 1);
-  // The same but for roundings, after 30 steps.
-  EXPECT_NEAR(local.summary.value("final_loss", 0.0),
-              synchronous.summary.value("final_loss", 1.0), 1e-4);
-  EXPECT_NEAR(local.summary["evaluation"].value("loss", 0.0),
-              synchronous.summary["evaluation"].value("loss", 1.0), 1e-4);
+  // A residual network's evaluation shows its running statistics, too.
+  for (const char* family : {"cnn", "resnet"}) {
+    SCOPED_TRACE(family);
+    JobSpec job =
+        TinyJob(family, Directory(absl::StrCat("single-data-", family)));
+    Set(&job, "optimizer.sgd={learning_rate: 0.1 momentum: 0}");
+    Set(&job, "clip_norm=0");  // Of a leaf, it would not be the batch's.
+    const Result synchronous = Run(job, "synchronous", 1, 1);
+    Set(&job, absl::StrCat(kMode,
+                           "={ inner_steps: 1 outer_optimizer { learning_rate: "
+                           "1 momentum: 0 nesterov: false } }"));
+    const Result local = Run(job, "single", 1, 1);
+    // The same but for roundings, after 30 steps.
+    EXPECT_NEAR(local.summary.value("final_loss", 0.0),
+                synchronous.summary.value("final_loss", 1.0), 1e-4);
+    EXPECT_NEAR(local.summary["evaluation"].value("loss", 0.0),
+                synchronous.summary["evaluation"].value("loss", 1.0), 1e-4);
+  }
 }
 
 TEST_F(LocalStepsTest, SendsAFractionOfTheBytesAndCountsInnerSteps) {
@@ -279,7 +285,7 @@ TEST_P(LocalStepsDeterminismTest, LosingWorkersInMidRoundGivesTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, LocalStepsDeterminismTest,
-                         ::testing::Values("mlp", "cnn", "gpt"),
+                         ::testing::Values("mlp", "cnn", "resnet", "gpt"),
                          [](const auto& info) {
                            return std::string(info.param);
                          });

@@ -90,6 +90,14 @@ std::string Specification(const std::string& family,
         "directory: '",
         directory, "' } } optimizer { adam { learning_rate: 0.003 } }");
   }
+  if (family == "resnet") {
+    WriteIdx(directory, "train", 100);
+    WriteIdx(directory, "t10k", 41);
+    return absl::StrCat(
+        "model { resnet { layers: [1, 1] width: 4 } } clip_norm: 2 data { idx "
+        "{ classes: 4 directory: '",
+        directory, "' } } optimizer { sgd { learning_rate: 0.05 } }");
+  }
   WriteText(directory + "/text.txt");
   return absl::StrCat(
       "model { gpt { layers: 2 heads: 2 width: 24 context: 16 dropout: 0.1 } } "

@@ -13,6 +13,7 @@
 #include "worker/device/cpu/normalization.h"
 #include "worker/device/cpu/pooling.h"
 #include "worker/device/cpu/scratch.h"
+#include "worker/device/cpu/winograd.h"
 #include "worker/device/device.h"
 
 namespace tributary {
@@ -57,11 +58,19 @@ class CpuDevice final : public Device {
   void ConvolutionForward(const ConvolutionShape& shape, const float* x,
                           const float* weight, const float* bias,
                           float* y) override {
-    convolution_.Forward(shape, x, weight, bias, y);
+    if (cpu::SuitsWinograd(shape)) {
+      cpu::WinogradForward(shape, x, weight, bias, scratch_, y);
+    } else {
+      convolution_.Forward(shape, x, weight, bias, y);
+    }
   }
   void ConvolutionBackwardInput(const ConvolutionShape& shape, const float* dy,
                                 const float* weight, float* dx) override {
-    convolution_.BackwardInput(shape, dy, weight, dx);
+    if (cpu::SuitsWinograd(shape)) {
+      cpu::WinogradBackwardInput(shape, dy, weight, scratch_, dx);
+    } else {
+      convolution_.BackwardInput(shape, dy, weight, dx);
+    }
   }
   void ConvolutionBackwardWeight(const ConvolutionShape& shape, const float* x,
                                  const float* dy, float* dweight,

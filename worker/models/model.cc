@@ -7,6 +7,7 @@
 #include "worker/models/gpt.h"
 #include "worker/models/mlp.h"
 #include "worker/models/network_model.h"
+#include "worker/models/resnet.h"
 #include "worker/models/synthetic.h"
 
 namespace tributary {
@@ -18,13 +19,16 @@ absl::StatusOr<Graph> BuildGraph(const ModelSpec& spec, const DataInfo& info) {
       return BuildMlp(spec, info);
     case ModelSpec::kCnn:
       return BuildCnn(spec, info);
+    case ModelSpec::kResnet:
+      return BuildResnet(spec, info);
     case ModelSpec::kGpt:
       return BuildGpt(spec, info);
     case ModelSpec::kSynthetic:  // Has no graph.
     case ModelSpec::KIND_NOT_SET:
       break;
   }
-  return absl::InvalidArgumentError("model: set one of mlp, cnn and gpt");
+  return absl::InvalidArgumentError(
+      "model: set one of mlp, cnn, resnet and gpt");
 }
 
 }  // namespace

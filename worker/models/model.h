@@ -43,14 +43,15 @@ class Model {
 
   // Forward and backward of one leaf in training mode. Every element of
   // `gradients` is written (gaps included: zero) with the gradient of the *sum*
-  // of the losses. An empty batch writes zeros. `step` and `leaf` key the
-  // dropout. Aborted if the observer said so: the gradients are then undefined.
+  // of the losses, those of group STATISTICS with what OptimizerGroup says. An
+  // empty batch writes zeros. `step` and `leaf` key the dropout. Aborted if the
+  // observer said so: the gradients are then undefined.
   virtual absl::StatusOr<LossSums> ForwardBackward(
       const Batch& batch, uint64_t seed, int64_t step, int leaf,
       const float* weights, float* gradients, StepObserver* observer) = 0;
 
-  // Forward only, in evaluation mode (no dropout). The batch may be smaller
-  // than planned.
+  // Forward only, in evaluation mode (no dropout; batch norm by its running
+  // statistics). The batch may be smaller than planned.
   virtual absl::StatusOr<LossSums> Evaluate(const Batch& batch,
                                             const float* weights) = 0;
 

@@ -31,6 +31,7 @@ std::vector<ConvolutionShape> ConvolutionShapes() {
       Shape(1, 3, 17, 17, 17, 3, 2, 1), Shape(2, 16, 8, 6, 33, 1, 1, 0),
       Shape(2, 5, 10, 11, 4, 4, 3, 0),  Shape(1, 16, 9, 9, 32, 3, 2, 0),
       Shape(3, 32, 4, 4, 32, 3, 1, 1),  Shape(1, 1, 28, 28, 8, 5, 1, 2),
+      Shape(2, 33, 7, 9, 35, 3, 1, 1),  Shape(1, 40, 17, 16, 64, 3, 1, 1),
   };
 }
 

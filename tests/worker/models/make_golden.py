@@ -114,6 +114,53 @@ def cnn(run, x, blocks, hidden, outputs, activation="RELU", rate=0.0):
                         True)
 
 
+def statistic(weight, running, observed):
+    """The "gradient" of a running statistic: see OptimizerGroup."""
+    return weight * (running.detach() - observed.detach())
+
+
+def resnet(run, x, layers, width, stem, outputs, training=True):
+    def batch_norm(name, x):
+        channels = x.shape[1]
+        scale = run.weight(name + ".weight", channels, shift=1.0)
+        shift = run.weight(name + ".bias", channels)
+        mean = run.weight(name + ".running_mean", channels)
+        variance = run.weight(name + ".running_var", channels, scale=0.1,
+                              shift=1.0)
+        if not training:
+            return F.batch_norm(x, mean, variance, scale, shift)
+        # With momentum 1 the running statistics become those observed.
+        observed = [torch.zeros_like(mean), torch.zeros_like(variance)]
+        y = F.batch_norm(x, *observed, scale, shift, training=True, momentum=1)
+        mean.grad = statistic(x.shape[0], mean, observed[0])
+        variance.grad = statistic(x.shape[0], variance, observed[1])
+        return y
+
+    def convolution(name, x, channels, kernel, stride):
+        w = run.weight(name + ".weight", channels, x.shape[1], kernel, kernel)
+        return F.conv2d(x, w, None, stride, kernel // 2)
+
+    def block(name, x, channels, stride):
+        y = convolution(name + ".conv1", x, channels, 3, stride)
+        y = F.relu(batch_norm(name + ".bn1", y))
+        y = convolution(name + ".conv2", y, channels, 3, 1)
+        if stride != 1 or x.shape[1] != channels:
+            x = convolution(name + ".downsample.0", x, channels, 1, stride)
+            x = batch_norm(name + ".downsample.1", x)
+        return F.relu(batch_norm(name + ".bn2", y) + x)
+
+    large = stem == "IMAGENET"
+    x = convolution("conv1", x, width, 7 if large else 3, 2 if large else 1)
+    x = F.relu(batch_norm("bn1", x))
+    if large:
+        x = F.max_pool2d(x, 3, 2, 1)
+    for stage, blocks in enumerate(layers):
+        for i in range(blocks):
+            x = block(f"layer{stage + 1}.{i}", x, width << stage,
+                      2 if stage > 0 and i == 0 else 1)
+    return run.linear("fc", x.mean((2, 3)), outputs)
+
+
 def attention(run, qkv, heads, rate):
     batch, time, width3 = qkv.shape
     node = run.node
@@ -154,11 +201,15 @@ def gpt(run, tokens, layers, heads, width, tied, bias, rate=0.0):
     return run.linear("lm_head", x, vocabulary, bias=False)
 
 
-def write(name, spec, kind, shape, classes, run, x, target, output):
+def cross_entropy(logits, target):
+    return F.cross_entropy(logits, target.reshape(-1).long(), reduction="sum")
+
+
+def write(name, spec, kind, shape, classes, run, x, target, output,
+          evaluated=None):
     if classes:
         logits = output.reshape(-1, classes)
-        loss = F.cross_entropy(logits, target.reshape(-1).long(),
-                               reduction="sum")
+        loss = cross_entropy(logits, target)
         correct = int((logits.argmax(-1) == target.reshape(-1)).sum())
     else:
         loss = F.mse_loss(output[:, 0], target, reduction="sum")
@@ -166,6 +217,9 @@ def write(name, spec, kind, shape, classes, run, x, target, output):
     loss.backward()
     tensors = {"input": x.numpy(), "target": target.numpy(),
                "loss": np.array([loss.item()])}
+    if evaluated is not None:
+        tensors["evaluation_loss"] = np.array(
+            [cross_entropy(evaluated, target).item()])
     integers = lambda t: t.astype(np.int32)
     reals = lambda t: t.astype(np.float32)
     tensors["input"] = (integers if kind == "tokens" else reals)(tensors["input"])
@@ -199,6 +253,18 @@ def images(name, spec, blocks, **options):
           target, output)
 
 
+def residual(name, sides, **options):
+    run = Run(seed=len(name))
+    x = run.random(3, 2, *sides)
+    target = torch.tensor([1, 3, 0]).int()
+    output = resnet(run, x, outputs=4, **options)
+    with torch.no_grad():
+        evaluated = resnet(run, x, outputs=4, training=False, **options)
+    spec = f"layers: {options['layers']} width: {options['width']}"
+    write(name, f"resnet {{ {spec} stem: {options['stem']} }}", "images",
+          [2, *sides], 4, run, x, target, output, evaluated)
+
+
 def text(name, spec, **options):
     run = Run(seed=len(name))
     tokens = torch.randint(16, (2, 7), generator=run.generator).int()
@@ -225,6 +291,9 @@ def main():
            activation="GELU")
     images("cnn_average", spec_of(average), average)
     images("cnn_dropout", spec_of(maximum) + "dropout: 0.25", maximum, rate=0.25)
+    residual("resnet", [9, 8], layers=[2, 1], width=3, stem="SMALL")
+    residual("resnet_imagenet", [24, 19], layers=[1, 1], width=4,
+             stem="IMAGENET")
     for tied in (True, False):
         for bias in (True, False):
             name = (f"gpt_{'tied' if tied else 'untied'}"

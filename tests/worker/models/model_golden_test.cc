@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/support/golden_file.h"
 #include "tests/support/model_harness.h"
@@ -81,7 +82,10 @@ TEST_P(ModelGoldenTest, TableListsTheParametersInForwardOrder) {
   std::string names;
   for (const Parameter& parameter : harness.layout().parameters()) {
     absl::StrAppend(&names, names.empty() ? "" : " ", parameter.name);
-    EXPECT_EQ(parameter.group, parameter.shape.size() >= 2 ? DECAY : NO_DECAY)
+    EXPECT_EQ(parameter.group, absl::StrContains(parameter.name, "running_")
+                                   ? STATISTICS
+                               : parameter.shape.size() >= 2 ? DECAY
+                                                             : NO_DECAY)
         << parameter.name;
   }
   EXPECT_EQ(names, golden_.Text("order"));
@@ -121,12 +125,24 @@ TEST_P(ModelGoldenTest, LossAndGradientsAreThoseOfPyTorch) {
   for (const float value : unexplained) EXPECT_EQ(value, 0) << "in a gap";
 }
 
+TEST_P(ModelGoldenTest, EvaluationIsThatOfPyTorch) {
+  ModelHarness harness(ParseModel(golden_.Text("model")), info_, 8);
+  CopyWeights(&harness);
+  const auto sums = harness.model()->Evaluate(batch_, harness.weights());
+  ASSERT_TRUE(sums.ok()) << sums.status();
+  if (golden_.tensors.count("evaluation_loss") == 0) {
+    GTEST_SKIP() << "the model evaluates as it trains, but for dropout";
+  }
+  const double loss = golden_.Tensor("evaluation_loss")[0];
+  EXPECT_NEAR(sums->loss, loss, 1e-5 * loss);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Models, ModelGoldenTest,
     testing::Values("mlp_relu", "mlp_gelu", "mlp_dropout", "mlp_regression",
                     "cnn_max", "cnn_max_gelu", "cnn_average", "cnn_dropout",
-                    "gpt_tied", "gpt_tied_no_bias", "gpt_untied",
-                    "gpt_untied_no_bias", "gpt_dropout"),
+                    "resnet", "resnet_imagenet", "gpt_tied", "gpt_tied_no_bias",
+                    "gpt_untied", "gpt_untied_no_bias", "gpt_dropout"),
     [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -10,8 +10,51 @@
 namespace tributary::cpu {
 namespace {
 
-using simd::kLanes;
-using simd::Lanes;
+constexpr int kHalf = 8;
+typedef float Half __attribute__((vector_size(4 * kHalf)));
+typedef float UnalignedHalf
+    __attribute__((vector_size(4 * kHalf), aligned(4), may_alias));
+
+// Sixteen floats in the registers of AVX2: the compiler would keep simd::Lanes,
+// for which it has none there, on the stack.
+struct Lanes {
+  Half low, high;
+};
+constexpr int64_t kLanes = 2 * kHalf;
+
+TRIBUTARY_INLINE Lanes operator+(Lanes a, Lanes b) {
+  return {a.low + b.low, a.high + b.high};
+}
+TRIBUTARY_INLINE Lanes operator-(Lanes a, Lanes b) {
+  return {a.low - b.low, a.high - b.high};
+}
+TRIBUTARY_INLINE Lanes operator*(Lanes a, Lanes b) {
+  return {a.low * b.low, a.high * b.high};
+}
+TRIBUTARY_INLINE Lanes operator+(Lanes a, float b) {
+  return {a.low + b, a.high + b};
+}
+TRIBUTARY_INLINE Lanes operator-(Lanes a, float b) {
+  return {a.low - b, a.high - b};
+}
+TRIBUTARY_INLINE Lanes operator*(Lanes a, float b) {
+  return {a.low * b, a.high * b};
+}
+
+// In the order of simd::Sum.
+TRIBUTARY_INLINE float Sum(Lanes v) {
+  const Half a = v.low + v.high;
+  const float b0 = a[0] + a[4], b1 = a[1] + a[5], b2 = a[2] + a[6],
+              b3 = a[3] + a[7];
+  return (b0 + b2) + (b1 + b3);
+}
+
+TRIBUTARY_INLINE Half LoadHalf(const float* from) {
+  return *reinterpret_cast<const UnalignedHalf*>(from);
+}
+TRIBUTARY_INLINE void StoreHalf(float* to, Half value) {
+  *reinterpret_cast<UnalignedHalf*>(to) = value;
+}
 
 // Channels that a pass takes at a time. They lie together in each image: enough
 // of them make runs of some 4 KiB, which the hardware reads ahead; more, or
@@ -52,34 +95,48 @@ TRIBUTARY_INLINE void ForEachPlane(const BatchNormShape& s, Channels group,
 template <typename Visit>
 TRIBUTARY_INLINE void ForEachVector(int64_t pixels, const Visit& visit) {
   int64_t i = 0;
-  for (; i + kLanes <= pixels; i += kLanes) visit(i, int64_t{kLanes});
+  for (; i + kLanes <= pixels; i += kLanes) visit(i, kLanes);
   if (i < pixels) visit(i, pixels - i);
 }
 
+// The lanes behind `count` are 0.
 TRIBUTARY_INLINE Lanes Read(const float* from, int64_t count) {
-  return count == kLanes ? simd::Load(from) : simd::LoadFirst(from, count);
+  if (count == kLanes) return {LoadHalf(from), LoadHalf(from + kHalf)};
+  alignas(64) float lanes[kLanes] = {};
+  for (int64_t i = 0; i < count; ++i) lanes[i] = from[i];
+  return {LoadHalf(lanes), LoadHalf(lanes + kHalf)};
 }
 
 TRIBUTARY_INLINE void Write(float* to, int64_t count, Lanes value) {
   if (count == kLanes) {
-    simd::Store(to, value);
-  } else {
-    for (int64_t i = 0; i < count; ++i) to[i] = value[i];
+    StoreHalf(to, value.low);
+    StoreHalf(to + kHalf, value.high);
+    return;
   }
+  alignas(64) float lanes[kLanes];
+  StoreHalf(lanes, value.low);
+  StoreHalf(lanes + kHalf, value.high);
+  for (int64_t i = 0; i < count; ++i) to[i] = lanes[i];
 }
 
 // `value` in the first `count` lanes, 0 in the others.
 TRIBUTARY_INLINE Lanes Spread(float value, int64_t count) {
-  Lanes lanes = {};
-  if (count == kLanes) return lanes + value;
+  if (count == kLanes) return Lanes{} + value;
+  alignas(64) float lanes[kLanes] = {};
   for (int64_t i = 0; i < count; ++i) lanes[i] = value;
-  return lanes;
+  return {LoadHalf(lanes), LoadHalf(lanes + kHalf)};
 }
 
 // NaN stays NaN.
 TRIBUTARY_INLINE Lanes Relu(Lanes v) {
-  const Lanes zero = {};
-  return v < zero ? zero : v;
+  const Half zero = {};
+  return {v.low < zero ? zero : v.low, v.high < zero ? zero : v.high};
+}
+
+// g where y > 0, else 0.
+TRIBUTARY_INLINE Lanes WherePositive(Lanes y, Lanes g) {
+  const Half zero = {};
+  return {y.low > zero ? g.low : zero, y.high > zero ? g.high : zero};
 }
 
 TRIBUTARY_INLINE float InverseDeviation(float variance) {
@@ -96,13 +153,13 @@ TRIBUTARY_INLINE void Means(const BatchNormShape& s, Channels group,
         ForEachVector(
             s.pixels, [&](int64_t at, int64_t count)
                           __attribute__((always_inline)) {
-                            sum += Read(x + plane + at, count);
+                            sum = sum + Read(x + plane + at, count);
                           });
-        sums[i] += sum;
+        sums[i] = sums[i] + sum;
       });
   const auto count = static_cast<float>(s.batch * s.pixels);
   for (int64_t i = 0; i < group.count; ++i) {
-    mean[group.begin + i] = simd::Sum(sums[i]) / count;
+    mean[group.begin + i] = Sum(sums[i]) / count;
   }
 }
 
@@ -121,13 +178,13 @@ TRIBUTARY_INLINE void Variances(const BatchNormShape& s, Channels group,
                           __attribute__((always_inline)) {
                             const Lanes d = Read(x + plane + at, count) -
                                             Spread(mean[c], count);
-                            sum += d * d;
+                            sum = sum + d * d;
                           });
-        sums[i] += sum;
+        sums[i] = sums[i] + sum;
       });
   const auto count = static_cast<float>(s.batch * s.pixels);
   for (int64_t i = 0; i < group.count; ++i) {
-    variance[group.begin + i] = simd::Sum(sums[i]) / count;
+    variance[group.begin + i] = Sum(sums[i]) / count;
   }
 }
 
@@ -139,7 +196,7 @@ TRIBUTARY_INLINE void NormalizePlane(int64_t pixels, bool relu, const float* x,
       pixels, [&](int64_t at, int64_t count) __attribute__((always_inline)) {
         Lanes v = (Read(x + at, count) - mean) * factor + shift;
         if (residual != nullptr) {
-          v += Read(residual + at, count);
+          v = v + Read(residual + at, count);
         }
         Write(y + at, count, relu ? Relu(v) : v);
       });
@@ -175,8 +232,8 @@ struct GradientSums {
 
 TRIBUTARY_INLINE Lanes GradientAt(bool relu, const float* y, const float* dy,
                                   int64_t count) {
-  const Lanes zero = {}, g = Read(dy, count);
-  return relu ? (Read(y, count) > zero ? g : zero) : g;
+  const Lanes g = Read(dy, count);
+  return relu ? WherePositive(Read(y, count), g) : g;
 }
 
 TRIBUTARY_INLINE void SumGradients(const BatchNormShape& s, Channels group,
@@ -193,12 +250,12 @@ TRIBUTARY_INLINE void SumGradients(const BatchNormShape& s, Channels group,
                           int64_t count) __attribute__((always_inline)) {
               const int64_t e = plane + at;
               const Lanes g = GradientAt(s.relu, y + e, dy + e, count);
-              g_sum += g;
-              g_x_sum += g * (Read(x + e, count) - m);
+              g_sum = g_sum + g;
+              g_x_sum = g_x_sum + g * (Read(x + e, count) - m);
               if (dresidual != nullptr) Write(dresidual + e, count, g);
             });
-        sums->g[i] += g_sum;
-        sums->g_x[i] += g_x_sum;
+        sums->g[i] = sums->g[i] + g_sum;
+        sums->g_x[i] = sums->g_x[i] + g_x_sum;
       });
 }
 
@@ -223,7 +280,7 @@ TRIBUTARY_INLINE void InputGradients(const BatchNormShape& s, Channels group,
               const int64_t e = plane + at;
               const Lanes g = GradientAt(s.relu, y + e, dy + e, count);
               Write(dx + e, count,
-                    factor * (g - g_mean - (Read(x + e, count) - m) * slope));
+                    (g - g_mean - (Read(x + e, count) - m) * slope) * factor);
             });
       });
 }
@@ -267,8 +324,8 @@ void BatchNormBackward(const BatchNormShape& shape, const float* x,
         SumGradients(s, group, x, mean, y, dy, dresidual, &sums);
         for (int64_t i = 0; i < group.count; ++i) {
           const int64_t c = group.begin + i;
-          dshift[c] = simd::Sum(sums.g[i]);
-          dscale[c] = simd::Sum(sums.g_x[i]) * InverseDeviation(variance[c]);
+          dshift[c] = Sum(sums.g[i]);
+          dscale[c] = Sum(sums.g_x[i]) * InverseDeviation(variance[c]);
         }
         InputGradients(s, group, x, scale, mean, variance, y, dy, dscale,
                        dshift, dx);
