@@ -84,6 +84,7 @@ __global__ void __launch_bounds__(kTileThreads)
     unsigned kept[4];  // Bit i of kept[j]: row i, column j.
     float dots[4];
     AddInnerProducts(k, first_key, q, first_query, shared.operands, p);
+#pragma unroll
     for (int j = 0; j < 4; ++j) {
       const int64_t query = first_query + 4 * Across() + j;
       const RowValues row = RowValuesOf(in, place, query);
@@ -95,6 +96,7 @@ __global__ void __launch_bounds__(kTileThreads)
       kept[j] = KeptFour(in.dropout, ProbabilityNumber(s, place, query,
                                                        first_key + 4 * Down()));
     }
+#pragma unroll
     for (int i = 0; i < 4; ++i) {
       float dropped[4];
       for (int j = 0; j < 4; ++j) {
@@ -108,6 +110,7 @@ __global__ void __launch_bounds__(kTileThreads)
 
     // Its barriers also end the use of the weights.
     AddInnerProducts(v, first_key, dy, first_query, shared.operands, ds);
+#pragma unroll
     for (int i = 0; i < 4; ++i) {
       for (int j = 0; j < 4; ++j) {
         const float dp = kept[j] >> i & 1 ? ds[i][j] * keep_scale : 0.0f;
@@ -149,6 +152,7 @@ __global__ void __launch_bounds__(kTileThreads)
     float p[4][4] = {}, ds[4][4] = {};
     AddInnerProducts(q, first_query, k, first_key, shared.operands, p);
     AddInnerProducts(dy, first_query, v, first_key, shared.operands, ds);
+#pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int64_t query = first_query + 4 * Down() + i;
       const unsigned kept = KeptFour(

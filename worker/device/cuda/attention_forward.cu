@@ -71,6 +71,7 @@ __global__ void __launch_bounds__(kTileThreads)
     float p[4][4] = {};
     AddInnerProducts(q, first_query, k, first_key, shared.operands, p);
     Exponentials(first_query, first_key, scale, p, softmax, outputs);
+#pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int row = 4 * Down() + i;
       const unsigned kept =
@@ -87,6 +88,7 @@ __global__ void __launch_bounds__(kTileThreads)
 
   for (int i = 0; i < 4; ++i) {
     const int64_t query = first_query + 4 * Down() + i;
+#pragma unroll
     for (int j = 0; j < 4; ++j) outputs[i][j] /= softmax.sum[i];
     if (query < s.time && place.first_column == 0 && Across() == 0) {
       sums[(place.batch * s.heads + place.head) * s.time + query] =

@@ -89,8 +89,10 @@ void Dropout(Stream& stream, int64_t count, const RandomStream& numbers,
       *reinterpret_cast<float4*>(y + first) = v;
       return;
     }
-    for (int64_t i = first; i < count && i < first + 4; ++i) {
-      y[i] = Drop(four[i - first], rate, scale, x[i]);
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+      const int64_t i = first + n;
+      if (i < count) y[i] = Drop(four[n], rate, scale, x[i]);
     }
   });
 }

@@ -12,6 +12,15 @@
 #include "absl/synchronization/mutex.h"
 #include "cuda_runtime.h"
 
+// ThreadSanitizer must be told of fibers; without it, they need no telling.
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#else
+static void* __tsan_get_current_fiber() { return nullptr; }
+static void* __tsan_create_fiber(unsigned) { return nullptr; }
+static void __tsan_switch_to_fiber(void*, unsigned) {}
+#endif
+
 namespace emulated_gpu {
 
 dim3 threadIdx, blockIdx, blockDim, gridDim;
@@ -34,6 +43,7 @@ struct Fiber {
   State state = State::kReady;
   ucontext_t context;
   std::unique_ptr<char[]> stack;
+  void* sanitizer = nullptr;  // ThreadSanitizer's idea of it.
   // What it gives to its warp, and, once all have given, what it gave.
   char given[kExchangedBytes], published[kExchangedBytes];
 };
@@ -47,6 +57,7 @@ class Scheduler {
     const int count = static_cast<int>(block.x * block.y * block.z);
     if (block.z != 1 || count > 1024) Fail("not a block that a GPU can run");
     body_ = &body;
+    sanitizer_ = __tsan_get_current_fiber();
     count_ = count;
     if (static_cast<int>(fibers_.size()) < count) fibers_.resize(count);
     for (int i = 0; i < count; ++i) Prepare(fibers_[i]);
@@ -62,6 +73,7 @@ class Scheduler {
   void Wait(Fiber::State state) {
     Fiber& fiber = fibers_[current_];
     fiber.state = state;
+    __tsan_switch_to_fiber(sanitizer_, 0);
     swapcontext(&fiber.context, &scheduler_);
   }
 
@@ -73,12 +85,15 @@ class Scheduler {
   static void Main();
 
   void Prepare(Fiber& fiber) {
-    if (fiber.stack == nullptr) fiber.stack.reset(new char[kStackBytes]);
+    if (fiber.stack == nullptr) {
+      fiber.stack.reset(new char[kStackBytes]);
+      fiber.sanitizer = __tsan_create_fiber(0);
+    }
     fiber.state = Fiber::State::kReady;
     getcontext(&fiber.context);
     fiber.context.uc_stack.ss_sp = fiber.stack.get();
     fiber.context.uc_stack.ss_size = kStackBytes;
-    fiber.context.uc_link = &scheduler_;
+    fiber.context.uc_link = nullptr;  // Main does not return.
     makecontext(&fiber.context, &Scheduler::Main, 0);
   }
 
@@ -95,6 +110,7 @@ class Scheduler {
       const int i = order_ == ThreadOrder::kAscending ? n : count_ - 1 - n;
       if (fibers_[i].state != Fiber::State::kReady) continue;
       SetThread(i);
+      __tsan_switch_to_fiber(fibers_[i].sanitizer, 0);
       swapcontext(&scheduler_, &fibers_[i].context);
       ran = true;
     }
@@ -138,6 +154,7 @@ class Scheduler {
   int count_ = 0;
   int current_ = 0;
   ucontext_t scheduler_;
+  void* sanitizer_ = nullptr;  // ThreadSanitizer's idea of the scheduler.
   std::vector<Fiber> fibers_;
 };
 
@@ -151,7 +168,7 @@ Scheduler& Gpu() {
 
 void Scheduler::Main() {
   (*Gpu().body_)();
-  Gpu().fibers_[Gpu().current_].state = Fiber::State::kLeft;
+  Gpu().Wait(Fiber::State::kLeft);  // Does not return.
 }
 
 }  // namespace
