@@ -65,7 +65,7 @@ __device__ inline float Probability(const BackwardInputs& in, int64_t query,
 
 // dk and dv of a tile of keys, kTile columns of them. Scores lie the other way
 // round here: rows are keys, columns queries.
-__global__ void __launch_bounds__(kTileThreads)
+__global__ void __launch_bounds__(kTileThreads, 2)
     KeyGradientsKernel(BackwardInputs in, float* dqkv) {
   __shared__ AttentionShared shared;
   const AttentionShape& s = in.shape;
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kTileThreads)
 }
 
 // dq of a tile of queries, kTile columns of it.
-__global__ void __launch_bounds__(kTileThreads)
+__global__ void __launch_bounds__(kTileThreads, 2)
     QueryGradientsKernel(BackwardInputs in, float* dqkv) {
   __shared__ AttentionShared shared;
   const AttentionShape& s = in.shape;

@@ -49,7 +49,7 @@ __device__ void Exponentials(int64_t first_query, int64_t first_key,
 
 // y, sums: as in attention.h. A block makes kTile rows of y of one head, and of
 // them a chunk of kTile columns.
-__global__ void __launch_bounds__(kTileThreads)
+__global__ void __launch_bounds__(kTileThreads, 2)
     ForwardKernel(AttentionShape s, const float* qkv, AttentionDropout dropout,
                   float scale, float* y, float* sums) {
   __shared__ AttentionShared shared;

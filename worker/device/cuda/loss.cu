@@ -16,6 +16,8 @@ struct RowLoss {
 
 namespace {
 
+constexpr int kMaximumThreads = 1024;
+
 // The softmax of a part of a row, in one pass (Milakov and Gimelshein, "Online
 // normalizer calculation for softmax", 2018). Without a constructor, since it
 // stands in shared memory.
@@ -63,9 +65,10 @@ __device__ inline SoftmaxPart ShuffleDown(const SoftmaxPart& part,
 
 // logits, dlogits (may be null, may be logits): [blocks, classes]; labels,
 // losses: [blocks].
-__global__ void SoftmaxCrossEntropyKernel(int64_t classes, const float* logits,
-                                          const int32_t* labels, float* dlogits,
-                                          RowLoss* losses) {
+__global__ void __launch_bounds__(kMaximumThreads)
+    SoftmaxCrossEntropyKernel(int64_t classes, const float* logits,
+                              const int32_t* labels, float* dlogits,
+                              RowLoss* losses) {
   __shared__ SoftmaxPart shared[kWarp];
   const int64_t row = blockIdx.x;
   const float* in = logits + row * classes;
@@ -102,9 +105,9 @@ __global__ void SoftmaxCrossEntropyKernel(int64_t classes, const float* logits,
 }
 
 // x, target, dx (may be null, may be x): [blocks, width]; losses: [blocks].
-__global__ void MeanSquaredErrorKernel(int64_t width, const float* x,
-                                       const float* target, float* dx,
-                                       RowLoss* losses) {
+__global__ void __launch_bounds__(kMaximumThreads)
+    MeanSquaredErrorKernel(int64_t width, const float* x, const float* target,
+                           float* dx, RowLoss* losses) {
   __shared__ double shared[kWarp];
   const int64_t first = blockIdx.x * width;
   const float factor = 2.0f / static_cast<float>(width);
@@ -125,7 +128,7 @@ __global__ void MeanSquaredErrorKernel(int64_t width, const float* x,
 // More threads than a row has use for would only make the reduction longer.
 int ThreadsFor(int64_t width) {
   if (width <= 128) return kWarp;
-  return width <= 4096 ? kBlockThreads : 1024;
+  return width <= 4096 ? kBlockThreads : kMaximumThreads;
 }
 
 }  // namespace
