@@ -1,7 +1,5 @@
 #include "worker/device/cuda/convolution.h"
 
-#include <cudnn.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/device/cuda/cudnn_library.h"
 
 namespace tributary::cuda {
 namespace {
@@ -25,25 +24,28 @@ constexpr size_t kMaximumPlans = 256;
 // More results than cuDNN has algorithms.
 constexpr int kMaximumResults = 16;
 
+// Loaded before the first operation.
+const Cudnn& Dnn() { return **LoadCudnn(); }
+
 absl::Status ToStatus(cudnnStatus_t status, absl::string_view what) {
   if (status == CUDNN_STATUS_SUCCESS) return absl::OkStatus();
   const absl::StatusCode code = status == CUDNN_STATUS_ALLOC_FAILED
                                     ? absl::StatusCode::kResourceExhausted
                                     : absl::StatusCode::kInternal;
   return absl::Status(code,
-                      absl::StrCat(what, ": ", cudnnGetErrorString(status)));
+                      absl::StrCat(what, ": ", Dnn().GetErrorString(status)));
 }
 
 struct Destroy {
-  void operator()(cudnnHandle_t handle) { cudnnDestroy(handle); }
+  void operator()(cudnnHandle_t handle) { Dnn().Destroy(handle); }
   void operator()(cudnnTensorDescriptor_t tensor) {
-    cudnnDestroyTensorDescriptor(tensor);
+    Dnn().DestroyTensorDescriptor(tensor);
   }
   void operator()(cudnnFilterDescriptor_t filter) {
-    cudnnDestroyFilterDescriptor(filter);
+    Dnn().DestroyFilterDescriptor(filter);
   }
   void operator()(cudnnConvolutionDescriptor_t convolution) {
-    cudnnDestroyConvolutionDescriptor(convolution);
+    Dnn().DestroyConvolutionDescriptor(convolution);
   }
 };
 template <typename Pointer>
@@ -94,11 +96,11 @@ absl::StatusOr<Owned<cudnnTensorDescriptor_t>> Describe(int64_t batch,
                                                         int64_t height,
                                                         int64_t width) {
   cudnnTensorDescriptor_t tensor;
-  TRIBUTARY_RETURN_IF_ERROR(ToStatus(cudnnCreateTensorDescriptor(&tensor),
+  TRIBUTARY_RETURN_IF_ERROR(ToStatus(Dnn().CreateTensorDescriptor(&tensor),
                                      "cudnnCreateTensorDescriptor"));
   Owned<cudnnTensorDescriptor_t> owned(tensor);
   TRIBUTARY_RETURN_IF_ERROR(
-      ToStatus(cudnnSetTensor4dDescriptor(
+      ToStatus(Dnn().SetTensor4dDescriptor(
                    tensor, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT,
                    static_cast<int>(batch), static_cast<int>(channels),
                    static_cast<int>(height), static_cast<int>(width)),
@@ -113,11 +115,11 @@ absl::Status DescribeAll(const ConvolutionShape& s, Plan& plan) {
       plan.y, Describe(s.batch, s.out_channels, s.out_height, s.out_width));
 
   cudnnFilterDescriptor_t weight;
-  TRIBUTARY_RETURN_IF_ERROR(ToStatus(cudnnCreateFilterDescriptor(&weight),
+  TRIBUTARY_RETURN_IF_ERROR(ToStatus(Dnn().CreateFilterDescriptor(&weight),
                                      "cudnnCreateFilterDescriptor"));
   plan.weight.reset(weight);
   TRIBUTARY_RETURN_IF_ERROR(ToStatus(
-      cudnnSetFilter4dDescriptor(
+      Dnn().SetFilter4dDescriptor(
           weight, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW,
           static_cast<int>(s.out_channels), static_cast<int>(s.in_channels),
           static_cast<int>(s.kernel), static_cast<int>(s.kernel)),
@@ -125,18 +127,18 @@ absl::Status DescribeAll(const ConvolutionShape& s, Plan& plan) {
 
   cudnnConvolutionDescriptor_t convolution;
   TRIBUTARY_RETURN_IF_ERROR(
-      ToStatus(cudnnCreateConvolutionDescriptor(&convolution),
+      ToStatus(Dnn().CreateConvolutionDescriptor(&convolution),
                "cudnnCreateConvolutionDescriptor"));
   plan.convolution.reset(convolution);
   const int padding = static_cast<int>(s.padding);
   const int stride = static_cast<int>(s.stride);
   TRIBUTARY_RETURN_IF_ERROR(ToStatus(
-      cudnnSetConvolution2dDescriptor(
+      Dnn().SetConvolution2dDescriptor(
           convolution, padding, padding, stride, stride, /*dilation_h=*/1,
           /*dilation_w=*/1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
       "cudnnSetConvolution2dDescriptor"));
   // The default would allow TF32.
-  return ToStatus(cudnnSetConvolutionMathType(convolution, CUDNN_FMA_MATH),
+  return ToStatus(Dnn().SetConvolutionMathType(convolution, CUDNN_FMA_MATH),
                   "cudnnSetConvolutionMathType");
 }
 
@@ -144,7 +146,7 @@ absl::Status ChooseForward(cudnnHandle_t handle, Plan& plan) {
   cudnnConvolutionFwdAlgoPerf_t results[kMaximumResults];
   int count = 0;
   TRIBUTARY_RETURN_IF_ERROR(ToStatus(
-      cudnnGetConvolutionForwardAlgorithm_v7(
+      Dnn().GetConvolutionForwardAlgorithm_v7(
           handle, plan.x.get(), plan.weight.get(), plan.convolution.get(),
           plan.y.get(), kMaximumResults, &count, results),
       "cudnnGetConvolutionForwardAlgorithm_v7"));
@@ -161,7 +163,7 @@ absl::Status ChooseBackwardInput(cudnnHandle_t handle, Plan& plan) {
   cudnnConvolutionBwdDataAlgoPerf_t results[kMaximumResults];
   int count = 0;
   TRIBUTARY_RETURN_IF_ERROR(ToStatus(
-      cudnnGetConvolutionBackwardDataAlgorithm_v7(
+      Dnn().GetConvolutionBackwardDataAlgorithm_v7(
           handle, plan.weight.get(), plan.y.get(), plan.convolution.get(),
           plan.x.get(), kMaximumResults, &count, results),
       "cudnnGetConvolutionBackwardDataAlgorithm_v7"));
@@ -175,7 +177,7 @@ absl::Status ChooseBackwardWeight(cudnnHandle_t handle, Plan& plan) {
   cudnnConvolutionBwdFilterAlgoPerf_t results[kMaximumResults];
   int count = 0;
   TRIBUTARY_RETURN_IF_ERROR(
-      ToStatus(cudnnGetConvolutionBackwardFilterAlgorithm_v7(
+      ToStatus(Dnn().GetConvolutionBackwardFilterAlgorithm_v7(
                    handle, plan.x.get(), plan.y.get(), plan.convolution.get(),
                    plan.weight.get(), kMaximumResults, &count, results),
                "cudnnGetConvolutionBackwardFilterAlgorithm_v7"));
@@ -204,7 +206,7 @@ class CudnnConvolutionRunner final : public ConvolutionRunner {
     if (plan == nullptr) return;
     const auto& [algorithm, bytes] = plan->forward;
     stream.Check(
-        ToStatus(cudnnConvolutionForward(
+        ToStatus(Dnn().ConvolutionForward(
                      handle_.get(), &kOne, plan->x.get(), x, plan->weight.get(),
                      weight, plan->convolution.get(), algorithm,
                      scratch.Bytes(bytes), bytes, &kZero, plan->y.get(), y),
@@ -218,7 +220,7 @@ class CudnnConvolutionRunner final : public ConvolutionRunner {
     if (plan == nullptr) return;
     const auto& [algorithm, bytes] = plan->backward_input;
     stream.Check(
-        ToStatus(cudnnConvolutionBackwardData(
+        ToStatus(Dnn().ConvolutionBackwardData(
                      handle_.get(), &kOne, plan->weight.get(), weight,
                      plan->y.get(), dy, plan->convolution.get(), algorithm,
                      scratch.Bytes(bytes), bytes, &kZero, plan->x.get(), dx),
@@ -232,7 +234,7 @@ class CudnnConvolutionRunner final : public ConvolutionRunner {
     if (plan == nullptr) return;
     const auto& [algorithm, bytes] = plan->backward_weight;
     stream.Check(
-        ToStatus(cudnnConvolutionBackwardFilter(
+        ToStatus(Dnn().ConvolutionBackwardFilter(
                      handle_.get(), &kOne, plan->x.get(), x, plan->y.get(), dy,
                      plan->convolution.get(), algorithm, scratch.Bytes(bytes),
                      bytes, &kZero, plan->weight.get(), dweight),
@@ -242,10 +244,11 @@ class CudnnConvolutionRunner final : public ConvolutionRunner {
  private:
   absl::Status Start(Stream& stream) {
     if (handle_ != nullptr) return absl::OkStatus();
+    TRIBUTARY_RETURN_IF_ERROR(LoadCudnn().status());
     cudnnHandle_t handle;
-    TRIBUTARY_RETURN_IF_ERROR(ToStatus(cudnnCreate(&handle), "cudnnCreate"));
+    TRIBUTARY_RETURN_IF_ERROR(ToStatus(Dnn().Create(&handle), "cudnnCreate"));
     handle_.reset(handle);
-    return ToStatus(cudnnSetStream(handle, stream.get()), "cudnnSetStream");
+    return ToStatus(Dnn().SetStream(handle, stream.get()), "cudnnSetStream");
   }
 
   // Found once for each shape. Null, with the reason kept by the stream, if

@@ -33,9 +33,10 @@ absl::StatusOr<int> CountCudaDevices();
 
 // GPU number `ordinal` as CUDA counts them (from 0, CUDA_VISIBLE_DEVICES
 // applies). NotFound if there are fewer, FailedPrecondition as above or where
-// this build has no code for that GPU, ResourceExhausted if its memory is
-// full. One instance for each computing thread, as for every Device; several
-// may share a GPU.
+// this build has no code for that GPU or cuBLASLt cannot be loaded,
+// ResourceExhausted if its memory is full. cuDNN is loaded by the first
+// convolution. One instance for each computing thread, as for every Device;
+// several may share a GPU.
 absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int ordinal);
 
 }  // namespace tributary

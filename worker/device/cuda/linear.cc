@@ -5,8 +5,6 @@
 //   dW = dY^T X  as  dW^T[inputs, outputs] = X^T dY
 #include "worker/device/cuda/linear.h"
 
-#include <cublasLt.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -17,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/device/cuda/bias.h"
+#include "worker/device/cuda/cublaslt_library.h"
 
 namespace tributary::cuda {
 namespace {
@@ -29,25 +28,28 @@ constexpr size_t kMaximumWorkspace = size_t{32} << 20;
 // all are forgotten and found again, which costs time alone.
 constexpr size_t kMaximumPlans = 1024;
 
+// Loaded by LinearRunner::Create.
+const CublasLt& Lt() { return **LoadCublasLt(); }
+
 absl::Status ToStatus(cublasStatus_t status, absl::string_view what) {
   if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
   const absl::StatusCode code = status == CUBLAS_STATUS_ALLOC_FAILED
                                     ? absl::StatusCode::kResourceExhausted
                                     : absl::StatusCode::kInternal;
-  return absl::Status(
-      code, absl::StrCat(what, ": ", cublasLtGetStatusString(status)));
+  return absl::Status(code,
+                      absl::StrCat(what, ": ", Lt().GetStatusString(status)));
 }
 
 struct Destroy {
-  void operator()(cublasLtHandle_t handle) { cublasLtDestroy(handle); }
+  void operator()(cublasLtHandle_t handle) { Lt().Destroy(handle); }
   void operator()(cublasLtMatmulDesc_t description) {
-    cublasLtMatmulDescDestroy(description);
+    Lt().MatmulDescDestroy(description);
   }
   void operator()(cublasLtMatrixLayout_t layout) {
-    cublasLtMatrixLayoutDestroy(layout);
+    Lt().MatrixLayoutDestroy(layout);
   }
   void operator()(cublasLtMatmulPreference_t preference) {
-    cublasLtMatmulPreferenceDestroy(preference);
+    Lt().MatmulPreferenceDestroy(preference);
   }
 };
 template <typename Pointer>
@@ -80,8 +82,8 @@ struct Plan {
 template <typename T>
 absl::Status Set(cublasLtMatmulDesc_t description,
                  cublasLtMatmulDescAttributes_t attribute, const T& value) {
-  return ToStatus(cublasLtMatmulDescSetAttribute(description, attribute, &value,
-                                                 sizeof(value)),
+  return ToStatus(Lt().MatmulDescSetAttribute(description, attribute, &value,
+                                              sizeof(value)),
                   "cublasLtMatmulDescSetAttribute");
 }
 
@@ -89,15 +91,15 @@ template <typename T>
 absl::Status Set(cublasLtMatmulPreference_t preference,
                  cublasLtMatmulPreferenceAttributes_t attribute,
                  const T& value) {
-  return ToStatus(cublasLtMatmulPreferenceSetAttribute(preference, attribute,
-                                                       &value, sizeof(value)),
+  return ToStatus(Lt().MatmulPreferenceSetAttribute(preference, attribute,
+                                                    &value, sizeof(value)),
                   "cublasLtMatmulPreferenceSetAttribute");
 }
 
 absl::StatusOr<Owned<cublasLtMatmulDesc_t>> Describe(const Product& product) {
   cublasLtMatmulDesc_t description;
   TRIBUTARY_RETURN_IF_ERROR(ToStatus(
-      cublasLtMatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+      Lt().MatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F),
       "cublasLtMatmulDescCreate"));
   Owned<cublasLtMatmulDesc_t> owned(description);
   const auto operation = [](bool transpose) {
@@ -119,7 +121,7 @@ absl::StatusOr<Owned<cublasLtMatrixLayout_t>> Layout(int64_t rows,
                                                      int64_t columns) {
   cublasLtMatrixLayout_t layout;
   TRIBUTARY_RETURN_IF_ERROR(ToStatus(
-      cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, rows, columns, rows),
+      Lt().MatrixLayoutCreate(&layout, CUDA_R_32F, rows, columns, rows),
       "cublasLtMatrixLayoutCreate"));
   return Owned<cublasLtMatrixLayout_t>(layout);
 }
@@ -127,9 +129,8 @@ absl::StatusOr<Owned<cublasLtMatrixLayout_t>> Layout(int64_t rows,
 absl::StatusOr<Owned<cublasLtMatmulPreference_t>> Preferences(
     uint32_t alignment) {
   cublasLtMatmulPreference_t preference;
-  TRIBUTARY_RETURN_IF_ERROR(
-      ToStatus(cublasLtMatmulPreferenceCreate(&preference),
-               "cublasLtMatmulPreferenceCreate"));
+  TRIBUTARY_RETURN_IF_ERROR(ToStatus(Lt().MatmulPreferenceCreate(&preference),
+                                     "cublasLtMatmulPreferenceCreate"));
   Owned<cublasLtMatmulPreference_t> owned(preference);
   TRIBUTARY_RETURN_IF_ERROR(Set(preference,
                                 CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
@@ -166,7 +167,7 @@ absl::StatusOr<Plan> MakePlan(cublasLtHandle_t handle, const Product& product,
                              Preferences(product.alignment));
   cublasLtMatmulHeuristicResult_t result = {};
   int count = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+  const cublasStatus_t status = Lt().MatmulAlgoGetHeuristic(
       handle, plan.description.get(), plan.a.get(), plan.b.get(), plan.d.get(),
       plan.d.get(), preference.get(), /*requestedAlgoCount=*/1, &result,
       &count);
@@ -274,11 +275,11 @@ class CublasLinearRunner final : public LinearRunner {
     }
     const float one = 1, beta = accumulate ? 1 : 0;
     return ToStatus(
-        cublasLtMatmul(handle_.get(), plan.description.get(), &one, matrices.a,
-                       plan.a.get(), matrices.b, plan.b.get(), &beta,
-                       matrices.d, plan.d.get(), matrices.d, plan.d.get(),
-                       &plan.algorithm, scratch.Bytes(plan.workspace_bytes),
-                       plan.workspace_bytes, stream.get()),
+        Lt().Matmul(handle_.get(), plan.description.get(), &one, matrices.a,
+                    plan.a.get(), matrices.b, plan.b.get(), &beta, matrices.d,
+                    plan.d.get(), matrices.d, plan.d.get(), &plan.algorithm,
+                    scratch.Bytes(plan.workspace_bytes), plan.workspace_bytes,
+                    stream.get()),
         "cublasLtMatmul");
   }
 
@@ -289,9 +290,9 @@ class CublasLinearRunner final : public LinearRunner {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LinearRunner>> LinearRunner::Create() {
+  TRIBUTARY_RETURN_IF_ERROR(LoadCublasLt().status());
   cublasLtHandle_t handle;
-  TRIBUTARY_RETURN_IF_ERROR(
-      ToStatus(cublasLtCreate(&handle), "cublasLtCreate"));
+  TRIBUTARY_RETURN_IF_ERROR(ToStatus(Lt().Create(&handle), "cublasLtCreate"));
   return std::make_unique<CublasLinearRunner>(handle);
 }
 
