@@ -56,6 +56,16 @@ TRIBUTARY_KERNEL void NesterovSgd2(const TwoSums& g, const SgdFactors& f,
   optimizer_kernels::MomentumSgd<true>(g, f, w, out, v, count);
 }
 
+TRIBUTARY_KERNEL void Statistics(const OneSum& g, const float* w, float* out,
+                                 int64_t count) {
+  optimizer_kernels::Statistics(g, w, out, count);
+}
+
+TRIBUTARY_KERNEL void Statistics2(const TwoSums& g, const float* w, float* out,
+                                  int64_t count) {
+  optimizer_kernels::Statistics(g, w, out, count);
+}
+
 TRIBUTARY_KERNEL void AdamOne(const OneSum& g, const AdamFactors& f,
                               const float* w, float* out, float* m, float* v,
                               int64_t count) {
@@ -90,9 +100,10 @@ class Sgd final : public Optimizer {
     return {"momentum_buffer"};
   }
 
-  void Update(const UpdateArguments& a) const override {
-    const FlushDenormals flush;
-    for (const ChunkSegment& segment : a.segments) UpdateSegment(a, segment);
+  void UpdateByGradient(const UpdateArguments& a) const override {
+    for (const ChunkSegment& segment : a.segments) {
+      if (segment.group != STATISTICS) UpdateSegment(a, segment);
+    }
   }
 
  private:
@@ -148,11 +159,11 @@ class Adam final : public Optimizer {
     return {"exp_avg", "exp_avg_sq"};
   }
 
-  void Update(const UpdateArguments& a) const override {
-    const FlushDenormals flush;
+  void UpdateByGradient(const UpdateArguments& a) const override {
     const AdamFactors decayed = Factors(a, weight_decay_);
     const AdamFactors plain = Factors(a, 0);
     for (const ChunkSegment& segment : a.segments) {
+      if (segment.group == STATISTICS) continue;
       const int64_t begin = segment.begin, count = segment.end - begin;
       const AdamFactors& f = segment.group == DECAY ? decayed : plain;
       const float* w = a.weights + begin;
@@ -192,7 +203,28 @@ class Adam final : public Optimizer {
   const bool decoupled_;
 };
 
+void UpdateStatistics(const UpdateArguments& a, const ChunkSegment& segment) {
+  const int64_t begin = segment.begin, count = segment.end - begin;
+  const float* w = a.weights + begin;
+  float* out = a.new_weights + begin;
+  if (a.other_gradient_sum != nullptr) {
+    Statistics2({a.gradient_sum + begin, a.other_gradient_sum + begin,
+                 a.statistics_scale},
+                w, out, count);
+  } else {
+    Statistics({a.gradient_sum + begin, a.statistics_scale}, w, out, count);
+  }
+}
+
 }  // namespace
+
+void Optimizer::Update(const UpdateArguments& arguments) const {
+  const FlushDenormals flush;
+  UpdateByGradient(arguments);
+  for (const ChunkSegment& segment : arguments.segments) {
+    if (segment.group == STATISTICS) UpdateStatistics(arguments, segment);
+  }
+}
 
 absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(
     const OptimizerSpec& spec) {

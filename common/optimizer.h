@@ -15,6 +15,11 @@
 
 namespace tributary {
 
+// How far a step moves a parameter of group STATISTICS towards what was
+// observed: what PyTorch's batch norm calls momentum. A larger rate follows the
+// weights faster, a smaller one averages more steps.
+inline constexpr double kStatisticsRate = 0.1;
+
 // What one update reads and writes. All arrays are indexed from the start of
 // the chunk, borrowed for the call, and must not overlap one another.
 struct UpdateArguments {
@@ -26,6 +31,11 @@ struct UpdateArguments {
   const float* other_gradient_sum = nullptr;
   // What the sum is multiplied with to be the gradient: GradientScale().
   float gradient_scale = 1;
+  // The same for segments of group STATISTICS, whose rule is
+  //   w -= statistics_scale * sum
+  // whatever the optimizer: the rate divided by the sum's weight. Their slots
+  // are not used.
+  float statistics_scale = 0;
   // Weights of version `step`, and where those of `step` + 1 go.
   const float* weights = nullptr;
   float* new_weights = nullptr;
@@ -60,7 +70,11 @@ class Optimizer {
   virtual std::vector<std::string> slot_names() const = 0;
   int slots() const { return static_cast<int>(slot_names().size()); }
 
-  virtual void Update(const UpdateArguments& arguments) const = 0;
+  void Update(const UpdateArguments& arguments) const;
+
+ private:
+  // Updates arguments.segments but for those of group STATISTICS.
+  virtual void UpdateByGradient(const UpdateArguments& arguments) const = 0;
 };
 
 // What turns the sum of a batch's gradients into the gradient: 1 / weight, and

@@ -63,6 +63,12 @@ TRIBUTARY_INLINE void PlainSgd(const Gradient gradient, const SgdFactors f,
   }
 }
 
+template <typename Gradient>
+TRIBUTARY_INLINE void Statistics(const Gradient step, const float* __restrict w,
+                                 float* __restrict out, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) out[i] = w[i] - step(i);
+}
+
 // v: velocity.
 template <bool kNesterov, typename Gradient>
 TRIBUTARY_INLINE void MomentumSgd(const Gradient gradient, const SgdFactors f,

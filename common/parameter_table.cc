@@ -46,7 +46,8 @@ absl::StatusOr<Parameter> Convert(const ParameterTable::Parameter& from,
     return error("the name must be 1 to ", kMaxNameBytes,
                  " printable ASCII characters without spaces");
   }
-  if (from.group() != DECAY && from.group() != NO_DECAY) {
+  if (from.group() != DECAY && from.group() != NO_DECAY &&
+      from.group() != STATISTICS) {
     return error("unknown optimizer group ", static_cast<int>(from.group()));
   }
   if (from.shape_size() > kMaxDimensions) {

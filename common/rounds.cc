@@ -1,5 +1,7 @@
 #include "common/rounds.h"
 
+#include "common/optimizer.h"
+
 namespace tributary {
 namespace {
 
@@ -43,6 +45,10 @@ bool AwaitsNorm(const JobSpec& job) {
   if (ConsistencyOf(job).has_asynchronous()) return false;
   return JobOfRounds(job).clip_norm() > 0 ||
          job.on_nonfinite() == JobSpec::SKIP || job.recovery().journal();
+}
+
+double StatisticsRate(const JobSpec& job) {
+  return ConsistencyOf(job).has_local_steps() ? 1 : kStatisticsRate;
 }
 
 }  // namespace tributary

@@ -38,6 +38,11 @@ JobSpec JobOfRounds(const JobSpec& job);
 // the norm of the round's gradient. `job` may be the job of rounds.
 bool AwaitsNorm(const JobSpec& job);
 
+// How far servers move parameters of group STATISTICS towards what a round has
+// observed: kStatisticsRate; in mode local_steps all the way, as trajectories
+// have gone it step by step. `job` may be the job of rounds.
+double StatisticsRate(const JobSpec& job);
+
 }  // namespace tributary
 
 #endif  // TRIBUTARY_COMMON_ROUNDS_H_

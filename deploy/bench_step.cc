@@ -146,6 +146,8 @@ class SingleTrainer {
     UpdateArguments update;
     update.gradient_sum = At(gradients_[0], chunk);
     update.gradient_scale = 1.f / static_cast<float>(weight());
+    update.statistics_scale =
+        static_cast<float>(kStatisticsRate) * update.gradient_scale;
     update.weights = At(weights_[step_ % 2], chunk);
     update.new_weights = At(weights_[(step_ + 1) % 2], chunk);
     update.slots = slots;

@@ -3,20 +3,11 @@
 #include <algorithm>
 
 #include "common/failpoint.h"
+#include "common/gradient_squares.h"
 #include "common/streaming_copy.h"
-#include "common/vector_ops.h"
 
 namespace tributary {
 namespace {
-
-void AddSquares(const float* half, const float* other_half, int64_t count,
-                SumOfSquaresInPieces* squares) {
-  if (other_half == nullptr) {
-    squares->Add(half, count);
-  } else {
-    squares->AddSum(half, other_half, count);
-  }
-}
 
 // The optimizer leaves the gaps between parameters alone, and the buffer held
 // something else before.
@@ -51,13 +42,13 @@ BlockPass::BlockPass(const ArenaLayout& layout, int chunk)
 }
 
 double BlockPass::SumOfSquares(const TreeSum& sum) const {
-  SumOfSquaresInPieces squares;
+  GradientSquares squares(segments_);
   for (int64_t begin = 0; begin < elements_; begin += TreeSum::kBlock) {
     const int64_t count = std::min(TreeSum::kBlock, elements_ - begin);
     const float* half = nullptr;
     const float* other_half = nullptr;
     sum.Read(begin, count, &half, &other_half);
-    AddSquares(half, other_half, count, &squares);
+    squares.Add(half, other_half, count);
   }
   return squares.Total();
 }
@@ -68,9 +59,10 @@ double BlockPass::Run(const Arguments& arguments) const {
   alignas(64) float fresh[TreeSum::kBlock];
   UpdateArguments update;
   update.gradient_scale = arguments.gradient_scale;
+  update.statistics_scale = static_cast<float>(arguments.statistics_scale);
   update.learning_rate = arguments.learning_rate;
   update.step = arguments.step;
-  SumOfSquaresInPieces squares;
+  GradientSquares squares(segments_);
   std::vector<float*> slots(arguments.slots.size());
   for (int64_t begin = 0; begin < elements_; begin += TreeSum::kBlock) {
     const int64_t count = std::min(TreeSum::kBlock, elements_ - begin);
@@ -106,7 +98,7 @@ double BlockPass::Run(const Arguments& arguments) const {
         StreamingCopy(slots[i], count, arguments.copy->slots[i].get() + begin);
       }
     }
-    AddSquares(update.gradient_sum, update.other_gradient_sum, count, &squares);
+    squares.Add(update.gradient_sum, update.other_gradient_sum, count);
     if (begin == 0) FailpointOrDie("S8");
   }
   return squares.Total();

@@ -11,7 +11,7 @@
 #include "common/parameter_table.h"
 #include "server/chunk_aggregator.h"
 #include "server/chunk_weights.h"
-#include "server/snapshot.h"
+#include "common/snapshot.h"
 
 namespace tributary {
 
@@ -21,13 +21,14 @@ class BlockPass {
  public:
   BlockPass(const ArenaLayout& layout, int chunk);
 
-  // Of the sum's elements, in the order of Run.
+  // GradientSquares of the sum, in the order of Run.
   double SumOfSquares(const TreeSum& sum) const;
 
   struct Arguments {
     const TreeSum* sum = nullptr;
     const Optimizer* optimizer = nullptr;
     double gradient_scale = 1;
+    double statistics_scale = 0;
     double learning_rate = 0;
     int64_t step = 0;
     // The optimizer's state.
@@ -42,7 +43,7 @@ class BlockPass {
     // next->in_place.
     const Snapshot::Chunk* copy = nullptr;
   };
-  // Returns the sum's squares.
+  // Returns what SumOfSquares does.
   double Run(const Arguments& arguments) const;
 
  private:

@@ -8,24 +8,11 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "common/snapshot.h"
+#include "common/transport/journal_client.h"
 #include "proto/journal.pb.h"
-#include "server/snapshot.h"
 
 namespace tributary {
-
-// To the server that keeps copies of this one's state. Thread-safe.
-class JournalStream {
- public:
-  virtual ~JournalStream() = default;
-  // Sends a copy, whose buffers are shared until then. `kept` is called once,
-  // on any thread, when it is there, in the order of calls; never if the stream
-  // breaks first.
-  virtual void Send(int64_t version, const Snapshot::Chunk& copy,
-                    std::function<void()> kept) = 0;
-  // Nothing is called any more when this returns, and Send does nothing. To be
-  // called before the destructor.
-  virtual void End() = 0;
-};
 
 // Thread-safe.
 class JournalNetwork {

@@ -385,9 +385,10 @@ double ParameterStore::RunPass(const Chunk& chunk, int64_t version, double norm,
   BlockPass::Arguments pass;
   pass.sum = &chunk.update.sum;
   pass.optimizer = optimizer_.get();
-  pass.gradient_scale =
-      GradientScale(std::max<int64_t>(chunk.update.sum.weight(), 1),
-                    options_.job.clip_norm(), norm);
+  const int64_t weight = std::max<int64_t>(chunk.update.sum.weight(), 1);
+  pass.gradient_scale = GradientScale(weight, options_.job.clip_norm(), norm);
+  pass.statistics_scale =
+      StatisticsRate(options_.job) / static_cast<double>(weight);
   pass.learning_rate = LearningRateAt(options_.job, options_.steps, version);
   if (rate_by_staleness_) {
     pass.learning_rate /=

@@ -27,7 +27,7 @@
 #include "server/block_pass.h"
 #include "server/chunk_intake.h"
 #include "server/chunk_weights.h"
-#include "server/snapshot.h"
+#include "common/snapshot.h"
 #include "server/sum_reports.h"
 
 namespace tributary {

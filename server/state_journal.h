@@ -17,7 +17,7 @@
 #include "proto/job.pb.h"
 #include "proto/journal.pb.h"
 #include "proto/rendezvous.pb.h"
-#include "server/snapshot.h"
+#include "common/snapshot.h"
 
 namespace tributary {
 

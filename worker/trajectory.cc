@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "common/flush_denormals.h"
+#include "common/gradient_squares.h"
 #include "common/schedule.h"
 #include "common/status_macros.h"
-#include "common/vector_ops.h"
 
 namespace tributary {
 
@@ -37,7 +37,18 @@ Trajectory::Trajectory(const JobSpec& job, int64_t steps,
   }
   for (int chunk = 0; chunk < layout->chunk_count(); ++chunk) {
     segments_.push_back(layout->ChunkSegments(chunk));
+    const int64_t begin = layout->ChunkBegin(chunk);
+    for (const ChunkSegment& segment : segments_.back()) {
+      arena_segments_.push_back(
+          {begin + segment.begin, begin + segment.end, segment.group});
+    }
   }
+}
+
+double Trajectory::NormOf(const float* gradient_sum, int64_t weight) const {
+  GradientSquares squares(arena_segments_);
+  squares.Add(gradient_sum, /*other_half=*/nullptr, layout_->arena_elements());
+  return std::sqrt(squares.Total()) / static_cast<double>(weight);
 }
 
 void Trajectory::Begin(const float* start, int64_t first_step) {
@@ -53,14 +64,12 @@ void Trajectory::Step(const float* gradient_sum, int64_t weight) {
   const int64_t number = step();
   ++taken_;
   if (weight == 0) return;
-  const double norm =
-      job_.clip_norm() > 0
-          ? std::sqrt(SumOfSquares(gradient_sum, layout_->arena_elements())) /
-                static_cast<double>(weight)
-          : 0;
+  const double norm = job_.clip_norm() > 0 ? NormOf(gradient_sum, weight) : 0;
   float* const next = arenas_[weights_ == arenas_[0].get() ? 1 : 0].get();
   UpdateArguments update;
   update.gradient_scale = GradientScale(weight, job_.clip_norm(), norm);
+  update.statistics_scale =
+      static_cast<float>(kStatisticsRate / static_cast<double>(weight));
   update.learning_rate = LearningRateAt(job_, steps_, number);
   update.step = updates_++;
   std::vector<float*> slots(slots_.size());

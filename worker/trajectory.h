@@ -53,11 +53,16 @@ class Trajectory {
   Trajectory(const JobSpec& job, int64_t steps, const ArenaLayout* layout,
              std::unique_ptr<Optimizer> optimizer);
 
+  // Of the mean gradient.
+  double NormOf(const float* gradient_sum, int64_t weight) const;
+
   const JobSpec job_;
   const int64_t steps_;
   const ArenaLayout* const layout_;
   const std::unique_ptr<Optimizer> optimizer_;
   std::vector<std::vector<ChunkSegment>> segments_;  // By chunk.
+  std::vector<ChunkSegment>
+      arena_segments_;  // The same, from the arena's start.
   Buffer arenas_[2];
   std::vector<Buffer> slots_;
 

@@ -13,7 +13,7 @@
 #include "common/status_macros.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_files.h"
-#include "server/snapshot.h"
+#include "common/snapshot.h"
 
 namespace tributary {
 namespace {

@@ -58,6 +58,8 @@ class Chunk {
     segments_ = std::move(segments);
   }
 
+  void SetStatisticsScale(float scale) { statistics_scale_ = scale; }
+
   void Step(const std::vector<float>& sum, double learning_rate,
             float scale = 1, const std::vector<float>* other = nullptr) {
     std::vector<float> next(weights_.size(), 0);
@@ -67,6 +69,7 @@ class Chunk {
     arguments.gradient_sum = sum.data();
     if (other != nullptr) arguments.other_gradient_sum = other->data();
     arguments.gradient_scale = scale;
+    arguments.statistics_scale = statistics_scale_;
     arguments.weights = weights_.data();
     arguments.new_weights = next.data();
     arguments.slots = slots;
@@ -85,6 +88,7 @@ class Chunk {
   std::vector<float> weights_;
   std::vector<std::vector<float>> slots_;
   std::vector<ChunkSegment> segments_;
+  float statistics_scale_ = 0;
   int64_t step_ = 0;
 };
 
@@ -215,6 +219,30 @@ TEST(OptimizerTest, TwoHalvesGiveTheBitsOfTheirSum) {
     two.Step(a, 0.01, 0.3f, &b);
     EXPECT_EQ(one.weights(), two.weights()) << spec;
     EXPECT_EQ(one.slots(), two.slots()) << spec;
+  }
+}
+
+TEST(OptimizerTest, StatisticsMoveByTheirOwnRuleAlone) {
+  const std::vector<float> halves = {1, 2, 3, 4};
+  for (const char* spec : kEvery) {
+    for (const std::vector<float>* other :
+         {&halves, (decltype(&halves))nullptr}) {
+      Chunk chunk(spec, {1, 2, 3, 4});
+      chunk.SetSegments({{0, 1, DECAY}, {1, 3, STATISTICS}, {3, 4, DECAY}});
+      chunk.SetStatisticsScale(0.25f);
+      // Neither the learning rate nor the gradient's scale, nor momentum in the
+      // second step.
+      for (int step = 1; step <= 2; ++step) {
+        chunk.Step(halves, 0.01, 7, other);
+        const float rate = other == nullptr ? 0.25f : 0.5f;
+        EXPECT_EQ(chunk.weights()[1], 2 - step * rate * 2) << spec;
+        EXPECT_EQ(chunk.weights()[2], 3 - step * rate * 3) << spec;
+      }
+      for (const std::vector<float>& slot : chunk.slots()) {
+        EXPECT_EQ(slot[1], 0);
+        EXPECT_NE(slot[3], 0);
+      }
+    }
   }
 }
 

@@ -66,5 +66,11 @@ TEST(JobOfRoundsTest, RunsTheOuterOptimizerAlone) {
   EXPECT_EQ(outer.clip_norm(), 0);
 }
 
+TEST(StatisticsRateTest, IsOneWhereTrajectoriesTookTheSteps) {
+  EXPECT_EQ(StatisticsRate(Job("asynchronous {}")), 0.1);
+  EXPECT_EQ(StatisticsRate(Job("local_steps {}")), 1);
+  EXPECT_EQ(StatisticsRate(JobOfRounds(Job("local_steps {}"))), 1);
+}
+
 }  // namespace
 }  // namespace tributary

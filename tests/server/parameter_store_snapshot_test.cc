@@ -8,7 +8,7 @@
 #include "absl/synchronization/mutex.h"
 #include "gtest/gtest.h"
 #include "server/parameter_store.h"
-#include "server/snapshot.h"
+#include "common/snapshot.h"
 #include "tests/server/parameter_store_fixture.h"
 
 namespace tributary {

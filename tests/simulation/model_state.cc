@@ -10,7 +10,7 @@
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_files.h"
-#include "server/snapshot.h"
+#include "common/snapshot.h"
 #include "server/state_journal.h"
 #include "tests/simulation/shard_process.h"
 

@@ -23,8 +23,10 @@ void ForEachWindow(const PoolShape& s, int64_t batch, const Function& each) {
     for (int64_t i = 0; i < s.out_height; ++i) {
       for (int64_t j = 0; j < s.out_width; ++j, ++out) {
         for (int64_t u = 0; u < s.window * s.window; ++u) {
-          const int64_t row = i * s.window + u / s.window;
-          const int64_t column = j * s.window + u % s.window;
+          const int64_t row = i * s.Stride() + u / s.window - s.padding;
+          const int64_t column = j * s.Stride() + u % s.window - s.padding;
+          if (row < 0 || row >= s.in_height) continue;
+          if (column < 0 || column >= s.in_width) continue;
           each(out, (plane * s.in_height + row) * s.in_width + column);
         }
       }
@@ -81,7 +83,8 @@ ReferenceLayer ReferenceConvolution(const ConvolutionShape& s) {
       for (int64_t o = 0; o < s.out_channels; ++o) {
         for (int64_t i = 0; i < s.out_height; ++i) {
           for (int64_t j = 0; j < s.out_width; ++j) {
-            y.push_back(w[1][o] + ConvolvedAt(s, x[0], w[0], n, o, i, j));
+            const double bias = w.size() > 1 ? w[1][o] : 0;
+            y.push_back(bias + ConvolvedAt(s, x[0], w[0], n, o, i, j));
           }
         }
       }
@@ -109,6 +112,16 @@ ReferenceLayer ReferenceAveragePool(const PoolShape& s) {
     ForEachWindow(s, batch, [&](int64_t out, int64_t in) {
       y[out] += x[0][in] / static_cast<double>(s.window * s.window);
     });
+    return y;
+  };
+}
+
+ReferenceLayer ReferenceGlobalAveragePool(int64_t pixels) {
+  return [=](Inputs x, Inputs) {
+    Values y(x[0].size() / pixels);
+    for (size_t i = 0; i < x[0].size(); ++i) {
+      y[i / pixels] += x[0][i] / static_cast<double>(pixels);
+    }
     return y;
   };
 }
@@ -157,6 +170,25 @@ ReferenceLayer ReferenceLayerNorm(int64_t rows, int64_t width) {
             (row[i] - mean) / std::sqrt(variance + 1e-5) * w[0][i] +
             (w.size() > 1 ? w[1][i] : 0);
       }
+    }
+    return y;
+  };
+}
+
+ReferenceLayer ReferenceBatchNorm(const BatchNormShape& s) {
+  return [=](Inputs x, Inputs w) {
+    const auto channel = [&](size_t i) { return i / s.pixels % s.channels; };
+    const double count = static_cast<double>(s.batch * s.pixels);
+    Values mean(s.channels), variance(s.channels), y(x[0].size());
+    for (size_t i = 0; i < y.size(); ++i) mean[channel(i)] += x[0][i] / count;
+    for (size_t i = 0; i < y.size(); ++i) {
+      variance[channel(i)] += std::pow(x[0][i] - mean[channel(i)], 2) / count;
+    }
+    for (size_t i = 0; i < y.size(); ++i) {
+      const size_t c = channel(i);
+      y[i] = (x[0][i] - mean[c]) / std::sqrt(variance[c] + 1e-5) * w[0][c] +
+             w[1][c] + (x.size() > 1 ? x[1][i] : 0);
+      if (s.relu) y[i] = std::max(y[i], 0.0);
     }
     return y;
   };

@@ -21,14 +21,18 @@ using ReferenceLayer = std::function<Values(
 
 // Without a bias if there is only one weight.
 ReferenceLayer ReferenceLinear(int64_t rows, int64_t inputs, int64_t outputs);
+// Without a bias if there is only one weight.
 ReferenceLayer ReferenceConvolution(const ConvolutionShape& shape);
 ReferenceLayer ReferenceMaxPool(const PoolShape& shape);
 ReferenceLayer ReferenceAveragePool(const PoolShape& shape);
+ReferenceLayer ReferenceGlobalAveragePool(int64_t pixels);
 ReferenceLayer ReferenceRelu();
 ReferenceLayer ReferenceGelu();
 // Identity if the rate is 0.
 ReferenceLayer ReferenceDropout(const RandomStream& stream, float rate);
 ReferenceLayer ReferenceLayerNorm(int64_t rows, int64_t width);
+// In training; adds input 1 if there is one.
+ReferenceLayer ReferenceBatchNorm(const BatchNormShape& shape);
 ReferenceLayer ReferenceEmbedding(int64_t context, int64_t width,
                                   const std::vector<int32_t>& tokens);
 ReferenceLayer ReferenceAttention(const AttentionShape& shape,

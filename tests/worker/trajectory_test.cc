@@ -180,6 +180,31 @@ TEST(TrajectoryTest, BeginsTheOptimizerAnewInEachRound) {
   }
 }
 
+TEST(TrajectoryTest, StatisticsFollowWithoutOptimizerAndClipping) {
+  ParameterTable table;
+  table.set_chunk_elements(16);
+  for (const OptimizerGroup group : {DECAY, STATISTICS}) {
+    auto* parameter = table.add_parameter();
+    parameter->set_name(OptimizerGroup_Name(group));
+    parameter->add_shape(2);
+    parameter->set_group(group);
+  }
+  const ArenaLayout layout = *ArenaLayout::Create(table);
+  const JobSpec job =
+      Job("optimizer { sgd { learning_rate: 0.5 momentum: 0 } } clip_norm: 1");
+  auto trajectory = *Trajectory::Create(job, /*steps=*/10, &layout);
+  const std::vector<float> start(layout.arena_elements(), 0);
+  std::vector<float> sum(start);
+  // The mean gradient of 4 samples is (3, 4): its norm is 5.
+  sum[0] = 12, sum[1] = 16, sum[16] = 4000, sum[17] = -8000;
+  trajectory->Begin(start.data(), /*first_step=*/0);
+  trajectory->Step(sum.data(), /*weight=*/4);
+  EXPECT_NEAR(trajectory->weights()[0], -0.5 * 3 / 5, 1e-6);
+  EXPECT_NEAR(trajectory->weights()[1], -0.5 * 4 / 5, 1e-6);
+  EXPECT_FLOAT_EQ(trajectory->weights()[16], -100);
+  EXPECT_FLOAT_EQ(trajectory->weights()[17], 200);
+}
+
 TEST(TrajectoryTest, AStepWithoutSamplesMovesNothingButCounts) {
   const ArenaLayout layout = Layout();
   const JobSpec job =

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "worker/device/cpu/attention.h"
+#include "worker/device/cpu/batch_norm.h"
 #include "worker/device/cpu/convolution.h"
 #include "worker/device/cpu/elementwise.h"
 #include "worker/device/cpu/embedding.h"
@@ -83,6 +84,14 @@ class CpuDevice final : public Device {
                            float* dx) override {
     cpu::AveragePoolBackward(shape, dy, dx);
   }
+  void GlobalAveragePoolForward(int64_t planes, int64_t pixels, const float* x,
+                                float* y) override {
+    cpu::GlobalAveragePoolForward(planes, pixels, x, y);
+  }
+  void GlobalAveragePoolBackward(int64_t planes, int64_t pixels,
+                                 const float* dy, float* dx) override {
+    cpu::GlobalAveragePoolBackward(planes, pixels, dy, dx);
+  }
 
   void ReluForward(int64_t count, const float* x, float* y) override {
     cpu::ReluForward(count, x, y);
@@ -116,6 +125,37 @@ class CpuDevice final : public Device {
                          float* dshift) override {
     cpu::LayerNormBackward(rows, width, x, scale, mean, inverse_deviation, dy,
                            accumulate, dx, dscale, dshift);
+  }
+
+  void BatchNormForward(const BatchNormShape& shape, const float* x,
+                        const float* scale, const float* shift,
+                        const float* residual, float* y, float* mean,
+                        float* variance) override {
+    cpu::BatchNormForward(shape, x, scale, shift, residual, y, mean, variance);
+  }
+  void BatchNormEvaluate(const BatchNormShape& shape, const float* x,
+                         const float* scale, const float* shift,
+                         const float* mean, const float* variance,
+                         const float* residual, float* y) override {
+    cpu::BatchNormEvaluate(shape, x, scale, shift, mean, variance, residual, y);
+  }
+  void BatchNormBackward(const BatchNormShape& shape, const float* x,
+                         const float* scale, const float* mean,
+                         const float* variance, const float* y, const float* dy,
+                         float* dx, float* dscale, float* dshift,
+                         float* dresidual) override {
+    cpu::BatchNormBackward(shape, x, scale, mean, variance, y, dy, dx, dscale,
+                           dshift, dresidual);
+  }
+  void BatchNormStatisticsGradient(int64_t channels, int64_t observations,
+                                   int64_t weight, const float* mean,
+                                   const float* variance,
+                                   const float* running_mean,
+                                   const float* running_variance, float* dmean,
+                                   float* dvariance) override {
+    cpu::BatchNormStatisticsGradient(channels, observations, weight, mean,
+                                     variance, running_mean, running_variance,
+                                     dmean, dvariance);
   }
 
   void EmbeddingForward(int64_t batch, int64_t time, int64_t width,

@@ -44,7 +44,18 @@ struct ConvolutionShape {
 struct PoolShape {
   int64_t batch = 0, channels = 0;
   int64_t in_height = 0, in_width = 0, out_height = 0, out_width = 0;
-  int64_t window = 0;  // Side and stride; a last incomplete window is left out.
+  int64_t window = 0;  // Side of a window; a last incomplete one is left out.
+  // Between windows; 0: as `window`. Padding is outside of the image, where no
+  // maximum is. Both are for maximum pooling alone.
+  int64_t stride = 0, padding = 0;
+
+  int64_t Stride() const { return stride > 0 ? stride : window; }
+};
+
+// Images [batch, channels, pixels] whose channels are normalized.
+struct BatchNormShape {
+  int64_t batch = 0, channels = 0, pixels = 0;
+  bool relu = false;  // The output is what max(., 0) makes of it.
 };
 
 struct AttentionShape {
@@ -96,7 +107,8 @@ class Device {
                                          const float* x, const float* dy,
                                          float* dweight, float* dbias) = 0;
   // `argmax`, [batch, channels, out_height, out_width], gets the place of the
-  // first maximum within its input plane.
+  // first maximum within its input plane. Where windows overlap, an element's
+  // gradient is the sum over the windows, in their order.
   virtual void MaxPoolForward(const PoolShape& shape, const float* x, float* y,
                               int32_t* argmax) = 0;
   virtual void MaxPoolBackward(const PoolShape& shape, const float* dy,
@@ -105,6 +117,11 @@ class Device {
                                   float* y) = 0;
   virtual void AveragePoolBackward(const PoolShape& shape, const float* dy,
                                    float* dx) = 0;
+  // y[plane] = mean of x[plane, pixels].
+  virtual void GlobalAveragePoolForward(int64_t planes, int64_t pixels,
+                                        const float* x, float* y) = 0;
+  virtual void GlobalAveragePoolBackward(int64_t planes, int64_t pixels,
+                                         const float* dy, float* dx) = 0;
 
   // ---- Element by element. In all of these y may be x, and dx may be dy. NaN
   // stays NaN, so that a training that has diverged shows it.
@@ -135,6 +152,35 @@ class Device {
                                  const float* inverse_deviation,
                                  const float* dy, bool accumulate, float* dx,
                                  float* dscale, float* dshift) = 0;
+
+  // ---- Batch norm of each channel:
+  //   y = (x - mean) / sqrt(variance + 1e-5) * scale + shift + residual,
+  // then max(y, 0) with shape.relu. x, y, residual: [batch, channels, pixels];
+  // the others: [channels]. `residual` may be null, for 0.
+  //
+  // Forward takes mean and (biased) variance over the batch and its pixels and
+  // writes them. Evaluate is given them; a variance below 0 counts as 0.
+  virtual void BatchNormForward(const BatchNormShape& shape, const float* x,
+                                const float* scale, const float* shift,
+                                const float* residual, float* y, float* mean,
+                                float* variance) = 0;
+  virtual void BatchNormEvaluate(const BatchNormShape& shape, const float* x,
+                                 const float* scale, const float* shift,
+                                 const float* mean, const float* variance,
+                                 const float* residual, float* y) = 0;
+  // Of Forward, whose output `y` is needed with shape.relu alone (else it may
+  // be null). dx may be dy; dresidual may be null: not wanted.
+  virtual void BatchNormBackward(const BatchNormShape& shape, const float* x,
+                                 const float* scale, const float* mean,
+                                 const float* variance, const float* y,
+                                 const float* dy, float* dx, float* dscale,
+                                 float* dshift, float* dresidual) = 0;
+  // dmean = weight (running_mean - mean), and so for the variance, from which
+  // the bias is taken with `observations`, batch times pixels, above 1.
+  virtual void BatchNormStatisticsGradient(
+      int64_t channels, int64_t observations, int64_t weight, const float* mean,
+      const float* variance, const float* running_mean,
+      const float* running_variance, float* dmean, float* dvariance) = 0;
 
   // ---- Embedding. y[b, t, :] = token_table[tokens[b, t], :] +
   // position_table[t, :].

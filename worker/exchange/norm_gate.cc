@@ -5,21 +5,25 @@
 #include <cstdint>
 #include <utility>
 
-#include "common/vector_ops.h"
+#include "common/gradient_squares.h"
 
 namespace tributary {
 namespace {
 
 // Bare leaves are not rounded yet; rounding a sum once more changes nothing.
-double SumOfRoundedSquares(WireDtype dtype, const float* x, int64_t count) {
-  if (dtype == ExchangeSpec::FLOAT32) return SumOfSquares(x, count);
+double SumOfRoundedSquares(WireDtype dtype, const float* x, int64_t count,
+                           absl::Span<const ChunkSegment> segments) {
+  GradientSquares squares(segments);
+  if (dtype == ExchangeSpec::FLOAT32) {
+    squares.Add(x, /*other_half=*/nullptr, count);
+    return squares.Total();
+  }
   constexpr int64_t kBlock = 1024;
   float rounded[kBlock];
-  SumOfSquaresInPieces squares;
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const int64_t size = std::min(kBlock, count - begin);
     RoundedCopy(dtype, x + begin, rounded, size);
-    squares.Add(rounded, size);
+    squares.Add(rounded, /*other_half=*/nullptr, size);
   }
   return squares.Total();
 }
@@ -47,7 +51,7 @@ void NormGate::Add(NodeChunk sum) {
   for (const NodeChunk& chunk : sums) {
     squares += SumOfRoundedSquares(
         dtype_, chunk.arena.get() + layout_->ChunkBegin(chunk.chunk),
-        layout_->ChunkSize(chunk.chunk));
+        layout_->ChunkSize(chunk.chunk), layout_->ChunkSegments(chunk.chunk));
   }
   const int64_t weight = std::max<int64_t>(sums[0].weight, 1);
   const double norm = std::sqrt(squares) / static_cast<double>(weight);

@@ -97,8 +97,10 @@ absl::Status CnnBuilder::AddBlock(int number) {
   TRIBUTARY_RETURN_IF_ERROR(CheckBlock(field, block));
   TRIBUTARY_ASSIGN_OR_RETURN(const ConvolutionShape shape,
                              ShapeOf(field, block, image_));
-  value_ = graph_.Add(name + ".convolution",
-                      std::make_unique<Convolution>(shape), {value_});
+  value_ = graph_.Add(
+      name + ".convolution",
+      std::make_unique<Convolution>(Convolution::FanInOptions(shape)),
+      {value_});
   image_ = {shape.out_channels, shape.out_height, shape.out_width};
 
   // The maximum commutes with ReLU, bit for bit and in the gradient; ReLU has

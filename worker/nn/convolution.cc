@@ -8,18 +8,37 @@ int64_t Convolution::OutputSide(int64_t side, int64_t kernel, int64_t stride,
   return room < 0 ? 0 : room / stride + 1;
 }
 
+Convolution::Options Convolution::FanInOptions(const ConvolutionShape& shape) {
+  Options options;
+  options.shape = shape;
+  options.weight_initializer =
+      Initializer::FanIn(shape.in_channels * shape.kernel * shape.kernel);
+  options.bias_initializer = options.weight_initializer;
+  return options;
+}
+
+Convolution::Options Convolution::FanOutOptions(const ConvolutionShape& shape) {
+  Options options;
+  options.shape = shape;
+  options.bias = false;
+  options.weight_initializer =
+      Initializer::FanOut(shape.out_channels * shape.kernel * shape.kernel);
+  return options;
+}
+
 LayerSpec Convolution::Spec() const {
-  const Initializer initializer =
-      Initializer::FanIn(shape_.in_channels * shape_.kernel * shape_.kernel);
+  const ConvolutionShape& s = options_.shape;
   LayerSpec spec;
-  spec.inputs = {shape_.in_channels * shape_.in_height * shape_.in_width};
-  spec.output = shape_.out_channels * shape_.out_height * shape_.out_width;
-  spec.parameters = {
-      {"weight",
-       {shape_.out_channels, shape_.in_channels, shape_.kernel, shape_.kernel},
-       DECAY,
-       initializer},
-      {"bias", {shape_.out_channels}, NO_DECAY, initializer}};
+  spec.inputs = {s.in_channels * s.in_height * s.in_width};
+  spec.output = s.out_channels * s.out_height * s.out_width;
+  spec.parameters = {{"weight",
+                      {s.out_channels, s.in_channels, s.kernel, s.kernel},
+                      DECAY,
+                      options_.weight_initializer}};
+  if (options_.bias) {
+    spec.parameters.push_back(
+        {"bias", {s.out_channels}, NO_DECAY, options_.bias_initializer});
+  }
   spec.backward_reads_input = true;
   return spec;
 }
@@ -44,7 +63,7 @@ void Convolution::Backward(const LayerCall& call,
 }
 
 ConvolutionShape Convolution::ShapeOf(const LayerCall& call) const {
-  ConvolutionShape shape = shape_;
+  ConvolutionShape shape = options_.shape;
   shape.batch = call.samples;
   return shape;
 }

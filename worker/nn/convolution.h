@@ -15,11 +15,22 @@ namespace tributary {
 // X[samples, in_channels, in_height, in_width];
 // W[out_channels, in_channels, kernel, kernel], b[out_channels];
 // Y[samples, out_channels, out_height, out_width].
-// Parameters, "weight" and "bias", start as in torch.nn.Conv2d.
+// Parameters: "weight" and, with `bias`, "bias".
 class Convolution : public Layer {
  public:
-  // `shape.batch` is not used.
-  explicit Convolution(const ConvolutionShape& shape) : shape_(shape) {}
+  struct Options {
+    ConvolutionShape shape;  // `batch` is not used.
+    bool bias = true;
+    Initializer weight_initializer;
+    Initializer bias_initializer;
+  };
+  // Both start as in torch.nn.Conv2d.
+  static Options FanInOptions(const ConvolutionShape& shape);
+  // Without a bias, as before batch norm, whose shift takes its place; weights
+  // start as in torchvision's residual networks.
+  static Options FanOutOptions(const ConvolutionShape& shape);
+
+  explicit Convolution(const Options& options) : options_(options) {}
 
   // Side of the output for an input of `side` pixels; below 1: none.
   static int64_t OutputSide(int64_t side, int64_t kernel, int64_t stride,
@@ -34,7 +45,7 @@ class Convolution : public Layer {
  private:
   ConvolutionShape ShapeOf(const LayerCall& call) const;
 
-  const ConvolutionShape shape_;
+  const Options options_;
 };
 
 }  // namespace tributary

@@ -86,6 +86,10 @@ Initializer Initializer::FanIn(int64_t fan_in) {
   return Uniform(1.0 / std::sqrt(static_cast<double>(fan_in)));
 }
 
+Initializer Initializer::FanOut(int64_t fan_out) {
+  return Normal(std::sqrt(2.0 / static_cast<double>(fan_out)));
+}
+
 double NormalQuantile(uint32_t bits) {
   const double probability = (bits + 0.5) * 0x1p-32;
   const double q = probability - 0.5;

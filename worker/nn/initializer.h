@@ -25,6 +25,9 @@ struct Initializer {
   // nn.Conv2d start from (He et al., "Delving deep into rectifiers", 2015, with
   // a = sqrt(5)).
   static Initializer FanIn(int64_t fan_in);
+  // Mean 0, variance 2 / fan_out, which keeps the size of gradients through
+  // ReLU: PyTorch's kaiming_normal_ in mode fan_out (He et al., 2015).
+  static Initializer FanOut(int64_t fan_out);
 };
 
 // The quantile function of the normal distribution at (bits + 1/2) / 2^32:

@@ -73,6 +73,9 @@ struct LayerCall {
   Device* device = nullptr;
   int64_t samples = 0;  // At least 1.
   bool training = false;
+  // Backward only: samples (tokens) of the leaf that count, which its gradients
+  // are weighted with in the batch's mean.
+  int64_t weight = 0;
   RandomStream stream;  // This layer's numbers for this step and leaf.
 };
 

@@ -121,6 +121,7 @@ absl::StatusOr<LossSums> Network::ForwardBackward(
   const LossSums sums =
       Loss(leaf.samples, plan_.loss_input, At(plan_.loss_gradient));
   if (observer != nullptr) observer->ForwardDone();
+  call.weight = sums.weight;
   for (int i = count - 1; i >= 0; --i) {
     call.stream = stream_of(i);
     if (plan_.nodes[i].backward) Backward(i, call, weights, gradients);

@@ -59,4 +59,25 @@ void AveragePool::Backward(const LayerCall& call,
                                    tensors.input_gradients[0]);
 }
 
+LayerSpec GlobalAveragePool::Spec() const {
+  LayerSpec spec;
+  spec.inputs = {channels_ * pixels_};
+  spec.output = channels_;
+  return spec;
+}
+
+void GlobalAveragePool::Forward(const LayerCall& call,
+                                const LayerTensors& tensors) const {
+  call.device->GlobalAveragePoolForward(call.samples * channels_, pixels_,
+                                        tensors.inputs[0], tensors.output);
+}
+
+void GlobalAveragePool::Backward(const LayerCall& call,
+                                 const LayerTensors& tensors) const {
+  if (tensors.input_gradients[0] == nullptr) return;
+  call.device->GlobalAveragePoolBackward(call.samples * channels_, pixels_,
+                                         tensors.output_gradient,
+                                         tensors.input_gradients[0]);
+}
+
 }  // namespace tributary

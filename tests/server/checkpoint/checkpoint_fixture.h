@@ -12,7 +12,7 @@
 #include "common/file_system.h"
 #include "common/parameter_table.h"
 #include "proto/checkpoint.pb.h"
-#include "server/snapshot.h"
+#include "common/snapshot.h"
 
 namespace tributary {
 

@@ -141,16 +141,43 @@ PoolShape Pool(int64_t batch, int64_t channels, int64_t height, int64_t width,
           height / window, width / window, window};
 }
 
+PoolShape Overlapping(int64_t batch, int64_t channels, int64_t height,
+                      int64_t width, int64_t window, int64_t stride,
+                      int64_t padding) {
+  return {batch,
+          channels,
+          height,
+          width,
+          (height + 2 * padding - window) / stride + 1,
+          (width + 2 * padding - window) / stride + 1,
+          window,
+          stride,
+          padding};
+}
+
 std::vector<PoolShape> PoolShapes() {
   return {Pool(1, 1, 1, 1, 1),   Pool(2, 3, 28, 28, 2), Pool(3, 17, 7, 7, 2),
           Pool(1, 5, 65, 67, 2), Pool(2, 3, 14, 14, 2), Pool(1, 2, 9, 40, 2),
           Pool(2, 3, 10, 11, 3), Pool(2, 4, 7, 7, 7),   Pool(1, 3, 33, 66, 4)};
 }
 
+std::vector<PoolShape> MaxPoolShapes() {
+  std::vector<PoolShape> shapes = PoolShapes();
+  for (const PoolShape& s :
+       {Overlapping(2, 3, 16, 14, 3, 2, 1), Overlapping(1, 2, 7, 9, 3, 1, 0),
+        Overlapping(1, 3, 1, 1, 3, 2, 1), Overlapping(2, 2, 8, 9, 2, 1, 0),
+        Overlapping(1, 2, 11, 10, 2, 2, 1),
+        Overlapping(1, 2, 12, 13, 2, 5, 0)}) {
+    shapes.push_back(s);
+  }
+  return shapes;
+}
+
 std::string Name(const PoolShape& s) {
   return std::to_string(s.batch * s.channels) + " planes of " +
          std::to_string(s.in_height) + " x " + std::to_string(s.in_width) +
-         ", window " + std::to_string(s.window);
+         ", window " + std::to_string(s.window) + ", stride " +
+         std::to_string(s.Stride()) + ", padding " + std::to_string(s.padding);
 }
 
 int64_t InCount(const PoolShape& s) {
@@ -182,7 +209,7 @@ std::vector<int64_t> Sources(const PoolShape& s, const Integers& places) {
 }
 
 TEST_P(DeviceConformanceTest, MaxPoolTakesFirstMaximumOfEachWindow) {
-  for (const PoolShape& s : PoolShapes()) {
+  for (const PoolShape& s : MaxPoolShapes()) {
     SCOPED_TRACE(Name(s));
     for (const Floats& x :
          {FloatsWithTies(InCount(s)), RandomFloats(InCount(s), 1)}) {
@@ -199,7 +226,7 @@ TEST_P(DeviceConformanceTest, MaxPoolTakesFirstMaximumOfEachWindow) {
 }
 
 TEST_P(DeviceConformanceTest, MaxPoolBackwardSendsGradientToTheMaximum) {
-  for (const PoolShape& s : PoolShapes()) {
+  for (const PoolShape& s : MaxPoolShapes()) {
     SCOPED_TRACE(Name(s));
     const Floats x = FloatsWithTies(InCount(s));
     const Floats dy = RandomFloats(OutCount(s), 2);
@@ -208,7 +235,7 @@ TEST_P(DeviceConformanceTest, MaxPoolBackwardSendsGradientToTheMaximum) {
     device_->MaxPoolBackward(s, Upload(dy), Upload(places), dx);
     Floats expected(InCount(s), 0.0f);
     const std::vector<int64_t> sources = Sources(s, places);
-    for (size_t o = 0; o < dy.size(); ++o) expected[sources[o]] = dy[o];
+    for (size_t o = 0; o < dy.size(); ++o) expected[sources[o]] += dy[o];
     EXPECT_EQ(dx.Download(), expected);
   }
 }
@@ -229,6 +256,28 @@ TEST_P(DeviceConformanceTest, AveragePoolAveragesAndSpreadsItsGradient) {
           return Dot(reference::AveragePoolForward(s, v), dy);
         },
         ToDoubles(x), dx.Download(), 1e-6);
+  }
+}
+
+TEST_P(DeviceConformanceTest, GlobalAveragePoolAveragesAndSpreadsItsGradient) {
+  for (const int64_t planes : {1, 7}) {
+    for (const int64_t pixels : {1, 15, 16, 49, 1000}) {
+      SCOPED_TRACE(std::to_string(planes) + " x " + std::to_string(pixels));
+      const Floats x = RandomFloats(planes * pixels, 1);
+      const Floats dy = RandomFloats(planes, 2);
+      auto y = Output(planes), dx = Output(planes * pixels);
+      device_->GlobalAveragePoolForward(planes, pixels, Upload(x), y);
+      ExpectNear(
+          y.Download(),
+          reference::GlobalAveragePoolForward(planes, pixels, ToDoubles(x)),
+          static_cast<double>(pixels + 2) * kEpsilon);
+      device_->GlobalAveragePoolBackward(planes, pixels, Upload(dy), dx);
+      Floats expected(planes * pixels);
+      for (size_t i = 0; i < expected.size(); ++i) {
+        expected[i] = dy[i / pixels] / static_cast<float>(pixels);
+      }
+      EXPECT_EQ(dx.Download(), expected);
+    }
   }
 }
 

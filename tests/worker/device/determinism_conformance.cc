@@ -42,9 +42,18 @@ Floats RunEverything(Device& device) {
   device.AttentionForward(attention, qkv, stream, 0.1f, attended, saved);
   device.AttentionBackward(attention, qkv, attended, saved, attended, stream,
                            0.1f, dqkv);
+
+  const BatchNormShape norm = {2, 16, 144, /*relu=*/true};
+  auto normed = upload(2 * 16 * 144, 17), dnormed = upload(2 * 16 * 144, 18),
+       statistics = upload(2 * 16, 19), dnorm = upload(2 * 16, 20);
+  device.BatchNormForward(norm, planes, dbias, dbias, nullptr, normed,
+                          statistics, statistics + 16);
+  device.BatchNormBackward(norm, planes, dbias, statistics, statistics + 16,
+                           normed, planes, dnormed, dnorm, dnorm + 16, nullptr);
   Floats all;
-  for (const auto* buffer : {&y, &dx, &dweight, &dbias, &dimage, &dkernel,
-                             &pooled, &attended, &dqkv}) {
+  for (const auto* buffer :
+       {&y, &dx, &dweight, &dbias, &dimage, &dkernel, &pooled, &attended, &dqkv,
+        &normed, &dnormed, &dnorm}) {
     const Floats values = buffer->Download();
     all.insert(all.end(), values.begin(), values.end());
   }

@@ -48,8 +48,13 @@ void ForEachWindowElement(const PoolShape& s, const Visit& visit) {
       for (int64_t j = 0; j < s.out_width; ++j, ++output) {
         for (int64_t u = 0; u < s.window; ++u) {
           for (int64_t v = 0; v < s.window; ++v) {
-            const int64_t place =
-                (i * s.window + u) * s.in_width + j * s.window + v;
+            const int64_t row = i * s.Stride() + u - s.padding;
+            const int64_t column = j * s.Stride() + v - s.padding;
+            if (row < 0 || row >= s.in_height || column < 0 ||
+                column >= s.in_width) {
+              continue;
+            }
+            const int64_t place = row * s.in_width + column;
             visit(output, plane * s.in_height * s.in_width + place, place);
           }
         }
@@ -178,6 +183,15 @@ Doubles AveragePoolForward(const PoolShape& s, const Doubles& x) {
   return y;
 }
 
+Doubles GlobalAveragePoolForward(int64_t planes, int64_t pixels,
+                                 const Doubles& x) {
+  Doubles y(planes, 0.0);
+  for (int64_t i = 0; i < planes * pixels; ++i) {
+    y[i / pixels] += x[i] / static_cast<double>(pixels);
+  }
+  return y;
+}
+
 double Gelu(double x) {
   const double u = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
   // 1 + tanh(u), without the cancellation near tanh(u) = -1.
@@ -204,6 +218,39 @@ Doubles LayerNormForward(int64_t rows, int64_t width, const Doubles& x,
           (row[c] - mean) / std::sqrt(variance + 1e-5) * scale[c] +
           (shift.empty() ? 0.0 : shift[c]);
     }
+  }
+  return y;
+}
+
+Doubles BatchNormMean(const BatchNormShape& s, const Doubles& x) {
+  Doubles mean(s.channels, 0.0);
+  for (size_t i = 0; i < x.size(); ++i) {
+    mean[i / s.pixels % s.channels] +=
+        x[i] / static_cast<double>(s.batch * s.pixels);
+  }
+  return mean;
+}
+
+Doubles BatchNormVariance(const BatchNormShape& s, const Doubles& x) {
+  const Doubles mean = BatchNormMean(s, x);
+  Doubles squares = x;
+  for (size_t i = 0; i < x.size(); ++i) {
+    squares[i] = std::pow(x[i] - mean[i / s.pixels % s.channels], 2);
+  }
+  return BatchNormMean(s, squares);
+}
+
+Doubles BatchNormEvaluate(const BatchNormShape& s, const Doubles& x,
+                          const Doubles& scale, const Doubles& shift,
+                          const Doubles& mean, const Doubles& variance,
+                          const Doubles& residual) {
+  Doubles y(x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const size_t c = i / s.pixels % s.channels;
+    y[i] = (x[i] - mean[c]) / std::sqrt(std::max(variance[c], 0.0) + 1e-5) *
+               scale[c] +
+           shift[c] + (residual.empty() ? 0.0 : residual[i]);
+    if (s.relu) y[i] = std::max(y[i], 0.0);
   }
   return y;
 }

@@ -41,12 +41,24 @@ Doubles ConvolutionBackwardBias(const ConvolutionShape& shape,
 Integers MaxPoolPlaces(const PoolShape& shape, const Doubles& x);
 Doubles AveragePoolForward(const PoolShape& shape, const Doubles& x);
 
+Doubles GlobalAveragePoolForward(int64_t planes, int64_t pixels,
+                                 const Doubles& x);
+
 double Gelu(double x);
 // Factor of element i: 1 / (1 - rate) or 0.
 double DropoutFactor(const RandomStream& stream, float rate, uint64_t i);
 
 Doubles LayerNormForward(int64_t rows, int64_t width, const Doubles& x,
                          const Doubles& scale, const Doubles& shift);
+
+// Of each channel; the variance is the biased one.
+Doubles BatchNormMean(const BatchNormShape& shape, const Doubles& x);
+Doubles BatchNormVariance(const BatchNormShape& shape, const Doubles& x);
+// `residual` may be empty.
+Doubles BatchNormEvaluate(const BatchNormShape& shape, const Doubles& x,
+                          const Doubles& scale, const Doubles& shift,
+                          const Doubles& mean, const Doubles& variance,
+                          const Doubles& residual);
 
 Doubles AttentionForward(const AttentionShape& shape, const Doubles& qkv,
                          const RandomStream& stream, float rate);

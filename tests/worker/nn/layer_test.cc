@@ -15,6 +15,7 @@
 #include "tests/support/reference_layers.h"
 #include "worker/nn/activation.h"
 #include "worker/nn/attention.h"
+#include "worker/nn/batch_norm.h"
 #include "worker/nn/convolution.h"
 #include "worker/nn/dropout.h"
 #include "worker/nn/embedding.h"
@@ -242,7 +243,8 @@ TEST_P(LayerTest, AddsToGradientsWhereItSaysItCan) {
 }
 
 TEST_P(LayerTest, LeavesOutTheInputGradientNobodyWants) {
-  if (GetParam().name.rfind("LayerNorm", 0) == 0) {
+  if (GetParam().name.rfind("LayerNorm", 0) == 0 ||
+      GetParam().name.rfind("BatchNorm", 0) == 0) {
     GTEST_SKIP() << "is never the first layer";
   }
   LayerTensors tensors = MakeTensors();
@@ -310,8 +312,12 @@ std::vector<Case> Cases() {
         Convolved(6, 6, 2, 1, 0), Convolved(4, 4, 1, 3, 0)}) {
     add("Convolution" + std::to_string(shape.kernel) + "By" +
             std::to_string(shape.in_height),
-        Maker<Convolution>(shape), ReferenceConvolution(shape));
+        Maker<Convolution>(Convolution::FanInOptions(shape)),
+        ReferenceConvolution(shape));
   }
+  add("ConvolutionWithoutBias",
+      Maker<Convolution>(Convolution::FanOutOptions(Convolved(5, 6, 3, 1, 1))),
+      ReferenceConvolution(Convolved(5, 6, 3, 1, 1)));
   for (const PoolShape& shape :
        {Pooled(6, 4, 2), Pooled(5, 7, 2), Pooled(7, 4, 3)}) {
     const std::string name =
@@ -319,6 +325,25 @@ std::vector<Case> Cases() {
     add("MaxPool" + name, Maker<MaxPool>(shape), ReferenceMaxPool(shape));
     add("AveragePool" + name, Maker<AveragePool>(shape),
         ReferenceAveragePool(shape));
+  }
+  PoolShape overlapping = Pooled(7, 6, 3);
+  overlapping.stride = 2;
+  overlapping.padding = 1;
+  overlapping.out_height = 4;
+  overlapping.out_width = 3;
+  add("MaxPoolOfWindowsThatOverlap", Maker<MaxPool>(overlapping),
+      ReferenceMaxPool(overlapping));
+  add("GlobalAveragePool", Maker<GlobalAveragePool>(3, 14),
+      ReferenceGlobalAveragePool(14));
+  for (const bool relu : {false, true}) {
+    for (const bool residual : {false, true}) {
+      const BatchNorm::Options options = {/*channels=*/3, /*pixels=*/14, relu,
+                                          residual};
+      add(std::string("BatchNorm") + (residual ? "WithResidual" : "") +
+              (relu ? "AndRelu" : ""),
+          Maker<BatchNorm>(options),
+          ReferenceBatchNorm({kSamples, 3, 14, relu}));
+    }
   }
   add("Relu", Maker<Relu>(13), ReferenceRelu());
   add("Gelu", Maker<Gelu>(13), ReferenceGelu());

@@ -1,8 +1,10 @@
 #include "worker/device/cpu/pooling.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "common/simd.h"
+#include "worker/device/cpu/reductions.h"
 
 namespace tributary::cpu {
 namespace {
@@ -22,20 +24,43 @@ TRIBUTARY_INLINE void ForEachWindow(const PoolShape& s, const Visit& visit) {
   }
 }
 
-void AnyWindowForward(const PoolShape& shape, const float* x, float* y,
+// The part of window number `number` along one side that is within the image.
+struct Extent {
+  int64_t begin, end;
+};
+
+Extent WindowExtent(const PoolShape& s, int64_t number, int64_t side) {
+  const int64_t begin = number * s.Stride() - s.padding;
+  return {std::max<int64_t>(begin, 0), std::min(begin + s.window, side)};
+}
+
+// The place of the first maximum.
+int64_t MaximumOf(const float* plane, int64_t width, Extent rows,
+                  Extent columns) {
+  int64_t best = rows.begin * width + columns.begin;
+  for (int64_t i = rows.begin; i < rows.end; ++i) {
+    for (int64_t j = columns.begin; j < columns.end; ++j) {
+      if (plane[i * width + j] > plane[best]) best = i * width + j;
+    }
+  }
+  return best;
+}
+
+void AnyWindowForward(const PoolShape& s, const float* x, float* y,
                       int32_t* argmax) {
-  ForEachWindow(shape, [&](int64_t corner, int64_t output, int64_t base) {
-    const float* plane = x + base;
-    int64_t best = corner;
-    for (int64_t i = 0; i < shape.window; ++i) {
-      for (int64_t j = 0; j < shape.window; ++j) {
-        const int64_t place = corner + i * shape.in_width + j;
-        if (plane[place] > plane[best]) best = place;
+  int64_t output = 0;
+  for (int64_t number = 0; number < s.batch * s.channels; ++number) {
+    const float* plane = x + number * s.in_height * s.in_width;
+    for (int64_t i = 0; i < s.out_height; ++i) {
+      const Extent rows = WindowExtent(s, i, s.in_height);
+      for (int64_t j = 0; j < s.out_width; ++j, ++output) {
+        const int64_t best =
+            MaximumOf(plane, s.in_width, rows, WindowExtent(s, j, s.in_width));
+        y[output] = plane[best];
+        argmax[output] = static_cast<int32_t>(best);
       }
     }
-    y[output] = plane[best];
-    argmax[output] = static_cast<int32_t>(best);
-  });
+  }
 }
 
 void AnyWindowBackward(const PoolShape& shape, const float* dy,
@@ -47,7 +72,7 @@ void AnyWindowBackward(const PoolShape& shape, const float* dy,
   for (int64_t plane = 0; plane < planes; ++plane) {
     for (int64_t o = 0; o < out_plane; ++o) {
       const int64_t output = plane * out_plane + o;
-      dx[plane * in_plane + argmax[output]] = dy[output];
+      dx[plane * in_plane + argmax[output]] += dy[output];
     }
   }
 }
@@ -159,11 +184,15 @@ void PairwiseBackward(const PoolShape& s, const float* dy,
   }
 }
 
+bool IsPairwise(const PoolShape& s) {
+  return s.window == 2 && s.Stride() == 2 && s.padding == 0;
+}
+
 }  // namespace
 
 void MaxPoolForward(const PoolShape& shape, const float* x, Scratch& scratch,
                     float* y, int32_t* argmax) {
-  if (shape.window == 2) {
+  if (IsPairwise(shape)) {
     PairwiseForward(shape, x, PairBuffers(shape, scratch), y, argmax);
   } else {
     AnyWindowForward(shape, x, y, argmax);
@@ -172,7 +201,7 @@ void MaxPoolForward(const PoolShape& shape, const float* x, Scratch& scratch,
 
 void MaxPoolBackward(const PoolShape& shape, const float* dy,
                      const int32_t* argmax, Scratch& scratch, float* dx) {
-  if (shape.window == 2) {
+  if (IsPairwise(shape)) {
     PairwiseBackward(shape, dy, argmax, PairBuffers(shape, scratch), dx);
   } else {
     AnyWindowBackward(shape, dy, argmax, dx);
@@ -205,6 +234,22 @@ void AveragePoolBackward(const PoolShape& shape, const float* dy, float* dx) {
       }
     }
   });
+}
+
+TRIBUTARY_MULTIVERSION
+void GlobalAveragePoolForward(int64_t planes, int64_t pixels, const float* x,
+                              float* y) {
+  for (int64_t plane = 0; plane < planes; ++plane) {
+    y[plane] = RowSum(pixels, x + plane * pixels) / static_cast<float>(pixels);
+  }
+}
+
+void GlobalAveragePoolBackward(int64_t planes, int64_t pixels, const float* dy,
+                               float* dx) {
+  for (int64_t plane = 0; plane < planes; ++plane) {
+    std::fill_n(dx + plane * pixels, pixels,
+                dy[plane] / static_cast<float>(pixels));
+  }
 }
 
 }  // namespace tributary::cpu

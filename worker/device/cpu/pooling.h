@@ -18,6 +18,12 @@ void MaxPoolBackward(const PoolShape& shape, const float* dy,
 void AveragePoolForward(const PoolShape& shape, const float* x, float* y);
 void AveragePoolBackward(const PoolShape& shape, const float* dy, float* dx);
 
+// x, dx: [planes, pixels]; y, dy: [planes].
+void GlobalAveragePoolForward(int64_t planes, int64_t pixels, const float* x,
+                              float* y);
+void GlobalAveragePoolBackward(int64_t planes, int64_t pixels, const float* dy,
+                               float* dx);
+
 }  // namespace tributary::cpu
 
 #endif  // TRIBUTARY_WORKER_DEVICE_CPU_POOLING_H_

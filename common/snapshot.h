@@ -1,6 +1,6 @@
 // One server's state at one version, as it was then.
-#ifndef TRIBUTARY_SERVER_SNAPSHOT_H_
-#define TRIBUTARY_SERVER_SNAPSHOT_H_
+#ifndef TRIBUTARY_COMMON_SNAPSHOT_H_
+#define TRIBUTARY_COMMON_SNAPSHOT_H_
 
 #include <algorithm>
 #include <atomic>
@@ -72,4 +72,4 @@ class SnapshotCapture {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_SERVER_SNAPSHOT_H_
+#endif  // TRIBUTARY_COMMON_SNAPSHOT_H_
