@@ -104,7 +104,10 @@ if ((result != 0 && (result != 3 || failed == 0))); then
   echo "tributary: not all tests ran; bazel test ended with $result" >&2
   ((failed += 1))
 fi
-if [[ $gpu == true ]] && ((skipped > 0)); then
+if [[ $gpu == true ]] && ((passed + failed + skipped == 0)); then
+  echo "tributary: no test needs a GPU in a build without CUDA" >&2
+  failed=1
+elif [[ $gpu == true ]] && ((skipped > 0)); then
   echo "tributary: no GPU that CUDA can use: $skipped skipped" >&2
   ((failed += skipped))
 elif ((skipped > 0)); then

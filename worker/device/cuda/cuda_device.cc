@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/device/cuda/attention.h"
+#include "worker/device/cuda/batch_norm.h"
 #include "worker/device/cuda/bias.h"
 #include "worker/device/cuda/convolution.h"
 #include "worker/device/cuda/cuda_status.h"
@@ -165,6 +166,14 @@ class CudaDevice final : public Device {
                            float* dx) override {
     cuda::AveragePoolBackward(Current(), shape, dy, dx);
   }
+  void GlobalAveragePoolForward(int64_t planes, int64_t pixels, const float* x,
+                                float* y) override {
+    cuda::GlobalAveragePoolForward(Current(), planes, pixels, x, y);
+  }
+  void GlobalAveragePoolBackward(int64_t planes, int64_t pixels,
+                                 const float* dy, float* dx) override {
+    cuda::GlobalAveragePoolBackward(Current(), planes, pixels, dy, dx);
+  }
 
   void ReluForward(int64_t count, const float* x, float* y) override {
     cuda::ReluForward(Current(), count, x, y);
@@ -199,6 +208,39 @@ class CudaDevice final : public Device {
     cuda::LayerNormBackward(Current(), scratch_, rows, width, x, scale, mean,
                             inverse_deviation, dy,
                             {accumulate, dx, dscale, dshift});
+  }
+
+  void BatchNormForward(const BatchNormShape& shape, const float* x,
+                        const float* scale, const float* shift,
+                        const float* residual, float* y, float* mean,
+                        float* variance) override {
+    cuda::BatchNormForward(Current(), shape, x, scale, shift, residual, y, mean,
+                           variance);
+  }
+  void BatchNormEvaluate(const BatchNormShape& shape, const float* x,
+                         const float* scale, const float* shift,
+                         const float* mean, const float* variance,
+                         const float* residual, float* y) override {
+    cuda::BatchNormEvaluate(Current(), shape, x, scale, shift, mean, variance,
+                            residual, y);
+  }
+  void BatchNormBackward(const BatchNormShape& shape, const float* x,
+                         const float* scale, const float* mean,
+                         const float* variance, const float* y, const float* dy,
+                         float* dx, float* dscale, float* dshift,
+                         float* dresidual) override {
+    cuda::BatchNormBackward(Current(), shape, x, scale, mean, variance, y, dy,
+                            {dx, dscale, dshift, dresidual});
+  }
+  void BatchNormStatisticsGradient(int64_t channels, int64_t observations,
+                                   int64_t weight, const float* mean,
+                                   const float* variance,
+                                   const float* running_mean,
+                                   const float* running_variance, float* dmean,
+                                   float* dvariance) override {
+    cuda::BatchNormStatisticsGradient(
+        Current(), channels, observations, weight, {mean, variance},
+        {running_mean, running_variance}, dmean, dvariance);
   }
 
   void EmbeddingForward(int64_t batch, int64_t time, int64_t width,

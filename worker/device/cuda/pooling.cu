@@ -1,7 +1,8 @@
-// Forward, a thread makes an output. Windows do not overlap, so backward it
-// makes an element of dx: from the one window it is in, or 0 outside all.
+// Forward, a thread makes an output; backward, an element of dx, from the
+// windows it is in.
 #include "worker/device/cuda/launch.h"
 #include "worker/device/cuda/pooling.h"
+#include "worker/device/cuda/reduction.h"
 
 namespace tributary::cuda {
 namespace {
@@ -30,39 +31,86 @@ __device__ inline int64_t WindowOf(const PoolShape& s, int64_t place) {
   return i < s.out_height && j < s.out_width ? i * s.out_width + j : -1;
 }
 
+// Numbers [begin, end).
+struct Extent {
+  int64_t begin, end;
+};
+
+// With the stride that the shape means, in place of 0 for `window`.
+PoolShape WithStride(PoolShape s) {
+  s.stride = s.Stride();
+  return s;
+}
+
+// The part of window number `number` along one side that is within the image.
+__device__ inline Extent WindowExtent(const PoolShape& s, int64_t number,
+                                      int64_t side) {
+  const int64_t begin = number * s.stride - s.padding;
+  const int64_t end = begin + s.window;
+  return {begin > 0 ? begin : 0, end < side ? end : side};
+}
+
+// The windows, out of `count` along one side, that `place` is in.
+__device__ inline Extent WindowsAt(const PoolShape& s, int64_t place,
+                                   int64_t count) {
+  const int64_t padded = place + s.padding, last = padded / s.stride;
+  const int64_t before = padded - s.window;  // Where a window would just miss.
+  return {before < 0 ? 0 : before / s.stride + 1,
+          last < count ? last + 1 : count};
+}
+
+// y[plane] = mean of x[plane, pixels]; a block for each.
+__global__ void PlaneMeansKernel(int64_t pixels, const float* x, float* y) {
+  __shared__ float shared[kWarp];
+  const float* plane = x + blockIdx.x * pixels;
+  float sum = 0;
+  for (int64_t p = threadIdx.x; p < pixels; p += blockDim.x) sum += plane[p];
+  sum = BlockReduce(
+      sum, [](float a, float b) { return a + b; }, shared);
+  if (threadIdx.x == 0) y[blockIdx.x] = sum / static_cast<float>(pixels);
+}
+
 }  // namespace
 
 void MaxPoolForward(Stream& stream, const PoolShape& shape, const float* x,
                     float* y, int32_t* argmax) {
-  const PoolShape s = shape;
-  ForEachInRows(stream, "MaxPoolForward", Planes(s), OutPlane(s),
-                [=] __device__(int64_t plane, int64_t place) {
-                  const float* in = x + plane * InPlane(s);
-                  const int64_t corner = CornerOf(s, place);
-                  int64_t best = corner;
-                  for (int64_t i = 0; i < s.window; ++i) {
-                    for (int64_t j = 0; j < s.window; ++j) {
-                      const int64_t candidate = corner + i * s.in_width + j;
-                      if (in[candidate] > in[best]) best = candidate;
-                    }
-                  }
-                  const int64_t output = plane * OutPlane(s) + place;
-                  y[output] = in[best];
-                  argmax[output] = static_cast<int32_t>(best);
-                });
+  const PoolShape s = WithStride(shape);
+  ForEachInRows(
+      stream, "MaxPoolForward", Planes(s), OutPlane(s),
+      [=] __device__(int64_t plane, int64_t place) {
+        const float* in = x + plane * InPlane(s);
+        const Extent rows = WindowExtent(s, place / s.out_width, s.in_height);
+        const Extent columns = WindowExtent(s, place % s.out_width, s.in_width);
+        int64_t best = rows.begin * s.in_width + columns.begin;
+        for (int64_t i = rows.begin; i < rows.end; ++i) {
+          for (int64_t j = columns.begin; j < columns.end; ++j) {
+            const int64_t candidate = i * s.in_width + j;
+            if (in[candidate] > in[best]) best = candidate;
+          }
+        }
+        const int64_t output = plane * OutPlane(s) + place;
+        y[output] = in[best];
+        argmax[output] = static_cast<int32_t>(best);
+      });
 }
 
 void MaxPoolBackward(Stream& stream, const PoolShape& shape, const float* dy,
                      const int32_t* argmax, float* dx) {
-  const PoolShape s = shape;
-  ForEachInRows(stream, "MaxPoolBackward", Planes(s), InPlane(s),
-                [=] __device__(int64_t plane, int64_t place) {
-                  const int64_t window = WindowOf(s, place);
-                  const int64_t output = plane * OutPlane(s) + window;
-                  dx[plane * InPlane(s) + place] =
-                      window >= 0 && argmax[output] == place ? dy[output]
-                                                             : 0.0f;
-                });
+  const PoolShape s = WithStride(shape);
+  ForEachInRows(
+      stream, "MaxPoolBackward", Planes(s), InPlane(s),
+      [=] __device__(int64_t plane, int64_t place) {
+        const Extent rows = WindowsAt(s, place / s.in_width, s.out_height);
+        const Extent columns = WindowsAt(s, place % s.in_width, s.out_width);
+        float sum = 0;
+        for (int64_t i = rows.begin; i < rows.end; ++i) {
+          for (int64_t j = columns.begin; j < columns.end; ++j) {
+            const int64_t output = plane * OutPlane(s) + i * s.out_width + j;
+            if (argmax[output] == place) sum += dy[output];
+          }
+        }
+        dx[plane * InPlane(s) + place] = sum;
+      });
 }
 
 void AveragePoolForward(Stream& stream, const PoolShape& shape, const float* x,
@@ -92,6 +140,22 @@ void AveragePoolBackward(Stream& stream, const PoolShape& shape,
                   dx[plane * InPlane(s) + place] =
                       window >= 0 ? dy[plane * OutPlane(s) + window] * factor
                                   : 0.0f;
+                });
+}
+
+void GlobalAveragePoolForward(Stream& stream, int64_t planes, int64_t pixels,
+                              const float* x, float* y) {
+  const int threads = pixels < kBlockThreads ? kWarp : kBlockThreads;
+  Launch(stream, "GlobalAveragePoolForward", planes, dim3(threads),
+         &PlaneMeansKernel, pixels, x, y);
+}
+
+void GlobalAveragePoolBackward(Stream& stream, int64_t planes, int64_t pixels,
+                               const float* dy, float* dx) {
+  ForEachInRows(stream, "GlobalAveragePoolBackward", planes, pixels,
+                [=] __device__(int64_t plane, int64_t p) {
+                  dx[plane * pixels + p] =
+                      dy[plane] / static_cast<float>(pixels);
                 });
 }
 

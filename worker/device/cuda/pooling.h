@@ -18,6 +18,10 @@ void AveragePoolForward(Stream& stream, const PoolShape& shape, const float* x,
                         float* y);
 void AveragePoolBackward(Stream& stream, const PoolShape& shape,
                          const float* dy, float* dx);
+void GlobalAveragePoolForward(Stream& stream, int64_t planes, int64_t pixels,
+                              const float* x, float* y);
+void GlobalAveragePoolBackward(Stream& stream, int64_t planes, int64_t pixels,
+                               const float* dy, float* dx);
 
 }  // namespace tributary::cuda
 

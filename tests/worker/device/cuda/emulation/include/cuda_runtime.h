@@ -16,7 +16,7 @@
 #define __global__
 #define __device__
 #define __host__
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 // Blocks run one after another, so they can share it.
 #define __shared__ static
 
