@@ -1,7 +1,8 @@
 // Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw,
 // "Parallel random numbers: as easy as 1, 2, 3", SC 2011). The n-th number of a
 // stream is a pure function of (key, counter), so any process computes any part
-// of it, in any order, and gets the same bits.
+// of it, in any order, and gets the same bits. constexpr, so that GPU code may
+// call it too.
 #ifndef TRIBUTARY_COMMON_PHILOX_H_
 #define TRIBUTARY_COMMON_PHILOX_H_
 
@@ -24,7 +25,7 @@ enum class RandomPurpose : uint32_t {
 using PhiloxBlock = std::array<uint32_t, 4>;
 
 // One block of four numbers, uniform over 32 bits.
-inline PhiloxBlock Philox(PhiloxBlock counter, std::array<uint32_t, 2> key) {
+constexpr PhiloxBlock Philox(PhiloxBlock counter, std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t product0 = uint64_t{0xD2511F53} * counter[0];
     const uint64_t product1 = uint64_t{0xCD9E8D57} * counter[2];
@@ -49,7 +50,7 @@ struct RandomStream {
   uint32_t b = 0;
 
   // Numbers [4 * block, 4 * block + 4) of the stream.
-  PhiloxBlock Block(uint64_t block) const {
+  constexpr PhiloxBlock Block(uint64_t block) const {
     return Philox(
         {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), a,
          b},
@@ -60,7 +61,7 @@ struct RandomStream {
 };
 
 // In [0, 1), with 24 random bits: every value is exact in float32.
-inline float UniformFloat(uint32_t bits) {
+constexpr float UniformFloat(uint32_t bits) {
   return static_cast<float>(bits >> 8) * 0x1p-24f;
 }
 

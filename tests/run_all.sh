@@ -2,9 +2,10 @@
 # Builds and runs tests, and counts their cases: ends with the line
 # "N passed, N failed", and with an error if anything failed.
 #
-#   run_all.sh [--sanitizer=address|thread] [arguments of bazel test]
+#   run_all.sh [--gpu] [--sanitizer=address|thread] [arguments of bazel test]
 #
-# Without targets among the arguments, all tests.
+# Without targets among the arguments, all tests; tests that need a GPU are
+# skipped where there is none. With --gpu, those alone, and skipping is failing.
 set -euo pipefail
 
 # Counts the cases in a test.xml, as "passed failed skipped". GoogleTest and
@@ -29,7 +30,7 @@ readonly count_cases='
   }'
 
 usage() {
-  echo "usage: ./tributary test [--sanitizer=address|thread]" \
+  echo "usage: ./tributary test [--gpu] [--sanitizer=address|thread]" \
     "[arguments of bazel test]" >&2
   exit 2
 }
@@ -44,8 +45,14 @@ config() {
 
 arguments=()
 targets=(//...)
+gpu=false
 while (($# > 0)); do
   case $1 in
+    --gpu)
+      gpu=true
+      # In containers, the driver's library may be found by this path alone.
+      arguments+=(--test_tag_filters=gpu --test_env=LD_LIBRARY_PATH)
+      ;;
     --sanitizer=*)
       arguments+=("$(config "${1#*=}")") || usage
       ;;
@@ -97,6 +104,14 @@ if ((result != 0 && (result != 3 || failed == 0))); then
   echo "tributary: not all tests ran; bazel test ended with $result" >&2
   ((failed += 1))
 fi
-if ((skipped > 0)); then echo "$skipped skipped"; fi
+if [[ $gpu == true ]] && ((passed + failed + skipped == 0)); then
+  echo "tributary: no test needs a GPU in a build without CUDA" >&2
+  failed=1
+elif [[ $gpu == true ]] && ((skipped > 0)); then
+  echo "tributary: no GPU that CUDA can use: $skipped skipped" >&2
+  ((failed += skipped))
+elif ((skipped > 0)); then
+  echo "$skipped skipped"
+fi
 echo "$passed passed, $failed failed"
 ((failed == 0))

@@ -27,7 +27,7 @@ struct Norm {
 };
 
 TEST_P(DeviceConformanceTest, LayerNormForwardNormalizesRows) {
-  for (int64_t rows : {1, 3, 17}) {
+  for (int64_t rows : {1, 3, 17, 130}) {
     for (int64_t width : kSizes) {
       SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(width));
       // A mean far from 0 shows variances that cancel.
@@ -52,7 +52,7 @@ TEST_P(DeviceConformanceTest, LayerNormForwardNormalizesRows) {
 }
 
 TEST_P(DeviceConformanceTest, LayerNormGradientsMatchFiniteDifferences) {
-  for (int64_t rows : {1, 3, 17}) {
+  for (int64_t rows : {1, 3, 17, 130}) {
     for (int64_t width : kSizes) {
       if (width < 3) continue;  // Constant: the gradient is rounding alone.
       SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(width));
@@ -151,8 +151,8 @@ TEST_P(DeviceConformanceTest, EmbeddingBackwardSumsInOrder) {
 }
 
 std::vector<AttentionShape> AttentionShapes() {
-  return {{1, 1, 1, 1},  {1, 3, 2, 4},   {2, 17, 3, 8},
-          {1, 65, 2, 5}, {1, 33, 1, 65}, {2, 64, 2, 32}};
+  return {{1, 1, 1, 1},   {1, 3, 2, 4},   {2, 17, 3, 8},  {1, 65, 2, 5},
+          {1, 33, 1, 65}, {2, 64, 2, 32}, {1, 130, 1, 4}, {1, 70, 1, 130}};
 }
 
 std::string Name(const AttentionShape& s, float rate) {

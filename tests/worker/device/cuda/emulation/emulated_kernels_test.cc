@@ -1,0 +1,32 @@
+// The conformance suite on CUDA's kernels, emulated on the CPU. The threads of
+// a block run in one order and the other: a kernel that lacks a barrier fails
+// in one of them.
+#include <memory>
+
+#include "gtest/gtest.h"
+#include "tests/worker/device/cuda/emulation/emulated_gpu.h"
+#include "tests/worker/device/device_conformance.h"
+#include "worker/device/cuda/cuda_device.h"
+
+namespace tributary {
+namespace {
+
+DeviceFactory Emulated(const char* name, emulated_gpu::ThreadOrder order) {
+  return {name, [order] {
+            emulated_gpu::SetThreadOrder(order);
+            auto device = CreateCudaDevice(0);
+            EXPECT_TRUE(device.ok()) << device.status();
+            return device.ok() ? *std::move(device) : nullptr;
+          }};
+}
+
+}  // namespace
+
+INSTANTIATE_TEST_SUITE_P(
+    EmulatedCuda, DeviceConformanceTest,
+    testing::Values(Emulated("cuda, threads in ascending order",
+                             emulated_gpu::ThreadOrder::kAscending),
+                    Emulated("cuda, threads in descending order",
+                             emulated_gpu::ThreadOrder::kDescending)));
+
+}  // namespace tributary

@@ -1,0 +1,64 @@
+// Stand in for cuBLASLt and cuDNN: the CPU's own products and convolutions.
+// The tests here are of our kernels and of how the device puts them together.
+#include <memory>
+
+#include "worker/device/cuda/convolution.h"
+#include "worker/device/cuda/linear.h"
+#include "worker/device/device.h"
+
+namespace tributary::cuda {
+namespace {
+
+class EmulatedLinearRunner final : public LinearRunner {
+ public:
+  void Forward(Stream&, Scratch&, const LinearShape& shape, const float* x,
+               const float* weight, const float* bias, float* y) override {
+    cpu_->LinearForward(shape, x, weight, bias, y);
+  }
+  void BackwardInput(Stream&, Scratch&, const LinearShape& shape,
+                     const float* dy, const float* weight, bool accumulate,
+                     float* dx) override {
+    cpu_->LinearBackwardInput(shape, dy, weight, accumulate, dx);
+  }
+  void BackwardWeight(Stream&, Scratch&, const LinearShape& shape,
+                      const float* x, const float* dy, bool accumulate,
+                      float* dweight) override {
+    cpu_->LinearBackwardWeight(shape, x, dy, accumulate, dweight,
+                               /*dbias=*/nullptr);
+  }
+
+ private:
+  const std::unique_ptr<Device> cpu_ = CreateCpuDevice();
+};
+
+class EmulatedConvolutionRunner final : public ConvolutionRunner {
+ public:
+  void Forward(Stream&, Scratch&, const ConvolutionShape& shape, const float* x,
+               const float* weight, float* y) override {
+    cpu_->ConvolutionForward(shape, x, weight, /*bias=*/nullptr, y);
+  }
+  void BackwardInput(Stream&, Scratch&, const ConvolutionShape& shape,
+                     const float* dy, const float* weight, float* dx) override {
+    cpu_->ConvolutionBackwardInput(shape, dy, weight, dx);
+  }
+  void BackwardWeight(Stream&, Scratch&, const ConvolutionShape& shape,
+                      const float* x, const float* dy,
+                      float* dweight) override {
+    cpu_->ConvolutionBackwardWeight(shape, x, dy, dweight, /*dbias=*/nullptr);
+  }
+
+ private:
+  const std::unique_ptr<Device> cpu_ = CreateCpuDevice();
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LinearRunner>> LinearRunner::Create() {
+  return std::make_unique<EmulatedLinearRunner>();
+}
+
+std::unique_ptr<ConvolutionRunner> ConvolutionRunner::Create() {
+  return std::make_unique<EmulatedConvolutionRunner>();
+}
+
+}  // namespace tributary::cuda

@@ -1,0 +1,37 @@
+// Causal multi-head attention; layout and formulas as in
+// worker/device/device.h.
+#ifndef TRIBUTARY_WORKER_DEVICE_CUDA_ATTENTION_H_
+#define TRIBUTARY_WORKER_DEVICE_CUDA_ATTENTION_H_
+
+#include <cstdint>
+
+#include "common/philox.h"
+#include "worker/device/cuda/scratch.h"
+#include "worker/device/cuda/stream.h"
+#include "worker/device/device.h"
+
+namespace tributary::cuda {
+
+// The probabilities exist only tile by tile: memory grows with `time`, not with
+// its square (Dao, Fu, Ermon, Rudra and Re, "FlashAttention", 2022). Any
+// head_size works; each further 64 elements take the scores' work once more.
+struct AttentionDropout {
+  RandomStream stream;
+  float rate = 0;
+};
+
+// `logarithmic_sums`, [batch, heads, time]: per row of scores, log(sum(exp)).
+void AttentionForward(Stream& stream, const AttentionShape& shape,
+                      const float* qkv, const AttentionDropout& dropout,
+                      float* y, float* logarithmic_sums);
+
+// `scratch` is overwritten.
+void AttentionBackward(Stream& stream, Scratch& scratch,
+                       const AttentionShape& shape, const float* qkv,
+                       const float* y, const float* logarithmic_sums,
+                       const float* dy, const AttentionDropout& dropout,
+                       float* dqkv);
+
+}  // namespace tributary::cuda
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CUDA_ATTENTION_H_

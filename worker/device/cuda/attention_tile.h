@@ -1,0 +1,245 @@
+// Products of tiles of a head's matrices, of which forward and backward
+// attention are made. For .cu files alone.
+//
+// A block of kSide x kSide threads works on a tile of kTile queries by kTile
+// keys, of which each thread holds 4 x 4 scores: thread (down, across) those in
+// rows 4 down + i and columns 4 across + j.
+#ifndef TRIBUTARY_WORKER_DEVICE_CUDA_ATTENTION_TILE_H_
+#define TRIBUTARY_WORKER_DEVICE_CUDA_ATTENTION_TILE_H_
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "common/philox.h"
+#include "worker/device/cuda/attention.h"
+#include "worker/device/cuda/launch.h"
+#include "worker/device/device.h"
+
+namespace tributary::cuda {
+
+inline constexpr int kTile = 64;
+inline constexpr int kSide = kTile / 4;
+inline constexpr int kTileThreads = kSide * kSide;
+
+// Elements of a head that a product reads at once.
+inline constexpr int kDepth = 32;
+
+// Floats from row to row in shared memory. A quarter of kOperandStride is odd,
+// so that the float4s of eight neighbouring rows lie in different banks.
+inline constexpr int kOperandStride = kDepth + 4;
+inline constexpr int kTileStride = kTile + 4;
+
+// Shared memory of a block: what a product multiplies (two operands of [kTile,
+// kOperandStride], or one of [kTile, kTileStride]), and a tile of weights.
+struct alignas(16) AttentionShared {
+  float operands[2 * kTile * kOperandStride];
+  float weights[kTile * kTileStride];
+};
+static_assert(2 * kOperandStride >= kTileStride, "one operand is a tile wide");
+static_assert(sizeof(AttentionShared) <= 48 << 10,
+              "what every GPU grants without being asked");
+
+// A matrix of one head, [count, size], `stride` elements from row to row.
+struct HeadMatrix {
+  const float* data;
+  int64_t count, size, stride;
+};
+
+// What one block does: a tile of one head, and of the head's elements those of
+// one chunk of kTile.
+struct BlockPlace {
+  int64_t batch, head, tile, first_column;
+};
+
+__host__ __device__ inline int64_t TilesOf(const AttentionShape& s) {
+  return CeilDivide(s.time, kTile);
+}
+__host__ __device__ inline int64_t ColumnChunksOf(const AttentionShape& s) {
+  return CeilDivide(s.head_size, kTile);
+}
+inline int64_t BlocksOf(const AttentionShape& s) {
+  return s.batch * s.heads * TilesOf(s) * ColumnChunksOf(s);
+}
+
+// Place of block number `block` of BlocksOf(s). Tiles vary slowest: those of
+// equal work run together.
+__device__ inline BlockPlace PlaceOf(const AttentionShape& s, int64_t block) {
+  const int64_t chunks = ColumnChunksOf(s), heads = s.batch * s.heads;
+  const int64_t head = block / chunks % heads;
+  return {head / s.heads, head % s.heads, block / chunks / heads,
+          block % chunks * kTile};
+}
+
+// Element [b, t = 0, part, h, 0] of qkv (part 0, 1, 2: q, k, v).
+__device__ inline int64_t PartOffset(const AttentionShape& s,
+                                     const BlockPlace& place, int part) {
+  return ((place.batch * s.time * 3 + part) * s.heads + place.head) *
+         s.head_size;
+}
+__device__ inline HeadMatrix PartOf(const AttentionShape& s,
+                                    const BlockPlace& place, const float* qkv,
+                                    int part) {
+  return {qkv + PartOffset(s, place, part), s.time, s.head_size,
+          3 * s.heads * s.head_size};
+}
+// Element [b, t = 0, h, 0] of y.
+__device__ inline int64_t OutputOffset(const AttentionShape& s,
+                                       const BlockPlace& place) {
+  return (place.batch * s.time * s.heads + place.head) * s.head_size;
+}
+__device__ inline HeadMatrix OutputOf(const AttentionShape& s,
+                                      const BlockPlace& place, const float* y) {
+  return {y + OutputOffset(s, place), s.time, s.head_size,
+          s.heads * s.head_size};
+}
+
+__device__ inline int Down() { return threadIdx.x / kSide; }
+__device__ inline int Across() { return threadIdx.x % kSide; }
+
+__device__ inline float ElementOrZero(const HeadMatrix& m, int64_t row,
+                                      int64_t column) {
+  return row < m.count && column < m.size ? m.data[row * m.stride + column]
+                                          : 0.0f;
+}
+
+__device__ inline float4 LoadFour(const float* from) {
+  return *reinterpret_cast<const float4*>(from);
+}
+__device__ inline void StoreFour(const float (&values)[4], float* to) {
+  *reinterpret_cast<float4*>(to) =
+      make_float4(values[0], values[1], values[2], values[3]);
+}
+
+// to[place of r, c] = m[first_row + r, first_column + c], r < kTile, c <
+// kDepth; zero outside. `interleaved`: row 4 n + j goes to j kSide + n, so that
+// the rows 4 n + j of threads n = 0, 1, ... are neighbours.
+__device__ inline void LoadOperand(const HeadMatrix& m, int64_t first_row,
+                                   int64_t first_column, bool interleaved,
+                                   float* to) {
+  const int column = threadIdx.x % kDepth;
+  for (int row = threadIdx.x / kDepth; row < kTile;
+       row += kTileThreads / kDepth) {
+    const int place = interleaved ? row % 4 * kSide + row / 4 : row;
+    to[place * kOperandStride + column] =
+        ElementOrZero(m, first_row + row, first_column + column);
+  }
+}
+
+// products[i][j] += sum over d of a[a_row + 4 down + i, d] b[b_row + 4 across +
+// j, d]. Begins with a barrier, so the operands may still be in use; there is a
+// second one before it returns.
+__device__ inline void AddInnerProducts(const HeadMatrix& a, int64_t a_row,
+                                        const HeadMatrix& b, int64_t b_row,
+                                        float* operands,
+                                        float (&products)[4][4]) {
+  float* const left = operands;
+  float* const right = operands + kTile * kOperandStride;
+  for (int64_t d = 0; d < a.size; d += kDepth) {
+    __syncthreads();
+    LoadOperand(a, a_row, d, /*interleaved=*/false, left);
+    LoadOperand(b, b_row, d, /*interleaved=*/true, right);
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < kDepth; k += 4) {
+      float4 x[4], y[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        x[i] = LoadFour(left + (4 * Down() + i) * kOperandStride + k);
+        y[i] = LoadFour(right + (i * kSide + Across()) * kOperandStride + k);
+      }
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          products[i][j] += x[i].x * y[j].x;
+          products[i][j] += x[i].y * y[j].y;
+          products[i][j] += x[i].z * y[j].z;
+          products[i][j] += x[i].w * y[j].w;
+        }
+      }
+    }
+  }
+}
+
+// sums[i][j] += sum over k < kTile of weights[4 down + i, k] m[first_row + k,
+// first_column + 4 across + j]. `weights`, [kTile, kTileStride], may have been
+// written just before: it begins with a barrier. Ends without one: until the
+// next, neither weights nor operands may be written.
+__device__ inline void AddWeightedRows(const float* weights,
+                                       const HeadMatrix& m, int64_t first_row,
+                                       int64_t first_column, float* operands,
+                                       float (&sums)[4][4]) {
+  __syncthreads();
+  for (int row = threadIdx.x / kTile; row < kTile;
+       row += kTileThreads / kTile) {
+    const int column = threadIdx.x % kTile;
+    operands[row * kTileStride + column] =
+        ElementOrZero(m, first_row + row, first_column + column);
+  }
+  __syncthreads();
+#pragma unroll 4
+  for (int k = 0; k < kTile; k += 4) {
+    float4 w[4], v[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      w[i] = LoadFour(weights + (4 * Down() + i) * kTileStride + k);
+      v[i] = LoadFour(operands + (k + i) * kTileStride + 4 * Across());
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float row[4] = {w[i].x, w[i].y, w[i].z, w[i].w};
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        sums[i][0] += row[n] * v[n].x;
+        sums[i][1] += row[n] * v[n].y;
+        sums[i][2] += row[n] * v[n].z;
+        sums[i][3] += row[n] * v[n].w;
+      }
+    }
+  }
+}
+
+// to[first_row + 4 down + i, first_column + 4 across + j] = values[i][j],
+// within [count, size]; `stride` elements from row to row.
+__device__ inline void StoreRows(const float (&values)[4][4], int64_t first_row,
+                                 int64_t first_column, int64_t count,
+                                 int64_t size, int64_t stride, float* to) {
+  for (int i = 0; i < 4; ++i) {
+    const int64_t row = first_row + 4 * Down() + i;
+    for (int j = 0; j < 4; ++j) {
+      const int64_t column = first_column + 4 * Across() + j;
+      if (row < count && column < size)
+        to[row * stride + column] = values[i][j];
+    }
+  }
+}
+
+// Bit n: whether element first + n of the probabilities is kept, n < 4.
+__device__ inline unsigned KeptFour(const AttentionDropout& dropout,
+                                    uint64_t first) {
+  if (dropout.rate <= 0.0f) return 15;
+  const int skipped = static_cast<int>(first % 4);
+  unsigned kept = 0;
+  for (int half = 0; half < (skipped == 0 ? 1 : 2); ++half) {
+    const PhiloxBlock numbers = dropout.stream.Block(first / 4 + half);
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+      if (UniformFloat(numbers[n]) >= dropout.rate)
+        kept |= 1u << (4 * half + n);
+    }
+  }
+  return kept >> skipped & 15;
+}
+
+// Number, for dropout, of the probability of key j for query i.
+__device__ inline uint64_t ProbabilityNumber(const AttentionShape& s,
+                                             const BlockPlace& place,
+                                             int64_t query, int64_t key) {
+  return static_cast<uint64_t>(
+      ((place.batch * s.heads + place.head) * s.time + query) * s.time + key);
+}
+
+}  // namespace tributary::cuda
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CUDA_ATTENTION_TILE_H_

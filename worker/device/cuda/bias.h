@@ -1,0 +1,29 @@
+// Biases and their gradients.
+#ifndef TRIBUTARY_WORKER_DEVICE_CUDA_BIAS_H_
+#define TRIBUTARY_WORKER_DEVICE_CUDA_BIAS_H_
+
+#include <cstdint>
+
+#include "worker/device/cuda/scratch.h"
+#include "worker/device/cuda/stream.h"
+
+namespace tributary::cuda {
+
+// y[r, c] += bias[c]; y: [rows, width].
+void AddToRows(Stream& stream, int64_t rows, int64_t width, const float* bias,
+               float* y);
+// sums[c] = sum over r of x[r, c]; x: [rows, width]. `scratch` is overwritten.
+void ColumnSums(Stream& stream, Scratch& scratch, int64_t rows, int64_t width,
+                const float* x, float* sums);
+
+// y[b, c, p] += bias[c]; y: [batch, channels, plane].
+void AddToPlanes(Stream& stream, int64_t batch, int64_t channels, int64_t plane,
+                 const float* bias, float* y);
+// sums[c] = sum over b and p of x[b, c, p]; x: [batch, channels, plane].
+// `scratch` is overwritten.
+void ChannelSums(Stream& stream, Scratch& scratch, int64_t batch,
+                 int64_t channels, int64_t plane, const float* x, float* sums);
+
+}  // namespace tributary::cuda
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CUDA_BIAS_H_

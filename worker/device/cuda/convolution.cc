@@ -1,0 +1,279 @@
+#include "worker/device/cuda/convolution.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <tuple>
+#include <type_traits>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/device/cuda/cudnn_library.h"
+
+namespace tributary::cuda {
+namespace {
+
+// Shapes repeat from step to step. Should a caller have more than this many,
+// all are forgotten and found again, which costs time alone.
+constexpr size_t kMaximumPlans = 256;
+
+// More results than cuDNN has algorithms.
+constexpr int kMaximumResults = 16;
+
+// Loaded before the first operation.
+const Cudnn& Dnn() { return **LoadCudnn(); }
+
+absl::Status ToStatus(cudnnStatus_t status, absl::string_view what) {
+  if (status == CUDNN_STATUS_SUCCESS) return absl::OkStatus();
+  const absl::StatusCode code = status == CUDNN_STATUS_ALLOC_FAILED
+                                    ? absl::StatusCode::kResourceExhausted
+                                    : absl::StatusCode::kInternal;
+  return absl::Status(code,
+                      absl::StrCat(what, ": ", Dnn().GetErrorString(status)));
+}
+
+struct Destroy {
+  void operator()(cudnnHandle_t handle) { Dnn().Destroy(handle); }
+  void operator()(cudnnTensorDescriptor_t tensor) {
+    Dnn().DestroyTensorDescriptor(tensor);
+  }
+  void operator()(cudnnFilterDescriptor_t filter) {
+    Dnn().DestroyFilterDescriptor(filter);
+  }
+  void operator()(cudnnConvolutionDescriptor_t convolution) {
+    Dnn().DestroyConvolutionDescriptor(convolution);
+  }
+};
+template <typename Pointer>
+using Owned = std::unique_ptr<std::remove_pointer_t<Pointer>, Destroy>;
+
+template <typename Algorithm>
+struct Choice {
+  Algorithm algorithm;
+  size_t workspace_bytes = 0;
+};
+
+// What cuDNN knows of a shape.
+struct Plan {
+  Owned<cudnnTensorDescriptor_t> x, y;
+  Owned<cudnnFilterDescriptor_t> weight;
+  Owned<cudnnConvolutionDescriptor_t> convolution;
+  Choice<cudnnConvolutionFwdAlgo_t> forward;
+  Choice<cudnnConvolutionBwdDataAlgo_t> backward_input;
+  Choice<cudnnConvolutionBwdFilterAlgo_t> backward_weight;
+};
+
+auto KeyOf(const ConvolutionShape& s) {
+  return std::make_tuple(s.batch, s.in_channels, s.in_height, s.in_width,
+                         s.out_channels, s.out_height, s.out_width, s.kernel,
+                         s.stride, s.padding);
+}
+using PlanKey = decltype(KeyOf(ConvolutionShape()));
+
+// The first of `results`, which are sorted by speed, that is among `allowed`.
+template <typename Result, typename Algorithm>
+absl::StatusOr<Choice<Algorithm>> Choose(
+    const Result* results, int count,
+    std::initializer_list<Algorithm> allowed) {
+  for (const Result* result = results; result < results + count; ++result) {
+    if (result->status == CUDNN_STATUS_SUCCESS &&
+        result->determinism == CUDNN_DETERMINISTIC &&
+        std::find(allowed.begin(), allowed.end(), result->algo) !=
+            allowed.end()) {
+      return Choice<Algorithm>{result->algo, result->memory};
+    }
+  }
+  return absl::UnimplementedError(
+      "cuDNN has no deterministic algorithm for a convolution of this shape");
+}
+
+absl::StatusOr<Owned<cudnnTensorDescriptor_t>> Describe(int64_t batch,
+                                                        int64_t channels,
+                                                        int64_t height,
+                                                        int64_t width) {
+  cudnnTensorDescriptor_t tensor;
+  TRIBUTARY_RETURN_IF_ERROR(ToStatus(Dnn().CreateTensorDescriptor(&tensor),
+                                     "cudnnCreateTensorDescriptor"));
+  Owned<cudnnTensorDescriptor_t> owned(tensor);
+  TRIBUTARY_RETURN_IF_ERROR(
+      ToStatus(Dnn().SetTensor4dDescriptor(
+                   tensor, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT,
+                   static_cast<int>(batch), static_cast<int>(channels),
+                   static_cast<int>(height), static_cast<int>(width)),
+               "cudnnSetTensor4dDescriptor"));
+  return owned;
+}
+
+absl::Status DescribeAll(const ConvolutionShape& s, Plan& plan) {
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      plan.x, Describe(s.batch, s.in_channels, s.in_height, s.in_width));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      plan.y, Describe(s.batch, s.out_channels, s.out_height, s.out_width));
+
+  cudnnFilterDescriptor_t weight;
+  TRIBUTARY_RETURN_IF_ERROR(ToStatus(Dnn().CreateFilterDescriptor(&weight),
+                                     "cudnnCreateFilterDescriptor"));
+  plan.weight.reset(weight);
+  TRIBUTARY_RETURN_IF_ERROR(ToStatus(
+      Dnn().SetFilter4dDescriptor(
+          weight, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW,
+          static_cast<int>(s.out_channels), static_cast<int>(s.in_channels),
+          static_cast<int>(s.kernel), static_cast<int>(s.kernel)),
+      "cudnnSetFilter4dDescriptor"));
+
+  cudnnConvolutionDescriptor_t convolution;
+  TRIBUTARY_RETURN_IF_ERROR(
+      ToStatus(Dnn().CreateConvolutionDescriptor(&convolution),
+               "cudnnCreateConvolutionDescriptor"));
+  plan.convolution.reset(convolution);
+  const int padding = static_cast<int>(s.padding);
+  const int stride = static_cast<int>(s.stride);
+  TRIBUTARY_RETURN_IF_ERROR(ToStatus(
+      Dnn().SetConvolution2dDescriptor(
+          convolution, padding, padding, stride, stride, /*dilation_h=*/1,
+          /*dilation_w=*/1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
+      "cudnnSetConvolution2dDescriptor"));
+  // The default would allow TF32.
+  return ToStatus(Dnn().SetConvolutionMathType(convolution, CUDNN_FMA_MATH),
+                  "cudnnSetConvolutionMathType");
+}
+
+absl::Status ChooseForward(cudnnHandle_t handle, Plan& plan) {
+  cudnnConvolutionFwdAlgoPerf_t results[kMaximumResults];
+  int count = 0;
+  TRIBUTARY_RETURN_IF_ERROR(ToStatus(
+      Dnn().GetConvolutionForwardAlgorithm_v7(
+          handle, plan.x.get(), plan.weight.get(), plan.convolution.get(),
+          plan.y.get(), kMaximumResults, &count, results),
+      "cudnnGetConvolutionForwardAlgorithm_v7"));
+  // Not GEMM, whose working memory is many times the image.
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      plan.forward, Choose(results, count,
+                           {CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM,
+                            CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
+                            CUDNN_CONVOLUTION_FWD_ALGO_DIRECT}));
+  return absl::OkStatus();
+}
+
+absl::Status ChooseBackwardInput(cudnnHandle_t handle, Plan& plan) {
+  cudnnConvolutionBwdDataAlgoPerf_t results[kMaximumResults];
+  int count = 0;
+  TRIBUTARY_RETURN_IF_ERROR(ToStatus(
+      Dnn().GetConvolutionBackwardDataAlgorithm_v7(
+          handle, plan.weight.get(), plan.y.get(), plan.convolution.get(),
+          plan.x.get(), kMaximumResults, &count, results),
+      "cudnnGetConvolutionBackwardDataAlgorithm_v7"));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      plan.backward_input,
+      Choose(results, count, {CUDNN_CONVOLUTION_BWD_DATA_ALGO_1}));
+  return absl::OkStatus();
+}
+
+absl::Status ChooseBackwardWeight(cudnnHandle_t handle, Plan& plan) {
+  cudnnConvolutionBwdFilterAlgoPerf_t results[kMaximumResults];
+  int count = 0;
+  TRIBUTARY_RETURN_IF_ERROR(
+      ToStatus(Dnn().GetConvolutionBackwardFilterAlgorithm_v7(
+                   handle, plan.x.get(), plan.y.get(), plan.convolution.get(),
+                   plan.weight.get(), kMaximumResults, &count, results),
+               "cudnnGetConvolutionBackwardFilterAlgorithm_v7"));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      plan.backward_weight,
+      Choose(results, count, {CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1}));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Plan> MakePlan(cudnnHandle_t handle, const ConvolutionShape& s) {
+  Plan plan;
+  TRIBUTARY_RETURN_IF_ERROR(DescribeAll(s, plan));
+  TRIBUTARY_RETURN_IF_ERROR(ChooseForward(handle, plan));
+  TRIBUTARY_RETURN_IF_ERROR(ChooseBackwardInput(handle, plan));
+  TRIBUTARY_RETURN_IF_ERROR(ChooseBackwardWeight(handle, plan));
+  return plan;
+}
+
+constexpr float kOne = 1, kZero = 0;
+
+class CudnnConvolutionRunner final : public ConvolutionRunner {
+ public:
+  void Forward(Stream& stream, Scratch& scratch, const ConvolutionShape& shape,
+               const float* x, const float* weight, float* y) override {
+    const Plan* const plan = PlanOf(stream, shape);
+    if (plan == nullptr) return;
+    const auto& [algorithm, bytes] = plan->forward;
+    stream.Check(
+        ToStatus(Dnn().ConvolutionForward(
+                     handle_.get(), &kOne, plan->x.get(), x, plan->weight.get(),
+                     weight, plan->convolution.get(), algorithm,
+                     scratch.Bytes(bytes), bytes, &kZero, plan->y.get(), y),
+                 "cudnnConvolutionForward"));
+  }
+
+  void BackwardInput(Stream& stream, Scratch& scratch,
+                     const ConvolutionShape& shape, const float* dy,
+                     const float* weight, float* dx) override {
+    const Plan* const plan = PlanOf(stream, shape);
+    if (plan == nullptr) return;
+    const auto& [algorithm, bytes] = plan->backward_input;
+    stream.Check(
+        ToStatus(Dnn().ConvolutionBackwardData(
+                     handle_.get(), &kOne, plan->weight.get(), weight,
+                     plan->y.get(), dy, plan->convolution.get(), algorithm,
+                     scratch.Bytes(bytes), bytes, &kZero, plan->x.get(), dx),
+                 "cudnnConvolutionBackwardData"));
+  }
+
+  void BackwardWeight(Stream& stream, Scratch& scratch,
+                      const ConvolutionShape& shape, const float* x,
+                      const float* dy, float* dweight) override {
+    const Plan* const plan = PlanOf(stream, shape);
+    if (plan == nullptr) return;
+    const auto& [algorithm, bytes] = plan->backward_weight;
+    stream.Check(
+        ToStatus(Dnn().ConvolutionBackwardFilter(
+                     handle_.get(), &kOne, plan->x.get(), x, plan->y.get(), dy,
+                     plan->convolution.get(), algorithm, scratch.Bytes(bytes),
+                     bytes, &kZero, plan->weight.get(), dweight),
+                 "cudnnConvolutionBackwardFilter"));
+  }
+
+ private:
+  absl::Status Start(Stream& stream) {
+    if (handle_ != nullptr) return absl::OkStatus();
+    TRIBUTARY_RETURN_IF_ERROR(LoadCudnn().status());
+    cudnnHandle_t handle;
+    TRIBUTARY_RETURN_IF_ERROR(ToStatus(Dnn().Create(&handle), "cudnnCreate"));
+    handle_.reset(handle);
+    return ToStatus(Dnn().SetStream(handle, stream.get()), "cudnnSetStream");
+  }
+
+  // Found once for each shape. Null, with the reason kept by the stream, if
+  // there is none.
+  const Plan* PlanOf(Stream& stream, const ConvolutionShape& shape) {
+    const auto found = plans_.find(KeyOf(shape));
+    if (found != plans_.end()) return &found->second;
+    const absl::Status started = Start(stream);
+    stream.Check(started);
+    if (!started.ok()) return nullptr;
+    absl::StatusOr<Plan> plan = MakePlan(handle_.get(), shape);
+    stream.Check(plan.status());
+    if (!plan.ok()) return nullptr;
+    if (plans_.size() >= kMaximumPlans) plans_.clear();
+    return &plans_.emplace(KeyOf(shape), *std::move(plan)).first->second;
+  }
+
+  Owned<cudnnHandle_t> handle_;  // Null before the first operation.
+  std::map<PlanKey, Plan> plans_;
+};
+
+}  // namespace
+
+std::unique_ptr<ConvolutionRunner> ConvolutionRunner::Create() {
+  return std::make_unique<CudnnConvolutionRunner>();
+}
+
+}  // namespace tributary::cuda

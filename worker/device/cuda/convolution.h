@@ -1,0 +1,38 @@
+// Convolution by cuDNN; formulas and shapes as in worker/device/device.h.
+#ifndef TRIBUTARY_WORKER_DEVICE_CUDA_CONVOLUTION_H_
+#define TRIBUTARY_WORKER_DEVICE_CUDA_CONVOLUTION_H_
+
+#include <memory>
+
+#include "worker/device/cuda/scratch.h"
+#include "worker/device/cuda/stream.h"
+#include "worker/device/device.h"
+
+namespace tributary::cuda {
+
+// Float32 without TF32, by algorithms that are deterministic and sum products
+// directly: transforming ones (Winograd, FFT) round differently in every part
+// of an image. Chosen once for each shape by the library's heuristic. The first
+// operation loads cuDNN, so that models without convolutions do not pay for
+// it. One thread at a time. `scratch` is overwritten. Biases are not included:
+// see bias.h.
+class ConvolutionRunner {
+ public:
+  static std::unique_ptr<ConvolutionRunner> Create();
+
+  virtual ~ConvolutionRunner() = default;
+
+  virtual void Forward(Stream& stream, Scratch& scratch,
+                       const ConvolutionShape& shape, const float* x,
+                       const float* weight, float* y) = 0;
+  virtual void BackwardInput(Stream& stream, Scratch& scratch,
+                             const ConvolutionShape& shape, const float* dy,
+                             const float* weight, float* dx) = 0;
+  virtual void BackwardWeight(Stream& stream, Scratch& scratch,
+                              const ConvolutionShape& shape, const float* x,
+                              const float* dy, float* dweight) = 0;
+};
+
+}  // namespace tributary::cuda
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CUDA_CONVOLUTION_H_

@@ -1,0 +1,44 @@
+#include "worker/device/cuda/cuda_status.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace tributary::cuda {
+namespace {
+
+absl::StatusCode CodeOf(cudaError_t error) {
+  switch (error) {
+    case cudaErrorMemoryAllocation:
+      return absl::StatusCode::kResourceExhausted;
+    case cudaErrorNoDevice:
+    case cudaErrorInsufficientDriver:
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorSystemDriverMismatch:
+    case cudaErrorSystemNotReady:
+    case cudaErrorUnsupportedPtxVersion:
+      return absl::StatusCode::kFailedPrecondition;
+    default:
+      return absl::StatusCode::kInternal;
+  }
+}
+
+}  // namespace
+
+absl::Status ToStatus(cudaError_t error, absl::string_view what) {
+  if (error == cudaSuccess) return absl::OkStatus();
+  return absl::Status(CodeOf(error),
+                      absl::StrCat(what, ": ", cudaGetErrorString(error), " (",
+                                   cudaGetErrorName(error), ")"));
+}
+
+void EndProcess(const absl::Status& status) {
+  std::fprintf(stderr, "tributary: the GPU failed: %s\n",
+               std::string(status.message()).c_str());
+  std::fflush(stderr);
+  std::_Exit(1);
+}
+
+}  // namespace tributary::cuda

@@ -1,0 +1,31 @@
+// Embedding tables; formulas and shapes as in worker/device/device.h.
+#ifndef TRIBUTARY_WORKER_DEVICE_CUDA_EMBEDDING_H_
+#define TRIBUTARY_WORKER_DEVICE_CUDA_EMBEDDING_H_
+
+#include <cstdint>
+
+#include "worker/device/cuda/scratch.h"
+#include "worker/device/cuda/stream.h"
+
+namespace tributary::cuda {
+
+void EmbeddingForward(Stream& stream, int64_t batch, int64_t time,
+                      int64_t width, const int32_t* tokens,
+                      const float* token_table, const float* position_table,
+                      float* y);
+
+struct EmbeddingGradients {
+  bool accumulate = false;           // dtoken_table += ...
+  float* dtoken_table = nullptr;     // [vocabulary, width]
+  float* dposition_table = nullptr;  // [at least time, width]
+};
+
+// batch * time is below 2^31. `scratch` is overwritten.
+void EmbeddingBackward(Stream& stream, Scratch& scratch, int64_t batch,
+                       int64_t time, int64_t width, int64_t vocabulary,
+                       const int32_t* tokens, const float* dy,
+                       const EmbeddingGradients& gradients);
+
+}  // namespace tributary::cuda
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CUDA_EMBEDDING_H_

@@ -1,0 +1,81 @@
+// Launching kernels. For .cu files alone.
+#ifndef TRIBUTARY_WORKER_DEVICE_CUDA_LAUNCH_H_
+#define TRIBUTARY_WORKER_DEVICE_CUDA_LAUNCH_H_
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "worker/device/cuda/stream.h"
+
+namespace tributary::cuda {
+
+inline constexpr int kWarp = 32;
+
+// Threads of a block where the kernel has no reason for another number.
+inline constexpr int kBlockThreads = 256;
+
+constexpr int64_t CeilDivide(int64_t n, int64_t divisor) {
+  return (n + divisor - 1) / divisor;
+}
+
+// Queues kernel(arguments...); nothing if `blocks` is 0. An error is kept by
+// the stream, under the operation's name.
+template <typename... Parameters, typename... Arguments>
+void Launch(Stream& stream, const char* operation, int64_t blocks, dim3 threads,
+            void (*kernel)(Parameters...), const Arguments&... arguments) {
+  if (blocks == 0) return;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = threads;
+  config.stream = stream.get();
+  stream.Check(cudaLaunchKernelEx(&config, kernel, arguments...), operation);
+}
+
+// A grid this large keeps any GPU busy; its threads loop over the rest.
+inline constexpr int64_t kMaximumBlocks = 1 << 16;
+
+template <typename Function>
+__global__ void ForEachKernel(int64_t count, Function function) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+       i < count; i += step) {
+    function(i);
+  }
+}
+
+// function(i) for each i in [0, count), in any order.
+template <typename Function>
+void ForEach(Stream& stream, const char* operation, int64_t count,
+             const Function& function) {
+  const int64_t blocks =
+      std::min(CeilDivide(count, kBlockThreads), kMaximumBlocks);
+  Launch(stream, operation, blocks, kBlockThreads, &ForEachKernel<Function>,
+         count, function);
+}
+
+template <typename Function>
+__global__ void ForEachInRowsKernel(int64_t rows, int64_t width,
+                                    Function function) {
+  for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+    for (int64_t c = threadIdx.x; c < width; c += blockDim.x) function(r, c);
+  }
+}
+
+// function(r, c) for each element of [rows, width], in any order; without the
+// divisions that finding r and c from one number would take.
+template <typename Function>
+void ForEachInRows(Stream& stream, const char* operation, int64_t rows,
+                   int64_t width, const Function& function) {
+  const int64_t threads =
+      std::min<int64_t>(CeilDivide(width, kWarp) * kWarp, kBlockThreads);
+  if (threads == 0) return;
+  Launch(stream, operation, std::min(rows, kMaximumBlocks),
+         static_cast<unsigned>(threads), &ForEachInRowsKernel<Function>, rows,
+         width, function);
+}
+
+}  // namespace tributary::cuda
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CUDA_LAUNCH_H_

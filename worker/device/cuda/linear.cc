@@ -1,0 +1,299 @@
+// cuBLASLt's matrices are column-major, so a row-major [rows, columns] is its
+// [columns, rows], and products are written the other way round:
+//   Y = X W^T    as  Y^T[outputs, rows] = W X^T
+//   dX = dY W    as  dX^T[inputs, rows] = W^T dY^T
+//   dW = dY^T X  as  dW^T[inputs, outputs] = X^T dY
+#include "worker/device/cuda/linear.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <type_traits>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/device/cuda/bias.h"
+#include "worker/device/cuda/cublaslt_library.h"
+
+namespace tributary::cuda {
+namespace {
+
+// What NVIDIA recommends for Hopper. Part of the result: it bounds into how
+// many parts a sum may be split.
+constexpr size_t kMaximumWorkspace = size_t{32} << 20;
+
+// Shapes repeat from step to step. Should a caller have more than this many,
+// all are forgotten and found again, which costs time alone.
+constexpr size_t kMaximumPlans = 1024;
+
+// Loaded by LinearRunner::Create.
+const CublasLt& Lt() { return **LoadCublasLt(); }
+
+absl::Status ToStatus(cublasStatus_t status, absl::string_view what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
+  const absl::StatusCode code = status == CUBLAS_STATUS_ALLOC_FAILED
+                                    ? absl::StatusCode::kResourceExhausted
+                                    : absl::StatusCode::kInternal;
+  return absl::Status(code,
+                      absl::StrCat(what, ": ", Lt().GetStatusString(status)));
+}
+
+struct Destroy {
+  void operator()(cublasLtHandle_t handle) { Lt().Destroy(handle); }
+  void operator()(cublasLtMatmulDesc_t description) {
+    Lt().MatmulDescDestroy(description);
+  }
+  void operator()(cublasLtMatrixLayout_t layout) {
+    Lt().MatrixLayoutDestroy(layout);
+  }
+  void operator()(cublasLtMatmulPreference_t preference) {
+    Lt().MatmulPreferenceDestroy(preference);
+  }
+};
+template <typename Pointer>
+using Owned = std::unique_ptr<std::remove_pointer_t<Pointer>, Destroy>;
+
+// D[m, n] = op(A)[m, k] op(B)[k, n] (+ bias[m] in each column), column-major
+// and dense. Transposed, A is stored as [k, m] and B as [n, k].
+struct Product {
+  int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false, transpose_b = false;
+  bool has_bias = false;
+  // Bytes that all matrices are aligned to: 16, for the widest loads, or 4.
+  uint32_t alignment = 16;
+
+  auto Key() const {
+    return std::tie(m, n, k, transpose_a, transpose_b, has_bias, alignment);
+  }
+  bool operator<(const Product& other) const { return Key() < other.Key(); }
+};
+
+// How a product is made.
+struct Plan {
+  absl::Status status;  // Unimplemented: no algorithm does it.
+  Owned<cublasLtMatmulDesc_t> description;
+  Owned<cublasLtMatrixLayout_t> a, b, d;
+  cublasLtMatmulAlgo_t algorithm = {};
+  size_t workspace_bytes = 0;
+};
+
+template <typename T>
+absl::Status Set(cublasLtMatmulDesc_t description,
+                 cublasLtMatmulDescAttributes_t attribute, const T& value) {
+  return ToStatus(Lt().MatmulDescSetAttribute(description, attribute, &value,
+                                              sizeof(value)),
+                  "cublasLtMatmulDescSetAttribute");
+}
+
+template <typename T>
+absl::Status Set(cublasLtMatmulPreference_t preference,
+                 cublasLtMatmulPreferenceAttributes_t attribute,
+                 const T& value) {
+  return ToStatus(Lt().MatmulPreferenceSetAttribute(preference, attribute,
+                                                    &value, sizeof(value)),
+                  "cublasLtMatmulPreferenceSetAttribute");
+}
+
+absl::StatusOr<Owned<cublasLtMatmulDesc_t>> Describe(const Product& product) {
+  cublasLtMatmulDesc_t description;
+  TRIBUTARY_RETURN_IF_ERROR(ToStatus(
+      Lt().MatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+      "cublasLtMatmulDescCreate"));
+  Owned<cublasLtMatmulDesc_t> owned(description);
+  const auto operation = [](bool transpose) {
+    return static_cast<int32_t>(transpose ? CUBLAS_OP_T : CUBLAS_OP_N);
+  };
+  TRIBUTARY_RETURN_IF_ERROR(Set(description, CUBLASLT_MATMUL_DESC_TRANSA,
+                                operation(product.transpose_a)));
+  TRIBUTARY_RETURN_IF_ERROR(Set(description, CUBLASLT_MATMUL_DESC_TRANSB,
+                                operation(product.transpose_b)));
+  if (product.has_bias) {
+    const uint32_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+    TRIBUTARY_RETURN_IF_ERROR(
+        Set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
+  }
+  return owned;
+}
+
+absl::StatusOr<Owned<cublasLtMatrixLayout_t>> Layout(int64_t rows,
+                                                     int64_t columns) {
+  cublasLtMatrixLayout_t layout;
+  TRIBUTARY_RETURN_IF_ERROR(ToStatus(
+      Lt().MatrixLayoutCreate(&layout, CUDA_R_32F, rows, columns, rows),
+      "cublasLtMatrixLayoutCreate"));
+  return Owned<cublasLtMatrixLayout_t>(layout);
+}
+
+absl::StatusOr<Owned<cublasLtMatmulPreference_t>> Preferences(
+    uint32_t alignment) {
+  cublasLtMatmulPreference_t preference;
+  TRIBUTARY_RETURN_IF_ERROR(ToStatus(Lt().MatmulPreferenceCreate(&preference),
+                                     "cublasLtMatmulPreferenceCreate"));
+  Owned<cublasLtMatmulPreference_t> owned(preference);
+  TRIBUTARY_RETURN_IF_ERROR(Set(preference,
+                                CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                static_cast<uint64_t>(kMaximumWorkspace)));
+  // Whole sums, or parts that a second step adds in order.
+  TRIBUTARY_RETURN_IF_ERROR(
+      Set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+          static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)));
+  for (const auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+                               CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                               CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+                               CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+    TRIBUTARY_RETURN_IF_ERROR(Set(preference, attribute, alignment));
+  }
+  return owned;
+}
+
+// `bias` is any bias of the product.
+absl::StatusOr<Plan> MakePlan(cublasLtHandle_t handle, const Product& product,
+                              const float* bias) {
+  Plan plan;
+  TRIBUTARY_ASSIGN_OR_RETURN(plan.description, Describe(product));
+  if (product.has_bias) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        Set(plan.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
+  }
+  const auto [m, n, k] = std::make_tuple(product.m, product.n, product.k);
+  TRIBUTARY_ASSIGN_OR_RETURN(plan.a,
+                             product.transpose_a ? Layout(k, m) : Layout(m, k));
+  TRIBUTARY_ASSIGN_OR_RETURN(plan.b,
+                             product.transpose_b ? Layout(n, k) : Layout(k, n));
+  TRIBUTARY_ASSIGN_OR_RETURN(plan.d, Layout(m, n));
+  TRIBUTARY_ASSIGN_OR_RETURN(const Owned<cublasLtMatmulPreference_t> preference,
+                             Preferences(product.alignment));
+  cublasLtMatmulHeuristicResult_t result = {};
+  int count = 0;
+  const cublasStatus_t status = Lt().MatmulAlgoGetHeuristic(
+      handle, plan.description.get(), plan.a.get(), plan.b.get(), plan.d.get(),
+      plan.d.get(), preference.get(), /*requestedAlgoCount=*/1, &result,
+      &count);
+  if (status != CUBLAS_STATUS_NOT_SUPPORTED) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        ToStatus(status, "cublasLtMatmulAlgoGetHeuristic"));
+  }
+  if (count == 0 || result.state != CUBLAS_STATUS_SUCCESS) {
+    return absl::UnimplementedError(
+        absl::StrCat("cuBLASLt has no algorithm for a product of ", m, " x ", k,
+                     " and ", k, " x ", n));
+  }
+  plan.algorithm = result.algo;
+  plan.workspace_bytes = result.workspaceSize;
+  return plan;
+}
+
+struct Matrices {
+  const float* a;
+  const float* b;
+  const float* bias;  // Or null.
+  float* d;
+};
+
+uint32_t AlignmentOf(const Matrices& matrices) {
+  for (const float* matrix :
+       {matrices.a, matrices.b, static_cast<const float*>(matrices.d)}) {
+    if (reinterpret_cast<uintptr_t>(matrix) % 16 != 0) return sizeof(float);
+  }
+  return 16;
+}
+
+class CublasLinearRunner final : public LinearRunner {
+ public:
+  explicit CublasLinearRunner(cublasLtHandle_t handle) : handle_(handle) {}
+
+  void Forward(Stream& stream, Scratch& scratch, const LinearShape& s,
+               const float* x, const float* weight, const float* bias,
+               float* y) override {
+    Product product;
+    product.m = s.outputs;
+    product.n = s.rows;
+    product.k = s.inputs;
+    product.transpose_a = true;
+    product.has_bias = bias != nullptr;
+    const Matrices matrices = {weight, x, bias, y};
+    absl::Status status =
+        Multiply(stream, scratch, product, matrices, /*accumulate=*/false);
+    if (absl::IsUnimplemented(status) && bias != nullptr) {
+      product.has_bias = false;
+      status = Multiply(stream, scratch, product, matrices, false);
+      AddToRows(stream, s.rows, s.outputs, bias, y);
+    }
+    stream.Check(status);
+  }
+
+  void BackwardInput(Stream& stream, Scratch& scratch, const LinearShape& s,
+                     const float* dy, const float* weight, bool accumulate,
+                     float* dx) override {
+    Product product;
+    product.m = s.inputs;
+    product.n = s.rows;
+    product.k = s.outputs;
+    stream.Check(Multiply(stream, scratch, product, {weight, dy, nullptr, dx},
+                          accumulate));
+  }
+
+  void BackwardWeight(Stream& stream, Scratch& scratch, const LinearShape& s,
+                      const float* x, const float* dy, bool accumulate,
+                      float* dweight) override {
+    Product product;
+    product.m = s.inputs;
+    product.n = s.outputs;
+    product.k = s.rows;
+    product.transpose_b = true;
+    stream.Check(Multiply(stream, scratch, product, {x, dy, nullptr, dweight},
+                          accumulate));
+  }
+
+ private:
+  // Found once for each product.
+  const Plan& PlanOf(const Product& product, const float* bias) {
+    const auto found = plans_.find(product);
+    if (found != plans_.end()) return found->second;
+    if (plans_.size() >= kMaximumPlans) plans_.clear();
+    Plan& plan = plans_[product];
+    absl::StatusOr<Plan> made = MakePlan(handle_.get(), product, bias);
+    if (made.ok()) {
+      plan = *std::move(made);
+    } else {
+      plan.status = made.status();
+    }
+    return plan;
+  }
+
+  absl::Status Multiply(Stream& stream, Scratch& scratch, Product product,
+                        const Matrices& matrices, bool accumulate) {
+    product.alignment = AlignmentOf(matrices);
+    const Plan& plan = PlanOf(product, matrices.bias);
+    TRIBUTARY_RETURN_IF_ERROR(plan.status);
+    if (product.has_bias) {
+      TRIBUTARY_RETURN_IF_ERROR(Set(plan.description.get(),
+                                    CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                                    matrices.bias));
+    }
+    const float one = 1, beta = accumulate ? 1 : 0;
+    return ToStatus(
+        Lt().Matmul(handle_.get(), plan.description.get(), &one, matrices.a,
+                    plan.a.get(), matrices.b, plan.b.get(), &beta, matrices.d,
+                    plan.d.get(), matrices.d, plan.d.get(), &plan.algorithm,
+                    scratch.Bytes(plan.workspace_bytes), plan.workspace_bytes,
+                    stream.get()),
+        "cublasLtMatmul");
+  }
+
+  const Owned<cublasLtHandle_t> handle_;
+  std::map<Product, Plan> plans_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LinearRunner>> LinearRunner::Create() {
+  TRIBUTARY_RETURN_IF_ERROR(LoadCublasLt().status());
+  cublasLtHandle_t handle;
+  TRIBUTARY_RETURN_IF_ERROR(ToStatus(Lt().Create(&handle), "cublasLtCreate"));
+  return std::make_unique<CublasLinearRunner>(handle);
+}
+
+}  // namespace tributary::cuda

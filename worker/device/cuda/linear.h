@@ -1,0 +1,42 @@
+// Linear layers by cuBLASLt; formulas and shapes as in worker/device/device.h.
+#ifndef TRIBUTARY_WORKER_DEVICE_CUDA_LINEAR_H_
+#define TRIBUTARY_WORKER_DEVICE_CUDA_LINEAR_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "worker/device/cuda/scratch.h"
+#include "worker/device/cuda/stream.h"
+#include "worker/device/device.h"
+
+namespace tributary::cuda {
+
+// Float32 products without TF32. The library's heuristic chooses an algorithm
+// once for each shape, among those that split a sum, if at all, into parts that
+// are then added in order: bits depend on the shape, the GPU and the version of
+// cuBLASLt alone. One thread at a time. `scratch` is overwritten.
+class LinearRunner {
+ public:
+  // With the GPU current.
+  static absl::StatusOr<std::unique_ptr<LinearRunner>> Create();
+
+  virtual ~LinearRunner() = default;
+
+  virtual void Forward(Stream& stream, Scratch& scratch,
+                       const LinearShape& shape, const float* x,
+                       const float* weight, const float* bias, float* y) = 0;
+  virtual void BackwardInput(Stream& stream, Scratch& scratch,
+                             const LinearShape& shape, const float* dy,
+                             const float* weight, bool accumulate,
+                             float* dx) = 0;
+  // Without the bias's gradient, which is ColumnSums of bias.h: cuBLASLt's
+  // epilogue for it exists for few algorithms and types.
+  virtual void BackwardWeight(Stream& stream, Scratch& scratch,
+                              const LinearShape& shape, const float* x,
+                              const float* dy, bool accumulate,
+                              float* dweight) = 0;
+};
+
+}  // namespace tributary::cuda
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CUDA_LINEAR_H_

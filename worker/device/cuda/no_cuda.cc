@@ -1,0 +1,21 @@
+// What stands in for the CUDA device in a build without CUDA.
+#include "absl/status/status.h"
+#include "worker/device/cuda/cuda_device.h"
+
+namespace tributary {
+namespace {
+
+absl::Status NoCuda() {
+  return absl::FailedPreconditionError(
+      "this build has no CUDA; build where /usr/local/cuda exists");
+}
+
+}  // namespace
+
+absl::StatusOr<int> CountCudaDevices() { return NoCuda(); }
+
+absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int /*ordinal*/) {
+  return NoCuda();
+}
+
+}  // namespace tributary

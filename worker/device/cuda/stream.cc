@@ -1,0 +1,41 @@
+#include "worker/device/cuda/stream.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/device/cuda/cuda_status.h"
+
+namespace tributary::cuda {
+
+absl::StatusOr<std::unique_ptr<Stream>> Stream::Create(int ordinal) {
+  TRIBUTARY_RETURN_IF_ERROR(ToStatus(
+      cudaSetDevice(ordinal), absl::StrCat("cannot use cuda:", ordinal)));
+  cudaStream_t stream;
+  // Non-blocking: nothing of ours waits for CUDA's default stream.
+  TRIBUTARY_RETURN_IF_ERROR(
+      ToStatus(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
+               absl::StrCat("cannot make a stream of cuda:", ordinal)));
+  return std::unique_ptr<Stream>(new Stream(ordinal, stream));
+}
+
+Stream::Stream(int ordinal, cudaStream_t stream)
+    : ordinal_(ordinal), stream_(stream) {}
+
+// What is still queued runs to its end; CUDA frees the stream after it.
+Stream::~Stream() { cudaStreamDestroy(stream_); }
+
+void Stream::Activate() { Check(cudaSetDevice(ordinal_), "cudaSetDevice"); }
+
+void Stream::Check(cudaError_t error, const char* operation) {
+  if (error != cudaSuccess) Check(ToStatus(error, operation));
+}
+
+void Stream::Check(const absl::Status& status) { first_error_.Update(status); }
+
+void Stream::Wait() {
+  // An error on the GPU shows in whatever is called next; the first one says
+  // the most.
+  Check(cudaStreamSynchronize(stream_), "while waiting for the GPU");
+  if (!first_error_.ok()) EndProcess(first_error_);
+}
+
+}  // namespace tributary::cuda
