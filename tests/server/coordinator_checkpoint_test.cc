@@ -22,26 +22,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Remembers what it is asked for; the test answers.
-struct FakeSink : CheckpointSink {
-  void MakeFolder(int64_t step) override { folders.push_back(step); }
-  void Commit(const std::string& folder,
-              const CheckpointManifest& manifest) override {
-    commits.emplace_back(folder, manifest);
-  }
-  void Discard(const std::string& folder) override {
-    discarded.push_back(folder);
-  }
-  void Warn(int64_t step, const std::string& message) override {
-    warnings.push_back(absl::StrCat(step, ": ", message));
-  }
-
-  std::vector<int64_t> folders;
-  std::vector<std::pair<std::string, CheckpointManifest>> commits;
-  std::vector<std::string> discarded;
-  std::vector<std::string> warnings;
-};
-
 // Two servers, a worker, a checkpoint every 4 steps.
 class CoordinatorCheckpointTest : public CoordinatorTest {
  protected:

@@ -9,8 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/transport/channel.h"
 #include "gtest/gtest.h"
+#include "proto/checkpoint.pb.h"
 #include "server/coordinator.h"
 
 namespace tributary {
@@ -43,6 +45,26 @@ struct FakeServer : ServerLink {
   void Close(const absl::Status& status) override { closed = status; }
   std::vector<ServerOrder> orders;
   absl::Status closed;
+};
+
+// Remembers what it is asked for; the test answers.
+struct FakeSink : CheckpointSink {
+  void MakeFolder(int64_t step) override { folders.push_back(step); }
+  void Commit(const std::string& folder,
+              const CheckpointManifest& manifest) override {
+    commits.emplace_back(folder, manifest);
+  }
+  void Discard(const std::string& folder) override {
+    discarded.push_back(folder);
+  }
+  void Warn(int64_t step, const std::string& message) override {
+    warnings.push_back(absl::StrCat(step, ": ", message));
+  }
+
+  std::vector<int64_t> folders;
+  std::vector<std::pair<std::string, CheckpointManifest>> commits;
+  std::vector<std::string> discarded;
+  std::vector<std::string> warnings;
 };
 
 // A coordinator with a clock of its own and 4 leaves, 3 chunks and 2 servers.

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
+#include "common/snapshot.h"
 #include "gtest/gtest.h"
 #include "server/parameter_store.h"
-#include "common/snapshot.h"
 #include "tests/server/parameter_store_fixture.h"
 
 namespace tributary {
