@@ -41,8 +41,8 @@ Measured SlowestWorker(const nlohmann::ordered_json& summary,
 }
 
 std::vector<int64_t> EqualChunks(const JobSpec& job, int64_t parameters) {
-  const int64_t size = ChunkBytes(job.exchange()) /
-                       static_cast<int64_t>(sizeof(float));
+  const int64_t size =
+      ChunkBytes(job.exchange()) / static_cast<int64_t>(sizeof(float));
   std::vector<int64_t> chunks(parameters / size, size);
   if (parameters % size > 0) chunks.push_back(parameters % size);
   return chunks;
@@ -53,6 +53,8 @@ std::vector<int64_t> EqualChunks(const JobSpec& job, int64_t parameters) {
 absl::optional<nlohmann::ordered_json> PredictLocalRun(
     const LocalRun& run, const nlohmann::ordered_json& summary,
     const PassTiming& pass) {
+  // The model has all-reduce between hosts only.
+  if (run.job.exchange().has_all_reduce()) return absl::nullopt;
   const auto parameters = summary.value("parameters", int64_t{0});
   const Measured measured = SlowestWorker(summary, StepsPerRound(run.job));
   if (parameters == 0 || measured.compute <= 0) return absl::nullopt;

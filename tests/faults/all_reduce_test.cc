@@ -25,10 +25,11 @@ constexpr char kProgram[] = "tests/faults/tributary_with_failpoints";
 class AllReduceJobTest : public testing::Test {
  protected:
   // With a checkpoint every ten steps.
-  ProcessCluster::Options Options(const std::string& name) {
+  ProcessCluster::Options Options(const std::string& name,
+                                  const std::string& model = "gpt") {
     const std::string folder = absl::StrCat(folder_, "/", name);
     std::filesystem::create_directory(folder);
-    JobSpec job = TinyJob("gpt", folder);
+    JobSpec job = TinyJob(model, folder);
     job.set_steps(kSteps);
     job.clear_epochs();
     job.set_clip_norm(1);
@@ -47,8 +48,8 @@ class AllReduceJobTest : public testing::Test {
   }
 
   // Of the parameter server, with one worker.
-  std::string UndisturbedDigest() {
-    ProcessCluster::Options options = Options("undisturbed");
+  std::string UndisturbedDigest(const std::string& model) {
+    ProcessCluster::Options options = Options("undisturbed", model);
     options.workers = 1;
     options.sets = {"exchange.parameter_server.chunk_bytes=4096"};
     ProcessCluster cluster(std::move(options));
@@ -57,13 +58,14 @@ class AllReduceJobTest : public testing::Test {
     return cluster.weights_sha256();
   }
 
-  void ExpectEqualBits(ProcessCluster::Options options, int restarts) {
+  void ExpectEqualBits(ProcessCluster::Options options, int restarts,
+                       const std::string& model = "gpt") {
     const std::string log = options.folder + "/server-0.log";
     ProcessCluster cluster(std::move(options));
     const absl::Status status = cluster.Run();
     ASSERT_TRUE(status.ok()) << status << "\n" << ReadWholeFile(log);
     EXPECT_EQ(cluster.restarts(), restarts);
-    EXPECT_EQ(cluster.weights_sha256(), UndisturbedDigest());
+    EXPECT_EQ(cluster.weights_sha256(), UndisturbedDigest(model));
   }
 
   const std::string folder_ = MakeTestFolder();
@@ -71,6 +73,11 @@ class AllReduceJobTest : public testing::Test {
 
 TEST_F(AllReduceJobTest, GivesTheBitsOfTheParameterServer) {
   ExpectEqualBits(Options("calm"), /*restarts=*/0);
+}
+
+// Running statistics are no gradients, and count in no norm.
+TEST_F(AllReduceJobTest, RunningStatisticsAreAddedUpToo) {
+  ExpectEqualBits(Options("statistics", "resnet"), /*restarts=*/0, "resnet");
 }
 
 TEST_F(AllReduceJobTest, ShardedOptimizersGiveTheSame) {

@@ -5,9 +5,10 @@
 #include <cstring>
 #include <utility>
 
+#include "common/gradient_squares.h"
+#include "common/rounds.h"
 #include "common/schedule.h"
 #include "common/status_macros.h"
-#include "common/vector_ops.h"
 
 namespace tributary {
 
@@ -20,11 +21,10 @@ absl::StatusOr<std::unique_ptr<ChunkUpdater>> ChunkUpdater::Create(
       new ChunkUpdater(job, steps, layout, std::move(optimizer)));
   BufferPool buffers(layout->chunk_elements());
   for (const int chunk : chunks) {
-    State& state = updater->states_[chunk];
-    state.segments = layout->ChunkSegments(chunk);
+    std::vector<Buffer>& slots = updater->slots_[chunk];
     for (int slot = 0; slot < updater->optimizer_->slots(); ++slot) {
-      state.slots.push_back(buffers.Take());
-      std::memset(state.slots.back().get(), 0,
+      slots.push_back(buffers.Take());
+      std::memset(slots.back().get(), 0,
                   layout->ChunkSize(chunk) * sizeof(float));
     }
   }
@@ -38,24 +38,23 @@ ChunkUpdater::ChunkUpdater(const JobSpec& job, int64_t steps,
       steps_(steps),
       layout_(layout),
       optimizer_(std::move(optimizer)),
-      states_(layout->chunk_count()) {}
+      slots_(layout->chunk_count()) {
+  for (int chunk = 0; chunk < layout->chunk_count(); ++chunk) {
+    segments_.push_back(layout->ChunkSegments(chunk));
+  }
+}
 
 void ChunkUpdater::Restore(const Snapshot::Chunk& chunk) {
-  State& state = states_[chunk.number];
-  for (size_t slot = 0; slot < state.slots.size(); ++slot) {
-    std::copy_n(chunk.slots[slot].get(), chunk.elements,
-                state.slots[slot].get());
+  const std::vector<Buffer>& slots = slots_[chunk.number];
+  for (size_t slot = 0; slot < slots.size(); ++slot) {
+    std::copy_n(chunk.slots[slot].get(), chunk.elements, slots[slot].get());
   }
 }
 
 double ChunkUpdater::SumOfSquares(int chunk,
                                   const ChunkGradient& gradient) const {
-  const int64_t count = layout_->ChunkSize(chunk);
-  if (gradient.other_half == nullptr) {
-    return tributary::SumOfSquares(gradient.half, count);
-  }
-  SumOfSquaresInPieces squares;
-  squares.AddSum(gradient.half, gradient.other_half, count);
+  GradientSquares squares(segments_[chunk]);
+  squares.Add(gradient.half, gradient.other_half, layout_->ChunkSize(chunk));
   return squares.Total();
 }
 
@@ -66,20 +65,21 @@ void ChunkUpdater::Update(int chunk, const ChunkGradient& gradient,
     std::copy_n(weights, layout_->ChunkSize(chunk), new_weights);
     return;
   }
-  const State& state = states_[chunk];
   std::vector<float*> slots;
-  for (const Buffer& slot : state.slots) slots.push_back(slot.get());
+  for (const Buffer& slot : slots_[chunk]) slots.push_back(slot.get());
   UpdateArguments update;
   update.gradient_sum = gradient.half;
   update.other_gradient_sum = gradient.other_half;
-  update.gradient_scale = GradientScale(std::max<int64_t>(step.weight, 1),
-                                        job_.clip_norm(), step.norm);
+  const int64_t weight = std::max<int64_t>(step.weight, 1);
+  update.gradient_scale = GradientScale(weight, job_.clip_norm(), step.norm);
+  update.statistics_scale =
+      static_cast<float>(StatisticsRate(job_) / static_cast<double>(weight));
   update.learning_rate = LearningRateAt(job_, steps_, step.number);
   update.step = step.number;
   update.weights = weights;
   update.new_weights = new_weights;
   update.slots = absl::MakeSpan(slots);
-  update.segments = state.segments;
+  update.segments = segments_[chunk];
   optimizer_->Update(update);
 }
 

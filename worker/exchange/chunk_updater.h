@@ -52,16 +52,9 @@ class ChunkUpdater {
 
   // The arrays of state of one of the chunks, in the order of
   // Optimizer::slot_names.
-  const std::vector<Buffer>& slots(int chunk) const {
-    return states_[chunk].slots;
-  }
+  const std::vector<Buffer>& slots(int chunk) const { return slots_[chunk]; }
 
  private:
-  struct State {
-    std::vector<ChunkSegment> segments;
-    std::vector<Buffer> slots;
-  };
-
   ChunkUpdater(const JobSpec& job, int64_t steps, const ArenaLayout* layout,
                std::unique_ptr<Optimizer> optimizer);
 
@@ -69,7 +62,9 @@ class ChunkUpdater {
   const int64_t steps_;
   const ArenaLayout* const layout_;
   const std::unique_ptr<Optimizer> optimizer_;
-  std::vector<State> states_;  // By chunk.
+  // By chunk.
+  std::vector<std::vector<ChunkSegment>> segments_;
+  std::vector<std::vector<Buffer>> slots_;
 };
 
 }  // namespace tributary
