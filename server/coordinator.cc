@@ -675,9 +675,9 @@ void Coordinator::WidenGroup() {
                static_cast<int>(options_.job.batch().micro_batches()));
   if (places <= static_cast<int>(group_.members().size())) return;
   GoBack(Ending::kGoesBack,
-         absl::UnavailableError(absl::StrCat(
-             "the all-reduce goes on with ", places, " workers instead of ",
-             group_.members().size())));
+         absl::UnavailableError(absl::StrCat("the all-reduce goes on with ",
+                                             places, " workers instead of ",
+                                             group_.members().size())));
 }
 
 void Coordinator::Drain() {

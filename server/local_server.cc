@@ -166,7 +166,8 @@ absl::Status LocalServer::ConfigureKeeper(const Configure& configure,
   }
   TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer,
                              Optimizer::Create(configure.job().optimizer()));
-  journal_->Begin(configure.journal_scope(), layout, 1 + optimizer->slots());
+  journal_->Begin(configure.journal_scope(), layout, 1 + optimizer->slots(),
+                  /*every_version=*/false);
   journal_->KeepOnly(std::nullopt);
   if (!configure.checkpoint().empty()) {
     TRIBUTARY_ASSIGN_OR_RETURN(const CheckpointManifest manifest,

@@ -23,8 +23,9 @@ bool SameScope(const JournalScope& a, const JournalScope& b) {
 }
 
 void StateJournal::Begin(const JournalScope& scope, const ArenaLayout& layout,
-                         int arrays) {
+                         int arrays, bool every_version) {
   absl::MutexLock lock(&mu_);
+  every_version_ = every_version;
   if (layout_.has_value() && SameScope(scope, scope_) && arrays == arrays_) {
     return;
   }
@@ -90,11 +91,13 @@ absl::Status StateJournal::Add(int shard, int64_t version,
     chunks.resize(layout_->ChunksOf(shard, scope_.servers()).size());
   }
   Versions& versions = chunks[place];
-  if (!versions.empty() && versions.count(version) == 0 &&
-      versions.rbegin()->first > version) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a copy of chunk ", copy.number, " at version ", version,
-                     " after ", versions.rbegin()->first));
+  const int64_t newest = versions.empty() ? -1 : versions.rbegin()->first;
+  const bool follows =
+      every_version_ ? version - 1 == newest : version > newest;
+  if (!versions.empty() && versions.count(version) == 0 && !follows) {
+    return absl::InvalidArgumentError(absl::StrCat("a copy of chunk ",
+                                                   copy.number, " at version ",
+                                                   version, " after ", newest));
   }
   versions[version] = std::move(copy);
   if (versions.size() > kVersions) {

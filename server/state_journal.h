@@ -32,9 +32,10 @@ namespace tributary {
 class StateJournal {
  public:
   // Keeps copies for this job from now on, each of `arrays` arrays, and forgets
-  // those for another one.
-  void Begin(const JournalScope& scope, const ArenaLayout& layout, int arrays)
-      ABSL_LOCKS_EXCLUDED(mu_);
+  // those for another one. With `every_version`, one version comes after the
+  // other; else some are left out.
+  void Begin(const JournalScope& scope, const ArenaLayout& layout, int arrays,
+             bool every_version = true) ABSL_LOCKS_EXCLUDED(mu_);
   // Forgets all copies but those of one version; nullopt: all.
   void KeepOnly(std::optional<int64_t> version) ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -45,7 +46,7 @@ class StateJournal {
 
   // Replaces a copy of that version, and the oldest beyond two. The copy is not
   // written to any more. InvalidArgument for a chunk that is not the shard's,
-  // and for a version that is older than the newest.
+  // and for a version that does not follow the newest.
   absl::Status Add(int shard, int64_t version, Snapshot::Chunk copy)
       ABSL_LOCKS_EXCLUDED(mu_);
   // How far the job is at that version.
@@ -79,6 +80,7 @@ class StateJournal {
   JournalScope scope_ ABSL_GUARDED_BY(mu_);
   std::optional<ArenaLayout> layout_ ABSL_GUARDED_BY(mu_);
   int arrays_ ABSL_GUARDED_BY(mu_) = 1;
+  bool every_version_ ABSL_GUARDED_BY(mu_) = true;
   // By shard, by place among the shard's chunks.
   std::map<int, std::vector<Versions>> shards_ ABSL_GUARDED_BY(mu_);
   std::map<int64_t, JobState> states_ ABSL_GUARDED_BY(mu_);

@@ -117,6 +117,13 @@ TEST_F(StateJournalTest, RefusesAVersionThatDoesNotFollow) {
   EXPECT_TRUE(journal_.Add(0, 5, Copy(0, 0)).ok());
 }
 
+TEST_F(StateJournalTest, MayLeaveVersionsOut) {
+  journal_.Begin(Scope(), Layout(), /*arrays=*/1, /*every_version=*/false);
+  ASSERT_TRUE(journal_.Add(0, 3, Copy(0, 0)).ok());
+  EXPECT_TRUE(journal_.Add(0, 500, Copy(0, 0)).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(journal_.Add(0, 400, Copy(0, 0))));
+}
+
 TEST_F(StateJournalTest, ForgetsWhatAnAttemptDoesNotBeginWith) {
   for (const int64_t version : {4, 5}) {
     Add(0, 0, version);
