@@ -33,8 +33,7 @@ ParameterTable TableOf(const JobSpec& job) {
   weights->set_name("weights");
   weights->add_shape(job.model().synthetic().parameters());
   weights->set_group(NO_DECAY);
-  table.set_chunk_elements(ChunkBytes(job.exchange()) /
-                           int64_t{sizeof(float)});
+  table.set_chunk_elements(ChunkBytes(job.exchange()) / int64_t{sizeof(float)});
   return table;
 }
 

@@ -10,10 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/parameter_table.h"
+#include "common/snapshot.h"
 #include "common/status_macros.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_files.h"
-#include "common/snapshot.h"
 
 namespace tributary {
 namespace {

@@ -6,11 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/buffer_pool.h"
+#include "common/snapshot.h"
 #include "common/status_macros.h"
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_files.h"
-#include "common/snapshot.h"
 #include "server/state_journal.h"
 #include "tests/simulation/shard_process.h"
 

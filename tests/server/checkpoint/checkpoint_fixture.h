@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "common/file_system.h"
 #include "common/parameter_table.h"
-#include "proto/checkpoint.pb.h"
 #include "common/snapshot.h"
+#include "proto/checkpoint.pb.h"
 
 namespace tributary {
 
