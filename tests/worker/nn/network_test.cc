@@ -173,9 +173,13 @@ class PlainExecutor {
     return static_cast<float*>(memories_.back().get());
   }
   LayerCall Call(int node, bool training) const {
-    return {device_, samples_, training,
-            RandomStream{kSeed, RandomPurpose::kDropout, 3,
-                         static_cast<uint32_t>(2 * 4096 + node)}};
+    LayerCall call;
+    call.device = device_;
+    call.samples = samples_;
+    call.training = training;
+    call.stream = RandomStream{kSeed, RandomPurpose::kDropout, 3,
+                               static_cast<uint32_t>(2 * 4096 + node)};
+    return call;
   }
   LayerTensors Tensors(int number, const float* weights) const {
     const Graph::Node& node = graph_.nodes()[number];
