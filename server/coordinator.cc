@@ -89,13 +89,13 @@ absl::StatusOr<int64_t> Coordinator::AddWorker(const Join& join,
     Forget(old.incarnation);
   }
   membership_.Find(admitted.incarnation)->link = link;
-  if (admitted.fenced.has_value() && phase_ == StatusReply::TRAINING) {
-    OnWorkerLost(admitted.fenced->incarnation, admitted.fenced->Name());
-    if (phase_ == StatusReply::RECOVERING) return JoinAgain(failure_);
-  }
   most_workers_ = std::max(most_workers_, membership_.count());
   alone_since_ = absl::InfiniteFuture();
   AdmitWaiting();
+  // Last: it may send everybody away, this worker included.
+  if (admitted.fenced.has_value() && phase_ == StatusReply::TRAINING) {
+    OnWorkerLost(admitted.fenced->incarnation, admitted.fenced->Name());
+  }
   return admitted.incarnation;
 }
 
@@ -415,7 +415,6 @@ void Coordinator::OnSaved(int64_t incarnation, const Saved& saved) {
     checkpoints_->plan()->OnReport(/*shard=*/0, report);
   }
   RunCheckpoints();
-  FinishIfDue();
 }
 
 void Coordinator::OrderSnapshot(const ServerOrder& order) {

@@ -24,6 +24,12 @@ constexpr int kMostReaders = 2;
 
 int64_t Bytes(int64_t elements) { return elements * int64_t{sizeof(float)}; }
 
+// Journals are for servers, or in an all-reduce for workers.
+absl::Status NotServed() {
+  return absl::UnavailableError(
+      "this server keeps no journal for such a process, or not yet");
+}
+
 // The stream of the server whose copies are kept here.
 class ReplicateStream final
     : public ServerStream<grpc::ByteBuffer, grpc::ByteBuffer> {
@@ -63,6 +69,7 @@ class ReplicateStream final
     if (from_ >= 0) {
       return absl::FailedPreconditionError("a second JournalHello");
     }
+    if (attempt_ == 0) return NotServed();
     TRIBUTARY_RETURN_IF_ERROR(memory_->CheckScope(hello.scope()));
     if (attempt_ != hello.attempt()) {
       return absl::AbortedError(absl::StrCat(
@@ -152,8 +159,9 @@ class ReplicateStream final
 // Writes one shard at one version.
 class JournalReader final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
-  // `readers` counts those there are, which may be `most`.
-  JournalReader(const StateJournal& memory, const grpc::ByteBuffer& request,
+  // `readers` counts those there are, which may be `most`. `memory` is null
+  // where the journal is not the caller's to read.
+  JournalReader(const StateJournal* memory, const grpc::ByteBuffer& request,
                 std::shared_ptr<std::atomic<int>> readers, int most,
                 std::shared_ptr<LiveCalls> calls)
       : token_(std::move(calls)), readers_(std::move(readers)) {
@@ -171,12 +179,13 @@ class JournalReader final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
   }
 
  private:
-  absl::Status Prepare(const StateJournal& memory, grpc::ByteBuffer* bytes) {
+  absl::Status Prepare(const StateJournal* memory, grpc::ByteBuffer* bytes) {
+    if (memory == nullptr) return NotServed();
     ReadJournalRequest request;
     TRIBUTARY_RETURN_IF_ERROR(Decode(bytes, &request));
-    TRIBUTARY_RETURN_IF_ERROR(memory.CheckScope(request.scope()));
-    TRIBUTARY_ASSIGN_OR_RETURN(snapshot_,
-                               memory.Find(request.shard(), request.version()));
+    TRIBUTARY_RETURN_IF_ERROR(memory->CheckScope(request.scope()));
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        snapshot_, memory->Find(request.shard(), request.version()));
     return absl::OkStatus();
   }
 
@@ -244,39 +253,42 @@ absl::Status JournalService::Fetch(const std::string& address,
                        request, snapshot);
 }
 
+int64_t JournalService::attempt() const {
+  absl::MutexLock lock(&mu_);
+  return attempt_;
+}
+
+int64_t JournalService::workers_attempt() const {
+  absl::MutexLock lock(&mu_);
+  return workers_attempt_;
+}
+
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*
-JournalService::Replicate(grpc::CallbackServerContext*) {
-  int64_t attempt = 0;
-  {
-    absl::MutexLock lock(&mu_);
-    attempt = attempt_;
-  }
+JournalService::Keep(int64_t attempt) {
   auto* stream = new ReplicateStream(options_.shard, attempt, memory_, calls_);
   stream->Start(kDefaultLimits.handshake_timeout);
   return stream;
+}
+
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*
+JournalService::Replicate(grpc::CallbackServerContext*) {
+  return Keep(attempt());
 }
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* JournalService::ReadJournal(
     grpc::CallbackServerContext*, const grpc::ByteBuffer* request) {
-  return new JournalReader(*memory_, *request, readers_, kMostReaders, calls_);
+  return new JournalReader(memory_, *request, readers_, kMostReaders, calls_);
 }
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*
 JournalService::SaveState(grpc::CallbackServerContext*) {
-  int64_t attempt = 0;
-  {
-    absl::MutexLock lock(&mu_);
-    attempt = workers_attempt_;
-  }
-  auto* stream = new ReplicateStream(options_.shard, attempt, memory_, calls_);
-  stream->Start(kDefaultLimits.handshake_timeout);
-  return stream;
+  return Keep(workers_attempt());
 }
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* JournalService::ReadState(
     grpc::CallbackServerContext*, const grpc::ByteBuffer* request) {
-  return new JournalReader(*memory_, *request, worker_readers_,
-                           kDefaultLimits.workers, calls_);
+  return new JournalReader(workers_attempt() == 0 ? nullptr : memory_, *request,
+                           worker_readers_, kDefaultLimits.workers, calls_);
 }
 
 }  // namespace tributary

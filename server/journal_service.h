@@ -62,6 +62,11 @@ class JournalService final
       const grpc::ByteBuffer* request) override;
 
  private:
+  int64_t attempt() const ABSL_LOCKS_EXCLUDED(mu_);
+  int64_t workers_attempt() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Takes copies in from one process of that attempt; 0: from none.
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Keep(
+      int64_t attempt);
   const std::string& Reach(const std::string& address) const {
     return address.empty() ? options_.coordinator : address;
   }

@@ -116,6 +116,20 @@ TEST_F(CoordinatorAllReduceTest, GoesBackWhenAMemberIsGone) {
                         "join again"));
 }
 
+TEST_F(CoordinatorAllReduceTest, GoesBackWhenAMembersRankIsTakenOver) {
+  Begin(100);
+  FakeWorker newer;
+  ASSERT_TRUE(Join(&newer, /*rank=*/1).ok());
+  EXPECT_EQ(Ending(), Coordinator::Ending::kGoesBack);
+  for (const FakeWorker* worker : {&first_, &newer}) {
+    EXPECT_EQ(worker->closed.code(), absl::StatusCode::kAborted);
+  }
+  EXPECT_THAT(std::string(second_.closed.message()),
+              HasSubstr("rank 1 was taken over"));
+  // It is known, so that its connection's end is, too.
+  coordinator_->WorkerGone(newer.incarnation);
+}
+
 TEST_F(CoordinatorAllReduceTest, PassesOnWhatMembersPublish) {
   Begin(100);
   FakeWorker late;

@@ -10,6 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "common/log.h"
+#include "common/transport/journal_client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/listener.h"
@@ -206,6 +207,32 @@ TEST_F(JournalServiceTest, RefusesACopyThatIsNotWhole) {
   copy.slots.clear();
   stream_->Send(1, copy, [] { ADD_FAILURE() << "kept"; });
   EXPECT_THAT(Refusal(1, state.chunks[1]), HasSubstr("comes next"));
+}
+
+// With a journal, the servers' state is none of the workers' business.
+TEST_F(JournalServiceTest, WorkersGetInOnlyInAnAllReduce) {
+  Open(Hello(1, 0));
+  Send(State(0, 7));
+  ReadJournalRequest request;
+  *request.mutable_scope() = Hello(1, 0).scope();
+  request.set_version(7);
+  const auto read = [&] {
+    Snapshot copy = State(0, 0);
+    return ReadJournalOf(listener_->address(), Security(), JournalPeer::kWorker,
+                         request, &copy);
+  };
+  EXPECT_TRUE(absl::IsUnavailable(read()));
+  // Nor with the attempt that stands for none.
+  for (const int64_t attempt : {0, 1}) {
+    absl::Notification refused;
+    const auto stream = OpenJournal(
+        listener_->address(), Security(), JournalPeer::kWorker,
+        Hello(attempt, 0), [&](const absl::Status&) { refused.Notify(); });
+    refused.WaitForNotification();
+    stream->End();
+  }
+  keeper_.ServeWorkers(/*attempt=*/1);
+  EXPECT_TRUE(read().ok());
 }
 
 }  // namespace
