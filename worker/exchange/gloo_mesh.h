@@ -33,8 +33,9 @@ struct GlooMeshOptions {
 };
 
 // Connects every two members; all must call it. The connections are neither
-// encrypted nor authenticated. Unavailable, with the reason, if it does not
-// come about in time; the error of `publish` or `find`.
+// encrypted nor authenticated. Gloo writes to them without a care for SIGPIPE,
+// which the process must ignore: a member may be gone. Unavailable, with the
+// reason, if it does not come about in time; the error of `publish` or `find`.
 absl::StatusOr<std::unique_ptr<PeerMesh>> ConnectGlooMesh(
     const GlooMeshOptions& options);
 

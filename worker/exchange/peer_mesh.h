@@ -40,7 +40,8 @@ class PeerMesh {
   virtual std::unique_ptr<Transfer> Receive(int from, uint64_t tag, void* data,
                                             size_t bytes) = 0;
 
-  // Ends every Wait, now and later.
+  // Ends every Wait, now and later. Over there nobody is told before the mesh
+  // is destroyed.
   virtual void Abort() = 0;
 };
 

@@ -230,6 +230,8 @@ class Member {
           exchange_->Finish();
           return;
         case Task::Kind::kFail:
+          // As a worker that leaves: the others must not wait for it.
+          exchange_.reset();
           return;
         default:
           break;
