@@ -18,6 +18,8 @@ namespace tributary {
 inline constexpr int64_t kMaxSteps = int64_t{1} << 40;
 // Numbers that scale others; their products must stay in float32's range.
 inline constexpr double kMaxScale = 1e6;
+// Of a layer, of a sample in one dimension.
+inline constexpr int64_t kMaxWidth = int64_t{1} << 20;
 
 // InvalidArgument: "PATH: WHAT".
 template <typename... Args>

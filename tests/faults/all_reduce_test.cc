@@ -119,6 +119,31 @@ TEST_F(AllReduceJobTest, TheServersDeathCostsNoBits) {
   ExpectEqualBits(std::move(options), /*restarts=*/1);
 }
 
+// Nothing protects what members send each other.
+TEST_F(AllReduceJobTest, KeepsGradientsOfASecuredJobOnTheMachine) {
+  const std::string token = folder_ + "/token";
+  WriteWholeFile(token, std::string(64, 'a'));
+  std::filesystem::permissions(token, std::filesystem::perms::owner_read);
+  ProcessCluster::Options options = Options("secured");
+  for (const std::string name : {"server-0", "worker-0", "worker-1"}) {
+    options.arguments[name] = {"--token-file", token};
+  }
+  options.workers = 2;
+  ExpectEqualBits(options, /*restarts=*/0);
+
+  options.folder = Options("elsewhere").folder;
+  for (const std::string name : {"worker-0", "worker-1"}) {
+    options.arguments[name].insert(options.arguments[name].end(),
+                                   {"--advertise", "192.0.2.1"});
+  }
+  options.ends_with_job = true;
+  ProcessCluster cluster(options);
+  EXPECT_FALSE(cluster.Run().ok());
+  EXPECT_THAT(ReadWholeFile(options.folder + "/worker-0.log"),
+              HasSubstr("sends gradients from 192.0.2.1 neither encrypted nor "
+                        "authenticated"));
+}
+
 TEST_F(AllReduceJobTest, HasOneServer) {
   ProcessCluster::Options options = Options("servers");
   const CommandResult result =

@@ -130,6 +130,29 @@ TEST_F(ResumeTest, AnyNumbersOfServersAndWorkersGoOnToTheSameBits) {
   EXPECT_EQ(Steps("stopped"), Steps("calm"));
 }
 
+// Members bring their state to the server, which saves it before it stops.
+TEST_F(ResumeTest, SoDoesAnAllReduce) {
+  WriteJob("clipping");
+  ASSERT_EQ(RunCommand(Train("calm", 1, 2)).exit_code, 0);
+  for (const char* const sharded : {"false", "true"}) {
+    const int lines = static_cast<int>(Steps("stopped").size());
+    BackgroundCommand launcher(
+        Train("stopped", 1, 2,
+              {"--resume", "auto", "--set",
+               absl::StrCat("exchange.all_reduce.shard_optimizer=", sharded)}));
+    ASSERT_TRUE(AwaitLines(folder_ + "/stopped/metrics.jsonl", lines + 40));
+    launcher.Signal(SIGTERM);
+    const CommandResult result = launcher.Wait();
+    EXPECT_EQ(result.exit_code, 75) << result.standard_error;
+  }
+  // The checkpoint is of no kind of exchange.
+  const CommandResult last =
+      RunCommand(Train("stopped", 2, 3, {"--resume", "auto"}));
+  EXPECT_EQ(last.exit_code, 0) << last.standard_error;
+  EXPECT_EQ(Digest("stopped"), Digest("calm"));
+  EXPECT_EQ(Steps("stopped"), Steps("calm"));
+}
+
 TEST_F(ResumeTest, GoesOnInAnotherFolderFromAnyCheckpoint) {
   WriteJob("synchronous");
   ASSERT_EQ(RunCommand(Train("calm", 2, 2)).exit_code, 0);
