@@ -113,15 +113,8 @@ void AllReduceExchange::Push(int64_t step, NodeChunk sum) {
   latency_.Pushed(step, sum.chunk, MonotonicNow());
   const int rank = mesh_->rank();
   const int owner = OwnerOf(sum.chunk);
-  absl::MutexLock lock(&mu_);
+  absl::ReleasableMutexLock lock(&mu_);
   Own& own = own_[step];
-  if (owner != rank) {
-    own.sends.push_back(
-        Send(owner,
-             AllReduceTag(AllReduceKind::kGradient, step, sum.chunk, sum.node),
-             sum.arena.get() + layout_->ChunkBegin(sum.chunk),
-             layout_->ChunkSize(sum.chunk) * int64_t{sizeof(float)}));
-  }
   if (own.weights.emplace(sum.node, sum.weight).second) {
     own.weight += sum.weight;
     if (own.weights.size() == nodes_[rank].size()) {
@@ -141,6 +134,20 @@ void AllReduceExchange::Push(int64_t step, NodeChunk sum) {
                &loss->second, sizeof(loss->second)));
     }
   }
+  ++own.pushing;
+  lock.Release();
+  // It may copy the chunk, for which nobody has to wait.
+  Transfer sent;
+  if (owner != rank) {
+    sent =
+        Send(owner,
+             AllReduceTag(AllReduceKind::kGradient, step, sum.chunk, sum.node),
+             sum.arena.get() + layout_->ChunkBegin(sum.chunk),
+             layout_->ChunkSize(sum.chunk) * int64_t{sizeof(float)});
+  }
+  absl::MutexLock again(&mu_);
+  --own.pushing;
+  if (sent != nullptr) own.sends.push_back(std::move(sent));
   own.chunks[sum.chunk].emplace(sum.node, std::move(sum));
 }
 

@@ -99,6 +99,7 @@ class AllReduceExchange final : public Exchange {
     int64_t weight = 0;                              // Of all nodes.
     std::map<int, double> losses;                    // By node.
     std::vector<Transfer> sends;                     // Of the above.
+    int pushing = 0;  // Calls of Push that add to these.
   };
 
   AllReduceExchange(const Options& options, const ArenaLayout* layout,

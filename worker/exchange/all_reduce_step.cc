@@ -317,11 +317,16 @@ absl::Status AllReduceExchange::Step::Report() {
 
 absl::Status AllReduceExchange::Step::AwaitSends() {
   TRIBUTARY_RETURN_IF_ERROR(Await(&sends_));
-  // Others will need the next step to go on, which needs this lock.
   std::vector<Transfer> own;
   {
     absl::MutexLock lock(&exchange_.mu_);
-    own = std::move(exchange_.own_[number_].sends);
+    Own& pushed = exchange_.own_[number_];
+    const auto all = [&]() ABSL_SHARED_LOCKS_REQUIRED(exchange_.mu_) {
+      return pushed.pushing == 0 || exchange_.ending_;
+    };
+    exchange_.mu_.Await(absl::Condition(&all));
+    if (exchange_.ending_) return absl::AbortedError("called off");
+    own = std::move(pushed.sends);
   }
   TRIBUTARY_RETURN_IF_ERROR(Await(&own));
   absl::MutexLock lock(&exchange_.mu_);
