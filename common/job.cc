@@ -81,7 +81,9 @@ JobSpec ResolveJob(JobSpec job) {
   if (batch->micro_batches() == 0) {
     batch->set_micro_batches(DefaultMicroBatches(batch->global()));
   }
-  if (job.evaluation().batch() == 0) {
+  // Else it depends on the number that is to be found.
+  if (job.evaluation().batch() == 0 &&
+      batch->micro_batches() != kFindMicroBatches) {
     job.mutable_evaluation()->set_batch(std::max(
         batch->global() / batch->micro_batches(), kLeastEvaluationBatch));
   }

@@ -41,9 +41,13 @@ absl::Status SetField(JobSpec* job, absl::string_view path_and_value);
 // ResolveJob.
 absl::Status ValidateJob(const JobSpec& job);
 
+// What batch.micro_batches says when the number is still to be found, by what
+// fits into the workers' devices. No process can run such a job.
+inline constexpr int64_t kFindMicroBatches = -1;
+
 // Fills in the defaults that depend on other fields: name, micro_batches,
 // exchange, evaluation.batch, padding. `job` must be valid; resolving twice
-// changes nothing.
+// changes nothing. kFindMicroBatches stays, and so does what depends on it.
 JobSpec ResolveJob(JobSpec job);
 
 // "mlp", "cnn", "resnet", "gpt" or "synthetic"; empty if no model is set.

@@ -156,8 +156,9 @@ absl::Status ValidateBatch(const BatchSpec& batch) {
   TRIBUTARY_RETURN_IF_ERROR(
       Between("batch.global", batch.global(), 1, kMaxBatch));
   const int64_t count = batch.micro_batches();
-  TRIBUTARY_RETURN_IF_ERROR(
-      Between("batch.micro_batches", count, 0, kMaxMicroBatches));
+  TRIBUTARY_RETURN_IF_ERROR(Between("batch.micro_batches", count,
+                                    kFindMicroBatches, kMaxMicroBatches));
+  if (count == kFindMicroBatches) return absl::OkStatus();
   if ((count & (count - 1)) != 0) {
     return Error("batch.micro_batches", count, " is not a power of two");
   }

@@ -1,11 +1,14 @@
 #include "server/all_reduce_group.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace tributary {
 
-void AllReduceGroup::Begin(const std::map<int64_t, Deal>& deals) {
+void AllReduceGroup::Begin(const std::map<int64_t, Deal>& deals,
+                           AllReduceSpec::Backend wanted,
+                           const std::map<int64_t, std::string>& gpus) {
   std::map<int, int64_t> by_leaf;
   for (const auto& [incarnation, deal] : deals) {
     if (deal.leaf_begin() < deal.leaf_end()) {
@@ -17,6 +20,19 @@ void AllReduceGroup::Begin(const std::map<int64_t, Deal>& deals) {
     members_.push_back(incarnation);
   }
   saved_.assign(members_.size(), 0);
+  backend_ = wanted;
+  if (wanted == AllReduceSpec::AUTO) {
+    // NCCL refuses two members on one GPU.
+    std::set<std::string> distinct;
+    for (const int64_t member : members_) {
+      const auto gpu = gpus.find(member);
+      if (gpu != gpus.end() && !gpu->second.empty()) {
+        distinct.insert(gpu->second);
+      }
+    }
+    backend_ = distinct.size() == members_.size() ? AllReduceSpec::NCCL
+                                                  : AllReduceSpec::GLOO;
+  }
 }
 
 bool AllReduceGroup::Has(int64_t incarnation) const {
@@ -31,6 +47,7 @@ CoordinatorOrder AllReduceGroup::OrderTo(int64_t incarnation) const {
       std::find(members_.begin(), members_.end(), incarnation) -
       members_.begin()));
   for (const int leaf : leaf_begin_) group->add_leaf_begin(leaf);
+  group->set_backend(backend_);
   return order;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "proto/rendezvous.pb.h"
@@ -14,8 +15,11 @@ namespace tributary {
 // Of one attempt. Members are known by their incarnations. Not thread-safe.
 class AllReduceGroup {
  public:
-  // Those who were dealt leaves, in the order of these.
-  void Begin(const std::map<int64_t, Deal>& deals);
+  // Those who were dealt leaves, in the order of these. `wanted` is the job's;
+  // `gpus` names each worker's (Ready.nccl_device).
+  void Begin(const std::map<int64_t, Deal>& deals,
+             AllReduceSpec::Backend wanted,
+             const std::map<int64_t, std::string>& gpus);
 
   bool begun() const { return !members_.empty(); }
   bool Has(int64_t incarnation) const;
@@ -46,6 +50,7 @@ class AllReduceGroup {
  private:
   std::vector<int64_t> members_;
   std::vector<int> leaf_begin_;  // By member.
+  AllReduceSpec::Backend backend_ = AllReduceSpec::GLOO;
   // By member: newest version of its part.
   std::vector<int64_t> saved_;
   std::optional<TakeSnapshot> awaited_;

@@ -217,6 +217,8 @@ absl::Status Coordinator::OnReady(Member* member, const Ready& ready) {
     TRIBUTARY_RETURN_IF_ERROR(CheckModel(ready.table(), *layout_));
     TRIBUTARY_RETURN_IF_ERROR(CheckData(ready.data(), progress_->facts()));
   }
+  member->device = ready.device();
+  member->nccl_device = ready.nccl_device();
   member->ready = true;
   OpenWaiting();
   return absl::OkStatus();
@@ -298,7 +300,13 @@ void Coordinator::DealWork() {
   const auto deals =
       membership_.DealWork(progress_->facts().evaluation_pieces(), clock_(),
                            /*spares_rest=*/all_reduce_);
-  if (all_reduce_) group_.Begin(deals);
+  if (all_reduce_) {
+    std::map<int64_t, std::string> gpus;
+    for (const auto& [incarnation, member] : membership_.members()) {
+      gpus[incarnation] = member.nccl_device;
+    }
+    group_.Begin(deals, options_.job.exchange().all_reduce().backend(), gpus);
+  }
   for (const auto& [incarnation, deal] : deals) {
     CoordinatorOrder order;
     *order.mutable_deal() = deal;

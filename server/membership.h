@@ -34,6 +34,9 @@ struct Member {
   int rank = 0;
   std::string host;
   int64_t pid = 0;
+  // See Ready.
+  std::string device;
+  std::string nccl_device;
   absl::Time last_heard;
   // How far it has come: each needs the one before.
   bool admitted = false;

@@ -41,7 +41,9 @@ void FillProcessTable(const ProcessView& view, StatusReply* reply) {
     ProcessStatus* const process = reply->add_process();
     process->set_role("worker");
     process->set_number(member.rank);
-    process->set_place(absl::StrCat(member.host, ", process ", member.pid));
+    process->set_place(absl::StrCat(member.host, ", process ", member.pid,
+                                    member.device.empty() ? "" : ", ",
+                                    member.device));
     process->set_step(member.heartbeat.step());
     process->set_phase(member.heartbeat.phase());
     process->set_silent_ms(
