@@ -7,6 +7,7 @@
 #ifndef TRIBUTARY_COMMON_JOB_H_
 #define TRIBUTARY_COMMON_JOB_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"

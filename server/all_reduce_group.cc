@@ -20,19 +20,15 @@ void AllReduceGroup::Begin(const std::map<int64_t, Deal>& deals,
     members_.push_back(incarnation);
   }
   saved_.assign(members_.size(), 0);
-  backend_ = wanted;
-  if (wanted == AllReduceSpec::AUTO) {
-    // NCCL refuses two members on one GPU.
-    std::set<std::string> distinct;
-    for (const int64_t member : members_) {
-      const auto gpu = gpus.find(member);
-      if (gpu != gpus.end() && !gpu->second.empty()) {
-        distinct.insert(gpu->second);
-      }
-    }
-    backend_ = distinct.size() == members_.size() ? AllReduceSpec::NCCL
-                                                  : AllReduceSpec::GLOO;
+  nccl_ = wanted == AllReduceSpec::NCCL;
+  if (wanted != AllReduceSpec::AUTO) return;
+  // NCCL refuses two members on one GPU.
+  std::set<std::string> distinct;
+  for (const int64_t member : members_) {
+    const auto gpu = gpus.find(member);
+    if (gpu != gpus.end() && !gpu->second.empty()) distinct.insert(gpu->second);
   }
+  nccl_ = distinct.size() == members_.size();
 }
 
 bool AllReduceGroup::Has(int64_t incarnation) const {
@@ -47,7 +43,7 @@ CoordinatorOrder AllReduceGroup::OrderTo(int64_t incarnation) const {
       std::find(members_.begin(), members_.end(), incarnation) -
       members_.begin()));
   for (const int leaf : leaf_begin_) group->add_leaf_begin(leaf);
-  group->set_backend(backend_);
+  group->set_nccl(nccl_);
   return order;
 }
 

@@ -50,7 +50,7 @@ class AllReduceGroup {
  private:
   std::vector<int64_t> members_;
   std::vector<int> leaf_begin_;  // By member.
-  AllReduceSpec::Backend backend_ = AllReduceSpec::GLOO;
+  bool nccl_ = false;
   // By member: newest version of its part.
   std::vector<int64_t> saved_;
   std::optional<TakeSnapshot> awaited_;

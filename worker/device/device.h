@@ -17,9 +17,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/philox.h"
+#include "worker/device/copy_stream.h"
 
 namespace tributary {
 
@@ -78,6 +82,30 @@ class Device {
                           size_t bytes) = 0;  // Waits.
   virtual void Zero(float* to, int64_t count) = 0;
   virtual void Synchronize() = 0;
+
+  // ---- Memory of its own, and copies beside the operations. The defaults are
+  // those of a device that works in the host's memory, which needs neither.
+  virtual bool has_own_memory() const { return false; }
+  // How people know it: "cpu", or the GPU's name.
+  virtual std::string name() const { return "cpu"; }
+  // What is free now, in bytes; none if unknown.
+  virtual std::optional<int64_t> AvailableMemoryBytes() const {
+    return std::nullopt;
+  }
+  // Events and streams are of use with the device's own memory alone. They must
+  // not outlive the device.
+  virtual absl::StatusOr<std::unique_ptr<CopyStream>> CreateCopyStream();
+  virtual absl::StatusOr<std::unique_ptr<Event>> CreateEvent();
+  // Lets copies between this host memory and the device run without the host.
+  // Whole pages, pinned for as long as the handle lives, which may be longer
+  // than the device. Null where that cannot be: copies work all the same.
+  virtual std::shared_ptr<void> PinHostMemory(void* /*memory*/,
+                                              size_t /*bytes*/) {
+    return nullptr;
+  }
+  // As CopyStream's, for the operations.
+  virtual void Record(Event* /*event*/) {}
+  virtual void Await(const Event& /*event*/) {}
 
   // y += x, for gradients that meet.
   virtual void Add(int64_t count, const float* x, float* y) = 0;
@@ -228,6 +256,14 @@ class Device {
   virtual Loss MeanSquaredError(int64_t rows, int64_t width, const float* x,
                                 const float* target, float* dx) = 0;
 };
+
+inline absl::StatusOr<std::unique_ptr<CopyStream>> Device::CreateCopyStream() {
+  return absl::UnimplementedError("device memory is the host's");
+}
+
+inline absl::StatusOr<std::unique_ptr<Event>> Device::CreateEvent() {
+  return absl::UnimplementedError("device memory is the host's");
+}
 
 // Plain and vectorized code for any x86-64, single-threaded.
 std::unique_ptr<Device> CreateCpuDevice();

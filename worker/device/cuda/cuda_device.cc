@@ -14,6 +14,7 @@
 #include "worker/device/cuda/batch_norm.h"
 #include "worker/device/cuda/bias.h"
 #include "worker/device/cuda/convolution.h"
+#include "worker/device/cuda/cuda_copies.h"
 #include "worker/device/cuda/cuda_status.h"
 #include "worker/device/cuda/elementwise.h"
 #include "worker/device/cuda/embedding.h"
@@ -53,8 +54,9 @@ bool IsPinned(const void* memory) {
 class CudaDevice final : public Device {
  public:
   CudaDevice(std::unique_ptr<Stream> stream,
-             std::unique_ptr<cuda::LinearRunner> linear)
+             std::unique_ptr<cuda::LinearRunner> linear, std::string name)
       : stream_(std::move(stream)),
+        name_(std::move(name)),
         linear_(std::move(linear)),
         convolution_(cuda::ConvolutionRunner::Create()) {}
 
@@ -102,6 +104,34 @@ class CudaDevice final : public Device {
         "Zero");
   }
   void Synchronize() override { Current().Wait(); }
+
+  bool has_own_memory() const override { return true; }
+  std::string name() const override { return name_; }
+  std::optional<int64_t> AvailableMemoryBytes() const override {
+    size_t free = 0, total = 0;
+    if (cudaSetDevice(stream_->ordinal()) != cudaSuccess ||
+        cudaMemGetInfo(&free, &total) != cudaSuccess) {
+      cudaGetLastError();  // Not an error of a later call.
+      return std::nullopt;
+    }
+    return static_cast<int64_t>(free);
+  }
+  absl::StatusOr<std::unique_ptr<CopyStream>> CreateCopyStream() override {
+    return cuda::CudaCopyStream::Create(stream_->ordinal());
+  }
+  absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override {
+    return cuda::CudaEvent::Create(stream_->ordinal());
+  }
+  std::shared_ptr<void> PinHostMemory(void* memory, size_t bytes) override {
+    Current();
+    return cuda::PinHostMemory(memory, bytes);
+  }
+  void Record(Event* event) override {
+    static_cast<cuda::CudaEvent*>(event)->RecordOn(Current());
+  }
+  void Await(const Event& event) override {
+    static_cast<const cuda::CudaEvent&>(event).DelayWorkOf(Current());
+  }
 
   void Add(int64_t count, const float* x, float* y) override {
     cuda::Add(Current(), count, x, y);
@@ -293,6 +323,7 @@ class CudaDevice final : public Device {
   }
 
   const std::unique_ptr<Stream> stream_;
+  const std::string name_;
   Scratch scratch_{Scratch::Place::kDevice};
   const std::unique_ptr<cuda::LinearRunner> linear_;
   const std::unique_ptr<cuda::ConvolutionRunner> convolution_;
@@ -327,7 +358,12 @@ absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int ordinal) {
                absl::StrCat("this build has no code for cuda:", ordinal)));
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<cuda::LinearRunner> linear,
                              cuda::LinearRunner::Create());
-  return std::make_unique<CudaDevice>(std::move(stream), std::move(linear));
+  cudaDeviceProp properties;
+  TRIBUTARY_RETURN_IF_ERROR(
+      ToStatus(cudaGetDeviceProperties(&properties, ordinal),
+               absl::StrCat("cannot ask cuda:", ordinal, " what it is")));
+  return std::make_unique<CudaDevice>(std::move(stream), std::move(linear),
+                                      properties.name);
 }
 
 }  // namespace tributary

@@ -23,6 +23,7 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   cudaStream_t get() const { return stream_; }
+  int ordinal() const { return ordinal_; }
 
   // Makes the GPU the calling thread's current one, which whatever is queued or
   // allocated needs.

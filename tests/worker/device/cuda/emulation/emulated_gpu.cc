@@ -205,34 +205,3 @@ void ExchangeBytes(unsigned mask, void* value, size_t bytes, int source) {
 }
 
 }  // namespace emulated_gpu
-
-cudaError_t cudaMalloc(void** memory, size_t bytes) {
-  constexpr size_t kAlignment = 256, kTotal = size_t{1} << 40;
-  if (bytes > kTotal) return cudaErrorMemoryAllocation;
-  *memory = std::aligned_alloc(
-      kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
-  if (*memory == nullptr) return cudaErrorMemoryAllocation;
-  std::memset(*memory, 0xff, bytes);
-  return cudaSuccess;
-}
-
-cudaError_t cudaFree(void* memory) {
-  std::free(memory);
-  return cudaSuccess;
-}
-
-cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
-  *free = *total = size_t{1} << 40;
-  return cudaSuccess;
-}
-
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
-                            cudaMemcpyKind, cudaStream_t) {
-  std::memcpy(to, from, bytes);
-  return cudaSuccess;
-}
-
-cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t) {
-  if (bytes > 0) std::memset(to, value, bytes);
-  return cudaSuccess;
-}

@@ -2,6 +2,7 @@
 // The tests here are of our kernels and of how the device puts them together.
 #include <memory>
 
+#include "tests/worker/device/cuda/emulation/emulated_streams.h"
 #include "worker/device/cuda/convolution.h"
 #include "worker/device/cuda/linear.h"
 #include "worker/device/device.h"
@@ -11,18 +12,22 @@ namespace {
 
 class EmulatedLinearRunner final : public LinearRunner {
  public:
-  void Forward(Stream&, Scratch&, const LinearShape& shape, const float* x,
-               const float* weight, const float* bias, float* y) override {
+  void Forward(Stream& stream, Scratch&, const LinearShape& shape,
+               const float* x, const float* weight, const float* bias,
+               float* y) override {
+    const emulated_gpu::Running running(stream.get());
     cpu_->LinearForward(shape, x, weight, bias, y);
   }
-  void BackwardInput(Stream&, Scratch&, const LinearShape& shape,
+  void BackwardInput(Stream& stream, Scratch&, const LinearShape& shape,
                      const float* dy, const float* weight, bool accumulate,
                      float* dx) override {
+    const emulated_gpu::Running running(stream.get());
     cpu_->LinearBackwardInput(shape, dy, weight, accumulate, dx);
   }
-  void BackwardWeight(Stream&, Scratch&, const LinearShape& shape,
+  void BackwardWeight(Stream& stream, Scratch&, const LinearShape& shape,
                       const float* x, const float* dy, bool accumulate,
                       float* dweight) override {
+    const emulated_gpu::Running running(stream.get());
     cpu_->LinearBackwardWeight(shape, x, dy, accumulate, dweight,
                                /*dbias=*/nullptr);
   }
@@ -33,17 +38,20 @@ class EmulatedLinearRunner final : public LinearRunner {
 
 class EmulatedConvolutionRunner final : public ConvolutionRunner {
  public:
-  void Forward(Stream&, Scratch&, const ConvolutionShape& shape, const float* x,
-               const float* weight, float* y) override {
+  void Forward(Stream& stream, Scratch&, const ConvolutionShape& shape,
+               const float* x, const float* weight, float* y) override {
+    const emulated_gpu::Running running(stream.get());
     cpu_->ConvolutionForward(shape, x, weight, /*bias=*/nullptr, y);
   }
-  void BackwardInput(Stream&, Scratch&, const ConvolutionShape& shape,
+  void BackwardInput(Stream& stream, Scratch&, const ConvolutionShape& shape,
                      const float* dy, const float* weight, float* dx) override {
+    const emulated_gpu::Running running(stream.get());
     cpu_->ConvolutionBackwardInput(shape, dy, weight, dx);
   }
-  void BackwardWeight(Stream&, Scratch&, const ConvolutionShape& shape,
+  void BackwardWeight(Stream& stream, Scratch&, const ConvolutionShape& shape,
                       const float* x, const float* dy,
                       float* dweight) override {
+    const emulated_gpu::Running running(stream.get());
     cpu_->ConvolutionBackwardWeight(shape, x, dy, dweight, /*dbias=*/nullptr);
   }
 

@@ -2,7 +2,7 @@
 // the kernels of worker/device/cuda and tests run them on the CPU: as much of
 // CUDA as they use. See emulated_gpu.h.
 //
-// One GPU, whose memory is the host's. A launch runs the kernel to its end.
+// One GPU. A launch runs the kernel to its end.
 #ifndef TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_CUDA_RUNTIME_H_
 #define TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_CUDA_RUNTIME_H_
 
@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "tests/worker/device/cuda/emulation/emulated_gpu.h"
+#include "tests/worker/device/cuda/emulation/emulated_streams.h"
 
 #define __global__
 #define __device__
@@ -53,6 +54,9 @@ enum cudaError_t {
   cudaErrorInsufficientDriver = 35,
   cudaErrorNoDevice = 100,
   cudaErrorNoKernelImageForDevice = 209,
+  cudaErrorNotReady = 600,
+  cudaErrorHostMemoryAlreadyRegistered = 712,
+  cudaErrorHostMemoryNotRegistered = 713,
   cudaErrorUnsupportedPtxVersion = 222,
   cudaErrorSystemNotReady = 802,
   cudaErrorSystemDriverMismatch = 803,
@@ -67,22 +71,41 @@ inline cudaError_t cudaGetDeviceCount(int* count) {
 }
 inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
 
-using cudaStream_t = void*;
-inline constexpr unsigned cudaStreamNonBlocking = 1;
-inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = nullptr;
+struct cudaDeviceProp {
+  char name[256];
+};
+inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  *properties = {"Emulated GPU"};
   return cudaSuccess;
 }
-inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
-inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+
+// See emulated_streams.h.
+using cudaStream_t = emulated_gpu::Stream*;
+inline constexpr unsigned cudaStreamNonBlocking = 1;
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+
+using cudaEvent_t = emulated_gpu::Event*;
+inline constexpr unsigned cudaEventBlockingSync = 1;
+inline constexpr unsigned cudaEventDisableTiming = 2;
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventQuery(cudaEvent_t event);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
+                                unsigned flags);
 
 // New memory is full of NaN.
 cudaError_t cudaMalloc(void** memory, size_t bytes);
 cudaError_t cudaFree(void* memory);
-inline cudaError_t cudaMallocHost(void** memory, size_t bytes) {
-  return cudaMalloc(memory, bytes);
-}
-inline cudaError_t cudaFreeHost(void* memory) { return cudaFree(memory); }
+cudaError_t cudaMallocHost(void** memory, size_t bytes);
+cudaError_t cudaFreeHost(void* memory);
+inline constexpr unsigned cudaHostRegisterPortable = 1;
+inline constexpr unsigned cudaHostRegisterReadOnly = 8;
+cudaError_t cudaHostRegister(void* memory, size_t bytes, unsigned flags);
+cudaError_t cudaHostUnregister(void* memory);
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
 
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
@@ -95,11 +118,8 @@ enum cudaMemoryType { cudaMemoryTypeUnregistered, cudaMemoryTypeHost };
 struct cudaPointerAttributes {
   cudaMemoryType type;
 };
-inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes,
-                                            const void*) {
-  attributes->type = cudaMemoryTypeUnregistered;
-  return cudaSuccess;
-}
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes,
+                                     const void* memory);
 
 struct cudaFuncAttributes {};
 template <typename... Parameters>
@@ -116,6 +136,7 @@ template <typename... Parameters, typename... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config,
                                void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
+  const emulated_gpu::Running running(config->stream);
   emulated_gpu::Run(config->gridDim, config->blockDim,
                     [&] { kernel(arguments...); });
   return cudaSuccess;

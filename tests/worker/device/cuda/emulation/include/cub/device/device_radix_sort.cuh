@@ -18,11 +18,12 @@ struct DeviceRadixSort {
                                const Key* keys_in, Key* keys_out,
                                const Value* values_in, Value* values_out,
                                int count, int begin_bit, int end_bit,
-                               cudaStream_t /*stream*/) {
+                               cudaStream_t stream) {
     if (work == nullptr) {
       work_bytes = 256;
       return cudaSuccess;
     }
+    const emulated_gpu::Running running(stream);
     const Key mask =
         static_cast<Key>(((uint64_t{1} << (end_bit - begin_bit)) - 1)
                          << begin_bit);

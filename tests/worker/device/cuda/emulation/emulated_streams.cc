@@ -1,0 +1,329 @@
+#include "tests/worker/device/cuda/emulation/emulated_streams.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "absl/base/const_init.h"
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "cuda_runtime.h"
+
+namespace emulated_gpu {
+
+class Stream {
+ public:
+  std::deque<std::function<bool()>> work;
+  int64_t done = 0;
+  int64_t queued() const { return done + static_cast<int64_t>(work.size()); }
+};
+
+namespace {
+
+constexpr size_t kPage = 4096;
+constexpr size_t kAlignment = 256;
+
+// Held while queued work runs.
+ABSL_CONST_INIT absl::Mutex queue_mutex(absl::kConstInit);
+
+// What `position` pieces of a stream's work wait for may be work of another.
+bool RunTo(Stream* stream, int64_t position)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_mutex) {
+  while (stream->done < position) {
+    if (!stream->work.front()()) return false;
+    stream->work.pop_front();
+    ++stream->done;
+  }
+  return true;
+}
+
+class Memory {
+ public:
+  void Protect() {
+    absl::MutexLock lock(&mu_);
+    protect_ = true;
+  }
+
+  void* Allocate(size_t bytes) {
+    absl::MutexLock lock(&mu_);
+    if (bytes > limit_ - std::min(limit_, used_)) return nullptr;
+    const size_t unit = protect_ ? kPage : kAlignment;
+    const size_t size = (std::max<size_t>(bytes, 1) + unit - 1) / unit * unit;
+    void* memory = nullptr;
+    if (protect_) {
+      memory = mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (memory == MAP_FAILED) return nullptr;
+    } else {
+      memory = std::aligned_alloc(kAlignment, size);
+      if (memory == nullptr) return nullptr;
+    }
+    std::memset(memory, 0xff, bytes);  // NaN.
+    blocks_[memory] = {bytes, protect_ ? size : 0};
+    used_ += bytes;
+    if (protect_ && running_ == 0) mprotect(memory, size, PROT_NONE);
+    return memory;
+  }
+
+  void Free(void* memory) {
+    if (memory == nullptr) return;
+    absl::MutexLock lock(&mu_);
+    const auto block = blocks_.find(memory);
+    if (block == blocks_.end()) std::abort();  // Not the GPU's.
+    if (block->second.mapped > 0) {
+      munmap(memory, block->second.mapped);
+    } else {
+      std::free(memory);
+    }
+    used_ -= block->second.bytes;
+    blocks_.erase(block);
+  }
+
+  void Open() {
+    absl::MutexLock lock(&mu_);
+    if (running_++ == 0) SetAccess(PROT_READ | PROT_WRITE);
+  }
+  void Close() {
+    absl::MutexLock lock(&mu_);
+    if (--running_ == 0) SetAccess(PROT_NONE);
+  }
+
+  void SetLimit(size_t bytes) {
+    absl::MutexLock lock(&mu_);
+    limit_ = bytes;
+  }
+  size_t limit() {
+    absl::MutexLock lock(&mu_);
+    return limit_;
+  }
+  size_t free() {
+    absl::MutexLock lock(&mu_);
+    return limit_ - std::min(limit_, used_);
+  }
+
+ private:
+  struct Block {
+    size_t bytes = 0;
+    size_t mapped = 0;  // 0: on the heap, not protected.
+  };
+
+  void SetAccess(int access) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (!protect_) return;
+    for (const auto& [memory, block] : blocks_) {
+      if (block.mapped > 0) mprotect(memory, block.mapped, access);
+    }
+  }
+
+  absl::Mutex mu_;
+  bool protect_ ABSL_GUARDED_BY(mu_) = false;
+  int running_ ABSL_GUARDED_BY(mu_) = 0;
+  size_t limit_ ABSL_GUARDED_BY(mu_) = size_t{1} << 40;
+  size_t used_ ABSL_GUARDED_BY(mu_) = 0;
+  std::map<void*, Block> blocks_ ABSL_GUARDED_BY(mu_);
+};
+
+Memory& TheMemory() {
+  static auto* const memory = new Memory;
+  return *memory;
+}
+
+struct PinnedMemory {
+  absl::Mutex mu;
+  std::map<const char*, size_t> ranges ABSL_GUARDED_BY(mu);  // By their begin.
+  int64_t count ABSL_GUARDED_BY(mu) = 0;
+};
+
+PinnedMemory& Pinned() {
+  static auto* const pinned = new PinnedMemory;
+  return *pinned;
+}
+
+}  // namespace
+
+Stream* CreateStream() { return new Stream; }
+
+void DestroyStream(Stream* stream) {
+  Reach(Record(stream));
+  delete stream;
+}
+
+void Enqueue(Stream* stream, std::function<bool()> work) {
+  absl::MutexLock lock(&queue_mutex);
+  stream->work.push_back(std::move(work));
+}
+
+Event Record(Stream* stream) {
+  absl::MutexLock lock(&queue_mutex);
+  return {stream, stream->queued()};
+}
+
+bool TryReach(const Event& event) {
+  if (event.stream == nullptr) return true;
+  absl::MutexLock lock(&queue_mutex);
+  return RunTo(event.stream, event.position);
+}
+
+void Reach(const Event& event) {
+  while (!TryReach(event)) std::this_thread::yield();
+}
+
+void ProtectMemory() { TheMemory().Protect(); }
+void* AllocateMemory(size_t bytes) { return TheMemory().Allocate(bytes); }
+void FreeMemory(void* memory) { TheMemory().Free(memory); }
+void SetMemoryBytes(size_t bytes) { TheMemory().SetLimit(bytes); }
+size_t MemoryBytes() { return TheMemory().limit(); }
+size_t FreeMemoryBytes() { return TheMemory().free(); }
+
+Running::Running(Stream* stream) {
+  if (stream != nullptr) Reach(Record(stream));
+  TheMemory().Open();
+}
+
+Running::~Running() { TheMemory().Close(); }
+
+void Pin(const void* memory, size_t bytes) {
+  absl::MutexLock lock(&Pinned().mu);
+  Pinned().ranges[static_cast<const char*>(memory)] = bytes;
+  ++Pinned().count;
+}
+
+bool Unpin(const void* memory) {
+  absl::MutexLock lock(&Pinned().mu);
+  return Pinned().ranges.erase(static_cast<const char*>(memory)) > 0;
+}
+
+bool IsPinned(const void* memory) {
+  const char* const at = static_cast<const char*>(memory);
+  absl::MutexLock lock(&Pinned().mu);
+  auto range = Pinned().ranges.upper_bound(at);
+  if (range == Pinned().ranges.begin()) return false;
+  --range;
+  return at < range->first + range->second;
+}
+
+int64_t PinnedRanges() {
+  absl::MutexLock lock(&Pinned().mu);
+  return Pinned().count;
+}
+
+}  // namespace emulated_gpu
+
+using emulated_gpu::Running;
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  *stream = emulated_gpu::CreateStream();
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  emulated_gpu::DestroyStream(stream);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  emulated_gpu::Reach(emulated_gpu::Record(stream));
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = new emulated_gpu::Event;
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  *event = emulated_gpu::Record(stream);
+  return cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return emulated_gpu::TryReach(*event) ? cudaSuccess : cudaErrorNotReady;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  emulated_gpu::Reach(*event);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
+                                unsigned) {
+  emulated_gpu::Enqueue(
+      stream, [event = *event]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+        return event.stream == nullptr ||
+               emulated_gpu::RunTo(event.stream, event.position);
+      });
+  return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void** memory, size_t bytes) {
+  *memory = emulated_gpu::AllocateMemory(bytes);
+  return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+cudaError_t cudaFree(void* memory) {
+  emulated_gpu::FreeMemory(memory);
+  return cudaSuccess;
+}
+cudaError_t cudaMallocHost(void** memory, size_t bytes) {
+  constexpr size_t kAlignment = 256;
+  *memory = std::aligned_alloc(
+      kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+  if (*memory == nullptr) return cudaErrorMemoryAllocation;
+  emulated_gpu::Pin(*memory, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaFreeHost(void* memory) {
+  emulated_gpu::Unpin(memory);
+  std::free(memory);
+  return cudaSuccess;
+}
+cudaError_t cudaHostRegister(void* memory, size_t bytes, unsigned) {
+  if (emulated_gpu::IsPinned(memory))
+    return cudaErrorHostMemoryAlreadyRegistered;
+  emulated_gpu::Pin(memory, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaHostUnregister(void* memory) {
+  return emulated_gpu::Unpin(memory) ? cudaSuccess
+                                     : cudaErrorHostMemoryNotRegistered;
+}
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  *free = emulated_gpu::FreeMemoryBytes();
+  *total = emulated_gpu::MemoryBytes();
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
+                            cudaMemcpyKind kind, cudaStream_t stream) {
+  const void* const host = kind == cudaMemcpyHostToDevice ? from : to;
+  emulated_gpu::Enqueue(stream, [to, from, bytes] {
+    const Running running(nullptr);
+    std::memcpy(to, from, bytes);
+    return true;
+  });
+  // CUDA is done with memory that is not pinned when it returns.
+  if (!emulated_gpu::IsPinned(host)) return cudaStreamSynchronize(stream);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes,
+                            cudaStream_t stream) {
+  emulated_gpu::Enqueue(stream, [to, value, bytes] {
+    const Running running(nullptr);
+    if (bytes > 0) std::memset(to, value, bytes);
+    return true;
+  });
+  return cudaSuccess;
+}
+
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes,
+                                     const void* memory) {
+  attributes->type = emulated_gpu::IsPinned(memory)
+                         ? cudaMemoryTypeHost
+                         : cudaMemoryTypeUnregistered;
+  return cudaSuccess;
+}

@@ -1,0 +1,69 @@
+// Streams, events and memory of the emulated GPU.
+//
+// Kernels run when they are launched, after what is queued on their stream.
+// Copies, and what tests queue, run as late as CUDA allows: when something
+// waits for them, or asks whether they are done. So what is read before anybody
+// has waited for it is old, and what is overwritten too early is copied as it
+// is then: the results of code that lacks a wait are wrong every time.
+#ifndef TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_EMULATED_STREAMS_H_
+#define TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_EMULATED_STREAMS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+namespace emulated_gpu {
+
+class Stream;
+
+// A point in a stream's work.
+struct Event {
+  Stream* stream = nullptr;  // Null: never recorded.
+  int64_t position = 0;
+};
+
+Stream* CreateStream();
+void DestroyStream(Stream* stream);  // Runs what is queued.
+
+// Queues work. It returns false where it cannot be done yet (it waits for
+// another process, say), and is called again later. Not more than one piece of
+// work runs at a time, whatever its stream.
+void Enqueue(Stream* stream, std::function<bool()> work);
+Event Record(Stream* stream);
+// Runs what can be run before the event: whether that was all.
+bool TryReach(const Event& event);
+// Until all before the event has run.
+void Reach(const Event& event);
+
+// Device memory that is mapped from now on cannot be touched but by what runs
+// on the GPU: whoever does gets a SIGSEGV. For programs that do nothing else
+// with it: AddressSanitizer does not see overruns of such memory.
+void ProtectMemory();
+
+// Null if there is none.
+void* AllocateMemory(size_t bytes);
+void FreeMemory(void* memory);
+// So much can be allocated in all, from now on. 1 TiB at first.
+void SetMemoryBytes(size_t bytes);
+size_t MemoryBytes();
+size_t FreeMemoryBytes();
+
+// Something that runs on the GPU now, after what is queued on its stream.
+class Running {
+ public:
+  explicit Running(Stream* stream);  // Null: after nothing.
+  ~Running();
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+};
+
+// Host memory that copies use without the host.
+void Pin(const void* memory, size_t bytes);
+bool Unpin(const void* memory);  // False: it is not pinned.
+bool IsPinned(const void* memory);
+// Of all, so far.
+int64_t PinnedRanges();
+
+}  // namespace emulated_gpu
+
+#endif  // TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_EMULATED_STREAMS_H_

@@ -1,0 +1,63 @@
+// Events and copy streams of a GPU.
+#ifndef TRIBUTARY_WORKER_DEVICE_CUDA_CUDA_COPIES_H_
+#define TRIBUTARY_WORKER_DEVICE_CUDA_CUDA_COPIES_H_
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "worker/device/copy_stream.h"
+#include "worker/device/cuda/stream.h"
+
+namespace tributary::cuda {
+
+// Errors of the GPU end the process, as those of operations do: see Stream.
+class CudaEvent final : public Event {
+ public:
+  // On GPU number `ordinal`, which must exist.
+  static absl::StatusOr<std::unique_ptr<CudaEvent>> Create(int ordinal);
+  ~CudaEvent() override;
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
+
+  bool Done() override;
+  void Wait() override;
+
+  void RecordOn(Stream& stream);
+  void DelayWorkOf(Stream& stream) const;
+
+ private:
+  explicit CudaEvent(cudaEvent_t event) : event_(event) {}
+
+  const cudaEvent_t event_;
+};
+
+class CudaCopyStream final : public CopyStream {
+ public:
+  static absl::StatusOr<std::unique_ptr<CudaCopyStream>> Create(int ordinal);
+  // Waits for what was queued: its memory may be freed next.
+  ~CudaCopyStream() override;
+
+  void CopyFromHost(void* to, const void* from, size_t bytes) override;
+  void CopyToHost(void* to, const void* from, size_t bytes) override;
+  void Record(Event* event) override;
+  void Await(const Event& event) override;
+  void Synchronize() override;
+  void* handle() override { return stream_->get(); }
+
+ private:
+  explicit CudaCopyStream(std::unique_ptr<Stream> stream);
+  Stream& Current();
+
+  const std::unique_ptr<Stream> stream_;
+};
+
+// Pins whole pages of this process's memory, for as long as the handle lives;
+// null where CUDA does not. Any thread.
+std::shared_ptr<void> PinHostMemory(void* memory, size_t bytes);
+
+}  // namespace tributary::cuda
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CUDA_CUDA_COPIES_H_
