@@ -13,7 +13,9 @@ namespace {
 constexpr size_t kCacheLine = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
 
-Buffer AllocateFloats(int64_t elements) {
+}  // namespace
+
+Buffer AllocateBuffer(int64_t elements) {
   size_t bytes = static_cast<size_t>(elements) * sizeof(float);
   const size_t alignment = bytes >= kHugePage ? kHugePage : kCacheLine;
   bytes = std::max(alignment, (bytes + alignment - 1) / alignment * alignment);
@@ -23,7 +25,17 @@ Buffer AllocateFloats(int64_t elements) {
   return Buffer(static_cast<float*>(memory), std::free);
 }
 
-}  // namespace
+Buffer PinnedBuffer(Buffer buffer, size_t bytes, const PinMemory& pin) {
+  if (pin == nullptr) return buffer;
+  std::shared_ptr<void> pinned = pin(buffer.get(), bytes);
+  if (pinned == nullptr) return buffer;
+  float* const memory = buffer.get();
+  return Buffer(memory, [buffer = std::move(buffer),
+                         pinned = std::move(pinned)](float*) mutable {
+    pinned.reset();
+    buffer.reset();
+  });
+}
 
 // Outlives the pool as long as a buffer is out.
 struct BufferPool::FreeList {
@@ -51,7 +63,7 @@ Buffer BufferPool::Take() {
   }
   if (memory == nullptr) {
     Buffer fresh = source_();
-    if (fresh == nullptr) fresh = AllocateFloats(elements_);
+    if (fresh == nullptr) fresh = AllocateBuffer(elements_);
     memory = fresh.get();
     absl::MutexLock lock(&free_->mu);
     free_->all.push_back(std::move(fresh));

@@ -3,6 +3,7 @@
 #ifndef TRIBUTARY_COMMON_BUFFER_POOL_H_
 #define TRIBUTARY_COMMON_BUFFER_POOL_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,6 +18,18 @@ namespace tributary {
 // payload of several outgoing messages; the last of them returns it to its
 // pool.
 using Buffer = std::shared_ptr<float>;
+
+// A buffer of its own, of unspecified contents, aligned as a pool's. Throws
+// std::bad_alloc.
+Buffer AllocateBuffer(int64_t elements);
+
+// Pins memory for a device's copies (see Device::PinHostMemory), for as long as
+// the handle lives. Any thread. Null: nothing is to be pinned.
+using PinMemory =
+    std::function<std::shared_ptr<void>(void* memory, size_t bytes)>;
+
+// The same buffer, pinned, and unpinned before its memory goes.
+Buffer PinnedBuffer(Buffer buffer, size_t bytes, const PinMemory& pin);
 
 // Thread-safe. Buffers may outlive the pool.
 class BufferPool {

@@ -23,7 +23,6 @@ constexpr int kMaxDepth = 20;
 constexpr int64_t kMostDefaultMicroBatches = 8;
 // Evaluation has no fixed tree of its own to keep to, and small batches make
 // small matrices.
-constexpr int64_t kLeastEvaluationBatch = 16;
 
 int64_t DefaultMicroBatches(int64_t global_batch) {
   int64_t count = 1;

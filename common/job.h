@@ -45,6 +45,11 @@ absl::Status ValidateJob(const JobSpec& job);
 // What batch.micro_batches says when the number is still to be found, by what
 // fits into the workers' devices. No process can run such a job.
 inline constexpr int64_t kFindMicroBatches = -1;
+inline constexpr int64_t kMaxMicroBatches = 4096;
+
+// Evaluation keeps nothing for backward, so its batches may be larger than a
+// micro-batch; smaller ones waste the hardware. Samples, by default.
+inline constexpr int64_t kLeastEvaluationBatch = 16;
 
 // Fills in the defaults that depend on other fields: name, micro_batches,
 // exchange, evaluation.batch, padding. `job` must be valid; resolving twice

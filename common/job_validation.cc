@@ -15,7 +15,6 @@ namespace {
 
 // See job_checks.h for what limits are for.
 constexpr int64_t kMaxBatch = int64_t{1} << 24;
-constexpr int64_t kMaxMicroBatches = 4096;
 constexpr int64_t kMaxClasses = int64_t{1} << 20;
 // IDX labels are bytes.
 constexpr int64_t kMaxIdxClasses = 256;

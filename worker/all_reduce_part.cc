@@ -16,6 +16,7 @@
 #include "common/status_macros.h"
 #include "common/transport/journal_client.h"
 #include "worker/exchange/gloo_mesh.h"
+#include "worker/exchange/nccl_mesh.h"
 
 namespace tributary {
 namespace {
@@ -99,7 +100,7 @@ absl::StatusOr<Snapshot> ReadFirst(const AllReducePartOptions& options,
 }
 
 absl::StatusOr<std::unique_ptr<PeerMesh>> Connect(
-    const AllReducePartOptions& options, const Group& group,
+    const AllReducePartOptions& options, const Group& group, Device* device,
     MembershipClient* membership) {
   GlooMeshOptions mesh;
   mesh.rank = group.member();
@@ -132,7 +133,18 @@ absl::StatusOr<std::unique_ptr<PeerMesh>> Connect(
   mesh.find = [membership](const std::string& name) {
     return membership->AwaitPublication(name);
   };
-  return ConnectGlooMesh(mesh);
+  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<PeerMesh> gloo,
+                             ConnectGlooMesh(mesh));
+  if (!group.nccl()) return gloo;
+  if (options.nccl == nullptr) {
+    return absl::FailedPreconditionError(
+        "exchange.all_reduce.backend is NCCL, which this worker cannot use: it "
+        "needs a CUDA device and libnccl.so.2; AUTO takes GLOO where it must");
+  }
+  NcclMeshOptions nccl;
+  nccl.library = options.nccl;
+  nccl.device = device;
+  return ConnectNcclMesh(nccl, std::move(gloo));
 }
 
 std::vector<LeafRange> LeavesOf(const Group& group, int leaves) {
@@ -179,6 +191,7 @@ absl::StatusOr<std::unique_ptr<AllReduceExchange>> JoinAllReduce(
   exchange.job = setup->job();
   exchange.steps = setup->rounds().count();
   exchange.first_step = open.version();
+  exchange.pin = options.pin;
   if (open.version() == 0) {
     TRIBUTARY_RETURN_IF_ERROR(MakeFirst(setup, state));
   } else {
@@ -191,8 +204,9 @@ absl::StatusOr<std::unique_ptr<AllReduceExchange>> JoinAllReduce(
   TRIBUTARY_ASSIGN_OR_RETURN(const Group group, membership->AwaitGroup());
   exchange.leaves =
       LeavesOf(group, static_cast<int>(setup->job().batch().micro_batches()));
-  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<PeerMesh> mesh,
-                             Connect(options, group, membership));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      std::unique_ptr<PeerMesh> mesh,
+      Connect(options, group, setup->device(/*lane=*/0), membership));
   exchange.on_sums = [membership](const StepSums& sums) {
     WorkerReport report;
     *report.mutable_sums() = sums;

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "common/transport/security.h"
 #include "proto/rendezvous.pb.h"
+#include "worker/device/cuda/nccl_library.h"
 #include "worker/exchange/all_reduce_exchange.h"
 #include "worker/membership_client.h"
 #include "worker/training_setup.h"
@@ -25,6 +26,10 @@ struct AllReducePartOptions {
   std::string host;
   // What workers send each other may go to other machines unencrypted.
   bool insecure_network = false;
+  // For gradient arenas.
+  PinMemory pin;
+  // Null where it cannot be used.
+  NcclLibrary* nccl = nullptr;
 };
 
 // Makes the first version of the weights, or reads it from the server; says

@@ -3,6 +3,7 @@
 #ifndef TRIBUTARY_WORKER_LOOSE_WORK_H_
 #define TRIBUTARY_WORKER_LOOSE_WORK_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -34,6 +35,9 @@ class LooseWork : public WorkState {
   bool AwaitWeights(const Task& task, int64_t begin, int64_t end) override
       ABSL_LOCKS_EXCLUDED(mu_);
   const float* Weights(int64_t version) const override;
+  std::vector<absl::Span<char>> WeightMemory() const override {
+    return {{front_.data(), static_cast<size_t>(front_.bytes())}};
+  }
   int64_t BaseVersion(int chunk) const override ABSL_LOCKS_EXCLUDED(mu_);
 
  protected:

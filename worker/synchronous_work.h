@@ -3,6 +3,7 @@
 #ifndef TRIBUTARY_WORKER_SYNCHRONOUS_WORK_H_
 #define TRIBUTARY_WORKER_SYNCHRONOUS_WORK_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -33,6 +34,10 @@ class SynchronousWork final : public WorkState {
       ABSL_LOCKS_EXCLUDED(mu_);
   const float* Weights(int64_t version) const override {
     return reinterpret_cast<const float*>(arenas_[version % 2].data());
+  }
+  std::vector<absl::Span<char>> WeightMemory() const override {
+    return {{arenas_[0].data(), static_cast<size_t>(arenas_[0].bytes())},
+            {arenas_[1].data(), static_cast<size_t>(arenas_[1].bytes())}};
   }
 
  private:

@@ -7,6 +7,7 @@
 #include <new>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "common/failpoint.h"
 #include "common/status_macros.h"
@@ -30,6 +31,20 @@ absl::Duration LeafTime(const TimeSpent& spent) {
          spent[Activity::kBackward];
 }
 
+// Brings elements [begin, end) of the task's weights, which are there, to the
+// device.
+void LoadWeights(const WorkState& state, const Task& task,
+                 const ArenaLayout& layout, int64_t begin, int64_t end,
+                 DeviceArenas* device) {
+  if (begin >= end) return;
+  const float* const weights = state.Weights(task.version);
+  for (int64_t chunk = begin / layout.chunk_elements();
+       chunk <= (end - 1) / layout.chunk_elements(); ++chunk) {
+    const int number = static_cast<int>(chunk);
+    device->Load(number, {task.version, state.BaseVersion(number)}, weights);
+  }
+}
+
 // Runs work(), which may run out of memory.
 template <typename Work>
 absl::Status Guarded(const Work& work) {
@@ -47,21 +62,26 @@ absl::Status Guarded(const Work& work) {
 class Trainer::LeafObserver final : public StepObserver {
  public:
   LeafObserver(WorkState* state, const Task* task, const ArenaLayout* layout,
-               int leaf, int64_t weight, Buffer arena, SubtreeReducer* reducer,
-               LaneTimer* timer)
+               int leaf, int64_t weight, Buffer arena, DeviceArenas* device,
+               SubtreeReducer* reducer, LaneTimer* timer)
       : state_(state),
         task_(task),
         layout_(layout),
         leaf_(leaf),
         weight_(weight),
         arena_(std::move(arena)),
+        device_(device),
         reducer_(reducer),
         timer_(timer),
-        last_chunk_(layout->chunk_count() - 1) {}
+        last_chunk_(layout->chunk_count() - 1),
+        last_saved_(layout->chunk_count()) {}
 
   bool WeightsNeeded(int64_t begin, int64_t end) override {
     timer_->Switch(Activity::kExchange);
     const bool there = state_->AwaitWeights(*task_, begin, end);
+    if (there && device_ != nullptr) {
+      LoadWeights(*state_, *task_, *layout_, begin, end, device_);
+    }
     timer_->Switch(Activity::kForward);
     return there;
   }
@@ -70,27 +90,50 @@ class Trainer::LeafObserver final : public StepObserver {
 
   // Chunk 0 waits for Finish: it carries the leaf's loss.
   void GradientsReady(int64_t begin) override {
+    if (device_ != nullptr) {
+      int first = last_saved_;
+      while (first > 1 && layout_->ChunkBegin(first - 1) >= begin) --first;
+      device_->Save(first, last_saved_, arena_.get());
+      last_saved_ = first;
+      // Those that have come by now; the GPU is busy with the layers before.
+      while (last_chunk_ >= first && device_->Saved(last_chunk_)) HandOn();
+      return;
+    }
     while (last_chunk_ > 0 && layout_->ChunkBegin(last_chunk_) >= begin) {
-      reducer_->ChunkReady(leaf_, last_chunk_--, arena_, weight_,
-                           /*loss_sum=*/0);
+      HandOn();
     }
   }
 
   void Finish(double loss_sum) {
+    if (device_ != nullptr) {
+      device_->Save(/*first=*/0, last_saved_, arena_.get());
+      while (last_chunk_ > 0) {
+        device_->AwaitSaved(last_chunk_);
+        HandOn();
+      }
+      device_->AwaitSaved(/*chunk=*/0);
+    }
     reducer_->ChunkReady(leaf_, /*chunk=*/0, std::move(arena_), weight_,
                          loss_sum);
   }
 
  private:
+  void HandOn() {
+    reducer_->ChunkReady(leaf_, last_chunk_--, arena_, weight_,
+                         /*loss_sum=*/0);
+  }
+
   WorkState* const state_;
   const Task* const task_;
   const ArenaLayout* const layout_;
   const int leaf_;
   const int64_t weight_;
   Buffer arena_;
+  DeviceArenas* const device_;  // Null: the model computes in arena_.
   SubtreeReducer* const reducer_;
   LaneTimer* const timer_;
   int last_chunk_;  // Those above it have been handed on.
+  int last_saved_;  // From there on, they are on their way from the device.
 };
 
 // Lets a step of a trajectory, which needs no exchange, be given up.
@@ -136,6 +179,7 @@ absl::Status Trainer::Run() {
         Initialize();
         break;
       case Task::Kind::kReportSynced: {
+        PinWeights();
         TRIBUTARY_RETURN_IF_ERROR(Failpoint("W5"));
         WorkerReport report;
         report.mutable_synced()->set_version(task.version);
@@ -174,6 +218,14 @@ absl::Status Trainer::Run() {
       case Task::Kind::kFail:
         return state_->status();
     }
+  }
+}
+
+void Trainer::PinWeights() {
+  if (setup_->arenas(/*lane=*/0) == nullptr) return;
+  for (const absl::Span<char> memory : state_->WeightMemory()) {
+    pinned_.push_back(setup_->device(/*lane=*/0)
+                          ->PinHostMemory(memory.data(), memory.size()));
   }
 }
 
@@ -258,13 +310,20 @@ absl::Status Trainer::TrainLeaf(const Task& task, int lane, int leaf,
   timer->Switch(Activity::kForward);
   const int64_t weight = WeightOf(*batch);
   const Buffer gradients = exchange_->TakeArena();
+  DeviceArenas* const device = setup_->arenas(lane);
   LeafObserver observer(state_, &task, &setup_->layout(), leaf, weight,
-                        gradients, reducer, timer);
+                        gradients, device, reducer, timer);
+  // Copies may not read or write what is somebody else's by then.
+  const absl::Cleanup synchronize = [device] {
+    if (device != nullptr) device->Synchronize();
+  };
   TRIBUTARY_ASSIGN_OR_RETURN(
       const LossSums loss,
       setup_->model(lane)->ForwardBackward(
           *batch, setup_->job().seed(), task.version, leaf,
-          state_->Weights(task.version), gradients.get(), &observer));
+          device == nullptr ? state_->Weights(task.version) : device->weights(),
+          device == nullptr ? gradients.get() : device->gradients(),
+          &observer));
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("W6"));
   observer.Finish(loss.loss);
   timer->Switch(Activity::kIdle);
@@ -297,9 +356,7 @@ absl::Status Trainer::TrainTrajectory(const Task& task, int lane, int leaf,
     timer->Switch(Activity::kForward);
     TRIBUTARY_ASSIGN_OR_RETURN(
         const LossSums loss,
-        setup_->model(lane)->ForwardBackward(*batch, setup_->job().seed(), step,
-                                             leaf, trajectory->weights(),
-                                             gradients.get(), &observer));
+        LocalStep(*batch, lane, leaf, gradients.get(), &observer));
     loss_sum += loss.loss;
     trajectory->Step(gradients.get(), WeightOf(*batch));
   }
@@ -312,6 +369,27 @@ absl::Status Trainer::TrainTrajectory(const Task& task, int lane, int leaf,
   timer->Switch(Activity::kIdle);
   CountLeaf(LeafTime(timer->spent()) - before);
   return absl::OkStatus();
+}
+
+absl::StatusOr<LossSums> Trainer::LocalStep(const Batch& batch, int lane,
+                                            int leaf, float* gradients,
+                                            StepObserver* observer) {
+  const Trajectory& trajectory = *setup_->trajectory(lane);
+  Model* const model = setup_->model(lane);
+  const uint64_t seed = setup_->job().seed();
+  DeviceArenas* const device = setup_->arenas(lane);
+  if (device == nullptr) {
+    return model->ForwardBackward(batch, seed, trajectory.step(), leaf,
+                                  trajectory.weights(), gradients, observer);
+  }
+  // Trajectories take their steps on the host.
+  device->LoadAll(trajectory.weights());
+  absl::StatusOr<LossSums> loss =
+      model->ForwardBackward(batch, seed, trajectory.step(), leaf,
+                             device->weights(), device->gradients(), observer);
+  device->Save(/*first=*/0, setup_->layout().chunk_count(), gradients);
+  device->Synchronize();
+  return loss;
 }
 
 absl::Status Trainer::Evaluate(const Task& task) {
@@ -334,9 +412,16 @@ absl::Status Trainer::EvaluatePiece(const Task& task, int lane, int64_t piece) {
   const int64_t end = std::min(begin + setup_->piece_samples(),
                                setup_->data().evaluation_samples());
   setup_->data().ReadEvaluation(begin, end, &batch);
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      const LossSums sums,
-      setup_->model(lane)->Evaluate(batch, state_->Weights(task.version)));
+  const float* weights = state_->Weights(task.version);
+  if (DeviceArenas* const device = setup_->arenas(lane)) {
+    LoadWeights(*state_, task, setup_->layout(), /*begin=*/0,
+                setup_->layout().arena_elements(), device);
+    // Before the task ends, after which these may change on the host.
+    device->Synchronize();
+    weights = device->weights();
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const LossSums sums,
+                             setup_->model(lane)->Evaluate(batch, weights));
   WorkerReport report;
   EvaluationReport* evaluation = report.mutable_evaluation();
   evaluation->set_version(task.version);

@@ -11,6 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/thread_pool.h"
@@ -54,6 +55,8 @@ class Trainer {
   class LeafObserver;
   class LocalStepObserver;
 
+  // Where models compute in the memory of a device.
+  void PinWeights();
   void Initialize();
   // There was no memory for as many leaves at a time: goes on with fewer. The
   // error if there was none for a single one.
@@ -64,6 +67,9 @@ class Trainer {
   // The same for a leaf of a round of local steps.
   absl::Status TrainTrajectory(const Task& task, int lane, int leaf,
                                SubtreeReducer* reducer);
+  // One step of the lane's trajectory: its gradients, on the host.
+  absl::StatusOr<LossSums> LocalStep(const Batch& batch, int lane, int leaf,
+                                     float* gradients, StepObserver* observer);
   absl::Status Evaluate(const Task& task);
   absl::Status EvaluatePiece(const Task& task, int lane, int64_t piece);
   // Runs work(lane, item) for every item, on all lanes. Of several errors, one
@@ -89,6 +95,8 @@ class Trainer {
   ThreadPool lanes_;
 
   std::vector<std::unique_ptr<LaneTimer>> timers_;  // By lane.
+
+  std::vector<std::shared_ptr<void>> pinned_;  // Of the state's weights.
 
   mutable absl::Mutex mu_;
   // Of the newest task; -1: none yet.

@@ -5,17 +5,12 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/job.h"
 #include "common/process.h"
 #include "common/status_macros.h"
 
 namespace tributary {
 namespace {
-
-// Evaluation keeps nothing for backward, so its batches may be larger than a
-// leaf; smaller ones waste the hardware.
-constexpr int64_t kMinPieceSamples = 16;
 
 const char* UnitOf(DataInfo::Kind kind) {
   switch (kind) {
@@ -38,73 +33,94 @@ int64_t TotalSteps(const JobSpec& job, int64_t steps_per_epoch) {
 
 }  // namespace
 
+absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice() {
+  return CreateCpuDevice();
+}
+
 absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
-    const JobSpec& job, int lanes) {
+    const JobSpec& job, int lanes, const DeviceMaker& make_device) {
   auto setup = std::unique_ptr<TrainingSetup>(new TrainingSetup());
   setup->job_ = job;
-  TRIBUTARY_ASSIGN_OR_RETURN(setup->data_, OpenDataSet(job));
-  const DataSet& data = *setup->data_;
-  const int leaves = static_cast<int>(job.batch().micro_batches());
-  setup->sampler_ = std::make_unique<Sampler>(job.seed(), data.train_samples(),
-                                              job.batch().global(), leaves);
-
-  const int64_t leaf_samples = job.batch().global() / leaves;
-  setup->piece_samples_ = job.evaluation().batch() > 0
-                              ? job.evaluation().batch()
-                              : std::max(leaf_samples, kMinPieceSamples);
-  const int64_t held_out =
-      job.evaluation().disabled() ? 0 : data.evaluation_samples();
-  const int64_t max_samples =
-      held_out > 0 ? std::max(leaf_samples, setup->piece_samples_)
-                   : leaf_samples;
-  const std::optional<int64_t> available = AvailableMemoryBytes();
+  TRIBUTARY_RETURN_IF_ERROR(setup->Open());
+  // A model that computes nothing does so on the host.
+  const DeviceMaker& make =
+      job.model().has_synthetic() ? &MakeCpuDevice : make_device;
+  const std::optional<int64_t> host_bytes = AvailableMemoryBytes();
   for (int lane = 0; lane < lanes; ++lane) {
-    // Memory is given out before it is there: by the time when it is used it is
-    // too late for an error.
-    const bool fits = lane == 0 || !available.has_value() ||
-                      (lane + 1) * setup->lane_bytes() <= *available;
-    if (!fits) break;
-    std::unique_ptr<Device> device = CreateCpuDevice();
-    absl::StatusOr<std::unique_ptr<Model>> model =
-        CreateModel(job.model(), data.info(), max_samples, device.get());
-    if (lane > 0 && absl::IsResourceExhausted(model.status())) break;
-    if (!model.ok()) return model.status();
-    setup->devices_.push_back(std::move(device));
-    setup->models_.push_back(*std::move(model));
-    if (lane > 0) continue;
-    TRIBUTARY_RETURN_IF_ERROR(setup->LayOut());
-    if (available.has_value() && setup->lane_bytes() > *available) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "a leaf of ", leaf_samples, " samples needs ", setup->lane_bytes(),
-          " bytes of memory, and ", *available,
-          " are left on this machine: give the job more batch.micro_batches "
-          "(it has ",
-          leaves, "), or the worker more memory"));
-    }
-  }
-
-  DataFacts& facts = setup->facts_;
-  facts.set_train_samples(data.train_samples());
-  facts.set_steps_per_epoch(setup->sampler_->steps_per_epoch());
-  facts.set_steps(TotalSteps(job, facts.steps_per_epoch()));
-  facts.set_evaluation_pieces((held_out + setup->piece_samples_ - 1) /
-                              setup->piece_samples_);
-  facts.set_fingerprint(data.fingerprint());
-  facts.set_unit(UnitOf(data.info().kind));
-  setup->rounds_ = std::make_unique<Rounds>(job, facts.steps());
-  if (job.exchange().parameter_server().consistency().has_local_steps()) {
-    for (int lane = 0; lane < setup->lanes(); ++lane) {
-      TRIBUTARY_ASSIGN_OR_RETURN(
-          std::unique_ptr<Trajectory> trajectory,
-          Trajectory::Create(job, facts.steps(), setup->layout_.get()));
-      setup->trajectories_.push_back(std::move(trajectory));
-    }
+    const absl::Status added = setup->AddLane(make, host_bytes);
+    if (lane > 0 && absl::IsResourceExhausted(added)) break;
+    TRIBUTARY_RETURN_IF_ERROR(added);
   }
   return setup;
 }
 
-absl::Status TrainingSetup::LayOut() {
-  table_ = models_[0]->table();
+absl::Status TrainingSetup::Open() {
+  TRIBUTARY_ASSIGN_OR_RETURN(data_, OpenDataSet(job_));
+  const int leaves = static_cast<int>(job_.batch().micro_batches());
+  sampler_ = std::make_unique<Sampler>(job_.seed(), data_->train_samples(),
+                                       job_.batch().global(), leaves);
+  const int64_t held_out =
+      job_.evaluation().disabled() ? 0 : data_->evaluation_samples();
+  max_samples_ = MostSamples(Question(), leaves);
+  piece_samples_ =
+      job_.evaluation().batch() > 0 ? job_.evaluation().batch() : max_samples_;
+  facts_.set_train_samples(data_->train_samples());
+  facts_.set_steps_per_epoch(sampler_->steps_per_epoch());
+  facts_.set_steps(TotalSteps(job_, facts_.steps_per_epoch()));
+  facts_.set_evaluation_pieces((held_out + piece_samples_ - 1) /
+                               piece_samples_);
+  facts_.set_fingerprint(data_->fingerprint());
+  facts_.set_unit(UnitOf(data_->info().kind));
+  rounds_ = std::make_unique<Rounds>(job_, facts_.steps());
+  return absl::OkStatus();
+}
+
+LeafQuestion TrainingSetup::Question() const {
+  return {job_, data_->info(),
+          !job_.evaluation().disabled() && data_->evaluation_samples() > 0};
+}
+
+absl::Status TrainingSetup::CheckMemory(int lane, const Device& device,
+                                        std::optional<int64_t> host_bytes) {
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      leaf_memory_,
+      PlanLeafMemory(Question(), job_.batch().micro_batches(), device));
+  // Host memory is given out before it is there, so that of the lanes before
+  // may still seem to be free; and by the time when it is used it is too late
+  // for an error.
+  const std::optional<int64_t> available =
+      device.has_own_memory() ? device.AvailableMemoryBytes() : host_bytes;
+  const int64_t needed =
+      device.has_own_memory() ? lane_bytes() : (lane + 1) * lane_bytes();
+  if (!available.has_value() || needed <= *available) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      ExplainLeafMemory(Question(), leaf_memory_, *available, device));
+}
+
+absl::Status TrainingSetup::AddLane(const DeviceMaker& make_device,
+                                    std::optional<int64_t> host_bytes) {
+  Lane lane;
+  TRIBUTARY_ASSIGN_OR_RETURN(lane.device, make_device());
+  TRIBUTARY_RETURN_IF_ERROR(CheckMemory(lanes(), *lane.device, host_bytes));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      lane.model, CreateModel(job_.model(), data_->info(), max_samples_,
+                              lane.device.get()));
+  if (lanes_.empty()) TRIBUTARY_RETURN_IF_ERROR(LayOut(*lane.model));
+  if (lane.device->has_own_memory()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        lane.arenas, DeviceArenas::Create(lane.device.get(), layout_.get()));
+  }
+  if (job_.exchange().parameter_server().consistency().has_local_steps()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        lane.trajectory,
+        Trajectory::Create(job_, facts_.steps(), layout_.get()));
+  }
+  lanes_.push_back(std::move(lane));
+  return absl::OkStatus();
+}
+
+absl::Status TrainingSetup::LayOut(const Model& model) {
+  table_ = model.table();
   table_.set_chunk_elements(ChunkBytes(job_.exchange()) /
                             static_cast<int64_t>(sizeof(float)));
   TRIBUTARY_ASSIGN_OR_RETURN(ArenaLayout layout, ArenaLayout::Create(table_));
@@ -114,10 +130,7 @@ absl::Status TrainingSetup::LayOut() {
 
 void TrainingSetup::KeepLanes(int count) {
   const size_t kept = std::max(count, 1);
-  if (kept >= models_.size()) return;
-  models_.resize(kept);
-  devices_.resize(kept);
-  if (!trajectories_.empty()) trajectories_.resize(kept);
+  while (lanes_.size() > kept) lanes_.pop_back();
 }
 
 }  // namespace tributary

@@ -4,7 +4,9 @@
 #define TRIBUTARY_WORKER_TRAINING_SETUP_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -16,25 +18,33 @@
 #include "worker/data/data_set.h"
 #include "worker/data/sampler.h"
 #include "worker/device/device.h"
+#include "worker/device_arenas.h"
+#include "worker/leaf_memory.h"
 #include "worker/models/model.h"
 #include "worker/trajectory.h"
 
 namespace tributary {
 
+// Makes a device for one lane.
+using DeviceMaker = std::function<absl::StatusOr<std::unique_ptr<Device>>()>;
+
+// The CPU's, which always works.
+absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice();
+
 // A lane is a computing thread with a device and a model of its own. A leaf is
 // computed by one lane from start to end, so the number of lanes never changes
 // the result.
 //
-// Immutable but for the models and trajectories, each of which belongs to its
-// lane.
+// Immutable but for what belongs to a lane.
 class TrainingSetup {
  public:
   // Opens the job's data and plans the model once for each lane, or for as many
-  // as there is memory for. `job` is resolved. Errors are those of OpenDataSet
-  // and CreateModel: they say what to change; ResourceExhausted when there is
-  // no memory for one leaf.
+  // as there is memory for. `job` is resolved; its micro-batches have been
+  // found. Errors are those of OpenDataSet, CreateModel and `make_device`: they
+  // say what to change; ResourceExhausted when there is no memory for one leaf.
   static absl::StatusOr<std::unique_ptr<TrainingSetup>> Create(
-      const JobSpec& job, int lanes);
+      const JobSpec& job, int lanes,
+      const DeviceMaker& make_device = &MakeCpuDevice);
 
   const JobSpec& job() const { return job_; }
   const DataSet& data() const { return *data_; }
@@ -43,39 +53,56 @@ class TrainingSetup {
   const ParameterTable& table() const { return table_; }
   const DataFacts& facts() const { return facts_; }
   const Rounds& rounds() const { return *rounds_; }
-  int lanes() const { return static_cast<int>(models_.size()); }
+  int lanes() const { return static_cast<int>(lanes_.size()); }
   // Gives up lanes until there are so many, at least one, and frees their
   // memory. Nobody may be computing.
   void KeepLanes(int count);
-  // Of one lane, for the model and a gradient.
-  int64_t lane_bytes() const {
-    return models_[0]->memory_bytes() + layout_->arena_elements() * 4;
-  }
-  Model* model(int lane) const { return models_[lane].get(); }
+  // Of one lane, for all that computing a leaf takes.
+  int64_t lane_bytes() const { return leaf_memory_.total(); }
+  Device* device(int lane) const { return lanes_[lane].device.get(); }
+  Model* model(int lane) const { return lanes_[lane].model.get(); }
+  // Null where the device works in the host's memory: then models compute in
+  // the host's arenas.
+  DeviceArenas* arenas(int lane) const { return lanes_[lane].arenas.get(); }
   // Null unless the job's consistency is local_steps.
   Trajectory* trajectory(int lane) const {
-    return trajectories_.empty() ? nullptr : trajectories_[lane].get();
+    return lanes_[lane].trajectory.get();
   }
   // Samples in one piece of the evaluation; the last piece may be shorter.
   int64_t piece_samples() const { return piece_samples_; }
 
  private:
+  // Freed from the last member to the first.
+  struct Lane {
+    std::unique_ptr<Device> device;
+    std::unique_ptr<DeviceArenas> arenas;
+    std::unique_ptr<Model> model;
+    std::unique_ptr<Trajectory> trajectory;
+  };
+
   TrainingSetup() = default;
 
-  // From the first lane's model.
-  absl::Status LayOut();
+  // Opens the data and says what is known of them.
+  absl::Status Open();
+  LeafQuestion Question() const;
+  // ResourceExhausted, with an account, when there is not.
+  absl::Status CheckMemory(int lane, const Device& device,
+                           std::optional<int64_t> host_bytes);
+  absl::Status AddLane(const DeviceMaker& make_device,
+                       std::optional<int64_t> host_bytes);
+  absl::Status LayOut(const Model& model);
 
   JobSpec job_;
   std::unique_ptr<DataSet> data_;
   std::unique_ptr<Sampler> sampler_;
-  std::vector<std::unique_ptr<Device>> devices_;
-  std::vector<std::unique_ptr<Model>> models_;
   std::unique_ptr<ArenaLayout> layout_;
   ParameterTable table_;
   DataFacts facts_;
   std::unique_ptr<Rounds> rounds_;
-  std::vector<std::unique_ptr<Trajectory>> trajectories_;
   int64_t piece_samples_ = 0;
+  int64_t max_samples_ = 0;
+  LeafMemory leaf_memory_;
+  std::vector<Lane> lanes_;
 };
 
 }  // namespace tributary

@@ -14,6 +14,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
 #include "common/parameter_table.h"
 #include "common/shared_memory.h"
 #include "proto/parameter_server.pb.h"
@@ -108,6 +109,9 @@ class WorkState {
   bool GivenUp(const Task& task) const ABSL_LOCKS_EXCLUDED(mu_);
   // The arena that holds, or will hold, this version, until Next.
   virtual const float* Weights(int64_t version) const = 0;
+  // Where all that Weights returns lies, in whole pages. Servers' memory is
+  // mapped there by the time of the first version that is complete.
+  virtual std::vector<absl::Span<char>> WeightMemory() const = 0;
   // The version of the chunk that the task under way is computed from, after
   // AwaitWeights for it. Of use where it is not the task's.
   virtual int64_t BaseVersion(int /*chunk*/) const { return 0; }

@@ -13,6 +13,7 @@
 #include "common/process.h"
 #include "common/pulse.h"
 #include "common/retry.h"
+#include "common/shared_memory.h"
 #include "common/status_macros.h"
 #include "common/transport/channel.h"
 #include "grpcpp/grpcpp.h"
@@ -49,11 +50,21 @@ ProcessStatistics Statistics(const Trainer& trainer, const Exchange& exchange) {
   return statistics;
 }
 
+// Arenas of the host are pinned where the devices have memory of their own.
+PinMemory PinFor(const TrainingSetup& setup) {
+  Device* const device = setup.device(/*lane=*/0);
+  if (!device->has_own_memory()) return nullptr;
+  return [device](void* memory, size_t bytes) {
+    return device->PinHostMemory(memory, bytes);
+  };
+}
+
 absl::StatusOr<std::unique_ptr<Exchange>> Connect(const WorkerOptions& options,
                                                   const Admission& admission,
-                                                  const ArenaLayout& layout,
+                                                  const TrainingSetup& setup,
                                                   WorkState* state) {
   ParameterServerExchange::Options exchange_options;
+  exchange_options.pin = PinFor(setup);
   for (int shard = 0; shard < admission.server_address_size(); ++shard) {
     exchange_options.servers.push_back(
         {shard == 0 ? options.coordinator : admission.server_address(shard),
@@ -75,18 +86,36 @@ absl::StatusOr<std::unique_ptr<Exchange>> Connect(const WorkerOptions& options,
   exchange_options.job_id = admission.job_id();
   exchange_options.connect_timeout = options.connect_timeout;
   exchange_options.security = options.security;
-  return ParameterServerExchange::Connect(exchange_options, &layout, state);
+  return ParameterServerExchange::Connect(exchange_options, &setup.layout(),
+                                          state);
+}
+
+// Null where the job does without, or must.
+NcclLibrary* FindNccl(const WorkerOptions& options, const JobSpec& job,
+                      const Device& device) {
+  if (!job.exchange().has_all_reduce() || device.bus_id().empty() ||
+      job.exchange().all_reduce().backend() == AllReduceSpec::GLOO ||
+      options.load_nccl == nullptr) {
+    return nullptr;
+  }
+  const absl::StatusOr<NcclLibrary*> library = options.load_nccl();
+  if (library.ok()) return *library;
+  options.log->Warning("%s", std::string(library.status().message()));
+  return nullptr;
 }
 
 absl::StatusOr<std::unique_ptr<Exchange>> JoinGroup(
     const WorkerOptions& options, const Admission& admission, const Open& open,
-    TrainingSetup* setup, MembershipClient* membership, WorkState* state) {
+    NcclLibrary* nccl, TrainingSetup* setup, MembershipClient* membership,
+    WorkState* state) {
   AllReducePartOptions part;
+  part.nccl = nccl;
   part.coordinator = options.coordinator;
   part.security = options.security;
   part.attempt = admission.attempt();
   part.host = options.host;
   part.insecure_network = options.insecure_network;
+  part.pin = PinFor(*setup);
   return JoinAllReduce(part, open, setup, membership, state);
 }
 
@@ -118,7 +147,9 @@ absl::Status TakePart(const WorkerOptions& options,
   });
   TRIBUTARY_ASSIGN_OR_RETURN(
       const std::unique_ptr<TrainingSetup> setup,
-      TrainingSetup::Create(admission.job(), options.threads));
+      TrainingSetup::Create(admission.job(), options.threads,
+                            options.make_device));
+  options.log->Info("computes on %s", setup->device(/*lane=*/0)->name());
   if (setup->lanes() < options.threads) {
     options.log->Warning(
         "there is memory for %d leaves at a time, of %d bytes each, not for "
@@ -134,11 +165,18 @@ absl::Status TakePart(const WorkerOptions& options,
       CreateWorkState(admission.job(), state_options, &setup->layout());
   membership->Attach(state.get());
   on_state(state.get());
+  NcclLibrary* const nccl =
+      FindNccl(options, admission.job(), *setup->device(/*lane=*/0));
   // Whatever happens, nothing may reach the state after this function.
   const auto part = [&]() -> absl::Status {
     WorkerReport ready;
     *ready.mutable_ready()->mutable_table() = setup->table();
     *ready.mutable_ready()->mutable_data() = setup->facts();
+    ready.mutable_ready()->set_device(setup->device(/*lane=*/0)->name());
+    if (nccl != nullptr) {
+      ready.mutable_ready()->set_nccl_device(absl::StrCat(
+          HostIdentity(), " ", setup->device(/*lane=*/0)->bus_id()));
+    }
     membership->Send(ready);
     TRIBUTARY_ASSIGN_OR_RETURN(const Open open, membership->AwaitOpen());
 
@@ -146,9 +184,9 @@ absl::Status TakePart(const WorkerOptions& options,
     TRIBUTARY_ASSIGN_OR_RETURN(
         const std::unique_ptr<Exchange> exchange,
         admission.job().exchange().has_all_reduce()
-            ? JoinGroup(options, admission, open, setup.get(), membership,
+            ? JoinGroup(options, admission, open, nccl, setup.get(), membership,
                         state.get())
-            : Connect(options, admission, setup->layout(), state.get()));
+            : Connect(options, admission, *setup, state.get()));
     const absl::Cleanup forget = [&] { membership->SetSave(nullptr); };
     Trainer::Hooks hooks;
     hooks.report = [membership](const WorkerReport& report) {

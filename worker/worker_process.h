@@ -7,11 +7,14 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/log.h"
 #include "common/monotonic_clock.h"
 #include "common/shutdown.h"
 #include "common/transport/security.h"
+#include "worker/device/cuda/nccl_library.h"
+#include "worker/training_setup.h"
 
 namespace tributary {
 
@@ -23,6 +26,10 @@ struct WorkerOptions {
   // Threads that compute leaves, one leaf each at a time. They never change the
   // result.
   int threads = 1;
+  // Called for each of them, when the job is known.
+  DeviceMaker make_device = &MakeCpuDevice;
+  // Called in an all-reduce on GPUs. Null: there is no NCCL.
+  std::function<absl::StatusOr<NcclLibrary*>()> load_nccl;
   // How this worker shows who it is.
   Security security;
   // In an all-reduce: the name or number of this machine that other workers

@@ -79,7 +79,7 @@ TEST_F(MemoryTest, AJobThatCannotFitSaysSoBeforeItStarts) {
                   folder_ + "/huge", "--workers", "1", "--quiet", "--set",
                   "evaluation.batch=16777216"});
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.standard_error, HasSubstr("no memory on the host for "));
+  EXPECT_THAT(result.standard_error, HasSubstr("has no memory for a leaf of "));
 }
 
 }  // namespace

@@ -66,6 +66,14 @@ int LocalCluster::StartWorker(int threads) {
   return Start(options);
 }
 
+int LocalCluster::StartWorkerOn(const DeviceMaker& make_device, int threads) {
+  WorkerOptions options;
+  options.threads = threads;
+  options.make_device = make_device;
+  options.security = security_.workers;
+  return Start(options);
+}
+
 int LocalCluster::StartSlowWorker(double slowness) {
   WorkerOptions options;
   options.security = security_.workers;

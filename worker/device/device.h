@@ -88,6 +88,8 @@ class Device {
   virtual bool has_own_memory() const { return false; }
   // How people know it: "cpu", or the GPU's name.
   virtual std::string name() const { return "cpu"; }
+  // Where a GPU sits in its machine, as "0000:3b:00.0"; empty for others.
+  virtual std::string bus_id() const { return ""; }
   // What is free now, in bytes; none if unknown.
   virtual std::optional<int64_t> AvailableMemoryBytes() const {
     return std::nullopt;
@@ -98,7 +100,8 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<Event>> CreateEvent();
   // Lets copies between this host memory and the device run without the host.
   // Whole pages, pinned for as long as the handle lives, which may be longer
-  // than the device. Null where that cannot be: copies work all the same.
+  // than the device. Any thread. Null where that cannot be: copies work all the
+  // same.
   virtual std::shared_ptr<void> PinHostMemory(void* /*memory*/,
                                               size_t /*bytes*/) {
     return nullptr;

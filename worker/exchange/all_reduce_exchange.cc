@@ -64,7 +64,11 @@ AllReduceExchange::AllReduceExchange(const Options& options,
       updater_(std::move(updater)),
       tree_leaves_(static_cast<int>(options.job.batch().micro_batches())),
       gated_(AwaitsNorm(options.job)),
-      arenas_(layout->arena_elements()),
+      arenas_(layout->arena_elements(),
+              [elements = layout->arena_elements(), pin = options.pin] {
+                return PinnedBuffer(AllocateBuffer(elements),
+                                    elements * sizeof(float), pin);
+              }),
       sums_(layout->chunk_elements()),
       latency_(layout->chunk_count()),
       next_step_(options.first_step) {

@@ -65,6 +65,8 @@ class AllReduceExchange final : public Exchange {
     // Takes copies of the chunks that this member reduces, at the versions of
     // SaveAt and at the last one, in the exchange's thread. May be null.
     std::function<void(int64_t version, const Snapshot::Chunk&)> save;
+    // For gradient arenas.
+    PinMemory pin;
   };
   // `layout` and `state` must outlive the exchange. InvalidArgument if the
   // leaves do not fit the mesh.

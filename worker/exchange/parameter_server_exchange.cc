@@ -378,7 +378,7 @@ ParameterServerExchange::Connect(const Options& options,
         short_way ? server.local.address() : server.address, options.security,
         short_way && exchange->memory_ != nullptr));
   }
-  exchange->MakeArenas();
+  exchange->MakeArenas(options.pin);
   Hello hello;
   hello.set_incarnation(options.incarnation);
   hello.set_attempt(options.attempt);
@@ -404,14 +404,20 @@ int64_t ParameterServerExchange::ArenaBytes() const {
   return RoundUpToPage(layout_->arena_elements() * int64_t{sizeof(float)});
 }
 
-void ParameterServerExchange::MakeArenas() {
+void ParameterServerExchange::MakeArenas(const PinMemory& pin) {
   arenas_ = std::make_unique<BufferPool>(
       layout_->arena_elements(),
       [memory = memory_, bytes = ArenaBytes(),
-       next = std::make_shared<std::atomic<int64_t>>(0)]() -> Buffer {
+       elements = layout_->arena_elements(), pin,
+       next = std::make_shared<std::atomic<int64_t>>(0)] {
         const int64_t begin = (*next)++ * bytes;
-        if (memory == nullptr || begin >= memory->bytes()) return nullptr;
-        return Buffer(memory, reinterpret_cast<float*>(memory->data() + begin));
+        if (memory == nullptr || begin >= memory->bytes()) {
+          return PinnedBuffer(AllocateBuffer(elements),
+                              elements * sizeof(float), pin);
+        }
+        return PinnedBuffer(
+            Buffer(memory, reinterpret_cast<float*>(memory->data() + begin)),
+            bytes, pin);
       });
 }
 

@@ -47,6 +47,8 @@ class ParameterServerExchange final : public Exchange {
     std::string job_id;  // From Admission.
     absl::Duration connect_timeout = absl::Seconds(60);
     Security security;
+    // For gradient arenas.
+    PinMemory pin;
   };
   // Connects to every server and says Hello. `layout` and `state` must outlive
   // the exchange. Unavailable, naming shard and address, if a server cannot be
@@ -70,7 +72,7 @@ class ParameterServerExchange final : public Exchange {
   ParameterServerExchange(const Options& options, const ArenaLayout* layout,
                           WorkState* state);
   void MakeMemory(int arenas);
-  void MakeArenas();
+  void MakeArenas(const PinMemory& pin);
   int64_t ArenaBytes() const;
   // Where the buffer lies in the shared memory, in elements; -1: elsewhere.
   int64_t OffsetOf(const Buffer& arena) const;

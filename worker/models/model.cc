@@ -9,6 +9,7 @@
 #include "worker/models/network_model.h"
 #include "worker/models/resnet.h"
 #include "worker/models/synthetic.h"
+#include "worker/nn/network_plan.h"
 
 namespace tributary {
 namespace {
@@ -32,6 +33,28 @@ absl::StatusOr<Graph> BuildGraph(const ModelSpec& spec, const DataInfo& info) {
 }
 
 }  // namespace
+
+absl::StatusOr<ModelMemory> PlanModelMemory(const ModelSpec& spec,
+                                            const DataInfo& info,
+                                            int64_t max_samples,
+                                            const Device& device) {
+  ModelMemory memory;
+  if (spec.has_synthetic()) {
+    memory.arena_bytes = spec.synthetic().parameters() * int64_t{sizeof(float)};
+    return memory;
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const Graph graph, BuildGraph(spec, info));
+  TRIBUTARY_RETURN_IF_ERROR(graph.status());
+  TRIBUTARY_ASSIGN_OR_RETURN(const NetworkPlan plan,
+                             PlanNetwork(graph, max_samples, device));
+  ParameterTable table = graph.table();
+  table.set_chunk_elements(int64_t{1} << 20);  // Offsets do not depend on it.
+  TRIBUTARY_ASSIGN_OR_RETURN(const ArenaLayout layout,
+                             ArenaLayout::Create(table));
+  memory.activation_bytes = plan.elements * int64_t{sizeof(float)};
+  memory.arena_bytes = layout.arena_elements() * int64_t{sizeof(float)};
+  return memory;
+}
 
 absl::StatusOr<std::unique_ptr<Model>> CreateModel(const ModelSpec& spec,
                                                    const DataInfo& info,

@@ -62,6 +62,18 @@ class Model {
                                        absl::Span<float> logits) = 0;
 };
 
+// What a model of this kind takes, without taking it.
+struct ModelMemory {
+  int64_t activation_bytes = 0;  // As Model::memory_bytes.
+  int64_t arena_bytes = 0;       // Of all weights, or all gradients.
+};
+
+// Arguments and errors as CreateModel's.
+absl::StatusOr<ModelMemory> PlanModelMemory(const ModelSpec& spec,
+                                            const DataInfo& info,
+                                            int64_t max_samples,
+                                            const Device& device);
+
 // `info` describes the data the model will see; `max_samples` is the largest
 // batch it will be given. InvalidArgument, naming the job's field, when the
 // model cannot be built on such data or its sizes make no sense. `device` must

@@ -9,6 +9,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/worker/exchange/fake_nccl.h"
 #include "tests/worker/exchange/gloo_meshes.h"
 #include "tests/worker/exchange/local_mesh.h"
 #include "worker/exchange/gloo_mesh.h"
@@ -21,7 +22,13 @@ using Transfers = std::vector<std::unique_ptr<PeerMesh::Transfer>>;
 
 std::vector<std::unique_ptr<PeerMesh>> MakeMeshes(const std::string& kind,
                                                   int size) {
-  return kind == "gloo" ? MakeGlooMeshes(size) : MakeLocalMeshes(size);
+  static auto* const nccl = new FakeNccl;
+  if (kind == "gloo") return MakeGlooMeshes(size);
+  if (kind == "nccl") return MakeNcclMeshes(size, nccl, /*least_bytes=*/1);
+  if (kind == "nccl_and_small") {
+    return MakeNcclMeshes(size, nccl, /*least_bytes=*/100000);
+  }
+  return MakeLocalMeshes(size);
 }
 
 class PeerMeshTest : public testing::TestWithParam<std::string> {};
@@ -101,7 +108,9 @@ TEST_P(PeerMeshTest, AbortEndsWaits) {
   EXPECT_TRUE(absl::IsAborted(late->Wait()));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, PeerMeshTest, testing::Values("local", "gloo"),
+INSTANTIATE_TEST_SUITE_P(All, PeerMeshTest,
+                         testing::Values("local", "gloo", "nccl",
+                                         "nccl_and_small"),
                          [](const auto& info) { return info.param; });
 
 TEST(GlooMeshTest, AMemberThatSaysNothingEndsWaits) {
@@ -128,6 +137,40 @@ TEST(GlooMeshTest, SaysWhyItCannotConnect) {
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("cannot connect from no-such-host.invalid"));
+}
+
+TEST(NcclMeshTest, AnErrorOfNcclsEndsWaitsAndNamesTheMember) {
+  FakeNccl nccl;
+  auto meshes = MakeNcclMeshes(2, &nccl, /*least_bytes=*/1);
+  std::vector<char> memory(100);
+  const auto waiting = meshes[0]->Receive(1, 7, memory.data(), memory.size());
+  nccl.Break(absl::UnavailableError("NCCL, of a message: unhandled"));
+  const auto sent = meshes[1]->Send(0, 7, memory.data(), memory.size());
+  for (const auto& transfer : {waiting.get(), sent.get()}) {
+    const absl::Status status = transfer->Wait();
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("of the all-reduce"));
+  }
+}
+
+TEST(NcclMeshTest, LargeMessagesAloneGoByNccl) {
+  FakeNccl nccl;
+  {
+    auto meshes = MakeNcclMeshes(2, &nccl, /*least_bytes=*/100);
+    std::string small(99, 's'), large(100, 'l'), got_small(99, 0),
+        got_large(100, 0);
+    Transfers transfers;
+    transfers.push_back(meshes[0]->Send(1, 1, small.data(), small.size()));
+    transfers.push_back(meshes[0]->Send(1, 2, large.data(), large.size()));
+    transfers.push_back(meshes[1]->Receive(0, 2, got_large.data(), 100));
+    transfers.push_back(meshes[1]->Receive(0, 1, got_small.data(), 99));
+    for (const auto& transfer : transfers) EXPECT_TRUE(transfer->Wait().ok());
+    EXPECT_EQ(got_small, small);
+    EXPECT_EQ(got_large, large);
+    EXPECT_EQ(nccl.messages(), 1);
+    EXPECT_EQ(nccl.communicators(), 4);
+  }
+  EXPECT_EQ(nccl.communicators(), 0);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/device/cuda/attention.h"
@@ -54,9 +55,11 @@ bool IsPinned(const void* memory) {
 class CudaDevice final : public Device {
  public:
   CudaDevice(std::unique_ptr<Stream> stream,
-             std::unique_ptr<cuda::LinearRunner> linear, std::string name)
+             std::unique_ptr<cuda::LinearRunner> linear, std::string name,
+             std::string bus_id)
       : stream_(std::move(stream)),
         name_(std::move(name)),
+        bus_id_(std::move(bus_id)),
         linear_(std::move(linear)),
         convolution_(cuda::ConvolutionRunner::Create()) {}
 
@@ -107,6 +110,7 @@ class CudaDevice final : public Device {
 
   bool has_own_memory() const override { return true; }
   std::string name() const override { return name_; }
+  std::string bus_id() const override { return bus_id_; }
   std::optional<int64_t> AvailableMemoryBytes() const override {
     size_t free = 0, total = 0;
     if (cudaSetDevice(stream_->ordinal()) != cudaSuccess ||
@@ -123,7 +127,8 @@ class CudaDevice final : public Device {
     return cuda::CudaEvent::Create(stream_->ordinal());
   }
   std::shared_ptr<void> PinHostMemory(void* memory, size_t bytes) override {
-    Current();
+    // From any thread, whose errors are not the stream's.
+    if (cudaSetDevice(stream_->ordinal()) != cudaSuccess) return nullptr;
     return cuda::PinHostMemory(memory, bytes);
   }
   void Record(Event* event) override {
@@ -324,6 +329,7 @@ class CudaDevice final : public Device {
 
   const std::unique_ptr<Stream> stream_;
   const std::string name_;
+  const std::string bus_id_;
   Scratch scratch_{Scratch::Place::kDevice};
   const std::unique_ptr<cuda::LinearRunner> linear_;
   const std::unique_ptr<cuda::ConvolutionRunner> convolution_;
@@ -341,6 +347,14 @@ absl::StatusOr<int> CountCudaDevices() {
         cudaGetErrorString(error == cudaSuccess ? cudaErrorNoDevice : error)));
   }
   return count;
+}
+
+absl::StatusOr<std::string> CudaBusId(int ordinal) {
+  char bus_id[32];
+  TRIBUTARY_RETURN_IF_ERROR(
+      ToStatus(cudaDeviceGetPCIBusId(bus_id, sizeof(bus_id), ordinal),
+               absl::StrCat("cannot ask where cuda:", ordinal, " is")));
+  return absl::AsciiStrToLower(bus_id);
 }
 
 absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int ordinal) {
@@ -362,8 +376,9 @@ absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int ordinal) {
   TRIBUTARY_RETURN_IF_ERROR(
       ToStatus(cudaGetDeviceProperties(&properties, ordinal),
                absl::StrCat("cannot ask cuda:", ordinal, " what it is")));
+  TRIBUTARY_ASSIGN_OR_RETURN(std::string bus_id, CudaBusId(ordinal));
   return std::make_unique<CudaDevice>(std::move(stream), std::move(linear),
-                                      properties.name);
+                                      properties.name, std::move(bus_id));
 }
 
 }  // namespace tributary

@@ -21,6 +21,7 @@
 #define TRIBUTARY_WORKER_DEVICE_CUDA_CUDA_DEVICE_H_
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "worker/device/device.h"
@@ -30,6 +31,10 @@ namespace tributary {
 // GPUs of this machine, at least 1. FailedPrecondition, with the driver's
 // reason, where there is none, or no driver; and in a build without CUDA.
 absl::StatusOr<int> CountCudaDevices();
+
+// Where GPU number `ordinal`, which must exist, sits: "0000:3b:00.0", in lower
+// case.
+absl::StatusOr<std::string> CudaBusId(int ordinal);
 
 // GPU number `ordinal` as CUDA counts them (from 0, CUDA_VISIBLE_DEVICES
 // applies). NotFound if there are fewer, FailedPrecondition as above or where

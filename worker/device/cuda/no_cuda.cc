@@ -14,6 +14,8 @@ absl::Status NoCuda() {
 
 absl::StatusOr<int> CountCudaDevices() { return NoCuda(); }
 
+absl::StatusOr<std::string> CudaBusId(int /*ordinal*/) { return NoCuda(); }
+
 absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int /*ordinal*/) {
   return NoCuda();
 }

@@ -7,6 +7,7 @@
 #define TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_CUDA_RUNTIME_H_
 
 #include <math.h>
+#include <string.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -76,6 +77,11 @@ struct cudaDeviceProp {
 };
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {"Emulated GPU"};
+  return cudaSuccess;
+}
+
+inline cudaError_t cudaDeviceGetPCIBusId(char* bus_id, int, int) {
+  strcpy(bus_id, "0000:00:00.0");
   return cudaSuccess;
 }
 

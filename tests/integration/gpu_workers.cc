@@ -1,0 +1,113 @@
+#include "tests/integration/gpu_workers.h"
+
+#include <cmath>
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/local_cluster.h"
+#include "tests/support/tiny_jobs.h"
+
+namespace tributary {
+
+void GpuWorkersTest::SetUp() {
+  const absl::Status made = GetParam().make_device().status();
+  if (absl::IsFailedPrecondition(made)) GTEST_SKIP() << made;
+  ASSERT_TRUE(made.ok()) << made;
+  job_ = TinyJob(GetParam().family, Directory());
+  job_.clear_epochs();
+  job_.set_steps(6);
+}
+
+std::string GpuWorkersTest::Directory() {
+  const testing::TestInfo* const test =
+      testing::UnitTest::GetInstance()->current_test_info();
+  std::string name = test->name();
+  for (char& c : name) c = c == '/' ? '-' : c;
+  const std::string path =
+      absl::StrCat(testing::TempDir(), "/", name, "-", directories_++);
+  EXPECT_EQ(std::system(absl::StrCat("mkdir -p '", path, "'").c_str()), 0);
+  return path;
+}
+
+GpuWorkersTest::Result GpuWorkersTest::Train(const JobSpec& job,
+                                             const Cluster& cluster) {
+  LocalCluster local(job, cluster.servers, cluster.workers, Directory());
+  const DeviceMaker make =
+      cluster.on_cpu ? DeviceMaker(&MakeCpuDevice) : GetParam().make_device;
+  for (int i = 0; i < cluster.workers; ++i) {
+    local.StartWorkerOn(make, cluster.threads);
+  }
+  if (cluster.kill_at >= 0) {
+    local.AwaitStep(cluster.kill_at);
+    local.KillWorker(0);
+  }
+  const absl::Status status = local.Await();
+  EXPECT_TRUE(status.ok()) << status;
+  const nlohmann::json summary = local.Summary();
+  EXPECT_EQ(summary.value("steps", int64_t{0}), job.steps());
+  return {summary.value("weights_sha256", "none"),
+          summary.value("final_loss", -1.0),
+          summary["evaluation"].value("loss", -1.0)};
+}
+
+TEST_P(GpuWorkersTest, TheMachinesDoNotDecideTheResult) {
+  const Result one = Train(job_, {});
+  EXPECT_EQ(one.digest.size(), 64u);
+  // Two lanes at a time; several workers on one device; several servers.
+  EXPECT_EQ(Train(job_, {1, 2}).digest, one.digest);
+  EXPECT_EQ(Train(job_, {2, 1, 2}).digest, one.digest);
+  EXPECT_EQ(Train(job_, {3, 2}).digest, one.digest);
+  job_.mutable_exchange()->set_transport(ExchangeSpec::WIRE);
+  EXPECT_EQ(Train(job_, {2, 1}).digest, one.digest);
+}
+
+TEST_P(GpuWorkersTest, TheResultIsNearTheCpus) {
+  const Result gpu = Train(job_, {2});
+  const Result cpu = Train(job_, {2, 1, 1, /*on_cpu=*/true});
+  // Roundings of six steps; a step without its gradient, or from old weights,
+  // makes a hundred times as much.
+  EXPECT_NEAR(gpu.loss, cpu.loss, 1e-4 * std::abs(cpu.loss));
+  EXPECT_NEAR(gpu.evaluation_loss, cpu.evaluation_loss,
+              1e-4 * std::abs(cpu.evaluation_loss));
+}
+
+TEST_P(GpuWorkersTest, AllReduceGivesTheSameBits) {
+  const std::string digest = Train(job_, {}).digest;
+  for (const bool sharded : {false, true}) {
+    JobSpec job = job_;
+    job.mutable_exchange()->mutable_all_reduce()->set_shard_optimizer(sharded);
+    job.mutable_exchange()->mutable_all_reduce()->set_chunk_bytes(4096);
+    EXPECT_EQ(Train(job, {3, 2}).digest, digest);
+  }
+}
+
+TEST_P(GpuWorkersTest, OneStaleOrAsynchronousWorkerIsSynchronous) {
+  ConsistencySpec* const consistency = job_.mutable_exchange()
+                                           ->mutable_parameter_server()
+                                           ->mutable_consistency();
+  const std::string digest = Train(job_, {}).digest;
+  consistency->mutable_stale_synchronous()->set_staleness(0);
+  EXPECT_EQ(Train(job_, {1, 2}).digest, digest);
+  consistency->mutable_asynchronous();
+  EXPECT_EQ(Train(job_, {1, 2}).digest, digest);
+}
+
+TEST_P(GpuWorkersTest, LocalStepsDoNotDependOnTheMachines) {
+  job_.mutable_exchange()
+      ->mutable_parameter_server()
+      ->mutable_consistency()
+      ->mutable_local_steps()
+      ->set_inner_steps(3);
+  EXPECT_EQ(Train(job_, {1, 1}).digest, Train(job_, {2, 2}).digest);
+}
+
+TEST_P(GpuWorkersTest, AWorkersEndDoesNotChangeTheResult) {
+  job_.set_steps(12);
+  Cluster cluster;
+  cluster.workers = 2;
+  cluster.threads = 2;
+  cluster.kill_at = 4;
+  EXPECT_EQ(Train(job_, cluster).digest, Train(job_, {}).digest);
+}
+
+}  // namespace tributary

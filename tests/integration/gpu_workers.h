@@ -1,0 +1,52 @@
+// The suite of workers that compute in the memory of a device of its own. A
+// test of a kind of device links the library and instantiates GpuWorkersTest
+// with it.
+#ifndef TRIBUTARY_TESTS_INTEGRATION_GPU_WORKERS_H_
+#define TRIBUTARY_TESTS_INTEGRATION_GPU_WORKERS_H_
+
+#include <ostream>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "proto/job.pb.h"
+#include "worker/training_setup.h"
+
+namespace tributary {
+
+struct GpuWorkers {
+  std::string family;  // See TinyJob.
+  // FailedPrecondition where the machine has no such device: the test is
+  // skipped.
+  DeviceMaker make_device;
+};
+
+inline void PrintTo(const GpuWorkers& workers, std::ostream* os) {
+  *os << workers.family;
+}
+
+class GpuWorkersTest : public testing::TestWithParam<GpuWorkers> {
+ protected:
+  struct Cluster {
+    int workers = 1;
+    int threads = 1;
+    int servers = 1;
+    bool on_cpu = false;
+    int64_t kill_at = -1;  // Cut a worker off at this step.
+  };
+  struct Result {
+    std::string digest;
+    double loss = 0;
+    double evaluation_loss = 0;
+  };
+
+  void SetUp() override;
+  std::string Directory();
+  Result Train(const JobSpec& job, const Cluster& cluster);
+
+  JobSpec job_;
+  int directories_ = 0;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_TESTS_INTEGRATION_GPU_WORKERS_H_

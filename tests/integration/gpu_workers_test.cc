@@ -1,0 +1,25 @@
+// Workers on this machine's first GPU.
+#include "tests/integration/gpu_workers.h"
+
+#include "gtest/gtest.h"
+#include "worker/device/cuda/cuda_device.h"
+
+namespace tributary {
+namespace {
+
+absl::StatusOr<std::unique_ptr<Device>> MakeFirstGpu() {
+  const absl::Status there = CountCudaDevices().status();
+  if (!there.ok()) return there;
+  return CreateCudaDevice(/*ordinal=*/0);
+}
+
+}  // namespace
+
+INSTANTIATE_TEST_SUITE_P(Gpu, GpuWorkersTest,
+                         testing::Values(GpuWorkers{"mlp", &MakeFirstGpu},
+                                         GpuWorkers{"cnn", &MakeFirstGpu},
+                                         GpuWorkers{"resnet", &MakeFirstGpu},
+                                         GpuWorkers{"gpt", &MakeFirstGpu}),
+                         [](const auto& info) { return info.param.family; });
+
+}  // namespace tributary
