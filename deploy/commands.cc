@@ -11,6 +11,7 @@
 #include "deploy/bench_command.h"
 #include "deploy/certs_command.h"
 #include "deploy/checkpoint_command.h"
+#include "deploy/devices_command.h"
 #include "deploy/exit_code.h"
 #include "deploy/plan_command.h"
 #include "deploy/sample_command.h"
@@ -65,6 +66,8 @@ const std::vector<Command>& Commands() {
       {"sample", "write text with a trained model", &RunSampleCommand},
       {"checkpoint", "list, verify and compare checkpoints",
        &RunCheckpointCommand},
+      {"devices", "list what this machine can compute on, and who uses it",
+       &RunDevicesCommand},
       {"plan", "predict a step's time on a cluster", &RunPlanCommand},
       {"certs", "make certificates for tests", &RunCertsCommand},
       {"bench", "measure Tributary on this machine", &RunBenchCommand},

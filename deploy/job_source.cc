@@ -89,6 +89,13 @@ absl::StatusOr<JobSpec> ReadJob(const JobSource& source) {
         absl::StrCat(source.path.empty() ? "the built-in job" : source.path,
                      ": ", valid.message()));
   }
+  if (job.batch().micro_batches() == kFindMicroBatches &&
+      !source.finds_micro_batches) {
+    return absl::InvalidArgumentError(
+        "batch.micro_batches: -1 leaves it to `tributary train` to find the "
+        "number, by the memory of this machine's devices; give a number here, "
+        "as in --set batch.micro_batches=8");
+  }
   return ResolveJob(std::move(job));
 }
 

@@ -29,9 +29,11 @@ struct JobSource {
   absl::optional<int64_t> steps;
   absl::optional<int64_t> log_every_steps;
   std::string output_directory;
+  // Whoever asks finds batch.micro_batches, where that is kFindMicroBatches.
+  bool finds_micro_batches = false;
 };
 
-// The job, valid and resolved.
+// The job, valid and, but for that, resolved.
 absl::StatusOr<JobSpec> ReadJob(const JobSource& source);
 
 }  // namespace tributary

@@ -90,7 +90,8 @@ ProcessSpec WorkerProcess(const LocalProcesses& processes, int rank,
   return JobProcess(
       processes, absl::StrCat("worker-", rank),
       {"worker", "--coordinator", coordinator, "--rank", absl::StrCat(rank),
-       "--threads", absl::StrCat(processes.worker_threads)});
+       "--threads", absl::StrCat(processes.worker_threads), "--device",
+       processes.worker_device, "--local-rank", absl::StrCat(rank)});
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "deploy/command_line.h"
+#include "deploy/device_flag.h"
 #include "deploy/exit_code.h"
 #include "deploy/run_report.h"
 #include "deploy/trained_model.h"
@@ -22,6 +23,7 @@ int RunSampleCommand(const std::vector<std::string>& arguments,
   GenerateOptions options;
   options.bytes = 500;
   int64_t seed = 1;
+  std::string device_name;
   CommandLine line(
       "sample", "DIR",
       "Writes text with the gpt model that a run has left in DIR.",
@@ -44,14 +46,20 @@ int RunSampleCommand(const std::vector<std::string>& arguments,
                   "Choose among so many of the likeliest bytes only; 0: all. "
                   "Default 0.",
                   0, 256, &options.top_k);
+  AddDeviceFlag(&line, &device_name);
   line.AddInteger("seed", "The same seed gives the same text. Default 1.", 0,
                   INT64_MAX, &seed);
   if (const auto code = line.ParseOrAnswer(arguments, environment)) {
     return *code;
   }
   options.seed = static_cast<uint64_t>(seed);
+  std::string remark;
+  const absl::StatusOr<DeviceName> device =
+      ChooseDevice(device_name, /*place=*/0, MachineGpus(), &remark);
+  if (!device.ok()) return ReportError(device.status());
+  if (!remark.empty()) std::fprintf(stderr, "tributary: %s\n", remark.c_str());
   const absl::StatusOr<std::string> text =
-      SampleTrainedModel(directory, prompt, options);
+      SampleTrainedModel(directory, prompt, options, *device);
   if (!text.ok()) return ReportError(text.status());
   std::string shown = absl::StrCat(prompt, *text);
   if (isatty(STDOUT_FILENO)) {

@@ -19,11 +19,13 @@
 #include "common/rounds.h"
 #include "common/status_macros.h"
 #include "deploy/command_line.h"
+#include "deploy/device_flag.h"
 #include "deploy/exit_code.h"
 #include "deploy/job_source.h"
 #include "deploy/local_job.h"
 #include "deploy/local_processes.h"
 #include "deploy/local_timing.h"
+#include "deploy/micro_batches.h"
 #include "deploy/output_directory.h"
 #include "deploy/process_log.h"
 #include "deploy/progress.h"
@@ -37,6 +39,7 @@
 #include "nlohmann/json.hpp"
 #include "proto/rendezvous.pb.h"
 #include "server/checkpoint/checkpoint_folder.h"
+#include "worker/device/device_factory.h"
 
 namespace tributary {
 namespace {
@@ -50,7 +53,8 @@ struct Flags {
   std::string workers;
   int64_t servers = 1;
   int64_t threads = 0;  // 0: not given.
-  int64_t steps = 0;    // 0: not given.
+  std::string device;
+  int64_t steps = 0;  // 0: not given.
   int64_t log_every = 0;
   std::string output;
   std::string resume;
@@ -90,8 +94,9 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                    &flags->servers);
   line->AddInteger("threads",
                    "Computing threads of each worker. Default: this machine's "
-                   "cores divided by the workers.",
+                   "cores divided by the workers; on a GPU, 2.",
                    1, 1024, &flags->threads);
+  AddDeviceFlag(line.get(), &flags->device);
   line->AddInteger("steps", "Train so many steps, whatever the job says.", 1,
                    INT64_MAX, &flags->steps);
   line->AddText("output", "DIR",
@@ -132,6 +137,7 @@ struct Plan {
   Security security;  // Of this process, which only asks.
   WorkerCount workers;
   int64_t threads = 0;
+  DeviceName device;  // Of the first worker.
   std::string output;
 };
 
@@ -179,11 +185,42 @@ absl::Status FillFromResume(const Flags& flags, JobSource* source) {
   return absl::OkStatus();
 }
 
+// Of the run that is gone on with: what was found when it began.
+int64_t RecordedMicroBatches(const std::string& output) {
+  const absl::StatusOr<JobSpec> job =
+      LoadJob(absl::StrCat(output, "/job.textproto"));
+  return job.ok() ? job->batch().micro_batches() : kFindMicroBatches;
+}
+
+// Finds batch.micro_batches where the job leaves it open.
+absl::Status FindMicroBatchesOf(const Flags& flags, int64_t workers,
+                                const DeviceName& device, JobSpec* job) {
+  if (job->batch().micro_batches() != kFindMicroBatches) {
+    return absl::OkStatus();
+  }
+  int64_t count = flags.resume.empty()
+                      ? kFindMicroBatches
+                      : RecordedMicroBatches(job->output().directory());
+  if (count < 1) {
+    TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Device> made,
+                               CreateDevice(device));
+    // Those of them that the workers take turns with.
+    const bool one = flags.device == FormatDeviceName(device);
+    const int64_t gpus = one ? 1 : MachineGpus().count().value_or(1);
+    TRIBUTARY_ASSIGN_OR_RETURN(count,
+                               ChooseMicroBatches(*job, workers, gpus, *made));
+  }
+  job->mutable_batch()->set_micro_batches(count);
+  *job = ResolveJob(*job);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Plan> MakePlan(const CommandLine& line, const Flags& flags) {
   JobSource source = flags.source;
   if (flags.steps > 0) source.steps = flags.steps;
   if (flags.log_every > 0) source.log_every_steps = flags.log_every;
   source.output_directory = flags.output;
+  source.finds_micro_batches = true;
   TRIBUTARY_RETURN_IF_ERROR(FillFromResume(flags, &source));
   Plan plan;
   TRIBUTARY_ASSIGN_OR_RETURN(plan.job, ReadJob(source));
@@ -193,10 +230,14 @@ absl::StatusOr<Plan> MakePlan(const CommandLine& line, const Flags& flags) {
   TRIBUTARY_ASSIGN_OR_RETURN(
       plan.security,
       ReadSecurity(flags.security, {Role::kAdmin, Role::kServer}));
-  const int64_t leaves = plan.job.batch().micro_batches();
+  std::string remark;
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      plan.device,
+      ChooseDevice(flags.device, /*place=*/0, MachineGpus(), &remark));
+  if (!remark.empty()) std::fprintf(stderr, "%s\n", remark.c_str());
+  const bool on_gpu = plan.device.kind == DeviceName::Kind::kCuda;
   if (flags.workers.empty()) {
-    plan.workers.most = std::min(kDefaultWorkers, leaves);
-    plan.workers.fewest = plan.workers.most;
+    plan.workers.most = plan.workers.fewest = kDefaultWorkers;
   } else {
     const auto count = ParseWorkerCount(flags.workers, kMostWorkers);
     if (!count.ok()) {
@@ -205,19 +246,31 @@ absl::StatusOr<Plan> MakePlan(const CommandLine& line, const Flags& flags) {
     }
     plan.workers = *count;
   }
+  TRIBUTARY_RETURN_IF_ERROR(
+      FindMicroBatchesOf(flags, plan.workers.most, plan.device, &plan.job));
+  const int64_t leaves = plan.job.batch().micro_batches();
+  if (flags.workers.empty() && plan.workers.most > leaves) {
+    plan.workers.most = plan.workers.fewest = leaves;
+  }
   plan.threads = flags.threads;
   if (plan.threads == 0) {
-    const int64_t cores = UsableCores();
+    const int64_t wanted =
+        on_gpu ? kThreadsPerGpu : UsableCores() / plan.workers.most;
     // A thread without a leaf has nothing to do.
     const int64_t useful = (leaves + plan.workers.most - 1) / plan.workers.most;
-    plan.threads =
-        std::max<int64_t>(1, std::min(cores / plan.workers.most, useful));
+    plan.threads = std::max<int64_t>(1, std::min(wanted, useful));
   }
   plan.output = plan.job.output().directory();
   if (plan.output.empty()) {
     plan.output = FreshDefaultDirectory(plan.job.name());
   }
   return plan;
+}
+
+// The workers' --device.
+std::string WorkerDevice(const Flags& flags, const Plan& plan) {
+  if (plan.device.kind == DeviceName::Kind::kCpu) return "cpu";
+  return flags.device == "auto" ? "cuda" : flags.device;
 }
 
 void PrintConfig(const CommandLine& line, const Flags& flags,
@@ -233,6 +286,7 @@ void PrintConfig(const CommandLine& line, const Flags& flags,
   print("servers", absl::StrCat(flags.servers), line.OriginOf("servers"));
   print("threads", absl::StrCat(plan.threads, " for each worker"),
         line.OriginOf("threads"));
+  print("device", WorkerDevice(flags, plan), line.OriginOf("device"));
   const bool job_output =
       flags.output.empty() && !plan.job.output().directory().empty();
   print("output", plan.output,
@@ -291,7 +345,7 @@ absl::Status PrintResults(const Plan& plan) {
   options.seed = plan.job.seed();
   TRIBUTARY_ASSIGN_OR_RETURN(
       const std::string sample,
-      SampleTrainedModel(plan.output, /*prompt=*/"", options));
+      SampleTrainedModel(plan.output, /*prompt=*/"", options, plan.device));
   // Escaped also into files: it stands among other lines here.
   std::printf("sample\n%s\n", EscapeForTerminal(sample).c_str());
   return absl::OkStatus();
@@ -316,6 +370,7 @@ LocalJobResult RunLocally(const Plan& plan, const Flags& flags,
   processes.workers = plan.workers;
   processes.server_threads = ServerThreads(processes.servers);
   processes.worker_threads = static_cast<int>(plan.threads);
+  processes.worker_device = WorkerDevice(flags, plan);
   processes.resume = flags.resume;
   processes.log = flags.log;
   processes.security = flags.security;
@@ -364,7 +419,11 @@ int Train(const Flags& flags, Plan plan, const Environment& environment) {
           flags.servers == 1 ? " server, " : " servers, ",
           plan.workers.ToString(),
           plan.workers.most == 1 ? " worker, " : " workers, ", plan.threads,
-          plan.threads == 1 ? " thread each; " : " threads each; ",
+          plan.threads == 1 ? " thread each" : " threads each",
+          plan.device.kind == DeviceName::Kind::kCuda ? ", on " : "; ",
+          plan.device.kind == DeviceName::Kind::kCuda
+              ? absl::StrCat(WorkerDevice(flags, plan), "; ")
+              : "",
           plan.output));
     }
     result = RunLocally(plan, flags, &signals, &display);

@@ -1,11 +1,13 @@
 #include "deploy/trained_model.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/buffer_pool.h"
 #include "common/job.h"
 #include "common/parameter_table.h"
 #include "common/safetensors.h"
@@ -76,13 +78,15 @@ absl::Status ReadWeights(const std::string& path, const ArenaLayout& layout,
 
 absl::StatusOr<std::string> SampleTrainedModel(const std::string& directory,
                                                absl::string_view prompt,
-                                               const GenerateOptions& options) {
+                                               const GenerateOptions& options,
+                                               const DeviceName& place) {
   TRIBUTARY_ASSIGN_OR_RETURN(const JobSpec job, LoadGptJob(directory));
   DataInfo info;
   info.kind = DataInfo::Kind::kTokens;
   info.sample_shape = {job.model().gpt().context()};
   info.classes = kVocabulary;
-  const std::unique_ptr<Device> device = CreateCpuDevice();
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
+                             CreateDevice(place));
   TRIBUTARY_ASSIGN_OR_RETURN(
       const std::unique_ptr<Model> model,
       CreateModel(job.model(), info, /*max_samples=*/1, device.get()));
@@ -91,14 +95,17 @@ absl::StatusOr<std::string> SampleTrainedModel(const std::string& directory,
                            static_cast<int64_t>(sizeof(float)));
   TRIBUTARY_ASSIGN_OR_RETURN(const ArenaLayout layout,
                              ArenaLayout::Create(table));
-  // The CPU's device memory is host memory.
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      const Device::Memory memory,
-      device->Allocate(layout.arena_elements() * sizeof(float)));
-  float* const weights = static_cast<float*>(memory.get());
-  TRIBUTARY_RETURN_IF_ERROR(ReadWeights(
-      absl::StrCat(directory, "/final/model.safetensors"), layout, weights));
-  return GenerateText(model.get(), weights, prompt, options);
+  const size_t bytes = layout.arena_elements() * sizeof(float);
+  const Buffer weights = AllocateBuffer(layout.arena_elements());
+  std::fill_n(weights.get(), layout.arena_elements(), 0.0f);
+  TRIBUTARY_RETURN_IF_ERROR(
+      ReadWeights(absl::StrCat(directory, "/final/model.safetensors"), layout,
+                  weights.get()));
+  TRIBUTARY_ASSIGN_OR_RETURN(const Device::Memory memory,
+                             device->Allocate(bytes));
+  device->CopyFromHost(memory.get(), weights.get(), bytes);
+  return GenerateText(model.get(), static_cast<const float*>(memory.get()),
+                      prompt, options);
 }
 
 }  // namespace tributary

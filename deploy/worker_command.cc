@@ -12,10 +12,13 @@
 #include "common/shutdown.h"
 #include "common/status_macros.h"
 #include "deploy/command_line.h"
+#include "deploy/device_flag.h"
 #include "deploy/exit_code.h"
 #include "deploy/process_log.h"
 #include "deploy/security_flags.h"
 #include "deploy/signals.h"
+#include "worker/device/cuda/nccl_library.h"
+#include "worker/device/device_factory.h"
 #include "worker/worker_process.h"
 
 namespace tributary {
@@ -27,6 +30,8 @@ struct Flags {
   SecurityFlags security;
   int64_t rank = -1;
   int64_t threads = 0;
+  std::string device;
+  int64_t local_rank = 0;
   double connect_timeout = 60;
   std::string host;
 };
@@ -53,8 +58,12 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
   line->AddInteger("threads",
                    "Threads that compute. They never change the result. "
                    "Default: the cores of this machine, shared among its "
-                   "workers where the launcher's environment counts them.",
+                   "workers where the launcher's environment counts them; on a "
+                   "GPU, 2.",
                    1, 1024, &flags->threads);
+  AddDeviceFlag(line.get(), &flags->device);
+  // Which of this machine's workers it is: they take turns with its GPUs.
+  line->AddHiddenInteger("local-rank", 0, 65535, &flags->local_rank);
   line->AddNumber("connect-timeout",
                   "Seconds to go on trying to reach server 0, and the others, "
                   "at the start. Default 60.",
@@ -92,7 +101,24 @@ absl::Status FillFromEnvironment(const CommandLine& line,
                   : std::string(),
               launcher.rank->variable);
   }
-  if (flags->threads == 0) {
+  if (line.OriginOf("local-rank").empty() && launcher.local_rank.has_value()) {
+    flags->local_rank = launcher.local_rank->value;
+  }
+  return absl::OkStatus();
+}
+
+// Fills in what depends on the device.
+absl::Status FillDevice(const LauncherEnvironment& launcher, Logger* log,
+                        Flags* flags, DeviceName* device) {
+  std::string remark;
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      *device,
+      ChooseDevice(flags->device, flags->local_rank, MachineGpus(), &remark));
+  if (!remark.empty()) log->Info("%s", remark);
+  if (flags->threads > 0) return absl::OkStatus();
+  if (device->kind == DeviceName::Kind::kCuda) {
+    flags->threads = kThreadsPerGpu;
+  } else {
     const int64_t here = launcher.local_world_size.has_value()
                              ? launcher.local_world_size->value
                              : 1;
@@ -133,6 +159,12 @@ int RunWorkerCommand(const std::vector<std::string>& arguments,
   options.host = flags.host;
   options.insecure_network = flags.security.insecure_network;
   options.rank = static_cast<int>(flags.rank);
+  DeviceName device;
+  const absl::Status chosen =
+      FillDevice(*launcher, log->get(), &flags, &device);
+  if (!chosen.ok()) return ReportError(chosen);
+  options.make_device = [device] { return CreateDevice(device); };
+  options.load_nccl = &LoadNccl;
   options.threads = static_cast<int>(flags.threads);
   options.connect_timeout = absl::Seconds(flags.connect_timeout);
   options.log = log->get();

@@ -1,16 +1,130 @@
 // Workers on the emulated GPU, whose memory the host cannot touch and whose
 // copies run as late as they may.
+#include <cstdlib>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/job.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/gpu_workers.h"
+#include "tests/support/local_cluster.h"
+#include "tests/support/tiny_jobs.h"
 #include "tests/worker/device/cuda/emulation/emulated_streams.h"
+#include "tests/worker/exchange/fake_nccl.h"
 #include "worker/device/cuda/cuda_device.h"
+#include "worker/leaf_memory.h"
 
 namespace tributary {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
 absl::StatusOr<std::unique_ptr<Device>> MakeEmulatedGpu() {
   emulated_gpu::ProtectMemory();
   return CreateCudaDevice(/*ordinal=*/0);
+}
+
+class EmulatedGpuTest : public testing::Test {
+ protected:
+  EmulatedGpuTest() {
+    EXPECT_EQ(std::system(absl::StrCat("mkdir -p ", folder_).c_str()), 0);
+    job_ = TinyJob("mlp", folder_);
+    job_.clear_epochs();
+    job_.set_steps(4);
+  }
+  ~EmulatedGpuTest() override { emulated_gpu::SetMemoryBytes(size_t{1} << 40); }
+
+  // Of two workers.
+  std::string Train(NcclLibrary* nccl, int threads, absl::Status* status) {
+    const std::string output = absl::StrCat(folder_, "/", outputs_++);
+    EXPECT_EQ(std::system(absl::StrCat("mkdir -p ", output).c_str()), 0);
+    LocalCluster cluster(job_, /*servers=*/1, /*expected_workers=*/2, output);
+    for (int i = 0; i < 2; ++i) {
+      cluster.StartWorkerOn(&MakeEmulatedGpu, threads, nccl);
+    }
+    *status = cluster.Await();
+    return status->ok() ? cluster.Summary().value("weights_sha256", "none")
+                        : "";
+  }
+
+  // Of a lane.
+  LeafMemory Needed() {
+    DataInfo info;
+    info.kind = DataInfo::Kind::kRows;
+    info.sample_shape = {4};
+    info.classes = 3;
+    const JobSpec job = ResolveJob(job_);
+    const absl::StatusOr<LeafMemory> memory =
+        PlanLeafMemory({job, info, /*evaluates=*/true},
+                       job.batch().micro_batches(), **MakeEmulatedGpu());
+    EXPECT_TRUE(memory.ok()) << memory.status();
+    return memory.value_or(LeafMemory());
+  }
+
+  const std::string folder_ = absl::StrCat(
+      testing::TempDir(), "/",
+      testing::UnitTest::GetInstance()->current_test_info()->name());
+  JobSpec job_;
+  int outputs_ = 0;
+};
+
+TEST_F(EmulatedGpuTest, AllReducesByNcclToTheSameBits) {
+  // Chunks that are large enough for it.
+  MlpSpec* const mlp = job_.mutable_model()->mutable_mlp();
+  mlp->clear_hidden();
+  mlp->add_hidden(256);
+  mlp->add_hidden(256);
+  AllReduceSpec* const all_reduce =
+      job_.mutable_exchange()->mutable_all_reduce();
+  all_reduce->set_chunk_bytes(65536);
+  FakeNccl nccl;
+  absl::Status status;
+  // Both have the same GPU, which NCCL does not serve twice.
+  const std::string by_gloo = Train(&nccl, /*threads=*/1, &status);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(nccl.messages(), 0);
+  all_reduce->set_backend(AllReduceSpec::NCCL);
+  EXPECT_EQ(Train(&nccl, /*threads=*/1, &status), by_gloo);
+  EXPECT_TRUE(status.ok()) << status;
+  // There and back, each of the model's whole chunks in each step.
+  EXPECT_GE(nccl.messages(), 2 * 4 * job_.steps());
+  EXPECT_EQ(nccl.communicators(), 0);
+}
+
+TEST_F(EmulatedGpuTest, SaysThatThereIsNoNccl) {
+  job_.mutable_exchange()->mutable_all_reduce()->set_backend(
+      AllReduceSpec::NCCL);
+  absl::Status status;
+  Train(/*nccl=*/nullptr, /*threads=*/1, &status);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("exchange.all_reduce.backend is NCCL, which this "
+                        "worker cannot use"));
+}
+
+TEST_F(EmulatedGpuTest, AFullGpuComputesFewerLeavesAtATime) {
+  absl::Status status;
+  const std::string digest = Train(/*nccl=*/nullptr, /*threads=*/2, &status);
+  ASSERT_TRUE(status.ok()) << status;
+  // For a lane of each worker, what these allocate outside of lanes, and not
+  // for a third lane.
+  const LeafMemory needed = Needed();
+  emulated_gpu::SetMemoryBytes(static_cast<size_t>(
+      2 * (needed.total() - needed.working) + needed.working + (1 << 20)));
+  EXPECT_EQ(Train(/*nccl=*/nullptr, /*threads=*/16, &status), digest);
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST_F(EmulatedGpuTest, AGpuThatIsTooSmallSaysWhatWouldFit) {
+  job_.mutable_batch()->set_micro_batches(1);
+  job_.mutable_evaluation()->set_disabled(true);
+  emulated_gpu::SetMemoryBytes(static_cast<size_t>(Needed().total() - 1));
+  absl::Status status;
+  Train(/*nccl=*/nullptr, /*threads=*/1, &status);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("Emulated GPU has no memory for a leaf of "),
+                    HasSubstr("batch.micro_batches 2 would fit")));
 }
 
 }  // namespace

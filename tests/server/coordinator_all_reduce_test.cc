@@ -1,5 +1,6 @@
 // The coordinator of an all-reduce: who is in the group, what its members tell
 // each other, whose state goes into a checkpoint.
+#include <map>
 #include <string>
 #include <vector>
 
@@ -7,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/rendezvous.pb.h"
+#include "server/all_reduce_group.h"
 #include "server/coordinator.h"
 #include "tests/server/coordinator_fixture.h"
 
@@ -105,6 +107,27 @@ TEST_F(CoordinatorAllReduceTest, FormsAGroupWhenAllHaveCome) {
   EXPECT_FALSE(late.Got(CoordinatorOrder::kGroup));
   coordinator_->WorkerGone(late.incarnation);
   EXPECT_EQ(Ending(), Coordinator::Ending::kNone);
+}
+
+TEST(AllReduceGroup, TakesNcclWhereEverybodyHasAGpuOfItsOwn) {
+  std::map<int64_t, Deal> deals;
+  for (int i = 0; i < 3; ++i) {
+    deals[i].set_leaf_begin(2 * i);
+    deals[i].set_leaf_end(2 * i + (i < 2 ? 2 : 0));  // The third is a spare.
+  }
+  const auto nccl = [&](AllReduceSpec::Backend wanted,
+                        const std::map<int64_t, std::string>& gpus) {
+    AllReduceGroup group;
+    group.Begin(deals, wanted, gpus);
+    return group.OrderTo(0).group().nccl();
+  };
+  EXPECT_TRUE(nccl(AllReduceSpec::AUTO, {{0, "a 1"}, {1, "b 1"}, {2, ""}}));
+  // On one GPU, or on none.
+  EXPECT_FALSE(nccl(AllReduceSpec::AUTO, {{0, "a 1"}, {1, "a 1"}}));
+  EXPECT_FALSE(nccl(AllReduceSpec::AUTO, {{0, "a 1"}, {1, ""}}));
+  EXPECT_FALSE(nccl(AllReduceSpec::AUTO, {}));
+  EXPECT_FALSE(nccl(AllReduceSpec::GLOO, {{0, "a 1"}, {1, "b 1"}}));
+  EXPECT_TRUE(nccl(AllReduceSpec::NCCL, {{0, "a 1"}, {1, ""}}));
 }
 
 TEST_F(CoordinatorAllReduceTest, GoesBackWhenAMemberIsGone) {

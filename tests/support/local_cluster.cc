@@ -66,10 +66,12 @@ int LocalCluster::StartWorker(int threads) {
   return Start(options);
 }
 
-int LocalCluster::StartWorkerOn(const DeviceMaker& make_device, int threads) {
+int LocalCluster::StartWorkerOn(const DeviceMaker& make_device, int threads,
+                                NcclLibrary* nccl) {
   WorkerOptions options;
   options.threads = threads;
   options.make_device = make_device;
+  if (nccl != nullptr) options.load_nccl = [nccl] { return nccl; };
   options.security = security_.workers;
   return Start(options);
 }

@@ -41,8 +41,9 @@ class LocalCluster {
 
   // Starts a worker; returns its number.
   int StartWorker(int threads = 1);
-  // The same, on devices that this makes.
-  int StartWorkerOn(const DeviceMaker& make_device, int threads = 1);
+  // The same, on devices that this makes, and with this NCCL, or none.
+  int StartWorkerOn(const DeviceMaker& make_device, int threads = 1,
+                    NcclLibrary* nccl = nullptr);
   // The same, with a clock that runs `slowness` times as fast: the worker
   // finds, and reports, that computing takes it so much longer. Nobody waits
   // for it.

@@ -1,0 +1,44 @@
+// --device: what a process computes on.
+#ifndef TRIBUTARY_DEPLOY_DEVICE_FLAG_H_
+#define TRIBUTARY_DEPLOY_DEVICE_FLAG_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "deploy/command_line.h"
+#include "worker/device/device_factory.h"
+
+namespace tributary {
+
+// Threads that feed a GPU, by default: while one waits for copies, or for the
+// host, the other's work runs.
+inline constexpr int64_t kThreadsPerGpu = 2;
+
+// `value` is "auto" by default.
+void AddDeviceFlag(CommandLine* line, std::string* value);
+
+// What the choice depends on.
+struct Gpus {
+  // How many there are, as CountCudaDevices.
+  std::function<absl::StatusOr<int>()> count;
+  // Whether number `ordinal` can be used, as CreateCudaDevice.
+  std::function<absl::Status(int ordinal)> check;
+};
+
+// Those of this machine.
+Gpus MachineGpus();
+
+// "auto" takes a GPU where there is one that works, else the CPU; `remark`, in
+// one line, is then why none does, or empty where there is none at all. "auto"
+// and "cuda" leave it to `place`, this process's number among those of the job
+// on this machine, which of several. The kind is never kAuto. For a GPU that is
+// asked for and cannot be used, the error says what to do.
+absl::StatusOr<DeviceName> ChooseDevice(const std::string& value, int64_t place,
+                                        const Gpus& gpus, std::string* remark);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_DEPLOY_DEVICE_FLAG_H_
