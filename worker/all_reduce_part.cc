@@ -137,9 +137,7 @@ absl::StatusOr<std::unique_ptr<PeerMesh>> Connect(
                              ConnectGlooMesh(mesh));
   if (!group.nccl()) return gloo;
   if (options.nccl == nullptr) {
-    return absl::FailedPreconditionError(
-        "exchange.all_reduce.backend is NCCL, which this worker cannot use: it "
-        "needs a CUDA device and libnccl.so.2; AUTO takes GLOO where it must");
+    return absl::InternalError("the group takes NCCL, which is not here");
   }
   NcclMeshOptions nccl;
   nccl.library = options.nccl;

@@ -90,18 +90,28 @@ absl::StatusOr<std::unique_ptr<Exchange>> Connect(const WorkerOptions& options,
                                           state);
 }
 
-// Null where the job does without, or must.
-NcclLibrary* FindNccl(const WorkerOptions& options, const JobSpec& job,
-                      const Device& device) {
-  if (!job.exchange().has_all_reduce() || device.bus_id().empty() ||
-      job.exchange().all_reduce().backend() == AllReduceSpec::GLOO ||
-      options.load_nccl == nullptr) {
+// Null where the job does without.
+absl::StatusOr<NcclLibrary*> FindNccl(const WorkerOptions& options,
+                                      const JobSpec& job,
+                                      const Device& device) {
+  const AllReduceSpec& all_reduce = job.exchange().all_reduce();
+  if (!job.exchange().has_all_reduce() ||
+      all_reduce.backend() == AllReduceSpec::GLOO) {
     return nullptr;
   }
-  const absl::StatusOr<NcclLibrary*> library = options.load_nccl();
-  if (library.ok()) return *library;
-  options.log->Warning("%s", std::string(library.status().message()));
-  return nullptr;
+  absl::Status status;
+  if (device.bus_id().empty() || options.load_nccl == nullptr) {
+    status = absl::FailedPreconditionError("it computes on no GPU");
+  } else {
+    const absl::StatusOr<NcclLibrary*> library = options.load_nccl();
+    if (library.ok()) return *library;
+    status = library.status();
+    options.log->Warning("%s", std::string(status.message()));
+  }
+  if (all_reduce.backend() == AllReduceSpec::AUTO) return nullptr;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "exchange.all_reduce.backend is NCCL, which this worker cannot use: ",
+      status.message(), "; AUTO takes GLOO where it must"));
 }
 
 absl::StatusOr<std::unique_ptr<Exchange>> JoinGroup(
@@ -156,6 +166,9 @@ absl::Status TakePart(const WorkerOptions& options,
         "the %d threads; the result stays the same",
         setup->lanes(), setup->lane_bytes(), options.threads);
   }
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      NcclLibrary* const nccl,
+      FindNccl(options, admission.job(), *setup->device(/*lane=*/0)));
   WorkState::Options state_options;
   state_options.steps = setup->rounds().count();
   state_options.evaluates = setup->facts().evaluation_pieces() > 0;
@@ -165,8 +178,6 @@ absl::Status TakePart(const WorkerOptions& options,
       CreateWorkState(admission.job(), state_options, &setup->layout());
   membership->Attach(state.get());
   on_state(state.get());
-  NcclLibrary* const nccl =
-      FindNccl(options, admission.job(), *setup->device(/*lane=*/0));
   // Whatever happens, nothing may reach the state after this function.
   const auto part = [&]() -> absl::Status {
     WorkerReport ready;

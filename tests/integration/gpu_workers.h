@@ -4,6 +4,7 @@
 #ifndef TRIBUTARY_TESTS_INTEGRATION_GPU_WORKERS_H_
 #define TRIBUTARY_TESTS_INTEGRATION_GPU_WORKERS_H_
 
+#include <cstdint>
 #include <ostream>
 #include <string>
 
@@ -15,6 +16,7 @@ namespace tributary {
 
 struct GpuWorkers {
   std::string family;  // See TinyJob.
+  int64_t steps = 1;
   // FailedPrecondition where the machine has no such device: the test is
   // skipped.
   DeviceMaker make_device;

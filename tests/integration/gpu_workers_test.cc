@@ -16,10 +16,11 @@ absl::StatusOr<std::unique_ptr<Device>> MakeFirstGpu() {
 }  // namespace
 
 INSTANTIATE_TEST_SUITE_P(Gpu, GpuWorkersTest,
-                         testing::Values(GpuWorkers{"mlp", &MakeFirstGpu},
-                                         GpuWorkers{"cnn", &MakeFirstGpu},
-                                         GpuWorkers{"resnet", &MakeFirstGpu},
-                                         GpuWorkers{"gpt", &MakeFirstGpu}),
+                         testing::Values(GpuWorkers{"mlp", 30, &MakeFirstGpu},
+                                         GpuWorkers{"cnn", 30, &MakeFirstGpu},
+                                         GpuWorkers{"resnet", 30,
+                                                    &MakeFirstGpu},
+                                         GpuWorkers{"gpt", 30, &MakeFirstGpu}),
                          [](const auto& info) { return info.param.family; });
 
 }  // namespace tributary

@@ -30,6 +30,8 @@ namespace {
 
 constexpr size_t kPage = 4096;
 constexpr size_t kAlignment = 256;
+// Addresses for protected memory.
+constexpr size_t kRegion = size_t{64} << 30;
 
 // Held while queued work runs.
 ABSL_CONST_INIT absl::Mutex queue_mutex(absl::kConstInit);
@@ -49,27 +51,24 @@ class Memory {
  public:
   void Protect() {
     absl::MutexLock lock(&mu_);
+    if (protect_) return;
     protect_ = true;
+    void* const region =
+        mmap(nullptr, kRegion, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (region != MAP_FAILED) region_ = static_cast<char*>(region);
   }
 
   void* Allocate(size_t bytes) {
     absl::MutexLock lock(&mu_);
     if (bytes > limit_ - std::min(limit_, used_)) return nullptr;
-    const size_t unit = protect_ ? kPage : kAlignment;
-    const size_t size = (std::max<size_t>(bytes, 1) + unit - 1) / unit * unit;
-    void* memory = nullptr;
-    if (protect_) {
-      memory = mmap(nullptr, size, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-      if (memory == MAP_FAILED) return nullptr;
-    } else {
-      memory = std::aligned_alloc(kAlignment, size);
-      if (memory == nullptr) return nullptr;
-    }
+    void* const memory = protect_ ? TakeProtected(bytes) : TakeHeap(bytes);
+    if (memory == nullptr) return nullptr;
+    if (protect_) SetAccess(PROT_READ | PROT_WRITE);
     std::memset(memory, 0xff, bytes);  // NaN.
-    blocks_[memory] = {bytes, protect_ ? size : 0};
+    if (protect_ && running_ == 0) SetAccess(PROT_NONE);
+    blocks_[memory] = bytes;
     used_ += bytes;
-    if (protect_ && running_ == 0) mprotect(memory, size, PROT_NONE);
     return memory;
   }
 
@@ -78,12 +77,14 @@ class Memory {
     absl::MutexLock lock(&mu_);
     const auto block = blocks_.find(memory);
     if (block == blocks_.end()) std::abort();  // Not the GPU's.
-    if (block->second.mapped > 0) {
-      munmap(memory, block->second.mapped);
+    const char* const at = static_cast<char*>(memory);
+    if (at >= region_ && at < region_ + kRegion) {
+      // Its addresses are not used again.
+      madvise(memory, RoundUp(block->second, kPage), MADV_DONTNEED);
     } else {
       std::free(memory);
     }
-    used_ -= block->second.bytes;
+    used_ -= block->second;
     blocks_.erase(block);
   }
 
@@ -110,16 +111,25 @@ class Memory {
   }
 
  private:
-  struct Block {
-    size_t bytes = 0;
-    size_t mapped = 0;  // 0: on the heap, not protected.
-  };
+  static size_t RoundUp(size_t bytes, size_t unit) {
+    return (std::max<size_t>(bytes, 1) + unit - 1) / unit * unit;
+  }
 
+  static void* TakeHeap(size_t bytes) {
+    return std::aligned_alloc(kAlignment, RoundUp(bytes, kAlignment));
+  }
+
+  void* TakeProtected(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    const size_t size = RoundUp(bytes, kPage);
+    if (region_ == nullptr || size > kRegion - taken_) return nullptr;
+    char* const memory = region_ + taken_;
+    taken_ += size;
+    return memory;
+  }
+
+  // Of all that was ever taken: one call of the system.
   void SetAccess(int access) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    if (!protect_) return;
-    for (const auto& [memory, block] : blocks_) {
-      if (block.mapped > 0) mprotect(memory, block.mapped, access);
-    }
+    if (taken_ > 0) mprotect(region_, taken_, access);
   }
 
   absl::Mutex mu_;
@@ -127,7 +137,10 @@ class Memory {
   int running_ ABSL_GUARDED_BY(mu_) = 0;
   size_t limit_ ABSL_GUARDED_BY(mu_) = size_t{1} << 40;
   size_t used_ ABSL_GUARDED_BY(mu_) = 0;
-  std::map<void*, Block> blocks_ ABSL_GUARDED_BY(mu_);
+  std::map<void*, size_t> blocks_ ABSL_GUARDED_BY(mu_);  // Their bytes.
+  // Of protected memory; null: there is none.
+  char* region_ ABSL_GUARDED_BY(mu_) = nullptr;
+  size_t taken_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 Memory& TheMemory() {
