@@ -20,6 +20,15 @@ Gpus MachineGpus() {
           [](int ordinal) { return CreateCudaDevice(ordinal).status(); }};
 }
 
+Gpus ListedGpus() {
+  return {
+      &CountCudaDevices, [](int ordinal) -> absl::Status {
+        TRIBUTARY_ASSIGN_OR_RETURN(const int count, CountCudaDevices());
+        if (ordinal < count) return absl::OkStatus();
+        return absl::NotFoundError(absl::StrCat("there is no cuda:", ordinal));
+      }};
+}
+
 absl::StatusOr<DeviceName> ChooseDevice(const std::string& value, int64_t place,
                                         const Gpus& gpus, std::string* remark) {
   using Kind = DeviceName::Kind;

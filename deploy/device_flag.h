@@ -30,6 +30,10 @@ struct Gpus {
 
 // Those of this machine.
 Gpus MachineGpus();
+// The same, without using any: all that there are seem to work. For processes
+// that start those that compute, since whoever uses a GPU keeps some of its
+// memory.
+Gpus ListedGpus();
 
 // "auto" takes a GPU where there is one that works, else the CPU; `remark`, in
 // one line, is then why none does, or empty where there is none at all. "auto"

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -39,6 +40,7 @@
 #include "nlohmann/json.hpp"
 #include "proto/rendezvous.pb.h"
 #include "server/checkpoint/checkpoint_folder.h"
+#include "worker/device/cuda/cuda_device.h"
 #include "worker/device/device_factory.h"
 
 namespace tributary {
@@ -202,11 +204,15 @@ absl::Status FindMicroBatchesOf(const Flags& flags, int64_t workers,
                       ? kFindMicroBatches
                       : RecordedMicroBatches(job->output().directory());
   if (count < 1) {
+    // The workers will need what this process holds of a GPU.
+    const absl::Cleanup leave = [&device] {
+      if (device.kind == DeviceName::Kind::kCuda) LeaveCuda(device.ordinal);
+    };
     TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Device> made,
                                CreateDevice(device));
     // Those of them that the workers take turns with.
     const bool one = flags.device == FormatDeviceName(device);
-    const int64_t gpus = one ? 1 : MachineGpus().count().value_or(1);
+    const int64_t gpus = one ? 1 : CountCudaDevices().value_or(1);
     TRIBUTARY_ASSIGN_OR_RETURN(count,
                                ChooseMicroBatches(*job, workers, gpus, *made));
   }
@@ -233,8 +239,7 @@ absl::StatusOr<Plan> MakePlan(const CommandLine& line, const Flags& flags) {
   std::string remark;
   TRIBUTARY_ASSIGN_OR_RETURN(
       plan.device,
-      ChooseDevice(flags.device, /*place=*/0, MachineGpus(), &remark));
-  if (!remark.empty()) std::fprintf(stderr, "%s\n", remark.c_str());
+      ChooseDevice(flags.device, /*place=*/0, ListedGpus(), &remark));
   const bool on_gpu = plan.device.kind == DeviceName::Kind::kCuda;
   if (flags.workers.empty()) {
     plan.workers.most = plan.workers.fewest = kDefaultWorkers;
@@ -269,8 +274,7 @@ absl::StatusOr<Plan> MakePlan(const CommandLine& line, const Flags& flags) {
 
 // The workers' --device.
 std::string WorkerDevice(const Flags& flags, const Plan& plan) {
-  if (plan.device.kind == DeviceName::Kind::kCpu) return "cpu";
-  return flags.device == "auto" ? "cuda" : flags.device;
+  return plan.device.kind == DeviceName::Kind::kCpu ? "cpu" : flags.device;
 }
 
 void PrintConfig(const CommandLine& line, const Flags& flags,

@@ -357,6 +357,11 @@ absl::StatusOr<std::string> CudaBusId(int ordinal) {
   return absl::AsciiStrToLower(bus_id);
 }
 
+void LeaveCuda(int ordinal) {
+  if (cudaSetDevice(ordinal) == cudaSuccess) cudaDeviceReset();
+  cudaGetLastError();
+}
+
 absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int ordinal) {
   TRIBUTARY_ASSIGN_OR_RETURN(const int count, CountCudaDevices());
   if (ordinal < 0 || ordinal >= count) {

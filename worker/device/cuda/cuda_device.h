@@ -36,6 +36,10 @@ absl::StatusOr<int> CountCudaDevices();
 // case.
 absl::StatusOr<std::string> CudaBusId(int ordinal);
 
+// Gives back what this process holds of a GPU: some hundred megabytes, from the
+// first device on it to the process's end. Everything of that GPU must be gone.
+void LeaveCuda(int ordinal);
+
 // GPU number `ordinal` as CUDA counts them (from 0, CUDA_VISIBLE_DEVICES
 // applies). NotFound if there are fewer, FailedPrecondition as above or where
 // this build has no code for that GPU or cuBLASLt cannot be loaded,

@@ -71,6 +71,7 @@ inline cudaError_t cudaGetDeviceCount(int* count) {
   return cudaSuccess;
 }
 inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+inline cudaError_t cudaDeviceReset() { return cudaSuccess; }
 
 struct cudaDeviceProp {
   char name[256];
