@@ -2,6 +2,7 @@
 
 #include <google/protobuf/util/message_differencer.h>
 
+#include <algorithm>
 #include <fstream>
 #include <string>
 
@@ -125,6 +126,18 @@ TEST(ResolveJobTest, TakesTheLargestPowerOfTwoThatDividesTheBatch) {
     job.mutable_batch()->set_global(global);
     EXPECT_EQ(ResolveJob(job).batch().micro_batches(), expected) << global;
   }
+}
+
+TEST(ResolveJobTest, LeavesMicroBatchesToBeFoundAndWhatFollowsFromThem) {
+  JobSpec job = *ParseJob(kGood, "j");
+  job.mutable_batch()->set_micro_batches(kFindMicroBatches);
+  EXPECT_TRUE(ValidateJob(job).ok());
+  JobSpec resolved = ResolveJob(job);
+  EXPECT_EQ(resolved.batch().micro_batches(), kFindMicroBatches);
+  EXPECT_EQ(resolved.evaluation().batch(), 0);
+  resolved.mutable_batch()->set_micro_batches(1);
+  EXPECT_EQ(ResolveJob(resolved).evaluation().batch(),
+            std::max(job.batch().global(), kLeastEvaluationBatch));
 }
 
 TEST(ResolveJobTest, KeepsWhatIsSet) {

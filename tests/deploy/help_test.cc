@@ -29,7 +29,7 @@ TEST_P(HelpTest, IsNarrowAndShowsExamplesFirst) {
 INSTANTIATE_TEST_SUITE_P(All, HelpTest,
                          testing::Values("train", "server", "worker", "status",
                                          "sample", "checkpoint", "plan",
-                                         "certs", "bench"));
+                                         "certs", "bench", "devices"));
 
 TEST(BenchHelpTest, EachBenchmarkDescribesItself) {
   for (const char* name : {"step", "exchange", "stream"}) {

@@ -141,6 +141,28 @@ TEST_F(TrainTest, WeightsDoNotDependOnTheProcesses) {
   EXPECT_EQ(Digest("a"), Digest("b"));
 }
 
+TEST_F(TrainTest, FindsMicroBatchesOnceAndRecordsThem) {
+  const std::vector<std::string> finding = {
+      "--set", "batch.micro_batches=-1", "--device", "cpu", "--resume", "auto"};
+  const auto run = [&](const std::string& workers, int steps) {
+    std::vector<std::string> arguments = Train("found", steps, finding);
+    arguments.insert(arguments.end(), {"--workers", workers});
+    EXPECT_EQ(RunCommand(arguments).exit_code, 0);
+    return ReadWholeFile(Path("found") + "/job.textproto");
+  };
+  // The model is small: a part for each worker is few enough.
+  EXPECT_THAT(run("2", 2), HasSubstr("micro_batches: 2"));
+  // Of other workers another number would follow, and other weights.
+  EXPECT_THAT(run("4", 3), HasSubstr("micro_batches: 2"));
+  EXPECT_EQ(Summary("found")["steps"], 3);
+  EXPECT_EQ(
+      RunCommand(Train("given", 3,
+                       {"--set", "batch.micro_batches=2", "--device", "cpu"}))
+          .exit_code,
+      0);
+  EXPECT_EQ(Digest("found"), Digest("given"));
+}
+
 TEST_F(TrainTest, QuietRunsWriteOnlyResults) {
   const CommandResult result =
       RunCommand(Train("out", 5, {"--quiet", "--workers=1"}));

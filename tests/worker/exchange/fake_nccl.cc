@@ -91,16 +91,15 @@ class Communicator final : public NcclCommunicator {
       absl::MutexLock lock(&hub_->mu);
       answers_ = 0;
     }
-    emulated_gpu::Enqueue(
-        static_cast<emulated_gpu::Stream*>(stream),
-        [hub = hub_, aborted = aborted_, work] {
-          {
-            absl::MutexLock lock(&hub->mu);
-            if (*aborted) return true;
-          }
-          const emulated_gpu::Running running(/*stream=*/nullptr);
-          return work();
-        });
+    emulated_gpu::Enqueue(static_cast<emulated_gpu::Stream*>(stream),
+                          [hub = hub_, aborted = aborted_, work] {
+                            {
+                              absl::MutexLock lock(&hub->mu);
+                              if (*aborted) return true;
+                            }
+                            const emulated_gpu::Running running;
+                            return work();
+                          });
     return absl::OkStatus();
   }
 

@@ -28,7 +28,9 @@ void* Scratch::Bytes(size_t bytes) {
                                 : cudaMallocHost(&memory_, bytes);
   if (error != cudaSuccess) {
     EndProcess(ToStatus(
-        error, absl::StrCat("no ", bytes, " bytes of working memory")));
+        error, absl::StrCat("no ", bytes,
+                            " bytes of working memory; more "
+                            "batch.micro_batches, or --threads 1, need less")));
   }
   capacity_ = bytes;
   return memory_;

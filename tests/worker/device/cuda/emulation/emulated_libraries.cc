@@ -10,26 +10,37 @@
 namespace tributary::cuda {
 namespace {
 
+// `work` is part of the stream's.
+template <typename Work>
+void Enqueue(Stream& stream, const Work& work) {
+  emulated_gpu::Enqueue(stream.get(), [work] {
+    const emulated_gpu::Running running;
+    work();
+    return true;
+  });
+}
+
 class EmulatedLinearRunner final : public LinearRunner {
  public:
   void Forward(Stream& stream, Scratch&, const LinearShape& shape,
                const float* x, const float* weight, const float* bias,
                float* y) override {
-    const emulated_gpu::Running running(stream.get());
-    cpu_->LinearForward(shape, x, weight, bias, y);
+    Enqueue(stream, [=] { cpu_->LinearForward(shape, x, weight, bias, y); });
   }
   void BackwardInput(Stream& stream, Scratch&, const LinearShape& shape,
                      const float* dy, const float* weight, bool accumulate,
                      float* dx) override {
-    const emulated_gpu::Running running(stream.get());
-    cpu_->LinearBackwardInput(shape, dy, weight, accumulate, dx);
+    Enqueue(stream, [=] {
+      cpu_->LinearBackwardInput(shape, dy, weight, accumulate, dx);
+    });
   }
   void BackwardWeight(Stream& stream, Scratch&, const LinearShape& shape,
                       const float* x, const float* dy, bool accumulate,
                       float* dweight) override {
-    const emulated_gpu::Running running(stream.get());
-    cpu_->LinearBackwardWeight(shape, x, dy, accumulate, dweight,
-                               /*dbias=*/nullptr);
+    Enqueue(stream, [=] {
+      cpu_->LinearBackwardWeight(shape, x, dy, accumulate, dweight,
+                                 /*dbias=*/nullptr);
+    });
   }
 
  private:
@@ -40,19 +51,21 @@ class EmulatedConvolutionRunner final : public ConvolutionRunner {
  public:
   void Forward(Stream& stream, Scratch&, const ConvolutionShape& shape,
                const float* x, const float* weight, float* y) override {
-    const emulated_gpu::Running running(stream.get());
-    cpu_->ConvolutionForward(shape, x, weight, /*bias=*/nullptr, y);
+    Enqueue(stream, [=] {
+      cpu_->ConvolutionForward(shape, x, weight, /*bias=*/nullptr, y);
+    });
   }
   void BackwardInput(Stream& stream, Scratch&, const ConvolutionShape& shape,
                      const float* dy, const float* weight, float* dx) override {
-    const emulated_gpu::Running running(stream.get());
-    cpu_->ConvolutionBackwardInput(shape, dy, weight, dx);
+    Enqueue(stream,
+            [=] { cpu_->ConvolutionBackwardInput(shape, dy, weight, dx); });
   }
   void BackwardWeight(Stream& stream, Scratch&, const ConvolutionShape& shape,
                       const float* x, const float* dy,
                       float* dweight) override {
-    const emulated_gpu::Running running(stream.get());
-    cpu_->ConvolutionBackwardWeight(shape, x, dy, dweight, /*dbias=*/nullptr);
+    Enqueue(stream, [=] {
+      cpu_->ConvolutionBackwardWeight(shape, x, dy, dweight, /*dbias=*/nullptr);
+    });
   }
 
  private:

@@ -11,6 +11,7 @@
 #include <set>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/base/const_init.h"
 #include "absl/base/thread_annotations.h"
@@ -35,6 +36,11 @@ constexpr size_t kRegion = size_t{64} << 30;
 
 // Held while queued work runs.
 ABSL_CONST_INIT absl::Mutex queue_mutex(absl::kConstInit);
+
+std::set<Stream*>& Streams() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_mutex) {
+  static auto* const streams = new std::set<Stream*>;
+  return *streams;
+}
 
 // What `position` pieces of a stream's work wait for may be work of another.
 bool RunTo(Stream* stream, int64_t position)
@@ -161,10 +167,19 @@ PinnedMemory& Pinned() {
 
 }  // namespace
 
-Stream* CreateStream() { return new Stream; }
+Stream* CreateStream() {
+  auto* const stream = new Stream;
+  absl::MutexLock lock(&queue_mutex);
+  Streams().insert(stream);
+  return stream;
+}
 
 void DestroyStream(Stream* stream) {
   Reach(Record(stream));
+  {
+    absl::MutexLock lock(&queue_mutex);
+    Streams().erase(stream);
+  }
   delete stream;
 }
 
@@ -190,15 +205,23 @@ void Reach(const Event& event) {
 
 void ProtectMemory() { TheMemory().Protect(); }
 void* AllocateMemory(size_t bytes) { return TheMemory().Allocate(bytes); }
-void FreeMemory(void* memory) { TheMemory().Free(memory); }
+void FreeMemory(void* memory) {
+  // As CUDA, when all that was queued before has been done.
+  std::vector<Event> queued;
+  {
+    absl::MutexLock lock(&queue_mutex);
+    for (Stream* stream : Streams()) {
+      queued.push_back({stream, stream->queued()});
+    }
+  }
+  for (const Event& event : queued) Reach(event);
+  TheMemory().Free(memory);
+}
 void SetMemoryBytes(size_t bytes) { TheMemory().SetLimit(bytes); }
 size_t MemoryBytes() { return TheMemory().limit(); }
 size_t FreeMemoryBytes() { return TheMemory().free(); }
 
-Running::Running(Stream* stream) {
-  if (stream != nullptr) Reach(Record(stream));
-  TheMemory().Open();
-}
+Running::Running() { TheMemory().Open(); }
 
 Running::~Running() { TheMemory().Close(); }
 
@@ -314,7 +337,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
                             cudaMemcpyKind kind, cudaStream_t stream) {
   const void* const host = kind == cudaMemcpyHostToDevice ? from : to;
   emulated_gpu::Enqueue(stream, [to, from, bytes] {
-    const Running running(nullptr);
+    const Running running;
     std::memcpy(to, from, bytes);
     return true;
   });
@@ -326,7 +349,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes,
                             cudaStream_t stream) {
   emulated_gpu::Enqueue(stream, [to, value, bytes] {
-    const Running running(nullptr);
+    const Running running;
     if (bytes > 0) std::memset(to, value, bytes);
     return true;
   });

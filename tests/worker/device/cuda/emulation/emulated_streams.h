@@ -1,10 +1,9 @@
 // Streams, events and memory of the emulated GPU.
 //
-// Kernels run when they are launched, after what is queued on their stream.
-// Copies, and what tests queue, run as late as CUDA allows: when something
-// waits for them, or asks whether they are done. So what is read before anybody
-// has waited for it is old, and what is overwritten too early is copied as it
-// is then: the results of code that lacks a wait are wrong every time.
+// Work runs as late as CUDA allows: when something waits for it, or asks
+// whether it is done. So what is read before anybody has waited for it is old,
+// and what is overwritten too early is read as it is then: the results of code
+// that lacks a wait are wrong every time.
 #ifndef TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_EMULATED_STREAMS_H_
 #define TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_EMULATED_STREAMS_H_
 
@@ -48,10 +47,10 @@ void SetMemoryBytes(size_t bytes);
 size_t MemoryBytes();
 size_t FreeMemoryBytes();
 
-// Something that runs on the GPU now, after what is queued on its stream.
+// While one exists, something runs on the GPU.
 class Running {
  public:
-  explicit Running(Stream* stream);  // Null: after nothing.
+  Running();
   ~Running();
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;

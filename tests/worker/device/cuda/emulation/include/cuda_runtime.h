@@ -2,7 +2,7 @@
 // the kernels of worker/device/cuda and tests run them on the CPU: as much of
 // CUDA as they use. See emulated_gpu.h.
 //
-// One GPU. A launch runs the kernel to its end.
+// One GPU.
 #ifndef TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_CUDA_RUNTIME_H_
 #define TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_CUDA_RUNTIME_H_
 
@@ -11,6 +11,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <tuple>
+#include <type_traits>
 
 #include "tests/worker/device/cuda/emulation/emulated_gpu.h"
 #include "tests/worker/device/cuda/emulation/emulated_streams.h"
@@ -143,9 +145,14 @@ template <typename... Parameters, typename... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config,
                                void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
-  const emulated_gpu::Running running(config->stream);
-  emulated_gpu::Run(config->gridDim, config->blockDim,
-                    [&] { kernel(arguments...); });
+  emulated_gpu::Enqueue(
+      config->stream,
+      [grid = config->gridDim, block = config->blockDim, kernel,
+       values = std::make_tuple(std::decay_t<Arguments>(arguments)...)] {
+        const emulated_gpu::Running running;
+        emulated_gpu::Run(grid, block, [&] { std::apply(kernel, values); });
+        return true;
+      });
   return cudaSuccess;
 }
 

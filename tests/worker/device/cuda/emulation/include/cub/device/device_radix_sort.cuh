@@ -23,19 +23,22 @@ struct DeviceRadixSort {
       work_bytes = 256;
       return cudaSuccess;
     }
-    const emulated_gpu::Running running(stream);
-    const Key mask =
-        static_cast<Key>(((uint64_t{1} << (end_bit - begin_bit)) - 1)
-                         << begin_bit);
-    std::vector<int> order(count);
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-      return (keys_in[a] & mask) < (keys_in[b] & mask);
+    emulated_gpu::Enqueue(stream, [=] {
+      const emulated_gpu::Running running;
+      const Key mask =
+          static_cast<Key>(((uint64_t{1} << (end_bit - begin_bit)) - 1)
+                           << begin_bit);
+      std::vector<int> order(count);
+      std::iota(order.begin(), order.end(), 0);
+      std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+        return (keys_in[a] & mask) < (keys_in[b] & mask);
+      });
+      for (int i = 0; i < count; ++i) {
+        keys_out[i] = keys_in[order[i]];
+        values_out[i] = values_in[order[i]];
+      }
+      return true;
     });
-    for (int i = 0; i < count; ++i) {
-      keys_out[i] = keys_in[order[i]];
-      values_out[i] = values_in[order[i]];
-    }
     return cudaSuccess;
   }
 };
