@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "proto/job.pb.h"
+#include "worker/device/device_factory.h"
 
 namespace tributary {
 
@@ -29,6 +30,7 @@ struct BenchLoad {
   int workers = 1;
   // Each worker's; also its number of leaves.
   int threads = 1;
+  DeviceName device{DeviceName::Kind::kCpu};  // Of all workers.
   int64_t steps = 1;
   // Other fields of the job, as SetField reads them.
   std::vector<std::string> sets;

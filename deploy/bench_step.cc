@@ -20,6 +20,7 @@
 #include "common/vector_ops.h"
 #include "deploy/bench_run.h"
 #include "nlohmann/json.hpp"
+#include "worker/device/device_factory.h"
 #include "worker/training_setup.h"
 
 namespace tributary {
@@ -27,6 +28,10 @@ namespace {
 
 constexpr int64_t kWarmUpSteps = 3;
 constexpr int64_t kMinSteps = 5;
+
+DeviceMaker MakerOf(const DeviceName& device) {
+  return [device] { return CreateDevice(device); };
+}
 
 double Median(std::vector<double> values) {
   const auto middle = values.begin() + values.size() / 2;
@@ -64,11 +69,15 @@ class SingleTrainer {
       segments_.push_back(setup_.layout().ChunkSegments(chunk));
     }
     setup_.model(0)->Initialize(/*seed=*/1, setup_.layout(), weights_[0].get());
+    for (int lane = 0; lane < setup_.lanes() && on_device(); ++lane) {
+      setup_.arenas(lane)->LoadAll(weights_[0].get());
+      setup_.arenas(lane)->Synchronize();
+    }
   }
 
   absl::Status Step() {
-    TRIBUTARY_RETURN_IF_ERROR(setup_.lanes() == 1 ? StepInOneLane()
-                                                  : StepInLanes());
+    TRIBUTARY_RETURN_IF_ERROR(
+        setup_.lanes() == 1 && !on_device() ? StepInOneLane() : StepInLanes());
     ++step_;
     return absl::OkStatus();
   }
@@ -107,12 +116,16 @@ class SingleTrainer {
     absl::BlockingCounter running(setup_.lanes());
     for (int lane = 0; lane < setup_.lanes(); ++lane) {
       lanes_.Run([&, lane] {
+        DeviceArenas* const device = setup_.arenas(lane);
         statuses[lane] =
             setup_.model(lane)
-                ->ForwardBackward(batches_[lane], /*seed=*/1, step_, lane,
-                                  weights_[step_ % 2].get(),
-                                  gradients_[lane].get(), /*observer=*/nullptr)
+                ->ForwardBackward(
+                    batches_[lane], /*seed=*/1, step_, lane,
+                    on_device() ? device->weights() : weights_[step_ % 2].get(),
+                    on_device() ? device->gradients() : gradients_[lane].get(),
+                    /*observer=*/nullptr)
                 .status();
+        if (on_device()) device->Synchronize();
         running.DecrementCount();
       });
     }
@@ -120,6 +133,8 @@ class SingleTrainer {
     for (const absl::Status& status : statuses) {
       TRIBUTARY_RETURN_IF_ERROR(status);
     }
+    // A device's gradients are for the servers.
+    if (on_device()) return absl::OkStatus();
     const int chunks = setup_.layout().chunk_count();
     absl::BlockingCounter updating(chunks);
     for (int chunk = 0; chunk < chunks; ++chunk) {
@@ -157,6 +172,8 @@ class SingleTrainer {
     optimizer_->Update(update);
   }
 
+  bool on_device() const { return setup_.arenas(/*lane=*/0) != nullptr; }
+
   int64_t weight() const {
     return setup_.lanes() * static_cast<int64_t>(batches_[0].labels.size());
   }
@@ -178,8 +195,9 @@ class SingleTrainer {
 absl::StatusOr<StepTiming> TimeSingleStep(BenchLoad load, double seconds) {
   load.workers = 1;
   TRIBUTARY_ASSIGN_OR_RETURN(const JobSpec job, BenchJob(load));
-  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<TrainingSetup> setup,
-                             TrainingSetup::Create(job, load.threads));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::unique_ptr<TrainingSetup> setup,
+      TrainingSetup::Create(job, load.threads, MakerOf(load.device)));
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
                              Optimizer::Create(job.optimizer()));
   SingleTrainer trainer(setup.get(), std::move(optimizer));
@@ -215,7 +233,8 @@ absl::StatusOr<StepTiming> TimeIndependentSteps(const BenchLoad& load,
       "single",    "--json",
       "--seconds", absl::StrCat(seconds),
       "--threads", absl::StrCat(load.threads),
-      "--batch",   absl::StrCat(load.batch_per_worker)};
+      "--batch",   absl::StrCat(load.batch_per_worker),
+      "--device",  FormatDeviceName(load.device)};
   for (const std::string& set : load.sets) {
     arguments.insert(arguments.end(), {"--set", set});
   }
@@ -241,6 +260,7 @@ absl::StatusOr<StepTiming> TimeExchangeSteps(const BenchLoad& load,
   BenchProcesses processes;
   processes.workers = load.workers;
   processes.worker_threads = load.threads;
+  processes.worker_device = FormatDeviceName(load.device);
   TRIBUTARY_ASSIGN_OR_RETURN(const BenchRun run,
                              RunBenchJob(job, processes, signals));
   const nlohmann::json step =

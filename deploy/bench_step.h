@@ -22,7 +22,8 @@ struct StepTiming {
 
 // Forward, backward and optimizer of `load` (its workers must be 1) for about
 // `seconds`, after a few steps that do not count. Gradients are updated with
-// chunk by chunk, as soon as backward has finished them.
+// chunk by chunk, as soon as backward has finished them. On a GPU: forward and
+// backward alone, since optimizers run on hosts.
 absl::StatusOr<StepTiming> TimeSingleStep(BenchLoad load, double seconds);
 
 // `load.workers` processes like that at once; the timing is the first one's.

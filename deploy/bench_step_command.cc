@@ -12,9 +12,11 @@
 #include "common/status_macros.h"
 #include "deploy/bench_step.h"
 #include "deploy/command_line.h"
+#include "deploy/device_flag.h"
 #include "deploy/exit_code.h"
 #include "deploy/signals.h"
 #include "nlohmann/json.hpp"
+#include "worker/device/device_factory.h"
 
 namespace tributary {
 namespace {
@@ -29,6 +31,8 @@ struct Flags {
   int64_t workers = 2;
   int64_t threads = 1;
   int64_t batch = 0;
+  std::string device;
+  DeviceName chosen;  // By it.
   double seconds = 4;
   bool json = false;
   std::vector<std::string> sets;
@@ -55,6 +59,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                    &flags->workers);
   line->AddInteger("threads", "Computing threads of each worker. Default 1.", 1,
                    256, &flags->threads);
+  AddDeviceFlag(line.get(), "cpu", &flags->device);
   line->AddInteger("batch", "Samples per worker. Default: the model's.", 0,
                    1 << 20, &flags->batch);
   line->AddNumber("seconds", "How long to measure. Default 4.", 0.1, 3600,
@@ -73,6 +78,7 @@ BenchLoad LoadOf(const Flags& flags) {
   load.batch_per_worker = flags.batch;
   load.workers = static_cast<int>(flags.workers);
   load.threads = static_cast<int>(flags.threads);
+  load.device = flags.chosen;
   load.sets = flags.sets;
   return load;
 }
@@ -85,7 +91,7 @@ nlohmann::ordered_json Describe(const Flags& flags, const StepTiming& timing) {
           {"workers", workers},
           {"threads", flags.threads},
           {"precision", "fp32"},
-          {"device", "cpu"},
+          {"device", FormatDeviceName(flags.chosen)},
           {"parameters", timing.parameters},
           {"batch_per_worker", timing.batch_per_worker},
           {"steps", timing.steps},
@@ -166,6 +172,11 @@ int RunBenchStepCommand(const std::vector<std::string>& arguments,
   if (const auto code = line->ParseOrAnswer(arguments, environment)) {
     return *code;
   }
+  std::string remark;
+  const absl::StatusOr<DeviceName> device =
+      ChooseDevice(flags.device, /*place=*/0, ListedGpus(), &remark);
+  if (!device.ok()) return ReportError(device.status());
+  flags.chosen = *device;
   absl::StatusOr<nlohmann::ordered_json> result = Measure(flags);
   if (!result.ok()) return ReportError(result.status());
   Print(flags, *std::move(result));

@@ -6,12 +6,15 @@
 
 namespace tributary {
 
-void AddDeviceFlag(CommandLine* line, std::string* value) {
-  *value = "auto";
+void AddDeviceFlag(CommandLine* line, const std::string& standard,
+                   std::string* value) {
+  *value = standard;
   line->AddText("device", "auto|cpu|cuda|cuda:N",
-                "What computes: the CPU; a GPU, of which each worker of a "
-                "machine takes another; the GPU of that number. Default auto: "
-                "a GPU where there is one that works, else the CPU.",
+                absl::StrCat("What computes: the CPU; a GPU, of which each "
+                             "worker of a machine takes another; the GPU of "
+                             "that number; auto: a GPU where there is one that "
+                             "works, else the CPU. Default ",
+                             standard, "."),
                 value);
 }
 

@@ -17,8 +17,8 @@ namespace tributary {
 // host, the other's work runs.
 inline constexpr int64_t kThreadsPerGpu = 2;
 
-// `value` is "auto" by default.
-void AddDeviceFlag(CommandLine* line, std::string* value);
+void AddDeviceFlag(CommandLine* line, const std::string& standard,
+                   std::string* value);
 
 // What the choice depends on.
 struct Gpus {

@@ -46,7 +46,7 @@ int RunSampleCommand(const std::vector<std::string>& arguments,
                   "Choose among so many of the likeliest bytes only; 0: all. "
                   "Default 0.",
                   0, 256, &options.top_k);
-  AddDeviceFlag(&line, &device_name);
+  AddDeviceFlag(&line, "auto", &device_name);
   line.AddInteger("seed", "The same seed gives the same text. Default 1.", 0,
                   INT64_MAX, &seed);
   if (const auto code = line.ParseOrAnswer(arguments, environment)) {

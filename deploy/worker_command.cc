@@ -61,7 +61,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                    "workers where the launcher's environment counts them; on a "
                    "GPU, 2.",
                    1, 1024, &flags->threads);
-  AddDeviceFlag(line.get(), &flags->device);
+  AddDeviceFlag(line.get(), "auto", &flags->device);
   // Which of this machine's workers it is: they take turns with its GPUs.
   line->AddHiddenInteger("local-rank", 0, 65535, &flags->local_rank);
   line->AddNumber("connect-timeout",
