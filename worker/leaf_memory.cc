@@ -81,9 +81,13 @@ std::string ExplainLeafMemory(const LeafQuestion& question,
                               const LeafMemory& needed, int64_t available,
                               const Device& device) {
   const int64_t count = question.job.batch().micro_batches();
+  const int64_t leaf = question.job.batch().global() / count;
+  const int64_t most = MostSamples(question, count);
   std::string text =
-      absl::StrCat(device.name(), " has no memory for a leaf of ",
-                   question.job.batch().global() / count, " samples: ");
+      absl::StrCat(device.name(), " has no memory for a leaf of ", leaf,
+                   leaf == 1 ? " sample" : " samples");
+  if (most > leaf) absl::StrAppend(&text, ", and evaluating ", most);
+  absl::StrAppend(&text, ": ");
   if (needed.weights > 0) {
     absl::StrAppend(&text, "weights ", FormatBytes(needed.weights), ", ");
   }
