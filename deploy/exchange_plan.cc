@@ -96,13 +96,16 @@ class Planner {
                           const Placement& placement) const {
     const std::vector<HostTraffic> traffic = TrafficByHost(load_, placement);
     const int host = BusiestHost(traffic);
-    const bool shared = placement.server_hosts[0] < inputs_.workers;
+    const bool on_worker = placement.server_hosts[0] < inputs_.workers;
+    // Every host has a part of the servers, and sends both ways at once.
+    const bool shared = on_worker && placement.server_hosts.size() > 1;
     PlannedExchange row;
     row.key = key;
     row.name = name;
     row.bytes_out = traffic[host].out();
     row.bytes_in = traffic[host].in();
     row.busiest = shared                               ? "every host's link"
+                  : on_worker                          ? "worker 0's link"
                   : host < inputs_.workers             ? "the workers' links"
                   : placement.server_hosts.size() == 1 ? "the server's link"
                                                        : "the servers' links";
@@ -123,20 +126,19 @@ class Planner {
     }
     times.pass = PassSeconds(LargestShare(placement.server_hosts.size()));
     Finish(profile_, times, "a server's pass over memory", &row);
-    if (shared) {
+    if (on_worker) {
       row.step_seconds =
           std::max(row.step_seconds, CoreSeconds(/*workers=*/1, times.pass));
     }
     return PerStep(row);
   }
 
-  // Not ours: what a ring all-reduce would take in every step, with the whole
-  // optimizer in every worker. It sends whole numbers: compressed sums have no
-  // common places.
+  // In every step, whatever the consistency mode. It sends whole numbers:
+  // compressed sums have no common places.
   PlannedExchange AllReduce() const {
     PlannedExchange row;
     row.key = "all_reduce";
-    row.name = "ring all-reduce (to compare)";
+    row.name = "all-reduce";
     row.bytes_out = row.bytes_in =
         AllReduceLaw(inputs_.workers) *
         OnWire(elements_ * static_cast<double>(WireDtypeBytes(
@@ -144,7 +146,9 @@ class Planner {
     row.busiest = "every host's link";
     ExchangeTimes times;
     times.up = row.link_seconds = LinkSeconds(row.bytes_out);
-    times.pass = elements_ * inputs_.update_seconds_per_element;
+    times.pass =
+        elements_ * inputs_.update_seconds_per_element /
+        (job_.exchange().all_reduce().shard_optimizer() ? inputs_.workers : 1);
     times.update_waits_for_all = true;
     PlanInputs synchronous = inputs_;
     synchronous.job.mutable_exchange()
@@ -163,28 +167,59 @@ class Planner {
     const double threads = inputs_.workers * inputs_.threads;
     const ComputeProfile profile =
         Stretch(profile_, std::max(1.0, threads / inputs_.cores));
-    ExchangeTimes times;
-    times.pass = PassSeconds(elements_);
+    const bool all_reduce = job_.exchange().has_all_reduce();
+    const ExchangeTimes times = all_reduce ? BetweenWorkers() : WithServers();
     row.pass_seconds = times.pass;
-    // Every byte keeps a core busy at one end, and then one at the other.
-    times.shared_link = true;
-    double contributions = 0;
-    for (const int count : load_.contributions) contributions += count;
-    const double sockets = inputs_.socket_seconds_per_byte / 2;
-    times.up = contributions * bytes_.up * sockets;
-    times.down = inputs_.workers * bytes_.down * sockets;
-    row.link_seconds = times.up + times.down;
+    // Half of what the processors do for it.
+    row.link_seconds =
+        (times.up + times.down) * (all_reduce ? inputs_.workers / 2.0 : 1);
     row.step_seconds = std::max(Step(profile, times),
                                 CoreSeconds(inputs_.workers, times.pass) +
                                     2 * row.link_seconds / inputs_.cores);
-    row.bottleneck =
-        std::max(row.link_seconds, times.pass) <= profile.seconds ? "computing"
-        : row.link_seconds > times.pass                           ? "sockets"
-                                        : "the servers' pass over memory";
+    row.bottleneck = std::max(row.link_seconds, times.pass) <= profile.seconds
+                         ? "computing"
+                     : row.link_seconds > times.pass ? "sockets"
+                     : all_reduce ? "the workers' pass over memory"
+                                  : "the servers' pass over memory";
     return PerStep(row);
   }
 
  private:
+  // On one host, every byte keeps a core busy at one end, and then one at the
+  // other.
+  ExchangeTimes WithServers() const {
+    ExchangeTimes times;
+    times.shared_link = true;
+    times.pass = PassSeconds(elements_);
+    const double sockets = inputs_.socket_seconds_per_byte / 2;
+    times.up = Contributions() * bytes_.up * sockets;
+    times.down = inputs_.workers * bytes_.down * sockets;
+    return times;
+  }
+
+  // Each worker sends and receives, and adds up its share of the chunks; all of
+  // them, or one for each chunk, run the optimizer.
+  ExchangeTimes BetweenWorkers() const {
+    ExchangeTimes times;
+    times.shared_link = true;
+    const double optimizers =
+        job_.exchange().all_reduce().shard_optimizer() ? 1 : inputs_.workers;
+    times.pass =
+        PassSeconds(elements_) +
+        (optimizers - 1) * elements_ * inputs_.update_seconds_per_element;
+    const double both_ends =
+        AllReduceLaw(inputs_.workers) * inputs_.socket_seconds_per_byte / 2;
+    times.up = Contributions() / inputs_.workers * bytes_.up * both_ends;
+    times.down = bytes_.down * both_ends;
+    return times;
+  }
+
+  // For each chunk, of all workers.
+  double Contributions() const {
+    return std::accumulate(load_.contributions.begin(),
+                           load_.contributions.end(), 0.0);
+  }
+
   // Of a server with so many elements.
   double PassSeconds(double elements) const {
     return elements * (asynchronous_
@@ -260,6 +295,11 @@ std::string Bytes(double bytes) {
   if (bytes < 1e6) return absl::StrFormat("%.3g kB", bytes / 1e3);
   if (bytes < 1e9) return absl::StrFormat("%.3g MB", bytes / 1e6);
   return absl::StrFormat("%.3g GB", bytes / 1e9);
+}
+
+// As the primary of PyTorch's DataParallel.
+Placement PrimaryHost(const PlanInputs& inputs) {
+  return {Hosts(0, inputs.workers), {0}};
 }
 
 Placement OneServer(const PlanInputs& inputs) {
@@ -345,6 +385,8 @@ absl::StatusOr<ExchangePlan> PlanExchange(const PlanInputs& inputs) {
   ExchangePlan plan;
   plan.compute_seconds = planner.compute_seconds();
   plan.bytes = planner.payload();
+  plan.rows.push_back(planner.Servers(
+      "primary_host", "one server, on worker 0's host", PrimaryHost(inputs)));
   plan.rows.push_back(planner.Servers("one_server", "one server, its own host",
                                       OneServer(inputs)));
   if (inputs.servers > 1) {

@@ -31,8 +31,9 @@ struct PlanInputs {
   // A server's sum and update of one element, with all of its `server_threads`
   // at work and one contribution from each worker.
   double pass_seconds_per_element = 0;
-  // The same of an optimizer that has one whole gradient: all-reduce's, and
-  // that of servers in asynchronous mode.
+  // The same of an optimizer that has one whole gradient: that of servers in
+  // asynchronous mode, and of all-reduce, where `server_threads` are those that
+  // do so in all workers together.
   double update_seconds_per_element = 0;
   int server_threads = 1;
   // Of every host; processes on one host share them.
@@ -44,7 +45,9 @@ struct PlanInputs {
 
 // One way to place the servers. Every host's link is `bandwidth` each way.
 struct PlannedExchange {
-  std::string key;   // For scripts: "one_server", "own_hosts", ...
+  // For scripts: "primary_host" (the way of PyTorch's DataParallel),
+  // "one_server", "own_hosts", ...
+  std::string key;
   std::string name;  // For people.
   // All figures are those of one step of the job: where the exchange happens
   // once in a round of several, their parts.

@@ -15,6 +15,8 @@ namespace {
 // goes through gRPC.
 constexpr double kTcpSecondsPerByte = 0.8e-9;
 constexpr double kUnixSecondsPerByte = 0.5e-9;
+// The same through Gloo's TCP.
+constexpr double kGlooSecondsPerByte = 0.6e-9;
 
 struct Measured {
   double forward = 0;  // Seconds of a step.
@@ -50,15 +52,18 @@ std::vector<int64_t> EqualChunks(const JobSpec& job, int64_t parameters) {
 
 }  // namespace
 
-absl::optional<nlohmann::ordered_json> PredictLocalRun(
-    const LocalRun& run, const nlohmann::ordered_json& summary,
-    const PassTiming& pass) {
-  // The model has all-reduce between hosts only.
-  if (run.job.exchange().has_all_reduce()) return absl::nullopt;
+int UpdatingThreads(const LocalRun& run) {
+  // An all-reduce has a thread for it in each worker.
+  return run.job.exchange().has_all_reduce() ? run.workers
+                                             : run.servers * run.server_threads;
+}
+
+absl::optional<PlanInputs> InputsFromRun(const LocalRun& run,
+                                         const nlohmann::ordered_json& summary,
+                                         const PassTiming& pass) {
   const auto parameters = summary.value("parameters", int64_t{0});
   const Measured measured = SlowestWorker(summary, StepsPerRound(run.job));
   if (parameters == 0 || measured.compute <= 0) return absl::nullopt;
-
   PlanInputs inputs;
   inputs.job = run.job;
   inputs.parameters = parameters;
@@ -66,7 +71,7 @@ absl::optional<nlohmann::ordered_json> PredictLocalRun(
   inputs.workers = run.workers;
   inputs.servers = run.servers;
   inputs.threads = run.threads;
-  inputs.server_threads = run.servers * run.server_threads;
+  inputs.server_threads = UpdatingThreads(run);
   // What processes wait for one another's cores is in the measured time: in the
   // model each has its own.
   inputs.cores = run.workers * run.threads + inputs.server_threads;
@@ -76,30 +81,39 @@ absl::optional<nlohmann::ordered_json> PredictLocalRun(
   inputs.pass_seconds_per_element =
       pass.update + (run.workers - 1) * pass.contribution;
   inputs.update_seconds_per_element = pass.update;
+  return inputs;
+}
+
+absl::optional<nlohmann::ordered_json> PredictLocalRun(
+    const LocalRun& run, const nlohmann::ordered_json& summary,
+    const PassTiming& pass) {
+  absl::optional<PlanInputs> inputs = InputsFromRun(run, summary, pass);
+  if (!inputs.has_value()) return absl::nullopt;
   const char* way = "memory";
-  switch (run.job.exchange().transport()) {
-    case ExchangeSpec::WIRE:
-      way = "tcp";
-      inputs.socket_seconds_per_byte = kTcpSecondsPerByte;
-      break;
-    case ExchangeSpec::UNIX_SOCKET:
-      way = "unix_socket";
-      inputs.socket_seconds_per_byte = kUnixSecondsPerByte;
-      break;
-    default:
-      break;
+  const ExchangeSpec& exchange = run.job.exchange();
+  if (exchange.has_all_reduce()) {
+    way = "tcp";
+    inputs->socket_seconds_per_byte = kGlooSecondsPerByte;
+  } else if (exchange.transport() == ExchangeSpec::WIRE) {
+    way = "tcp";
+    inputs->socket_seconds_per_byte = kTcpSecondsPerByte;
+  } else if (exchange.transport() == ExchangeSpec::UNIX_SOCKET ||
+             exchange.has_compression()) {
+    way = "unix_socket";
+    inputs->socket_seconds_per_byte = kUnixSecondsPerByte;
   }
-  const PlannedExchange planned = PlanOneHost(inputs);
+  const PlannedExchange planned = PlanOneHost(*inputs);
   // Sockets' work overlaps with computing as far as there are idle cores.
   const double busy =
       std::min(1.0, static_cast<double>(run.workers * run.threads) / run.cores);
   const double sockets = 2 * planned.link_seconds / run.cores;
   const double at_once = StepsAtOnce(run.job, run.workers);
-  const double step = std::max(planned.step_seconds,
-                               measured.compute / at_once + busy * sockets);
+  const double compute = Turns(*inputs) * inputs->leaf.seconds;
+  const double step =
+      std::max(planned.step_seconds, compute / at_once + busy * sockets);
   return nlohmann::ordered_json{
       {"step_milliseconds", 1e3 * step},
-      {"compute_milliseconds", 1e3 * measured.compute},
+      {"compute_milliseconds", 1e3 * compute},
       {"pass_milliseconds", 1e3 * planned.pass_seconds},
       {"transport", way},
       {"transport_milliseconds", 1e3 * planned.link_seconds},

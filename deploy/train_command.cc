@@ -323,10 +323,10 @@ absl::Status AddPrediction(const Plan& plan, const Flags& flags) {
   run.threads = static_cast<int>(plan.threads);
   run.server_threads = ServerThreads(static_cast<int>(flags.servers));
   run.cores = UsableCores();
-  TRIBUTARY_ASSIGN_OR_RETURN(const PassTiming pass,
-                             TimePass(JobOfRounds(plan.job).optimizer(),
-                                      summary.value("parameters", int64_t{0}),
-                                      run.servers * run.server_threads));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const PassTiming pass,
+      TimePass(JobOfRounds(plan.job).optimizer(),
+               summary.value("parameters", int64_t{0}), UpdatingThreads(run)));
   const absl::optional<nlohmann::ordered_json> predicted =
       PredictLocalRun(run, summary, pass);
   if (!predicted.has_value()) return absl::OkStatus();

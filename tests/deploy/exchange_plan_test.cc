@@ -70,6 +70,19 @@ TEST(ExchangePlanTest, BytesFollowTheLaw) {
   }
 }
 
+// The primary's own gradients and weights stay on its host.
+TEST(ExchangePlanTest, ThePrimaryCarriesEverybodyElsesBytes) {
+  const PlanInputs inputs = Inputs(8, 1);
+  const PlannedExchange primary = Row(inputs, "primary_host");
+  EXPECT_NEAR(ModelSizes(inputs, primary), 7, 0.02);
+  EXPECT_DOUBLE_EQ(primary.bytes_in, primary.bytes_out);
+  EXPECT_EQ(primary.busiest, "worker 0's link");
+  EXPECT_EQ(primary.bottleneck, "worker 0's link");
+  EXPECT_LT(primary.step_seconds, Row(inputs, "one_server").step_seconds);
+  // One worker has nobody to send to.
+  EXPECT_EQ(Row(Inputs(1, 1), "primary_host").bytes_out, 0);
+}
+
 TEST(ExchangePlanTest, RunsThatAreNoSubtreesSendMore) {
   // 16 leaves on 3 workers: 5, 5 and 6 leaves in 2, 3 and 2 subtrees.
   const PlannedExchange row = Row(Inputs(3, 1), "one_server");

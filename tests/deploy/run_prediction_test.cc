@@ -73,6 +73,32 @@ TEST(RunPredictionTest, WorkersCountRounds) {
   EXPECT_NEAR(Step(run, 0), 3, 0.1);
 }
 
+LocalRun MakeAllReduce(int workers, bool shard_optimizer) {
+  LocalRun run = MakeRun(workers, ExchangeSpec::AUTO);
+  run.job.mutable_exchange()->mutable_all_reduce()->set_shard_optimizer(
+      shard_optimizer);
+  return run;
+}
+
+TEST(RunPredictionTest, AllReduceSendsLessThanServers) {
+  // Of 105 MB each of two workers sends half up and half down: 0.21 GB in all,
+  // at 0.6 s/GB on two cores.
+  EXPECT_NEAR(Step(MakeAllReduce(2, false), 0), 30 + 63, 10);
+  // Of four workers three quarters, both ways: 0.63 GB.
+  EXPECT_NEAR(Step(MakeAllReduce(4, false), 0), 30 + 189, 20);
+  EXPECT_NEAR(Step(MakeAllReduce(1, false), 0), 30, 0.1);
+}
+
+TEST(RunPredictionTest, AllReduceRunsTheOptimizerInEveryWorkerOrInOneOfThem) {
+  EXPECT_EQ(UpdatingThreads(MakeAllReduce(4, false)), 4);
+  EXPECT_EQ(UpdatingThreads(MakeRun(4, ExchangeSpec::AUTO)), 2);
+  const double none = Step(MakeAllReduce(2, false), 0);
+  const double one = Step(MakeAllReduce(2, true), 0.200) - none;
+  const double two = Step(MakeAllReduce(2, false), 0.200) - none;
+  EXPECT_GT(one, 100);
+  EXPECT_NEAR(two - one, 200, 20);
+}
+
 TEST(RunPredictionTest, SaysNothingOfARunWithoutSteps) {
   const LocalRun run = MakeRun(1, ExchangeSpec::AUTO);
   nlohmann::ordered_json summary = Summary(1);
