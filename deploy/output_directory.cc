@@ -14,6 +14,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "common/file.h"
 #include "common/status_macros.h"
 #include "server/checkpoint/checkpoint_folder.h"
@@ -44,6 +45,17 @@ OutputDirectory::OutputDirectory(std::string path, int fd)
     : path_(std::move(path)), fd_(fd) {}
 
 OutputDirectory::~OutputDirectory() { close(fd_); }
+
+std::string FreshOutputDirectory(const std::string& job_name) {
+  const std::string base =
+      DefaultOutputDirectory(job_name, absl::Now(), absl::LocalTimeZone());
+  std::string path = base;
+  std::error_code error;
+  for (int i = 2; std::filesystem::exists(path, error); ++i) {
+    path = absl::StrCat(base, "-", i);
+  }
+  return path;
+}
 
 absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Claim(
     const std::string& path, Earlier earlier) {

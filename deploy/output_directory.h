@@ -15,6 +15,10 @@ namespace tributary {
 std::string DefaultOutputDirectory(const std::string& job_name, absl::Time now,
                                    absl::TimeZone zone);
 
+// The same of now and here, with a number behind it where two jobs are started
+// within a second: a folder that is not there yet.
+std::string FreshOutputDirectory(const std::string& job_name);
+
 // A folder that this process alone, among those that ask, writes to. The claim
 // ends with this object, or with the process.
 class OutputDirectory {

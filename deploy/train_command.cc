@@ -13,11 +13,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "common/file.h"
 #include "common/job.h"
-#include "common/process.h"
-#include "common/rounds.h"
 #include "common/status_macros.h"
 #include "deploy/command_line.h"
 #include "deploy/device_flag.h"
@@ -25,20 +21,16 @@
 #include "deploy/job_source.h"
 #include "deploy/local_job.h"
 #include "deploy/local_processes.h"
-#include "deploy/local_timing.h"
+#include "deploy/local_training.h"
 #include "deploy/micro_batches.h"
 #include "deploy/output_directory.h"
 #include "deploy/process_log.h"
 #include "deploy/progress.h"
-#include "deploy/run_prediction.h"
 #include "deploy/run_report.h"
 #include "deploy/security_flags.h"
 #include "deploy/signals.h"
-#include "deploy/status_poller.h"
 #include "deploy/trained_model.h"
 #include "deploy/worker_count.h"
-#include "nlohmann/json.hpp"
-#include "proto/rendezvous.pb.h"
 #include "server/checkpoint/checkpoint_folder.h"
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/device/device_factory.h"
@@ -48,7 +40,6 @@ namespace {
 
 constexpr int64_t kDefaultWorkers = 2;
 constexpr int64_t kMostWorkers = 1024;
-constexpr int64_t kMaxSummaryBytes = 16 << 20;
 
 struct Flags {
   JobSource source;
@@ -133,28 +124,6 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
   return line;
 }
 
-// How the job is spread here.
-struct Plan {
-  JobSpec job;
-  Security security;  // Of this process, which only asks.
-  WorkerCount workers;
-  int64_t threads = 0;
-  DeviceName device;  // Of the first worker.
-  std::string output;
-};
-
-std::string FreshDefaultDirectory(const std::string& name) {
-  const std::string base =
-      DefaultOutputDirectory(name, absl::Now(), absl::LocalTimeZone());
-  std::string path = base;
-  std::error_code error;
-  // Two jobs may be started within a second.
-  for (int i = 2; std::filesystem::exists(path, error); ++i) {
-    path = absl::StrCat(base, "-", i);
-  }
-  return path;
-}
-
 // A run that is gone on with has its own folder and job, unless others are
 // given.
 absl::Status FillFromResume(const Flags& flags, JobSource* source) {
@@ -221,26 +190,27 @@ absl::Status FindMicroBatchesOf(const Flags& flags, int64_t workers,
   return absl::OkStatus();
 }
 
-absl::StatusOr<Plan> MakePlan(const CommandLine& line, const Flags& flags) {
+absl::StatusOr<LocalTraining> MakePlan(const CommandLine& line,
+                                       const Flags& flags) {
   JobSource source = flags.source;
   if (flags.steps > 0) source.steps = flags.steps;
   if (flags.log_every > 0) source.log_every_steps = flags.log_every;
   source.output_directory = flags.output;
   source.finds_micro_batches = true;
   TRIBUTARY_RETURN_IF_ERROR(FillFromResume(flags, &source));
-  Plan plan;
+  LocalTraining plan;
   TRIBUTARY_ASSIGN_OR_RETURN(plan.job, ReadJob(source));
   for (const Role role : {Role::kServer, Role::kWorker}) {
     TRIBUTARY_RETURN_IF_ERROR(ReadSecurity(flags.security, {role}).status());
   }
   TRIBUTARY_ASSIGN_OR_RETURN(
-      plan.security,
+      plan.own_security,
       ReadSecurity(flags.security, {Role::kAdmin, Role::kServer}));
   std::string remark;
   TRIBUTARY_ASSIGN_OR_RETURN(
       plan.device,
       ChooseDevice(flags.device, /*place=*/0, ListedGpus(), &remark));
-  const bool on_gpu = plan.device.kind == DeviceName::Kind::kCuda;
+  plan.worker_device = WorkerDevice(flags.device, plan.device);
   if (flags.workers.empty()) {
     plan.workers.most = plan.workers.fewest = kDefaultWorkers;
   } else {
@@ -257,28 +227,24 @@ absl::StatusOr<Plan> MakePlan(const CommandLine& line, const Flags& flags) {
   if (flags.workers.empty() && plan.workers.most > leaves) {
     plan.workers.most = plan.workers.fewest = leaves;
   }
-  plan.threads = flags.threads;
-  if (plan.threads == 0) {
-    const int64_t wanted =
-        on_gpu ? kThreadsPerGpu : UsableCores() / plan.workers.most;
-    // A thread without a leaf has nothing to do.
-    const int64_t useful = (leaves + plan.workers.most - 1) / plan.workers.most;
-    plan.threads = std::max<int64_t>(1, std::min(wanted, useful));
-  }
+  plan.servers = static_cast<int>(flags.servers);
+  plan.threads =
+      flags.threads > 0
+          ? static_cast<int>(flags.threads)
+          : DefaultWorkerThreads(plan.job, plan.workers.most, plan.device);
   plan.output = plan.job.output().directory();
   if (plan.output.empty()) {
-    plan.output = FreshDefaultDirectory(plan.job.name());
+    plan.output = FreshOutputDirectory(plan.job.name());
   }
+  plan.resume = flags.resume;
+  plan.max_restarts = static_cast<int>(flags.max_restarts);
+  plan.log = flags.log;
+  plan.security = flags.security;
   return plan;
 }
 
-// The workers' --device.
-std::string WorkerDevice(const Flags& flags, const Plan& plan) {
-  return plan.device.kind == DeviceName::Kind::kCpu ? "cpu" : flags.device;
-}
-
 void PrintConfig(const CommandLine& line, const Flags& flags,
-                 const Plan& plan) {
+                 const LocalTraining& plan) {
   const auto print = [](const char* what, const std::string& value,
                         const std::string& origin) {
     std::printf("# %-9s %s (%s)\n", what, value.c_str(),
@@ -290,7 +256,7 @@ void PrintConfig(const CommandLine& line, const Flags& flags,
   print("servers", absl::StrCat(flags.servers), line.OriginOf("servers"));
   print("threads", absl::StrCat(plan.threads, " for each worker"),
         line.OriginOf("threads"));
-  print("device", WorkerDevice(flags, plan), line.OriginOf("device"));
+  print("device", plan.worker_device, line.OriginOf("device"));
   const bool job_output =
       flags.output.empty() && !plan.job.output().directory().empty();
   print("output", plan.output,
@@ -306,38 +272,10 @@ void PrintConfig(const CommandLine& line, const Flags& flags,
   std::printf("\n%s", PrintJob(plan.job).c_str());
 }
 
-absl::StatusOr<std::string> ReadSummary(const Plan& plan) {
-  return ReadFile(absl::StrCat(plan.output, "/summary.json"), kMaxSummaryBytes);
-}
-
-// Adds to summary.json what a step should have taken.
-absl::Status AddPrediction(const Plan& plan, const Flags& flags) {
-  TRIBUTARY_ASSIGN_OR_RETURN(const std::string text, ReadSummary(plan));
-  auto summary = nlohmann::ordered_json::parse(text, nullptr,
-                                               /*allow_exceptions=*/false);
-  if (!summary.is_object()) return absl::OkStatus();
-  LocalRun run;
-  run.job = plan.job;
-  run.workers = static_cast<int>(plan.workers.most);
-  run.servers = static_cast<int>(flags.servers);
-  run.threads = static_cast<int>(plan.threads);
-  run.server_threads = ServerThreads(static_cast<int>(flags.servers));
-  run.cores = UsableCores();
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      const PassTiming pass,
-      TimePass(JobOfRounds(plan.job).optimizer(),
-               summary.value("parameters", int64_t{0}), UpdatingThreads(run)));
-  const absl::optional<nlohmann::ordered_json> predicted =
-      PredictLocalRun(run, summary, pass);
-  if (!predicted.has_value()) return absl::OkStatus();
-  summary["predicted"] = *predicted;
-  return WriteFileAtomically(absl::StrCat(plan.output, "/summary.json"),
-                             {absl::StrCat(summary.dump(2), "\n")});
-}
-
 // Closing lines, on stdout.
-absl::Status PrintResults(const Plan& plan) {
-  TRIBUTARY_ASSIGN_OR_RETURN(const std::string summary, ReadSummary(plan));
+absl::Status PrintResults(const LocalTraining& plan) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string summary,
+                             ReadSummary(plan.output));
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string report,
                              FormatRunReport(summary, plan.output));
   std::fputs(report.c_str(), stdout);
@@ -355,49 +293,7 @@ absl::Status PrintResults(const Plan& plan) {
   return absl::OkStatus();
 }
 
-// The job may have gone on for some steps since the last question.
-void ShowEnd(const Plan& plan, const StatusReply& newest,
-             ProgressDisplay* display) {
-  const absl::StatusOr<std::string> summary = ReadSummary(plan);
-  // Without a summary PrintResults says what is wrong.
-  if (!summary.ok()) return;
-  const absl::StatusOr<StatusReply> end =
-      FinalStatus(*summary, plan.output, newest);
-  if (end.ok()) display->Update(*end, absl::Now());
-}
-
-LocalJobResult RunLocally(const Plan& plan, const Flags& flags,
-                          SignalQueue* signals, ProgressDisplay* display) {
-  LocalProcesses processes;
-  processes.output = plan.output;
-  processes.servers = static_cast<int>(flags.servers);
-  processes.workers = plan.workers;
-  processes.server_threads = ServerThreads(processes.servers);
-  processes.worker_threads = static_cast<int>(plan.threads);
-  processes.worker_device = WorkerDevice(flags, plan);
-  processes.resume = flags.resume;
-  processes.log = flags.log;
-  processes.security = flags.security;
-  LocalJobOptions options = MakeLocalJob(processes);
-  options.max_restarts = static_cast<int>(flags.max_restarts);
-  std::unique_ptr<StatusPoller> poller;
-  options.on_started = [&poller, &plan](const std::string& coordinator) {
-    poller = std::make_unique<StatusPoller>(coordinator, plan.security);
-  };
-  options.on_tick = [&poller, display] {
-    poller->Poll();
-    display->Update(poller->latest(), absl::Now());
-  };
-  options.on_message = [display](const std::string& text) {
-    display->Message(text);
-  };
-  LocalJob job(std::move(options), signals);
-  LocalJobResult result = job.Run();
-  if (result.status.ok()) ShowEnd(plan, poller->latest(), display);
-  return result;
-}
-
-absl::Status ClaimOutput(const Flags& flags, Plan* plan,
+absl::Status ClaimOutput(const Flags& flags, LocalTraining* plan,
                          std::unique_ptr<OutputDirectory>* claimed) {
   TRIBUTARY_ASSIGN_OR_RETURN(
       *claimed, OutputDirectory::Claim(
@@ -405,7 +301,8 @@ absl::Status ClaimOutput(const Flags& flags, Plan* plan,
   return WriteJobFolder(plan->output, plan->job);
 }
 
-int Train(const Flags& flags, Plan plan, const Environment& environment) {
+int Train(const Flags& flags, LocalTraining plan,
+          const Environment& environment) {
   SignalQueue signals(/*with_children=*/true);
   std::unique_ptr<OutputDirectory> output;
   const absl::Status claimed = ClaimOutput(flags, &plan, &output);
@@ -426,11 +323,11 @@ int Train(const Flags& flags, Plan plan, const Environment& environment) {
           plan.threads == 1 ? " thread each" : " threads each",
           plan.device.kind == DeviceName::Kind::kCuda ? ", on " : "; ",
           plan.device.kind == DeviceName::Kind::kCuda
-              ? absl::StrCat(WorkerDevice(flags, plan), "; ")
+              ? absl::StrCat(plan.worker_device, "; ")
               : "",
           plan.output));
     }
-    result = RunLocally(plan, flags, &signals, &display);
+    result = TrainLocally(plan, &signals, &display);
   }
   if (absl::IsCancelled(result.status)) {
     const auto checkpoints = ListCheckpoints(CheckpointsFolder(plan.output));
@@ -446,7 +343,7 @@ int Train(const Flags& flags, Plan plan, const Environment& environment) {
     return result.exit_code;
   }
   if (!result.status.ok()) return ReportError(result.status, result.exit_code);
-  absl::Status printed = AddPrediction(plan, flags);
+  absl::Status printed = AddPrediction(plan);
   if (printed.ok()) printed = PrintResults(plan);
   return printed.ok() ? kExitDone : ReportError(printed, kExitFailed);
 }
@@ -460,7 +357,7 @@ int RunTrainCommand(const std::vector<std::string>& arguments,
   if (const auto code = line->ParseOrAnswer(arguments, environment)) {
     return *code;
   }
-  absl::StatusOr<Plan> plan = MakePlan(*line, flags);
+  absl::StatusOr<LocalTraining> plan = MakePlan(*line, flags);
   if (!plan.ok()) return ReportError(plan.status());
   if (flags.print_config) {
     PrintConfig(*line, flags, *plan);

@@ -1,0 +1,66 @@
+// A job on this machine, from its folder to its summary: what `tributary train`
+// and `tributary compare` have in common.
+#ifndef TRIBUTARY_DEPLOY_LOCAL_TRAINING_H_
+#define TRIBUTARY_DEPLOY_LOCAL_TRAINING_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/transport/security.h"
+#include "deploy/local_job.h"
+#include "deploy/process_log.h"
+#include "deploy/progress.h"
+#include "deploy/run_prediction.h"
+#include "deploy/security_flags.h"
+#include "deploy/signals.h"
+#include "deploy/worker_count.h"
+#include "proto/job.pb.h"
+#include "worker/device/device_factory.h"
+
+namespace tributary {
+
+// How a job is spread here.
+struct LocalTraining {
+  JobSpec job;  // Resolved.
+  WorkerCount workers;
+  int servers = 1;
+  int threads = 1;                    // Of each worker.
+  DeviceName device;                  // Of the first worker.
+  std::string worker_device = "cpu";  // The workers' --device.
+  // WriteJobFolder has made it.
+  std::string output;
+  std::string resume;  // As the flag --resume; empty: none.
+  int max_restarts = 0;
+  LogFlags log;
+  SecurityFlags security;  // Of servers and workers.
+  Security own_security;   // Of this process, which only asks.
+};
+
+// The workers' --device, where `flag` is that of this process and `chosen` the
+// first worker's: all of them are on the CPU, or none.
+std::string WorkerDevice(const std::string& flag, const DeviceName& chosen);
+
+// This machine's cores divided by the workers, or what feeds a GPU; no more
+// than a worker has leaves.
+int DefaultWorkerThreads(const JobSpec& job, int64_t workers,
+                         const DeviceName& device);
+
+// Blocks until the job has ended; `display` shows how far it is. `signals` must
+// have been made with_children.
+LocalJobResult TrainLocally(const LocalTraining& training, SignalQueue* signals,
+                            ProgressDisplay* display);
+
+// The text of the summary.json in a run's folder.
+absl::StatusOr<std::string> ReadSummary(const std::string& output);
+
+// The processes that the job was spread over.
+LocalRun RunOf(const LocalTraining& training);
+
+// Adds to summary.json, after the job's end, what a step should have taken.
+absl::Status AddPrediction(const LocalTraining& training);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_DEPLOY_LOCAL_TRAINING_H_
