@@ -11,6 +11,7 @@
 #include "deploy/bench_command.h"
 #include "deploy/certs_command.h"
 #include "deploy/checkpoint_command.h"
+#include "deploy/compare_command.h"
 #include "deploy/devices_command.h"
 #include "deploy/exit_code.h"
 #include "deploy/plan_command.h"
@@ -66,6 +67,8 @@ const std::vector<Command>& Commands() {
       {"sample", "write text with a trained model", &RunSampleCommand},
       {"checkpoint", "list, verify and compare checkpoints",
        &RunCheckpointCommand},
+      {"compare", "train a job under every exchange, side by side",
+       &RunCompareCommand},
       {"devices", "list what this machine can compute on, and who uses it",
        &RunDevicesCommand},
       {"plan", "predict a step's time on a cluster", &RunPlanCommand},

@@ -104,6 +104,7 @@ class Planner {
     row.name = name;
     row.bytes_out = traffic[host].out();
     row.bytes_in = traffic[host].in();
+    for (const HostTraffic& t : traffic) row.hosts.push_back({t.out(), t.in()});
     row.busiest = shared                               ? "every host's link"
                   : on_worker                          ? "worker 0's link"
                   : host < inputs_.workers             ? "the workers' links"
@@ -143,6 +144,7 @@ class Planner {
         AllReduceLaw(inputs_.workers) *
         OnWire(elements_ * static_cast<double>(WireDtypeBytes(
                                inputs_.job.exchange().wire_dtype())));
+    row.hosts.assign(inputs_.workers, {row.bytes_out, row.bytes_in});
     row.busiest = "every host's link";
     ExchangeTimes times;
     times.up = row.link_seconds = LinkSeconds(row.bytes_out);
@@ -271,6 +273,10 @@ class Planner {
                           &row.pass_seconds, &row.step_seconds}) {
       *value /= static_cast<double>(steps_);
     }
+    for (PlannedHost& host : row.hosts) {
+      host.bytes_out /= static_cast<double>(steps_);
+      host.bytes_in /= static_cast<double>(steps_);
+    }
     return row;
   }
 
@@ -386,7 +392,7 @@ absl::StatusOr<ExchangePlan> PlanExchange(const PlanInputs& inputs) {
   plan.compute_seconds = planner.compute_seconds();
   plan.bytes = planner.payload();
   plan.rows.push_back(planner.Servers(
-      "primary_host", "one server, on worker 0's host", PrimaryHost(inputs)));
+      "primary_host", "server on worker 0's host", PrimaryHost(inputs)));
   plan.rows.push_back(planner.Servers("one_server", "one server, its own host",
                                       OneServer(inputs)));
   if (inputs.servers > 1) {

@@ -43,6 +43,12 @@ struct PlanInputs {
   double socket_seconds_per_byte = 0;
 };
 
+// What goes through one host's link in a step.
+struct PlannedHost {
+  double bytes_out = 0;
+  double bytes_in = 0;
+};
+
 // One way to place the servers. Every host's link is `bandwidth` each way.
 struct PlannedExchange {
   // For scripts: "primary_host" (the way of PyTorch's DataParallel),
@@ -59,6 +65,9 @@ struct PlannedExchange {
   double pass_seconds = 0;  // The busiest server's pass over memory.
   double step_seconds = 0;
   std::string bottleneck;  // What is busy longest.
+  // Those of the workers, by rank, then those that only servers have; none
+  // where all is on one host.
+  std::vector<PlannedHost> hosts;
 };
 
 struct ExchangePlan {

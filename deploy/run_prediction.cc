@@ -23,17 +23,14 @@ struct Measured {
   double compute = 0;
 };
 
-// Of the worker that computed longest. Workers count rounds of
-// `steps_per_round` steps.
-Measured SlowestWorker(const nlohmann::ordered_json& summary,
-                       int64_t steps_per_round) {
+// Of the worker that computed longest.
+Measured SlowestWorker(const nlohmann::ordered_json& summary) {
   Measured slowest;
   const auto processes = summary.find("processes");
   if (processes == summary.end()) return slowest;
   for (const nlohmann::ordered_json& process : *processes) {
     if (process.value("role", "") != "worker") continue;
-    const double steps =
-        process.value("steps", 0.0) * static_cast<double>(steps_per_round);
+    const double steps = process.value("steps", 0.0);
     if (steps <= 0) continue;
     const double compute = process.value("compute_seconds", 0.0) / steps;
     if (compute < slowest.compute) continue;
@@ -62,7 +59,7 @@ absl::optional<PlanInputs> InputsFromRun(const LocalRun& run,
                                          const nlohmann::ordered_json& summary,
                                          const PassTiming& pass) {
   const auto parameters = summary.value("parameters", int64_t{0});
-  const Measured measured = SlowestWorker(summary, StepsPerRound(run.job));
+  const Measured measured = SlowestWorker(summary);
   if (parameters == 0 || measured.compute <= 0) return absl::nullopt;
   PlanInputs inputs;
   inputs.job = run.job;

@@ -28,8 +28,8 @@ TEST_P(HelpTest, IsNarrowAndShowsExamplesFirst) {
 
 INSTANTIATE_TEST_SUITE_P(All, HelpTest,
                          testing::Values("train", "server", "worker", "status",
-                                         "sample", "checkpoint", "plan",
-                                         "certs", "bench", "devices"));
+                                         "sample", "checkpoint", "compare",
+                                         "plan", "certs", "bench", "devices"));
 
 TEST(BenchHelpTest, EachBenchmarkDescribesItself) {
   for (const char* name : {"step", "exchange", "stream"}) {
@@ -62,8 +62,8 @@ TEST(CheckpointHelpTest, EachActionDescribesItself) {
 TEST(TopLevelTest, HelpListsTheCommands) {
   const CommandResult result = RunCommand({kTributary, "--help"});
   EXPECT_EQ(result.exit_code, 0);
-  for (const char* command :
-       {"train", "server", "worker", "sample", "checkpoint", "plan", "bench"}) {
+  for (const char* command : {"train", "server", "worker", "sample",
+                              "checkpoint", "compare", "plan", "bench"}) {
     EXPECT_THAT(result.standard_output, HasSubstr(command));
   }
   for (absl::string_view line : absl::StrSplit(result.standard_output, '\n')) {

@@ -84,10 +84,10 @@ TEST_P(ExampleTest, IsValid) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ExampleTest,
-                         testing::Values("asynchronous", "csv", "licenses",
-                                         "local_steps", "mnist", "mnist_mlp",
-                                         "resnet", "shakespeare",
-                                         "stale_synchronous"));
+                         testing::Values("all_reduce", "asynchronous", "bigmlp",
+                                         "csv", "licenses", "local_steps",
+                                         "mnist", "mnist_mlp", "resnet",
+                                         "shakespeare", "stale_synchronous"));
 
 }  // namespace
 }  // namespace tributary

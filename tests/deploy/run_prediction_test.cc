@@ -63,14 +63,14 @@ TEST(RunPredictionTest, SocketsTakeTheCoresOfComputing) {
             1.7 * Step(MakeRun(2, ExchangeSpec::WIRE), 0));
 }
 
-TEST(RunPredictionTest, WorkersCountRounds) {
+TEST(RunPredictionTest, WorkersCountStepsInRoundsToo) {
   LocalRun run = MakeRun(2, ExchangeSpec::AUTO);
   run.job.mutable_exchange()
       ->mutable_parameter_server()
       ->mutable_consistency()
       ->mutable_local_steps()
       ->set_inner_steps(10);
-  EXPECT_NEAR(Step(run, 0), 3, 0.1);
+  EXPECT_NEAR(Step(run, 0), 30, 0.1);
 }
 
 LocalRun MakeAllReduce(int workers, bool shard_optimizer) {
