@@ -19,7 +19,9 @@ constexpr double kThickness = 19;
 constexpr double kHeading = 22;
 constexpr double kSize = 13;
 constexpr int kTicks = 5;
-constexpr double kMarkerRadius = 6;
+// A marker is a line across its bar, and a little beyond.
+constexpr double kMarkerWidth = 3;
+constexpr double kMarkerOverhang = 3;
 constexpr char kMarkerColor[] = "#000000";
 
 bool Drawn(const BarChart::Part& part) {
@@ -60,13 +62,14 @@ class Plot {
         SvgTextStyle bold;
         bold.bold = true;
         bold.size = kSize;
+        // Nothing runs through it.
+        canvas_.Rectangle({left_, y, area_.right() - left_, kHeading}, "white");
         canvas_.Text({left_, y + 17}, bar.heading, bold);
         y += kHeading;
       }
       DrawBar(bar, y + (kPitch - kThickness) / 2);
       y += kPitch;
     }
-    canvas_.Line({area_.x, area_.y}, {area_.x, area_.bottom()}, {"#888888"});
   }
 
  private:
@@ -85,7 +88,7 @@ class Plot {
     double longest = 0;
     for (const BarChart::Bar& bar : chart_.bars) {
       const double text =
-          SvgCanvas::TextWidth(bar.end, kSize) + 2 * kMarkerRadius;
+          SvgCanvas::TextWidth(bar.end, kSize) + kMarkerWidth + 6;
       const double room = std::max(0.4, 1 - text / area_.width);
       longest = std::max(longest, Length(bar) / room);
       if (HasMarker(bar)) longest = std::max(longest, 1.02 * *bar.marker);
@@ -111,7 +114,7 @@ class Plot {
       name(key.name);
     }
     if (chart_.marker_name.empty()) return;
-    canvas_.Diamond({x + 6, y - 4}, kMarkerRadius, kMarkerColor);
+    canvas_.Rectangle({x + 6, y - 12, kMarkerWidth, 16}, kMarkerColor);
     name(chart_.marker_name);
   }
 
@@ -122,7 +125,8 @@ class Plot {
     const ChartAxis axis(0, longest_, kTicks);
     for (const double tick : axis.Ticks()) {
       if (tick > longest_) break;
-      canvas_.Line({X(tick), area_.y}, {X(tick), area_.bottom()}, {"#e3e3e3"});
+      canvas_.Line({X(tick), area_.y}, {X(tick), area_.bottom()},
+                   {tick == 0 ? "#888888" : "#e3e3e3"});
       canvas_.Text({X(tick), area_.bottom() + 18}, axis.Label(tick), label);
     }
     canvas_.Text({area_.x + area_.width / 2, area_.bottom() + 38},
@@ -146,11 +150,12 @@ class Plot {
     }
     double end = X(length);
     if (HasMarker(bar)) {
-      const double x = X(std::max(0.0, *bar.marker));
-      canvas_.Diamond({x, y + kThickness / 2}, kMarkerRadius, kMarkerColor,
-                      bar.marker_tooltip);
+      const SvgBox marker{X(std::max(0.0, *bar.marker)) - kMarkerWidth / 2,
+                          y - kMarkerOverhang, kMarkerWidth,
+                          kThickness + 2 * kMarkerOverhang};
+      canvas_.Rectangle(marker, kMarkerColor, bar.marker_tooltip);
       // The text stays clear of it.
-      if (x + kMarkerRadius > end) end = x + kMarkerRadius;
+      end = std::max(end, marker.right());
     }
     label.anchor = SvgTextStyle::Anchor::kStart;
     canvas_.Text({end + 6, y + 14}, bar.end, label);

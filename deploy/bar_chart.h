@@ -20,7 +20,7 @@ struct BarChart {
     std::string label;
     std::vector<Part> parts;  // From the left.
     std::string end;          // Written behind the last part.
-    // Where the diamond stands, if there is one.
+    // Where a black line crosses the bar, if there is one.
     absl::optional<double> marker;
     std::string marker_tooltip;
     // Stands above the bar, as the heading of it and of those below.

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "deploy/bar_chart.h"
 #include "deploy/line_chart.h"
 #include "deploy/svg_canvas.h"
@@ -249,6 +250,16 @@ class RunLegend {
   std::vector<SvgPoint> places_;  // By run.
 };
 
+// Why fewer curves are seen over steps than there are runs.
+std::vector<std::string> SameCurves(const Comparison& comparison) {
+  std::vector<std::string> lines;
+  for (const std::vector<std::string>& names : RunsOfSameWeights(comparison)) {
+    lines.push_back(absl::StrCat("the same weights, bit for bit: ",
+                                 absl::StrJoin(names, ", ")));
+  }
+  return lines;
+}
+
 std::string Subtitle(const Comparison& comparison) {
   std::string text = absl::StrCat(
       comparison.workers, comparison.workers == 1 ? " worker" : " workers",
@@ -281,7 +292,10 @@ std::string ComparisonPlot(const Comparison& comparison) {
                      return process.peak_memory_bytes;
                    }),
       HostChart(comparison)};
-  double height = legend.bottom() + kGap + kLineChart + kGap;
+  const std::vector<std::string> same = SameCurves(comparison);
+  const double charts =
+      legend.bottom() + kLegendRow * static_cast<double>(same.size()) + kGap;
+  double height = charts + kLineChart + kGap;
   for (int row = 0; row < 2; ++row) {
     height +=
         std::max(BarChartHeight(left[row]), BarChartHeight(right[row])) + kGap;
@@ -297,7 +311,12 @@ std::string ComparisonPlot(const Comparison& comparison) {
   canvas.Text({kMargin, 34}, title, heading);
   canvas.Text({kMargin, 56}, Subtitle(comparison), {});
   legend.Draw(&canvas);
-  double y = legend.bottom() + kGap;
+  double y = legend.bottom();
+  for (const std::string& line : same) {
+    y += kLegendRow;
+    canvas.Text({kMargin, y}, line, {});
+  }
+  y = charts;
   const double second = kMargin + kColumn + kGap;
   DrawLineChart(LossChart(comparison, /*over_time=*/false),
                 {kMargin, y, kColumn, kLineChart}, &canvas);

@@ -100,18 +100,6 @@ void SvgCanvas::Circle(SvgPoint center, double radius, const std::string& fill,
       center.x, center.y, radius, EscapeXml(fill), Tooltip(tooltip));
 }
 
-void SvgCanvas::Diamond(SvgPoint center, double radius, const std::string& fill,
-                        absl::string_view tooltip) {
-  absl::StrAppendFormat(
-      &body_,
-      "<polygon points=\"%s\" fill=\"%s\" stroke=\"white\">%s</polygon>\n",
-      Points({{center.x - radius, center.y},
-              {center.x, center.y - radius},
-              {center.x + radius, center.y},
-              {center.x, center.y + radius}}),
-      EscapeXml(fill), Tooltip(tooltip));
-}
-
 void SvgCanvas::Text(SvgPoint at, absl::string_view text,
                      const SvgTextStyle& style) {
   std::string attributes =

@@ -61,8 +61,6 @@ class SvgCanvas {
   void Outline(const SvgBox& box, const SvgStroke& stroke);
   void Circle(SvgPoint center, double radius, const std::string& fill,
               absl::string_view tooltip = "");
-  void Diamond(SvgPoint center, double radius, const std::string& fill,
-               absl::string_view tooltip = "");
   // `at` is on the text's base line.
   void Text(SvgPoint at, absl::string_view text, const SvgTextStyle& style);
 

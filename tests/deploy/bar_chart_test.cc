@@ -1,9 +1,12 @@
 #include "deploy/bar_chart.h"
 
+#include <cstdio>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/xml_checker.h"
@@ -35,16 +38,37 @@ std::string Draw(const BarChart& chart) {
   return svg;
 }
 
+// The rectangles of the parts, in the order in which they are drawn.
+std::vector<SvgBox> Parts(const std::string& svg) {
+  std::vector<SvgBox> boxes;
+  for (const std::string& line :
+       std::vector<std::string>(absl::StrSplit(svg, '\n'))) {
+    SvgBox box;
+    if (line.find("#123456") != std::string::npos &&
+        std::sscanf(line.c_str(),
+                    "<rect x=\"%lf\" y=\"%lf\" width=\"%lf\" height=\"%lf\"",
+                    &box.x, &box.y, &box.width, &box.height) == 4) {
+      boxes.push_back(box);
+    }
+  }
+  return boxes;
+}
+
 TEST(BarChartTest, PartsFollowEachOther) {
   BarChart chart;
-  chart.bars = {Bar("a", {30, 70})};
+  chart.bars = {Bar("a", {30, 70}), Bar("b", {50})};
   const std::string svg = Draw(chart);
-  EXPECT_THAT(svg,
-              HasSubstr("<rect x=\"21.1\" y=\"56.0\" width=\"165.3\" "
-                        "height=\"19.0\" fill=\"#123456\"><title>part 30<"));
-  EXPECT_THAT(svg,
-              HasSubstr("<rect x=\"186.4\" y=\"56.0\" width=\"385.6\" "
-                        "height=\"19.0\" fill=\"#123456\"><title>part 70<"));
+  const std::vector<SvgBox> parts = Parts(svg);
+  ASSERT_EQ(parts.size(), 3u);
+  EXPECT_NEAR(parts[1].x, parts[0].right(), 0.2);
+  EXPECT_NEAR(parts[1].width / parts[0].width, 7.0 / 3, 0.01);
+  EXPECT_NEAR(parts[2].width, parts[0].width * 5 / 3, 0.2);
+  EXPECT_EQ(parts[2].x, parts[0].x);
+  EXPECT_GT(parts[2].y, parts[0].y + parts[0].height);
+  EXPECT_LT(parts[1].right(), 600);
+  EXPECT_GT(parts[1].right(), 500);
+  EXPECT_THAT(svg, HasSubstr("<title>part 30</title>"));
+  EXPECT_THAT(svg, HasSubstr("<title>part 70</title>"));
 }
 
 TEST(BarChartTest, LeavesOutWhatHasNoLength) {

@@ -63,6 +63,14 @@ TEST(BenchTest, TimesTheExchangeAndWhatItCosts) {
               0.002);
 }
 
+TEST(BenchTest, TimesAnAllReduce) {
+  const nlohmann::json result =
+      Bench({"mlp", "--mode", "exchange", "--batch", "8", "--set",
+             "exchange.all_reduce.shard_optimizer=true"});
+  ExpectTiming(result);
+  EXPECT_TRUE(result.contains("exchange_cost_ms"));
+}
+
 TEST(BenchTest, KnowsItsModels) {
   const CommandResult result =
       RunCommand({kTributary, "bench", "step", "bigmpl"});

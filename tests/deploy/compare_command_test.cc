@@ -88,7 +88,10 @@ TEST_F(CompareTest, RunsAJobUnderSeveralExchanges) {
     EXPECT_GT(figures["step_ms"], 0) << name;
     EXPECT_GT(figures["predicted_step_ms"], 0) << name;
     EXPECT_GT(figures["compute_ms"], 0) << name;
-    EXPECT_GE(figures["bytes_sent_per_step"], 4 * parameters) << name;
+    // Local steps send once in a round, here of all steps.
+    EXPECT_GE(figures["bytes_sent_per_step"],
+              name == "local_steps" ? 1 : 4 * parameters)
+        << name;
     const size_t servers = name == "synchronous_sharded" ? 2 : 1;
     EXPECT_EQ(figures["processes"].size(), 2 + servers) << name;
     EXPECT_TRUE(Exists(name + "/summary.json"));
@@ -104,11 +107,11 @@ TEST_F(CompareTest, RunsAJobUnderSeveralExchanges) {
 }
 
 TEST_F(CompareTest, GoesOnAfterARunThatFails) {
-  // Only local steps have an outer optimizer; this one leaves all numbers.
+  // Only local steps have an outer optimizer; this one soon leaves all numbers.
   WriteJob(absl::StrCat(kJob,
                         "exchange { parameter_server { consistency {"
                         "  local_steps { inner_steps: 2 outer_optimizer {"
-                        "    learning_rate: 1e38 } } } } }"));
+                        "    learning_rate: 1e6 } } } } }"));
   const CommandResult result = RunCommand(
       Command({"--exchanges", "local_steps,synchronous", "--quiet"}));
   EXPECT_EQ(result.exit_code, 1);

@@ -125,9 +125,9 @@ TEST(ComparisonReportTest, MarkdownSaysWhatHappened) {
   EXPECT_THAT(
       text,
       HasSubstr("| the primary | worker 0 and the server |           3.00 |    "
-                "      4.00 |        130 |                55.0 |\n"
+                "      4.00 |        130 |               55.0 |\n"
                 "|             | worker 1                |           1.00 |    "
-                "      1.00 |          - |                     |\n"));
+                "      1.00 |          - |                    |\n"));
 }
 
 TEST(ComparisonReportTest, JsonHasAllKeys) {

@@ -31,7 +31,6 @@ TEST(SvgCanvasTest, IsWellFormedWhateverTheTextsSay) {
   canvas.Text({1, 2}, kHostile, style);
   canvas.Rectangle({1, 2, 3, 4}, kHostile, kHostile);
   canvas.Circle({1, 2}, 3, kHostile, kHostile);
-  canvas.Diamond({1, 2}, 3, kHostile, kHostile);
   canvas.BeginClip({0, 0, 10, 10});
   canvas.Line({0, 0}, {1, 1}, {kHostile, 1, kHostile});
   canvas.Polyline({{0, 0}, {1.25, 2}}, {"#000000"});
