@@ -36,7 +36,7 @@ struct Flags {
   int64_t servers = 0;  // 0: not given.
   int64_t threads = 0;  // 0: not given.
   std::string device;
-  int64_t steps = 0;    // 0: not given.
+  int64_t steps = 0;  // 0: not given.
   std::string output;
   bool overwrite = false;
   bool quiet = false;

@@ -158,8 +158,13 @@ std::vector<LossPoint> ReadLosses(absl::string_view metrics) {
   return losses;
 }
 
-std::string TransportName(const ExchangeSpec& exchange) {
-  if (exchange.has_all_reduce()) return "TCP";
+std::string TransportName(const ExchangeSpec& exchange, bool on_gpus) {
+  if (exchange.has_all_reduce()) {
+    const AllReduceSpec::Backend backend = exchange.all_reduce().backend();
+    if (backend == AllReduceSpec::NCCL) return "NCCL";
+    // Which of the two the server decides when it knows all workers' GPUs.
+    return on_gpus && backend != AllReduceSpec::GLOO ? "NCCL, else TCP" : "TCP";
+  }
   switch (exchange.transport()) {
     case ExchangeSpec::WIRE:
       return "TCP";

@@ -65,7 +65,7 @@ struct ComparedRun {
 
   std::string name;
   int servers = 1;
-  std::string transport;  // "shared memory", "Unix sockets" or "TCP".
+  std::string transport;  // As TransportName.
   std::string folder;     // Beside the report.
   State state = State::kWaiting;
   std::string error;                   // Of one that failed.
@@ -105,7 +105,8 @@ absl::StatusOr<RunFigures> ReadRunFigures(absl::string_view summary,
 std::vector<LossPoint> ReadLosses(absl::string_view metrics);
 
 // How the processes of such a job talk on one host, where shared memory works.
-std::string TransportName(const ExchangeSpec& exchange);
+// `on_gpus`: its workers compute there.
+std::string TransportName(const ExchangeSpec& exchange, bool on_gpus);
 
 // The names of runs whose final weights are the same, bit for bit: groups of
 // two or more.

@@ -75,7 +75,8 @@ class Comparer {
       ComparedRun run;
       run.name = variant.name;
       run.servers = variant.servers;
-      run.transport = TransportName(variant.job.exchange());
+      run.transport =
+          TransportName(variant.job.exchange(), options.worker_device != "cpu");
       run.folder = variant.name;
       comparison.runs.push_back(std::move(run));
     }

@@ -122,14 +122,19 @@ TEST(ComparisonTest, FindsRunsOfTheSameWeights) {
 
 TEST(ComparisonTest, NamesTheTransport) {
   ExchangeSpec exchange;
-  EXPECT_EQ(TransportName(exchange), "shared memory");
+  EXPECT_EQ(TransportName(exchange, /*on_gpus=*/false), "shared memory");
   exchange.set_transport(ExchangeSpec::WIRE);
-  EXPECT_EQ(TransportName(exchange), "TCP");
+  EXPECT_EQ(TransportName(exchange, /*on_gpus=*/true), "TCP");
   exchange.clear_transport();
   exchange.mutable_compression()->mutable_eight_bit();
-  EXPECT_EQ(TransportName(exchange), "Unix sockets");
-  exchange.mutable_all_reduce();
-  EXPECT_EQ(TransportName(exchange), "TCP");
+  EXPECT_EQ(TransportName(exchange, /*on_gpus=*/false), "Unix sockets");
+  AllReduceSpec* all_reduce = exchange.mutable_all_reduce();
+  EXPECT_EQ(TransportName(exchange, /*on_gpus=*/false), "TCP");
+  EXPECT_EQ(TransportName(exchange, /*on_gpus=*/true), "NCCL, else TCP");
+  all_reduce->set_backend(AllReduceSpec::GLOO);
+  EXPECT_EQ(TransportName(exchange, /*on_gpus=*/true), "TCP");
+  all_reduce->set_backend(AllReduceSpec::NCCL);
+  EXPECT_EQ(TransportName(exchange, /*on_gpus=*/true), "NCCL");
 }
 
 TEST(ComparisonTest, SetsDigitsApart) {
