@@ -12,6 +12,7 @@
 #include "common/failpoint.h"
 #include "common/status_macros.h"
 #include "worker/exchange/norm_gate.h"
+#include "worker/leaf_observer.h"
 
 namespace tributary {
 namespace {
@@ -31,113 +32,8 @@ absl::Duration LeafTime(const TimeSpent& spent) {
          spent[Activity::kBackward];
 }
 
-// Brings elements [begin, end) of the task's weights, which are there, to the
-// device.
-void LoadWeights(const WorkState& state, const Task& task,
-                 const ArenaLayout& layout, int64_t begin, int64_t end,
-                 DeviceArenas* device) {
-  if (begin >= end) return;
-  const float* const weights = state.Weights(task.version);
-  for (int64_t chunk = begin / layout.chunk_elements();
-       chunk <= (end - 1) / layout.chunk_elements(); ++chunk) {
-    const int number = static_cast<int>(chunk);
-    device->Load(number, {task.version, state.BaseVersion(number)}, weights);
-  }
-}
-
-// Runs work(), which may run out of memory.
-template <typename Work>
-absl::Status Guarded(const Work& work) {
-  try {
-    return work();
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("no memory on the host");
-  }
-}
-
-}  // namespace
-
-// Ties one leaf's computation to the exchange: waits for its weights, hands its
-// gradients on chunk by chunk.
-class Trainer::LeafObserver final : public StepObserver {
- public:
-  LeafObserver(WorkState* state, const Task* task, const ArenaLayout* layout,
-               int leaf, int64_t weight, Buffer arena, DeviceArenas* device,
-               SubtreeReducer* reducer, LaneTimer* timer)
-      : state_(state),
-        task_(task),
-        layout_(layout),
-        leaf_(leaf),
-        weight_(weight),
-        arena_(std::move(arena)),
-        device_(device),
-        reducer_(reducer),
-        timer_(timer),
-        last_chunk_(layout->chunk_count() - 1),
-        last_saved_(layout->chunk_count()) {}
-
-  bool WeightsNeeded(int64_t begin, int64_t end) override {
-    timer_->Switch(Activity::kExchange);
-    const bool there = state_->AwaitWeights(*task_, begin, end);
-    if (there && device_ != nullptr) {
-      LoadWeights(*state_, *task_, *layout_, begin, end, device_);
-    }
-    timer_->Switch(Activity::kForward);
-    return there;
-  }
-
-  void ForwardDone() override { timer_->Switch(Activity::kBackward); }
-
-  // Chunk 0 waits for Finish: it carries the leaf's loss.
-  void GradientsReady(int64_t begin) override {
-    if (device_ != nullptr) {
-      int first = last_saved_;
-      while (first > 1 && layout_->ChunkBegin(first - 1) >= begin) --first;
-      device_->Save(first, last_saved_, arena_.get());
-      last_saved_ = first;
-      // Those that have come by now; the GPU is busy with the layers before.
-      while (last_chunk_ >= first && device_->Saved(last_chunk_)) HandOn();
-      return;
-    }
-    while (last_chunk_ > 0 && layout_->ChunkBegin(last_chunk_) >= begin) {
-      HandOn();
-    }
-  }
-
-  void Finish(double loss_sum) {
-    if (device_ != nullptr) {
-      device_->Save(/*first=*/0, last_saved_, arena_.get());
-      while (last_chunk_ > 0) {
-        device_->AwaitSaved(last_chunk_);
-        HandOn();
-      }
-      device_->AwaitSaved(/*chunk=*/0);
-    }
-    reducer_->ChunkReady(leaf_, /*chunk=*/0, std::move(arena_), weight_,
-                         loss_sum);
-  }
-
- private:
-  void HandOn() {
-    reducer_->ChunkReady(leaf_, last_chunk_--, arena_, weight_,
-                         /*loss_sum=*/0);
-  }
-
-  WorkState* const state_;
-  const Task* const task_;
-  const ArenaLayout* const layout_;
-  const int leaf_;
-  const int64_t weight_;
-  Buffer arena_;
-  DeviceArenas* const device_;  // Null: the model computes in arena_.
-  SubtreeReducer* const reducer_;
-  LaneTimer* const timer_;
-  int last_chunk_;  // Those above it have been handed on.
-  int last_saved_;  // From there on, they are on their way from the device.
-};
-
 // Lets a step of a trajectory, which needs no exchange, be given up.
-class Trainer::LocalStepObserver final : public StepObserver {
+class LocalStepObserver final : public StepObserver {
  public:
   LocalStepObserver(const WorkState* state, const Task* task, LaneTimer* timer)
       : state_(state), task_(task), timer_(timer) {}
@@ -153,6 +49,18 @@ class Trainer::LocalStepObserver final : public StepObserver {
   const Task* const task_;
   LaneTimer* const timer_;
 };
+
+// Runs work(), which may run out of memory.
+template <typename Work>
+absl::Status Guarded(const Work& work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("no memory on the host");
+  }
+}
+
+}  // namespace
 
 Trainer::Trainer(TrainingSetup* setup, WorkState* state, Exchange* exchange,
                  Hooks hooks)
@@ -308,11 +216,10 @@ absl::Status Trainer::TrainLeaf(const Task& task, int lane, int leaf,
   const std::shared_ptr<const Batch> batch =
       read_ahead_.Take(task.version, leaf);
   timer->Switch(Activity::kForward);
-  const int64_t weight = WeightOf(*batch);
   const Buffer gradients = exchange_->TakeArena();
   DeviceArenas* const device = setup_->arenas(lane);
-  LeafObserver observer(state_, &task, &setup_->layout(), leaf, weight,
-                        gradients, device, reducer, timer);
+  LeafObserver observer({&task, leaf, WeightOf(*batch), gradients, device},
+                        &setup_->layout(), state_, reducer, timer);
   // Copies may not read or write what is somebody else's by then.
   const absl::Cleanup synchronize = [device] {
     if (device != nullptr) device->Synchronize();

@@ -52,9 +52,6 @@ class Trainer {
   Heartbeat Progress() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  class LeafObserver;
-  class LocalStepObserver;
-
   // Where models compute in the memory of a device.
   void PinWeights();
   void Initialize();
