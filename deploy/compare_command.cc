@@ -75,7 +75,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                    "Computing threads of each worker. Default: this machine's "
                    "cores divided by the workers; on a GPU, 2.",
                    1, 1024, &flags->threads);
-  AddDeviceFlag(line.get(), &flags->device);
+  AddDeviceFlag(line.get(), "auto", &flags->device);
   line->AddInteger("steps", "Train so many steps, whatever the job says.", 1,
                    INT64_MAX, &flags->steps);
   line->AddText("output", "DIR",
