@@ -76,6 +76,7 @@ class SingleTrainer {
   }
 
   absl::Status Step() {
+    setup_.RenewWeightCopies();
     TRIBUTARY_RETURN_IF_ERROR(
         setup_.lanes() == 1 && !on_device() ? StepInOneLane() : StepInLanes());
     ++step_;

@@ -10,12 +10,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/status_macros.h"
+#include "deploy/bench_jobs.h"
 #include "deploy/bench_step.h"
 #include "deploy/command_line.h"
 #include "deploy/device_flag.h"
 #include "deploy/exit_code.h"
 #include "deploy/signals.h"
 #include "nlohmann/json.hpp"
+#include "proto/job.pb.h"
 #include "worker/device/device_factory.h"
 
 namespace tributary {
@@ -83,14 +85,15 @@ BenchLoad LoadOf(const Flags& flags) {
   return load;
 }
 
-nlohmann::ordered_json Describe(const Flags& flags, const StepTiming& timing) {
+nlohmann::ordered_json Describe(const Flags& flags, const JobSpec& job,
+                                const StepTiming& timing) {
   const int64_t workers = flags.mode == "single" ? 1 : flags.workers;
   return {{"system", "tributary"},
           {"model", flags.model},
           {"mode", flags.mode},
           {"workers", workers},
           {"threads", flags.threads},
-          {"precision", "fp32"},
+          {"precision", job.precision() == JobSpec::BFLOAT16 ? "bf16" : "fp32"},
           {"device", FormatDeviceName(flags.chosen)},
           {"parameters", timing.parameters},
           {"batch_per_worker", timing.batch_per_worker},
@@ -115,14 +118,14 @@ StepTiming MedianRound(std::vector<StepTiming> rounds) {
 
 absl::StatusOr<nlohmann::ordered_json> Measure(const Flags& flags) {
   BenchLoad load = LoadOf(flags);
+  // Wrong flags are told here rather than by a child.
+  TRIBUTARY_ASSIGN_OR_RETURN(const JobSpec job, BenchJob(load));
   if (flags.mode == "single") {
     TRIBUTARY_ASSIGN_OR_RETURN(const StepTiming timing,
                                TimeSingleStep(load, flags.seconds));
-    return Describe(flags, timing);
+    return Describe(flags, job, timing);
   }
   SignalQueue signals(/*with_children=*/true);
-  // Wrong flags are told here rather than by a child.
-  TRIBUTARY_RETURN_IF_ERROR(BenchJob(load).status());
   const double seconds = flags.seconds / kRounds;
   std::vector<StepTiming> apart;
   std::vector<StepTiming> together;
@@ -138,9 +141,9 @@ absl::StatusOr<nlohmann::ordered_json> Measure(const Flags& flags) {
     together.push_back(exchange);
   }
   const StepTiming independent = MedianRound(apart);
-  if (flags.mode == "independent") return Describe(flags, independent);
+  if (flags.mode == "independent") return Describe(flags, job, independent);
   const StepTiming exchange = MedianRound(together);
-  nlohmann::ordered_json result = Describe(flags, exchange);
+  nlohmann::ordered_json result = Describe(flags, job, exchange);
   result["independent_median_ms"] = independent.median_ms;
   result["exchange_cost_ms"] = exchange.median_ms - independent.median_ms;
   return result;

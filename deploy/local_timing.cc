@@ -98,6 +98,7 @@ absl::StatusOr<ComputeProfile> TimeLeaf(const TrainingSetup& setup) {
   // The first repetition touches memory and does not count.
   for (int i = 0; i <= kMinRepetitions || absl::Now() - start < kLeafTime;
        ++i) {
+    setup.RenewWeightCopies();
     absl::BlockingCounter others(lanes - 1);
     for (int lane = 1; lane < lanes; ++lane) {
       pool.Run([&, lane] {

@@ -34,6 +34,7 @@
 #include "server/checkpoint/checkpoint_folder.h"
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/device/device_factory.h"
+#include "worker/models/model.h"
 
 namespace tributary {
 namespace {
@@ -178,7 +179,7 @@ absl::Status FindMicroBatchesOf(const Flags& flags, int64_t workers,
       if (device.kind == DeviceName::Kind::kCuda) LeaveCuda(device.ordinal);
     };
     TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Device> made,
-                               CreateDevice(device));
+                               CreateDevice(device, PrecisionOf(*job)));
     // Those of them that the workers take turns with.
     const bool one = flags.device == FormatDeviceName(device);
     const int64_t gpus = one ? 1 : CountCudaDevices().value_or(1);

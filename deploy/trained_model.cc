@@ -86,7 +86,7 @@ absl::StatusOr<std::string> SampleTrainedModel(const std::string& directory,
   info.sample_shape = {job.model().gpt().context()};
   info.classes = kVocabulary;
   TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
-                             CreateDevice(place));
+                             CreateDevice(place, PrecisionOf(job)));
   TRIBUTARY_ASSIGN_OR_RETURN(
       const std::unique_ptr<Model> model,
       CreateModel(job.model(), info, /*max_samples=*/1, device.get()));

@@ -163,7 +163,9 @@ int RunWorkerCommand(const std::vector<std::string>& arguments,
   const absl::Status chosen =
       FillDevice(*launcher, log->get(), &flags, &device);
   if (!chosen.ok()) return ReportError(chosen);
-  options.make_device = [device] { return CreateDevice(device); };
+  options.make_device = [device](Precision precision) {
+    return CreateDevice(device, precision);
+  };
   options.load_nccl = &LoadNccl;
   options.threads = static_cast<int>(flags.threads);
   options.connect_timeout = absl::Seconds(flags.connect_timeout);

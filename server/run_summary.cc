@@ -110,6 +110,7 @@ nlohmann::ordered_json SummaryJson(const RunFacts& facts) {
   summary["workers_lost"] = facts.workers_lost;
   summary["deals_by_speed"] = facts.deals_by_speed;
   summary["servers"] = facts.servers;
+  summary["precision"] = JobSpec::Precision_Name(facts.job->precision());
   summary["exchange"] = facts.job->exchange().has_all_reduce()
                             ? "all_reduce"
                             : "parameter_server";

@@ -379,6 +379,7 @@ void Trainer::CountLeaf(absl::Duration taken) {
 }
 
 void Trainer::BeginTask(const Task& task, absl::Duration waited) {
+  setup_->RenewWeightCopies();
   absl::MutexLock lock(&mu_);
   // Before the first task it waited for others to join; after an evaluation,
   // for theirs to end.

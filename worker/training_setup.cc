@@ -33,8 +33,8 @@ int64_t TotalSteps(const JobSpec& job, int64_t steps_per_epoch) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice() {
-  return CreateCpuDevice();
+absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(Precision precision) {
+  return CreateCpuDevice(precision);
 }
 
 absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
@@ -100,17 +100,27 @@ absl::Status TrainingSetup::CheckMemory(int lane, const Device& device,
 absl::Status TrainingSetup::AddLane(const DeviceMaker& make_device,
                                     std::optional<int64_t> host_bytes) {
   Lane lane;
-  TRIBUTARY_ASSIGN_OR_RETURN(lane.device, make_device());
+  TRIBUTARY_ASSIGN_OR_RETURN(lane.device, make_device(PrecisionOf(job_)));
   TRIBUTARY_RETURN_IF_ERROR(CheckMemory(lanes(), *lane.device, host_bytes));
+  const bool local_steps =
+      job_.exchange().parameter_server().consistency().has_local_steps();
+  WeightCopies* copies = nullptr;
+  if (!local_steps) {
+    if (lanes_.empty() || lane.device->has_own_memory()) {
+      lane.weight_copies = std::make_unique<WeightCopies>();
+    }
+    copies =
+        (lane.weight_copies != nullptr ? lane : lanes_[0]).weight_copies.get();
+  }
   TRIBUTARY_ASSIGN_OR_RETURN(
       lane.model, CreateModel(job_.model(), data_->info(), max_samples_,
-                              lane.device.get()));
+                              lane.device.get(), copies));
   if (lanes_.empty()) TRIBUTARY_RETURN_IF_ERROR(LayOut(*lane.model));
   if (lane.device->has_own_memory()) {
     TRIBUTARY_ASSIGN_OR_RETURN(
         lane.arenas, DeviceArenas::Create(lane.device.get(), layout_.get()));
   }
-  if (job_.exchange().parameter_server().consistency().has_local_steps()) {
+  if (local_steps) {
     TRIBUTARY_ASSIGN_OR_RETURN(
         lane.trajectory,
         Trajectory::Create(job_, facts_.steps(), layout_.get()));
@@ -128,9 +138,18 @@ absl::Status TrainingSetup::LayOut(const Model& model) {
   return absl::OkStatus();
 }
 
-void TrainingSetup::KeepLanes(int count) {
-  const size_t kept = std::max(count, 1);
+void TrainingSetup::KeepLanes(int count) { PopLanes(std::max(count, 1)); }
+
+TrainingSetup::~TrainingSetup() { PopLanes(0); }
+
+void TrainingSetup::PopLanes(size_t kept) {
   while (lanes_.size() > kept) lanes_.pop_back();
+}
+
+void TrainingSetup::RenewWeightCopies() const {
+  for (const Lane& lane : lanes_) {
+    if (lane.weight_copies != nullptr) lane.weight_copies->Renew();
+  }
 }
 
 }  // namespace tributary

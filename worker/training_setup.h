@@ -21,21 +21,24 @@
 #include "worker/device_arenas.h"
 #include "worker/leaf_memory.h"
 #include "worker/models/model.h"
+#include "worker/nn/weight_copies.h"
 #include "worker/trajectory.h"
 
 namespace tributary {
 
 // Makes a device for one lane.
-using DeviceMaker = std::function<absl::StatusOr<std::unique_ptr<Device>>()>;
+using DeviceMaker =
+    std::function<absl::StatusOr<std::unique_ptr<Device>>(Precision)>;
 
 // The CPU's, which always works.
-absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice();
+absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(Precision precision);
 
 // A lane is a computing thread with a device and a model of its own. A leaf is
 // computed by one lane from start to end, so the number of lanes never changes
 // the result.
 //
-// Immutable but for what belongs to a lane.
+// Immutable but for what belongs to a lane and the weight copies that lanes
+// share.
 class TrainingSetup {
  public:
   // Opens the job's data and plans the model once for each lane, or for as many
@@ -45,6 +48,7 @@ class TrainingSetup {
   static absl::StatusOr<std::unique_ptr<TrainingSetup>> Create(
       const JobSpec& job, int lanes,
       const DeviceMaker& make_device = &MakeCpuDevice);
+  ~TrainingSetup();
 
   const JobSpec& job() const { return job_; }
   const DataSet& data() const { return *data_; }
@@ -54,6 +58,9 @@ class TrainingSetup {
   const DataFacts& facts() const { return facts_; }
   const Rounds& rounds() const { return *rounds_; }
   int lanes() const { return static_cast<int>(lanes_.size()); }
+  // The weights that models are given from now on are not those before: to be
+  // called between two versions, while nobody is computing.
+  void RenewWeightCopies() const;
   // Gives up lanes until there are so many, at least one, and frees their
   // memory. Nobody may be computing.
   void KeepLanes(int count);
@@ -72,15 +79,20 @@ class TrainingSetup {
   int64_t piece_samples() const { return piece_samples_; }
 
  private:
-  // Freed from the last member to the first.
+  // Freed from the last member to the first, and from the last lane to the
+  // first.
   struct Lane {
     std::unique_ptr<Device> device;
     std::unique_ptr<DeviceArenas> arenas;
+    // For models of all lanes that work in the host's memory, of the first one;
+    // null elsewhere, and with local steps, in which each has its own weights.
+    std::unique_ptr<WeightCopies> weight_copies;
     std::unique_ptr<Model> model;
     std::unique_ptr<Trajectory> trajectory;
   };
 
   TrainingSetup() = default;
+  void PopLanes(size_t kept);
 
   // Opens the data and says what is known of them.
   absl::Status Open();

@@ -171,6 +171,9 @@ TEST(ValidateJobTest, NamesTheFieldAndWhatIsWrong) {
       // Any field.
       {Mlp, {"clip_norm=nan"}, "clip_norm: must be a finite number"},
       {Mlp,
+       {"precision=PRECISION_UNSPECIFIED"},
+       "precision: must be FLOAT32 or BFLOAT16"},
+      {Mlp,
        {"optimizer.sgd.learning_rate=inf"},
        "optimizer.sgd.learning_rate: must be a finite number"},
       {Mlp,

@@ -40,8 +40,15 @@ TEST(BenchTest, TimesASingleProcess) {
   ExpectTiming(result);
   // 784-512-512-10 with biases.
   EXPECT_EQ(result.value("parameters", 0), 669706);
+  EXPECT_EQ(result.value("precision", ""), "fp32");
   EXPECT_EQ(result.value("batch_per_worker", 0), 64);
   EXPECT_EQ(result.value("workers", 0), 1);
+}
+
+TEST(BenchTest, ComputesInTheJobsPrecision) {
+  const nlohmann::json result = Bench({"mlp", "--set", "precision=BFLOAT16"});
+  ExpectTiming(result);
+  EXPECT_EQ(result.value("precision", ""), "bf16");
 }
 
 TEST(BenchTest, TimesIndependentProcesses) {

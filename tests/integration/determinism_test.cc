@@ -98,14 +98,23 @@ TEST_P(TableTest, HoldsInSharedMemoryInFloat16) {
   ExpectTheSameBits(ExchangeSpec::MEMORY);
 }
 
+TEST_P(TableTest, HoldsWhenWorkersComputeInBfloat16) {
+  job_.set_precision(JobSpec::BFLOAT16);
+  ExpectTheSameBits(ExchangeSpec::MEMORY);
+}
+
 TEST_P(TableTest, EachNumberFormatHasItsOwnBits) {
   std::set<std::string> digests;
   for (const ExchangeSpec::WireDtype dtype :
        {ExchangeSpec::FLOAT32, ExchangeSpec::BFLOAT16, ExchangeSpec::FLOAT16}) {
     job_.mutable_exchange()->set_wire_dtype(dtype);
-    digests.insert(Run(/*workers=*/2, /*servers=*/1).digest);
+    for (const JobSpec::Precision precision :
+         {JobSpec::FLOAT32, JobSpec::BFLOAT16}) {
+      job_.set_precision(precision);
+      digests.insert(Run(/*workers=*/2, /*servers=*/1).digest);
+    }
   }
-  EXPECT_EQ(digests.size(), 3);
+  EXPECT_EQ(digests.size(), 6);
 }
 
 TEST_P(DeterminismTest, UnixSocketsGiveTheSameBits) {
@@ -115,10 +124,15 @@ TEST_P(DeterminismTest, UnixSocketsGiveTheSameBits) {
 }
 
 TEST_P(DeterminismTest, AnyNumberOfThreadsGivesTheSameBits) {
-  const Result expected = Run(/*workers=*/1, /*servers=*/1);
-  for (int threads = 2; threads <= 4; ++threads) {
-    SCOPED_TRACE(absl::StrCat(threads, " threads"));
-    ExpectSame(Run(/*workers=*/2, /*servers=*/1, threads), expected);
+  // In bfloat16 threads share copies of the weights.
+  for (const JobSpec::Precision precision :
+       {JobSpec::FLOAT32, JobSpec::BFLOAT16}) {
+    job_.set_precision(precision);
+    const Result expected = Run(/*workers=*/1, /*servers=*/1);
+    for (int threads = 2; threads <= 4; ++threads) {
+      SCOPED_TRACE(absl::StrCat(threads, " threads"));
+      ExpectSame(Run(/*workers=*/2, /*servers=*/1, threads), expected);
+    }
   }
 }
 

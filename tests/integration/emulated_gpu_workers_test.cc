@@ -21,9 +21,9 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-absl::StatusOr<std::unique_ptr<Device>> MakeEmulatedGpu() {
+absl::StatusOr<std::unique_ptr<Device>> MakeEmulatedGpu(Precision precision) {
   emulated_gpu::ProtectMemory();
-  return CreateCudaDevice(/*ordinal=*/0);
+  return CreateCudaDevice(/*ordinal=*/0, precision);
 }
 
 class EmulatedGpuTest : public testing::Test {
@@ -56,9 +56,9 @@ class EmulatedGpuTest : public testing::Test {
     info.sample_shape = {4};
     info.classes = 3;
     const JobSpec job = ResolveJob(job_);
-    const absl::StatusOr<LeafMemory> memory =
-        PlanLeafMemory({job, info, !job.evaluation().disabled()},
-                       job.batch().micro_batches(), **MakeEmulatedGpu());
+    const absl::StatusOr<LeafMemory> memory = PlanLeafMemory(
+        {job, info, !job.evaluation().disabled()}, job.batch().micro_batches(),
+        **MakeEmulatedGpu(Precision::kFloat32));
     EXPECT_TRUE(memory.ok()) << memory.status();
     return memory.value_or(LeafMemory());
   }

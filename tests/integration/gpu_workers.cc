@@ -10,7 +10,8 @@
 namespace tributary {
 
 void GpuWorkersTest::SetUp() {
-  const absl::Status made = GetParam().make_device().status();
+  const absl::Status made =
+      GetParam().make_device(Precision::kFloat32).status();
   if (absl::IsFailedPrecondition(made)) GTEST_SKIP() << made;
   ASSERT_TRUE(made.ok()) << made;
   job_ = TinyJob(GetParam().family, Directory());
@@ -59,6 +60,16 @@ TEST_P(GpuWorkersTest, TheMachinesDoNotDecideTheResult) {
   EXPECT_EQ(Train(job_, {3, 2}).digest, one.digest);
   job_.mutable_exchange()->set_transport(ExchangeSpec::WIRE);
   EXPECT_EQ(Train(job_, {2, 1}).digest, one.digest);
+}
+
+TEST_P(GpuWorkersTest, NorDoTheyInBfloat16) {
+  const std::string float32 = Train(job_, {}).digest;
+  job_.set_precision(JobSpec::BFLOAT16);
+  const Result one = Train(job_, {});
+  EXPECT_NE(one.digest, float32);
+  EXPECT_EQ(Train(job_, {2, 2}).digest, one.digest);
+  job_.mutable_exchange()->mutable_all_reduce()->set_chunk_bytes(4096);
+  EXPECT_EQ(Train(job_, {3, 1}).digest, one.digest);
 }
 
 TEST_P(GpuWorkersTest, TheResultIsNearTheCpus) {

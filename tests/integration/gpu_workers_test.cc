@@ -7,10 +7,10 @@
 namespace tributary {
 namespace {
 
-absl::StatusOr<std::unique_ptr<Device>> MakeFirstGpu() {
+absl::StatusOr<std::unique_ptr<Device>> MakeFirstGpu(Precision precision) {
   const absl::Status there = CountCudaDevices().status();
   if (!there.ok()) return there;
-  return CreateCudaDevice(/*ordinal=*/0);
+  return CreateCudaDevice(/*ordinal=*/0, precision);
 }
 
 }  // namespace

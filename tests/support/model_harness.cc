@@ -73,8 +73,8 @@ Batch MakeBatch(const DataInfo& info, int64_t samples, uint32_t seed) {
 }
 
 ModelHarness::ModelHarness(const ModelSpec& spec, const DataInfo& info,
-                           int64_t max_samples)
-    : device_(CreateCpuDevice()),
+                           int64_t max_samples, Precision precision)
+    : device_(CreateCpuDevice(precision)),
       model_(Value(CreateModel(spec, info, max_samples, device_.get()))),
       weights_(nullptr, nullptr),
       gradients_(nullptr, nullptr) {

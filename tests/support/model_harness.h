@@ -31,8 +31,8 @@ Batch MakeBatch(const DataInfo& info, int64_t samples, uint32_t seed);
 class ModelHarness {
  public:
   // Weights are initialized from seed 1.
-  ModelHarness(const ModelSpec& spec, const DataInfo& info,
-               int64_t max_samples);
+  ModelHarness(const ModelSpec& spec, const DataInfo& info, int64_t max_samples,
+               Precision precision = Precision::kFloat32);
 
   Device* device() { return device_.get(); }
   Model* model() { return model_.get(); }

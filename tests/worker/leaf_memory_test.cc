@@ -63,6 +63,18 @@ TEST_F(LeafMemoryTest, IsWhatAModelTakes) {
   EXPECT_EQ(memory.working, 0);
 }
 
+TEST_F(LeafMemoryTest, IsWhatAModelTakesInBfloat16) {
+  const JobSpec job = Job(64);
+  const std::unique_ptr<Device> device = CreateCpuDevice(Precision::kBfloat16);
+  const LeafMemory memory = Plan(Question(job), 4, *device);
+  const auto model = CreateModel(job.model(), Question(job).info,
+                                 /*max_samples=*/16, device.get());
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(memory.activations, (*model)->memory_bytes());
+  // With copies of the weights but the biases.
+  EXPECT_GT(memory.activations, 2 * (100 * 50 + 50 * 10));
+}
+
 TEST_F(LeafMemoryTest, CountsWeightsInMemoryOfADevice) {
   const JobSpec job = Job(64);
   const LeafMemory memory = Plan(Question(job), 4, *gpu_);

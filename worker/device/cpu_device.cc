@@ -1,7 +1,9 @@
 // The reference implementation of Device: each operation is a function of
 // worker/device/cpu, here put together.
 #include <cstring>
+#include <utility>
 
+#include "worker/device/bfloat16_cpu_device.h"
 #include "worker/device/cpu/attention.h"
 #include "worker/device/cpu/batch_norm.h"
 #include "worker/device/cpu/convolution.h"
@@ -19,8 +21,13 @@
 namespace tributary {
 namespace {
 
+const float* Typed(const Real* x) { return reinterpret_cast<const float*>(x); }
+float* Typed(Real* x) { return reinterpret_cast<float*>(x); }
+
 class CpuDevice final : public Device {
  public:
+  Precision precision() const override { return Precision::kFloat32; }
+
   absl::StatusOr<Memory> Allocate(size_t bytes) override {
     return cpu::AllocateHostMemory(bytes);
   }
@@ -35,126 +42,140 @@ class CpuDevice final : public Device {
   }
   void Synchronize() override {}
 
-  void Add(int64_t count, const float* x, float* y) override {
-    cpu::Add(count, x, y);
+  void Round(int64_t count, const float* from, Real* to) override {
+    std::memcpy(to, from, count * sizeof(float));
+  }
+  void Copy(int64_t count, const Real* x, Real* y) override {
+    std::memcpy(y, x, count * sizeof(float));
+  }
+  void Add(int64_t count, const Real* x, Real* y) override {
+    cpu::Add(count, Typed(x), Typed(y));
   }
 
-  void LinearForward(const LinearShape& shape, const float* x,
-                     const float* weight, const float* bias,
-                     float* y) override {
-    cpu::LinearForward(shape, x, weight, bias, scratch_, y);
+  void LinearForward(const LinearShape& shape, const Real* x,
+                     const Real* weight, const float* bias, Real* y) override {
+    cpu::LinearForward(shape, Typed(x), Typed(weight), bias, scratch_,
+                       Typed(y));
   }
-  void LinearBackwardInput(const LinearShape& shape, const float* dy,
-                           const float* weight, bool accumulate,
-                           float* dx) override {
-    cpu::LinearBackwardInput(shape, dy, weight, accumulate, dx);
+  void LinearBackwardInput(const LinearShape& shape, const Real* dy,
+                           const Real* weight, bool accumulate,
+                           Real* dx) override {
+    cpu::LinearBackwardInput(shape, Typed(dy), Typed(weight), accumulate,
+                             Typed(dx));
   }
-  void LinearBackwardWeight(const LinearShape& shape, const float* x,
-                            const float* dy, bool accumulate, float* dweight,
+  void LinearBackwardWeight(const LinearShape& shape, const Real* x,
+                            const Real* dy, bool accumulate, float* dweight,
                             float* dbias) override {
-    cpu::LinearBackwardWeight(shape, x, dy, accumulate, dweight, dbias);
+    cpu::LinearBackwardWeight(shape, Typed(x), Typed(dy), accumulate, dweight,
+                              dbias);
   }
 
-  void ConvolutionForward(const ConvolutionShape& shape, const float* x,
-                          const float* weight, const float* bias,
-                          float* y) override {
+  void ConvolutionForward(const ConvolutionShape& shape, const Real* x,
+                          const Real* weight, const float* bias,
+                          Real* y) override {
     if (cpu::SuitsWinograd(shape)) {
-      cpu::WinogradForward(shape, x, weight, bias, scratch_, y);
+      cpu::WinogradForward(shape, Typed(x), Typed(weight), bias, scratch_,
+                           Typed(y));
     } else {
-      convolution_.Forward(shape, x, weight, bias, y);
+      convolution_.Forward(shape, Typed(x), Typed(weight), bias, Typed(y));
     }
   }
-  void ConvolutionBackwardInput(const ConvolutionShape& shape, const float* dy,
-                                const float* weight, float* dx) override {
+  void ConvolutionBackwardInput(const ConvolutionShape& shape, const Real* dy,
+                                const Real* weight, Real* dx) override {
     if (cpu::SuitsWinograd(shape)) {
-      cpu::WinogradBackwardInput(shape, dy, weight, scratch_, dx);
+      cpu::WinogradBackwardInput(shape, Typed(dy), Typed(weight), scratch_,
+                                 Typed(dx));
     } else {
-      convolution_.BackwardInput(shape, dy, weight, dx);
+      convolution_.BackwardInput(shape, Typed(dy), Typed(weight), Typed(dx));
     }
   }
-  void ConvolutionBackwardWeight(const ConvolutionShape& shape, const float* x,
-                                 const float* dy, float* dweight,
+  void ConvolutionBackwardWeight(const ConvolutionShape& shape, const Real* x,
+                                 const Real* dy, float* dweight,
                                  float* dbias) override {
-    convolution_.BackwardWeight(shape, x, dy, dweight, dbias);
+    convolution_.BackwardWeight(shape, Typed(x), Typed(dy), dweight, dbias);
   }
-  void MaxPoolForward(const PoolShape& shape, const float* x, float* y,
+  void MaxPoolForward(const PoolShape& shape, const Real* x, Real* y,
                       int32_t* argmax) override {
-    cpu::MaxPoolForward(shape, x, scratch_, y, argmax);
+    cpu::MaxPoolForward(shape, Typed(x), scratch_, Typed(y), argmax);
   }
-  void MaxPoolBackward(const PoolShape& shape, const float* dy,
-                       const int32_t* argmax, float* dx) override {
-    cpu::MaxPoolBackward(shape, dy, argmax, scratch_, dx);
+  void MaxPoolBackward(const PoolShape& shape, const Real* dy,
+                       const int32_t* argmax, Real* dx) override {
+    cpu::MaxPoolBackward(shape, Typed(dy), argmax, scratch_, Typed(dx));
   }
-  void AveragePoolForward(const PoolShape& shape, const float* x,
-                          float* y) override {
-    cpu::AveragePoolForward(shape, x, y);
+  void AveragePoolForward(const PoolShape& shape, const Real* x,
+                          Real* y) override {
+    cpu::AveragePoolForward(shape, Typed(x), Typed(y));
   }
-  void AveragePoolBackward(const PoolShape& shape, const float* dy,
-                           float* dx) override {
-    cpu::AveragePoolBackward(shape, dy, dx);
+  void AveragePoolBackward(const PoolShape& shape, const Real* dy,
+                           Real* dx) override {
+    cpu::AveragePoolBackward(shape, Typed(dy), Typed(dx));
   }
-  void GlobalAveragePoolForward(int64_t planes, int64_t pixels, const float* x,
-                                float* y) override {
-    cpu::GlobalAveragePoolForward(planes, pixels, x, y);
+  void GlobalAveragePoolForward(int64_t planes, int64_t pixels, const Real* x,
+                                Real* y) override {
+    cpu::GlobalAveragePoolForward(planes, pixels, Typed(x), Typed(y));
   }
-  void GlobalAveragePoolBackward(int64_t planes, int64_t pixels,
-                                 const float* dy, float* dx) override {
-    cpu::GlobalAveragePoolBackward(planes, pixels, dy, dx);
+  void GlobalAveragePoolBackward(int64_t planes, int64_t pixels, const Real* dy,
+                                 Real* dx) override {
+    cpu::GlobalAveragePoolBackward(planes, pixels, Typed(dy), Typed(dx));
   }
 
-  void ReluForward(int64_t count, const float* x, float* y) override {
-    cpu::ReluForward(count, x, y);
+  void ReluForward(int64_t count, const Real* x, Real* y) override {
+    cpu::ReluForward(count, Typed(x), Typed(y));
   }
-  void ReluBackward(int64_t count, const float* y, const float* dy,
-                    float* dx) override {
-    cpu::ReluBackward(count, y, dy, dx);
+  void ReluBackward(int64_t count, const Real* y, const Real* dy,
+                    Real* dx) override {
+    cpu::ReluBackward(count, Typed(y), Typed(dy), Typed(dx));
   }
-  void GeluForward(int64_t count, const float* x, float* y) override {
-    cpu::GeluForward(count, x, y);
+  void GeluForward(int64_t count, const Real* x, Real* y) override {
+    cpu::GeluForward(count, Typed(x), Typed(y));
   }
-  void GeluBackward(int64_t count, const float* x, const float* dy,
-                    float* dx) override {
-    cpu::GeluBackward(count, x, dy, dx);
+  void GeluBackward(int64_t count, const Real* x, const Real* dy,
+                    Real* dx) override {
+    cpu::GeluBackward(count, Typed(x), Typed(dy), Typed(dx));
   }
   void Dropout(int64_t count, const RandomStream& stream, float rate,
-               const float* x, float* y) override {
-    cpu::Dropout(count, stream, /*first=*/0, rate, x, y);
+               const Real* x, Real* y) override {
+    cpu::Dropout(count, stream, /*first=*/0, rate, Typed(x), Typed(y));
   }
 
-  void LayerNormForward(int64_t rows, int64_t width, const float* x,
-                        const float* scale, const float* shift, float* y,
+  void LayerNormForward(int64_t rows, int64_t width, const Real* x,
+                        const float* scale, const float* shift, Real* y,
                         float* mean, float* inverse_deviation) override {
-    cpu::LayerNormForward(rows, width, x, scale, shift, y, mean,
+    cpu::LayerNormForward(rows, width, Typed(x), scale, shift, Typed(y), mean,
                           inverse_deviation);
   }
-  void LayerNormBackward(int64_t rows, int64_t width, const float* x,
+  void LayerNormBackward(int64_t rows, int64_t width, const Real* x,
                          const float* scale, const float* mean,
-                         const float* inverse_deviation, const float* dy,
-                         bool accumulate, float* dx, float* dscale,
+                         const float* inverse_deviation, const Real* dy,
+                         bool accumulate, Real* dx, float* dscale,
                          float* dshift) override {
-    cpu::LayerNormBackward(rows, width, x, scale, mean, inverse_deviation, dy,
-                           accumulate, dx, dscale, dshift);
+    cpu::LayerNormBackward(rows, width, Typed(x), scale, mean,
+                           inverse_deviation, Typed(dy), accumulate, Typed(dx),
+                           dscale, dshift);
   }
 
-  void BatchNormForward(const BatchNormShape& shape, const float* x,
+  void BatchNormForward(const BatchNormShape& shape, const Real* x,
                         const float* scale, const float* shift,
-                        const float* residual, float* y, float* mean,
+                        const Real* residual, Real* y, float* mean,
                         float* variance) override {
-    cpu::BatchNormForward(shape, x, scale, shift, residual, y, mean, variance);
+    cpu::BatchNormForward(shape, Typed(x), scale, shift, Typed(residual),
+                          Typed(y), mean, variance);
   }
-  void BatchNormEvaluate(const BatchNormShape& shape, const float* x,
+  void BatchNormEvaluate(const BatchNormShape& shape, const Real* x,
                          const float* scale, const float* shift,
                          const float* mean, const float* variance,
-                         const float* residual, float* y) override {
-    cpu::BatchNormEvaluate(shape, x, scale, shift, mean, variance, residual, y);
+                         const Real* residual, Real* y) override {
+    cpu::BatchNormEvaluate(shape, Typed(x), scale, shift, mean, variance,
+                           Typed(residual), Typed(y));
   }
-  void BatchNormBackward(const BatchNormShape& shape, const float* x,
+  void BatchNormBackward(const BatchNormShape& shape, const Real* x,
                          const float* scale, const float* mean,
-                         const float* variance, const float* y, const float* dy,
-                         float* dx, float* dscale, float* dshift,
-                         float* dresidual) override {
-    cpu::BatchNormBackward(shape, x, scale, mean, variance, y, dy, dx, dscale,
-                           dshift, dresidual);
+                         const float* variance, const Real* y, const Real* dy,
+                         Real* dx, float* dscale, float* dshift,
+                         Real* dresidual) override {
+    cpu::BatchNormBackward(shape, Typed(x), scale, mean, variance, Typed(y),
+                           Typed(dy), Typed(dx), dscale, dshift,
+                           Typed(dresidual));
   }
   void BatchNormStatisticsGradient(int64_t channels, int64_t observations,
                                    int64_t weight, const float* mean,
@@ -169,52 +190,57 @@ class CpuDevice final : public Device {
 
   void EmbeddingForward(int64_t batch, int64_t time, int64_t width,
                         const int32_t* tokens, const float* token_table,
-                        const float* position_table, float* y) override {
+                        const float* position_table, Real* y) override {
     cpu::EmbeddingForward(batch, time, width, tokens, token_table,
-                          position_table, y);
+                          position_table, Typed(y));
   }
   void EmbeddingBackward(int64_t batch, int64_t time, int64_t width,
                          int64_t vocabulary, const int32_t* tokens,
-                         const float* dy, bool accumulate, float* dtoken_table,
+                         const Real* dy, bool accumulate, float* dtoken_table,
                          float* dposition_table) override {
-    cpu::EmbeddingBackward(batch, time, width, vocabulary, tokens, dy,
+    cpu::EmbeddingBackward(batch, time, width, vocabulary, tokens, Typed(dy),
                            accumulate, dtoken_table, dposition_table);
   }
 
   int64_t SavedAttentionSize(const AttentionShape& s) const override {
     return s.batch * s.heads * s.time;
   }
-  void AttentionForward(const AttentionShape& shape, const float* qkv,
-                        const RandomStream& stream, float rate, float* y,
+  void AttentionForward(const AttentionShape& shape, const Real* qkv,
+                        const RandomStream& stream, float rate, Real* y,
                         float* saved) override {
-    cpu::AttentionForward(shape, qkv, stream, rate, scratch_, y, saved);
+    cpu::AttentionForward(shape, /*first_sequence=*/0, Typed(qkv), stream, rate,
+                          scratch_, Typed(y), saved);
   }
-  void AttentionBackward(const AttentionShape& shape, const float* qkv,
-                         const float* y, const float* saved, const float* dy,
+  void AttentionBackward(const AttentionShape& shape, const Real* qkv,
+                         const Real* y, const float* saved, const Real* dy,
                          const RandomStream& stream, float rate,
-                         float* dqkv) override {
-    cpu::AttentionBackward(shape, qkv, y, saved, dy, stream, rate, scratch_,
-                           dqkv);
+                         Real* dqkv) override {
+    cpu::AttentionBackward(shape, /*first_sequence=*/0, Typed(qkv), Typed(y),
+                           saved, Typed(dy), stream, rate, scratch_,
+                           Typed(dqkv));
   }
 
-  Loss SoftmaxCrossEntropy(int64_t rows, int64_t classes, const float* logits,
-                           const int32_t* labels, float* dlogits) override {
-    return cpu::SoftmaxCrossEntropy(rows, classes, logits, labels, dlogits);
+  Loss SoftmaxCrossEntropy(int64_t rows, int64_t classes, const Real* logits,
+                           const int32_t* labels, Real* dlogits) override {
+    return cpu::SoftmaxCrossEntropy(rows, classes, Typed(logits), labels,
+                                    Typed(dlogits));
   }
-  Loss MeanSquaredError(int64_t rows, int64_t width, const float* x,
-                        const float* target, float* dx) override {
-    return cpu::MeanSquaredError(rows, width, x, target, dx);
+  Loss MeanSquaredError(int64_t rows, int64_t width, const Real* x,
+                        const float* target, Real* dx) override {
+    return cpu::MeanSquaredError(rows, width, Typed(x), target, Typed(dx));
   }
 
  private:
   cpu::Scratch scratch_;
-  cpu::ConvolutionRunner convolution_;
+  cpu::ConvolutionRunner convolution_{Precision::kFloat32};
 };
 
 }  // namespace
 
-std::unique_ptr<Device> CreateCpuDevice() {
-  return std::make_unique<CpuDevice>();
+std::unique_ptr<Device> CreateCpuDevice(Precision precision) {
+  auto device = std::make_unique<CpuDevice>();
+  if (precision == Precision::kFloat32) return device;
+  return CreateBfloat16CpuDevice(std::move(device));
 }
 
 }  // namespace tributary

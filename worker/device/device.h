@@ -2,9 +2,12 @@
 // devices implement the same set, and one conformance suite
 // (tests/worker/device) runs every operation against float64.
 //
-// Conventions: tensors are dense, row-major float32 in device memory, 64-byte
-// aligned where they start a buffer. Outputs never alias inputs unless a
-// comment allows it. "=" overwrites, "+=" adds to what is there. Operations are
+// Conventions: tensors are dense and row-major in device memory, 64-byte
+// aligned where they start a buffer. Those of type Real have the
+// precision that the device was made with; all others, and all arithmetic but
+// the factors of products, are float32. Outputs never alias inputs unless a
+// comment allows it.
+// "=" overwrites, "+=" adds to what is there. Operations are
 // asynchronous on devices with a stream and ordered with one another; only
 // Synchronize and the functions that return host values wait. Sizes have been
 // checked by the layers when they were planned, so operations cannot fail.
@@ -26,6 +29,15 @@
 #include "worker/device/copy_stream.h"
 
 namespace tributary {
+
+enum class Precision { kFloat32, kBfloat16 };
+
+// An element of an activation, of its gradient, or of a weight as matrix
+// products read it: a float32 or a bfloat16 number, by Device::precision().
+// Results become bfloat16 by rounding to the nearest, of two equally near to
+// the one whose last bit is 0. Opaque: outside of devices only
+// worker/device/reals.h looks inside.
+struct Real;
 
 // Y[rows, outputs] = X[rows, inputs] W^T + b, with W[outputs, inputs] as
 // PyTorch's nn.Linear stores it.
@@ -72,6 +84,11 @@ class Device {
  public:
   virtual ~Device() = default;
 
+  virtual Precision precision() const = 0;
+  int64_t real_bytes() const {
+    return precision() == Precision::kFloat32 ? 4 : 2;
+  }
+
   // Memory of the device, zeroed, aligned to 64 bytes (huge pages where large);
   // freed with the handle, which must not outlive the device. ResourceExhausted
   // when there is none.
@@ -110,79 +127,82 @@ class Device {
   virtual void Record(Event* /*event*/) {}
   virtual void Await(const Event& /*event*/) {}
 
+  // to = from, rounded.
+  virtual void Round(int64_t count, const float* from, Real* to) = 0;
+  // y = x.
+  virtual void Copy(int64_t count, const Real* x, Real* y) = 0;
   // y += x, for gradients that meet.
-  virtual void Add(int64_t count, const float* x, float* y) = 0;
+  virtual void Add(int64_t count, const Real* x, Real* y) = 0;
 
   // ---- Linear. `bias` may be null.
-  virtual void LinearForward(const LinearShape& shape, const float* x,
-                             const float* weight, const float* bias,
-                             float* y) = 0;
+  virtual void LinearForward(const LinearShape& shape, const Real* x,
+                             const Real* weight, const float* bias,
+                             Real* y) = 0;
   // dx = dy W; with `accumulate`, dx += dy W.
-  virtual void LinearBackwardInput(const LinearShape& shape, const float* dy,
-                                   const float* weight, bool accumulate,
-                                   float* dx) = 0;
+  virtual void LinearBackwardInput(const LinearShape& shape, const Real* dy,
+                                   const Real* weight, bool accumulate,
+                                   Real* dx) = 0;
   // dweight = dy^T X (+= with `accumulate`); dbias = column sums of dy, unless
   // null.
-  virtual void LinearBackwardWeight(const LinearShape& shape, const float* x,
-                                    const float* dy, bool accumulate,
+  virtual void LinearBackwardWeight(const LinearShape& shape, const Real* x,
+                                    const Real* dy, bool accumulate,
                                     float* dweight, float* dbias) = 0;
 
-  // ---- Convolution, pooling.
-  virtual void ConvolutionForward(const ConvolutionShape& shape, const float* x,
-                                  const float* weight, const float* bias,
-                                  float* y) = 0;
+  // ---- Convolution, pooling. A bias may be added to rounded sums.
+  virtual void ConvolutionForward(const ConvolutionShape& shape, const Real* x,
+                                  const Real* weight, const float* bias,
+                                  Real* y) = 0;
   virtual void ConvolutionBackwardInput(const ConvolutionShape& shape,
-                                        const float* dy, const float* weight,
-                                        float* dx) = 0;
+                                        const Real* dy, const Real* weight,
+                                        Real* dx) = 0;
   virtual void ConvolutionBackwardWeight(const ConvolutionShape& shape,
-                                         const float* x, const float* dy,
+                                         const Real* x, const Real* dy,
                                          float* dweight, float* dbias) = 0;
   // `argmax`, [batch, channels, out_height, out_width], gets the place of the
   // first maximum within its input plane. Where windows overlap, an element's
   // gradient is the sum over the windows, in their order.
-  virtual void MaxPoolForward(const PoolShape& shape, const float* x, float* y,
+  virtual void MaxPoolForward(const PoolShape& shape, const Real* x, Real* y,
                               int32_t* argmax) = 0;
-  virtual void MaxPoolBackward(const PoolShape& shape, const float* dy,
-                               const int32_t* argmax, float* dx) = 0;
-  virtual void AveragePoolForward(const PoolShape& shape, const float* x,
-                                  float* y) = 0;
-  virtual void AveragePoolBackward(const PoolShape& shape, const float* dy,
-                                   float* dx) = 0;
+  virtual void MaxPoolBackward(const PoolShape& shape, const Real* dy,
+                               const int32_t* argmax, Real* dx) = 0;
+  virtual void AveragePoolForward(const PoolShape& shape, const Real* x,
+                                  Real* y) = 0;
+  virtual void AveragePoolBackward(const PoolShape& shape, const Real* dy,
+                                   Real* dx) = 0;
   // y[plane] = mean of x[plane, pixels].
   virtual void GlobalAveragePoolForward(int64_t planes, int64_t pixels,
-                                        const float* x, float* y) = 0;
+                                        const Real* x, Real* y) = 0;
   virtual void GlobalAveragePoolBackward(int64_t planes, int64_t pixels,
-                                         const float* dy, float* dx) = 0;
+                                         const Real* dy, Real* dx) = 0;
 
   // ---- Element by element. In all of these y may be x, and dx may be dy. NaN
   // stays NaN, so that a training that has diverged shows it.
-  virtual void ReluForward(int64_t count, const float* x, float* y) = 0;
+  virtual void ReluForward(int64_t count, const Real* x, Real* y) = 0;
   // dx = dy where y > 0, else 0.
-  virtual void ReluBackward(int64_t count, const float* y, const float* dy,
-                            float* dx) = 0;
+  virtual void ReluBackward(int64_t count, const Real* y, const Real* dy,
+                            Real* dx) = 0;
   // 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
-  virtual void GeluForward(int64_t count, const float* x, float* y) = 0;
-  virtual void GeluBackward(int64_t count, const float* x, const float* dy,
-                            float* dx) = 0;
+  virtual void GeluForward(int64_t count, const Real* x, Real* y) = 0;
+  virtual void GeluBackward(int64_t count, const Real* x, const Real* dy,
+                            Real* dx) = 0;
   // y = x / (1 - rate) where UniformFloat(number i of the stream) >= rate, else
   // 0. Its own backward.
   virtual void Dropout(int64_t count, const RandomStream& stream, float rate,
-                       const float* x, float* y) = 0;
+                       const Real* x, Real* y) = 0;
 
   // ---- Layer norm over the last dimension: y = (x - mean) / sqrt(variance +
   // 1e-5) * scale + shift (`shift` may be null). `mean` and
   // `inverse_deviation`, [rows], are kept for backward.
-  virtual void LayerNormForward(int64_t rows, int64_t width, const float* x,
-                                const float* scale, const float* shift,
-                                float* y, float* mean,
-                                float* inverse_deviation) = 0;
+  virtual void LayerNormForward(int64_t rows, int64_t width, const Real* x,
+                                const float* scale, const float* shift, Real* y,
+                                float* mean, float* inverse_deviation) = 0;
   // dx += ... with `accumulate`; dscale and dshift (may be null) are
   // overwritten.
-  virtual void LayerNormBackward(int64_t rows, int64_t width, const float* x,
+  virtual void LayerNormBackward(int64_t rows, int64_t width, const Real* x,
                                  const float* scale, const float* mean,
-                                 const float* inverse_deviation,
-                                 const float* dy, bool accumulate, float* dx,
-                                 float* dscale, float* dshift) = 0;
+                                 const float* inverse_deviation, const Real* dy,
+                                 bool accumulate, Real* dx, float* dscale,
+                                 float* dshift) = 0;
 
   // ---- Batch norm of each channel:
   //   y = (x - mean) / sqrt(variance + 1e-5) * scale + shift + residual,
@@ -191,21 +211,21 @@ class Device {
   //
   // Forward takes mean and (biased) variance over the batch and its pixels and
   // writes them. Evaluate is given them; a variance below 0 counts as 0.
-  virtual void BatchNormForward(const BatchNormShape& shape, const float* x,
+  virtual void BatchNormForward(const BatchNormShape& shape, const Real* x,
                                 const float* scale, const float* shift,
-                                const float* residual, float* y, float* mean,
+                                const Real* residual, Real* y, float* mean,
                                 float* variance) = 0;
-  virtual void BatchNormEvaluate(const BatchNormShape& shape, const float* x,
+  virtual void BatchNormEvaluate(const BatchNormShape& shape, const Real* x,
                                  const float* scale, const float* shift,
                                  const float* mean, const float* variance,
-                                 const float* residual, float* y) = 0;
+                                 const Real* residual, Real* y) = 0;
   // Of Forward, whose output `y` is needed with shape.relu alone (else it may
   // be null). dx may be dy; dresidual may be null: not wanted.
-  virtual void BatchNormBackward(const BatchNormShape& shape, const float* x,
+  virtual void BatchNormBackward(const BatchNormShape& shape, const Real* x,
                                  const float* scale, const float* mean,
-                                 const float* variance, const float* y,
-                                 const float* dy, float* dx, float* dscale,
-                                 float* dshift, float* dresidual) = 0;
+                                 const float* variance, const Real* y,
+                                 const Real* dy, Real* dx, float* dscale,
+                                 float* dshift, Real* dresidual) = 0;
   // dmean = weight (running_mean - mean), and so for the variance, from which
   // the bias is taken with `observations`, batch times pixels, above 1.
   virtual void BatchNormStatisticsGradient(
@@ -217,13 +237,13 @@ class Device {
   // position_table[t, :].
   virtual void EmbeddingForward(int64_t batch, int64_t time, int64_t width,
                                 const int32_t* tokens, const float* token_table,
-                                const float* position_table, float* y) = 0;
+                                const float* position_table, Real* y) = 0;
   // dtoken_table (vocabulary rows) += the rows of dy, in order of (b, t), after
   // being zeroed unless `accumulate`; dposition_table[0, time) = sums over b;
   // rows from `time` on are the caller's.
   virtual void EmbeddingBackward(int64_t batch, int64_t time, int64_t width,
                                  int64_t vocabulary, const int32_t* tokens,
-                                 const float* dy, bool accumulate,
+                                 const Real* dy, bool accumulate,
                                  float* dtoken_table,
                                  float* dposition_table) = 0;
 
@@ -234,13 +254,13 @@ class Device {
   // probabilities are dropped out by `stream`: element
   // ((b * heads + h) * time + i) * time + j.
   virtual int64_t SavedAttentionSize(const AttentionShape& shape) const = 0;
-  virtual void AttentionForward(const AttentionShape& shape, const float* qkv,
-                                const RandomStream& stream, float rate,
-                                float* y, float* saved) = 0;
-  virtual void AttentionBackward(const AttentionShape& shape, const float* qkv,
-                                 const float* y, const float* saved,
-                                 const float* dy, const RandomStream& stream,
-                                 float rate, float* dqkv) = 0;
+  virtual void AttentionForward(const AttentionShape& shape, const Real* qkv,
+                                const RandomStream& stream, float rate, Real* y,
+                                float* saved) = 0;
+  virtual void AttentionBackward(const AttentionShape& shape, const Real* qkv,
+                                 const Real* y, const float* saved,
+                                 const Real* dy, const RandomStream& stream,
+                                 float rate, Real* dqkv) = 0;
 
   // ---- Losses. Return host values, so they wait. `dlogits` (may be null: no
   // gradient; may be logits) gets the gradient of the sum of the losses. Sums
@@ -253,11 +273,11 @@ class Device {
   // Rows with a label of -1 do not count: they add nothing, and their gradient
   // is zero.
   virtual Loss SoftmaxCrossEntropy(int64_t rows, int64_t classes,
-                                   const float* logits, const int32_t* labels,
-                                   float* dlogits) = 0;
+                                   const Real* logits, const int32_t* labels,
+                                   Real* dlogits) = 0;
   // Per row: mean over `width` of (x - target)^2.
-  virtual Loss MeanSquaredError(int64_t rows, int64_t width, const float* x,
-                                const float* target, float* dx) = 0;
+  virtual Loss MeanSquaredError(int64_t rows, int64_t width, const Real* x,
+                                const float* target, Real* dx) = 0;
 };
 
 inline absl::StatusOr<std::unique_ptr<CopyStream>> Device::CreateCopyStream() {
@@ -269,7 +289,8 @@ inline absl::StatusOr<std::unique_ptr<Event>> Device::CreateEvent() {
 }
 
 // Plain and vectorized code for any x86-64, single-threaded.
-std::unique_ptr<Device> CreateCpuDevice();
+std::unique_ptr<Device> CreateCpuDevice(
+    Precision precision = Precision::kFloat32);
 
 }  // namespace tributary
 

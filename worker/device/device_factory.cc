@@ -48,12 +48,13 @@ DeviceName ResolveDeviceName(const DeviceName& name) {
                                  : DeviceName{DeviceName::Kind::kCpu};
 }
 
-absl::StatusOr<std::unique_ptr<Device>> CreateDevice(const DeviceName& name) {
+absl::StatusOr<std::unique_ptr<Device>> CreateDevice(const DeviceName& name,
+                                                     Precision precision) {
   const DeviceName resolved = ResolveDeviceName(name);
   if (resolved.kind == DeviceName::Kind::kCuda) {
-    return CreateCudaDevice(resolved.ordinal);
+    return CreateCudaDevice(resolved.ordinal, precision);
   }
-  return CreateCpuDevice();
+  return CreateCpuDevice(precision);
 }
 
 }  // namespace tributary

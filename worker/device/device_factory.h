@@ -36,7 +36,8 @@ DeviceName ResolveDeviceName(const DeviceName& name);
 // For kCuda, errors as of CreateCudaDevice: FailedPrecondition where this build
 // has no CUDA or this machine no GPU, NotFound for a GPU that it lacks. kAuto
 // is resolved first; once a GPU is found, its errors are errors.
-absl::StatusOr<std::unique_ptr<Device>> CreateDevice(const DeviceName& name);
+absl::StatusOr<std::unique_ptr<Device>> CreateDevice(
+    const DeviceName& name, Precision precision = Precision::kFloat32);
 
 }  // namespace tributary
 

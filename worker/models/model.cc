@@ -10,6 +10,7 @@
 #include "worker/models/resnet.h"
 #include "worker/models/synthetic.h"
 #include "worker/nn/network_plan.h"
+#include "worker/nn/weight_copies.h"
 
 namespace tributary {
 namespace {
@@ -51,7 +52,8 @@ absl::StatusOr<ModelMemory> PlanModelMemory(const ModelSpec& spec,
   table.set_chunk_elements(int64_t{1} << 20);  // Offsets do not depend on it.
   TRIBUTARY_ASSIGN_OR_RETURN(const ArenaLayout layout,
                              ArenaLayout::Create(table));
-  memory.activation_bytes = plan.elements * int64_t{sizeof(float)};
+  memory.activation_bytes =
+      plan.bytes + WeightCopies::BytesOf(graph, layout, device);
   memory.arena_bytes = layout.arena_elements() * int64_t{sizeof(float)};
   return memory;
 }
@@ -59,10 +61,17 @@ absl::StatusOr<ModelMemory> PlanModelMemory(const ModelSpec& spec,
 absl::StatusOr<std::unique_ptr<Model>> CreateModel(const ModelSpec& spec,
                                                    const DataInfo& info,
                                                    int64_t max_samples,
-                                                   Device* device) {
+                                                   Device* device,
+                                                   WeightCopies* copies) {
   if (spec.has_synthetic()) return SyntheticModel::Create(spec.synthetic());
   TRIBUTARY_ASSIGN_OR_RETURN(Graph graph, BuildGraph(spec, info));
-  return NetworkModel::Create(std::move(graph), info, max_samples, device);
+  return NetworkModel::Create(std::move(graph), info, max_samples, device,
+                              copies);
+}
+
+Precision PrecisionOf(const JobSpec& job) {
+  return job.precision() == JobSpec::BFLOAT16 ? Precision::kBfloat16
+                                              : Precision::kFloat32;
 }
 
 }  // namespace tributary

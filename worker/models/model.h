@@ -15,6 +15,7 @@
 #include "worker/data/batch.h"
 #include "worker/device/device.h"
 #include "worker/nn/step_observer.h"  // StepObserver, LossSums.
+#include "worker/nn/weight_copies.h"
 
 namespace tributary {
 
@@ -78,10 +79,16 @@ absl::StatusOr<ModelMemory> PlanModelMemory(const ModelSpec& spec,
 // batch it will be given. InvalidArgument, naming the job's field, when the
 // model cannot be built on such data or its sizes make no sense. `device` must
 // outlive the model.
-absl::StatusOr<std::unique_ptr<Model>> CreateModel(const ModelSpec& spec,
-                                                   const DataInfo& info,
-                                                   int64_t max_samples,
-                                                   Device* device);
+//
+// `copies`, which must outlive the model, are shared with other models of the
+// same spec that are given the same weights; their owner says when these have
+// changed. Null: the model makes copies of its own anew in every call.
+absl::StatusOr<std::unique_ptr<Model>> CreateModel(
+    const ModelSpec& spec, const DataInfo& info, int64_t max_samples,
+    Device* device, WeightCopies* copies = nullptr);
+
+// What devices are made with for the job.
+Precision PrecisionOf(const JobSpec& job);
 
 }  // namespace tributary
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/device/reals.h"
 
 namespace tributary {
 namespace {
@@ -32,10 +33,11 @@ absl::Status CheckRange(absl::string_view what,
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Model>> NetworkModel::Create(
-    Graph graph, const DataInfo& info, int64_t max_samples, Device* device) {
+    Graph graph, const DataInfo& info, int64_t max_samples, Device* device,
+    WeightCopies* copies) {
   TRIBUTARY_ASSIGN_OR_RETURN(
       std::unique_ptr<Network> network,
-      Network::Create(std::move(graph), max_samples, device));
+      Network::Create(std::move(graph), max_samples, device, copies));
   return std::unique_ptr<Model>(
       new NetworkModel(std::move(network), info, device));
 }
@@ -126,12 +128,13 @@ absl::Status NetworkModel::NextTokenLogits(absl::Span<const int32_t> tokens,
   std::copy(tokens.begin(), tokens.end(), window_.begin());
   TRIBUTARY_RETURN_IF_ERROR(
       CheckRange("token", window_, /*lowest=*/0, vocabulary));
-  const float* predicted =
+  const Real* predicted =
       network_->Predict(/*samples=*/1, window_.data(), weights);
-  device_->CopyToHost(
-      logits.data(),
-      predicted + (static_cast<int64_t>(tokens.size()) - 1) * vocabulary,
-      logits.size() * sizeof(float));
+  CopyRealsToHost(
+      device_,
+      RealAt(*device_, predicted,
+             (static_cast<int64_t>(tokens.size()) - 1) * vocabulary),
+      vocabulary, logits.data());
   return absl::OkStatus();
 }
 

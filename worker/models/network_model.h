@@ -18,11 +18,13 @@ namespace tributary {
 // a label or token out of range, is an InvalidArgument.
 class NetworkModel : public Model {
  public:
-  // `info`: of the data the graph was built for. `device` must outlive this.
+  // `info`: of the data the graph was built for. `device` and `copies` are
+  // CreateModel's.
   static absl::StatusOr<std::unique_ptr<Model>> Create(Graph graph,
                                                        const DataInfo& info,
                                                        int64_t max_samples,
-                                                       Device* device);
+                                                       Device* device,
+                                                       WeightCopies* copies);
 
   const ParameterTable& table() const override;
   int64_t memory_bytes() const override { return network_->memory_bytes(); }

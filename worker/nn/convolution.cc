@@ -39,6 +39,7 @@ LayerSpec Convolution::Spec() const {
     spec.parameters.push_back(
         {"bias", {s.out_channels}, NO_DECAY, options_.bias_initializer});
   }
+  spec.product_weight = true;
   spec.backward_reads_input = true;
   return spec;
 }
@@ -46,7 +47,7 @@ LayerSpec Convolution::Spec() const {
 void Convolution::Forward(const LayerCall& call,
                           const LayerTensors& tensors) const {
   call.device->ConvolutionForward(ShapeOf(call), tensors.inputs[0],
-                                  tensors.weights[0], tensors.weights[1],
+                                  tensors.product_weight, tensors.weights[1],
                                   tensors.output);
 }
 
@@ -58,7 +59,7 @@ void Convolution::Backward(const LayerCall& call,
       tensors.weight_gradients[0], tensors.weight_gradients[1]);
   if (tensors.input_gradients[0] == nullptr) return;
   call.device->ConvolutionBackwardInput(shape, tensors.output_gradient,
-                                        tensors.weights[0],
+                                        tensors.product_weight,
                                         tensors.input_gradients[0]);
 }
 

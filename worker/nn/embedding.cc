@@ -21,6 +21,7 @@ LayerSpec Embedding::Spec() const {
                       {options_.context, options_.width},
                       DECAY,
                       options_.initializer}};
+  spec.tokens = true;
   spec.backward_reads_input = true;
   spec.accumulates_weight = true;
   return spec;

@@ -30,8 +30,12 @@ struct ParameterSpec {
 // What the graph and the memory plan must know of a layer.
 struct LayerSpec {
   std::vector<int64_t> inputs;  // Elements of each input, per sample.
+  bool tokens = false;          // Input 0 is int32_t, not Real.
   int64_t output = 0;           // Elements of the output, per sample.
   std::vector<ParameterSpec> parameters;
+
+  // Parameter 0 is a factor of products: LayerTensors::product_weight.
+  bool product_weight = false;
 
   // Which tensors of the forward pass Backward reads.
   bool backward_reads_input = false;
@@ -55,14 +59,16 @@ struct LayerSpec {
 // Where the tensors of one call are, in device memory. A sample's elements lie
 // together: [samples, elements per sample].
 struct LayerTensors {
-  std::array<const float*, kMaxLayerInputs> inputs{};
+  std::array<const Real*, kMaxLayerInputs> inputs{};
   std::array<const float*, kMaxLayerParameters> weights{};
-  float* output = nullptr;
+  // weights[0] in the device's precision, with LayerSpec::product_weight.
+  const Real* product_weight = nullptr;
+  Real* output = nullptr;
   float* saved = nullptr;  // Kept from Forward to Backward.
 
   // Backward only. A null input gradient is not wanted.
-  const float* output_gradient = nullptr;
-  std::array<float*, kMaxLayerInputs> input_gradients{};
+  const Real* output_gradient = nullptr;
+  std::array<Real*, kMaxLayerInputs> input_gradients{};
   std::array<bool, kMaxLayerInputs> accumulate{};
   std::array<float*, kMaxLayerParameters> weight_gradients{};
   // The gradient of parameter 0 holds another layer's part: add to it.
@@ -85,7 +91,7 @@ class Layer {
   virtual ~Layer() = default;
 
   virtual LayerSpec Spec() const = 0;
-  // Elements of LayerTensors::saved for `samples` samples.
+  // Floats of LayerTensors::saved for `samples` samples.
   virtual int64_t SavedElements(const Device& device, int64_t samples) const;
   virtual void Forward(const LayerCall& call,
                        const LayerTensors& tensors) const = 0;

@@ -23,6 +23,7 @@ LayerSpec Linear::Spec() const {
     spec.parameters.push_back(
         {"bias", {options_.outputs}, NO_DECAY, options_.bias_initializer});
   }
+  spec.product_weight = true;
   spec.backward_reads_input = true;
   spec.accumulates = true;
   spec.accumulates_weight = true;
@@ -31,7 +32,7 @@ LayerSpec Linear::Spec() const {
 
 void Linear::Forward(const LayerCall& call, const LayerTensors& tensors) const {
   call.device->LinearForward(ShapeOf(call), tensors.inputs[0],
-                             tensors.weights[0], tensors.weights[1],
+                             tensors.product_weight, tensors.weights[1],
                              tensors.output);
 }
 
@@ -43,9 +44,9 @@ void Linear::Backward(const LayerCall& call,
       tensors.accumulate_weight, tensors.weight_gradients[0],
       tensors.weight_gradients[1]);
   if (tensors.input_gradients[0] == nullptr) return;
-  call.device->LinearBackwardInput(shape, tensors.output_gradient,
-                                   tensors.weights[0], tensors.accumulate[0],
-                                   tensors.input_gradients[0]);
+  call.device->LinearBackwardInput(
+      shape, tensors.output_gradient, tensors.product_weight,
+      tensors.accumulate[0], tensors.input_gradients[0]);
 }
 
 LinearShape Linear::ShapeOf(const LayerCall& call) const {

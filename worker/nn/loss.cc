@@ -7,7 +7,7 @@ int64_t LossSpec::TargetElements() const {
 }
 
 Device::Loss ComputeLoss(Device* device, const LossSpec& spec, int64_t samples,
-                         const float* x, const void* target, float* gradient) {
+                         const Real* x, const void* target, Real* gradient) {
   const int64_t rows = samples * spec.rows;
   if (spec.kind == LossSpec::Kind::kSoftmaxCrossEntropy) {
     return device->SoftmaxCrossEntropy(

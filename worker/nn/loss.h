@@ -32,7 +32,7 @@ struct LossSpec {
 // The loss of `samples` samples and, unless `gradient` is null, the gradient of
 // its sum, which may take the place of `x`. `target` holds labels or numbers.
 Device::Loss ComputeLoss(Device* device, const LossSpec& spec, int64_t samples,
-                         const float* x, const void* target, float* gradient);
+                         const Real* x, const void* target, Real* gradient);
 
 }  // namespace tributary
 

@@ -20,7 +20,8 @@ constexpr int kStreamsPerLeaf = 4096;
 
 absl::StatusOr<std::unique_ptr<Network>> Network::Create(Graph graph,
                                                          int64_t max_samples,
-                                                         Device* device) {
+                                                         Device* device,
+                                                         WeightCopies* copies) {
   TRIBUTARY_RETURN_IF_ERROR(graph.status());
   if (graph.nodes().size() > kStreamsPerLeaf) {
     return absl::InvalidArgumentError(
@@ -32,22 +33,30 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(Graph graph,
   TRIBUTARY_ASSIGN_OR_RETURN(ArenaLayout layout, ArenaLayout::Create(table));
   TRIBUTARY_ASSIGN_OR_RETURN(NetworkPlan plan,
                              PlanNetwork(graph, max_samples, *device));
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      Device::Memory memory,
-      device->Allocate(static_cast<size_t>(plan.elements) * sizeof(float)));
-  return std::unique_ptr<Network>(
-      new Network(std::move(graph), max_samples, device, std::move(layout),
-                  std::move(plan), std::move(memory)));
+  TRIBUTARY_ASSIGN_OR_RETURN(Device::Memory memory,
+                             device->Allocate(static_cast<size_t>(plan.bytes)));
+  std::unique_ptr<WeightCopies> own_copies;
+  if (copies == nullptr) {
+    own_copies = std::make_unique<WeightCopies>();
+    copies = own_copies.get();
+  }
+  TRIBUTARY_RETURN_IF_ERROR(copies->Prepare(graph, layout, device));
+  return std::unique_ptr<Network>(new Network(
+      std::move(graph), max_samples, device, std::move(layout), std::move(plan),
+      std::move(memory), std::move(own_copies), copies));
 }
 
 Network::Network(Graph graph, int64_t max_samples, Device* device,
-                 ArenaLayout layout, NetworkPlan plan, Device::Memory memory)
+                 ArenaLayout layout, NetworkPlan plan, Device::Memory memory,
+                 std::unique_ptr<WeightCopies> own_copies, WeightCopies* copies)
     : graph_(std::move(graph)),
       max_samples_(max_samples),
       device_(device),
       layout_(std::move(layout)),
       plan_(std::move(plan)),
-      memory_(std::move(memory)) {
+      memory_(std::move(memory)),
+      own_copies_(std::move(own_copies)),
+      copies_(copies) {
   FindRanges();
 }
 
@@ -99,6 +108,7 @@ absl::StatusOr<LossSums> Network::ForwardBackward(
     if (observer != nullptr) observer->GradientsReady(0);
     return LossSums();
   }
+  BeginCall();
   CopyIn(leaf.samples, leaf.input, leaf.target);
   for (const Range& gap : gaps_) {
     device_->Zero(gradients + gap.begin, gap.end - gap.begin);
@@ -119,7 +129,7 @@ absl::StatusOr<LossSums> Network::ForwardBackward(
     Forward(i, call, weights);
   }
   const LossSums sums =
-      Loss(leaf.samples, plan_.loss_input, At(plan_.loss_gradient));
+      Loss(leaf.samples, plan_.loss_input, RealAt(plan_.loss_gradient));
   if (observer != nullptr) observer->ForwardDone();
   call.weight = sums.weight;
   for (int i = count - 1; i >= 0; --i) {
@@ -135,6 +145,7 @@ absl::StatusOr<LossSums> Network::ForwardBackward(
 
 LossSums Network::Evaluate(const LeafInput& leaf, const float* weights) {
   if (leaf.samples == 0) return LossSums();
+  BeginCall();
   CopyIn(leaf.samples, leaf.input, leaf.target);
   const LayerCall call = CallOf(leaf.samples, /*training=*/false);
   for (size_t i = 0; i < graph_.nodes().size(); ++i) Forward(i, call, weights);
@@ -142,22 +153,31 @@ LossSums Network::Evaluate(const LeafInput& leaf, const float* weights) {
               /*gradient=*/nullptr);
 }
 
-const float* Network::Predict(int64_t samples, const void* input,
-                              const float* weights) {
+const Real* Network::Predict(int64_t samples, const void* input,
+                             const float* weights) {
+  BeginCall();
   CopyIn(samples, input, /*target=*/nullptr);
   const LayerCall call = CallOf(samples, /*training=*/false);
   for (size_t i = 0; i < graph_.nodes().size(); ++i) Forward(i, call, weights);
-  return At(plan_.evaluation_loss_input);
+  return RealAt(plan_.evaluation_loss_input);
 }
 
-float* Network::At(int64_t place) const {
-  return place < 0 ? nullptr : static_cast<float*>(memory_.get()) + place;
+void* Network::At(int64_t place) const {
+  return place < 0 ? nullptr : static_cast<char*>(memory_.get()) + place;
+}
+
+void Network::BeginCall() const {
+  if (own_copies_ != nullptr) own_copies_->Renew();
 }
 
 void Network::CopyIn(int64_t samples, const void* input, const void* target) {
-  device_->CopyFromHost(
-      At(plan_.input), input,
-      static_cast<size_t>(samples * graph_.values()[0]) * sizeof(float));
+  const int64_t elements = samples * graph_.values()[0];
+  device_->CopyFromHost(At(plan_.input), input,
+                        static_cast<size_t>(elements) * sizeof(float));
+  if (plan_.input_value != plan_.input) {
+    device_->Round(elements, static_cast<const float*>(At(plan_.input)),
+                   RealAt(plan_.input_value));
+  }
   if (target == nullptr) return;
   device_->CopyFromHost(
       At(plan_.target), target,
@@ -179,13 +199,18 @@ LayerTensors Network::TensorsOf(int node, bool training,
   LayerTensors tensors;
   for (int i = 0; i < kMaxLayerInputs; ++i) {
     tensors.inputs[i] =
-        At(training ? planned.inputs[i] : planned.evaluation_inputs[i]);
+        RealAt(training ? planned.inputs[i] : planned.evaluation_inputs[i]);
   }
-  tensors.output = At(planned.output);
-  tensors.saved = At(planned.saved);
-  const std::vector<int>& parameters = graph_.nodes()[node].parameters;
+  tensors.output = RealAt(planned.output);
+  tensors.saved = static_cast<float*>(At(planned.saved));
+  const Graph::Node& layer = graph_.nodes()[node];
+  const std::vector<int>& parameters = layer.parameters;
   for (size_t i = 0; i < parameters.size(); ++i) {
     tensors.weights[i] = weights + layout_.parameters()[parameters[i]].offset;
+  }
+  if (layer.spec.product_weight) {
+    tensors.product_weight =
+        copies_->Get(device_, parameters[0], tensors.weights[0]);
   }
   return tensors;
 }
@@ -210,13 +235,13 @@ void Network::Backward(int node, const LayerCall& call, const float* weights,
   const Graph::Node& layer = graph_.nodes()[node];
   const NetworkPlan::Node& planned = plan_.nodes[node];
   LayerTensors tensors = TensorsOf(node, /*training=*/true, weights);
-  tensors.output_gradient = At(planned.output_gradient);
+  tensors.output_gradient = RealAt(planned.output_gradient);
   tensors.accumulate = planned.accumulate;
   tensors.accumulate_weight = planned.accumulate_weight;
   for (int i = 0; i < kMaxLayerInputs; ++i) {
     tensors.input_gradients[i] =
-        At(planned.scratch[i] >= 0 ? planned.scratch[i]
-                                   : planned.input_gradients[i]);
+        RealAt(planned.scratch[i] >= 0 ? planned.scratch[i]
+                                       : planned.input_gradients[i]);
   }
   for (size_t i = 0; i < layer.parameters.size(); ++i) {
     tensors.weight_gradients[i] =
@@ -225,14 +250,16 @@ void Network::Backward(int node, const LayerCall& call, const float* weights,
   layer.layer->Backward(call, tensors);
   for (size_t i = 0; i < layer.inputs.size(); ++i) {
     if (planned.scratch[i] < 0) continue;
-    device_->Add(call.samples * layer.spec.inputs[i], At(planned.scratch[i]),
-                 At(planned.input_gradients[i]));
+    device_->Add(call.samples * layer.spec.inputs[i],
+                 RealAt(planned.scratch[i]),
+                 RealAt(planned.input_gradients[i]));
   }
 }
 
-LossSums Network::Loss(int64_t samples, int64_t place, float* gradient) const {
-  const Device::Loss loss = ComputeLoss(device_, graph_.loss(), samples,
-                                        At(place), At(plan_.target), gradient);
+LossSums Network::Loss(int64_t samples, int64_t place, Real* gradient) const {
+  const Device::Loss loss =
+      ComputeLoss(device_, graph_.loss(), samples, RealAt(place),
+                  At(plan_.target), gradient);
   return {loss.sum, loss.correct, loss.counted};
 }
 

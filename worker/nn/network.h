@@ -14,6 +14,7 @@
 #include "worker/nn/layer.h"
 #include "worker/nn/network_plan.h"
 #include "worker/nn/step_observer.h"
+#include "worker/nn/weight_copies.h"
 
 namespace tributary {
 
@@ -35,16 +36,23 @@ class Network {
  public:
   // `device` must outlive the network. InvalidArgument for a graph that cannot
   // be trained, ResourceExhausted when it does not fit into memory.
-  static absl::StatusOr<std::unique_ptr<Network>> Create(Graph graph,
-                                                         int64_t max_samples,
-                                                         Device* device);
+  //
+  // `copies`, which must outlive the network, too, are shared with others, and
+  // their owner says when the weights have changed. Null: the network makes its
+  // own anew in every call.
+  static absl::StatusOr<std::unique_ptr<Network>> Create(
+      Graph graph, int64_t max_samples, Device* device,
+      WeightCopies* copies = nullptr);
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
 
   const Graph& graph() const { return graph_; }
   int64_t max_samples() const { return max_samples_; }
-  // Bytes of device memory.
-  int64_t memory_bytes() const { return plan_.elements * 4; }
+  // Bytes of device memory, without that of shared copies.
+  int64_t memory_bytes() const {
+    return plan_.bytes +
+           (own_copies_ == nullptr ? 0 : own_copies_->memory_bytes());
+  }
 
   // Initial values: parameter number p of the table takes its numbers from
   // RandomStream{seed, kInitialization, 0, p}. Gaps are zero. `weights` is a
@@ -68,8 +76,7 @@ class Network {
   LossSums Evaluate(const LeafInput& leaf, const float* weights);
   // The same without targets: the loss's input, [samples, elements per sample],
   // in device memory, valid until the next call. At least one sample.
-  const float* Predict(int64_t samples, const void* input,
-                       const float* weights);
+  const Real* Predict(int64_t samples, const void* input, const float* weights);
 
  private:
   struct Range {
@@ -78,10 +85,13 @@ class Network {
   };
 
   Network(Graph graph, int64_t max_samples, Device* device, ArenaLayout layout,
-          NetworkPlan plan, Device::Memory memory);
+          NetworkPlan plan, Device::Memory memory,
+          std::unique_ptr<WeightCopies> own_copies, WeightCopies* copies);
 
   void FindRanges();
-  float* At(int64_t place) const;
+  void* At(int64_t place) const;
+  Real* RealAt(int64_t place) const { return static_cast<Real*>(At(place)); }
+  void BeginCall() const;
   void CopyIn(int64_t samples, const void* input, const void* target);
   LayerCall CallOf(int64_t samples, bool training) const;
   LayerTensors TensorsOf(int node, bool training, const float* weights) const;
@@ -89,7 +99,7 @@ class Network {
   void Forward(int node, const LayerCall& call, const float* weights) const;
   void Backward(int node, const LayerCall& call, const float* weights,
                 float* gradients) const;
-  LossSums Loss(int64_t samples, int64_t place, float* gradient) const;
+  LossSums Loss(int64_t samples, int64_t place, Real* gradient) const;
 
   const Graph graph_;
   const int64_t max_samples_;
@@ -97,6 +107,8 @@ class Network {
   const ArenaLayout layout_;
   const NetworkPlan plan_;
   const Device::Memory memory_;
+  const std::unique_ptr<WeightCopies> own_copies_;  // Null: shared ones.
+  WeightCopies* const copies_;
   std::vector<std::vector<Range>> weights_needed_;  // Of each node.
   std::vector<Range> gaps_;                         // Of the arena.
 };

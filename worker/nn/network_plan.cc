@@ -12,10 +12,17 @@ namespace tributary {
 namespace {
 
 // A cache line, and the widest vector register.
-constexpr int64_t kAlignmentElements = 16;
+constexpr int64_t kAlignmentBytes = 64;
+// Of what is not Real: tokens, targets, what layers save.
+constexpr int64_t kElementBytes = 4;
 // 16 TiB: more than any machine has, and sums of buffers stay far from
 // overflow.
 constexpr int64_t kMaxBufferElements = int64_t{1} << 42;
+
+bool TakesTokens(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                     [](const Graph::Node& node) { return node.spec.tokens; });
+}
 
 class Planner {
  public:
@@ -24,7 +31,8 @@ class Planner {
         nodes_(graph.nodes()),
         count_(static_cast<int>(graph.nodes().size())),
         max_samples_(max_samples),
-        device_(device) {}
+        device_(device),
+        takes_tokens_(TakesTokens(graph)) {}
 
   absl::StatusOr<NetworkPlan> Plan();
 
@@ -48,11 +56,16 @@ class Planner {
   void PlanParameters();
   void PlaceBuffers();
 
-  int NewBuffer(int64_t elements, int time);
+  int NewBuffer(int64_t bytes, int time);
   void Use(int buffer, int time);
   int ProducerOf(ValueId value) const { return value - 1; }
   int64_t Elements(ValueId value) const {
     return graph_.values()[value] * max_samples_;
+  }
+  int64_t Bytes(ValueId value) const {
+    return Elements(value) * (value == graph_.input() && takes_tokens_
+                                  ? kElementBytes
+                                  : device_.real_bytes());
   }
 
   const Graph& graph_;
@@ -60,6 +73,7 @@ class Planner {
   const int count_;
   const int64_t max_samples_;
   const Device& device_;
+  const bool takes_tokens_;
 
   std::vector<std::vector<int>> consumers_;  // Of each value, rising.
   std::vector<bool> needs_gradient_;         // Of each value.
@@ -169,14 +183,14 @@ bool Planner::MayOverwrite(int node) const {
 
 void Planner::PlanValues() {
   value_buffer_.assign(graph_.values().size(), -1);
-  value_buffer_[0] = NewBuffer(Elements(0), 0);
+  value_buffer_[0] = NewBuffer(Bytes(0), 0);
   std::vector<int> evaluation_buffer = value_buffer_;
   for (int i = 0; i < count_; ++i) {
     const Graph::Node& node = nodes_[i];
     const bool in_place = MayOverwrite(i);
     value_buffer_[node.output] =
         in_place ? value_buffer_[node.inputs[node.spec.in_place_input]]
-                 : NewBuffer(Elements(node.output), ForwardTime(i));
+                 : NewBuffer(Bytes(node.output), ForwardTime(i));
     evaluation_buffer[node.output] = value_buffer_[node.output];
     if (node.spec.identity_in_evaluation) {
       // The input stands for the output then, so it lives as long.
@@ -196,7 +210,7 @@ void Planner::PlanValues() {
     }
     const int64_t saved = node.layer->SavedElements(device_, max_samples_);
     if (saved > 0) {
-      const int buffer = NewBuffer(saved, ForwardTime(i));
+      const int buffer = NewBuffer(saved * kElementBytes, ForwardTime(i));
       Use(buffer, BackwardTime(i));
       places_.emplace_back(&planned.saved, buffer);
     }
@@ -204,12 +218,16 @@ void Planner::PlanValues() {
   for (size_t value = 0; value < value_buffer_.size(); ++value) {
     Use(value_buffer_[value], last_use_[value]);
   }
-  places_.emplace_back(&plan_.input, value_buffer_[0]);
+  const bool rounds = Bytes(0) < Elements(0) * kElementBytes;
+  places_.emplace_back(
+      &plan_.input,
+      rounds ? NewBuffer(Elements(0) * kElementBytes, 0) : value_buffer_[0]);
+  places_.emplace_back(&plan_.input_value, value_buffer_[0]);
   places_.emplace_back(&plan_.loss_input, value_buffer_[graph_.loss_input()]);
   places_.emplace_back(&plan_.evaluation_loss_input,
                        evaluation_buffer[graph_.loss_input()]);
-  const int target =
-      NewBuffer(graph_.loss().TargetElements() * max_samples_, 0);
+  const int target = NewBuffer(
+      graph_.loss().TargetElements() * max_samples_ * kElementBytes, 0);
   Use(target, LossTime());
   places_.emplace_back(&plan_.target, target);
 }
@@ -227,7 +245,7 @@ void Planner::PlanGradients() {
     }
   }
   if (loss_buffer < 0) {
-    loss_buffer = NewBuffer(Elements(loss_input), LossTime());
+    loss_buffer = NewBuffer(Bytes(loss_input), LossTime());
   }
   gradient_buffer_[loss_input] = loss_buffer;
   places_.emplace_back(&plan_.loss_gradient, loss_buffer);
@@ -256,12 +274,12 @@ void Planner::PlanInputGradient(int node, int input) {
     planned.accumulate[input] = spec.accumulates;
     if (!spec.accumulates) {
       places_.emplace_back(&planned.scratch[input],
-                           NewBuffer(Elements(value), BackwardTime(node)));
+                           NewBuffer(Bytes(value), BackwardTime(node)));
     }
   } else if (MayShareGradient(node, input)) {
     buffer = output_buffer;
   } else {
-    buffer = NewBuffer(Elements(value), BackwardTime(node));
+    buffer = NewBuffer(Bytes(value), BackwardTime(node));
   }
   Use(buffer, BackwardTime(node));
   places_.emplace_back(&planned.input_gradients[input], buffer);
@@ -318,8 +336,8 @@ void Planner::PlanParameters() {
   }
 }
 
-int Planner::NewBuffer(int64_t elements, int time) {
-  buffers_.push_back({elements, time, time});
+int Planner::NewBuffer(int64_t bytes, int time) {
+  buffers_.push_back({bytes, time, time});
   return static_cast<int>(buffers_.size()) - 1;
 }
 
@@ -329,9 +347,9 @@ void Planner::Use(int buffer, int time) {
 }
 
 void Planner::PlaceBuffers() {
-  const MemoryPlan memory = PlanMemory(buffers_, kAlignmentElements);
+  const MemoryPlan memory = PlanMemory(buffers_, kAlignmentBytes);
   for (const auto& [place, buffer] : places_) *place = memory.offsets[buffer];
-  plan_.elements = memory.total;
+  plan_.bytes = memory.total;
 }
 
 absl::StatusOr<NetworkPlan> Planner::Plan() {

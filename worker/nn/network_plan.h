@@ -14,8 +14,8 @@
 
 namespace tributary {
 
-// Places are elements (four bytes) from the start of one block of memory; -1:
-// there is no such tensor.
+// Places are bytes from the start of one block of memory; -1: there is no such
+// tensor.
 struct NetworkPlan {
   struct Node {
     std::array<int64_t, kMaxLayerInputs> inputs{-1, -1};
@@ -36,12 +36,16 @@ struct NetworkPlan {
     int ready_parameter = -1;
   };
   std::vector<Node> nodes;
+  // Where the host's input is copied to, in elements of four bytes, and where
+  // layers read it, in the device's precision: the same place, unless it must
+  // be rounded.
   int64_t input = -1;
+  int64_t input_value = -1;
   int64_t target = -1;
   int64_t loss_input = -1;
   int64_t evaluation_loss_input = -1;
   int64_t loss_gradient = -1;  // May equal loss_input.
-  int64_t elements = 0;
+  int64_t bytes = 0;
 };
 
 // A tensor lives from the pass that writes it to the last that reads it,

@@ -16,8 +16,7 @@ void Residual::Forward(const LayerCall& call,
                        const LayerTensors& tensors) const {
   const int64_t count = call.samples * size_;
   if (tensors.output != tensors.inputs[1]) {
-    call.device->Zero(tensors.output, count);
-    call.device->Add(count, tensors.inputs[1], tensors.output);
+    call.device->Copy(count, tensors.inputs[1], tensors.output);
   }
   call.device->Add(count, tensors.inputs[0], tensors.output);
 }
@@ -26,10 +25,13 @@ void Residual::Backward(const LayerCall& call,
                         const LayerTensors& tensors) const {
   const int64_t count = call.samples * size_;
   for (int i = 0; i < 2; ++i) {
-    float* gradient = tensors.input_gradients[i];
+    Real* gradient = tensors.input_gradients[i];
     if (gradient == nullptr || gradient == tensors.output_gradient) continue;
-    if (!tensors.accumulate[i]) call.device->Zero(gradient, count);
-    call.device->Add(count, tensors.output_gradient, gradient);
+    if (tensors.accumulate[i]) {
+      call.device->Add(count, tensors.output_gradient, gradient);
+    } else {
+      call.device->Copy(count, tensors.output_gradient, gradient);
+    }
   }
 }
 

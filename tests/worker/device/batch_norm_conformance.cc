@@ -34,11 +34,11 @@ Floats Plus(Floats values, float number) {
 
 // A mean far from 0 shows variances that cancel.
 struct Tensors {
-  explicit Tensors(const BatchNormShape& s, float mean = 0)
+  Tensors(const Device& device, const BatchNormShape& s, float mean = 0)
       : size(s.batch * s.channels * s.pixels),
-        x(Plus(RandomFloats(size, 1), mean)),
-        residual(RandomFloats(size, 2)),
-        dy(RandomFloats(size, 3)),
+        x(Rounded(device, Plus(RandomFloats(size, 1), mean))),
+        residual(RandomReals(device, size, 2)),
+        dy(RandomReals(device, size, 3)),
         scale(RandomFloats(s.channels, 4)),
         shift(RandomFloats(s.channels, 5)) {}
   int64_t size;
@@ -55,13 +55,13 @@ Doubles Forward(const BatchNormShape& s, const Doubles& x, const Doubles& scale,
 TEST_P(DeviceConformanceTest, BatchNormForwardNormalizesChannels) {
   for (const BatchNormShape& s : BatchNormShapes()) {
     SCOPED_TRACE(Name(s));
-    const Tensors t(s, /*mean=*/10);
-    const auto residual = Upload(t.residual);
+    const Tensors t(*device_, s, /*mean=*/10);
+    const auto residual = UploadReals(t.residual);
     for (const bool adds : {false, true}) {
-      auto y = Output(t.size), mean = Output(s.channels),
-           variance = Output(s.channels);
+      auto y = OutputReals(t.size);
+      auto mean = Output(s.channels), variance = Output(s.channels);
       device_->BatchNormForward(
-          s, Upload(t.x), Upload(t.scale), Upload(t.shift),
+          s, UploadReals(t.x), Upload(t.scale), Upload(t.shift),
           adds ? residual.data() : nullptr, y, mean, variance);
       const Doubles x = ToDoubles(t.x);
       // Numbers about 10, added up in runs of a few hundred.
@@ -71,21 +71,22 @@ TEST_P(DeviceConformanceTest, BatchNormForwardNormalizesChannels) {
                  1000 * kEpsilon);
       // x and its mean round to 10 kEpsilon each, the mean a few times, divided
       // by a deviation of about 1/2 or, of two elements, less.
-      ExpectNear(y.Download(),
-                 Forward(s, x, ToDoubles(t.scale), ToDoubles(t.shift),
-                         adds ? ToDoubles(t.residual) : Doubles()),
-                 (s.batch * s.pixels < 10 ? 10000 : 1000) * kEpsilon);
+      ExpectRealsNear(y,
+                      Forward(s, x, ToDoubles(t.scale), ToDoubles(t.shift),
+                              adds ? ToDoubles(t.residual) : Doubles()),
+                      (s.batch * s.pixels < 10 ? 10000 : 1000) * kEpsilon);
     }
   }
 }
 
 TEST_P(DeviceConformanceTest, BatchNormOfOneElementIsTheShift) {
   const BatchNormShape s = {1, 3, 1};
-  const Tensors t(s);
-  auto y = Output(3), mean = Output(3), variance = Output(3);
-  device_->BatchNormForward(s, Upload(t.x), Upload(t.scale), Upload(t.shift),
-                            nullptr, y, mean, variance);
-  EXPECT_EQ(y.Download(), t.shift);
+  const Tensors t(*device_, s);
+  auto y = OutputReals(3);
+  auto mean = Output(3), variance = Output(3);
+  device_->BatchNormForward(s, UploadReals(t.x), Upload(t.scale),
+                            Upload(t.shift), nullptr, y, mean, variance);
+  EXPECT_EQ(y.Download(), Rounded(*device_, t.shift));
   EXPECT_EQ(mean.Download(), t.x);
   EXPECT_EQ(variance.Download(), Floats(3, 0.0f));
 }
@@ -93,40 +94,42 @@ TEST_P(DeviceConformanceTest, BatchNormOfOneElementIsTheShift) {
 TEST_P(DeviceConformanceTest, BatchNormEvaluateUsesGivenStatistics) {
   for (const BatchNormShape& s : BatchNormShapes()) {
     SCOPED_TRACE(Name(s));
-    const Tensors t(s);
-    const Floats mean = RandomFloats(s.channels, 6);
+    const Tensors t(*device_, s);
+    const Floats mean = Random(s.channels, 6);
     // From 0.01 up; one below 0, which counts as 0.
-    Floats variance = Plus(RandomFloats(s.channels, 7), 1.01f);
+    Floats variance = Plus(Random(s.channels, 7), 1.01f);
     variance[0] = -0.5f;
-    const auto residual = Upload(t.residual);
+    const auto residual = UploadReals(t.residual);
     for (const bool adds : {false, true}) {
-      auto y = Output(t.size);
+      auto y = OutputReals(t.size);
       device_->BatchNormEvaluate(
-          s, Upload(t.x), Upload(t.scale), Upload(t.shift), Upload(mean),
+          s, UploadReals(t.x), Upload(t.scale), Upload(t.shift), Upload(mean),
           Upload(variance), adds ? residual.data() : nullptr, y);
       // A few roundings of numbers up to 2 / sqrt(1e-5).
-      ExpectNear(y.Download(),
-                 reference::BatchNormEvaluate(
-                     s, ToDoubles(t.x), ToDoubles(t.scale), ToDoubles(t.shift),
-                     ToDoubles(mean), ToDoubles(variance),
-                     adds ? ToDoubles(t.residual) : Doubles()),
-                 5000 * kEpsilon);
+      ExpectRealsNear(
+          y,
+          reference::BatchNormEvaluate(
+              s, ToDoubles(t.x), ToDoubles(t.scale), ToDoubles(t.shift),
+              ToDoubles(mean), ToDoubles(variance),
+              adds ? ToDoubles(t.residual) : Doubles()),
+          5000 * kEpsilon);
     }
   }
 }
 
 TEST_P(DeviceConformanceTest, BatchNormKeepsNotANumber) {
   const BatchNormShape s = {2, 1, 20, /*relu=*/true};
-  Tensors t(s);
+  Tensors t(*device_, s);
   t.x[7] = std::numeric_limits<float>::quiet_NaN();
-  auto y = Output(t.size), mean = Output(1), variance = Output(1);
-  device_->BatchNormForward(s, Upload(t.x), Upload(t.scale), Upload(t.shift),
-                            nullptr, y, mean, variance);
+  auto y = OutputReals(t.size);
+  auto mean = Output(1), variance = Output(1);
+  device_->BatchNormForward(s, UploadReals(t.x), Upload(t.scale),
+                            Upload(t.shift), nullptr, y, mean, variance);
   for (const float value : y.Download()) EXPECT_TRUE(std::isnan(value));
   const Floats statistics = {std::numeric_limits<float>::quiet_NaN()};
-  device_->BatchNormEvaluate(s, Upload(t.dy), Upload(t.scale), Upload(t.shift),
-                             Upload(Floats{0.0f}), Upload(statistics), nullptr,
-                             y);
+  device_->BatchNormEvaluate(s, UploadReals(t.dy), Upload(t.scale),
+                             Upload(t.shift), Upload(Floats{0.0f}),
+                             Upload(statistics), nullptr, y);
   for (const float value : y.Download()) EXPECT_TRUE(std::isnan(value));
 }
 
@@ -134,7 +137,7 @@ TEST_P(DeviceConformanceTest, BatchNormGradientsMatchFiniteDifferences) {
   for (const BatchNormShape& s : BatchNormShapes()) {
     if (s.batch * s.pixels < 5) continue;  // The gradient is rounding alone.
     SCOPED_TRACE(Name(s));
-    Tensors t(s, 0.5f);
+    Tensors t(*device_, s, 0.5f);
     // Behind max(., 0) no output may be so near 0 that the differences' step
     // crosses it: the residual moves it away.
     const Doubles x = ToDoubles(t.x), scale = ToDoubles(t.scale),
@@ -146,15 +149,17 @@ TEST_P(DeviceConformanceTest, BatchNormGradientsMatchFiniteDifferences) {
     for (int64_t i = 0; i < t.size; ++i) {
       if (std::abs(before[i]) < 0.05) t.residual[i] += 0.2f;
     }
+    t.residual = Rounded(*device_, t.residual);
     const Doubles residual = ToDoubles(t.residual);
 
-    const auto device_x = Upload(t.x), device_scale = Upload(t.scale);
-    auto y = Output(t.size), mean = Output(s.channels),
-         variance = Output(s.channels), dresidual = Output(t.size),
+    const auto device_x = UploadReals(t.x);
+    const auto device_scale = Upload(t.scale);
+    auto y = OutputReals(t.size), dresidual = OutputReals(t.size);
+    auto mean = Output(s.channels), variance = Output(s.channels),
          dscale = Output(s.channels), dshift = Output(s.channels);
-    auto dx = Upload(t.dy);  // In the place of dy.
+    auto dx = UploadReals(t.dy);  // In the place of dy.
     device_->BatchNormForward(s, device_x, device_scale, Upload(t.shift),
-                              Upload(t.residual), y, mean, variance);
+                              UploadReals(t.residual), y, mean, variance);
     device_->BatchNormBackward(s, device_x, device_scale, mean, variance,
                                s.relu ? y.data() : nullptr, dx, dx, dscale,
                                dshift, dresidual);
@@ -166,7 +171,7 @@ TEST_P(DeviceConformanceTest, BatchNormGradientsMatchFiniteDifferences) {
     const double tolerance = s.batch * s.pixels < 10 ? 1e-3 : 1e-4;
     ExpectGradient(
         [&](const Doubles& v) { return forward(v, scale, shift, residual); }, x,
-        dx.Download(), tolerance);
+        dx.Download(), tolerance, RealEpsilon());
     ExpectGradient(
         [&](const Doubles& v) { return forward(x, v, shift, residual); }, scale,
         dscale.Download(), tolerance);
@@ -175,14 +180,14 @@ TEST_P(DeviceConformanceTest, BatchNormGradientsMatchFiniteDifferences) {
         dshift.Download(), tolerance);
     ExpectGradient(
         [&](const Doubles& v) { return forward(x, scale, shift, v); }, residual,
-        dresidual.Download(), 1e-6);
+        dresidual.Download(), 1e-6, RealEpsilon());
 
     // Without a residual, and not in place: the same bits.
-    auto apart = Output(t.size), scale_apart = Output(s.channels),
-         shift_apart = Output(s.channels);
+    auto apart = OutputReals(t.size);
+    auto scale_apart = Output(s.channels), shift_apart = Output(s.channels);
     device_->BatchNormBackward(s, device_x, device_scale, mean, variance, y,
-                               Upload(t.dy), apart, scale_apart, shift_apart,
-                               nullptr);
+                               UploadReals(t.dy), apart, scale_apart,
+                               shift_apart, nullptr);
     EXPECT_EQ(apart.Download(), dx.Download());
     EXPECT_EQ(scale_apart.Download(), dscale.Download());
     EXPECT_EQ(shift_apart.Download(), dshift.Download());
@@ -191,10 +196,10 @@ TEST_P(DeviceConformanceTest, BatchNormGradientsMatchFiniteDifferences) {
 
 TEST_P(DeviceConformanceTest, BatchNormStatisticsGradientLeadsToTheLeafs) {
   constexpr int64_t kChannels = 19;
-  const Floats mean = RandomFloats(kChannels, 1),
-               variance = Plus(RandomFloats(kChannels, 2), 2),
-               running_mean = RandomFloats(kChannels, 3),
-               running_variance = Plus(RandomFloats(kChannels, 4), 2);
+  const Floats mean = Random(kChannels, 1),
+               variance = Plus(Random(kChannels, 2), 2),
+               running_mean = Random(kChannels, 3),
+               running_variance = Plus(Random(kChannels, 4), 2);
   for (const int64_t observations : {1, 2, 50}) {
     for (const int64_t weight : {0, 3}) {
       auto dmean = Output(kChannels), dvariance = Output(kChannels);

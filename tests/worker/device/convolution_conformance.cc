@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "tests/worker/device/device_conformance.h"
 #include "tests/worker/device/reference.h"
 
@@ -44,13 +46,15 @@ std::string Name(const ConvolutionShape& s) {
 }
 
 struct Tensors {
-  explicit Tensors(const ConvolutionShape& s)
-      : x(RandomFloats(s.batch * s.in_channels * s.in_height * s.in_width, 1)),
-        weight(RandomFloats(
-            s.out_channels * s.in_channels * s.kernel * s.kernel, 2)),
+  Tensors(const Device& device, const ConvolutionShape& s)
+      : x(RandomReals(device,
+                      s.batch * s.in_channels * s.in_height * s.in_width, 1)),
+        weight(RandomReals(
+            device, s.out_channels * s.in_channels * s.kernel * s.kernel, 2)),
         bias(RandomFloats(s.out_channels, 3)),
-        dy(RandomFloats(s.batch * s.out_channels * s.out_height * s.out_width,
-                        4)) {}
+        dy(RandomReals(
+            device, s.batch * s.out_channels * s.out_height * s.out_width, 4)) {
+  }
   Floats x, weight, bias, dy;
 };
 
@@ -62,18 +66,24 @@ double SumTolerance(int64_t n) {
 TEST_P(DeviceConformanceTest, ConvolutionForwardSlidesKernelsOverImages) {
   for (const ConvolutionShape& s : ConvolutionShapes()) {
     SCOPED_TRACE(Name(s));
-    const Tensors t(s);
+    const Tensors t(*device_, s);
     for (bool with_bias : {true, false}) {
-      auto y = Output(t.dy.size());
+      auto y = OutputReals(t.dy.size());
       const auto bias = Upload(t.bias);
-      device_->ConvolutionForward(s, Upload(t.x), Upload(t.weight),
+      device_->ConvolutionForward(s, UploadReals(t.x), UploadReals(t.weight),
                                   with_bias ? bias.data() : nullptr, y);
       const Doubles x = ToDoubles(t.x), weight = ToDoubles(t.weight);
       const Doubles b = with_bias ? ToDoubles(t.bias) : Doubles();
-      ExpectNear(y.Download(), reference::ConvolutionForward(s, x, weight, b),
-                 SumTolerance(s.in_channels * s.kernel * s.kernel),
-                 reference::ConvolutionForward(s, Absolute(x), Absolute(weight),
-                                               Absolute(b)));
+      Doubles limits = reference::ConvolutionForward(
+          s, Absolute(x), Absolute(weight), Absolute(b));
+      const Doubles sums = reference::ConvolutionForward(s, x, weight, {});
+      for (size_t i = 0; i < limits.size(); ++i) {
+        limits[i] *= SumTolerance(s.in_channels * s.kernel * s.kernel);
+        // The sum may be rounded before the bias is added.
+        if (with_bias) limits[i] += RealEpsilon() * std::abs(sums[i]);
+      }
+      ExpectRealsNear(y, reference::ConvolutionForward(s, x, weight, b),
+                      /*tolerance=*/1, limits);
     }
   }
 }
@@ -81,12 +91,13 @@ TEST_P(DeviceConformanceTest, ConvolutionForwardSlidesKernelsOverImages) {
 TEST_P(DeviceConformanceTest, ConvolutionBackwardInputMatchesReference) {
   for (const ConvolutionShape& s : ConvolutionShapes()) {
     SCOPED_TRACE(Name(s));
-    const Tensors t(s);
-    auto dx = Output(t.x.size());
-    device_->ConvolutionBackwardInput(s, Upload(t.dy), Upload(t.weight), dx);
+    const Tensors t(*device_, s);
+    auto dx = OutputReals(t.x.size());
+    device_->ConvolutionBackwardInput(s, UploadReals(t.dy),
+                                      UploadReals(t.weight), dx);
     const Doubles dy = ToDoubles(t.dy), weight = ToDoubles(t.weight);
-    ExpectNear(
-        dx.Download(), reference::ConvolutionBackwardInput(s, dy, weight),
+    ExpectRealsNear(
+        dx, reference::ConvolutionBackwardInput(s, dy, weight),
         SumTolerance(s.out_channels * s.kernel * s.kernel),
         reference::ConvolutionBackwardInput(s, Absolute(dy), Absolute(weight)));
   }
@@ -95,12 +106,13 @@ TEST_P(DeviceConformanceTest, ConvolutionBackwardInputMatchesReference) {
 TEST_P(DeviceConformanceTest, ConvolutionBackwardWeightMatchesReference) {
   for (const ConvolutionShape& s : ConvolutionShapes()) {
     SCOPED_TRACE(Name(s));
-    const Tensors t(s);
+    const Tensors t(*device_, s);
     const Doubles x = ToDoubles(t.x), dy = ToDoubles(t.dy);
     const double tolerance = SumTolerance(s.batch * s.out_height * s.out_width);
     for (bool with_bias : {true, false}) {
       auto dweight = Output(t.weight.size()), dbias = Output(t.bias.size());
-      device_->ConvolutionBackwardWeight(s, Upload(t.x), Upload(t.dy), dweight,
+      device_->ConvolutionBackwardWeight(s, UploadReals(t.x), UploadReals(t.dy),
+                                         dweight,
                                          with_bias ? dbias.data() : nullptr);
       ExpectNear(
           dweight.Download(), reference::ConvolutionBackwardWeight(s, x, dy),
@@ -116,12 +128,13 @@ TEST_P(DeviceConformanceTest, ConvolutionBackwardWeightMatchesReference) {
 
 TEST_P(DeviceConformanceTest, ConvolutionGradientsMatchFiniteDifferences) {
   const ConvolutionShape s = Shape(2, 3, 7, 6, 5, 3, 2, 1);
-  const Tensors t(s);
-  auto dx = Output(t.x.size()), dweight = Output(t.weight.size()),
-       dbias = Output(t.bias.size());
-  device_->ConvolutionBackwardInput(s, Upload(t.dy), Upload(t.weight), dx);
-  device_->ConvolutionBackwardWeight(s, Upload(t.x), Upload(t.dy), dweight,
-                                     dbias);
+  const Tensors t(*device_, s);
+  auto dx = OutputReals(t.x.size());
+  auto dweight = Output(t.weight.size()), dbias = Output(t.bias.size());
+  device_->ConvolutionBackwardInput(s, UploadReals(t.dy), UploadReals(t.weight),
+                                    dx);
+  device_->ConvolutionBackwardWeight(s, UploadReals(t.x), UploadReals(t.dy),
+                                     dweight, dbias);
   const Doubles x = ToDoubles(t.x), w = ToDoubles(t.weight),
                 b = ToDoubles(t.bias);
   const auto forward = [&](const Doubles& x, const Doubles& w,
@@ -129,7 +142,7 @@ TEST_P(DeviceConformanceTest, ConvolutionGradientsMatchFiniteDifferences) {
     return Dot(reference::ConvolutionForward(s, x, w, b), t.dy);
   };
   ExpectGradient([&](const Doubles& v) { return forward(v, w, b); }, x,
-                 dx.Download(), 2e-5);
+                 dx.Download(), 2e-5, RealEpsilon());
   ExpectGradient([&](const Doubles& v) { return forward(x, v, b); }, w,
                  dweight.Download(), 2e-5);
   ExpectGradient([&](const Doubles& v) { return forward(x, w, v); }, b,
@@ -213,10 +226,10 @@ TEST_P(DeviceConformanceTest, MaxPoolTakesFirstMaximumOfEachWindow) {
   for (const PoolShape& s : MaxPoolShapes()) {
     SCOPED_TRACE(Name(s));
     for (const Floats& x :
-         {FloatsWithTies(InCount(s)), RandomFloats(InCount(s), 1)}) {
-      auto y = Output(OutCount(s));
+         {FloatsWithTies(InCount(s)), Random(InCount(s), 1)}) {
+      auto y = OutputReals(OutCount(s));
       Buffer<int32_t> argmax(*device_, OutCount(s), -1);
-      device_->MaxPoolForward(s, Upload(x), y, argmax);
+      device_->MaxPoolForward(s, UploadReals(x), y, argmax);
       const Integers places = reference::MaxPoolPlaces(s, ToDoubles(x));
       EXPECT_EQ(argmax.Download(), places);
       Floats expected;
@@ -230,33 +243,33 @@ TEST_P(DeviceConformanceTest, MaxPoolBackwardSendsGradientToTheMaximum) {
   for (const PoolShape& s : MaxPoolShapes()) {
     SCOPED_TRACE(Name(s));
     const Floats x = FloatsWithTies(InCount(s));
-    const Floats dy = RandomFloats(OutCount(s), 2);
+    const Floats dy = Random(OutCount(s), 2);
     const Integers places = reference::MaxPoolPlaces(s, ToDoubles(x));
-    auto dx = Output(InCount(s));
-    device_->MaxPoolBackward(s, Upload(dy), Upload(places), dx);
+    auto dx = OutputReals(InCount(s));
+    device_->MaxPoolBackward(s, UploadReals(dy), Upload(places), dx);
     Floats expected(InCount(s), 0.0f);
     const std::vector<int64_t> sources = Sources(s, places);
     for (size_t o = 0; o < dy.size(); ++o) expected[sources[o]] += dy[o];
-    EXPECT_EQ(dx.Download(), expected);
+    EXPECT_EQ(dx.Download(), Rounded(*device_, expected));
   }
 }
 
 TEST_P(DeviceConformanceTest, AveragePoolAveragesAndSpreadsItsGradient) {
   for (const PoolShape& s : PoolShapes()) {
     SCOPED_TRACE(Name(s));
-    const Floats x = RandomFloats(InCount(s), 1);
-    const Floats dy = RandomFloats(OutCount(s), 2);
-    auto y = Output(OutCount(s)), dx = Output(InCount(s));
-    device_->AveragePoolForward(s, Upload(x), y);
+    const Floats x = Random(InCount(s), 1);
+    const Floats dy = Random(OutCount(s), 2);
+    auto y = OutputReals(OutCount(s)), dx = OutputReals(InCount(s));
+    device_->AveragePoolForward(s, UploadReals(x), y);
     const double tolerance = (s.window * s.window + 2) * kEpsilon;
-    ExpectNear(y.Download(), reference::AveragePoolForward(s, ToDoubles(x)),
-               tolerance);
-    device_->AveragePoolBackward(s, Upload(dy), dx);
+    ExpectRealsNear(y, reference::AveragePoolForward(s, ToDoubles(x)),
+                    tolerance);
+    device_->AveragePoolBackward(s, UploadReals(dy), dx);
     ExpectGradient(
         [&](const Doubles& v) {
           return Dot(reference::AveragePoolForward(s, v), dy);
         },
-        ToDoubles(x), dx.Download(), 1e-6);
+        ToDoubles(x), dx.Download(), 1e-6, RealEpsilon());
   }
 }
 
@@ -264,20 +277,19 @@ TEST_P(DeviceConformanceTest, GlobalAveragePoolAveragesAndSpreadsItsGradient) {
   for (const int64_t planes : {1, 7}) {
     for (const int64_t pixels : {1, 15, 16, 49, 1000}) {
       SCOPED_TRACE(std::to_string(planes) + " x " + std::to_string(pixels));
-      const Floats x = RandomFloats(planes * pixels, 1);
-      const Floats dy = RandomFloats(planes, 2);
-      auto y = Output(planes), dx = Output(planes * pixels);
-      device_->GlobalAveragePoolForward(planes, pixels, Upload(x), y);
-      ExpectNear(
-          y.Download(),
-          reference::GlobalAveragePoolForward(planes, pixels, ToDoubles(x)),
+      const Floats x = Random(planes * pixels, 1);
+      const Floats dy = Random(planes, 2);
+      auto y = OutputReals(planes), dx = OutputReals(planes * pixels);
+      device_->GlobalAveragePoolForward(planes, pixels, UploadReals(x), y);
+      ExpectRealsNear(
+          y, reference::GlobalAveragePoolForward(planes, pixels, ToDoubles(x)),
           static_cast<double>(pixels + 2) * kEpsilon);
-      device_->GlobalAveragePoolBackward(planes, pixels, Upload(dy), dx);
+      device_->GlobalAveragePoolBackward(planes, pixels, UploadReals(dy), dx);
       Floats expected(planes * pixels);
       for (size_t i = 0; i < expected.size(); ++i) {
         expected[i] = dy[i / pixels] / static_cast<float>(pixels);
       }
-      EXPECT_EQ(dx.Download(), expected);
+      EXPECT_EQ(dx.Download(), Rounded(*device_, expected));
     }
   }
 }

@@ -6,6 +6,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/worker/device/device_conformance.h"
+#include "worker/device/reals.h"
 
 namespace tributary {
 namespace {
@@ -20,6 +21,9 @@ TEST_P(DeviceConformanceTest, CopiesOverlapOperationsAndEventsOrderThem) {
     EXPECT_FALSE(device_->CreateEvent().ok());
     EXPECT_EQ(device_->PinHostMemory(this, 1), nullptr);
     return;
+  }
+  if (device_->precision() != Precision::kFloat32) {
+    GTEST_SKIP() << "copies know no types: see the same device in float32";
   }
   // Twice: once with pinned memory, once with memory that is not.
   for (const bool pins : {true, false}) {
@@ -47,14 +51,14 @@ TEST_P(DeviceConformanceTest, CopiesOverlapOperationsAndEventsOrderThem) {
     (*in)->CopyFromHost(device_x, x.data(), kBytes);
     (*in)->Record(loaded);
     device_->Await(*loaded);
-    device_->Add(kCount, device_x, device_y);
+    device_->Add(kCount, AsReals(device_x), AsReals(device_y));
     device_->Record(computed);
     (*out)->Await(*computed);
     (*out)->CopyToHost(sum.data(), device_y, kBytes);
     (*out)->Record(first_saved);
     // Must not come before what it would change has been copied.
     device_->Await(*first_saved);
-    device_->Add(kCount, device_x, device_y);
+    device_->Add(kCount, AsReals(device_x), AsReals(device_y));
     device_->Record(computed);
     (*out)->Await(*computed);
     (*out)->CopyToHost(doubled.data(), device_y, kBytes);

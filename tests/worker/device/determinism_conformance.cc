@@ -8,8 +8,11 @@ namespace {
 
 // One pass through operations of every kind; returns all results.
 Floats RunEverything(Device& device) {
-  const auto upload = [&](int64_t count, uint32_t seed) {
+  const auto floats = [&](int64_t count, uint32_t seed) {
     return Buffer<float>(device, RandomFloats(count, seed));
+  };
+  const auto reals = [&](int64_t count, uint32_t seed) {
+    return Reals(device, RandomFloats(count, seed));
   };
   const RandomStream stream = {1, RandomPurpose::kDropout, 2, 3};
   const LinearShape linear = {16, 300, 700};
@@ -17,18 +20,19 @@ Floats RunEverything(Device& device) {
   const PoolShape pool = {2, 16, 12, 12, 6, 6, 2};
   const AttentionShape attention = {2, 33, 2, 16};
 
-  const auto x = upload(16 * 300, 1), weight = upload(300 * 700, 2);
-  auto y = upload(16 * 700, 3), dx = upload(16 * 300, 4),
-       dweight = upload(700 * 300, 5), dbias = upload(700, 6);
+  const auto x = reals(16 * 300, 1), weight = reals(300 * 700, 2);
+  auto y = reals(16 * 700, 3), dx = reals(16 * 300, 4);
+  auto dweight = floats(700 * 300, 5), dbias = floats(700, 6);
   device.LinearForward(linear, x, weight, nullptr, y);
   device.GeluForward(16 * 700, y, y);
   device.Dropout(16 * 700, stream, 0.25f, y, y);
   device.LinearBackwardInput(linear, y, weight, true, dx);
   device.LinearBackwardWeight(linear, x, y, false, dweight, dbias);
 
-  const auto image = upload(2 * 3 * 144, 7), kernel = upload(16 * 3 * 25, 8);
-  auto planes = upload(2 * 16 * 144, 9), dimage = upload(2 * 3 * 144, 10),
-       dkernel = upload(16 * 3 * 25, 11), pooled = upload(2 * 16 * 36, 12);
+  const auto image = reals(2 * 3 * 144, 7), kernel = reals(16 * 3 * 25, 8);
+  auto planes = reals(2 * 16 * 144, 9), dimage = reals(2 * 3 * 144, 10),
+       pooled = reals(2 * 16 * 36, 12);
+  auto dkernel = floats(16 * 3 * 25, 11);
   Buffer<int32_t> argmax(device, 2 * 16 * 36, 0);
   device.ConvolutionForward(conv, image, kernel, nullptr, planes);
   device.ConvolutionBackwardInput(conv, planes, kernel, dimage);
@@ -36,26 +40,31 @@ Floats RunEverything(Device& device) {
   device.MaxPoolForward(pool, planes, pooled, argmax);
 
   const int64_t count = 2 * 33 * 32;
-  const auto qkv = upload(3 * count, 13);
-  auto attended = upload(count, 14), dqkv = upload(3 * count, 15),
-       saved = upload(device.SavedAttentionSize(attention), 16);
+  const auto qkv = reals(3 * count, 13);
+  auto attended = reals(count, 14), dqkv = reals(3 * count, 15);
+  auto saved = floats(device.SavedAttentionSize(attention), 16);
   device.AttentionForward(attention, qkv, stream, 0.1f, attended, saved);
   device.AttentionBackward(attention, qkv, attended, saved, attended, stream,
                            0.1f, dqkv);
 
   const BatchNormShape norm = {2, 16, 144, /*relu=*/true};
-  auto normed = upload(2 * 16 * 144, 17), dnormed = upload(2 * 16 * 144, 18),
-       statistics = upload(2 * 16, 19), dnorm = upload(2 * 16, 20);
+  auto normed = reals(2 * 16 * 144, 17), dnormed = reals(2 * 16 * 144, 18);
+  auto statistics = floats(2 * 16, 19), dnorm = floats(2 * 16, 20);
   device.BatchNormForward(norm, planes, dbias, dbias, nullptr, normed,
                           statistics, statistics + 16);
   device.BatchNormBackward(norm, planes, dbias, statistics, statistics + 16,
                            normed, planes, dnormed, dnorm, dnorm + 16, nullptr);
   Floats all;
-  for (const auto* buffer :
-       {&y, &dx, &dweight, &dbias, &dimage, &dkernel, &pooled, &attended, &dqkv,
-        &normed, &dnormed, &dnorm}) {
-    const Floats values = buffer->Download();
+  const auto append = [&](const auto& buffer) {
+    const Floats values = buffer.Download();
     all.insert(all.end(), values.begin(), values.end());
+  };
+  for (const Reals* buffer :
+       {&y, &dx, &dimage, &pooled, &attended, &dqkv, &normed, &dnormed}) {
+    append(*buffer);
+  }
+  for (const auto* buffer : {&dweight, &dbias, &dkernel, &dnorm}) {
+    append(*buffer);
   }
   return all;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
 #include <set>
@@ -14,6 +15,36 @@ constexpr int64_t kGuard = 16;  // Keeps the values aligned to 64 bytes.
 template <typename T>
 T GuardValue() {
   return static_cast<T>(-77777);
+}
+
+// Bit by bit, apart from common/half.h: to the nearest, of two equally near
+// ones to the even one.
+std::vector<uint16_t> Halves(const Floats& values) {
+  std::vector<uint16_t> halves;
+  for (const float value : values) {
+    uint32_t bits;
+    std::memcpy(&bits, &value, sizeof(bits));
+    const uint32_t rest = bits & 0xffff;
+    uint32_t half = bits >> 16;
+    if (std::isnan(value)) {
+      half |= 0x40;
+    } else if (rest > 0x8000 || (rest == 0x8000 && half % 2 == 1)) {
+      ++half;
+    }
+    halves.push_back(static_cast<uint16_t>(half));
+  }
+  return halves;
+}
+
+Floats FromHalves(const std::vector<uint16_t>& halves) {
+  Floats values;
+  for (const uint16_t half : halves) {
+    const uint32_t bits = uint32_t{half} << 16;
+    float value;
+    std::memcpy(&value, &bits, sizeof(value));
+    values.push_back(value);
+  }
+  return values;
 }
 
 // Step of the central differences: their error, of second order in it, and the
@@ -60,7 +91,25 @@ std::vector<T> Buffer<T>::Download() const {
   return std::vector<T>(guarded.begin() + kGuard, guarded.end() - kGuard);
 }
 
+Reals::Reals(Device& device, const Floats& values)
+    : floats_(device,
+              device.precision() == Precision::kFloat32 ? values : Floats()),
+      halves_(device, device.precision() == Precision::kFloat32
+                          ? std::vector<uint16_t>()
+                          : Halves(values)),
+      is_float32_(device.precision() == Precision::kFloat32) {}
+
+Real* Reals::data() const {
+  return is_float32_ ? reinterpret_cast<Real*>(floats_.data())
+                     : reinterpret_cast<Real*>(halves_.data());
+}
+
+Floats Reals::Download() const {
+  return is_float32_ ? floats_.Download() : FromHalves(halves_.Download());
+}
+
 template class Buffer<float>;
+template class Buffer<uint16_t>;
 template class Buffer<int32_t>;
 
 Floats RandomFloats(int64_t count, uint32_t seed) {
@@ -70,6 +119,15 @@ Floats RandomFloats(int64_t count, uint32_t seed) {
     value = static_cast<float>(generator() >> 8) * 0x1p-23f - 1.0f;
   }
   return values;
+}
+
+Floats Rounded(const Device& device, const Floats& values) {
+  return device.precision() == Precision::kFloat32 ? values
+                                                   : FromHalves(Halves(values));
+}
+
+Floats RandomReals(const Device& device, int64_t count, uint32_t seed) {
+  return Rounded(device, RandomFloats(count, seed));
 }
 
 Integers RandomIntegers(int64_t count, int32_t bound, uint32_t seed) {
@@ -96,6 +154,33 @@ Buffer<float> DeviceConformanceTest::Output(int64_t count) {
   return {*device_, count, std::numeric_limits<float>::quiet_NaN()};
 }
 
+Reals DeviceConformanceTest::OutputReals(int64_t count) {
+  return {*device_, Floats(count, std::numeric_limits<float>::quiet_NaN())};
+}
+
+double DeviceConformanceTest::RealEpsilon() const {
+  return device_->precision() == Precision::kFloat32 ? 0 : kBfloat16Epsilon;
+}
+
+void DeviceConformanceTest::ExpectRealsNear(const Reals& actual,
+                                            const Doubles& expected,
+                                            double tolerance) const {
+  ExpectRealsNear(actual, expected, tolerance, Doubles(expected.size(), 1.0));
+}
+
+void DeviceConformanceTest::ExpectRealsNear(const Reals& actual,
+                                            const Doubles& expected,
+                                            double tolerance,
+                                            const Doubles& magnitudes) const {
+  // What is rounded last is off by the tolerance already.
+  Doubles limits;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const double limit = tolerance * magnitudes[i];
+    limits.push_back(limit + RealEpsilon() * (std::abs(expected[i]) + limit));
+  }
+  ExpectNear(actual.Download(), expected, 1.0, limits);
+}
+
 void ExpectNear(const Floats& actual, const Doubles& expected,
                 double tolerance) {
   ExpectNear(actual, expected, tolerance, Doubles(expected.size(), 1.0));
@@ -116,8 +201,8 @@ void ExpectNear(const Floats& actual, const Doubles& expected, double tolerance,
 }
 
 void ExpectGradient(const std::function<double(const Doubles&)>& function,
-                    const Doubles& at, const Floats& gradient,
-                    double tolerance) {
+                    const Doubles& at, const Floats& gradient, double tolerance,
+                    double relative) {
   ASSERT_EQ(at.size(), gradient.size());
   const auto slope = [&](const Doubles& direction) {
     Doubles ahead = at, behind = at;
@@ -135,13 +220,19 @@ void ExpectGradient(const std::function<double(const Doubles&)>& function,
   for (int64_t place : places) {
     Doubles direction(count, 0.0);
     direction[place] = 1.0;
-    ASSERT_NEAR(gradient[place], slope(direction), tolerance)
+    ASSERT_NEAR(gradient[place], slope(direction),
+                tolerance + relative * std::abs(gradient[place]))
         << "gradient of element " << place << " of " << count;
   }
   for (uint32_t seed : {1, 2, 3}) {
     const Doubles direction = ToDoubles(RandomFloats(count, seed));
+    double magnitude = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      magnitude += std::abs(direction[i] * gradient[i]);
+    }
     ASSERT_NEAR(Dot(direction, gradient), slope(direction),
-                tolerance * std::sqrt(static_cast<double>(count)))
+                tolerance * std::sqrt(static_cast<double>(count)) +
+                    relative * magnitude)
         << "gradient along random direction " << seed;
   }
 }

@@ -9,7 +9,9 @@
 // with finite differences of the same reference.
 //
 // Tolerances: kEpsilon, float32's unit roundoff, times the number of roundings
-// that the result depends on, times the magnitude of what was rounded.
+// that the result depends on, times the magnitude of what was rounded. On
+// devices of bfloat16 inputs are rounded to it first, so what is left is one
+// more rounding of each output of type Real: RealEpsilon() times its magnitude.
 #ifndef TRIBUTARY_TESTS_WORKER_DEVICE_DEVICE_CONFORMANCE_H_
 #define TRIBUTARY_TESTS_WORKER_DEVICE_DEVICE_CONFORMANCE_H_
 
@@ -26,6 +28,7 @@
 namespace tributary {
 
 inline constexpr double kEpsilon = 0x1p-24;
+inline constexpr double kBfloat16Epsilon = 0x1p-8;
 
 struct DeviceFactory {
   std::string name;
@@ -65,8 +68,28 @@ class Buffer {
   T* data_;
 };
 
+// The same for numbers of type Real.
+class Reals {
+ public:
+  Reals(Device& device, const Floats& values);
+
+  Real* data() const;
+  operator Real*() const { return data(); }
+  Floats Download() const;
+
+ private:
+  // One of the two is used, by the device's precision.
+  Buffer<float> floats_;
+  Buffer<uint16_t> halves_;
+  bool is_float32_;
+};
+
 // Uniform in [-1, 1), a pure function of (count, seed).
 Floats RandomFloats(int64_t count, uint32_t seed);
+// In the device's precision.
+Floats Rounded(const Device& device, const Floats& values);
+Floats RandomReals(const Device& device, int64_t count, uint32_t seed);
+
 // In [0, bound).
 Integers RandomIntegers(int64_t count, int32_t bound, uint32_t seed);
 
@@ -78,8 +101,23 @@ class DeviceConformanceTest : public testing::TestWithParam<DeviceFactory> {
 
   Buffer<float> Upload(const Floats& values) { return {*device_, values}; }
   Buffer<int32_t> Upload(const Integers& values) { return {*device_, values}; }
+  // Rounds to the device's precision.
+  Reals UploadReals(const Floats& values) { return {*device_, values}; }
   // For outputs: NaNs, so that an element that is not written shows.
   Buffer<float> Output(int64_t count);
+  Reals OutputReals(int64_t count);
+
+  // RandomReals.
+  Floats Random(int64_t count, uint32_t seed) const {
+    return RandomReals(*device_, count, seed);
+  }
+  // What is added to relative tolerances for results of type Real.
+  double RealEpsilon() const;
+  // ExpectNear for results of type Real.
+  void ExpectRealsNear(const Reals& actual, const Doubles& expected,
+                       double tolerance) const;
+  void ExpectRealsNear(const Reals& actual, const Doubles& expected,
+                       double tolerance, const Doubles& magnitudes) const;
 
   std::unique_ptr<Device> device_;
 };
@@ -94,10 +132,11 @@ void ExpectNear(const Floats& actual, const Doubles& expected, double tolerance,
 // `gradient` is that of `function` at `at`: compares up to 50 elements, the
 // first and last among them, and the slope in three random directions, which
 // all elements have a part in, with central differences. Tolerance: per
-// element; the directions get it times the square root of the count.
+// element, besides `relative` times the element; the directions get it times
+// the square root of the count.
 void ExpectGradient(const std::function<double(const Doubles&)>& function,
-                    const Doubles& at, const Floats& gradient,
-                    double tolerance);
+                    const Doubles& at, const Floats& gradient, double tolerance,
+                    double relative = 0);
 
 double Dot(const Doubles& a, const Floats& b);
 

@@ -5,8 +5,12 @@
 
 namespace tributary {
 
-INSTANTIATE_TEST_SUITE_P(Cpu, DeviceConformanceTest,
-                         testing::Values(DeviceFactory{"cpu",
-                                                       CreateCpuDevice}));
+INSTANTIATE_TEST_SUITE_P(
+    Cpu, DeviceConformanceTest,
+    testing::Values(DeviceFactory{"cpu", [] { return CreateCpuDevice(); }},
+                    DeviceFactory{"cpu in bfloat16", [] {
+                                    return CreateCpuDevice(
+                                        Precision::kBfloat16);
+                                  }}));
 
 }  // namespace tributary

@@ -36,63 +36,101 @@ TEST_P(DeviceConformanceTest, CopiesReturnWhatWasWritten) {
   EXPECT_EQ(buffer.Download(), expected);
 }
 
+TEST_P(DeviceConformanceTest, RoundTakesTheNearestAndOfTwoTheEven) {
+  // Between 1 and the next bfloat16 number, 1 + 2^-7, and those two around it.
+  const Floats values = {1.0f,
+                         -1.0f,
+                         1.0f + 0x1p-9f,
+                         1.0f + 0x1p-8f,
+                         1.0f + 0x1p-8f + 0x1p-23f,
+                         -1.0f - 0x1p-7f - 0x1p-8f,
+                         0.0f,
+                         std::numeric_limits<float>::infinity(),
+                         std::numeric_limits<float>::max()};
+  auto rounded = OutputReals(values.size());
+  device_->Round(values.size(), Upload(values), rounded);
+  if (device_->precision() == Precision::kFloat32) {
+    EXPECT_EQ(rounded.Download(), values);
+  } else {
+    const float infinity = std::numeric_limits<float>::infinity();
+    EXPECT_EQ(rounded.Download(),
+              (Floats{1.0f, -1.0f, 1.0f, 1.0f, 1.0f + 0x1p-7f, -1.0f - 0x1p-6f,
+                      0.0f, infinity, infinity}));
+  }
+  for (int64_t count : kCounts) {
+    const Floats many = RandomFloats(count, 1);
+    auto y = OutputReals(count);
+    device_->Round(count, Upload(many), y);
+    EXPECT_EQ(y.Download(), Rounded(*device_, many));
+  }
+}
+
+TEST_P(DeviceConformanceTest, CopyCopies) {
+  for (int64_t count : kCounts) {
+    const Floats x = Random(count, 1);
+    auto y = OutputReals(count);
+    device_->Copy(count, UploadReals(x), y);
+    EXPECT_EQ(y.Download(), x);
+  }
+}
+
 TEST_P(DeviceConformanceTest, AddAddsToTheSecond) {
   for (int64_t count : kCounts) {
-    const Floats x = RandomFloats(count, 1), y = RandomFloats(count, 2);
-    auto sum = Upload(y);
-    device_->Add(count, Upload(x), sum);
+    const Floats x = Random(count, 1), y = Random(count, 2);
+    auto sum = UploadReals(y);
+    device_->Add(count, UploadReals(x), sum);
     Floats expected;
     for (int64_t i = 0; i < count; ++i) expected.push_back(x[i] + y[i]);
-    EXPECT_EQ(sum.Download(), expected);
+    EXPECT_EQ(sum.Download(), Rounded(*device_, expected));
   }
 }
 
 TEST_P(DeviceConformanceTest, ReluPassesWhatIsPositive) {
   for (int64_t count : kCounts) {
-    Floats x = RandomFloats(count, 1);
+    Floats x = Random(count, 1);
     x[count / 2] = 0.0f;
-    const Floats dy = RandomFloats(count, 2);
+    const Floats dy = Random(count, 2);
     Floats y_expected, dx_expected;
     for (int64_t i = 0; i < count; ++i) {
       y_expected.push_back(x[i] > 0 ? x[i] : 0);
       dx_expected.push_back(x[i] > 0 ? dy[i] : 0);
     }
-    auto y = Output(count), dx = Output(count);
-    device_->ReluForward(count, Upload(x), y);
+    auto y = OutputReals(count), dx = OutputReals(count);
+    device_->ReluForward(count, UploadReals(x), y);
     EXPECT_EQ(y.Download(), y_expected);
-    device_->ReluBackward(count, y, Upload(dy), dx);
-    EXPECT_EQ(dx.Download(), dx_expected);
-    auto in_place = Upload(x);
+    device_->ReluBackward(count, y, UploadReals(dy), dx);
+    EXPECT_EQ(dx.Download(), Rounded(*device_, dx_expected));
+    auto in_place = UploadReals(x);
     device_->ReluForward(count, in_place, in_place);
     EXPECT_EQ(in_place.Download(), y_expected);
-    auto gradient = Upload(dy);
+    auto gradient = UploadReals(dy);
     device_->ReluBackward(count, y, gradient, gradient);
     EXPECT_EQ(gradient.Download(), dx_expected);
   }
 }
 
 // From -6 to 6: beyond, GELU is 0 or the identity to float32's precision.
-Floats GeluInputs(int64_t count) {
+Floats GeluInputs(const Device& device, int64_t count) {
   Floats x = RandomFloats(count, 1);
   for (float& value : x) value *= 6;
-  return x;
+  return Rounded(device, x);
 }
 
 TEST_P(DeviceConformanceTest, GeluMatchesReference) {
   for (int64_t count : kCounts) {
-    const Floats x = GeluInputs(count);
+    const Floats x = GeluInputs(*device_, count);
     Doubles expected, magnitude;
     for (float value : x) {
       expected.push_back(reference::Gelu(value));
       // Relative to |x|: implementations may compute 1 + tanh.
       magnitude.push_back(std::abs(value));
     }
-    auto y = Output(count);
-    device_->GeluForward(count, Upload(x), y);
+    auto y = OutputReals(count);
+    device_->GeluForward(count, UploadReals(x), y);
     // The argument of exp or tanh is below 1 where the slope is large, and has
     // six roundings; the function itself is good to four.
-    ExpectNear(y.Download(), expected, 16 * kEpsilon, magnitude);
-    auto in_place = Upload(x);
+    ExpectRealsNear(y, expected, 16 * kEpsilon, magnitude);
+    auto in_place = UploadReals(x);
     device_->GeluForward(count, in_place, in_place);
     EXPECT_EQ(in_place.Download(), y.Download());
   }
@@ -100,9 +138,9 @@ TEST_P(DeviceConformanceTest, GeluMatchesReference) {
 
 TEST_P(DeviceConformanceTest, GeluGradientMatchesFiniteDifferences) {
   for (int64_t count : kCounts) {
-    const Floats x = GeluInputs(count), dy = RandomFloats(count, 2);
-    auto dx = Output(count);
-    device_->GeluBackward(count, Upload(x), Upload(dy), dx);
+    const Floats x = GeluInputs(*device_, count), dy = Random(count, 2);
+    auto dx = OutputReals(count);
+    device_->GeluBackward(count, UploadReals(x), UploadReals(dy), dx);
     ExpectGradient(
         [&](const Doubles& v) {
           double sum = 0;
@@ -111,35 +149,37 @@ TEST_P(DeviceConformanceTest, GeluGradientMatchesFiniteDifferences) {
           }
           return sum;
         },
-        ToDoubles(x), dx.Download(), 3e-6);
-    auto in_place = Upload(dy);
-    device_->GeluBackward(count, Upload(x), in_place, in_place);
+        ToDoubles(x), dx.Download(), 3e-6, RealEpsilon());
+    auto in_place = UploadReals(dy);
+    device_->GeluBackward(count, UploadReals(x), in_place, in_place);
     EXPECT_EQ(in_place.Download(), dx.Download());
   }
 }
 
 TEST_P(DeviceConformanceTest, GeluOfLargeInputsIsFinite) {
   const float most = std::numeric_limits<float>::max();
-  const Floats x = {-100, -30, -10, 10, 30, 100, -1e4f, 1e4f};
-  auto y = Output(x.size()), dx = Output(x.size());
-  device_->GeluForward(x.size(), Upload(x), y);
-  device_->GeluBackward(x.size(), Upload(x), Upload(Floats(x.size(), 1)), dx);
+  const Floats x =
+      Rounded(*device_, {-100, -30, -10, 10, 30, 100, -1e4f, 1e4f});
+  auto y = OutputReals(x.size()), dx = OutputReals(x.size());
+  device_->GeluForward(x.size(), UploadReals(x), y);
+  device_->GeluBackward(x.size(), UploadReals(x),
+                        UploadReals(Floats(x.size(), 1)), dx);
   Doubles expected, slope;
   for (float value : x) {
     expected.push_back(value > 0 ? value : 0);
     slope.push_back(value > 0 ? 1 : 0);
   }
-  ExpectNear(y.Download(), expected, 1e-20);
-  ExpectNear(dx.Download(), slope, 1e-6);
+  ExpectRealsNear(y, expected, 1e-20);
+  ExpectRealsNear(dx, slope, 1e-6);
   EXPECT_LT(y.Download().back(), most);
 }
 
 TEST_P(DeviceConformanceTest, NotANumberPassesThroughActivations) {
-  Floats x = RandomFloats(65, 1);
+  Floats x = Random(65, 1);
   for (size_t i : {0, 20, 64}) x[i] = std::numeric_limits<float>::quiet_NaN();
-  auto relu = Output(x.size()), gelu = Output(x.size());
-  device_->ReluForward(x.size(), Upload(x), relu);
-  device_->GeluForward(x.size(), Upload(x), gelu);
+  auto relu = OutputReals(x.size()), gelu = OutputReals(x.size());
+  device_->ReluForward(x.size(), UploadReals(x), relu);
+  device_->GeluForward(x.size(), UploadReals(x), gelu);
   const Floats y = relu.Download(), z = gelu.Download();
   for (size_t i = 0; i < x.size(); ++i) {
     EXPECT_EQ(std::isnan(y[i]), std::isnan(x[i])) << i;
@@ -152,17 +192,16 @@ TEST_P(DeviceConformanceTest, DropoutDropsByTheStream) {
     for (int64_t count : kCounts) {
       const RandomStream stream = {0x123456789abcdef0, RandomPurpose::kDropout,
                                    7, 0xffffff00u};
-      const Floats x = RandomFloats(count, 1);
-      auto y = Output(count);
-      device_->Dropout(count, stream, rate, Upload(x), y);
+      const Floats x = Random(count, 1);
+      auto y = OutputReals(count);
+      device_->Dropout(count, stream, rate, UploadReals(x), y);
       Doubles expected;
       for (int64_t i = 0; i < count; ++i) {
         expected.push_back(x[i] * reference::DropoutFactor(stream, rate, i));
       }
       // 1 - rate, its inverse and the product round; 0 must be 0.
-      ExpectNear(y.Download(), expected, 4 * kEpsilon,
-                 reference::Absolute(expected));
-      auto in_place = Upload(x);
+      ExpectRealsNear(y, expected, 4 * kEpsilon, reference::Absolute(expected));
+      auto in_place = UploadReals(x);
       device_->Dropout(count, stream, rate, in_place, in_place);
       EXPECT_EQ(in_place.Download(), y.Download());
     }

@@ -45,19 +45,19 @@ using reference::Absolute;
 TEST_P(DeviceConformanceTest, LinearForwardIsProductPlusBias) {
   for (const LinearShape& s : LinearShapes()) {
     SCOPED_TRACE(Name(s));
-    const Floats x = RandomFloats(s.rows * s.inputs, 1);
-    const Floats weight = RandomFloats(s.outputs * s.inputs, 2);
-    for (const Floats& bias : {RandomFloats(s.outputs, 3), Floats()}) {
-      auto y = Output(s.rows * s.outputs);
+    const Floats x = Random(s.rows * s.inputs, 1);
+    const Floats weight = Random(s.outputs * s.inputs, 2);
+    for (const Floats& bias : {Random(s.outputs, 3), Floats()}) {
+      auto y = OutputReals(s.rows * s.outputs);
       const auto device_bias = Upload(bias);
-      device_->LinearForward(s, Upload(x), Upload(weight),
+      device_->LinearForward(s, UploadReals(x), UploadReals(weight),
                              bias.empty() ? nullptr : device_bias.data(), y);
       const Doubles xd = ToDoubles(x), wd = ToDoubles(weight),
                     bd = ToDoubles(bias);
-      ExpectNear(y.Download(), reference::LinearForward(s, xd, wd, bd),
-                 SumTolerance(s.inputs),
-                 reference::LinearForward(s, Absolute(xd), Absolute(wd),
-                                          Absolute(bd)));
+      ExpectRealsNear(y, reference::LinearForward(s, xd, wd, bd),
+                      SumTolerance(s.inputs),
+                      reference::LinearForward(s, Absolute(xd), Absolute(wd),
+                                               Absolute(bd)));
     }
   }
 }
@@ -65,46 +65,46 @@ TEST_P(DeviceConformanceTest, LinearForwardIsProductPlusBias) {
 TEST_P(DeviceConformanceTest, LinearBackwardInputSetsOrAddsGradient) {
   for (const LinearShape& s : LinearShapes()) {
     SCOPED_TRACE(Name(s));
-    const Floats dy = RandomFloats(s.rows * s.outputs, 1);
-    const Floats weight = RandomFloats(s.outputs * s.inputs, 2);
-    const Floats before = RandomFloats(s.rows * s.inputs, 3);
+    const Floats dy = Random(s.rows * s.outputs, 1);
+    const Floats weight = Random(s.outputs * s.inputs, 2);
+    const Floats before = Random(s.rows * s.inputs, 3);
     const Doubles dyd = ToDoubles(dy), wd = ToDoubles(weight);
     const Doubles expected = reference::LinearBackwardInput(s, dyd, wd);
     const Doubles magnitude =
         reference::LinearBackwardInput(s, Absolute(dyd), Absolute(wd));
-    auto dx = Output(s.rows * s.inputs);
-    device_->LinearBackwardInput(s, Upload(dy), Upload(weight),
+    auto dx = OutputReals(s.rows * s.inputs);
+    device_->LinearBackwardInput(s, UploadReals(dy), UploadReals(weight),
                                  /*accumulate=*/false, dx);
-    ExpectNear(dx.Download(), expected, SumTolerance(s.outputs), magnitude);
-    auto sum = Upload(before);
-    device_->LinearBackwardInput(s, Upload(dy), Upload(weight),
+    ExpectRealsNear(dx, expected, SumTolerance(s.outputs), magnitude);
+    auto sum = UploadReals(before);
+    device_->LinearBackwardInput(s, UploadReals(dy), UploadReals(weight),
                                  /*accumulate=*/true, sum);
-    ExpectNear(sum.Download(), Plus(ToDoubles(before), expected),
-               SumTolerance(s.outputs),
-               Plus(Absolute(ToDoubles(before)), magnitude));
+    ExpectRealsNear(sum, Plus(ToDoubles(before), expected),
+                    SumTolerance(s.outputs),
+                    Plus(Absolute(ToDoubles(before)), magnitude));
   }
 }
 
 TEST_P(DeviceConformanceTest, LinearBackwardWeightSetsOrAddsGradient) {
   for (const LinearShape& s : LinearShapes()) {
     SCOPED_TRACE(Name(s));
-    const Floats x = RandomFloats(s.rows * s.inputs, 1);
-    const Floats dy = RandomFloats(s.rows * s.outputs, 2);
-    const Floats before = RandomFloats(s.outputs * s.inputs, 3);
+    const Floats x = Random(s.rows * s.inputs, 1);
+    const Floats dy = Random(s.rows * s.outputs, 2);
+    const Floats before = Random(s.outputs * s.inputs, 3);
     const Doubles xd = ToDoubles(x), dyd = ToDoubles(dy);
     const Doubles expected = reference::LinearBackwardWeight(s, xd, dyd);
     const Doubles magnitude =
         reference::LinearBackwardWeight(s, Absolute(xd), Absolute(dyd));
     auto dweight = Output(s.outputs * s.inputs);
     auto dbias = Output(s.outputs);
-    device_->LinearBackwardWeight(s, Upload(x), Upload(dy),
+    device_->LinearBackwardWeight(s, UploadReals(x), UploadReals(dy),
                                   /*accumulate=*/false, dweight, dbias);
     ExpectNear(dweight.Download(), expected, SumTolerance(s.rows), magnitude);
     ExpectNear(dbias.Download(), reference::ColumnSums(s.rows, s.outputs, dyd),
                SumTolerance(s.rows),
                reference::ColumnSums(s.rows, s.outputs, Absolute(dyd)));
     auto sum = Upload(before);
-    device_->LinearBackwardWeight(s, Upload(x), Upload(dy),
+    device_->LinearBackwardWeight(s, UploadReals(x), UploadReals(dy),
                                   /*accumulate=*/true, sum, nullptr);
     ExpectNear(sum.Download(), Plus(ToDoubles(before), expected),
                SumTolerance(s.rows),
@@ -114,18 +114,20 @@ TEST_P(DeviceConformanceTest, LinearBackwardWeightSetsOrAddsGradient) {
 
 TEST_P(DeviceConformanceTest, LinearGradientsMatchFiniteDifferences) {
   const LinearShape s = {17, 19, 33};
-  const Floats x = RandomFloats(s.rows * s.inputs, 1);
-  const Floats weight = RandomFloats(s.outputs * s.inputs, 2);
-  const Floats dy = RandomFloats(s.rows * s.outputs, 3);
-  auto dx = Output(x.size()), dweight = Output(weight.size());
-  device_->LinearBackwardInput(s, Upload(dy), Upload(weight), false, dx);
-  device_->LinearBackwardWeight(s, Upload(x), Upload(dy), false, dweight,
-                                nullptr);
+  const Floats x = Random(s.rows * s.inputs, 1);
+  const Floats weight = Random(s.outputs * s.inputs, 2);
+  const Floats dy = Random(s.rows * s.outputs, 3);
+  auto dx = OutputReals(x.size());
+  auto dweight = Output(weight.size());
+  device_->LinearBackwardInput(s, UploadReals(dy), UploadReals(weight), false,
+                               dx);
+  device_->LinearBackwardWeight(s, UploadReals(x), UploadReals(dy), false,
+                                dweight, nullptr);
   ExpectGradient(
       [&](const Doubles& v) {
         return Dot(reference::LinearForward(s, v, ToDoubles(weight), {}), dy);
       },
-      ToDoubles(x), dx.Download(), 1e-5);
+      ToDoubles(x), dx.Download(), 1e-5, RealEpsilon());
   ExpectGradient(
       [&](const Doubles& v) {
         return Dot(reference::LinearForward(s, ToDoubles(x), v, {}), dy);

@@ -16,12 +16,13 @@ std::vector<std::pair<int64_t, int64_t>> LossShapes() {
 TEST_P(DeviceConformanceTest, CrossEntropyAndItsGradientMatchReference) {
   for (const auto& [rows, classes] : LossShapes()) {
     SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(classes));
-    Floats logits = RandomFloats(rows * classes, 1);
+    Floats logits = Random(rows * classes, 1);
     for (float& value : logits) value *= 10;
+    logits = Rounded(*device_, logits);
     const Integers labels = RandomIntegers(rows, classes, 2);
-    const auto device_logits = Upload(logits);
+    const auto device_logits = UploadReals(logits);
     const auto device_labels = Upload(labels);
-    auto dlogits = Output(rows * classes);
+    auto dlogits = OutputReals(rows * classes);
     const Device::Loss loss = device_->SoftmaxCrossEntropy(
         rows, classes, device_logits, device_labels, dlogits);
     const auto function = [&, rows = rows,
@@ -31,13 +32,14 @@ TEST_P(DeviceConformanceTest, CrossEntropyAndItsGradientMatchReference) {
     // The sum of exponentials rounds as often as there are classes, at most.
     EXPECT_NEAR(loss.sum, function(ToDoubles(logits)),
                 rows * (classes + 30) * kEpsilon);
-    ExpectGradient(function, ToDoubles(logits), dlogits.Download(), 2e-6);
+    ExpectGradient(function, ToDoubles(logits), dlogits.Download(), 2e-6,
+                   RealEpsilon());
 
     const Device::Loss without = device_->SoftmaxCrossEntropy(
         rows, classes, device_logits, device_labels, nullptr);
     EXPECT_NEAR(without.sum, loss.sum, rows * (classes + 30) * kEpsilon);
     EXPECT_EQ(without.correct, loss.correct);
-    auto in_place = Upload(logits);
+    auto in_place = UploadReals(logits);
     device_->SoftmaxCrossEntropy(rows, classes, in_place, device_labels,
                                  in_place);
     EXPECT_EQ(in_place.Download(), dlogits.Download());
@@ -57,15 +59,15 @@ TEST_P(DeviceConformanceTest, CrossEntropyCountsFirstMaximaAsCorrect) {
     correct += std::max_element(row, row + classes) - row == labels[r] ? 1 : 0;
   }
   const Device::Loss loss = device_->SoftmaxCrossEntropy(
-      rows, classes, Upload(logits), Upload(labels), nullptr);
+      rows, classes, UploadReals(logits), Upload(labels), nullptr);
   EXPECT_EQ(loss.correct, correct);
 }
 
 TEST_P(DeviceConformanceTest, CrossEntropyOfLargeLogitsIsFinite) {
   const Floats logits = {1000, -1000, 0, -1000, 1000, 0};
-  auto dlogits = Output(6);
+  auto dlogits = OutputReals(6);
   const Device::Loss loss = device_->SoftmaxCrossEntropy(
-      2, 3, Upload(logits), Upload(Integers{0, 0}), dlogits);
+      2, 3, UploadReals(logits), Upload(Integers{0, 0}), dlogits);
   EXPECT_DOUBLE_EQ(loss.sum, 2000.0);
   EXPECT_EQ(loss.correct, 1);
   EXPECT_EQ(dlogits.Download(), (Floats{0, 0, 0, -1, 1, 0}));
@@ -73,14 +75,15 @@ TEST_P(DeviceConformanceTest, CrossEntropyOfLargeLogitsIsFinite) {
 
 TEST_P(DeviceConformanceTest, CrossEntropyLeavesOutRowsWithoutLabel) {
   const Floats logits = {1, 2, 3, 4, 5, 6, 7, 8, 9};
-  auto dlogits = Output(9);
+  auto dlogits = OutputReals(9);
   const Device::Loss loss = device_->SoftmaxCrossEntropy(
-      3, 3, Upload(logits), Upload(Integers{2, -1, 0}), dlogits);
+      3, 3, UploadReals(logits), Upload(Integers{2, -1, 0}), dlogits);
   EXPECT_EQ(loss.counted, 2);
   EXPECT_EQ(loss.correct, 1);
-  auto kept = Output(6);
-  const Device::Loss alone = device_->SoftmaxCrossEntropy(
-      2, 3, Upload(Floats{1, 2, 3, 7, 8, 9}), Upload(Integers{2, 0}), kept);
+  auto kept = OutputReals(6);
+  const Device::Loss alone =
+      device_->SoftmaxCrossEntropy(2, 3, UploadReals(Floats{1, 2, 3, 7, 8, 9}),
+                                   Upload(Integers{2, 0}), kept);
   EXPECT_EQ(loss.sum, alone.sum);
   const Floats with = dlogits.Download();
   const Floats without = kept.Download();
@@ -91,10 +94,10 @@ TEST_P(DeviceConformanceTest, CrossEntropyLeavesOutRowsWithoutLabel) {
 
 TEST_P(DeviceConformanceTest, CrossEntropyOfNotANumberIsNotANumber) {
   for (int64_t place : {0, 1, 30}) {
-    Floats logits = RandomFloats(2 * 31, 1);
+    Floats logits = Random(2 * 31, 1);
     logits[place] = std::numeric_limits<float>::quiet_NaN();
     const Device::Loss loss = device_->SoftmaxCrossEntropy(
-        2, 31, Upload(logits), Upload(Integers{1, 2}), nullptr);
+        2, 31, UploadReals(logits), Upload(Integers{1, 2}), nullptr);
     EXPECT_TRUE(std::isnan(loss.sum)) << place;
   }
 }
@@ -102,20 +105,20 @@ TEST_P(DeviceConformanceTest, CrossEntropyOfNotANumberIsNotANumber) {
 TEST_P(DeviceConformanceTest, MeanSquaredErrorAndItsGradientMatchReference) {
   for (const auto& [rows, width] : LossShapes()) {
     SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(width));
-    const Floats x = RandomFloats(rows * width, 1);
-    const Floats target = RandomFloats(rows * width, 2);
-    auto dx = Output(rows * width);
-    const Device::Loss loss =
-        device_->MeanSquaredError(rows, width, Upload(x), Upload(target), dx);
+    const Floats x = Random(rows * width, 1);
+    const Floats target = Random(rows * width, 2);
+    auto dx = OutputReals(rows * width);
+    const Device::Loss loss = device_->MeanSquaredError(
+        rows, width, UploadReals(x), Upload(target), dx);
     const auto function = [&, rows = rows, width = width](const Doubles& v) {
       return reference::MeanSquaredError(rows, width, v, ToDoubles(target));
     };
     // Differences round once each; a row's mean is of the order of 1.
     EXPECT_NEAR(loss.sum, function(ToDoubles(x)),
                 rows * (width + 4) * kEpsilon);
-    ExpectGradient(function, ToDoubles(x), dx.Download(), 1e-6);
+    ExpectGradient(function, ToDoubles(x), dx.Download(), 1e-6, RealEpsilon());
     const Device::Loss without = device_->MeanSquaredError(
-        rows, width, Upload(x), Upload(target), nullptr);
+        rows, width, UploadReals(x), Upload(target), nullptr);
     EXPECT_EQ(without.sum, loss.sum);
   }
 }

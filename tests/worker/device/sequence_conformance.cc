@@ -15,13 +15,13 @@ Floats Plus(Floats a, float b) {
 }
 
 struct Norm {
-  Norm(int64_t rows, int64_t width, float mean)
+  Norm(const Device& device, int64_t rows, int64_t width, float mean)
       : rows(rows),
         width(width),
-        x(Plus(RandomFloats(rows * width, 1), mean)),
+        x(Rounded(device, Plus(RandomFloats(rows * width, 1), mean))),
         scale(RandomFloats(width, 2)),
         shift(RandomFloats(width, 3)),
-        dy(RandomFloats(rows * width, 4)) {}
+        dy(RandomReals(device, rows * width, 4)) {}
   int64_t rows, width;
   Floats x, scale, shift, dy;
 };
@@ -31,18 +31,18 @@ TEST_P(DeviceConformanceTest, LayerNormForwardNormalizesRows) {
     for (int64_t width : kSizes) {
       SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(width));
       // A mean far from 0 shows variances that cancel.
-      const Norm n(rows, width, /*mean=*/width == 1 ? 0.5f : 10.0f);
+      const Norm n(*device_, rows, width, /*mean=*/width == 1 ? 0.5f : 10.0f);
       for (const Floats& shift : {n.shift, Floats()}) {
-        auto y = Output(rows * width), mean = Output(rows),
-             inverse = Output(rows);
+        auto y = OutputReals(rows * width);
+        auto mean = Output(rows), inverse = Output(rows);
         const auto device_shift = Upload(shift);
-        device_->LayerNormForward(rows, width, Upload(n.x), Upload(n.scale),
-                                  shift.empty() ? nullptr : device_shift.data(),
-                                  y, mean, inverse);
+        device_->LayerNormForward(
+            rows, width, UploadReals(n.x), Upload(n.scale),
+            shift.empty() ? nullptr : device_shift.data(), y, mean, inverse);
         // x and its mean, about 10, round to 10 kEpsilon each, the mean a few
         // times, divided by a deviation of about 1/2 or, at width 3, less.
-        ExpectNear(
-            y.Download(),
+        ExpectRealsNear(
+            y,
             reference::LayerNormForward(rows, width, ToDoubles(n.x),
                                         ToDoubles(n.scale), ToDoubles(shift)),
             1000 * kEpsilon);
@@ -56,11 +56,12 @@ TEST_P(DeviceConformanceTest, LayerNormGradientsMatchFiniteDifferences) {
     for (int64_t width : kSizes) {
       if (width < 3) continue;  // Constant: the gradient is rounding alone.
       SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(width));
-      const Norm n(rows, width, 0.5f);
-      const auto x = Upload(n.x), scale = Upload(n.scale), dy = Upload(n.dy);
-      auto y = Output(rows * width), mean = Output(rows),
-           inverse = Output(rows), dx = Output(rows * width),
-           dscale = Output(width), dshift = Output(width);
+      const Norm n(*device_, rows, width, 0.5f);
+      const auto x = UploadReals(n.x), dy = UploadReals(n.dy);
+      const auto scale = Upload(n.scale);
+      auto y = OutputReals(rows * width), dx = OutputReals(rows * width);
+      auto mean = Output(rows), inverse = Output(rows), dscale = Output(width),
+           dshift = Output(width);
       device_->LayerNormForward(rows, width, x, scale, nullptr, y, mean,
                                 inverse);
       device_->LayerNormBackward(rows, width, x, scale, mean, inverse, dy,
@@ -74,7 +75,7 @@ TEST_P(DeviceConformanceTest, LayerNormGradientsMatchFiniteDifferences) {
       // At width 3 deviations are small, so gradients and their rounding large.
       const double tolerance = width < 16 ? 3e-4 : 2e-5;
       ExpectGradient([&](const Doubles& v) { return forward(v, sd, bd); }, xd,
-                     dx.Download(), tolerance);
+                     dx.Download(), tolerance, RealEpsilon());
       ExpectGradient([&](const Doubles& v) { return forward(xd, v, bd); }, sd,
                      dscale.Download(), 2e-5);
       ExpectGradient([&](const Doubles& v) { return forward(xd, sd, v); }, bd,
@@ -84,12 +85,14 @@ TEST_P(DeviceConformanceTest, LayerNormGradientsMatchFiniteDifferences) {
 }
 
 TEST_P(DeviceConformanceTest, LayerNormBackwardAccumulatesInputGradient) {
-  const Norm n(5, 37, 0.5f);
-  const auto x = Upload(n.x), scale = Upload(n.scale), dy = Upload(n.dy);
-  auto y = Output(n.x.size()), mean = Output(n.rows), inverse = Output(n.rows),
-       dx = Output(n.x.size()), dscale = Output(n.width);
-  const Floats before = RandomFloats(n.x.size(), 5);
-  auto sum = Upload(before);
+  const Norm n(*device_, 5, 37, 0.5f);
+  const auto x = UploadReals(n.x), dy = UploadReals(n.dy);
+  const auto scale = Upload(n.scale);
+  auto y = OutputReals(n.x.size()), dx = OutputReals(n.x.size());
+  auto mean = Output(n.rows), inverse = Output(n.rows),
+       dscale = Output(n.width);
+  const Floats before = Random(n.x.size(), 5);
+  auto sum = UploadReals(before);
   device_->LayerNormForward(n.rows, n.width, x, scale, nullptr, y, mean,
                             inverse);
   device_->LayerNormBackward(n.rows, n.width, x, scale, mean, inverse, dy,
@@ -100,7 +103,8 @@ TEST_P(DeviceConformanceTest, LayerNormBackwardAccumulatesInputGradient) {
   Doubles expected = ToDoubles(before);
   const Floats gradient = dx.Download();
   for (size_t i = 0; i < expected.size(); ++i) expected[i] += gradient[i];
-  ExpectNear(sum.Download(), expected, 8 * kEpsilon);
+  // Gradients, up to about 3, are rounded by themselves in dx alone.
+  ExpectRealsNear(sum, expected, 8 * kEpsilon + 3 * RealEpsilon());
   EXPECT_EQ(dscale.Download(), dscale_before);  // Overwritten, not added to.
 }
 
@@ -108,9 +112,9 @@ TEST_P(DeviceConformanceTest, EmbeddingAddsTokenAndPositionRows) {
   const int64_t batch = 3, time = 5, vocabulary = 7;
   for (int64_t width : kSizes) {
     const Integers tokens = RandomIntegers(batch * time, vocabulary, 1);
-    const Floats table = RandomFloats(vocabulary * width, 2);
-    const Floats positions = RandomFloats(time * width, 3);
-    auto y = Output(batch * time * width);
+    const Floats table = Random(vocabulary * width, 2);
+    const Floats positions = Random(time * width, 3);
+    auto y = OutputReals(batch * time * width);
     device_->EmbeddingForward(batch, time, width, Upload(tokens), Upload(table),
                               Upload(positions), y);
     Floats expected;
@@ -120,7 +124,7 @@ TEST_P(DeviceConformanceTest, EmbeddingAddsTokenAndPositionRows) {
                            positions[i % time * width + c]);
       }
     }
-    EXPECT_EQ(y.Download(), expected);
+    EXPECT_EQ(y.Download(), Rounded(*device_, expected));
   }
 }
 
@@ -129,12 +133,13 @@ TEST_P(DeviceConformanceTest, EmbeddingBackwardSumsInOrder) {
   for (int64_t width : kSizes) {
     for (bool accumulate : {false, true}) {
       const Integers tokens = RandomIntegers(batch * time, vocabulary, 1);
-      const Floats dy = RandomFloats(batch * time * width, 2);
-      const Floats before = RandomFloats(vocabulary * width, 3);
-      const Floats position_before = RandomFloats(context * width, 4);
+      const Floats dy = Random(batch * time * width, 2);
+      const Floats before = Random(vocabulary * width, 3);
+      const Floats position_before = Random(context * width, 4);
       auto dtable = Upload(before), dpositions = Upload(position_before);
       device_->EmbeddingBackward(batch, time, width, vocabulary, Upload(tokens),
-                                 Upload(dy), accumulate, dtable, dpositions);
+                                 UploadReals(dy), accumulate, dtable,
+                                 dpositions);
       Floats table = accumulate ? before : Floats(before.size(), 0.0f);
       Floats positions = position_before;
       std::fill_n(positions.begin(), time * width, 0.0f);
@@ -171,16 +176,17 @@ TEST_P(DeviceConformanceTest, AttentionForwardMatchesReference) {
   for (const AttentionShape& s : AttentionShapes()) {
     for (float rate : {0.0f, 0.3f}) {
       SCOPED_TRACE(Name(s, rate));
-      Floats qkv = RandomFloats(3 * Count(s), 1);
+      Floats qkv = Random(3 * Count(s), 1);
       // Scores of up to +-20 make probabilities from 0 to 1.
       for (float& value : qkv) value *= 2;
-      auto y = Output(Count(s)), saved = Output(device_->SavedAttentionSize(s));
-      device_->AttentionForward(s, Upload(qkv), kStream, rate, y, saved);
+      auto y = OutputReals(Count(s));
+      auto saved = Output(device_->SavedAttentionSize(s));
+      device_->AttentionForward(s, UploadReals(qkv), kStream, rate, y, saved);
       // A score of magnitude 20 rounds to 20 kEpsilon times the length of the
       // sum, and probabilities by the same, relatively; values are up to 2.
-      ExpectNear(y.Download(),
-                 reference::AttentionForward(s, ToDoubles(qkv), kStream, rate),
-                 200 * kEpsilon);
+      ExpectRealsNear(
+          y, reference::AttentionForward(s, ToDoubles(qkv), kStream, rate),
+          200 * kEpsilon);
     }
   }
 }
@@ -189,20 +195,22 @@ TEST_P(DeviceConformanceTest, AttentionGradientMatchesFiniteDifferences) {
   for (const AttentionShape& s : AttentionShapes()) {
     for (float rate : {0.0f, 0.3f}) {
       SCOPED_TRACE(Name(s, rate));
-      const Floats qkv = RandomFloats(3 * Count(s), 1);
-      const Floats dy = RandomFloats(Count(s), 2);
-      const auto device_qkv = Upload(qkv);
-      auto y = Output(Count(s)), saved = Output(device_->SavedAttentionSize(s)),
-           dqkv = Output(3 * Count(s));
+      const Floats qkv = Random(3 * Count(s), 1);
+      const Floats dy = Random(Count(s), 2);
+      const auto device_qkv = UploadReals(qkv);
+      auto y = OutputReals(Count(s)), dqkv = OutputReals(3 * Count(s));
+      auto saved = Output(device_->SavedAttentionSize(s));
       device_->AttentionForward(s, device_qkv, kStream, rate, y, saved);
-      device_->AttentionBackward(s, device_qkv, y, saved, Upload(dy), kStream,
-                                 rate, dqkv);
-      // Gradients are up to about 5 and sums of up to `time` terms.
+      device_->AttentionBackward(s, device_qkv, y, saved, UploadReals(dy),
+                                 kStream, rate, dqkv);
+      // Gradients are up to about 5 and sums of up to `time` terms. Backward
+      // takes the product of y and dy from y, whose rounding counts as much as
+      // the score's factor and the probability, whose sum is 1.
       ExpectGradient(
           [&](const Doubles& v) {
             return Dot(reference::AttentionForward(s, v, kStream, rate), dy);
           },
-          ToDoubles(qkv), dqkv.Download(), 1e-5);
+          ToDoubles(qkv), dqkv.Download(), 1e-5 + RealEpsilon(), RealEpsilon());
     }
   }
 }
@@ -210,12 +218,13 @@ TEST_P(DeviceConformanceTest, AttentionGradientMatchesFiniteDifferences) {
 TEST_P(DeviceConformanceTest, AttentionLooksAtNoLaterPosition) {
   const AttentionShape s = {1, 37, 2, 16};
   const int64_t row = 3 * s.heads * s.head_size, seen = 20;
-  Floats qkv = RandomFloats(3 * Count(s), 1);
-  auto y = Output(Count(s)), saved = Output(device_->SavedAttentionSize(s));
-  device_->AttentionForward(s, Upload(qkv), kStream, 0, y, saved);
+  Floats qkv = Random(3 * Count(s), 1);
+  auto y = OutputReals(Count(s));
+  auto saved = Output(device_->SavedAttentionSize(s));
+  device_->AttentionForward(s, UploadReals(qkv), kStream, 0, y, saved);
   const Floats before = y.Download();
   for (size_t i = seen * row; i < qkv.size(); ++i) qkv[i] = 50;
-  device_->AttentionForward(s, Upload(qkv), kStream, 0, y, saved);
+  device_->AttentionForward(s, UploadReals(qkv), kStream, 0, y, saved);
   const Floats after = y.Download();
   const int64_t same = seen * s.heads * s.head_size;
   EXPECT_EQ(Floats(before.begin(), before.begin() + same),

@@ -7,6 +7,8 @@
 #include <memory>
 #include <vector>
 
+#include "worker/device/reals.h"
+
 namespace tributary {
 namespace {
 
@@ -21,11 +23,11 @@ class BatchNormTest : public testing::Test {
     call_.device = device_.get();
     call_.samples = 2;
     call_.weight = 6;
-    tensors_.inputs[0] = kInput;
-    tensors_.output = output_;
+    tensors_.inputs[0] = AsReals(kInput);
+    tensors_.output = AsReals(output_);
     tensors_.saved = saved_;
-    tensors_.output_gradient = output_gradient_;
-    tensors_.input_gradients[0] = input_gradient_;
+    tensors_.output_gradient = AsReals(output_gradient_);
+    tensors_.input_gradients[0] = AsReals(input_gradient_);
     for (int i = 0; i < 4; ++i) {
       tensors_.weights[i] = &weights_[i];
       tensors_.weight_gradients[i] = &gradients_[i];

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/support/reference_layers.h"
+#include "worker/device/reals.h"
 #include "worker/nn/activation.h"
 #include "worker/nn/attention.h"
 #include "worker/nn/batch_norm.h"
@@ -93,7 +94,9 @@ class LayerTest : public testing::TestWithParam<Case> {
     return static_cast<float*>(memories_.back().get());
   }
   float* Room(int64_t size) { return Upload(Values(size, NAN)); }
-  Values Download(const float* from, int64_t size) {
+  Real* UploadReals(const Values& values) { return AsReals(Upload(values)); }
+  Real* RealRoom(int64_t size) { return AsReals(Room(size)); }
+  Values Download(const void* from, int64_t size) {
     std::vector<float> floats(size);
     device_->CopyToHost(floats.data(), from, floats.size() * 4);
     return {floats.begin(), floats.end()};
@@ -102,24 +105,26 @@ class LayerTest : public testing::TestWithParam<Case> {
   LayerTensors MakeTensors() {
     LayerTensors tensors;
     for (size_t i = 0; i < inputs_.size(); ++i) {
-      tensors.inputs[i] = Upload(inputs_[i]);
+      tensors.inputs[i] = UploadReals(inputs_[i]);
       if (!HasTokens()) {
-        tensors.input_gradients[i] = Room(kSamples * spec_.inputs[i]);
+        tensors.input_gradients[i] = RealRoom(kSamples * spec_.inputs[i]);
       }
     }
     if (HasTokens()) {
       float* tokens = Room(kSamples * spec_.inputs[0]);
       device_->CopyFromHost(tokens, GetParam().tokens.data(),
                             GetParam().tokens.size() * 4);
-      tensors.inputs[0] = tokens;
+      tensors.inputs[0] = AsReals(tokens);
     }
     for (size_t i = 0; i < weights_.size(); ++i) {
-      tensors.weights[i] = Upload(weights_[i]);
+      const float* weights = Upload(weights_[i]);
+      tensors.weights[i] = weights;
+      if (i == 0) tensors.product_weight = AsReals(weights);
       tensors.weight_gradients[i] = Room(weights_[i].size());
     }
-    tensors.output = Room(kSamples * spec_.output);
+    tensors.output = RealRoom(kSamples * spec_.output);
     tensors.saved = Room(layer_->SavedElements(*device_, kSamples));
-    tensors.output_gradient = Upload(output_gradient_);
+    tensors.output_gradient = UploadReals(output_gradient_);
     return tensors;
   }
 
@@ -198,10 +203,10 @@ TEST_P(LayerTest, InPlaceGivesTheSameBits) {
   layer_->Backward(call_, apart);
   LayerTensors in_place = MakeTensors();
   if (spec_.in_place_input >= 0) {
-    in_place.output = const_cast<float*>(in_place.inputs[spec_.in_place_input]);
+    in_place.output = const_cast<Real*>(in_place.inputs[spec_.in_place_input]);
   }
   if (spec_.gradient_in_place) {
-    in_place.input_gradients[0] = const_cast<float*>(in_place.output_gradient);
+    in_place.input_gradients[0] = const_cast<Real*>(in_place.output_gradient);
   }
   layer_->Forward(call_, in_place);
   EXPECT_EQ(OutputOf(in_place), OutputOf(apart));
@@ -219,7 +224,7 @@ TEST_P(LayerTest, AddsToGradientsWhereItSaysItCan) {
   std::vector<Values> before;
   for (size_t i = 0; i < inputs_.size() && spec_.accumulates; ++i) {
     before.push_back(RandomValues(30 + i, inputs_[i].size()));
-    added.input_gradients[i] = Upload(before[i]);
+    added.input_gradients[i] = UploadReals(before[i]);
     added.accumulate[i] = true;
   }
   Values weight_before;
@@ -397,8 +402,9 @@ TEST_F(LossTest, CrossEntropyAndItsGradient) {
     return ReferenceCrossEntropy(6, 5, values, labels);
   };
   std::vector<float> gradient(x.size());
-  const Device::Loss loss = ComputeLoss(device_.get(), spec, 3, logits.data(),
-                                        labels.data(), gradient.data());
+  const Device::Loss loss =
+      ComputeLoss(device_.get(), spec, 3, AsReals(logits.data()), labels.data(),
+                  AsReals(gradient.data()));
   EXPECT_NEAR(loss.sum, objective(x), 1e-6 * loss.sum);
   ExpectGradient(objective, x, gradient);
   EXPECT_EQ(spec.TargetElements(), 2);
@@ -413,8 +419,9 @@ TEST_F(LossTest, SquaredErrorAndItsGradient) {
     return ReferenceSquaredError(3, 4, values, target);
   };
   std::vector<float> gradient(x.size());
-  const Device::Loss loss = ComputeLoss(device_.get(), spec, 3, outputs.data(),
-                                        targets.data(), gradient.data());
+  const Device::Loss loss =
+      ComputeLoss(device_.get(), spec, 3, AsReals(outputs.data()),
+                  targets.data(), AsReals(gradient.data()));
   EXPECT_NEAR(loss.sum, objective(x), 1e-6 * loss.sum);
   EXPECT_EQ(loss.correct, 0);
   ExpectGradient(objective, x, gradient);

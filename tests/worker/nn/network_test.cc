@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "worker/device/reals.h"
 #include "worker/nn/activation.h"
 #include "worker/nn/dropout.h"
 #include "worker/nn/layer_norm.h"
@@ -135,7 +136,8 @@ class PlainExecutor {
     float* gradient = Room(kClasses);
     gradients_[graph_.loss_input()] = gradient;
     return ComputeLoss(device_, graph_.loss(), samples_,
-                       values_[graph_.loss_input()], leaf.target, gradient)
+                       AsReals(values_[graph_.loss_input()]), leaf.target,
+                       AsReals(gradient))
         .sum;
   }
 
@@ -144,9 +146,9 @@ class PlainExecutor {
     for (int i = static_cast<int>(graph_.nodes().size()) - 1; i >= 0; --i) {
       const Graph::Node& node = graph_.nodes()[i];
       LayerTensors tensors = Tensors(i, weights);
-      tensors.output_gradient = gradients_[node.output];
+      tensors.output_gradient = AsReals(gradients_[node.output]);
       for (size_t k = 0; k < node.inputs.size(); ++k) {
-        tensors.input_gradients[k] = Room(kSize);
+        tensors.input_gradients[k] = AsReals(Room(kSize));
       }
       for (size_t k = 0; k < node.parameters.size(); ++k) {
         tensors.weight_gradients[k] =
@@ -156,12 +158,13 @@ class PlainExecutor {
       for (size_t k = 0; k < node.inputs.size(); ++k) {
         float*& sum = gradients_[node.inputs[k]];
         if (sum == nullptr) sum = Room(kSize);
-        device_->Add(samples_ * kSize, tensors.input_gradients[k], sum);
+        device_->Add(samples_ * kSize, tensors.input_gradients[k],
+                     AsReals(sum));
       }
       for (size_t k = 0; k < node.parameters.size(); ++k) {
         const Parameter& parameter = layout_.parameters()[node.parameters[k]];
-        device_->Add(parameter.size, tensors.weight_gradients[k],
-                     arena.data() + parameter.offset);
+        device_->Add(parameter.size, AsReals(tensors.weight_gradients[k]),
+                     AsReals(arena.data() + parameter.offset));
       }
     }
     return arena;
@@ -185,13 +188,16 @@ class PlainExecutor {
     const Graph::Node& node = graph_.nodes()[number];
     LayerTensors tensors;
     for (size_t k = 0; k < node.inputs.size(); ++k) {
-      tensors.inputs[k] = values_[node.inputs[k]];
+      tensors.inputs[k] = AsReals(values_[node.inputs[k]]);
     }
     for (size_t k = 0; k < node.parameters.size(); ++k) {
       tensors.weights[k] =
           weights + layout_.parameters()[node.parameters[k]].offset;
     }
-    tensors.output = values_[node.output];
+    if (node.spec.product_weight) {
+      tensors.product_weight = AsReals(tensors.weights[0]);
+    }
+    tensors.output = AsReals(values_[node.output]);
     tensors.saved = saved_[number];
     return tensors;
   }

@@ -62,6 +62,7 @@ struct Buffers {
 struct Dropping {
   const RandomStream& stream;
   float rate;
+  int64_t first_row;  // Of [batch, heads, time], where these sequences begin.
 };
 
 // to[d, t] = factor from[t, d]; zero from `time` to `row`.
@@ -209,7 +210,8 @@ void Scatter(const Head& head, int64_t first, int64_t rows, const float* p,
 // factors[j] of query i, for keys up to i.
 void DropFactors(const Head& head, const Dropping& dropping, int64_t i,
                  float* factors) {
-  DropoutFactors(i + 1, dropping.stream, (head.first_row + i) * head.time,
+  DropoutFactors(i + 1, dropping.stream,
+                 (dropping.first_row + head.first_row + i) * head.time,
                  dropping.rate, factors);
 }
 
@@ -283,26 +285,28 @@ void HeadBackward(const Head& head, const float* qkv, const float* y,
 
 }  // namespace
 
-void AttentionForward(const AttentionShape& s, const float* qkv,
-                      const RandomStream& stream, float rate, Scratch& scratch,
-                      float* y, float* logarithmic_sums) {
+void AttentionForward(const AttentionShape& s, int64_t first_sequence,
+                      const float* qkv, const RandomStream& stream, float rate,
+                      Scratch& scratch, float* y, float* logarithmic_sums) {
   const Buffers buffers(s, scratch);
+  const Dropping dropping = {stream, rate, first_sequence * s.heads * s.time};
   for (int64_t b = 0; b < s.batch; ++b) {
     for (int64_t h = 0; h < s.heads; ++h) {
-      HeadForward(Head(s, b, h), qkv, {stream, rate}, buffers, y,
-                  logarithmic_sums);
+      HeadForward(Head(s, b, h), qkv, dropping, buffers, y, logarithmic_sums);
     }
   }
 }
 
-void AttentionBackward(const AttentionShape& s, const float* qkv,
-                       const float* y, const float* logarithmic_sums,
-                       const float* dy, const RandomStream& stream, float rate,
-                       Scratch& scratch, float* dqkv) {
+void AttentionBackward(const AttentionShape& s, int64_t first_sequence,
+                       const float* qkv, const float* y,
+                       const float* logarithmic_sums, const float* dy,
+                       const RandomStream& stream, float rate, Scratch& scratch,
+                       float* dqkv) {
   const Buffers buffers(s, scratch);
+  const Dropping dropping = {stream, rate, first_sequence * s.heads * s.time};
   for (int64_t b = 0; b < s.batch; ++b) {
     for (int64_t h = 0; h < s.heads; ++h) {
-      HeadBackward(Head(s, b, h), qkv, y, logarithmic_sums, dy, {stream, rate},
+      HeadBackward(Head(s, b, h), qkv, y, logarithmic_sums, dy, dropping,
                    buffers, dqkv);
     }
   }

@@ -13,14 +13,17 @@ namespace tributary::cpu {
 
 // `logarithmic_sums`, [batch, heads, time]: per row of scores, log(sum(exp)).
 // Backward makes the probabilities again from them, which takes a fifth more
-// arithmetic and saves `time` times the memory. `scratch` is overwritten.
-void AttentionForward(const AttentionShape& shape, const float* qkv,
-                      const RandomStream& stream, float rate, Scratch& scratch,
-                      float* y, float* logarithmic_sums);
-void AttentionBackward(const AttentionShape& shape, const float* qkv,
-                       const float* y, const float* logarithmic_sums,
-                       const float* dy, const RandomStream& stream, float rate,
-                       Scratch& scratch, float* dqkv);
+// arithmetic and saves `time` times the memory. `scratch` is overwritten. The
+// first sequence here is number `first_sequence` of the batch, which decides
+// the random numbers.
+void AttentionForward(const AttentionShape& shape, int64_t first_sequence,
+                      const float* qkv, const RandomStream& stream, float rate,
+                      Scratch& scratch, float* y, float* logarithmic_sums);
+void AttentionBackward(const AttentionShape& shape, int64_t first_sequence,
+                       const float* qkv, const float* y,
+                       const float* logarithmic_sums, const float* dy,
+                       const RandomStream& stream, float rate, Scratch& scratch,
+                       float* dqkv);
 
 }  // namespace tributary::cpu
 

@@ -17,15 +17,17 @@ using dnnl::memory;
 // milliseconds.
 constexpr size_t kMaximumPlans = 64;
 
-memory::desc Any(const memory::dims& dims) {
-  return {dims, memory::data_type::f32, memory::format_tag::any};
+constexpr memory::data_type kFloat32 = memory::data_type::f32;
+
+memory::desc Any(const memory::dims& dims, memory::data_type type) {
+  return {dims, type, memory::format_tag::any};
 }
 
-memory::desc Plain(const memory::dims& dims) {
+memory::desc Plain(const memory::dims& dims, memory::data_type type) {
   static constexpr memory::format_tag kTags[] = {
       memory::format_tag::undef, memory::format_tag::a, memory::format_tag::ab,
       memory::format_tag::abc, memory::format_tag::abcd};
-  return {dims, memory::data_type::f32, kTags[dims.size()]};
+  return {dims, type, kTags[dims.size()]};
 }
 
 // With scratchpads of our own: the library's belong to the thread that made the
@@ -75,15 +77,15 @@ class Port {
   }
 
   // What the primitive reads: `data` in the wanted layout.
-  memory& Read(dnnl::stream& stream, const float* data) {
-    outside_.set_data_handle(const_cast<float*>(data));
+  memory& Read(dnnl::stream& stream, const void* data) {
+    outside_.set_data_handle(const_cast<void*>(data));
     if (same_) return outside_;
     in_.Execute(stream, outside_, inside_);
     return inside_;
   }
 
   // What the primitive writes; Finish brings it to `data`.
-  memory& Write(float* data) {
+  memory& Write(void* data) {
     outside_.set_data_handle(data);
     return same_ ? outside_ : inside_;
   }
@@ -99,12 +101,11 @@ class Port {
 
 class ConvolutionPlan {
  public:
-  explicit ConvolutionPlan(const ConvolutionShape& shape);
+  ConvolutionPlan(const ConvolutionShape& shape, Precision precision);
 
-  void Forward(const float* x, const float* weight, const float* bias,
-               float* y);
-  void BackwardInput(const float* dy, const float* weight, float* dx);
-  void BackwardWeight(const float* x, const float* dy, float* dweight,
+  void Forward(const void* x, const void* weight, const float* bias, void* y);
+  void BackwardInput(const void* dy, const void* weight, void* dx);
+  void BackwardWeight(const void* x, const void* dy, float* dweight,
                       float* dbias);
 
  private:
@@ -129,6 +130,14 @@ class ConvolutionPlan {
   ForwardPass& ForwardFor(bool with_bias);
   WeightPass& WeightFor(bool with_bias);
 
+  memory::desc AnyReal(const memory::dims& dims) const {
+    return Any(dims, real_);
+  }
+  memory::desc PlainReal(const memory::dims& dims) const {
+    return Plain(dims, real_);
+  }
+
+  const memory::data_type real_;
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream_{engine_};
   memory::dims x_, weight_, bias_, y_, strides_, padding_, padding_end_;
@@ -137,8 +146,10 @@ class ConvolutionPlan {
   std::unique_ptr<WeightPass> weight_pass_[2];
 };
 
-ConvolutionPlan::ConvolutionPlan(const ConvolutionShape& s)
-    : x_{s.batch, s.in_channels, s.in_height, s.in_width},
+ConvolutionPlan::ConvolutionPlan(const ConvolutionShape& s, Precision precision)
+    : real_(precision == Precision::kFloat32 ? kFloat32
+                                             : memory::data_type::bf16),
+      x_{s.batch, s.in_channels, s.in_height, s.in_width},
       weight_{s.out_channels, s.in_channels, s.kernel, s.kernel},
       bias_{s.out_channels},
       y_{s.batch, s.out_channels, s.out_height, s.out_width},
@@ -155,11 +166,12 @@ ConvolutionPlan::ForwardDescription ConvolutionPlan::Describe(
   const auto kind = dnnl::prop_kind::forward_training;
   const auto algorithm = dnnl::algorithm::convolution_auto;
   using Desc = dnnl::convolution_forward::desc;
-  const Desc desc =
-      with_bias ? Desc(kind, algorithm, Any(x_), Any(weight_), Plain(bias_),
-                       Any(y_), strides_, padding_, padding_end_)
-                : Desc(kind, algorithm, Any(x_), Any(weight_), Any(y_),
-                       strides_, padding_, padding_end_);
+  const Desc desc = with_bias
+                        ? Desc(kind, algorithm, AnyReal(x_), AnyReal(weight_),
+                               Plain(bias_, kFloat32), AnyReal(y_), strides_,
+                               padding_, padding_end_)
+                        : Desc(kind, algorithm, AnyReal(x_), AnyReal(weight_),
+                               AnyReal(y_), strides_, padding_, padding_end_);
   return {desc, OwnScratchpad(), engine_};
 }
 
@@ -167,17 +179,17 @@ ConvolutionPlan::ForwardPass& ConvolutionPlan::ForwardFor(bool with_bias) {
   auto& pass = forward_[with_bias];
   if (pass == nullptr) {
     const ForwardDescription d = Describe(with_bias);
-    pass.reset(new ForwardPass{dnnl::convolution_forward(d),
-                               memory(d.scratchpad_desc(), engine_),
-                               Port(engine_, Plain(x_), d.src_desc()),
-                               Port(engine_, Plain(weight_), d.weights_desc()),
-                               Port(engine_, Plain(y_), d.dst_desc())});
+    pass.reset(new ForwardPass{
+        dnnl::convolution_forward(d), memory(d.scratchpad_desc(), engine_),
+        Port(engine_, PlainReal(x_), d.src_desc()),
+        Port(engine_, PlainReal(weight_), d.weights_desc()),
+        Port(engine_, PlainReal(y_), d.dst_desc())});
   }
   return *pass;
 }
 
-void ConvolutionPlan::Forward(const float* x, const float* weight,
-                              const float* bias, float* y) {
+void ConvolutionPlan::Forward(const void* x, const void* weight,
+                              const float* bias, void* y) {
   ForwardPass& pass = ForwardFor(bias != nullptr);
   std::unordered_map<int, memory> arguments = {
       {DNNL_ARG_SRC, pass.x.Read(stream_, x)},
@@ -185,26 +197,27 @@ void ConvolutionPlan::Forward(const float* x, const float* weight,
       {DNNL_ARG_DST, pass.y.Write(y)},
       {DNNL_ARG_SCRATCHPAD, pass.scratchpad}};
   if (bias != nullptr) {
-    arguments.emplace(DNNL_ARG_BIAS,
-                      memory(Plain(bias_), engine_, const_cast<float*>(bias)));
+    arguments.emplace(DNNL_ARG_BIAS, memory(Plain(bias_, kFloat32), engine_,
+                                            const_cast<float*>(bias)));
   }
   pass.primitive.execute(stream_, arguments);
   pass.y.Finish(stream_);
 }
 
-void ConvolutionPlan::BackwardInput(const float* dy, const float* weight,
-                                    float* dx) {
+void ConvolutionPlan::BackwardInput(const void* dy, const void* weight,
+                                    void* dx) {
   if (input_ == nullptr) {
     const dnnl::convolution_backward_data::desc desc(
-        dnnl::algorithm::convolution_auto, Any(x_), Any(weight_), Any(y_),
-        strides_, padding_, padding_end_);
+        dnnl::algorithm::convolution_auto, AnyReal(x_), AnyReal(weight_),
+        AnyReal(y_), strides_, padding_, padding_end_);
     const dnnl::convolution_backward_data::primitive_desc d(
         desc, OwnScratchpad(), engine_, Describe(false));
-    input_.reset(new InputPass{dnnl::convolution_backward_data(d),
-                               memory(d.scratchpad_desc(), engine_),
-                               Port(engine_, Plain(y_), d.diff_dst_desc()),
-                               Port(engine_, Plain(weight_), d.weights_desc()),
-                               Port(engine_, Plain(x_), d.diff_src_desc())});
+    input_.reset(
+        new InputPass{dnnl::convolution_backward_data(d),
+                      memory(d.scratchpad_desc(), engine_),
+                      Port(engine_, PlainReal(y_), d.diff_dst_desc()),
+                      Port(engine_, PlainReal(weight_), d.weights_desc()),
+                      Port(engine_, PlainReal(x_), d.diff_src_desc())});
   }
   input_->primitive.execute(
       stream_, {{DNNL_ARG_DIFF_DST, input_->dy.Read(stream_, dy)},
@@ -220,23 +233,24 @@ ConvolutionPlan::WeightPass& ConvolutionPlan::WeightFor(bool with_bias) {
     using Desc = dnnl::convolution_backward_weights::desc;
     const auto algorithm = dnnl::algorithm::convolution_auto;
     const Desc desc = with_bias
-                          ? Desc(algorithm, Any(x_), Any(weight_), Plain(bias_),
-                                 Any(y_), strides_, padding_, padding_end_)
-                          : Desc(algorithm, Any(x_), Any(weight_), Any(y_),
-                                 strides_, padding_, padding_end_);
+                          ? Desc(algorithm, AnyReal(x_), Any(weight_, kFloat32),
+                                 Plain(bias_, kFloat32), AnyReal(y_), strides_,
+                                 padding_, padding_end_)
+                          : Desc(algorithm, AnyReal(x_), Any(weight_, kFloat32),
+                                 AnyReal(y_), strides_, padding_, padding_end_);
     const dnnl::convolution_backward_weights::primitive_desc d(
         desc, OwnScratchpad(), engine_, Describe(with_bias));
-    pass.reset(
-        new WeightPass{dnnl::convolution_backward_weights(d),
-                       memory(d.scratchpad_desc(), engine_),
-                       Port(engine_, Plain(x_), d.src_desc()),
-                       Port(engine_, Plain(y_), d.diff_dst_desc()),
-                       Port(engine_, Plain(weight_), d.diff_weights_desc())});
+    pass.reset(new WeightPass{
+        dnnl::convolution_backward_weights(d),
+        memory(d.scratchpad_desc(), engine_),
+        Port(engine_, PlainReal(x_), d.src_desc()),
+        Port(engine_, PlainReal(y_), d.diff_dst_desc()),
+        Port(engine_, Plain(weight_, kFloat32), d.diff_weights_desc())});
   }
   return *pass;
 }
 
-void ConvolutionPlan::BackwardWeight(const float* x, const float* dy,
+void ConvolutionPlan::BackwardWeight(const void* x, const void* dy,
                                      float* dweight, float* dbias) {
   WeightPass& pass = WeightFor(dbias != nullptr);
   std::unordered_map<int, memory> arguments = {
@@ -245,13 +259,15 @@ void ConvolutionPlan::BackwardWeight(const float* x, const float* dy,
       {DNNL_ARG_DIFF_WEIGHTS, pass.dweight.Write(dweight)},
       {DNNL_ARG_SCRATCHPAD, pass.scratchpad}};
   if (dbias != nullptr) {
-    arguments.emplace(DNNL_ARG_DIFF_BIAS, memory(Plain(bias_), engine_, dbias));
+    arguments.emplace(DNNL_ARG_DIFF_BIAS,
+                      memory(Plain(bias_, kFloat32), engine_, dbias));
   }
   pass.primitive.execute(stream_, arguments);
   pass.dweight.Finish(stream_);
 }
 
-ConvolutionRunner::ConvolutionRunner() = default;
+ConvolutionRunner::ConvolutionRunner(Precision precision)
+    : precision_(precision) {}
 ConvolutionRunner::~ConvolutionRunner() = default;
 
 bool ConvolutionRunner::Less::operator()(const ConvolutionShape& a,
@@ -269,26 +285,26 @@ ConvolutionPlan& ConvolutionRunner::PlanFor(const ConvolutionShape& shape) {
   if (found != plans_.end()) return *found->second;
   if (plans_.size() >= kMaximumPlans) plans_.clear();
   auto& plan = plans_[shape];
-  plan = std::make_unique<ConvolutionPlan>(shape);
+  plan = std::make_unique<ConvolutionPlan>(shape, precision_);
   return *plan;
 }
 
-void ConvolutionRunner::Forward(const ConvolutionShape& shape, const float* x,
-                                const float* weight, const float* bias,
-                                float* y) {
+void ConvolutionRunner::Forward(const ConvolutionShape& shape, const void* x,
+                                const void* weight, const float* bias,
+                                void* y) {
   const OneThread one_thread;
   PlanFor(shape).Forward(x, weight, bias, y);
 }
 
 void ConvolutionRunner::BackwardInput(const ConvolutionShape& shape,
-                                      const float* dy, const float* weight,
-                                      float* dx) {
+                                      const void* dy, const void* weight,
+                                      void* dx) {
   const OneThread one_thread;
   PlanFor(shape).BackwardInput(dy, weight, dx);
 }
 
 void ConvolutionRunner::BackwardWeight(const ConvolutionShape& shape,
-                                       const float* x, const float* dy,
+                                       const void* x, const void* dy,
                                        float* dweight, float* dbias) {
   const OneThread one_thread;
   PlanFor(shape).BackwardWeight(x, dy, dweight, dbias);

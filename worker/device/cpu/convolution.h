@@ -17,16 +17,18 @@ class ConvolutionPlan;
 // independent.
 class ConvolutionRunner {
  public:
-  ConvolutionRunner();
+  // Of x, y and the weight, and of their gradients but the weight's; kBfloat16
+  // needs MultipliesBfloat16() of matmul.h.
+  explicit ConvolutionRunner(Precision precision);
   ~ConvolutionRunner();
 
-  void Forward(const ConvolutionShape& shape, const float* x,
-               const float* weight, const float* bias, float* y);
-  void BackwardInput(const ConvolutionShape& shape, const float* dy,
-                     const float* weight, float* dx);
+  void Forward(const ConvolutionShape& shape, const void* x, const void* weight,
+               const float* bias, void* y);
+  void BackwardInput(const ConvolutionShape& shape, const void* dy,
+                     const void* weight, void* dx);
   // dbias may be null.
-  void BackwardWeight(const ConvolutionShape& shape, const float* x,
-                      const float* dy, float* dweight, float* dbias);
+  void BackwardWeight(const ConvolutionShape& shape, const void* x,
+                      const void* dy, float* dweight, float* dbias);
 
  private:
   struct Less {
@@ -34,6 +36,7 @@ class ConvolutionRunner {
   };
   ConvolutionPlan& PlanFor(const ConvolutionShape& shape);
 
+  const Precision precision_;
   std::map<ConvolutionShape, std::unique_ptr<ConvolutionPlan>, Less> plans_;
 };
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "common/philox.h"
+#include "worker/device/cuda/bfloat16.h"
 #include "worker/device/cuda/scratch.h"
 #include "worker/device/cuda/stream.h"
 #include "worker/device/device.h"
@@ -15,22 +16,24 @@ namespace tributary::cuda {
 // The probabilities exist only tile by tile: memory grows with `time`, not with
 // its square (Dao, Fu, Ermon, Rudra and Re, "FlashAttention", 2022). Any
 // head_size works; each further 64 elements take the scores' work once more.
+// T is float or Bfloat16; all arithmetic is float32.
 struct AttentionDropout {
   RandomStream stream;
   float rate = 0;
 };
 
 // `logarithmic_sums`, [batch, heads, time]: per row of scores, log(sum(exp)).
-void AttentionForward(Stream& stream, const AttentionShape& shape,
-                      const float* qkv, const AttentionDropout& dropout,
-                      float* y, float* logarithmic_sums);
+template <typename T>
+void AttentionForward(Stream& stream, const AttentionShape& shape, const T* qkv,
+                      const AttentionDropout& dropout, T* y,
+                      float* logarithmic_sums);
 
 // `scratch` is overwritten.
+template <typename T>
 void AttentionBackward(Stream& stream, Scratch& scratch,
-                       const AttentionShape& shape, const float* qkv,
-                       const float* y, const float* logarithmic_sums,
-                       const float* dy, const AttentionDropout& dropout,
-                       float* dqkv);
+                       const AttentionShape& shape, const T* qkv, const T* y,
+                       const float* logarithmic_sums, const T* dy,
+                       const AttentionDropout& dropout, T* dqkv);
 
 }  // namespace tributary::cuda
 

@@ -15,10 +15,11 @@
 namespace tributary::cuda {
 namespace {
 
+template <typename T>
 struct BackwardInputs {
   AttentionShape shape;
-  const float* qkv;
-  const float* dy;
+  const T* qkv;
+  const T* dy;
   const float* sums;  // Logarithmic, [batch, heads, time].
   const float* dots;  // D, [batch, heads, time].
   AttentionDropout dropout;
@@ -26,7 +27,8 @@ struct BackwardInputs {
 };
 
 // dots[b, h, t] = y[b, t, h, :] dy[b, t, h, :]; a warp for each.
-__global__ void DotsKernel(AttentionShape s, const float* y, const float* dy,
+template <typename T>
+__global__ void DotsKernel(AttentionShape s, const T* y, const T* dy,
                            float* dots) {
   const int64_t row =
       static_cast<int64_t>(blockIdx.x) * (kBlockThreads / kWarp) +
@@ -35,7 +37,7 @@ __global__ void DotsKernel(AttentionShape s, const float* y, const float* dy,
   const int lane = threadIdx.x % kWarp;
   float sum = 0;
   for (int64_t d = lane; d < s.head_size; d += kWarp) {
-    sum += y[row * s.head_size + d] * dy[row * s.head_size + d];
+    sum += float{y[row * s.head_size + d]} * float{dy[row * s.head_size + d]};
   }
   sum = SumOfLanes(sum);
   const int64_t head = row % s.heads, time = row / s.heads % s.time;
@@ -47,7 +49,8 @@ __global__ void DotsKernel(AttentionShape s, const float* y, const float* dy,
 struct RowValues {
   float sum, dot;
 };
-__device__ inline RowValues RowValuesOf(const BackwardInputs& in,
+template <typename T>
+__device__ inline RowValues RowValuesOf(const BackwardInputs<T>& in,
                                         const BlockPlace& place,
                                         int64_t query) {
   if (query >= in.shape.time) return {0.0f, 0.0f};
@@ -56,7 +59,8 @@ __device__ inline RowValues RowValuesOf(const BackwardInputs& in,
   return {in.sums[row], in.dots[row]};
 }
 
-__device__ inline float Probability(const BackwardInputs& in, int64_t query,
+template <typename T>
+__device__ inline float Probability(const BackwardInputs<T>& in, int64_t query,
                                     int64_t key, float score, float sum) {
   // Keys up to the query are before the last, so only queries need a limit.
   return key <= query && query < in.shape.time ? expf(score * in.scale - sum)
@@ -65,15 +69,16 @@ __device__ inline float Probability(const BackwardInputs& in, int64_t query,
 
 // dk and dv of a tile of keys, kTile columns of them. Scores lie the other way
 // round here: rows are keys, columns queries.
+template <typename T>
 __global__ void __launch_bounds__(kTileThreads, 2)
-    KeyGradientsKernel(BackwardInputs in, float* dqkv) {
+    KeyGradientsKernel(BackwardInputs<T> in, T* dqkv) {
   __shared__ AttentionShared shared;
   const AttentionShape& s = in.shape;
   const BlockPlace place = PlaceOf(s, blockIdx.x);
-  const HeadMatrix q = PartOf(s, place, in.qkv, 0),
-                   k = PartOf(s, place, in.qkv, 1),
-                   v = PartOf(s, place, in.qkv, 2),
-                   dy = OutputOf(s, place, in.dy);
+  const HeadMatrix<T> q = PartOf(s, place, in.qkv, 0),
+                      k = PartOf(s, place, in.qkv, 1),
+                      v = PartOf(s, place, in.qkv, 2),
+                      dy = OutputOf(s, place, in.dy);
   const int64_t first_key = place.tile * kTile;
   const float keep_scale = 1.0f / (1.0f - in.dropout.rate);
 
@@ -129,16 +134,17 @@ __global__ void __launch_bounds__(kTileThreads, 2)
 }
 
 // dq of a tile of queries, kTile columns of it.
+template <typename T>
 __global__ void __launch_bounds__(kTileThreads, 2)
-    QueryGradientsKernel(BackwardInputs in, float* dqkv) {
+    QueryGradientsKernel(BackwardInputs<T> in, T* dqkv) {
   __shared__ AttentionShared shared;
   const AttentionShape& s = in.shape;
   BlockPlace place = PlaceOf(s, blockIdx.x);
   place.tile = TilesOf(s) - 1 - place.tile;  // Those with the most keys first.
-  const HeadMatrix q = PartOf(s, place, in.qkv, 0),
-                   k = PartOf(s, place, in.qkv, 1),
-                   v = PartOf(s, place, in.qkv, 2),
-                   dy = OutputOf(s, place, in.dy);
+  const HeadMatrix<T> q = PartOf(s, place, in.qkv, 0),
+                      k = PartOf(s, place, in.qkv, 1),
+                      v = PartOf(s, place, in.qkv, 2),
+                      dy = OutputOf(s, place, in.dy);
   const int64_t first_query = place.tile * kTile;
   const float keep_scale = 1.0f / (1.0f - in.dropout.rate);
   RowValues rows[4];
@@ -176,16 +182,16 @@ __global__ void __launch_bounds__(kTileThreads, 2)
 
 }  // namespace
 
+template <typename T>
 void AttentionBackward(Stream& stream, Scratch& scratch,
-                       const AttentionShape& shape, const float* qkv,
-                       const float* y, const float* logarithmic_sums,
-                       const float* dy, const AttentionDropout& dropout,
-                       float* dqkv) {
+                       const AttentionShape& shape, const T* qkv, const T* y,
+                       const float* logarithmic_sums, const T* dy,
+                       const AttentionDropout& dropout, T* dqkv) {
   const int64_t rows = shape.batch * shape.time * shape.heads;
   float* const dots = scratch.Floats(rows);
   Launch(stream, "AttentionBackward", CeilDivide(rows, kBlockThreads / kWarp),
-         kBlockThreads, &DotsKernel, shape, y, dy, dots);
-  BackwardInputs in;
+         kBlockThreads, &DotsKernel<T>, shape, y, dy, dots);
+  BackwardInputs<T> in;
   in.shape = shape;
   in.qkv = qkv;
   in.dy = dy;
@@ -194,9 +200,17 @@ void AttentionBackward(Stream& stream, Scratch& scratch,
   in.dropout = dropout;
   in.scale = 1.0f / std::sqrt(static_cast<float>(shape.head_size));
   Launch(stream, "AttentionBackward", BlocksOf(shape), dim3(kTileThreads),
-         &KeyGradientsKernel, in, dqkv);
+         &KeyGradientsKernel<T>, in, dqkv);
   Launch(stream, "AttentionBackward", BlocksOf(shape), dim3(kTileThreads),
-         &QueryGradientsKernel, in, dqkv);
+         &QueryGradientsKernel<T>, in, dqkv);
 }
+
+#define TRIBUTARY_INSTANTIATE(T)                                              \
+  template void AttentionBackward(Stream&, Scratch&, const AttentionShape&,   \
+                                  const T*, const T*, const float*, const T*, \
+                                  const AttentionDropout&, T*);
+TRIBUTARY_INSTANTIATE(float)
+TRIBUTARY_INSTANTIATE(Bfloat16)
+#undef TRIBUTARY_INSTANTIATE
 
 }  // namespace tributary::cuda

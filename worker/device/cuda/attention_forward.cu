@@ -49,14 +49,16 @@ __device__ void Exponentials(int64_t first_query, int64_t first_key,
 
 // y, sums: as in attention.h. A block makes kTile rows of y of one head, and of
 // them a chunk of kTile columns.
+template <typename T>
 __global__ void __launch_bounds__(kTileThreads, 2)
-    ForwardKernel(AttentionShape s, const float* qkv, AttentionDropout dropout,
-                  float scale, float* y, float* sums) {
+    ForwardKernel(AttentionShape s, const T* qkv, AttentionDropout dropout,
+                  float scale, T* y, float* sums) {
   __shared__ AttentionShared shared;
   BlockPlace place = PlaceOf(s, blockIdx.x);
   place.tile = TilesOf(s) - 1 - place.tile;  // Those with the most keys first.
-  const HeadMatrix q = PartOf(s, place, qkv, 0), k = PartOf(s, place, qkv, 1),
-                   v = PartOf(s, place, qkv, 2);
+  const HeadMatrix<T> q = PartOf(s, place, qkv, 0),
+                      k = PartOf(s, place, qkv, 1),
+                      v = PartOf(s, place, qkv, 2);
   const int64_t first_query = place.tile * kTile;
   const float keep_scale = 1.0f / (1.0f - dropout.rate);
 
@@ -101,12 +103,20 @@ __global__ void __launch_bounds__(kTileThreads, 2)
 
 }  // namespace
 
-void AttentionForward(Stream& stream, const AttentionShape& shape,
-                      const float* qkv, const AttentionDropout& dropout,
-                      float* y, float* logarithmic_sums) {
+template <typename T>
+void AttentionForward(Stream& stream, const AttentionShape& shape, const T* qkv,
+                      const AttentionDropout& dropout, T* y,
+                      float* logarithmic_sums) {
   const float scale = 1.0f / std::sqrt(static_cast<float>(shape.head_size));
   Launch(stream, "AttentionForward", BlocksOf(shape), dim3(kTileThreads),
-         &ForwardKernel, shape, qkv, dropout, scale, y, logarithmic_sums);
+         &ForwardKernel<T>, shape, qkv, dropout, scale, y, logarithmic_sums);
 }
+
+#define TRIBUTARY_INSTANTIATE(T)                                           \
+  template void AttentionForward(Stream&, const AttentionShape&, const T*, \
+                                 const AttentionDropout&, T*, float*);
+TRIBUTARY_INSTANTIATE(float)
+TRIBUTARY_INSTANTIATE(Bfloat16)
+#undef TRIBUTARY_INSTANTIATE
 
 }  // namespace tributary::cuda

@@ -41,8 +41,9 @@ static_assert(sizeof(AttentionShared) <= 48 << 10,
               "what every GPU grants without being asked");
 
 // A matrix of one head, [count, size], `stride` elements from row to row.
+template <typename T>
 struct HeadMatrix {
-  const float* data;
+  const T* data;
   int64_t count, size, stride;
 };
 
@@ -77,9 +78,10 @@ __device__ inline int64_t PartOffset(const AttentionShape& s,
   return ((place.batch * s.time * 3 + part) * s.heads + place.head) *
          s.head_size;
 }
-__device__ inline HeadMatrix PartOf(const AttentionShape& s,
-                                    const BlockPlace& place, const float* qkv,
-                                    int part) {
+template <typename T>
+__device__ inline HeadMatrix<T> PartOf(const AttentionShape& s,
+                                       const BlockPlace& place, const T* qkv,
+                                       int part) {
   return {qkv + PartOffset(s, place, part), s.time, s.head_size,
           3 * s.heads * s.head_size};
 }
@@ -88,8 +90,9 @@ __device__ inline int64_t OutputOffset(const AttentionShape& s,
                                        const BlockPlace& place) {
   return (place.batch * s.time * s.heads + place.head) * s.head_size;
 }
-__device__ inline HeadMatrix OutputOf(const AttentionShape& s,
-                                      const BlockPlace& place, const float* y) {
+template <typename T>
+__device__ inline HeadMatrix<T> OutputOf(const AttentionShape& s,
+                                         const BlockPlace& place, const T* y) {
   return {y + OutputOffset(s, place), s.time, s.head_size,
           s.heads * s.head_size};
 }
@@ -97,10 +100,12 @@ __device__ inline HeadMatrix OutputOf(const AttentionShape& s,
 __device__ inline int Down() { return threadIdx.x / kSide; }
 __device__ inline int Across() { return threadIdx.x % kSide; }
 
-__device__ inline float ElementOrZero(const HeadMatrix& m, int64_t row,
+template <typename T>
+__device__ inline float ElementOrZero(const HeadMatrix<T>& m, int64_t row,
                                       int64_t column) {
-  return row < m.count && column < m.size ? m.data[row * m.stride + column]
-                                          : 0.0f;
+  return row < m.count && column < m.size
+             ? float{m.data[row * m.stride + column]}
+             : 0.0f;
 }
 
 __device__ inline float4 LoadFour(const float* from) {
@@ -114,7 +119,8 @@ __device__ inline void StoreFour(const float (&values)[4], float* to) {
 // to[place of r, c] = m[first_row + r, first_column + c], r < kTile, c <
 // kDepth; zero outside. `interleaved`: row 4 n + j goes to j kSide + n, so that
 // the rows 4 n + j of threads n = 0, 1, ... are neighbours.
-__device__ inline void LoadOperand(const HeadMatrix& m, int64_t first_row,
+template <typename T>
+__device__ inline void LoadOperand(const HeadMatrix<T>& m, int64_t first_row,
                                    int64_t first_column, bool interleaved,
                                    float* to) {
   const int column = threadIdx.x % kDepth;
@@ -129,8 +135,9 @@ __device__ inline void LoadOperand(const HeadMatrix& m, int64_t first_row,
 // products[i][j] += sum over d of a[a_row + 4 down + i, d] b[b_row + 4 across +
 // j, d]. Begins with a barrier, so the operands may still be in use; there is a
 // second one before it returns.
-__device__ inline void AddInnerProducts(const HeadMatrix& a, int64_t a_row,
-                                        const HeadMatrix& b, int64_t b_row,
+template <typename T>
+__device__ inline void AddInnerProducts(const HeadMatrix<T>& a, int64_t a_row,
+                                        const HeadMatrix<T>& b, int64_t b_row,
                                         float* operands,
                                         float (&products)[4][4]) {
   float* const left = operands;
@@ -166,10 +173,11 @@ __device__ inline void AddInnerProducts(const HeadMatrix& a, int64_t a_row,
 // first_column + 4 across + j]. `weights`, [kTile, kTileStride], may have been
 // written just before: it begins with a barrier. Ends without one: until the
 // next, neither weights nor operands may be written.
+template <typename T>
 __device__ inline void AddWeightedRows(const float* weights,
-                                       const HeadMatrix& m, int64_t first_row,
-                                       int64_t first_column, float* operands,
-                                       float (&sums)[4][4]) {
+                                       const HeadMatrix<T>& m,
+                                       int64_t first_row, int64_t first_column,
+                                       float* operands, float (&sums)[4][4]) {
   __syncthreads();
   for (int row = threadIdx.x / kTile; row < kTile;
        row += kTileThreads / kTile) {
@@ -202,9 +210,10 @@ __device__ inline void AddWeightedRows(const float* weights,
 
 // to[first_row + 4 down + i, first_column + 4 across + j] = values[i][j],
 // within [count, size]; `stride` elements from row to row.
+template <typename T>
 __device__ inline void StoreRows(const float (&values)[4][4], int64_t first_row,
                                  int64_t first_column, int64_t count,
-                                 int64_t size, int64_t stride, float* to) {
+                                 int64_t size, int64_t stride, T* to) {
   for (int i = 0; i < 4; ++i) {
     const int64_t row = first_row + 4 * Down() + i;
     for (int j = 0; j < 4; ++j) {

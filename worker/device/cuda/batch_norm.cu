@@ -43,8 +43,9 @@ struct Normalization {
   float mean, factor, shift;
 };
 
+template <typename T>
 __device__ void Normalize(const BatchNormShape& s, const Normalization& by,
-                          const float* x, const float* residual, float* y) {
+                          const T* x, const T* residual, T* y) {
   ForEachElement(s, [&](int64_t e) {
     float v = (x[e] - by.mean) * by.factor + by.shift;
     if (residual != nullptr) v += residual[e];
@@ -54,10 +55,11 @@ __device__ void Normalize(const BatchNormShape& s, const Normalization& by,
 
 // The variance takes a second pass: the mean square less the squared mean would
 // lose all digits where the mean is large.
+template <typename T>
 __global__ void __launch_bounds__(kChannelThreads)
-    ForwardKernel(BatchNormShape s, const float* x, const float* scale,
-                  const float* shift, const float* residual, float* y,
-                  float* means, float* variances) {
+    ForwardKernel(BatchNormShape s, const T* x, const float* scale,
+                  const float* shift, const T* residual, T* y, float* means,
+                  float* variances) {
   __shared__ float shared[kWarp];
   const int64_t c = blockIdx.x;
   const float count = static_cast<float>(s.batch * s.pixels);
@@ -77,10 +79,11 @@ __global__ void __launch_bounds__(kChannelThreads)
   }
 }
 
+template <typename T>
 __global__ void __launch_bounds__(kChannelThreads)
-    EvaluateKernel(BatchNormShape s, const float* x, const float* scale,
+    EvaluateKernel(BatchNormShape s, const T* x, const float* scale,
                    const float* shift, const float* means,
-                   const float* variances, const float* residual, float* y) {
+                   const float* variances, const T* residual, T* y) {
   const int64_t c = blockIdx.x;
   const float variance = variances[c] < 0.0f ? 0.0f : variances[c];
   Normalize(s, {means[c], InverseDeviation(variance) * scale[c], shift[c]}, x,
@@ -89,15 +92,16 @@ __global__ void __launch_bounds__(kChannelThreads)
 
 // With g = dy, 0 where relu has cut y off: dx = scale inverse (g - mean(g) - (x
 // - mean) inverse^2 mean(g (x - mean))).
+template <typename T>
 __global__ void __launch_bounds__(kChannelThreads)
-    BackwardKernel(BatchNormShape s, const float* x, const float* scale,
-                   const float* means, const float* variances, const float* y,
-                   const float* dy, BatchNormGradients gradients) {
+    BackwardKernel(BatchNormShape s, const T* x, const float* scale,
+                   const float* means, const float* variances, const T* y,
+                   const T* dy, BatchNormGradients<T> gradients) {
   __shared__ float shared[kWarp];
   const int64_t c = blockIdx.x;
   const float mean = means[c], inverse = InverseDeviation(variances[c]);
   const auto gradient_at = [&](int64_t e) {
-    return !s.relu || y[e] > 0.0f ? dy[e] : 0.0f;
+    return !s.relu || y[e] > 0.0f ? float{dy[e]} : 0.0f;
   };
   float g_sum = 0, g_x_sum = 0;
   ForEachElement(s, [&](int64_t e) {
@@ -130,28 +134,32 @@ dim3 ThreadsFor(const BatchNormShape& s) {
 
 }  // namespace
 
-void BatchNormForward(Stream& stream, const BatchNormShape& shape,
-                      const float* x, const float* scale, const float* shift,
-                      const float* residual, float* y, float* mean,
-                      float* variance) {
+template <typename T>
+void BatchNormForward(Stream& stream, const BatchNormShape& shape, const T* x,
+                      const float* scale, const float* shift, const T* residual,
+                      T* y, float* mean, float* variance) {
   Launch(stream, "BatchNormForward", shape.channels, ThreadsFor(shape),
-         &ForwardKernel, shape, x, scale, shift, residual, y, mean, variance);
+         &ForwardKernel<T>, shape, x, scale, shift, residual, y, mean,
+         variance);
 }
 
-void BatchNormEvaluate(Stream& stream, const BatchNormShape& shape,
-                       const float* x, const float* scale, const float* shift,
+template <typename T>
+void BatchNormEvaluate(Stream& stream, const BatchNormShape& shape, const T* x,
+                       const float* scale, const float* shift,
                        const float* mean, const float* variance,
-                       const float* residual, float* y) {
+                       const T* residual, T* y) {
   Launch(stream, "BatchNormEvaluate", shape.channels, ThreadsFor(shape),
-         &EvaluateKernel, shape, x, scale, shift, mean, variance, residual, y);
+         &EvaluateKernel<T>, shape, x, scale, shift, mean, variance, residual,
+         y);
 }
 
-void BatchNormBackward(Stream& stream, const BatchNormShape& shape,
-                       const float* x, const float* scale, const float* mean,
-                       const float* variance, const float* y, const float* dy,
-                       const BatchNormGradients& gradients) {
+template <typename T>
+void BatchNormBackward(Stream& stream, const BatchNormShape& shape, const T* x,
+                       const float* scale, const float* mean,
+                       const float* variance, const T* y, const T* dy,
+                       const BatchNormGradients<T>& gradients) {
   Launch(stream, "BatchNormBackward", shape.channels, ThreadsFor(shape),
-         &BackwardKernel, shape, x, scale, mean, variance, y, dy, gradients);
+         &BackwardKernel<T>, shape, x, scale, mean, variance, y, dy, gradients);
 }
 
 void BatchNormStatisticsGradient(Stream& stream, int64_t channels,
@@ -170,5 +178,19 @@ void BatchNormStatisticsGradient(Stream& stream, int64_t channels,
                 factor * (running.variance[c] - unbiased * leaf.variance[c]);
           });
 }
+
+#define TRIBUTARY_INSTANTIATE(T)                                            \
+  template void BatchNormForward(Stream&, const BatchNormShape&, const T*,  \
+                                 const float*, const float*, const T*, T*,  \
+                                 float*, float*);                           \
+  template void BatchNormEvaluate(Stream&, const BatchNormShape&, const T*, \
+                                  const float*, const float*, const float*, \
+                                  const float*, const T*, T*);              \
+  template void BatchNormBackward(                                          \
+      Stream&, const BatchNormShape&, const T*, const float*, const float*, \
+      const float*, const T*, const T*, const BatchNormGradients<T>&);
+TRIBUTARY_INSTANTIATE(float)
+TRIBUTARY_INSTANTIATE(Bfloat16)
+#undef TRIBUTARY_INSTANTIATE
 
 }  // namespace tributary::cuda

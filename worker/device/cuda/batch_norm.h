@@ -4,31 +4,36 @@
 
 #include <cstdint>
 
+#include "worker/device/cuda/bfloat16.h"
 #include "worker/device/cuda/stream.h"
 #include "worker/device/device.h"
 
 namespace tributary::cuda {
 
-void BatchNormForward(Stream& stream, const BatchNormShape& shape,
-                      const float* x, const float* scale, const float* shift,
-                      const float* residual, float* y, float* mean,
-                      float* variance);
-void BatchNormEvaluate(Stream& stream, const BatchNormShape& shape,
-                       const float* x, const float* scale, const float* shift,
+// T is float or Bfloat16.
+template <typename T>
+void BatchNormForward(Stream& stream, const BatchNormShape& shape, const T* x,
+                      const float* scale, const float* shift, const T* residual,
+                      T* y, float* mean, float* variance);
+template <typename T>
+void BatchNormEvaluate(Stream& stream, const BatchNormShape& shape, const T* x,
+                       const float* scale, const float* shift,
                        const float* mean, const float* variance,
-                       const float* residual, float* y);
+                       const T* residual, T* y);
 
+template <typename T>
 struct BatchNormGradients {
-  float* dx = nullptr;         // Shape of x; may be dy.
-  float* dscale = nullptr;     // [channels]
-  float* dshift = nullptr;     // [channels]
-  float* dresidual = nullptr;  // Shape of x, or null.
+  T* dx = nullptr;          // Shape of x; may be dy.
+  float* dscale = nullptr;  // [channels]
+  float* dshift = nullptr;  // [channels]
+  T* dresidual = nullptr;   // Shape of x, or null.
 };
 
-void BatchNormBackward(Stream& stream, const BatchNormShape& shape,
-                       const float* x, const float* scale, const float* mean,
-                       const float* variance, const float* y, const float* dy,
-                       const BatchNormGradients& gradients);
+template <typename T>
+void BatchNormBackward(Stream& stream, const BatchNormShape& shape, const T* x,
+                       const float* scale, const float* mean,
+                       const float* variance, const T* y, const T* dy,
+                       const BatchNormGradients<T>& gradients);
 
 struct BatchStatistics {
   const float* mean;      // [channels]

@@ -4,25 +4,32 @@
 
 #include <cstdint>
 
+#include "worker/device/cuda/bfloat16.h"
 #include "worker/device/cuda/scratch.h"
 #include "worker/device/cuda/stream.h"
 
 namespace tributary::cuda {
 
+// T is float or Bfloat16.
+
 // y[r, c] += bias[c]; y: [rows, width].
+template <typename T>
 void AddToRows(Stream& stream, int64_t rows, int64_t width, const float* bias,
-               float* y);
+               T* y);
 // sums[c] = sum over r of x[r, c]; x: [rows, width]. `scratch` is overwritten.
+template <typename T>
 void ColumnSums(Stream& stream, Scratch& scratch, int64_t rows, int64_t width,
-                const float* x, float* sums);
+                const T* x, float* sums);
 
 // y[b, c, p] += bias[c]; y: [batch, channels, plane].
+template <typename T>
 void AddToPlanes(Stream& stream, int64_t batch, int64_t channels, int64_t plane,
-                 const float* bias, float* y);
+                 const float* bias, T* y);
 // sums[c] = sum over b and p of x[b, c, p]; x: [batch, channels, plane].
 // `scratch` is overwritten.
+template <typename T>
 void ChannelSums(Stream& stream, Scratch& scratch, int64_t batch,
-                 int64_t channels, int64_t plane, const float* x, float* sums);
+                 int64_t channels, int64_t plane, const T* x, float* sums);
 
 }  // namespace tributary::cuda
 

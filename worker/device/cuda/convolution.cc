@@ -12,7 +12,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/device/cuda/bfloat16.h"
 #include "worker/device/cuda/cudnn_library.h"
+#include "worker/device/cuda/elementwise.h"
 
 namespace tributary::cuda {
 namespace {
@@ -57,7 +59,8 @@ struct Choice {
   size_t workspace_bytes = 0;
 };
 
-// What cuDNN knows of a shape.
+// What cuDNN knows of a shape, with x, y and the weight of one type. In
+// bfloat16 without a backward_weight.
 struct Plan {
   Owned<cudnnTensorDescriptor_t> x, y;
   Owned<cudnnFilterDescriptor_t> weight;
@@ -67,12 +70,12 @@ struct Plan {
   Choice<cudnnConvolutionBwdFilterAlgo_t> backward_weight;
 };
 
-auto KeyOf(const ConvolutionShape& s) {
-  return std::make_tuple(s.batch, s.in_channels, s.in_height, s.in_width,
+auto KeyOf(const ConvolutionShape& s, cudnnDataType_t type) {
+  return std::make_tuple(type, s.batch, s.in_channels, s.in_height, s.in_width,
                          s.out_channels, s.out_height, s.out_width, s.kernel,
                          s.stride, s.padding);
 }
-using PlanKey = decltype(KeyOf(ConvolutionShape()));
+using PlanKey = decltype(KeyOf(ConvolutionShape(), CUDNN_DATA_FLOAT));
 
 // The first of `results`, which are sorted by speed, that is among `allowed`.
 template <typename Result, typename Algorithm>
@@ -91,7 +94,8 @@ absl::StatusOr<Choice<Algorithm>> Choose(
       "cuDNN has no deterministic algorithm for a convolution of this shape");
 }
 
-absl::StatusOr<Owned<cudnnTensorDescriptor_t>> Describe(int64_t batch,
+absl::StatusOr<Owned<cudnnTensorDescriptor_t>> Describe(cudnnDataType_t type,
+                                                        int64_t batch,
                                                         int64_t channels,
                                                         int64_t height,
                                                         int64_t width) {
@@ -101,18 +105,19 @@ absl::StatusOr<Owned<cudnnTensorDescriptor_t>> Describe(int64_t batch,
   Owned<cudnnTensorDescriptor_t> owned(tensor);
   TRIBUTARY_RETURN_IF_ERROR(
       ToStatus(Dnn().SetTensor4dDescriptor(
-                   tensor, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT,
-                   static_cast<int>(batch), static_cast<int>(channels),
-                   static_cast<int>(height), static_cast<int>(width)),
+                   tensor, CUDNN_TENSOR_NCHW, type, static_cast<int>(batch),
+                   static_cast<int>(channels), static_cast<int>(height),
+                   static_cast<int>(width)),
                "cudnnSetTensor4dDescriptor"));
   return owned;
 }
 
-absl::Status DescribeAll(const ConvolutionShape& s, Plan& plan) {
+absl::Status DescribeAll(const ConvolutionShape& s, cudnnDataType_t type,
+                         Plan& plan) {
   TRIBUTARY_ASSIGN_OR_RETURN(
-      plan.x, Describe(s.batch, s.in_channels, s.in_height, s.in_width));
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      plan.y, Describe(s.batch, s.out_channels, s.out_height, s.out_width));
+      plan.x, Describe(type, s.batch, s.in_channels, s.in_height, s.in_width));
+  TRIBUTARY_ASSIGN_OR_RETURN(plan.y, Describe(type, s.batch, s.out_channels,
+                                              s.out_height, s.out_width));
 
   cudnnFilterDescriptor_t weight;
   TRIBUTARY_RETURN_IF_ERROR(ToStatus(Dnn().CreateFilterDescriptor(&weight),
@@ -120,9 +125,9 @@ absl::Status DescribeAll(const ConvolutionShape& s, Plan& plan) {
   plan.weight.reset(weight);
   TRIBUTARY_RETURN_IF_ERROR(ToStatus(
       Dnn().SetFilter4dDescriptor(
-          weight, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW,
-          static_cast<int>(s.out_channels), static_cast<int>(s.in_channels),
-          static_cast<int>(s.kernel), static_cast<int>(s.kernel)),
+          weight, type, CUDNN_TENSOR_NCHW, static_cast<int>(s.out_channels),
+          static_cast<int>(s.in_channels), static_cast<int>(s.kernel),
+          static_cast<int>(s.kernel)),
       "cudnnSetFilter4dDescriptor"));
 
   cudnnConvolutionDescriptor_t convolution;
@@ -137,9 +142,12 @@ absl::Status DescribeAll(const ConvolutionShape& s, Plan& plan) {
           convolution, padding, padding, stride, stride, /*dilation_h=*/1,
           /*dilation_w=*/1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
       "cudnnSetConvolution2dDescriptor"));
-  // The default would allow TF32.
-  return ToStatus(Dnn().SetConvolutionMathType(convolution, CUDNN_FMA_MATH),
-                  "cudnnSetConvolutionMathType");
+  // In float32 the default would allow TF32.
+  return ToStatus(
+      Dnn().SetConvolutionMathType(convolution, type == CUDNN_DATA_FLOAT
+                                                    ? CUDNN_FMA_MATH
+                                                    : CUDNN_TENSOR_OP_MATH),
+      "cudnnSetConvolutionMathType");
 }
 
 absl::Status ChooseForward(cudnnHandle_t handle, Plan& plan) {
@@ -187,12 +195,15 @@ absl::Status ChooseBackwardWeight(cudnnHandle_t handle, Plan& plan) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Plan> MakePlan(cudnnHandle_t handle, const ConvolutionShape& s) {
+absl::StatusOr<Plan> MakePlan(cudnnHandle_t handle, const ConvolutionShape& s,
+                              cudnnDataType_t type) {
   Plan plan;
-  TRIBUTARY_RETURN_IF_ERROR(DescribeAll(s, plan));
+  TRIBUTARY_RETURN_IF_ERROR(DescribeAll(s, type, plan));
   TRIBUTARY_RETURN_IF_ERROR(ChooseForward(handle, plan));
   TRIBUTARY_RETURN_IF_ERROR(ChooseBackwardInput(handle, plan));
-  TRIBUTARY_RETURN_IF_ERROR(ChooseBackwardWeight(handle, plan));
+  if (type == CUDNN_DATA_FLOAT) {
+    TRIBUTARY_RETURN_IF_ERROR(ChooseBackwardWeight(handle, plan));
+  }
   return plan;
 }
 
@@ -200,9 +211,13 @@ constexpr float kOne = 1, kZero = 0;
 
 class CudnnConvolutionRunner final : public ConvolutionRunner {
  public:
+  explicit CudnnConvolutionRunner(Precision precision)
+      : type_(precision == Precision::kFloat32 ? CUDNN_DATA_FLOAT
+                                               : CUDNN_DATA_BFLOAT16) {}
+
   void Forward(Stream& stream, Scratch& scratch, const ConvolutionShape& shape,
-               const float* x, const float* weight, float* y) override {
-    const Plan* const plan = PlanOf(stream, shape);
+               const Real* x, const Real* weight, Real* y) override {
+    const Plan* const plan = PlanOf(stream, shape, type_);
     if (plan == nullptr) return;
     const auto& [algorithm, bytes] = plan->forward;
     stream.Check(
@@ -214,9 +229,9 @@ class CudnnConvolutionRunner final : public ConvolutionRunner {
   }
 
   void BackwardInput(Stream& stream, Scratch& scratch,
-                     const ConvolutionShape& shape, const float* dy,
-                     const float* weight, float* dx) override {
-    const Plan* const plan = PlanOf(stream, shape);
+                     const ConvolutionShape& shape, const Real* dy,
+                     const Real* weight, Real* dx) override {
+    const Plan* const plan = PlanOf(stream, shape, type_);
     if (plan == nullptr) return;
     const auto& [algorithm, bytes] = plan->backward_input;
     stream.Check(
@@ -228,17 +243,25 @@ class CudnnConvolutionRunner final : public ConvolutionRunner {
   }
 
   void BackwardWeight(Stream& stream, Scratch& scratch,
-                      const ConvolutionShape& shape, const float* x,
-                      const float* dy, float* dweight) override {
-    const Plan* const plan = PlanOf(stream, shape);
+                      const ConvolutionShape& shape, const Real* x,
+                      const Real* dy, float* dweight) override {
+    const Plan* const plan = PlanOf(stream, shape, CUDNN_DATA_FLOAT);
     if (plan == nullptr) return;
     const auto& [algorithm, bytes] = plan->backward_weight;
-    stream.Check(
-        ToStatus(Dnn().ConvolutionBackwardFilter(
-                     handle_.get(), &kOne, plan->x.get(), x, plan->y.get(), dy,
-                     plan->convolution.get(), algorithm, scratch.Bytes(bytes),
-                     bytes, &kZero, plan->weight.get(), dweight),
-                 "cudnnConvolutionBackwardFilter"));
+    const float* const wide_x = AsFloats(
+        stream,
+        shape.batch * shape.in_channels * shape.in_height * shape.in_width, x,
+        x_);
+    const float* const wide_dy = AsFloats(
+        stream,
+        shape.batch * shape.out_channels * shape.out_height * shape.out_width,
+        dy, dy_);
+    stream.Check(ToStatus(
+        Dnn().ConvolutionBackwardFilter(
+            handle_.get(), &kOne, plan->x.get(), wide_x, plan->y.get(), wide_dy,
+            plan->convolution.get(), algorithm, scratch.Bytes(bytes), bytes,
+            &kZero, plan->weight.get(), dweight),
+        "cudnnConvolutionBackwardFilter"));
   }
 
  private:
@@ -251,29 +274,42 @@ class CudnnConvolutionRunner final : public ConvolutionRunner {
     return ToStatus(Dnn().SetStream(handle, stream.get()), "cudnnSetStream");
   }
 
+  // x, in `memory` if it is not float32 already.
+  const float* AsFloats(Stream& stream, int64_t count, const Real* x,
+                        Scratch& memory) {
+    if (type_ == CUDNN_DATA_FLOAT) return reinterpret_cast<const float*>(x);
+    float* const wide = memory.Floats(count);
+    Convert(stream, count, reinterpret_cast<const Bfloat16*>(x), wide);
+    return wide;
+  }
+
   // Found once for each shape. Null, with the reason kept by the stream, if
   // there is none.
-  const Plan* PlanOf(Stream& stream, const ConvolutionShape& shape) {
-    const auto found = plans_.find(KeyOf(shape));
+  const Plan* PlanOf(Stream& stream, const ConvolutionShape& shape,
+                     cudnnDataType_t type) {
+    const auto found = plans_.find(KeyOf(shape, type));
     if (found != plans_.end()) return &found->second;
     const absl::Status started = Start(stream);
     stream.Check(started);
     if (!started.ok()) return nullptr;
-    absl::StatusOr<Plan> plan = MakePlan(handle_.get(), shape);
+    absl::StatusOr<Plan> plan = MakePlan(handle_.get(), shape, type);
     stream.Check(plan.status());
     if (!plan.ok()) return nullptr;
     if (plans_.size() >= kMaximumPlans) plans_.clear();
-    return &plans_.emplace(KeyOf(shape), *std::move(plan)).first->second;
+    return &plans_.emplace(KeyOf(shape, type), *std::move(plan)).first->second;
   }
 
+  const cudnnDataType_t type_;  // Of Real.
+  Scratch x_{Scratch::Place::kDevice}, dy_{Scratch::Place::kDevice};
   Owned<cudnnHandle_t> handle_;  // Null before the first operation.
   std::map<PlanKey, Plan> plans_;
 };
 
 }  // namespace
 
-std::unique_ptr<ConvolutionRunner> ConvolutionRunner::Create() {
-  return std::make_unique<CudnnConvolutionRunner>();
+std::unique_ptr<ConvolutionRunner> ConvolutionRunner::Create(
+    Precision precision) {
+  return std::make_unique<CudnnConvolutionRunner>(precision);
 }
 
 }  // namespace tributary::cuda

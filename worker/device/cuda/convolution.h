@@ -10,27 +10,28 @@
 
 namespace tributary::cuda {
 
-// Float32 without TF32, by algorithms that are deterministic and sum products
-// directly: transforming ones (Winograd, FFT) round differently in every part
-// of an image. Chosen once for each shape by the library's heuristic. The first
-// operation loads cuDNN, so that models without convolutions do not pay for
-// it. One thread at a time. `scratch` is overwritten. Biases are not included:
-// see bias.h.
+// Float32 without TF32, or bfloat16 with sums in float32, by algorithms that
+// are deterministic and sum products directly: transforming ones (Winograd,
+// FFT) round differently in every part of an image. Chosen once for each shape
+// by the library's heuristic. The first operation loads cuDNN, so that models
+// without convolutions do not pay for it. One thread at a time. `scratch` is
+// overwritten. Biases are not included: see bias.h. Gradients of weights are
+// made in float32 throughout: cuDNN would round them to bfloat16.
 class ConvolutionRunner {
  public:
-  static std::unique_ptr<ConvolutionRunner> Create();
+  static std::unique_ptr<ConvolutionRunner> Create(Precision precision);
 
   virtual ~ConvolutionRunner() = default;
 
   virtual void Forward(Stream& stream, Scratch& scratch,
-                       const ConvolutionShape& shape, const float* x,
-                       const float* weight, float* y) = 0;
+                       const ConvolutionShape& shape, const Real* x,
+                       const Real* weight, Real* y) = 0;
   virtual void BackwardInput(Stream& stream, Scratch& scratch,
-                             const ConvolutionShape& shape, const float* dy,
-                             const float* weight, float* dx) = 0;
+                             const ConvolutionShape& shape, const Real* dy,
+                             const Real* weight, Real* dx) = 0;
   virtual void BackwardWeight(Stream& stream, Scratch& scratch,
-                              const ConvolutionShape& shape, const float* x,
-                              const float* dy, float* dweight) = 0;
+                              const ConvolutionShape& shape, const Real* x,
+                              const Real* dy, float* dweight) = 0;
 };
 
 }  // namespace tributary::cuda

@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -13,6 +14,7 @@
 #include "common/status_macros.h"
 #include "worker/device/cuda/attention.h"
 #include "worker/device/cuda/batch_norm.h"
+#include "worker/device/cuda/bfloat16.h"
 #include "worker/device/cuda/bias.h"
 #include "worker/device/cuda/convolution.h"
 #include "worker/device/cuda/cuda_copies.h"
@@ -52,6 +54,8 @@ bool IsPinned(const void* memory) {
          attributes.type != cudaMemoryTypeUnregistered;
 }
 
+// T is what Real stands for.
+template <typename T>
 class CudaDevice final : public Device {
  public:
   CudaDevice(std::unique_ptr<Stream> stream,
@@ -61,9 +65,11 @@ class CudaDevice final : public Device {
         name_(std::move(name)),
         bus_id_(std::move(bus_id)),
         linear_(std::move(linear)),
-        convolution_(cuda::ConvolutionRunner::Create()) {}
+        convolution_(cuda::ConvolutionRunner::Create(kPrecision)) {}
 
   ~CudaDevice() override { stream_->Activate(); }
+
+  Precision precision() const override { return kPrecision; }
 
   absl::StatusOr<Memory> Allocate(size_t bytes) override {
     Stream& stream = Current();
@@ -138,134 +144,146 @@ class CudaDevice final : public Device {
     static_cast<const cuda::CudaEvent&>(event).DelayWorkOf(Current());
   }
 
-  void Add(int64_t count, const float* x, float* y) override {
-    cuda::Add(Current(), count, x, y);
+  void Round(int64_t count, const float* from, Real* to) override {
+    cuda::Convert(Current(), count, from, Typed(to));
+  }
+  void Copy(int64_t count, const Real* x, Real* y) override {
+    Stream& stream = Current();
+    stream.Check(cudaMemcpyAsync(y, x, static_cast<size_t>(count) * sizeof(T),
+                                 cudaMemcpyDeviceToDevice, stream.get()),
+                 "Copy");
+  }
+  void Add(int64_t count, const Real* x, Real* y) override {
+    cuda::Add(Current(), count, Typed(x), Typed(y));
   }
 
-  void LinearForward(const LinearShape& shape, const float* x,
-                     const float* weight, const float* bias,
-                     float* y) override {
+  void LinearForward(const LinearShape& shape, const Real* x,
+                     const Real* weight, const float* bias, Real* y) override {
     linear_->Forward(Current(), scratch_, shape, x, weight, bias, y);
   }
-  void LinearBackwardInput(const LinearShape& shape, const float* dy,
-                           const float* weight, bool accumulate,
-                           float* dx) override {
+  void LinearBackwardInput(const LinearShape& shape, const Real* dy,
+                           const Real* weight, bool accumulate,
+                           Real* dx) override {
     linear_->BackwardInput(Current(), scratch_, shape, dy, weight, accumulate,
                            dx);
   }
-  void LinearBackwardWeight(const LinearShape& shape, const float* x,
-                            const float* dy, bool accumulate, float* dweight,
+  void LinearBackwardWeight(const LinearShape& shape, const Real* x,
+                            const Real* dy, bool accumulate, float* dweight,
                             float* dbias) override {
     Stream& stream = Current();
     linear_->BackwardWeight(stream, scratch_, shape, x, dy, accumulate,
                             dweight);
     if (dbias == nullptr) return;
-    cuda::ColumnSums(stream, scratch_, shape.rows, shape.outputs, dy, dbias);
+    cuda::ColumnSums(stream, scratch_, shape.rows, shape.outputs, Typed(dy),
+                     dbias);
   }
 
-  void ConvolutionForward(const ConvolutionShape& shape, const float* x,
-                          const float* weight, const float* bias,
-                          float* y) override {
+  void ConvolutionForward(const ConvolutionShape& shape, const Real* x,
+                          const Real* weight, const float* bias,
+                          Real* y) override {
     Stream& stream = Current();
     convolution_->Forward(stream, scratch_, shape, x, weight, y);
     if (bias == nullptr) return;
     cuda::AddToPlanes(stream, shape.batch, shape.out_channels,
-                      shape.out_height * shape.out_width, bias, y);
+                      shape.out_height * shape.out_width, bias, Typed(y));
   }
-  void ConvolutionBackwardInput(const ConvolutionShape& shape, const float* dy,
-                                const float* weight, float* dx) override {
+  void ConvolutionBackwardInput(const ConvolutionShape& shape, const Real* dy,
+                                const Real* weight, Real* dx) override {
     convolution_->BackwardInput(Current(), scratch_, shape, dy, weight, dx);
   }
-  void ConvolutionBackwardWeight(const ConvolutionShape& shape, const float* x,
-                                 const float* dy, float* dweight,
+  void ConvolutionBackwardWeight(const ConvolutionShape& shape, const Real* x,
+                                 const Real* dy, float* dweight,
                                  float* dbias) override {
     Stream& stream = Current();
     convolution_->BackwardWeight(stream, scratch_, shape, x, dy, dweight);
     if (dbias == nullptr) return;
     cuda::ChannelSums(stream, scratch_, shape.batch, shape.out_channels,
-                      shape.out_height * shape.out_width, dy, dbias);
+                      shape.out_height * shape.out_width, Typed(dy), dbias);
   }
-  void MaxPoolForward(const PoolShape& shape, const float* x, float* y,
+  void MaxPoolForward(const PoolShape& shape, const Real* x, Real* y,
                       int32_t* argmax) override {
-    cuda::MaxPoolForward(Current(), shape, x, y, argmax);
+    cuda::MaxPoolForward(Current(), shape, Typed(x), Typed(y), argmax);
   }
-  void MaxPoolBackward(const PoolShape& shape, const float* dy,
-                       const int32_t* argmax, float* dx) override {
-    cuda::MaxPoolBackward(Current(), shape, dy, argmax, dx);
+  void MaxPoolBackward(const PoolShape& shape, const Real* dy,
+                       const int32_t* argmax, Real* dx) override {
+    cuda::MaxPoolBackward(Current(), shape, Typed(dy), argmax, Typed(dx));
   }
-  void AveragePoolForward(const PoolShape& shape, const float* x,
-                          float* y) override {
-    cuda::AveragePoolForward(Current(), shape, x, y);
+  void AveragePoolForward(const PoolShape& shape, const Real* x,
+                          Real* y) override {
+    cuda::AveragePoolForward(Current(), shape, Typed(x), Typed(y));
   }
-  void AveragePoolBackward(const PoolShape& shape, const float* dy,
-                           float* dx) override {
-    cuda::AveragePoolBackward(Current(), shape, dy, dx);
+  void AveragePoolBackward(const PoolShape& shape, const Real* dy,
+                           Real* dx) override {
+    cuda::AveragePoolBackward(Current(), shape, Typed(dy), Typed(dx));
   }
-  void GlobalAveragePoolForward(int64_t planes, int64_t pixels, const float* x,
-                                float* y) override {
-    cuda::GlobalAveragePoolForward(Current(), planes, pixels, x, y);
+  void GlobalAveragePoolForward(int64_t planes, int64_t pixels, const Real* x,
+                                Real* y) override {
+    cuda::GlobalAveragePoolForward(Current(), planes, pixels, Typed(x),
+                                   Typed(y));
   }
-  void GlobalAveragePoolBackward(int64_t planes, int64_t pixels,
-                                 const float* dy, float* dx) override {
-    cuda::GlobalAveragePoolBackward(Current(), planes, pixels, dy, dx);
+  void GlobalAveragePoolBackward(int64_t planes, int64_t pixels, const Real* dy,
+                                 Real* dx) override {
+    cuda::GlobalAveragePoolBackward(Current(), planes, pixels, Typed(dy),
+                                    Typed(dx));
   }
 
-  void ReluForward(int64_t count, const float* x, float* y) override {
-    cuda::ReluForward(Current(), count, x, y);
+  void ReluForward(int64_t count, const Real* x, Real* y) override {
+    cuda::ReluForward(Current(), count, Typed(x), Typed(y));
   }
-  void ReluBackward(int64_t count, const float* y, const float* dy,
-                    float* dx) override {
-    cuda::ReluBackward(Current(), count, y, dy, dx);
+  void ReluBackward(int64_t count, const Real* y, const Real* dy,
+                    Real* dx) override {
+    cuda::ReluBackward(Current(), count, Typed(y), Typed(dy), Typed(dx));
   }
-  void GeluForward(int64_t count, const float* x, float* y) override {
-    cuda::GeluForward(Current(), count, x, y);
+  void GeluForward(int64_t count, const Real* x, Real* y) override {
+    cuda::GeluForward(Current(), count, Typed(x), Typed(y));
   }
-  void GeluBackward(int64_t count, const float* x, const float* dy,
-                    float* dx) override {
-    cuda::GeluBackward(Current(), count, x, dy, dx);
+  void GeluBackward(int64_t count, const Real* x, const Real* dy,
+                    Real* dx) override {
+    cuda::GeluBackward(Current(), count, Typed(x), Typed(dy), Typed(dx));
   }
   void Dropout(int64_t count, const RandomStream& stream, float rate,
-               const float* x, float* y) override {
-    cuda::Dropout(Current(), count, stream, rate, x, y);
+               const Real* x, Real* y) override {
+    cuda::Dropout(Current(), count, stream, rate, Typed(x), Typed(y));
   }
 
-  void LayerNormForward(int64_t rows, int64_t width, const float* x,
-                        const float* scale, const float* shift, float* y,
+  void LayerNormForward(int64_t rows, int64_t width, const Real* x,
+                        const float* scale, const float* shift, Real* y,
                         float* mean, float* inverse_deviation) override {
-    cuda::LayerNormForward(Current(), rows, width, x, scale, shift, y, mean,
-                           inverse_deviation);
+    cuda::LayerNormForward(Current(), rows, width, Typed(x), scale, shift,
+                           Typed(y), mean, inverse_deviation);
   }
-  void LayerNormBackward(int64_t rows, int64_t width, const float* x,
+  void LayerNormBackward(int64_t rows, int64_t width, const Real* x,
                          const float* scale, const float* mean,
-                         const float* inverse_deviation, const float* dy,
-                         bool accumulate, float* dx, float* dscale,
+                         const float* inverse_deviation, const Real* dy,
+                         bool accumulate, Real* dx, float* dscale,
                          float* dshift) override {
-    cuda::LayerNormBackward(Current(), scratch_, rows, width, x, scale, mean,
-                            inverse_deviation, dy,
-                            {accumulate, dx, dscale, dshift});
+    cuda::LayerNormBackward(Current(), scratch_, rows, width, Typed(x), scale,
+                            mean, inverse_deviation, Typed(dy),
+                            {accumulate, Typed(dx), dscale, dshift});
   }
 
-  void BatchNormForward(const BatchNormShape& shape, const float* x,
+  void BatchNormForward(const BatchNormShape& shape, const Real* x,
                         const float* scale, const float* shift,
-                        const float* residual, float* y, float* mean,
+                        const Real* residual, Real* y, float* mean,
                         float* variance) override {
-    cuda::BatchNormForward(Current(), shape, x, scale, shift, residual, y, mean,
-                           variance);
+    cuda::BatchNormForward(Current(), shape, Typed(x), scale, shift,
+                           Typed(residual), Typed(y), mean, variance);
   }
-  void BatchNormEvaluate(const BatchNormShape& shape, const float* x,
+  void BatchNormEvaluate(const BatchNormShape& shape, const Real* x,
                          const float* scale, const float* shift,
                          const float* mean, const float* variance,
-                         const float* residual, float* y) override {
-    cuda::BatchNormEvaluate(Current(), shape, x, scale, shift, mean, variance,
-                            residual, y);
+                         const Real* residual, Real* y) override {
+    cuda::BatchNormEvaluate(Current(), shape, Typed(x), scale, shift, mean,
+                            variance, Typed(residual), Typed(y));
   }
-  void BatchNormBackward(const BatchNormShape& shape, const float* x,
+  void BatchNormBackward(const BatchNormShape& shape, const Real* x,
                          const float* scale, const float* mean,
-                         const float* variance, const float* y, const float* dy,
-                         float* dx, float* dscale, float* dshift,
-                         float* dresidual) override {
-    cuda::BatchNormBackward(Current(), shape, x, scale, mean, variance, y, dy,
-                            {dx, dscale, dshift, dresidual});
+                         const float* variance, const Real* y, const Real* dy,
+                         Real* dx, float* dscale, float* dshift,
+                         Real* dresidual) override {
+    cuda::BatchNormBackward(Current(), shape, Typed(x), scale, mean, variance,
+                            Typed(y), Typed(dy),
+                            {Typed(dx), dscale, dshift, Typed(dresidual)});
   }
   void BatchNormStatisticsGradient(int64_t channels, int64_t observations,
                                    int64_t weight, const float* mean,
@@ -280,46 +298,54 @@ class CudaDevice final : public Device {
 
   void EmbeddingForward(int64_t batch, int64_t time, int64_t width,
                         const int32_t* tokens, const float* token_table,
-                        const float* position_table, float* y) override {
+                        const float* position_table, Real* y) override {
     cuda::EmbeddingForward(Current(), batch, time, width, tokens, token_table,
-                           position_table, y);
+                           position_table, Typed(y));
   }
   void EmbeddingBackward(int64_t batch, int64_t time, int64_t width,
                          int64_t vocabulary, const int32_t* tokens,
-                         const float* dy, bool accumulate, float* dtoken_table,
+                         const Real* dy, bool accumulate, float* dtoken_table,
                          float* dposition_table) override {
     cuda::EmbeddingBackward(Current(), scratch_, batch, time, width, vocabulary,
-                            tokens, dy,
+                            tokens, Typed(dy),
                             {accumulate, dtoken_table, dposition_table});
   }
 
   int64_t SavedAttentionSize(const AttentionShape& s) const override {
     return s.batch * s.heads * s.time;
   }
-  void AttentionForward(const AttentionShape& shape, const float* qkv,
-                        const RandomStream& stream, float rate, float* y,
+  void AttentionForward(const AttentionShape& shape, const Real* qkv,
+                        const RandomStream& stream, float rate, Real* y,
                         float* saved) override {
-    cuda::AttentionForward(Current(), shape, qkv, {stream, rate}, y, saved);
+    cuda::AttentionForward(Current(), shape, Typed(qkv), {stream, rate},
+                           Typed(y), saved);
   }
-  void AttentionBackward(const AttentionShape& shape, const float* qkv,
-                         const float* y, const float* saved, const float* dy,
+  void AttentionBackward(const AttentionShape& shape, const Real* qkv,
+                         const Real* y, const float* saved, const Real* dy,
                          const RandomStream& stream, float rate,
-                         float* dqkv) override {
-    cuda::AttentionBackward(Current(), scratch_, shape, qkv, y, saved, dy,
-                            {stream, rate}, dqkv);
+                         Real* dqkv) override {
+    cuda::AttentionBackward(Current(), scratch_, shape, Typed(qkv), Typed(y),
+                            saved, Typed(dy), {stream, rate}, Typed(dqkv));
   }
 
-  Loss SoftmaxCrossEntropy(int64_t rows, int64_t classes, const float* logits,
-                           const int32_t* labels, float* dlogits) override {
-    return losses_.SoftmaxCrossEntropy(Current(), rows, classes, logits, labels,
-                                       dlogits);
+  Loss SoftmaxCrossEntropy(int64_t rows, int64_t classes, const Real* logits,
+                           const int32_t* labels, Real* dlogits) override {
+    return losses_.SoftmaxCrossEntropy(Current(), rows, classes, Typed(logits),
+                                       labels, Typed(dlogits));
   }
-  Loss MeanSquaredError(int64_t rows, int64_t width, const float* x,
-                        const float* target, float* dx) override {
-    return losses_.MeanSquaredError(Current(), rows, width, x, target, dx);
+  Loss MeanSquaredError(int64_t rows, int64_t width, const Real* x,
+                        const float* target, Real* dx) override {
+    return losses_.MeanSquaredError(Current(), rows, width, Typed(x), target,
+                                    Typed(dx));
   }
+
+  static constexpr Precision kPrecision =
+      std::is_same_v<T, float> ? Precision::kFloat32 : Precision::kBfloat16;
 
  private:
+  static const T* Typed(const Real* x) { return reinterpret_cast<const T*>(x); }
+  static T* Typed(Real* x) { return reinterpret_cast<T*>(x); }
+
   // The stream, with its GPU made the calling thread's: an instance may move
   // between threads.
   Stream& Current() {
@@ -362,7 +388,8 @@ void LeaveCuda(int ordinal) {
   cudaGetLastError();
 }
 
-absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int ordinal) {
+absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int ordinal,
+                                                         Precision precision) {
   TRIBUTARY_ASSIGN_OR_RETURN(const int count, CountCudaDevices());
   if (ordinal < 0 || ordinal >= count) {
     return absl::NotFoundError(absl::StrCat("there is no cuda:", ordinal,
@@ -376,14 +403,19 @@ absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int ordinal) {
       ToStatus(cuda::FindKernels(),
                absl::StrCat("this build has no code for cuda:", ordinal)));
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<cuda::LinearRunner> linear,
-                             cuda::LinearRunner::Create());
+                             cuda::LinearRunner::Create(precision));
   cudaDeviceProp properties;
   TRIBUTARY_RETURN_IF_ERROR(
       ToStatus(cudaGetDeviceProperties(&properties, ordinal),
                absl::StrCat("cannot ask cuda:", ordinal, " what it is")));
   TRIBUTARY_ASSIGN_OR_RETURN(std::string bus_id, CudaBusId(ordinal));
-  return std::make_unique<CudaDevice>(std::move(stream), std::move(linear),
-                                      properties.name, std::move(bus_id));
+  if (precision == Precision::kBfloat16) {
+    return std::make_unique<CudaDevice<cuda::Bfloat16>>(
+        std::move(stream), std::move(linear), properties.name,
+        std::move(bus_id));
+  }
+  return std::make_unique<CudaDevice<float>>(
+      std::move(stream), std::move(linear), properties.name, std::move(bus_id));
 }
 
 }  // namespace tributary

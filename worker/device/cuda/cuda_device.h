@@ -1,5 +1,5 @@
 // Device on an NVIDIA GPU: CUDA kernels of our own, cuBLASLt for matrix
-// products, cuDNN for convolutions, all in float32 without TF32.
+// products, cuDNN for convolutions, in float32 without TF32 or in bfloat16.
 //
 // What the interface leaves open:
 // - Every operation is queued on one stream of the instance. An error, which
@@ -46,7 +46,8 @@ void LeaveCuda(int ordinal);
 // ResourceExhausted if its memory is full. cuDNN is loaded by the first
 // convolution. One instance for each computing thread, as for every Device;
 // several may share a GPU.
-absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int ordinal);
+absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(
+    int ordinal, Precision precision = Precision::kFloat32);
 
 }  // namespace tributary
 

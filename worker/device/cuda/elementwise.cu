@@ -22,8 +22,15 @@ __device__ inline GeluGates GeluGatesOf(float x) {
   return u >= 0.0f ? GeluGates{larger, smaller} : GeluGates{smaller, larger};
 }
 
-bool IsAligned(const void* pointer) {
-  return reinterpret_cast<uintptr_t>(pointer) % sizeof(float4) == 0;
+// Neighbours, read and written at once.
+template <typename T>
+struct alignas(4 * sizeof(T)) Four {
+  T values[4];
+};
+
+template <typename T>
+bool IsAligned(const T* pointer) {
+  return reinterpret_cast<uintptr_t>(pointer) % sizeof(Four<T>) == 0;
 }
 
 __device__ inline float Drop(uint32_t number, float rate, float scale,
@@ -39,54 +46,70 @@ cudaError_t FindKernels() {
   return cudaFuncGetAttributes(&attributes, &ForEachKernel<decltype(probe)>);
 }
 
-void Add(Stream& stream, int64_t count, const float* x, float* y) {
-  ForEach(stream, "Add", count, [=] __device__(int64_t i) { y[i] += x[i]; });
+template <typename From, typename To>
+void Convert(Stream& stream, int64_t count, const From* from, To* to) {
+  ForEach(stream, "Convert", count,
+          [=] __device__(int64_t i) { to[i] = float{from[i]}; });
 }
 
-void ReluForward(Stream& stream, int64_t count, const float* x, float* y) {
-  ForEach(stream, "ReluForward", count,
-          [=] __device__(int64_t i) { y[i] = x[i] < 0.0f ? 0.0f : x[i]; });
+template <typename T>
+void Add(Stream& stream, int64_t count, const T* x, T* y) {
+  ForEach(stream, "Add", count,
+          [=] __device__(int64_t i) { y[i] = float{y[i]} + float{x[i]}; });
 }
 
-void ReluBackward(Stream& stream, int64_t count, const float* y,
-                  const float* dy, float* dx) {
-  ForEach(stream, "ReluBackward", count,
-          [=] __device__(int64_t i) { dx[i] = y[i] > 0.0f ? dy[i] : 0.0f; });
+template <typename T>
+void ReluForward(Stream& stream, int64_t count, const T* x, T* y) {
+  ForEach(stream, "ReluForward", count, [=] __device__(int64_t i) {
+    const float v = x[i];
+    y[i] = v < 0.0f ? 0.0f : v;
+  });
 }
 
-void GeluForward(Stream& stream, int64_t count, const float* x, float* y) {
+template <typename T>
+void ReluBackward(Stream& stream, int64_t count, const T* y, const T* dy,
+                  T* dx) {
+  ForEach(stream, "ReluBackward", count, [=] __device__(int64_t i) {
+    dx[i] = y[i] > 0.0f ? float{dy[i]} : 0.0f;
+  });
+}
+
+template <typename T>
+void GeluForward(Stream& stream, int64_t count, const T* x, T* y) {
   ForEach(stream, "GeluForward", count, [=] __device__(int64_t i) {
     const float v = x[i];
     y[i] = v * GeluGatesOf(v).gate;
   });
 }
 
-void GeluBackward(Stream& stream, int64_t count, const float* x,
-                  const float* dy, float* dx) {
+template <typename T>
+void GeluBackward(Stream& stream, int64_t count, const T* x, const T* dy,
+                  T* dx) {
   ForEach(stream, "GeluBackward", count, [=] __device__(int64_t i) {
     const float v = x[i];
     const GeluGates gates = GeluGatesOf(v);
     const float slope = kSqrt2OverPi * (1.0f + 3.0f * kGeluCubic * v * v);
-    dx[i] =
-        dy[i] * (gates.gate + v * (2.0f * slope) * (gates.gate * gates.rest));
+    dx[i] = float{dy[i]} *
+            (gates.gate + v * (2.0f * slope) * (gates.gate * gates.rest));
   });
 }
 
 // A thread for each four elements, which share a block of numbers.
+template <typename T>
 void Dropout(Stream& stream, int64_t count, const RandomStream& numbers,
-             float rate, const float* x, float* y) {
+             float rate, const T* x, T* y) {
   const float scale = 1.0f / (1.0f - rate);
   const bool aligned = IsAligned(x) && IsAligned(y);
   ForEach(stream, "Dropout", (count + 3) / 4, [=] __device__(int64_t block) {
     const PhiloxBlock four = numbers.Block(block);
     const int64_t first = 4 * block;
     if (aligned && first + 4 <= count) {
-      float4 v = *reinterpret_cast<const float4*>(x + first);
-      v.x = Drop(four[0], rate, scale, v.x);
-      v.y = Drop(four[1], rate, scale, v.y);
-      v.z = Drop(four[2], rate, scale, v.z);
-      v.w = Drop(four[3], rate, scale, v.w);
-      *reinterpret_cast<float4*>(y + first) = v;
+      Four<T> v = *reinterpret_cast<const Four<T>*>(x + first);
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        v.values[n] = Drop(four[n], rate, scale, v.values[n]);
+      }
+      *reinterpret_cast<Four<T>*>(y + first) = v;
       return;
     }
 #pragma unroll
@@ -96,5 +119,21 @@ void Dropout(Stream& stream, int64_t count, const RandomStream& numbers,
     }
   });
 }
+
+template void Convert(Stream&, int64_t, const float*, float*);
+template void Convert(Stream&, int64_t, const float*, Bfloat16*);
+template void Convert(Stream&, int64_t, const Bfloat16*, float*);
+
+#define TRIBUTARY_INSTANTIATE(T)                                        \
+  template void Add(Stream&, int64_t, const T*, T*);                    \
+  template void ReluForward(Stream&, int64_t, const T*, T*);            \
+  template void ReluBackward(Stream&, int64_t, const T*, const T*, T*); \
+  template void GeluForward(Stream&, int64_t, const T*, T*);            \
+  template void GeluBackward(Stream&, int64_t, const T*, const T*, T*); \
+  template void Dropout(Stream&, int64_t, const RandomStream&, float,   \
+                        const T*, T*);
+TRIBUTARY_INSTANTIATE(float)
+TRIBUTARY_INSTANTIATE(Bfloat16)
+#undef TRIBUTARY_INSTANTIATE
 
 }  // namespace tributary::cuda

@@ -1,5 +1,6 @@
 // Operations on each element by itself; shapes and formulas as in
-// worker/device/device.h. In all of them the output may be an input.
+// worker/device/device.h. In all of them the output may be an input. T is float
+// or Bfloat16.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_ELEMENTWISE_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_ELEMENTWISE_H_
 
@@ -8,6 +9,7 @@
 #include <cstdint>
 
 #include "common/philox.h"
+#include "worker/device/cuda/bfloat16.h"
 #include "worker/device/cuda/stream.h"
 
 namespace tributary::cuda {
@@ -15,15 +17,25 @@ namespace tributary::cuda {
 // Whether this build has code for the calling thread's current GPU.
 cudaError_t FindKernels();
 
-void Add(Stream& stream, int64_t count, const float* x, float* y);  // y += x
-void ReluForward(Stream& stream, int64_t count, const float* x, float* y);
-void ReluBackward(Stream& stream, int64_t count, const float* y,
-                  const float* dy, float* dx);
-void GeluForward(Stream& stream, int64_t count, const float* x, float* y);
-void GeluBackward(Stream& stream, int64_t count, const float* x,
-                  const float* dy, float* dx);
+// to = from, rounded or widened.
+template <typename From, typename To>
+void Convert(Stream& stream, int64_t count, const From* from, To* to);
+
+template <typename T>
+void Add(Stream& stream, int64_t count, const T* x, T* y);  // y += x
+template <typename T>
+void ReluForward(Stream& stream, int64_t count, const T* x, T* y);
+template <typename T>
+void ReluBackward(Stream& stream, int64_t count, const T* y, const T* dy,
+                  T* dx);
+template <typename T>
+void GeluForward(Stream& stream, int64_t count, const T* x, T* y);
+template <typename T>
+void GeluBackward(Stream& stream, int64_t count, const T* x, const T* dy,
+                  T* dx);
+template <typename T>
 void Dropout(Stream& stream, int64_t count, const RandomStream& numbers,
-             float rate, const float* x, float* y);
+             float rate, const T* x, T* y);
 
 }  // namespace tributary::cuda
 

@@ -12,9 +12,10 @@ namespace {
 // dtable[token, :] += rows of dy, [count, width], at the token's places, in
 // order. sorted: [blocks], the tokens in ascending order; places: [blocks],
 // where each stands. The block of a token's first place does the work.
+template <typename T>
 __global__ void SumTokensKernel(int64_t count, int64_t width,
                                 const uint32_t* sorted, const uint32_t* places,
-                                const float* dy, float* dtable) {
+                                const T* dy, float* dtable) {
   const int64_t begin = blockIdx.x;
   const uint32_t token = sorted[begin];
   if (begin > 0 && sorted[begin - 1] == token) return;
@@ -57,9 +58,10 @@ cudaError_t Sort(SortMemory& memory, const uint32_t* tokens, int64_t count,
       /*end_bit=*/bits, stream);
 }
 
+template <typename T>
 void AddTokenRows(Stream& stream, Scratch& scratch, int64_t count,
                   int64_t width, int64_t vocabulary, const int32_t* tokens,
-                  const float* dy, float* dtable) {
+                  const T* dy, float* dtable) {
   // Tokens are not negative.
   const auto* const keys = reinterpret_cast<const uint32_t*>(tokens);
   SortMemory memory = {};
@@ -81,16 +83,17 @@ void AddTokenRows(Stream& stream, Scratch& scratch, int64_t count,
   const int64_t threads =
       std::min<int64_t>(CeilDivide(width, kWarp) * kWarp, kBlockThreads);
   Launch(stream, "EmbeddingBackward", count,
-         dim3(static_cast<unsigned>(threads)), &SumTokensKernel, count, width,
-         memory.sorted, memory.sorted_places, dy, dtable);
+         dim3(static_cast<unsigned>(threads)), &SumTokensKernel<T>, count,
+         width, memory.sorted, memory.sorted_places, dy, dtable);
 }
 
 }  // namespace
 
+template <typename T>
 void EmbeddingForward(Stream& stream, int64_t batch, int64_t time,
                       int64_t width, const int32_t* tokens,
                       const float* token_table, const float* position_table,
-                      float* y) {
+                      T* y) {
   ForEachInRows(stream, "EmbeddingForward", batch * time, width,
                 [=] __device__(int64_t i, int64_t c) {
                   y[i * width + c] = token_table[tokens[i] * width + c] +
@@ -98,9 +101,10 @@ void EmbeddingForward(Stream& stream, int64_t batch, int64_t time,
                 });
 }
 
+template <typename T>
 void EmbeddingBackward(Stream& stream, Scratch& scratch, int64_t batch,
                        int64_t time, int64_t width, int64_t vocabulary,
-                       const int32_t* tokens, const float* dy,
+                       const int32_t* tokens, const T* dy,
                        const EmbeddingGradients& gradients) {
   if (!gradients.accumulate) {
     stream.Check(
@@ -121,5 +125,16 @@ void EmbeddingBackward(Stream& stream, Scratch& scratch, int64_t batch,
   AddTokenRows(stream, scratch, batch * time, width, vocabulary, tokens, dy,
                gradients.dtoken_table);
 }
+
+#define TRIBUTARY_INSTANTIATE(T)                                              \
+  template void EmbeddingForward(Stream&, int64_t, int64_t, int64_t,          \
+                                 const int32_t*, const float*, const float*,  \
+                                 T*);                                         \
+  template void EmbeddingBackward(Stream&, Scratch&, int64_t, int64_t,        \
+                                  int64_t, int64_t, const int32_t*, const T*, \
+                                  const EmbeddingGradients&);
+TRIBUTARY_INSTANTIATE(float)
+TRIBUTARY_INSTANTIATE(Bfloat16)
+#undef TRIBUTARY_INSTANTIATE
 
 }  // namespace tributary::cuda

@@ -4,15 +4,18 @@
 
 #include <cstdint>
 
+#include "worker/device/cuda/bfloat16.h"
 #include "worker/device/cuda/scratch.h"
 #include "worker/device/cuda/stream.h"
 
 namespace tributary::cuda {
 
+// T is float or Bfloat16.
+template <typename T>
 void EmbeddingForward(Stream& stream, int64_t batch, int64_t time,
                       int64_t width, const int32_t* tokens,
                       const float* token_table, const float* position_table,
-                      float* y);
+                      T* y);
 
 struct EmbeddingGradients {
   bool accumulate = false;           // dtoken_table += ...
@@ -21,9 +24,10 @@ struct EmbeddingGradients {
 };
 
 // batch * time is below 2^31. `scratch` is overwritten.
+template <typename T>
 void EmbeddingBackward(Stream& stream, Scratch& scratch, int64_t batch,
                        int64_t time, int64_t width, int64_t vocabulary,
-                       const int32_t* tokens, const float* dy,
+                       const int32_t* tokens, const T* dy,
                        const EmbeddingGradients& gradients);
 
 }  // namespace tributary::cuda

@@ -14,8 +14,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/device/cuda/bfloat16.h"
 #include "worker/device/cuda/bias.h"
 #include "worker/device/cuda/cublaslt_library.h"
+#include "worker/device/cuda/elementwise.h"
 
 namespace tributary::cuda {
 namespace {
@@ -61,11 +63,15 @@ struct Product {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
   bool has_bias = false;
-  // Bytes that all matrices are aligned to: 16, for the widest loads, or 4.
+  // Of A and B, and of D and the bias.
+  cudaDataType_t factor_type = CUDA_R_32F, result_type = CUDA_R_32F;
+  // Bytes that all matrices are aligned to: 16, for the widest loads, or an
+  // element.
   uint32_t alignment = 16;
 
   auto Key() const {
-    return std::tie(m, n, k, transpose_a, transpose_b, has_bias, alignment);
+    return std::tie(m, n, k, transpose_a, transpose_b, has_bias, factor_type,
+                    result_type, alignment);
   }
   bool operator<(const Product& other) const { return Key() < other.Key(); }
 };
@@ -117,12 +123,13 @@ absl::StatusOr<Owned<cublasLtMatmulDesc_t>> Describe(const Product& product) {
   return owned;
 }
 
-absl::StatusOr<Owned<cublasLtMatrixLayout_t>> Layout(int64_t rows,
+absl::StatusOr<Owned<cublasLtMatrixLayout_t>> Layout(cudaDataType_t type,
+                                                     int64_t rows,
                                                      int64_t columns) {
   cublasLtMatrixLayout_t layout;
-  TRIBUTARY_RETURN_IF_ERROR(ToStatus(
-      Lt().MatrixLayoutCreate(&layout, CUDA_R_32F, rows, columns, rows),
-      "cublasLtMatrixLayoutCreate"));
+  TRIBUTARY_RETURN_IF_ERROR(
+      ToStatus(Lt().MatrixLayoutCreate(&layout, type, rows, columns, rows),
+               "cublasLtMatrixLayoutCreate"));
   return Owned<cublasLtMatrixLayout_t>(layout);
 }
 
@@ -150,7 +157,7 @@ absl::StatusOr<Owned<cublasLtMatmulPreference_t>> Preferences(
 
 // `bias` is any bias of the product.
 absl::StatusOr<Plan> MakePlan(cublasLtHandle_t handle, const Product& product,
-                              const float* bias) {
+                              const void* bias) {
   Plan plan;
   TRIBUTARY_ASSIGN_OR_RETURN(plan.description, Describe(product));
   if (product.has_bias) {
@@ -158,11 +165,13 @@ absl::StatusOr<Plan> MakePlan(cublasLtHandle_t handle, const Product& product,
         Set(plan.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
   }
   const auto [m, n, k] = std::make_tuple(product.m, product.n, product.k);
-  TRIBUTARY_ASSIGN_OR_RETURN(plan.a,
-                             product.transpose_a ? Layout(k, m) : Layout(m, k));
-  TRIBUTARY_ASSIGN_OR_RETURN(plan.b,
-                             product.transpose_b ? Layout(n, k) : Layout(k, n));
-  TRIBUTARY_ASSIGN_OR_RETURN(plan.d, Layout(m, n));
+  TRIBUTARY_ASSIGN_OR_RETURN(plan.a, product.transpose_a
+                                         ? Layout(product.factor_type, k, m)
+                                         : Layout(product.factor_type, m, k));
+  TRIBUTARY_ASSIGN_OR_RETURN(plan.b, product.transpose_b
+                                         ? Layout(product.factor_type, n, k)
+                                         : Layout(product.factor_type, k, n));
+  TRIBUTARY_ASSIGN_OR_RETURN(plan.d, Layout(product.result_type, m, n));
   TRIBUTARY_ASSIGN_OR_RETURN(const Owned<cublasLtMatmulPreference_t> preference,
                              Preferences(product.alignment));
   cublasLtMatmulHeuristicResult_t result = {};
@@ -186,48 +195,61 @@ absl::StatusOr<Plan> MakePlan(cublasLtHandle_t handle, const Product& product,
 }
 
 struct Matrices {
-  const float* a;
-  const float* b;
-  const float* bias;  // Or null.
-  float* d;
+  const void* a;
+  const void* b;
+  const void* bias;  // Or null.
+  void* d;
 };
 
-uint32_t AlignmentOf(const Matrices& matrices) {
-  for (const float* matrix :
-       {matrices.a, matrices.b, static_cast<const float*>(matrices.d)}) {
-    if (reinterpret_cast<uintptr_t>(matrix) % 16 != 0) return sizeof(float);
+uint32_t AlignmentOf(const Product& product, const Matrices& matrices) {
+  for (const void* matrix :
+       {matrices.a, matrices.b, static_cast<const void*>(matrices.d)}) {
+    if (reinterpret_cast<uintptr_t>(matrix) % 16 != 0) {
+      return product.factor_type == CUDA_R_32F ? sizeof(float)
+                                               : sizeof(Bfloat16);
+    }
   }
   return 16;
 }
 
 class CublasLinearRunner final : public LinearRunner {
  public:
-  explicit CublasLinearRunner(cublasLtHandle_t handle) : handle_(handle) {}
+  CublasLinearRunner(cublasLtHandle_t handle, Precision precision)
+      : handle_(handle),
+        type_(precision == Precision::kFloat32 ? CUDA_R_32F : CUDA_R_16BF) {}
 
   void Forward(Stream& stream, Scratch& scratch, const LinearShape& s,
-               const float* x, const float* weight, const float* bias,
-               float* y) override {
+               const Real* x, const Real* weight, const float* bias,
+               Real* y) override {
     Product product;
     product.m = s.outputs;
     product.n = s.rows;
     product.k = s.inputs;
     product.transpose_a = true;
     product.has_bias = bias != nullptr;
-    const Matrices matrices = {weight, x, bias, y};
+    product.factor_type = product.result_type = type_;
+    const Matrices matrices = {weight, x, BiasFor(stream, s.outputs, bias), y};
     absl::Status status =
         Multiply(stream, scratch, product, matrices, /*accumulate=*/false);
     if (absl::IsUnimplemented(status) && bias != nullptr) {
       product.has_bias = false;
       status = Multiply(stream, scratch, product, matrices, false);
-      AddToRows(stream, s.rows, s.outputs, bias, y);
+      // In bfloat16 a second rounding, which such shapes have to live with.
+      if (type_ == CUDA_R_32F) {
+        AddToRows(stream, s.rows, s.outputs, bias, reinterpret_cast<float*>(y));
+      } else {
+        AddToRows(stream, s.rows, s.outputs, bias,
+                  reinterpret_cast<Bfloat16*>(y));
+      }
     }
     stream.Check(status);
   }
 
   void BackwardInput(Stream& stream, Scratch& scratch, const LinearShape& s,
-                     const float* dy, const float* weight, bool accumulate,
-                     float* dx) override {
+                     const Real* dy, const Real* weight, bool accumulate,
+                     Real* dx) override {
     Product product;
+    product.factor_type = product.result_type = type_;
     product.m = s.inputs;
     product.n = s.rows;
     product.k = s.outputs;
@@ -236,9 +258,10 @@ class CublasLinearRunner final : public LinearRunner {
   }
 
   void BackwardWeight(Stream& stream, Scratch& scratch, const LinearShape& s,
-                      const float* x, const float* dy, bool accumulate,
+                      const Real* x, const Real* dy, bool accumulate,
                       float* dweight) override {
     Product product;
+    product.factor_type = type_;
     product.m = s.inputs;
     product.n = s.outputs;
     product.k = s.rows;
@@ -248,8 +271,17 @@ class CublasLinearRunner final : public LinearRunner {
   }
 
  private:
+  // As cuBLASLt takes it; null stays null.
+  const void* BiasFor(Stream& stream, int64_t outputs, const float* bias) {
+    if (bias == nullptr || type_ == CUDA_R_32F) return bias;
+    auto* const rounded = static_cast<Bfloat16*>(
+        bias_.Bytes(static_cast<size_t>(outputs) * sizeof(Bfloat16)));
+    Convert(stream, outputs, bias, rounded);
+    return rounded;
+  }
+
   // Found once for each product.
-  const Plan& PlanOf(const Product& product, const float* bias) {
+  const Plan& PlanOf(const Product& product, const void* bias) {
     const auto found = plans_.find(product);
     if (found != plans_.end()) return found->second;
     if (plans_.size() >= kMaximumPlans) plans_.clear();
@@ -265,7 +297,7 @@ class CublasLinearRunner final : public LinearRunner {
 
   absl::Status Multiply(Stream& stream, Scratch& scratch, Product product,
                         const Matrices& matrices, bool accumulate) {
-    product.alignment = AlignmentOf(matrices);
+    product.alignment = AlignmentOf(product, matrices);
     const Plan& plan = PlanOf(product, matrices.bias);
     TRIBUTARY_RETURN_IF_ERROR(plan.status);
     if (product.has_bias) {
@@ -284,16 +316,19 @@ class CublasLinearRunner final : public LinearRunner {
   }
 
   const Owned<cublasLtHandle_t> handle_;
+  const cudaDataType_t type_;  // Of Real.
+  Scratch bias_{Scratch::Place::kDevice};
   std::map<Product, Plan> plans_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LinearRunner>> LinearRunner::Create() {
+absl::StatusOr<std::unique_ptr<LinearRunner>> LinearRunner::Create(
+    Precision precision) {
   TRIBUTARY_RETURN_IF_ERROR(LoadCublasLt().status());
   cublasLtHandle_t handle;
   TRIBUTARY_RETURN_IF_ERROR(ToStatus(Lt().Create(&handle), "cublasLtCreate"));
-  return std::make_unique<CublasLinearRunner>(handle);
+  return std::make_unique<CublasLinearRunner>(handle, precision);
 }
 
 }  // namespace tributary::cuda

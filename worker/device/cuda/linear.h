@@ -11,29 +11,31 @@
 
 namespace tributary::cuda {
 
-// Float32 products without TF32. The library's heuristic chooses an algorithm
+// Float32 products without TF32, or products of bfloat16 numbers with sums in
+// float32. The library's heuristic chooses an algorithm
 // once for each shape, among those that split a sum, if at all, into parts that
 // are then added in order: bits depend on the shape, the GPU and the version of
-// cuBLASLt alone. One thread at a time. `scratch` is overwritten.
+// cuBLASLt alone. One thread at a time. `scratch` is overwritten. In bfloat16,
+// which the library has no other epilogue for, biases are rounded to it first.
 class LinearRunner {
  public:
   // With the GPU current.
-  static absl::StatusOr<std::unique_ptr<LinearRunner>> Create();
+  static absl::StatusOr<std::unique_ptr<LinearRunner>> Create(
+      Precision precision);
 
   virtual ~LinearRunner() = default;
 
   virtual void Forward(Stream& stream, Scratch& scratch,
-                       const LinearShape& shape, const float* x,
-                       const float* weight, const float* bias, float* y) = 0;
+                       const LinearShape& shape, const Real* x,
+                       const Real* weight, const float* bias, Real* y) = 0;
   virtual void BackwardInput(Stream& stream, Scratch& scratch,
-                             const LinearShape& shape, const float* dy,
-                             const float* weight, bool accumulate,
-                             float* dx) = 0;
+                             const LinearShape& shape, const Real* dy,
+                             const Real* weight, bool accumulate, Real* dx) = 0;
   // Without the bias's gradient, which is ColumnSums of bias.h: cuBLASLt's
   // epilogue for it exists for few algorithms and types.
   virtual void BackwardWeight(Stream& stream, Scratch& scratch,
-                              const LinearShape& shape, const float* x,
-                              const float* dy, bool accumulate,
+                              const LinearShape& shape, const Real* x,
+                              const Real* dy, bool accumulate,
                               float* dweight) = 0;
 };
 

@@ -65,18 +65,19 @@ __device__ inline SoftmaxPart ShuffleDown(const SoftmaxPart& part,
 
 // logits, dlogits (may be null, may be logits): [blocks, classes]; labels,
 // losses: [blocks].
+template <typename T>
 __global__ void __launch_bounds__(kMaximumThreads)
-    SoftmaxCrossEntropyKernel(int64_t classes, const float* logits,
-                              const int32_t* labels, float* dlogits,
+    SoftmaxCrossEntropyKernel(int64_t classes, const T* logits,
+                              const int32_t* labels, T* dlogits,
                               RowLoss* losses) {
   __shared__ SoftmaxPart shared[kWarp];
   const int64_t row = blockIdx.x;
-  const float* in = logits + row * classes;
-  float* out = dlogits == nullptr ? nullptr : dlogits + row * classes;
+  const T* in = logits + row * classes;
+  T* out = dlogits == nullptr ? nullptr : dlogits + row * classes;
   const int32_t label = labels[row];
   if (label < 0) {
     if (out != nullptr) {
-      for (int64_t c = threadIdx.x; c < classes; c += blockDim.x) out[c] = 0;
+      for (int64_t c = threadIdx.x; c < classes; c += blockDim.x) out[c] = 0.0f;
     }
     if (threadIdx.x == 0) losses[row] = {0.0, 0, 0};
     return;
@@ -105,9 +106,10 @@ __global__ void __launch_bounds__(kMaximumThreads)
 }
 
 // x, target, dx (may be null, may be x): [blocks, width]; losses: [blocks].
+template <typename T>
 __global__ void __launch_bounds__(kMaximumThreads)
-    MeanSquaredErrorKernel(int64_t width, const float* x, const float* target,
-                           float* dx, RowLoss* losses) {
+    MeanSquaredErrorKernel(int64_t width, const T* x, const float* target,
+                           T* dx, RowLoss* losses) {
   __shared__ double shared[kWarp];
   const int64_t first = blockIdx.x * width;
   const float factor = 2.0f / static_cast<float>(width);
@@ -155,23 +157,33 @@ Device::Loss LossRunner::Collect(Stream& stream, int64_t rows) {
   return total;
 }
 
+template <typename T>
 Device::Loss LossRunner::SoftmaxCrossEntropy(Stream& stream, int64_t rows,
-                                             int64_t classes,
-                                             const float* logits,
+                                             int64_t classes, const T* logits,
                                              const int32_t* labels,
-                                             float* dlogits) {
+                                             T* dlogits) {
   Launch(stream, "SoftmaxCrossEntropy", rows, dim3(ThreadsFor(classes)),
-         &SoftmaxCrossEntropyKernel, classes, logits, labels, dlogits,
+         &SoftmaxCrossEntropyKernel<T>, classes, logits, labels, dlogits,
          RowLosses(rows));
   return Collect(stream, rows);
 }
 
+template <typename T>
 Device::Loss LossRunner::MeanSquaredError(Stream& stream, int64_t rows,
-                                          int64_t width, const float* x,
-                                          const float* target, float* dx) {
+                                          int64_t width, const T* x,
+                                          const float* target, T* dx) {
   Launch(stream, "MeanSquaredError", rows, dim3(ThreadsFor(width)),
-         &MeanSquaredErrorKernel, width, x, target, dx, RowLosses(rows));
+         &MeanSquaredErrorKernel<T>, width, x, target, dx, RowLosses(rows));
   return Collect(stream, rows);
 }
+
+#define TRIBUTARY_INSTANTIATE(T)                                \
+  template Device::Loss LossRunner::SoftmaxCrossEntropy(        \
+      Stream&, int64_t, int64_t, const T*, const int32_t*, T*); \
+  template Device::Loss LossRunner::MeanSquaredError(           \
+      Stream&, int64_t, int64_t, const T*, const float*, T*);
+TRIBUTARY_INSTANTIATE(float)
+TRIBUTARY_INSTANTIATE(Bfloat16)
+#undef TRIBUTARY_INSTANTIATE
 
 }  // namespace tributary::cuda

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "worker/device/cuda/bfloat16.h"
 #include "worker/device/cuda/scratch.h"
 #include "worker/device/cuda/stream.h"
 #include "worker/device/device.h"
@@ -16,11 +17,13 @@ struct RowLoss;
 // them up in order.
 class LossRunner {
  public:
+  template <typename T>
   Device::Loss SoftmaxCrossEntropy(Stream& stream, int64_t rows,
-                                   int64_t classes, const float* logits,
-                                   const int32_t* labels, float* dlogits);
+                                   int64_t classes, const T* logits,
+                                   const int32_t* labels, T* dlogits);
+  template <typename T>
   Device::Loss MeanSquaredError(Stream& stream, int64_t rows, int64_t width,
-                                const float* x, const float* target, float* dx);
+                                const T* x, const float* target, T* dx);
 
  private:
   // `rows` of each: on the GPU and, after Collect, on the host.

@@ -18,7 +18,8 @@ absl::StatusOr<std::string> CudaBusId(int /*ordinal*/) { return NoCuda(); }
 
 void LeaveCuda(int /*ordinal*/) {}
 
-absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int /*ordinal*/) {
+absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(
+    int /*ordinal*/, Precision /*precision*/) {
   return NoCuda();
 }
 

@@ -18,14 +18,15 @@ __device__ inline int64_t RowOfWarp() {
 
 // x, y: [rows, width]; scale, shift (or null): [width]; means, inverses:
 // [rows].
-__global__ void ForwardKernel(int64_t rows, int64_t width, const float* x,
-                              const float* scale, const float* shift, float* y,
+template <typename T>
+__global__ void ForwardKernel(int64_t rows, int64_t width, const T* x,
+                              const float* scale, const float* shift, T* y,
                               float* means, float* inverses) {
   const int64_t row = RowOfWarp();
   if (row >= rows) return;  // The whole warp.
   const int lane = threadIdx.x % kWarp;
-  const float* in = x + row * width;
-  float* out = y + row * width;
+  const T* in = x + row * width;
+  T* out = y + row * width;
 
   float sum = 0;
   for (int64_t c = lane; c < width; c += kWarp) sum += in[c];
@@ -49,16 +50,17 @@ __global__ void ForwardKernel(int64_t rows, int64_t width, const float* x,
 
 // With n = (x - mean) inverse and g = dy scale: dx = inverse (g - mean(g) - n
 // mean(g n)). Shapes as above; dx: [rows, width].
-__global__ void BackwardKernel(int64_t rows, int64_t width, const float* x,
+template <typename T>
+__global__ void BackwardKernel(int64_t rows, int64_t width, const T* x,
                                const float* scale, const float* means,
-                               const float* inverses, const float* dy,
-                               bool accumulate, float* dx) {
+                               const float* inverses, const T* dy,
+                               bool accumulate, T* dx) {
   const int64_t row = RowOfWarp();
   if (row >= rows) return;  // The whole warp.
   const int lane = threadIdx.x % kWarp;
-  const float* in = x + row * width;
-  const float* gradient = dy + row * width;
-  float* out = dx + row * width;
+  const T* in = x + row * width;
+  const T* gradient = dy + row * width;
+  T* out = dx + row * width;
   const float mean = means[row], inverse = inverses[row];
 
   float sum = 0, product_sum = 0;
@@ -74,26 +76,28 @@ __global__ void BackwardKernel(int64_t rows, int64_t width, const float* x,
     const float normalized = (in[c] - mean) * inverse;
     const float value =
         inverse * (gradient[c] * scale[c] - g_mean - normalized * product_mean);
-    out[c] = accumulate ? out[c] + value : value;
+    out[c] = accumulate ? float{out[c]} + value : value;
   }
 }
 
 }  // namespace
 
-void LayerNormForward(Stream& stream, int64_t rows, int64_t width,
-                      const float* x, const float* scale, const float* shift,
-                      float* y, float* mean, float* inverse_deviation) {
+template <typename T>
+void LayerNormForward(Stream& stream, int64_t rows, int64_t width, const T* x,
+                      const float* scale, const float* shift, T* y, float* mean,
+                      float* inverse_deviation) {
   Launch(stream, "LayerNormForward", CeilDivide(rows, kRowsPerBlock),
-         kBlockThreads, &ForwardKernel, rows, width, x, scale, shift, y, mean,
-         inverse_deviation);
+         kBlockThreads, &ForwardKernel<T>, rows, width, x, scale, shift, y,
+         mean, inverse_deviation);
 }
 
+template <typename T>
 void LayerNormBackward(Stream& stream, Scratch& scratch, int64_t rows,
-                       int64_t width, const float* x, const float* scale,
+                       int64_t width, const T* x, const float* scale,
                        const float* mean, const float* inverse_deviation,
-                       const float* dy, const LayerNormGradients& gradients) {
+                       const T* dy, const LayerNormGradients<T>& gradients) {
   Launch(stream, "LayerNormBackward", CeilDivide(rows, kRowsPerBlock),
-         kBlockThreads, &BackwardKernel, rows, width, x, scale, mean,
+         kBlockThreads, &BackwardKernel<T>, rows, width, x, scale, mean,
          inverse_deviation, dy, gradients.accumulate, gradients.dx);
   SumColumns<2>(stream, "LayerNormBackward", scratch, rows, width,
                 [=] __device__(int64_t r, int64_t c, float(&sums)[2]) {
@@ -104,5 +108,16 @@ void LayerNormBackward(Stream& stream, Scratch& scratch, int64_t rows,
                 },
                 {{gradients.dscale, gradients.dshift}});
 }
+
+#define TRIBUTARY_INSTANTIATE(T)                                         \
+  template void LayerNormForward(Stream&, int64_t, int64_t, const T*,    \
+                                 const float*, const float*, T*, float*, \
+                                 float*);                                \
+  template void LayerNormBackward(                                       \
+      Stream&, Scratch&, int64_t, int64_t, const T*, const float*,       \
+      const float*, const float*, const T*, const LayerNormGradients<T>&);
+TRIBUTARY_INSTANTIATE(float)
+TRIBUTARY_INSTANTIATE(Bfloat16)
+#undef TRIBUTARY_INSTANTIATE
 
 }  // namespace tributary::cuda

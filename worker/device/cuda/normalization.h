@@ -5,27 +5,32 @@
 
 #include <cstdint>
 
+#include "worker/device/cuda/bfloat16.h"
 #include "worker/device/cuda/scratch.h"
 #include "worker/device/cuda/stream.h"
 
 namespace tributary::cuda {
 
-void LayerNormForward(Stream& stream, int64_t rows, int64_t width,
-                      const float* x, const float* scale, const float* shift,
-                      float* y, float* mean, float* inverse_deviation);
+// T is float or Bfloat16.
+template <typename T>
+void LayerNormForward(Stream& stream, int64_t rows, int64_t width, const T* x,
+                      const float* scale, const float* shift, T* y, float* mean,
+                      float* inverse_deviation);
 
+template <typename T>
 struct LayerNormGradients {
   bool accumulate = false;  // dx += ...
-  float* dx = nullptr;      // [rows, width]
+  T* dx = nullptr;          // [rows, width]
   float* dscale = nullptr;  // [width]
   float* dshift = nullptr;  // [width], or null.
 };
 
 // `scratch` is overwritten.
+template <typename T>
 void LayerNormBackward(Stream& stream, Scratch& scratch, int64_t rows,
-                       int64_t width, const float* x, const float* scale,
+                       int64_t width, const T* x, const float* scale,
                        const float* mean, const float* inverse_deviation,
-                       const float* dy, const LayerNormGradients& gradients);
+                       const T* dy, const LayerNormGradients<T>& gradients);
 
 }  // namespace tributary::cuda
 

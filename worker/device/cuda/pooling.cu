@@ -60,9 +60,10 @@ __device__ inline Extent WindowsAt(const PoolShape& s, int64_t place,
 }
 
 // y[plane] = mean of x[plane, pixels]; a block for each.
-__global__ void PlaneMeansKernel(int64_t pixels, const float* x, float* y) {
+template <typename T>
+__global__ void PlaneMeansKernel(int64_t pixels, const T* x, T* y) {
   __shared__ float shared[kWarp];
-  const float* plane = x + blockIdx.x * pixels;
+  const T* plane = x + blockIdx.x * pixels;
   float sum = 0;
   for (int64_t p = threadIdx.x; p < pixels; p += blockDim.x) sum += plane[p];
   sum = BlockReduce(
@@ -72,20 +73,21 @@ __global__ void PlaneMeansKernel(int64_t pixels, const float* x, float* y) {
 
 }  // namespace
 
-void MaxPoolForward(Stream& stream, const PoolShape& shape, const float* x,
-                    float* y, int32_t* argmax) {
+template <typename T>
+void MaxPoolForward(Stream& stream, const PoolShape& shape, const T* x, T* y,
+                    int32_t* argmax) {
   const PoolShape s = WithStride(shape);
   ForEachInRows(
       stream, "MaxPoolForward", Planes(s), OutPlane(s),
       [=] __device__(int64_t plane, int64_t place) {
-        const float* in = x + plane * InPlane(s);
+        const T* in = x + plane * InPlane(s);
         const Extent rows = WindowExtent(s, place / s.out_width, s.in_height);
         const Extent columns = WindowExtent(s, place % s.out_width, s.in_width);
         int64_t best = rows.begin * s.in_width + columns.begin;
         for (int64_t i = rows.begin; i < rows.end; ++i) {
           for (int64_t j = columns.begin; j < columns.end; ++j) {
             const int64_t candidate = i * s.in_width + j;
-            if (in[candidate] > in[best]) best = candidate;
+            if (float{in[candidate]} > float{in[best]}) best = candidate;
           }
         }
         const int64_t output = plane * OutPlane(s) + place;
@@ -94,8 +96,9 @@ void MaxPoolForward(Stream& stream, const PoolShape& shape, const float* x,
       });
 }
 
-void MaxPoolBackward(Stream& stream, const PoolShape& shape, const float* dy,
-                     const int32_t* argmax, float* dx) {
+template <typename T>
+void MaxPoolBackward(Stream& stream, const PoolShape& shape, const T* dy,
+                     const int32_t* argmax, T* dx) {
   const PoolShape s = WithStride(shape);
   ForEachInRows(
       stream, "MaxPoolBackward", Planes(s), InPlane(s),
@@ -113,13 +116,14 @@ void MaxPoolBackward(Stream& stream, const PoolShape& shape, const float* dy,
       });
 }
 
-void AveragePoolForward(Stream& stream, const PoolShape& shape, const float* x,
-                        float* y) {
+template <typename T>
+void AveragePoolForward(Stream& stream, const PoolShape& shape, const T* x,
+                        T* y) {
   const PoolShape s = shape;
   const float factor = 1.0f / static_cast<float>(s.window * s.window);
   ForEachInRows(stream, "AveragePoolForward", Planes(s), OutPlane(s),
                 [=] __device__(int64_t plane, int64_t place) {
-                  const float* in = x + plane * InPlane(s) + CornerOf(s, place);
+                  const T* in = x + plane * InPlane(s) + CornerOf(s, place);
                   float sum = 0;
                   for (int64_t i = 0; i < s.window; ++i) {
                     for (int64_t j = 0; j < s.window; ++j) {
@@ -130,33 +134,52 @@ void AveragePoolForward(Stream& stream, const PoolShape& shape, const float* x,
                 });
 }
 
-void AveragePoolBackward(Stream& stream, const PoolShape& shape,
-                         const float* dy, float* dx) {
+template <typename T>
+void AveragePoolBackward(Stream& stream, const PoolShape& shape, const T* dy,
+                         T* dx) {
   const PoolShape s = shape;
   const float factor = 1.0f / static_cast<float>(s.window * s.window);
   ForEachInRows(stream, "AveragePoolBackward", Planes(s), InPlane(s),
                 [=] __device__(int64_t plane, int64_t place) {
                   const int64_t window = WindowOf(s, place);
                   dx[plane * InPlane(s) + place] =
-                      window >= 0 ? dy[plane * OutPlane(s) + window] * factor
-                                  : 0.0f;
+                      window >= 0
+                          ? float{dy[plane * OutPlane(s) + window]} * factor
+                          : 0.0f;
                 });
 }
 
+template <typename T>
 void GlobalAveragePoolForward(Stream& stream, int64_t planes, int64_t pixels,
-                              const float* x, float* y) {
+                              const T* x, T* y) {
   const int threads = pixels < kBlockThreads ? kWarp : kBlockThreads;
   Launch(stream, "GlobalAveragePoolForward", planes, dim3(threads),
-         &PlaneMeansKernel, pixels, x, y);
+         &PlaneMeansKernel<T>, pixels, x, y);
 }
 
+template <typename T>
 void GlobalAveragePoolBackward(Stream& stream, int64_t planes, int64_t pixels,
-                               const float* dy, float* dx) {
+                               const T* dy, T* dx) {
   ForEachInRows(stream, "GlobalAveragePoolBackward", planes, pixels,
                 [=] __device__(int64_t plane, int64_t p) {
                   dx[plane * pixels + p] =
-                      dy[plane] / static_cast<float>(pixels);
+                      float{dy[plane]} / static_cast<float>(pixels);
                 });
 }
+
+#define TRIBUTARY_INSTANTIATE(T)                                               \
+  template void MaxPoolForward(Stream&, const PoolShape&, const T*, T*,        \
+                               int32_t*);                                      \
+  template void MaxPoolBackward(Stream&, const PoolShape&, const T*,           \
+                                const int32_t*, T*);                           \
+  template void AveragePoolForward(Stream&, const PoolShape&, const T*, T*);   \
+  template void AveragePoolBackward(Stream&, const PoolShape&, const T*, T*);  \
+  template void GlobalAveragePoolForward(Stream&, int64_t, int64_t, const T*,  \
+                                         T*);                                  \
+  template void GlobalAveragePoolBackward(Stream&, int64_t, int64_t, const T*, \
+                                          T*);
+TRIBUTARY_INSTANTIATE(float)
+TRIBUTARY_INSTANTIATE(Bfloat16)
+#undef TRIBUTARY_INSTANTIATE
 
 }  // namespace tributary::cuda

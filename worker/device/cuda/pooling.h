@@ -5,23 +5,31 @@
 
 #include <cstdint>
 
+#include "worker/device/cuda/bfloat16.h"
 #include "worker/device/cuda/stream.h"
 #include "worker/device/device.h"
 
 namespace tributary::cuda {
 
-void MaxPoolForward(Stream& stream, const PoolShape& shape, const float* x,
-                    float* y, int32_t* argmax);
-void MaxPoolBackward(Stream& stream, const PoolShape& shape, const float* dy,
-                     const int32_t* argmax, float* dx);
-void AveragePoolForward(Stream& stream, const PoolShape& shape, const float* x,
-                        float* y);
-void AveragePoolBackward(Stream& stream, const PoolShape& shape,
-                         const float* dy, float* dx);
+// T is float or Bfloat16.
+template <typename T>
+void MaxPoolForward(Stream& stream, const PoolShape& shape, const T* x, T* y,
+                    int32_t* argmax);
+template <typename T>
+void MaxPoolBackward(Stream& stream, const PoolShape& shape, const T* dy,
+                     const int32_t* argmax, T* dx);
+template <typename T>
+void AveragePoolForward(Stream& stream, const PoolShape& shape, const T* x,
+                        T* y);
+template <typename T>
+void AveragePoolBackward(Stream& stream, const PoolShape& shape, const T* dy,
+                         T* dx);
+template <typename T>
 void GlobalAveragePoolForward(Stream& stream, int64_t planes, int64_t pixels,
-                              const float* x, float* y);
+                              const T* x, T* y);
+template <typename T>
 void GlobalAveragePoolBackward(Stream& stream, int64_t planes, int64_t pixels,
-                               const float* dy, float* dx);
+                               const T* dy, T* dx);
 
 }  // namespace tributary::cuda
 

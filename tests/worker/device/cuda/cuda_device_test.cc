@@ -11,9 +11,10 @@ namespace {
 
 // Null, which skips the tests, where there is no GPU at all; one that does not
 // work is an error.
-std::unique_ptr<Device> CreateFirstGpu() {
+std::unique_ptr<Device> CreateFirstGpu(Precision precision) {
   if (!CountCudaDevices().ok()) return nullptr;
-  absl::StatusOr<std::unique_ptr<Device>> device = CreateCudaDevice(0);
+  absl::StatusOr<std::unique_ptr<Device>> device =
+      CreateCudaDevice(0, precision);
   EXPECT_TRUE(device.ok()) << device.status();
   return device.ok() ? *std::move(device) : nullptr;
 }
@@ -29,8 +30,14 @@ TEST(CudaDevice, RefusesGpusThatThereAreNot) {
 
 }  // namespace
 
-INSTANTIATE_TEST_SUITE_P(Cuda, DeviceConformanceTest,
-                         testing::Values(DeviceFactory{"cuda",
-                                                       CreateFirstGpu}));
+INSTANTIATE_TEST_SUITE_P(
+    Cuda, DeviceConformanceTest,
+    testing::Values(DeviceFactory{"cuda",
+                                  [] {
+                                    return CreateFirstGpu(Precision::kFloat32);
+                                  }},
+                    DeviceFactory{"cuda in bfloat16", [] {
+                                    return CreateFirstGpu(Precision::kBfloat16);
+                                  }}));
 
 }  // namespace tributary

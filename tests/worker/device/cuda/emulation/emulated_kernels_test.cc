@@ -11,10 +11,11 @@
 namespace tributary {
 namespace {
 
-DeviceFactory Emulated(const char* name, emulated_gpu::ThreadOrder order) {
-  return {name, [order] {
+DeviceFactory Emulated(const char* name, emulated_gpu::ThreadOrder order,
+                       Precision precision) {
+  return {name, [order, precision] {
             emulated_gpu::SetThreadOrder(order);
-            auto device = CreateCudaDevice(0);
+            auto device = CreateCudaDevice(0, precision);
             EXPECT_TRUE(device.ok()) << device.status();
             return device.ok() ? *std::move(device) : nullptr;
           }};
@@ -24,9 +25,15 @@ DeviceFactory Emulated(const char* name, emulated_gpu::ThreadOrder order) {
 
 INSTANTIATE_TEST_SUITE_P(
     EmulatedCuda, DeviceConformanceTest,
-    testing::Values(Emulated("cuda, threads in ascending order",
-                             emulated_gpu::ThreadOrder::kAscending),
-                    Emulated("cuda, threads in descending order",
-                             emulated_gpu::ThreadOrder::kDescending)));
+    testing::Values(
+        Emulated("cuda, threads in ascending order",
+                 emulated_gpu::ThreadOrder::kAscending, Precision::kFloat32),
+        Emulated("cuda, threads in descending order",
+                 emulated_gpu::ThreadOrder::kDescending, Precision::kFloat32),
+        Emulated("cuda in bfloat16, threads in ascending order",
+                 emulated_gpu::ThreadOrder::kAscending, Precision::kBfloat16),
+        Emulated("cuda in bfloat16, threads in descending order",
+                 emulated_gpu::ThreadOrder::kDescending,
+                 Precision::kBfloat16)));
 
 }  // namespace tributary

@@ -22,20 +22,23 @@ void Enqueue(Stream& stream, const Work& work) {
 
 class EmulatedLinearRunner final : public LinearRunner {
  public:
+  explicit EmulatedLinearRunner(Precision precision)
+      : cpu_(CreateCpuDevice(precision)) {}
+
   void Forward(Stream& stream, Scratch&, const LinearShape& shape,
-               const float* x, const float* weight, const float* bias,
-               float* y) override {
+               const Real* x, const Real* weight, const float* bias,
+               Real* y) override {
     Enqueue(stream, [=] { cpu_->LinearForward(shape, x, weight, bias, y); });
   }
   void BackwardInput(Stream& stream, Scratch&, const LinearShape& shape,
-                     const float* dy, const float* weight, bool accumulate,
-                     float* dx) override {
+                     const Real* dy, const Real* weight, bool accumulate,
+                     Real* dx) override {
     Enqueue(stream, [=] {
       cpu_->LinearBackwardInput(shape, dy, weight, accumulate, dx);
     });
   }
   void BackwardWeight(Stream& stream, Scratch&, const LinearShape& shape,
-                      const float* x, const float* dy, bool accumulate,
+                      const Real* x, const Real* dy, bool accumulate,
                       float* dweight) override {
     Enqueue(stream, [=] {
       cpu_->LinearBackwardWeight(shape, x, dy, accumulate, dweight,
@@ -44,42 +47,46 @@ class EmulatedLinearRunner final : public LinearRunner {
   }
 
  private:
-  const std::unique_ptr<Device> cpu_ = CreateCpuDevice();
+  const std::unique_ptr<Device> cpu_;
 };
 
 class EmulatedConvolutionRunner final : public ConvolutionRunner {
  public:
+  explicit EmulatedConvolutionRunner(Precision precision)
+      : cpu_(CreateCpuDevice(precision)) {}
+
   void Forward(Stream& stream, Scratch&, const ConvolutionShape& shape,
-               const float* x, const float* weight, float* y) override {
+               const Real* x, const Real* weight, Real* y) override {
     Enqueue(stream, [=] {
       cpu_->ConvolutionForward(shape, x, weight, /*bias=*/nullptr, y);
     });
   }
   void BackwardInput(Stream& stream, Scratch&, const ConvolutionShape& shape,
-                     const float* dy, const float* weight, float* dx) override {
+                     const Real* dy, const Real* weight, Real* dx) override {
     Enqueue(stream,
             [=] { cpu_->ConvolutionBackwardInput(shape, dy, weight, dx); });
   }
   void BackwardWeight(Stream& stream, Scratch&, const ConvolutionShape& shape,
-                      const float* x, const float* dy,
-                      float* dweight) override {
+                      const Real* x, const Real* dy, float* dweight) override {
     Enqueue(stream, [=] {
       cpu_->ConvolutionBackwardWeight(shape, x, dy, dweight, /*dbias=*/nullptr);
     });
   }
 
  private:
-  const std::unique_ptr<Device> cpu_ = CreateCpuDevice();
+  const std::unique_ptr<Device> cpu_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LinearRunner>> LinearRunner::Create() {
-  return std::make_unique<EmulatedLinearRunner>();
+absl::StatusOr<std::unique_ptr<LinearRunner>> LinearRunner::Create(
+    Precision precision) {
+  return std::make_unique<EmulatedLinearRunner>(precision);
 }
 
-std::unique_ptr<ConvolutionRunner> ConvolutionRunner::Create() {
-  return std::make_unique<EmulatedConvolutionRunner>();
+std::unique_ptr<ConvolutionRunner> ConvolutionRunner::Create(
+    Precision precision) {
+  return std::make_unique<EmulatedConvolutionRunner>(precision);
 }
 
 }  // namespace tributary::cuda

@@ -1,0 +1,83 @@
+#include "worker/nn/weight_copies.h"
+
+#include <cstddef>
+
+#include "common/status_macros.h"
+#include "worker/device/reals.h"
+
+namespace tributary {
+namespace {
+
+// A cache line, and the widest vector register.
+constexpr int64_t kAlignmentBytes = 64;
+
+// Where copies lie, in bytes, by parameter; -1: it has none.
+struct Places {
+  std::vector<int64_t> offsets;
+  int64_t total = 0;
+};
+
+Places PlaceCopies(const Graph& graph, const ArenaLayout& layout,
+                   const Device& device) {
+  Places places;
+  places.offsets.assign(layout.parameters().size(), -1);
+  if (device.precision() == Precision::kFloat32) return places;
+  for (const Graph::Node& node : graph.nodes()) {
+    if (!node.spec.product_weight) continue;
+    const int parameter = node.parameters[0];
+    if (places.offsets[parameter] >= 0) continue;
+    places.offsets[parameter] = places.total;
+    const int64_t bytes =
+        layout.parameters()[parameter].size * device.real_bytes();
+    places.total +=
+        (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
+  }
+  return places;
+}
+
+}  // namespace
+
+int64_t WeightCopies::BytesOf(const Graph& graph, const ArenaLayout& layout,
+                              const Device& device) {
+  return PlaceCopies(graph, layout, device).total;
+}
+
+absl::Status WeightCopies::Prepare(const Graph& graph,
+                                   const ArenaLayout& layout, Device* device) {
+  const Places places = PlaceCopies(graph, layout, *device);
+  if (places.total == 0 || !copies_.empty()) return absl::OkStatus();
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      memory_, device->Allocate(static_cast<size_t>(places.total)));
+  memory_bytes_ = places.total;
+  for (size_t i = 0; i < places.offsets.size(); ++i) {
+    Copy& copy = *copies_.emplace_back(std::make_unique<Copy>());
+    if (places.offsets[i] < 0) continue;
+    copy.size = layout.parameters()[i].size;
+    copy.place = reinterpret_cast<Real*>(static_cast<char*>(memory_.get()) +
+                                         places.offsets[i]);
+  }
+  return absl::OkStatus();
+}
+
+void WeightCopies::Renew() {
+  for (const auto& copy : copies_) {
+    absl::MutexLock lock(&copy->mu);
+    copy->made = false;
+  }
+}
+
+const Real* WeightCopies::Get(Device* device, int parameter,
+                              const float* from) {
+  if (device->precision() == Precision::kFloat32) return AsReals(from);
+  Copy& copy = *copies_[parameter];
+  absl::MutexLock lock(&copy.mu);
+  if (!copy.made) {
+    device->Round(copy.size, from, copy.place);
+    // Others read it without the order of this device's operations.
+    device->Synchronize();
+    copy.made = true;
+  }
+  return copy.place;
+}
+
+}  // namespace tributary
