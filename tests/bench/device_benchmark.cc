@@ -1,7 +1,7 @@
-// Speed of the CPU device's operations, over the shapes of the benchmark
-// models (mlp, cnn, gpt, bigmlp), one thread. `--benchmark_filter=Linear` and
-// the like pick some. Rates are in FLOP/s for products and in bytes/s, counting
-// each tensor once, for the rest.
+// Speed of the CPU device's operations in float32, over the shapes of the
+// benchmark models (mlp, cnn, gpt, bigmlp), one thread.
+// `--benchmark_filter=Linear` and the like pick some. Rates are in FLOP/s for
+// products and in bytes/s, counting each tensor once, for the rest.
 #include <cstdint>
 #include <memory>
 #include <random>
@@ -9,6 +9,7 @@
 
 #include "benchmark/benchmark.h"
 #include "worker/device/device.h"
+#include "worker/device/reals.h"
 
 namespace tributary {
 namespace {
@@ -25,6 +26,8 @@ class Workspace {
     device_->CopyFromHost(to, values.data(), count * sizeof(float));
     return to;
   }
+
+  Real* Reals(int64_t count) { return AsReals(Floats(count)); }
 
   int32_t* Integers(int64_t count, uint32_t bound) {
     std::vector<int32_t> values(count);
@@ -82,16 +85,17 @@ void LinearShapes(benchmark::internal::Benchmark* b) {
 struct LinearTensors {
   LinearTensors(Workspace& w, const benchmark::State& state)
       : shape{state.range(0), state.range(1), state.range(2)},
-        x(w.Floats(shape.rows * shape.inputs)),
-        weight(w.Floats(shape.inputs * shape.outputs)),
-        bias(w.Floats(shape.outputs)),
-        y(w.Floats(shape.rows * shape.outputs)) {}
+        x(w.Reals(shape.rows * shape.inputs)),
+        weight(w.Reals(shape.inputs * shape.outputs)),
+        y(w.Reals(shape.rows * shape.outputs)),
+        bias(w.Floats(shape.outputs)) {}
   double Flops() const {
     return 2.0 * static_cast<double>(shape.rows * shape.inputs) *
            static_cast<double>(shape.outputs);
   }
   LinearShape shape;
-  float *x, *weight, *bias, *y;
+  Real *x, *weight, *y;
+  float* bias;
 };
 
 void LinearForward(benchmark::State& state) {
@@ -118,9 +122,10 @@ BENCHMARK(LinearBackwardInput)->Apply(LinearShapes);
 void LinearBackwardWeight(benchmark::State& state) {
   Workspace w;
   const LinearTensors t(w, state);
+  float* const dweight = w.Floats(t.shape.inputs * t.shape.outputs);
   for (auto _ : state) {
     w.device().LinearBackwardWeight(t.shape, t.x, t.y, /*accumulate=*/false,
-                                    t.weight, t.bias);
+                                    dweight, t.bias);
   }
   SetFlops(state, t.Flops());
 }
@@ -141,10 +146,10 @@ PoolShape CnnPool(int64_t layer) {
 struct ConvolutionTensors {
   ConvolutionTensors(Workspace& w, const ConvolutionShape& s)
       : shape(s),
-        x(w.Floats(s.batch * s.in_channels * s.in_height * s.in_width)),
-        weight(w.Floats(s.out_channels * s.in_channels * s.kernel * s.kernel)),
-        bias(w.Floats(s.out_channels)),
-        y(w.Floats(s.batch * s.out_channels * s.out_height * s.out_width)) {}
+        x(w.Reals(s.batch * s.in_channels * s.in_height * s.in_width)),
+        weight(w.Reals(s.out_channels * s.in_channels * s.kernel * s.kernel)),
+        y(w.Reals(s.batch * s.out_channels * s.out_height * s.out_width)),
+        bias(w.Floats(s.out_channels)) {}
   double Flops() const {
     return 2.0 *
            static_cast<double>(shape.batch * shape.out_channels *
@@ -152,7 +157,8 @@ struct ConvolutionTensors {
                                shape.in_channels * shape.kernel * shape.kernel);
   }
   ConvolutionShape shape;
-  float *x, *weight, *bias, *y;
+  Real *x, *weight, *y;
+  float* bias;
 };
 
 void ConvolutionForward(benchmark::State& state) {
@@ -178,8 +184,10 @@ BENCHMARK(ConvolutionBackwardInput)->Arg(1);
 void ConvolutionBackwardWeight(benchmark::State& state) {
   Workspace w;
   const ConvolutionTensors t(w, CnnConvolution(state.range(0)));
+  float* const dweight = w.Floats(t.shape.out_channels * t.shape.in_channels *
+                                  t.shape.kernel * t.shape.kernel);
   for (auto _ : state) {
-    w.device().ConvolutionBackwardWeight(t.shape, t.x, t.y, t.weight, t.bias);
+    w.device().ConvolutionBackwardWeight(t.shape, t.x, t.y, dweight, t.bias);
   }
   SetFlops(state, t.Flops());
 }
@@ -190,7 +198,7 @@ void MaxPool(benchmark::State& state) {
   const PoolShape s = CnnPool(state.range(0));
   const int64_t in = s.batch * s.channels * s.in_height * s.in_width;
   const int64_t out = s.batch * s.channels * s.out_height * s.out_width;
-  float *x = w.Floats(in), *y = w.Floats(out);
+  Real *x = w.Reals(in), *y = w.Reals(out);
   int32_t* argmax = w.Integers(out, 1);
   for (auto _ : state) {
     w.device().MaxPoolForward(s, x, y, argmax);
@@ -205,7 +213,7 @@ BENCHMARK(MaxPool)->Arg(0)->Arg(1);
 void Relu(benchmark::State& state) {
   Workspace w;
   const int64_t count = state.range(0);
-  float *x = w.Floats(count), *dy = w.Floats(count);
+  Real *x = w.Reals(count), *dy = w.Reals(count);
   for (auto _ : state) {
     w.device().ReluForward(count, x, x);
     w.device().ReluBackward(count, x, dy, dy);
@@ -217,7 +225,7 @@ BENCHMARK(Relu)->Arg(64 * 512)->Arg(64 * 32 * 28 * 28);
 void Gelu(benchmark::State& state) {
   Workspace w;
   const int64_t count = state.range(0);
-  float *x = w.Floats(count), *y = w.Floats(count), *dy = w.Floats(count);
+  Real *x = w.Reals(count), *y = w.Reals(count), *dy = w.Reals(count);
   for (auto _ : state) {
     w.device().GeluForward(count, x, y);
     w.device().GeluBackward(count, x, dy, dy);
@@ -229,7 +237,7 @@ BENCHMARK(Gelu)->Arg(1024 * 512);
 void Dropout(benchmark::State& state) {
   Workspace w;
   const int64_t count = state.range(0);
-  float *x = w.Floats(count), *y = w.Floats(count);
+  Real *x = w.Reals(count), *y = w.Reals(count);
   const RandomStream stream = {1, RandomPurpose::kDropout, 2, 3};
   for (auto _ : state) w.device().Dropout(count, stream, 0.1f, x, y);
   SetBytes(state, 2 * count);
@@ -241,11 +249,11 @@ BENCHMARK(Dropout)->Arg(1024 * 128);
 void LayerNorm(benchmark::State& state) {
   Workspace w;
   const int64_t rows = state.range(0), width = state.range(1);
-  float *x = w.Floats(rows * width), *y = w.Floats(rows * width),
-        *scale = w.Floats(width), *shift = w.Floats(width),
+  Real *x = w.Reals(rows * width), *y = w.Reals(rows * width),
+       *dx = w.Reals(rows * width);
+  float *scale = w.Floats(width), *shift = w.Floats(width),
         *mean = w.Floats(rows), *inverse = w.Floats(rows),
-        *dscale = w.Floats(width), *dshift = w.Floats(width),
-        *dx = w.Floats(rows * width);
+        *dscale = w.Floats(width), *dshift = w.Floats(width);
   for (auto _ : state) {
     w.device().LayerNormForward(rows, width, x, scale, shift, y, mean, inverse);
     w.device().LayerNormBackward(rows, width, x, scale, mean, inverse, y,
@@ -262,9 +270,9 @@ void Attention(benchmark::State& state) {
   const float rate = static_cast<float>(state.range(4)) / 100;
   const int64_t count = s.batch * s.time * s.heads * s.head_size;
   const RandomStream stream = {1, RandomPurpose::kDropout, 2, 3};
-  float *qkv = w.Floats(3 * count), *y = w.Floats(count), *dy = w.Floats(count),
-        *dqkv = w.Floats(3 * count),
-        *saved = w.Floats(w.device().SavedAttentionSize(s));
+  Real *qkv = w.Reals(3 * count), *y = w.Reals(count), *dy = w.Reals(count),
+       *dqkv = w.Reals(3 * count);
+  float* saved = w.Floats(w.device().SavedAttentionSize(s));
   for (auto _ : state) {
     w.device().AttentionForward(s, qkv, stream, rate, y, saved);
     w.device().AttentionBackward(s, qkv, y, saved, dy, stream, rate, dqkv);
@@ -281,7 +289,7 @@ BENCHMARK(Attention)
 void CrossEntropy(benchmark::State& state) {
   Workspace w;
   const int64_t rows = state.range(0), classes = state.range(1);
-  float *logits = w.Floats(rows * classes), *dlogits = w.Floats(rows * classes);
+  Real *logits = w.Reals(rows * classes), *dlogits = w.Reals(rows * classes);
   const int32_t* labels = w.Integers(rows, static_cast<uint32_t>(classes));
   for (auto _ : state) {
     w.device().SoftmaxCrossEntropy(rows, classes, logits, labels, dlogits);
