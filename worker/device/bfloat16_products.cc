@@ -5,8 +5,10 @@
 #include "worker/device/cpu/bfloat16.h"
 #include "worker/device/cpu/convolution.h"
 #include "worker/device/cpu/elementwise.h"
+#include "worker/device/cpu/linear.h"
 #include "worker/device/cpu/matmul.h"
 #include "worker/device/cpu/scratch.h"
+#include "worker/device/cpu/skinny_gemm.h"
 #include "worker/device/reals.h"
 
 namespace tributary {
@@ -78,6 +80,15 @@ class WideningProducts final : public Bfloat16Products {
                      const float* bias, Real* y) override {
     const int64_t outputs = s.rows * s.outputs;
     float* out = Room(2, outputs);
+    if (cpu::IsSkinnyForward(s)) {
+      if (bias != nullptr) cpu::FillRows(s.rows, s.outputs, bias, out);
+      cpu::SkinnyForward(s.rows, s.inputs, s.outputs,
+                         Read(0, s.rows * s.inputs, Typed(x)), Typed(weight),
+                         /*accumulate=*/bias != nullptr, out,
+                         Room(1, s.inputs * cpu::kSkinnyRows));
+      cpu::Narrow(outputs, out, Typed(y));
+      return;
+    }
     float32_->LinearForward(
         s, AsReals(Read(0, s.rows * s.inputs, Typed(x))),
         AsReals(Read(1, s.inputs * s.outputs, Typed(weight))), bias,
@@ -89,6 +100,13 @@ class WideningProducts final : public Bfloat16Products {
                            Real* dx) override {
     const int64_t inputs = s.rows * s.inputs;
     float* out = accumulate ? Read(2, inputs, Typed(dx)) : Room(2, inputs);
+    if (cpu::IsSkinnyBackwardInput(s)) {
+      cpu::SkinnyBackwardInput(s.rows, s.inputs, s.outputs,
+                               Read(0, s.rows * s.outputs, Typed(dy)),
+                               Typed(weight), accumulate, out);
+      cpu::Narrow(inputs, out, Typed(dx));
+      return;
+    }
     float32_->LinearBackwardInput(
         s, AsReals(Read(0, s.rows * s.outputs, Typed(dy))),
         AsReals(Read(1, s.inputs * s.outputs, Typed(weight))), accumulate,

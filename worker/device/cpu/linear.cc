@@ -27,19 +27,15 @@
 #include "worker/device/cpu/skinny_gemm.h"
 
 namespace tributary::cpu {
-namespace {
-
 bool IsSkinnyForward(const LinearShape& s) {
   return s.rows >= 6 && s.rows <= kSkinnyRows &&
          s.inputs * s.outputs >= int64_t{1} << 20;
 }
 
-bool IsSkinnyBackward(const LinearShape& s) {
+bool IsSkinnyBackwardInput(const LinearShape& s) {
   return s.rows >= 4 && s.rows <= kSkinnyRows &&
          s.inputs * s.outputs >= int64_t{1} << 23;
 }
-
-}  // namespace
 
 void LinearForward(const LinearShape& s, const float* x, const float* weight,
                    const float* bias, Scratch& scratch, float* y) {
@@ -56,7 +52,7 @@ void LinearForward(const LinearShape& s, const float* x, const float* weight,
 
 void LinearBackwardInput(const LinearShape& s, const float* dy,
                          const float* weight, bool accumulate, float* dx) {
-  if (IsSkinnyBackward(s)) {
+  if (IsSkinnyBackwardInput(s)) {
     SkinnyBackwardInput(s.rows, s.inputs, s.outputs, dy, weight, accumulate,
                         dx);
   } else {

@@ -7,6 +7,10 @@
 
 namespace tributary::cpu {
 
+// Whether the functions of skinny_gemm.h are to be taken.
+bool IsSkinnyForward(const LinearShape& shape);
+bool IsSkinnyBackwardInput(const LinearShape& shape);
+
 // `bias` may be null. `scratch` is overwritten.
 void LinearForward(const LinearShape& shape, const float* x,
                    const float* weight, const float* bias, Scratch& scratch,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "common/simd.h"
 
@@ -19,6 +20,24 @@ using simd::Lanes;
 constexpr int64_t kLine = 16;
 constexpr int64_t kAhead = 16 * kLine;
 
+// Sixteen numbers of the matrix.
+TRIBUTARY_INLINE Lanes LoadWide(const float* from) { return simd::Load(from); }
+TRIBUTARY_INLINE Lanes LoadWide(const Bfloat16* from) {
+  typedef uint16_t Halves
+      __attribute__((vector_size(2 * kLanes), aligned(2), may_alias));
+  typedef uint32_t Bits __attribute__((vector_size(4 * kLanes)));
+  const Halves halves = *reinterpret_cast<const Halves*>(from);
+  return reinterpret_cast<Lanes>(__builtin_convertvector(halves, Bits) << 16);
+}
+
+TRIBUTARY_INLINE float Wide(float number) { return number; }
+TRIBUTARY_INLINE float Wide(Bfloat16 number) {
+  const uint32_t bits = static_cast<uint32_t>(number) << 16;
+  float wide;
+  std::memcpy(&wide, &bits, sizeof(wide));
+  return wide;
+}
+
 // packed[i, r] = x[r, i], 0 for r >= rows.
 TRIBUTARY_INLINE void Pack(int64_t rows, int64_t inputs, const float* x,
                            float* packed) {
@@ -32,34 +51,43 @@ TRIBUTARY_INLINE void Pack(int64_t rows, int64_t inputs, const float* x,
 
 // sums[o] = the products of kRows rows of w with all rows of x, in the lanes.
 // Even and odd inputs are added up apart.
-template <int kRows>
+template <int kRows, typename W>
 TRIBUTARY_INLINE void ForwardTile(int64_t inputs, const float* packed,
-                                  const float* w, Lanes* sums) {
+                                  const W* w, Lanes* sums) {
   Lanes even[kRows] = {}, odd[kRows] = {};
   int64_t i = 0;
   for (; i + kLine <= inputs; i += kLine) {
+    float widened[kRows][kLine];  // Of bfloat16 numbers.
+    const float* lines[kRows];
     for (int o = 0; o < kRows; ++o) {
-      __builtin_prefetch(w + o * inputs + i + kAhead);
+      const W* const line = w + o * inputs + i;
+      __builtin_prefetch(line + kAhead);
+      if constexpr (std::is_same_v<W, float>) {
+        lines[o] = line;
+      } else {
+        simd::Store(widened[o], LoadWide(line));
+        lines[o] = widened[o];
+      }
     }
-    for (int64_t u = i; u < i + kLine; u += 2) {
-      const Lanes x0 = simd::Load(packed + u * kLanes);
-      const Lanes x1 = simd::Load(packed + (u + 1) * kLanes);
+    for (int64_t u = 0; u < kLine; u += 2) {
+      const Lanes x0 = simd::Load(packed + (i + u) * kLanes);
+      const Lanes x1 = simd::Load(packed + (i + u + 1) * kLanes);
       for (int o = 0; o < kRows; ++o) {
-        even[o] += w[o * inputs + u] * x0;
-        odd[o] += w[o * inputs + u + 1] * x1;
+        even[o] += lines[o][u] * x0;
+        odd[o] += lines[o][u + 1] * x1;
       }
     }
   }
   for (; i < inputs; ++i) {
     const Lanes x0 = simd::Load(packed + i * kLanes);
-    for (int o = 0; o < kRows; ++o) even[o] += w[o * inputs + i] * x0;
+    for (int o = 0; o < kRows; ++o) even[o] += Wide(w[o * inputs + i]) * x0;
   }
   for (int o = 0; o < kRows; ++o) sums[o] = even[o] + odd[o];
 }
 
-template <int kRows>
+template <int kRows, typename W>
 TRIBUTARY_INLINE void ForwardRows(int64_t rows, int64_t inputs, int64_t outputs,
-                                  const float* packed, const float* w,
+                                  const float* packed, const W* w,
                                   bool accumulate, float* y) {
   Lanes sums[kRows];
   ForwardTile<kRows>(inputs, packed, w, sums);
@@ -73,9 +101,9 @@ TRIBUTARY_INLINE void ForwardRows(int64_t rows, int64_t inputs, int64_t outputs,
 
 // dx[0, kRows), kVectors * kLanes columns += the products with kOutputs rows of
 // w.
-template <int kRows, int kVectors, int kOutputs>
+template <int kRows, int kVectors, int kOutputs, typename W>
 TRIBUTARY_INLINE void BackwardTile(int64_t inputs, int64_t outputs,
-                                   const float* dy, const float* w, float* dx) {
+                                   const float* dy, const W* w, float* dx) {
   Lanes sums[kRows][kVectors];
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kVectors; ++v) {
@@ -85,7 +113,7 @@ TRIBUTARY_INLINE void BackwardTile(int64_t inputs, int64_t outputs,
   for (int o = 0; o < kOutputs; ++o) {
     Lanes row[kVectors];
     for (int v = 0; v < kVectors; ++v) {
-      row[v] = simd::Load(w + o * inputs + v * kLanes);
+      row[v] = LoadWide(w + o * inputs + v * kLanes);
     }
     for (int r = 0; r < kRows; ++r) {
       for (int v = 0; v < kVectors; ++v) {
@@ -100,15 +128,15 @@ TRIBUTARY_INLINE void BackwardTile(int64_t inputs, int64_t outputs,
   }
 }
 
-template <int kOutputs>
+template <int kOutputs, typename W>
 TRIBUTARY_INLINE void BackwardRows(int64_t rows, int64_t inputs,
                                    int64_t outputs, int64_t width,
-                                   const float* dy, const float* w, float* dx) {
+                                   const float* dy, const W* w, float* dx) {
   int64_t i = 0;
   for (; i + 2 * kLanes <= width; i += 2 * kLanes) {
     // The next rows of w, which the hardware cannot foresee.
     for (int o = 0; o < kOutputs; ++o) {
-      const float* next = w + (kOutputs + o) * inputs + i;
+      const W* next = w + (kOutputs + o) * inputs + i;
       __builtin_prefetch(next);
       __builtin_prefetch(next + kLine);
     }
@@ -126,19 +154,17 @@ TRIBUTARY_INLINE void BackwardRows(int64_t rows, int64_t inputs,
     for (int64_t r = 0; r < rows; ++r) {
       float sum = dx[r * inputs + i];
       for (int o = 0; o < kOutputs; ++o) {
-        sum += dy[r * outputs + o] * w[o * inputs + i];
+        sum += dy[r * outputs + o] * Wide(w[o * inputs + i]);
       }
       dx[r * inputs + i] = sum;
     }
   }
 }
 
-}  // namespace
-
-TRIBUTARY_MULTIVERSION
-void SkinnyForward(int64_t rows, int64_t inputs, int64_t outputs,
-                   const float* x, const float* w, bool accumulate, float* y,
-                   float* packed) {
+template <typename W>
+TRIBUTARY_INLINE void Forward(int64_t rows, int64_t inputs, int64_t outputs,
+                              const float* x, const W* w, bool accumulate,
+                              float* y, float* packed) {
   Pack(rows, inputs, x, packed);
   int64_t o = 0;
   for (; o + 8 <= outputs; o += 8) {
@@ -151,10 +177,10 @@ void SkinnyForward(int64_t rows, int64_t inputs, int64_t outputs,
   }
 }
 
-TRIBUTARY_MULTIVERSION
-void SkinnyBackwardInput(int64_t rows, int64_t inputs, int64_t outputs,
-                         const float* dy, const float* w, bool accumulate,
-                         float* dx) {
+template <typename W>
+TRIBUTARY_INLINE void BackwardInput(int64_t rows, int64_t inputs,
+                                    int64_t outputs, const float* dy,
+                                    const W* w, bool accumulate, float* dx) {
   // So many columns of dx stay in the caches over all of w's rows.
   constexpr int64_t kColumns = 1024;
   // So many rows of w are read beside each other: each load and store of dx
@@ -173,6 +199,36 @@ void SkinnyBackwardInput(int64_t rows, int64_t inputs, int64_t outputs,
                       dx + i);
     }
   }
+}
+
+}  // namespace
+
+TRIBUTARY_MULTIVERSION
+void SkinnyForward(int64_t rows, int64_t inputs, int64_t outputs,
+                   const float* x, const float* w, bool accumulate, float* y,
+                   float* packed) {
+  Forward(rows, inputs, outputs, x, w, accumulate, y, packed);
+}
+
+TRIBUTARY_MULTIVERSION
+void SkinnyForward(int64_t rows, int64_t inputs, int64_t outputs,
+                   const float* x, const Bfloat16* w, bool accumulate, float* y,
+                   float* packed) {
+  Forward(rows, inputs, outputs, x, w, accumulate, y, packed);
+}
+
+TRIBUTARY_MULTIVERSION
+void SkinnyBackwardInput(int64_t rows, int64_t inputs, int64_t outputs,
+                         const float* dy, const float* w, bool accumulate,
+                         float* dx) {
+  BackwardInput(rows, inputs, outputs, dy, w, accumulate, dx);
+}
+
+TRIBUTARY_MULTIVERSION
+void SkinnyBackwardInput(int64_t rows, int64_t inputs, int64_t outputs,
+                         const float* dy, const Bfloat16* w, bool accumulate,
+                         float* dx) {
+  BackwardInput(rows, inputs, outputs, dy, w, accumulate, dx);
 }
 
 }  // namespace tributary::cpu

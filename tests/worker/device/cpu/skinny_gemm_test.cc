@@ -3,6 +3,7 @@
 #include "gtest/gtest.h"
 #include "tests/worker/device/device_conformance.h"
 #include "tests/worker/device/reference.h"
+#include "worker/device/cpu/bfloat16.h"
 
 namespace tributary::cpu {
 namespace {
@@ -73,6 +74,30 @@ TEST(SkinnyGemmTest, BackwardInputMatchesReference) {
                         /*accumulate=*/true, sum.data());
     ExpectNear(sum, Plus(ToDoubles(before), expected), Tolerance(s.outputs),
                Plus(Absolute(ToDoubles(before)), magnitude));
+  }
+}
+
+// Widening is exact, so bits are those of the same numbers in float32.
+TEST(SkinnyGemmTest, TakesMatricesOfBfloat16) {
+  for (const LinearShape& s : Shapes()) {
+    const Floats x = RandomFloats(s.rows * s.inputs, 1);
+    const Floats dy = RandomFloats(s.rows * s.outputs, 2);
+    Floats w = RandomFloats(s.inputs * s.outputs, 3);
+    std::vector<Bfloat16> narrow(w.size());
+    Narrow(w.size(), w.data(), narrow.data());
+    Widen(w.size(), narrow.data(), w.data());
+    Floats packed(s.inputs * kSkinnyRows), y(dy.size()), expected(dy.size());
+    SkinnyForward(s.rows, s.inputs, s.outputs, x.data(), narrow.data(),
+                  /*accumulate=*/false, y.data(), packed.data());
+    SkinnyForward(s.rows, s.inputs, s.outputs, x.data(), w.data(),
+                  /*accumulate=*/false, expected.data(), packed.data());
+    EXPECT_EQ(y, expected);
+    Floats dx = x, expected_dx = x;
+    SkinnyBackwardInput(s.rows, s.inputs, s.outputs, dy.data(), narrow.data(),
+                        /*accumulate=*/true, dx.data());
+    SkinnyBackwardInput(s.rows, s.inputs, s.outputs, dy.data(), w.data(),
+                        /*accumulate=*/true, expected_dx.data());
+    EXPECT_EQ(dx, expected_dx);
   }
 }
 
