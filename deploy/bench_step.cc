@@ -30,7 +30,8 @@ constexpr int64_t kWarmUpSteps = 3;
 constexpr int64_t kMinSteps = 5;
 
 DeviceMaker MakerOf(const DeviceName& device) {
-  return [device] { return CreateDevice(device); };
+  return
+      [device](Precision precision) { return CreateDevice(device, precision); };
 }
 
 double Median(std::vector<double> values) {
