@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 #include "tests/worker/device/cuda/emulation/emulated_streams.h"
 #include "worker/device/cuda/cuda_device.h"
+#include "worker/device/reals.h"
 
 namespace tributary {
 namespace {
@@ -93,7 +94,8 @@ TEST_F(DeviceArenasTest, SavesGradientsAsTheyAreThen) {
   Fill(5);
   arenas_->LoadAll(weights_.data());
   const auto add = [&] {
-    device_->Add(kChunk * kChunks, arenas_->weights(), arenas_->gradients());
+    device_->Add(kChunk * kChunks, AsReals(arenas_->weights()),
+                 AsReals(arenas_->gradients()));
   };
   add();
   arenas_->Save(/*first=*/1, /*last=*/3, gradients_.data());

@@ -5,6 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/device/cuda/cuda_device.h"
+#include "worker/device/reals.h"
 
 namespace tributary {
 namespace {
@@ -43,7 +44,7 @@ TEST(DeviceFactory, CreatesCpuEverywhere) {
   ASSERT_TRUE(device.ok()) << device.status();
   float y = 1;
   const float x = 2;
-  (*device)->Add(1, &x, &y);
+  (*device)->Add(1, AsReals(&x), AsReals(&y));
   EXPECT_EQ(y, 3);
 }
 
