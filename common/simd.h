@@ -41,12 +41,27 @@ typedef float Lanes __attribute__((vector_size(4 * kLanes)));
 typedef float UnalignedLanes
     __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
 
-TRIBUTARY_INLINE Lanes Load(const float* from) {
-  return *reinterpret_cast<const UnalignedLanes*>(from);
+// Half of them: all that a register of AVX2 holds. GCC keeps larger vectors in
+// memory there, which loops that hold sums over many iterations feel; it splits
+// those of element-wise loops well.
+typedef float HalfLanes __attribute__((vector_size(2 * kLanes)));
+typedef float UnalignedHalfLanes
+    __attribute__((vector_size(2 * kLanes), aligned(4), may_alias));
+
+template <typename Vector = Lanes>
+TRIBUTARY_INLINE Vector Load(const float* from) {
+  if constexpr (sizeof(Vector) == sizeof(HalfLanes)) {
+    return *reinterpret_cast<const UnalignedHalfLanes*>(from);
+  } else {
+    return *reinterpret_cast<const UnalignedLanes*>(from);
+  }
 }
 
 TRIBUTARY_INLINE void Store(float* to, Lanes value) {
   *reinterpret_cast<UnalignedLanes*>(to) = value;
+}
+TRIBUTARY_INLINE void Store(float* to, HalfLanes value) {
+  *reinterpret_cast<UnalignedHalfLanes*>(to) = value;
 }
 
 // Reads `count` < 16 floats; the other lanes are zero.

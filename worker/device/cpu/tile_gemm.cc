@@ -15,22 +15,22 @@ struct Range {
   int64_t begin, end;
 };
 
-// Sixteen sums in registers hide the latency of fused multiply-adds.
-template <int kRows, int kVectors>
+template <typename Vector, int kRows, int kVectors>
 TRIBUTARY_INLINE void FullTile(const TileProduct& p, Range inner,
                                const float* a, const float* b, float* c) {
-  Lanes sums[kRows][kVectors] = {};
+  constexpr int kWidth = sizeof(Vector) / sizeof(float);
+  Vector sums[kRows][kVectors] = {};
   if (p.accumulate) {
     for (int r = 0; r < kRows; ++r) {
       for (int v = 0; v < kVectors; ++v) {
-        sums[r][v] = simd::Load(c + r * p.c_stride + v * kLanes);
+        sums[r][v] = simd::Load<Vector>(c + r * p.c_stride + v * kWidth);
       }
     }
   }
   for (int64_t l = inner.begin; l < inner.end; ++l) {
-    Lanes row[kVectors];
+    Vector row[kVectors];
     for (int v = 0; v < kVectors; ++v) {
-      row[v] = simd::Load(b + l * p.b_stride + v * kLanes);
+      row[v] = simd::Load<Vector>(b + l * p.b_stride + v * kWidth);
     }
     const float* column = a + l * p.a_column_stride;
     for (int r = 0; r < kRows; ++r) {
@@ -41,7 +41,7 @@ TRIBUTARY_INLINE void FullTile(const TileProduct& p, Range inner,
   }
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kVectors; ++v) {
-      simd::Store(c + r * p.c_stride + v * kLanes, sums[r][v]);
+      simd::Store(c + r * p.c_stride + v * kWidth, sums[r][v]);
     }
   }
 }
@@ -65,7 +65,37 @@ TRIBUTARY_INLINE void NarrowTile(const TileProduct& p, Range inner,
   }
 }
 
-template <int kRows>
+// How many vectors of sums are in registers at a time: enough to hide the
+// latency of additions, and no more than there are registers. Whatever it is,
+// each sum has the same order.
+struct WideRegisters {
+  using Vector = Lanes;
+  static constexpr int kRows = kTileRows, kVectors = 2;
+};
+struct NarrowRegisters {
+  using Vector = simd::HalfLanes;
+  static constexpr int kRows = 4, kVectors = 2;
+};
+
+template <typename Registers, int kRows>
+TRIBUTARY_INLINE void Columns(const TileProduct& p, Range inner,
+                              int64_t columns, const float* a, float* c) {
+  using Vector = typename Registers::Vector;
+  constexpr int kVectors = Registers::kVectors;
+  constexpr int kColumns = kVectors * sizeof(Vector) / sizeof(float);
+  int64_t j = 0;
+  for (; j + kColumns <= columns; j += kColumns) {
+    FullTile<Vector, kRows, kVectors>(p, inner, a, p.b + j, c + j);
+  }
+  for (; j + kLanes <= columns; j += kLanes) {
+    FullTile<Lanes, kRows, 1>(p, inner, a, p.b + j, c + j);
+  }
+  if (j < columns) {
+    NarrowTile<kRows>(p, inner, columns - j, a, p.b + j, c + j);
+  }
+}
+
+template <typename Registers, int kRows>
 TRIBUTARY_INLINE void Rows(const TileProduct& p, int64_t i) {
   Range inner = {0, p.k};
   int64_t columns = p.n;
@@ -77,29 +107,46 @@ TRIBUTARY_INLINE void Rows(const TileProduct& p, int64_t i) {
     const int64_t needed = i + kRows + p.diagonal;
     columns = std::min(p.n, (needed + kLanes - 1) / kLanes * kLanes);
   }
-  const float* a = p.a + i * p.a_row_stride;
-  float* c = p.c + i * p.c_stride;
-  int64_t j = 0;
-  for (; j + 2 * kLanes <= columns; j += 2 * kLanes) {
-    FullTile<kRows, 2>(p, inner, a, p.b + j, c + j);
+  constexpr int kStep = std::min(kRows, Registers::kRows);
+  static_assert(kRows % kStep == 0, "");
+  for (int64_t row = i; row < i + kRows; row += kStep) {
+    Columns<Registers, kStep>(p, inner, columns, p.a + row * p.a_row_stride,
+                              p.c + row * p.c_stride);
   }
-  for (; j + kLanes <= columns; j += kLanes) {
-    FullTile<kRows, 1>(p, inner, a, p.b + j, c + j);
-  }
-  if (j < columns) {
-    NarrowTile<kRows>(p, inner, columns - j, a, p.b + j, c + j);
-  }
+}
+
+template <typename Registers>
+TRIBUTARY_INLINE void AllRows(const TileProduct& p) {
+  int64_t i = 0;
+  for (; i + kTileRows <= p.m; i += kTileRows) Rows<Registers, kTileRows>(p, i);
+  for (; i < p.m; ++i) Rows<Registers, 1>(p, i);
+}
+
+// They take copies, which stores to C cannot change as far as the compiler
+// knows.
+TRIBUTARY_MULTIVERSION
+void TileGemmWide(TileProduct product) { AllRows<WideRegisters>(product); }
+
+TRIBUTARY_MULTIVERSION
+void TileGemmNarrow(TileProduct product) { AllRows<NarrowRegisters>(product); }
+
+bool HasWideRegisters() {
+#ifdef __x86_64__
+  return __builtin_cpu_supports("avx512f");
+#else
+  return false;
+#endif
 }
 
 }  // namespace
 
-TRIBUTARY_MULTIVERSION
 void TileGemm(const TileProduct& product) {
-  // A copy, which stores to C cannot change as far as the compiler knows.
-  const TileProduct p = product;
-  int64_t i = 0;
-  for (; i + kTileRows <= p.m; i += kTileRows) Rows<kTileRows>(p, i);
-  for (; i < p.m; ++i) Rows<1>(p, i);
+  static const bool wide = HasWideRegisters();
+  if (wide) {
+    TileGemmWide(product);
+  } else {
+    TileGemmNarrow(product);
+  }
 }
 
 }  // namespace tributary::cpu
