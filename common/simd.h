@@ -48,6 +48,16 @@ typedef float HalfLanes __attribute__((vector_size(2 * kLanes)));
 typedef float UnalignedHalfLanes
     __attribute__((vector_size(2 * kLanes), aligned(4), may_alias));
 
+// Whether registers hold Lanes, and are 32, as with AVX-512; else 16 of
+// HalfLanes.
+TRIBUTARY_INLINE bool HasWideRegisters() {
+#ifdef __x86_64__
+  return __builtin_cpu_supports("avx512f");
+#else
+  return false;
+#endif
+}
+
 template <typename Vector = Lanes>
 TRIBUTARY_INLINE Vector Load(const float* from) {
   if constexpr (sizeof(Vector) == sizeof(HalfLanes)) {

@@ -130,19 +130,10 @@ void TileGemmWide(TileProduct product) { AllRows<WideRegisters>(product); }
 TRIBUTARY_MULTIVERSION
 void TileGemmNarrow(TileProduct product) { AllRows<NarrowRegisters>(product); }
 
-bool HasWideRegisters() {
-#ifdef __x86_64__
-  return __builtin_cpu_supports("avx512f");
-#else
-  return false;
-#endif
-}
-
 }  // namespace
 
 void TileGemm(const TileProduct& product) {
-  static const bool wide = HasWideRegisters();
-  if (wide) {
+  if (simd::HasWideRegisters()) {
     TileGemmWide(product);
   } else {
     TileGemmNarrow(product);
