@@ -150,10 +150,10 @@ TRIBUTARY_INLINE void ForwardTile(int64_t inputs, const float* packed,
     }
   }
   for (int64_t i = lines; i < inputs; ++i) {
-    const float* const x = packed + i * kLanes;
+    const Lanes x = simd::Load(packed + i * kLanes);
     for (int o = 0; o < kRows; ++o) {
-      const float number = Wide(w[o * inputs + i]);
-      for (int j = 0; j < kLanes; ++j) sums->even[o][j] += number * x[j];
+      simd::Store(sums->even[o],
+                  simd::Load(sums->even[o]) + Wide(w[o * inputs + i]) * x);
     }
   }
 }
