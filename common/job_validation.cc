@@ -358,12 +358,6 @@ absl::Status ValidateJob(const JobSpec& job) {
   }
   TRIBUTARY_RETURN_IF_ERROR(ValidateCheckpoint(job.checkpoint()));
   TRIBUTARY_RETURN_IF_ERROR(ValidateRecovery(job));
-  if (job.precision() == JobSpec::PRECISION_UNSPECIFIED) {
-    return Error("precision", "", "must be FLOAT32 or BFLOAT16");
-  }
-  if (job.on_nonfinite() == JobSpec::ON_NONFINITE_UNSPECIFIED) {
-    return Error("on_nonfinite", "", "must be STOP or SKIP");
-  }
   if (job.on_nonfinite() == JobSpec::SKIP && job.exchange().has_compression()) {
     return Error("on_nonfinite",
                  "SKIP does not work with exchange.compression, which keeps "

@@ -171,9 +171,6 @@ TEST(ValidateJobTest, NamesTheFieldAndWhatIsWrong) {
       // Any field.
       {Mlp, {"clip_norm=nan"}, "clip_norm: must be a finite number"},
       {Mlp,
-       {"precision=PRECISION_UNSPECIFIED"},
-       "precision: must be FLOAT32 or BFLOAT16"},
-      {Mlp,
        {"optimizer.sgd.learning_rate=inf"},
        "optimizer.sgd.learning_rate: must be a finite number"},
       {Mlp,
@@ -487,6 +484,13 @@ TEST(ValidateJobTest, NamesTheFieldAndWhatIsWrong) {
     EXPECT_THAT(std::string(status.message()), StartsWith(c.message))
         << absl::StrJoin(c.changes, " ");
   }
+}
+
+TEST(ValidateJobTest, RefusesChoicesThatAreNone) {
+  JobSpec job = Mlp();
+  job.set_precision(JobSpec::PRECISION_UNSPECIFIED);
+  EXPECT_THAT(std::string(ValidateJob(job).message()),
+              StartsWith("precision: PRECISION_UNSPECIFIED is not a choice"));
 }
 
 TEST(ValidateJobTest, RefusesEpochsThatAreNone) {
