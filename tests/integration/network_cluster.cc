@@ -93,6 +93,8 @@ NetworkResult RunOnNetwork(const JobSpec& job,
   options.arguments["server-1"] = {"--listen", server_1.address(),
                                    "--advertise",
                                    network.ToServer1()->address()};
+  // What was spoiled unnoticed may be what a step waits for.
+  options.arguments["server-0"] = {"--stall-timeout", "15"};
   options.route = [&network](const std::string& name,
                              const std::string& address) {
     TcpProxy* const proxy = network.ToCoordinator(name);
