@@ -84,12 +84,8 @@ absl::Status ValidateResnet(const ResnetSpec& resnet) {
                 1, kMaxStageBlocks));
   }
   // The channels double from stage to stage.
-  TRIBUTARY_RETURN_IF_ERROR(Between("model.resnet.width", resnet.width(), 1,
-                                    kMaxChannels >> (kMaxStages - 1)));
-  if (resnet.stem() == ResnetSpec::STEM_UNSPECIFIED) {
-    return Error("model.resnet.stem", "", "must be SMALL or IMAGENET");
-  }
-  return absl::OkStatus();
+  return Between("model.resnet.width", resnet.width(), 1,
+                 kMaxChannels >> (kMaxStages - 1));
 }
 
 absl::Status ValidateGpt(const JobSpec& job) {

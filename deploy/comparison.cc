@@ -207,6 +207,20 @@ std::string WithCommas(int64_t count) {
   return text;
 }
 
+const char* StateName(ComparedRun::State state) {
+  switch (state) {
+    case ComparedRun::State::kDone:
+      return "done";
+    case ComparedRun::State::kFailed:
+      return "failed";
+    case ComparedRun::State::kStopped:
+      return "stopped";
+    case ComparedRun::State::kWaiting:
+      break;
+  }
+  return "not run";
+}
+
 const ComparedRun* FindDone(const Comparison& comparison,
                             absl::string_view name) {
   for (const ComparedRun& run : comparison.runs) {

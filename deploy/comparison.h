@@ -113,6 +113,9 @@ std::string TransportName(const ExchangeSpec& exchange, bool on_gpus);
 std::vector<std::vector<std::string>> RunsOfSameWeights(
     const Comparison& comparison);
 
+// "done", "failed", "stopped", "not run".
+const char* StateName(ComparedRun::State state);
+
 // "828,544".
 std::string WithCommas(int64_t count);
 

@@ -73,18 +73,9 @@ std::string Short(double value) {
                          value);
 }
 
+// Why there is no bar; empty where there is one.
 std::string Outcome(const ComparedRun& run) {
-  switch (run.state) {
-    case ComparedRun::State::kDone:
-      return "";
-    case ComparedRun::State::kFailed:
-      return "failed";
-    case ComparedRun::State::kStopped:
-      return "stopped";
-    case ComparedRun::State::kWaiting:
-      break;
-  }
-  return "not run";
+  return run.state == ComparedRun::State::kDone ? "" : StateName(run.state);
 }
 
 LineChart LossChart(const Comparison& comparison, bool over_time) {

@@ -214,20 +214,6 @@ nlohmann::ordered_json Optional(absl::optional<double> value) {
   return *value;
 }
 
-const char* StateName(ComparedRun::State state) {
-  switch (state) {
-    case ComparedRun::State::kDone:
-      return "done";
-    case ComparedRun::State::kFailed:
-      return "failed";
-    case ComparedRun::State::kStopped:
-      return "stopped";
-    case ComparedRun::State::kWaiting:
-      break;
-  }
-  return "not run";
-}
-
 nlohmann::ordered_json FiguresJson(const RunFigures& figures) {
   nlohmann::ordered_json processes = nlohmann::ordered_json::array();
   for (const ProcessFigures& process : figures.processes) {

@@ -305,6 +305,8 @@ TRIBUTARY_INLINE void BackwardInput(int64_t rows, int64_t inputs,
   }
 }
 
+// One function for each, as templates cannot have versions; with both kinds of
+// registers in one, GCC keeps fewer sums in them.
 TRIBUTARY_MULTIVERSION
 void WideForward(int64_t rows, int64_t inputs, int64_t outputs, const float* x,
                  const float* w, bool accumulate, float* y, float* packed) {

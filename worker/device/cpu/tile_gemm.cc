@@ -123,7 +123,8 @@ TRIBUTARY_INLINE void AllRows(const TileProduct& p) {
 }
 
 // They take copies, which stores to C cannot change as far as the compiler
-// knows.
+// knows. With both in one function, GCC keeps fewer sums in registers: a third
+// of the speed with AVX2.
 TRIBUTARY_MULTIVERSION
 void TileGemmWide(TileProduct product) { AllRows<WideRegisters>(product); }
 
