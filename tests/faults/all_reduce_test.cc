@@ -138,8 +138,8 @@ TEST_F(AllReduceJobTest, KeepsGradientsOfASecuredJobOnTheMachine) {
   }
   options.ends_with_job = true;
   ProcessCluster cluster(options);
-  EXPECT_FALSE(cluster.Run().ok());
-  EXPECT_THAT(ReadWholeFile(options.folder + "/worker-0.log"),
+  // Of whoever ends first.
+  EXPECT_THAT(std::string(cluster.Run().message()),
               HasSubstr("sends gradients from 192.0.2.1 neither encrypted nor "
                         "authenticated"));
 }
