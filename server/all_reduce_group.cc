@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <set>
+#include <string>
 #include <utility>
 
 namespace tributary {
 
 void AllReduceGroup::Begin(const std::map<int64_t, Deal>& deals,
-                           AllReduceSpec::Backend wanted,
-                           const std::map<int64_t, std::string>& gpus) {
+                           AllReduceSpec::Backend wanted) {
   std::map<int, int64_t> by_leaf;
   for (const auto& [incarnation, deal] : deals) {
     if (deal.leaf_begin() < deal.leaf_end()) {
@@ -25,8 +25,10 @@ void AllReduceGroup::Begin(const std::map<int64_t, Deal>& deals,
   // NCCL refuses two members on one GPU.
   std::set<std::string> distinct;
   for (const int64_t member : members_) {
-    const auto gpu = gpus.find(member);
-    if (gpu != gpus.end() && !gpu->second.empty()) distinct.insert(gpu->second);
+    const auto found = membership_.members().find(member);
+    if (found == membership_.members().end()) continue;
+    const std::string& gpu = found->second.nccl_device;
+    if (!gpu.empty()) distinct.insert(gpu);
   }
   nccl_ = distinct.size() == members_.size();
 }
@@ -47,22 +49,57 @@ CoordinatorOrder AllReduceGroup::OrderTo(int64_t incarnation) const {
   return order;
 }
 
-void AllReduceGroup::AddSaved(int64_t incarnation, int64_t version) {
-  for (size_t i = 0; i < members_.size(); ++i) {
-    if (members_[i] == incarnation) saved_[i] = std::max(saved_[i], version);
+void AllReduceGroup::Send(const CoordinatorOrder& order) const {
+  for (const int64_t incarnation : members_) {
+    const auto found = membership_.members().find(incarnation);
+    if (found != membership_.members().end()) found->second.link->Send(order);
   }
+}
+
+absl::Status AllReduceGroup::Publish(int64_t incarnation,
+                                     const Publication& publication) {
+  if (!Has(incarnation)) {
+    return absl::FailedPreconditionError(
+        "a publication from a worker that is in no all-reduce");
+  }
+  CoordinatorOrder order;
+  *order.mutable_publication() = publication;
+  Send(order);
+  return absl::OkStatus();
+}
+
+void AllReduceGroup::OrderSave(const TakeSnapshot& order, bool asks) {
+  awaited_ = order;
+  if (!asks) return;
+  CoordinatorOrder save;
+  save.mutable_save()->set_version(order.version());
+  Send(save);
+}
+
+std::optional<SnapshotReport> AllReduceGroup::OnSaved(int64_t incarnation,
+                                                      const Saved& saved) {
+  if (saved.passed()) {
+    if (!awaited_.has_value() || awaited_->version() != saved.version()) {
+      return std::nullopt;
+    }
+    awaited_.reset();
+    SnapshotReport report;
+    report.set_version(saved.version());
+    report.set_outcome(SnapshotReport::PASSED);
+    return report;
+  }
+  for (size_t i = 0; i < members_.size(); ++i) {
+    if (members_[i] == incarnation) {
+      saved_[i] = std::max(saved_[i], saved.version());
+    }
+  }
+  return std::nullopt;
 }
 
 bool AllReduceGroup::Kept(int64_t version) const {
   return begun() &&
          std::all_of(saved_.begin(), saved_.end(),
                      [version](int64_t saved) { return saved >= version; });
-}
-
-bool AllReduceGroup::GiveUp(int64_t version) {
-  if (!awaited_.has_value() || awaited_->version() != version) return false;
-  awaited_.reset();
-  return true;
 }
 
 std::optional<ServerOrder> AllReduceGroup::TakeKept(int64_t completed) {

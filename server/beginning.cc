@@ -74,6 +74,25 @@ absl::StatusOr<Beginning> ChooseBeginning(
   return beginning;
 }
 
+CoordinatorOrder AdmissionOrder(
+    const BeginningOptions& options,
+    const std::vector<ServerRoster::Server>& servers, const Member& member,
+    absl::Duration lease) {
+  CoordinatorOrder order;
+  Admission* admission = order.mutable_admission();
+  *admission->mutable_job() = options.job;
+  admission->set_rank(member.rank);
+  admission->set_incarnation(member.incarnation);
+  for (const ServerRoster::Server& server : servers) {
+    admission->add_server_address(server.address);
+    *admission->add_local_address() = server.local_address;
+  }
+  admission->set_job_id(options.job_id);
+  admission->set_lease_ms(absl::ToInt64Milliseconds(lease));
+  admission->set_attempt(options.attempt);
+  return order;
+}
+
 ServerOrder ConfigureOrder(const BeginningOptions& options, const Ready& ready,
                            const Beginning& beginning,
                            const std::vector<ServerRoster::Server>& servers,

@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
+#include "server/membership.h"
 #include "server/server_roster.h"
 
 namespace tributary {
@@ -52,6 +54,12 @@ struct BeginningOptions {
 absl::StatusOr<Beginning> ChooseBeginning(
     const BeginningOptions& options, const Ready& ready,
     const std::vector<ServerRoster::Server>& servers);
+
+// To a worker: what the job is, and where its servers are.
+CoordinatorOrder AdmissionOrder(
+    const BeginningOptions& options,
+    const std::vector<ServerRoster::Server>& servers, const Member& member,
+    absl::Duration lease);
 
 // The orders to one server: to begin there; to have its state kept by another.
 ServerOrder ConfigureOrder(const BeginningOptions& options, const Ready& ready,

@@ -10,8 +10,9 @@
 #include "common/monotonic_clock.h"
 #include "common/rounds.h"
 #include "common/status_macros.h"
+#include "server/job_status.h"
+#include "server/nonfinite_gradient.h"
 #include "server/peer_checks.h"
-#include "server/process_table.h"
 
 namespace tributary {
 namespace {
@@ -54,7 +55,8 @@ Coordinator::Coordinator(const Options& options, Clock clock,
       metrics_(std::move(metrics)),
       membership_(static_cast<int>(options.job.batch().micro_batches()),
                   options.lease),
-      servers_(options.servers) {
+      servers_(options.servers),
+      group_(&membership_) {
   alone_since_ = servers_missing_since_ = last_tick_ = stall_ended_ = clock_();
 }
 
@@ -105,19 +107,8 @@ void Coordinator::AdmitWaiting() {
     if (listed.admitted) continue;
     Member* const member = membership_.Find(incarnation);
     member->admitted = true;
-    CoordinatorOrder order;
-    Admission* admission = order.mutable_admission();
-    *admission->mutable_job() = options_.job;
-    admission->set_rank(member->rank);
-    admission->set_incarnation(incarnation);
-    for (const ServerRoster::Server& server : servers_.servers()) {
-      admission->add_server_address(server.address);
-      *admission->add_local_address() = server.local_address;
-    }
-    admission->set_job_id(beginning_.job_id);
-    admission->set_lease_ms(absl::ToInt64Milliseconds(options_.lease));
-    admission->set_attempt(options_.attempt);
-    member->link->Send(order);
+    member->link->Send(AdmissionOrder(beginning_, servers_.servers(), *member,
+                                      options_.lease));
   }
 }
 
@@ -173,9 +164,12 @@ absl::Status Coordinator::OnWorkerReport(int64_t incarnation,
       }
       return OnSums(/*shard=*/0, report.sums());
     case WorkerReport::kPublication:
-      return OnPublication(incarnation, report.publication());
+      return group_.Publish(incarnation, report.publication());
     case WorkerReport::kSaved:
-      OnSaved(incarnation, report.saved());
+      if (const auto outcome = group_.OnSaved(incarnation, report.saved())) {
+        checkpoints_->plan()->OnReport(/*shard=*/0, *outcome);
+      }
+      RunCheckpoints();
       return absl::OkStatus();
     case WorkerReport::kFailure:
       OnFailure(*member, report.failure());
@@ -301,11 +295,7 @@ void Coordinator::DealWork() {
       membership_.DealWork(progress_->facts().evaluation_pieces(), clock_(),
                            /*spares_rest=*/all_reduce_);
   if (all_reduce_) {
-    std::map<int64_t, std::string> gpus;
-    for (const auto& [incarnation, member] : membership_.members()) {
-      gpus[incarnation] = member.nccl_device;
-    }
-    group_.Begin(deals, options_.job.exchange().all_reduce().backend(), gpus);
+    group_.Begin(deals, options_.job.exchange().all_reduce().backend());
   }
   for (const auto& [incarnation, deal] : deals) {
     CoordinatorOrder order;
@@ -394,48 +384,14 @@ void Coordinator::OnWorkerLost(int64_t incarnation, const std::string& name) {
   }
 }
 
-absl::Status Coordinator::OnPublication(int64_t incarnation,
-                                        const Publication& publication) {
-  if (!group_.Has(incarnation)) {
-    return absl::FailedPreconditionError(
-        "a publication from a worker that is in no all-reduce");
-  }
-  CoordinatorOrder order;
-  *order.mutable_publication() = publication;
-  SendToGroup(order);
-  return absl::OkStatus();
-}
-
-void Coordinator::SendToGroup(const CoordinatorOrder& order) {
-  for (const int64_t incarnation : group_.members()) {
-    const Member* const member = membership_.Find(incarnation);
-    if (member != nullptr) member->link->Send(order);
-  }
-}
-
-void Coordinator::OnSaved(int64_t incarnation, const Saved& saved) {
-  if (!saved.passed()) {
-    group_.AddSaved(incarnation, saved.version());
-  } else if (group_.GiveUp(saved.version())) {
-    SnapshotReport report;
-    report.set_version(saved.version());
-    report.set_outcome(SnapshotReport::PASSED);
-    checkpoints_->plan()->OnReport(/*shard=*/0, report);
-  }
-  RunCheckpoints();
-}
-
 void Coordinator::OrderSnapshot(const ServerOrder& order) {
   if (!all_reduce_) {
     servers_.Send(order);
     return;
   }
-  group_.AwaitKept(order.snapshot());
   // The last version is brought in any case.
-  if (order.snapshot().version() == progress_->final_version()) return;
-  CoordinatorOrder save;
-  save.mutable_save()->set_version(order.snapshot().version());
-  SendToGroup(save);
+  group_.OrderSave(order.snapshot(), /*asks=*/order.snapshot().version() !=
+                                         progress_->final_version());
 }
 
 void Coordinator::RemoveWorkers(const absl::Status& status) {
@@ -593,28 +549,12 @@ absl::Status Coordinator::OnSums(int shard, const StepSums& sums) {
 }
 
 void Coordinator::OnNonfinite(const JobProgress::NonfiniteGradient& gradient) {
-  const int64_t element =
-      layout_->ChunkBegin(gradient.place.chunk()) + gradient.place.element();
-  const std::string& parameter = layout_->ParameterAt(element).name;
-  const Member* const member = membership_.Find(gradient.place.contributor());
-  const std::string whose = gradient.place.contributor() == 0
-                                ? "the sum over all workers"
-                            : member == nullptr ? "a worker that has left"
-                                                : member->Name();
   if (options_.job.on_nonfinite() == JobSpec::SKIP) {
-    nlohmann::ordered_json line = {{"step", gradient.step + 1},
-                                   {"skipped", "gradient is not finite"},
-                                   {"parameter", parameter}};
-    if (member != nullptr) line["worker"] = member->rank;
-    metrics_(line);
-    return;
+    metrics_(SkippedStepLine(gradient, *layout_, membership_));
+  } else {
+    FailLocked(NonfiniteError(gradient, *layout_, membership_),
+               /*exit_code=*/1);
   }
-  FailLocked(absl::AbortedError(absl::StrCat(
-                 "step ", gradient.step + 1, ": the gradient of ", parameter,
-                 " is not finite, from ", whose,
-                 ": lower the learning rate, set clip_norm, or look at the "
-                 "data; on_nonfinite: SKIP leaves such steps out")),
-             /*exit_code=*/1);
 }
 
 void Coordinator::RunCheckpoints() {
@@ -680,11 +620,10 @@ void Coordinator::WidenGroup() {
   const int places =
       std::min(membership_.synced_count(),
                static_cast<int>(options_.job.batch().micro_batches()));
-  if (places <= static_cast<int>(group_.members().size())) return;
-  GoBack(Ending::kGoesBack,
-         absl::UnavailableError(absl::StrCat("the all-reduce goes on with ",
-                                             places, " workers instead of ",
-                                             group_.members().size())));
+  if (places <= group_.size()) return;
+  GoBack(Ending::kGoesBack, absl::UnavailableError(absl::StrCat(
+                                "the all-reduce goes on with ", places,
+                                " workers instead of ", group_.size())));
 }
 
 void Coordinator::Drain() {
@@ -928,45 +867,10 @@ int64_t Coordinator::final_version() const {
 
 StatusReply Coordinator::GetStatus() const {
   absl::MutexLock lock(&mu_);
-  StatusReply reply;
-  reply.set_evaluation_version(-1);
-  if (progress_.has_value()) progress_->FillStatus(&reply);
-  reply.set_phase(phase_);
-  reply.set_attempt(options_.attempt);
-  reply.set_checkpoint_step(-1);
-  if (checkpoints_.has_value()) {
-    const CheckpointPlan& plan = checkpoints_->plan();
-    reply.set_checkpoint_step(checkpoints_->committed_step());
-    reply.set_checkpoint_failures(plan.failures());
-    reply.set_checkpoint_failure(plan.failure());
-  }
-  for (const auto& [incarnation, member] : membership_.members()) {
-    if (member.heartbeat.phase() == "evaluate" &&
-        phase_ == StatusReply::TRAINING) {
-      reply.set_phase(StatusReply::EVALUATING);
-    }
-  }
-  if (reply.phase() == StatusReply::TRAINING) FillStall(&reply);
-  FillProcessTable({servers_, membership_, phase_,
-                    progress_.has_value() ? progress_->round() : 0, clock_()},
-                   &reply);
-  reply.set_workers(membership_.count());
-  reply.set_servers(options_.servers);
-  if (!failure_.ok()) {
-    reply.set_failure(std::string(failure_.message()));
-    reply.set_failure_exit_code(failure_exit_code_);
-  }
-  return reply;
-}
-
-void Coordinator::FillStall(StatusReply* reply) const {
-  const absl::Duration taken = progress_->Stalled(clock_());
-  if (taken == absl::ZeroDuration()) return;
-  const Member* straggler = membership_.Straggler(progress_->round());
-  if (straggler == nullptr) return;
-  reply->set_waiting_rank(straggler->rank);
-  reply->set_waiting_milliseconds(absl::ToDoubleMilliseconds(taken));
-  reply->set_waiting_phase(straggler->heartbeat.phase());
+  return DescribeJob(
+      {servers_, membership_, progress_.has_value() ? &*progress_ : nullptr,
+       checkpoints_.has_value() ? &*checkpoints_ : nullptr, phase_,
+       options_.attempt, failure_, failure_exit_code_, clock_()});
 }
 
 void Coordinator::EndStall(absl::Time now) {

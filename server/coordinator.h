@@ -176,14 +176,6 @@ class Coordinator {
   // A worker is no member of the job any more, which is being computed.
   void OnWorkerLost(int64_t incarnation, const std::string& name)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // In an all-reduce.
-  absl::Status OnPublication(int64_t incarnation,
-                             const Publication& publication)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void OnSaved(int64_t incarnation, const Saved& saved)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void SendToGroup(const CoordinatorOrder& order)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Begins again, from the checkpoint that was just made, with workers that
   // have come meanwhile.
   void WidenGroup() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -214,8 +206,6 @@ class Coordinator {
   Ending EndingLocked() const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   // Does for checkpoints what can be done now, and what they were awaited for.
   void RunCheckpoints() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Names whom the step in progress waits for, if it takes unusually long.
-  void FillStall(StatusReply* reply) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Does without the worker that holds a step up for too long; where it cannot
   // be told who does, lets everybody begin again.
   void EndStall(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

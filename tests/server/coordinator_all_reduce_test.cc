@@ -110,24 +110,32 @@ TEST_F(CoordinatorAllReduceTest, FormsAGroupWhenAllHaveCome) {
 }
 
 TEST(AllReduceGroup, TakesNcclWhereEverybodyHasAGpuOfItsOwn) {
-  std::map<int64_t, Deal> deals;
-  for (int i = 0; i < 3; ++i) {
-    deals[i].set_leaf_begin(2 * i);
-    deals[i].set_leaf_end(2 * i + (i < 2 ? 2 : 0));  // The third is a spare.
-  }
-  const auto nccl = [&](AllReduceSpec::Backend wanted,
-                        const std::map<int64_t, std::string>& gpus) {
-    AllReduceGroup group;
-    group.Begin(deals, wanted, gpus);
-    return group.OrderTo(0).group().nccl();
+  const auto nccl = [](AllReduceSpec::Backend wanted,
+                       const std::vector<std::string>& gpus) {
+    Membership membership(/*leaves=*/4, absl::Seconds(10));
+    std::map<int64_t, Deal> deals;
+    for (int i = 0; i < 3; ++i) {
+      ::tributary::Join join;
+      join.set_rank(i);
+      const int64_t worker =
+          membership.Add(join, absl::UnixEpoch()).incarnation;
+      membership.Find(worker)->nccl_device = gpus[i];
+      Deal& deal = deals[worker];
+      deal.set_leaf_begin(2 * i);
+      deal.set_leaf_end(2 * i + (i < 2 ? 2 : 0));  // The third is a spare.
+    }
+    AllReduceGroup group(&membership);
+    group.Begin(deals, wanted);
+    EXPECT_EQ(group.size(), 2);
+    return group.OrderTo(deals.begin()->first).group().nccl();
   };
-  EXPECT_TRUE(nccl(AllReduceSpec::AUTO, {{0, "a 1"}, {1, "b 1"}, {2, ""}}));
+  EXPECT_TRUE(nccl(AllReduceSpec::AUTO, {"a 1", "b 1", ""}));
   // On one GPU, or on none.
-  EXPECT_FALSE(nccl(AllReduceSpec::AUTO, {{0, "a 1"}, {1, "a 1"}}));
-  EXPECT_FALSE(nccl(AllReduceSpec::AUTO, {{0, "a 1"}, {1, ""}}));
-  EXPECT_FALSE(nccl(AllReduceSpec::AUTO, {}));
-  EXPECT_FALSE(nccl(AllReduceSpec::GLOO, {{0, "a 1"}, {1, "b 1"}}));
-  EXPECT_TRUE(nccl(AllReduceSpec::NCCL, {{0, "a 1"}, {1, ""}}));
+  EXPECT_FALSE(nccl(AllReduceSpec::AUTO, {"a 1", "a 1", ""}));
+  EXPECT_FALSE(nccl(AllReduceSpec::AUTO, {"a 1", "", ""}));
+  EXPECT_FALSE(nccl(AllReduceSpec::AUTO, {"", "", ""}));
+  EXPECT_FALSE(nccl(AllReduceSpec::GLOO, {"a 1", "b 1", ""}));
+  EXPECT_TRUE(nccl(AllReduceSpec::NCCL, {"a 1", "", ""}));
 }
 
 TEST_F(CoordinatorAllReduceTest, GoesBackWhenAMemberIsGone) {
