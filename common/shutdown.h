@@ -4,9 +4,10 @@
 #define TRIBUTARY_COMMON_SHUTDOWN_H_
 
 #include <functional>
+#include <list>
 #include <utility>
-#include <vector>
 
+#include "absl/base/attributes.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -18,15 +19,35 @@ namespace tributary {
 // thread (sigwait).
 class Shutdown {
  public:
-  void Request() ABSL_LOCKS_EXCLUDED(mu_) {
-    std::vector<std::function<void()>> callbacks;
+  // A function to run when the request comes, as long as this object lives.
+  class Registration {
+   public:
+    // Waits while the function runs.
+    ~Registration() {
+      absl::MutexLock lock(&shutdown_->callbacks_mu_);
+      shutdown_->callbacks_.erase(place_);
+    }
+    Registration(const Registration&) = delete;
+    Registration& operator=(const Registration&) = delete;
+
+   private:
+    friend class Shutdown;
+    using Place = std::list<std::function<void()>>::iterator;
+    Registration(Shutdown* shutdown, Place place)
+        : shutdown_(shutdown), place_(place) {}
+
+    Shutdown* const shutdown_;
+    const Place place_;
+  };
+
+  void Request() ABSL_LOCKS_EXCLUDED(mu_, callbacks_mu_) {
+    absl::MutexLock running(&callbacks_mu_);
     {
       absl::MutexLock lock(&mu_);
       if (requested_) return;
       requested_ = true;
-      callbacks.swap(callbacks_);
     }
-    for (auto& callback : callbacks) callback();
+    for (const auto& callback : callbacks_) callback();
   }
 
   bool requested() const ABSL_LOCKS_EXCLUDED(mu_) {
@@ -41,23 +62,21 @@ class Shutdown {
   }
 
   // Runs `callback` on the requesting thread, or at once if the request came
-  // already. It must be quick, and what it refers to must live until no more
-  // requests can come.
-  void OnRequest(std::function<void()> callback) ABSL_LOCKS_EXCLUDED(mu_) {
-    {
-      absl::MutexLock lock(&mu_);
-      if (!requested_) {
-        callbacks_.push_back(std::move(callback));
-        return;
-      }
-    }
-    callback();
+  // already. It must be quick, and may neither make nor end registrations. The
+  // registration must not outlive this object.
+  ABSL_MUST_USE_RESULT Registration OnRequest(std::function<void()> callback)
+      ABSL_LOCKS_EXCLUDED(mu_, callbacks_mu_) {
+    absl::MutexLock running(&callbacks_mu_);
+    if (requested()) callback();
+    return Registration(
+        this, callbacks_.insert(callbacks_.end(), std::move(callback)));
   }
 
  private:
   mutable absl::Mutex mu_;
   bool requested_ ABSL_GUARDED_BY(mu_) = false;
-  std::vector<std::function<void()>> callbacks_ ABSL_GUARDED_BY(mu_);
+  absl::Mutex callbacks_mu_;  // Held while they run.
+  std::list<std::function<void()>> callbacks_ ABSL_GUARDED_BY(callbacks_mu_);
 };
 
 }  // namespace tributary

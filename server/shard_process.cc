@@ -39,11 +39,11 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
   ParameterServerService service(options.shard);
   JournalService journal_service(
       {options.shard, options.coordinator, options.security}, journal);
-  std::shared_ptr<Enlistment> enlistment;
+  std::unique_ptr<Enlistment> enlistment;
   LocalServer local(
       options.shard, options.threads, &service,
       [&enlistment](const ServerReport& report) { enlistment->Send(report); });
-  enlistment = std::make_shared<Enlistment>([&](const ServerOrder& order) {
+  enlistment = std::make_unique<Enlistment>([&](const ServerOrder& order) {
     TRIBUTARY_RETURN_IF_ERROR(local.Handle(order));
     if (order.has_finish()) {
       ServerReport report;
@@ -87,10 +87,10 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
     enlistment->Send(report);
   });
   // The coordinator ends the attempt when there is a checkpoint.
-  shutdown->OnRequest([weak = std::weak_ptr<Enlistment>(enlistment)] {
+  const Shutdown::Registration leaving = shutdown->OnRequest([&enlistment] {
     ServerReport report;
     report.mutable_leaving();
-    if (const auto alive = weak.lock()) alive->Send(report);
+    enlistment->Send(report);
   });
   const grpc::Status ended = enlistment->AwaitDone();
   local.EndReplication();

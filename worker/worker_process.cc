@@ -246,16 +246,12 @@ class Stopper {
     if (state_ != nullptr) {
       state_->Fail(absl::CancelledError("stopped by request"));
     }
-    if (membership_ != nullptr) membership_->Cancel();
-  }
-  void Forget() {
-    absl::MutexLock lock(&mu_);
-    membership_ = nullptr;
+    membership_->Cancel();
   }
 
  private:
+  MembershipClient* const membership_;
   absl::Mutex mu_;
-  MembershipClient* membership_ ABSL_GUARDED_BY(mu_);
   WorkState* state_ ABSL_GUARDED_BY(mu_) = nullptr;
 };
 
@@ -274,17 +270,17 @@ absl::Status Stay(const WorkerOptions& options, Shutdown* shutdown,
                            [shutdown] { return shutdown->requested(); }));
   const std::unique_ptr<Rendezvous::Stub> stub = Rendezvous::NewStub(channel);
   MembershipClient membership;
-  const auto stopper = std::make_shared<Stopper>(&membership);
+  Stopper stopper(&membership);
   Join join;
   join.set_protocol_version(kProtocolVersion);
   join.set_rank(options.rank);
   join.set_host(HostName());
   join.set_pid(getpid());
   membership.Begin(stub.get(), options.coordinator, join);
-  shutdown->OnRequest([stopper] { stopper->Stop(); });
-  absl::Status status = TakePart(options, &membership, [&](WorkState* state) {
-    stopper->SetState(state);
-  });
+  const Shutdown::Registration stop =
+      shutdown->OnRequest([&stopper] { stopper.Stop(); });
+  absl::Status status = TakePart(
+      options, &membership, [&](WorkState* state) { stopper.SetState(state); });
   stay->admitted = membership.admitted();
   stay->over = membership.stopped();
   if (stay->over) status = absl::CancelledError("the job was stopped");
@@ -305,7 +301,6 @@ absl::Status Stay(const WorkerOptions& options, Shutdown* shutdown,
     membership.Cancel();
   }
   membership.AwaitDone();
-  stopper->Forget();
   if (shutdown->requested()) return absl::CancelledError("stopped by request");
   return status;
 }
