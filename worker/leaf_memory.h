@@ -16,7 +16,7 @@ namespace tributary {
 struct LeafMemory {
   int64_t weights = 0;
   int64_t gradients = 0;
-  int64_t activations = 0;  // And what backward needs of them.
+  int64_t activations = 0;  // What backward needs of them, and the next leaf.
   int64_t working = 0;      // Of the device's libraries: an allowance.
 
   int64_t total() const { return weights + gradients + activations + working; }

@@ -4,6 +4,7 @@
 #define TRIBUTARY_WORKER_LEAF_OBSERVER_H_
 
 #include <cstdint>
+#include <functional>
 
 #include "common/buffer_pool.h"
 #include "common/parameter_table.h"
@@ -33,12 +34,17 @@ class LeafObserver final : public StepObserver {
     Buffer arena;        // Its gradients, on the host.
     // Where the model computes; null: in `arena`.
     DeviceArenas* device = nullptr;
+    // What to do in DeviceBusy. May be null.
+    std::function<void()> device_busy;
   };
   // All must outlive this object.
   LeafObserver(const Leaf& leaf, const ArenaLayout* layout, WorkState* state,
                SubtreeReducer* reducer, LaneTimer* timer);
 
   bool WeightsNeeded(int64_t begin, int64_t end) override;
+  void DeviceBusy() override {
+    if (leaf_.device_busy) leaf_.device_busy();
+  }
   void ForwardDone() override { timer_->Switch(Activity::kBackward); }
   // Chunk 0 waits for Finish: it carries the leaf's loss.
   void GradientsReady(int64_t begin) override;

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <memory>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -35,12 +35,17 @@ absl::Duration LeafTime(const TimeSpent& spent) {
 // Lets a step of a trajectory, which needs no exchange, be given up.
 class LocalStepObserver final : public StepObserver {
  public:
-  LocalStepObserver(const WorkState* state, const Task* task, LaneTimer* timer)
-      : state_(state), task_(task), timer_(timer) {}
+  LocalStepObserver(const WorkState* state, const Task* task, LaneTimer* timer,
+                    std::function<void()> device_busy)
+      : state_(state),
+        task_(task),
+        timer_(timer),
+        device_busy_(std::move(device_busy)) {}
 
   bool WeightsNeeded(int64_t, int64_t) override {
     return !state_->GivenUp(*task_);
   }
+  void DeviceBusy() override { device_busy_(); }
   void ForwardDone() override { timer_->Switch(Activity::kBackward); }
   void GradientsReady(int64_t) override {}
 
@@ -48,6 +53,7 @@ class LocalStepObserver final : public StepObserver {
   const WorkState* const state_;
   const Task* const task_;
   LaneTimer* const timer_;
+  const std::function<void()> device_busy_;
 };
 
 // Runs work(), which may run out of memory.
@@ -71,7 +77,8 @@ Trainer::Trainer(TrainingSetup* setup, WorkState* state, Exchange* exchange,
       read_ahead_(
           &setup->data(), &setup->sampler(), kReadThreads,
           /*depth=*/2 * static_cast<int>(setup->job().batch().micro_batches())),
-      lanes_(setup->lanes() - 1) {
+      lanes_(setup->lanes() - 1),
+      prefetched_(setup->lanes()) {
   for (int lane = 0; lane < setup->lanes(); ++lane) {
     timers_.push_back(std::make_unique<LaneTimer>(hooks_.clock));
   }
@@ -155,6 +162,7 @@ absl::Status Trainer::ComputeFewer(const absl::Status& reason) {
         "), or this worker more memory"));
   }
   setup_->KeepLanes(lanes / 2);
+  prefetched_.assign(setup_->lanes(), Prefetched());
   if (hooks_.warn) {
     hooks_.warn(absl::StrCat(reason.message(), ": computes ", setup_->lanes(),
                              " leaves at a time from now on, instead of ",
@@ -191,15 +199,19 @@ absl::Status Trainer::Train(const Task& task) {
       });
   for (const int64_t round : {task.version, task.next_step}) {
     if (round < 0) break;
-    for (const int64_t leaf : task.items) {
-      read_ahead_.Expect(rounds.StepsAfter(round), static_cast<int>(leaf));
+    for (const int64_t item : task.items) {
+      const int leaf = static_cast<int>(item);
+      const int64_t step = rounds.StepsAfter(round);
+      if (!IsPrefetched(step, leaf)) read_ahead_.Expect(step, leaf);
     }
   }
+  LaneItems items(task.items, setup_->lanes());
   TRIBUTARY_RETURN_IF_ERROR(
-      OnLanes(task.items, [&](int lane, int64_t leaf) -> absl::Status {
+      OnLanes(&items, [&](int lane, int64_t leaf) -> absl::Status {
         return setup_->trajectory(lane) == nullptr
-                   ? TrainLeaf(task, lane, static_cast<int>(leaf), &reducer)
-                   : TrainTrajectory(task, lane, static_cast<int>(leaf),
+                   ? TrainLeaf(task, lane, static_cast<int>(leaf), &items,
+                               &reducer)
+                   : TrainTrajectory(task, lane, static_cast<int>(leaf), &items,
                                      &reducer);
       }));
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("W9"));
@@ -208,17 +220,53 @@ absl::Status Trainer::Train(const Task& task) {
   return absl::OkStatus();
 }
 
+std::shared_ptr<const Batch> Trainer::TakeBatch(int lane, int64_t step,
+                                                int leaf) {
+  const Prefetched there = std::exchange(prefetched_[lane], Prefetched());
+  if (there.batch != nullptr && there.step == step && there.leaf == leaf) {
+    return there.batch;
+  }
+  return read_ahead_.Take(step, leaf);
+}
+
+void Trainer::Prefetch(int lane, int64_t step, int leaf) {
+  std::shared_ptr<const Batch> batch = read_ahead_.TryTake(step, leaf);
+  if (batch == nullptr) return;
+  setup_->model(lane)->Prefetch(batch);
+  prefetched_[lane] = {step, leaf, std::move(batch)};
+}
+
+void Trainer::PrefetchNext(const Task& task, int lane, LaneItems* items) {
+  const Rounds& rounds = setup_->rounds();
+  if (const std::optional<int64_t> next = items->Peek(lane)) {
+    Prefetch(lane, rounds.StepsAfter(task.version), static_cast<int>(*next));
+  } else if (task.next_step >= 0) {
+    // Deals seldom change.
+    Prefetch(lane, rounds.StepsAfter(task.next_step),
+             static_cast<int>(items->First(lane)));
+  }
+}
+
+bool Trainer::IsPrefetched(int64_t step, int leaf) const {
+  return std::any_of(prefetched_.begin(), prefetched_.end(),
+                     [&](const Prefetched& there) {
+                       return there.batch != nullptr && there.step == step &&
+                              there.leaf == leaf;
+                     });
+}
+
 absl::Status Trainer::TrainLeaf(const Task& task, int lane, int leaf,
-                                SubtreeReducer* reducer) {
+                                LaneItems* items, SubtreeReducer* reducer) {
   LaneTimer* const timer = timers_[lane].get();
   const absl::Duration before = LeafTime(timer->spent());
   timer->Switch(Activity::kData);
   const std::shared_ptr<const Batch> batch =
-      read_ahead_.Take(task.version, leaf);
+      TakeBatch(lane, task.version, leaf);
   timer->Switch(Activity::kForward);
   const Buffer gradients = exchange_->TakeArena();
   DeviceArenas* const device = setup_->arenas(lane);
-  LeafObserver observer({&task, leaf, WeightOf(*batch), gradients, device},
+  LeafObserver observer({&task, leaf, WeightOf(*batch), gradients, device,
+                         [&] { PrefetchNext(task, lane, items); }},
                         &setup_->layout(), state_, reducer, timer);
   // Copies may not read or write what is somebody else's by then.
   const absl::Cleanup synchronize = [device] {
@@ -239,6 +287,7 @@ absl::Status Trainer::TrainLeaf(const Task& task, int lane, int leaf,
 }
 
 absl::Status Trainer::TrainTrajectory(const Task& task, int lane, int leaf,
+                                      LaneItems* items,
                                       SubtreeReducer* reducer) {
   LaneTimer* const timer = timers_[lane].get();
   const absl::Duration before = LeafTime(timer->spent());
@@ -253,13 +302,20 @@ absl::Status Trainer::TrainTrajectory(const Task& task, int lane, int leaf,
                     setup_->rounds().StepsAfter(task.version));
   const int64_t end = setup_->rounds().StepsAfter(task.version + 1);
   const Buffer gradients = exchange_->TakeArena();
-  LocalStepObserver observer(state_, &task, timer);
+  LocalStepObserver observer(state_, &task, timer, [&] {
+    const int64_t next = trajectory->step() + 1;
+    if (next < end) {
+      Prefetch(lane, next, leaf);
+    } else {
+      PrefetchNext(task, lane, items);
+    }
+  });
   double loss_sum = 0;
   while (trajectory->step() < end) {
     const int64_t step = trajectory->step();
     timer->Switch(Activity::kData);
     if (step + 1 < end) read_ahead_.Expect(step + 1, leaf);
-    const std::shared_ptr<const Batch> batch = read_ahead_.Take(step, leaf);
+    const std::shared_ptr<const Batch> batch = TakeBatch(lane, step, leaf);
     timer->Switch(Activity::kForward);
     TRIBUTARY_ASSIGN_OR_RETURN(
         const LossSums loss,
@@ -303,8 +359,9 @@ absl::Status Trainer::Evaluate(const Task& task) {
   if (!state_->AwaitWeights(task, 0, setup_->layout().arena_elements())) {
     return absl::OkStatus();
   }
+  LaneItems items(task.items, setup_->lanes());
   TRIBUTARY_RETURN_IF_ERROR(
-      OnLanes(task.items, [&](int lane, int64_t piece) -> absl::Status {
+      OnLanes(&items, [&](int lane, int64_t piece) -> absl::Status {
         return EvaluatePiece(task, lane, piece);
       }));
   state_->MarkDone(task);
@@ -341,16 +398,15 @@ absl::Status Trainer::EvaluatePiece(const Task& task, int lane, int64_t piece) {
 }
 
 absl::Status Trainer::OnLanes(
-    const std::vector<int64_t>& items,
+    LaneItems* items,
     const std::function<absl::Status(int lane, int64_t item)>& work) {
-  std::atomic<size_t> next{0};
   absl::Mutex mu;
   absl::Status first;
-  const int lanes = std::min(setup_->lanes(), static_cast<int>(items.size()));
+  const int lanes = items->lanes();
   const absl::Time start = hooks_.clock();
   const auto run = [&](int lane) {
-    for (size_t i = next++; i < items.size(); i = next++) {
-      const absl::Status status = Guarded([&] { return work(lane, items[i]); });
+    while (const std::optional<int64_t> item = items->Take(lane)) {
+      const absl::Status status = Guarded([&] { return work(lane, *item); });
       if (status.ok()) continue;
       absl::MutexLock lock(&mu);
       if (first.ok()) first = status;

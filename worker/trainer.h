@@ -19,6 +19,7 @@
 #include "worker/data/read_ahead.h"
 #include "worker/exchange/exchange.h"
 #include "worker/exchange/subtree_reducer.h"
+#include "worker/lane_items.h"
 #include "worker/lane_timer.h"
 #include "worker/training_setup.h"
 #include "worker/work_state.h"
@@ -59,11 +60,20 @@ class Trainer {
   // error if there was none for a single one.
   absl::Status ComputeFewer(const absl::Status& reason);
   absl::Status Train(const Task& task);
-  absl::Status TrainLeaf(const Task& task, int lane, int leaf,
+  absl::Status TrainLeaf(const Task& task, int lane, int leaf, LaneItems* items,
                          SubtreeReducer* reducer);
   // The same for a leaf of a round of local steps.
   absl::Status TrainTrajectory(const Task& task, int lane, int leaf,
-                               SubtreeReducer* reducer);
+                               LaneItems* items, SubtreeReducer* reducer);
+  // What the leaf is computed from: what the lane has prefetched, if it is
+  // that.
+  std::shared_ptr<const Batch> TakeBatch(int lane, int64_t step, int leaf);
+  // Has the lane's device fetch a leaf that it will probably compute next, if
+  // it has been read. Never waits for reading.
+  void Prefetch(int lane, int64_t step, int leaf);
+  // The same for the one that follows those the lane has begun.
+  void PrefetchNext(const Task& task, int lane, LaneItems* items);
+  bool IsPrefetched(int64_t step, int leaf) const;
   // One step of the lane's trajectory: its gradients, on the host.
   absl::StatusOr<LossSums> LocalStep(const Batch& batch, int lane, int leaf,
                                      float* gradients, StepObserver* observer);
@@ -72,7 +82,7 @@ class Trainer {
   // Runs work(lane, item) for every item, on all lanes. Of several errors, one
   // is returned, after all lanes are done.
   absl::Status OnLanes(
-      const std::vector<int64_t>& items,
+      LaneItems* items,
       const std::function<absl::Status(int lane, int64_t item)>& work);
   // A leaf is computed; it took a lane so long.
   void CountLeaf(absl::Duration taken) ABSL_LOCKS_EXCLUDED(mu_);
@@ -92,6 +102,13 @@ class Trainer {
   ThreadPool lanes_;
 
   std::vector<std::unique_ptr<LaneTimer>> timers_;  // By lane.
+  // What a lane's device has been told to fetch. Its thread's during a task.
+  struct Prefetched {
+    int64_t step = 0;
+    int leaf = 0;
+    std::shared_ptr<const Batch> batch;  // Null: nothing.
+  };
+  std::vector<Prefetched> prefetched_;  // By lane.
 
   std::vector<std::shared_ptr<void>> pinned_;  // Of the state's weights.
 

@@ -74,7 +74,11 @@ Batch MakeBatch(const DataInfo& info, int64_t samples, uint32_t seed) {
 
 ModelHarness::ModelHarness(const ModelSpec& spec, const DataInfo& info,
                            int64_t max_samples, Precision precision)
-    : device_(CreateCpuDevice(precision)),
+    : ModelHarness(spec, info, max_samples, CreateCpuDevice(precision)) {}
+
+ModelHarness::ModelHarness(const ModelSpec& spec, const DataInfo& info,
+                           int64_t max_samples, std::unique_ptr<Device> device)
+    : device_(std::move(device)),
       model_(Value(CreateModel(spec, info, max_samples, device_.get()))),
       weights_(nullptr, nullptr),
       gradients_(nullptr, nullptr) {

@@ -33,6 +33,9 @@ class ModelHarness {
   // Weights are initialized from seed 1.
   ModelHarness(const ModelSpec& spec, const DataInfo& info, int64_t max_samples,
                Precision precision = Precision::kFloat32);
+  // The same on a device that may be any.
+  ModelHarness(const ModelSpec& spec, const DataInfo& info, int64_t max_samples,
+               std::unique_ptr<Device> device);
 
   Device* device() { return device_.get(); }
   Model* model() { return model_.get(); }

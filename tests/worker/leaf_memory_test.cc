@@ -82,6 +82,18 @@ TEST_F(LeafMemoryTest, CountsWeightsInMemoryOfADevice) {
   EXPECT_GT(memory.working, 0);
 }
 
+TEST_F(LeafMemoryTest, CountsTheNextLeafInMemoryOfADevice) {
+  const JobSpec job = Job(64);
+  const LeafMemory memory = Plan(Question(job), 4, *gpu_);
+  const auto model = CreateModel(job.model(), Question(job).info,
+                                 /*max_samples=*/16, gpu_.get());
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(memory.activations, (*model)->memory_bytes());
+  // 16 samples, and their labels.
+  EXPECT_EQ(memory.activations,
+            Plan(Question(job), 4, *cpu_).activations + 16 * 101 * 4);
+}
+
 TEST_F(LeafMemoryTest, PlansForTheLargerOfLeafAndPieceOfEvaluation) {
   JobSpec job = Job(64);
   EXPECT_EQ(MostSamples(Question(job), 2), 32);

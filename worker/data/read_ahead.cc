@@ -44,6 +44,14 @@ class ReadAhead::Impl {
     ++waiting_entries_;
   }
 
+  std::shared_ptr<const Batch> TryTake(int64_t step, int leaf)
+      ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    const auto found = Find(step, leaf);
+    if (found == entries_.end() || !IsRead(found->get())) return nullptr;
+    return Remove(found)->batch;
+  }
+
   std::shared_ptr<const Batch> Take(int64_t step, int leaf)
       ABSL_LOCKS_EXCLUDED(mu_) {
     {
@@ -161,6 +169,10 @@ void ReadAhead::Expect(int64_t step, int leaf) { impl_->Expect(step, leaf); }
 
 std::shared_ptr<const Batch> ReadAhead::Take(int64_t step, int leaf) {
   return impl_->Take(step, leaf);
+}
+
+std::shared_ptr<const Batch> ReadAhead::TryTake(int64_t step, int leaf) {
+  return impl_->TryTake(step, leaf);
 }
 
 }  // namespace tributary

@@ -30,6 +30,9 @@ class ReadAhead {
   // thread that reads it, or reads it here. The leaf is then forgotten: taking
   // it again reads it again.
   std::shared_ptr<const Batch> Take(int64_t step, int leaf);
+  // The same if it has been read ahead; else null, and nothing changes. Never
+  // waits.
+  std::shared_ptr<const Batch> TryTake(int64_t step, int leaf);
 
  private:
   class Impl;

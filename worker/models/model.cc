@@ -9,6 +9,7 @@
 #include "worker/models/network_model.h"
 #include "worker/models/resnet.h"
 #include "worker/models/synthetic.h"
+#include "worker/nn/device_inputs.h"
 #include "worker/nn/network_plan.h"
 #include "worker/nn/weight_copies.h"
 
@@ -52,8 +53,9 @@ absl::StatusOr<ModelMemory> PlanModelMemory(const ModelSpec& spec,
   table.set_chunk_elements(int64_t{1} << 20);  // Offsets do not depend on it.
   TRIBUTARY_ASSIGN_OR_RETURN(const ArenaLayout layout,
                              ArenaLayout::Create(table));
-  memory.activation_bytes =
-      plan.bytes + WeightCopies::BytesOf(graph, layout, device);
+  memory.activation_bytes = plan.bytes +
+                            WeightCopies::BytesOf(graph, layout, device) +
+                            DeviceInputs::BytesOf(graph, max_samples, device);
   memory.arena_bytes = layout.arena_elements() * int64_t{sizeof(float)};
   return memory;
 }

@@ -33,14 +33,19 @@ class Model {
   // caller to set.
   virtual const ParameterTable& table() const = 0;
 
-  // Of the device's memory, for activations and what backward needs of them;
-  // arenas are the caller's.
+  // Of the device's memory, for activations and what backward needs of them,
+  // and for the next leaf; arenas are the caller's.
   virtual int64_t memory_bytes() const = 0;
 
   // Writes version 0: a pure function of the seed. `weights` is a host arena of
   // layout.arena_elements() elements; gaps are set to zero.
   virtual void Initialize(uint64_t seed, const ArenaLayout& layout,
                           float* weights) const = 0;
+
+  // The batch will probably be the next one that ForwardBackward is given:
+  // where the device has memory of its own, it is brought there beside what is
+  // being computed. Never changes a result. Also from StepObserver::DeviceBusy.
+  virtual void Prefetch(std::shared_ptr<const Batch> /*batch*/) {}
 
   // Forward and backward of one leaf in training mode. Every element of
   // `gradients` is written (gaps included: zero) with the gradient of the *sum*

@@ -55,10 +55,21 @@ void NetworkModel::Initialize(uint64_t seed, const ArenaLayout& layout,
   network_->Initialize(seed, layout, weights);
 }
 
+void NetworkModel::Prefetch(std::shared_ptr<const Batch> batch) {
+  if (!device_->has_own_memory()) return;
+  const absl::StatusOr<LeafInput> input = LeafOf(*batch);
+  // ForwardBackward will say what is wrong with it.
+  if (!input.ok()) return;
+  network_->Prefetch(*input);
+  prefetched_ = std::move(batch);
+}
+
 absl::StatusOr<LossSums> NetworkModel::ForwardBackward(
     const Batch& batch, uint64_t seed, int64_t step, int leaf,
     const float* weights, float* gradients, StepObserver* observer) {
-  TRIBUTARY_ASSIGN_OR_RETURN(const LeafInput input, LeafOf(batch));
+  TRIBUTARY_ASSIGN_OR_RETURN(LeafInput input, LeafOf(batch));
+  input.prefetched = prefetched_.get() == &batch;
+  prefetched_.reset();
   return network_->ForwardBackward(input, seed, step, leaf, weights, gradients,
                                    observer);
 }
@@ -66,6 +77,7 @@ absl::StatusOr<LossSums> NetworkModel::ForwardBackward(
 absl::StatusOr<LossSums> NetworkModel::Evaluate(const Batch& batch,
                                                 const float* weights) {
   TRIBUTARY_ASSIGN_OR_RETURN(const LeafInput input, LeafOf(batch));
+  prefetched_.reset();
   return network_->Evaluate(input, weights);
 }
 
@@ -128,6 +140,7 @@ absl::Status NetworkModel::NextTokenLogits(absl::Span<const int32_t> tokens,
   std::copy(tokens.begin(), tokens.end(), window_.begin());
   TRIBUTARY_RETURN_IF_ERROR(
       CheckRange("token", window_, /*lowest=*/0, vocabulary));
+  prefetched_.reset();
   const Real* predicted =
       network_->Predict(/*samples=*/1, window_.data(), weights);
   CopyRealsToHost(

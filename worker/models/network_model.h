@@ -30,6 +30,7 @@ class NetworkModel : public Model {
   int64_t memory_bytes() const override { return network_->memory_bytes(); }
   void Initialize(uint64_t seed, const ArenaLayout& layout,
                   float* weights) const override;
+  void Prefetch(std::shared_ptr<const Batch> batch) override;
   absl::StatusOr<LossSums> ForwardBackward(const Batch& batch, uint64_t seed,
                                            int64_t step, int leaf,
                                            const float* weights,
@@ -50,6 +51,9 @@ class NetworkModel : public Model {
   const std::unique_ptr<Network> network_;
   const DataInfo info_;
   Device* const device_;
+  // What the network has prefetched, held so that no other batch has its
+  // address. Null: nothing that is still of use.
+  std::shared_ptr<const Batch> prefetched_;
   std::vector<int32_t> window_;  // Tokens seen by NextTokenLogits.
 };
 

@@ -35,6 +35,8 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(Graph graph,
                              PlanNetwork(graph, max_samples, *device));
   TRIBUTARY_ASSIGN_OR_RETURN(Device::Memory memory,
                              device->Allocate(static_cast<size_t>(plan.bytes)));
+  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<DeviceInputs> inputs,
+                             DeviceInputs::Create(graph, max_samples, device));
   std::unique_ptr<WeightCopies> own_copies;
   if (copies == nullptr) {
     own_copies = std::make_unique<WeightCopies>();
@@ -43,11 +45,12 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(Graph graph,
   TRIBUTARY_RETURN_IF_ERROR(copies->Prepare(graph, layout, device));
   return std::unique_ptr<Network>(new Network(
       std::move(graph), max_samples, device, std::move(layout), std::move(plan),
-      std::move(memory), std::move(own_copies), copies));
+      std::move(memory), std::move(inputs), std::move(own_copies), copies));
 }
 
 Network::Network(Graph graph, int64_t max_samples, Device* device,
                  ArenaLayout layout, NetworkPlan plan, Device::Memory memory,
+                 std::unique_ptr<DeviceInputs> inputs,
                  std::unique_ptr<WeightCopies> own_copies, WeightCopies* copies)
     : graph_(std::move(graph)),
       max_samples_(max_samples),
@@ -55,6 +58,7 @@ Network::Network(Graph graph, int64_t max_samples, Device* device,
       layout_(std::move(layout)),
       plan_(std::move(plan)),
       memory_(std::move(memory)),
+      inputs_(std::move(inputs)),
       own_copies_(std::move(own_copies)),
       copies_(copies) {
   FindRanges();
@@ -94,6 +98,10 @@ void Network::Initialize(uint64_t seed, const ArenaLayout& layout,
   }
 }
 
+void Network::Prefetch(const LeafInput& leaf) {
+  if (inputs_ != nullptr) inputs_->Bring(leaf);
+}
+
 absl::StatusOr<LossSums> Network::ForwardBackward(
     const LeafInput& leaf, uint64_t seed, int64_t step, int leaf_number,
     const float* weights, float* gradients, StepObserver* observer) {
@@ -109,7 +117,7 @@ absl::StatusOr<LossSums> Network::ForwardBackward(
     return LossSums();
   }
   BeginCall();
-  CopyIn(leaf.samples, leaf.input, leaf.target);
+  CopyIn(leaf);
   for (const Range& gap : gaps_) {
     device_->Zero(gradients + gap.begin, gap.end - gap.begin);
   }
@@ -128,6 +136,7 @@ absl::StatusOr<LossSums> Network::ForwardBackward(
     call.stream = stream_of(i);
     Forward(i, call, weights);
   }
+  if (observer != nullptr && inputs_ != nullptr) observer->DeviceBusy();
   const LossSums sums =
       Loss(leaf.samples, plan_.loss_input, RealAt(plan_.loss_gradient));
   if (observer != nullptr) observer->ForwardDone();
@@ -146,7 +155,7 @@ absl::StatusOr<LossSums> Network::ForwardBackward(
 LossSums Network::Evaluate(const LeafInput& leaf, const float* weights) {
   if (leaf.samples == 0) return LossSums();
   BeginCall();
-  CopyIn(leaf.samples, leaf.input, leaf.target);
+  CopyIn(leaf);
   const LayerCall call = CallOf(leaf.samples, /*training=*/false);
   for (size_t i = 0; i < graph_.nodes().size(); ++i) Forward(i, call, weights);
   return Loss(leaf.samples, plan_.evaluation_loss_input,
@@ -156,7 +165,7 @@ LossSums Network::Evaluate(const LeafInput& leaf, const float* weights) {
 const Real* Network::Predict(int64_t samples, const void* input,
                              const float* weights) {
   BeginCall();
-  CopyIn(samples, input, /*target=*/nullptr);
+  CopyIn({samples, input});
   const LayerCall call = CallOf(samples, /*training=*/false);
   for (size_t i = 0; i < graph_.nodes().size(); ++i) Forward(i, call, weights);
   return RealAt(plan_.evaluation_loss_input);
@@ -170,19 +179,43 @@ void Network::BeginCall() const {
   if (own_copies_ != nullptr) own_copies_->Renew();
 }
 
-void Network::CopyIn(int64_t samples, const void* input, const void* target) {
-  const int64_t elements = samples * graph_.values()[0];
-  device_->CopyFromHost(At(plan_.input), input,
+void Network::CopyIn(const LeafInput& leaf) {
+  if (inputs_ != nullptr) {
+    if (!leaf.prefetched) inputs_->Bring(leaf);
+    TakePrefetched(leaf);
+    return;
+  }
+  const int64_t elements = leaf.samples * graph_.values()[0];
+  device_->CopyFromHost(At(plan_.input), leaf.input,
                         static_cast<size_t>(elements) * sizeof(float));
   if (plan_.input_value != plan_.input) {
     device_->Round(elements, static_cast<const float*>(At(plan_.input)),
                    RealAt(plan_.input_value));
   }
-  if (target == nullptr) return;
+  if (leaf.target == nullptr) return;
   device_->CopyFromHost(
-      At(plan_.target), target,
-      static_cast<size_t>(samples * graph_.loss().TargetElements()) *
+      At(plan_.target), leaf.target,
+      static_cast<size_t>(leaf.samples * graph_.loss().TargetElements()) *
           sizeof(float));
+}
+
+void Network::TakePrefetched(const LeafInput& leaf) {
+  // Copying knows no types: an element of the host's is one or two Reals.
+  const int64_t reals = int64_t{sizeof(float)} / device_->real_bytes();
+  const int64_t elements = leaf.samples * graph_.values()[0];
+  inputs_->Await();
+  if (plan_.input_value != plan_.input) {
+    device_->Round(elements, static_cast<const float*>(inputs_->input()),
+                   RealAt(plan_.input_value));
+  } else {
+    device_->Copy(reals * elements, static_cast<const Real*>(inputs_->input()),
+                  RealAt(plan_.input));
+  }
+  // Where there is none, it copies what nobody reads.
+  device_->Copy(reals * leaf.samples * graph_.loss().TargetElements(),
+                static_cast<const Real*>(inputs_->target()),
+                RealAt(plan_.target));
+  inputs_->Release();
 }
 
 LayerCall Network::CallOf(int64_t samples, bool training) const {

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "common/parameter_table.h"
 #include "worker/device/device.h"
+#include "worker/nn/device_inputs.h"
 #include "worker/nn/graph.h"
 #include "worker/nn/layer.h"
 #include "worker/nn/network_plan.h"
@@ -17,13 +18,6 @@
 #include "worker/nn/weight_copies.h"
 
 namespace tributary {
-
-// Samples in host memory, in the four-byte elements that the graph takes.
-struct LeafInput {
-  int64_t samples = 0;
-  const void* input = nullptr;
-  const void* target = nullptr;
-};
 
 // A graph planned for leaves of up to a fixed number of samples. Owns one block
 // of device memory for all activations, gradients of activations and saved
@@ -51,7 +45,8 @@ class Network {
   // Bytes of device memory, without that of shared copies.
   int64_t memory_bytes() const {
     return plan_.bytes +
-           (own_copies_ == nullptr ? 0 : own_copies_->memory_bytes());
+           (own_copies_ == nullptr ? 0 : own_copies_->memory_bytes()) +
+           DeviceInputs::BytesOf(graph_, max_samples_, *device_);
   }
 
   // Initial values: parameter number p of the table takes its numbers from
@@ -59,6 +54,12 @@ class Network {
   // host arena of `layout`, which must be that of graph().table().
   void Initialize(uint64_t seed, const ArenaLayout& layout,
                   float* weights) const;
+
+  // Begins to bring a leaf to the device, beside its operations, where it has
+  // memory of its own; elsewhere to no effect. The host's memory is read before
+  // this returns. The next call of ForwardBackward may be for it; whatever is
+  // computed, it is gone after that. Also from StepObserver::DeviceBusy.
+  void Prefetch(const LeafInput& leaf);
 
   // Forward and backward in training mode, as Model::ForwardBackward says.
   // Layer number i of the graph draws from
@@ -86,13 +87,16 @@ class Network {
 
   Network(Graph graph, int64_t max_samples, Device* device, ArenaLayout layout,
           NetworkPlan plan, Device::Memory memory,
+          std::unique_ptr<DeviceInputs> inputs,
           std::unique_ptr<WeightCopies> own_copies, WeightCopies* copies);
 
   void FindRanges();
   void* At(int64_t place) const;
   Real* RealAt(int64_t place) const { return static_cast<Real*>(At(place)); }
   void BeginCall() const;
-  void CopyIn(int64_t samples, const void* input, const void* target);
+  void CopyIn(const LeafInput& leaf);
+  // The same, from DeviceInputs.
+  void TakePrefetched(const LeafInput& leaf);
   LayerCall CallOf(int64_t samples, bool training) const;
   LayerTensors TensorsOf(int node, bool training, const float* weights) const;
   bool WaitForWeights(int node, StepObserver* observer) const;
@@ -107,6 +111,7 @@ class Network {
   const ArenaLayout layout_;
   const NetworkPlan plan_;
   const Device::Memory memory_;
+  const std::unique_ptr<DeviceInputs> inputs_;      // Null: it has no memory.
   const std::unique_ptr<WeightCopies> own_copies_;  // Null: shared ones.
   WeightCopies* const copies_;
   std::vector<std::vector<Range>> weights_needed_;  // Of each node.

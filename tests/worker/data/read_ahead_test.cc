@@ -139,6 +139,24 @@ TEST_F(ReadAheadTest, TakesWaitForTheThreadThatReads) {
   EXPECT_EQ(data_.begun(), 1);
 }
 
+TEST_F(ReadAheadTest, TryTakeWaitsForNothing) {
+  data_.SetOpen(false);
+  ReadAhead ahead(&data_, &sampler_, /*threads=*/1, /*depth=*/8);
+  EXPECT_EQ(ahead.TryTake(0, 0), nullptr);
+  ahead.Expect(0, 0);
+  ahead.Expect(0, 1);
+  data_.AwaitBegun(1);
+  EXPECT_EQ(ahead.TryTake(0, 0), nullptr);  // Being read.
+  EXPECT_EQ(ahead.TryTake(0, 1), nullptr);  // Not begun.
+  EXPECT_EQ(data_.ReadsHere(), 0);
+  data_.SetOpen(true);
+  ExpectIsLeaf(ahead.Take(0, 0), 0, 0);
+  std::shared_ptr<const Batch> batch;
+  while ((batch = ahead.TryTake(0, 1)) == nullptr) std::this_thread::yield();
+  ExpectIsLeaf(batch, 0, 1);
+  EXPECT_EQ(ahead.TryTake(0, 1), nullptr);  // Forgotten.
+}
+
 TEST_F(ReadAheadTest, RepeatsAreIgnored) {
   ReadAhead ahead(&data_, &sampler_, /*threads=*/1, /*depth=*/8);
   for (int i = 0; i < 5; ++i) ahead.Expect(0, 0);

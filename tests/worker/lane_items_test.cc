@@ -1,0 +1,72 @@
+#include "worker/lane_items.h"
+
+#include <algorithm>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::Optional;
+
+TEST(LaneItemsTest, ALaneBeginsWithTheItemOfItsNumber) {
+  LaneItems items({10, 11, 12}, /*lanes=*/2);
+  EXPECT_EQ(items.lanes(), 2);
+  EXPECT_THAT(items.Take(1), Optional(11));
+  EXPECT_THAT(items.Take(1), Optional(12));
+  EXPECT_THAT(items.Take(0), Optional(10));
+  EXPECT_EQ(items.Take(0), std::nullopt);
+  EXPECT_EQ(items.Take(1), std::nullopt);
+  EXPECT_EQ(items.First(1), 11);
+}
+
+TEST(LaneItemsTest, WhatALaneHasSeenIsItsOwn) {
+  LaneItems items({10, 11, 12, 13}, /*lanes=*/2);
+  EXPECT_THAT(items.Take(0), Optional(10));
+  EXPECT_THAT(items.Peek(0), Optional(12));
+  EXPECT_THAT(items.Take(1), Optional(11));
+  EXPECT_THAT(items.Take(1), Optional(13));
+  EXPECT_EQ(items.Peek(1), std::nullopt);
+  EXPECT_THAT(items.Peek(0), Optional(12));
+  EXPECT_THAT(items.Take(0), Optional(12));
+  EXPECT_EQ(items.Peek(0), std::nullopt);
+}
+
+TEST(LaneItemsTest, ThereMayBeFewerItemsThanLanes) {
+  EXPECT_EQ(LaneItems({}, /*lanes=*/3).lanes(), 0);
+  LaneItems items({7}, /*lanes=*/3);
+  EXPECT_EQ(items.lanes(), 1);
+  EXPECT_THAT(items.Take(0), Optional(7));
+  EXPECT_EQ(items.Take(0), std::nullopt);
+}
+
+TEST(LaneItemsTest, EachItemIsForOneOfTheLanesThatRunAtOnce) {
+  constexpr int kLanes = 4;
+  std::vector<int64_t> all(1000);
+  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int64_t>(i);
+  LaneItems items(all, kLanes);
+  std::vector<int64_t> taken[kLanes];
+  std::vector<std::thread> threads;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    threads.emplace_back([&, lane] {
+      while (const std::optional<int64_t> item = items.Take(lane)) {
+        taken[lane].push_back(*item);
+        items.Peek(lane);
+      }
+    });
+  }
+  std::vector<int64_t> together;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    threads[lane].join();
+    together.insert(together.end(), taken[lane].begin(), taken[lane].end());
+  }
+  std::sort(together.begin(), together.end());
+  EXPECT_EQ(together, all);
+}
+
+}  // namespace
+}  // namespace tributary

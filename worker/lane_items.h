@@ -1,0 +1,42 @@
+// Which lane does which part of a task.
+#ifndef TRIBUTARY_WORKER_LANE_ITEMS_H_
+#define TRIBUTARY_WORKER_LANE_ITEMS_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace tributary {
+
+// The items of one task, each for one lane. A lane's first item is the one of
+// its number; the others are for whoever is free first. Lanes are threads: each
+// calls with its own number, at the same time as others.
+class LaneItems {
+ public:
+  LaneItems(std::vector<int64_t> items, int lanes);
+
+  // As many as have a first item.
+  int lanes() const { return static_cast<int>(reserved_.size()); }
+
+  // What the lane does next; none: there is nothing left.
+  std::optional<int64_t> Take(int lane);
+  // What Take will say, from now on reserved for the lane.
+  std::optional<int64_t> Peek(int lane);
+
+  // The lane's first item: also of the next task, if it has the same items.
+  int64_t First(int lane) const { return items_[lane]; }
+
+ private:
+  static constexpr size_t kNone = static_cast<size_t>(-1);
+
+  const std::vector<int64_t> items_;
+  // By lane, each its own thread's: places in items_; kNone: none yet.
+  std::vector<size_t> reserved_;
+  std::atomic<size_t> next_;  // The first place that is no lane's.
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_LANE_ITEMS_H_

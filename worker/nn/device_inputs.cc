@@ -1,0 +1,104 @@
+#include "worker/nn/device_inputs.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "common/status_macros.h"
+
+namespace tributary {
+namespace {
+
+constexpr size_t kElementBytes = 4;
+// Device memory begins at multiples of 64 bytes where it is a tensor's.
+constexpr size_t kTensorAlignment = 64;
+// What is pinned is whole pages.
+constexpr size_t kPageBytes = 4096;
+
+size_t RoundUp(size_t bytes, size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+}  // namespace
+
+DeviceInputs::Sizes DeviceInputs::SizesOf(const Graph& graph,
+                                          int64_t max_samples) {
+  Sizes sizes;
+  sizes.input_bytes = static_cast<size_t>(graph.values()[0]) * kElementBytes;
+  sizes.target_bytes =
+      static_cast<size_t>(graph.loss().TargetElements()) * kElementBytes;
+  const size_t samples = static_cast<size_t>(max_samples);
+  sizes.target_offset = RoundUp(samples * sizes.input_bytes, kTensorAlignment);
+  sizes.total = sizes.target_offset +
+                RoundUp(samples * sizes.target_bytes, kTensorAlignment);
+  return sizes;
+}
+
+int64_t DeviceInputs::BytesOf(const Graph& graph, int64_t max_samples,
+                              const Device& device) {
+  if (!device.has_own_memory()) return 0;
+  return static_cast<int64_t>(SizesOf(graph, max_samples).total);
+}
+
+absl::StatusOr<std::unique_ptr<DeviceInputs>> DeviceInputs::Create(
+    const Graph& graph, int64_t max_samples, Device* device) {
+  if (!device->has_own_memory()) return nullptr;
+  const Sizes sizes = SizesOf(graph, max_samples);
+  TRIBUTARY_ASSIGN_OR_RETURN(Device::Memory memory,
+                             device->Allocate(sizes.total));
+  HostMemory staging(static_cast<char*>(std::aligned_alloc(
+                         kPageBytes, RoundUp(sizes.total, kPageBytes))),
+                     std::free);
+  if (staging == nullptr) {
+    return absl::ResourceExhaustedError("no memory on the host");
+  }
+  auto inputs = absl::WrapUnique(
+      new DeviceInputs(sizes, device, std::move(memory), std::move(staging)));
+  TRIBUTARY_RETURN_IF_ERROR(inputs->CreateQueue());
+  return inputs;
+}
+
+DeviceInputs::DeviceInputs(const Sizes& sizes, Device* device,
+                           Device::Memory memory, HostMemory staging)
+    : input_bytes_(sizes.input_bytes),
+      target_bytes_(sizes.target_bytes),
+      target_offset_(sizes.target_offset),
+      device_(device),
+      memory_(std::move(memory)),
+      staging_(std::move(staging)),
+      pinned_(device->PinHostMemory(staging_.get(),
+                                    RoundUp(sizes.total, kPageBytes))) {}
+
+absl::Status DeviceInputs::CreateQueue() {
+  TRIBUTARY_ASSIGN_OR_RETURN(copies_, device_->CreateCopyStream());
+  TRIBUTARY_ASSIGN_OR_RETURN(copied_, device_->CreateEvent());
+  TRIBUTARY_ASSIGN_OR_RETURN(released_, device_->CreateEvent());
+  return absl::OkStatus();
+}
+
+DeviceInputs::~DeviceInputs() {
+  if (copies_ != nullptr) copies_->Synchronize();
+  // Operations may still read what was brought.
+  device_->Synchronize();
+}
+
+void DeviceInputs::Bring(const LeafInput& leaf) {
+  copied_->Wait();
+  copies_->Await(*released_);
+  const auto samples = static_cast<size_t>(leaf.samples);
+  Copy(/*offset=*/0, leaf.input, samples * input_bytes_);
+  if (leaf.target != nullptr) {
+    Copy(target_offset_, leaf.target, samples * target_bytes_);
+  }
+  copies_->Record(copied_.get());
+}
+
+void DeviceInputs::Copy(size_t offset, const void* from, size_t bytes) {
+  if (bytes == 0) return;
+  std::memcpy(staging_.get() + offset, from, bytes);
+  copies_->CopyFromHost(static_cast<char*>(memory_.get()) + offset,
+                        staging_.get() + offset, bytes);
+}
+
+}  // namespace tributary
