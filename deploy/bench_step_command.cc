@@ -85,6 +85,17 @@ BenchLoad LoadOf(const Flags& flags) {
   return load;
 }
 
+const char* PrecisionName(const JobSpec& job) {
+  switch (job.precision()) {
+    case JobSpec::BFLOAT16:
+      return "bf16";
+    case JobSpec::TF32:
+      return "tf32";
+    default:
+      return "fp32";
+  }
+}
+
 nlohmann::ordered_json Describe(const Flags& flags, const JobSpec& job,
                                 const StepTiming& timing) {
   const int64_t workers = flags.mode == "single" ? 1 : flags.workers;
@@ -93,7 +104,7 @@ nlohmann::ordered_json Describe(const Flags& flags, const JobSpec& job,
           {"mode", flags.mode},
           {"workers", workers},
           {"threads", flags.threads},
-          {"precision", job.precision() == JobSpec::BFLOAT16 ? "bf16" : "fp32"},
+          {"precision", PrecisionName(job)},
           {"device", FormatDeviceName(flags.chosen)},
           {"parameters", timing.parameters},
           {"batch_per_worker", timing.batch_per_worker},

@@ -93,6 +93,15 @@ TEST_F(EmulatedGpuTest, AllReducesByNcclToTheSameBits) {
   EXPECT_EQ(nccl.communicators(), 0);
 }
 
+TEST_F(EmulatedGpuTest, TheJobAsksForTf32) {
+  absl::Status status;
+  const std::string float32 = Train(/*nccl=*/nullptr, /*threads=*/1, &status);
+  EXPECT_TRUE(status.ok()) << status;
+  job_.set_precision(JobSpec::TF32);
+  EXPECT_NE(Train(/*nccl=*/nullptr, /*threads=*/1, &status), float32);
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 TEST_F(EmulatedGpuTest, SaysThatThereIsNoNccl) {
   job_.mutable_exchange()->mutable_all_reduce()->set_backend(
       AllReduceSpec::NCCL);

@@ -72,6 +72,17 @@ TEST_P(GpuWorkersTest, NorDoTheyInBfloat16) {
   EXPECT_EQ(Train(job_, {3, 1}).digest, one.digest);
 }
 
+TEST_P(GpuWorkersTest, NorDoTheyInTf32WhichACpuHasNot) {
+  const Result float32 = Train(job_, {});
+  const Result on_cpu = Train(job_, {2, 1, 1, /*on_cpu=*/true});
+  job_.set_precision(JobSpec::TF32);
+  const Result one = Train(job_, {});
+  EXPECT_EQ(Train(job_, {2, 2}).digest, one.digest);
+  // A factor loses a two-thousandth at most.
+  EXPECT_NEAR(one.loss, float32.loss, 0.01 * std::abs(float32.loss));
+  EXPECT_EQ(Train(job_, {1, 2, 1, /*on_cpu=*/true}).digest, on_cpu.digest);
+}
+
 TEST_P(GpuWorkersTest, TheResultIsNearTheCpus) {
   const Result gpu = Train(job_, {2});
   const Result cpu = Train(job_, {2, 1, 1, /*on_cpu=*/true});

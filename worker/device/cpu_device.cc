@@ -239,7 +239,7 @@ class CpuDevice final : public Device {
 
 std::unique_ptr<Device> CreateCpuDevice(Precision precision) {
   auto device = std::make_unique<CpuDevice>();
-  if (precision == Precision::kFloat32) return device;
+  if (precision != Precision::kBfloat16) return device;
   return CreateBfloat16CpuDevice(std::move(device));
 }
 

@@ -30,7 +30,14 @@
 
 namespace tributary {
 
-enum class Precision { kFloat32, kBfloat16 };
+enum class Precision {
+  kFloat32,
+  kBfloat16,
+  // What a device may be made with: as kFloat32, which it then says it has, but
+  // that a GPU may round the factors of products and convolutions to TF32 (10
+  // bits of fraction).
+  kTf32,
+};
 
 // An element of an activation, of its gradient, or of a weight as matrix
 // products read it: a float32 or a bfloat16 number, by Device::precision().
@@ -84,9 +91,10 @@ class Device {
  public:
   virtual ~Device() = default;
 
+  // Of Real: kFloat32 or kBfloat16.
   virtual Precision precision() const = 0;
   int64_t real_bytes() const {
-    return precision() == Precision::kFloat32 ? 4 : 2;
+    return precision() == Precision::kBfloat16 ? 2 : 4;
   }
 
   // Memory of the device, zeroed, aligned to 64 bytes (huge pages where large);
@@ -288,7 +296,7 @@ inline absl::StatusOr<std::unique_ptr<Event>> Device::CreateEvent() {
   return absl::UnimplementedError("device memory is the host's");
 }
 
-// Plain and vectorized code for any x86-64, single-threaded.
+// Plain and vectorized code for any x86-64, single-threaded. kTf32 is kFloat32.
 std::unique_ptr<Device> CreateCpuDevice(
     Precision precision = Precision::kFloat32);
 

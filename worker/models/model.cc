@@ -72,8 +72,14 @@ absl::StatusOr<std::unique_ptr<Model>> CreateModel(const ModelSpec& spec,
 }
 
 Precision PrecisionOf(const JobSpec& job) {
-  return job.precision() == JobSpec::BFLOAT16 ? Precision::kBfloat16
-                                              : Precision::kFloat32;
+  switch (job.precision()) {
+    case JobSpec::BFLOAT16:
+      return Precision::kBfloat16;
+    case JobSpec::TF32:
+      return Precision::kTf32;
+    default:
+      return Precision::kFloat32;
+  }
 }
 
 }  // namespace tributary

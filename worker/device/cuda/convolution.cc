@@ -113,7 +113,7 @@ absl::StatusOr<Owned<cudnnTensorDescriptor_t>> Describe(cudnnDataType_t type,
 }
 
 absl::Status DescribeAll(const ConvolutionShape& s, cudnnDataType_t type,
-                         Plan& plan) {
+                         cudnnMathType_t float_math, Plan& plan) {
   TRIBUTARY_ASSIGN_OR_RETURN(
       plan.x, Describe(type, s.batch, s.in_channels, s.in_height, s.in_width));
   TRIBUTARY_ASSIGN_OR_RETURN(plan.y, Describe(type, s.batch, s.out_channels,
@@ -142,10 +142,9 @@ absl::Status DescribeAll(const ConvolutionShape& s, cudnnDataType_t type,
           convolution, padding, padding, stride, stride, /*dilation_h=*/1,
           /*dilation_w=*/1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
       "cudnnSetConvolution2dDescriptor"));
-  // In float32 the default would allow TF32.
   return ToStatus(
       Dnn().SetConvolutionMathType(convolution, type == CUDNN_DATA_FLOAT
-                                                    ? CUDNN_FMA_MATH
+                                                    ? float_math
                                                     : CUDNN_TENSOR_OP_MATH),
       "cudnnSetConvolutionMathType");
 }
@@ -196,9 +195,10 @@ absl::Status ChooseBackwardWeight(cudnnHandle_t handle, Plan& plan) {
 }
 
 absl::StatusOr<Plan> MakePlan(cudnnHandle_t handle, const ConvolutionShape& s,
-                              cudnnDataType_t type) {
+                              cudnnDataType_t type,
+                              cudnnMathType_t float_math) {
   Plan plan;
-  TRIBUTARY_RETURN_IF_ERROR(DescribeAll(s, type, plan));
+  TRIBUTARY_RETURN_IF_ERROR(DescribeAll(s, type, float_math, plan));
   TRIBUTARY_RETURN_IF_ERROR(ChooseForward(handle, plan));
   TRIBUTARY_RETURN_IF_ERROR(ChooseBackwardInput(handle, plan));
   if (type == CUDNN_DATA_FLOAT) {
@@ -212,8 +212,10 @@ constexpr float kOne = 1, kZero = 0;
 class CudnnConvolutionRunner final : public ConvolutionRunner {
  public:
   explicit CudnnConvolutionRunner(Precision precision)
-      : type_(precision == Precision::kFloat32 ? CUDNN_DATA_FLOAT
-                                               : CUDNN_DATA_BFLOAT16) {}
+      : type_(precision == Precision::kBfloat16 ? CUDNN_DATA_BFLOAT16
+                                                : CUDNN_DATA_FLOAT),
+        float_math_(precision == Precision::kTf32 ? CUDNN_DEFAULT_MATH
+                                                  : CUDNN_FMA_MATH) {}
 
   void Forward(Stream& stream, Scratch& scratch, const ConvolutionShape& shape,
                const Real* x, const Real* weight, Real* y) override {
@@ -292,7 +294,8 @@ class CudnnConvolutionRunner final : public ConvolutionRunner {
     const absl::Status started = Start(stream);
     stream.Check(started);
     if (!started.ok()) return nullptr;
-    absl::StatusOr<Plan> plan = MakePlan(handle_.get(), shape, type);
+    absl::StatusOr<Plan> plan =
+        MakePlan(handle_.get(), shape, type, float_math_);
     stream.Check(plan.status());
     if (!plan.ok()) return nullptr;
     if (plans_.size() >= kMaximumPlans) plans_.clear();
@@ -300,6 +303,8 @@ class CudnnConvolutionRunner final : public ConvolutionRunner {
   }
 
   const cudnnDataType_t type_;  // Of Real.
+  // In float32. The library's default allows TF32.
+  const cudnnMathType_t float_math_;
   Scratch x_{Scratch::Place::kDevice}, dy_{Scratch::Place::kDevice};
   Owned<cudnnHandle_t> handle_;  // Null before the first operation.
   std::map<PlanKey, Plan> plans_;

@@ -10,13 +10,14 @@
 
 namespace tributary::cuda {
 
-// Float32 without TF32, or bfloat16 with sums in float32, by algorithms that
-// are deterministic and sum products directly: transforming ones (Winograd,
-// FFT) round differently in every part of an image. Chosen once for each shape
-// by the library's heuristic. The first operation loads cuDNN, so that models
-// without convolutions do not pay for it. One thread at a time. `scratch` is
-// overwritten. Biases are not included: see bias.h. Gradients of weights are
-// made in float32 throughout: cuDNN would round them to bfloat16.
+// Float32, without TF32 unless made with kTf32, or bfloat16 with sums in
+// float32, by algorithms that are deterministic and sum products directly:
+// transforming ones (Winograd, FFT) round differently in every part of an
+// image. Chosen once for each shape by the library's heuristic. The first
+// operation loads cuDNN, so that models without convolutions do not pay for it.
+// One thread at a time. `scratch` is overwritten. Biases are not included: see
+// bias.h. Gradients of weights are made in float32 throughout: cuDNN would
+// round them to bfloat16.
 class ConvolutionRunner {
  public:
   static std::unique_ptr<ConvolutionRunner> Create(Precision precision);

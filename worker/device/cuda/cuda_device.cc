@@ -59,13 +59,14 @@ template <typename T>
 class CudaDevice final : public Device {
  public:
   CudaDevice(std::unique_ptr<Stream> stream,
-             std::unique_ptr<cuda::LinearRunner> linear, std::string name,
-             std::string bus_id)
+             std::unique_ptr<cuda::LinearRunner> linear,
+             std::unique_ptr<cuda::ConvolutionRunner> convolution,
+             std::string name, std::string bus_id)
       : stream_(std::move(stream)),
         name_(std::move(name)),
         bus_id_(std::move(bus_id)),
         linear_(std::move(linear)),
-        convolution_(cuda::ConvolutionRunner::Create(kPrecision)) {}
+        convolution_(std::move(convolution)) {}
 
   ~CudaDevice() override { stream_->Activate(); }
 
@@ -404,6 +405,8 @@ absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int ordinal,
                absl::StrCat("this build has no code for cuda:", ordinal)));
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<cuda::LinearRunner> linear,
                              cuda::LinearRunner::Create(precision));
+  std::unique_ptr<cuda::ConvolutionRunner> convolution =
+      cuda::ConvolutionRunner::Create(precision);
   cudaDeviceProp properties;
   TRIBUTARY_RETURN_IF_ERROR(
       ToStatus(cudaGetDeviceProperties(&properties, ordinal),
@@ -411,11 +414,12 @@ absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int ordinal,
   TRIBUTARY_ASSIGN_OR_RETURN(std::string bus_id, CudaBusId(ordinal));
   if (precision == Precision::kBfloat16) {
     return std::make_unique<CudaDevice<cuda::Bfloat16>>(
-        std::move(stream), std::move(linear), properties.name,
-        std::move(bus_id));
+        std::move(stream), std::move(linear), std::move(convolution),
+        properties.name, std::move(bus_id));
   }
   return std::make_unique<CudaDevice<float>>(
-      std::move(stream), std::move(linear), properties.name, std::move(bus_id));
+      std::move(stream), std::move(linear), std::move(convolution),
+      properties.name, std::move(bus_id));
 }
 
 }  // namespace tributary

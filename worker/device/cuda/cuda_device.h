@@ -1,5 +1,6 @@
 // Device on an NVIDIA GPU: CUDA kernels of our own, cuBLASLt for matrix
-// products, cuDNN for convolutions, in float32 without TF32 or in bfloat16.
+// products, cuDNN for convolutions, in float32, with or without TF32, or in
+// bfloat16.
 //
 // What the interface leaves open:
 // - Every operation is queued on one stream of the instance. An error, which

@@ -102,11 +102,12 @@ absl::Status Set(cublasLtMatmulPreference_t preference,
                   "cublasLtMatmulPreferenceSetAttribute");
 }
 
-absl::StatusOr<Owned<cublasLtMatmulDesc_t>> Describe(const Product& product) {
+absl::StatusOr<Owned<cublasLtMatmulDesc_t>> Describe(
+    const Product& product, cublasComputeType_t compute_type) {
   cublasLtMatmulDesc_t description;
-  TRIBUTARY_RETURN_IF_ERROR(ToStatus(
-      Lt().MatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F),
-      "cublasLtMatmulDescCreate"));
+  TRIBUTARY_RETURN_IF_ERROR(
+      ToStatus(Lt().MatmulDescCreate(&description, compute_type, CUDA_R_32F),
+               "cublasLtMatmulDescCreate"));
   Owned<cublasLtMatmulDesc_t> owned(description);
   const auto operation = [](bool transpose) {
     return static_cast<int32_t>(transpose ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -157,9 +158,10 @@ absl::StatusOr<Owned<cublasLtMatmulPreference_t>> Preferences(
 
 // `bias` is any bias of the product.
 absl::StatusOr<Plan> MakePlan(cublasLtHandle_t handle, const Product& product,
+                              cublasComputeType_t compute_type,
                               const void* bias) {
   Plan plan;
-  TRIBUTARY_ASSIGN_OR_RETURN(plan.description, Describe(product));
+  TRIBUTARY_ASSIGN_OR_RETURN(plan.description, Describe(product, compute_type));
   if (product.has_bias) {
     TRIBUTARY_RETURN_IF_ERROR(
         Set(plan.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
@@ -216,7 +218,10 @@ class CublasLinearRunner final : public LinearRunner {
  public:
   CublasLinearRunner(cublasLtHandle_t handle, Precision precision)
       : handle_(handle),
-        type_(precision == Precision::kFloat32 ? CUDA_R_32F : CUDA_R_16BF) {}
+        compute_type_(precision == Precision::kTf32
+                          ? CUBLAS_COMPUTE_32F_FAST_TF32
+                          : CUBLAS_COMPUTE_32F),
+        type_(precision == Precision::kBfloat16 ? CUDA_R_16BF : CUDA_R_32F) {}
 
   void Forward(Stream& stream, Scratch& scratch, const LinearShape& s,
                const Real* x, const Real* weight, const float* bias,
@@ -286,7 +291,8 @@ class CublasLinearRunner final : public LinearRunner {
     if (found != plans_.end()) return found->second;
     if (plans_.size() >= kMaximumPlans) plans_.clear();
     Plan& plan = plans_[product];
-    absl::StatusOr<Plan> made = MakePlan(handle_.get(), product, bias);
+    absl::StatusOr<Plan> made =
+        MakePlan(handle_.get(), product, compute_type_, bias);
     if (made.ok()) {
       plan = *std::move(made);
     } else {
@@ -316,6 +322,7 @@ class CublasLinearRunner final : public LinearRunner {
   }
 
   const Owned<cublasLtHandle_t> handle_;
+  const cublasComputeType_t compute_type_;
   const cudaDataType_t type_;  // Of Real.
   Scratch bias_{Scratch::Place::kDevice};
   std::map<Product, Plan> plans_;

@@ -11,12 +11,13 @@
 
 namespace tributary::cuda {
 
-// Float32 products without TF32, or products of bfloat16 numbers with sums in
-// float32. The library's heuristic chooses an algorithm
-// once for each shape, among those that split a sum, if at all, into parts that
-// are then added in order: bits depend on the shape, the GPU and the version of
-// cuBLASLt alone. One thread at a time. `scratch` is overwritten. In bfloat16,
-// which the library has no other epilogue for, biases are rounded to it first.
+// Float32 products, without TF32 unless made with kTf32, or products of
+// bfloat16 numbers with sums in float32. The library's heuristic chooses an
+// algorithm once for each shape, among those that split a sum, if at all, into
+// parts that are then added in order: bits depend on the shape, the GPU and the
+// version of cuBLASLt alone. One thread at a time. `scratch` is overwritten. In
+// bfloat16, which the library has no other epilogue for, biases are rounded to
+// it first.
 class LinearRunner {
  public:
   // With the GPU current.
