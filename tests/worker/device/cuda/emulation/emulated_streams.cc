@@ -336,13 +336,15 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
                             cudaMemcpyKind kind, cudaStream_t stream) {
   const void* const host = kind == cudaMemcpyHostToDevice ? from : to;
+  const bool pinned =
+      kind == cudaMemcpyDeviceToDevice || emulated_gpu::IsPinned(host);
   emulated_gpu::Enqueue(stream, [to, from, bytes] {
     const Running running;
     std::memcpy(to, from, bytes);
     return true;
   });
   // CUDA is done with memory that is not pinned when it returns.
-  if (!emulated_gpu::IsPinned(host)) return cudaStreamSynchronize(stream);
+  if (!pinned) return cudaStreamSynchronize(stream);
   return cudaSuccess;
 }
 
