@@ -5,10 +5,10 @@
 
 #include <cstdint>
 
+#include "common/cuda/stream.h"
 #include "common/philox.h"
 #include "worker/device/cuda/bfloat16.h"
 #include "worker/device/cuda/scratch.h"
-#include "worker/device/cuda/stream.h"
 #include "worker/device/device.h"
 
 namespace tributary::cuda {

@@ -7,9 +7,9 @@
 // atomics.
 #include <cmath>
 
+#include "common/cuda/launch.h"
 #include "worker/device/cuda/attention.h"
 #include "worker/device/cuda/attention_tile.h"
-#include "worker/device/cuda/launch.h"
 #include "worker/device/cuda/reduction.h"
 
 namespace tributary::cuda {

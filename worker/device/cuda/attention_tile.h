@@ -11,9 +11,9 @@
 
 #include <cstdint>
 
+#include "common/cuda/launch.h"
 #include "common/philox.h"
 #include "worker/device/cuda/attention.h"
-#include "worker/device/cuda/launch.h"
 #include "worker/device/device.h"
 
 namespace tributary::cuda {

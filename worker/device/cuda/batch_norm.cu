@@ -3,8 +3,8 @@
 // to block.
 #include <algorithm>
 
+#include "common/cuda/launch.h"
 #include "worker/device/cuda/batch_norm.h"
-#include "worker/device/cuda/launch.h"
 #include "worker/device/cuda/reduction.h"
 
 namespace tributary::cuda {

@@ -1,6 +1,6 @@
+#include "common/cuda/launch.h"
 #include "worker/device/cuda/bias.h"
 #include "worker/device/cuda/column_sums.h"
-#include "worker/device/cuda/launch.h"
 #include "worker/device/cuda/reduction.h"
 
 namespace tributary::cuda {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "worker/device/cuda/launch.h"
+#include "common/cuda/launch.h"
+#include "common/cuda/stream.h"
 #include "worker/device/cuda/scratch.h"
-#include "worker/device/cuda/stream.h"
 
 namespace tributary::cuda {
 

@@ -4,8 +4,8 @@
 
 #include <memory>
 
+#include "common/cuda/stream.h"
 #include "worker/device/cuda/scratch.h"
-#include "worker/device/cuda/stream.h"
 #include "worker/device/device.h"
 
 namespace tributary::cuda {

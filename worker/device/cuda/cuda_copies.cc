@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/cuda/cuda_status.h"
 #include "common/status_macros.h"
-#include "worker/device/cuda/cuda_status.h"
 
 namespace tributary::cuda {
 
@@ -86,23 +86,6 @@ void CudaCopyStream::Synchronize() { Current().Wait(); }
 Stream& CudaCopyStream::Current() {
   stream_->Activate();
   return *stream_;
-}
-
-std::shared_ptr<void> PinHostMemory(void* memory, size_t bytes) {
-  cudaError_t error = cudaHostRegister(memory, bytes, cudaHostRegisterPortable);
-  // What a server has written is mapped for reading alone.
-  if (error != cudaSuccess) {
-    error = cudaHostRegister(
-        memory, bytes, cudaHostRegisterPortable | cudaHostRegisterReadOnly);
-  }
-  if (error != cudaSuccess) {
-    cudaGetLastError();  // Not an error of a later call.
-    return nullptr;
-  }
-  return std::shared_ptr<void>(memory, [](void* pinned) {
-    cudaHostUnregister(pinned);
-    cudaGetLastError();
-  });
 }
 
 }  // namespace tributary::cuda

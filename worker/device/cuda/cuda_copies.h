@@ -8,8 +8,8 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "common/cuda/stream.h"
 #include "worker/device/copy_stream.h"
-#include "worker/device/cuda/stream.h"
 
 namespace tributary::cuda {
 
@@ -53,10 +53,6 @@ class CudaCopyStream final : public CopyStream {
 
   const std::unique_ptr<Stream> stream_;
 };
-
-// Pins whole pages of this process's memory, for as long as the handle lives;
-// null where CUDA does not. Any thread.
-std::shared_ptr<void> PinHostMemory(void* memory, size_t bytes);
 
 }  // namespace tributary::cuda
 

@@ -11,6 +11,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "common/cuda/cuda_status.h"
+#include "common/cuda/pinned_memory.h"
+#include "common/cuda/stream.h"
 #include "common/status_macros.h"
 #include "worker/device/cuda/attention.h"
 #include "worker/device/cuda/batch_norm.h"
@@ -18,7 +21,6 @@
 #include "worker/device/cuda/bias.h"
 #include "worker/device/cuda/convolution.h"
 #include "worker/device/cuda/cuda_copies.h"
-#include "worker/device/cuda/cuda_status.h"
 #include "worker/device/cuda/elementwise.h"
 #include "worker/device/cuda/embedding.h"
 #include "worker/device/cuda/linear.h"
@@ -26,7 +28,6 @@
 #include "worker/device/cuda/normalization.h"
 #include "worker/device/cuda/pooling.h"
 #include "worker/device/cuda/scratch.h"
-#include "worker/device/cuda/stream.h"
 
 namespace tributary {
 namespace {

@@ -1,5 +1,5 @@
+#include "common/cuda/launch.h"
 #include "worker/device/cuda/elementwise.h"
-#include "worker/device/cuda/launch.h"
 
 namespace tributary::cuda {
 namespace {

@@ -8,9 +8,9 @@
 
 #include <cstdint>
 
+#include "common/cuda/stream.h"
 #include "common/philox.h"
 #include "worker/device/cuda/bfloat16.h"
-#include "worker/device/cuda/stream.h"
 
 namespace tributary::cuda {
 

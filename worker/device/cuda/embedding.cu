@@ -3,8 +3,8 @@
 // no atomics are needed and the sums round as in plain loops.
 #include <cub/device/device_radix_sort.cuh>
 
+#include "common/cuda/launch.h"
 #include "worker/device/cuda/embedding.h"
-#include "worker/device/cuda/launch.h"
 
 namespace tributary::cuda {
 namespace {

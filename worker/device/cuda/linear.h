@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "common/cuda/stream.h"
 #include "worker/device/cuda/scratch.h"
-#include "worker/device/cuda/stream.h"
 #include "worker/device/device.h"
 
 namespace tributary::cuda {

@@ -2,7 +2,7 @@
 #include <climits>
 #include <cmath>
 
-#include "worker/device/cuda/launch.h"
+#include "common/cuda/launch.h"
 #include "worker/device/cuda/loss.h"
 #include "worker/device/cuda/reduction.h"
 

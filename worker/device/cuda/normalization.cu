@@ -1,8 +1,8 @@
 // A warp for each row: widths of up to a few thousand are a few dozen elements
 // for each lane, and warps need no barriers. It reads its row three times, the
 // last two from the cache.
+#include "common/cuda/launch.h"
 #include "worker/device/cuda/column_sums.h"
-#include "worker/device/cuda/launch.h"
 #include "worker/device/cuda/normalization.h"
 #include "worker/device/cuda/reduction.h"
 

@@ -5,9 +5,9 @@
 
 #include <cstdint>
 
+#include "common/cuda/stream.h"
 #include "worker/device/cuda/bfloat16.h"
 #include "worker/device/cuda/scratch.h"
-#include "worker/device/cuda/stream.h"
 
 namespace tributary::cuda {
 

@@ -1,6 +1,6 @@
 // Forward, a thread makes an output; backward, an element of dx, from the
 // windows it is in.
-#include "worker/device/cuda/launch.h"
+#include "common/cuda/launch.h"
 #include "worker/device/cuda/pooling.h"
 #include "worker/device/cuda/reduction.h"
 

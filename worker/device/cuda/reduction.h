@@ -5,7 +5,7 @@
 
 #include <cuda_runtime.h>
 
-#include "worker/device/cuda/launch.h"
+#include "common/cuda/launch.h"
 
 namespace tributary::cuda {
 

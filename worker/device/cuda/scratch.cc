@@ -3,7 +3,7 @@
 #include <cuda_runtime.h>
 
 #include "absl/strings/str_cat.h"
-#include "worker/device/cuda/cuda_status.h"
+#include "common/cuda/cuda_status.h"
 
 namespace tributary::cuda {
 

@@ -1,6 +1,6 @@
 // The queue that the operations of a CUDA device run on.
-#ifndef TRIBUTARY_WORKER_DEVICE_CUDA_STREAM_H_
-#define TRIBUTARY_WORKER_DEVICE_CUDA_STREAM_H_
+#ifndef TRIBUTARY_COMMON_CUDA_STREAM_H_
+#define TRIBUTARY_COMMON_CUDA_STREAM_H_
 
 #include <cuda_runtime.h>
 
@@ -47,4 +47,4 @@ class Stream {
 
 }  // namespace tributary::cuda
 
-#endif  // TRIBUTARY_WORKER_DEVICE_CUDA_STREAM_H_
+#endif  // TRIBUTARY_COMMON_CUDA_STREAM_H_

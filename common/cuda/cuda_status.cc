@@ -1,4 +1,4 @@
-#include "worker/device/cuda/cuda_status.h"
+#include "common/cuda/cuda_status.h"
 
 #include <cstdio>
 #include <cstdlib>

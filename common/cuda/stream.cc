@@ -1,8 +1,8 @@
-#include "worker/device/cuda/stream.h"
+#include "common/cuda/stream.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/cuda/cuda_status.h"
 #include "common/status_macros.h"
-#include "worker/device/cuda/cuda_status.h"
 
 namespace tributary::cuda {
 

@@ -1,13 +1,13 @@
 // Launching kernels. For .cu files alone.
-#ifndef TRIBUTARY_WORKER_DEVICE_CUDA_LAUNCH_H_
-#define TRIBUTARY_WORKER_DEVICE_CUDA_LAUNCH_H_
+#ifndef TRIBUTARY_COMMON_CUDA_LAUNCH_H_
+#define TRIBUTARY_COMMON_CUDA_LAUNCH_H_
 
 #include <cuda_runtime.h>
 
 #include <algorithm>
 #include <cstdint>
 
-#include "worker/device/cuda/stream.h"
+#include "common/cuda/stream.h"
 
 namespace tributary::cuda {
 
@@ -78,4 +78,4 @@ void ForEachInRows(Stream& stream, const char* operation, int64_t rows,
 
 }  // namespace tributary::cuda
 
-#endif  // TRIBUTARY_WORKER_DEVICE_CUDA_LAUNCH_H_
+#endif  // TRIBUTARY_COMMON_CUDA_LAUNCH_H_

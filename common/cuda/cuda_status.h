@@ -1,6 +1,6 @@
 // Errors of the CUDA runtime as absl::Status.
-#ifndef TRIBUTARY_WORKER_DEVICE_CUDA_CUDA_STATUS_H_
-#define TRIBUTARY_WORKER_DEVICE_CUDA_CUDA_STATUS_H_
+#ifndef TRIBUTARY_COMMON_CUDA_CUDA_STATUS_H_
+#define TRIBUTARY_COMMON_CUDA_CUDA_STATUS_H_
 
 #include <cuda_runtime.h>
 
@@ -21,4 +21,4 @@ absl::Status ToStatus(cudaError_t error, absl::string_view what);
 
 }  // namespace tributary::cuda
 
-#endif  // TRIBUTARY_WORKER_DEVICE_CUDA_CUDA_STATUS_H_
+#endif  // TRIBUTARY_COMMON_CUDA_CUDA_STATUS_H_
