@@ -26,7 +26,14 @@ class GradientSquares {
   // The next `count` elements, in two halves to be added unless `other_half` is
   // null. A multiple of 16 in all calls but the last. Gaps must be zero.
   void Add(const float* half, const float* other_half, int64_t count);
-  double Total() const { return gradients_.Total() + 0 * statistics_.Total(); }
+  double Total() const {
+    return TotalOf(gradients_.Total(), statistics_.Total());
+  }
+  // Of the squares of gradients and of what has group STATISTICS, each summed
+  // up as SumOfSquares does, by place in the arena.
+  static double TotalOf(double gradients, double statistics) {
+    return gradients + 0 * statistics;
+  }
 
  private:
   const absl::Span<const ChunkSegment> segments_;

@@ -17,9 +17,7 @@
 namespace tributary {
 namespace {
 
-using optimizer_kernels::AdamFactors;
 using optimizer_kernels::OneSum;
-using optimizer_kernels::SgdFactors;
 using optimizer_kernels::TwoSums;
 
 TRIBUTARY_KERNEL void PlainSgd(const OneSum& g, const SgdFactors& f,
@@ -106,11 +104,25 @@ class Sgd final : public Optimizer {
     }
   }
 
+  OptimizerFactors FactorsAt(int64_t /*step*/, double learning_rate,
+                             bool decays) const override {
+    OptimizerFactors factors;
+    factors.rule = momentum_ == 0 ? OptimizerFactors::Rule::kPlainSgd
+                   : nesterov_    ? OptimizerFactors::Rule::kNesterovSgd
+                                  : OptimizerFactors::Rule::kMomentumSgd;
+    factors.sgd = Factors(learning_rate, decays);
+    return factors;
+  }
+
  private:
+  SgdFactors Factors(double learning_rate, bool decays) const {
+    return {static_cast<float>(learning_rate), momentum_,
+            decays ? weight_decay_ : 0};
+  }
+
   void UpdateSegment(const UpdateArguments& a,
                      const ChunkSegment& segment) const {
-    const SgdFactors factors = {static_cast<float>(a.learning_rate), momentum_,
-                                segment.group == DECAY ? weight_decay_ : 0};
+    const SgdFactors factors = Factors(a.learning_rate, segment.group == DECAY);
     const int64_t begin = segment.begin, count = segment.end - segment.begin;
     const float* w = a.weights + begin;
     float* out = a.new_weights + begin;
@@ -160,8 +172,8 @@ class Adam final : public Optimizer {
   }
 
   void UpdateByGradient(const UpdateArguments& a) const override {
-    const AdamFactors decayed = Factors(a, weight_decay_);
-    const AdamFactors plain = Factors(a, 0);
+    const AdamFactors decayed = Factors(a.step, a.learning_rate, weight_decay_);
+    const AdamFactors plain = Factors(a.step, a.learning_rate, 0);
     for (const ChunkSegment& segment : a.segments) {
       if (segment.group == STATISTICS) continue;
       const int64_t begin = segment.begin, count = segment.end - begin;
@@ -178,10 +190,19 @@ class Adam final : public Optimizer {
     }
   }
 
+  OptimizerFactors FactorsAt(int64_t step, double learning_rate,
+                             bool decays) const override {
+    OptimizerFactors factors;
+    factors.rule = OptimizerFactors::Rule::kAdam;
+    factors.adam = Factors(step, learning_rate, decays ? weight_decay_ : 0);
+    return factors;
+  }
+
  private:
-  AdamFactors Factors(const UpdateArguments& a, double weight_decay) const {
-    const double correction1 = 1 - Power(beta1_, a.step + 1);
-    const double correction2 = 1 - Power(beta2_, a.step + 1);
+  AdamFactors Factors(int64_t step, double learning_rate,
+                      double weight_decay) const {
+    const double correction1 = 1 - Power(beta1_, step + 1);
+    const double correction2 = 1 - Power(beta2_, step + 1);
     AdamFactors f;
     f.beta1 = static_cast<float>(beta1_);
     f.rest1 = static_cast<float>(1 - beta1_);
@@ -189,9 +210,9 @@ class Adam final : public Optimizer {
     f.rest2 = static_cast<float>(1 - beta2_);
     f.epsilon = static_cast<float>(epsilon_);
     f.keep =
-        static_cast<float>(decoupled_ ? 1 - a.learning_rate * weight_decay : 1);
+        static_cast<float>(decoupled_ ? 1 - learning_rate * weight_decay : 1);
     f.weight_decay = static_cast<float>(decoupled_ ? 0 : weight_decay);
-    f.step_size = static_cast<float>(a.learning_rate / correction1);
+    f.step_size = static_cast<float>(learning_rate / correction1);
     f.root_scale = static_cast<float>(1 / std::sqrt(correction2));
     return f;
   }

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/optimizer_factors.h"
 #include "common/parameter_table.h"
 #include "proto/job.pb.h"
 
@@ -71,6 +72,11 @@ class Optimizer {
   int slots() const { return static_cast<int>(slot_names().size()); }
 
   void Update(const UpdateArguments& arguments) const;
+
+  // What Update computes with at a step, for elements to which weight decay
+  // applies or does not: for those who compute elsewhere, to the same bits.
+  virtual OptimizerFactors FactorsAt(int64_t step, double learning_rate,
+                                     bool decays) const = 0;
 
  private:
   // Updates arguments.segments but for those of group STATISTICS.

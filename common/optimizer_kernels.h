@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "common/optimizer_factors.h"
 #include "common/simd.h"
 
 namespace tributary::optimizer_kernels {
@@ -30,28 +31,6 @@ struct TwoSums {
   __attribute__((always_inline)) float operator()(int64_t i) const {
     return (g[i] + other[i]) * scale;
   }
-};
-
-struct SgdFactors {
-  float learning_rate;
-  float momentum;
-  float weight_decay;
-};
-
-struct AdamFactors {
-  float beta1;
-  float rest1;  // 1 - beta1
-  float beta2;
-  float rest2;
-  float epsilon;
-  // The decoupled decay: w is multiplied with this first. 1 for Adam.
-  float keep;
-  // Of the gradient; 0 for AdamW.
-  float weight_decay;
-  // learning_rate / (1 - beta1^t)
-  float step_size;
-  // 1 / sqrt(1 - beta2^t)
-  float root_scale;
 };
 
 template <typename Gradient>

@@ -22,6 +22,9 @@ void Subtract(const float* a, const float* b, float* out, int64_t count);
 // i % 16, and the 16 partial sums are added pairwise, neighbours first.
 double SumOfSquares(const float* x, int64_t count);
 
+// What SumOfSquares makes of its 16 partial sums.
+double AddPartialSums(const double* sums);
+
 // The same sum, of an array that comes in pieces.
 class SumOfSquaresInPieces {
  public:

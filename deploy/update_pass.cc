@@ -57,9 +57,6 @@ class Passes {
     for (int number = 0; number < layout_.chunk_count(); ++number) {
       chunks_.push_back(std::make_unique<Chunk>(this, number));
       chunks_.back()->weights.Initialize(/*version=*/0, Zeros(&buffers_));
-      for (int i = 0; i < optimizer_->slots(); ++i) {
-        chunks_.back()->slots.push_back(Zeros(&buffers_));
-      }
     }
   }
 
@@ -84,13 +81,12 @@ class Passes {
   struct Chunk {
     Chunk(Passes* passes, int n)
         : number(n),
-          pass(passes->layout_, n),
+          pass(passes->layout_, n, passes->optimizer_.get()),
           weights(&passes->exchange_, passes->layout_.ChunkSize(n),
                   &passes->buffers_, &passes->halves_) {}
     const int number;
-    const BlockPass pass;
+    BlockPass pass;
     ChunkWeights weights;
-    std::vector<Buffer> slots;
   };
 
   static Buffer Zeros(BufferPool* pool) {
@@ -113,11 +109,9 @@ class Passes {
     ChunkWeights::Next next = chunk->weights.Begin(/*for_streams=*/false);
     BlockPass::Arguments pass;
     pass.sum = &sum;
-    pass.optimizer = optimizer_.get();
     pass.gradient_scale = 1.0 / leaves;
     pass.learning_rate = 1e-3;
     pass.step = chunk->weights.version();
-    pass.slots = chunk->slots;
     pass.weights = &chunk->weights;
     pass.next = &next;
     pass.streams = streams_;

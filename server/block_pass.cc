@@ -1,6 +1,8 @@
 #include "server/block_pass.h"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "common/failpoint.h"
 #include "common/gradient_squares.h"
@@ -8,6 +10,10 @@
 
 namespace tributary {
 namespace {
+
+// Chunks up to this size are updated by the thread that brings the last
+// contribution: waking another one would take longer. Elements.
+constexpr int64_t kBriefElements = 16384;
 
 // The optimizer leaves the gaps between parameters alone, and the buffer held
 // something else before.
@@ -25,9 +31,15 @@ void ZeroGaps(absl::Span<const ChunkSegment> segments, int64_t count,
 
 // Cuts once for all updates: making a list in the pass over the memory stalls
 // it.
-BlockPass::BlockPass(const ArenaLayout& layout, int chunk)
+BlockPass::BlockPass(const ArenaLayout& layout, int chunk,
+                     const Optimizer* optimizer)
     : elements_(layout.ChunkSize(chunk)),
-      segments_(layout.ChunkSegments(chunk)) {
+      segments_(layout.ChunkSegments(chunk)),
+      optimizer_(*optimizer) {
+  for (int slot = 0; slot < optimizer_.slots(); ++slot) {
+    slots_.push_back(AllocateBuffer(elements_));
+    std::fill_n(slots_.back().get(), elements_, 0.f);
+  }
   for (int64_t begin = 0; begin < elements_; begin += TreeSum::kBlock) {
     const int64_t end = std::min(begin + TreeSum::kBlock, elements_);
     first_of_block_.push_back(block_segments_.size());
@@ -41,7 +53,19 @@ BlockPass::BlockPass(const ArenaLayout& layout, int chunk)
   first_of_block_.push_back(block_segments_.size());
 }
 
-double BlockPass::SumOfSquares(const TreeSum& sum) const {
+bool BlockPass::brief() const { return elements_ <= kBriefElements; }
+
+void BlockPass::Restore(std::vector<Buffer> slots) {
+  slots_ = std::move(slots);
+}
+
+void BlockPass::CopyState(absl::Span<const Buffer> to) {
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    std::copy_n(slots_[i].get(), elements_, to[i].get());
+  }
+}
+
+double BlockPass::SumOfSquares(const TreeSum& sum) {
   GradientSquares squares(segments_);
   for (int64_t begin = 0; begin < elements_; begin += TreeSum::kBlock) {
     const int64_t count = std::min(TreeSum::kBlock, elements_ - begin);
@@ -53,7 +77,7 @@ double BlockPass::SumOfSquares(const TreeSum& sum) const {
   return squares.Total();
 }
 
-double BlockPass::Run(const Arguments& arguments) const {
+double BlockPass::Run(const Arguments& arguments) {
   const ChunkWeights::Next& next = *arguments.next;
   if (!arguments.streams) ZeroGaps(segments_, elements_, next.values.get());
   alignas(64) float fresh[TreeSum::kBlock];
@@ -63,13 +87,13 @@ double BlockPass::Run(const Arguments& arguments) const {
   update.learning_rate = arguments.learning_rate;
   update.step = arguments.step;
   GradientSquares squares(segments_);
-  std::vector<float*> slots(arguments.slots.size());
+  std::vector<float*> slots(slots_.size());
   for (int64_t begin = 0; begin < elements_; begin += TreeSum::kBlock) {
     const int64_t count = std::min(TreeSum::kBlock, elements_ - begin);
     const int64_t block = begin / TreeSum::kBlock;
     const size_t first = first_of_block_[block];
     for (size_t i = 0; i < slots.size(); ++i) {
-      slots[i] = arguments.slots[i].get() + begin;
+      slots[i] = slots_[i].get() + begin;
     }
     arguments.sum->Read(begin, count, &update.gradient_sum,
                         &update.other_gradient_sum);
@@ -85,7 +109,7 @@ double BlockPass::Run(const Arguments& arguments) const {
     if (arguments.skip) {
       std::copy_n(update.weights, count, update.new_weights);
     } else {
-      arguments.optimizer->Update(update);
+      optimizer_.Update(update);
     }
     arguments.weights->Write(next, begin, count, update.new_weights);
     if (arguments.copy != nullptr) {
@@ -102,6 +126,15 @@ double BlockPass::Run(const Arguments& arguments) const {
     if (begin == 0) FailpointOrDie("S8");
   }
   return squares.Total();
+}
+
+absl::StatusOr<ChunkPasses> MakeBlockPasses(const ChunkPassPlan& plan) {
+  ChunkPasses made;
+  for (const int chunk : plan.chunks) {
+    made.passes.push_back(
+        std::make_unique<BlockPass>(*plan.layout, chunk, plan.optimizer));
+  }
+  return made;
 }
 
 }  // namespace tributary

@@ -1,59 +1,46 @@
-// The pass over a chunk's memory that makes its next version.
+// ChunkPass on the CPU.
 #ifndef TRIBUTARY_SERVER_BLOCK_PASS_H_
 #define TRIBUTARY_SERVER_BLOCK_PASS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/buffer_pool.h"
 #include "common/optimizer.h"
 #include "common/parameter_table.h"
-#include "common/snapshot.h"
-#include "server/chunk_aggregator.h"
-#include "server/chunk_weights.h"
+#include "server/chunk_pass.h"
 
 namespace tributary {
 
-// One chunk's. Blocks of TreeSum::kBlock are summed, updated and written while
-// the caches have them, so that memory is read and written once. Immutable.
-class BlockPass {
+// Blocks of TreeSum::kBlock are summed, updated and written while the caches
+// have them, so that memory is read and written once.
+class BlockPass final : public ChunkPass {
  public:
-  BlockPass(const ArenaLayout& layout, int chunk);
+  // `optimizer` must outlive the pass.
+  BlockPass(const ArenaLayout& layout, int chunk, const Optimizer* optimizer);
 
-  // GradientSquares of the sum, in the order of Run.
-  double SumOfSquares(const TreeSum& sum) const;
-
-  struct Arguments {
-    const TreeSum* sum = nullptr;
-    const Optimizer* optimizer = nullptr;
-    double gradient_scale = 1;
-    double statistics_scale = 0;
-    double learning_rate = 0;
-    int64_t step = 0;
-    // The optimizer's state.
-    absl::Span<const Buffer> slots;
-    const ChunkWeights* weights = nullptr;
-    const ChunkWeights::Next* next = nullptr;
-    // New weights are written past the caches.
-    bool streams = false;
-    // Leaves weights and state as they are.
-    bool skip = false;
-    // If not null, gets the state after the pass, and the weights if
-    // next->in_place.
-    const Snapshot::Chunk* copy = nullptr;
-  };
-  // Returns what SumOfSquares does.
-  double Run(const Arguments& arguments) const;
+  bool brief() const override;
+  double SumOfSquares(const TreeSum& sum) override;
+  double Run(const Arguments& arguments) override;
+  void Restore(std::vector<Buffer> slots) override;
+  void CopyState(absl::Span<const Buffer> to) override;
 
  private:
   const int64_t elements_;
   const std::vector<ChunkSegment> segments_;
+  const Optimizer& optimizer_;
   // The segments' parts in each block, counted from the block's start, and
   // where in this list a block's begin.
   std::vector<ChunkSegment> block_segments_;
   std::vector<size_t> first_of_block_;
+  std::vector<Buffer> slots_;  // The optimizer's state.
 };
+
+// A ChunkPassMaker, which always works.
+absl::StatusOr<ChunkPasses> MakeBlockPasses(const ChunkPassPlan& plan);
 
 }  // namespace tributary
 

@@ -48,6 +48,12 @@ void TreeSum::Read(int64_t begin, int64_t count, const float** half,
   *half = stack.back();
 }
 
+int TreeSum::MostDepth(int leaves) {
+  int depth = 1;
+  for (; leaves > 1; leaves /= 2) ++depth;
+  return depth;
+}
+
 TreeSum::Nonfinite TreeSum::FindNonfinite(int64_t elements) const {
   Nonfinite found;
   size_t number = 0;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "common/half.h"
 #include "server/gradient_source.h"
 
@@ -47,6 +48,17 @@ class TreeSum {
   void Read(int64_t begin, int64_t count, const float** half,
             const float** other_half) const;
 
+  // What Read adds up, for those who do it elsewhere. In post-order: a source
+  // is put on a stack, which is never higher than depth(); null adds the upper
+  // two of the stack, rounded to dtype().
+  absl::Span<const std::shared_ptr<const GradientSource>> steps() const {
+    return steps_;
+  }
+  int depth() const { return depth_; }
+  WireDtype dtype() const { return dtype_; }
+  // Of the sums that a ChunkAggregator makes.
+  static int MostDepth(int leaves);
+
   // The first element, of `elements`, that is NaN or infinite in a
   // contribution. Contributor 0 and element 0 if there is none.
   struct Nonfinite {
@@ -58,11 +70,9 @@ class TreeSum {
  private:
   friend class ChunkAggregator;
 
-  // In post-order: a source is put on the stack; null adds the upper two of the
-  // stack.
   std::vector<std::shared_ptr<const GradientSource>> steps_;
   std::vector<int64_t> contributors_;  // Of the sources, in their order.
-  int depth_ = 0;                      // Largest height of the stack.
+  int depth_ = 0;
   WireDtype dtype_ = ExchangeSpec::FLOAT32;
   int64_t weight_ = 0;
   double loss_sum_ = 0;

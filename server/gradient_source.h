@@ -19,6 +19,11 @@ class GradientSource {
   virtual const float* Read(int64_t begin, int64_t count,
                             float* scratch) const = 0;
 
+  // All elements in one piece, as Read gives them but for the rounding to
+  // exchange.wire_dtype; null where they are not in memory so. Valid as long as
+  // the source is.
+  virtual const float* InOnePiece() const { return nullptr; }
+
   // Most elements are 0, so that Add takes less time than Read.
   virtual bool sparse() const { return false; }
   // sum[i] += element begin + i, for i < count; nothing is added where that is
@@ -36,6 +41,7 @@ class GradientInMemory final : public GradientSource {
   const float* Read(int64_t begin, int64_t, float*) const override {
     return values_ + begin;
   }
+  const float* InOnePiece() const override { return values_; }
 
  private:
   const float* const values_;

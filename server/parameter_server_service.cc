@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/buffer_pool.h"
 #include "common/compression/top_k.h"
 #include "common/encoding.h"
 #include "common/failpoint.h"
@@ -82,6 +83,7 @@ class RoundedGradient final : public GradientSource {
     RoundedCopy(dtype_, values_ + begin, scratch, count);
     return scratch;
   }
+  const float* InOnePiece() const override { return values_; }
 
  private:
   const WireDtype dtype_;
@@ -317,7 +319,7 @@ class ExchangeStream final
       const float* values =
           reinterpret_cast<const float*>(memory_->data()) + c.offset();
       TRIBUTARY_RETURN_IF_ERROR(AddContribution(
-          c, GradientAt(store_->exchange().wire_dtype(), values, memory_)));
+          c, GradientAt(store_->exchange().wire_dtype(), values, gradients_)));
     }
     return absl::OkStatus();
   }
@@ -365,6 +367,11 @@ class ExchangeStream final
             : absl::StatusOr<SharedMemoryOffer>(SharedMemoryOffer());
     if (!ours.ok()) return;
     memory_ = *std::move(memory);
+    float* const gradients =
+        reinterpret_cast<float*>(const_cast<char*>(memory_->data()));
+    gradients_ = PinnedBuffer(Buffer(memory_, gradients),
+                              static_cast<size_t>(memory_->bytes()),
+                              store_->pin_memory());
     *welcome->mutable_welcome()->mutable_memory() = *ours;
   }
 
@@ -386,6 +393,7 @@ class ExchangeStream final
   int64_t incarnation_ = 0;
   bool subscribed_ = false;
   std::shared_ptr<const MappedMemory> memory_;  // The worker's gradients.
+  std::shared_ptr<const void> gradients_;       // The same, pinned.
 
   absl::Mutex in_place_mu_;
   // (version, chunk) of which word has not been sent.

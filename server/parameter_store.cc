@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -18,9 +17,11 @@
 namespace tributary {
 namespace {
 
-// Chunks up to this size are updated by the thread that brings the last
-// contribution: waking another one would take longer. Elements.
-constexpr int64_t kInlineElements = 16384;
+// Gives null where any memory is as good.
+std::function<Buffer()> SourceOf(const ChunkPasses& passes) {
+  if (passes.host_buffer != nullptr) return passes.host_buffer;
+  return [] { return nullptr; };
+}
 
 const ConsistencySpec& ConsistencyOf(const JobSpec& job) {
   return job.exchange().parameter_server().consistency();
@@ -33,15 +34,21 @@ absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(
     SumsCallback on_sums) {
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
                              Optimizer::Create(options.job.optimizer()));
+  ChunkPassPlan plan;
+  plan.job = &options.job;
+  plan.layout = &layout;
+  plan.chunks = layout.ChunksOf(options.shard, options.servers);
+  plan.optimizer = optimizer.get();
+  TRIBUTARY_ASSIGN_OR_RETURN(ChunkPasses passes, options.make_passes(plan));
   return std::unique_ptr<ParameterStore>(
       new ParameterStore(options, std::move(layout), pool, std::move(optimizer),
-                         std::move(on_sums)));
+                         std::move(passes), std::move(on_sums)));
 }
 
 ParameterStore::ParameterStore(const Options& options, ArenaLayout layout,
                                Executor* pool,
                                std::unique_ptr<Optimizer> optimizer,
-                               SumsCallback on_sums)
+                               ChunkPasses passes, SumsCallback on_sums)
     : options_(options),
       leaves_(static_cast<int>(options.job.batch().micro_batches())),
       rate_by_staleness_(ConsistencyOf(options.job)
@@ -58,31 +65,31 @@ ParameterStore::ParameterStore(const Options& options, ArenaLayout layout,
                    kStreamingBytes),
       pool_(pool),
       optimizer_(std::move(optimizer)),
+      slots_(optimizer_->slots()),
       on_sums_(std::move(on_sums)),
+      pin_memory_(passes.pin),
       chunk_numbers_(layout_.ChunksOf(options.shard, options.servers)),
-      buffers_(std::min(layout_.chunk_elements(), layout_.arena_elements())),
+      buffers_(std::min(layout_.chunk_elements(), layout_.arena_elements()),
+               SourceOf(passes)),
       halves_((buffers_.elements() + 1) / 2),
       reports_(static_cast<int>(chunk_numbers_.size())) {
-  for (const int number : chunk_numbers_) {
-    chunks_.push_back(std::make_unique<Chunk>(
-        this, number, static_cast<int>(chunks_.size())));
+  for (size_t place = 0; place < chunk_numbers_.size(); ++place) {
+    chunks_.push_back(std::make_unique<Chunk>(this, chunk_numbers_[place],
+                                              static_cast<int>(place),
+                                              std::move(passes.passes[place])));
   }
 }
 
-ParameterStore::Chunk::Chunk(ParameterStore* store, int number, int place)
+ParameterStore::Chunk::Chunk(ParameterStore* store, int number, int place,
+                             std::unique_ptr<ChunkPass> pass)
     : number(number),
       place(place),
       elements(store->layout_.ChunkSize(number)),
-      pass(store->layout_, number),
       weights(&store->options_.job.exchange(), elements, &store->buffers_,
               &store->halves_),
       intake(ChunkIntake::Create(store->options_.job, store->options_.steps,
-                                 store->options_.first_version)) {
-  for (int slot = 0; slot < store->optimizer_->slots(); ++slot) {
-    slots.push_back(store->buffers_.Take());
-    std::memset(slots.back().get(), 0, elements * sizeof(float));
-  }
-}
+                                 store->options_.first_version)),
+      pass(std::move(pass)) {}
 
 ParameterStore::Chunk* ParameterStore::Find(int chunk) const {
   const auto place =
@@ -109,7 +116,7 @@ absl::Status ParameterStore::AddInitial(int number, Buffer values) {
 }
 
 Snapshot ParameterStore::BlankSnapshot() {
-  return MakeSnapshot(layout_, chunk_numbers_, optimizer_->slots());
+  return MakeSnapshot(layout_, chunk_numbers_, slots_);
 }
 
 void ParameterStore::Restore(Snapshot snapshot) {
@@ -117,7 +124,7 @@ void ParameterStore::Restore(Snapshot snapshot) {
     Snapshot::Chunk& from = snapshot.chunks[chunk->place];
     absl::MutexLock lock(&chunk->mu);
     chunk->weights.Initialize(snapshot.version, std::move(from.values));
-    chunk->slots = std::move(from.slots);
+    chunk->pass->Restore(std::move(from.slots));
   }
 }
 
@@ -166,10 +173,10 @@ Snapshot::Chunk ParameterStore::CopyNow(Chunk* chunk) {
   const EncodedFloats values = chunk->weights.Exact(chunk->weights.version());
   copy.values = Buffer(
       values.owner, const_cast<float*>(static_cast<const float*>(values.data)));
-  for (const Buffer& slot : chunk->slots) {
+  for (int slot = 0; slot < slots_; ++slot) {
     copy.slots.push_back(buffers_.Take());
-    std::copy_n(slot.get(), chunk->elements, copy.slots.back().get());
   }
+  chunk->pass->CopyState(copy.slots);
   return copy;
 }
 
@@ -202,7 +209,7 @@ absl::Status ParameterStore::AddContribution(int number, IncomingSum sum) {
     }
     if (!TakeUpdate(chunk)) return Failpoint("S6");
   }
-  if (chunk->elements <= kInlineElements) {
+  if (chunk->pass->brief()) {
     OnTaken(chunk, /*more=*/false);
   } else {
     Begin(chunk);
@@ -277,7 +284,7 @@ void ParameterStore::OnTaken(Chunk* chunk, bool more) {
     Update(chunk, chunk->update.gradient_norm, more);
     return;
   }
-  ReportSum(*chunk, chunk->pass.SumOfSquares(chunk->update.sum));
+  ReportSum(*chunk, chunk->pass->SumOfSquares(chunk->update.sum));
 }
 
 void ParameterStore::ReportSum(const Chunk& chunk, double sum_of_squares) {
@@ -345,7 +352,7 @@ Snapshot::Chunk ParameterStore::BlankCopy(const Chunk& chunk,
   copy.number = chunk.number;
   copy.elements = chunk.elements;
   copy.values = next.in_place ? buffers_.Take() : next.values;
-  for (size_t i = 0; i < chunk.slots.size(); ++i) {
+  for (int slot = 0; slot < slots_; ++slot) {
     copy.slots.push_back(buffers_.Take());
   }
   return copy;
@@ -371,9 +378,8 @@ double ParameterStore::RunPass(const Chunk& chunk, int64_t version, double norm,
                                const ChunkWeights& weights,
                                const ChunkWeights::Next& next,
                                const Snapshot::Chunk* copy) const {
-  BlockPass::Arguments pass;
+  ChunkPass::Arguments pass;
   pass.sum = &chunk.update.sum;
-  pass.optimizer = optimizer_.get();
   const int64_t weight = std::max<int64_t>(chunk.update.sum.weight(), 1);
   pass.gradient_scale = GradientScale(weight, options_.job.clip_norm(), norm);
   pass.statistics_scale =
@@ -384,13 +390,12 @@ double ParameterStore::RunPass(const Chunk& chunk, int64_t version, double norm,
         static_cast<double>(std::max<int64_t>(chunk.update.staleness, 1));
   }
   pass.step = version;
-  pass.slots = chunk.slots;
   pass.weights = &weights;
   pass.next = &next;
   pass.streams = streams_;
   pass.skip = skips_ && !std::isfinite(norm);
   pass.copy = copy;
-  return chunk.pass.Run(pass);
+  return chunk.pass->Run(pass);
 }
 
 void ParameterStore::Publish(Chunk* chunk, bool more) {
@@ -420,12 +425,15 @@ absl::StatusOr<SharedMemoryOffer> ParameterStore::ShareWeights() {
   const int64_t span =
       RoundUpToPage(layout_.arena_elements() * int64_t{sizeof(float)});
   TRIBUTARY_ASSIGN_OR_RETURN(memory_, SharedMemory::Create(2 * span));
+  const Buffer arenas =
+      PinnedBuffer(Buffer(memory_, reinterpret_cast<float*>(memory_->data())),
+                   static_cast<size_t>(memory_->bytes()), pin_memory_);
   for (const auto& chunk : chunks_) {
     absl::MutexLock lock(&chunk->mu);
     const auto place = [&](int arena) {
-      return Buffer(memory_,
-                    reinterpret_cast<float*>(memory_->data() + arena * span) +
-                        layout_.ChunkBegin(chunk->number));
+      return Buffer(arenas, arenas.get() +
+                                arena * span / int64_t{sizeof(float)} +
+                                layout_.ChunkBegin(chunk->number));
     };
     chunk->weights.Share(place(0), place(1));
   }

@@ -27,6 +27,7 @@
 #include "proto/rendezvous.pb.h"
 #include "server/block_pass.h"
 #include "server/chunk_intake.h"
+#include "server/chunk_pass.h"
 #include "server/chunk_weights.h"
 #include "server/sum_reports.h"
 
@@ -107,6 +108,8 @@ class ParameterStore {
     int64_t attempt = 1;  // At the job.
     // What Restore will be given; 0: workers bring version 0.
     int64_t first_version = 0;
+    // What sums and updates.
+    ChunkPassMaker make_passes = &MakeBlockPasses;
   };
   using SumsCallback = std::function<void(const StepSums&)>;
   // Gets a copy of each new version of a chunk before anybody else does, on any
@@ -118,7 +121,7 @@ class ParameterStore {
   // `pool` must outlive the store and be drained before it is destroyed; by
   // then nobody may call what a KeepCallback was given any more.
   // `on_sums` is called once for each step, on any thread; in synchronous mode
-  // in order.
+  // in order. Errors are those of `make_passes`.
   static absl::StatusOr<std::unique_ptr<ParameterStore>> Create(
       const Options& options, ArenaLayout layout, Executor* pool,
       SumsCallback on_sums);
@@ -133,6 +136,8 @@ class ParameterStore {
   const std::vector<int>& chunk_numbers() const { return chunk_numbers_; }
   // A buffer that fits any chunk.
   Buffer TakeBuffer() { return buffers_.Take(); }
+  // For memory that contributions are read from.
+  const PinMemory& pin_memory() const { return pin_memory_; }
 
   // To be called before anything is added. With it the job awaits norms.
   void SetKeeper(KeepCallback keep) { keep_ = std::move(keep); }
@@ -193,12 +198,12 @@ class ParameterStore {
     bool in_memory = false;
   };
   struct Chunk {
-    Chunk(ParameterStore* store, int number, int place);
+    Chunk(ParameterStore* store, int number, int place,
+          std::unique_ptr<ChunkPass> pass);
 
     const int number;
     const int place;  // In chunk_numbers_.
     const int64_t elements;
-    const BlockPass pass;
 
     mutable absl::Mutex mu;
     // But for what its header says.
@@ -212,11 +217,12 @@ class ParameterStore {
 
     // Touched only by the one task that adds up or updates the chunk.
     ChunkUpdate update;
-    std::vector<Buffer> slots;
+    const std::unique_ptr<ChunkPass> pass;
   };
 
   ParameterStore(const Options& options, ArenaLayout layout, Executor* pool,
-                 std::unique_ptr<Optimizer> optimizer, SumsCallback on_sums);
+                 std::unique_ptr<Optimizer> optimizer, ChunkPasses passes,
+                 SumsCallback on_sums);
 
   Chunk* Find(int chunk) const;
   // Takes the next update, if there is one and none is under way. True: Begin
@@ -240,7 +246,7 @@ class ParameterStore {
   // Gives the new version out.
   void FinishUpdate(Chunk* chunk, ChunkWeights::Next next, bool more)
       ABSL_LOCKS_EXCLUDED(chunk->mu);
-  // See BlockPass::Run.
+  // See ChunkPass::Run.
   double RunPass(const Chunk& chunk, int64_t version, double norm,
                  const ChunkWeights& weights, const ChunkWeights::Next& next,
                  const Snapshot::Chunk* copy) const;
@@ -263,8 +269,10 @@ class ParameterStore {
   const bool streams_;  // New weights are written past the caches.
   Executor* const pool_;
   const std::unique_ptr<Optimizer> optimizer_;
+  const int slots_;  // Of the optimizer.
   const SumsCallback on_sums_;
-  KeepCallback keep_;  // Null: no journal.
+  const PinMemory pin_memory_;  // Null: nothing is to be pinned.
+  KeepCallback keep_;           // Null: no journal.
   std::vector<int> chunk_numbers_;
   BufferPool buffers_;
   BufferPool halves_;  // Of half their size, for 16-bit numbers.

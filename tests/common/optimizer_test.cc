@@ -275,9 +275,8 @@ TEST(OptimizerTest, AveragesOfVanishedGradientsBecomeZero) {
 
 // Adam and Nesterov as each instruction set computes them; the others are
 // parts of these.
-using optimizer_kernels::AdamFactors;
+
 using optimizer_kernels::OneSum;
-using optimizer_kernels::SgdFactors;
 
 struct State {
   std::vector<float> w, out, m, v;

@@ -1,0 +1,68 @@
+// float32 arithmetic with the bits of an x86-64 that flushes denormal numbers
+// (common/flush_denormals.h), for kernels whose results must be those of the
+// CPU's loops. For .cu files alone.
+#ifndef TRIBUTARY_SERVER_CUDA_FLUSHED_H_
+#define TRIBUTARY_SERVER_CUDA_FLUSHED_H_
+
+#include <cuda_runtime.h>
+
+namespace tributary::cuda {
+
+// A number that is no denormal one. Each operation rounds once: no compiler
+// makes a fused multiply-add of two.
+//
+// The GPU's own flushing (nvcc -ftz=true) is not used: processors differ in
+// whether what rounds up to 2^-126 counts as denormal. x86-64 asks what it
+// would round to if there were no least exponent, and so do these operations.
+class Flushed {
+ public:
+  // A denormal number counts as zero.
+  __device__ explicit Flushed(float value)
+      : value_(fabsf(value) < kLeast ? copysignf(0.0f, value) : value) {}
+
+  __device__ float value() const { return value_; }
+
+  // A denormal sum of normal numbers is exact.
+  __device__ friend Flushed operator+(Flushed a, Flushed b) {
+    return Flushed(__fadd_rn(a.value_, b.value_));
+  }
+  __device__ friend Flushed operator-(Flushed a, Flushed b) {
+    return Flushed(__fsub_rn(a.value_, b.value_));
+  }
+  __device__ friend Flushed operator*(Flushed a, Flushed b) {
+    const float product = __fmul_rn(a.value_, b.value_);
+    if (fabsf(product) != kLeast) return Flushed(product);
+    // The smaller factor is below 2^-62.
+    const bool first = fabsf(a.value_) < fabsf(b.value_);
+    const float scaled = first
+                             ? __fmul_rn(__fmul_rn(a.value_, kScale), b.value_)
+                             : __fmul_rn(a.value_, __fmul_rn(b.value_, kScale));
+    return OfScaled(scaled, product);
+  }
+  __device__ friend Flushed operator/(Flushed a, Flushed b) {
+    const float quotient = __fdiv_rn(a.value_, b.value_);
+    if (fabsf(quotient) != kLeast) return Flushed(quotient);
+    // The dividend is at most 4.
+    return OfScaled(__fdiv_rn(__fmul_rn(a.value_, kScale), b.value_), quotient);
+  }
+  __device__ friend Flushed SquareRoot(Flushed x) {
+    return Flushed(__fsqrt_rn(x.value_));
+  }
+
+ private:
+  static constexpr float kLeast = 0x1p-126f;  // That is not denormal.
+  static constexpr float kScale = 0x1p64f;
+
+  // `result` is 2^-126 or its negative; `scaled` what it is, times kScale,
+  // where there are lesser exponents.
+  __device__ static Flushed OfScaled(float scaled, float result) {
+    return Flushed(fabsf(scaled) < kLeast * kScale ? copysignf(0.0f, result)
+                                                   : result);
+  }
+
+  float value_;
+};
+
+}  // namespace tributary::cuda
+
+#endif  // TRIBUTARY_SERVER_CUDA_FLUSHED_H_

@@ -1,0 +1,145 @@
+#include <cstring>
+
+#include "common/cuda/launch.h"
+#include "server/cuda/flushed.h"
+#include "server/cuda/gradient_sums.h"
+
+namespace tributary::cuda {
+namespace {
+
+constexpr uint32_t kSign = 0x80000000;
+constexpr uint32_t kInfinity = 0x7f800000;
+constexpr uint32_t kQuietNan = 0x7fc00000;
+
+__device__ inline uint32_t BitsOf(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+__device__ inline float FloatOf(uint32_t bits) {
+  float value;
+  memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+// As the formats of common/half_kernels.h round.
+struct Float32 {
+  __device__ static uint32_t Rounded(uint32_t bits) { return bits; }
+};
+
+struct Bfloat16 {
+  __device__ static uint32_t Rounded(uint32_t bits) {
+    const uint32_t magnitude = bits & ~kSign;
+    uint32_t result = bits + 0x7fff + (bits >> 16 & 1);
+    // The NaN of a GPU's arithmetic has all bits set, which would carry.
+    result = magnitude > kInfinity ? kQuietNan | (bits & kSign) : result;
+    result = magnitude < 0x00800000 ? bits & kSign : result;
+    return result & 0xffff0000;
+  }
+};
+
+struct Float16 {
+  __device__ static uint32_t Rounded(uint32_t bits) {
+    const uint32_t magnitude = bits & ~kSign;
+    uint32_t result = (magnitude + 0xfff + (magnitude >> 13 & 1)) & ~0x1fffu;
+    result = result >= 0x47800000 ? kInfinity : result;
+    result = magnitude > kInfinity ? kQuietNan : result;
+    // Below 2^-14 the last place is that of numbers from 0.5 to 1.
+    const uint32_t small =
+        BitsOf(__fsub_rn(__fadd_rn(FloatOf(magnitude), 0.5f), 0.5f));
+    result = magnitude < 0x38800000 ? small : result;
+    return result | (bits & kSign);
+  }
+};
+
+template <typename Format>
+void Round(Stream& stream, int64_t count, float* values) {
+  ForEach(stream, "RoundNode", count, [=] __device__(int64_t i) {
+    values[i] = FloatOf(Format::Rounded(BitsOf(values[i])));
+  });
+}
+
+template <typename Format>
+void Add(Stream& stream, int64_t count, const float* x, float* sum) {
+  ForEach(stream, "AddNode", count, [=] __device__(int64_t i) {
+    const Flushed total = Flushed(sum[i]) + Flushed(x[i]);
+    sum[i] = FloatOf(Format::Rounded(BitsOf(total.value())));
+  });
+}
+
+// Warp 0 adds up one tile while the others read the next.
+constexpr int kTile = 2048;
+
+__global__ void SumSquaresKernel(int64_t count, const float* x,
+                                 const ChunkRow* rows, double* sums) {
+  __shared__ float tiles[2][kTile];
+  const int thread = static_cast<int>(threadIdx.x);
+  const int lane = thread % kRowElements;
+  const bool statistics = thread / kRowElements == 1;
+  double sum = 0;
+  const int64_t tile_count = (count + kTile - 1) / kTile;
+  // Tile t is added up in round t + 1.
+  for (int64_t t = 0; t <= tile_count; ++t) {
+    if (thread >= kWarp) {
+      const int64_t begin = t * kTile;
+      float* const tile = tiles[t % 2];
+      for (int i = thread - kWarp; i < kTile && begin + i < count;
+           i += kBlockThreads - kWarp) {
+        tile[i] = Flushed(x[begin + i]).value();
+      }
+    } else if (t > 0) {
+      const int64_t begin = (t - 1) * kTile;
+      const float* const tile = tiles[(t - 1) % 2];
+      const int64_t rest = count - begin;
+      const int size = static_cast<int>(rest < kTile ? rest : kTile);
+      for (int i = lane; i < size; i += kRowElements) {
+        const RowGroup group = rows[(begin + i) / kRowElements].group;
+        if ((group == RowGroup::kStatistics) != statistics) continue;
+        const double value = tile[i];
+        sum += value * value;  // The product is exact.
+      }
+    }
+    __syncthreads();
+  }
+  if (thread < kSquareSums) sums[thread] = sum;
+}
+
+}  // namespace
+
+cudaError_t FindSumKernels() {
+  cudaFuncAttributes attributes;
+  return cudaFuncGetAttributes(&attributes, &SumSquaresKernel);
+}
+
+void RoundNode(Stream& stream, NodeFormat format, int64_t count,
+               float* values) {
+  switch (format) {
+    case NodeFormat::kFloat32:
+      return;
+    case NodeFormat::kBfloat16:
+      return Round<Bfloat16>(stream, count, values);
+    case NodeFormat::kFloat16:
+      return Round<Float16>(stream, count, values);
+  }
+}
+
+void AddNode(Stream& stream, NodeFormat format, int64_t count, const float* x,
+             float* sum) {
+  switch (format) {
+    case NodeFormat::kFloat32:
+      return Add<Float32>(stream, count, x, sum);
+    case NodeFormat::kBfloat16:
+      return Add<Bfloat16>(stream, count, x, sum);
+    case NodeFormat::kFloat16:
+      return Add<Float16>(stream, count, x, sum);
+  }
+}
+
+void SumSquares(Stream& stream, int64_t count, const float* x,
+                const ChunkRow* rows, double* sums) {
+  Launch(stream, "SumSquares", /*blocks=*/1, kBlockThreads, &SumSquaresKernel,
+         count, x, rows, sums);
+}
+
+}  // namespace tributary::cuda
