@@ -36,6 +36,7 @@ struct Flags {
   int64_t servers = 0;  // 0: not given.
   int64_t threads = 0;  // 0: not given.
   std::string device;
+  std::string server_device;
   int64_t steps = 0;  // 0: not given.
   std::string output;
   bool overwrite = false;
@@ -76,6 +77,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                    "cores divided by the workers; on a GPU, 2.",
                    1, 1024, &flags->threads);
   AddDeviceFlag(line.get(), "auto", &flags->device);
+  AddServerDeviceFlag(line.get(), "server-device", &flags->server_device);
   line->AddInteger("steps", "Train so many steps, whatever the job says.", 1,
                    INT64_MAX, &flags->steps);
   line->AddText("output", "DIR",
@@ -116,7 +118,12 @@ absl::StatusOr<ComparisonOptions> MakeOptions(const CommandLine& line,
   TRIBUTARY_ASSIGN_OR_RETURN(
       const DeviceName device,
       ChooseDevice(flags.device, /*place=*/0, ListedGpus(), &remark));
-  options.worker_device = WorkerDevice(flags.device, device);
+  options.worker_device = DeviceOfAll(flags.device, device);
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const DeviceName server_device,
+      ChooseDevice(flags.server_device, /*place=*/0, ListedGpus(), &remark,
+                   "server-device"));
+  options.server_device = DeviceOfAll(flags.server_device, server_device);
   absl::StatusOr<ExchangeVariants> variants = MakeExchangeVariants(
       job, names,
       static_cast<int>(flags.servers > 0 ? flags.servers : flags.workers));

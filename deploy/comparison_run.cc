@@ -118,6 +118,9 @@ class Comparer {
     training.workers = {options_.workers, options_.workers};
     training.servers = variant.servers;
     training.threads = options_.threads;
+    if (!variant.job.exchange().has_all_reduce()) {
+      training.server_device = options_.server_device;
+    }
     training.worker_device = options_.worker_device;
     training.output = folders_[number]->path();
     LocalJobResult ended = Train(training, number);

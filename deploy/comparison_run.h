@@ -18,7 +18,8 @@ struct ComparisonOptions {
   std::string job_name;
   ExchangeVariants variants;
   int workers = 1;
-  int threads = 1;  // Of each worker.
+  int threads = 1;                    // Of each worker.
+  std::string server_device = "cpu";  // But for all-reduce.
   std::string worker_device = "cpu";
   std::string output;  // Each run writes to a folder in it.
   bool overwrite = false;

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "server/cuda/cuda_passes.h"
 #include "worker/device/cuda/cuda_device.h"
 
 namespace tributary {
@@ -18,10 +19,24 @@ void AddDeviceFlag(CommandLine* line, const std::string& standard,
                 value);
 }
 
+void AddServerDeviceFlag(CommandLine* line, const std::string& flag,
+                         std::string* value) {
+  *value = "cpu";
+  line->AddText(flag, "auto|cpu|cuda|cuda:N",
+                "What sums gradients and runs the optimizer on servers, which "
+                "never changes the result: the CPU; a GPU, of which each "
+                "server of a machine takes another; the GPU of that number; "
+                "auto: a GPU where there is one that works, else the CPU. "
+                "Default cpu.",
+                value);
+}
+
 Gpus MachineGpus() {
   return {&CountCudaDevices,
           [](int ordinal) { return CreateCudaDevice(ordinal).status(); }};
 }
+
+Gpus ServerGpus() { return {&CountCudaDevices, &CheckCudaPasses}; }
 
 Gpus ListedGpus() {
   return {
@@ -33,7 +48,8 @@ Gpus ListedGpus() {
 }
 
 absl::StatusOr<DeviceName> ChooseDevice(const std::string& value, int64_t place,
-                                        const Gpus& gpus, std::string* remark) {
+                                        const Gpus& gpus, std::string* remark,
+                                        const std::string& flag) {
   using Kind = DeviceName::Kind;
   remark->clear();
   TRIBUTARY_ASSIGN_OR_RETURN(DeviceName name, ParseDeviceName(value));
@@ -57,9 +73,29 @@ absl::StatusOr<DeviceName> ChooseDevice(const std::string& value, int64_t place,
   }
   return absl::Status(
       usable.code(),
-      absl::StrCat("--device ", value, ": ", usable.message(),
-                   "; `tributary devices` lists what there is, and --device "
-                   "cpu computes without a GPU"));
+      absl::StrCat("--", flag, " ", value, ": ", usable.message(),
+                   "; `tributary devices` lists what there is, and --", flag,
+                   " cpu computes without a GPU"));
+}
+
+absl::StatusOr<DeviceName> ChooseServerDevice(const JobSpec& job,
+                                              const std::string& value,
+                                              int64_t place, const Gpus& gpus,
+                                              std::string* remark,
+                                              const std::string& flag) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const DeviceName name, ParseDeviceName(value));
+  if (!job.exchange().has_all_reduce()) {
+    return ChooseDevice(value, place, gpus, remark, flag);
+  }
+  remark->clear();
+  if (name.kind == DeviceName::Kind::kCuda) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--", flag, " ", value,
+        ": exchange.all_reduce has a server that no gradient passes, and that "
+        "updates nothing: leave --",
+        flag, " out"));
+  }
+  return DeviceName{DeviceName::Kind::kCpu};
 }
 
 }  // namespace tributary

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "deploy/command_line.h"
+#include "proto/job.pb.h"
 #include "worker/device/device_factory.h"
 
 namespace tributary {
@@ -20,6 +21,11 @@ inline constexpr int64_t kThreadsPerGpu = 2;
 void AddDeviceFlag(CommandLine* line, const std::string& standard,
                    std::string* value);
 
+// The same of servers, under the name `flag`: the standard is the CPU, since
+// workers need the GPUs more.
+void AddServerDeviceFlag(CommandLine* line, const std::string& flag,
+                         std::string* value);
+
 // What the choice depends on.
 struct Gpus {
   // How many there are, as CountCudaDevices.
@@ -30,18 +36,30 @@ struct Gpus {
 
 // Those of this machine.
 Gpus MachineGpus();
-// The same, without using any: all that there are seem to work. For processes
-// that start those that compute, since whoever uses a GPU keeps some of its
-// memory.
+// The same for servers.
+Gpus ServerGpus();
+// Those of this machine, without using any: all that there are seem to work.
+// For processes that start those that compute, since whoever uses a GPU keeps
+// some of its memory.
 Gpus ListedGpus();
 
 // "auto" takes a GPU where there is one that works, else the CPU; `remark`, in
 // one line, is then why none does, or empty where there is none at all. "auto"
 // and "cuda" leave it to `place`, this process's number among those of the job
 // on this machine, which of several. The kind is never kAuto. For a GPU that is
-// asked for and cannot be used, the error says what to do.
+// asked for and cannot be used, the error says what to do. `flag`: where
+// `value` is from.
 absl::StatusOr<DeviceName> ChooseDevice(const std::string& value, int64_t place,
-                                        const Gpus& gpus, std::string* remark);
+                                        const Gpus& gpus, std::string* remark,
+                                        const std::string& flag = "device");
+
+// The same for a server of `job`: InvalidArgument for a GPU in an all-reduce,
+// which has nothing for it to do.
+absl::StatusOr<DeviceName> ChooseServerDevice(const JobSpec& job,
+                                              const std::string& value,
+                                              int64_t place, const Gpus& gpus,
+                                              std::string* remark,
+                                              const std::string& flag);
 
 }  // namespace tributary
 

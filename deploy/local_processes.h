@@ -25,6 +25,7 @@ struct LocalProcesses {
   WorkerCount workers{1, 1};
   int server_threads = 1;  // Of each; see ServerThreads.
   int worker_threads = 1;
+  std::string server_device = "cpu";  // See AddServerDeviceFlag.
   std::string worker_device = "cpu";  // See AddDeviceFlag.
   std::string resume;                 // The server's --resume; empty: none.
   LogFlags log;

@@ -40,7 +40,7 @@ void ShowEnd(const std::string& output, const StatusReply& newest,
 
 }  // namespace
 
-std::string WorkerDevice(const std::string& flag, const DeviceName& chosen) {
+std::string DeviceOfAll(const std::string& flag, const DeviceName& chosen) {
   return chosen.kind == DeviceName::Kind::kCpu ? "cpu" : flag;
 }
 
@@ -63,6 +63,7 @@ LocalJobResult TrainLocally(const LocalTraining& training, SignalQueue* signals,
   processes.workers = training.workers;
   processes.server_threads = ServerThreads(training.servers);
   processes.worker_threads = training.threads;
+  processes.server_device = training.server_device;
   processes.worker_device = training.worker_device;
   processes.resume = training.resume;
   processes.log = training.log;
@@ -102,6 +103,8 @@ LocalRun RunOf(const LocalTraining& training) {
 }
 
 absl::Status AddPrediction(const LocalTraining& training) {
+  // What is timed here is the CPU's pass.
+  if (training.server_device != "cpu") return absl::OkStatus();
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string text,
                              ReadSummary(training.output));
   auto summary = nlohmann::ordered_json::parse(text, nullptr,

@@ -28,6 +28,7 @@ struct LocalTraining {
   int servers = 1;
   int threads = 1;                    // Of each worker.
   DeviceName device;                  // Of the first worker.
+  std::string server_device = "cpu";  // The servers' --device.
   std::string worker_device = "cpu";  // The workers' --device.
   // WriteJobFolder has made it.
   std::string output;
@@ -38,9 +39,9 @@ struct LocalTraining {
   Security own_security;   // Of this process, which only asks.
 };
 
-// The workers' --device, where `flag` is that of this process and `chosen` the
-// first worker's: all of them are on the CPU, or none.
-std::string WorkerDevice(const std::string& flag, const DeviceName& chosen);
+// The --device of workers, or of servers, where `flag` is that of this process
+// and `chosen` the first one's: all of them are on the CPU, or none.
+std::string DeviceOfAll(const std::string& flag, const DeviceName& chosen);
 
 // This machine's cores divided by the workers, or what feeds a GPU; no more
 // than a worker has leaves.
@@ -58,7 +59,8 @@ absl::StatusOr<std::string> ReadSummary(const std::string& output);
 // The processes that the job was spread over.
 LocalRun RunOf(const LocalTraining& training);
 
-// Adds to summary.json, after the job's end, what a step should have taken.
+// Adds to summary.json, after the job's end, what a step should have taken,
+// where the CPU updates.
 absl::Status AddPrediction(const LocalTraining& training);
 
 }  // namespace tributary

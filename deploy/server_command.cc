@@ -17,6 +17,7 @@
 #include "common/status_macros.h"
 #include "common/transport/connection_acceptor.h"
 #include "deploy/command_line.h"
+#include "deploy/device_flag.h"
 #include "deploy/exit_code.h"
 #include "deploy/job_source.h"
 #include "deploy/output_directory.h"
@@ -24,6 +25,8 @@
 #include "deploy/security_flags.h"
 #include "deploy/signals.h"
 #include "deploy/worker_count.h"
+#include "server/chunk_pass.h"
+#include "server/cuda/cuda_passes.h"
 #include "server/server_process.h"
 
 namespace tributary {
@@ -44,6 +47,7 @@ struct Flags {
   std::string workers;
   WorkerCount count{1, 1};  // What it says.
   int64_t threads = 0;      // 0: not given.
+  std::string device;
   int64_t ready_fd = -1;
   double lease = 10;
   double stall_timeout = 600;
@@ -118,6 +122,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                    "Threads that sum and update. Default: this machine's "
                    "cores, at most 8.",
                    1, 1024, &flags->threads);
+  AddServerDeviceFlag(line.get(), "device", &flags->device);
   line->AddText("output", "DIR",
                 "Folder for the results, of server 0. Default: the job's, else "
                 "runs/NAME-TIME.",
@@ -208,6 +213,24 @@ void ReportReady(int fd, const std::string& address, Logger* log) {
   close(fd);
 }
 
+// Fills in what depends on the device; the job, of server 0, is there.
+absl::Status FillPasses(const Flags& flags, Logger* log,
+                        ServerOptions* options) {
+  std::string remark;
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const DeviceName device,
+      ChooseServerDevice(options->job, flags.device, flags.shard, ServerGpus(),
+                         &remark, "device"));
+  if (!remark.empty()) log->Info("%s", remark);
+  if (device.kind != DeviceName::Kind::kCuda) return absl::OkStatus();
+  log->Info("%s sums and updates", FormatDeviceName(device));
+  options->make_passes = [ordinal = device.ordinal,
+                          lanes = options->threads](const ChunkPassPlan& plan) {
+    return MakeCudaPasses(ordinal, lanes, plan);
+  };
+  return absl::OkStatus();
+}
+
 absl::Status Run(const Flags& flags, Logger* log, Shutdown* shutdown) {
   ServerOptions options;
   TRIBUTARY_ASSIGN_OR_RETURN(options.security,
@@ -259,6 +282,7 @@ absl::Status Run(const Flags& flags, Logger* log, Shutdown* shutdown) {
   options.coordinator = flags.coordinator;
   options.threads = flags.threads > 0 ? static_cast<int>(flags.threads)
                                       : DefaultServerThreads(UsableCores());
+  TRIBUTARY_RETURN_IF_ERROR(FillPasses(flags, log, &options));
   options.log = log;
   options.on_listening = [&flags, log](const std::string& address) {
     if (flags.ready_fd >= 0) {

@@ -48,6 +48,7 @@ struct Flags {
   int64_t servers = 1;
   int64_t threads = 0;  // 0: not given.
   std::string device;
+  std::string server_device;
   int64_t steps = 0;  // 0: not given.
   int64_t log_every = 0;
   std::string output;
@@ -91,6 +92,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                    "cores divided by the workers; on a GPU, 2.",
                    1, 1024, &flags->threads);
   AddDeviceFlag(line.get(), "auto", &flags->device);
+  AddServerDeviceFlag(line.get(), "server-device", &flags->server_device);
   line->AddInteger("steps", "Train so many steps, whatever the job says.", 1,
                    INT64_MAX, &flags->steps);
   line->AddText("output", "DIR",
@@ -211,7 +213,12 @@ absl::StatusOr<LocalTraining> MakePlan(const CommandLine& line,
   TRIBUTARY_ASSIGN_OR_RETURN(
       plan.device,
       ChooseDevice(flags.device, /*place=*/0, ListedGpus(), &remark));
-  plan.worker_device = WorkerDevice(flags.device, plan.device);
+  plan.worker_device = DeviceOfAll(flags.device, plan.device);
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const DeviceName server_device,
+      ChooseServerDevice(plan.job, flags.server_device, /*place=*/0,
+                         ListedGpus(), &remark, "server-device"));
+  plan.server_device = DeviceOfAll(flags.server_device, server_device);
   if (flags.workers.empty()) {
     plan.workers.most = plan.workers.fewest = kDefaultWorkers;
   } else {
@@ -258,6 +265,9 @@ void PrintConfig(const CommandLine& line, const Flags& flags,
   print("threads", absl::StrCat(plan.threads, " for each worker"),
         line.OriginOf("threads"));
   print("device", plan.worker_device, line.OriginOf("device"));
+  if (plan.server_device != "cpu") {
+    print("server-device", plan.server_device, line.OriginOf("server-device"));
+  }
   const bool job_output =
       flags.output.empty() && !plan.job.output().directory().empty();
   print("output", plan.output,

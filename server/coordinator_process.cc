@@ -289,6 +289,7 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
             coordinator.OnServerReport(/*shard=*/0, report);
         if (!status.ok()) coordinator.Fail(status);
       });
+  local.UsePasses(options_.make_passes);
   local.UseJournal(&journal_, &journal_service);
   link.SetServer(&local);
   Enlist enlist;

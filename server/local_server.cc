@@ -49,6 +49,10 @@ void LocalServer::EndReplication() {
   if (replication != nullptr) replication->End();
 }
 
+void LocalServer::UsePasses(ChunkPassMaker make_passes) {
+  make_passes_ = std::move(make_passes);
+}
+
 void LocalServer::UseJournal(StateJournal* journal, JournalNetwork* network) {
   journal_ = journal;
   network_ = network;
@@ -74,7 +78,9 @@ absl::Status LocalServer::Handle(const ServerOrder& order) {
           return;
         } else {
           report.mutable_failure()->set_message(std::string(status.message()));
-          report.mutable_failure()->set_exit_code(1);
+          // Starting again does not help a device that is too small.
+          report.mutable_failure()->set_exit_code(
+              absl::IsResourceExhausted(status) ? 2 : 1);
           report.mutable_failure()->set_checkpoint_damaged(
               absl::IsDataLoss(status) || absl::IsNotFound(status));
         }
@@ -120,6 +126,7 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
   options.shard = shard_;
   options.servers = configure.servers();
   options.attempt = configure.attempt();
+  options.make_passes = make_passes_;
   const bool journals = configure.job().recovery().journal();
   if (journals && journal_ == nullptr) {
     return absl::UnimplementedError("this server keeps no journal");

@@ -17,6 +17,8 @@
 #include "common/file_system.h"
 #include "common/parameter_table.h"
 #include "proto/rendezvous.pb.h"
+#include "server/block_pass.h"
+#include "server/chunk_pass.h"
 #include "server/journal_network.h"
 #include "server/parameter_store.h"
 #include "server/state_journal.h"
@@ -46,6 +48,8 @@ class LocalServer {
   // Ends what is under way first.
   ~LocalServer();
 
+  // To be called before Handle. Without it the CPU sums and updates.
+  void UsePasses(ChunkPassMaker make_passes);
   // To be called before Handle, for jobs with a journal. Both must outlive this
   // object.
   void UseJournal(StateJournal* journal, JournalNetwork* network);
@@ -102,6 +106,8 @@ class LocalServer {
   FileSystem* const files_;
   WeightsService* const service_;
   const std::function<void(const ServerReport&)> report_;
+
+  ChunkPassMaker make_passes_ = &MakeBlockPasses;
 
   mutable absl::Mutex mu_;
   std::unique_ptr<ParameterStore> store_ ABSL_GUARDED_BY(mu_);

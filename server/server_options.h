@@ -11,6 +11,8 @@
 #include "common/transport/security.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
+#include "server/block_pass.h"
+#include "server/chunk_pass.h"
 #include "server/listener.h"
 
 namespace tributary {
@@ -65,6 +67,8 @@ struct ServerOptions {
 
   // Threads that sum and update chunks.
   int threads = 1;
+  // What they do it on.
+  ChunkPassMaker make_passes = &MakeBlockPasses;
 
   // Must outlive the call of RunServer. Required.
   Logger* log = nullptr;

@@ -53,6 +53,7 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
     }
     return absl::OkStatus();
   });
+  local.UsePasses(options.make_passes);
   local.UseJournal(journal, &journal_service);
   Enlist enlist;
   enlist.set_protocol_version(kProtocolVersion);

@@ -13,8 +13,9 @@ namespace tributary {
 
 LocalCluster::LocalCluster(const JobSpec& job, int servers,
                            int expected_workers, const std::string& directory,
-                           const ClusterSecurity& security)
-    : directory_(directory), security_(security) {
+                           const ClusterSecurity& security,
+                           const ClusterServers& how)
+    : directory_(directory), security_(security), how_(how) {
   LogOptions quiet;
   quiet.standard_error = false;
   log_ = *Logger::Create(quiet);
@@ -40,6 +41,9 @@ void LocalCluster::StartServer(const JobSpec& job, int shard, int servers,
   options.job = ResolveJob(job);
   options.output_directory = directory_;
   options.security = security_.servers;
+  options.make_passes = how_.make_passes;
+  options.resume = !how_.resume_from.empty();
+  options.resume_from = how_.resume_from;
   options.on_listening = [&](const std::string& address) {
     if (shard == 0) coordinator_ = address;
     listening.Notify();

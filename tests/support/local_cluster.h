@@ -18,6 +18,8 @@
 #include "nlohmann/json.hpp"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.grpc.pb.h"
+#include "server/block_pass.h"
+#include "server/chunk_pass.h"
 #include "worker/worker_process.h"
 
 namespace tributary {
@@ -28,6 +30,12 @@ struct ClusterSecurity {
   Security workers;
 };
 
+// What its servers are told beside the job.
+struct ClusterServers {
+  ChunkPassMaker make_passes = &MakeBlockPasses;
+  std::string resume_from;  // See ServerOptions; empty: they begin.
+};
+
 // For one thread of the test.
 class LocalCluster {
  public:
@@ -35,7 +43,8 @@ class LocalCluster {
   // `directory` and begins when `expected_workers` are there.
   LocalCluster(const JobSpec& job, int servers, int expected_workers,
                const std::string& directory,
-               const ClusterSecurity& security = {});
+               const ClusterSecurity& security = {},
+               const ClusterServers& how = {});
   // Stops what still runs.
   ~LocalCluster();
 
@@ -83,6 +92,7 @@ class LocalCluster {
 
   const std::string directory_;
   const ClusterSecurity security_;
+  const ClusterServers how_;
   std::string coordinator_;
   std::unique_ptr<Logger> log_;
   std::unique_ptr<Rendezvous::Stub> stub_;

@@ -51,6 +51,13 @@ T __shfl_down_sync(unsigned mask, T value, int distance) {
                                 lane + distance < 32 ? lane + distance : lane);
 }
 
+// Exactly rounded, as the processor's operations are.
+inline float __fadd_rn(float a, float b) { return a + b; }
+inline float __fsub_rn(float a, float b) { return a - b; }
+inline float __fmul_rn(float a, float b) { return a * b; }
+inline float __fdiv_rn(float a, float b) { return a / b; }
+inline float __fsqrt_rn(float a) { return sqrtf(a); }
+
 enum cudaError_t {
   cudaSuccess = 0,
   cudaErrorMemoryAllocation = 2,

@@ -1,0 +1,57 @@
+// Servers on the emulated GPU, whose memory the host cannot touch and whose
+// work runs as late as it may.
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/cuda/cuda_passes.h"
+#include "tests/integration/gpu_servers.h"
+#include "tests/support/local_cluster.h"
+#include "tests/worker/device/cuda/emulation/emulated_streams.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+absl::StatusOr<ChunkPasses> MakeOnEmulatedGpu(const ChunkPassPlan& plan) {
+  emulated_gpu::ProtectMemory();
+  return MakeCudaPasses(/*ordinal=*/0, /*lanes=*/2, plan);
+}
+
+using EmulatedGpuServersTest = GpuServersTest;
+
+TEST_P(EmulatedGpuServersTest, AGpuThatIsTooSmallEndsTheJobAndSaysWhy) {
+  ClusterServers servers;
+  servers.make_passes = GetParam().make_passes;
+  emulated_gpu::SetMemoryBytes(10000);
+  LocalCluster cluster(job_, /*servers=*/1, /*expected_workers=*/1, Directory(),
+                       /*security=*/{}, servers);
+  cluster.StartWorker();
+  const absl::Status status = cluster.Await();
+  emulated_gpu::SetMemoryBytes(size_t{1} << 40);
+  // As for a job file that is wrong.
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("cuda:0 has no memory"), HasSubstr("are free")));
+}
+
+TEST_P(EmulatedGpuServersTest, PinsWhatCopiesReadAndWrite) {
+  const int64_t before = emulated_gpu::PinnedRanges();
+  Train({/*servers=*/1, /*workers=*/2});
+  // The gradients of each worker, and the weights.
+  EXPECT_GE(emulated_gpu::PinnedRanges() - before, 3);
+}
+
+const GpuServers kEmulated = {"emulated", 6, &MakeOnEmulatedGpu};
+
+}  // namespace
+
+INSTANTIATE_TEST_SUITE_P(Emulated, GpuServersTest, testing::Values(kEmulated),
+                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Emulated, EmulatedGpuServersTest,
+                         testing::Values(kEmulated),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace tributary
