@@ -214,6 +214,7 @@ absl::Status Trainer::Train(const Task& task) {
                    : TrainTrajectory(task, lane, static_cast<int>(leaf), &items,
                                      &reducer);
       }));
+  WarnOfCaptures();
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("W9"));
   state_->MarkDone(task);
   if (hooks_.step_done) hooks_.step_done();
@@ -353,6 +354,19 @@ absl::StatusOr<LossSums> Trainer::LocalStep(const Batch& batch, int lane,
   device->Save(/*first=*/0, setup_->layout().chunk_count(), gradients);
   device->Synchronize();
   return loss;
+}
+
+void Trainer::WarnOfCaptures() {
+  for (int lane = 0; lane < setup_->lanes(); ++lane) {
+    const absl::Status status = setup_->model(lane)->capture_status();
+    if (status.ok() || warned_of_captures_) continue;
+    warned_of_captures_ = true;
+    if (!hooks_.warn) continue;
+    hooks_.warn(
+        absl::StrCat(status.message(),
+                     ": queues operations one by one from now on, in "
+                     "place of CUDA graphs; the result stays the same"));
+  }
 }
 
 absl::Status Trainer::Evaluate(const Task& task) {

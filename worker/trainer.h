@@ -77,6 +77,8 @@ class Trainer {
   // One step of the lane's trajectory: its gradients, on the host.
   absl::StatusOr<LossSums> LocalStep(const Batch& batch, int lane, int leaf,
                                      float* gradients, StepObserver* observer);
+  // Once, if a lane's device does not capture its work.
+  void WarnOfCaptures();
   absl::Status Evaluate(const Task& task);
   absl::Status EvaluatePiece(const Task& task, int lane, int64_t piece);
   // Runs work(lane, item) for every item, on all lanes. Of several errors, one
@@ -109,6 +111,7 @@ class Trainer {
     std::shared_ptr<const Batch> batch;  // Null: nothing.
   };
   std::vector<Prefetched> prefetched_;  // By lane.
+  bool warned_of_captures_ = false;
 
   std::vector<std::shared_ptr<void>> pinned_;  // Of the state's weights.
 

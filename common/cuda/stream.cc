@@ -1,5 +1,7 @@
 #include "common/cuda/stream.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "common/cuda/cuda_status.h"
 #include "common/status_macros.h"
@@ -29,12 +31,22 @@ void Stream::Check(cudaError_t error, const char* operation) {
   if (error != cudaSuccess) Check(ToStatus(error, operation));
 }
 
-void Stream::Check(const absl::Status& status) { first_error_.Update(status); }
+void Stream::Check(const absl::Status& status) {
+  (other_error_.has_value() ? *other_error_ : first_error_).Update(status);
+}
+
+absl::Status Stream::EndErrors() {
+  return *std::exchange(other_error_, std::nullopt);
+}
 
 void Stream::Wait() {
   // An error on the GPU shows in whatever is called next; the first one says
   // the most.
   Check(cudaStreamSynchronize(stream_), "while waiting for the GPU");
+  EndIfFailed();
+}
+
+void Stream::EndIfFailed() {
   if (!first_error_.ok()) EndProcess(first_error_);
 }
 

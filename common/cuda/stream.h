@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -33,9 +34,16 @@ class Stream {
   void Check(cudaError_t error, const char* operation);
   void Check(const absl::Status& status);
 
+  // Errors from here on are not kept with the others: EndErrors returns the
+  // first of them. For what may fail and then be done in another way.
+  void BeginErrors() { other_error_ = absl::OkStatus(); }
+  absl::Status EndErrors();
+
   // Returns when everything queued so far has been done. Ends the process if
   // any of it failed.
   void Wait();
+  // Ends the process if anything is known to have failed by now.
+  void EndIfFailed();
 
  private:
   Stream(int ordinal, cudaStream_t stream);
@@ -43,6 +51,7 @@ class Stream {
   const int ordinal_;
   const cudaStream_t stream_;
   absl::Status first_error_;
+  std::optional<absl::Status> other_error_;  // Between the two calls.
 };
 
 }  // namespace tributary::cuda

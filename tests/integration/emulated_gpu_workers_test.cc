@@ -34,7 +34,10 @@ class EmulatedGpuTest : public testing::Test {
     job_.clear_epochs();
     job_.set_steps(4);
   }
-  ~EmulatedGpuTest() override { emulated_gpu::SetMemoryBytes(size_t{1} << 40); }
+  ~EmulatedGpuTest() override {
+    emulated_gpu::SetMemoryBytes(size_t{1} << 40);
+    emulated_gpu::RefuseCaptures(false);
+  }
 
   std::string Train(NcclLibrary* nccl, int threads, absl::Status* status,
                     int workers = 2) {
@@ -100,6 +103,19 @@ TEST_F(EmulatedGpuTest, TheJobAsksForTf32) {
   job_.set_precision(JobSpec::TF32);
   EXPECT_NE(Train(/*nccl=*/nullptr, /*threads=*/1, &status), float32);
   EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST_F(EmulatedGpuTest, TrainsTheSameWithoutGraphs) {
+  absl::Status status;
+  const int64_t before = emulated_gpu::GraphLaunches();
+  const std::string digest = Train(/*nccl=*/nullptr, /*threads=*/2, &status);
+  EXPECT_TRUE(status.ok()) << status;
+  const int64_t launches = emulated_gpu::GraphLaunches() - before;
+  EXPECT_GT(launches, 0);
+  emulated_gpu::RefuseCaptures(true);
+  EXPECT_EQ(Train(/*nccl=*/nullptr, /*threads=*/2, &status), digest);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(emulated_gpu::GraphLaunches(), before + launches);
 }
 
 TEST_F(EmulatedGpuTest, SaysThatThereIsNoNccl) {

@@ -186,10 +186,13 @@ class Bfloat16CpuDevice final : public Device {
       cpu::GeluBackward(n, Read(1, n, Typed(x) + first), gradient, gradient);
     });
   }
+  void SetRandomBase(const RandomBase& base) override { random_base_ = base; }
+
   void Dropout(int64_t count, const RandomStream& stream, float rate,
                const Real* x, Real* y) override {
+    const RandomStream numbers = random_base_.Of(stream);
     Map(count, x, y, [&](int64_t first, int64_t n, float* values) {
-      cpu::Dropout(n, stream, first, rate, values, values);
+      cpu::Dropout(n, numbers, first, rate, values, values);
     });
   }
 
@@ -314,9 +317,10 @@ class Bfloat16CpuDevice final : public Device {
     one.batch = 1;
     float* out = Room(1, size);
     for (int64_t b = 0; b < shape.batch; ++b) {
-      cpu::AttentionForward(
-          one, b, Read(0, 3 * size, Typed(qkv) + 3 * b * size), stream, rate,
-          scratch_, out, saved + b * SavedAttentionSize(one));
+      cpu::AttentionForward(one, b,
+                            Read(0, 3 * size, Typed(qkv) + 3 * b * size),
+                            random_base_.Of(stream), rate, scratch_, out,
+                            saved + b * SavedAttentionSize(one));
       cpu::Narrow(size, out, Typed(y) + b * size);
     }
   }
@@ -329,27 +333,29 @@ class Bfloat16CpuDevice final : public Device {
     one.batch = 1;
     float* out = Room(3, 3 * size);
     for (int64_t b = 0; b < shape.batch; ++b) {
-      cpu::AttentionBackward(
-          one, b, Read(0, 3 * size, Typed(qkv) + 3 * b * size),
-          Read(1, size, Typed(y) + b * size),
-          saved + b * SavedAttentionSize(one),
-          Read(2, size, Typed(dy) + b * size), stream, rate, scratch_, out);
+      cpu::AttentionBackward(one, b,
+                             Read(0, 3 * size, Typed(qkv) + 3 * b * size),
+                             Read(1, size, Typed(y) + b * size),
+                             saved + b * SavedAttentionSize(one),
+                             Read(2, size, Typed(dy) + b * size),
+                             random_base_.Of(stream), rate, scratch_, out);
       cpu::Narrow(3 * size, out, Typed(dqkv) + 3 * b * size);
     }
   }
 
-  Loss SoftmaxCrossEntropy(int64_t rows, int64_t classes, const Real* logits,
-                           const int32_t* labels, Real* dlogits) override {
-    return SumOverRows(rows, classes, logits, dlogits,
-                       [&](int64_t first, int64_t n, float* x, bool gradient) {
-                         return float32_->SoftmaxCrossEntropy(
-                             n, classes, AsReals(x), labels + first,
-                             gradient ? AsReals(x) : nullptr);
-                       });
+  void BeginSoftmaxCrossEntropy(int64_t rows, int64_t classes,
+                                const Real* logits, const int32_t* labels,
+                                Real* dlogits) override {
+    loss_ = SumOverRows(rows, classes, logits, dlogits,
+                        [&](int64_t first, int64_t n, float* x, bool gradient) {
+                          return float32_->SoftmaxCrossEntropy(
+                              n, classes, AsReals(x), labels + first,
+                              gradient ? AsReals(x) : nullptr);
+                        });
   }
-  Loss MeanSquaredError(int64_t rows, int64_t width, const Real* x,
-                        const float* target, Real* dx) override {
-    return SumOverRows(
+  void BeginMeanSquaredError(int64_t rows, int64_t width, const Real* x,
+                             const float* target, Real* dx) override {
+    loss_ = SumOverRows(
         rows, width, x, dx,
         [&](int64_t first, int64_t n, float* values, bool gradient) {
           return float32_->MeanSquaredError(
@@ -357,6 +363,7 @@ class Bfloat16CpuDevice final : public Device {
               gradient ? AsReals(values) : nullptr);
         });
   }
+  Loss AwaitLoss() override { return loss_; }
 
  private:
   static constexpr int kSlots = 5;
@@ -457,6 +464,8 @@ class Bfloat16CpuDevice final : public Device {
   const std::unique_ptr<Bfloat16Products> products_;
   std::array<cpu::Scratch, kSlots> slots_;
   cpu::Scratch scratch_;  // Of operations.
+  RandomBase random_base_;
+  Loss loss_;
 };
 
 }  // namespace

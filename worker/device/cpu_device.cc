@@ -133,9 +133,12 @@ class CpuDevice final : public Device {
                     Real* dx) override {
     cpu::GeluBackward(count, Typed(x), Typed(dy), Typed(dx));
   }
+  void SetRandomBase(const RandomBase& base) override { random_base_ = base; }
+
   void Dropout(int64_t count, const RandomStream& stream, float rate,
                const Real* x, Real* y) override {
-    cpu::Dropout(count, stream, /*first=*/0, rate, Typed(x), Typed(y));
+    cpu::Dropout(count, random_base_.Of(stream), /*first=*/0, rate, Typed(x),
+                 Typed(y));
   }
 
   void LayerNormForward(int64_t rows, int64_t width, const Real* x,
@@ -208,31 +211,36 @@ class CpuDevice final : public Device {
   void AttentionForward(const AttentionShape& shape, const Real* qkv,
                         const RandomStream& stream, float rate, Real* y,
                         float* saved) override {
-    cpu::AttentionForward(shape, /*first_sequence=*/0, Typed(qkv), stream, rate,
-                          scratch_, Typed(y), saved);
+    cpu::AttentionForward(shape, /*first_sequence=*/0, Typed(qkv),
+                          random_base_.Of(stream), rate, scratch_, Typed(y),
+                          saved);
   }
   void AttentionBackward(const AttentionShape& shape, const Real* qkv,
                          const Real* y, const float* saved, const Real* dy,
                          const RandomStream& stream, float rate,
                          Real* dqkv) override {
     cpu::AttentionBackward(shape, /*first_sequence=*/0, Typed(qkv), Typed(y),
-                           saved, Typed(dy), stream, rate, scratch_,
-                           Typed(dqkv));
+                           saved, Typed(dy), random_base_.Of(stream), rate,
+                           scratch_, Typed(dqkv));
   }
 
-  Loss SoftmaxCrossEntropy(int64_t rows, int64_t classes, const Real* logits,
-                           const int32_t* labels, Real* dlogits) override {
-    return cpu::SoftmaxCrossEntropy(rows, classes, Typed(logits), labels,
-                                    Typed(dlogits));
+  void BeginSoftmaxCrossEntropy(int64_t rows, int64_t classes,
+                                const Real* logits, const int32_t* labels,
+                                Real* dlogits) override {
+    loss_ = cpu::SoftmaxCrossEntropy(rows, classes, Typed(logits), labels,
+                                     Typed(dlogits));
   }
-  Loss MeanSquaredError(int64_t rows, int64_t width, const Real* x,
-                        const float* target, Real* dx) override {
-    return cpu::MeanSquaredError(rows, width, Typed(x), target, Typed(dx));
+  void BeginMeanSquaredError(int64_t rows, int64_t width, const Real* x,
+                             const float* target, Real* dx) override {
+    loss_ = cpu::MeanSquaredError(rows, width, Typed(x), target, Typed(dx));
   }
+  Loss AwaitLoss() override { return loss_; }
 
  private:
   cpu::Scratch scratch_;
   cpu::ConvolutionRunner convolution_{Precision::kFloat32};
+  RandomBase random_base_;
+  Loss loss_;
 };
 
 }  // namespace

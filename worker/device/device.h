@@ -85,6 +85,24 @@ struct AttentionShape {
   int64_t batch = 0, time = 0, heads = 0, head_size = 0;
 };
 
+// Added to (a, b) of random streams. constexpr, so that GPU code may call it.
+struct RandomBase {
+  uint32_t a = 0, b = 0;
+
+  constexpr RandomStream Of(RandomStream stream) const {
+    stream.a += a;
+    stream.b += b;
+    return stream;
+  }
+};
+
+// Operations that a device was given once and may be given again, as one. Must
+// not outlive the device.
+class CapturedWork {
+ public:
+  virtual ~CapturedWork() = default;
+};
+
 // One lane of computing: its operations run in order, and it may be used by one
 // thread at a time. Several instances may work at once and share nothing.
 class Device {
@@ -134,6 +152,27 @@ class Device {
   // As CopyStream's, for the operations.
   virtual void Record(Event* /*event*/) {}
   virtual void Await(const Event& /*event*/) {}
+
+  // ---- Captured work, on devices for which queuing operations one by one
+  // takes time: they say so in captures(), and have all of these.
+  virtual bool captures() const { return false; }
+  // Until EndCapture, operations are not done but captured, with the places and
+  // numbers they are given. All of them must have been done before with the
+  // same sizes. Not among them: waits, events, allocation, copies from or to
+  // the host, losses. An error if nothing can be captured: then operations are
+  // done as ever, and EndCapture must not be called.
+  virtual absl::Status BeginCapture();
+  // Why they could not be captured, if so; they have not been done then,
+  // either, and may be given again.
+  virtual absl::StatusOr<std::unique_ptr<CapturedWork>> EndCapture();
+  // Does what was captured, in its turn among the operations. False, and does
+  // nothing, if memory of the device's own that it works in is not where it was
+  // then: it must be captured anew.
+  virtual bool Launch(const CapturedWork& /*work*/) { return false; }
+
+  // Operations from now on, also those that have been captured before, add this
+  // to the random streams that they were given. At first it is 0.
+  virtual void SetRandomBase(const RandomBase& base) = 0;
 
   // to = from, rounded.
   virtual void Round(int64_t count, const float* from, Real* to) = 0;
@@ -270,9 +309,10 @@ class Device {
                                  const Real* dy, const RandomStream& stream,
                                  float rate, Real* dqkv) = 0;
 
-  // ---- Losses. Return host values, so they wait. `dlogits` (may be null: no
-  // gradient; may be logits) gets the gradient of the sum of the losses. Sums
-  // over rows are made in float64, in order.
+  // ---- Losses. AwaitLoss returns the values of the one that was begun last,
+  // once: it waits for that, not for operations behind it. `dlogits` (may be
+  // null: no gradient; may be logits) gets the gradient of the sum of the
+  // losses. Sums over rows are made in float64, in order.
   struct Loss {
     double sum = 0;
     int64_t correct = 0;
@@ -280,12 +320,26 @@ class Device {
   };
   // Rows with a label of -1 do not count: they add nothing, and their gradient
   // is zero.
-  virtual Loss SoftmaxCrossEntropy(int64_t rows, int64_t classes,
-                                   const Real* logits, const int32_t* labels,
-                                   Real* dlogits) = 0;
+  virtual void BeginSoftmaxCrossEntropy(int64_t rows, int64_t classes,
+                                        const Real* logits,
+                                        const int32_t* labels,
+                                        Real* dlogits) = 0;
   // Per row: mean over `width` of (x - target)^2.
-  virtual Loss MeanSquaredError(int64_t rows, int64_t width, const Real* x,
-                                const float* target, Real* dx) = 0;
+  virtual void BeginMeanSquaredError(int64_t rows, int64_t width, const Real* x,
+                                     const float* target, Real* dx) = 0;
+  virtual Loss AwaitLoss() = 0;
+
+  // Both in one.
+  Loss SoftmaxCrossEntropy(int64_t rows, int64_t classes, const Real* logits,
+                           const int32_t* labels, Real* dlogits) {
+    BeginSoftmaxCrossEntropy(rows, classes, logits, labels, dlogits);
+    return AwaitLoss();
+  }
+  Loss MeanSquaredError(int64_t rows, int64_t width, const Real* x,
+                        const float* target, Real* dx) {
+    BeginMeanSquaredError(rows, width, x, target, dx);
+    return AwaitLoss();
+  }
 };
 
 inline absl::StatusOr<std::unique_ptr<CopyStream>> Device::CreateCopyStream() {
@@ -294,6 +348,14 @@ inline absl::StatusOr<std::unique_ptr<CopyStream>> Device::CreateCopyStream() {
 
 inline absl::StatusOr<std::unique_ptr<Event>> Device::CreateEvent() {
   return absl::UnimplementedError("device memory is the host's");
+}
+
+inline absl::Status Device::BeginCapture() {
+  return absl::UnimplementedError("the device captures nothing");
+}
+
+inline absl::StatusOr<std::unique_ptr<CapturedWork>> Device::EndCapture() {
+  return absl::UnimplementedError("the device captures nothing");
 }
 
 // Plain and vectorized code for any x86-64, single-threaded. kTf32 is kFloat32.

@@ -56,6 +56,10 @@ class Model {
       const Batch& batch, uint64_t seed, int64_t step, int leaf,
       const float* weights, float* gradients, StepObserver* observer) = 0;
 
+  // OK, or why a device that could capture its work does not any more (see
+  // Network): steps take longer, to the same result.
+  virtual absl::Status capture_status() const { return absl::OkStatus(); }
+
   // Forward only, in evaluation mode (no dropout; batch norm by its running
   // statistics). The batch may be smaller than planned.
   virtual absl::StatusOr<LossSums> Evaluate(const Batch& batch,

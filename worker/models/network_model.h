@@ -36,6 +36,9 @@ class NetworkModel : public Model {
                                            const float* weights,
                                            float* gradients,
                                            StepObserver* observer) override;
+  absl::Status capture_status() const override {
+    return network_->capture_status();
+  }
   absl::StatusOr<LossSums> Evaluate(const Batch& batch,
                                     const float* weights) override;
   absl::Status NextTokenLogits(absl::Span<const int32_t> tokens,

@@ -17,7 +17,8 @@ struct LeafInput {
   int64_t samples = 0;
   const void* input = nullptr;   // [samples, input elements]
   const void* target = nullptr;  // [samples, target elements]; null: none.
-  // The leaf is the one that was prefetched last: neither of the two is read.
+  // The leaf is the one that was prefetched last: the input is not read, and
+  // the target only looked through.
   bool prefetched = false;
 };
 

@@ -29,8 +29,13 @@ struct LossSpec {
   int64_t TargetElements() const;
 };
 
-// The loss of `samples` samples and, unless `gradient` is null, the gradient of
-// its sum, which may take the place of `x`. `target` holds labels or numbers.
+// Begins the loss of `samples` samples, for Device::AwaitLoss, and, unless
+// `gradient` is null, makes the gradient of its sum, which may take the place
+// of `x`. `target` holds labels or numbers.
+void BeginLoss(Device* device, const LossSpec& spec, int64_t samples,
+               const Real* x, const void* target, Real* gradient);
+
+// The same, and waits for it.
 Device::Loss ComputeLoss(Device* device, const LossSpec& spec, int64_t samples,
                          const Real* x, const void* target, Real* gradient);
 

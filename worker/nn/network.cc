@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/philox.h"
 #include "common/status_macros.h"
@@ -15,6 +16,21 @@ namespace {
 // Numbers of dropout streams per leaf. More layers than this would share them
 // with the next leaf.
 constexpr int kStreamsPerLeaf = 4096;
+
+// Parameters of a segment. Less, and large networks queue nearly as many
+// captures as operations; more, and exchanging its weights and gradients (a
+// millisecond at 4 GB/s) overlaps with less of the computing.
+constexpr int64_t kSegmentBytes = int64_t{4} << 20;
+
+// Kinds of leaves that captures are kept for: full ones, and the shorter ones
+// at the end of an epoch. Should there be more, all are forgotten and captured
+// again, which costs time alone.
+constexpr size_t kMaximumCaptures = 4;
+
+// A layer's numbers, but for the device's random base.
+RandomStream StreamOf(uint64_t seed, int node) {
+  return {seed, RandomPurpose::kDropout, 0, static_cast<uint32_t>(node)};
+}
 
 }  // namespace
 
@@ -62,6 +78,7 @@ Network::Network(Graph graph, int64_t max_samples, Device* device,
       own_copies_(std::move(own_copies)),
       copies_(copies) {
   FindRanges();
+  FindSegments();
 }
 
 void Network::FindRanges() {
@@ -83,6 +100,26 @@ void Network::FindRanges() {
     const int64_t end = i + 1 < parameters.size() ? parameters[i + 1].offset
                                                   : layout_.arena_elements();
     if (begin < end) gaps_.push_back({begin, end});
+  }
+}
+
+void Network::FindSegments() {
+  const int count = static_cast<int>(graph_.nodes().size());
+  int64_t bytes = 0;
+  Segment segment;
+  for (int i = 0; i < count; ++i) {
+    for (const int parameter : graph_.nodes()[i].parameters) {
+      bytes += layout_.parameters()[parameter].size * int64_t{sizeof(float)};
+    }
+    // The first layer's gradients are the last to be final.
+    if (segment.ready_parameter < 0) {
+      segment.ready_parameter = plan_.nodes[i].ready_parameter;
+    }
+    segment.end = i + 1;
+    if (device_->captures() && bytes < kSegmentBytes && i + 1 < count) continue;
+    segments_.push_back(segment);
+    segment = Segment{i + 1};
+    bytes = 0;
   }
 }
 
@@ -121,35 +158,133 @@ absl::StatusOr<LossSums> Network::ForwardBackward(
   for (const Range& gap : gaps_) {
     device_->Zero(gradients + gap.begin, gap.end - gap.begin);
   }
+  device_->SetRandomBase(
+      {static_cast<uint32_t>(step),
+       static_cast<uint32_t>(leaf_number) * kStreamsPerLeaf});
+  // Others who use the device draw from their streams as they are.
+  const absl::Cleanup reset = [this] { device_->SetRandomBase({}); };
 
-  LayerCall call = CallOf(leaf.samples, /*training=*/true);
-  const auto stream_of = [&](int node) {
-    return RandomStream{
-        seed, RandomPurpose::kDropout, static_cast<uint32_t>(step),
-        static_cast<uint32_t>(leaf_number) * kStreamsPerLeaf + node};
+  Pass pass = {CallOf(leaf.samples, /*training=*/true), seed, weights,
+               gradients, observer};
+  pass.call.weight = CountRows(leaf);
+  Captures* const captures = CapturesOf(pass);
+  if (captures != nullptr && captures->computed) pass.captures = captures;
+  if (!QueueForward(&pass)) return absl::AbortedError("the leaf was given up");
+  BeginLoss(leaf.samples, plan_.loss_input, RealAt(plan_.loss_gradient));
+  const auto end_forward = [&] {
+    const LossSums sums = AwaitLoss();
+    if (observer != nullptr) observer->ForwardDone();
+    return sums;
   };
-  const int count = static_cast<int>(graph_.nodes().size());
-  for (int i = 0; i < count; ++i) {
-    if (!WaitForWeights(i, observer)) {
-      return absl::AbortedError("the leaf was given up");
-    }
-    call.stream = stream_of(i);
-    Forward(i, call, weights);
+  if (inputs_ == nullptr) {
+    const LossSums sums = end_forward();
+    QueueBackward(&pass);
+    return sums;
   }
-  if (observer != nullptr && inputs_ != nullptr) observer->DeviceBusy();
-  const LossSums sums =
-      Loss(leaf.samples, plan_.loss_input, RealAt(plan_.loss_gradient));
-  if (observer != nullptr) observer->ForwardDone();
-  call.weight = sums.weight;
-  for (int i = count - 1; i >= 0; --i) {
-    call.stream = stream_of(i);
-    if (plan_.nodes[i].backward) Backward(i, call, weights, gradients);
-    const int ready = plan_.nodes[i].ready_parameter;
-    if (ready >= 0 && observer != nullptr) {
-      observer->GradientsReady(layout_.parameters()[ready].offset);
+  // To wait for the loss before would let the device run out of work.
+  QueueBackward(&pass);
+  if (captures != nullptr) captures->computed = true;
+  if (observer != nullptr) observer->DeviceBusy();
+  return end_forward();
+}
+
+bool Network::QueueForward(Pass* pass) {
+  for (size_t s = 0; s < segments_.size(); ++s) {
+    const Segment& segment = segments_[s];
+    for (int i = segment.begin; i < segment.end; ++i) {
+      if (!WaitForWeights(i, pass->observer)) return false;
+    }
+    if (pass->captures != nullptr) PrepareWeights(segment, pass->weights);
+    Run(pass->captures == nullptr ? nullptr : &pass->captures->forward[s], [&] {
+      for (int i = segment.begin; i < segment.end; ++i) {
+        pass->call.stream = StreamOf(pass->seed, i);
+        Forward(i, pass->call, pass->weights);
+      }
+    });
+  }
+  return true;
+}
+
+void Network::QueueBackward(Pass* pass) {
+  for (size_t s = segments_.size(); s-- > 0;) {
+    const Segment& segment = segments_[s];
+    Run(pass->captures == nullptr ? nullptr : &pass->captures->backward[s],
+        [&] {
+          for (int i = segment.end - 1; i >= segment.begin; --i) {
+            if (!plan_.nodes[i].backward) continue;
+            pass->call.stream = StreamOf(pass->seed, i);
+            Backward(i, pass->call, pass->weights, pass->gradients);
+          }
+        });
+    if (segment.ready_parameter >= 0 && pass->observer != nullptr) {
+      pass->observer->GradientsReady(
+          layout_.parameters()[segment.ready_parameter].offset);
     }
   }
-  return sums;
+}
+
+int64_t Network::CountRows(const LeafInput& leaf) const {
+  const LossSpec& loss = graph_.loss();
+  const int64_t rows = leaf.samples * loss.rows;
+  if (loss.kind != LossSpec::Kind::kSoftmaxCrossEntropy) return rows;
+  const auto* const labels = static_cast<const int32_t*>(leaf.target);
+  return std::count_if(labels, labels + rows,
+                       [](int32_t label) { return label >= 0; });
+}
+
+Network::Captures* Network::CapturesOf(const Pass& pass) {
+  if (!device_->captures() || !capture_status_.ok()) return nullptr;
+  // Gradients of statistics are given the weight, too.
+  if (pass.call.weight != pass.call.samples * graph_.loss().rows) {
+    return nullptr;
+  }
+  for (const std::unique_ptr<Captures>& captures : captures_) {
+    if (captures->seed == pass.seed && captures->samples == pass.call.samples &&
+        captures->weights == pass.weights &&
+        captures->gradients == pass.gradients) {
+      return captures.get();
+    }
+  }
+  if (captures_.size() >= kMaximumCaptures) captures_.clear();
+  auto captures = std::make_unique<Captures>();
+  captures->seed = pass.seed;
+  captures->samples = pass.call.samples;
+  captures->weights = pass.weights;
+  captures->gradients = pass.gradients;
+  captures->forward.resize(segments_.size());
+  captures->backward.resize(segments_.size());
+  captures_.push_back(std::move(captures));
+  return captures_.back().get();
+}
+
+template <typename Work>
+void Network::Run(std::unique_ptr<CapturedWork>* captured, const Work& work) {
+  if (captured == nullptr) {
+    work();
+    return;
+  }
+  if (*captured != nullptr && device_->Launch(**captured)) return;
+  captured->reset();
+  if (capture_status_.ok()) capture_status_ = device_->BeginCapture();
+  if (!capture_status_.ok()) {
+    work();
+    return;
+  }
+  work();
+  absl::StatusOr<std::unique_ptr<CapturedWork>> made = device_->EndCapture();
+  capture_status_ = made.status();
+  if (made.ok() && device_->Launch(**made)) {
+    *captured = *std::move(made);
+  } else {
+    work();
+  }
+}
+
+void Network::PrepareWeights(const Segment& segment,
+                             const float* weights) const {
+  for (int i = segment.begin; i < segment.end; ++i) {
+    TensorsOf(i, /*training=*/true, weights);
+  }
 }
 
 LossSums Network::Evaluate(const LeafInput& leaf, const float* weights) {
@@ -158,8 +293,8 @@ LossSums Network::Evaluate(const LeafInput& leaf, const float* weights) {
   CopyIn(leaf);
   const LayerCall call = CallOf(leaf.samples, /*training=*/false);
   for (size_t i = 0; i < graph_.nodes().size(); ++i) Forward(i, call, weights);
-  return Loss(leaf.samples, plan_.evaluation_loss_input,
-              /*gradient=*/nullptr);
+  BeginLoss(leaf.samples, plan_.evaluation_loss_input, /*gradient=*/nullptr);
+  return AwaitLoss();
 }
 
 const Real* Network::Predict(int64_t samples, const void* input,
@@ -289,10 +424,13 @@ void Network::Backward(int node, const LayerCall& call, const float* weights,
   }
 }
 
-LossSums Network::Loss(int64_t samples, int64_t place, Real* gradient) const {
-  const Device::Loss loss =
-      ComputeLoss(device_, graph_.loss(), samples, RealAt(place),
-                  At(plan_.target), gradient);
+void Network::BeginLoss(int64_t samples, int64_t place, Real* gradient) const {
+  tributary::BeginLoss(device_, graph_.loss(), samples, RealAt(place),
+                       At(plan_.target), gradient);
+}
+
+LossSums Network::AwaitLoss() const {
+  const Device::Loss loss = device_->AwaitLoss();
   return {loss.sum, loss.correct, loss.counted};
 }
 

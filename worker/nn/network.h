@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/parameter_table.h"
 #include "worker/device/device.h"
@@ -23,6 +24,11 @@ namespace tributary {
 // of device memory for all activations, gradients of activations and saved
 // tensors; nothing is allocated after Create. Arenas are device memory laid out
 // by ArenaLayout, owned by the caller.
+//
+// On devices that capture work, layers are run in segments of some megabytes of
+// parameters: the weights of a segment are waited for together, and its
+// gradients become final together. From the second leaf of a size on, what a
+// segment queues is captured, and then launched as one. That changes no bit.
 //
 // Not thread-safe: one instance for each computing thread; instances share
 // nothing.
@@ -73,6 +79,10 @@ class Network {
                                            float* gradients,
                                            StepObserver* observer);
 
+  // OK, or why work is not captured any more on a device that captures: it is
+  // queued operation by operation then, to the same result.
+  const absl::Status& capture_status() const { return capture_status_; }
+
   // Forward in evaluation mode.
   LossSums Evaluate(const LeafInput& leaf, const float* weights);
   // The same without targets: the loss's input, [samples, elements per sample],
@@ -84,6 +94,35 @@ class Network {
     int64_t begin = 0;
     int64_t end = 0;
   };
+  // Layers [begin, end), between whose operations the host has nothing to do.
+  struct Segment {
+    int begin = 0;
+    int end = 0;
+    // Once its backward is done, the gradients of this parameter and all behind
+    // it have become final; -1: of none that were not before.
+    int ready_parameter = -1;
+  };
+  // The work of the segments of leaves that are alike in all that captured
+  // operations are given.
+  struct Captures {
+    uint64_t seed = 0;
+    int64_t samples = 0;
+    const float* weights = nullptr;
+    float* gradients = nullptr;
+    // Such a leaf has been computed: working memory has grown, and libraries
+    // have chosen and loaded what they need.
+    bool computed = false;
+    std::vector<std::unique_ptr<CapturedWork>> forward, backward;
+  };
+  // A leaf under way.
+  struct Pass {
+    LayerCall call;
+    uint64_t seed = 0;
+    const float* weights = nullptr;
+    float* gradients = nullptr;
+    StepObserver* observer = nullptr;  // May be null.
+    Captures* captures = nullptr;      // Null: nothing is captured or launched.
+  };
 
   Network(Graph graph, int64_t max_samples, Device* device, ArenaLayout layout,
           NetworkPlan plan, Device::Memory memory,
@@ -91,6 +130,7 @@ class Network {
           std::unique_ptr<WeightCopies> own_copies, WeightCopies* copies);
 
   void FindRanges();
+  void FindSegments();
   void* At(int64_t place) const;
   Real* RealAt(int64_t place) const { return static_cast<Real*>(At(place)); }
   void BeginCall() const;
@@ -98,12 +138,26 @@ class Network {
   // The same, from DeviceInputs.
   void TakePrefetched(const LeafInput& leaf);
   LayerCall CallOf(int64_t samples, bool training) const;
+  // Rows of the leaf's targets that count, as the loss will say.
+  int64_t CountRows(const LeafInput& leaf) const;
+  // Of leaves like this one. Null: nothing of it is to be captured.
+  Captures* CapturesOf(const Pass& pass);
+  // Queue what is between the input and the loss. False: the leaf was given up.
+  bool QueueForward(Pass* pass);
+  void QueueBackward(Pass* pass);
+  // Does work(), and captures it or, if it has been captured before, launches
+  // that; without captures it only does it.
+  template <typename Work>
+  void Run(std::unique_ptr<CapturedWork>* captured, const Work& work);
+  // What captured operations do not make themselves.
+  void PrepareWeights(const Segment& segment, const float* weights) const;
   LayerTensors TensorsOf(int node, bool training, const float* weights) const;
   bool WaitForWeights(int node, StepObserver* observer) const;
   void Forward(int node, const LayerCall& call, const float* weights) const;
   void Backward(int node, const LayerCall& call, const float* weights,
                 float* gradients) const;
-  LossSums Loss(int64_t samples, int64_t place, Real* gradient) const;
+  void BeginLoss(int64_t samples, int64_t place, Real* gradient) const;
+  LossSums AwaitLoss() const;
 
   const Graph graph_;
   const int64_t max_samples_;
@@ -116,6 +170,9 @@ class Network {
   WeightCopies* const copies_;
   std::vector<std::vector<Range>> weights_needed_;  // Of each node.
   std::vector<Range> gaps_;                         // Of the arena.
+  std::vector<Segment> segments_;                   // In forward order.
+  std::vector<std::unique_ptr<Captures>> captures_;
+  absl::Status capture_status_;
 };
 
 }  // namespace tributary

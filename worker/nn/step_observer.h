@@ -15,14 +15,15 @@ class StepObserver {
   // forward. May block until they are there. Returns false to make the network
   // give up the leaf at once (ForwardBackward then returns Aborted).
   virtual bool WeightsNeeded(int64_t begin, int64_t end) = 0;
-  // A device with memory of its own has been given all of forward, and the host
-  // would wait for it now: the time for what else there is to do. Not called
-  // elsewhere, nor for an empty leaf.
+  // A device with memory of its own has been given all of the leaf, and the
+  // host would wait for it now: the time for what else there is to do. Not
+  // called elsewhere, nor for an empty leaf.
   virtual void DeviceBusy() {}
-  // Forward is done, the loss included: backward begins. An empty leaf has
-  // neither.
+  // Forward is done, the loss included: backward begins. A device with memory
+  // of its own has been given backward before that. An empty leaf has neither.
   virtual void ForwardDone() {}
-  // Elements [begin, arena end) of the gradient arena are final. Called with
+  // Elements [begin, arena end) of the gradient arena are final, for operations
+  // from now on and, where those are done at once, for the host. Called with
   // falling `begin`, last with 0.
   virtual void GradientsReady(int64_t begin) = 0;
 };

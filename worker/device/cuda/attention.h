@@ -19,6 +19,7 @@ namespace tributary::cuda {
 // T is float or Bfloat16; all arithmetic is float32.
 struct AttentionDropout {
   RandomStream stream;
+  const RandomBase* base = nullptr;  // Of the GPU's memory.
   float rate = 0;
 };
 

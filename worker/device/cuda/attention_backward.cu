@@ -80,7 +80,8 @@ __global__ void __launch_bounds__(kTileThreads, 2)
                       v = PartOf(s, place, in.qkv, 2),
                       dy = OutputOf(s, place, in.dy);
   const int64_t first_key = place.tile * kTile;
-  const float keep_scale = 1.0f / (1.0f - in.dropout.rate);
+  const AttentionDropout dropout = Based(in.dropout);
+  const float keep_scale = 1.0f / (1.0f - dropout.rate);
 
   float dk[4][4] = {}, dv[4][4] = {};
   for (int64_t tile = place.tile; tile < TilesOf(s); ++tile) {
@@ -98,8 +99,8 @@ __global__ void __launch_bounds__(kTileThreads, 2)
         p[i][j] = Probability(in, query, first_key + 4 * Down() + i, p[i][j],
                               row.sum);
       }
-      kept[j] = KeptFour(in.dropout, ProbabilityNumber(s, place, query,
-                                                       first_key + 4 * Down()));
+      kept[j] = KeptFour(
+          dropout, ProbabilityNumber(s, place, query, first_key + 4 * Down()));
     }
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -146,7 +147,8 @@ __global__ void __launch_bounds__(kTileThreads, 2)
                       v = PartOf(s, place, in.qkv, 2),
                       dy = OutputOf(s, place, in.dy);
   const int64_t first_query = place.tile * kTile;
-  const float keep_scale = 1.0f / (1.0f - in.dropout.rate);
+  const AttentionDropout dropout = Based(in.dropout);
+  const float keep_scale = 1.0f / (1.0f - dropout.rate);
   RowValues rows[4];
   for (int i = 0; i < 4; ++i) {
     rows[i] = RowValuesOf(in, place, first_query + 4 * Down() + i);
@@ -162,7 +164,7 @@ __global__ void __launch_bounds__(kTileThreads, 2)
     for (int i = 0; i < 4; ++i) {
       const int64_t query = first_query + 4 * Down() + i;
       const unsigned kept = KeptFour(
-          in.dropout,
+          dropout,
           ProbabilityNumber(s, place, query, first_key + 4 * Across()));
       for (int j = 0; j < 4; ++j) {
         const float probability = Probability(

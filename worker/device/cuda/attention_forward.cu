@@ -51,7 +51,7 @@ __device__ void Exponentials(int64_t first_query, int64_t first_key,
 // them a chunk of kTile columns.
 template <typename T>
 __global__ void __launch_bounds__(kTileThreads, 2)
-    ForwardKernel(AttentionShape s, const T* qkv, AttentionDropout dropout,
+    ForwardKernel(AttentionShape s, const T* qkv, AttentionDropout unbased,
                   float scale, T* y, float* sums) {
   __shared__ AttentionShared shared;
   BlockPlace place = PlaceOf(s, blockIdx.x);
@@ -60,6 +60,7 @@ __global__ void __launch_bounds__(kTileThreads, 2)
                       k = PartOf(s, place, qkv, 1),
                       v = PartOf(s, place, qkv, 2);
   const int64_t first_query = place.tile * kTile;
+  const AttentionDropout dropout = Based(unbased);
   const float keep_scale = 1.0f / (1.0f - dropout.rate);
 
   OnlineSoftmax softmax;

@@ -224,6 +224,12 @@ __device__ inline void StoreRows(const float (&values)[4][4], int64_t first_row,
   }
 }
 
+// With the base as it is when the kernel runs.
+__device__ inline AttentionDropout Based(AttentionDropout dropout) {
+  if (dropout.rate > 0.0f) dropout.stream = dropout.base->Of(dropout.stream);
+  return dropout;
+}
+
 // Bit n: whether element first + n of the probabilities is kept, n < 4.
 __device__ inline unsigned KeptFour(const AttentionDropout& dropout,
                                     uint64_t first) {

@@ -217,6 +217,8 @@ class CudnnConvolutionRunner final : public ConvolutionRunner {
         float_math_(precision == Precision::kTf32 ? CUDNN_DEFAULT_MATH
                                                   : CUDNN_FMA_MATH) {}
 
+  int64_t growths() const override { return x_.growths() + dy_.growths(); }
+
   void Forward(Stream& stream, Scratch& scratch, const ConvolutionShape& shape,
                const Real* x, const Real* weight, Real* y) override {
     const Plan* const plan = PlanOf(stream, shape, type_);

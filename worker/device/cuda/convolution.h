@@ -2,6 +2,7 @@
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_CONVOLUTION_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_CONVOLUTION_H_
 
+#include <cstdint>
 #include <memory>
 
 #include "common/cuda/stream.h"
@@ -23,6 +24,9 @@ class ConvolutionRunner {
   static std::unique_ptr<ConvolutionRunner> Create(Precision precision);
 
   virtual ~ConvolutionRunner() = default;
+
+  // As Scratch's, of all the memory that it keeps for itself.
+  virtual int64_t growths() const { return 0; }
 
   virtual void Forward(Stream& stream, Scratch& scratch,
                        const ConvolutionShape& shape, const Real* x,

@@ -21,6 +21,7 @@
 #include "worker/device/cuda/bias.h"
 #include "worker/device/cuda/convolution.h"
 #include "worker/device/cuda/cuda_copies.h"
+#include "worker/device/cuda/cuda_graph.h"
 #include "worker/device/cuda/elementwise.h"
 #include "worker/device/cuda/embedding.h"
 #include "worker/device/cuda/linear.h"
@@ -60,12 +61,14 @@ template <typename T>
 class CudaDevice final : public Device {
  public:
   CudaDevice(std::unique_ptr<Stream> stream,
+             std::unique_ptr<cuda::CudaEvent> loss_made,
              std::unique_ptr<cuda::LinearRunner> linear,
              std::unique_ptr<cuda::ConvolutionRunner> convolution,
              std::string name, std::string bus_id)
       : stream_(std::move(stream)),
         name_(std::move(name)),
         bus_id_(std::move(bus_id)),
+        loss_made_(std::move(loss_made)),
         linear_(std::move(linear)),
         convolution_(std::move(convolution)) {}
 
@@ -144,6 +147,30 @@ class CudaDevice final : public Device {
   }
   void Await(const Event& event) override {
     static_cast<const cuda::CudaEvent&>(event).DelayWorkOf(Current());
+  }
+
+  bool captures() const override { return true; }
+  absl::Status BeginCapture() override {
+    return cuda::CudaGraph::Begin(Current());
+  }
+  absl::StatusOr<std::unique_ptr<CapturedWork>> EndCapture() override {
+    return cuda::CudaGraph::End(Current(), Growths());
+  }
+  bool Launch(const CapturedWork& work) override {
+    const auto& graph = static_cast<const cuda::CudaGraph&>(work);
+    if (graph.growths() != Growths()) return false;
+    graph.LaunchOn(Current());
+    return true;
+  }
+
+  // Before the first operation that draws numbers.
+  absl::Status AllocateRandomBase() {
+    TRIBUTARY_ASSIGN_OR_RETURN(random_base_, Allocate(sizeof(RandomBase)));
+    return absl::OkStatus();
+  }
+  void SetRandomBase(const RandomBase& base) override {
+    cuda::SetRandomBase(Current(), base,
+                        static_cast<RandomBase*>(random_base_.get()));
   }
 
   void Round(int64_t count, const float* from, Real* to) override {
@@ -245,7 +272,7 @@ class CudaDevice final : public Device {
   }
   void Dropout(int64_t count, const RandomStream& stream, float rate,
                const Real* x, Real* y) override {
-    cuda::Dropout(Current(), count, stream, rate, Typed(x), Typed(y));
+    cuda::Dropout(Current(), count, stream, Base(), rate, Typed(x), Typed(y));
   }
 
   void LayerNormForward(int64_t rows, int64_t width, const Real* x,
@@ -319,7 +346,7 @@ class CudaDevice final : public Device {
   void AttentionForward(const AttentionShape& shape, const Real* qkv,
                         const RandomStream& stream, float rate, Real* y,
                         float* saved) override {
-    cuda::AttentionForward(Current(), shape, Typed(qkv), {stream, rate},
+    cuda::AttentionForward(Current(), shape, Typed(qkv), {stream, Base(), rate},
                            Typed(y), saved);
   }
   void AttentionBackward(const AttentionShape& shape, const Real* qkv,
@@ -327,18 +354,28 @@ class CudaDevice final : public Device {
                          const RandomStream& stream, float rate,
                          Real* dqkv) override {
     cuda::AttentionBackward(Current(), scratch_, shape, Typed(qkv), Typed(y),
-                            saved, Typed(dy), {stream, rate}, Typed(dqkv));
+                            saved, Typed(dy), {stream, Base(), rate},
+                            Typed(dqkv));
   }
 
-  Loss SoftmaxCrossEntropy(int64_t rows, int64_t classes, const Real* logits,
-                           const int32_t* labels, Real* dlogits) override {
-    return losses_.SoftmaxCrossEntropy(Current(), rows, classes, Typed(logits),
-                                       labels, Typed(dlogits));
+  void BeginSoftmaxCrossEntropy(int64_t rows, int64_t classes,
+                                const Real* logits, const int32_t* labels,
+                                Real* dlogits) override {
+    losses_.SoftmaxCrossEntropy(Current(), rows, classes, Typed(logits), labels,
+                                Typed(dlogits));
+    loss_made_->RecordOn(*stream_);
   }
-  Loss MeanSquaredError(int64_t rows, int64_t width, const Real* x,
-                        const float* target, Real* dx) override {
-    return losses_.MeanSquaredError(Current(), rows, width, Typed(x), target,
-                                    Typed(dx));
+  void BeginMeanSquaredError(int64_t rows, int64_t width, const Real* x,
+                             const float* target, Real* dx) override {
+    losses_.MeanSquaredError(Current(), rows, width, Typed(x), target,
+                             Typed(dx));
+    loss_made_->RecordOn(*stream_);
+  }
+  Loss AwaitLoss() override {
+    Stream& stream = Current();
+    loss_made_->Wait();
+    stream.EndIfFailed();
+    return losses_.Sum();
   }
 
   static constexpr Precision kPrecision =
@@ -347,6 +384,15 @@ class CudaDevice final : public Device {
  private:
   static const T* Typed(const Real* x) { return reinterpret_cast<const T*>(x); }
   static T* Typed(Real* x) { return reinterpret_cast<T*>(x); }
+
+  const RandomBase* Base() const {
+    return static_cast<const RandomBase*>(random_base_.get());
+  }
+
+  // Of all working memory that captured operations use.
+  int64_t Growths() const {
+    return scratch_.growths() + linear_->growths() + convolution_->growths();
+  }
 
   // The stream, with its GPU made the calling thread's: an instance may move
   // between threads.
@@ -358,6 +404,8 @@ class CudaDevice final : public Device {
   const std::unique_ptr<Stream> stream_;
   const std::string name_;
   const std::string bus_id_;
+  const std::unique_ptr<cuda::CudaEvent> loss_made_;
+  Memory random_base_{nullptr, &FreeMemory};
   Scratch scratch_{Scratch::Place::kDevice};
   const std::unique_ptr<cuda::LinearRunner> linear_;
   const std::unique_ptr<cuda::ConvolutionRunner> convolution_;
@@ -413,14 +461,18 @@ absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int ordinal,
       ToStatus(cudaGetDeviceProperties(&properties, ordinal),
                absl::StrCat("cannot ask cuda:", ordinal, " what it is")));
   TRIBUTARY_ASSIGN_OR_RETURN(std::string bus_id, CudaBusId(ordinal));
-  if (precision == Precision::kBfloat16) {
-    return std::make_unique<CudaDevice<cuda::Bfloat16>>(
-        std::move(stream), std::move(linear), std::move(convolution),
-        properties.name, std::move(bus_id));
-  }
-  return std::make_unique<CudaDevice<float>>(
-      std::move(stream), std::move(linear), std::move(convolution),
-      properties.name, std::move(bus_id));
+  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<cuda::CudaEvent> loss_made,
+                             cuda::CudaEvent::Create(ordinal));
+  const auto create =
+      [&](auto real) -> absl::StatusOr<std::unique_ptr<Device>> {
+    auto device = std::make_unique<CudaDevice<decltype(real)>>(
+        std::move(stream), std::move(loss_made), std::move(linear),
+        std::move(convolution), properties.name, std::move(bus_id));
+    TRIBUTARY_RETURN_IF_ERROR(device->AllocateRandomBase());
+    return device;
+  };
+  if (precision == Precision::kBfloat16) return create(cuda::Bfloat16());
+  return create(float());
 }
 
 }  // namespace tributary

@@ -7,9 +7,10 @@
 //   means that the GPU or its driver is broken or out of memory, is remembered,
 //   and ends the process (exit code 1, one line on stderr that names the
 //   operation) at the next wait.
-// - The only waits are Synchronize, CopyToHost and the losses; also, while they
+// - The only waits are Synchronize, CopyToHost and AwaitLoss; also, while they
 //   grow, working buffers, which later operations of that size use again. So an
 //   operation that has run before allocates nothing.
+// - Captured work is a CUDA graph.
 // - CopyFromHost has read `from` when it returns. From pageable memory (new,
 //   std::vector) it does not wait for the stream; from memory that CUDA has
 //   pinned it does.

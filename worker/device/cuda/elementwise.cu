@@ -97,11 +97,11 @@ void GeluBackward(Stream& stream, int64_t count, const T* x, const T* dy,
 // A thread for each four elements, which share a block of numbers.
 template <typename T>
 void Dropout(Stream& stream, int64_t count, const RandomStream& numbers,
-             float rate, const T* x, T* y) {
+             const RandomBase* base, float rate, const T* x, T* y) {
   const float scale = 1.0f / (1.0f - rate);
   const bool aligned = IsAligned(x) && IsAligned(y);
   ForEach(stream, "Dropout", (count + 3) / 4, [=] __device__(int64_t block) {
-    const PhiloxBlock four = numbers.Block(block);
+    const PhiloxBlock four = base->Of(numbers).Block(block);
     const int64_t first = 4 * block;
     if (aligned && first + 4 <= count) {
       Four<T> v = *reinterpret_cast<const Four<T>*>(x + first);
@@ -120,6 +120,11 @@ void Dropout(Stream& stream, int64_t count, const RandomStream& numbers,
   });
 }
 
+void SetRandomBase(Stream& stream, const RandomBase& value, RandomBase* base) {
+  ForEach(stream, "SetRandomBase", 1,
+          [=] __device__(int64_t) { *base = value; });
+}
+
 template void Convert(Stream&, int64_t, const float*, float*);
 template void Convert(Stream&, int64_t, const float*, Bfloat16*);
 template void Convert(Stream&, int64_t, const Bfloat16*, float*);
@@ -130,8 +135,8 @@ template void Convert(Stream&, int64_t, const Bfloat16*, float*);
   template void ReluBackward(Stream&, int64_t, const T*, const T*, T*); \
   template void GeluForward(Stream&, int64_t, const T*, T*);            \
   template void GeluBackward(Stream&, int64_t, const T*, const T*, T*); \
-  template void Dropout(Stream&, int64_t, const RandomStream&, float,   \
-                        const T*, T*);
+  template void Dropout(Stream&, int64_t, const RandomStream&,          \
+                        const RandomBase*, float, const T*, T*);
 TRIBUTARY_INSTANTIATE(float)
 TRIBUTARY_INSTANTIATE(Bfloat16)
 #undef TRIBUTARY_INSTANTIATE

@@ -11,6 +11,7 @@
 #include "common/cuda/stream.h"
 #include "common/philox.h"
 #include "worker/device/cuda/bfloat16.h"
+#include "worker/device/device.h"
 
 namespace tributary::cuda {
 
@@ -33,9 +34,11 @@ void GeluForward(Stream& stream, int64_t count, const T* x, T* y);
 template <typename T>
 void GeluBackward(Stream& stream, int64_t count, const T* x, const T* dy,
                   T* dx);
+// `base`, of the GPU's memory, is added when the kernel runs.
 template <typename T>
 void Dropout(Stream& stream, int64_t count, const RandomStream& numbers,
-             float rate, const T* x, T* y);
+             const RandomBase* base, float rate, const T* x, T* y);
+void SetRandomBase(Stream& stream, const RandomBase& value, RandomBase* base);
 
 }  // namespace tributary::cuda
 

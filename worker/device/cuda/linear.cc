@@ -223,6 +223,8 @@ class CublasLinearRunner final : public LinearRunner {
                           : CUBLAS_COMPUTE_32F),
         type_(precision == Precision::kBfloat16 ? CUDA_R_16BF : CUDA_R_32F) {}
 
+  int64_t growths() const override { return bias_.growths(); }
+
   void Forward(Stream& stream, Scratch& scratch, const LinearShape& s,
                const Real* x, const Real* weight, const float* bias,
                Real* y) override {

@@ -2,6 +2,7 @@
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_LINEAR_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_LINEAR_H_
 
+#include <cstdint>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -25,6 +26,9 @@ class LinearRunner {
       Precision precision);
 
   virtual ~LinearRunner() = default;
+
+  // As Scratch's, of all the memory that it keeps for itself.
+  virtual int64_t growths() const { return 0; }
 
   virtual void Forward(Stream& stream, Scratch& scratch,
                        const LinearShape& shape, const Real* x,

@@ -140,48 +140,50 @@ RowLoss* LossRunner::RowLosses(int64_t rows) {
       device_.Bytes(static_cast<size_t>(rows) * sizeof(RowLoss)));
 }
 
-Device::Loss LossRunner::Collect(Stream& stream, int64_t rows) {
+void LossRunner::Collect(Stream& stream, int64_t rows) {
   const size_t bytes = static_cast<size_t>(rows) * sizeof(RowLoss);
-  const auto* const losses = static_cast<const RowLoss*>(host_.Bytes(bytes));
-  stream.Check(cudaMemcpyAsync(host_.Bytes(bytes), device_.Bytes(bytes), bytes,
+  void* const host = host_.Bytes(bytes);
+  stream.Check(cudaMemcpyAsync(host, device_.Bytes(bytes), bytes,
                                cudaMemcpyDeviceToHost, stream.get()),
                "copying losses");
-  stream.Wait();
+  losses_ = static_cast<const RowLoss*>(host);
+  rows_ = rows;
+}
+
+Device::Loss LossRunner::Sum() const {
   Device::Loss total;
-  for (int64_t r = 0; r < rows; ++r) {
-    if (losses[r].counted == 0) continue;
-    total.sum += losses[r].loss;
-    total.correct += losses[r].correct;
+  for (int64_t r = 0; r < rows_; ++r) {
+    if (losses_[r].counted == 0) continue;
+    total.sum += losses_[r].loss;
+    total.correct += losses_[r].correct;
     ++total.counted;
   }
   return total;
 }
 
 template <typename T>
-Device::Loss LossRunner::SoftmaxCrossEntropy(Stream& stream, int64_t rows,
-                                             int64_t classes, const T* logits,
-                                             const int32_t* labels,
-                                             T* dlogits) {
+void LossRunner::SoftmaxCrossEntropy(Stream& stream, int64_t rows,
+                                     int64_t classes, const T* logits,
+                                     const int32_t* labels, T* dlogits) {
   Launch(stream, "SoftmaxCrossEntropy", rows, dim3(ThreadsFor(classes)),
          &SoftmaxCrossEntropyKernel<T>, classes, logits, labels, dlogits,
          RowLosses(rows));
-  return Collect(stream, rows);
+  Collect(stream, rows);
 }
 
 template <typename T>
-Device::Loss LossRunner::MeanSquaredError(Stream& stream, int64_t rows,
-                                          int64_t width, const T* x,
-                                          const float* target, T* dx) {
+void LossRunner::MeanSquaredError(Stream& stream, int64_t rows, int64_t width,
+                                  const T* x, const float* target, T* dx) {
   Launch(stream, "MeanSquaredError", rows, dim3(ThreadsFor(width)),
          &MeanSquaredErrorKernel<T>, width, x, target, dx, RowLosses(rows));
-  return Collect(stream, rows);
+  Collect(stream, rows);
 }
 
-#define TRIBUTARY_INSTANTIATE(T)                                \
-  template Device::Loss LossRunner::SoftmaxCrossEntropy(        \
-      Stream&, int64_t, int64_t, const T*, const int32_t*, T*); \
-  template Device::Loss LossRunner::MeanSquaredError(           \
-      Stream&, int64_t, int64_t, const T*, const float*, T*);
+#define TRIBUTARY_INSTANTIATE(T)                                               \
+  template void LossRunner::SoftmaxCrossEntropy(Stream&, int64_t, int64_t,     \
+                                                const T*, const int32_t*, T*); \
+  template void LossRunner::MeanSquaredError(Stream&, int64_t, int64_t,        \
+                                             const T*, const float*, T*);
 TRIBUTARY_INSTANTIATE(float)
 TRIBUTARY_INSTANTIATE(Bfloat16)
 #undef TRIBUTARY_INSTANTIATE

@@ -13,23 +13,28 @@ namespace tributary::cuda {
 
 struct RowLoss;
 
-// Each waits for the stream. A row's loss is made on the GPU; the host adds
-// them up in order.
+// A row's loss is made on the GPU and copied to the host, which adds them up in
+// order. One loss at a time.
 class LossRunner {
  public:
   template <typename T>
-  Device::Loss SoftmaxCrossEntropy(Stream& stream, int64_t rows,
-                                   int64_t classes, const T* logits,
-                                   const int32_t* labels, T* dlogits);
+  void SoftmaxCrossEntropy(Stream& stream, int64_t rows, int64_t classes,
+                           const T* logits, const int32_t* labels, T* dlogits);
   template <typename T>
-  Device::Loss MeanSquaredError(Stream& stream, int64_t rows, int64_t width,
-                                const T* x, const float* target, T* dx);
+  void MeanSquaredError(Stream& stream, int64_t rows, int64_t width, const T* x,
+                        const float* target, T* dx);
+
+  // Of the loss above that was queued last and that the stream has done.
+  Device::Loss Sum() const;
 
  private:
-  // `rows` of each: on the GPU and, after Collect, on the host.
+  // On the GPU.
   RowLoss* RowLosses(int64_t rows);
-  Device::Loss Collect(Stream& stream, int64_t rows);
+  // Queues their copy to the host.
+  void Collect(Stream& stream, int64_t rows);
 
+  int64_t rows_ = 0;
+  const RowLoss* losses_ = nullptr;  // Of the rows, in host_.
   Scratch device_{Scratch::Place::kDevice};
   Scratch host_{Scratch::Place::kPinnedHost};
 };

@@ -33,6 +33,7 @@ void* Scratch::Bytes(size_t bytes) {
                             "batch.micro_batches, or --threads 1, need less")));
   }
   capacity_ = bytes;
+  ++growths_;
   return memory_;
 }
 

@@ -28,12 +28,17 @@ class Scratch {
   void* Bytes(size_t bytes);
   float* Floats(int64_t count);
 
+  // How often it has grown: what Bytes has returned is as good as ever while
+  // this stays the same.
+  int64_t growths() const { return growths_; }
+
  private:
   void Free();
 
   const Place place_;
   void* memory_ = nullptr;
   size_t capacity_ = 0;
+  int64_t growths_ = 0;
 };
 
 }  // namespace tributary::cuda

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -20,8 +21,15 @@
 
 namespace emulated_gpu {
 
+class Graph {
+ public:
+  std::vector<std::function<bool()>> work;
+  bool spoilt = false;
+};
+
 class Stream {
  public:
+  std::shared_ptr<Graph> capture;  // Null: it is not captured.
   std::deque<std::function<bool()>> work;
   int64_t done = 0;
   int64_t queued() const { return done + static_cast<int64_t>(work.size()); }
@@ -33,6 +41,12 @@ constexpr size_t kPage = 4096;
 constexpr size_t kAlignment = 256;
 // Addresses for protected memory.
 constexpr size_t kRegion = size_t{64} << 30;
+
+// What the thread captures.
+thread_local Graph* captured = nullptr;
+
+std::atomic<bool> refuse_captures{false};
+std::atomic<int64_t> graph_launches{0};
 
 // Held while queued work runs.
 ABSL_CONST_INIT absl::Mutex queue_mutex(absl::kConstInit);
@@ -185,7 +199,11 @@ void DestroyStream(Stream* stream) {
 
 void Enqueue(Stream* stream, std::function<bool()> work) {
   absl::MutexLock lock(&queue_mutex);
-  stream->work.push_back(std::move(work));
+  if (stream->capture != nullptr) {
+    stream->capture->work.push_back(std::move(work));
+  } else {
+    stream->work.push_back(std::move(work));
+  }
 }
 
 Event Record(Stream* stream) {
@@ -202,6 +220,44 @@ bool TryReach(const Event& event) {
 void Reach(const Event& event) {
   while (!TryReach(event)) std::this_thread::yield();
 }
+
+void BeginCapture(Stream* stream) {
+  absl::MutexLock lock(&queue_mutex);
+  stream->capture = std::make_shared<Graph>();
+  captured = stream->capture.get();
+}
+
+Graph* EndCapture(Stream* stream) {
+  absl::MutexLock lock(&queue_mutex);
+  const std::shared_ptr<Graph> capture =
+      std::exchange(stream->capture, nullptr);
+  captured = nullptr;
+  if (capture->spoilt || refuse_captures) return nullptr;
+  return new Graph(*capture);
+}
+
+bool SpoilsCapture() {
+  if (captured != nullptr) captured->spoilt = true;
+  return captured != nullptr;
+}
+
+void Launch(const Graph& graph, Stream* stream) {
+  ++graph_launches;
+  // The graph may be destroyed before it runs. What waits for other processes
+  // is not captured: all of it can be done at once.
+  Enqueue(stream, [work = graph.work] {
+    for (const std::function<bool()>& piece : work) {
+      if (!piece()) std::abort();
+    }
+    return true;
+  });
+}
+
+void DestroyGraph(Graph* graph) { delete graph; }
+
+int64_t GraphLaunches() { return graph_launches; }
+
+void RefuseCaptures(bool refuse) { refuse_captures = refuse; }
 
 void ProtectMemory() { TheMemory().Protect(); }
 void* AllocateMemory(size_t bytes) { return TheMemory().Allocate(bytes); }
@@ -263,6 +319,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (emulated_gpu::SpoilsCapture()) return cudaErrorStreamCaptureUnsupported;
   emulated_gpu::Reach(emulated_gpu::Record(stream));
   return cudaSuccess;
 }
@@ -276,18 +333,22 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (emulated_gpu::SpoilsCapture()) return cudaErrorStreamCaptureUnsupported;
   *event = emulated_gpu::Record(stream);
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (emulated_gpu::SpoilsCapture()) return cudaErrorStreamCaptureUnsupported;
   return emulated_gpu::TryReach(*event) ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (emulated_gpu::SpoilsCapture()) return cudaErrorStreamCaptureUnsupported;
   emulated_gpu::Reach(*event);
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
                                 unsigned) {
+  if (emulated_gpu::SpoilsCapture()) return cudaErrorStreamCaptureUnsupported;
   emulated_gpu::Enqueue(
       stream, [event = *event]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
         return event.stream == nullptr ||
@@ -297,14 +358,17 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
 }
 
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
+  if (emulated_gpu::SpoilsCapture()) return cudaErrorStreamCaptureUnsupported;
   *memory = emulated_gpu::AllocateMemory(bytes);
   return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 cudaError_t cudaFree(void* memory) {
+  if (emulated_gpu::SpoilsCapture()) return cudaErrorStreamCaptureUnsupported;
   emulated_gpu::FreeMemory(memory);
   return cudaSuccess;
 }
 cudaError_t cudaMallocHost(void** memory, size_t bytes) {
+  if (emulated_gpu::SpoilsCapture()) return cudaErrorStreamCaptureUnsupported;
   constexpr size_t kAlignment = 256;
   *memory = std::aligned_alloc(
       kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
@@ -313,17 +377,20 @@ cudaError_t cudaMallocHost(void** memory, size_t bytes) {
   return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* memory) {
+  if (emulated_gpu::SpoilsCapture()) return cudaErrorStreamCaptureUnsupported;
   emulated_gpu::Unpin(memory);
   std::free(memory);
   return cudaSuccess;
 }
 cudaError_t cudaHostRegister(void* memory, size_t bytes, unsigned) {
+  if (emulated_gpu::SpoilsCapture()) return cudaErrorStreamCaptureUnsupported;
   if (emulated_gpu::IsPinned(memory))
     return cudaErrorHostMemoryAlreadyRegistered;
   emulated_gpu::Pin(memory, bytes);
   return cudaSuccess;
 }
 cudaError_t cudaHostUnregister(void* memory) {
+  if (emulated_gpu::SpoilsCapture()) return cudaErrorStreamCaptureUnsupported;
   return emulated_gpu::Unpin(memory) ? cudaSuccess
                                      : cudaErrorHostMemoryNotRegistered;
 }
@@ -338,6 +405,9 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
   const void* const host = kind == cudaMemcpyHostToDevice ? from : to;
   const bool pinned =
       kind == cudaMemcpyDeviceToDevice || emulated_gpu::IsPinned(host);
+  if (!pinned && emulated_gpu::SpoilsCapture()) {
+    return cudaErrorStreamCaptureUnsupported;
+  }
   emulated_gpu::Enqueue(stream, [to, from, bytes] {
     const Running running;
     std::memcpy(to, from, bytes);
@@ -363,5 +433,32 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes,
   attributes->type = emulated_gpu::IsPinned(memory)
                          ? cudaMemoryTypeHost
                          : cudaMemoryTypeUnregistered;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  emulated_gpu::BeginCapture(stream);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  *graph = emulated_gpu::EndCapture(stream);
+  return *graph == nullptr ? cudaErrorStreamCaptureInvalidated : cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
+                                 unsigned long long) {
+  *executable = new emulated_gpu::Graph(*graph);
+  return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
+  if (emulated_gpu::SpoilsCapture()) return cudaErrorStreamCaptureUnsupported;
+  emulated_gpu::Launch(*graph, stream);
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  emulated_gpu::DestroyGraph(graph);
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
+  emulated_gpu::DestroyGraph(graph);
   return cudaSuccess;
 }

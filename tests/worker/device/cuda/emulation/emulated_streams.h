@@ -24,9 +24,9 @@ struct Event {
 Stream* CreateStream();
 void DestroyStream(Stream* stream);  // Runs what is queued.
 
-// Queues work. It returns false where it cannot be done yet (it waits for
-// another process, say), and is called again later. Not more than one piece of
-// work runs at a time, whatever its stream.
+// Queues work, or captures it. It returns false where it cannot be done yet (it
+// waits for another process, say), and is called again later. Not more than one
+// piece of work runs at a time, whatever its stream.
 void Enqueue(Stream* stream, std::function<bool()> work);
 Event Record(Stream* stream);
 // Runs what can be run before the event: whether that was all.
@@ -38,6 +38,25 @@ void Reach(const Event& event);
 // on the GPU: whoever does gets a SIGSEGV. For programs that do nothing else
 // with it: AddressSanitizer does not see overruns of such memory.
 void ProtectMemory();
+
+// What a stream was given while it was captured.
+class Graph;
+
+// From now on, what the stream is given is not queued. For the calling thread,
+// which may do nothing meanwhile that cannot be captured.
+void BeginCapture(Stream* stream);
+// Null if it has, or if captures are refused.
+Graph* EndCapture(Stream* stream);
+// Whether the calling thread captures: then it cannot do what it is about to
+// do, and the capture is lost.
+bool SpoilsCapture();
+// Queues what was captured as one piece of work.
+void Launch(const Graph& graph, Stream* stream);
+void DestroyGraph(Graph* graph);
+// Of all, so far.
+int64_t GraphLaunches();
+// From now on, all captures fail.
+void RefuseCaptures(bool refuse);
 
 // Null if there is none.
 void* AllocateMemory(size_t bytes);

@@ -70,6 +70,8 @@ enum cudaError_t {
   cudaErrorUnsupportedPtxVersion = 222,
   cudaErrorSystemNotReady = 802,
   cudaErrorSystemDriverMismatch = 803,
+  cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureInvalidated = 901,
 };
 inline const char* cudaGetErrorString(cudaError_t) { return "emulated error"; }
 inline const char* cudaGetErrorName(cudaError_t) { return "emulated"; }
@@ -112,6 +114,21 @@ cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
                                 unsigned flags);
+
+// Stricter than CUDA: what is captured are kernels, copies on the device and
+// from and to pinned memory, and cudaMemsetAsync; all else in the capturing
+// thread spoils the capture.
+enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
+using cudaGraph_t = emulated_gpu::Graph*;
+using cudaGraphExec_t = emulated_gpu::Graph*;
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream,
+                                   cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph,
+                                 unsigned long long flags);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph);
 
 // New memory is full of NaN.
 cudaError_t cudaMalloc(void** memory, size_t bytes);

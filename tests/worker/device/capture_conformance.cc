@@ -1,0 +1,179 @@
+// Captured work, and what differs from one launch of it to the next.
+#include <memory>
+#include <utility>
+
+#include "gtest/gtest.h"
+#include "tests/worker/device/device_conformance.h"
+
+namespace tributary {
+namespace {
+
+constexpr int64_t kCount = 1001;
+constexpr LinearShape kShape{7, 16, 24};
+
+TEST_P(DeviceConformanceTest, CapturedWorkIsDoneAtEachLaunch) {
+  if (!device_->captures()) {
+    EXPECT_FALSE(device_->BeginCapture().ok());
+    EXPECT_FALSE(device_->EndCapture().ok());
+    return;
+  }
+  const Reals x = UploadReals(Random(kCount, 1));
+  auto y = OutputReals(kCount), z = OutputReals(kCount);
+  const auto work = [&] {
+    device_->ReluForward(kCount, x, y);
+    device_->Copy(kCount, y, z);
+    device_->Add(kCount, y, z);
+  };
+  work();
+  const Floats expected = z.Download();
+  ASSERT_TRUE(device_->BeginCapture().ok());
+  work();
+  const auto captured = device_->EndCapture();
+  ASSERT_TRUE(captured.ok()) << captured.status();
+  for (int launch = 0; launch < 3; ++launch) {
+    const Reals nothing = OutputReals(kCount);
+    device_->Copy(kCount, nothing, z);
+    ASSERT_TRUE(device_->Launch(**captured));
+    EXPECT_EQ(z.Download(), expected);
+  }
+}
+
+TEST_P(DeviceConformanceTest, CapturedWorkTakesItsTurn) {
+  if (!device_->captures()) GTEST_SKIP() << "captures nothing";
+  auto x = UploadReals(Floats(kCount, 1));
+  auto y = UploadReals(Floats(kCount, 1));
+  const auto add = [&] { device_->Add(kCount, x, y); };
+  add();
+  ASSERT_TRUE(device_->BeginCapture().ok());
+  add();
+  auto captured = device_->EndCapture();
+  ASSERT_TRUE(captured.ok()) << captured.status();
+  // y: 2, 3, then x: 4, then y: 7.
+  ASSERT_TRUE(device_->Launch(**captured));
+  device_->Add(kCount, y, x);
+  ASSERT_TRUE(device_->Launch(**captured));
+  captured->reset();  // It may still be running.
+  EXPECT_EQ(y.Download(), Floats(kCount, 7));
+  EXPECT_EQ(x.Download(), Floats(kCount, 4));
+}
+
+TEST_P(DeviceConformanceTest, WorkThatCannotBeCapturedIsNotDone) {
+  if (!device_->captures()) GTEST_SKIP() << "captures nothing";
+  auto x = UploadReals(Floats(kCount, 1));
+  auto y = UploadReals(Floats(kCount, 2));
+  device_->Add(kCount, x, y);
+  ASSERT_TRUE(device_->BeginCapture().ok());
+  device_->Add(kCount, x, y);
+  // No memory is given out meanwhile.
+  EXPECT_FALSE(device_->Allocate(1000).ok());
+  const auto captured = device_->EndCapture();
+  EXPECT_FALSE(captured.ok());
+  // The device works as ever.
+  EXPECT_EQ(y.Download(), Floats(kCount, 3));
+  device_->Add(kCount, x, y);
+  EXPECT_EQ(y.Download(), Floats(kCount, 4));
+}
+
+// Layers of many sizes ask for working memory of many sizes.
+TEST_P(DeviceConformanceTest, CapturedWorkKnowsThatWorkingMemoryHasMoved) {
+  if (!device_->captures()) GTEST_SKIP() << "captures nothing";
+  const auto sum = [&](int64_t rows, int64_t width) {
+    const Reals x = UploadReals(Random(rows * width, 1));
+    const Reals dy = UploadReals(Random(rows * width, 2));
+    auto dx = OutputReals(rows * width);
+    auto scale = Upload(Floats(width, 1)), mean = Upload(Floats(rows, 0));
+    auto inverse = Upload(Floats(rows, 1));
+    auto dscale = Output(width), dshift = Output(width);
+    const auto work = [&] {
+      device_->LayerNormBackward(rows, width, x, scale, mean, inverse, dy,
+                                 /*accumulate=*/false, dx, dscale, dshift);
+    };
+    work();
+    const Floats expected = dscale.Download();
+    EXPECT_TRUE(device_->BeginCapture().ok());
+    work();
+    auto captured = device_->EndCapture();
+    EXPECT_TRUE(captured.ok()) << captured.status();
+    EXPECT_TRUE(device_->Launch(**captured));
+    EXPECT_EQ(dscale.Download(), expected);
+    return *std::move(captured);
+  };
+  const std::unique_ptr<CapturedWork> small = sum(40, 30);
+  sum(1000, 100);
+  EXPECT_FALSE(device_->Launch(*small));
+  sum(40, 30);
+}
+
+TEST_P(DeviceConformanceTest, TheRandomBaseIsAddedToStreams) {
+  const float rate = 0.4f;
+  const RandomStream stream{1, RandomPurpose::kDropout, 3, 0xfffffff0u};
+  const RandomStream sum{1, RandomPurpose::kDropout, 10, 0x10u};
+  const RandomBase base{7, 0x20};
+  const AttentionShape shape{2, 5, 2, 4};
+  const Reals x = UploadReals(Random(kCount, 1));
+  const Reals qkv = UploadReals(Random(2 * 5 * 3 * 2 * 4, 2));
+  const Reals dy = UploadReals(Random(2 * 5 * 2 * 4, 3));
+  struct Results {
+    Floats dropped, y, dqkv;
+  };
+  const auto draw = [&](const RandomStream& numbers) {
+    auto dropped = OutputReals(kCount);
+    auto y = OutputReals(2 * 5 * 2 * 4), dqkv = OutputReals(2 * 5 * 3 * 2 * 4);
+    auto saved = Output(device_->SavedAttentionSize(shape));
+    device_->Dropout(kCount, numbers, rate, x, dropped);
+    device_->AttentionForward(shape, qkv, numbers, rate, y, saved);
+    device_->AttentionBackward(shape, qkv, y, saved, dy, numbers, rate, dqkv);
+    return Results{dropped.Download(), y.Download(), dqkv.Download()};
+  };
+  const Results expected = draw(sum), without = draw(stream);
+  device_->SetRandomBase(base);
+  const Results with = draw(stream);
+  EXPECT_EQ(with.dropped, expected.dropped);
+  EXPECT_EQ(with.y, expected.y);
+  EXPECT_EQ(with.dqkv, expected.dqkv);
+  EXPECT_NE(with.dropped, without.dropped);
+  device_->SetRandomBase({});
+  EXPECT_EQ(draw(stream).dropped, without.dropped);
+}
+
+TEST_P(DeviceConformanceTest, CapturedWorkDrawsOtherNumbersFromAnotherBase) {
+  if (!device_->captures()) GTEST_SKIP() << "captures nothing";
+  const float rate = 0.4f;
+  const Reals x = UploadReals(Random(kCount, 1));
+  auto y = OutputReals(kCount);
+  const auto drop = [&](uint32_t a) {
+    device_->Dropout(kCount, {1, RandomPurpose::kDropout, a, 5}, rate, x, y);
+  };
+  drop(9);
+  const Floats expected = y.Download();
+  drop(2);
+  const Floats first = y.Download();
+  ASSERT_TRUE(device_->BeginCapture().ok());
+  drop(2);
+  const auto captured = device_->EndCapture();
+  ASSERT_TRUE(captured.ok()) << captured.status();
+  device_->SetRandomBase({7, 0});
+  ASSERT_TRUE(device_->Launch(**captured));
+  EXPECT_EQ(y.Download(), expected);
+  device_->SetRandomBase({});
+  ASSERT_TRUE(device_->Launch(**captured));
+  EXPECT_EQ(y.Download(), first);
+}
+
+TEST_P(DeviceConformanceTest, ALossIsNotThatOfOperationsBehindIt) {
+  const Reals logits = UploadReals(Random(5 * 4, 1));
+  const auto labels = Upload(Integers{0, 1, -1, 3, 2});
+  auto gradient = OutputReals(5 * 4);
+  const Device::Loss expected =
+      device_->SoftmaxCrossEntropy(5, 4, logits, labels, gradient);
+  device_->BeginSoftmaxCrossEntropy(5, 4, logits, labels, gradient);
+  auto other = UploadReals(Random(5 * 4, 2));
+  device_->Copy(5 * 4, other, logits);
+  const Device::Loss loss = device_->AwaitLoss();
+  EXPECT_EQ(loss.sum, expected.sum);
+  EXPECT_EQ(loss.correct, expected.correct);
+  EXPECT_EQ(loss.counted, 4);
+}
+
+}  // namespace
+}  // namespace tributary
