@@ -213,7 +213,8 @@ void ReportReady(int fd, const std::string& address, Logger* log) {
   close(fd);
 }
 
-// Fills in what depends on the device; the job, of server 0, is there.
+// Fills in what depends on the device. The job, of server 0, and the threads
+// are there.
 absl::Status FillPasses(const Flags& flags, Logger* log,
                         ServerOptions* options) {
   std::string remark;
@@ -245,9 +246,14 @@ absl::Status Run(const Flags& flags, Logger* log, Shutdown* shutdown) {
     options.limits.workers = static_cast<int>(flags.count.most);
   }
   RaiseDescriptorLimit(options.limits.connections);
-  std::unique_ptr<OutputDirectory> output;
+  options.threads = flags.threads > 0 ? static_cast<int>(flags.threads)
+                                      : DefaultServerThreads(UsableCores());
   if (flags.shard == 0) {
     TRIBUTARY_ASSIGN_OR_RETURN(options.job, ReadJob(flags.source));
+  }
+  TRIBUTARY_RETURN_IF_ERROR(FillPasses(flags, log, &options));
+  std::unique_ptr<OutputDirectory> output;
+  if (flags.shard == 0) {
     options.output_directory =
         flags.output.empty() ? options.job.output().directory() : flags.output;
     if (options.output_directory.empty() && flags.resume == "auto") {
@@ -280,9 +286,6 @@ absl::Status Run(const Flags& flags, Logger* log, Shutdown* shutdown) {
   options.resume = !flags.resume.empty();
   if (flags.resume != kResumeAuto) options.resume_from = flags.resume;
   options.coordinator = flags.coordinator;
-  options.threads = flags.threads > 0 ? static_cast<int>(flags.threads)
-                                      : DefaultServerThreads(UsableCores());
-  TRIBUTARY_RETURN_IF_ERROR(FillPasses(flags, log, &options));
   options.log = log;
   options.on_listening = [&flags, log](const std::string& address) {
     if (flags.ready_fd >= 0) {

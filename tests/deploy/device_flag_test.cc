@@ -93,5 +93,23 @@ TEST(DeviceFlag, AskedForAndMissingSaysWhatToDo) {
       ChooseDevice("gpu", 0, Working(2), &remark).status()));
 }
 
+TEST(DeviceFlag, ServersOfAnAllReduceAreOnTheCpu) {
+  JobSpec job;
+  std::string remark;
+  const auto choose = [&](const std::string& value) {
+    const absl::StatusOr<DeviceName> name = ChooseServerDevice(
+        job, value, /*place=*/1, Working(2), &remark, "server-device");
+    return name.ok() ? FormatDeviceName(*name) : name.status().ToString();
+  };
+  EXPECT_EQ(choose("auto"), "cuda:1");
+  EXPECT_EQ(choose("cuda:0"), "cuda:0");
+  job.mutable_exchange()->mutable_all_reduce();
+  EXPECT_EQ(choose("auto"), "cpu");
+  EXPECT_EQ(choose("cpu"), "cpu");
+  EXPECT_THAT(choose("cuda"), AllOf(HasSubstr("INVALID_ARGUMENT"),
+                                    HasSubstr("leave --server-device out")));
+  EXPECT_THAT(choose("gpu"), HasSubstr("there is no device"));
+}
+
 }  // namespace
 }  // namespace tributary

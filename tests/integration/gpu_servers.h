@@ -42,7 +42,8 @@ class GpuServersTest : public testing::TestWithParam<GpuServers> {
   // Trains the job. The weights' digest, and where the results are.
   std::string Train(const Cluster& cluster, std::string* output = nullptr);
   // The job comes to the same bits on servers of either kind.
-  void ExpectTheCpusBits(const Cluster& cluster = {});
+  void ExpectTheCpusBits(const Cluster& cluster);
+  void ExpectTheCpusBits() { ExpectTheCpusBits(Cluster()); }
 
   JobSpec job_;
   int directories_ = 0;
