@@ -73,13 +73,13 @@ class WeightsSubscriber {
 // Thread-safe.
 //
 // Contributions to a chunk go to its ChunkIntake, which knows the consistency
-// mode; the one that makes an update possible queues it on the thread pool. It
-// reads the gradients where they are, in one pass over the memory, adds them up
-// block by block, reads version s, writes version s + 1 into another buffer and
-// publishes it. The sum's squares are reported with StepSums when all chunks of
-// this server have theirs. With clipping a first pass is only for the squares,
-// and the update follows when SetGradientNorm has given the norm; but in
-// asynchronous mode the norm comes with the gradient.
+// mode; the one that makes an update possible queues it on the thread pool. The
+// chunk's ChunkPass, on the CPU or on a GPU, reads the gradients where they
+// are, adds them up, reads version s and writes version s + 1 into another
+// buffer, which is then published. The sum's squares are reported with StepSums
+// when all chunks of this server have theirs. With clipping a first pass is
+// only for the squares, and the update follows when SetGradientNorm has given
+// the norm; but in asynchronous mode the norm comes with the gradient.
 //
 // Both the newest version and the one before it are kept, for synchronous mode.
 // That is what lets a step survive the loss of any worker: chunk A may be at s
@@ -95,9 +95,9 @@ class WeightsSubscriber {
 // what it makes of that is a contribution to a closed step, and dropped. Values
 // that go through a stream are copied out first, since gRPC may still be
 // sending them then. What workers read may differ from what the optimizer
-// writes: see ChunkWeights. Out of place costs no more than in place: the pass
-// reads gradients, weights and state once and writes weights and state once
-// either way.
+// writes: see ChunkWeights. Out of place costs no more than in place: the CPU's
+// pass reads gradients, weights and state once and writes weights and state
+// once either way.
 class ParameterStore {
  public:
   struct Options {

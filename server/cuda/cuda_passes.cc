@@ -92,8 +92,7 @@ absl::Status NoMemory(int ordinal, const MemoryPlan& plan, size_t free,
       size(plan.rows + plan.working), "), ", Megabytes(free), " of ",
       Megabytes(total),
       " are free: take another GPU, more --servers with a GPU each, or "
-      "--device "
-      "cpu"));
+      "--device cpu"));
 }
 
 // A GPU's part in the passes of one server: its memory, and the lanes. Shared
