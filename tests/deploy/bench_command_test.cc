@@ -49,6 +49,8 @@ TEST(BenchTest, ComputesInTheJobsPrecision) {
   const nlohmann::json result = Bench({"mlp", "--set", "precision=BFLOAT16"});
   ExpectTiming(result);
   EXPECT_EQ(result.value("precision", ""), "bf16");
+  EXPECT_EQ(Bench({"mlp", "--set", "precision=TF32"}).value("precision", ""),
+            "tf32");
 }
 
 TEST(BenchTest, TimesIndependentProcesses) {
