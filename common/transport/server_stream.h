@@ -38,8 +38,10 @@ class ServerStream : public grpc::ServerBidiReactor<In, Out> {
       watch_->stream = this;
     }
     watch_->alarm.Set(absl::ToChronoTime(absl::Now() + silence),
-                      [watch = watch_](bool over) {
-                        if (over) watch->SendAway();
+                      // The alarm keeps this as long as the watch keeps it.
+                      [weak = std::weak_ptr<Watch>(watch_)](bool over) {
+                        const std::shared_ptr<Watch> watch = weak.lock();
+                        if (over && watch != nullptr) watch->SendAway();
                       });
     this->StartRead(&in_);
   }
@@ -90,8 +92,8 @@ class ServerStream : public grpc::ServerBidiReactor<In, Out> {
   virtual bool TakeMore(Out*) { return false; }
 
  private:
-  // Waits for the first message. Outlives the stream until the alarm has been
-  // told.
+  // Waits for the first message. Outlives the stream while the alarm's callback
+  // runs.
   struct Watch {
     void SendAway() ABSL_LOCKS_EXCLUDED(mu) {
       absl::MutexLock lock(&mu);
