@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 #include "server/cuda/cuda_passes.h"
 #include "tests/integration/gpu_servers.h"
+#include "tests/support/command_runner.h"
 #include "tests/support/local_cluster.h"
 #include "tests/worker/device/cuda/emulation/emulated_streams.h"
 
@@ -26,7 +27,8 @@ TEST_P(EmulatedGpuServersTest, AGpuThatIsTooSmallEndsTheJobAndSaysWhy) {
   ClusterServers servers;
   servers.make_passes = GetParam().make_passes;
   emulated_gpu::SetMemoryBytes(10000);
-  LocalCluster cluster(job_, /*servers=*/1, /*expected_workers=*/1, Directory(),
+  LocalCluster cluster(job_, /*servers=*/1, /*expected_workers=*/1,
+                       MakeTestFolder(),
                        /*security=*/{}, servers);
   cluster.StartWorker();
   const absl::Status status = cluster.Await();

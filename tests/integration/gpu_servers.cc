@@ -1,6 +1,5 @@
 #include "tests/integration/gpu_servers.h"
 
-#include <cstdlib>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +7,7 @@
 #include "common/optimizer.h"
 #include "common/parameter_table.h"
 #include "server/block_pass.h"
+#include "tests/support/command_runner.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/tiny_jobs.h"
 
@@ -38,20 +38,9 @@ void GpuServersTest::SetUp() {
   const absl::Status there = Try(GetParam().make_passes);
   if (absl::IsFailedPrecondition(there)) GTEST_SKIP() << there;
   ASSERT_TRUE(there.ok()) << there;
-  job_ = TinyJob("mlp", Directory());
+  job_ = TinyJob("mlp", MakeTestFolder());
   job_.clear_epochs();
   job_.set_steps(GetParam().steps);
-}
-
-std::string GpuServersTest::Directory() {
-  const testing::TestInfo* const test =
-      testing::UnitTest::GetInstance()->current_test_info();
-  std::string name = test->name();
-  for (char& c : name) c = c == '/' ? '-' : c;
-  const std::string path =
-      absl::StrCat(testing::TempDir(), "/", name, "-", directories_++);
-  EXPECT_EQ(std::system(absl::StrCat("mkdir -p '", path, "'").c_str()), 0);
-  return path;
 }
 
 void GpuServersTest::Set(const std::string& path, const std::string& value) {
@@ -63,7 +52,7 @@ std::string GpuServersTest::Train(const Cluster& cluster, std::string* output) {
   ClusterServers servers;
   if (!cluster.on_cpu) servers.make_passes = GetParam().make_passes;
   servers.resume_from = cluster.resume_from;
-  const std::string directory = Directory();
+  const std::string directory = MakeTestFolder();
   if (output != nullptr) *output = directory;
   LocalCluster local(job_, cluster.servers, cluster.workers, directory,
                      /*security=*/{}, servers);
@@ -130,7 +119,7 @@ TEST_P(GpuServersTest, NorWhereServersKeepEachOthersState) {
 }
 
 TEST_P(GpuServersTest, NorWithRunningStatistics) {
-  job_ = TinyJob("resnet", Directory());
+  job_ = TinyJob("resnet", MakeTestFolder());
   job_.clear_epochs();
   job_.set_steps(3);
   ExpectTheCpusBits();

@@ -35,8 +35,6 @@ class GpuServersTest : public testing::TestWithParam<GpuServers> {
   };
 
   void SetUp() override;
-  // A folder that is there.
-  std::string Directory();
   // Changes a field of the job.
   void Set(const std::string& path, const std::string& value);
   // Trains the job. The weights' digest, and where the results are.
@@ -46,7 +44,6 @@ class GpuServersTest : public testing::TestWithParam<GpuServers> {
   void ExpectTheCpusBits() { ExpectTheCpusBits(Cluster()); }
 
   JobSpec job_;
-  int directories_ = 0;
 };
 
 }  // namespace tributary

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "absl/strings/str_cat.h"
+#include "tests/support/command_runner.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/tiny_jobs.h"
 
@@ -14,25 +14,14 @@ void GpuWorkersTest::SetUp() {
       GetParam().make_device(Precision::kFloat32).status();
   if (absl::IsFailedPrecondition(made)) GTEST_SKIP() << made;
   ASSERT_TRUE(made.ok()) << made;
-  job_ = TinyJob(GetParam().family, Directory());
+  job_ = TinyJob(GetParam().family, MakeTestFolder());
   job_.clear_epochs();
   job_.set_steps(GetParam().steps);
 }
 
-std::string GpuWorkersTest::Directory() {
-  const testing::TestInfo* const test =
-      testing::UnitTest::GetInstance()->current_test_info();
-  std::string name = test->name();
-  for (char& c : name) c = c == '/' ? '-' : c;
-  const std::string path =
-      absl::StrCat(testing::TempDir(), "/", name, "-", directories_++);
-  EXPECT_EQ(std::system(absl::StrCat("mkdir -p '", path, "'").c_str()), 0);
-  return path;
-}
-
 GpuWorkersTest::Result GpuWorkersTest::Train(const JobSpec& job,
                                              const Cluster& cluster) {
-  LocalCluster local(job, cluster.servers, cluster.workers, Directory());
+  LocalCluster local(job, cluster.servers, cluster.workers, MakeTestFolder());
   const DeviceMaker make =
       cluster.on_cpu ? DeviceMaker(&MakeCpuDevice) : GetParam().make_device;
   for (int i = 0; i < cluster.workers; ++i) {

@@ -42,11 +42,9 @@ class GpuWorkersTest : public testing::TestWithParam<GpuWorkers> {
   };
 
   void SetUp() override;
-  std::string Directory();
   Result Train(const JobSpec& job, const Cluster& cluster);
 
   JobSpec job_;
-  int directories_ = 0;
 };
 
 }  // namespace tributary
