@@ -1,7 +1,6 @@
 #include "worker/trainer.h"
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <new>
 #include <optional>
@@ -78,11 +77,8 @@ Trainer::Trainer(TrainingSetup* setup, WorkState* state, Exchange* exchange,
           &setup->data(), &setup->sampler(), kReadThreads,
           /*depth=*/2 * static_cast<int>(setup->job().batch().micro_batches())),
       lanes_(setup->lanes() - 1),
-      prefetched_(setup->lanes()) {
-  for (int lane = 0; lane < setup->lanes(); ++lane) {
-    timers_.push_back(std::make_unique<LaneTimer>(hooks_.clock));
-  }
-}
+      times_(&setup->rounds(), hooks_.clock, setup->lanes()),
+      prefetched_(setup->lanes()) {}
 
 absl::Status Trainer::Run() {
   while (true) {
@@ -108,7 +104,8 @@ absl::Status Trainer::Run() {
         break;
       }
       case Task::Kind::kEvaluate: {
-        BeginTask(task, hooks_.clock() - start);
+        setup_->RenewWeightCopies();
+        times_.BeginTask(task, hooks_.clock() - start);
         const absl::Status status = Evaluate(task);
         if (absl::IsResourceExhausted(status)) {
           TRIBUTARY_RETURN_IF_ERROR(ComputeFewer(status));
@@ -118,7 +115,8 @@ absl::Status Trainer::Run() {
         break;
       }
       case Task::Kind::kTrain: {
-        BeginTask(task, hooks_.clock() - start);
+        setup_->RenewWeightCopies();
+        times_.BeginTask(task, hooks_.clock() - start);
         const absl::Status status = Train(task);
         if (absl::IsResourceExhausted(status)) {
           TRIBUTARY_RETURN_IF_ERROR(ComputeFewer(status));
@@ -258,7 +256,7 @@ bool Trainer::IsPrefetched(int64_t step, int leaf) const {
 
 absl::Status Trainer::TrainLeaf(const Task& task, int lane, int leaf,
                                 LaneItems* items, SubtreeReducer* reducer) {
-  LaneTimer* const timer = timers_[lane].get();
+  LaneTimer* const timer = times_.timer(lane);
   const absl::Duration before = LeafTime(timer->spent());
   timer->Switch(Activity::kData);
   const std::shared_ptr<const Batch> batch =
@@ -283,14 +281,14 @@ absl::Status Trainer::TrainLeaf(const Task& task, int lane, int leaf,
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("W6"));
   observer.Finish(loss.loss);
   timer->Switch(Activity::kIdle);
-  CountLeaf(LeafTime(timer->spent()) - before);
+  times_.CountLeaf(LeafTime(timer->spent()) - before);
   return absl::OkStatus();
 }
 
 absl::Status Trainer::TrainTrajectory(const Task& task, int lane, int leaf,
                                       LaneItems* items,
                                       SubtreeReducer* reducer) {
-  LaneTimer* const timer = timers_[lane].get();
+  LaneTimer* const timer = times_.timer(lane);
   const absl::Duration before = LeafTime(timer->spent());
   timer->Switch(Activity::kExchange);
   // One wait for a whole round: there is little to gain from beginning with the
@@ -331,7 +329,7 @@ absl::Status Trainer::TrainTrajectory(const Task& task, int lane, int leaf,
                         chunk == 0 ? loss_sum : 0);
   }
   timer->Switch(Activity::kIdle);
-  CountLeaf(LeafTime(timer->spent()) - before);
+  times_.CountLeaf(LeafTime(timer->spent()) - before);
   return absl::OkStatus();
 }
 
@@ -384,7 +382,7 @@ absl::Status Trainer::Evaluate(const Task& task) {
 
 absl::Status Trainer::EvaluatePiece(const Task& task, int lane, int64_t piece) {
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("W12"));
-  timers_[lane]->Switch(Activity::kEvaluate);
+  times_.timer(lane)->Switch(Activity::kEvaluate);
   Batch batch;
   const int64_t begin = piece * setup_->piece_samples();
   const int64_t end = std::min(begin + setup_->piece_samples(),
@@ -426,7 +424,7 @@ absl::Status Trainer::OnLanes(
       if (first.ok()) first = status;
       break;
     }
-    timers_[lane]->Switch(Activity::kIdle);
+    times_.timer(lane)->Switch(Activity::kIdle);
   };
   absl::BlockingCounter running(std::max(lanes - 1, 0));
   for (int lane = 1; lane < lanes; ++lane) {
@@ -438,79 +436,13 @@ absl::Status Trainer::OnLanes(
   // The first lane is this thread: waking another takes a while.
   if (lanes > 0) run(0);
   running.Wait();
-  EndTask(hooks_.clock() - start);
+  times_.EndTask(hooks_.clock() - start);
   return first;
 }
 
-void Trainer::CountLeaf(absl::Duration taken) {
-  absl::MutexLock lock(&mu_);
-  ++leaves_;
-  leaf_time_ += taken;
-}
-
-void Trainer::BeginTask(const Task& task, absl::Duration waited) {
-  setup_->RenewWeightCopies();
-  absl::MutexLock lock(&mu_);
-  // Before the first task it waited for others to join; after an evaluation,
-  // for theirs to end.
-  if (round_ >= 0) spent_[waits_for_] += waited;
-  waits_for_ = task.kind == Task::Kind::kEvaluate ? Activity::kEvaluate
-                                                  : Activity::kExchange;
-  round_ = task.version;
-  // A round may take several tasks, when leaves are dealt anew.
-  if (task.kind == Task::Kind::kTrain && task.version > newest_round_) {
-    newest_round_ = task.version;
-    steps_ += setup_->rounds().StepsAfter(task.version + 1) -
-              setup_->rounds().StepsAfter(task.version);
-  }
-}
-
-void Trainer::EndTask(absl::Duration taken) {
-  TimeSpent spent;
-  for (const auto& timer : timers_) spent.Add(timer->Take());
-  // Lanes that are out of work wait for those that are not: the process is
-  // doing what these do.
-  spent[Activity::kIdle] = absl::ZeroDuration();
-  const absl::Duration total = spent.Total();
-  if (total <= absl::ZeroDuration()) return;
-  spent.Scale(absl::FDivDuration(taken, total));
-  absl::MutexLock lock(&mu_);
-  spent_.Add(spent);
-}
-
-Activity Trainer::MainActivity() const {
-  std::array<int, kActivities> lanes = {};
-  for (const auto& timer : timers_) {
-    ++lanes[static_cast<int>(timer->activity())];
-  }
-  lanes[static_cast<int>(Activity::kIdle)] = 0;
-  const auto most = std::max_element(lanes.begin(), lanes.end());
-  if (*most > 0) return static_cast<Activity>(most - lanes.begin());
-  // Between two tasks.
-  return round_ < 0 ? Activity::kIdle : Activity::kExchange;
-}
-
 Heartbeat Trainer::Progress() const {
-  absl::MutexLock lock(&mu_);
-  Heartbeat heartbeat;
-  heartbeat.set_step(setup_->rounds().StepsAfter(std::max<int64_t>(0, round_)));
-  heartbeat.set_phase(ActivityName(MainActivity()));
-  const auto seconds = [this](Activity activity)
-                           ABSL_SHARED_LOCKS_REQUIRED(mu_) {
-                             return absl::ToDoubleSeconds(spent_[activity]);
-                           };
-  ProcessStatistics* statistics = heartbeat.mutable_statistics();
-  statistics->set_forward_seconds(seconds(Activity::kForward));
-  statistics->set_backward_seconds(seconds(Activity::kBackward));
-  statistics->set_compute_seconds(statistics->forward_seconds() +
-                                  statistics->backward_seconds());
-  statistics->set_exchange_seconds(seconds(Activity::kExchange));
-  statistics->set_data_seconds(seconds(Activity::kData));
-  statistics->set_evaluation_seconds(seconds(Activity::kEvaluate));
-  statistics->set_leaves(leaves_);
-  statistics->set_leaf_seconds(absl::ToDoubleSeconds(leaf_time_));
-  statistics->set_threads(setup_->lanes());
-  statistics->set_steps(steps_);
+  Heartbeat heartbeat = times_.Progress();
+  heartbeat.mutable_statistics()->set_threads(setup_->lanes());
   return heartbeat;
 }
 

@@ -9,11 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
-#include "absl/time/time.h"
 #include "common/thread_pool.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/data/read_ahead.h"
@@ -23,6 +20,7 @@
 #include "worker/lane_timer.h"
 #include "worker/training_setup.h"
 #include "worker/work_state.h"
+#include "worker/work_times.h"
 
 namespace tributary {
 
@@ -50,7 +48,7 @@ class Trainer {
   absl::Status Run();
 
   // What it is doing, and the statistics that it knows.
-  Heartbeat Progress() const ABSL_LOCKS_EXCLUDED(mu_);
+  Heartbeat Progress() const;
 
  private:
   // Where models compute in the memory of a device.
@@ -86,15 +84,6 @@ class Trainer {
   absl::Status OnLanes(
       LaneItems* items,
       const std::function<absl::Status(int lane, int64_t item)>& work);
-  // A leaf is computed; it took a lane so long.
-  void CountLeaf(absl::Duration taken) ABSL_LOCKS_EXCLUDED(mu_);
-  // `waited` for the task.
-  void BeginTask(const Task& task, absl::Duration waited)
-      ABSL_LOCKS_EXCLUDED(mu_);
-  // The task took so long; the lanes say for what.
-  void EndTask(absl::Duration taken) ABSL_LOCKS_EXCLUDED(mu_);
-  // What most of the lanes do that do anything.
-  Activity MainActivity() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   TrainingSetup* const setup_;
   WorkState* const state_;
@@ -103,7 +92,7 @@ class Trainer {
   ReadAhead read_ahead_;
   ThreadPool lanes_;
 
-  std::vector<std::unique_ptr<LaneTimer>> timers_;  // By lane.
+  WorkTimes times_;
   // What a lane's device has been told to fetch. Its thread's during a task.
   struct Prefetched {
     int64_t step = 0;
@@ -114,17 +103,6 @@ class Trainer {
   bool warned_of_captures_ = false;
 
   std::vector<std::shared_ptr<void>> pinned_;  // Of the state's weights.
-
-  mutable absl::Mutex mu_;
-  // Of the newest task; -1: none yet.
-  int64_t round_ ABSL_GUARDED_BY(mu_) = -1;
-  // What comes between the newest task and the next one.
-  Activity waits_for_ ABSL_GUARDED_BY(mu_) = Activity::kExchange;
-  TimeSpent spent_ ABSL_GUARDED_BY(mu_);  // Since the first task.
-  absl::Duration leaf_time_ ABSL_GUARDED_BY(mu_);
-  int64_t leaves_ ABSL_GUARDED_BY(mu_) = 0;
-  int64_t steps_ ABSL_GUARDED_BY(mu_) = 0;
-  int64_t newest_round_ ABSL_GUARDED_BY(mu_) = -1;  // That steps_ counts.
 };
 
 }  // namespace tributary
