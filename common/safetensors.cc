@@ -111,7 +111,7 @@ absl::StatusOr<std::string> MakeSafetensorsHeader(
 
 absl::Status WriteSafetensors(
     const std::string& path, absl::Span<const NamedTensor> tensors,
-    const std::map<std::string, std::string>& metadata) {
+    const std::map<std::string, std::string>& metadata, FileSystem* files) {
   std::vector<NamedTensor> sorted(tensors.begin(), tensors.end());
   std::sort(sorted.begin(), sorted.end(),
             [](const NamedTensor& a, const NamedTensor& b) {
@@ -124,7 +124,7 @@ absl::Status WriteSafetensors(
     pieces.emplace_back(reinterpret_cast<const char*>(tensor.data),
                         ElementsOf(tensor) * sizeof(float));
   }
-  return WriteFileAtomically(path, pieces);
+  return WriteFileAtomically(path, pieces, files);
 }
 
 absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {

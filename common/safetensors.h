@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "common/file_system.h"
 
 namespace tributary {
 
@@ -38,7 +39,8 @@ absl::StatusOr<std::string> MakeSafetensorsHeader(
 // made. Names and metadata: see MakeSafetensorsHeader.
 absl::Status WriteSafetensors(
     const std::string& path, absl::Span<const NamedTensor> tensors,
-    const std::map<std::string, std::string>& metadata);
+    const std::map<std::string, std::string>& metadata,
+    FileSystem* files = FileSystem::Posix());
 
 // What a header says of one tensor.
 struct TensorEntry {

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 // What a run writes, and no more: a folder may hold other things of its owner.
 constexpr const char* kFilesOfARun[] = {"summary.json", "metrics.jsonl",
-                                        "job.textproto",
+                                        "job.textproto", "final/manifest.json",
                                         "final/model.safetensors"};
 
 }  // namespace
@@ -77,6 +77,7 @@ absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Claim(
                              ListCheckpoints(CheckpointsFolder(path)));
   if (earlier == Earlier::kRefuse &&
       (fs::exists(fs::path(path) / "summary.json", error) ||
+       fs::exists(fs::path(path) / "final/model.safetensors", error) ||
        !checkpoints.empty())) {
     return absl::FailedPreconditionError(absl::StrCat(
         path, " holds the ", checkpoints.empty() ? "results" : "checkpoints",

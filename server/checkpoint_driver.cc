@@ -73,16 +73,29 @@ int64_t CheckpointDriver::committed_step() const {
 
 CheckpointManifest CheckpointDriver::MakeManifest(
     const CheckpointPlan::Commit& commit, const JobProgress& progress) const {
-  CheckpointManifest manifest = common_;
-  manifest.set_version(commit.version);
-  manifest.set_step(rounds_.StepsAfter(commit.version));
-  for (const CheckpointFile& file : commit.files) *manifest.add_file() = file;
-  *manifest.mutable_job_state() = saved_;
   // An earlier one may be committed when all is computed already.
-  if (commit.version == progress.final_version() && progress.finished()) {
-    *manifest.mutable_job_state() = progress.Save();
-    manifest.set_complete(true);
-  }
+  const bool is_final =
+      commit.version == progress.final_version() && progress.finished();
+  CheckpointManifest manifest =
+      is_final ? FinalManifest(progress) : ManifestOf(commit.version, saved_);
+  for (const CheckpointFile& file : commit.files) *manifest.add_file() = file;
+  return manifest;
+}
+
+CheckpointManifest CheckpointDriver::FinalManifest(
+    const JobProgress& progress) const {
+  CheckpointManifest manifest =
+      ManifestOf(progress.final_version(), progress.Save());
+  manifest.set_complete(true);
+  return manifest;
+}
+
+CheckpointManifest CheckpointDriver::ManifestOf(int64_t version,
+                                                const JobState& state) const {
+  CheckpointManifest manifest = common_;
+  manifest.set_version(version);
+  manifest.set_step(rounds_.StepsAfter(version));
+  *manifest.mutable_job_state() = state;
   return manifest;
 }
 

@@ -51,12 +51,17 @@ class CheckpointDriver {
   void Run(const JobProgress& progress, int64_t earliest,
            const std::function<void(const ServerOrder&)>& order);
 
+  // Of the job's last version, of which all is computed; names no files.
+  CheckpointManifest FinalManifest(const JobProgress& progress) const;
+
   // Steps in the newest checkpoint; -1: there is none.
   int64_t committed_step() const;
 
  private:
   CheckpointManifest MakeManifest(const CheckpointPlan::Commit& commit,
                                   const JobProgress& progress) const;
+  // But for its files.
+  CheckpointManifest ManifestOf(int64_t version, const JobState& state) const;
 
   const JobSpec job_;
   const Rounds rounds_;

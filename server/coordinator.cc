@@ -855,6 +855,12 @@ std::vector<std::string> Coordinator::server_addresses() const {
   return addresses;
 }
 
+CheckpointManifest Coordinator::FinalManifest() const {
+  absl::MutexLock lock(&mu_);
+  return Complete() ? options_.resume->manifest
+                    : checkpoints_->FinalManifest(*progress_);
+}
+
 std::optional<ArenaLayout> Coordinator::layout() const {
   absl::MutexLock lock(&mu_);
   return layout_;

@@ -144,6 +144,9 @@ class Coordinator {
   std::vector<std::string> server_addresses() const ABSL_LOCKS_EXCLUDED(mu_);
   // Fixed by the first worker that was ready; absent before.
   std::optional<ArenaLayout> layout() const ABSL_LOCKS_EXCLUDED(mu_);
+  // What a checkpoint of the finished model says, but for its files. To be
+  // called when the attempt has ended as kTrained.
+  CheckpointManifest FinalManifest() const ABSL_LOCKS_EXCLUDED(mu_);
   // Of the finished model; 0 before the first worker was ready.
   int64_t final_version() const ABSL_LOCKS_EXCLUDED(mu_);
 

@@ -17,6 +17,7 @@
 #include "common/transport/channel.h"
 #include "server/attempt_history.h"
 #include "server/checkpoint/checkpoint_folder.h"
+#include "server/checkpoint/final_folder.h"
 #include "server/checkpointer.h"
 #include "server/coordinator.h"
 #include "server/coordinator_service.h"
@@ -60,7 +61,8 @@ class LocalLink final : public ServerLink {
   Logger* const log_;
 };
 
-// Writes the final model and returns its digest.
+// Writes the final model and returns its digest. From then on whoever resumes
+// the job takes it for finished, even if there is no checkpoint of its end.
 absl::StatusOr<std::string> WriteModel(const Coordinator& coordinator,
                                        int64_t attempt,
                                        const LocalServer& local,
@@ -85,7 +87,15 @@ absl::StatusOr<std::string> WriteModel(const Coordinator& coordinator,
   const absl::Status current = output->CheckAttempt(attempt);
   if (absl::IsFailedPrecondition(current)) return current;
   TRIBUTARY_RETURN_IF_ERROR(read);
-  return output->WriteModel(layout, arena.get());
+  TRIBUTARY_ASSIGN_OR_RETURN(std::string digest,
+                             output->WriteModel(layout, arena.get()));
+  const absl::Status described = WriteFinalManifest(
+      FinalFolder(options.output_directory), coordinator.FinalManifest());
+  if (!described.ok()) {
+    options.log->Warning("the final model has no manifest: %s",
+                         std::string(described.message()));
+  }
+  return digest;
 }
 
 // Ends the job for everybody, and leaves its results behind.

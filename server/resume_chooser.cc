@@ -7,6 +7,7 @@
 #include "common/job.h"
 #include "common/status_macros.h"
 #include "server/checkpoint/checkpoint_folder.h"
+#include "server/checkpoint/final_folder.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_files.h"
 
@@ -15,12 +16,18 @@ namespace tributary {
 ResumeChooser::ResumeChooser(const ServerOptions& options)
     : options_(options),
       own_(CheckpointsFolder(options.output_directory)),
+      final_(FinalFolder(options.output_directory)),
       use_own_(options.resume) {}
 
 absl::StatusOr<std::optional<ResumePoint>> ResumeChooser::Choose() {
   if (use_own_) {
     TRIBUTARY_ASSIGN_OR_RETURN(std::optional<ResumePoint> found,
                                NewestIn(own_));
+    if (!found.has_value() || !found->manifest.complete()) {
+      // There may be no checkpoint of the end: the disk was full then.
+      std::optional<ResumePoint> finished = TryFinal();
+      if (finished.has_value()) return finished;
+    }
     if (found.has_value()) return found;
   }
   if (options_.resume_from.empty()) return std::optional<ResumePoint>();
@@ -71,6 +78,16 @@ std::optional<ResumePoint> ResumeChooser::Try(const std::string& folder) {
     SetDamaged(folder);
   }
   return std::nullopt;
+}
+
+std::optional<ResumePoint> ResumeChooser::TryFinal() {
+  const absl::StatusOr<CheckpointManifest> manifest = ReadManifest(final_);
+  // Nobody could go on from there with a longer job: optimizer state is
+  // missing.
+  if (manifest.ok() && !(manifest->complete() && IsOfThisJob(*manifest))) {
+    return std::nullopt;
+  }
+  return Try(final_);
 }
 
 bool ResumeChooser::IsOfThisJob(const CheckpointManifest& manifest) const {

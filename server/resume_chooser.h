@@ -26,7 +26,8 @@ class ResumeChooser {
   // It cannot be used.
   void SetDamaged(const std::string& folder) { damaged_.insert(folder); }
 
-  // Of the good ones the newest; nullopt: from the start. NotFound if the one
+  // Of the good ones the newest, which may be a finished model; nullopt: from
+  // the start. NotFound if the one
   // that was asked for (ServerOptions::resume_from) has none.
   absl::StatusOr<std::optional<ResumePoint>> Choose();
 
@@ -34,11 +35,14 @@ class ResumeChooser {
   absl::StatusOr<std::optional<ResumePoint>> NewestIn(
       const std::string& folder);
   std::optional<ResumePoint> Try(const std::string& folder);
+  // The run's finished model.
+  std::optional<ResumePoint> TryFinal();
   // But for what does not change the result.
   bool IsOfThisJob(const CheckpointManifest& manifest) const;
 
   const ServerOptions& options_;
   const std::string own_;
+  const std::string final_;
   bool use_own_;
   std::set<std::string> damaged_;
 };

@@ -10,10 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "common/digest.h"
 #include "common/file.h"
+#include "common/file_system.h"
 #include "common/job.h"
 #include "common/log.h"
 #include "common/safetensors.h"
 #include "common/status_macros.h"
+#include "server/checkpoint/final_folder.h"
 
 namespace tributary {
 namespace {
@@ -137,10 +139,12 @@ absl::StatusOr<std::string> RunOutput::WriteModel(const ArenaLayout& layout,
     digest.Update({reinterpret_cast<const char*>(values),
                    parameter.size * sizeof(float)});
   }
-  const std::string folder = absl::StrCat(directory_, "/final");
-  TRIBUTARY_RETURN_IF_ERROR(MakeDirectory(folder));
+  const std::string folder = FinalFolder(directory_);
+  FileSystem* const files = FileSystem::Posix();
+  TRIBUTARY_RETURN_IF_ERROR(files->MakeFolder(folder));
+  TRIBUTARY_RETURN_IF_ERROR(files->SyncFolder(directory_));
   TRIBUTARY_RETURN_IF_ERROR(WriteSafetensors(
-      absl::StrCat(folder, "/model.safetensors"), tensors, {}));
+      absl::StrCat(folder, "/", kFinalModelName), tensors, {}));
   return digest.FinishHex();
 }
 

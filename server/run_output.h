@@ -52,7 +52,7 @@ class RunOutput {
   void AppendMetrics(const nlohmann::ordered_json& line)
       ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Writes final/model.safetensors from a whole arena. Returns the SHA-256
+  // Writes the model of FinalFolder from a whole arena. Returns the SHA-256
   // (hex) of the float32 weights in the order of the table, without gaps.
   absl::StatusOr<std::string> WriteModel(const ArenaLayout& layout,
                                          const float* weights);

@@ -84,14 +84,7 @@ absl::StatusOr<std::string> CheckpointFolder::Begin(int64_t step) {
 
 absl::Status CheckpointFolder::Commit(const std::string& temporary,
                                       const CheckpointManifest& manifest) {
-  TRIBUTARY_ASSIGN_OR_RETURN(const std::string text, PrintManifest(manifest));
-  const absl::Status readable = ParseManifest(text).status();
-  if (!readable.ok()) {
-    return absl::InternalError(absl::StrCat(
-        "nobody could read this checkpoint: ", readable.message()));
-  }
-  TRIBUTARY_RETURN_IF_ERROR(WriteFileAtomically(
-      absl::StrCat(temporary, "/", kManifestName), {text}, files_));
+  TRIBUTARY_RETURN_IF_ERROR(WriteManifest(temporary, manifest, files_));
   const std::string name = StepName(manifest.step());
   const std::string path = absl::StrCat(folder_, "/", name);
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S14"));

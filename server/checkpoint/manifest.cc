@@ -208,4 +208,17 @@ absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& folder) {
   return manifest;
 }
 
+absl::Status WriteManifest(const std::string& folder,
+                           const CheckpointManifest& manifest,
+                           FileSystem* files) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string text, PrintManifest(manifest));
+  const absl::Status readable = ParseManifest(text).status();
+  if (!readable.ok()) {
+    return absl::InternalError(absl::StrCat(
+        "nobody could read this checkpoint: ", readable.message()));
+  }
+  return WriteFileAtomically(absl::StrCat(folder, "/", kManifestName), {text},
+                             files);
+}
+
 }  // namespace tributary

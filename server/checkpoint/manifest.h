@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/file_system.h"
 #include "proto/checkpoint.pb.h"
 
 namespace tributary {
@@ -33,6 +34,12 @@ absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view text);
 // Of a checkpoint folder. Errors name the file; NotFound if there is none: this
 // is no checkpoint, or a damaged one.
 absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& folder);
+
+// Makes it the folder's, as WriteFileAtomically does. Internal for one that
+// nobody could read.
+absl::Status WriteManifest(const std::string& folder,
+                           const CheckpointManifest& manifest,
+                           FileSystem* files);
 
 }  // namespace tributary
 

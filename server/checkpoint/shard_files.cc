@@ -22,10 +22,6 @@
 namespace tributary {
 namespace {
 
-// Of the digests: damage is named to within one block, which is also what is
-// read at a time.
-constexpr int64_t kBlockBytes = int64_t{4} << 20;
-
 struct FreeState {
   void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
 };
@@ -37,13 +33,14 @@ class DigestingFile {
       : file_(std::move(file)), state_(XXH3_createState()) {
     XXH3_64bits_reset(state_.get());
     facts_.set_name(std::move(name));
-    facts_.set_block_bytes(kBlockBytes);
+    facts_.set_block_bytes(kDigestBlockBytes);
   }
 
   absl::Status Append(absl::string_view bytes) {
     TRIBUTARY_RETURN_IF_ERROR(file_->Append(bytes));
     while (!bytes.empty()) {
-      const size_t room = kBlockBytes - facts_.bytes() % kBlockBytes;
+      const size_t room =
+          kDigestBlockBytes - facts_.bytes() % kDigestBlockBytes;
       const absl::string_view part = bytes.substr(0, room);
       XXH3_64bits_update(state_.get(), part.data(), part.size());
       facts_.set_bytes(facts_.bytes() + static_cast<int64_t>(part.size()));
@@ -55,7 +52,7 @@ class DigestingFile {
 
   // Syncs and closes the file.
   absl::StatusOr<CheckpointFile> Finish() {
-    if (facts_.bytes() % kBlockBytes != 0) EndBlock();
+    if (facts_.bytes() % kDigestBlockBytes != 0) EndBlock();
     TRIBUTARY_RETURN_IF_ERROR(Failpoint("S13"));
     TRIBUTARY_RETURN_IF_ERROR(file_->Sync());
     TRIBUTARY_RETURN_IF_ERROR(file_->Close());

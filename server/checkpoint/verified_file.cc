@@ -88,15 +88,17 @@ absl::Status VerifiedFile::VerifyUpTo(int64_t end) {
   return absl::OkStatus();
 }
 
-absl::Status VerifiedFile::Load(int64_t number) {
-  if (number == loaded_) return absl::OkStatus();
-  loaded_ = -1;
+absl::Status VerifiedFile::BlockError(int64_t number,
+                                      absl::string_view what) const {
   const int64_t begin = number * facts_.block_bytes();
   const int64_t end = std::min(begin + facts_.block_bytes(), facts_.bytes());
-  const auto error = [&](const auto&... what) {
-    return absl::DataLossError(
-        absl::StrCat(path_, ": bytes ", begin, " to ", end, what...));
-  };
+  return absl::DataLossError(
+      absl::StrCat(path_, ": bytes ", begin, " to ", end, what));
+}
+
+absl::Status VerifiedFile::Fetch(int64_t number) {
+  const int64_t begin = number * facts_.block_bytes();
+  const int64_t end = std::min(begin + facts_.block_bytes(), facts_.bytes());
   block_.resize(static_cast<size_t>(end - begin));
   size_t done = 0;
   while (done < block_.size()) {
@@ -104,18 +106,51 @@ absl::Status VerifiedFile::Load(int64_t number) {
         pread(descriptor_, block_.data() + done, block_.size() - done,
               begin + static_cast<int64_t>(done));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return error(" cannot be read: ", std::strerror(errno));
+    if (got < 0) {
+      return BlockError(
+          number, absl::StrCat(" cannot be read: ", std::strerror(errno)));
+    }
     if (got == 0) {
-      return error(": the file ends at ", begin + static_cast<int64_t>(done));
+      return BlockError(number,
+                        absl::StrCat(": the file ends at ",
+                                     begin + static_cast<int64_t>(done)));
     }
     done += static_cast<size_t>(got);
   }
+  return absl::OkStatus();
+}
+
+absl::Status VerifiedFile::Load(int64_t number) {
+  if (number == loaded_) return absl::OkStatus();
+  loaded_ = -1;
+  TRIBUTARY_RETURN_IF_ERROR(Fetch(number));
   if (XXH3_64bits(block_.data(), block_.size()) !=
       facts_.block_digest(static_cast<int>(number))) {
-    return error(" are not what was written");
+    return BlockError(number, " are not what was written");
   }
   loaded_ = number;
   return absl::OkStatus();
+}
+
+absl::StatusOr<CheckpointFile> DescribeFile(const std::string& folder,
+                                            const std::string& name) {
+  CheckpointFile facts;
+  facts.set_name(name);
+  facts.set_block_bytes(kDigestBlockBytes);
+  const std::string path = absl::StrCat(folder, "/", name);
+  struct stat found;
+  if (stat(path.c_str(), &found) != 0) {
+    return FileError(errno, "cannot stat", path);
+  }
+  facts.set_bytes(found.st_size);
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<VerifiedFile> file,
+                             VerifiedFile::Open(folder, facts));
+  for (int64_t block = 0; block * kDigestBlockBytes < facts.bytes(); ++block) {
+    TRIBUTARY_RETURN_IF_ERROR(file->Fetch(block));
+    facts.add_block_digest(
+        XXH3_64bits(file->block_.data(), file->block_.size()));
+  }
+  return facts;
 }
 
 }  // namespace tributary

@@ -9,10 +9,15 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "common/safetensors.h"
 #include "proto/checkpoint.pb.h"
 
 namespace tributary {
+
+// Of the digests: damage is named to within one block, which is also what is
+// read at a time.
+inline constexpr int64_t kDigestBlockBytes = int64_t{4} << 20;
 
 // A file of which nothing is given out that has not the digest that the
 // manifest says. Errors are DataLoss and name the file and the byte range, or
@@ -40,11 +45,17 @@ class VerifiedFile {
   const std::string& path() const { return path_; }
 
  private:
+  friend absl::StatusOr<CheckpointFile> DescribeFile(const std::string& folder,
+                                                     const std::string& name);
+
   VerifiedFile(int descriptor, std::string path, const CheckpointFile& facts);
 
-  // Reads the block of this number into block_, unless it is there.
+  // Reads the block of this number into block_.
+  absl::Status Fetch(int64_t number);
+  // The same, unless it is there, and checks it.
   absl::Status Load(int64_t number);
   absl::Status VerifyUpTo(int64_t end);
+  absl::Status BlockError(int64_t number, absl::string_view what) const;
 
   const int descriptor_;
   const std::string path_;
@@ -52,6 +63,10 @@ class VerifiedFile {
   std::vector<char> block_;
   int64_t loaded_ = -1;  // Its number.
 };
+
+// What a manifest is to say of a file as it is now.
+absl::StatusOr<CheckpointFile> DescribeFile(const std::string& folder,
+                                            const std::string& name);
 
 }  // namespace tributary
 

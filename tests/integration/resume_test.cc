@@ -178,6 +178,7 @@ TEST_F(ResumeTest, TakesTheCheckpointBeforeADamagedOne) {
   ASSERT_FALSE(before.empty());
   const std::string told = "optimizer-00002-of-00002.safetensors: bytes 0 to ";
 
+  std::filesystem::remove(folder_ + "/run/final/manifest.json");
   // Nothing is left to do but to write the results.
   const CommandResult again =
       RunCommand({kTributary, "train", "--resume", folder_ + "/run",
@@ -199,6 +200,47 @@ TEST_F(ResumeTest, TakesTheCheckpointBeforeADamagedOne) {
                     HasSubstr("going back to the checkpoint before it")));
   ASSERT_EQ(RunCommand(Train("calm", 1, 1, {"--steps", "1600"})).exit_code, 0);
   EXPECT_EQ(Digest("run"), Digest("calm"));
+}
+
+// As when the disk was full at every save: the model alone says so.
+TEST_F(ResumeTest, KnowsAFinishedJobWithoutItsCheckpoints) {
+  WriteJob("synchronous");
+  ASSERT_EQ(RunCommand(Train("run", 2, 2)).exit_code, 0);
+  const nlohmann::json summary = Summary("run");
+  const std::string run = folder_ + "/run";
+  std::filesystem::remove_all(run + "/checkpoints");
+  std::filesystem::remove(run + "/summary.json");
+  std::filesystem::remove(run + "/logs/server-0.log");
+  // No other run takes its place unasked.
+  const CommandResult fresh = RunCommand(Train("run", 2, 2));
+  EXPECT_NE(fresh.exit_code, 0);
+  EXPECT_THAT(fresh.standard_error, HasSubstr("results of another run"));
+
+  const CommandResult again = RunCommand(
+      {kTributary, "train", "--resume", run, "--servers", "2", "--quiet"});
+  EXPECT_EQ(again.exit_code, 0) << again.standard_error;
+  EXPECT_THAT(ReadWholeFile(run + "/logs/server-0.log"),
+              HasSubstr("goes on from step 1500, " + run + "/final\n"));
+  EXPECT_EQ(Summary("run")["weights_sha256"], summary["weights_sha256"]);
+  EXPECT_EQ(Summary("run")["evaluation"], summary["evaluation"]);
+
+  // A damaged one is no end.
+  const std::string model = run + "/final/model.safetensors";
+  std::string bytes = ReadWholeFile(model);
+  bytes[bytes.size() - 9] ^= 1;
+  WriteWholeFile(model, bytes);
+  const CommandResult refused = RunCommand(
+      {kTributary, "train", "--resume", run, "--servers", "2", "--quiet"});
+  EXPECT_NE(refused.exit_code, 0);
+  EXPECT_THAT(refused.standard_error,
+              HasSubstr("no checkpoint that can be used in " + run));
+  const CommandResult anew =
+      RunCommand(Train("run", 2, 2, {"--resume", "auto"}));
+  EXPECT_EQ(anew.exit_code, 0) << anew.standard_error;
+  EXPECT_THAT(ReadWholeFile(run + "/logs/server-0.log"),
+              HasSubstr("final/model.safetensors: bytes 0 to "));
+  EXPECT_EQ(Summary("run")["weights_sha256"], summary["weights_sha256"]);
+  EXPECT_TRUE(std::filesystem::exists(run + "/checkpoints/step-00001500"));
 }
 
 TEST_F(ResumeTest, RefusesWhatDoesNotFit) {

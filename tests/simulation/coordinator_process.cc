@@ -343,10 +343,15 @@ absl::Status CoordinatorProcess::TakeResult() {
     return absl::CancelledError(current.message());
   }
   if (!result.ok()) {
-    absl::StatusOr<ModelState> saved = ReadCheckpoint(world_, version);
+    absl::StatusOr<ModelState> saved = ReadSaved(world_, version);
     if (saved.ok()) result = std::move(saved);
   }
   TRIBUTARY_RETURN_IF_ERROR(result.status());
+  // That the model cannot be written is not among the faults.
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const CheckpointManifest written,
+      WriteFinal(world_, *result, coordinator->FinalManifest()));
+  world_->ledger.AddCommit(attempt_number_, written);
   world_->result = std::move(result);
   world_->result_attempt = attempt_number_;
   world_->evaluation_loss = coordinator->GetStatus().evaluation_loss();

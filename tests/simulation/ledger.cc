@@ -30,7 +30,8 @@ void Ledger::SetFromMemory(int64_t attempt, int64_t version) {
 }
 
 void Ledger::AddCommit(int64_t attempt, const CheckpointManifest& checkpoint) {
-  committed_by_[checkpoint.SerializeAsString()] = attempt;
+  // Who finds that all is done writes the same once more.
+  committed_by_.emplace(checkpoint.SerializeAsString(), attempt);
 }
 
 std::string Ledger::Check(int64_t attempt, int chunks,

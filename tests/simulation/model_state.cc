@@ -6,9 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/buffer_pool.h"
+#include "common/safetensors.h"
 #include "common/snapshot.h"
 #include "common/status_macros.h"
 #include "server/checkpoint/checkpoint_folder.h"
+#include "server/checkpoint/final_folder.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_files.h"
 #include "server/state_journal.h"
@@ -44,6 +46,27 @@ absl::StatusOr<Snapshot> CopyOf(const World* world, const Process* reader,
         "server ", shard, " is gone, and its part of the state with it"));
   }
   return keeper->journal()->Find(shard, version);
+}
+
+absl::StatusOr<ModelState> ReadFolder(const World& world,
+                                      const std::string& folder,
+                                      int64_t version) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const CheckpointManifest manifest,
+                             ReadManifest(folder));
+  if (manifest.version() != version) return absl::NotFoundError(folder);
+  BufferPool buffers(world.layout.chunk_elements());
+  Snapshot snapshot;
+  for (int chunk = 0; chunk < world.layout.chunk_count(); ++chunk) {
+    snapshot.chunks.push_back({chunk, buffers.Take(), {}});
+    for (int slot = 0; slot < manifest.state_size(); ++slot) {
+      snapshot.chunks.back().slots.push_back(buffers.Take());
+    }
+  }
+  TRIBUTARY_RETURN_IF_ERROR(
+      ReadShard(folder, manifest, world.layout, &snapshot));
+  ModelState state;
+  AddSnapshot(world.layout, snapshot, &state);
+  return state;
 }
 
 }  // namespace
@@ -84,28 +107,37 @@ absl::StatusOr<ModelState> ReadServers(World* world, Process* reader,
   return state;
 }
 
-absl::StatusOr<ModelState> ReadCheckpoint(World* world, int64_t version) {
+absl::StatusOr<ModelState> ReadSaved(World* world, int64_t version) {
   TRIBUTARY_ASSIGN_OR_RETURN(
       const std::vector<CheckpointName> checkpoints,
       ListCheckpoints(CheckpointsFolder(world->disk_folder())));
-  if (checkpoints.empty()) return absl::NotFoundError("no checkpoint");
-  const std::string folder = checkpoints.front().path;
-  TRIBUTARY_ASSIGN_OR_RETURN(const CheckpointManifest manifest,
-                             ReadManifest(folder));
-  if (manifest.version() != version) return absl::NotFoundError(folder);
-  BufferPool buffers(world->layout.chunk_elements());
-  Snapshot snapshot;
-  for (int chunk = 0; chunk < world->layout.chunk_count(); ++chunk) {
-    snapshot.chunks.push_back({chunk, buffers.Take(), {}});
-    for (int slot = 0; slot < manifest.state_size(); ++slot) {
-      snapshot.chunks.back().slots.push_back(buffers.Take());
-    }
+  if (!checkpoints.empty()) {
+    absl::StatusOr<ModelState> state =
+        ReadFolder(*world, checkpoints.front().path, version);
+    if (state.ok()) return state;
   }
-  TRIBUTARY_RETURN_IF_ERROR(
-      ReadShard(folder, manifest, world->layout, &snapshot));
-  ModelState state;
-  AddSnapshot(world->layout, snapshot, &state);
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      ModelState state,
+      ReadFolder(*world, FinalFolder(world->disk_folder()), version));
+  TRIBUTARY_RETURN_IF_ERROR(world->result.status());
+  state.slots = world->result->slots;
   return state;
+}
+
+absl::StatusOr<CheckpointManifest> WriteFinal(
+    World* world, const ModelState& state, const CheckpointManifest& manifest) {
+  const std::string folder = FinalFolder(world->disk_folder());
+  std::vector<NamedTensor> tensors;
+  for (const Parameter& parameter : world->layout.parameters()) {
+    tensors.push_back({parameter.name, parameter.shape,
+                       state.weights.data() + parameter.offset});
+  }
+  TRIBUTARY_RETURN_IF_ERROR(world->disk.MakeFolder(folder));
+  TRIBUTARY_RETURN_IF_ERROR(world->disk.SyncFolder(world->disk_folder()));
+  TRIBUTARY_RETURN_IF_ERROR(WriteSafetensors(
+      absl::StrCat(folder, "/", kFinalModelName), tensors, {}, &world->disk));
+  TRIBUTARY_RETURN_IF_ERROR(WriteFinalManifest(folder, manifest, &world->disk));
+  return ReadManifest(folder);
 }
 
 }  // namespace tributary::simulation

@@ -15,8 +15,13 @@ namespace tributary::simulation {
 absl::StatusOr<ModelState> ReadServers(World* world, Process* reader,
                                        int64_t version);
 
-// From the newest checkpoint, which must be of this version.
-absl::StatusOr<ModelState> ReadCheckpoint(World* world, int64_t version);
+// From the newest checkpoint, which must be of this version, or the final
+// model; this has no optimizer state: that of the world's result is taken.
+absl::StatusOr<ModelState> ReadSaved(World* world, int64_t version);
+
+// Writes the weights as the final model. Returns the manifest beside it.
+absl::StatusOr<CheckpointManifest> WriteFinal(
+    World* world, const ModelState& state, const CheckpointManifest& manifest);
 
 }  // namespace tributary::simulation
 

@@ -111,5 +111,11 @@ TEST(SimulationRegressionTest, AJobIsFinishedBeforeAWorkerHasTheLastWeights) {
   ExpectAllHold(48802);
 }
 
+// No checkpoint could be made, the last one neither; the coordinator died when
+// all was computed and the other server had ended.
+TEST(SimulationRegressionTest, AFullDiskAndADeathWhileSayingGoodbye) {
+  ExpectAllHold(72380);
+}
+
 }  // namespace
 }  // namespace tributary::simulation

@@ -1,0 +1,27 @@
+#include "server/checkpoint/final_folder.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/file.h"
+#include "common/status_macros.h"
+#include "server/checkpoint/manifest.h"
+#include "server/checkpoint/verified_file.h"
+
+namespace tributary {
+
+std::string FinalFolder(absl::string_view run) {
+  return absl::StrCat(run, "/final");
+}
+
+absl::Status WriteFinalManifest(const std::string& folder,
+                                CheckpointManifest manifest,
+                                FileSystem* files) {
+  manifest.set_servers(1);
+  manifest.clear_state();
+  manifest.clear_file();
+  manifest.set_complete(true);
+  TRIBUTARY_ASSIGN_OR_RETURN(*manifest.add_file(),
+                             DescribeFile(folder, kFinalModelName));
+  return WriteManifest(folder, manifest, files);
+}
+
+}  // namespace tributary

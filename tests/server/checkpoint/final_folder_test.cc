@@ -1,0 +1,88 @@
+#include "server/checkpoint/final_folder.h"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/safetensors.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/checkpoint/manifest.h"
+#include "server/checkpoint/shard_files.h"
+#include "tests/server/checkpoint/checkpoint_fixture.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A model of several blocks, by Adam on two servers.
+class FinalFolderTest : public testing::Test {
+ protected:
+  FinalFolderTest() {
+    facts_.table = MakeTable({{3}, {1500, 1000}, {7, 2}}, /*chunk=*/4096);
+    facts_.servers = 2;
+    facts_.state = {"exp_avg", "exp_avg_sq"};
+    facts_.step = 9;
+  }
+
+  void WriteModel() {
+    const ArenaLayout layout = *ArenaLayout::Create(facts_.table);
+    std::vector<std::vector<float>> values;
+    std::vector<NamedTensor> tensors;
+    for (const Parameter& parameter : layout.parameters()) {
+      values.emplace_back();
+      for (int64_t i = 0; i < parameter.size; ++i) {
+        values.back().push_back(
+            ElementAt(parameter.name, /*slot=*/-1, i, facts_.step));
+      }
+    }
+    for (size_t i = 0; i < values.size(); ++i) {
+      const Parameter& parameter = layout.parameters()[i];
+      tensors.push_back({parameter.name, parameter.shape, values[i].data()});
+    }
+    ASSERT_TRUE(WriteSafetensors(absl::StrCat(folder_, "/", kFinalModelName),
+                                 tensors, {})
+                    .ok());
+  }
+
+  CheckpointFacts facts_;
+  const std::string folder_ = MakeFolderForTest();
+};
+
+TEST_F(FinalFolderTest, IsACheckpointOfOneServerWithoutOptimizerState) {
+  WriteModel();
+  ASSERT_TRUE(WriteFinalManifest(folder_, MakeManifest(facts_)).ok());
+  EXPECT_TRUE(VerifyCheckpoint(folder_).ok()) << VerifyCheckpoint(folder_);
+  const auto manifest = ReadManifest(folder_);
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  EXPECT_TRUE(manifest->complete());
+  EXPECT_EQ(manifest->step(), 9);
+  EXPECT_EQ(manifest->servers(), 1);
+  EXPECT_EQ(manifest->state_size(), 0);
+  CheckpointFacts read = facts_;
+  read.servers = 1;
+  read.state.clear();
+  EXPECT_TRUE(CheckCheckpoint(read, folder_, /*servers=*/3,
+                              /*chunk_elements=*/1024)
+                  .ok());
+}
+
+TEST_F(FinalFolderTest, DamageIsFoundToTheBlock) {
+  WriteModel();
+  ASSERT_TRUE(WriteFinalManifest(folder_, MakeManifest(facts_)).ok());
+  SetByte(absl::StrCat(folder_, "/", kFinalModelName), (4 << 20) + 5, 77);
+  EXPECT_THAT(std::string(VerifyCheckpoint(folder_).message()),
+              HasSubstr("model.safetensors: bytes 4194304 to "));
+}
+
+TEST_F(FinalFolderTest, AModelThatIsNotThereIsNotDescribed) {
+  const absl::Status status = WriteFinalManifest(folder_, MakeManifest(facts_));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("model.safetensors"));
+  EXPECT_THAT(NamesIn(folder_), ElementsAre());
+}
+
+}  // namespace
+}  // namespace tributary
