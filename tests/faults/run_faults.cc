@@ -110,5 +110,6 @@ int main(int argc, char** argv) {
                  "crash,error] [--models mlp,gpt] [--seeds 3]\n");
     return 2;
   }
+  std::filesystem::create_directories(flags.folder);
   return tributary::Main(flags);
 }

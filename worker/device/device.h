@@ -195,6 +195,16 @@ class Device {
                                     const Real* dy, bool accumulate,
                                     float* dweight, float* dbias) = 0;
 
+  // LinearForward to `z` and GELU of that (see below) to `y`, and the way back:
+  // dz = (dy W) GELU'(z), where W is that of the linear function behind GELU.
+  // What lies between need not be rounded. The defaults do one after the other.
+  virtual void LinearGeluForward(const LinearShape& shape, const Real* x,
+                                 const Real* weight, const float* bias, Real* z,
+                                 Real* y);
+  virtual void LinearGeluBackwardInput(const LinearShape& shape, const Real* dy,
+                                       const Real* weight, const Real* z,
+                                       Real* dz);
+
   // ---- Convolution, pooling. A bias may be added to rounded sums.
   virtual void ConvolutionForward(const ConvolutionShape& shape, const Real* x,
                                   const Real* weight, const float* bias,
@@ -341,6 +351,20 @@ class Device {
     return AwaitLoss();
   }
 };
+
+inline void Device::LinearGeluForward(const LinearShape& shape, const Real* x,
+                                      const Real* weight, const float* bias,
+                                      Real* z, Real* y) {
+  LinearForward(shape, x, weight, bias, z);
+  GeluForward(shape.rows * shape.outputs, z, y);
+}
+
+inline void Device::LinearGeluBackwardInput(const LinearShape& shape,
+                                            const Real* dy, const Real* weight,
+                                            const Real* z, Real* dz) {
+  LinearBackwardInput(shape, dy, weight, /*accumulate=*/false, dz);
+  GeluBackward(shape.rows * shape.inputs, z, dz, dz);
+}
 
 inline absl::StatusOr<std::unique_ptr<CopyStream>> Device::CreateCopyStream() {
   return absl::UnimplementedError("device memory is the host's");

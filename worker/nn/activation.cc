@@ -30,6 +30,7 @@ LayerSpec Gelu::Spec() const {
   spec.output = size_;
   spec.backward_reads_input = true;
   spec.gradient_in_place = true;
+  spec.is_gelu = true;
   return spec;
 }
 

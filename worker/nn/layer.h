@@ -52,6 +52,11 @@ struct LayerSpec {
   bool accumulates = false;
   // Backward can add to the gradient of parameter 0: it may be shared.
   bool accumulates_weight = false;
+  // The layer is GELU of its input.
+  bool is_gelu = false;
+  // Forward can also make GELU of the output, and Backward that of the input:
+  // LayerTensors::gelu_output and gelu_input.
+  bool fuses_gelu = false;
   // Outside training the output is the input: Forward is not called.
   bool identity_in_evaluation = false;
 };
@@ -65,12 +70,17 @@ struct LayerTensors {
   const Real* product_weight = nullptr;
   Real* output = nullptr;
   float* saved = nullptr;  // Kept from Forward to Backward.
+  // Gets GELU of the output, unless null.
+  Real* gelu_output = nullptr;
 
   // Backward only. A null input gradient is not wanted.
   const Real* output_gradient = nullptr;
   std::array<Real*, kMaxLayerInputs> input_gradients{};
   std::array<bool, kMaxLayerInputs> accumulate{};
   std::array<float*, kMaxLayerParameters> weight_gradients{};
+  // Unless null, input 0 is GELU of this, and the gradient of this is wanted in
+  // place of the input's.
+  const Real* gelu_input = nullptr;
   // The gradient of parameter 0 holds another layer's part: add to it.
   bool accumulate_weight = false;
 };

@@ -27,10 +27,17 @@ LayerSpec Linear::Spec() const {
   spec.backward_reads_input = true;
   spec.accumulates = true;
   spec.accumulates_weight = true;
+  spec.fuses_gelu = true;
   return spec;
 }
 
 void Linear::Forward(const LayerCall& call, const LayerTensors& tensors) const {
+  if (tensors.gelu_output != nullptr) {
+    call.device->LinearGeluForward(ShapeOf(call), tensors.inputs[0],
+                                   tensors.product_weight, tensors.weights[1],
+                                   tensors.output, tensors.gelu_output);
+    return;
+  }
   call.device->LinearForward(ShapeOf(call), tensors.inputs[0],
                              tensors.product_weight, tensors.weights[1],
                              tensors.output);
@@ -44,6 +51,12 @@ void Linear::Backward(const LayerCall& call,
       tensors.accumulate_weight, tensors.weight_gradients[0],
       tensors.weight_gradients[1]);
   if (tensors.input_gradients[0] == nullptr) return;
+  if (tensors.gelu_input != nullptr) {
+    call.device->LinearGeluBackwardInput(
+        shape, tensors.output_gradient, tensors.product_weight,
+        tensors.gelu_input, tensors.input_gradients[0]);
+    return;
+  }
   call.device->LinearBackwardInput(
       shape, tensors.output_gradient, tensors.product_weight,
       tensors.accumulate[0], tensors.input_gradients[0]);

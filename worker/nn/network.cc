@@ -371,6 +371,7 @@ LayerTensors Network::TensorsOf(int node, bool training,
   }
   tensors.output = RealAt(planned.output);
   tensors.saved = static_cast<float*>(At(planned.saved));
+  tensors.gelu_output = RealAt(planned.gelu_output);
   const Graph::Node& layer = graph_.nodes()[node];
   const std::vector<int>& parameters = layer.parameters;
   for (size_t i = 0; i < parameters.size(); ++i) {
@@ -395,6 +396,7 @@ void Network::Forward(int node, const LayerCall& call,
                       const float* weights) const {
   const Graph::Node& layer = graph_.nodes()[node];
   if (!call.training && layer.spec.identity_in_evaluation) return;
+  if (plan_.nodes[node].forward_elsewhere) return;
   layer.layer->Forward(call, TensorsOf(node, call.training, weights));
 }
 
@@ -406,6 +408,7 @@ void Network::Backward(int node, const LayerCall& call, const float* weights,
   tensors.output_gradient = RealAt(planned.output_gradient);
   tensors.accumulate = planned.accumulate;
   tensors.accumulate_weight = planned.accumulate_weight;
+  tensors.gelu_input = RealAt(planned.gelu_input);
   for (int i = 0; i < kMaxLayerInputs; ++i) {
     tensors.input_gradients[i] =
         RealAt(planned.scratch[i] >= 0 ? planned.scratch[i]

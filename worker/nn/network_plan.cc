@@ -53,6 +53,7 @@ class Planner {
   void PlanInputGradient(int node, int input);
   bool NobodyElseReads(int buffer, int node) const;
   bool MayShareGradient(int node, int input) const;
+  void FuseGelu(int node);
   void PlanParameters();
   void PlaceBuffers();
 
@@ -80,6 +81,7 @@ class Planner {
   std::vector<int> last_use_;                // Time, of each value.
   std::vector<int> value_buffer_;
   std::vector<int> gradient_buffer_;  // Of each value; -1: not yet.
+  std::vector<bool> makes_gelu_;      // Of each node: behind it.
   std::vector<PlannedBuffer> buffers_;
   // Places in `plan_` that get the offset of a buffer.
   std::vector<std::pair<int64_t*, int>> places_;
@@ -316,6 +318,29 @@ bool Planner::MayShareGradient(int node, int input) const {
   return true;
 }
 
+// Lets the layers before and behind a GELU make it.
+void Planner::FuseGelu(int node) {
+  const ValueId input = nodes_[node].inputs[0];
+  const ValueId output = nodes_[node].output;
+  const int before = ProducerOf(input);
+  if (before >= 0 && nodes_[before].spec.fuses_gelu && !makes_gelu_[before]) {
+    makes_gelu_[before] = true;
+    plan_.nodes[node].forward_elsewhere = true;
+    Use(value_buffer_[output], ForwardTime(before));
+    places_.emplace_back(&plan_.nodes[before].gelu_output,
+                         value_buffer_[output]);
+  }
+  if (!plan_.nodes[node].backward || consumers_[output].size() != 1) return;
+  const int behind = consumers_[output][0];
+  // The one gradient takes the other's place, and nothing is added to either.
+  if (nodes_[behind].spec.fuses_gelu && needs_gradient_[input] &&
+      gradient_buffer_[input] == gradient_buffer_[output] &&
+      !plan_.nodes[behind].accumulate[0] && !plan_.nodes[node].accumulate[0]) {
+    plan_.nodes[node].backward = false;
+    places_.emplace_back(&plan_.nodes[behind].gelu_input, value_buffer_[input]);
+  }
+}
+
 // When which parameter's gradient is begun and final.
 void Planner::PlanParameters() {
   const int parameters = graph_.table().parameter_size();
@@ -367,6 +392,10 @@ absl::StatusOr<NetworkPlan> Planner::Plan() {
   plan_.nodes.resize(count_);
   PlanValues();
   PlanGradients();
+  makes_gelu_.assign(count_, false);
+  for (int i = 0; i < count_; ++i) {
+    if (nodes_[i].spec.is_gelu) FuseGelu(i);
+  }
   PlanParameters();
   PlaceBuffers();
   return std::move(plan_);

@@ -23,8 +23,13 @@ struct NetworkPlan {
     // The same outside training, where some layers are left out.
     std::array<int64_t, kMaxLayerInputs> evaluation_inputs{-1, -1};
     int64_t saved = -1;
+    // Another layer makes the output (of GELU).
+    bool forward_elsewhere = false;
+    int64_t gelu_output = -1;  // Where this one makes another's.
+    int64_t gelu_input = -1;   // LayerTensors::gelu_input.
 
-    bool backward = false;  // Whether there is anything to do in backward.
+    // Whether there is anything to do in backward, here and not elsewhere.
+    bool backward = false;
     int64_t output_gradient = -1;
     std::array<int64_t, kMaxLayerInputs> input_gradients{-1, -1};
     std::array<bool, kMaxLayerInputs> accumulate{};
@@ -51,8 +56,9 @@ struct NetworkPlan {
 // A tensor lives from the pass that writes it to the last that reads it,
 // counted in layers of forward and then of backward. Layers work in place, and
 // residual connections hand gradients through, where nobody else reads what is
-// lost. InvalidArgument for a graph that cannot be trained, with the layer's
-// name; ResourceExhausted for one that no memory could hold.
+// lost. Layers that can do so make GELU before and behind them themselves.
+// InvalidArgument for a graph that cannot be trained, with the layer's name;
+// ResourceExhausted for one that no memory could hold.
 absl::StatusOr<NetworkPlan> PlanNetwork(const Graph& graph, int64_t max_samples,
                                         const Device& device);
 

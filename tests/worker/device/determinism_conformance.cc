@@ -27,6 +27,11 @@ Floats RunEverything(Device& device) {
   device.GeluForward(16 * 700, y, y);
   device.Dropout(16 * 700, stream, 0.25f, y, y);
   device.LinearBackwardInput(linear, y, weight, true, dx);
+  const auto wide = reals(300 * 704, 20);
+  auto z = reals(16 * 704, 21), gelu = reals(16 * 704, 22),
+       dz = reals(16 * 704, 23);
+  device.LinearGeluForward({16, 300, 704}, x, wide, nullptr, z, gelu);
+  device.LinearGeluBackwardInput({16, 704, 300}, x, wide, z, dz);
   device.LinearBackwardWeight(linear, x, y, false, dweight, dbias);
 
   const auto image = reals(2 * 3 * 144, 7), kernel = reals(16 * 3 * 25, 8);
@@ -59,8 +64,8 @@ Floats RunEverything(Device& device) {
     const Floats values = buffer.Download();
     all.insert(all.end(), values.begin(), values.end());
   };
-  for (const Reals* buffer :
-       {&y, &dx, &dimage, &pooled, &attended, &dqkv, &normed, &dnormed}) {
+  for (const Reals* buffer : {&y, &dx, &z, &gelu, &dz, &dimage, &pooled,
+                              &attended, &dqkv, &normed, &dnormed}) {
     append(*buffer);
   }
   for (const auto* buffer : {&dweight, &dbias, &dkernel, &dnorm}) {

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "tests/worker/device/device_conformance.h"
 #include "tests/worker/device/reference.h"
 
@@ -109,6 +111,73 @@ TEST_P(DeviceConformanceTest, LinearBackwardWeightSetsOrAddsGradient) {
     ExpectNear(sum.Download(), Plus(ToDoubles(before), expected),
                SumTolerance(s.rows),
                Plus(Absolute(ToDoubles(before)), magnitude));
+  }
+}
+
+// The largest slope of GELU.
+constexpr double kGeluSlope = 1.13;
+
+double GeluSlope(double z) {
+  constexpr double kStep = 1e-5;
+  return (reference::Gelu(z + kStep) - reference::Gelu(z - kStep)) /
+         (2 * kStep);
+}
+
+TEST_P(DeviceConformanceTest, LinearAndGeluGiveWhatGeluIsMadeOf) {
+  for (const LinearShape& s : LinearShapes()) {
+    SCOPED_TRACE(Name(s));
+    const Floats x = Random(s.rows * s.inputs, 1);
+    const Floats weight = Random(s.outputs * s.inputs, 2);
+    for (const Floats& bias : {Random(s.outputs, 3), Floats()}) {
+      auto z = OutputReals(s.rows * s.outputs);
+      auto y = OutputReals(s.rows * s.outputs);
+      const auto device_bias = Upload(bias);
+      device_->LinearGeluForward(s, UploadReals(x), UploadReals(weight),
+                                 bias.empty() ? nullptr : device_bias.data(), z,
+                                 y);
+      const Doubles xd = ToDoubles(x), wd = ToDoubles(weight),
+                    bd = ToDoubles(bias);
+      const Doubles sums = reference::LinearForward(s, xd, wd, bd);
+      const Doubles magnitudes =
+          reference::LinearForward(s, Absolute(xd), Absolute(wd), Absolute(bd));
+      ExpectRealsNear(z, sums, SumTolerance(s.inputs), magnitudes);
+      Doubles expected, limits;
+      for (size_t i = 0; i < sums.size(); ++i) {
+        expected.push_back(reference::Gelu(sums[i]));
+        // z may have been rounded before.
+        limits.push_back(kGeluSlope * (SumTolerance(s.inputs) * magnitudes[i] +
+                                       RealEpsilon() * std::abs(sums[i])) +
+                         16 * kEpsilon * std::abs(sums[i]));
+      }
+      ExpectRealsNear(y, expected, 1.0, limits);
+    }
+  }
+}
+
+TEST_P(DeviceConformanceTest, LinearAndGeluGradientGoesToWhatGeluIsMadeOf) {
+  for (const LinearShape& s : LinearShapes()) {
+    SCOPED_TRACE(Name(s));
+    const Floats dy = Random(s.rows * s.outputs, 1);
+    const Floats weight = Random(s.outputs * s.inputs, 2);
+    Floats z = Random(s.rows * s.inputs, 3);
+    for (float& value : z) value *= 4;
+    auto dz = OutputReals(s.rows * s.inputs);
+    device_->LinearGeluBackwardInput(s, UploadReals(dy), UploadReals(weight),
+                                     UploadReals(z), dz);
+    const Doubles dyd = ToDoubles(dy), wd = ToDoubles(weight);
+    const Doubles sums = reference::LinearBackwardInput(s, dyd, wd);
+    const Doubles magnitudes =
+        reference::LinearBackwardInput(s, Absolute(dyd), Absolute(wd));
+    Doubles expected, limits;
+    for (size_t i = 0; i < sums.size(); ++i) {
+      expected.push_back(sums[i] * GeluSlope(z[i]));
+      // The sum may have been rounded before. The slope has an exponential in
+      // it, whose argument is of a few units and has six roundings.
+      limits.push_back(kGeluSlope * (SumTolerance(s.outputs) * magnitudes[i] +
+                                     RealEpsilon() * std::abs(sums[i])) +
+                       48 * kEpsilon * std::abs(sums[i]));
+    }
+    ExpectRealsNear(dz, expected, 1.0, limits);
   }
 }
 

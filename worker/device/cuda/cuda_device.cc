@@ -196,6 +196,24 @@ class CudaDevice final : public Device {
     linear_->BackwardInput(Current(), scratch_, shape, dy, weight, accumulate,
                            dx);
   }
+  void LinearGeluForward(const LinearShape& shape, const Real* x,
+                         const Real* weight, const float* bias, Real* z,
+                         Real* y) override {
+    if (linear_->GeluForward(Current(), scratch_, shape, x, weight, bias, z,
+                             y)) {
+      return;
+    }
+    Device::LinearGeluForward(shape, x, weight, bias, z, y);
+  }
+  void LinearGeluBackwardInput(const LinearShape& shape, const Real* dy,
+                               const Real* weight, const Real* z,
+                               Real* dz) override {
+    if (linear_->GeluBackwardInput(Current(), scratch_, shape, dy, weight, z,
+                                   dz)) {
+      return;
+    }
+    Device::LinearGeluBackwardInput(shape, dy, weight, z, dz);
+  }
   void LinearBackwardWeight(const LinearShape& shape, const Real* x,
                             const Real* dy, bool accumulate, float* dweight,
                             float* dbias) override {

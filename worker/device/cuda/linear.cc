@@ -26,6 +26,10 @@ namespace {
 // many parts a sum may be split.
 constexpr size_t kMaximumWorkspace = size_t{32} << 20;
 
+// What the leading dimension of an epilogue's second matrix must be a multiple
+// of.
+constexpr int64_t kAuxMultiple = 8;
+
 // Shapes repeat from step to step. Should a caller have more than this many,
 // all are forgotten and found again, which costs time alone.
 constexpr size_t kMaximumPlans = 1024;
@@ -57,23 +61,43 @@ struct Destroy {
 template <typename Pointer>
 using Owned = std::unique_ptr<std::remove_pointer_t<Pointer>, Destroy>;
 
-// D[m, n] = op(A)[m, k] op(B)[k, n] (+ bias[m] in each column), column-major
-// and dense. Transposed, A is stored as [k, m] and B as [n, k].
+// D[m, n] = epilogue(op(A)[m, k] op(B)[k, n]), column-major and dense.
+// Transposed, A is stored as [k, m] and B as [n, k].
 struct Product {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
-  bool has_bias = false;
-  // Of A and B, and of D and the bias.
+  // DEFAULT, BIAS (adds bias[m] to each column), GELU_AUX and GELU_AUX_BIAS
+  // (write what GELU is made of to `aux`), or DGELU (multiplies with GELU's
+  // slope at `aux`).
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  // Of A and B, and of D, bias and aux.
   cudaDataType_t factor_type = CUDA_R_32F, result_type = CUDA_R_32F;
   // Bytes that all matrices are aligned to: 16, for the widest loads, or an
   // element.
   uint32_t alignment = 16;
 
   auto Key() const {
-    return std::tie(m, n, k, transpose_a, transpose_b, has_bias, factor_type,
+    return std::tie(m, n, k, transpose_a, transpose_b, epilogue, factor_type,
                     result_type, alignment);
   }
   bool operator<(const Product& other) const { return Key() < other.Key(); }
+
+  bool HasBias() const {
+    return epilogue == CUBLASLT_EPILOGUE_BIAS ||
+           epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+  }
+  bool HasAux() const {
+    return epilogue != CUBLASLT_EPILOGUE_DEFAULT &&
+           epilogue != CUBLASLT_EPILOGUE_BIAS;
+  }
+};
+
+struct Matrices {
+  const void* a;
+  const void* b;
+  void* d;
+  const void* bias = nullptr;
+  const void* aux = nullptr;  // Of D's shape.
 };
 
 // How a product is made.
@@ -116,12 +140,27 @@ absl::StatusOr<Owned<cublasLtMatmulDesc_t>> Describe(
                                 operation(product.transpose_a)));
   TRIBUTARY_RETURN_IF_ERROR(Set(description, CUBLASLT_MATMUL_DESC_TRANSB,
                                 operation(product.transpose_b)));
-  if (product.has_bias) {
-    const uint32_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+  TRIBUTARY_RETURN_IF_ERROR(Set(description, CUBLASLT_MATMUL_DESC_EPILOGUE,
+                                static_cast<uint32_t>(product.epilogue)));
+  if (product.HasAux()) {
     TRIBUTARY_RETURN_IF_ERROR(
-        Set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
+        Set(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, product.m));
   }
   return owned;
+}
+
+// Where they are this time.
+absl::Status SetPointers(const Product& product, const Matrices& matrices,
+                         cublasLtMatmulDesc_t description) {
+  if (product.HasBias()) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        Set(description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, matrices.bias));
+  }
+  if (product.HasAux()) {
+    TRIBUTARY_RETURN_IF_ERROR(Set(
+        description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, matrices.aux));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Owned<cublasLtMatrixLayout_t>> Layout(cudaDataType_t type,
@@ -156,16 +195,14 @@ absl::StatusOr<Owned<cublasLtMatmulPreference_t>> Preferences(
   return owned;
 }
 
-// `bias` is any bias of the product.
+// `matrices` are any of the product's.
 absl::StatusOr<Plan> MakePlan(cublasLtHandle_t handle, const Product& product,
                               cublasComputeType_t compute_type,
-                              const void* bias) {
+                              const Matrices& matrices) {
   Plan plan;
   TRIBUTARY_ASSIGN_OR_RETURN(plan.description, Describe(product, compute_type));
-  if (product.has_bias) {
-    TRIBUTARY_RETURN_IF_ERROR(
-        Set(plan.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
-  }
+  TRIBUTARY_RETURN_IF_ERROR(
+      SetPointers(product, matrices, plan.description.get()));
   const auto [m, n, k] = std::make_tuple(product.m, product.n, product.k);
   TRIBUTARY_ASSIGN_OR_RETURN(plan.a, product.transpose_a
                                          ? Layout(product.factor_type, k, m)
@@ -196,16 +233,10 @@ absl::StatusOr<Plan> MakePlan(cublasLtHandle_t handle, const Product& product,
   return plan;
 }
 
-struct Matrices {
-  const void* a;
-  const void* b;
-  const void* bias;  // Or null.
-  void* d;
-};
-
 uint32_t AlignmentOf(const Product& product, const Matrices& matrices) {
   for (const void* matrix :
-       {matrices.a, matrices.b, static_cast<const void*>(matrices.d)}) {
+       {matrices.a, matrices.b, static_cast<const void*>(matrices.d),
+        matrices.aux}) {
     if (reinterpret_cast<uintptr_t>(matrix) % 16 != 0) {
       return product.factor_type == CUDA_R_32F ? sizeof(float)
                                                : sizeof(Bfloat16);
@@ -228,18 +259,13 @@ class CublasLinearRunner final : public LinearRunner {
   void Forward(Stream& stream, Scratch& scratch, const LinearShape& s,
                const Real* x, const Real* weight, const float* bias,
                Real* y) override {
-    Product product;
-    product.m = s.outputs;
-    product.n = s.rows;
-    product.k = s.inputs;
-    product.transpose_a = true;
-    product.has_bias = bias != nullptr;
-    product.factor_type = product.result_type = type_;
-    const Matrices matrices = {weight, x, BiasFor(stream, s.outputs, bias), y};
+    Product product = ForwardProduct(s);
+    if (bias != nullptr) product.epilogue = CUBLASLT_EPILOGUE_BIAS;
+    const Matrices matrices = {weight, x, y, BiasFor(stream, s.outputs, bias)};
     absl::Status status =
         Multiply(stream, scratch, product, matrices, /*accumulate=*/false);
     if (absl::IsUnimplemented(status) && bias != nullptr) {
-      product.has_bias = false;
+      product.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
       status = Multiply(stream, scratch, product, matrices, false);
       // In bfloat16 a second rounding, which such shapes have to live with.
       if (type_ == CUDA_R_32F) {
@@ -255,13 +281,28 @@ class CublasLinearRunner final : public LinearRunner {
   void BackwardInput(Stream& stream, Scratch& scratch, const LinearShape& s,
                      const Real* dy, const Real* weight, bool accumulate,
                      Real* dx) override {
-    Product product;
-    product.factor_type = product.result_type = type_;
-    product.m = s.inputs;
-    product.n = s.rows;
-    product.k = s.outputs;
-    stream.Check(Multiply(stream, scratch, product, {weight, dy, nullptr, dx},
-                          accumulate));
+    const Product product = BackwardInputProduct(s);
+    stream.Check(
+        Multiply(stream, scratch, product, {weight, dy, dx}, accumulate));
+  }
+
+  bool GeluForward(Stream& stream, Scratch& scratch, const LinearShape& s,
+                   const Real* x, const Real* weight, const float* bias,
+                   Real* z, Real* y) override {
+    Product product = ForwardProduct(s);
+    product.epilogue = bias == nullptr ? CUBLASLT_EPILOGUE_GELU_AUX
+                                       : CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    return MultiplyWithAux(stream, scratch, product,
+                           {weight, x, y, BiasFor(stream, s.outputs, bias), z});
+  }
+
+  bool GeluBackwardInput(Stream& stream, Scratch& scratch, const LinearShape& s,
+                         const Real* dy, const Real* weight, const Real* z,
+                         Real* dz) override {
+    Product product = BackwardInputProduct(s);
+    product.epilogue = CUBLASLT_EPILOGUE_DGELU;
+    return MultiplyWithAux(stream, scratch, product,
+                           {weight, dy, dz, /*bias=*/nullptr, z});
   }
 
   void BackwardWeight(Stream& stream, Scratch& scratch, const LinearShape& s,
@@ -273,11 +314,30 @@ class CublasLinearRunner final : public LinearRunner {
     product.n = s.outputs;
     product.k = s.rows;
     product.transpose_b = true;
-    stream.Check(Multiply(stream, scratch, product, {x, dy, nullptr, dweight},
-                          accumulate));
+    stream.Check(
+        Multiply(stream, scratch, product, {x, dy, dweight}, accumulate));
   }
 
  private:
+  Product ForwardProduct(const LinearShape& s) const {
+    Product product;
+    product.m = s.outputs;
+    product.n = s.rows;
+    product.k = s.inputs;
+    product.transpose_a = true;
+    product.factor_type = product.result_type = type_;
+    return product;
+  }
+
+  Product BackwardInputProduct(const LinearShape& s) const {
+    Product product;
+    product.m = s.inputs;
+    product.n = s.rows;
+    product.k = s.outputs;
+    product.factor_type = product.result_type = type_;
+    return product;
+  }
+
   // As cuBLASLt takes it; null stays null.
   const void* BiasFor(Stream& stream, int64_t outputs, const float* bias) {
     if (bias == nullptr || type_ == CUDA_R_32F) return bias;
@@ -288,13 +348,13 @@ class CublasLinearRunner final : public LinearRunner {
   }
 
   // Found once for each product.
-  const Plan& PlanOf(const Product& product, const void* bias) {
+  const Plan& PlanOf(const Product& product, const Matrices& matrices) {
     const auto found = plans_.find(product);
     if (found != plans_.end()) return found->second;
     if (plans_.size() >= kMaximumPlans) plans_.clear();
     Plan& plan = plans_[product];
     absl::StatusOr<Plan> made =
-        MakePlan(handle_.get(), product, compute_type_, bias);
+        MakePlan(handle_.get(), product, compute_type_, matrices);
     if (made.ok()) {
       plan = *std::move(made);
     } else {
@@ -306,13 +366,10 @@ class CublasLinearRunner final : public LinearRunner {
   absl::Status Multiply(Stream& stream, Scratch& scratch, Product product,
                         const Matrices& matrices, bool accumulate) {
     product.alignment = AlignmentOf(product, matrices);
-    const Plan& plan = PlanOf(product, matrices.bias);
+    const Plan& plan = PlanOf(product, matrices);
     TRIBUTARY_RETURN_IF_ERROR(plan.status);
-    if (product.has_bias) {
-      TRIBUTARY_RETURN_IF_ERROR(Set(plan.description.get(),
-                                    CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-                                    matrices.bias));
-    }
+    TRIBUTARY_RETURN_IF_ERROR(
+        SetPointers(product, matrices, plan.description.get()));
     const float one = 1, beta = accumulate ? 1 : 0;
     return ToStatus(
         Lt().Matmul(handle_.get(), plan.description.get(), &one, matrices.a,
@@ -321,6 +378,21 @@ class CublasLinearRunner final : public LinearRunner {
                     scratch.Bytes(plan.workspace_bytes), plan.workspace_bytes,
                     stream.get()),
         "cublasLtMatmul");
+  }
+
+  // False if the library has no plan for it.
+  bool MultiplyWithAux(Stream& stream, Scratch& scratch, const Product& product,
+                       const Matrices& matrices) {
+    if (product.m % kAuxMultiple != 0 ||
+        AlignmentOf(product, matrices) < product.alignment) {
+      return false;
+    }
+    // Versions differ in what they say of an epilogue that they do not have.
+    const absl::Status& planned = PlanOf(product, matrices).status;
+    if (!planned.ok() && !absl::IsResourceExhausted(planned)) return false;
+    stream.Check(
+        Multiply(stream, scratch, product, matrices, /*accumulate=*/false));
+    return true;
   }
 
   const Owned<cublasLtHandle_t> handle_;

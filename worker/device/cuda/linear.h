@@ -36,6 +36,16 @@ class LinearRunner {
   virtual void BackwardInput(Stream& stream, Scratch& scratch,
                              const LinearShape& shape, const Real* dy,
                              const Real* weight, bool accumulate, Real* dx) = 0;
+  // Device's, with GELU in the product's epilogue, in float32 before anything
+  // is rounded. False, and nothing is done, where the library cannot.
+  virtual bool GeluForward(Stream& stream, Scratch& scratch,
+                           const LinearShape& shape, const Real* x,
+                           const Real* weight, const float* bias, Real* z,
+                           Real* y) = 0;
+  virtual bool GeluBackwardInput(Stream& stream, Scratch& scratch,
+                                 const LinearShape& shape, const Real* dy,
+                                 const Real* weight, const Real* z,
+                                 Real* dz) = 0;
   // Without the bias's gradient, which is ColumnSums of bias.h: cuBLASLt's
   // epilogue for it exists for few algorithms and types.
   virtual void BackwardWeight(Stream& stream, Scratch& scratch,

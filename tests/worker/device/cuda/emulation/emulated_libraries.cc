@@ -14,6 +14,9 @@
 namespace tributary::cuda {
 namespace {
 
+// As cuBLASLt demands of GELU in an epilogue.
+constexpr int64_t kAuxMultiple = 8;
+
 // `work` is part of the stream's.
 template <typename Work>
 void Enqueue(Stream& stream, const Work& work) {
@@ -72,6 +75,28 @@ class EmulatedLinearRunner final : public LinearRunner {
                                 Rows(weight, shape.outputs, shape.inputs),
                                 accumulate, dx);
     });
+  }
+  bool GeluForward(Stream& stream, Scratch&, const LinearShape& shape,
+                   const Real* x, const Real* weight, const float* bias,
+                   Real* z, Real* y) override {
+    if (shape.outputs % kAuxMultiple != 0) return false;
+    Enqueue(stream, [=] {
+      cpu_->LinearGeluForward(shape, Rows(x, shape.rows, shape.inputs),
+                              Rows(weight, shape.outputs, shape.inputs), bias,
+                              z, y);
+    });
+    return true;
+  }
+  bool GeluBackwardInput(Stream& stream, Scratch&, const LinearShape& shape,
+                         const Real* dy, const Real* weight, const Real* z,
+                         Real* dz) override {
+    if (shape.inputs % kAuxMultiple != 0) return false;
+    Enqueue(stream, [=] {
+      cpu_->LinearGeluBackwardInput(shape, Rows(dy, shape.rows, shape.outputs),
+                                    Rows(weight, shape.outputs, shape.inputs),
+                                    z, dz);
+    });
+    return true;
   }
   void BackwardWeight(Stream& stream, Scratch&, const LinearShape& shape,
                       const Real* x, const Real* dy, bool accumulate,

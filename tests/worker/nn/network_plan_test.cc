@@ -1,0 +1,96 @@
+#include "worker/nn/network_plan.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "worker/nn/activation.h"
+#include "worker/nn/dropout.h"
+#include "worker/nn/linear.h"
+#include "worker/nn/residual.h"
+
+namespace tributary {
+namespace {
+
+constexpr int64_t kSize = 8;
+
+std::unique_ptr<Layer> MakeLinear() {
+  return std::make_unique<Linear>(Linear::FanInOptions(kSize, kSize));
+}
+std::unique_ptr<Layer> MakeGelu() { return std::make_unique<Gelu>(kSize); }
+
+class GeluPlanTest : public testing::Test {
+ protected:
+  ValueId Add(std::unique_ptr<Layer> layer, std::vector<ValueId> inputs) {
+    return graph_.Add(std::to_string(graph_.nodes().size()), std::move(layer),
+                      std::move(inputs));
+  }
+
+  NetworkPlan PlanFor(ValueId output) {
+    graph_.SetLoss({LossSpec::Kind::kSoftmaxCrossEntropy, 1, kSize}, output);
+    const auto plan = PlanNetwork(graph_, /*max_samples=*/4, *device_);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    return *plan;
+  }
+
+  const std::unique_ptr<Device> device_ = CreateCpuDevice();
+  Graph graph_{kSize};
+};
+
+TEST_F(GeluPlanTest, ItsNeighboursMakeIt) {
+  const ValueId z = Add(MakeLinear(), {0});
+  const ValueId y = Add(MakeGelu(), {z});
+  const NetworkPlan plan = PlanFor(Add(MakeLinear(), {y}));
+  EXPECT_TRUE(plan.nodes[1].forward_elsewhere);
+  EXPECT_FALSE(plan.nodes[1].backward);
+  EXPECT_EQ(plan.nodes[0].gelu_output, plan.nodes[1].output);
+  EXPECT_EQ(plan.nodes[2].gelu_input, plan.nodes[0].output);
+  EXPECT_EQ(plan.nodes[2].input_gradients[0], plan.nodes[0].output_gradient);
+  EXPECT_EQ(plan.nodes[0].gelu_input, -1);
+  EXPECT_EQ(plan.nodes[2].gelu_output, -1);
+}
+
+TEST_F(GeluPlanTest, OneLayerMakesOneOfTwo) {
+  const ValueId z = Add(MakeLinear(), {0});
+  const ValueId a = Add(MakeGelu(), {z});
+  const ValueId b = Add(MakeGelu(), {z});
+  const ValueId sum = Add(std::make_unique<Residual>(kSize), {a, b});
+  const NetworkPlan plan = PlanFor(Add(MakeLinear(), {sum}));
+  EXPECT_TRUE(plan.nodes[1].forward_elsewhere);
+  EXPECT_EQ(plan.nodes[0].gelu_output, plan.nodes[1].output);
+  EXPECT_FALSE(plan.nodes[2].forward_elsewhere);
+  EXPECT_TRUE(plan.nodes[1].backward);
+  EXPECT_TRUE(plan.nodes[2].backward);
+}
+
+// The gradients of two readers meet before GELU's slope comes in.
+TEST_F(GeluPlanTest, OneOfTwoReadersDoesNotMakeItsGradient) {
+  const ValueId z = Add(MakeLinear(), {0});
+  const ValueId y = Add(MakeGelu(), {z});
+  const ValueId a = Add(MakeLinear(), {y});
+  const ValueId b = Add(MakeLinear(), {y});
+  const NetworkPlan plan =
+      PlanFor(Add(std::make_unique<Residual>(kSize), {a, b}));
+  EXPECT_TRUE(plan.nodes[1].forward_elsewhere);
+  EXPECT_TRUE(plan.nodes[1].backward);
+  EXPECT_EQ(plan.nodes[2].gelu_input, -1);
+  EXPECT_EQ(plan.nodes[3].gelu_input, -1);
+}
+
+// GELU of the network's input, and before a layer that cannot make it.
+TEST_F(GeluPlanTest, ItMakesItselfElsewhere) {
+  const ValueId y = Add(MakeGelu(), {0});
+  const ValueId z = Add(MakeLinear(), {y});
+  const ValueId dropped = Add(std::make_unique<Dropout>(kSize, 0.5f), {z});
+  const NetworkPlan plan = PlanFor(Add(MakeGelu(), {dropped}));
+  EXPECT_FALSE(plan.nodes[0].forward_elsewhere);
+  EXPECT_EQ(plan.nodes[1].gelu_input, -1);
+  EXPECT_EQ(plan.nodes[1].gelu_output, -1);
+  EXPECT_FALSE(plan.nodes[3].forward_elsewhere);
+  EXPECT_TRUE(plan.nodes[3].backward);
+}
+
+}  // namespace
+}  // namespace tributary
