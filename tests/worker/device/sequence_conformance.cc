@@ -183,10 +183,11 @@ TEST_P(DeviceConformanceTest, AttentionForwardMatchesReference) {
       auto saved = Output(device_->SavedAttentionSize(s));
       device_->AttentionForward(s, UploadReals(qkv), kStream, rate, y, saved);
       // A score of magnitude 20 rounds to 20 kEpsilon times the length of the
-      // sum, and probabilities by the same, relatively; values are up to 2.
+      // sum, and probabilities by the same, relatively; they may have been
+      // rounded as factors. Values are up to 2, and divided by 1 - rate.
       ExpectRealsNear(
           y, reference::AttentionForward(s, ToDoubles(qkv), kStream, rate),
-          200 * kEpsilon);
+          200 * kEpsilon + 3 * RealEpsilon());
     }
   }
 }

@@ -16,7 +16,9 @@ namespace tributary::cuda {
 // The probabilities exist only tile by tile: memory grows with `time`, not with
 // its square (Dao, Fu, Ermon, Rudra and Re, "FlashAttention", 2022). Any
 // head_size works; each further 64 elements take the scores' work once more.
-// T is float or Bfloat16; all arithmetic is float32.
+// T is float, or Bfloat16: then tensor cores make the products, of which
+// probabilities and their gradients are rounded factors, too. All other
+// arithmetic is float32.
 struct AttentionDropout {
   RandomStream stream;
   const RandomBase* base = nullptr;  // Of the GPU's memory.

@@ -9,6 +9,7 @@
 
 #include "common/cuda/launch.h"
 #include "worker/device/cuda/attention.h"
+#include "worker/device/cuda/attention_products.h"
 #include "worker/device/cuda/attention_tile.h"
 #include "worker/device/cuda/reduction.h"
 
@@ -72,7 +73,7 @@ __device__ inline float Probability(const BackwardInputs<T>& in, int64_t query,
 template <typename T>
 __global__ void __launch_bounds__(kTileThreads, 2)
     KeyGradientsKernel(BackwardInputs<T> in, T* dqkv) {
-  __shared__ AttentionShared shared;
+  __shared__ TileProducts<T> products;
   const AttentionShape& s = in.shape;
   const BlockPlace place = PlaceOf(s, blockIdx.x);
   const HeadMatrix<T> q = PartOf(s, place, in.qkv, 0),
@@ -89,7 +90,7 @@ __global__ void __launch_bounds__(kTileThreads, 2)
     float p[4][4] = {}, ds[4][4] = {};
     unsigned kept[4];  // Bit i of kept[j]: row i, column j.
     float dots[4];
-    AddInnerProducts(k, first_key, q, first_query, shared.operands, p);
+    products.AddInner(k, first_key, q, first_query, p);
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       const int64_t query = first_query + 4 * Across() + j;
@@ -108,25 +109,21 @@ __global__ void __launch_bounds__(kTileThreads, 2)
       for (int j = 0; j < 4; ++j) {
         dropped[j] = kept[j] >> i & 1 ? p[i][j] * keep_scale : 0.0f;
       }
-      StoreFour(dropped,
-                shared.weights + (4 * Down() + i) * kTileStride + 4 * Across());
+      products.StoreWeights(i, dropped);
     }
-    AddWeightedRows(shared.weights, dy, first_query, place.first_column,
-                    shared.operands, dv);
+    products.AddWeighted(dy, first_query, place.first_column, dv);
 
     // Its barriers also end the use of the weights.
-    AddInnerProducts(v, first_key, dy, first_query, shared.operands, ds);
+    products.AddInner(v, first_key, dy, first_query, ds);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       for (int j = 0; j < 4; ++j) {
         const float dp = kept[j] >> i & 1 ? ds[i][j] * keep_scale : 0.0f;
         ds[i][j] = p[i][j] * (dp - dots[j]) * in.scale;
       }
-      StoreFour(ds[i],
-                shared.weights + (4 * Down() + i) * kTileStride + 4 * Across());
+      products.StoreWeights(i, ds[i]);
     }
-    AddWeightedRows(shared.weights, q, first_query, place.first_column,
-                    shared.operands, dk);
+    products.AddWeighted(q, first_query, place.first_column, dk);
   }
   StoreRows(dk, first_key, place.first_column, s.time, s.head_size, k.stride,
             dqkv + PartOffset(s, place, 1));
@@ -138,7 +135,7 @@ __global__ void __launch_bounds__(kTileThreads, 2)
 template <typename T>
 __global__ void __launch_bounds__(kTileThreads, 2)
     QueryGradientsKernel(BackwardInputs<T> in, T* dqkv) {
-  __shared__ AttentionShared shared;
+  __shared__ TileProducts<T> products;
   const AttentionShape& s = in.shape;
   BlockPlace place = PlaceOf(s, blockIdx.x);
   place.tile = TilesOf(s) - 1 - place.tile;  // Those with the most keys first.
@@ -158,8 +155,8 @@ __global__ void __launch_bounds__(kTileThreads, 2)
   for (int64_t tile = 0; tile <= place.tile; ++tile) {
     const int64_t first_key = tile * kTile;
     float p[4][4] = {}, ds[4][4] = {};
-    AddInnerProducts(q, first_query, k, first_key, shared.operands, p);
-    AddInnerProducts(dy, first_query, v, first_key, shared.operands, ds);
+    products.AddInner(q, first_query, k, first_key, p);
+    products.AddInner(dy, first_query, v, first_key, ds);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int64_t query = first_query + 4 * Down() + i;
@@ -172,11 +169,9 @@ __global__ void __launch_bounds__(kTileThreads, 2)
         const float dp = kept >> j & 1 ? ds[i][j] * keep_scale : 0.0f;
         ds[i][j] = probability * (dp - rows[i].dot) * in.scale;
       }
-      StoreFour(ds[i],
-                shared.weights + (4 * Down() + i) * kTileStride + 4 * Across());
+      products.StoreWeights(i, ds[i]);
     }
-    AddWeightedRows(shared.weights, k, first_key, place.first_column,
-                    shared.operands, dq);
+    products.AddWeighted(k, first_key, place.first_column, dq);
   }
   StoreRows(dq, first_query, place.first_column, s.time, s.head_size, q.stride,
             dqkv + PartOffset(s, place, 0));

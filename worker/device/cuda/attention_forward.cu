@@ -2,6 +2,7 @@
 
 #include "common/cuda/launch.h"
 #include "worker/device/cuda/attention.h"
+#include "worker/device/cuda/attention_products.h"
 #include "worker/device/cuda/attention_tile.h"
 #include "worker/device/cuda/reduction.h"
 
@@ -53,7 +54,7 @@ template <typename T>
 __global__ void __launch_bounds__(kTileThreads, 2)
     ForwardKernel(AttentionShape s, const T* qkv, AttentionDropout unbased,
                   float scale, T* y, float* sums) {
-  __shared__ AttentionShared shared;
+  __shared__ TileProducts<T> products;
   BlockPlace place = PlaceOf(s, blockIdx.x);
   place.tile = TilesOf(s) - 1 - place.tile;  // Those with the most keys first.
   const HeadMatrix<T> q = PartOf(s, place, qkv, 0),
@@ -72,7 +73,7 @@ __global__ void __launch_bounds__(kTileThreads, 2)
   for (int64_t tile = 0; tile <= place.tile; ++tile) {
     const int64_t first_key = tile * kTile;
     float p[4][4] = {};
-    AddInnerProducts(q, first_query, k, first_key, shared.operands, p);
+    products.AddInner(q, first_query, k, first_key, p);
     Exponentials(first_query, first_key, scale, p, softmax, outputs);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -83,10 +84,9 @@ __global__ void __launch_bounds__(kTileThreads, 2)
       for (int j = 0; j < 4; ++j) {
         p[i][j] = kept >> j & 1 ? p[i][j] * keep_scale : 0.0f;
       }
-      StoreFour(p[i], shared.weights + row * kTileStride + 4 * Across());
+      products.StoreWeights(i, p[i]);
     }
-    AddWeightedRows(shared.weights, v, first_key, place.first_column,
-                    shared.operands, outputs);
+    products.AddWeighted(v, first_key, place.first_column, outputs);
   }
 
   for (int i = 0; i < 4; ++i) {

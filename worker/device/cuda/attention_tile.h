@@ -1,5 +1,5 @@
-// Products of tiles of a head's matrices, of which forward and backward
-// attention are made. For .cu files alone.
+// Where the blocks of forward and backward attention work, and what is left of
+// dropout there. For .cu files alone.
 //
 // A block of kSide x kSide threads works on a tile of kTile queries by kTile
 // keys, of which each thread holds 4 x 4 scores: thread (down, across) those in
@@ -21,24 +21,6 @@ namespace tributary::cuda {
 inline constexpr int kTile = 64;
 inline constexpr int kSide = kTile / 4;
 inline constexpr int kTileThreads = kSide * kSide;
-
-// Elements of a head that a product reads at once.
-inline constexpr int kDepth = 32;
-
-// Floats from row to row in shared memory. A quarter of kOperandStride is odd,
-// so that the float4s of eight neighbouring rows lie in different banks.
-inline constexpr int kOperandStride = kDepth + 4;
-inline constexpr int kTileStride = kTile + 4;
-
-// Shared memory of a block: what a product multiplies (two operands of [kTile,
-// kOperandStride], or one of [kTile, kTileStride]), and a tile of weights.
-struct alignas(16) AttentionShared {
-  float operands[2 * kTile * kOperandStride];
-  float weights[kTile * kTileStride];
-};
-static_assert(2 * kOperandStride >= kTileStride, "one operand is a tile wide");
-static_assert(sizeof(AttentionShared) <= 48 << 10,
-              "what every GPU grants without being asked");
 
 // A matrix of one head, [count, size], `stride` elements from row to row.
 template <typename T>
@@ -106,106 +88,6 @@ __device__ inline float ElementOrZero(const HeadMatrix<T>& m, int64_t row,
   return row < m.count && column < m.size
              ? float{m.data[row * m.stride + column]}
              : 0.0f;
-}
-
-__device__ inline float4 LoadFour(const float* from) {
-  return *reinterpret_cast<const float4*>(from);
-}
-__device__ inline void StoreFour(const float (&values)[4], float* to) {
-  *reinterpret_cast<float4*>(to) =
-      make_float4(values[0], values[1], values[2], values[3]);
-}
-
-// to[place of r, c] = m[first_row + r, first_column + c], r < kTile, c <
-// kDepth; zero outside. `interleaved`: row 4 n + j goes to j kSide + n, so that
-// the rows 4 n + j of threads n = 0, 1, ... are neighbours.
-template <typename T>
-__device__ inline void LoadOperand(const HeadMatrix<T>& m, int64_t first_row,
-                                   int64_t first_column, bool interleaved,
-                                   float* to) {
-  const int column = threadIdx.x % kDepth;
-  for (int row = threadIdx.x / kDepth; row < kTile;
-       row += kTileThreads / kDepth) {
-    const int place = interleaved ? row % 4 * kSide + row / 4 : row;
-    to[place * kOperandStride + column] =
-        ElementOrZero(m, first_row + row, first_column + column);
-  }
-}
-
-// products[i][j] += sum over d of a[a_row + 4 down + i, d] b[b_row + 4 across +
-// j, d]. Begins with a barrier, so the operands may still be in use; there is a
-// second one before it returns.
-template <typename T>
-__device__ inline void AddInnerProducts(const HeadMatrix<T>& a, int64_t a_row,
-                                        const HeadMatrix<T>& b, int64_t b_row,
-                                        float* operands,
-                                        float (&products)[4][4]) {
-  float* const left = operands;
-  float* const right = operands + kTile * kOperandStride;
-  for (int64_t d = 0; d < a.size; d += kDepth) {
-    __syncthreads();
-    LoadOperand(a, a_row, d, /*interleaved=*/false, left);
-    LoadOperand(b, b_row, d, /*interleaved=*/true, right);
-    __syncthreads();
-#pragma unroll
-    for (int k = 0; k < kDepth; k += 4) {
-      float4 x[4], y[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        x[i] = LoadFour(left + (4 * Down() + i) * kOperandStride + k);
-        y[i] = LoadFour(right + (i * kSide + Across()) * kOperandStride + k);
-      }
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          products[i][j] += x[i].x * y[j].x;
-          products[i][j] += x[i].y * y[j].y;
-          products[i][j] += x[i].z * y[j].z;
-          products[i][j] += x[i].w * y[j].w;
-        }
-      }
-    }
-  }
-}
-
-// sums[i][j] += sum over k < kTile of weights[4 down + i, k] m[first_row + k,
-// first_column + 4 across + j]. `weights`, [kTile, kTileStride], may have been
-// written just before: it begins with a barrier. Ends without one: until the
-// next, neither weights nor operands may be written.
-template <typename T>
-__device__ inline void AddWeightedRows(const float* weights,
-                                       const HeadMatrix<T>& m,
-                                       int64_t first_row, int64_t first_column,
-                                       float* operands, float (&sums)[4][4]) {
-  __syncthreads();
-  for (int row = threadIdx.x / kTile; row < kTile;
-       row += kTileThreads / kTile) {
-    const int column = threadIdx.x % kTile;
-    operands[row * kTileStride + column] =
-        ElementOrZero(m, first_row + row, first_column + column);
-  }
-  __syncthreads();
-#pragma unroll 4
-  for (int k = 0; k < kTile; k += 4) {
-    float4 w[4], v[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      w[i] = LoadFour(weights + (4 * Down() + i) * kTileStride + k);
-      v[i] = LoadFour(operands + (k + i) * kTileStride + 4 * Across());
-    }
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const float row[4] = {w[i].x, w[i].y, w[i].z, w[i].w};
-#pragma unroll
-      for (int n = 0; n < 4; ++n) {
-        sums[i][0] += row[n] * v[n].x;
-        sums[i][1] += row[n] * v[n].y;
-        sums[i][2] += row[n] * v[n].z;
-        sums[i][3] += row[n] * v[n].w;
-      }
-    }
-  }
 }
 
 // to[first_row + 4 down + i, first_column + 4 across + j] = values[i][j],
