@@ -63,6 +63,21 @@ __device__ inline SoftmaxPart ShuffleDown(const SoftmaxPart& part,
           __shfl_down_sync(kAllLanes, part.place, distance)};
 }
 
+// Elements that a thread has the memory bring at a time. A row may begin at any
+// element, so they are read one by one.
+constexpr int kBatch = 4;
+
+// x[n] = row[first + n blockDim], as far as there are so many.
+template <typename T>
+__device__ inline void LoadBatch(const T* row, int64_t first, int64_t count,
+                                 float (&x)[kBatch]) {
+#pragma unroll
+  for (int n = 0; n < kBatch; ++n) {
+    const int64_t place = first + n * blockDim.x;
+    x[n] = place < count ? float{row[place]} : 0.0f;
+  }
+}
+
 // logits, dlogits (may be null, may be logits): [blocks, classes]; labels,
 // losses: [blocks].
 template <typename T>
@@ -85,8 +100,14 @@ __global__ void __launch_bounds__(kMaximumThreads)
   // Read before any thread writes: BlockReduce has barriers.
   const float at_label = in[label];
   SoftmaxPart part = {-INFINITY, 0.0f, INT_MAX};
-  for (int64_t c = threadIdx.x; c < classes; c += blockDim.x) {
-    Include(in[c], static_cast<int>(c), part);
+  for (int64_t c = threadIdx.x; c < classes; c += kBatch * blockDim.x) {
+    float x[kBatch];
+    LoadBatch(in, c, classes, x);
+#pragma unroll
+    for (int n = 0; n < kBatch; ++n) {
+      const int64_t place = c + n * blockDim.x;
+      if (place < classes) Include(x[n], static_cast<int>(place), part);
+    }
   }
   part = BlockReduce(
       part,
@@ -99,9 +120,16 @@ __global__ void __launch_bounds__(kMaximumThreads)
   }
   if (out == nullptr) return;
   const float inverse = 1.0f / part.sum;
-  for (int64_t c = threadIdx.x; c < classes; c += blockDim.x) {
-    const float probability = expf(in[c] - part.maximum) * inverse;
-    out[c] = c == label ? probability - 1.0f : probability;
+  for (int64_t c = threadIdx.x; c < classes; c += kBatch * blockDim.x) {
+    float x[kBatch];
+    LoadBatch(in, c, classes, x);
+#pragma unroll
+    for (int n = 0; n < kBatch; ++n) {
+      const int64_t place = c + n * blockDim.x;
+      if (place >= classes) break;
+      const float probability = expf(x[n] - part.maximum) * inverse;
+      out[place] = place == label ? probability - 1.0f : probability;
+    }
   }
 }
 
