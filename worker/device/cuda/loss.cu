@@ -67,14 +67,24 @@ __device__ inline SoftmaxPart ShuffleDown(const SoftmaxPart& part,
 // element, so they are read one by one.
 constexpr int kBatch = 4;
 
-// x[n] = row[first + n blockDim], as far as there are so many.
-template <typename T>
-__device__ inline void LoadBatch(const T* row, int64_t first, int64_t count,
-                                 float (&x)[kBatch]) {
+// function(place, value) for each element of a row that is the thread's, in
+// order; it may overwrite the element.
+template <typename T, typename Function>
+__device__ inline void ForEachOfRow(const T* row, int64_t count,
+                                    const Function& function) {
+  for (int64_t first = threadIdx.x; first < count;
+       first += kBatch * blockDim.x) {
+    float values[kBatch];
 #pragma unroll
-  for (int n = 0; n < kBatch; ++n) {
-    const int64_t place = first + n * blockDim.x;
-    x[n] = place < count ? float{row[place]} : 0.0f;
+    for (int n = 0; n < kBatch; ++n) {
+      const int64_t place = first + n * blockDim.x;
+      values[n] = place < count ? float{row[place]} : 0.0f;
+    }
+#pragma unroll
+    for (int n = 0; n < kBatch; ++n) {
+      const int64_t place = first + n * blockDim.x;
+      if (place < count) function(place, values[n]);
+    }
   }
 }
 
@@ -100,15 +110,9 @@ __global__ void __launch_bounds__(kMaximumThreads)
   // Read before any thread writes: BlockReduce has barriers.
   const float at_label = in[label];
   SoftmaxPart part = {-INFINITY, 0.0f, INT_MAX};
-  for (int64_t c = threadIdx.x; c < classes; c += kBatch * blockDim.x) {
-    float x[kBatch];
-    LoadBatch(in, c, classes, x);
-#pragma unroll
-    for (int n = 0; n < kBatch; ++n) {
-      const int64_t place = c + n * blockDim.x;
-      if (place < classes) Include(x[n], static_cast<int>(place), part);
-    }
-  }
+  ForEachOfRow(in, classes, [&](int64_t c, float x) {
+    Include(x, static_cast<int>(c), part);
+  });
   part = BlockReduce(
       part,
       [](const SoftmaxPart& a, const SoftmaxPart& b) { return Merge(a, b); },
@@ -120,17 +124,10 @@ __global__ void __launch_bounds__(kMaximumThreads)
   }
   if (out == nullptr) return;
   const float inverse = 1.0f / part.sum;
-  for (int64_t c = threadIdx.x; c < classes; c += kBatch * blockDim.x) {
-    float x[kBatch];
-    LoadBatch(in, c, classes, x);
-#pragma unroll
-    for (int n = 0; n < kBatch; ++n) {
-      const int64_t place = c + n * blockDim.x;
-      if (place >= classes) break;
-      const float probability = expf(x[n] - part.maximum) * inverse;
-      out[place] = place == label ? probability - 1.0f : probability;
-    }
-  }
+  ForEachOfRow(in, classes, [&](int64_t c, float x) {
+    const float probability = expf(x - part.maximum) * inverse;
+    out[c] = c == label ? probability - 1.0f : probability;
+  });
 }
 
 // x, target, dx (may be null, may be x): [blocks, width]; losses: [blocks].

@@ -17,27 +17,33 @@ __device__ inline int64_t RowOfWarp() {
 }
 
 // x, y: [rows, width]; scale, shift (or null): [width]; means, inverses:
-// [rows].
+// [rows]. No two overlap, so that several elements are on their way at a time.
 template <typename T>
-__global__ void ForwardKernel(int64_t rows, int64_t width, const T* x,
-                              const float* scale, const float* shift, T* y,
-                              float* means, float* inverses) {
+__global__ void ForwardKernel(int64_t rows, int64_t width,
+                              const T* __restrict__ x,
+                              const float* __restrict__ scale,
+                              const float* __restrict__ shift,
+                              T* __restrict__ y, float* __restrict__ means,
+                              float* __restrict__ inverses) {
   const int64_t row = RowOfWarp();
   if (row >= rows) return;  // The whole warp.
   const int lane = threadIdx.x % kWarp;
-  const T* in = x + row * width;
-  T* out = y + row * width;
+  const T* __restrict__ in = x + row * width;
+  T* __restrict__ out = y + row * width;
 
   float sum = 0;
+#pragma unroll 4
   for (int64_t c = lane; c < width; c += kWarp) sum += in[c];
   const float mean = SumOfLanes(sum) / static_cast<float>(width);
   float squares = 0;
+#pragma unroll 4
   for (int64_t c = lane; c < width; c += kWarp) {
     const float difference = in[c] - mean;
     squares += difference * difference;
   }
   const float variance = SumOfLanes(squares) / static_cast<float>(width);
   const float inverse = 1.0f / sqrtf(variance + kEpsilon);
+#pragma unroll 4
   for (int64_t c = lane; c < width; c += kWarp) {
     const float normalized = (in[c] - mean) * inverse;
     out[c] = normalized * scale[c] + (shift == nullptr ? 0.0f : shift[c]);
@@ -51,19 +57,23 @@ __global__ void ForwardKernel(int64_t rows, int64_t width, const T* x,
 // With n = (x - mean) inverse and g = dy scale: dx = inverse (g - mean(g) - n
 // mean(g n)). Shapes as above; dx: [rows, width].
 template <typename T>
-__global__ void BackwardKernel(int64_t rows, int64_t width, const T* x,
-                               const float* scale, const float* means,
-                               const float* inverses, const T* dy,
-                               bool accumulate, T* dx) {
+__global__ void BackwardKernel(int64_t rows, int64_t width,
+                               const T* __restrict__ x,
+                               const float* __restrict__ scale,
+                               const float* __restrict__ means,
+                               const float* __restrict__ inverses,
+                               const T* __restrict__ dy, bool accumulate,
+                               T* __restrict__ dx) {
   const int64_t row = RowOfWarp();
   if (row >= rows) return;  // The whole warp.
   const int lane = threadIdx.x % kWarp;
-  const T* in = x + row * width;
-  const T* gradient = dy + row * width;
-  T* out = dx + row * width;
+  const T* __restrict__ in = x + row * width;
+  const T* __restrict__ gradient = dy + row * width;
+  T* __restrict__ out = dx + row * width;
   const float mean = means[row], inverse = inverses[row];
 
   float sum = 0, product_sum = 0;
+#pragma unroll 4
   for (int64_t c = lane; c < width; c += kWarp) {
     const float g = gradient[c] * scale[c];
     sum += g;
@@ -72,6 +82,7 @@ __global__ void BackwardKernel(int64_t rows, int64_t width, const T* x,
   const float g_mean = SumOfLanes(sum) / static_cast<float>(width);
   const float product_mean =
       SumOfLanes(product_sum) / static_cast<float>(width);
+#pragma unroll 4
   for (int64_t c = lane; c < width; c += kWarp) {
     const float normalized = (in[c] - mean) * inverse;
     const float value =
