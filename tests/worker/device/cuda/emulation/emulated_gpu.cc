@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <memory>
-#include <vector>
 
 #include "absl/synchronization/mutex.h"
 #include "cuda_runtime.h"
@@ -48,7 +48,7 @@ struct Fiber {
   char given[kExchangedBytes], published[kExchangedBytes];
 };
 
-// The fibers of one block at a time; stacks are kept for the next.
+// The fibers of one block at a time, which are kept for the next.
 class Scheduler {
  public:
   void SetOrder(ThreadOrder order) { order_ = order; }
@@ -85,11 +85,10 @@ class Scheduler {
   static void Main();
 
   void Prepare(Fiber& fiber) {
-    if (fiber.stack == nullptr) {
-      fiber.stack.reset(new char[kStackBytes]);
-      fiber.sanitizer = __tsan_create_fiber(0);
-    }
     fiber.state = Fiber::State::kReady;
+    if (fiber.stack != nullptr) return;
+    fiber.stack.reset(new char[kStackBytes]);
+    fiber.sanitizer = __tsan_create_fiber(0);
     getcontext(&fiber.context);
     fiber.context.uc_stack.ss_sp = fiber.stack.get();
     fiber.context.uc_stack.ss_size = kStackBytes;
@@ -155,7 +154,7 @@ class Scheduler {
   int current_ = 0;
   ucontext_t scheduler_;
   void* sanitizer_ = nullptr;  // ThreadSanitizer's idea of the scheduler.
-  std::vector<Fiber> fibers_;
+  std::deque<Fiber> fibers_;   // Contexts point into themselves.
 };
 
 ABSL_CONST_INIT absl::Mutex mutex(absl::kConstInit);
@@ -166,9 +165,13 @@ Scheduler& Gpu() {
   return *scheduler;
 }
 
+// Begun once for each fiber: ThreadSanitizer would take the frames of one that
+// was begun again for ever deeper calls.
 void Scheduler::Main() {
-  (*Gpu().body_)();
-  Gpu().Wait(Fiber::State::kLeft);  // Does not return.
+  while (true) {
+    (*Gpu().body_)();
+    Gpu().Wait(Fiber::State::kLeft);  // Until the next block.
+  }
 }
 
 }  // namespace
