@@ -21,6 +21,7 @@ struct ExchangeLoad {
   int servers = 1;
   // Of each server. At least 1.
   int threads = 1;
+  std::string device = "cpu";  // Of the servers, see AddServerDeviceFlag.
   // Values of exchange.transport and exchange.wire_dtype, in any case.
   std::string transport = "auto";
   std::string dtype = "float32";

@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "deploy/bench_exchange.h"
 #include "deploy/command_line.h"
+#include "deploy/device_flag.h"
 #include "deploy/exit_code.h"
 #include "deploy/local_processes.h"
 #include "deploy/signals.h"
@@ -55,6 +56,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                    "Threads of each server that sum and update. Default: this "
                    "machine's cores divided by the servers.",
                    1, 256, &flags->threads);
+  AddServerDeviceFlag(line.get(), "server-device", &flags->load.device);
   line->AddChoice("transport", {"auto", "memory", "unix", "wire"},
                   "How bytes get from process to process: in shared memory, "
                   "through Unix sockets or TCP. Default auto: the fastest.",
@@ -110,6 +112,7 @@ nlohmann::ordered_json Describe(const Flags& flags,
       {"workers", load.workers},
       {"servers", load.servers},
       {"server_threads", load.threads},
+      {"server_device", load.device},
       {"chunk_bytes", load.chunk_bytes},
       {"dtype", load.dtype},
       {"consistency", load.consistency},
@@ -205,7 +208,8 @@ std::string Table(const ExchangeLoad& load, const ExchangeTiming& timing) {
                       load.parameters, Bytes(4 * load.parameters),
                       Bytes(load.chunk_bytes), load.dtype, load.consistency),
       Count(load.workers, "worker"), ", ", Count(load.servers, "server"),
-      " with ", Count(load.threads, "thread"), ", ", transport, ", ",
+      " with ", Count(load.threads, "thread"),
+      load.device == "cpu" ? "" : " on a GPU", ", ", transport, ", ",
       Count(timing.steps, "step"), "\n\n",
       absl::StrFormat("%-15s %11s %11s %11s\n", "", "median", "90 %", "99 %"),
       PercentilesRow("step", timing.step_seconds),
@@ -232,6 +236,11 @@ int RunBenchExchangeCommand(const std::vector<std::string>& arguments,
   flags.load.servers = static_cast<int>(flags.servers);
   flags.load.threads = flags.threads > 0 ? static_cast<int>(flags.threads)
                                          : ServerThreads(flags.load.servers);
+  std::string remark;
+  const absl::StatusOr<DeviceName> device = ChooseDevice(
+      flags.load.device, /*place=*/0, ListedGpus(), &remark, "server-device");
+  if (!device.ok()) return ReportError(device.status());
+  flags.load.device = DeviceOfAll(flags.load.device, *device);
   SignalQueue signals(/*with_children=*/true);
   const absl::StatusOr<ExchangeTiming> timing =
       TimeExchange(flags.load, flags.seconds, &signals);

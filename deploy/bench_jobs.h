@@ -31,6 +31,7 @@ struct BenchLoad {
   // Each worker's; also its number of leaves.
   int threads = 1;
   DeviceName device{DeviceName::Kind::kCpu};  // Of all workers.
+  std::string server_device = "cpu";          // See AddServerDeviceFlag.
   int64_t steps = 1;
   // Other fields of the job, as SetField reads them.
   std::vector<std::string> sets;

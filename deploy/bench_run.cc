@@ -125,6 +125,7 @@ absl::StatusOr<BenchRun> RunBenchJob(const JobSpec& job,
                              ? processes.server_threads
                              : ServerThreads(processes.servers);
   local.worker_threads = processes.worker_threads;
+  local.server_device = processes.server_device;
   local.worker_device = processes.worker_device;
   local.log.level = "warning";
   TRIBUTARY_RETURN_IF_ERROR(WriteJobFolder(local.output, job));

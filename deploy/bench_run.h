@@ -44,6 +44,7 @@ struct BenchProcesses {
   // Of each. 0: an equal share of this machine's cores.
   int server_threads = 0;
   int worker_threads = 1;
+  std::string server_device = "cpu";  // See AddServerDeviceFlag.
   std::string worker_device = "cpu";  // See AddDeviceFlag.
 };
 

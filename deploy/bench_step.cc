@@ -262,6 +262,7 @@ absl::StatusOr<StepTiming> TimeExchangeSteps(const BenchLoad& load,
   BenchProcesses processes;
   processes.workers = load.workers;
   processes.worker_threads = load.threads;
+  processes.server_device = load.server_device;
   processes.worker_device = FormatDeviceName(load.device);
   TRIBUTARY_ASSIGN_OR_RETURN(const BenchRun run,
                              RunBenchJob(job, processes, signals));

@@ -35,6 +35,7 @@ struct Flags {
   int64_t batch = 0;
   std::string device;
   DeviceName chosen;  // By it.
+  std::string server_device;
   double seconds = 4;
   bool json = false;
   std::vector<std::string> sets;
@@ -62,6 +63,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
   line->AddInteger("threads", "Computing threads of each worker. Default 1.", 1,
                    256, &flags->threads);
   AddDeviceFlag(line.get(), "cpu", &flags->device);
+  AddServerDeviceFlag(line.get(), "server-device", &flags->server_device);
   line->AddInteger("batch", "Samples per worker. Default: the model's.", 0,
                    1 << 20, &flags->batch);
   line->AddNumber("seconds", "How long to measure. Default 4.", 0.1, 3600,
@@ -81,6 +83,7 @@ BenchLoad LoadOf(const Flags& flags) {
   load.workers = static_cast<int>(flags.workers);
   load.threads = static_cast<int>(flags.threads);
   load.device = flags.chosen;
+  load.server_device = flags.server_device;
   load.sets = flags.sets;
   return load;
 }
@@ -106,6 +109,7 @@ nlohmann::ordered_json Describe(const Flags& flags, const JobSpec& job,
           {"threads", flags.threads},
           {"precision", PrecisionName(job)},
           {"device", FormatDeviceName(flags.chosen)},
+          {"server_device", flags.server_device},
           {"parameters", timing.parameters},
           {"batch_per_worker", timing.batch_per_worker},
           {"steps", timing.steps},
@@ -191,6 +195,14 @@ int RunBenchStepCommand(const std::vector<std::string>& arguments,
       ChooseDevice(flags.device, /*place=*/0, ListedGpus(), &remark);
   if (!device.ok()) return ReportError(device.status());
   flags.chosen = *device;
+  if (flags.server_device != "cpu" && flags.mode != "exchange") {
+    return ReportError(absl::InvalidArgumentError(
+        "--server-device: only --mode exchange has a server"));
+  }
+  const absl::StatusOr<DeviceName> server_device = ChooseDevice(
+      flags.server_device, /*place=*/0, ListedGpus(), &remark, "server-device");
+  if (!server_device.ok()) return ReportError(server_device.status());
+  flags.server_device = DeviceOfAll(flags.server_device, *server_device);
   absl::StatusOr<nlohmann::ordered_json> result = Measure(flags);
   if (!result.ok()) return ReportError(result.status());
   Print(flags, *std::move(result));

@@ -98,4 +98,8 @@ absl::StatusOr<DeviceName> ChooseServerDevice(const JobSpec& job,
   return DeviceName{DeviceName::Kind::kCpu};
 }
 
+std::string DeviceOfAll(const std::string& flag, const DeviceName& chosen) {
+  return chosen.kind == DeviceName::Kind::kCpu ? "cpu" : flag;
+}
+
 }  // namespace tributary

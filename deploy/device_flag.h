@@ -61,6 +61,10 @@ absl::StatusOr<DeviceName> ChooseServerDevice(const JobSpec& job,
                                               std::string* remark,
                                               const std::string& flag);
 
+// The --device of workers, or of servers, where `flag` is that of this process
+// and `chosen` the first one's: all of them are on the CPU, or none.
+std::string DeviceOfAll(const std::string& flag, const DeviceName& chosen);
+
 }  // namespace tributary
 
 #endif  // TRIBUTARY_DEPLOY_DEVICE_FLAG_H_

@@ -40,10 +40,6 @@ void ShowEnd(const std::string& output, const StatusReply& newest,
 
 }  // namespace
 
-std::string DeviceOfAll(const std::string& flag, const DeviceName& chosen) {
-  return chosen.kind == DeviceName::Kind::kCpu ? "cpu" : flag;
-}
-
 int DefaultWorkerThreads(const JobSpec& job, int64_t workers,
                          const DeviceName& device) {
   const int64_t wanted = device.kind == DeviceName::Kind::kCuda

@@ -39,10 +39,6 @@ struct LocalTraining {
   Security own_security;   // Of this process, which only asks.
 };
 
-// The --device of workers, or of servers, where `flag` is that of this process
-// and `chosen` the first one's: all of them are on the CPU, or none.
-std::string DeviceOfAll(const std::string& flag, const DeviceName& chosen);
-
 // This machine's cores divided by the workers, or what feeds a GPU; no more
 // than a worker has leaves.
 int DefaultWorkerThreads(const JobSpec& job, int64_t workers,

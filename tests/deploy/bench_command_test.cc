@@ -26,8 +26,8 @@ nlohmann::json Bench(std::vector<std::string> arguments) {
 void ExpectTiming(const nlohmann::json& result) {
   for (const char* key :
        {"system", "model", "mode", "workers", "threads", "precision", "device",
-        "parameters", "batch_per_worker", "steps", "median_ms", "min_ms",
-        "samples_per_second", "cpu_ms_per_step_per_worker"}) {
+        "server_device", "parameters", "batch_per_worker", "steps", "median_ms",
+        "min_ms", "samples_per_second", "cpu_ms_per_step_per_worker"}) {
     EXPECT_TRUE(result.contains(key)) << key;
   }
   EXPECT_GT(result.value("min_ms", 0.0), 0);
@@ -78,6 +78,14 @@ TEST(BenchTest, TimesAnAllReduce) {
              "exchange.all_reduce.shard_optimizer=true"});
   ExpectTiming(result);
   EXPECT_TRUE(result.contains("exchange_cost_ms"));
+}
+
+TEST(BenchTest, OnlyAnExchangeHasAServersDevice) {
+  const CommandResult result = RunCommand(
+      {kTributary, "bench", "step", "mlp", "--server-device", "cuda"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.standard_error,
+              HasSubstr("--server-device: only --mode exchange has a server"));
 }
 
 TEST(BenchTest, KnowsItsModels) {

@@ -37,6 +37,7 @@ nlohmann::json Measure(std::vector<std::string> arguments) {
                           "workers",
                           "servers",
                           "server_threads",
+                          "server_device",
                           "chunk_bytes",
                           "dtype",
                           "consistency",
