@@ -154,7 +154,7 @@ void World::TryToConnect(
       !blocked(client->process, process->number()) &&
       !blocked(process->number(), client->process)) {
     static constexpr const char* kNames[] = {"membership", "enlistment",
-                                             "exchange"};
+                                             "exchange", "journal"};
     const std::shared_ptr<Link> link =
         Link::Create(&network, kNames[static_cast<int>(service)], client,
                      process->listener());
