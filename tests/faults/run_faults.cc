@@ -4,6 +4,7 @@
 // Ends with 1 if any run was not as it must be.
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
