@@ -23,7 +23,7 @@ namespace tributary {
 namespace {
 
 // Long enough for a lease of 2 s to end between two jumps.
-constexpr int64_t kSteps = 12000;
+constexpr int64_t kSteps = 20000;
 constexpr int64_t kHour = 3600;
 
 // The setting of the processes' clock; see jumping_clock.cc.
