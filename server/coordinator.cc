@@ -855,6 +855,10 @@ std::vector<std::string> Coordinator::server_addresses() const {
   return addresses;
 }
 
+std::string Coordinator::complete_checkpoint() const {
+  return Complete() ? options_.resume->folder : "";
+}
+
 CheckpointManifest Coordinator::FinalManifest() const {
   absl::MutexLock lock(&mu_);
   return Complete() ? options_.resume->manifest

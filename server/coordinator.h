@@ -147,6 +147,8 @@ class Coordinator {
   // What a checkpoint of the finished model says, but for its files. To be
   // called when the attempt has ended as kTrained.
   CheckpointManifest FinalManifest() const ABSL_LOCKS_EXCLUDED(mu_);
+  // The checkpoint's folder, if all was computed before this attempt began.
+  std::string complete_checkpoint() const;
   // Of the finished model; 0 before the first worker was ready.
   int64_t final_version() const ABSL_LOCKS_EXCLUDED(mu_);
 

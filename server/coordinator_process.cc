@@ -73,6 +73,7 @@ absl::StatusOr<std::string> WriteModel(const Coordinator& coordinator,
   const Buffer arena = arenas.Take();
   FinalModelSources sources;
   sources.version = coordinator.final_version();
+  sources.complete_checkpoint = coordinator.complete_checkpoint();
   sources.store = local.store();
   sources.addresses = coordinator.server_addresses();
   if (options.job.recovery().journal() ||

@@ -15,7 +15,6 @@
 #include "grpcpp/grpcpp.h"
 #include "proto/parameter_server.grpc.pb.h"
 #include "server/checkpoint/checkpoint_folder.h"
-#include "server/checkpoint/final_folder.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_files.h"
 #include "server/state_journal.h"
@@ -145,30 +144,27 @@ absl::Status ReadKept(const FinalModelSources& sources,
   return sources.copies(/*shard=*/0, /*holder=*/0, &model);
 }
 
-absl::Status ReadFolder(const std::string& folder, int64_t version,
-                        const ArenaLayout& layout, const Buffer& arena) {
+// The same from a checkpoint: the one in which all was computed already, or the
+// job's last, when a server is gone that has the model.
+absl::Status ReadSavedModel(const FinalModelSources& sources,
+                            const ServerOptions& options,
+                            const ArenaLayout& layout, const Buffer& arena) {
+  std::string folder = sources.complete_checkpoint;
+  if (folder.empty()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        const std::vector<CheckpointName> checkpoints,
+        ListCheckpoints(CheckpointsFolder(options.output_directory)));
+    folder =
+        checkpoints.empty() ? options.resume_from : checkpoints.front().path;
+  }
   TRIBUTARY_ASSIGN_OR_RETURN(CheckpointManifest manifest, ReadManifest(folder));
-  if (manifest.version() != version) return absl::NotFoundError(folder);
+  if (manifest.version() != sources.version) {
+    return absl::NotFoundError(folder);
+  }
   manifest.clear_state();
   Snapshot model = InArena(layout.ChunksOf(/*shard=*/0, /*servers=*/1),
                            /*slots=*/0, layout, arena);
   return ReadShard(folder, manifest, layout, &model);
-}
-
-// The same from the job's last checkpoint, when a server is gone that has the
-// model, or from where it was written before.
-absl::Status ReadSavedModel(const ServerOptions& options, int64_t version,
-                            const ArenaLayout& layout, const Buffer& arena) {
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      const std::vector<CheckpointName> checkpoints,
-      ListCheckpoints(CheckpointsFolder(options.output_directory)));
-  const absl::Status read = ReadFolder(
-      checkpoints.empty() ? options.resume_from : checkpoints.front().path,
-      version, layout, arena);
-  if (read.ok()) return read;
-  const absl::Status written =
-      ReadFolder(FinalFolder(options.output_directory), version, layout, arena);
-  return written.ok() ? written : read;
 }
 
 }  // namespace
@@ -183,8 +179,7 @@ absl::Status ReadFinalModel(const FinalModelSources& sources,
     read = ReadKept(sources, options, layout, arena);
   }
   if (read.ok()) return read;
-  const absl::Status saved =
-      ReadSavedModel(options, sources.version, layout, arena);
+  const absl::Status saved = ReadSavedModel(sources, options, layout, arena);
   if (saved.ok()) {
     options.log->Info("the model is that of the last checkpoint: %s",
                       std::string(read.message()));

@@ -17,6 +17,8 @@ namespace tributary {
 
 struct FinalModelSources {
   int64_t version = 0;
+  // The checkpoint's folder, if all was computed before this attempt began.
+  std::string complete_checkpoint;
   // The caller's own part of it; null in an all-reduce, and where all was
   // computed before this attempt began.
   ParameterStore* store = nullptr;

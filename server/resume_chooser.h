@@ -26,9 +26,9 @@ class ResumeChooser {
   // It cannot be used.
   void SetDamaged(const std::string& folder) { damaged_.insert(folder); }
 
-  // Of the good ones the newest, which may be a finished model; nullopt: from
-  // the start. NotFound if the one
-  // that was asked for (ServerOptions::resume_from) has none.
+  // Of the good ones the newest, or the finished model where that is newer;
+  // nullopt: from the start. NotFound if the one that was asked for
+  // (ServerOptions::resume_from) has none.
   absl::StatusOr<std::optional<ResumePoint>> Choose();
 
  private:
