@@ -1,15 +1,19 @@
 #include "worker/exchange/gloo_mesh.h"
 
+#include <netdb.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "gloo/rendezvous/context.h"
 #include "gloo/rendezvous/store.h"
@@ -29,15 +33,17 @@ struct DirectoryError : std::exception {
 
 class Directory final : public gloo::rendezvous::Store {
  public:
-  explicit Directory(const GlooMeshOptions& options) : options_(options) {}
+  // All names begin with `prefix`.
+  Directory(const GlooMeshOptions& options, std::string prefix)
+      : options_(options), prefix_(std::move(prefix)) {}
 
   void set(const std::string& key, const std::vector<char>& data) override {
     const absl::Status status =
-        options_.publish(key, std::string(data.begin(), data.end()));
+        options_.publish(prefix_ + key, std::string(data.begin(), data.end()));
     if (!status.ok()) throw DirectoryError(status);
   }
   std::vector<char> get(const std::string& key) override {
-    const absl::StatusOr<std::string> found = options_.find(key);
+    const absl::StatusOr<std::string> found = options_.find(prefix_ + key);
     if (!found.ok()) throw DirectoryError(found.status());
     return std::vector<char>(found->begin(), found->end());
   }
@@ -48,16 +54,30 @@ class Directory final : public gloo::rendezvous::Store {
 
  private:
   const GlooMeshOptions& options_;
+  const std::string prefix_;
+};
+
+using GlooContext = std::shared_ptr<gloo::rendezvous::Context>;
+
+// A connection to every member from each member before it, and another one
+// back. On a connection of both directions, Gloo's thread, for as long as
+// another one writes, asks again and again for what has come in and then leaves
+// it there, at the cost of a core.
+struct GlooContexts {
+  GlooContext forth;
+  GlooContext back;
 };
 
 class GlooMesh final : public PeerMesh {
  public:
-  explicit GlooMesh(std::shared_ptr<gloo::rendezvous::Context> context)
-      : context_(std::move(context)) {}
-  ~GlooMesh() override { context_->closeConnections(); }
+  explicit GlooMesh(GlooContexts contexts) : contexts_(std::move(contexts)) {}
+  ~GlooMesh() override {
+    contexts_.forth->closeConnections();
+    contexts_.back->closeConnections();
+  }
 
-  int rank() const override { return context_->rank; }
-  int size() const override { return context_->size; }
+  int rank() const override { return contexts_.forth->rank; }
+  int size() const override { return contexts_.forth->size; }
 
   std::unique_ptr<Transfer> Send(int to, uint64_t tag, const void* data,
                                  size_t bytes) override {
@@ -87,7 +107,8 @@ class GlooMesh final : public PeerMesh {
         : mesh_(mesh),
           peer_(peer),
           sends_(sends),
-          buffer_(mesh->context_->createUnboundBuffer(data, bytes)) {}
+          buffer_(
+              mesh->ContextOf(peer, sends)->createUnboundBuffer(data, bytes)) {}
     ~GlooTransfer() override { mesh_->Forget(this); }
 
     void Begin(uint64_t tag) {
@@ -137,6 +158,9 @@ class GlooMesh final : public PeerMesh {
     absl::Status broken_;
   };
 
+  gloo::rendezvous::Context* ContextOf(int peer, bool sends) const {
+    return (sends == (rank() < peer) ? contexts_.forth : contexts_.back).get();
+  }
   // True: it comes too late.
   bool Remember(GlooTransfer* transfer) {
     absl::MutexLock lock(&mu_);
@@ -148,36 +172,60 @@ class GlooMesh final : public PeerMesh {
     transfers_.erase(transfer);
   }
 
-  const std::shared_ptr<gloo::rendezvous::Context> context_;
+  const GlooContexts contexts_;
   absl::Mutex mu_;
   bool aborted_ ABSL_GUARDED_BY(mu_) = false;
   std::set<GlooTransfer*> transfers_ ABSL_GUARDED_BY(mu_);
 };
 
+// Gloo reads a list of addresses that was never made where a name has none.
+absl::Status CheckHost(const std::string& host) {
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(host.c_str(), nullptr, &hints, &found);
+  if (error != 0) return absl::UnavailableError(gai_strerror(error));
+  freeaddrinfo(found);
+  return absl::OkStatus();
+}
+
+absl::Status CannotConnect(const GlooMeshOptions& options,
+                           absl::string_view reason) {
+  return absl::UnavailableError(absl::StrCat(
+      "member ", options.rank, " of ", options.size,
+      " of the all-reduce cannot connect from ", options.host, ": ", reason,
+      "; --advertise names an address that the other workers can reach"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PeerMesh>> ConnectGlooMesh(
     const GlooMeshOptions& options) {
+  if (const absl::Status there = CheckHost(options.host); !there.ok()) {
+    return CannotConnect(options, there.message());
+  }
   try {
     gloo::transport::tcp::attr address(options.host.c_str());
     std::shared_ptr<gloo::transport::Device> device =
         gloo::transport::tcp::CreateDevice(address);
-    auto context =
-        std::make_shared<gloo::rendezvous::Context>(options.rank, options.size);
-    context->setTimeout(std::chrono::milliseconds(
-        std::max<int64_t>(1, absl::ToInt64Milliseconds(options.timeout))));
-    Directory directory(options);
-    context->connectFullMesh(directory, device);
+    const auto connect = [&](const char* name) {
+      auto context = std::make_shared<gloo::rendezvous::Context>(options.rank,
+                                                                 options.size);
+      context->setTimeout(std::chrono::milliseconds(
+          std::max<int64_t>(1, absl::ToInt64Milliseconds(options.timeout))));
+      Directory directory(options, name);
+      context->connectFullMesh(directory, device);
+      return context;
+    };
+    GlooContexts contexts;
+    contexts.forth = connect("forth/");
+    contexts.back = connect("back/");
     return std::unique_ptr<PeerMesh>(
-        std::make_unique<GlooMesh>(std::move(context)));
+        std::make_unique<GlooMesh>(std::move(contexts)));
   } catch (const DirectoryError& error) {
     return error.status;
   } catch (const std::exception& error) {
-    return absl::UnavailableError(absl::StrCat(
-        "member ", options.rank, " of ", options.size,
-        " of the all-reduce cannot connect from ", options.host, ": ",
-        error.what(),
-        "; --advertise names an address that the other workers can reach"));
+    return CannotConnect(options, error.what());
   }
 }
 
