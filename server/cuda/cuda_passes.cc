@@ -20,8 +20,8 @@
 #include "common/rounds.h"
 #include "common/status_macros.h"
 #include "server/cuda/chunk_rows.h"
-#include "server/cuda/gradient_sums.h"
 #include "server/cuda/pass_lane.h"
+#include "server/cuda/square_sums.h"
 #include "server/cuda/update.h"
 
 namespace tributary {

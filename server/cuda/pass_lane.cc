@@ -7,6 +7,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "common/cuda/cuda_status.h"
+#include "common/cuda/node_format.h"
 #include "common/gradient_squares.h"
 #include "common/status_macros.h"
 #include "common/vector_ops.h"
@@ -20,17 +21,6 @@ constexpr int64_t kSquaresElements =
 
 size_t BytesOf(int64_t elements) {
   return static_cast<size_t>(elements) * sizeof(float);
-}
-
-NodeFormat FormatOf(WireDtype dtype) {
-  switch (dtype) {
-    case ExchangeSpec::BFLOAT16:
-      return NodeFormat::kBfloat16;
-    case ExchangeSpec::FLOAT16:
-      return NodeFormat::kFloat16;
-    default:
-      return NodeFormat::kFloat32;
-  }
 }
 
 bool HasSparse(const TreeSum& sum) {
@@ -133,7 +123,7 @@ float* PassLane::PlaceOf(int height, float* first) const {
 
 float* PassLane::Sum(const TreeSum& sum, int64_t elements, float* to) {
   float* const first = to == nullptr ? memory_ : to;
-  const NodeFormat format = FormatOf(sum.dtype());
+  const NodeFormat format = NodeFormatOf(sum.dtype());
   if (HasSparse(sum)) {
     SumOnHost(sum, format, elements, first);
     return first;
@@ -156,7 +146,7 @@ void PassLane::CopySource(const GradientSource& source, NodeFormat format,
   const float* const values = source.InOnePiece();
   if (values != nullptr) {
     CopyIn(values, elements, to);
-    RoundNode(*stream_, format, elements, to);
+    RoundNode(*stream_, format, elements, to, to);
     return;
   }
   const Staging& staging = NextStaging();

@@ -10,10 +10,11 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "common/cuda/node_sums.h"
 #include "common/cuda/stream.h"
 #include "server/chunk_aggregator.h"
 #include "server/cuda/chunk_rows.h"
-#include "server/cuda/gradient_sums.h"
+#include "server/cuda/square_sums.h"
 
 namespace tributary::cuda {
 

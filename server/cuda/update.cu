@@ -1,5 +1,5 @@
+#include "common/cuda/flushed.h"
 #include "common/cuda/launch.h"
-#include "server/cuda/flushed.h"
 #include "server/cuda/update.h"
 
 namespace tributary::cuda {

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/half.h"
 #include "worker/device/bfloat16_cpu_device.h"
 #include "worker/device/cpu/attention.h"
 #include "worker/device/cpu/batch_norm.h"
@@ -50,6 +51,14 @@ class CpuDevice final : public Device {
   }
   void Add(int64_t count, const Real* x, Real* y) override {
     cpu::Add(count, Typed(x), Typed(y));
+  }
+  void KeepNode(WireDtype dtype, int64_t count, const float* x,
+                float* sum) override {
+    RoundedCopy(dtype, x, sum, count);
+  }
+  void AddToNode(WireDtype dtype, int64_t count, const float* x,
+                 float* sum) override {
+    RoundAndAdd(dtype, x, sum, count);
   }
 
   void LinearForward(const LinearShape& shape, const Real* x,

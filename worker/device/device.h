@@ -30,6 +30,10 @@
 
 namespace tributary {
 
+// As in common/half.h, whose protocol buffers kernels do without.
+enum ExchangeSpec_WireDtype : int;
+using WireDtype = ExchangeSpec_WireDtype;
+
 enum class Precision {
   kFloat32,
   kBfloat16,
@@ -180,6 +184,14 @@ class Device {
   virtual void Copy(int64_t count, const Real* x, Real* y) = 0;
   // y += x, for gradients that meet.
   virtual void Add(int64_t count, const Real* x, Real* y) = 0;
+
+  // ---- Nodes of the reduction tree, with the bits of common/half.h.
+  // sum = rounded x.
+  virtual void KeepNode(WireDtype dtype, int64_t count, const float* x,
+                        float* sum) = 0;
+  // sum = rounded (sum + rounded x); `sum` is rounded already.
+  virtual void AddToNode(WireDtype dtype, int64_t count, const float* x,
+                         float* sum) = 0;
 
   // ---- Linear. `bias` may be null.
   virtual void LinearForward(const LinearShape& shape, const Real* x,

@@ -1,6 +1,8 @@
 #include <cmath>
 #include <limits>
 
+#include "common/half.h"
+#include "proto/job.pb.h"
 #include "tests/worker/device/device_conformance.h"
 #include "tests/worker/device/reference.h"
 
@@ -34,6 +36,54 @@ TEST_P(DeviceConformanceTest, CopiesReturnWhatWasWritten) {
   Floats expected(1000, 0.0f);
   expected.insert(expected.end(), values.end() - 3, values.end());
   EXPECT_EQ(buffer.Download(), expected);
+}
+
+// Values of all magnitudes, denormal ones, infinite ones and NaN.
+Floats AllKinds(int64_t count, int seed) {
+  Floats values = RandomFloats(count, seed);
+  for (int64_t i = 0; i < count; ++i) {
+    values[i] = std::ldexp(values[i], static_cast<int>(i * 37 % 270) - 140);
+  }
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float special[] = {0.0f,
+                           -0.0f,
+                           infinity,
+                           -infinity,
+                           std::numeric_limits<float>::quiet_NaN(),
+                           65520.0f};
+  for (int64_t i = 0; i < count; i += 11) {
+    values[i] = special[i / 11 * (seed % 5 + 1) % 6];
+  }
+  return values;
+}
+
+void ExpectSameBits(const Floats& got, const Floats& expected) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (std::isnan(expected[i])) {
+      EXPECT_TRUE(std::isnan(got[i])) << i;
+    } else {
+      EXPECT_EQ(got[i], expected[i]) << i;
+      EXPECT_EQ(std::signbit(got[i]), std::signbit(expected[i])) << i;
+    }
+  }
+}
+
+TEST_P(DeviceConformanceTest, NodesAreTheHostsToTheBit) {
+  for (const WireDtype dtype :
+       {ExchangeSpec::FLOAT32, ExchangeSpec::BFLOAT16, ExchangeSpec::FLOAT16}) {
+    for (const int64_t count : kCounts) {
+      const Floats x = AllKinds(count, 1), y = AllKinds(count, 2);
+      const auto node = Output(count);
+      Floats expected(count);
+      device_->KeepNode(dtype, count, Upload(x), node);
+      RoundedCopy(dtype, x.data(), expected.data(), count);
+      ExpectSameBits(node.Download(), expected);
+      device_->AddToNode(dtype, count, Upload(y), node);
+      RoundAndAdd(dtype, y.data(), expected.data(), count);
+      ExpectSameBits(node.Download(), expected);
+    }
+  }
 }
 
 TEST_P(DeviceConformanceTest, RoundTakesTheNearestAndOfTwoTheEven) {

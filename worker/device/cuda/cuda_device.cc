@@ -12,6 +12,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/cuda/cuda_status.h"
+#include "common/cuda/node_format.h"
+#include "common/cuda/node_sums.h"
 #include "common/cuda/pinned_memory.h"
 #include "common/cuda/stream.h"
 #include "common/status_macros.h"
@@ -184,6 +186,14 @@ class CudaDevice final : public Device {
   }
   void Add(int64_t count, const Real* x, Real* y) override {
     cuda::Add(Current(), count, Typed(x), Typed(y));
+  }
+  void KeepNode(WireDtype dtype, int64_t count, const float* x,
+                float* sum) override {
+    cuda::RoundNode(Current(), cuda::NodeFormatOf(dtype), count, x, sum);
+  }
+  void AddToNode(WireDtype dtype, int64_t count, const float* x,
+                 float* sum) override {
+    cuda::AddNode(Current(), cuda::NodeFormatOf(dtype), count, x, sum);
   }
 
   void LinearForward(const LinearShape& shape, const Real* x,

@@ -1,8 +1,8 @@
 // float32 arithmetic with the bits of an x86-64 that flushes denormal numbers
 // (common/flush_denormals.h), for kernels whose results must be those of the
 // CPU's loops. For .cu files alone.
-#ifndef TRIBUTARY_SERVER_CUDA_FLUSHED_H_
-#define TRIBUTARY_SERVER_CUDA_FLUSHED_H_
+#ifndef TRIBUTARY_COMMON_CUDA_FLUSHED_H_
+#define TRIBUTARY_COMMON_CUDA_FLUSHED_H_
 
 #include <cuda_runtime.h>
 
@@ -65,4 +65,4 @@ class Flushed {
 
 }  // namespace tributary::cuda
 
-#endif  // TRIBUTARY_SERVER_CUDA_FLUSHED_H_
+#endif  // TRIBUTARY_COMMON_CUDA_FLUSHED_H_

@@ -1,8 +1,8 @@
 #include <cstring>
 
+#include "common/cuda/flushed.h"
 #include "common/cuda/launch.h"
-#include "server/cuda/flushed.h"
-#include "server/cuda/gradient_sums.h"
+#include "common/cuda/node_sums.h"
 
 namespace tributary::cuda {
 namespace {
@@ -54,73 +54,33 @@ struct Float16 {
 };
 
 template <typename Format>
-void Round(Stream& stream, int64_t count, float* values) {
+void Round(Stream& stream, int64_t count, const float* from, float* to) {
   ForEach(stream, "RoundNode", count, [=] __device__(int64_t i) {
-    values[i] = FloatOf(Format::Rounded(BitsOf(values[i])));
+    to[i] = FloatOf(Format::Rounded(BitsOf(from[i])));
   });
 }
 
 template <typename Format>
 void Add(Stream& stream, int64_t count, const float* x, float* sum) {
   ForEach(stream, "AddNode", count, [=] __device__(int64_t i) {
-    const Flushed total = Flushed(sum[i]) + Flushed(x[i]);
+    const Flushed total =
+        Flushed(sum[i]) + Flushed(FloatOf(Format::Rounded(BitsOf(x[i]))));
     sum[i] = FloatOf(Format::Rounded(BitsOf(total.value())));
   });
 }
 
-// Warp 0 adds up one tile while the others read the next.
-constexpr int kTile = 2048;
-
-__global__ void SumSquaresKernel(int64_t count, const float* x,
-                                 const ChunkRow* rows, double* sums) {
-  __shared__ float tiles[2][kTile];
-  const int thread = static_cast<int>(threadIdx.x);
-  const int lane = thread % kRowElements;
-  const bool statistics = thread / kRowElements == 1;
-  double sum = 0;
-  const int64_t tile_count = (count + kTile - 1) / kTile;
-  // Tile t is added up in round t + 1.
-  for (int64_t t = 0; t <= tile_count; ++t) {
-    if (thread >= kWarp) {
-      const int64_t begin = t * kTile;
-      float* const tile = tiles[t % 2];
-      for (int i = thread - kWarp; i < kTile && begin + i < count;
-           i += kBlockThreads - kWarp) {
-        tile[i] = Flushed(x[begin + i]).value();
-      }
-    } else if (t > 0) {
-      const int64_t begin = (t - 1) * kTile;
-      const float* const tile = tiles[(t - 1) % 2];
-      const int64_t rest = count - begin;
-      const int size = static_cast<int>(rest < kTile ? rest : kTile);
-      for (int i = lane; i < size; i += kRowElements) {
-        const RowGroup group = rows[(begin + i) / kRowElements].group;
-        if ((group == RowGroup::kStatistics) != statistics) continue;
-        const double value = tile[i];
-        sum += value * value;  // The product is exact.
-      }
-    }
-    __syncthreads();
-  }
-  if (thread < kSquareSums) sums[thread] = sum;
-}
-
 }  // namespace
 
-cudaError_t FindSumKernels() {
-  cudaFuncAttributes attributes;
-  return cudaFuncGetAttributes(&attributes, &SumSquaresKernel);
-}
-
 void RoundNode(Stream& stream, NodeFormat format, int64_t count,
-               float* values) {
+               const float* from, float* to) {
   switch (format) {
     case NodeFormat::kFloat32:
+      if (from != to) Round<Float32>(stream, count, from, to);
       return;
     case NodeFormat::kBfloat16:
-      return Round<Bfloat16>(stream, count, values);
+      return Round<Bfloat16>(stream, count, from, to);
     case NodeFormat::kFloat16:
-      return Round<Float16>(stream, count, values);
+      return Round<Float16>(stream, count, from, to);
   }
 }
 
@@ -134,12 +94,6 @@ void AddNode(Stream& stream, NodeFormat format, int64_t count, const float* x,
     case NodeFormat::kFloat16:
       return Add<Float16>(stream, count, x, sum);
   }
-}
-
-void SumSquares(Stream& stream, int64_t count, const float* x,
-                const ChunkRow* rows, double* sums) {
-  Launch(stream, "SumSquares", /*blocks=*/1, kBlockThreads, &SumSquaresKernel,
-         count, x, rows, sums);
 }
 
 }  // namespace tributary::cuda

@@ -1,5 +1,5 @@
-// The arithmetic of server/cuda/flushed.h against the processor's.
-#include "server/cuda/flushed.h"
+// The arithmetic of common/cuda/flushed.h against the processor's.
+#include "common/cuda/flushed.h"
 
 #include <cmath>
 #include <cstring>

@@ -1,0 +1,23 @@
+// How the nodes of a job's reduction tree are rounded, for GPUs' sums.
+#ifndef TRIBUTARY_COMMON_CUDA_NODE_FORMAT_H_
+#define TRIBUTARY_COMMON_CUDA_NODE_FORMAT_H_
+
+#include "common/cuda/node_sums.h"
+#include "common/half.h"
+
+namespace tributary::cuda {
+
+inline NodeFormat NodeFormatOf(WireDtype dtype) {
+  switch (dtype) {
+    case ExchangeSpec::BFLOAT16:
+      return NodeFormat::kBfloat16;
+    case ExchangeSpec::FLOAT16:
+      return NodeFormat::kFloat16;
+    default:
+      return NodeFormat::kFloat32;
+  }
+}
+
+}  // namespace tributary::cuda
+
+#endif  // TRIBUTARY_COMMON_CUDA_NODE_FORMAT_H_

@@ -1,0 +1,25 @@
+// Nodes of the reduction tree in a GPU's memory, with the bits of
+// common/half.h.
+#ifndef TRIBUTARY_COMMON_CUDA_NODE_SUMS_H_
+#define TRIBUTARY_COMMON_CUDA_NODE_SUMS_H_
+
+#include <cstdint>
+
+#include "common/cuda/stream.h"
+
+namespace tributary::cuda {
+
+// What the nodes are rounded to: exchange.wire_dtype.
+enum class NodeFormat { kFloat32, kBfloat16, kFloat16 };
+
+// to[i] = rounded from[i]; `to` may be `from`.
+void RoundNode(Stream& stream, NodeFormat format, int64_t count,
+               const float* from, float* to);
+
+// sum[i] = rounded (sum[i] + rounded x[i]); `sum` is rounded already.
+void AddNode(Stream& stream, NodeFormat format, int64_t count, const float* x,
+             float* sum);
+
+}  // namespace tributary::cuda
+
+#endif  // TRIBUTARY_COMMON_CUDA_NODE_SUMS_H_
