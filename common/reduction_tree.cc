@@ -1,5 +1,7 @@
 #include "common/reduction_tree.h"
 
+#include <cstddef>
+
 namespace tributary {
 
 LeafRange LeavesUnder(int node, int leaves) {
@@ -25,6 +27,20 @@ std::vector<int> MaximalSubtrees(LeafRange range, int leaves) {
     }
     nodes.push_back(node);
     leaf += width;
+  }
+  return nodes;
+}
+
+std::vector<int> MaximalSubtreesOf(const std::vector<int64_t>& some,
+                                   int leaves) {
+  std::vector<int> nodes;
+  for (size_t i = 0; i < some.size();) {
+    size_t j = i + 1;
+    while (j < some.size() && some[j] == some[j - 1] + 1) ++j;
+    const LeafRange run = {static_cast<int>(some[i]),
+                           static_cast<int>(some[j - 1]) + 1};
+    for (const int node : MaximalSubtrees(run, leaves)) nodes.push_back(node);
+    i = j;
   }
   return nodes;
 }

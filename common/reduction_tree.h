@@ -5,6 +5,7 @@
 #ifndef TRIBUTARY_COMMON_REDUCTION_TREE_H_
 #define TRIBUTARY_COMMON_REDUCTION_TREE_H_
 
+#include <cstdint>
 #include <vector>
 
 namespace tributary {
@@ -24,6 +25,9 @@ LeafRange LeavesUnder(int node, int leaves);
 // The fewest nodes whose leaves are exactly `range`, from left to right: what a
 // worker that owns `range` contributes.
 std::vector<int> MaximalSubtrees(LeafRange range, int leaves);
+// The same for some of the leaves, ascending.
+std::vector<int> MaximalSubtreesOf(const std::vector<int64_t>& some,
+                                   int leaves);
 
 }  // namespace tributary
 

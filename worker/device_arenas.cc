@@ -68,14 +68,14 @@ void DeviceArenas::LoadAll(const float* host) {
   device_->Await(*loaded_);
 }
 
-void DeviceArenas::Save(int first, int last, float* host) {
+void DeviceArenas::Save(int first, int last, const float* from, float* host) {
   if (first >= last) return;
   device_->Record(computed_.get());
   saves_->Await(*computed_);
   for (int chunk = last - 1; chunk >= first; --chunk) {
     const int64_t begin = layout_->ChunkBegin(chunk);
     saves_->CopyToHost(
-        host + begin, gradients() + begin,
+        host + begin, from + begin,
         static_cast<size_t>(layout_->ChunkSize(chunk)) * sizeof(float));
     saves_->Record(saved_[chunk].get());
   }

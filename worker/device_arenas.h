@@ -47,9 +47,10 @@ class DeviceArenas {
   // The same for all chunks, of a version that never comes again.
   void LoadAll(const float* host);
 
-  // Copies chunks [first, last) of gradients(), as the operations so far leave
-  // them, to the arena `host`; the last of them first.
-  void Save(int first, int last, float* host);
+  // Copies chunks [first, last) of `from`, an arena of the device's memory such
+  // as gradients(), as the operations so far leave them, to the arena `host`;
+  // the last of them first.
+  void Save(int first, int last, const float* from, float* host);
   // Whether the chunk's copy is made.
   bool Saved(int chunk) { return saved_[chunk]->Done(); }
   void AwaitSaved(int chunk) { saved_[chunk]->Wait(); }

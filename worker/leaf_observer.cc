@@ -25,7 +25,7 @@ LeafObserver::LeafObserver(const Leaf& leaf, const ArenaLayout* layout,
       reducer_(reducer),
       timer_(timer),
       last_chunk_(layout->chunk_count() - 1),
-      last_saved_(layout->chunk_count()) {}
+      last_added_(layout->chunk_count()) {}
 
 bool LeafObserver::WeightsNeeded(int64_t begin, int64_t end) {
   timer_->Switch(Activity::kExchange);
@@ -40,34 +40,55 @@ bool LeafObserver::WeightsNeeded(int64_t begin, int64_t end) {
 void LeafObserver::GradientsReady(int64_t begin) {
   if (leaf_.device == nullptr) {
     while (last_chunk_ > 0 && layout_->ChunkBegin(last_chunk_) >= begin) {
-      HandOn();
+      HandOn(/*loss_sum=*/0);
     }
     return;
   }
-  int first = last_saved_;
+  int first = last_added_;
   while (first > 1 && layout_->ChunkBegin(first - 1) >= begin) --first;
-  leaf_.device->Save(first, last_saved_, leaf_.arena.get());
-  last_saved_ = first;
+  AddUp(first);
+  if (!leaf_.sums->complete()) return;
   // Those that have come by now; the device is busy with the layers before.
-  while (last_chunk_ >= first && leaf_.device->Saved(last_chunk_)) HandOn();
+  while (last_chunk_ >= first && leaf_.device->Saved(last_chunk_)) {
+    HandOn(/*loss_sum=*/0);
+  }
 }
 
 void LeafObserver::Finish(double loss_sum) {
-  if (leaf_.device != nullptr) {
-    leaf_.device->Save(/*first=*/0, last_saved_, leaf_.arena.get());
+  if (leaf_.device == nullptr) {
+    while (last_chunk_ > 0) HandOn(/*loss_sum=*/0);
+    return HandOn(loss_sum);
+  }
+  AddUp(/*first=*/0);
+  if (leaf_.sums->complete()) {
     while (last_chunk_ > 0) {
       leaf_.device->AwaitSaved(last_chunk_);
-      HandOn();
+      HandOn(/*loss_sum=*/0);
     }
     leaf_.device->AwaitSaved(/*chunk=*/0);
   }
-  reducer_->ChunkReady(leaf_.number, /*chunk=*/0, std::move(leaf_.arena),
-                       leaf_.weight, loss_sum);
+  loss_sum = leaf_.sums->EndLeaf(loss_sum);
+  if (leaf_.sums->complete()) HandOn(loss_sum);
 }
 
-void LeafObserver::HandOn() {
-  reducer_->ChunkReady(leaf_.number, last_chunk_--, leaf_.arena, leaf_.weight,
-                       /*loss_sum=*/0);
+void LeafObserver::AddUp(int first) {
+  leaf_.sums->Add(first, last_added_);
+  if (leaf_.sums->complete()) {
+    leaf_.device->Save(first, last_added_, leaf_.sums->sum(),
+                       leaf_.arena.get());
+  }
+  last_added_ = first;
+}
+
+void LeafObserver::HandOn(double loss_sum) {
+  const int chunk = last_chunk_--;
+  if (leaf_.sums == nullptr) {
+    reducer_->ChunkReady(leaf_.number, chunk, leaf_.arena, leaf_.weight,
+                         loss_sum);
+  } else {
+    reducer_->NodeReady({leaf_.sums->node(), chunk, leaf_.arena,
+                         leaf_.sums->weight(), loss_sum});
+  }
 }
 
 }  // namespace tributary

@@ -9,6 +9,7 @@
 #include "common/buffer_pool.h"
 #include "common/parameter_table.h"
 #include "worker/device_arenas.h"
+#include "worker/device_sums.h"
 #include "worker/exchange/subtree_reducer.h"
 #include "worker/lane_timer.h"
 #include "worker/nn/step_observer.h"
@@ -31,9 +32,13 @@ class LeafObserver final : public StepObserver {
     const Task* task = nullptr;
     int number = 0;
     int64_t weight = 0;  // Samples (tokens).
-    Buffer arena;        // Its gradients, on the host.
-    // Where the model computes; null: in `arena`.
+    // Its gradients on the host, or those of the sum that it completes; null
+    // where it completes none.
+    Buffer arena;
+    // Where the model computes, and its gradients are added up; both null: in
+    // `arena`.
     DeviceArenas* device = nullptr;
+    DeviceSums* sums = nullptr;
     // What to do in DeviceBusy. May be null.
     std::function<void()> device_busy;
   };
@@ -53,7 +58,11 @@ class LeafObserver final : public StepObserver {
   void Finish(double loss_sum);
 
  private:
-  void HandOn();
+  // Where a device computes: adds up the chunks from `first` on, and sends what
+  // that completes on its way to the host.
+  void AddUp(int first);
+  // The last chunk that has not been handed on.
+  void HandOn(double loss_sum);
 
   Leaf leaf_;
   const ArenaLayout* const layout_;
@@ -61,7 +70,7 @@ class LeafObserver final : public StepObserver {
   SubtreeReducer* const reducer_;
   LaneTimer* const timer_;
   int last_chunk_;  // Those above it have been handed on.
-  int last_saved_;  // From there on, they are on their way from the device.
+  int last_added_;  // From there on, AddUp has been called.
 };
 
 }  // namespace tributary

@@ -203,7 +203,13 @@ absl::Status Trainer::Train(const Task& task) {
       if (!IsPrefetched(step, leaf)) read_ahead_.Expect(step, leaf);
     }
   }
-  LaneItems items(task.items, setup_->lanes());
+  // Neighbours meet in a device's memory.
+  const bool adds_up = setup_->sums(/*lane=*/0) != nullptr;
+  LaneItems items(task.items, setup_->lanes(),
+                  adds_up ? LaneItems::Deal::kAll : LaneItems::Deal::kFirst);
+  for (int lane = 0; adds_up && lane < items.lanes(); ++lane) {
+    setup_->sums(lane)->Begin(items.DealtTo(lane));
+  }
   TRIBUTARY_RETURN_IF_ERROR(
       OnLanes(&items, [&](int lane, int64_t leaf) -> absl::Status {
         return setup_->trajectory(lane) == nullptr
@@ -262,9 +268,14 @@ absl::Status Trainer::TrainLeaf(const Task& task, int lane, int leaf,
   const std::shared_ptr<const Batch> batch =
       TakeBatch(lane, task.version, leaf);
   timer->Switch(Activity::kForward);
-  const Buffer gradients = exchange_->TakeArena();
   DeviceArenas* const device = setup_->arenas(lane);
-  LeafObserver observer({&task, leaf, WeightOf(*batch), gradients, device,
+  DeviceSums* const sums = setup_->sums(lane);
+  if (sums != nullptr) {
+    sums->BeginLeaf(leaf, WeightOf(*batch), device->gradients());
+  }
+  const Buffer gradients =
+      sums == nullptr || sums->complete() ? exchange_->TakeArena() : nullptr;
+  LeafObserver observer({&task, leaf, WeightOf(*batch), gradients, device, sums,
                          [&] { PrefetchNext(task, lane, items); }},
                         &setup_->layout(), state_, reducer, timer);
   // Copies may not read or write what is somebody else's by then.
@@ -349,7 +360,8 @@ absl::StatusOr<LossSums> Trainer::LocalStep(const Batch& batch, int lane,
   absl::StatusOr<LossSums> loss =
       model->ForwardBackward(batch, seed, trajectory.step(), leaf,
                              device->weights(), device->gradients(), observer);
-  device->Save(/*first=*/0, setup_->layout().chunk_count(), gradients);
+  device->Save(/*first=*/0, setup_->layout().chunk_count(), device->gradients(),
+               gradients);
   device->Synchronize();
   return loss;
 }

@@ -124,6 +124,11 @@ absl::Status TrainingSetup::AddLane(const DeviceMaker& make_device,
     TRIBUTARY_ASSIGN_OR_RETURN(
         lane.trajectory,
         Trajectory::Create(job_, facts_.steps(), layout_.get()));
+  } else if (lane.arenas != nullptr) {
+    lane.sums = std::make_unique<DeviceSums>(
+        lane.device.get(), layout_.get(),
+        static_cast<int>(job_.batch().micro_batches()),
+        job_.exchange().wire_dtype());
   }
   lanes_.push_back(std::move(lane));
   return absl::OkStatus();

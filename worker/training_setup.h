@@ -19,6 +19,7 @@
 #include "worker/data/sampler.h"
 #include "worker/device/device.h"
 #include "worker/device_arenas.h"
+#include "worker/device_sums.h"
 #include "worker/leaf_memory.h"
 #include "worker/models/model.h"
 #include "worker/nn/weight_copies.h"
@@ -71,6 +72,8 @@ class TrainingSetup {
   // Null where the device works in the host's memory: then models compute in
   // the host's arenas.
   DeviceArenas* arenas(int lane) const { return lanes_[lane].arenas.get(); }
+  // Null where arenas() is, and with local steps.
+  DeviceSums* sums(int lane) const { return lanes_[lane].sums.get(); }
   // Null unless the job's consistency is local_steps.
   Trajectory* trajectory(int lane) const {
     return lanes_[lane].trajectory.get();
@@ -84,6 +87,7 @@ class TrainingSetup {
   struct Lane {
     std::unique_ptr<Device> device;
     std::unique_ptr<DeviceArenas> arenas;
+    std::unique_ptr<DeviceSums> sums;
     // For models of all lanes that work in the host's memory, of the first one;
     // null elsewhere, and with local steps, in which each has its own weights.
     std::unique_ptr<WeightCopies> weight_copies;

@@ -49,5 +49,12 @@ TEST(ReductionTree, SubtreesCoverExactlyTheRangeWithTheFewestNodes) {
   }
 }
 
+TEST(MaximalSubtreesOfTest, EachRunOfNeighboursIsARangeOfItsOwn) {
+  EXPECT_EQ(MaximalSubtreesOf({0, 1, 2, 5, 6, 7}, 8),
+            (std::vector<int>{4, 10, 13, 7}));
+  EXPECT_EQ(MaximalSubtreesOf({0, 1, 2, 3}, 4), std::vector<int>{1});
+  EXPECT_TRUE(MaximalSubtreesOf({}, 4).empty());
+}
+
 }  // namespace
 }  // namespace tributary

@@ -142,6 +142,37 @@ TEST_F(EmulatedGpuTest, AFullGpuComputesFewerLeavesAtATime) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
+TEST_F(EmulatedGpuTest, AddsUpLeavesInTheGpusMemoryToTheSameBits) {
+  MlpSpec* const mlp = job_.mutable_model()->mutable_mlp();
+  mlp->clear_hidden();
+  mlp->add_hidden(512);
+  job_.mutable_batch()->set_global(8);
+  job_.mutable_batch()->set_micro_batches(8);
+  for (const ExchangeSpec::WireDtype dtype :
+       {ExchangeSpec::FLOAT32, ExchangeSpec::BFLOAT16}) {
+    job_.mutable_exchange()->set_wire_dtype(dtype);
+    for (const int threads : {1, 2}) {
+      absl::Status status;
+      const auto train = [&](int64_t* bytes) {
+        const int64_t before = emulated_gpu::BytesToHost();
+        const std::string digest =
+            Train(/*nccl=*/nullptr, threads, &status, /*workers=*/1);
+        EXPECT_TRUE(status.ok()) << status;
+        *bytes = emulated_gpu::BytesToHost() - before;
+        return digest;
+      };
+      int64_t all = 0, sums = 0;
+      const std::string digest = train(&sums);
+      // For the lanes and no more.
+      emulated_gpu::SetMemoryBytes(static_cast<size_t>(3 * Needed().total()));
+      EXPECT_EQ(train(&all), digest);
+      emulated_gpu::SetMemoryBytes(size_t{1} << 40);
+      // Of eight leaves one sum for each lane.
+      EXPECT_LT(sums, all * threads / 6);
+    }
+  }
+}
+
 TEST_F(EmulatedGpuTest, AGpuThatIsTooSmallSaysWhatWouldFit) {
   job_.mutable_batch()->set_micro_batches(1);
   job_.clear_evaluation();

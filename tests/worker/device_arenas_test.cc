@@ -98,7 +98,8 @@ TEST_F(DeviceArenasTest, SavesGradientsAsTheyAreThen) {
                  AsReals(arenas_->gradients()));
   };
   add();
-  arenas_->Save(/*first=*/1, /*last=*/3, gradients_.data());
+  arenas_->Save(/*first=*/1, /*last=*/3, arenas_->gradients(),
+                gradients_.data());
   arenas_->AwaitSaved(2);
   EXPECT_EQ(gradients_[2 * kChunk], 5);
   arenas_->AwaitSaved(1);
@@ -107,7 +108,8 @@ TEST_F(DeviceArenasTest, SavesGradientsAsTheyAreThen) {
   EXPECT_EQ(gradients_[3 * kChunk - 1], 5);
   EXPECT_EQ(gradients_[0], 0);
   add();
-  arenas_->Save(/*first=*/0, /*last=*/1, gradients_.data());
+  arenas_->Save(/*first=*/0, /*last=*/1, arenas_->gradients(),
+                gradients_.data());
   arenas_->Synchronize();
   EXPECT_EQ(gradients_[kChunk - 1], 10);
   EXPECT_EQ(gradients_[kChunk], 5);

@@ -11,6 +11,7 @@
 namespace tributary {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::Optional;
 
 TEST(LaneItemsTest, ALaneBeginsWithTheItemOfItsNumber) {
@@ -34,6 +35,26 @@ TEST(LaneItemsTest, WhatALaneHasSeenIsItsOwn) {
   EXPECT_THAT(items.Peek(0), Optional(12));
   EXPECT_THAT(items.Take(0), Optional(12));
   EXPECT_EQ(items.Peek(0), std::nullopt);
+}
+
+TEST(LaneItemsTest, NeighboursGoToOneLaneWhereAllAreDealt) {
+  LaneItems items({10, 11, 12, 20, 21}, /*lanes=*/2, LaneItems::Deal::kAll);
+  EXPECT_EQ(items.lanes(), 2);
+  EXPECT_THAT(items.DealtTo(0), ElementsAre(10, 11));
+  EXPECT_THAT(items.DealtTo(1), ElementsAre(12, 20, 21));
+  EXPECT_EQ(items.First(1), 12);
+  for (const int64_t item : {12, 20, 21}) {
+    EXPECT_THAT(items.Peek(1), Optional(item));
+    EXPECT_THAT(items.Take(1), Optional(item));
+  }
+  // Nobody takes another lane's.
+  EXPECT_EQ(items.Take(1), std::nullopt);
+  EXPECT_THAT(items.Take(0), Optional(10));
+  EXPECT_THAT(items.Take(0), Optional(11));
+  EXPECT_EQ(items.Peek(0), std::nullopt);
+  LaneItems few({7}, /*lanes=*/3, LaneItems::Deal::kAll);
+  EXPECT_EQ(few.lanes(), 1);
+  EXPECT_THAT(few.Take(0), Optional(7));
 }
 
 TEST(LaneItemsTest, ThereMayBeFewerItemsThanLanes) {

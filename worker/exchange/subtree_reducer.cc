@@ -14,22 +14,18 @@ SubtreeReducer::SubtreeReducer(const ArenaLayout* layout, int tree_leaves,
       tree_leaves_(tree_leaves),
       dtype_(dtype),
       send_(std::move(send)) {
-  for (size_t i = 0; i < leaves.size();) {
-    size_t j = i + 1;
-    while (j < leaves.size() && leaves[j] == leaves[j - 1] + 1) ++j;
-    for (const int node : MaximalSubtrees(
-             {static_cast<int>(leaves[i]), static_cast<int>(leaves[j - 1]) + 1},
-             tree_leaves)) {
-      tops_.insert(node);
-    }
-    i = j;
+  for (const int node : MaximalSubtreesOf(leaves, tree_leaves)) {
+    tops_.insert(node);
   }
 }
 
 void SubtreeReducer::ChunkReady(int leaf, int chunk, Buffer arena,
                                 int64_t weight, double loss_sum) {
-  NodeChunk sum = {tree_leaves_ + leaf, chunk, std::move(arena), weight,
-                   loss_sum};
+  NodeReady({tree_leaves_ + leaf, chunk, std::move(arena), weight, loss_sum});
+}
+
+void SubtreeReducer::NodeReady(NodeChunk sum) {
+  const int chunk = sum.chunk;
   const int64_t begin = layout_->ChunkBegin(chunk);
   while (tops_.count(sum.node) == 0) {
     NodeChunk sibling;

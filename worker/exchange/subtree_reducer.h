@@ -32,8 +32,8 @@ struct NodeChunk {
   double gradient_norm = 0;
 };
 
-// For one step and one set of leaves. ChunkReady may be called from several
-// threads at once.
+// For one step and one set of leaves. ChunkReady and NodeReady may be called
+// from several threads at once.
 class SubtreeReducer {
  public:
   // `layout` must outlive this object. Of the ascending `leaves` (of a tree
@@ -50,6 +50,9 @@ class SubtreeReducer {
   // its own that this object may add to. `loss_sum` matters for chunk 0 only.
   void ChunkReady(int leaf, int chunk, Buffer arena, int64_t weight,
                   double loss_sum) ABSL_LOCKS_EXCLUDED(mu_);
+  // The same for a node whose leaves have been added up elsewhere, rounded as
+  // here (see DeviceSums).
+  void NodeReady(NodeChunk sum) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   const ArenaLayout* const layout_;

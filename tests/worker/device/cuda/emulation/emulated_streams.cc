@@ -47,6 +47,7 @@ thread_local Graph* captured = nullptr;
 
 std::atomic<bool> refuse_captures{false};
 std::atomic<int64_t> graph_launches{0};
+std::atomic<int64_t> bytes_to_host{0};
 
 // Held while queued work runs.
 ABSL_CONST_INIT absl::Mutex queue_mutex(absl::kConstInit);
@@ -256,6 +257,7 @@ void Launch(const Graph& graph, Stream* stream) {
 void DestroyGraph(Graph* graph) { delete graph; }
 
 int64_t GraphLaunches() { return graph_launches; }
+int64_t BytesToHost() { return bytes_to_host; }
 
 void RefuseCaptures(bool refuse) { refuse_captures = refuse; }
 
@@ -408,7 +410,9 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
   if (!pinned && emulated_gpu::SpoilsCapture()) {
     return cudaErrorStreamCaptureUnsupported;
   }
-  emulated_gpu::Enqueue(stream, [to, from, bytes] {
+  emulated_gpu::Enqueue(stream, [to, from, bytes, kind] {
+    if (kind == cudaMemcpyDeviceToHost)
+      emulated_gpu::bytes_to_host += static_cast<int64_t>(bytes);
     const Running running;
     std::memcpy(to, from, bytes);
     return true;

@@ -55,6 +55,8 @@ void Launch(const Graph& graph, Stream* stream);
 void DestroyGraph(Graph* graph);
 // Of all, so far.
 int64_t GraphLaunches();
+// Copied so far.
+int64_t BytesToHost();
 // From now on, all captures fail.
 void RefuseCaptures(bool refuse);
 
