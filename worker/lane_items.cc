@@ -22,6 +22,20 @@ std::vector<int64_t> LaneItems::DealtTo(int lane) const {
   return {first + own_[lane].begin, first + own_[lane].end};
 }
 
+std::vector<int64_t> LaneItems::InOrder() const {
+  std::vector<int64_t> order;
+  for (size_t i = 0; order.size() < items_.size(); ++i) {
+    const size_t before = order.size();
+    for (const Own& own : own_) {
+      if (own.begin + i < own.end) order.push_back(items_[own.begin + i]);
+    }
+    if (order.size() > before) continue;
+    // The rest is no lane's.
+    order.insert(order.end(), items_.begin() + before, items_.end());
+  }
+  return order;
+}
+
 std::optional<int64_t> LaneItems::Take(int lane) {
   const std::optional<int64_t> item = Peek(lane);
   own_[lane].reserved = kNone;

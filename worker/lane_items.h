@@ -28,6 +28,9 @@ class LaneItems {
   // What the lane was dealt at first.
   std::vector<int64_t> DealtTo(int lane) const;
 
+  // All of them, in the order in which lanes that are equally fast take them.
+  std::vector<int64_t> InOrder() const;
+
   // What the lane does next; none: there is nothing left.
   std::optional<int64_t> Take(int lane);
   // What Take will say, from now on reserved for the lane.

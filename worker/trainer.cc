@@ -195,20 +195,20 @@ absl::Status Trainer::Train(const Task& task) {
           push(std::move(sum));
         }
       });
-  for (const int64_t round : {task.version, task.next_step}) {
-    if (round < 0) break;
-    for (const int64_t item : task.items) {
-      const int leaf = static_cast<int>(item);
-      const int64_t step = rounds.StepsAfter(round);
-      if (!IsPrefetched(step, leaf)) read_ahead_.Expect(step, leaf);
-    }
-  }
   // Neighbours meet in a device's memory.
   const bool adds_up = setup_->sums(/*lane=*/0) != nullptr;
   LaneItems items(task.items, setup_->lanes(),
                   adds_up ? LaneItems::Deal::kAll : LaneItems::Deal::kFirst);
   for (int lane = 0; adds_up && lane < items.lanes(); ++lane) {
     setup_->sums(lane)->Begin(items.DealtTo(lane));
+  }
+  for (const int64_t round : {task.version, task.next_step}) {
+    if (round < 0) break;
+    for (const int64_t item : items.InOrder()) {
+      const int leaf = static_cast<int>(item);
+      const int64_t step = rounds.StepsAfter(round);
+      if (!IsPrefetched(step, leaf)) read_ahead_.Expect(step, leaf);
+    }
   }
   TRIBUTARY_RETURN_IF_ERROR(
       OnLanes(&items, [&](int lane, int64_t leaf) -> absl::Status {

@@ -17,6 +17,7 @@ using ::testing::Optional;
 TEST(LaneItemsTest, ALaneBeginsWithTheItemOfItsNumber) {
   LaneItems items({10, 11, 12}, /*lanes=*/2);
   EXPECT_EQ(items.lanes(), 2);
+  EXPECT_THAT(items.InOrder(), ElementsAre(10, 11, 12));
   EXPECT_THAT(items.Take(1), Optional(11));
   EXPECT_THAT(items.Take(1), Optional(12));
   EXPECT_THAT(items.Take(0), Optional(10));
@@ -43,6 +44,7 @@ TEST(LaneItemsTest, NeighboursGoToOneLaneWhereAllAreDealt) {
   EXPECT_THAT(items.DealtTo(0), ElementsAre(10, 11));
   EXPECT_THAT(items.DealtTo(1), ElementsAre(12, 20, 21));
   EXPECT_EQ(items.First(1), 12);
+  EXPECT_THAT(items.InOrder(), ElementsAre(10, 12, 11, 20, 21));
   for (const int64_t item : {12, 20, 21}) {
     EXPECT_THAT(items.Peek(1), Optional(item));
     EXPECT_THAT(items.Take(1), Optional(item));
@@ -59,6 +61,7 @@ TEST(LaneItemsTest, NeighboursGoToOneLaneWhereAllAreDealt) {
 
 TEST(LaneItemsTest, ThereMayBeFewerItemsThanLanes) {
   EXPECT_EQ(LaneItems({}, /*lanes=*/3).lanes(), 0);
+  EXPECT_THAT(LaneItems({}, /*lanes=*/3).InOrder(), ElementsAre());
   LaneItems items({7}, /*lanes=*/3);
   EXPECT_EQ(items.lanes(), 1);
   EXPECT_THAT(items.Take(0), Optional(7));
