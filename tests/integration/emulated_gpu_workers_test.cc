@@ -146,6 +146,8 @@ TEST_F(EmulatedGpuTest, AddsUpLeavesInTheGpusMemoryToTheSameBits) {
   MlpSpec* const mlp = job_.mutable_model()->mutable_mlp();
   mlp->clear_hidden();
   mlp->add_hidden(512);
+  // The model is four chunks.
+  job_.mutable_exchange()->mutable_parameter_server()->set_chunk_bytes(4096);
   job_.mutable_batch()->set_global(8);
   job_.mutable_batch()->set_micro_batches(8);
   for (const ExchangeSpec::WireDtype dtype :
