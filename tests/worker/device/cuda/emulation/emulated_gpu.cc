@@ -12,7 +12,13 @@
 #include "absl/synchronization/mutex.h"
 #include "cuda_runtime.h"
 
-// ThreadSanitizer must be told of fibers; without it, they need no telling.
+// Sanitizers must be told of fibers; without one, they need no telling.
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/common_interface_defs.h>
+#else
+static void __sanitizer_start_switch_fiber(void**, const void*, size_t) {}
+static void __sanitizer_finish_switch_fiber(void*, const void**, size_t*) {}
+#endif
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
 #else
@@ -43,7 +49,9 @@ struct Fiber {
   State state = State::kReady;
   ucontext_t context;
   std::unique_ptr<char[]> stack;
-  void* sanitizer = nullptr;  // ThreadSanitizer's idea of it.
+  // ThreadSanitizer's and AddressSanitizer's ideas of it.
+  void* sanitizer = nullptr;
+  void* fake_stack = nullptr;
   // What it gives to its warp, and, once all have given, what it gave.
   char given[kExchangedBytes], published[kExchangedBytes];
 };
@@ -74,7 +82,9 @@ class Scheduler {
     Fiber& fiber = fibers_[current_];
     fiber.state = state;
     __tsan_switch_to_fiber(sanitizer_, 0);
+    __sanitizer_start_switch_fiber(&fiber.fake_stack, stack_, stack_bytes_);
     swapcontext(&fiber.context, &scheduler_);
+    Arrive();
   }
 
   int current() const { return current_; }
@@ -83,6 +93,12 @@ class Scheduler {
 
  private:
   static void Main();
+
+  // In a fiber that goes on now.
+  void Arrive() {
+    __sanitizer_finish_switch_fiber(fibers_[current_].fake_stack, &stack_,
+                                    &stack_bytes_);
+  }
 
   void Prepare(Fiber& fiber) {
     fiber.state = Fiber::State::kReady;
@@ -110,7 +126,10 @@ class Scheduler {
       if (fibers_[i].state != Fiber::State::kReady) continue;
       SetThread(i);
       __tsan_switch_to_fiber(fibers_[i].sanitizer, 0);
+      __sanitizer_start_switch_fiber(&fake_stack_, fibers_[i].stack.get(),
+                                     kStackBytes);
       swapcontext(&scheduler_, &fibers_[i].context);
+      __sanitizer_finish_switch_fiber(fake_stack_, nullptr, nullptr);
       ran = true;
     }
     return ran;
@@ -153,8 +172,12 @@ class Scheduler {
   int count_ = 0;
   int current_ = 0;
   ucontext_t scheduler_;
-  void* sanitizer_ = nullptr;  // ThreadSanitizer's idea of the scheduler.
-  std::deque<Fiber> fibers_;   // Contexts point into themselves.
+  // The sanitizers' ideas of the scheduler, and the stack that it runs on.
+  void* sanitizer_ = nullptr;
+  void* fake_stack_ = nullptr;
+  const void* stack_ = nullptr;
+  size_t stack_bytes_ = 0;
+  std::deque<Fiber> fibers_;  // Contexts point into themselves.
 };
 
 ABSL_CONST_INIT absl::Mutex mutex(absl::kConstInit);
@@ -168,6 +191,7 @@ Scheduler& Gpu() {
 // Begun once for each fiber: ThreadSanitizer would take the frames of one that
 // was begun again for ever deeper calls.
 void Scheduler::Main() {
+  Gpu().Arrive();
   while (true) {
     (*Gpu().body_)();
     Gpu().Wait(Fiber::State::kLeft);  // Until the next block.
