@@ -22,8 +22,9 @@
 namespace tributary {
 namespace {
 
-// Long enough for a lease of 2 s to end between two jumps.
-constexpr int64_t kSteps = 20000;
+// The last of them last longer than a lease of 2 s.
+constexpr int64_t kSteps = 24000;
+constexpr int64_t kStepsToJump = 2000;
 constexpr int64_t kHour = 3600;
 
 // The setting of the processes' clock; see jumping_clock.cc.
@@ -51,7 +52,7 @@ struct Facts {
   std::string logs;
 };
 
-// `jumps`: where the clock of those processes is set to, at equal distances.
+// `jumps`: where the clock of those processes is set to, kStepsToJump apart.
 Facts RunWithJumps(const std::vector<std::string>& processes,
                    const std::vector<int64_t>& jumps) {
   const std::string folder = MakeTestFolder();
@@ -78,9 +79,8 @@ Facts RunWithJumps(const std::vector<std::string>& processes,
   size_t next = 0;
   Facts facts;
   facts.status = cluster.Run([&](ProcessCluster* running) {
-    const int64_t distance = kSteps / static_cast<int64_t>(jumps.size() + 1);
     if (next < jumps.size() &&
-        running->step() >= distance * static_cast<int64_t>(next + 1)) {
+        running->step() >= kStepsToJump * static_cast<int64_t>(next + 1)) {
       setting.Set(jumps[next++]);
     }
   });
