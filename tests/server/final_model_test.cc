@@ -5,7 +5,6 @@
 #include <memory>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "common/buffer_pool.h"
 #include "common/file_system.h"
 #include "common/log.h"

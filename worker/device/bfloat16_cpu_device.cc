@@ -68,6 +68,13 @@ class Bfloat16CpuDevice final : public Device {
   void Copy(int64_t count, const Real* x, Real* y) override {
     std::memcpy(y, x, count * sizeof(Bfloat16));
   }
+  void Add(int64_t count, const Real* x, Real* y) override {
+    InBlocks(count, 1, kBlock, [&](int64_t first, int64_t n) {
+      float* sum = Read(1, n, Typed(y) + first);
+      cpu::Add(n, Read(0, n, Typed(x) + first), sum);
+      cpu::Narrow(n, sum, Typed(y) + first);
+    });
+  }
   void KeepNode(WireDtype dtype, int64_t count, const float* x,
                 float* sum) override {
     float32_->KeepNode(dtype, count, x, sum);
@@ -75,13 +82,6 @@ class Bfloat16CpuDevice final : public Device {
   void AddToNode(WireDtype dtype, int64_t count, const float* x,
                  float* sum) override {
     float32_->AddToNode(dtype, count, x, sum);
-  }
-  void Add(int64_t count, const Real* x, Real* y) override {
-    InBlocks(count, 1, kBlock, [&](int64_t first, int64_t n) {
-      float* sum = Read(1, n, Typed(y) + first);
-      cpu::Add(n, Read(0, n, Typed(x) + first), sum);
-      cpu::Narrow(n, sum, Typed(y) + first);
-    });
   }
 
   void LinearForward(const LinearShape& s, const Real* x, const Real* weight,
