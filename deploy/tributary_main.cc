@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
-#include "deploy/commands.h"
-#include "deploy/environment.h"
+#include "deploy/commands/commands.h"
+#include "deploy/flags/environment.h"
 
 namespace {
 

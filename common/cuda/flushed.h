@@ -1,6 +1,6 @@
 // float32 arithmetic with the bits of an x86-64 that flushes denormal numbers
-// (common/flush_denormals.h), for kernels whose results must be those of the
-// CPU's loops. For .cu files alone.
+// (common/numerics/flush_denormals.h), for kernels whose results must be those
+// of the CPU's loops. For .cu files alone.
 #ifndef TRIBUTARY_COMMON_CUDA_FLUSHED_H_
 #define TRIBUTARY_COMMON_CUDA_FLUSHED_H_
 

@@ -3,7 +3,7 @@
 #define TRIBUTARY_COMMON_CUDA_NODE_FORMAT_H_
 
 #include "common/cuda/node_sums.h"
-#include "common/half.h"
+#include "common/numerics/half.h"
 
 namespace tributary::cuda {
 

@@ -23,7 +23,7 @@ __device__ inline float FloatOf(uint32_t bits) {
   return value;
 }
 
-// As the formats of common/half_kernels.h round.
+// As the formats of common/numerics/half_kernels.h round.
 struct Float32 {
   __device__ static uint32_t Rounded(uint32_t bits) { return bits; }
 };

@@ -1,5 +1,5 @@
 // Nodes of the reduction tree in a GPU's memory, with the bits of
-// common/half.h.
+// common/numerics/half.h.
 #ifndef TRIBUTARY_COMMON_CUDA_NODE_SUMS_H_
 #define TRIBUTARY_COMMON_CUDA_NODE_SUMS_H_
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "common/parameter_table.h"
-#include "common/reduction_tree.h"
+#include "common/parameters/parameter_table.h"
+#include "common/parameters/reduction_tree.h"
 
 namespace tributary {
 

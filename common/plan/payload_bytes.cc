@@ -1,7 +1,7 @@
 #include "common/plan/payload_bytes.h"
 
-#include "common/compression/top_k.h"
-#include "common/encoding.h"
+#include "common/codec/encoding.h"
+#include "common/codec/top_k.h"
 
 namespace tributary {
 

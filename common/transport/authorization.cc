@@ -10,7 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/digest.h"
+#include "common/base/digest.h"
 #include "grpcpp/support/status.h"
 
 namespace tributary {

@@ -7,7 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "common/monotonic_clock.h"
+#include "common/base/monotonic_clock.h"
 #include "common/transport/credentials.h"
 #include "common/transport/diagnosis.h"
 #include "grpc/grpc.h"

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/limits.h"
+#include "common/base/limits.h"
 #include "common/transport/security.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/server_builder.h"

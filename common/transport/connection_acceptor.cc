@@ -21,7 +21,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "common/monotonic_clock.h"
+#include "common/base/monotonic_clock.h"
 
 namespace tributary {
 namespace {

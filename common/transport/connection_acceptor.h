@@ -15,8 +15,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/limits.h"
-#include "common/log.h"
+#include "common/base/limits.h"
+#include "common/os/log.h"
 #include "common/transport/connection_table.h"
 
 namespace tributary {

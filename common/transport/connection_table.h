@@ -12,7 +12,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "common/limits.h"
+#include "common/base/limits.h"
 
 namespace tributary {
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
-#include "common/status_macros.h"
+#include "common/base/status_macros.h"
 #include "common/transport/channel.h"
 #include "common/transport/chunk_codec.h"
 #include "common/transport/client_stream.h"

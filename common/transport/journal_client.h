@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "common/snapshot.h"
+#include "common/parameters/snapshot.h"
 #include "common/transport/security.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "proto/journal.pb.h"

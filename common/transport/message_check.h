@@ -4,7 +4,7 @@
 #define TRIBUTARY_COMMON_TRANSPORT_MESSAGE_CHECK_H_
 
 #include "absl/status/status.h"
-#include "common/limits.h"
+#include "common/base/limits.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/io/zero_copy_stream.h"
 

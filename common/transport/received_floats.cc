@@ -4,12 +4,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/compression/eight_bit.h"
-#include "common/compression/top_k.h"
-#include "common/encoding.h"
-#include "common/half.h"
-#include "common/status_macros.h"
-#include "common/streaming_copy.h"
+#include "common/base/status_macros.h"
+#include "common/codec/eight_bit.h"
+#include "common/codec/encoding.h"
+#include "common/codec/top_k.h"
+#include "common/numerics/half.h"
+#include "common/numerics/streaming_copy.h"
 
 namespace tributary {
 namespace {

@@ -8,8 +8,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "common/file.h"
-#include "common/status_macros.h"
+#include "common/base/status_macros.h"
+#include "common/os/file.h"
 #include "common/transport/certificates.h"
 
 namespace tributary {

@@ -9,9 +9,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/parameter_table.h"
-#include "common/snapshot.h"
-#include "common/status_macros.h"
+#include "common/base/status_macros.h"
+#include "common/parameters/parameter_table.h"
+#include "common/parameters/snapshot.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_files.h"
 

@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
-#include "common/failpoint.h"
-#include "common/file.h"
-#include "common/status_macros.h"
+#include "common/base/failpoint.h"
+#include "common/base/status_macros.h"
+#include "common/os/file.h"
 #include "server/checkpoint/manifest.h"
 
 namespace tributary {

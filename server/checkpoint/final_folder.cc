@@ -1,8 +1,8 @@
 #include "server/checkpoint/final_folder.h"
 
 #include "absl/strings/str_cat.h"
-#include "common/file.h"
-#include "common/status_macros.h"
+#include "common/base/status_macros.h"
+#include "common/os/file.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/verified_file.h"
 

@@ -14,9 +14,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
-#include "common/file.h"
-#include "common/parameter_table.h"
-#include "common/status_macros.h"
+#include "common/base/status_macros.h"
+#include "common/os/file.h"
+#include "common/parameters/parameter_table.h"
 
 namespace tributary {
 namespace {

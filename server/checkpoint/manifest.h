@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "common/file_system.h"
+#include "common/os/file_system.h"
 #include "proto/checkpoint.pb.h"
 
 namespace tributary {

@@ -11,9 +11,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "common/file_system.h"
-#include "common/parameter_table.h"
-#include "common/snapshot.h"
+#include "common/os/file_system.h"
+#include "common/parameters/parameter_table.h"
+#include "common/parameters/snapshot.h"
 #include "proto/checkpoint.pb.h"
 
 namespace tributary {

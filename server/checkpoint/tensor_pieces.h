@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/parameter_table.h"
+#include "common/parameters/parameter_table.h"
 
 namespace tributary {
 

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/file_system.h"
-#include "common/status_macros.h"
+#include "common/base/status_macros.h"
+#include "common/os/file_system.h"
 
 namespace tributary {
 

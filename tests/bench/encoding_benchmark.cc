@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "benchmark/benchmark.h"
-#include "common/compression/eight_bit.h"
-#include "common/compression/top_k.h"
-#include "common/half.h"
-#include "common/vector_ops.h"
+#include "common/codec/eight_bit.h"
+#include "common/codec/top_k.h"
+#include "common/numerics/half.h"
+#include "common/numerics/vector_ops.h"
 
 namespace tributary {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/job.h"
+#include "common/job/job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/faults/process_cluster.h"

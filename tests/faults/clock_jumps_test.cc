@@ -13,7 +13,7 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "common/job.h"
+#include "common/job/job.h"
 #include "gtest/gtest.h"
 #include "tests/faults/process_cluster.h"
 #include "tests/support/command_runner.h"

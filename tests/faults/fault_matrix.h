@@ -12,7 +12,7 @@
 
 namespace tributary {
 
-// W1 to W12, S1 to S18; see common/failpoints.cc.
+// W1 to W12, S1 to S18; see common/base/failpoints.cc.
 std::vector<std::string> AllFailpoints();
 
 struct FaultCase {

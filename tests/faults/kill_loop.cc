@@ -18,7 +18,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "common/job.h"
+#include "common/job/job.h"
 #include "tests/faults/process_cluster.h"
 #include "tests/support/tiny_jobs.h"
 

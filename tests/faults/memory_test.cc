@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "common/job.h"
+#include "common/job/job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/faults/process_cluster.h"

@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "deploy/supervisor.h"
+#include "deploy/launcher/supervisor.h"
 
 namespace tributary {
 

@@ -25,7 +25,7 @@ def fuzz_target(name, deps):
         data = corpus,
         deps = [
             ":" + name + "_fuzz_target",
-            "//common:file",
+            "//common/os:file",
         ],
     )
     native.cc_binary(

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "common/job.h"
+#include "common/job/job.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tributary {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/file.h"
+#include "common/os/file.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tributary {

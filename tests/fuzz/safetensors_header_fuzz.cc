@@ -1,7 +1,7 @@
 // The JSON header of a safetensors file. Input: two bytes, how many bytes of
 // data the file has (little-endian), and the header.
 #include "absl/strings/string_view.h"
-#include "common/safetensors_header.h"
+#include "common/tensor_io/safetensors_header.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace tributary {

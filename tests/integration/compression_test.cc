@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "common/job.h"
-#include "common/parameter_table.h"
+#include "common/job/job.h"
+#include "common/parameters/parameter_table.h"
 #include "common/transport/channel.h"
 #include "common/transport/chunk_codec.h"
 #include "grpcpp/grpcpp.h"
@@ -18,7 +18,7 @@
 #include "proto/parameter_server.grpc.pb.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/tiny_jobs.h"
-#include "worker/exchange/received_weights.h"
+#include "worker/exchange/parameter_server/received_weights.h"
 
 namespace tributary {
 namespace {

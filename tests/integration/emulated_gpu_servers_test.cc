@@ -4,7 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/cuda/cuda_passes.h"
+#include "server/store/cuda/cuda_passes.h"
 #include "tests/integration/gpu_servers.h"
 #include "tests/support/command_runner.h"
 #include "tests/support/local_cluster.h"

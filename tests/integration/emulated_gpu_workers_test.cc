@@ -4,16 +4,16 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "common/job.h"
+#include "common/job/job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/gpu_workers.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/tiny_jobs.h"
 #include "tests/worker/device/cuda/emulation/emulated_streams.h"
-#include "tests/worker/exchange/fake_nccl.h"
+#include "tests/worker/exchange/mesh/fake_nccl.h"
 #include "worker/device/cuda/cuda_device.h"
-#include "worker/leaf_memory.h"
+#include "worker/training/leaf_memory.h"
 
 namespace tributary {
 namespace {

@@ -3,10 +3,10 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "common/job.h"
-#include "common/optimizer.h"
-#include "common/parameter_table.h"
-#include "server/block_pass.h"
+#include "common/job/job.h"
+#include "common/optimizer/optimizer.h"
+#include "common/parameters/parameter_table.h"
+#include "server/store/block_pass.h"
 #include "tests/support/command_runner.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/tiny_jobs.h"

@@ -9,7 +9,7 @@
 
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
-#include "server/chunk_pass.h"
+#include "server/store/chunk_pass.h"
 
 namespace tributary {
 

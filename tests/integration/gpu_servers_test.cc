@@ -2,7 +2,7 @@
 #include "tests/integration/gpu_servers.h"
 
 #include "gtest/gtest.h"
-#include "server/cuda/cuda_passes.h"
+#include "server/store/cuda/cuda_passes.h"
 
 namespace tributary {
 namespace {

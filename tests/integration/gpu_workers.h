@@ -10,7 +10,7 @@
 
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
-#include "worker/training_setup.h"
+#include "worker/training/training_setup.h"
 
 namespace tributary {
 

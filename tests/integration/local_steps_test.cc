@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/job.h"
-#include "common/safetensors.h"
+#include "common/job/job.h"
+#include "common/tensor_io/safetensors.h"
 #include "gtest/gtest.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/tiny_jobs.h"
-#include "worker/training_setup.h"
+#include "worker/training/training_setup.h"
 
 namespace tributary {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "common/job.h"
+#include "common/job/job.h"
 #include "tests/faults/process_cluster.h"
 #include "tests/support/certificates.h"
 #include "tests/support/command_runner.h"

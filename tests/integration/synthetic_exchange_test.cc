@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "common/job.h"
-#include "common/safetensors.h"
+#include "common/job/job.h"
+#include "common/tensor_io/safetensors.h"
 #include "gtest/gtest.h"
 #include "tests/support/local_cluster.h"
 

@@ -4,8 +4,8 @@
 #include <cerrno>
 #include <iterator>
 
-#include "tests/simulation/coordinator_process.h"
-#include "tests/simulation/shard_process.h"
+#include "tests/simulation/processes/coordinator_process.h"
+#include "tests/simulation/processes/shard_process.h"
 
 namespace tributary::simulation {
 namespace {

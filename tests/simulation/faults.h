@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
-#include "tests/simulation/world.h"
+#include "tests/simulation/world/world.h"
 
 namespace tributary::simulation {
 

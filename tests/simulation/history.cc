@@ -10,14 +10,14 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/rounds.h"
+#include "common/optimizer/rounds.h"
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/checkpoint/shard_files.h"
-#include "tests/simulation/coordinator_process.h"
 #include "tests/simulation/faults.h"
-#include "tests/simulation/shard_process.h"
-#include "tests/simulation/tiny_model.h"
-#include "tests/simulation/worker_process.h"
+#include "tests/simulation/processes/coordinator_process.h"
+#include "tests/simulation/processes/shard_process.h"
+#include "tests/simulation/processes/worker_process.h"
+#include "tests/simulation/world/tiny_model.h"
 
 namespace tributary::simulation {
 namespace {

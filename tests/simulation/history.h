@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "tests/simulation/world.h"
+#include "tests/simulation/world/world.h"
 
 namespace tributary::simulation {
 

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "common/file.h"
+#include "common/os/file.h"
 #include "gtest/gtest.h"
 
 namespace tributary {

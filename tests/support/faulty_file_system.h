@@ -14,7 +14,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/optional.h"
-#include "common/file_system.h"
+#include "common/os/file_system.h"
 
 namespace tributary {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "common/file.h"
+#include "common/os/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -4,10 +4,10 @@
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "common/job.h"
+#include "common/job/job.h"
 #include "common/transport/channel.h"
 #include "gtest/gtest.h"
-#include "server/server_process.h"
+#include "server/process/server_process.h"
 
 namespace tributary {
 

@@ -12,15 +12,15 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
-#include "common/log.h"
-#include "common/shutdown.h"
+#include "common/base/shutdown.h"
+#include "common/os/log.h"
 #include "common/transport/security.h"
 #include "nlohmann/json.hpp"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.grpc.pb.h"
-#include "server/block_pass.h"
-#include "server/chunk_pass.h"
-#include "worker/worker_process.h"
+#include "server/store/block_pass.h"
+#include "server/store/chunk_pass.h"
+#include "worker/process/worker_process.h"
 
 namespace tributary {
 

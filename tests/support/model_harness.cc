@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "common/philox.h"
+#include "common/numerics/philox.h"
 
 namespace tributary {
 namespace {

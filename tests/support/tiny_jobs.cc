@@ -5,7 +5,7 @@
 #include <initializer_list>
 
 #include "absl/strings/str_cat.h"
-#include "common/job.h"
+#include "common/job/job.h"
 #include "gtest/gtest.h"
 
 namespace tributary {

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-#include "common/philox.h"
+#include "common/numerics/philox.h"
 
 namespace tributary {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "absl/numeric/int128.h"
-#include "common/philox.h"
+#include "common/numerics/philox.h"
 
 namespace tributary {
 namespace {

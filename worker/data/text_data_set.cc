@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
-#include "common/philox.h"
-#include "common/status_macros.h"
+#include "common/base/status_macros.h"
+#include "common/numerics/philox.h"
 #include "worker/data/data_file.h"
 #include "worker/data/data_fingerprint.h"
 

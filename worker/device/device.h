@@ -25,12 +25,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/philox.h"
+#include "common/numerics/philox.h"
 #include "worker/device/copy_stream.h"
 
 namespace tributary {
 
-// As in common/half.h, whose protocol buffers kernels do without.
+// As in common/numerics/half.h, whose protocol buffers kernels do without.
 enum ExchangeSpec_WireDtype : int;
 using WireDtype = ExchangeSpec_WireDtype;
 
@@ -185,7 +185,7 @@ class Device {
   // y += x, for gradients that meet.
   virtual void Add(int64_t count, const Real* x, Real* y) = 0;
 
-  // ---- Nodes of the reduction tree, with the bits of common/half.h.
+  // ---- Nodes of the reduction tree, with the bits of common/numerics/half.h.
   // sum = rounded x.
   virtual void KeepNode(WireDtype dtype, int64_t count, const float* x,
                         float* sum) = 0;

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "common/half.h"
+#include "common/numerics/half.h"
 
 namespace tributary {
 

@@ -9,7 +9,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "common/latency_histogram.h"
+#include "common/base/latency_histogram.h"
 
 namespace tributary {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "common/buffer_pool.h"
+#include "common/base/buffer_pool.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/exchange/subtree_reducer.h"
 

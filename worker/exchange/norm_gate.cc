@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "common/gradient_squares.h"
+#include "common/parameters/gradient_squares.h"
 
 namespace tributary {
 namespace {

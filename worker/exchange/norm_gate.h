@@ -8,8 +8,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "common/half.h"
-#include "common/parameter_table.h"
+#include "common/numerics/half.h"
+#include "common/parameters/parameter_table.h"
 #include "worker/exchange/subtree_reducer.h"
 
 namespace tributary {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "common/reduction_tree.h"
+#include "common/parameters/reduction_tree.h"
 
 namespace tributary {
 

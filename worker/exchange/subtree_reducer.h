@@ -12,9 +12,9 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "common/buffer_pool.h"
-#include "common/half.h"
-#include "common/parameter_table.h"
+#include "common/base/buffer_pool.h"
+#include "common/numerics/half.h"
+#include "common/parameters/parameter_table.h"
 
 namespace tributary {
 

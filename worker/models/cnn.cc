@@ -5,11 +5,11 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "common/status_macros.h"
+#include "common/base/status_macros.h"
 #include "worker/models/mlp.h"
 #include "worker/models/spec_checks.h"
-#include "worker/nn/convolution.h"
-#include "worker/nn/pool.h"
+#include "worker/nn/layers/convolution.h"
+#include "worker/nn/layers/pool.h"
 
 namespace tributary {
 namespace {

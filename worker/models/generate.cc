@@ -6,8 +6,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/philox.h"
-#include "common/status_macros.h"
+#include "common/base/status_macros.h"
+#include "common/numerics/philox.h"
 
 namespace tributary {
 namespace {

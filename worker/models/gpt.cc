@@ -6,15 +6,15 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "common/status_macros.h"
+#include "common/base/status_macros.h"
 #include "worker/models/spec_checks.h"
-#include "worker/nn/activation.h"
-#include "worker/nn/attention.h"
-#include "worker/nn/dropout.h"
-#include "worker/nn/embedding.h"
-#include "worker/nn/layer_norm.h"
-#include "worker/nn/linear.h"
-#include "worker/nn/residual.h"
+#include "worker/nn/layers/activation.h"
+#include "worker/nn/layers/attention.h"
+#include "worker/nn/layers/dropout.h"
+#include "worker/nn/layers/embedding.h"
+#include "worker/nn/layers/layer_norm.h"
+#include "worker/nn/layers/linear.h"
+#include "worker/nn/layers/residual.h"
 
 namespace tributary {
 namespace {

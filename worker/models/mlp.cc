@@ -3,10 +3,10 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "common/status_macros.h"
+#include "common/base/status_macros.h"
 #include "worker/models/spec_checks.h"
-#include "worker/nn/dropout.h"
-#include "worker/nn/linear.h"
+#include "worker/nn/layers/dropout.h"
+#include "worker/nn/layers/linear.h"
 
 namespace tributary {
 namespace {

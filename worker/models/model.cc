@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "common/status_macros.h"
+#include "common/base/status_macros.h"
 #include "worker/models/cnn.h"
 #include "worker/models/gpt.h"
 #include "worker/models/mlp.h"

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/status_macros.h"
+#include "common/base/status_macros.h"
 #include "worker/models/spec_checks.h"
-#include "worker/nn/batch_norm.h"
-#include "worker/nn/convolution.h"
-#include "worker/nn/linear.h"
-#include "worker/nn/pool.h"
+#include "worker/nn/layers/batch_norm.h"
+#include "worker/nn/layers/convolution.h"
+#include "worker/nn/layers/linear.h"
+#include "worker/nn/layers/pool.h"
 
 namespace tributary {
 namespace {

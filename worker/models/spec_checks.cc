@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "worker/nn/activation.h"
+#include "worker/nn/layers/activation.h"
 
 namespace tributary {
 

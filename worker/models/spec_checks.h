@@ -11,7 +11,7 @@
 #include "proto/job.pb.h"
 #include "worker/data/batch.h"
 #include "worker/nn/graph.h"
-#include "worker/nn/loss.h"
+#include "worker/nn/layers/loss.h"
 
 namespace tributary {
 

@@ -10,9 +10,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "proto/parameter_server.pb.h"
-#include "worker/nn/initializer.h"
-#include "worker/nn/layer.h"
-#include "worker/nn/loss.h"
+#include "worker/nn/layers/initializer.h"
+#include "worker/nn/layers/layer.h"
+#include "worker/nn/layers/loss.h"
 
 namespace tributary {
 

@@ -5,10 +5,10 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "common/philox.h"
-#include "common/status_macros.h"
-#include "worker/nn/initializer.h"
-#include "worker/nn/loss.h"
+#include "common/base/status_macros.h"
+#include "common/numerics/philox.h"
+#include "worker/nn/layers/initializer.h"
+#include "worker/nn/layers/loss.h"
 
 namespace tributary {
 namespace {

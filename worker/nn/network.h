@@ -9,11 +9,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/parameter_table.h"
+#include "common/parameters/parameter_table.h"
 #include "worker/device/device.h"
 #include "worker/nn/device_inputs.h"
 #include "worker/nn/graph.h"
-#include "worker/nn/layer.h"
+#include "worker/nn/layers/layer.h"
 #include "worker/nn/network_plan.h"
 #include "worker/nn/step_observer.h"
 #include "worker/nn/weight_copies.h"

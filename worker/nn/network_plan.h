@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "worker/device/device.h"
 #include "worker/nn/graph.h"
-#include "worker/nn/layer.h"
+#include "worker/nn/layers/layer.h"
 
 namespace tributary {
 

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "common/status_macros.h"
+#include "common/base/status_macros.h"
 #include "worker/device/reals.h"
 
 namespace tributary {

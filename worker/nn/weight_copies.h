@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
-#include "common/parameter_table.h"
+#include "common/parameters/parameter_table.h"
 #include "worker/device/device.h"
 #include "worker/nn/graph.h"
 

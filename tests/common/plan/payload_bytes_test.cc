@@ -4,8 +4,8 @@
 #include <random>
 #include <vector>
 
-#include "common/compression/eight_bit.h"
-#include "common/compression/top_k.h"
+#include "common/codec/eight_bit.h"
+#include "common/codec/top_k.h"
 #include "gtest/gtest.h"
 
 namespace tributary {

@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "common/compression/eight_bit.h"
-#include "common/compression/top_k.h"
-#include "common/encoding.h"
-#include "common/half.h"
+#include "common/codec/eight_bit.h"
+#include "common/codec/encoding.h"
+#include "common/codec/top_k.h"
+#include "common/numerics/half.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

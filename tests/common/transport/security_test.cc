@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "common/file.h"
+#include "common/os/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/certificates.h"

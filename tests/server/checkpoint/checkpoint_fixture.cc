@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/file.h"
-#include "common/status_macros.h"
+#include "common/base/status_macros.h"
+#include "common/os/file.h"
 #include "gtest/gtest.h"
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/checkpoint/manifest.h"

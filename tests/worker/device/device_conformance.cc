@@ -17,8 +17,8 @@ T GuardValue() {
   return static_cast<T>(-77777);
 }
 
-// Bit by bit, apart from common/half.h: to the nearest, of two equally near
-// ones to the even one.
+// Bit by bit, apart from common/numerics/half.h: to the nearest, of two equally
+// near ones to the even one.
 std::vector<uint16_t> Halves(const Floats& values) {
   std::vector<uint16_t> halves;
   for (const float value : values) {

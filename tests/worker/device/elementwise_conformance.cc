@@ -1,7 +1,7 @@
 #include <cmath>
 #include <limits>
 
-#include "common/half.h"
+#include "common/numerics/half.h"
 #include "proto/job.pb.h"
 #include "tests/worker/device/device_conformance.h"
 #include "tests/worker/device/reference.h"

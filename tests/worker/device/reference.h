@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/philox.h"
+#include "common/numerics/philox.h"
 #include "worker/device/device.h"
 
 namespace tributary::reference {

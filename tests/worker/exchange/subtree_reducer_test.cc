@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/half.h"
-#include "common/reduction_tree.h"
+#include "common/numerics/half.h"
+#include "common/parameters/reduction_tree.h"
 #include "gtest/gtest.h"
 
 namespace tributary {

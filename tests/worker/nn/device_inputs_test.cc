@@ -9,7 +9,7 @@
 #include "tests/worker/device/cuda/emulation/emulated_streams.h"
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/device/reals.h"
-#include "worker/nn/linear.h"
+#include "worker/nn/layers/linear.h"
 
 namespace tributary {
 namespace {

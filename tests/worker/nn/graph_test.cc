@@ -5,11 +5,11 @@
 
 #include <memory>
 
-#include "worker/nn/activation.h"
-#include "worker/nn/layer_norm.h"
-#include "worker/nn/linear.h"
+#include "worker/nn/layers/activation.h"
+#include "worker/nn/layers/layer_norm.h"
+#include "worker/nn/layers/linear.h"
+#include "worker/nn/layers/residual.h"
 #include "worker/nn/network_plan.h"
-#include "worker/nn/residual.h"
 
 namespace tributary {
 namespace {

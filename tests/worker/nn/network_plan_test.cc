@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "worker/nn/activation.h"
-#include "worker/nn/dropout.h"
-#include "worker/nn/linear.h"
-#include "worker/nn/residual.h"
+#include "worker/nn/layers/activation.h"
+#include "worker/nn/layers/dropout.h"
+#include "worker/nn/layers/linear.h"
+#include "worker/nn/layers/residual.h"
 
 namespace tributary {
 namespace {

@@ -13,11 +13,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "worker/device/reals.h"
-#include "worker/nn/activation.h"
-#include "worker/nn/dropout.h"
-#include "worker/nn/layer_norm.h"
-#include "worker/nn/linear.h"
-#include "worker/nn/residual.h"
+#include "worker/nn/layers/activation.h"
+#include "worker/nn/layers/dropout.h"
+#include "worker/nn/layers/layer_norm.h"
+#include "worker/nn/layers/linear.h"
+#include "worker/nn/layers/residual.h"
 
 namespace tributary {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 #include "worker/device/reals.h"
-#include "worker/nn/linear.h"
+#include "worker/nn/layers/linear.h"
 #include "worker/nn/network.h"
 
 namespace tributary {

@@ -11,10 +11,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "common/status_macros.h"
-#include "worker/device/cuda/bfloat16.h"
-#include "worker/device/cuda/cudnn_library.h"
-#include "worker/device/cuda/elementwise.h"
+#include "common/base/status_macros.h"
+#include "worker/device/cuda/kernels/bfloat16.h"
+#include "worker/device/cuda/kernels/elementwise.h"
+#include "worker/device/cuda/libraries/cudnn_library.h"
 
 namespace tributary::cuda {
 namespace {

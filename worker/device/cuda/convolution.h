@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "common/cuda/stream.h"
-#include "worker/device/cuda/scratch.h"
+#include "worker/device/cuda/kernels/scratch.h"
 #include "worker/device/device.h"
 
 namespace tributary::cuda {

@@ -1,7 +1,7 @@
 #include "worker/device/cuda/cuda_graph.h"
 
+#include "common/base/status_macros.h"
 #include "common/cuda/cuda_status.h"
-#include "common/status_macros.h"
 
 namespace tributary::cuda {
 

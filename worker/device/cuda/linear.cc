@@ -13,11 +13,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/status_macros.h"
-#include "worker/device/cuda/bfloat16.h"
-#include "worker/device/cuda/bias.h"
-#include "worker/device/cuda/cublaslt_library.h"
-#include "worker/device/cuda/elementwise.h"
+#include "common/base/status_macros.h"
+#include "worker/device/cuda/kernels/bfloat16.h"
+#include "worker/device/cuda/kernels/bias.h"
+#include "worker/device/cuda/kernels/elementwise.h"
+#include "worker/device/cuda/libraries/cublaslt_library.h"
 
 namespace tributary::cuda {
 namespace {

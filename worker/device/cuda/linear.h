@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/cuda/stream.h"
-#include "worker/device/cuda/scratch.h"
+#include "worker/device/cuda/kernels/scratch.h"
 #include "worker/device/device.h"
 
 namespace tributary::cuda {

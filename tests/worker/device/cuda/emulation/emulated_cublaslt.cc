@@ -15,8 +15,8 @@
 
 #include "tests/worker/device/cuda/emulation/emulated_libraries.h"
 #include "tests/worker/device/cuda/emulation/emulated_streams.h"
-#include "worker/device/cuda/bfloat16.h"
-#include "worker/device/cuda/cublaslt_library.h"
+#include "worker/device/cuda/kernels/bfloat16.h"
+#include "worker/device/cuda/libraries/cublaslt_library.h"
 
 struct EmulatedCublasLt {};
 

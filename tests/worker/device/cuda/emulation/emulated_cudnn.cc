@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tests/worker/device/cuda/emulation/emulated_libraries.h"
-#include "worker/device/cuda/cudnn_library.h"
+#include "worker/device/cuda/libraries/cudnn_library.h"
 #include "worker/device/device.h"
 
 struct EmulatedCudnn {

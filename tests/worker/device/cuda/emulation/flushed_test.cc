@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "common/flush_denormals.h"
+#include "common/numerics/flush_denormals.h"
 #include "gtest/gtest.h"
 
 namespace tributary::cuda {

@@ -1,0 +1,77 @@
+#include "common/base/buffer_pool.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+namespace tributary {
+namespace {
+
+constexpr size_t kCacheLine = 64;
+constexpr size_t kHugePage = size_t{2} << 20;
+
+}  // namespace
+
+Buffer AllocateBuffer(int64_t elements) {
+  size_t bytes = static_cast<size_t>(elements) * sizeof(float);
+  const size_t alignment = bytes >= kHugePage ? kHugePage : kCacheLine;
+  bytes = std::max(alignment, (bytes + alignment - 1) / alignment * alignment);
+  void* memory = std::aligned_alloc(alignment, bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  if (alignment == kHugePage) madvise(memory, bytes, MADV_HUGEPAGE);
+  return Buffer(static_cast<float*>(memory), std::free);
+}
+
+Buffer PinnedBuffer(Buffer buffer, size_t bytes, const PinMemory& pin) {
+  if (pin == nullptr) return buffer;
+  std::shared_ptr<void> pinned = pin(buffer.get(), bytes);
+  if (pinned == nullptr) return buffer;
+  float* const memory = buffer.get();
+  return Buffer(memory, [buffer = std::move(buffer),
+                         pinned = std::move(pinned)](float*) mutable {
+    pinned.reset();
+    buffer.reset();
+  });
+}
+
+// Outlives the pool as long as a buffer is out.
+struct BufferPool::FreeList {
+  absl::Mutex mu;
+  std::vector<Buffer> all ABSL_GUARDED_BY(mu);
+  std::vector<float*> free ABSL_GUARDED_BY(mu);
+};
+
+BufferPool::BufferPool(int64_t elements)
+    : BufferPool(elements, [] { return nullptr; }) {}
+
+BufferPool::BufferPool(int64_t elements, std::function<Buffer()> source)
+    : elements_(elements),
+      source_(std::move(source)),
+      free_(std::make_shared<FreeList>()) {}
+
+Buffer BufferPool::Take() {
+  float* memory = nullptr;
+  {
+    absl::MutexLock lock(&free_->mu);
+    if (!free_->free.empty()) {
+      memory = free_->free.back();
+      free_->free.pop_back();
+    }
+  }
+  if (memory == nullptr) {
+    Buffer fresh = source_();
+    if (fresh == nullptr) fresh = AllocateBuffer(elements_);
+    memory = fresh.get();
+    absl::MutexLock lock(&free_->mu);
+    free_->all.push_back(std::move(fresh));
+  }
+  return Buffer(memory, [list = free_](float* returned) {
+    absl::MutexLock lock(&list->mu);
+    list->free.push_back(returned);
+  });
+}
+
+}  // namespace tributary

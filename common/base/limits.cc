@@ -1,0 +1,45 @@
+#include "common/base/limits.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace tributary {
+
+Limits ForWorkers(int workers) {
+  // Membership and exchange, both twice while a worker is replaced; and some
+  // for those who ask how the job is doing.
+  constexpr int kConnectionsPerWorker = 4;
+  constexpr int kOthers = 64;
+  Limits limits;
+  limits.workers = std::max(limits.workers, 2 * workers);
+  limits.connections_per_peer = std::max(
+      limits.connections_per_peer, kConnectionsPerWorker * workers + kOthers);
+  // They come all at once.
+  limits.new_connections_per_peer =
+      std::max(limits.new_connections_per_peer, 2 * workers);
+  limits.connections =
+      std::max(limits.connections, 2 * limits.connections_per_peer);
+  return limits;
+}
+
+std::string Describe(const Limits& limits) {
+  return absl::StrCat(
+      "connections ", limits.connections, ", of one address ",
+      limits.connections_per_peer, ", new ones ",
+      limits.new_connections_per_peer, " of one address and ",
+      limits.new_connections_per_second, " a second, calls on each ",
+      limits.streams_per_connection, ", handshake ",
+      absl::FormatDuration(limits.handshake_timeout), ", idle ",
+      absl::FormatDuration(limits.idle_timeout), ", keepalive ",
+      absl::FormatDuration(limits.keepalive_interval), " + ",
+      absl::FormatDuration(limits.keepalive_timeout), ", pings at most every ",
+      absl::FormatDuration(limits.min_ping_interval), ", message ",
+      limits.message_bytes, " bytes, metadata ", limits.metadata_bytes,
+      " bytes, workers ", limits.workers, ", parameters ", limits.parameters,
+      " of ", limits.name_bytes, " bytes' names, ", limits.dimensions,
+      " dimensions and ", limits.elements, " elements in all, texts ",
+      limits.text_bytes, " bytes, submessages ", limits.submessages);
+}
+
+}  // namespace tributary

@@ -1,0 +1,118 @@
+#include "common/base/monotonic_clock.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <thread>
+
+namespace tributary {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Longer waits end with their condition only.
+constexpr absl::Duration kLongest = absl::Hours(24 * 365);
+
+// One wait. Lives on the stack of whoever waits.
+struct Alarm {
+  absl::Mutex* mu = nullptr;
+  bool rung = false;  // Guarded by *mu.
+};
+
+// Ends waits that have lasted long enough, on a thread of its own, by setting
+// their flag with their mutex held: then Abseil looks at what they wait for.
+// (A std::condition_variable waits by the clock that it is given.)
+class Alarms {
+ public:
+  // Never destroyed: threads may wait until the process ends.
+  static Alarms* Get() {
+    static Alarms* const alarms = new Alarms();
+    return alarms;
+  }
+
+  void Set(Clock::time_point time, Alarm* alarm) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto place = alarms_.emplace(time, alarm);
+    if (place == alarms_.begin()) changed_.notify_one();
+  }
+
+  // False: it is about to ring, and must live until it has.
+  bool Remove(Clock::time_point time, const Alarm* alarm) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto [begin, end] = alarms_.equal_range(time);
+    for (auto it = begin; it != end; ++it) {
+      if (it->second != alarm) continue;
+      alarms_.erase(it);
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  Alarms() {
+    std::thread([this] { Work(); }).detach();
+  }
+
+  [[noreturn]] void Work() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (true) {
+      if (alarms_.empty()) {
+        changed_.wait(lock);
+        continue;
+      }
+      const auto first = alarms_.begin();
+      const Clock::time_point time = first->first;
+      if (Clock::now() < time) {
+        changed_.wait_until(lock, time);
+        continue;
+      }
+      Alarm* const alarm = first->second;
+      alarms_.erase(first);
+      lock.unlock();
+      {
+        absl::MutexLock its_lock(alarm->mu);
+        alarm->rung = true;
+      }
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::multimap<Clock::time_point, Alarm*> alarms_;
+};
+
+}  // namespace
+
+absl::Time MonotonicNow() {
+  return absl::UnixEpoch() + absl::FromChrono(Clock::now().time_since_epoch());
+}
+
+bool AwaitFor(absl::Mutex* mu, const absl::Condition& condition,
+              absl::Duration timeout) {
+  if (condition.Eval()) return true;
+  if (timeout <= absl::ZeroDuration()) return false;
+  if (timeout > kLongest) {
+    mu->Await(condition);
+    return true;
+  }
+  const Clock::time_point time =
+      Clock::now() + absl::ToChronoNanoseconds(timeout);
+  Alarm alarm;
+  alarm.mu = mu;
+  Alarms::Get()->Set(time, &alarm);
+  const auto over = [&] { return alarm.rung || condition.Eval(); };
+  mu->Await(absl::Condition(&over));
+  if (!alarm.rung && !Alarms::Get()->Remove(time, &alarm)) {
+    mu->Await(absl::Condition(&alarm.rung));
+  }
+  return condition.Eval();
+}
+
+bool AwaitUntil(absl::Mutex* mu, const absl::Condition& condition,
+                absl::Time deadline) {
+  return AwaitFor(mu, condition, deadline - MonotonicNow());
+}
+
+}  // namespace tributary

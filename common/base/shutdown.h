@@ -1,0 +1,84 @@
+// A request to stop, made once by a signal or a test and seen by every wait of
+// a process.
+#ifndef TRIBUTARY_COMMON_BASE_SHUTDOWN_H_
+#define TRIBUTARY_COMMON_BASE_SHUTDOWN_H_
+
+#include <functional>
+#include <list>
+#include <utility>
+
+#include "absl/base/attributes.h"
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "common/base/monotonic_clock.h"
+
+namespace tributary {
+
+// Thread-safe, but not async-signal-safe: a signal must reach it through a
+// thread (sigwait).
+class Shutdown {
+ public:
+  // A function to run when the request comes, as long as this object lives.
+  class Registration {
+   public:
+    // Waits while the function runs.
+    ~Registration() {
+      absl::MutexLock lock(&shutdown_->callbacks_mu_);
+      shutdown_->callbacks_.erase(place_);
+    }
+    Registration(const Registration&) = delete;
+    Registration& operator=(const Registration&) = delete;
+
+   private:
+    friend class Shutdown;
+    using Place = std::list<std::function<void()>>::iterator;
+    Registration(Shutdown* shutdown, Place place)
+        : shutdown_(shutdown), place_(place) {}
+
+    Shutdown* const shutdown_;
+    const Place place_;
+  };
+
+  void Request() ABSL_LOCKS_EXCLUDED(mu_, callbacks_mu_) {
+    absl::MutexLock running(&callbacks_mu_);
+    {
+      absl::MutexLock lock(&mu_);
+      if (requested_) return;
+      requested_ = true;
+    }
+    for (const auto& callback : callbacks_) callback();
+  }
+
+  bool requested() const ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    return requested_;
+  }
+
+  // Waits for the request. False: `timeout` has passed first.
+  bool AwaitRequest(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    return AwaitFor(&mu_, absl::Condition(&requested_), timeout);
+  }
+
+  // Runs `callback` on the requesting thread, or at once if the request came
+  // already. It must be quick, and may neither make nor end registrations. The
+  // registration must not outlive this object.
+  ABSL_MUST_USE_RESULT Registration OnRequest(std::function<void()> callback)
+      ABSL_LOCKS_EXCLUDED(mu_, callbacks_mu_) {
+    absl::MutexLock running(&callbacks_mu_);
+    if (requested()) callback();
+    return Registration(
+        this, callbacks_.insert(callbacks_.end(), std::move(callback)));
+  }
+
+ private:
+  mutable absl::Mutex mu_;
+  bool requested_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Mutex callbacks_mu_;  // Held while they run.
+  std::list<std::function<void()>> callbacks_ ABSL_GUARDED_BY(callbacks_mu_);
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_COMMON_BASE_SHUTDOWN_H_

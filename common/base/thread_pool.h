@@ -1,0 +1,36 @@
+// A fixed number of threads that run tasks in the order in which they were
+// given.
+#ifndef TRIBUTARY_COMMON_BASE_THREAD_POOL_H_
+#define TRIBUTARY_COMMON_BASE_THREAD_POOL_H_
+
+#include <deque>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "common/base/executor.h"
+
+namespace tributary {
+
+class ThreadPool final : public Executor {
+ public:
+  explicit ThreadPool(int threads);
+  // Runs what is queued, then joins.
+  ~ThreadPool() override;
+
+  void Run(std::function<void()> task) override ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  void Work() ABSL_LOCKS_EXCLUDED(mu_);
+
+  absl::Mutex mu_;
+  std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mu_);
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_COMMON_BASE_THREAD_POOL_H_

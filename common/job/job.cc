@@ -1,0 +1,119 @@
+#include "common/job/job.h"
+
+#include <google/protobuf/text_format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "common/job/job_text.h"
+#include "common/os/file.h"
+
+namespace tributary {
+namespace {
+
+using ::google::protobuf::TextFormat;
+
+// A job is a page of text; more is a mistaken file.
+constexpr int64_t kMaxJobBytes = 1 << 20;
+// Deeper than any job; bounds the parser's stack.
+constexpr int kMaxDepth = 20;
+constexpr int64_t kMostDefaultMicroBatches = 8;
+// Evaluation has no fixed tree of its own to keep to, and small batches make
+// small matrices.
+
+int64_t DefaultMicroBatches(int64_t global_batch) {
+  int64_t count = 1;
+  while (count < kMostDefaultMicroBatches && global_batch % (2 * count) == 0) {
+    count *= 2;
+  }
+  return count;
+}
+
+}  // namespace
+
+absl::StatusOr<JobSpec> ParseJob(absl::string_view text,
+                                 absl::string_view file_name) {
+  // The mark that some editors put before UTF-8.
+  absl::ConsumePrefix(&text, "\xEF\xBB\xBF");
+  FirstError errors(text);
+  TextFormat::Parser parser;
+  parser.RecordErrorsTo(&errors);
+  parser.SetRecursionLimit(kMaxDepth);
+  JobSpec job;
+  if (!parser.ParseFromString(std::string(text), &job)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file_name, errors.message()));
+  }
+  return job;
+}
+
+absl::StatusOr<JobSpec> LoadJob(const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadFile(path, kMaxJobBytes);
+  if (!text.ok()) return absl::InvalidArgumentError(text.status().message());
+  return ParseJob(*text, path);
+}
+
+std::string ModelKind(const JobSpec& job) {
+  switch (job.model().kind_case()) {
+    case ModelSpec::kMlp:
+      return "mlp";
+    case ModelSpec::kCnn:
+      return "cnn";
+    case ModelSpec::kResnet:
+      return "resnet";
+    case ModelSpec::kGpt:
+      return "gpt";
+    case ModelSpec::kSynthetic:
+      return "synthetic";
+    case ModelSpec::KIND_NOT_SET:
+      break;
+  }
+  return "";
+}
+
+JobSpec ResolveJob(JobSpec job) {
+  if (job.name().empty()) job.set_name(ModelKind(job));
+  BatchSpec* batch = job.mutable_batch();
+  if (batch->micro_batches() == 0) {
+    batch->set_micro_batches(DefaultMicroBatches(batch->global()));
+  }
+  // Else it depends on the number that is to be found.
+  if (job.evaluation().batch() == 0 &&
+      batch->micro_batches() != kFindMicroBatches) {
+    job.mutable_evaluation()->set_batch(std::max(
+        batch->global() / batch->micro_batches(), kLeastEvaluationBatch));
+  }
+  if (job.model().has_cnn()) {
+    for (CnnSpec::Block& block :
+         *job.mutable_model()->mutable_cnn()->mutable_block()) {
+      if (block.padding() == -1) block.set_padding((block.kernel() - 1) / 2);
+    }
+  }
+  ExchangeSpec* const exchange = job.mutable_exchange();
+  if (exchange->has_all_reduce()) {
+    exchange->mutable_all_reduce()->set_chunk_bytes(ChunkBytes(*exchange));
+  } else {
+    exchange->mutable_parameter_server()->set_chunk_bytes(
+        ChunkBytes(*exchange));
+  }
+  return job;
+}
+
+int64_t ChunkBytes(const ExchangeSpec& exchange) {
+  return exchange.has_all_reduce() ? exchange.all_reduce().chunk_bytes()
+                                   : exchange.parameter_server().chunk_bytes();
+}
+
+std::string PrintJob(const JobSpec& job) {
+  TextFormat::Printer printer;
+  printer.SetUseShortRepeatedPrimitives(true);
+  printer.SetUseUtf8StringEscaping(true);
+  std::string text;
+  printer.PrintToString(job, &text);
+  return text;
+}
+
+}  // namespace tributary

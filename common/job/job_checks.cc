@@ -1,0 +1,95 @@
+#include "common/job/job_checks.h"
+
+#include <google/protobuf/descriptor.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "common/base/status_macros.h"
+
+namespace tributary {
+namespace {
+
+using ::google::protobuf::FieldDescriptor;
+using ::google::protobuf::Message;
+
+absl::Status ValidateValue(const Message& message, const FieldDescriptor* field,
+                           const std::string& path) {
+  const auto* reflection = message.GetReflection();
+  if (field->cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE &&
+      !std::isfinite(reflection->GetDouble(message, field))) {
+    return Error(path, "must be a finite number");
+  }
+  if (field->cpp_type() == FieldDescriptor::CPPTYPE_ENUM &&
+      reflection->GetEnumValue(message, field) == 0) {
+    return Error(path, reflection->GetEnum(message, field)->name(),
+                 " is not a choice; leave the field out for the default");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateText(absl::string_view text, const std::string& path) {
+  if (std::any_of(text.begin(), text.end(), absl::ascii_iscntrl)) {
+    return Error(path, "contains a control character");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Required(absl::string_view path) {
+  return Error(path, "is required");
+}
+
+absl::Status Between(absl::string_view path, int64_t value, int64_t least,
+                     int64_t most) {
+  if (value >= least && value <= most) return absl::OkStatus();
+  return Error(path, value, " is not between ", least, " and ", most);
+}
+
+absl::Status Positive(absl::string_view path, double value) {
+  if (value > 0 && value <= kMaxScale) return absl::OkStatus();
+  return Error(path, value, " is not above 0 and at most ", kMaxScale);
+}
+
+absl::Status NotNegative(absl::string_view path, double value) {
+  if (value >= 0 && value <= kMaxScale) return absl::OkStatus();
+  return Error(path, value, " is not between 0 and ", kMaxScale);
+}
+
+absl::Status BelowOne(absl::string_view path, double value) {
+  if (value >= 0 && value < 1) return absl::OkStatus();
+  return Error(path, value, " is not at least 0 and below 1");
+}
+
+absl::Status ValidateValues(const Message& message, const std::string& prefix) {
+  const auto* reflection = message.GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  reflection->ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    const std::string path = absl::StrCat(prefix, field->name());
+    const bool list = field->is_repeated();
+    const int size = list ? reflection->FieldSize(message, field) : 1;
+    for (int i = 0; i < size; ++i) {
+      const std::string place = list ? absl::StrCat(path, "[", i, "]") : path;
+      if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+        TRIBUTARY_RETURN_IF_ERROR(ValidateValues(
+            list ? reflection->GetRepeatedMessage(message, field, i)
+                 : reflection->GetMessage(message, field),
+            absl::StrCat(place, ".")));
+      } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+        TRIBUTARY_RETURN_IF_ERROR(
+            ValidateText(list ? reflection->GetRepeatedString(message, field, i)
+                              : reflection->GetString(message, field),
+                         place));
+      } else if (!list) {
+        TRIBUTARY_RETURN_IF_ERROR(ValidateValue(message, field, place));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tributary

@@ -1,0 +1,126 @@
+#include "common/job/job_exchange_validation.h"
+
+#include <cstdint>
+#include <string>
+
+#include "common/base/limits.h"
+#include "common/base/status_macros.h"
+#include "common/job/job.h"
+#include "common/job/job_checks.h"
+
+namespace tributary {
+namespace {
+
+// Each step that is open holds a gradient of every leaf.
+constexpr int64_t kMaxStaleness = 64;
+constexpr int64_t kMinChunkBytes = 4096;
+constexpr int64_t kChunkMultiple = 64;
+// An element that is sent takes eight bytes in place of four.
+constexpr double kMaxTopKFraction = 0.5;
+
+absl::Status ValidateCompression(const ExchangeSpec& exchange) {
+  const std::string path = "exchange.compression";
+  const CompressionSpec& compression = exchange.compression();
+  if (compression.method_case() == CompressionSpec::METHOD_NOT_SET) {
+    return Error(path, "set top_k or eight_bit, or leave it out for none");
+  }
+  if (exchange.wire_dtype() != ExchangeSpec::FLOAT32) {
+    return Error(path,
+                 "needs exchange.wire_dtype FLOAT32; leave one of the "
+                 "two out");
+  }
+  if (exchange.transport() == ExchangeSpec::MEMORY) {
+    return Error(path,
+                 "there is nothing to compress with exchange.transport "
+                 "MEMORY; leave one of the two out");
+  }
+  const double fraction = compression.top_k().fraction();
+  if (fraction > 0 && fraction <= kMaxTopKFraction) return absl::OkStatus();
+  return Error(path + ".top_k.fraction", fraction,
+               " is not above 0 and at most ", kMaxTopKFraction);
+}
+
+absl::Status ValidateLocalSteps(const LocalStepsSpec& local) {
+  const std::string path = "exchange.parameter_server.consistency.local_steps";
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between(path + ".inner_steps", local.inner_steps(), 1, kMaxSteps));
+  const OuterOptimizerSpec& outer = local.outer_optimizer();
+  TRIBUTARY_RETURN_IF_ERROR(
+      Positive(path + ".outer_optimizer.learning_rate", outer.learning_rate()));
+  TRIBUTARY_RETURN_IF_ERROR(
+      BelowOne(path + ".outer_optimizer.momentum", outer.momentum()));
+  if (outer.nesterov() && outer.momentum() == 0) {
+    return Error(path + ".outer_optimizer.nesterov",
+                 "needs a momentum above 0; set it to false");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateConsistency(const ExchangeSpec& exchange) {
+  const std::string path = "exchange.parameter_server.consistency";
+  const ConsistencySpec& consistency =
+      exchange.parameter_server().consistency();
+  switch (consistency.mode_case()) {
+    case ConsistencySpec::kStaleSynchronous:
+      TRIBUTARY_RETURN_IF_ERROR(Between(
+          path + ".stale_synchronous.staleness",
+          consistency.stale_synchronous().staleness(), 0, kMaxStaleness));
+      TRIBUTARY_RETURN_IF_ERROR(
+          NotNegative(path + ".stale_synchronous.patience",
+                      consistency.stale_synchronous().patience()));
+      break;
+    case ConsistencySpec::kAsynchronous:
+      TRIBUTARY_RETURN_IF_ERROR(
+          Between(path + ".asynchronous.max_staleness",
+                  consistency.asynchronous().max_staleness(), 0, kMaxSteps));
+      break;
+    case ConsistencySpec::kLocalSteps:
+      return ValidateLocalSteps(consistency.local_steps());
+    case ConsistencySpec::kSynchronous:
+    case ConsistencySpec::MODE_NOT_SET:
+      return absl::OkStatus();
+  }
+  // What is left out of one version would have to come with a later one, which
+  // such a worker may never take.
+  if (exchange.has_compression()) {
+    return Error("exchange.compression",
+                 "works with synchronous and local_steps consistency only; "
+                 "leave one of the two out");
+  }
+  return absl::OkStatus();
+}
+
+// Gradients go between workers, not to servers.
+absl::Status ValidateAllReduce(const ExchangeSpec& exchange) {
+  const std::string why = "is for exchange.parameter_server; leave it out";
+  if (exchange.wire_dtype() != ExchangeSpec::FLOAT32) {
+    return Error("exchange.wire_dtype", why);
+  }
+  if (exchange.has_compression()) return Error("exchange.compression", why);
+  if (exchange.transport() == ExchangeSpec::MEMORY ||
+      exchange.transport() == ExchangeSpec::UNIX_SOCKET) {
+    return Error("exchange.transport", why);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ValidateExchange(const ExchangeSpec& exchange) {
+  if (exchange.has_compression()) {
+    TRIBUTARY_RETURN_IF_ERROR(ValidateCompression(exchange));
+  }
+  const std::string path = exchange.has_all_reduce()
+                               ? "exchange.all_reduce.chunk_bytes"
+                               : "exchange.parameter_server.chunk_bytes";
+  const int64_t bytes = ChunkBytes(exchange);
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between(path, bytes, kMinChunkBytes, kMaxChunkBytes));
+  if (bytes % kChunkMultiple != 0) {
+    return Error(path, bytes, " is not a multiple of ", kChunkMultiple);
+  }
+  return exchange.has_all_reduce() ? ValidateAllReduce(exchange)
+                                   : ValidateConsistency(exchange);
+}
+
+}  // namespace tributary

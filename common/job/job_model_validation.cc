@@ -1,0 +1,147 @@
+#include "common/job/job_model_validation.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "common/base/status_macros.h"
+#include "common/job/job_checks.h"
+
+namespace tributary {
+namespace {
+
+// See job_checks.h for what limits are for.
+constexpr int64_t kMaxChannels = int64_t{1} << 16;
+constexpr int64_t kMaxWindow = 1024;
+constexpr int kMaxLayers = 1000;
+constexpr int kMaxStages = 8;
+constexpr int64_t kMaxStageBlocks = 100;
+// The largest arena.
+constexpr int64_t kMaxSyntheticParameters = int64_t{1} << 33;
+constexpr double kMaxFloats = 0x1p50;
+
+template <typename Widths>
+absl::Status ValidateHidden(const std::string& path, const Widths& hidden) {
+  if (hidden.size() > kMaxLayers) {
+    return Error(path, "has ", hidden.size(), " layers, at most ", kMaxLayers,
+                 " are allowed");
+  }
+  for (int i = 0; i < hidden.size(); ++i) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        Between(absl::StrCat(path, "[", i, "]"), hidden.Get(i), 1, kMaxWidth));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateMlp(const MlpSpec& mlp) {
+  TRIBUTARY_RETURN_IF_ERROR(ValidateHidden("model.mlp.hidden", mlp.hidden()));
+  return BelowOne("model.mlp.dropout", mlp.dropout());
+}
+
+absl::Status ValidateBlock(const std::string& path,
+                           const CnnSpec::Block& block) {
+  const auto at = [&](absl::string_view field) {
+    return absl::StrCat(path, ".", field);
+  };
+  if (!block.has_channels()) return Required(at("channels"));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between(at("channels"), block.channels(), 1, kMaxChannels));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between(at("kernel"), block.kernel(), 1, kMaxWindow));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between(at("stride"), block.stride(), 1, kMaxWindow));
+  if (block.padding() < -1 || block.padding() >= block.kernel()) {
+    return Error(at("padding"), block.padding(),
+                 " is not between 0 and kernel - 1 = ", block.kernel() - 1,
+                 ", nor -1 for the default");
+  }
+  return Between(at("pool_size"), block.pool_size(), 1, kMaxWindow);
+}
+
+absl::Status ValidateCnn(const CnnSpec& cnn) {
+  if (cnn.block_size() > kMaxLayers) {
+    return Error("model.cnn.block", "there are ", cnn.block_size(),
+                 " blocks, at most ", kMaxLayers, " are allowed");
+  }
+  for (int i = 0; i < cnn.block_size(); ++i) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        ValidateBlock(absl::StrCat("model.cnn.block[", i, "]"), cnn.block(i)));
+  }
+  TRIBUTARY_RETURN_IF_ERROR(ValidateHidden("model.cnn.hidden", cnn.hidden()));
+  return BelowOne("model.cnn.dropout", cnn.dropout());
+}
+
+absl::Status ValidateResnet(const ResnetSpec& resnet) {
+  if (resnet.layers_size() > kMaxStages) {
+    return Error("model.resnet.layers", "there are ", resnet.layers_size(),
+                 " stages, at most ", kMaxStages, " are allowed");
+  }
+  for (int i = 0; i < resnet.layers_size(); ++i) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        Between(absl::StrCat("model.resnet.layers[", i, "]"), resnet.layers(i),
+                1, kMaxStageBlocks));
+  }
+  // The channels double from stage to stage.
+  return Between("model.resnet.width", resnet.width(), 1,
+                 kMaxChannels >> (kMaxStages - 1));
+}
+
+absl::Status ValidateGpt(const JobSpec& job) {
+  const GptSpec& gpt = job.model().gpt();
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("model.gpt.layers", gpt.layers(), 1, kMaxLayers));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("model.gpt.width", gpt.width(), 1, kMaxWidth));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("model.gpt.heads", gpt.heads(), 1, gpt.width()));
+  if (gpt.width() % gpt.heads() != 0) {
+    return Error("model.gpt.heads", gpt.heads(),
+                 " does not divide model.gpt.width ", gpt.width());
+  }
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("model.gpt.context", gpt.context(), 1, kMaxWidth));
+  TRIBUTARY_RETURN_IF_ERROR(BelowOne("model.gpt.dropout", gpt.dropout()));
+  const int64_t samples =
+      std::max(job.batch().global(), job.evaluation().batch());
+  const double tokens = static_cast<double>(samples) * gpt.context();
+  const double scores = tokens * gpt.context() * gpt.heads() * gpt.layers();
+  const double activations =
+      tokens * 16 * std::max<int64_t>(gpt.width(), 256) * gpt.layers();
+  if (std::max(scores, activations) > kMaxFloats) {
+    return Error("model.gpt.context", gpt.context(), " with a batch of ",
+                 samples, " needs more memory than any machine has");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateSynthetic(const SyntheticSpec& synthetic) {
+  if (!synthetic.has_parameters()) {
+    return Required("model.synthetic.parameters");
+  }
+  return Between("model.synthetic.parameters", synthetic.parameters(), 1,
+                 kMaxSyntheticParameters);
+}
+
+}  // namespace
+
+absl::Status ValidateModel(const JobSpec& job) {
+  switch (job.model().kind_case()) {
+    case ModelSpec::kMlp:
+      return ValidateMlp(job.model().mlp());
+    case ModelSpec::kCnn:
+      return ValidateCnn(job.model().cnn());
+    case ModelSpec::kResnet:
+      return ValidateResnet(job.model().resnet());
+    case ModelSpec::kGpt:
+      return ValidateGpt(job);
+    case ModelSpec::kSynthetic:
+      return ValidateSynthetic(job.model().synthetic());
+    case ModelSpec::KIND_NOT_SET:
+      break;
+  }
+  return Error("model", "is required: set mlp, cnn, resnet or gpt");
+}
+
+}  // namespace tributary

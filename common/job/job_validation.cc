@@ -1,0 +1,369 @@
+// ValidateJob: each field by itself, then the fields together.
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "common/base/status_macros.h"
+#include "common/job/job.h"
+#include "common/job/job_checks.h"
+#include "common/job/job_exchange_validation.h"
+#include "common/job/job_model_validation.h"
+
+namespace tributary {
+namespace {
+
+// See job_checks.h for what limits are for.
+constexpr int64_t kMaxBatch = int64_t{1} << 24;
+constexpr int64_t kMaxClasses = int64_t{1} << 20;
+// IDX labels are bytes.
+constexpr int64_t kMaxIdxClasses = 256;
+constexpr int64_t kMaxRandomElements = int64_t{1} << 28;
+constexpr int64_t kMaxSampleBytes = 1000000;
+constexpr size_t kMaxNameBytes = 100;
+// Smaller ones are 0 in float32 or vanish beside any gradient.
+constexpr double kMinEpsilon = 1e-30;
+
+bool TakesImages(const ModelSpec& model) {
+  return model.has_cnn() || model.has_resnet();
+}
+
+absl::Status ValidateIdx(const IdxSpec& idx) {
+  if (idx.directory().empty()) return Required("data.idx.directory");
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("data.idx.classes", idx.classes(), 2, kMaxIdxClasses));
+  if (std::abs(idx.mean()) > kMaxScale) {
+    return Error("data.idx.mean", idx.mean(), " is not between ", -kMaxScale,
+                 " and ", kMaxScale);
+  }
+  if (idx.deviation() < 1 / kMaxScale) {
+    return Error("data.idx.deviation", idx.deviation(), " is not at least ",
+                 1 / kMaxScale);
+  }
+  return Positive("data.idx.deviation", idx.deviation());
+}
+
+absl::Status ValidateCsv(const CsvSpec& csv) {
+  if (csv.train().empty()) return Required("data.csv.train");
+  if (csv.has_test() && csv.test().empty()) {
+    return Error("data.csv.test", "is empty; leave it out for no evaluation");
+  }
+  if (csv.classes() == 0) return absl::OkStatus();
+  return Between("data.csv.classes", csv.classes(), 2, kMaxClasses);
+}
+
+absl::Status ValidateText(const TextSpec& text) {
+  if (text.path().empty()) return Required("data.text.path");
+  for (int i = 0; i < text.path_size(); ++i) {
+    if (text.path(i).empty()) {
+      return Error(absl::StrCat("data.text.path[", i, "]"), "is empty");
+    }
+  }
+  if (text.validation_fraction() <= 0 || text.validation_fraction() >= 1) {
+    return Error("data.text.validation_fraction", text.validation_fraction(),
+                 " is not above 0 and below 1");
+  }
+  return absl::OkStatus();
+}
+
+// A sample has as many elements as an image of 1,024 x 1,024 pixels in 256
+// channels at most.
+absl::Status ValidateRandom(const JobSpec& job) {
+  const RandomSpec& random = job.data().random();
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("data.random.samples", random.samples(), 1, kMaxBatch));
+  if (job.model().has_gpt() || job.model().has_synthetic()) {
+    return absl::OkStatus();
+  }
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("data.random.classes", random.classes(), 2, kMaxClasses));
+  if (random.shape().empty()) return Required("data.random.shape");
+  if (random.shape_size() > 3 ||
+      (TakesImages(job.model()) && random.shape_size() != 3)) {
+    return Error("data.random.shape", "has ", random.shape_size(),
+                 " dimensions; write [features], or [channels, height, width] "
+                 "for model.cnn and model.resnet");
+  }
+  int64_t elements = 1;
+  for (int i = 0; i < random.shape_size(); ++i) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        Between(absl::StrCat("data.random.shape[", i, "]"), random.shape(i), 1,
+                kMaxWidth));
+    elements *= random.shape(i);
+    if (elements > kMaxRandomElements) {
+      return Error("data.random.shape", "a sample has more than ",
+                   kMaxRandomElements, " elements");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Which model learns from what, by which loss.
+absl::Status ValidateDataFitModel(const JobSpec& job) {
+  const DataSpec& data = job.data();
+  if (job.model().has_gpt() && !data.has_text() && !data.has_random()) {
+    return Error("data", "model.gpt needs text data; set data.text");
+  }
+  if (TakesImages(job.model()) && !data.has_idx() && !data.has_random()) {
+    return Error("data", "model.", ModelKind(job),
+                 " needs images; set data.idx");
+  }
+  if (job.model().has_mlp() && data.has_text()) {
+    return Error("data.text", "model.mlp cannot read text; use model.gpt");
+  }
+  if (job.model().has_synthetic() && !data.has_random()) {
+    return Error("data",
+                 "model.synthetic learns from nothing; set data.random={}");
+  }
+  if (job.model().loss() == ModelSpec::MEAN_SQUARED_ERROR) {
+    if (!data.has_csv()) {
+      return Error("model.loss", "MEAN_SQUARED_ERROR needs data.csv");
+    }
+    if (data.csv().classes() != 0) {
+      return Error("data.csv.classes",
+                   "there are no classes with MEAN_SQUARED_ERROR; leave it "
+                   "out");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateData(const JobSpec& job) {
+  absl::Status status;
+  switch (job.data().source_case()) {
+    case DataSpec::kIdx:
+      status = ValidateIdx(job.data().idx());
+      break;
+    case DataSpec::kCsv:
+      status = ValidateCsv(job.data().csv());
+      break;
+    case DataSpec::kText:
+      status = ValidateText(job.data().text());
+      break;
+    case DataSpec::kRandom:
+      status = ValidateRandom(job);
+      break;
+    case DataSpec::SOURCE_NOT_SET:
+      return Error("data", "is required: set idx, csv or text");
+  }
+  TRIBUTARY_RETURN_IF_ERROR(status);
+  return ValidateDataFitModel(job);
+}
+
+absl::Status ValidateBatch(const BatchSpec& batch) {
+  if (!batch.has_global()) return Required("batch.global");
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("batch.global", batch.global(), 1, kMaxBatch));
+  const int64_t count = batch.micro_batches();
+  TRIBUTARY_RETURN_IF_ERROR(Between("batch.micro_batches", count,
+                                    kFindMicroBatches, kMaxMicroBatches));
+  if (count == kFindMicroBatches) return absl::OkStatus();
+  if ((count & (count - 1)) != 0) {
+    return Error("batch.micro_batches", count, " is not a power of two");
+  }
+  if (count != 0 && batch.global() % count != 0) {
+    return Error("batch.micro_batches", count, " does not divide batch.global ",
+                 batch.global());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateLearningRate(const std::string& path, bool present,
+                                  double rate) {
+  if (!present) return Required(path + ".learning_rate");
+  return Positive(path + ".learning_rate", rate);
+}
+
+absl::Status ValidateSgd(const SgdSpec& sgd) {
+  const std::string path = "optimizer.sgd";
+  TRIBUTARY_RETURN_IF_ERROR(
+      ValidateLearningRate(path, sgd.has_learning_rate(), sgd.learning_rate()));
+  TRIBUTARY_RETURN_IF_ERROR(BelowOne(path + ".momentum", sgd.momentum()));
+  if (sgd.nesterov() && sgd.momentum() == 0) {
+    return Error(path + ".nesterov", "needs a momentum above 0");
+  }
+  return NotNegative(path + ".weight_decay", sgd.weight_decay());
+}
+
+absl::Status ValidateAdam(const std::string& path, const AdamSpec& adam,
+                          bool decoupled) {
+  TRIBUTARY_RETURN_IF_ERROR(ValidateLearningRate(path, adam.has_learning_rate(),
+                                                 adam.learning_rate()));
+  TRIBUTARY_RETURN_IF_ERROR(BelowOne(path + ".beta1", adam.beta1()));
+  TRIBUTARY_RETURN_IF_ERROR(BelowOne(path + ".beta2", adam.beta2()));
+  if (adam.epsilon() < kMinEpsilon) {
+    return Error(path + ".epsilon", adam.epsilon(), " is not at least ",
+                 kMinEpsilon);
+  }
+  TRIBUTARY_RETURN_IF_ERROR(Positive(path + ".epsilon", adam.epsilon()));
+  TRIBUTARY_RETURN_IF_ERROR(
+      NotNegative(path + ".weight_decay", adam.weight_decay()));
+  if (decoupled && adam.learning_rate() * adam.weight_decay() >= 1) {
+    return Error(path + ".weight_decay", adam.weight_decay(),
+                 " times the learning rate ", adam.learning_rate(),
+                 " is not below 1: every step would wipe the weights out");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateOptimizer(const OptimizerSpec& optimizer) {
+  switch (optimizer.rule_case()) {
+    case OptimizerSpec::kSgd:
+      return ValidateSgd(optimizer.sgd());
+    case OptimizerSpec::kAdam:
+      return ValidateAdam("optimizer.adam", optimizer.adam(),
+                          /*decoupled=*/false);
+    case OptimizerSpec::kAdamw:
+      return ValidateAdam("optimizer.adamw", optimizer.adamw(),
+                          /*decoupled=*/true);
+    case OptimizerSpec::RULE_NOT_SET:
+      break;
+  }
+  return Error("optimizer", "is required: set sgd, adam or adamw");
+}
+
+double PeakLearningRate(const OptimizerSpec& optimizer) {
+  if (optimizer.has_sgd()) return optimizer.sgd().learning_rate();
+  if (optimizer.has_adam()) return optimizer.adam().learning_rate();
+  return optimizer.adamw().learning_rate();
+}
+
+absl::Status ValidateLength(const JobSpec& job) {
+  if (!job.has_steps() && !job.has_epochs()) {
+    return Error("steps", "set steps or epochs");
+  }
+  if (job.has_steps() && job.has_epochs()) {
+    return Error("epochs", "set steps or epochs, not both");
+  }
+  if (job.has_steps()) return Between("steps", job.steps(), 1, kMaxSteps);
+  return Positive("epochs", job.epochs());
+}
+
+absl::Status ValidateSchedule(const JobSpec& job) {
+  const ScheduleSpec& schedule = job.schedule();
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("schedule.warmup_steps", schedule.warmup_steps(), 0, kMaxSteps));
+  if (job.has_steps() && schedule.warmup_steps() > job.steps()) {
+    return Error("schedule.warmup_steps", schedule.warmup_steps(),
+                 " is more than the job's ", job.steps(), " steps");
+  }
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("schedule.decay_steps", schedule.decay_steps(), 0, kMaxSteps));
+  TRIBUTARY_RETURN_IF_ERROR(NotNegative("schedule.final_learning_rate",
+                                        schedule.final_learning_rate()));
+  if (schedule.decay() == ScheduleSpec::CONSTANT) {
+    for (const auto& [field, set] :
+         {std::make_pair("decay_steps", schedule.decay_steps() != 0),
+          std::make_pair("final_learning_rate",
+                         schedule.final_learning_rate() != 0)}) {
+      if (set) {
+        return Error(absl::StrCat("schedule.", field),
+                     "has no effect; set schedule.decay to COSINE or LINEAR");
+      }
+    }
+    return absl::OkStatus();
+  }
+  if (schedule.decay_steps() != 0 &&
+      schedule.decay_steps() <= schedule.warmup_steps()) {
+    return Error("schedule.decay_steps", schedule.decay_steps(),
+                 " is not above schedule.warmup_steps ",
+                 schedule.warmup_steps());
+  }
+  const double peak = PeakLearningRate(job.optimizer());
+  if (schedule.final_learning_rate() > peak) {
+    return Error("schedule.final_learning_rate", schedule.final_learning_rate(),
+                 " is above the optimizer's learning rate ", peak);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateEvaluation(const EvaluationSpec& evaluation) {
+  TRIBUTARY_RETURN_IF_ERROR(Between("evaluation.every_steps",
+                                    evaluation.every_steps(), 0, kMaxSteps));
+  if (evaluation.disabled() && evaluation.every_steps() != 0) {
+    return Error("evaluation.every_steps",
+                 "has no effect while evaluation.disabled is true");
+  }
+  return Between("evaluation.batch", evaluation.batch(), 0, kMaxBatch);
+}
+
+absl::Status ValidateCheckpoint(const CheckpointSpec& checkpoint) {
+  TRIBUTARY_RETURN_IF_ERROR(Between("checkpoint.every_steps",
+                                    checkpoint.every_steps(), 0, kMaxSteps));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("checkpoint.keep_last", checkpoint.keep_last(), 0, kMaxSteps));
+  return Between("checkpoint.keep_every", checkpoint.keep_every(), 0,
+                 kMaxSteps);
+}
+
+absl::Status ValidateRecovery(const JobSpec& job) {
+  if (job.recovery().journal() && job.exchange().has_all_reduce()) {
+    return Error("recovery.journal",
+                 "is for exchange.parameter_server; leave it out: with "
+                 "all_reduce every worker has the whole state");
+  }
+  const ConsistencySpec& consistency =
+      job.exchange().parameter_server().consistency();
+  if (job.recovery().journal() &&
+      (consistency.has_asynchronous() || consistency.has_stale_synchronous())) {
+    return Error("recovery.journal",
+                 "needs consistency mode synchronous or local_steps, where all "
+                 "servers are at the same step");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateOutput(const OutputSpec& output) {
+  if (output.has_directory() && output.directory().empty()) {
+    return Error("output.directory", "is empty; leave it out for the default");
+  }
+  TRIBUTARY_RETURN_IF_ERROR(Between("output.log_every_steps",
+                                    output.log_every_steps(), 1, kMaxSteps));
+  return Between("output.sample_bytes", output.sample_bytes(), 0,
+                 kMaxSampleBytes);
+}
+
+absl::Status ValidateName(const std::string& name) {
+  if (name.size() > kMaxNameBytes) {
+    return Error("name", "has ", name.size(), " bytes, at most ", kMaxNameBytes,
+                 " are allowed");
+  }
+  // The default output folder is named after the job.
+  if (name.find('/') != std::string::npos || name[0] == '.') {
+    return Error("name", "must not contain / nor begin with a dot");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ValidateJob(const JobSpec& job) {
+  TRIBUTARY_RETURN_IF_ERROR(ValidateValues(job, ""));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateName(job.name()));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateModel(job));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateData(job));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateBatch(job.batch()));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateOptimizer(job.optimizer()));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateLength(job));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateSchedule(job));
+  TRIBUTARY_RETURN_IF_ERROR(NotNegative("clip_norm", job.clip_norm()));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateEvaluation(job.evaluation()));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateExchange(job.exchange()));
+  // Steps that come late add up: running statistics would run past what they
+  // follow, a variance even below 0.
+  if (job.model().has_resnet() && job.exchange().has_compression()) {
+    return Error("exchange.compression",
+                 "does not work with model.resnet, whose batch norm's "
+                 "statistics must not come late; leave it out");
+  }
+  TRIBUTARY_RETURN_IF_ERROR(ValidateCheckpoint(job.checkpoint()));
+  TRIBUTARY_RETURN_IF_ERROR(ValidateRecovery(job));
+  if (job.on_nonfinite() == JobSpec::SKIP && job.exchange().has_compression()) {
+    return Error("on_nonfinite",
+                 "SKIP does not work with exchange.compression, which keeps "
+                 "what it left out of a gradient for the next; use STOP");
+  }
+  return ValidateOutput(job.output());
+}
+
+}  // namespace tributary

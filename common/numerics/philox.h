@@ -1,0 +1,70 @@
+// Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw,
+// "Parallel random numbers: as easy as 1, 2, 3", SC 2011). The n-th number of a
+// stream is a pure function of (key, counter), so any process computes any part
+// of it, in any order, and gets the same bits. constexpr, so that GPU code may
+// call it too.
+#ifndef TRIBUTARY_COMMON_NUMERICS_PHILOX_H_
+#define TRIBUTARY_COMMON_NUMERICS_PHILOX_H_
+
+#include <array>
+#include <cstdint>
+
+namespace tributary {
+
+// What the numbers are for; keeps the streams of one seed apart. Values are
+// part of the result: never renumber.
+enum class RandomPurpose : uint32_t {
+  kInitialization = 1,
+  kDropout = 2,
+  kSampleOrder = 3,
+  kWindowPhase = 4,
+  kGeneration = 5,
+  kMadeUpData = 6,
+};
+
+using PhiloxBlock = std::array<uint32_t, 4>;
+
+// One block of four numbers, uniform over 32 bits.
+constexpr PhiloxBlock Philox(PhiloxBlock counter, std::array<uint32_t, 2> key) {
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t product0 = uint64_t{0xD2511F53} * counter[0];
+    const uint64_t product1 = uint64_t{0xCD9E8D57} * counter[2];
+    counter = {static_cast<uint32_t>(product1 >> 32) ^ counter[1] ^ key[0],
+               static_cast<uint32_t>(product1),
+               static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key[1],
+               static_cast<uint32_t>(product0)};
+    key[0] += 0x9E3779B9;
+    key[1] += 0xBB67AE85;
+  }
+  return counter;
+}
+
+// A stream of numbers for one use: (seed, purpose) make the key, (a, b) and the
+// position the counter. For dropout, `a` is the step and `b` combines leaf and
+// layer; for initialization `a` is 0 and `b` the parameter's place in the
+// table.
+struct RandomStream {
+  uint64_t seed = 0;
+  RandomPurpose purpose = RandomPurpose::kInitialization;
+  uint32_t a = 0;
+  uint32_t b = 0;
+
+  // Numbers [4 * block, 4 * block + 4) of the stream.
+  constexpr PhiloxBlock Block(uint64_t block) const {
+    return Philox(
+        {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), a,
+         b},
+        {static_cast<uint32_t>(seed) ^
+             (static_cast<uint32_t>(purpose) * 0x85EBCA6Bu),
+         static_cast<uint32_t>(seed >> 32) ^ static_cast<uint32_t>(purpose)});
+  }
+};
+
+// In [0, 1), with 24 random bits: every value is exact in float32.
+constexpr float UniformFloat(uint32_t bits) {
+  return static_cast<float>(bits >> 8) * 0x1p-24f;
+}
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_COMMON_NUMERICS_PHILOX_H_

@@ -1,0 +1,95 @@
+// How our own hot loops get vectorized for the processor they run on, in one
+// binary for any x86-64.
+//
+// A function marked TRIBUTARY_MULTIVERSION is compiled once per instruction
+// set, and the loader picks the best version. Arithmetic is the same in all of
+// them: the build forbids the contraction of a * b + c (-ffp-contract=off),
+// element-wise loops have no order to change, and sums go through Lanes, whose
+// sixteen partial sums are sixteen in every version. So the bits of a result
+// do not depend on the processor.
+//
+// The mark goes on definitions of functions that are neither templates nor
+// inline. Helpers that such a function calls in its loop must be
+// TRIBUTARY_INLINE, so that each version compiles its own copy.
+//
+// Targets that use Lanes need copts = ["-Wno-psabi"]: GCC warns that vector
+// arguments have another calling convention without AVX-512, which cannot
+// matter to functions that are always inlined.
+#ifndef TRIBUTARY_COMMON_NUMERICS_SIMD_H_
+#define TRIBUTARY_COMMON_NUMERICS_SIMD_H_
+
+#include <cstdint>
+
+// v3 is AVX2 (Haswell, Zen and later), v4 AVX-512 (Skylake-X, Zen 4 and later).
+// Versions are chosen by code that runs before the sanitizers are set up, so
+// sanitized builds have the default version only.
+#if defined(__x86_64__) && !defined(__clang__) && \
+    !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#define TRIBUTARY_MULTIVERSION \
+  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define TRIBUTARY_MULTIVERSION
+#endif
+
+#define TRIBUTARY_INLINE static inline __attribute__((always_inline))
+
+namespace tributary::simd {
+
+// Sixteen floats, added and multiplied lane by lane.
+inline constexpr int kLanes = 16;
+typedef float Lanes __attribute__((vector_size(4 * kLanes)));
+typedef float UnalignedLanes
+    __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
+
+// Half of them: all that a register of AVX2 holds. GCC keeps larger vectors in
+// memory there, which loops that hold sums over many iterations feel; it splits
+// those of element-wise loops well.
+typedef float HalfLanes __attribute__((vector_size(2 * kLanes)));
+typedef float UnalignedHalfLanes
+    __attribute__((vector_size(2 * kLanes), aligned(4), may_alias));
+
+// Whether registers hold Lanes, and are 32, as with AVX-512; else 16 of
+// HalfLanes.
+TRIBUTARY_INLINE bool HasWideRegisters() {
+#ifdef __x86_64__
+  return __builtin_cpu_supports("avx512f");
+#else
+  return false;
+#endif
+}
+
+template <typename Vector = Lanes>
+TRIBUTARY_INLINE Vector Load(const float* from) {
+  if constexpr (sizeof(Vector) == sizeof(HalfLanes)) {
+    return *reinterpret_cast<const UnalignedHalfLanes*>(from);
+  } else {
+    return *reinterpret_cast<const UnalignedLanes*>(from);
+  }
+}
+
+TRIBUTARY_INLINE void Store(float* to, Lanes value) {
+  *reinterpret_cast<UnalignedLanes*>(to) = value;
+}
+TRIBUTARY_INLINE void Store(float* to, HalfLanes value) {
+  *reinterpret_cast<UnalignedHalfLanes*>(to) = value;
+}
+
+// Reads `count` < 16 floats; the other lanes are zero.
+TRIBUTARY_INLINE Lanes LoadFirst(const float* from, int64_t count) {
+  Lanes value = {};
+  for (int64_t i = 0; i < count; ++i) value[i] = from[i];
+  return value;
+}
+
+// The sum of the lanes, always in the same order: halves are added to halves.
+TRIBUTARY_INLINE float Sum(Lanes v) {
+  const float a0 = v[0] + v[8], a1 = v[1] + v[9], a2 = v[2] + v[10],
+              a3 = v[3] + v[11], a4 = v[4] + v[12], a5 = v[5] + v[13],
+              a6 = v[6] + v[14], a7 = v[7] + v[15];
+  const float b0 = a0 + a4, b1 = a1 + a5, b2 = a2 + a6, b3 = a3 + a7;
+  return (b0 + b2) + (b1 + b3);
+}
+
+}  // namespace tributary::simd
+
+#endif  // TRIBUTARY_COMMON_NUMERICS_SIMD_H_

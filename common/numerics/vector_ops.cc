@@ -1,0 +1,82 @@
+#include "common/numerics/vector_ops.h"
+
+#include "common/numerics/flush_denormals.h"
+#include "common/numerics/simd.h"
+#include "common/numerics/vector_kernels.h"
+
+namespace tributary {
+namespace {
+
+TRIBUTARY_MULTIVERSION __attribute__((noinline)) void AddIntoBest(
+    const float* x, float* sum, int64_t count) {
+  vector_kernels::AddInto(x, sum, count);
+}
+
+TRIBUTARY_MULTIVERSION __attribute__((noinline)) void Sum2Best(const float* a,
+                                                               const float* b,
+                                                               float* out,
+                                                               int64_t count) {
+  vector_kernels::Sum2(a, b, out, count);
+}
+
+TRIBUTARY_MULTIVERSION __attribute__((noinline)) void SubtractBest(
+    const float* a, const float* b, float* out, int64_t count) {
+  vector_kernels::Subtract(a, b, out, count);
+}
+
+TRIBUTARY_MULTIVERSION __attribute__((noinline)) void AddSquaresBest(
+    const float* x, int64_t count, double* sums) {
+  vector_kernels::AddSquares(
+      [x](int64_t i) __attribute__((always_inline)) { return x[i]; }, count,
+      sums);
+}
+
+TRIBUTARY_MULTIVERSION __attribute__((noinline)) void AddSquaresOfSumsBest(
+    const float* a, const float* b, int64_t count, double* sums) {
+  vector_kernels::AddSquares(
+      [ a, b ](int64_t i)
+          __attribute__((always_inline)) { return a[i] + b[i]; },
+      count, sums);
+}
+
+}  // namespace
+
+void AddInto(const float* x, float* sum, int64_t count) {
+  const FlushDenormals flush;
+  AddIntoBest(x, sum, count);
+}
+
+void Sum2(const float* a, const float* b, float* out, int64_t count) {
+  const FlushDenormals flush;
+  Sum2Best(a, b, out, count);
+}
+
+void Subtract(const float* a, const float* b, float* out, int64_t count) {
+  const FlushDenormals flush;
+  SubtractBest(a, b, out, count);
+}
+
+double SumOfSquares(const float* x, int64_t count) {
+  SumOfSquaresInPieces sum;
+  sum.Add(x, count);
+  return sum.Total();
+}
+
+void SumOfSquaresInPieces::Add(const float* x, int64_t count) {
+  const FlushDenormals flush;
+  AddSquaresBest(x, count, lanes_);
+}
+
+void SumOfSquaresInPieces::AddSum(const float* a, const float* b,
+                                  int64_t count) {
+  const FlushDenormals flush;
+  AddSquaresOfSumsBest(a, b, count, lanes_);
+}
+
+double SumOfSquaresInPieces::Total() const { return AddPartialSums(lanes_); }
+
+double AddPartialSums(const double* sums) {
+  return vector_kernels::AddPairwise(sums);
+}
+
+}  // namespace tributary

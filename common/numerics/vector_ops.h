@@ -1,0 +1,43 @@
+// Sums of gradients. The same bits on every x86-64, whatever instructions it
+// has, on any thread: element by element, or in an order that is fixed.
+// Denormal numbers count as zero (see flush_denormals.h).
+#ifndef TRIBUTARY_COMMON_NUMERICS_VECTOR_OPS_H_
+#define TRIBUTARY_COMMON_NUMERICS_VECTOR_OPS_H_
+
+#include <cstdint>
+
+namespace tributary {
+
+// sum[i] += x[i]. The buffers must not overlap.
+void AddInto(const float* x, float* sum, int64_t count);
+
+// out[i] = a[i] + b[i]: the same bits as AddInto. `out` must not overlap the
+// others.
+void Sum2(const float* a, const float* b, float* out, int64_t count);
+
+// out[i] = a[i] - b[i]. `out` must not overlap the others.
+void Subtract(const float* a, const float* b, float* out, int64_t count);
+
+// The sum of x[i]^2 in double precision: element i belongs to partial sum
+// i % 16, and the 16 partial sums are added pairwise, neighbours first.
+double SumOfSquares(const float* x, int64_t count);
+
+// What SumOfSquares makes of its 16 partial sums.
+double AddPartialSums(const double* sums);
+
+// The same sum, of an array that comes in pieces.
+class SumOfSquaresInPieces {
+ public:
+  // The next `count` elements; a multiple of 16 in all pieces but the last.
+  void Add(const float* x, int64_t count);
+  // The same, of elements a[i] + b[i].
+  void AddSum(const float* a, const float* b, int64_t count);
+  double Total() const;
+
+ private:
+  double lanes_[16] = {};
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_COMMON_NUMERICS_VECTOR_OPS_H_

@@ -1,0 +1,54 @@
+#include "common/optimizer/rounds.h"
+
+#include "common/optimizer/optimizer.h"
+
+namespace tributary {
+namespace {
+
+const ConsistencySpec& ConsistencyOf(const JobSpec& job) {
+  return job.exchange().parameter_server().consistency();
+}
+
+}  // namespace
+
+Rounds::Rounds(const JobSpec& job, int64_t steps)
+    : steps_(steps),
+      steps_per_round_(ConsistencyOf(job).has_local_steps()
+                           ? ConsistencyOf(job).local_steps().inner_steps()
+                           : 1) {}
+
+int64_t Rounds::StepsAfter(int64_t rounds) const {
+  // Without a product that could overflow.
+  return rounds >= RoundsFor(steps_) ? steps_ : rounds * steps_per_round_;
+}
+
+int64_t Rounds::RoundsFor(int64_t steps) const {
+  return steps / steps_per_round_ + (steps % steps_per_round_ != 0);
+}
+
+JobSpec JobOfRounds(const JobSpec& job) {
+  if (!ConsistencyOf(job).has_local_steps()) return job;
+  JobSpec outer = job;
+  outer.clear_schedule();
+  outer.clear_clip_norm();
+  const OuterOptimizerSpec& from =
+      ConsistencyOf(job).local_steps().outer_optimizer();
+  SgdSpec* sgd = outer.mutable_optimizer()->mutable_sgd();
+  sgd->set_learning_rate(from.learning_rate());
+  sgd->set_momentum(from.momentum());
+  sgd->set_nesterov(from.nesterov());
+  sgd->set_weight_decay(0);
+  return outer;
+}
+
+bool AwaitsNorm(const JobSpec& job) {
+  if (ConsistencyOf(job).has_asynchronous()) return false;
+  return JobOfRounds(job).clip_norm() > 0 ||
+         job.on_nonfinite() == JobSpec::SKIP || job.recovery().journal();
+}
+
+double StatisticsRate(const JobSpec& job) {
+  return ConsistencyOf(job).has_local_steps() ? 1 : kStatisticsRate;
+}
+
+}  // namespace tributary

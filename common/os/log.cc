@@ -1,0 +1,173 @@
+#include "common/os/log.h"
+
+#include <spdlog/formatter.h>
+#include <spdlog/logger.h>
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/os/process.h"
+
+namespace tributary {
+namespace {
+
+constexpr absl::string_view kLevelNames[] = {"debug", "info", "warning",
+                                             "error"};
+constexpr spdlog::level::level_enum kSpdlogLevels[] = {
+    spdlog::level::debug, spdlog::level::info, spdlog::level::warn,
+    spdlog::level::err};
+
+absl::string_view NameOf(spdlog::level::level_enum level) {
+  for (int i = 0; i < 4; ++i) {
+    if (kSpdlogLevels[i] == level) return kLevelNames[i];
+  }
+  return "error";
+}
+
+// RFC 3339, UTC, microseconds.
+std::string Timestamp(std::chrono::system_clock::time_point time) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", absl::FromChrono(time),
+                          absl::UTCTimeZone());
+}
+
+std::string OnOneLine(absl::string_view message) {
+  std::string line;
+  for (const char c : message) {
+    if (c == '\n') {
+      line += "\\n";
+    } else if (absl::ascii_iscntrl(c) && c != '\t') {
+      absl::StrAppend(
+          &line, "\\x",
+          absl::Hex(static_cast<unsigned char>(c), absl::kZeroPad2));
+    } else {
+      line += c;
+    }
+  }
+  return line;
+}
+
+// Who writes; shared by the formatters of all sinks.
+struct Writer {
+  bool json;
+  std::string role;
+  std::string host;
+  std::atomic<int> rank;
+};
+
+// One line of the log.
+class LineFormatter final : public spdlog::formatter {
+ public:
+  explicit LineFormatter(std::shared_ptr<const Writer> writer)
+      : writer_(std::move(writer)) {}
+
+  void format(const spdlog::details::log_msg& message,
+              spdlog::memory_buf_t& line) override {
+    const std::string text = writer_->json ? Json(message) : Text(message);
+    line.append(text.data(), text.data() + text.size());
+  }
+
+  std::unique_ptr<spdlog::formatter> clone() const override {
+    return std::make_unique<LineFormatter>(writer_);
+  }
+
+ private:
+  static absl::string_view Payload(const spdlog::details::log_msg& message) {
+    return {message.payload.data(), message.payload.size()};
+  }
+
+  // 2026-01-31T12:00:00.000000Z info worker 3: message
+  std::string Text(const spdlog::details::log_msg& message) const {
+    const int rank = writer_->rank;
+    return absl::StrCat(Timestamp(message.time), " ", NameOf(message.level),
+                        " ", writer_->role,
+                        rank < 0 ? "" : absl::StrCat(" ", rank), ": ",
+                        OnOneLine(Payload(message)), "\n");
+  }
+
+  std::string Json(const spdlog::details::log_msg& message) const {
+    nlohmann::ordered_json object;
+    object["ts"] = Timestamp(message.time);
+    object["level"] = std::string(NameOf(message.level));
+    object["msg"] = std::string(Payload(message));
+    object["role"] = writer_->role;
+    if (writer_->rank >= 0) object["rank"] = writer_->rank.load();
+    object["host"] = writer_->host;
+    object["pid"] = getpid();
+    return object.dump(-1, ' ', false,
+                       nlohmann::ordered_json::error_handler_t::replace) +
+           "\n";
+  }
+
+  const std::shared_ptr<const Writer> writer_;
+};
+
+}  // namespace
+
+struct Logger::Sinks {
+  std::shared_ptr<Writer> writer;
+  std::unique_ptr<spdlog::logger> logger;
+};
+
+absl::StatusOr<LogLevel> ParseLogLevel(absl::string_view name) {
+  for (int i = 0; i < 4; ++i) {
+    if (absl::EqualsIgnoreCase(name, kLevelNames[i])) {
+      return static_cast<LogLevel>(i);
+    }
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "log level: \"", name, "\" is not one of debug, info, warning, error"));
+}
+
+absl::StatusOr<std::unique_ptr<Logger>> Logger::Create(
+    const LogOptions& options) {
+  std::vector<spdlog::sink_ptr> list;
+  if (options.standard_error) {
+    list.push_back(std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  }
+  if (!options.file.empty()) {
+    try {
+      list.push_back(
+          std::make_shared<spdlog::sinks::basic_file_sink_mt>(options.file));
+    } catch (const spdlog::spdlog_ex& error) {
+      return absl::UnavailableError(
+          absl::StrCat("cannot write the log: ", error.what()));
+    }
+  }
+  auto sinks = std::make_unique<Sinks>();
+  sinks->writer = std::make_shared<Writer>();
+  sinks->writer->json = options.json;
+  sinks->writer->role = options.role;
+  sinks->writer->host = HostName();
+  sinks->writer->rank = options.rank;
+  sinks->logger =
+      std::make_unique<spdlog::logger>("tributary", list.begin(), list.end());
+  sinks->logger->set_formatter(std::make_unique<LineFormatter>(sinks->writer));
+  sinks->logger->set_level(spdlog::level::debug);
+  sinks->logger->flush_on(spdlog::level::debug);
+  return std::unique_ptr<Logger>(new Logger(options.level, std::move(sinks)));
+}
+
+Logger::Logger(LogLevel level, std::unique_ptr<Sinks> sinks)
+    : level_(level), sinks_(std::move(sinks)) {}
+
+Logger::~Logger() = default;
+
+void Logger::SetRank(int rank) { sinks_->writer->rank = rank; }
+
+void Logger::Write(LogLevel level, absl::string_view message) {
+  if (!Enabled(level)) return;
+  sinks_->logger->log(kSpdlogLevels[static_cast<int>(level)],
+                      spdlog::string_view_t(message.data(), message.size()));
+}
+
+}  // namespace tributary

@@ -1,0 +1,194 @@
+#include "common/os/process.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "common/os/file.h"
+
+namespace tributary {
+namespace {
+
+// Files of /proc and /sys are small.
+constexpr int64_t kMaxBytes = 1 << 20;
+
+std::string Contents(const std::string& path) {
+  return ReadFile(path, kMaxBytes).value_or("");
+}
+
+template <typename Number>
+std::optional<Number> Smaller(std::optional<Number> a,
+                              std::optional<Number> b) {
+  if (!a.has_value()) return b;
+  return b.has_value() ? std::min(*a, *b) : a;
+}
+
+// cgroup v1: two files, quota -1 for none.
+std::optional<double> QuotaV1(const std::string& folder) {
+  double quota, period;
+  if (!absl::SimpleAtod(
+          absl::StripAsciiWhitespace(Contents(folder + "/cpu.cfs_quota_us")),
+          &quota) ||
+      !absl::SimpleAtod(
+          absl::StripAsciiWhitespace(Contents(folder + "/cpu.cfs_period_us")),
+          &period) ||
+      quota <= 0 || period <= 0) {
+    return std::nullopt;
+  }
+  return quota / period;
+}
+
+// cgroup v2: the group and each one above it may have a quota.
+std::optional<double> QuotaV2(const std::string& mount, std::string group) {
+  std::optional<double> quota;
+  for (;;) {
+    quota = Smaller(
+        quota, ParseCpuMax(Contents(absl::StrCat(mount, group, "/cpu.max"))));
+    const size_t slash = group.rfind('/');
+    if (slash == std::string::npos || group.empty()) return quota;
+    group.resize(slash);
+  }
+}
+
+// The number after "name " in lines of "name number".
+std::optional<int64_t> FieldOf(absl::string_view text, absl::string_view name) {
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (!absl::ConsumePrefix(&line, name)) continue;
+    absl::ConsumeSuffix(&line, "kB");
+    int64_t number = 0;
+    if (absl::SimpleAtoi(line, &number)) return number;
+  }
+  return std::nullopt;
+}
+
+// What the group may still take; none: as much as there is.
+std::optional<int64_t> LeftInGroup(const std::string& folder) {
+  int64_t limit = 0;
+  int64_t used = 0;
+  if (!absl::SimpleAtoi(Contents(folder + "/memory.max"), &limit) ||
+      !absl::SimpleAtoi(Contents(folder + "/memory.current"), &used)) {
+    return std::nullopt;
+  }
+  const int64_t unused_files =
+      FieldOf(Contents(folder + "/memory.stat"), "inactive_file ").value_or(0);
+  return std::max<int64_t>(0, limit - used + unused_files);
+}
+
+int AllowedCores() {
+  cpu_set_t set;
+  // More than 1,024 cores do not fit the set: ask the library.
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
+  return static_cast<int>(std::thread::hardware_concurrency());
+}
+
+}  // namespace
+
+int64_t PeakMemoryBytes() {
+  const auto kibibytes = FieldOf(Contents("/proc/self/status"), "VmHWM:");
+  if (kibibytes.has_value()) return *kibibytes * 1024;
+  // Some sandboxes' /proc has no such line.
+  rusage usage;
+  if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
+  return static_cast<int64_t>(usage.ru_maxrss) * 1024;
+}
+
+double CpuSeconds() {
+  rusage usage;
+  if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) +
+           static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+std::string HostName() {
+  char name[256] = "";
+  if (gethostname(name, sizeof(name) - 1) != 0 || name[0] == '\0') {
+    return "localhost";
+  }
+  return name;
+}
+
+int UsableCores() {
+  const std::optional<double> quota =
+      CpuQuota("/sys/fs/cgroup", Contents("/proc/self/cgroup"));
+  int cores = AllowedCores();
+  // Rounded up: a thread more uses what is left of the quota.
+  if (quota.has_value() && *quota < cores) {
+    cores = static_cast<int>(std::ceil(*quota));
+  }
+  return std::max(cores, 1);
+}
+
+std::optional<double> ParseCpuMax(absl::string_view text) {
+  const std::vector<absl::string_view> parts =
+      absl::StrSplit(absl::StripAsciiWhitespace(text), ' ');
+  double quota, period;
+  if (parts.size() != 2 || !absl::SimpleAtod(parts[0], &quota) ||
+      !absl::SimpleAtod(parts[1], &period) || !(quota > 0) || !(period > 0)) {
+    return std::nullopt;
+  }
+  return quota / period;
+}
+
+std::optional<double> CpuQuota(const std::string& mount,
+                               absl::string_view membership) {
+  std::optional<double> quota;
+  // Lines "hierarchy:controllers:path"; version 2 has no controllers.
+  for (const absl::string_view line : absl::StrSplit(membership, '\n')) {
+    const std::vector<std::string> parts =
+        absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (parts.size() != 3) continue;
+    const std::string group = parts[2] == "/" ? "" : parts[2];
+    if (parts[1].empty()) {
+      quota = Smaller(quota, QuotaV2(mount, group));
+    }
+    const std::vector<absl::string_view> controllers =
+        absl::StrSplit(parts[1], ',');
+    if (std::find(controllers.begin(), controllers.end(), "cpu") !=
+        controllers.end()) {
+      const std::string folder = absl::StrCat(mount, "/", parts[1]);
+      quota = Smaller(quota, QuotaV1(folder + group));
+      // In a container the group's own path is often not visible.
+      quota = Smaller(quota, QuotaV1(mount + "/cpu"));
+    }
+  }
+  return quota;
+}
+
+std::optional<int64_t> AvailableMemoryBytes() {
+  return AvailableMemory(Contents("/proc/meminfo"), "/sys/fs/cgroup",
+                         Contents("/proc/self/cgroup"));
+}
+
+std::optional<int64_t> AvailableMemory(absl::string_view meminfo,
+                                       const std::string& mount,
+                                       absl::string_view membership) {
+  std::optional<int64_t> available = FieldOf(meminfo, "MemAvailable:");
+  if (available.has_value()) *available *= 1024;
+  for (absl::string_view group : absl::StrSplit(membership, '\n')) {
+    if (!absl::ConsumePrefix(&group, "0::")) continue;
+    for (;;) {
+      absl::ConsumeSuffix(&group, "/");
+      available = Smaller(available, LeftInGroup(absl::StrCat(mount, group)));
+      if (group.empty()) break;
+      group = group.substr(0, group.rfind('/'));
+    }
+  }
+  return available;
+}
+
+}  // namespace tributary

@@ -1,0 +1,43 @@
+#include "common/parameters/gradient_squares.h"
+
+#include <algorithm>
+
+namespace tributary {
+namespace {
+
+// Where the next parameter can begin: the sums' lanes go by the place in the
+// arena.
+int64_t EndWithGap(const ChunkSegment& segment) {
+  return (segment.end + kArenaAlignment - 1) / kArenaAlignment *
+         kArenaAlignment;
+}
+
+}  // namespace
+
+void GradientSquares::Add(const float* half, const float* other_half,
+                          int64_t count) {
+  const int64_t start = position_, end = position_ + count;
+  while (position_ < end) {
+    while (next_ < segments_.size() &&
+           (segments_[next_].group != STATISTICS ||
+            EndWithGap(segments_[next_]) <= position_)) {
+      ++next_;
+    }
+    const bool any = next_ < segments_.size();
+    const bool inside = any && segments_[next_].begin <= position_;
+    const int64_t stop = !any     ? end
+                         : inside ? EndWithGap(segments_[next_])
+                                  : segments_[next_].begin;
+    const int64_t from = position_ - start;
+    position_ = std::min(stop, end);
+    const int64_t size = position_ - start - from;
+    SumOfSquaresInPieces& squares = inside ? statistics_ : gradients_;
+    if (other_half == nullptr) {
+      squares.Add(half + from, size);
+    } else {
+      squares.AddSum(half + from, other_half + from, size);
+    }
+  }
+}
+
+}  // namespace tributary

@@ -1,0 +1,30 @@
+// The JSON header of a safetensors file. Internal to //common:safetensors.
+#ifndef TRIBUTARY_COMMON_TENSOR_IO_SAFETENSORS_HEADER_H_
+#define TRIBUTARY_COMMON_TENSOR_IO_SAFETENSORS_HEADER_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "common/tensor_io/safetensors.h"
+
+namespace tributary {
+
+struct SafetensorsHeader {
+  // In the order of their data, which they cover without gap or overlap.
+  std::vector<TensorEntry> tensors;
+  std::map<std::string, std::string> metadata;
+};
+
+// Reads and checks the header of a file with `data_bytes` behind it. DataLoss
+// with the reason if it is not as it must be.
+absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view json,
+                                                         int64_t data_bytes);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_COMMON_TENSOR_IO_SAFETENSORS_HEADER_H_

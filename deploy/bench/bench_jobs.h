@@ -1,0 +1,46 @@
+// The models that steps are timed with: the same sizes, batches and optimizers
+// that PyTorch's numbers are quoted for.
+#ifndef TRIBUTARY_DEPLOY_BENCH_BENCH_JOBS_H_
+#define TRIBUTARY_DEPLOY_BENCH_BENCH_JOBS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proto/job.pb.h"
+#include "worker/device/factory/device_factory.h"
+
+namespace tributary {
+
+// mlp     784-512-512-10, batch 64, SGD with momentum        0.7 M parameters
+// cnn     convolutions 32@5x5 and 64@5x5, 128, 10 on 1x28x28, batch 64, SGD
+//         with momentum
+// gpt     4 layers, width 128, 4 heads, context 128, vocabulary 256, batch 8,
+//         AdamW                                              0.8 M
+// bigmlp  4096 x 4096, four layers, batch 16, SGD with momentum: exchange-heavy
+//                                                            67 M
+// resnet18  on 3x32x32, batch 32, SGD with momentum          11 M
+const std::vector<std::string>& BenchModels();
+
+struct BenchLoad {
+  std::string model;
+  // Samples in a worker's batch; 0: the model's own.
+  int64_t batch_per_worker = 0;
+  int workers = 1;
+  // Each worker's; also its number of leaves.
+  int threads = 1;
+  DeviceName device{DeviceName::Kind::kCpu};  // Of all workers.
+  std::string server_device = "cpu";          // See AddServerDeviceFlag.
+  int64_t steps = 1;
+  // Other fields of the job, as SetField reads them.
+  std::vector<std::string> sets;
+};
+
+// The resolved job, on random inputs in memory. InvalidArgument, naming the
+// models there are or the flag to change.
+absl::StatusOr<JobSpec> BenchJob(const BenchLoad& load);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_DEPLOY_BENCH_BENCH_JOBS_H_

@@ -1,0 +1,214 @@
+#include "deploy/bench/bench_run.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/base/status_macros.h"
+#include "common/os/file.h"
+#include "deploy/launcher/local_job.h"
+#include "deploy/launcher/local_processes.h"
+#include "deploy/launcher/status_poller.h"
+
+namespace tributary {
+namespace {
+
+constexpr int64_t kMaxSummaryBytes = 16 << 20;
+// Memory is touched for the first time in the first steps.
+constexpr int64_t kWarmUpSteps = 3;
+// How often the step and the processes' time are looked at. Often enough for
+// runs of a second, seldom enough to cost nothing.
+constexpr absl::Duration kTick = absl::Milliseconds(50);
+
+// What processes have used, at two moments of the run: at the first look after
+// the warm-up, and at the last one before the end.
+class CpuWatch {
+ public:
+  // `servers` of the processes, the first ones, are servers. `step` steps are
+  // complete.
+  void Look(int64_t step, const std::vector<pid_t>& pids, int servers) {
+    if (step < kWarmUpSteps || (begin_.has_value() && step == end_.step)) {
+      return;
+    }
+    Sample sample;
+    sample.step = step;
+    for (size_t i = 0; i < pids.size(); ++i) {
+      const absl::optional<double> seconds = CpuSecondsOf(pids[i]);
+      if (!seconds.has_value()) return;  // The end.
+      (static_cast<int>(i) < servers ? sample.servers : sample.workers) +=
+          *seconds;
+    }
+    if (!begin_.has_value()) begin_ = sample;
+    end_ = sample;
+  }
+
+  void Tell(BenchRun* run) const {
+    if (!begin_.has_value() || end_.step == begin_->step) return;
+    const auto steps = static_cast<double>(end_.step - begin_->step);
+    run->server_cpu_per_step = (end_.servers - begin_->servers) / steps;
+    run->worker_cpu_per_step = (end_.workers - begin_->workers) / steps;
+  }
+
+ private:
+  struct Sample {
+    int64_t step = 0;
+    double servers = 0;
+    double workers = 0;
+  };
+
+  absl::optional<Sample> begin_;
+  Sample end_;
+};
+
+absl::StatusOr<nlohmann::json> ParseObject(const std::string& text) {
+  nlohmann::json json = nlohmann::json::parse(text, nullptr,
+                                              /*allow_exceptions=*/false);
+  if (!json.is_object()) {
+    return absl::InternalError("a process of the benchmark wrote no JSON");
+  }
+  return json;
+}
+
+}  // namespace
+
+TemporaryDirectory::TemporaryDirectory(std::string path)
+    : path_(std::move(path)) {}
+
+absl::StatusOr<std::unique_ptr<TemporaryDirectory>>
+TemporaryDirectory::Create() {
+  const char* base = getenv("TMPDIR");
+  std::string path =
+      absl::StrCat(base == nullptr ? "/tmp" : base, "/tributary-XXXXXX");
+  if (mkdtemp(path.data()) == nullptr) {
+    return FileError(errno, "cannot make a folder like", path);
+  }
+  return std::unique_ptr<TemporaryDirectory>(new TemporaryDirectory(path));
+}
+
+TemporaryDirectory::~TemporaryDirectory() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+absl::optional<double> CpuSecondsOf(pid_t pid) {
+  clockid_t clock;
+  timespec time;
+  if (clock_getcpuclockid(pid, &clock) != 0 ||
+      clock_gettime(clock, &time) != 0) {
+    return absl::nullopt;
+  }
+  return static_cast<double>(time.tv_sec) +
+         1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+absl::StatusOr<BenchRun> RunBenchJob(const JobSpec& job,
+                                     const BenchProcesses& processes,
+                                     SignalQueue* signals) {
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::unique_ptr<TemporaryDirectory> directory,
+      TemporaryDirectory::Create());
+  LocalProcesses local;
+  local.output = directory->path();
+  local.servers = processes.servers;
+  local.workers = {processes.workers, processes.workers};
+  local.server_threads = processes.server_threads > 0
+                             ? processes.server_threads
+                             : ServerThreads(processes.servers);
+  local.worker_threads = processes.worker_threads;
+  local.server_device = processes.server_device;
+  local.worker_device = processes.worker_device;
+  local.log.level = "warning";
+  TRIBUTARY_RETURN_IF_ERROR(WriteJobFolder(local.output, job));
+
+  std::unique_ptr<StatusPoller> poller;
+  CpuWatch watch;
+  LocalJob* running = nullptr;
+  LocalJobOptions options = MakeLocalJob(local);
+  options.tick = kTick;
+  options.on_started = [&](const std::string& coordinator) {
+    poller = std::make_unique<StatusPoller>(coordinator);
+  };
+  options.on_tick = [&] {
+    const StatusReply status = poller->latest();
+    poller->Poll();
+    if (status.phase() == StatusReply::TRAINING) {
+      watch.Look(status.step(), running->pids(), local.servers);
+    }
+  };
+  LocalJob local_job(std::move(options), signals);
+  running = &local_job;
+  const LocalJobResult result = local_job.Run();
+  TRIBUTARY_RETURN_IF_ERROR(result.status);
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::string text,
+      ReadFile(local.output + "/summary.json", kMaxSummaryBytes));
+  BenchRun run;
+  TRIBUTARY_ASSIGN_OR_RETURN(run.summary, ParseObject(text));
+  watch.Tell(&run);
+  return run;
+}
+
+absl::StatusOr<std::vector<nlohmann::json>> RunBenchPrograms(
+    const std::vector<std::vector<std::string>>& arguments,
+    SignalQueue* signals) {
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::unique_ptr<TemporaryDirectory> directory,
+      TemporaryDirectory::Create());
+  Supervisor supervisor;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string name = absl::StrCat("process-", i);
+    TRIBUTARY_RETURN_IF_ERROR(
+        supervisor
+            .Start(OwnProcess(name, arguments[i],
+                              absl::StrCat(directory->path(), "/", name)))
+            .status());
+  }
+  while (supervisor.running_count() > 0) {
+    const int signal = signals->Wait(absl::Seconds(1));
+    if (signal != 0 && signal != SIGCHLD) return StoppedBy(signal);
+    for (const ProcessExit& exit : supervisor.Reap()) {
+      TRIBUTARY_RETURN_IF_ERROR(CheckExit(supervisor, exit));
+    }
+  }
+  std::vector<nlohmann::json> printed;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        nlohmann::json json,
+        ReadPrintedJson(supervisor.spec(static_cast<int>(i)).log_path));
+    printed.push_back(std::move(json));
+  }
+  return printed;
+}
+
+absl::StatusOr<nlohmann::json> ReadPrintedJson(const std::string& log_path) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string text,
+                             ReadFile(log_path, kMaxSummaryBytes));
+  return ParseObject(text);
+}
+
+absl::Status CheckExit(const Supervisor& supervisor, const ProcessExit& exit) {
+  if (exit.succeeded()) return absl::OkStatus();
+  const std::string reason =
+      LastErrorIn(supervisor.spec(exit.process).log_path);
+  return absl::AbortedError(absl::StrCat(
+      "a process of the benchmark ", reason.empty()
+                                         ? DescribeExit(exit.wait_status)
+                                         : absl::StrCat("failed: ", reason)));
+}
+
+absl::Status StoppedBy(int signal) {
+  return absl::CancelledError(
+      absl::StrCat("stopped by SIG", sigabbrev_np(signal)));
+}
+
+}  // namespace tributary

@@ -1,0 +1,287 @@
+#include "deploy/bench/bench_step.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/time/clock.h"
+#include "common/base/buffer_pool.h"
+#include "common/base/status_macros.h"
+#include "common/base/thread_pool.h"
+#include "common/job/job.h"
+#include "common/numerics/vector_ops.h"
+#include "common/optimizer/optimizer.h"
+#include "common/os/process.h"
+#include "deploy/bench/bench_run.h"
+#include "nlohmann/json.hpp"
+#include "worker/device/factory/device_factory.h"
+#include "worker/training/training_setup.h"
+
+namespace tributary {
+namespace {
+
+constexpr int64_t kWarmUpSteps = 3;
+constexpr int64_t kMinSteps = 5;
+
+DeviceMaker MakerOf(const DeviceName& device) {
+  return
+      [device](Precision precision) { return CreateDevice(device, precision); };
+}
+
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + values.size() / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Training without an exchange: the optimizer runs here.
+class SingleTrainer {
+ public:
+  explicit SingleTrainer(const TrainingSetup* setup,
+                         std::unique_ptr<Optimizer> optimizer)
+      : setup_(*setup),
+        optimizer_(std::move(optimizer)),
+        arenas_(setup->layout().arena_elements()),
+        lanes_(setup->lanes()) {
+    const int64_t bytes =
+        setup_.layout().arena_elements() * int64_t{sizeof(float)};
+    for (Buffer& weights : weights_) {
+      weights = arenas_.Take();
+      std::memset(weights.get(), 0, bytes);
+    }
+    for (int i = 0; i < optimizer_->slots(); ++i) {
+      slots_.push_back(arenas_.Take());
+      std::memset(slots_.back().get(), 0, bytes);
+    }
+    for (int lane = 0; lane < setup_.lanes(); ++lane) {
+      gradients_.push_back(arenas_.Take());
+      batches_.emplace_back();
+      setup_.data().ReadTrain(
+          /*epoch=*/0, setup_.sampler().LeafOf(/*step=*/0, lane).indexes,
+          &batches_.back());
+    }
+    for (int chunk = 0; chunk < setup_.layout().chunk_count(); ++chunk) {
+      segments_.push_back(setup_.layout().ChunkSegments(chunk));
+    }
+    setup_.model(0)->Initialize(/*seed=*/1, setup_.layout(), weights_[0].get());
+    for (int lane = 0; lane < setup_.lanes() && on_device(); ++lane) {
+      setup_.arenas(lane)->LoadAll(weights_[0].get());
+      setup_.arenas(lane)->Synchronize();
+    }
+  }
+
+  absl::Status Step() {
+    setup_.RenewWeightCopies();
+    TRIBUTARY_RETURN_IF_ERROR(
+        setup_.lanes() == 1 && !on_device() ? StepInOneLane() : StepInLanes());
+    ++step_;
+    return absl::OkStatus();
+  }
+
+ private:
+  // Updates every chunk as soon as it is final.
+  class Updater final : public StepObserver {
+   public:
+    explicit Updater(SingleTrainer* trainer)
+        : trainer_(trainer),
+          next_(trainer->setup_.layout().chunk_count() - 1) {}
+    bool WeightsNeeded(int64_t, int64_t) override { return true; }
+    void GradientsReady(int64_t begin) override {
+      while (next_ >= 0 &&
+             trainer_->setup_.layout().ChunkBegin(next_) >= begin) {
+        trainer_->Update(next_--);
+      }
+    }
+
+   private:
+    SingleTrainer* const trainer_;
+    int next_;
+  };
+
+  absl::Status StepInOneLane() {
+    Updater updater(this);
+    return setup_.model(0)
+        ->ForwardBackward(batches_[0], /*seed=*/1, step_, /*leaf=*/0,
+                          weights_[step_ % 2].get(), gradients_[0].get(),
+                          &updater)
+        .status();
+  }
+
+  absl::Status StepInLanes() {
+    std::vector<absl::Status> statuses(setup_.lanes());
+    absl::BlockingCounter running(setup_.lanes());
+    for (int lane = 0; lane < setup_.lanes(); ++lane) {
+      lanes_.Run([&, lane] {
+        DeviceArenas* const device = setup_.arenas(lane);
+        statuses[lane] =
+            setup_.model(lane)
+                ->ForwardBackward(
+                    batches_[lane], /*seed=*/1, step_, lane,
+                    on_device() ? device->weights() : weights_[step_ % 2].get(),
+                    on_device() ? device->gradients() : gradients_[lane].get(),
+                    /*observer=*/nullptr)
+                .status();
+        if (on_device()) device->Synchronize();
+        running.DecrementCount();
+      });
+    }
+    running.Wait();
+    for (const absl::Status& status : statuses) {
+      TRIBUTARY_RETURN_IF_ERROR(status);
+    }
+    // A device's gradients are for the servers.
+    if (on_device()) return absl::OkStatus();
+    const int chunks = setup_.layout().chunk_count();
+    absl::BlockingCounter updating(chunks);
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      lanes_.Run([&, chunk] {
+        for (int lane = 1; lane < setup_.lanes(); ++lane) {
+          AddInto(At(gradients_[lane], chunk), At(gradients_[0], chunk),
+                  setup_.layout().ChunkSize(chunk));
+        }
+        Update(chunk);
+        updating.DecrementCount();
+      });
+    }
+    updating.Wait();
+    return absl::OkStatus();
+  }
+
+  float* At(const Buffer& arena, int chunk) const {
+    return arena.get() + setup_.layout().ChunkBegin(chunk);
+  }
+
+  void Update(int chunk) {
+    std::vector<float*> slots;
+    for (const Buffer& slot : slots_) slots.push_back(At(slot, chunk));
+    UpdateArguments update;
+    update.gradient_sum = At(gradients_[0], chunk);
+    update.gradient_scale = 1.f / static_cast<float>(weight());
+    update.statistics_scale =
+        static_cast<float>(kStatisticsRate) * update.gradient_scale;
+    update.weights = At(weights_[step_ % 2], chunk);
+    update.new_weights = At(weights_[(step_ + 1) % 2], chunk);
+    update.slots = slots;
+    update.segments = segments_[chunk];
+    update.learning_rate = 1e-3;
+    update.step = step_;
+    optimizer_->Update(update);
+  }
+
+  bool on_device() const { return setup_.arenas(/*lane=*/0) != nullptr; }
+
+  int64_t weight() const {
+    return setup_.lanes() * static_cast<int64_t>(batches_[0].labels.size());
+  }
+
+  const TrainingSetup& setup_;
+  const std::unique_ptr<Optimizer> optimizer_;
+  BufferPool arenas_;
+  ThreadPool lanes_;
+  Buffer weights_[2];
+  std::vector<Buffer> slots_;
+  std::vector<Buffer> gradients_;  // By lane.
+  std::vector<Batch> batches_;     // By lane.
+  std::vector<std::vector<ChunkSegment>> segments_;
+  int64_t step_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<StepTiming> TimeSingleStep(BenchLoad load, double seconds) {
+  load.workers = 1;
+  TRIBUTARY_ASSIGN_OR_RETURN(const JobSpec job, BenchJob(load));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::unique_ptr<TrainingSetup> setup,
+      TrainingSetup::Create(job, load.threads, MakerOf(load.device)));
+  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
+                             Optimizer::Create(job.optimizer()));
+  SingleTrainer trainer(setup.get(), std::move(optimizer));
+  for (int64_t i = 0; i < kWarmUpSteps; ++i) {
+    TRIBUTARY_RETURN_IF_ERROR(trainer.Step());
+  }
+  std::vector<double> milliseconds;
+  const double cpu_before = CpuSeconds();
+  const absl::Time end = absl::Now() + absl::Seconds(seconds);
+  while (static_cast<int64_t>(milliseconds.size()) < kMinSteps ||
+         absl::Now() < end) {
+    const absl::Time start = absl::Now();
+    TRIBUTARY_RETURN_IF_ERROR(trainer.Step());
+    milliseconds.push_back(absl::ToDoubleMilliseconds(absl::Now() - start));
+  }
+  StepTiming timing;
+  timing.parameters = setup->layout().parameter_count();
+  timing.batch_per_worker = job.batch().global();
+  timing.steps = static_cast<int64_t>(milliseconds.size());
+  timing.median_ms = Median(milliseconds);
+  timing.min_ms = *std::min_element(milliseconds.begin(), milliseconds.end());
+  timing.cpu_ms_per_step_per_worker =
+      1e3 * (CpuSeconds() - cpu_before) / static_cast<double>(timing.steps);
+  return timing;
+}
+
+absl::StatusOr<StepTiming> TimeIndependentSteps(const BenchLoad& load,
+                                                double seconds,
+                                                SignalQueue* signals) {
+  std::vector<std::string> arguments = {
+      "bench",     "step",
+      load.model,  "--mode",
+      "single",    "--json",
+      "--seconds", absl::StrCat(seconds),
+      "--threads", absl::StrCat(load.threads),
+      "--batch",   absl::StrCat(load.batch_per_worker),
+      "--device",  FormatDeviceName(load.device)};
+  for (const std::string& set : load.sets) {
+    arguments.insert(arguments.end(), {"--set", set});
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::vector<nlohmann::json> printed,
+      RunBenchPrograms({static_cast<size_t>(load.workers), arguments},
+                       signals));
+  const nlohmann::json& first = printed[0];
+  StepTiming timing;
+  timing.parameters = first.value("parameters", int64_t{0});
+  timing.batch_per_worker = first.value("batch_per_worker", int64_t{0});
+  timing.steps = first.value("steps", int64_t{0});
+  timing.median_ms = first.value("median_ms", 0.0);
+  timing.min_ms = first.value("min_ms", 0.0);
+  timing.cpu_ms_per_step_per_worker =
+      first.value("cpu_ms_per_step_per_worker", 0.0);
+  return timing;
+}
+
+absl::StatusOr<StepTiming> TimeExchangeSteps(const BenchLoad& load,
+                                             SignalQueue* signals) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const JobSpec job, BenchJob(load));
+  BenchProcesses processes;
+  processes.workers = load.workers;
+  processes.worker_threads = load.threads;
+  processes.server_device = load.server_device;
+  processes.worker_device = FormatDeviceName(load.device);
+  TRIBUTARY_ASSIGN_OR_RETURN(const BenchRun run,
+                             RunBenchJob(job, processes, signals));
+  const nlohmann::json step =
+      run.summary.value("step_milliseconds", nlohmann::json::object());
+  StepTiming timing;
+  timing.parameters = run.summary.value("parameters", int64_t{0});
+  timing.batch_per_worker = job.batch().global() / load.workers;
+  timing.steps = step.value("count", int64_t{0});
+  timing.median_ms = step.value("median", 0.0);
+  timing.min_ms = step.value("min", 0.0);
+  for (const nlohmann::json& process :
+       run.summary.value("processes", nlohmann::json::array())) {
+    if (process.value("role", "") != "worker") continue;
+    timing.cpu_ms_per_step_per_worker +=
+        1e3 * process.value("cpu_seconds", 0.0) /
+        static_cast<double>(load.steps * load.workers);
+  }
+  return timing;
+}
+
+}  // namespace tributary

@@ -1,0 +1,36 @@
+// Where a chart's axis begins and ends, and which values it names.
+#ifndef TRIBUTARY_DEPLOY_CHART_CHART_AXIS_H_
+#define TRIBUTARY_DEPLOY_CHART_CHART_AXIS_H_
+
+#include <string>
+#include <vector>
+
+namespace tributary {
+
+// A linear axis whose ticks are multiples of 1, 2 or 5 times a power of ten.
+class ChartAxis {
+ public:
+  // Covers `low` to `high` with about `ticks` intervals (at least 1). Where the
+  // two are equal it covers some room around them; where they are not finite,
+  // or the wrong way round, 0 to 1.
+  ChartAxis(double low, double high, int ticks);
+
+  // The first tick is at low(), the last one at high().
+  double low() const { return low_; }
+  double high() const { return high_; }
+  std::vector<double> Ticks() const;
+  // As many decimals as the ticks need.
+  std::string Label(double tick) const;
+
+  // Where a value lies: 0 at low(), 1 at high().
+  double Share(double value) const { return (value - low_) / (high_ - low_); }
+
+ private:
+  double step_ = 1;
+  double low_ = 0;
+  double high_ = 1;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_DEPLOY_CHART_CHART_AXIS_H_

@@ -1,0 +1,49 @@
+#include "deploy/commands/bench_command.h"
+
+#include <cstdio>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/nearest.h"
+#include "deploy/commands/bench_exchange_command.h"
+#include "deploy/commands/bench_step_command.h"
+#include "deploy/commands/bench_stream_command.h"
+#include "deploy/flags/exit_code.h"
+
+namespace tributary {
+namespace {
+
+constexpr char kHelp[] =
+    "Measures Tributary on this machine.\n\n"
+    "Examples:\n"
+    "  tributary bench step gpt --mode exchange\n"
+    "      A training step, and what the exchange costs in it.\n"
+    "  tributary bench exchange --workers 2\n"
+    "      The exchange alone, beside the limit of this machine.\n\n"
+    "Usage: tributary bench step MODEL [arguments]\n"
+    "       tributary bench exchange [arguments]\n\n"
+    "'tributary bench step --help' and 'tributary bench exchange --help'\n"
+    "describe them.\n";
+
+}  // namespace
+
+int RunBenchCommand(const std::vector<std::string>& arguments,
+                    const Environment& environment) {
+  const std::string what = arguments.empty() ? "" : arguments[0];
+  const std::vector<std::string> rest(
+      arguments.begin() + (arguments.empty() ? 0 : 1), arguments.end());
+  if (what == "--help" || what == "-h") {
+    std::fputs(kHelp, stdout);
+    return kExitDone;
+  }
+  if (what == "step") return RunBenchStepCommand(rest, environment);
+  if (what == "exchange") return RunBenchExchangeCommand(rest, environment);
+  // What bench exchange starts to measure the limit; not for people.
+  if (what == "stream") return RunBenchStreamCommand(rest, environment);
+  return ReportError(absl::InvalidArgumentError(absl::StrCat(
+      what.empty() ? "bench what?" : absl::StrCat("unknown benchmark ", what),
+      " (there are 'bench step MODEL' and 'bench exchange')",
+      DidYouMean(what, {"step", "exchange"}))));
+}
+
+}  // namespace tributary

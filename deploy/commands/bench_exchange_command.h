@@ -1,0 +1,18 @@
+// `tributary bench exchange`: measures the exchange alone.
+#ifndef TRIBUTARY_DEPLOY_COMMANDS_BENCH_EXCHANGE_COMMAND_H_
+#define TRIBUTARY_DEPLOY_COMMANDS_BENCH_EXCHANGE_COMMAND_H_
+
+#include <string>
+#include <vector>
+
+#include "deploy/flags/environment.h"
+
+namespace tributary {
+
+// `arguments` are those behind "exchange". Returns the exit code.
+int RunBenchExchangeCommand(const std::vector<std::string>& arguments,
+                            const Environment& environment);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_DEPLOY_COMMANDS_BENCH_EXCHANGE_COMMAND_H_

@@ -1,0 +1,359 @@
+#include "deploy/commands/checkpoint_command.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "common/base/nearest.h"
+#include "common/base/status_macros.h"
+#include "common/os/file_system.h"
+#include "deploy/flags/command_line.h"
+#include "deploy/flags/exit_code.h"
+#include "server/checkpoint/checkpoint_diff.h"
+#include "server/checkpoint/checkpoint_folder.h"
+#include "server/checkpoint/manifest.h"
+#include "server/checkpoint/shard_files.h"
+
+namespace tributary {
+namespace {
+
+constexpr char kHelp[] =
+    "Looks at the checkpoints of a run.\n\n"
+    "Examples:\n"
+    "  tributary checkpoint ls runs/licenses-20240501-120000\n"
+    "      A line about each: step, time, size, whole or damaged.\n"
+    "  tributary checkpoint verify runs/licenses-20240501-120000\n"
+    "      Read every byte of them, and compare with the digests.\n"
+    "  tributary checkpoint diff A/checkpoints/step-00000100 B\n"
+    "      Whether two hold the same bits, and which tensors do not.\n\n"
+    "Usage: tributary checkpoint ls RUN [flags]\n"
+    "       tributary checkpoint verify RUN|CHECKPOINT [flags]\n"
+    "       tributary checkpoint diff A B [flags]\n\n"
+    "'tributary checkpoint ls --help' describes one of them.\n";
+
+bool IsFolder(const std::string& path) {
+  struct stat facts;
+  return stat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
+}
+
+bool IsThere(const std::string& path) {
+  struct stat facts;
+  return stat(path.c_str(), &facts) == 0;
+}
+
+// The checkpoints that `path` means, oldest first: those of a run, of the
+// folder in a run that holds them, or the one that it is itself.
+absl::StatusOr<std::vector<std::string>> FindCheckpoints(
+    const std::string& path) {
+  if (!IsFolder(path)) {
+    return absl::NotFoundError(
+        absl::StrCat(path, IsThere(path) ? " is not a folder" : " is missing"));
+  }
+  const std::string within = CheckpointsFolder(path);
+  const std::string folder = IsFolder(within) ? within : path;
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<CheckpointName> names,
+                             ListCheckpoints(folder));
+  std::vector<std::string> paths;
+  for (auto name = names.rbegin(); name != names.rend(); ++name) {
+    paths.push_back(name->path);
+  }
+  const bool is_one = IsThere(absl::StrCat(path, "/", kManifestName));
+  if (paths.empty() && is_one) paths.push_back(path);
+  if (paths.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat(folder, " holds no checkpoint, and is none"));
+  }
+  return paths;
+}
+
+// The newest of a run, if `path` is not a checkpoint.
+absl::StatusOr<std::string> FindCheckpoint(const std::string& path) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
+                             FindCheckpoints(path));
+  return paths.back();
+}
+
+// What `ls` says of one.
+struct Summary {
+  std::string path;
+  absl::Time time;
+  int64_t step = 0;
+  int64_t bytes = 0;
+  int servers = 0;
+  absl::Status whole;  // As far as sizes tell.
+};
+
+absl::Status CheckSizes(const std::string& folder,
+                        const CheckpointManifest& manifest) {
+  for (const CheckpointFile& file : manifest.file()) {
+    const std::string path = absl::StrCat(folder, "/", file.name());
+    struct stat facts;
+    if (stat(path.c_str(), &facts) != 0) {
+      return absl::DataLossError(absl::StrCat(path, ": is missing"));
+    }
+    if (facts.st_size != file.bytes()) {
+      return absl::DataLossError(absl::StrCat(path, ": has ", facts.st_size,
+                                              " bytes, was written with ",
+                                              file.bytes()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+Summary Summarize(const std::string& path) {
+  Summary summary;
+  summary.path = path;
+  struct stat facts;
+  if (stat(path.c_str(), &facts) == 0) {
+    summary.time = absl::TimeFromTimespec(facts.st_mtim);
+  }
+  const absl::StatusOr<CheckpointManifest> manifest = ReadManifest(path);
+  if (!manifest.ok()) {
+    summary.whole = manifest.status();
+    return summary;
+  }
+  summary.step = manifest->step();
+  summary.servers = manifest->servers();
+  for (const CheckpointFile& file : manifest->file()) {
+    summary.bytes += file.bytes();
+  }
+  summary.whole = CheckSizes(path, *manifest);
+  return summary;
+}
+
+nlohmann::ordered_json ToJson(const Summary& summary) {
+  nlohmann::ordered_json json = {
+      {"path", summary.path},
+      {"time",
+       absl::FormatTime(absl::RFC3339_sec, summary.time, absl::UTCTimeZone())},
+      {"whole", summary.whole.ok()}};
+  if (summary.servers > 0) {
+    json["step"] = summary.step;
+    json["servers"] = summary.servers;
+    json["bytes"] = summary.bytes;
+  }
+  if (!summary.whole.ok()) {
+    json["damage"] = std::string(summary.whole.message());
+  }
+  return json;
+}
+
+void PrintJson(const nlohmann::ordered_json& json) {
+  // Paths may be any bytes.
+  std::printf("%s\n", json.dump(-1, ' ', false,
+                                nlohmann::json::error_handler_t::replace)
+                          .c_str());
+}
+
+std::string NameOf(const std::string& path) {
+  const size_t end = path.find_last_not_of('/');
+  return path.substr(0, end + 1).substr(path.rfind('/', end) + 1);
+}
+
+void PrintTable(const std::vector<Summary>& summaries) {
+  std::printf("%10s  %-19s  %10s  %7s  %s\n", "step", "time", "MB", "servers",
+              "");
+  for (const Summary& summary : summaries) {
+    const bool known = summary.servers > 0;
+    absl::PrintF("%10s  %-19s  %10s  %7s  %s\n",
+                 known ? absl::StrCat(summary.step) : NameOf(summary.path),
+                 absl::FormatTime("%Y-%m-%d %H:%M:%S", summary.time,
+                                  absl::LocalTimeZone()),
+                 known ? absl::StrFormat(
+                             "%.1f", 1e-6 * static_cast<double>(summary.bytes))
+                       : "?",
+                 known ? absl::StrCat(summary.servers) : "?",
+                 summary.whole.ok()
+                     ? "whole"
+                     : absl::StrCat("damaged: ", summary.whole.message()));
+  }
+}
+
+int RunList(const std::vector<std::string>& arguments,
+            const Environment& environment) {
+  std::string path;
+  bool json = false;
+  CommandLine line(
+      "checkpoint ls", "RUN",
+      "Lists the checkpoints in a run's folder, oldest first. Looks at names "
+      "and sizes only: 'tributary checkpoint verify' reads all of them.",
+      {{"checkpoint ls runs/licenses-20240501-120000", "A table."},
+       {"checkpoint ls RUN --json", "The same for a script."}});
+  line.SetOperand(/*required=*/true, &path);
+  line.AddSwitch("json", "Write one JSON object.", &json);
+  if (const auto code = line.ParseOrAnswer(arguments, environment)) {
+    return *code;
+  }
+  const absl::StatusOr<std::vector<std::string>> paths = FindCheckpoints(path);
+  if (!paths.ok()) return ReportError(paths.status());
+  std::vector<Summary> summaries;
+  for (const std::string& one : *paths) summaries.push_back(Summarize(one));
+  if (!json) {
+    PrintTable(summaries);
+    return kExitDone;
+  }
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Summary& summary : summaries) list.push_back(ToJson(summary));
+  PrintJson({{"checkpoints", std::move(list)}});
+  return kExitDone;
+}
+
+int RunVerify(const std::vector<std::string>& arguments,
+              const Environment& environment) {
+  std::string path;
+  bool json = false;
+  CommandLine line(
+      "checkpoint verify", "RUN|CHECKPOINT",
+      "Reads every byte of one checkpoint, or of all in a run's folder, and "
+      "compares with the digests taken when it was written. Ends with 1 if one "
+      "is damaged, and says in which file and where.",
+      {{"checkpoint verify runs/licenses-20240501-120000", "All of them."},
+       {"checkpoint verify RUN/checkpoints/step-00000100", "One of them."}});
+  line.SetOperand(/*required=*/true, &path);
+  line.AddSwitch("json", "Write one JSON object.", &json);
+  if (const auto code = line.ParseOrAnswer(arguments, environment)) {
+    return *code;
+  }
+  const absl::StatusOr<std::vector<std::string>> paths = FindCheckpoints(path);
+  if (!paths.ok()) return ReportError(paths.status());
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  size_t damaged = 0;
+  for (const std::string& one : *paths) {
+    Summary summary = Summarize(one);
+    summary.whole = VerifyCheckpoint(one);
+    if (!summary.whole.ok()) ++damaged;
+    if (json) {
+      list.push_back(ToJson(summary));
+    } else if (summary.whole.ok()) {
+      absl::PrintF("%s: whole, %.1f MB\n", one,
+                   1e-6 * static_cast<double>(summary.bytes));
+    } else {
+      absl::PrintF("%s: damaged: %s\n", one, summary.whole.message());
+    }
+    std::fflush(stdout);
+  }
+  if (json) PrintJson({{"checkpoints", std::move(list)}});
+  if (damaged == 0) return kExitDone;
+  return ReportError(absl::DataLossError(absl::StrCat(
+      damaged, " of ", paths->size(),
+      paths->size() == 1 ? " checkpoint is" : " checkpoints are", " damaged")));
+}
+
+nlohmann::ordered_json ToJson(const CheckpointDiff& diff) {
+  nlohmann::ordered_json tensors = nlohmann::ordered_json::array();
+  for (const TensorDiff& tensor : diff.tensors) {
+    // JSON has no NaN: it becomes null.
+    tensors.push_back({{"name", tensor.name},
+                       {"elements", tensor.elements},
+                       {"differing", tensor.differing},
+                       {"largest_difference", tensor.largest_difference}});
+  }
+  return {{"equal", diff.equal()},       {"step_a", diff.step_a},
+          {"step_b", diff.step_b},       {"only_in_a", diff.only_in_a},
+          {"only_in_b", diff.only_in_b}, {"tensors", std::move(tensors)}};
+}
+
+void PrintDiff(const CheckpointDiff& diff) {
+  size_t width = 6;
+  int64_t differing = 0;
+  for (const TensorDiff& tensor : diff.tensors) {
+    width = std::max(width, tensor.name.size());
+    differing += tensor.differing > 0;
+  }
+  const int column = static_cast<int>(width);
+  absl::PrintF("%-*s  %12s  %12s  %s\n", column, "tensor", "elements",
+               "differing", "largest difference");
+  for (const TensorDiff& tensor : diff.tensors) {
+    if (tensor.differing == 0) {
+      absl::PrintF("%-*s  %12d  %12s\n", column, tensor.name, tensor.elements,
+                   "equal");
+    } else {
+      absl::PrintF("%-*s  %12d  %12d  %g\n", column, tensor.name,
+                   tensor.elements, tensor.differing,
+                   tensor.largest_difference);
+    }
+  }
+  if (!diff.only_in_a.empty()) {
+    absl::PrintF("only in the first: %s\n",
+                 absl::StrJoin(diff.only_in_a, ", "));
+  }
+  if (!diff.only_in_b.empty()) {
+    absl::PrintF("only in the second: %s\n",
+                 absl::StrJoin(diff.only_in_b, ", "));
+  }
+  if (diff.step_a != diff.step_b) {
+    absl::PrintF("steps %d and %d\n", diff.step_a, diff.step_b);
+  }
+  if (diff.equal()) {
+    absl::PrintF("all bits are equal\n");
+  } else {
+    absl::PrintF("%d of %d tensors differ\n", differing, diff.tensors.size());
+  }
+}
+
+int RunDiff(const std::vector<std::string>& arguments,
+            const Environment& environment) {
+  std::string a, b;
+  bool json = false;
+  CommandLine line(
+      "checkpoint diff", "A B",
+      "Compares weights and optimizer state of two checkpoints of one model, "
+      "whatever servers and chunks they were written with. Each is a "
+      "checkpoint, or a run whose newest is meant. Ends with 0 if all bits are "
+      "equal, else with 1.",
+      {{"checkpoint diff runs/a runs/b", "The newest of two runs."},
+       {"checkpoint diff RUN/checkpoints/step-00000100 RUN",
+        "What has changed since step 100."}});
+  line.SetOperand(/*required=*/true, &a);
+  line.SetOperand(/*required=*/true, &b);
+  line.AddSwitch("json", "Write one JSON object.", &json);
+  if (const auto code = line.ParseOrAnswer(arguments, environment)) {
+    return *code;
+  }
+  for (std::string* const path : {&a, &b}) {
+    absl::StatusOr<std::string> found = FindCheckpoint(*path);
+    if (!found.ok()) return ReportError(found.status());
+    *path = *std::move(found);
+  }
+  const absl::StatusOr<CheckpointDiff> diff = DiffCheckpoints(a, b);
+  if (!diff.ok()) return ReportError(diff.status());
+  if (json) {
+    PrintJson(ToJson(*diff));
+  } else {
+    PrintDiff(*diff);
+  }
+  return diff->equal() ? kExitDone : kExitFailed;
+}
+
+}  // namespace
+
+int RunCheckpointCommand(const std::vector<std::string>& arguments,
+                         const Environment& environment) {
+  const std::string what = arguments.empty() ? "" : arguments[0];
+  const std::vector<std::string> rest(
+      arguments.begin() + (arguments.empty() ? 0 : 1), arguments.end());
+  if (what == "--help" || what == "-h") {
+    std::fputs(kHelp, stdout);
+    return kExitDone;
+  }
+  if (what == "ls") return RunList(rest, environment);
+  if (what == "verify") return RunVerify(rest, environment);
+  if (what == "diff") return RunDiff(rest, environment);
+  return ReportError(absl::InvalidArgumentError(absl::StrCat(
+      what.empty() ? "checkpoint what?" : absl::StrCat("unknown action ", what),
+      " (there are 'checkpoint ls', 'verify' and 'diff')",
+      DidYouMean(what, {"ls", "verify", "diff"}))));
+}
+
+}  // namespace tributary

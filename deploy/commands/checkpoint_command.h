@@ -1,0 +1,19 @@
+// `tributary checkpoint`: what checkpoints there are, whether they are whole,
+// and how two of them differ.
+#ifndef TRIBUTARY_DEPLOY_COMMANDS_CHECKPOINT_COMMAND_H_
+#define TRIBUTARY_DEPLOY_COMMANDS_CHECKPOINT_COMMAND_H_
+
+#include <string>
+#include <vector>
+
+#include "deploy/flags/environment.h"
+
+namespace tributary {
+
+// Returns the exit code.
+int RunCheckpointCommand(const std::vector<std::string>& arguments,
+                         const Environment& environment);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_DEPLOY_COMMANDS_CHECKPOINT_COMMAND_H_

@@ -1,0 +1,202 @@
+#include "deploy/commands/compare_command.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "common/base/status_macros.h"
+#include "deploy/compare/comparison.h"
+#include "deploy/compare/comparison_report.h"
+#include "deploy/compare/comparison_run.h"
+#include "deploy/compare/exchange_variants.h"
+#include "deploy/flags/command_line.h"
+#include "deploy/flags/device_flag.h"
+#include "deploy/flags/exit_code.h"
+#include "deploy/flags/job_source.h"
+#include "deploy/flags/output_directory.h"
+#include "deploy/flags/signals.h"
+#include "deploy/launcher/progress.h"
+#include "deploy/train/local_training.h"
+
+namespace tributary {
+namespace {
+
+struct Flags {
+  JobSource source;
+  std::string exchanges;
+  int64_t workers = 2;
+  int64_t servers = 0;  // 0: not given.
+  int64_t threads = 0;  // 0: not given.
+  std::string device;
+  std::string server_device;
+  int64_t steps = 0;  // 0: not given.
+  std::string output;
+  bool overwrite = false;
+  bool quiet = false;
+};
+
+std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
+  auto line = std::make_unique<CommandLine>(
+      "compare", "[JOB.textproto]",
+      "Trains a job on this machine under one exchange after the other, the "
+      "same steps on the same data, and writes what each of them takes: time "
+      "and where it goes, bytes and memory of each process, loss. The report "
+      "is compare.md with a picture, compare.svg, and all figures in "
+      "compare.json. Jobs are evaluated at the end only, and no models are "
+      "kept.",
+      std::vector<CommandLine::Example>{
+          {"compare examples/bigmlp.textproto",
+           "All that the job allows, with two workers."},
+          {"compare JOB.textproto --steps 300 --exchanges "
+           "synchronous,all_reduce",
+           "Two of them, for 300 steps."},
+          {"compare JOB.textproto --set exchange.transport=WIRE",
+           "Over TCP also where shared memory would be used."}});
+  line->SetOperand(/*required=*/false, &flags->source.path);
+  line->AddText("exchanges", "NAMES",
+                absl::StrCat("Which ones, separated by commas: ",
+                             absl::StrJoin(ExchangeNames(), ", "),
+                             ". Default: all that the job allows."),
+                &flags->exchanges);
+  line->AddInteger("workers", "Worker processes. Default 2.", 1, 1024,
+                   &flags->workers);
+  line->AddInteger("servers",
+                   "Servers of synchronous_sharded; the others have one. "
+                   "Default: as many as workers.",
+                   1, 256, &flags->servers);
+  line->AddInteger("threads",
+                   "Computing threads of each worker. Default: this machine's "
+                   "cores divided by the workers; on a GPU, 2.",
+                   1, 1024, &flags->threads);
+  AddDeviceFlag(line.get(), "auto", &flags->device);
+  AddServerDeviceFlag(line.get(), "server-device", &flags->server_device);
+  line->AddInteger("steps", "Train so many steps, whatever the job says.", 1,
+                   INT64_MAX, &flags->steps);
+  line->AddText("output", "DIR",
+                "Folder for the report and a folder of each run. Default: "
+                "runs/compare-NAME-TIME.",
+                &flags->output);
+  line->AddSwitch("overwrite", "Replace the results in --output.",
+                  &flags->overwrite);
+  line->AddTexts("set", "PATH=VALUE",
+                 "Change a field of the job, as in batch.global=64. May be "
+                 "repeated.",
+                 &flags->source.sets);
+  line->AddSwitch("quiet", "Show no progress, only results.", &flags->quiet);
+  return line;
+}
+
+absl::StatusOr<ComparisonOptions> MakeOptions(const CommandLine& line,
+                                              const Flags& flags) {
+  JobSource source = flags.source;
+  if (flags.steps > 0) source.steps = flags.steps;
+  TRIBUTARY_ASSIGN_OR_RETURN(const JobSpec job, ReadJob(source));
+  const int64_t leaves = job.batch().micro_batches();
+  if (flags.workers > leaves) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        line.OriginOf("workers"), " ", flags.workers, ": the batch has ",
+        leaves, leaves == 1 ? " leaf" : " leaves", ", so no more than ", leaves,
+        leaves == 1 ? " worker" : " workers",
+        " can share it; raise batch.micro_batches (a power of two that divides "
+        "batch.global) or give fewer --workers"));
+  }
+  std::vector<std::string> names;
+  for (const absl::string_view name :
+       absl::StrSplit(flags.exchanges, ',', absl::SkipWhitespace())) {
+    names.emplace_back(absl::StripAsciiWhitespace(name));
+  }
+  ComparisonOptions options;
+  std::string remark;
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const DeviceName device,
+      ChooseDevice(flags.device, /*place=*/0, ListedGpus(), &remark));
+  options.worker_device = DeviceOfAll(flags.device, device);
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const DeviceName server_device,
+      ChooseDevice(flags.server_device, /*place=*/0, ListedGpus(), &remark,
+                   "server-device"));
+  options.server_device = DeviceOfAll(flags.server_device, server_device);
+  absl::StatusOr<ExchangeVariants> variants = MakeExchangeVariants(
+      job, names,
+      static_cast<int>(flags.servers > 0 ? flags.servers : flags.workers));
+  if (!variants.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(names.empty() ? "" : line.OriginOf("exchanges") + ": ",
+                     variants.status().message()));
+  }
+  options.variants = *std::move(variants);
+  options.job_name = job.name();
+  options.workers = static_cast<int>(flags.workers);
+  options.threads = flags.threads > 0
+                        ? static_cast<int>(flags.threads)
+                        : DefaultWorkerThreads(job, flags.workers, device);
+  options.output = flags.output.empty()
+                       ? FreshOutputDirectory("compare-" + job.name())
+                       : flags.output;
+  options.overwrite = flags.overwrite;
+  return options;
+}
+
+// What does not come to the report alone: a person may not open it.
+void PrintResults(const Comparison& comparison, const std::string& folder) {
+  std::printf("\n%s\n%s/compare.svg\n%s/compare.md\n",
+              ComparisonTable(comparison).c_str(), folder.c_str(),
+              folder.c_str());
+  std::fflush(stdout);
+  for (const LeftOutExchange& left : comparison.left_out) {
+    std::fprintf(stderr, "%s was left out: %s\n", left.name.c_str(),
+                 left.reason.c_str());
+  }
+}
+
+int ReportFailures(const Comparison& comparison, int exit_code) {
+  std::string message;
+  for (const ComparedRun& run : comparison.runs) {
+    if (run.state != ComparedRun::State::kFailed) continue;
+    absl::StrAppend(&message, message.empty() ? "" : "; ", run.name,
+                    " failed: ", run.error);
+  }
+  return ReportError(absl::AbortedError(message), exit_code);
+}
+
+}  // namespace
+
+int RunCompareCommand(const std::vector<std::string>& arguments,
+                      const Environment& environment) {
+  Flags flags;
+  const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
+  if (const auto code = line->ParseOrAnswer(arguments, environment)) {
+    return *code;
+  }
+  absl::StatusOr<ComparisonOptions> options = MakeOptions(*line, flags);
+  if (!options.ok()) return ReportError(options.status());
+  options->progress = ChooseProgressStyle(
+      flags.quiet, /*json=*/false, isatty(STDERR_FILENO) != 0, environment);
+  SignalQueue signals(/*with_children=*/true);
+  const std::string& folder = options->output;
+  const absl::StatusOr<ComparisonResult> result =
+      RunComparison(*options, &signals, [&](const Comparison& comparison) {
+        return WriteComparison(comparison, folder);
+      });
+  if (!result.ok()) return ReportError(result.status());
+  PrintResults(result->comparison, folder);
+  if (result->exit_code == kExitDone) return kExitDone;
+  const bool stopped =
+      std::any_of(result->comparison.runs.begin(),
+                  result->comparison.runs.end(), [](const ComparedRun& run) {
+                    return run.state == ComparedRun::State::kStopped;
+                  });
+  if (!stopped) return ReportFailures(result->comparison, result->exit_code);
+  std::fprintf(stderr, "stopped; the report has what was done\n");
+  return result->exit_code;
+}
+
+}  // namespace tributary

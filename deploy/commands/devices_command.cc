@@ -1,0 +1,128 @@
+#include "deploy/commands/devices_command.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/os/process.h"
+#include "deploy/flags/command_line.h"
+#include "deploy/flags/exit_code.h"
+#include "worker/device/cuda/cuda_device.h"
+
+namespace tributary {
+namespace {
+
+std::string Gigabytes(int64_t bytes) {
+  return absl::StrFormat("%.1f GB", static_cast<double>(bytes) / 1e9);
+}
+
+void AddRow(const std::string& device, const std::string& memory,
+            const std::string& used, const std::string& name,
+            std::string* table) {
+  absl::StrAppendFormat(table, "%-8s %22s %6s  %s\n", device, memory, used,
+                        name);
+}
+
+// Its name for --device.
+std::string NameOf(const MachineDevices& devices, const std::string& bus_id) {
+  const auto& seen = devices.cuda_bus_ids;
+  const auto found = std::find(seen.begin(), seen.end(), bus_id);
+  return found == seen.end() ? "-"
+                             : absl::StrCat("cuda:", found - seen.begin());
+}
+
+void AddProcesses(const MachineDevices& devices, const GpuReport& gpu,
+                  std::string* table) {
+  for (const GpuProcess& process : gpu.processes) {
+    const std::string name = devices.process_name(process.pid);
+    AddRow(
+        "",
+        process.memory_bytes.has_value() ? Gigabytes(*process.memory_bytes)
+                                         : "unknown",
+        "",
+        absl::StrCat("process ", process.pid, name.empty() ? "" : ": ", name),
+        table);
+  }
+}
+
+// Of this machine. The first bytes of a file under /proc say it.
+std::string ProcessName(int64_t pid) {
+  std::string name;
+  std::ifstream file(absl::StrCat("/proc/", pid, "/comm"));
+  std::getline(file, name);
+  return name;
+}
+
+MachineDevices ReadMachine() {
+  MachineDevices devices;
+  devices.cores = UsableCores();
+  devices.free_memory_bytes = AvailableMemoryBytes();
+  devices.process_name = &ProcessName;
+  const absl::StatusOr<int> count = CountCudaDevices();
+  devices.cuda = count.status();
+  for (int i = 0; i < count.value_or(0); ++i) {
+    devices.cuda_bus_ids.push_back(CudaBusId(i).value_or(""));
+  }
+  const absl::StatusOr<const Nvml*> nvml = LoadNvml();
+  if (!nvml.ok()) return devices;
+  absl::StatusOr<std::vector<GpuReport>> gpus = ReadGpus(**nvml);
+  if (gpus.ok()) devices.gpus = *std::move(gpus);
+  return devices;
+}
+
+}  // namespace
+
+std::string FormatDevices(const MachineDevices& devices) {
+  std::string table;
+  AddRow("device", "memory", "busy", "", &table);
+  AddRow("cpu",
+         devices.free_memory_bytes.has_value()
+             ? absl::StrCat(Gigabytes(*devices.free_memory_bytes), " free")
+             : "unknown",
+         "",
+         absl::StrCat(devices.cores, devices.cores == 1 ? " core" : " cores"),
+         &table);
+  for (const GpuReport& gpu : devices.gpus) {
+    AddRow(NameOf(devices, gpu.bus_id),
+           absl::StrCat(Gigabytes(gpu.used_bytes), " of ",
+                        Gigabytes(gpu.memory_bytes)),
+           gpu.utilization_percent.has_value()
+               ? absl::StrCat(*gpu.utilization_percent, " %")
+               : "-",
+           absl::StrCat(gpu.name, ", ", gpu.bus_id), &table);
+    AddProcesses(devices, gpu, &table);
+  }
+  // Those that only CUDA tells of.
+  for (size_t i = 0; i < devices.cuda_bus_ids.size(); ++i) {
+    const std::string& bus_id = devices.cuda_bus_ids[i];
+    const bool listed =
+        std::any_of(devices.gpus.begin(), devices.gpus.end(),
+                    [&](const GpuReport& gpu) { return gpu.bus_id == bus_id; });
+    if (listed) continue;
+    AddRow(absl::StrCat("cuda:", i), "unknown", "-",
+           absl::StrCat(bus_id, "; the driver's libnvidia-ml.so.1 tells more"),
+           &table);
+  }
+  if (!devices.cuda.ok()) {
+    absl::StrAppend(&table, "no CUDA device: ", devices.cuda.message(), "\n");
+  }
+  return table;
+}
+
+int RunDevicesCommand(const std::vector<std::string>& arguments,
+                      const Environment& environment) {
+  CommandLine line("devices", "",
+                   "Lists what this machine can compute on, by its names for "
+                   "--device: memory, how busy it is, and which processes use "
+                   "it.",
+                   {{"devices", "The CPU, and every GPU."}});
+  if (const auto code = line.ParseOrAnswer(arguments, environment)) {
+    return *code;
+  }
+  std::fputs(FormatDevices(ReadMachine()).c_str(), stdout);
+  return kExitDone;
+}
+
+}  // namespace tributary

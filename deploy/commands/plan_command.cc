@@ -1,0 +1,137 @@
+#include "deploy/commands/plan_command.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/optimizer/rounds.h"
+#include "common/os/process.h"
+#include "common/plan/bandwidth.h"
+#include "deploy/commands/server_command.h"
+#include "deploy/flags/command_line.h"
+#include "deploy/flags/exit_code.h"
+#include "deploy/flags/job_source.h"
+#include "deploy/plan/exchange_plan.h"
+#include "deploy/plan/local_timing.h"
+#include "worker/training/training_setup.h"
+
+namespace tributary {
+namespace {
+
+struct Flags {
+  JobSource source;
+  int64_t workers = 2;
+  int64_t servers = 1;
+  int64_t threads = 0;  // 0: not given.
+  std::string bandwidth = "10Gbit";
+  double compute_ms = 0;
+  bool json = false;
+};
+
+std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
+  auto line = std::make_unique<CommandLine>(
+      "plan", "[JOB.textproto]",
+      "Predicts, before a cluster is there, how many bytes of a job's exchange "
+      "go through the busiest link, how long a step takes, and what holds it "
+      "up: with one server, several, servers on the workers' hosts, and "
+      "all-reduce. Computing is timed here, for a second. What a journal sends "
+      "between servers is not counted.",
+      std::vector<CommandLine::Example>{
+          {"plan JOB.textproto --workers 8 --bandwidth 10Gbit",
+           "Eight hosts with a worker each, and a server on another."},
+          {"plan JOB.textproto --workers 8 --servers 4 --compute 120",
+           "Where computing is known to take 120 ms a step."}});
+  line->SetOperand(/*required=*/false, &flags->source.path);
+  line->AddInteger("workers", "Workers, each on a host of its own. Default 2.",
+                   1, 1024, &flags->workers);
+  line->AddInteger("servers", "Servers. Default 1.", 1, 256, &flags->servers);
+  line->AddText("bandwidth", "SPEED",
+                "Of each host's link, each way, as in 10Gbit, 800Mbit or "
+                "3GB/s. Default 10Gbit.",
+                &flags->bandwidth);
+  line->AddInteger("threads",
+                   "Computing threads of each worker. Default: this machine's "
+                   "cores.",
+                   1, 1024, &flags->threads);
+  line->AddNumber("compute",
+                  "Milliseconds that a worker computes in a step. Default: "
+                  "measured here.",
+                  0, 1e9, &flags->compute_ms);
+  line->AddTexts("set", "PATH=VALUE",
+                 "Change a field of the job, as in batch.global=64. May be "
+                 "repeated.",
+                 &flags->source.sets);
+  line->AddSwitch("json", "Print one JSON object.", &flags->json);
+  return line;
+}
+
+absl::StatusOr<PlanInputs> MakeInputs(const CommandLine& line,
+                                      const Flags& flags) {
+  PlanInputs inputs;
+  const absl::StatusOr<double> bandwidth = ParseBandwidth(flags.bandwidth);
+  if (!bandwidth.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        line.OriginOf("bandwidth"), ": ", bandwidth.status().message()));
+  }
+  inputs.bandwidth = *bandwidth;
+  TRIBUTARY_ASSIGN_OR_RETURN(inputs.job, ReadJob(flags.source));
+  inputs.workers = static_cast<int>(flags.workers);
+  inputs.servers = static_cast<int>(flags.servers);
+  inputs.cores = UsableCores();
+  const int64_t leaves = inputs.job.batch().micro_batches();
+  const int64_t useful =
+      std::max<int64_t>(1, (leaves + flags.workers - 1) / flags.workers);
+  inputs.threads = static_cast<int>(
+      flags.threads > 0 ? flags.threads
+                        : std::min<int64_t>(inputs.cores, useful));
+  const int lanes = std::min(inputs.threads, inputs.cores);
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<TrainingSetup> setup,
+                             TrainingSetup::Create(inputs.job, lanes));
+  const ArenaLayout& layout = setup->layout();
+  inputs.parameters = layout.parameter_count();
+  for (int chunk = 0; chunk < layout.chunk_count(); ++chunk) {
+    inputs.chunk_elements.push_back(layout.ChunkSize(chunk));
+  }
+  if (line.OriginOf("compute").empty()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(inputs.leaf, TimeLeaf(*setup));
+  } else {
+    inputs.leaf = EvenProfile(1e-3 * flags.compute_ms / Turns(inputs),
+                              inputs.chunk_elements);
+  }
+  inputs.server_threads = DefaultServerThreads(inputs.cores);
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const PassTiming pass,
+      TimePass(JobOfRounds(inputs.job).optimizer(), layout.arena_elements(),
+               inputs.server_threads));
+  inputs.update_seconds_per_element = pass.update;
+  inputs.pass_seconds_per_element =
+      pass.update + (inputs.workers - 1) * pass.contribution;
+  return inputs;
+}
+
+}  // namespace
+
+int RunPlanCommand(const std::vector<std::string>& arguments,
+                   const Environment& environment) {
+  Flags flags;
+  const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
+  if (const auto code = line->ParseOrAnswer(arguments, environment)) {
+    return *code;
+  }
+  const absl::StatusOr<PlanInputs> inputs = MakeInputs(*line, flags);
+  if (!inputs.ok()) return ReportError(inputs.status());
+  const absl::StatusOr<ExchangePlan> plan = PlanExchange(*inputs);
+  if (!plan.ok()) return ReportError(plan.status());
+  if (flags.json) {
+    std::printf("%s\n", PlanJson(*inputs, *plan).dump().c_str());
+  } else {
+    std::fputs(FormatPlan(*inputs, *plan).c_str(), stdout);
+  }
+  return kExitDone;
+}
+
+}  // namespace tributary

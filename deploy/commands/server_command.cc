@@ -1,0 +1,326 @@
+#include "deploy/commands/server_command.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/base/limits.h"
+#include "common/base/shutdown.h"
+#include "common/base/status_macros.h"
+#include "common/os/local_host.h"
+#include "common/os/log.h"
+#include "common/os/process.h"
+#include "common/transport/connection_acceptor.h"
+#include "deploy/flags/command_line.h"
+#include "deploy/flags/device_flag.h"
+#include "deploy/flags/exit_code.h"
+#include "deploy/flags/job_source.h"
+#include "deploy/flags/output_directory.h"
+#include "deploy/flags/process_log.h"
+#include "deploy/flags/security_flags.h"
+#include "deploy/flags/signals.h"
+#include "deploy/flags/worker_count.h"
+#include "server/process/server_process.h"
+#include "server/store/chunk_pass.h"
+#include "server/store/cuda/cuda_passes.h"
+
+namespace tributary {
+namespace {
+
+constexpr int64_t kMostWorkers = 65536;
+
+struct Flags {
+  JobSource source;
+  std::string listen;
+  std::string coordinator;
+  std::string advertise;
+  std::string output;
+  LogFlags log;
+  SecurityFlags security;
+  int64_t shard = 0;
+  int64_t servers = 1;
+  std::string workers;
+  WorkerCount count{1, 1};  // What it says.
+  int64_t threads = 0;      // 0: not given.
+  std::string device;
+  int64_t ready_fd = -1;
+  double lease = 10;
+  double stall_timeout = 600;
+  double no_worker_timeout = 600;
+  std::string resume;
+  double no_server_timeout = 600;
+  bool overwrite = false;
+};
+
+std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
+  auto line = std::make_unique<CommandLine>(
+      "server", "[JOB.textproto]",
+      "Runs one server. Server 0 coordinates: it knows the job, and writes the "
+      "results. Without JOB it serves the built-in job.",
+      std::vector<CommandLine::Example>{
+          {"server examples/licenses.textproto",
+           "One server for workers on this machine, at 127.0.0.1:29400."},
+          {"server JOB.textproto --servers 2",
+           "Server 0 of two; the other one is started with:"},
+          {"server --servers 2 --shard 1 --coordinator 127.0.0.1:29400",
+           "Server 1, which gets the job from server 0."},
+          {"server JOB.textproto --listen 0.0.0.0:29400 --tls-dir tls",
+           "For workers on other machines, that have certificates too."},
+          {"server JOB.textproto --listen 0.0.0.0:29400 --insecure-network",
+           "The same without, in a network that you trust."}});
+  line->SetOperand(/*required=*/false, &flags->source.path);
+  line->AddText("listen", "HOST:PORT",
+                "Where to accept calls; port 0: any free one. Default: "
+                "127.0.0.1:29400 (or MASTER_PORT) for server 0, 127.0.0.1:0 "
+                "for the others.",
+                &flags->listen);
+  AddSecurityFlags(line.get(), &flags->security);
+  AddInsecureNetworkFlag(
+      line.get(),
+      "Allow --listen on an address that other machines can reach without "
+      "--tls-dir. Nothing is encrypted, and anyone there can take part, or "
+      "read the token.",
+      &flags->security);
+  line->AddText("advertise", "HOST[:PORT]",
+                "What workers are told to connect to. Default: what --listen "
+                "got.",
+                &flags->advertise);
+  line->AddInteger("shard", "Which server this is, from 0. Default 0.", 0, 4095,
+                   &flags->shard);
+  line->AddInteger("servers", "How many servers there are. Default 1.", 1, 4096,
+                   &flags->servers);
+  line->AddText("coordinator", "HOST:PORT",
+                "Where server 0 is; for the others. Default: MASTER_ADDR and "
+                "MASTER_PORT, else 127.0.0.1:29400.",
+                &flags->coordinator);
+  line->AddText(
+      "workers", "N|MIN:MAX",
+      "Server 0 begins when N, or MIN, workers are there, or a minute "
+      "after the first; more may join later, up to MAX. Default: "
+      "WORLD_SIZE or its like, else 1.",
+      &flags->workers);
+  line->AddNumber("no-worker-timeout",
+                  "Seconds that the job may be without any worker before it "
+                  "fails. Default 600.",
+                  1, 1e9, &flags->no_worker_timeout);
+  line->AddNumber("stall-timeout",
+                  "Seconds after which a step that takes unusually long is "
+                  "taken for hung: it goes on without the worker that holds it "
+                  "up or, where none can be named, from the newest checkpoint. "
+                  "Default 600.",
+                  1, 1e9, &flags->stall_timeout);
+  line->AddNumber("lease",
+                  "Seconds without a sign of life after which a worker is out, "
+                  "or a server is taken for lost. Default 10.",
+                  1, 86400, &flags->lease);
+  line->AddInteger("threads",
+                   "Threads that sum and update. Default: this machine's "
+                   "cores, at most 8.",
+                   1, 1024, &flags->threads);
+  AddServerDeviceFlag(line.get(), "device", &flags->device);
+  line->AddText("output", "DIR",
+                "Folder for the results, of server 0. Default: the job's, else "
+                "runs/NAME-TIME.",
+                &flags->output);
+  line->AddSwitch("overwrite", "Replace the results in --output.",
+                  &flags->overwrite);
+  line->AddText("resume", "auto|DIR",
+                "Server 0 goes on from the newest checkpoint in --output "
+                "(auto; from the start if there is none), or from that of "
+                "another run, or from a checkpoint.",
+                &flags->resume);
+  line->AddNumber("no-server-timeout",
+                  "Seconds that the job may be without one of its servers "
+                  "before it fails. Default 600.",
+                  1, 1e9, &flags->no_server_timeout);
+  line->AddTexts("set", "PATH=VALUE",
+                 "Change a field of the job, as in "
+                 "optimizer.adamw.learning_rate=0.001. May be repeated.",
+                 &flags->source.sets);
+  AddLogFlags(line.get(), &flags->log);
+  line->AddHiddenInteger("ready-fd", 0, 1 << 20, &flags->ready_fd);
+  return line;
+}
+
+absl::Status CheckListen(const Flags& flags) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const HostPort listen,
+                             ParseHostPort(flags.listen));
+  if (IsLoopback(listen.host)) return absl::OkStatus();
+  if (flags.security.tls_dir.empty() && !flags.security.insecure_network) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--listen ", flags.listen,
+        " can be reached by other machines; add --tls-dir DIR (for tests: "
+        "`tributary certs DIR`), or --insecure-network in a network that you "
+        "trust, or listen on 127.0.0.1"));
+  }
+  const bool any = listen.host == "0.0.0.0" || listen.host == "::";
+  if (any && flags.shard > 0 && flags.advertise.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--listen ", flags.listen,
+        " is no address that workers can connect to; add --advertise HOST"));
+  }
+  return absl::OkStatus();
+}
+
+// What flags and TRIBUTARY_* leave open, from the environment.
+absl::Status FillFromEnvironment(const CommandLine& line,
+                                 const Environment& environment, Logger* log,
+                                 Flags* flags) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const LauncherEnvironment launcher,
+                             ReadLauncherEnvironment(environment));
+  if (flags->listen.empty()) {
+    const int64_t port =
+        launcher.port.has_value() ? launcher.port->value : kDefaultPort;
+    flags->listen = JoinHostPort("127.0.0.1", flags->shard == 0 ? port : 0);
+  }
+  if (flags->coordinator.empty()) flags->coordinator = launcher.Coordinator();
+  if (line.OriginOf("workers").empty() && launcher.world_size.has_value()) {
+    flags->workers = absl::StrCat(launcher.world_size->value);
+    log->Info("%s workers from %s", flags->workers,
+              launcher.world_size->variable);
+  }
+  if (!flags->workers.empty()) {
+    const auto count = ParseWorkerCount(flags->workers, kMostWorkers);
+    if (!count.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          line.OriginOf("workers"), ": ", count.status().message()));
+    }
+    flags->count = *count;
+  }
+  if (flags->shard >= flags->servers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--shard ", flags->shard, " must be below --servers ",
+                     flags->servers, "; shards count from 0"));
+  }
+  TRIBUTARY_RETURN_IF_ERROR(CheckListen(*flags));
+  if (flags->shard > 0) {
+    TRIBUTARY_RETURN_IF_ERROR(ParseHostPort(flags->coordinator).status());
+  }
+  return absl::OkStatus();
+}
+
+// Tells whoever started us the address, on the descriptor that they gave us.
+void ReportReady(int fd, const std::string& address, Logger* log) {
+  const std::string line = absl::StrCat(address, "\n");
+  if (write(fd, line.data(), line.size()) < 0) {
+    log->Warning("nobody reads --ready-fd %d", fd);
+  }
+  close(fd);
+}
+
+// Fills in what depends on the device. The job, of server 0, and the threads
+// are there.
+absl::Status FillPasses(const Flags& flags, Logger* log,
+                        ServerOptions* options) {
+  std::string remark;
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const DeviceName device,
+      ChooseServerDevice(options->job, flags.device, flags.shard, ServerGpus(),
+                         &remark, "device"));
+  if (!remark.empty()) log->Info("%s", remark);
+  if (device.kind != DeviceName::Kind::kCuda) return absl::OkStatus();
+  log->Info("%s sums and updates", FormatDeviceName(device));
+  options->make_passes = [ordinal = device.ordinal,
+                          lanes = options->threads](const ChunkPassPlan& plan) {
+    return MakeCudaPasses(ordinal, lanes, plan);
+  };
+  return absl::OkStatus();
+}
+
+absl::Status Run(const Flags& flags, Logger* log, Shutdown* shutdown) {
+  ServerOptions options;
+  TRIBUTARY_ASSIGN_OR_RETURN(options.security,
+                             ReadSecurity(flags.security, {Role::kServer}));
+  if (flags.shard > 0) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        CheckConnectTo(flags.coordinator, flags.security, options.security));
+  }
+  WarnOfNetwork(flags.listen, options.security, log);
+  options.limits = ForWorkers(static_cast<int>(flags.count.most));
+  if (flags.count.fewest < flags.count.most) {
+    options.limits.workers = static_cast<int>(flags.count.most);
+  }
+  RaiseDescriptorLimit(options.limits.connections);
+  options.threads = flags.threads > 0 ? static_cast<int>(flags.threads)
+                                      : DefaultServerThreads(UsableCores());
+  if (flags.shard == 0) {
+    TRIBUTARY_ASSIGN_OR_RETURN(options.job, ReadJob(flags.source));
+  }
+  TRIBUTARY_RETURN_IF_ERROR(FillPasses(flags, log, &options));
+  std::unique_ptr<OutputDirectory> output;
+  if (flags.shard == 0) {
+    options.output_directory =
+        flags.output.empty() ? options.job.output().directory() : flags.output;
+    if (options.output_directory.empty() && flags.resume == "auto") {
+      return absl::InvalidArgumentError(
+          "--resume auto needs --output DIR, or output.directory in the job, "
+          "to find the run again");
+    }
+    if (options.output_directory.empty()) {
+      options.output_directory = DefaultOutputDirectory(
+          options.job.name(), absl::Now(), absl::LocalTimeZone());
+    }
+    // The launcher that passes --ready-fd has claimed the folder itself.
+    if (flags.ready_fd < 0) {
+      TRIBUTARY_ASSIGN_OR_RETURN(
+          output,
+          OutputDirectory::Claim(options.output_directory,
+                                 EarlierRun(flags.resume, flags.overwrite)));
+    }
+    log->Info("results go to %s", options.output_directory);
+  }
+  options.shard = static_cast<int>(flags.shard);
+  options.servers = static_cast<int>(flags.servers);
+  options.listen = flags.listen;
+  options.advertise = flags.advertise;
+  options.expected_workers = static_cast<int>(flags.count.fewest);
+  options.lease = absl::Seconds(flags.lease);
+  options.stall_timeout = absl::Seconds(flags.stall_timeout);
+  options.no_worker_timeout = absl::Seconds(flags.no_worker_timeout);
+  options.no_server_timeout = absl::Seconds(flags.no_server_timeout);
+  options.resume = !flags.resume.empty();
+  if (flags.resume != kResumeAuto) options.resume_from = flags.resume;
+  options.coordinator = flags.coordinator;
+  options.log = log;
+  options.on_listening = [&flags, log](const std::string& address) {
+    if (flags.ready_fd >= 0) {
+      ReportReady(static_cast<int>(flags.ready_fd), address, log);
+    }
+  };
+  return RunServer(options, shutdown);
+}
+
+}  // namespace
+
+int DefaultServerThreads(int cores) {
+  // More than these do not get more out of the memory.
+  constexpr int kEnoughThreads = 8;
+  return std::min(cores, kEnoughThreads);
+}
+
+int RunServerCommand(const std::vector<std::string>& arguments,
+                     const Environment& environment) {
+  Flags flags;
+  const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
+  if (const auto code = line->ParseOrAnswer(arguments, environment)) {
+    return *code;
+  }
+  SignalQueue signals;
+  const absl::StatusOr<std::unique_ptr<Logger>> log =
+      StartProcessLog(flags.log, "server", static_cast<int>(flags.shard));
+  if (!log.ok()) return ReportError(log.status());
+  const absl::Status filled =
+      FillFromEnvironment(*line, environment, log->get(), &flags);
+  if (!filled.ok()) return ReportError(filled);
+  Shutdown shutdown;
+  const SignalThread signal_thread(&signals, &shutdown);
+  const absl::Status status = Run(flags, log->get(), &shutdown);
+  return FinishProcess(log->get(), status, signal_thread.received());
+}
+
+}  // namespace tributary

@@ -1,0 +1,189 @@
+#include "deploy/commands/status_command.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "common/base/status_macros.h"
+#include "common/transport/channel.h"
+#include "common/transport/diagnosis.h"
+#include "deploy/flags/command_line.h"
+#include "deploy/flags/exit_code.h"
+#include "deploy/flags/security_flags.h"
+#include "deploy/launcher/progress.h"
+#include "nlohmann/json.hpp"
+#include "proto/rendezvous.grpc.pb.h"
+
+namespace tributary {
+namespace {
+
+struct Flags {
+  std::string address;
+  SecurityFlags security;
+  double timeout_seconds = 5;
+  bool ready = false;
+  bool json = false;
+};
+
+std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
+  auto line = std::make_unique<CommandLine>(
+      "status", "[HOST[:PORT]]",
+      "Asks server 0 what its job is doing, and every process of it: its step, "
+      "its last sign of life, whom it waits for. Without HOST: the server that "
+      "MASTER_ADDR and MASTER_PORT name, else 127.0.0.1:29400.",
+      std::vector<CommandLine::Example>{
+          {"status", "About the job of the server on this machine."},
+          {"status node1:29400 --json", "The same for a script."},
+          {"status --ready", "Ends with 0 while workers may join, else 1."}});
+  line->SetOperand(/*required=*/false, &flags->address);
+  line->AddSwitch("ready",
+                  "Say nothing; end with 0 if the server answers and its job "
+                  "is not over, else with 1. For health checks.",
+                  &flags->ready);
+  line->AddSwitch("json", "Write one JSON object.", &flags->json);
+  AddSecurityFlags(line.get(), &flags->security);
+  AddInsecureNetworkFlag(
+      line.get(),
+      "Let the token go to another machine unencrypted, without --tls-dir.",
+      &flags->security);
+  line->AddNumber("timeout", "Seconds to wait for the answer. Default 5.",
+                  0.001, 3600, &flags->timeout_seconds);
+  return line;
+}
+
+absl::Status FillFromEnvironment(const Environment& environment, Flags* flags) {
+  if (flags->address.empty()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(const LauncherEnvironment launcher,
+                               ReadLauncherEnvironment(environment));
+    flags->address = launcher.Coordinator();
+  } else if (!absl::StrContains(flags->address, ":")) {
+    flags->address = JoinHostPort(flags->address, kDefaultPort);
+  }
+  return ParseHostPort(flags->address).status();
+}
+
+// Results go to stdout; with --ready only the exit code and errors speak.
+absl::Status Run(const Flags& flags) {
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const Security security,
+      ReadSecurity(flags.security,
+                   {Role::kAdmin, Role::kServer, Role::kWorker}));
+  TRIBUTARY_RETURN_IF_ERROR(
+      CheckConnectTo(flags.address, flags.security, security));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const StatusReply status,
+      AskStatus(flags.address, security, absl::Seconds(flags.timeout_seconds)));
+  if (flags.ready) return CheckReady(status);
+  std::string text;
+  if (flags.json) {
+    auto json =
+        nlohmann::ordered_json::parse(FormatProgressJson(status, absl::Now()));
+    json["attempt"] = status.attempt();
+    json["checkpoint_step"] = status.checkpoint_step();
+    json["processes"] = nlohmann::ordered_json::array();
+    for (const ProcessStatus& process : status.process()) {
+      json["processes"].push_back({{"role", process.role()},
+                                   {"number", process.number()},
+                                   {"place", process.place()},
+                                   {"step", process.step()},
+                                   {"phase", process.phase()},
+                                   {"silent_ms", process.silent_ms()},
+                                   {"waits_for", process.waits_for()}});
+    }
+    text = json.dump();
+  } else {
+    text = FormatProgress(status, 0);
+    // While it waits, the line counts them itself.
+    if (status.phase() != StatusReply::WAITING) {
+      absl::StrAppendFormat(&text, " | workers %d | servers %d",
+                            status.workers(), status.servers());
+    }
+  }
+  while (absl::EndsWith(text, "\n")) text.pop_back();
+  if (!flags.json) absl::StrAppend(&text, FormatProcesses(status));
+  absl::PrintF("%s\n", text);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<StatusReply> AskStatus(const std::string& address,
+                                      const Security& security,
+                                      absl::Duration timeout) {
+  const std::unique_ptr<Rendezvous::Stub> stub =
+      Rendezvous::NewStub(CreateChannel(address, security));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() +
+                       absl::ToChronoMicroseconds(timeout));
+  StatusReply reply;
+  const grpc::Status status =
+      stub->GetStatus(&context, StatusRequest(), &reply);
+  if (status.error_code() == grpc::StatusCode::UNAUTHENTICATED ||
+      status.error_code() == grpc::StatusCode::PERMISSION_DENIED) {
+    return FromGrpc(status, address);
+  }
+  if (!status.ok()) {
+    TRIBUTARY_RETURN_IF_ERROR(Diagnose(address, security));
+    return absl::UnavailableError(absl::StrCat(
+        "no server answers at ", address, " (", status.error_message(),
+        "); is it running, and is this the address of server 0?"));
+  }
+  return reply;
+}
+
+std::string FormatProcesses(const StatusReply& status) {
+  if (status.process().empty()) return "";
+  std::string text;
+  absl::StrAppendFormat(&text, "\n%-12s %10s  %-9s %8s  %-28s %s", "process",
+                        "step", "phase", "silent", "waits for", "at");
+  for (const ProcessStatus& process : status.process()) {
+    absl::StrAppendFormat(
+        &text, "\n%-12s %10s  %-9s %8s  %-28s %s",
+        absl::StrCat(process.role(), " ", process.number()),
+        process.step() < 0 ? "-" : absl::StrCat(process.step()),
+        process.phase().empty() ? "starting" : process.phase(),
+        process.silent_ms() < 0
+            ? "-"
+            : absl::StrFormat("%.1f s", 1e-3 * process.silent_ms()),
+        process.waits_for().empty() ? "-" : process.waits_for(),
+        process.place());
+  }
+  return text;
+}
+
+absl::Status CheckReady(const StatusReply& status) {
+  switch (status.phase()) {
+    case StatusReply::WAITING:
+    case StatusReply::TRAINING:
+    case StatusReply::EVALUATING:
+    case StatusReply::RECOVERING:
+      return absl::OkStatus();
+    case StatusReply::FAILED:
+      return absl::FailedPreconditionError(
+          absl::StrCat("the job has failed: ", status.failure()));
+    default:
+      return absl::FailedPreconditionError("the job is over");
+  }
+}
+
+int RunStatusCommand(const std::vector<std::string>& arguments,
+                     const Environment& environment) {
+  Flags flags;
+  const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
+  if (const auto code = line->ParseOrAnswer(arguments, environment)) {
+    return *code;
+  }
+  const absl::Status filled = FillFromEnvironment(environment, &flags);
+  if (!filled.ok()) return ReportError(filled);
+  const absl::Status status = Run(flags);
+  return status.ok() ? kExitDone : ReportError(status);
+}
+
+}  // namespace tributary

@@ -1,0 +1,380 @@
+#include "deploy/commands/train_command.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/job/job.h"
+#include "deploy/flags/command_line.h"
+#include "deploy/flags/device_flag.h"
+#include "deploy/flags/exit_code.h"
+#include "deploy/flags/job_source.h"
+#include "deploy/flags/output_directory.h"
+#include "deploy/flags/process_log.h"
+#include "deploy/flags/security_flags.h"
+#include "deploy/flags/signals.h"
+#include "deploy/flags/worker_count.h"
+#include "deploy/launcher/local_job.h"
+#include "deploy/launcher/local_processes.h"
+#include "deploy/launcher/progress.h"
+#include "deploy/launcher/run_report.h"
+#include "deploy/plan/micro_batches.h"
+#include "deploy/train/local_training.h"
+#include "deploy/train/trained_model.h"
+#include "server/checkpoint/checkpoint_folder.h"
+#include "worker/device/cuda/cuda_device.h"
+#include "worker/device/factory/device_factory.h"
+#include "worker/models/model.h"
+
+namespace tributary {
+namespace {
+
+constexpr int64_t kDefaultWorkers = 2;
+constexpr int64_t kMostWorkers = 1024;
+
+struct Flags {
+  JobSource source;
+  std::string workers;
+  int64_t servers = 1;
+  int64_t threads = 0;  // 0: not given.
+  std::string device;
+  std::string server_device;
+  int64_t steps = 0;  // 0: not given.
+  int64_t log_every = 0;
+  std::string output;
+  std::string resume;
+  int64_t max_restarts = 10;
+  LogFlags log;
+  SecurityFlags security;
+  bool overwrite = false;
+  bool quiet = false;
+  bool print_config = false;
+};
+
+std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
+  auto line = std::make_unique<CommandLine>(
+      "train", "[JOB.textproto]",
+      "Trains a job on this machine: starts servers and workers, shows "
+      "progress, and stops with them. Without JOB it trains the built-in one: "
+      "a small GPT on the texts in /usr/share/common-licenses, about a minute "
+      "on two cores.",
+      std::vector<CommandLine::Example>{
+          {"train", "The built-in job, with two workers."},
+          {"train examples/mnist.textproto --set "
+           "data.idx.directory=/data/mnist",
+           "A job file, with one field changed."},
+          {"train JOB.textproto --workers 4 --servers 2 --output runs/mine",
+           "More processes; the resulting weights are the same, bit by bit."},
+          {"train --resume runs/mine",
+           "Go on where that run was stopped or lost."},
+          {"train JOB.textproto --print-config",
+           "Show what would be trained, and where each value comes from."}});
+  line->SetOperand(/*required=*/false, &flags->source.path);
+  line->AddText("workers", "N|MIN:MAX",
+                "Worker processes: N, or MAX, of which MIN are enough to begin "
+                "and to go on with. Default 2, but no more than there are "
+                "micro-batches.",
+                &flags->workers);
+  line->AddInteger("servers", "Server processes. Default 1.", 1, 256,
+                   &flags->servers);
+  line->AddInteger("threads",
+                   "Computing threads of each worker. Default: this machine's "
+                   "cores divided by the workers; on a GPU, 2.",
+                   1, 1024, &flags->threads);
+  AddDeviceFlag(line.get(), "auto", &flags->device);
+  AddServerDeviceFlag(line.get(), "server-device", &flags->server_device);
+  line->AddInteger("steps", "Train so many steps, whatever the job says.", 1,
+                   INT64_MAX, &flags->steps);
+  line->AddText("output", "DIR",
+                "Folder for the model, metrics, summary and logs. Default: the "
+                "job's, else runs/NAME-TIME.",
+                &flags->output);
+  line->AddSwitch("overwrite", "Replace the results in --output.",
+                  &flags->overwrite);
+  line->AddText("resume", "auto|DIR",
+                "Go on from the newest checkpoint of the run in DIR, or from a "
+                "checkpoint; auto: of the run in --output, if there is one. "
+                "Without JOB, with that run's job.",
+                &flags->resume);
+  line->AddInteger("max-restarts",
+                   "How often, in all, processes that crashed or were killed "
+                   "are started again. Default 10.",
+                   0, 1000000000, &flags->max_restarts);
+  line->AddTexts("set", "PATH=VALUE",
+                 "Change a field of the job, as in "
+                 "optimizer.adamw.learning_rate=0.001. May be repeated.",
+                 &flags->source.sets);
+  line->AddInteger("log-every",
+                   "Steps between metrics lines and, without a terminal, "
+                   "progress lines. Default: the job's.",
+                   1, INT64_MAX, &flags->log_every);
+  AddSecurityFlags(line.get(), &flags->security);
+  AddLogFlags(line.get(), &flags->log);
+  line->AddSwitch("quiet", "Show no progress, only warnings and results.",
+                  &flags->quiet);
+  line->AddSwitch("print-config", "Print the resolved job, and train nothing.",
+                  &flags->print_config);
+  return line;
+}
+
+// A run that is gone on with has its own folder and job, unless others are
+// given.
+absl::Status FillFromResume(const Flags& flags, JobSource* source) {
+  if (flags.resume.empty()) return absl::OkStatus();
+  if (flags.overwrite) {
+    return absl::InvalidArgumentError(
+        "--resume goes on with a run, --overwrite removes it: give one of "
+        "them");
+  }
+  if (flags.resume == kResumeAuto) {
+    if (!source->output_directory.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        "--resume auto needs --output DIR, to find the run again");
+  }
+  const std::string job = absl::StrCat(flags.resume, "/job.textproto");
+  std::error_code error;
+  const bool is_run = std::filesystem::exists(job, error);
+  if (!std::filesystem::is_directory(flags.resume, error)) {
+    return absl::NotFoundError(
+        absl::StrCat("--resume ", flags.resume, ": there is no such folder"));
+  }
+  if (is_run && source->output_directory.empty()) {
+    source->output_directory = flags.resume;
+  }
+  if (source->path.empty()) {
+    // A checkpoint is at RUN/checkpoints/step-NNNNNNNN.
+    source->path =
+        is_run ? job : absl::StrCat(flags.resume, "/../../job.textproto");
+  }
+  return absl::OkStatus();
+}
+
+// Of the run that is gone on with: what was found when it began.
+int64_t RecordedMicroBatches(const std::string& output) {
+  const absl::StatusOr<JobSpec> job =
+      LoadJob(absl::StrCat(output, "/job.textproto"));
+  return job.ok() ? job->batch().micro_batches() : kFindMicroBatches;
+}
+
+// Finds batch.micro_batches where the job leaves it open.
+absl::Status FindMicroBatchesOf(const Flags& flags, int64_t workers,
+                                const DeviceName& device, JobSpec* job) {
+  if (job->batch().micro_batches() != kFindMicroBatches) {
+    return absl::OkStatus();
+  }
+  int64_t count = flags.resume.empty()
+                      ? kFindMicroBatches
+                      : RecordedMicroBatches(job->output().directory());
+  if (count < 1) {
+    // The workers will need what this process holds of a GPU.
+    const absl::Cleanup leave = [&device] {
+      if (device.kind == DeviceName::Kind::kCuda) LeaveCuda(device.ordinal);
+    };
+    TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Device> made,
+                               CreateDevice(device, PrecisionOf(*job)));
+    // Those of them that the workers take turns with.
+    const bool one = flags.device == FormatDeviceName(device);
+    const int64_t gpus = one ? 1 : CountCudaDevices().value_or(1);
+    TRIBUTARY_ASSIGN_OR_RETURN(count,
+                               ChooseMicroBatches(*job, workers, gpus, *made));
+  }
+  job->mutable_batch()->set_micro_batches(count);
+  *job = ResolveJob(*job);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LocalTraining> MakePlan(const CommandLine& line,
+                                       const Flags& flags) {
+  JobSource source = flags.source;
+  if (flags.steps > 0) source.steps = flags.steps;
+  if (flags.log_every > 0) source.log_every_steps = flags.log_every;
+  source.output_directory = flags.output;
+  source.finds_micro_batches = true;
+  TRIBUTARY_RETURN_IF_ERROR(FillFromResume(flags, &source));
+  LocalTraining plan;
+  TRIBUTARY_ASSIGN_OR_RETURN(plan.job, ReadJob(source));
+  for (const Role role : {Role::kServer, Role::kWorker}) {
+    TRIBUTARY_RETURN_IF_ERROR(ReadSecurity(flags.security, {role}).status());
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      plan.own_security,
+      ReadSecurity(flags.security, {Role::kAdmin, Role::kServer}));
+  std::string remark;
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      plan.device,
+      ChooseDevice(flags.device, /*place=*/0, ListedGpus(), &remark));
+  plan.worker_device = DeviceOfAll(flags.device, plan.device);
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const DeviceName server_device,
+      ChooseServerDevice(plan.job, flags.server_device, /*place=*/0,
+                         ListedGpus(), &remark, "server-device"));
+  plan.server_device = DeviceOfAll(flags.server_device, server_device);
+  if (flags.workers.empty()) {
+    plan.workers.most = plan.workers.fewest = kDefaultWorkers;
+  } else {
+    const auto count = ParseWorkerCount(flags.workers, kMostWorkers);
+    if (!count.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          line.OriginOf("workers"), ": ", count.status().message()));
+    }
+    plan.workers = *count;
+  }
+  TRIBUTARY_RETURN_IF_ERROR(
+      FindMicroBatchesOf(flags, plan.workers.most, plan.device, &plan.job));
+  const int64_t leaves = plan.job.batch().micro_batches();
+  if (flags.workers.empty() && plan.workers.most > leaves) {
+    plan.workers.most = plan.workers.fewest = leaves;
+  }
+  plan.servers = static_cast<int>(flags.servers);
+  plan.threads =
+      flags.threads > 0
+          ? static_cast<int>(flags.threads)
+          : DefaultWorkerThreads(plan.job, plan.workers.most, plan.device);
+  plan.output = plan.job.output().directory();
+  if (plan.output.empty()) {
+    plan.output = FreshOutputDirectory(plan.job.name());
+  }
+  plan.resume = flags.resume;
+  plan.max_restarts = static_cast<int>(flags.max_restarts);
+  plan.log = flags.log;
+  plan.security = flags.security;
+  return plan;
+}
+
+void PrintConfig(const CommandLine& line, const Flags& flags,
+                 const LocalTraining& plan) {
+  const auto print = [](const char* what, const std::string& value,
+                        const std::string& origin) {
+    std::printf("# %-9s %s (%s)\n", what, value.c_str(),
+                origin.empty() ? "default" : origin.c_str());
+  };
+  print("job", flags.source.path.empty() ? "built in" : flags.source.path,
+        flags.source.path.empty() ? "" : "argument");
+  print("workers", plan.workers.ToString(), line.OriginOf("workers"));
+  print("servers", absl::StrCat(flags.servers), line.OriginOf("servers"));
+  print("threads", absl::StrCat(plan.threads, " for each worker"),
+        line.OriginOf("threads"));
+  print("device", plan.worker_device, line.OriginOf("device"));
+  if (plan.server_device != "cpu") {
+    print("server-device", plan.server_device, line.OriginOf("server-device"));
+  }
+  const bool job_output =
+      flags.output.empty() && !plan.job.output().directory().empty();
+  print("output", plan.output,
+        job_output ? "output.directory" : line.OriginOf("output"));
+  for (const char* name : {"steps", "log-every"}) {
+    if (!line.OriginOf(name).empty()) {
+      print(name, "changes the job", line.OriginOf(name));
+    }
+  }
+  for (const std::string& set : flags.source.sets) {
+    print("set", set, line.OriginOf("set"));
+  }
+  std::printf("\n%s", PrintJob(plan.job).c_str());
+}
+
+// Closing lines, on stdout.
+absl::Status PrintResults(const LocalTraining& plan) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string summary,
+                             ReadSummary(plan.output));
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string report,
+                             FormatRunReport(summary, plan.output));
+  std::fputs(report.c_str(), stdout);
+  std::fflush(stdout);
+  const int64_t bytes = plan.job.output().sample_bytes();
+  if (!plan.job.model().has_gpt() || bytes == 0) return absl::OkStatus();
+  GenerateOptions options;
+  options.bytes = bytes;
+  options.seed = plan.job.seed();
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::string sample,
+      SampleTrainedModel(plan.output, /*prompt=*/"", options, plan.device));
+  // Escaped also into files: it stands among other lines here.
+  std::printf("sample\n%s\n", EscapeForTerminal(sample).c_str());
+  return absl::OkStatus();
+}
+
+absl::Status ClaimOutput(const Flags& flags, LocalTraining* plan,
+                         std::unique_ptr<OutputDirectory>* claimed) {
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      *claimed, OutputDirectory::Claim(
+                    plan->output, EarlierRun(flags.resume, flags.overwrite)));
+  return WriteJobFolder(plan->output, plan->job);
+}
+
+int Train(const Flags& flags, LocalTraining plan,
+          const Environment& environment) {
+  SignalQueue signals(/*with_children=*/true);
+  std::unique_ptr<OutputDirectory> output;
+  const absl::Status claimed = ClaimOutput(flags, &plan, &output);
+  if (!claimed.ok()) return ReportError(claimed);
+  const ProgressStyle style =
+      ChooseProgressStyle(flags.quiet, flags.log.format == "json",
+                          isatty(STDERR_FILENO) != 0, environment);
+  LocalJobResult result;
+  {
+    ProgressDisplay display(STDERR_FILENO, style,
+                            plan.job.output().log_every_steps());
+    if (!flags.quiet && flags.log.format == "text") {
+      display.Message(absl::StrCat(
+          "training ", plan.job.name(), ": ", flags.servers,
+          flags.servers == 1 ? " server, " : " servers, ",
+          plan.workers.ToString(),
+          plan.workers.most == 1 ? " worker, " : " workers, ", plan.threads,
+          plan.threads == 1 ? " thread each" : " threads each",
+          plan.device.kind == DeviceName::Kind::kCuda ? ", on " : "; ",
+          plan.device.kind == DeviceName::Kind::kCuda
+              ? absl::StrCat(plan.worker_device, "; ")
+              : "",
+          plan.output));
+    }
+    result = TrainLocally(plan, &signals, &display);
+  }
+  if (absl::IsCancelled(result.status)) {
+    const auto checkpoints = ListCheckpoints(CheckpointsFolder(plan.output));
+    const bool resumable = checkpoints.ok() && !checkpoints->empty();
+    std::fprintf(
+        stderr, "%s; metrics and logs are in %s%s\n",
+        std::string(result.status.message()).c_str(), plan.output.c_str(),
+        resumable
+            ? absl::StrCat("; go on from step ", checkpoints->front().step,
+                           " with: tributary train --resume ", plan.output)
+                  .c_str()
+            : "");
+    return result.exit_code;
+  }
+  if (!result.status.ok()) return ReportError(result.status, result.exit_code);
+  absl::Status printed = AddPrediction(plan);
+  if (printed.ok()) printed = PrintResults(plan);
+  return printed.ok() ? kExitDone : ReportError(printed, kExitFailed);
+}
+
+}  // namespace
+
+int RunTrainCommand(const std::vector<std::string>& arguments,
+                    const Environment& environment) {
+  Flags flags;
+  const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
+  if (const auto code = line->ParseOrAnswer(arguments, environment)) {
+    return *code;
+  }
+  absl::StatusOr<LocalTraining> plan = MakePlan(*line, flags);
+  if (!plan.ok()) return ReportError(plan.status());
+  if (flags.print_config) {
+    PrintConfig(*line, flags, *plan);
+    return kExitDone;
+  }
+  return Train(flags, *std::move(plan), environment);
+}
+
+}  // namespace tributary

@@ -1,0 +1,179 @@
+#include "deploy/commands/worker_command.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/shutdown.h"
+#include "common/base/status_macros.h"
+#include "common/os/log.h"
+#include "common/os/process.h"
+#include "deploy/flags/command_line.h"
+#include "deploy/flags/device_flag.h"
+#include "deploy/flags/exit_code.h"
+#include "deploy/flags/process_log.h"
+#include "deploy/flags/security_flags.h"
+#include "deploy/flags/signals.h"
+#include "worker/device/cuda/libraries/nccl_library.h"
+#include "worker/device/factory/device_factory.h"
+#include "worker/process/worker_process.h"
+
+namespace tributary {
+namespace {
+
+struct Flags {
+  std::string coordinator;
+  LogFlags log;
+  SecurityFlags security;
+  int64_t rank = -1;
+  int64_t threads = 0;
+  std::string device;
+  int64_t local_rank = 0;
+  double connect_timeout = 60;
+  std::string host;
+};
+
+std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
+  auto line = std::make_unique<CommandLine>(
+      "worker", "",
+      "Runs one worker: it gets the job from server 0, computes its part of "
+      "every step, and ends with the job.",
+      std::vector<CommandLine::Example>{
+          {"worker", "Joins the server on this machine, at 127.0.0.1:29400."},
+          {"worker --coordinator node1:29400 --threads 8",
+           "Joins the one on node1; data paths of the job count here."},
+          {"worker --rank 3", "Wants to be the fourth worker."}});
+  line->AddText("coordinator", "HOST[:PORT]",
+                "Where server 0 is. Default: MASTER_ADDR and MASTER_PORT, else "
+                "127.0.0.1:29400.",
+                &flags->coordinator);
+  line->AddInteger("rank",
+                   "Place among the workers, from 0; -1: any. It never changes "
+                   "the result. Default: RANK, SLURM_PROCID or "
+                   "OMPI_COMM_WORLD_RANK, else -1.",
+                   -1, 65535, &flags->rank);
+  line->AddInteger("threads",
+                   "Threads that compute. They never change the result. "
+                   "Default: the cores of this machine, shared among its "
+                   "workers where the launcher's environment counts them; on a "
+                   "GPU, 2.",
+                   1, 1024, &flags->threads);
+  AddDeviceFlag(line.get(), "auto", &flags->device);
+  // Which of this machine's workers it is: they take turns with its GPUs.
+  line->AddHiddenInteger("local-rank", 0, 65535, &flags->local_rank);
+  line->AddNumber("connect-timeout",
+                  "Seconds to go on trying to reach server 0, and the others, "
+                  "at the start. Default 60.",
+                  0, 86400, &flags->connect_timeout);
+  line->AddText("advertise", "HOST",
+                "In an all-reduce: the name or address by which other workers "
+                "reach this machine. Default: the address from which it "
+                "reaches server 0.",
+                &flags->host);
+  AddSecurityFlags(line.get(), &flags->security);
+  AddInsecureNetworkFlag(
+      line.get(),
+      "Let the token go to another machine unencrypted, without --tls-dir; and "
+      "the gradients of an all-reduce, with it.",
+      &flags->security);
+  AddLogFlags(line.get(), &flags->log);
+  return line;
+}
+
+// What flags and TRIBUTARY_* leave open, from the environment.
+absl::Status FillFromEnvironment(const CommandLine& line,
+                                 const LauncherEnvironment& launcher,
+                                 Logger* log, Flags* flags) {
+  if (flags->coordinator.empty()) flags->coordinator = launcher.Coordinator();
+  if (!absl::StrContains(flags->coordinator, ":")) {
+    flags->coordinator = JoinHostPort(flags->coordinator, kDefaultPort);
+  }
+  TRIBUTARY_RETURN_IF_ERROR(ParseHostPort(flags->coordinator).status());
+  if (line.OriginOf("rank").empty() && launcher.rank.has_value()) {
+    flags->rank = launcher.rank->value;
+    log->SetRank(static_cast<int>(flags->rank));
+    log->Info("rank %d%s from %s", flags->rank,
+              launcher.world_size.has_value()
+                  ? absl::StrCat("/", launcher.world_size->value)
+                  : std::string(),
+              launcher.rank->variable);
+  }
+  if (line.OriginOf("local-rank").empty() && launcher.local_rank.has_value()) {
+    flags->local_rank = launcher.local_rank->value;
+  }
+  return absl::OkStatus();
+}
+
+// Fills in what depends on the device.
+absl::Status FillDevice(const LauncherEnvironment& launcher, Logger* log,
+                        Flags* flags, DeviceName* device) {
+  std::string remark;
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      *device,
+      ChooseDevice(flags->device, flags->local_rank, MachineGpus(), &remark));
+  if (!remark.empty()) log->Info("%s", remark);
+  if (flags->threads > 0) return absl::OkStatus();
+  if (device->kind == DeviceName::Kind::kCuda) {
+    flags->threads = kThreadsPerGpu;
+  } else {
+    const int64_t here = launcher.local_world_size.has_value()
+                             ? launcher.local_world_size->value
+                             : 1;
+    flags->threads = std::max<int64_t>(1, UsableCores() / here);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int RunWorkerCommand(const std::vector<std::string>& arguments,
+                     const Environment& environment) {
+  Flags flags;
+  const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
+  if (const auto code = line->ParseOrAnswer(arguments, environment)) {
+    return *code;
+  }
+  SignalQueue signals;
+  const absl::StatusOr<LauncherEnvironment> launcher =
+      ReadLauncherEnvironment(environment);
+  if (!launcher.ok()) return ReportError(launcher.status());
+  const absl::StatusOr<std::unique_ptr<Logger>> log =
+      StartProcessLog(flags.log, "worker", static_cast<int>(flags.rank));
+  if (!log.ok()) return ReportError(log.status());
+  const absl::Status filled =
+      FillFromEnvironment(*line, *launcher, log->get(), &flags);
+  if (!filled.ok()) return ReportError(filled);
+  WorkerOptions options;
+  absl::StatusOr<Security> security =
+      ReadSecurity(flags.security, {Role::kWorker});
+  if (!security.ok()) return ReportError(security.status());
+  options.security = *std::move(security);
+  const absl::Status allowed =
+      CheckConnectTo(flags.coordinator, flags.security, options.security);
+  if (!allowed.ok()) return ReportError(allowed);
+  WarnOfNetwork(flags.coordinator, options.security, log->get());
+  options.coordinator = flags.coordinator;
+  options.host = flags.host;
+  options.insecure_network = flags.security.insecure_network;
+  options.rank = static_cast<int>(flags.rank);
+  DeviceName device;
+  const absl::Status chosen =
+      FillDevice(*launcher, log->get(), &flags, &device);
+  if (!chosen.ok()) return ReportError(chosen);
+  options.make_device = [device](Precision precision) {
+    return CreateDevice(device, precision);
+  };
+  options.load_nccl = &LoadNccl;
+  options.threads = static_cast<int>(flags.threads);
+  options.connect_timeout = absl::Seconds(flags.connect_timeout);
+  options.log = log->get();
+  Shutdown shutdown;
+  const SignalThread signal_thread(&signals, &shutdown);
+  const absl::Status status = RunWorker(options, &shutdown);
+  return FinishProcess(log->get(), status, signal_thread.received());
+}
+
+}  // namespace tributary

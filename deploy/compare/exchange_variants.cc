@@ -1,0 +1,116 @@
+#include "deploy/compare/exchange_variants.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/nearest.h"
+#include "common/base/status_macros.h"
+#include "common/job/job.h"
+
+namespace tributary {
+namespace {
+
+constexpr char kSynchronous[] = "synchronous";
+constexpr char kSynchronousSharded[] = "synchronous_sharded";
+constexpr char kStaleSynchronous[] = "stale_synchronous";
+constexpr char kAsynchronous[] = "asynchronous";
+constexpr char kLocalSteps[] = "local_steps";
+constexpr char kAllReduce[] = "all_reduce";
+constexpr char kAllReduceSharded[] = "all_reduce_sharded";
+
+absl::StatusOr<ExchangeVariant> MakeVariant(const JobSpec& job,
+                                            const std::string& name,
+                                            int servers) {
+  ExchangeVariant variant;
+  variant.name = name;
+  variant.job = job;
+  SetExchange(name, variant.job.mutable_exchange());
+  TRIBUTARY_RETURN_IF_ERROR(ValidateJob(variant.job));
+  variant.job = ResolveJob(std::move(variant.job));
+  if (name == kSynchronousSharded) {
+    if (servers < 2) {
+      return absl::InvalidArgumentError("it needs --servers 2 or more");
+    }
+    variant.servers = servers;
+  }
+  if (job.recovery().journal() && variant.servers < 2) {
+    return absl::InvalidArgumentError(
+        "recovery.journal: needs two servers or more; leave it out");
+  }
+  return variant;
+}
+
+}  // namespace
+
+const std::vector<std::string>& ExchangeNames() {
+  static const auto* const names = new std::vector<std::string>{
+      kSynchronous, kSynchronousSharded, kStaleSynchronous, kAsynchronous,
+      kLocalSteps,  kAllReduce,          kAllReduceSharded};
+  return *names;
+}
+
+void SetExchange(const std::string& name, ExchangeSpec* exchange) {
+  // Asking for a member of a oneof leaves it as it is if it is the one that is
+  // set.
+  const int64_t chunk_bytes = ChunkBytes(*exchange);
+  if (name == kAllReduce || name == kAllReduceSharded) {
+    AllReduceSpec* all_reduce = exchange->mutable_all_reduce();
+    all_reduce->set_chunk_bytes(chunk_bytes);
+    all_reduce->set_shard_optimizer(name == kAllReduceSharded);
+    return;
+  }
+  ParameterServerSpec* server = exchange->mutable_parameter_server();
+  server->set_chunk_bytes(chunk_bytes);
+  ConsistencySpec* consistency = server->mutable_consistency();
+  if (name == kStaleSynchronous) {
+    consistency->mutable_stale_synchronous();
+  } else if (name == kAsynchronous) {
+    consistency->mutable_asynchronous();
+  } else if (name == kLocalSteps) {
+    consistency->mutable_local_steps();
+  } else {
+    consistency->mutable_synchronous();
+  }
+}
+
+absl::StatusOr<ExchangeVariants> MakeExchangeVariants(
+    const JobSpec& job, const std::vector<std::string>& names, int servers) {
+  const std::vector<std::string>& all = ExchangeNames();
+  std::set<std::string> seen;
+  for (const std::string& name : names) {
+    if (std::find(all.begin(), all.end(), name) == all.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("there is no exchange ", name, DidYouMean(name, all),
+                       "; there are ", absl::StrJoin(all, ", ")));
+    }
+    if (!seen.insert(name).second) {
+      return absl::InvalidArgumentError(absl::StrCat(name, " is there twice"));
+    }
+  }
+  ExchangeVariants result;
+  for (const std::string& name : names.empty() ? all : names) {
+    absl::StatusOr<ExchangeVariant> variant = MakeVariant(job, name, servers);
+    if (variant.ok()) {
+      result.variants.push_back(*std::move(variant));
+      continue;
+    }
+    const std::string reason(variant.status().message());
+    if (!names.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the job cannot run with ", name, ": ", reason));
+    }
+    result.left_out.push_back({name, reason});
+  }
+  if (result.variants.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the job allows no exchange; ", result.left_out[0].name,
+                     ": ", result.left_out[0].reason));
+  }
+  return result;
+}
+
+}  // namespace tributary

@@ -1,0 +1,34 @@
+#include "deploy/flags/exit_code.h"
+
+#include <cstdio>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+
+namespace tributary {
+
+int ExitCodeOf(const absl::Status& status) {
+  if (status.ok()) return kExitDone;
+  return absl::IsInvalidArgument(status) || absl::IsNotFound(status)
+             ? kExitUsage
+             : kExitFailed;
+}
+
+int ReportError(const absl::Status& status) {
+  return ReportError(status, ExitCodeOf(status));
+}
+
+int ReportError(const absl::Status& status, int exit_code) {
+  const std::string message =
+      status.message().empty()
+          ? absl::StatusCodeToString(status.code())
+          : absl::StrReplaceAll(status.message(), {{"\n", " "}});
+  // One write, so that lines of several processes do not mix.
+  const std::string line = absl::StrCat("error: ", message, "\n");
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  std::fflush(stderr);
+  return exit_code;
+}
+
+}  // namespace tributary

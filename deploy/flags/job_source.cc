@@ -1,0 +1,102 @@
+#include "deploy/flags/job_source.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "common/base/status_macros.h"
+#include "common/job/job.h"
+
+namespace tributary {
+namespace {
+
+// Made of the example by the build, so that there is one truth.
+constexpr absl::string_view kBuiltInJob =
+#include "deploy/built_in_job.inc"
+    ;
+
+bool IsReadableFile(const std::string& path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
+         access(path.c_str(), R_OK) == 0;
+}
+
+// A schedule that would not fit any more ends with the job: who wants to see a
+// job run for ten steps should not have to think of its warm-up.
+void ShortenTo(int64_t steps, JobSpec* job) {
+  job->clear_epochs();
+  job->set_steps(steps);
+  if (!job->has_schedule()) return;
+  ScheduleSpec* schedule = job->mutable_schedule();
+  if (schedule->warmup_steps() > steps) schedule->set_warmup_steps(steps);
+  if (schedule->decay_steps() > steps) schedule->clear_decay_steps();
+}
+
+}  // namespace
+
+absl::StatusOr<JobSpec> BuiltInJob(
+    const std::function<bool(const std::string&)>& is_readable) {
+  TRIBUTARY_ASSIGN_OR_RETURN(JobSpec job,
+                             ParseJob(kBuiltInJob, "the built-in job"));
+  TextSpec* text = job.mutable_data()->mutable_text();
+  const TextSpec all = *text;
+  text->clear_path();
+  for (const std::string& path : all.path()) {
+    if (is_readable(path)) text->add_path(path);
+  }
+  if (text->path().empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the built-in job reads the texts of /usr/share/common-licenses, and "
+        "none is there; name other files with --set "
+        "'data.text.path=[\"FILE\"]', or give a job file"));
+  }
+  return job;
+}
+
+absl::StatusOr<JobSpec> ReadJob(const JobSource& source) {
+  JobSpec job;
+  if (!source.path.empty()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(job, LoadJob(source.path));
+  } else {
+    absl::StatusOr<JobSpec> built_in = BuiltInJob(IsReadableFile);
+    // Another text may still be named by --set.
+    if (!built_in.ok()) {
+      if (source.sets.empty()) return built_in.status();
+      TRIBUTARY_ASSIGN_OR_RETURN(
+          built_in, BuiltInJob([](const std::string&) { return true; }));
+    }
+    job = *built_in;
+  }
+  for (const std::string& set : source.sets) {
+    const absl::Status status = SetField(&job, set);
+    if (!status.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--set ", set, ": ", status.message()));
+    }
+  }
+  if (source.steps.has_value()) ShortenTo(*source.steps, &job);
+  if (source.log_every_steps.has_value()) {
+    job.mutable_output()->set_log_every_steps(*source.log_every_steps);
+  }
+  if (!source.output_directory.empty()) {
+    job.mutable_output()->set_directory(source.output_directory);
+  }
+  const absl::Status valid = ValidateJob(job);
+  if (!valid.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(source.path.empty() ? "the built-in job" : source.path,
+                     ": ", valid.message()));
+  }
+  if (job.batch().micro_batches() == kFindMicroBatches &&
+      !source.finds_micro_batches) {
+    return absl::InvalidArgumentError(
+        "batch.micro_batches: -1 leaves it to `tributary train` to find the "
+        "number, by the memory of this machine's devices; give a number here, "
+        "as in --set batch.micro_batches=8");
+  }
+  return ResolveJob(std::move(job));
+}
+
+}  // namespace tributary

@@ -1,0 +1,112 @@
+#include "deploy/flags/output_directory.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/base/status_macros.h"
+#include "common/os/file.h"
+#include "server/checkpoint/checkpoint_folder.h"
+
+namespace tributary {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What a run writes, and no more: a folder may hold other things of its owner.
+constexpr const char* kFilesOfARun[] = {"summary.json", "metrics.jsonl",
+                                        "job.textproto", "final/manifest.json",
+                                        "final/model.safetensors"};
+
+}  // namespace
+
+std::string DefaultOutputDirectory(const std::string& job_name, absl::Time now,
+                                   absl::TimeZone zone) {
+  std::string name = job_name.substr(0, 64);
+  for (char& c : name) {
+    if (!absl::ascii_isalnum(c) && c != '_' && c != '.') c = '-';
+  }
+  return absl::StrCat("runs/", name, "-",
+                      absl::FormatTime("%Y%m%d-%H%M%S", now, zone));
+}
+
+OutputDirectory::OutputDirectory(std::string path, int fd)
+    : path_(std::move(path)), fd_(fd) {}
+
+OutputDirectory::~OutputDirectory() { close(fd_); }
+
+std::string FreshOutputDirectory(const std::string& job_name) {
+  const std::string base =
+      DefaultOutputDirectory(job_name, absl::Now(), absl::LocalTimeZone());
+  std::string path = base;
+  std::error_code error;
+  for (int i = 2; std::filesystem::exists(path, error); ++i) {
+    path = absl::StrCat(base, "-", i);
+  }
+  return path;
+}
+
+absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Claim(
+    const std::string& path, Earlier earlier) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) return FileError(error.value(), "cannot make folder", path);
+  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return FileError(errno, "cannot open folder", path);
+  std::unique_ptr<OutputDirectory> claimed(new OutputDirectory(path, fd));
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    return absl::UnavailableError(absl::StrCat(
+        path, ": another run is writing here; choose another --output"));
+  }
+  if (access(path.c_str(), W_OK | X_OK) != 0) {
+    return FileError(errno, "cannot write to folder", path);
+  }
+  if (earlier == Earlier::kResume) return claimed;
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<CheckpointName> checkpoints,
+                             ListCheckpoints(CheckpointsFolder(path)));
+  if (earlier == Earlier::kRefuse &&
+      (fs::exists(fs::path(path) / "summary.json", error) ||
+       fs::exists(fs::path(path) / "final/model.safetensors", error) ||
+       !checkpoints.empty())) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        path, " holds the ", checkpoints.empty() ? "results" : "checkpoints",
+        " of another run; choose another --output, ",
+        checkpoints.empty() ? "" : "go on with it with --resume auto, ",
+        "or replace it with --overwrite"));
+  }
+  const std::string folder = CheckpointsFolder(path);
+  const absl::StatusOr<std::vector<std::string>> names = ListFolder(folder);
+  for (const std::string& name :
+       names.ok() ? *names : std::vector<std::string>()) {
+    // Checkpoints, and what was put aside.
+    if (!absl::StartsWith(name, "step-") && !absl::StartsWith(name, "latest")) {
+      continue;
+    }
+    fs::remove_all(absl::StrCat(folder, "/", name), error);
+    if (error) {
+      return FileError(error.value(), "cannot remove",
+                       absl::StrCat(folder, "/", name));
+    }
+  }
+  for (const char* const file : kFilesOfARun) {
+    fs::remove(fs::path(path) / file, error);
+    if (error) {
+      return FileError(error.value(), "cannot remove",
+                       absl::StrCat(path, "/", file));
+    }
+  }
+  return claimed;
+}
+
+}  // namespace tributary

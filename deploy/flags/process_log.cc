@@ -1,0 +1,48 @@
+#include "deploy/flags/process_log.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "deploy/flags/exit_code.h"
+
+namespace tributary {
+
+void AddLogFlags(CommandLine* line, LogFlags* flags) {
+  line->AddChoice("log-format", {"text", "json"},
+                  "Form of log lines. Default text.", &flags->format);
+  line->AddChoice("log-level", {"debug", "info", "warning", "error"},
+                  "Log lines below it are dropped. Default info.",
+                  &flags->level);
+}
+
+absl::StatusOr<std::unique_ptr<Logger>> StartProcessLog(const LogFlags& flags,
+                                                        const std::string& role,
+                                                        int rank) {
+  LogOptions options;
+  TRIBUTARY_ASSIGN_OR_RETURN(options.level, ParseLogLevel(flags.level));
+  options.json = flags.format == "json";
+  options.role = role;
+  options.rank = rank;
+  return Logger::Create(options);
+}
+
+int FinishProcess(Logger* log, const absl::Status& status, int signal) {
+  if (status.ok()) {
+    log->Info("done");
+    return kExitDone;
+  }
+  if (absl::IsCancelled(status)) {
+    log->Info(
+        "%s%s", std::string(status.message()),
+        signal == 0 ? "" : absl::StrCat(" (SIG", sigabbrev_np(signal), ")"));
+    return signal == 0 || signal == SIGTERM ? kExitPreempted
+                                            : ExitCodeOfSignal(signal);
+  }
+  return ReportError(status);
+}
+
+}  // namespace tributary

@@ -1,0 +1,82 @@
+#include "deploy/flags/signals.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "deploy/flags/exit_code.h"
+
+namespace tributary {
+
+SignalQueue::SignalQueue(bool with_children) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGHUP);
+  if (with_children) sigaddset(&signals, SIGCHLD);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  signal_fd_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+  wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+SignalQueue::~SignalQueue() {
+  close(signal_fd_);
+  close(wake_fd_);
+}
+
+int SignalQueue::Wait(absl::Duration timeout) {
+  // Rounded up, so that a short wait is never a busy one.
+  const int64_t milliseconds =
+      timeout == absl::InfiniteDuration()
+          ? -1
+          : std::max<int64_t>(0, absl::ToInt64Milliseconds(absl::Ceil(
+                                     timeout, absl::Milliseconds(1))));
+  pollfd fds[] = {{signal_fd_, POLLIN, 0}, {wake_fd_, POLLIN, 0}};
+  if (poll(fds, 2,
+           static_cast<int>(std::min<int64_t>(milliseconds, 1 << 30))) <= 0) {
+    return 0;
+  }
+  signalfd_siginfo info;
+  if (read(signal_fd_, &info, sizeof(info)) == sizeof(info)) {
+    return static_cast<int>(info.ssi_signo);
+  }
+  uint64_t count = 0;
+  // Nothing to read only means that another wake-up took it.
+  if (read(wake_fd_, &count, sizeof(count)) < 0) return 0;
+  return 0;
+}
+
+void SignalQueue::Wake() {
+  const uint64_t one = 1;
+  // Fails only when the counter is full, and then a wake-up is pending.
+  if (write(wake_fd_, &one, sizeof(one)) < 0) return;
+}
+
+SignalThread::SignalThread(SignalQueue* queue, Shutdown* shutdown)
+    : queue_(queue), shutdown_(shutdown), thread_([this] { Work(); }) {}
+
+SignalThread::~SignalThread() {
+  stopping_.store(true);
+  queue_->Wake();
+  thread_.join();
+}
+
+void SignalThread::Work() {
+  while (!stopping_.load()) {
+    const int signal = queue_->Wait(absl::InfiniteDuration());
+    if (signal == 0) continue;
+    if (received_.load() != 0) _exit(ExitCodeOfSignal(signal));
+    received_.store(signal);
+    shutdown_->Request();
+  }
+}
+
+}  // namespace tributary

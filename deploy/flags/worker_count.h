@@ -1,0 +1,30 @@
+// How many workers a job wants: "4", or from "1:8" the fewest and the most.
+#ifndef TRIBUTARY_DEPLOY_FLAGS_WORKER_COUNT_H_
+#define TRIBUTARY_DEPLOY_FLAGS_WORKER_COUNT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace tributary {
+
+struct WorkerCount {
+  // The job begins when so many are there.
+  int64_t fewest = 1;
+  // So many take part at the same time; 0: nobody has said.
+  int64_t most = 0;
+
+  // As it was written.
+  std::string ToString() const;
+};
+
+// InvalidArgument for anything but N and MIN:MAX with 1 <= MIN <= MAX <=
+// `limit`; "N" is N:N. The message says what is expected.
+absl::StatusOr<WorkerCount> ParseWorkerCount(absl::string_view text,
+                                             int64_t limit);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_DEPLOY_FLAGS_WORKER_COUNT_H_

@@ -1,0 +1,260 @@
+#include "deploy/launcher/local_job.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "deploy/flags/exit_code.h"
+
+namespace tributary {
+
+namespace {
+
+// Its machine, or somebody, wanted it to end; not the job.
+bool WasStopped(const ProcessExit& exit) {
+  return exit.killed_by_signal() ||
+         WEXITSTATUS(exit.wait_status) == kExitPreempted;
+}
+
+}  // namespace
+
+LocalJob::LocalJob(LocalJobOptions options, SignalQueue* signals)
+    : options_(std::move(options)), signals_(signals) {}
+
+LocalJobResult LocalJob::Run() {
+  absl::optional<LocalJobResult> failure = StartAll();
+  if (failure.has_value() && !result_.has_value()) result_ = failure;
+  while (!result_.has_value() && !Ended()) {
+    Pump(options_.tick);
+    if (options_.on_tick) options_.on_tick();
+  }
+  if (!result_.has_value()) result_ = LocalJobResult();
+  StopRemaining();
+  return *result_;
+}
+
+std::vector<pid_t> LocalJob::pids() const {
+  std::vector<pid_t> pids;
+  for (const auto* processes : {&servers_, &workers_}) {
+    for (const auto& [number, process] : *processes) {
+      pids.push_back(supervisor_.pid(process));
+    }
+  }
+  return pids;
+}
+
+absl::optional<LocalJobResult> LocalJob::StartProcess(Role role, int number,
+                                                      const ProcessSpec& spec) {
+  const absl::StatusOr<int> process = supervisor_.Start(spec);
+  if (!process.ok()) {
+    return LocalJobResult{process.status(), kExitFailed};
+  }
+  places_.push_back({role, number});
+  (role == Role::kServer ? servers_ : workers_)[number] = *process;
+  return absl::nullopt;
+}
+
+bool LocalJob::StartAgain(const ProcessExit& exit) {
+  if (coordinator_.empty() || restarts_ >= options_.max_restarts ||
+      servers_done_ > 0) {
+    return false;
+  }
+  const Place place = places_[exit.process];
+  ProcessSpec spec = place.role == Role::kServer
+                         ? options_.server(place.number, coordinator_)
+                         : options_.worker(place.number, coordinator_);
+  spec.append = true;
+  ++restarts_;
+  Message(absl::StrCat("warning: ", spec.name, " ",
+                       DescribeExit(exit.wait_status),
+                       "; it is started again (restart ", restarts_, " of ",
+                       options_.max_restarts, ")"));
+  const absl::optional<LocalJobResult> failure =
+      StartProcess(place.role, place.number, spec);
+  if (failure.has_value()) result_ = failure;
+  return true;
+}
+
+absl::optional<LocalJobResult> LocalJob::StartAll() {
+  absl::optional<LocalJobResult> failure =
+      StartProcess(Role::kServer, 0, options_.server(0, std::string()));
+  if (failure.has_value()) return failure;
+
+  const absl::Time deadline = absl::Now() + options_.start_timeout;
+  absl::optional<std::string> coordinator;
+  while (!(coordinator = supervisor_.ReadyText(0)).has_value()) {
+    // A server that is done already has nothing left to offer to workers.
+    if (result_.has_value() || Ended()) return result_;
+    if (absl::Now() > deadline) {
+      return LocalJobResult{
+          absl::DeadlineExceededError(
+              absl::StrCat(supervisor_.spec(0).name, " did not start within ",
+                           absl::FormatDuration(options_.start_timeout),
+                           "; its log is ", supervisor_.spec(0).log_path)),
+          kExitFailed};
+    }
+    Pump(absl::Milliseconds(5));
+  }
+  for (int shard = 1; shard < options_.servers; ++shard) {
+    failure = StartProcess(Role::kServer, shard,
+                           options_.server(shard, *coordinator));
+    if (failure.has_value()) return failure;
+  }
+  for (int rank = 0; rank < options_.workers; ++rank) {
+    failure =
+        StartProcess(Role::kWorker, rank, options_.worker(rank, *coordinator));
+    if (failure.has_value()) return failure;
+  }
+  coordinator_ = *coordinator;
+  if (options_.on_started) options_.on_started(*coordinator);
+  return absl::nullopt;
+}
+
+void LocalJob::Pump(absl::Duration longest) {
+  // All signals that are pending: two SIGINTs may come between two pumps.
+  int signal = signals_->Wait(longest);
+  while (signal != 0) {
+    if (signal != SIGCHLD) HandleSignal(signal);
+    signal = signals_->Wait(absl::ZeroDuration());
+  }
+  // A worker that loses its server ends soon after it. Looking at the servers
+  // last, but speaking of them first, names the cause and not the consequence.
+  std::vector<ProcessExit> exits = supervisor_.Reap();
+  const std::vector<ProcessExit> later = supervisor_.Reap();
+  exits.insert(exits.end(), later.begin(), later.end());
+  std::stable_sort(exits.begin(), exits.end(),
+                   [this](const ProcessExit& a, const ProcessExit& b) {
+                     return places_[a.process].role < places_[b.process].role;
+                   });
+  for (const ProcessExit& exit : exits) HandleExit(exit);
+}
+
+void LocalJob::HandleSignal(int signal) {
+  if (signal_ != 0) {
+    supervisor_.SignalAll(SIGKILL);
+    return;
+  }
+  signal_ = signal;
+  explanation_awaited_ = false;
+  result_ = LocalJobResult{
+      absl::CancelledError(
+          absl::StrCat("stopped by SIG", sigabbrev_np(signal))),
+      signal == SIGTERM ? kExitPreempted : ExitCodeOfSignal(signal)};
+}
+
+void LocalJob::HandleExit(const ProcessExit& exit) {
+  if (result_.has_value()) {  // Only the first counts.
+    if (!explanation_awaited_ || exit.process != 0) return;
+    explanation_awaited_ = false;
+    if (!exit.succeeded() && !exit.killed_by_signal()) Fail(exit, "");
+    return;
+  }
+  if (places_[exit.process].role == Role::kServer) {
+    HandleServerExit(exit);
+  } else {
+    HandleWorkerExit(exit);
+  }
+}
+
+void LocalJob::HandleServerExit(const ProcessExit& exit) {
+  if (exit.succeeded()) {
+    ++servers_done_;
+  } else if (!WasStopped(exit) || !StartAgain(exit)) {
+    Fail(exit, "");
+  }
+}
+
+void LocalJob::HandleWorkerExit(const ProcessExit& exit) {
+  // The coordinator has let it go, or ends the job without it.
+  if (exit.succeeded() || servers_done_ > 0) return;
+  if (!WasStopped(exit)) {
+    Fail(exit, "");
+    explanation_awaited_ = true;
+    return;
+  }
+  if (StartAgain(exit)) return;
+  const ProcessSpec& spec = supervisor_.spec(exit.process);
+  const int left = Running(Role::kWorker);
+  if (left < options_.fewest_workers) {
+    Fail(exit, left == 0 ? std::string("no worker is left: ")
+                         : absl::StrCat("only ", left, " of at least ",
+                                        options_.fewest_workers,
+                                        " workers are left: "));
+    return;
+  }
+  Message(absl::StrCat("warning: ", spec.name, " ",
+                       DescribeExit(exit.wait_status), "; ", left,
+                       left == 1 ? " worker goes on" : " workers go on"));
+}
+
+void LocalJob::Fail(const ProcessExit& exit, const std::string& prefix) {
+  const ProcessSpec& spec = supervisor_.spec(exit.process);
+  const std::string reason = LastErrorIn(spec.log_path);
+  const bool signaled = exit.killed_by_signal();
+  LocalJobResult result;
+  result.status = absl::AbortedError(absl::StrCat(
+      prefix, spec.name, " ",
+      reason.empty() || signaled ? DescribeExit(exit.wait_status)
+                                 : absl::StrCat("failed: ", reason),
+      " (log: ", spec.log_path, ")"));
+  result.exit_code = !signaled && WEXITSTATUS(exit.wait_status) == kExitUsage
+                         ? kExitUsage
+                         : kExitFailed;
+  result_ = result;
+}
+
+void LocalJob::Message(const std::string& text) const {
+  if (options_.on_message) options_.on_message(text);
+}
+
+int LocalJob::Running(Role role) const {
+  int count = 0;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    if (places_[i].role == role && supervisor_.running(static_cast<int>(i))) {
+      ++count;
+    }
+  }
+  return count;
+}
+
+bool LocalJob::Ended() const {
+  return servers_done_ == options_.servers || supervisor_.running_count() == 0;
+}
+
+void LocalJob::Drain() {
+  if (signal_ == 0 || coordinator_.empty()) return;
+  const int server = servers_[0];
+  supervisor_.Signal(server, SIGTERM);
+  const absl::Time deadline = absl::Now() + options_.drain_timeout;
+  while (supervisor_.running(server) && absl::Now() < deadline) {
+    Pump(absl::Milliseconds(100));
+    if (options_.on_tick) options_.on_tick();
+  }
+}
+
+void LocalJob::StopRemaining() {
+  Drain();
+  absl::Time deadline = absl::Now() + options_.settle_timeout;
+  bool terminated = false;
+  while (supervisor_.running_count() > 0) {
+    // Asked to stop, or a failed job whose servers are gone: workers have
+    // nobody left to speak to.
+    const bool pointless =
+        signal_ != 0 || (!result_->status.ok() && Running(Role::kServer) == 0);
+    if (pointless && !terminated) deadline = absl::Now();
+    if (absl::Now() >= deadline) {
+      explanation_awaited_ = false;
+      supervisor_.SignalAll(terminated ? SIGKILL : SIGTERM);
+      terminated = true;
+      deadline = absl::Now() + options_.stop_timeout;
+    }
+    Pump(std::min(deadline - absl::Now(), absl::Milliseconds(100)));
+  }
+}
+
+}  // namespace tributary

@@ -1,0 +1,140 @@
+#include "deploy/launcher/local_processes.h"
+
+#include <limits.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "common/job/job.h"
+#include "common/os/file.h"
+#include "common/os/process.h"
+
+namespace tributary {
+namespace {
+
+// The program that runs now, under its name where that still is it.
+std::string ProgramPath() {
+  char path[PATH_MAX];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof(path));
+  if (length > 0 && length < static_cast<ssize_t>(sizeof(path))) {
+    const std::string found(path, length);
+    if (access(found.c_str(), X_OK) == 0) return found;
+  }
+  return "/proc/self/exe";
+}
+
+std::vector<std::string> ChildEnvironment() {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const absl::string_view text = *variable;
+    if (!absl::StartsWith(text, "TRIBUTARY_")) {
+      variables.emplace_back(text);
+    }
+  }
+  return variables;
+}
+
+ProcessSpec JobProcess(const LocalProcesses& processes, const std::string& name,
+                       std::vector<std::string> arguments) {
+  arguments.insert(arguments.end(), {"--log-format", processes.log.format,
+                                     "--log-level", processes.log.level});
+  const std::vector<std::string> security =
+      SecurityArguments(processes.security);
+  arguments.insert(arguments.end(), security.begin(), security.end());
+  return OwnProcess(name, std::move(arguments),
+                    absl::StrCat(processes.output, "/logs/", name, ".log"));
+}
+
+ProcessSpec ServerProcess(const LocalProcesses& processes, int shard,
+                          const std::string& coordinator) {
+  // Local workers come soon or never, so the wait for one is short.
+  std::vector<std::string> arguments = {
+      "server",
+      absl::StrCat(processes.output, "/job.textproto"),
+      "--listen",
+      shard == 0 && !coordinator.empty() ? coordinator : "127.0.0.1:0",
+      "--shard",
+      absl::StrCat(shard),
+      "--servers",
+      absl::StrCat(processes.servers),
+      "--workers",
+      processes.workers.ToString(),
+      "--threads",
+      absl::StrCat(processes.server_threads),
+      "--device",
+      processes.server_device,
+      "--no-worker-timeout",
+      "60",
+      "--output",
+      processes.output,
+      "--ready-fd",
+      absl::StrCat(kReadyFd)};
+  if (shard > 0) {
+    arguments.insert(arguments.end(), {"--coordinator", coordinator});
+  } else if (!processes.resume.empty()) {
+    arguments.insert(arguments.end(), {"--resume", processes.resume});
+  } else if (!coordinator.empty()) {
+    // Not its first start.
+    arguments.insert(arguments.end(), {"--resume", "auto"});
+  }
+  return JobProcess(processes, absl::StrCat("server-", shard),
+                    std::move(arguments));
+}
+
+ProcessSpec WorkerProcess(const LocalProcesses& processes, int rank,
+                          const std::string& coordinator) {
+  return JobProcess(
+      processes, absl::StrCat("worker-", rank),
+      {"worker", "--coordinator", coordinator, "--rank", absl::StrCat(rank),
+       "--threads", absl::StrCat(processes.worker_threads), "--device",
+       processes.worker_device, "--local-rank", absl::StrCat(rank)});
+}
+
+}  // namespace
+
+absl::Status WriteJobFolder(const std::string& output, const JobSpec& job) {
+  const std::string logs = absl::StrCat(output, "/logs");
+  std::error_code error;
+  std::filesystem::create_directories(logs, error);
+  if (error) return FileError(error.value(), "cannot make folder", logs);
+  return WriteFileAtomically(absl::StrCat(output, "/job.textproto"),
+                             {PrintJob(job)});
+}
+
+int ServerThreads(int servers) { return std::max(1, UsableCores() / servers); }
+
+LocalJobOptions MakeLocalJob(const LocalProcesses& processes) {
+  LocalJobOptions options;
+  options.servers = processes.servers;
+  options.workers = static_cast<int>(processes.workers.most);
+  if (processes.workers.fewest < processes.workers.most) {
+    options.fewest_workers = static_cast<int>(processes.workers.fewest);
+  }
+  options.server = [processes](int shard, const std::string& coordinator) {
+    return ServerProcess(processes, shard, coordinator);
+  };
+  options.worker = [processes](int rank, const std::string& coordinator) {
+    return WorkerProcess(processes, rank, coordinator);
+  };
+  return options;
+}
+
+ProcessSpec OwnProcess(const std::string& name,
+                       std::vector<std::string> arguments,
+                       const std::string& log_path) {
+  ProcessSpec spec;
+  spec.name = name;
+  spec.arguments = std::move(arguments);
+  spec.arguments.insert(spec.arguments.begin(), ProgramPath());
+  spec.environment = ChildEnvironment();
+  spec.log_path = log_path;
+  return spec;
+}
+
+}  // namespace tributary

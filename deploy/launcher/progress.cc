@@ -1,0 +1,302 @@
+#include "deploy/launcher/progress.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+
+namespace tributary {
+namespace {
+
+// Between two lines where there is no terminal.
+constexpr absl::Duration kLineInterval = absl::Seconds(1);
+constexpr int kDefaultWidth = 80;
+// A straggler is named from this share of a step's time on.
+constexpr double kWaitingShare = 0.05;
+
+// A part of the line, and how soon it goes when there is no room: the highest
+// number first.
+struct Field {
+  int dispensable = 0;
+  std::string text;
+};
+
+std::string FormatLoss(double loss) {
+  return std::isfinite(loss) ? absl::StrFormat("%.4f", loss)
+                             : absl::StrFormat("%f", loss);
+}
+
+int Percent(double share) {
+  return static_cast<int>(std::lround(
+      100 * std::min(1.0, std::max(0.0, std::isfinite(share) ? share : 0))));
+}
+
+std::string StepText(const StatusReply& status, bool with_percent) {
+  std::string text = absl::StrCat("step ", status.step(), "/", status.steps());
+  if (with_percent && status.steps() > 0) {
+    // Rounded down: 100% only when it is true.
+    absl::StrAppend(&text, " ", 100 * status.step() / status.steps(), "%");
+  }
+  return text;
+}
+
+std::string EvaluationText(const StatusReply& status) {
+  if (status.evaluation_accuracy() > 0 && status.unit() != "tokens") {
+    return absl::StrFormat("acc %.2f%%", 100 * status.evaluation_accuracy());
+  }
+  return absl::StrCat("eval ", FormatLoss(status.evaluation_loss()));
+}
+
+std::string WaitingText(const StatusReply& status) {
+  return absl::StrCat(
+      "waiting: ", status.servers(),
+      status.servers() == 1 ? " server, " : " servers, ", status.workers(),
+      status.workers() == 1 ? " worker" : " workers", " here so far");
+}
+
+// "31 ms", "1.2 ms", "12 s".
+std::string FormatMilliseconds(double milliseconds) {
+  if (milliseconds >= 9999.5) {
+    return absl::StrFormat("%.0f s", milliseconds / 1000);
+  }
+  return absl::StrFormat(milliseconds >= 9.95 ? "%.0f ms" : "%.1f ms",
+                         milliseconds);
+}
+
+bool NamesStraggler(const StatusReply& status) {
+  return status.phase() == StatusReply::TRAINING &&
+         status.waiting_milliseconds() >
+             kWaitingShare * status.step_milliseconds();
+}
+
+std::string StragglerText(const StatusReply& status) {
+  std::string text = absl::StrCat(
+      "waiting ", FormatMilliseconds(status.waiting_milliseconds()),
+      " for worker ", status.waiting_rank());
+  if (!status.waiting_phase().empty()) {
+    absl::StrAppend(&text, ": ", status.waiting_phase());
+  }
+  return text;
+}
+
+std::vector<Field> Fields(const StatusReply& status) {
+  std::vector<Field> fields;
+  fields.push_back({0, StepText(status, /*with_percent=*/true)});
+  if (status.phase() == StatusReply::EVALUATING) {
+    fields.push_back({2, "evaluating"});
+  } else if (status.phase() == StatusReply::FINISHING) {
+    fields.push_back({2, "writing the model"});
+  }
+  // Exactly 0 until the first lines of metrics have been made.
+  if (status.loss() != 0) {
+    fields.push_back({0, absl::StrCat("loss ", FormatLoss(status.loss()))});
+  }
+  if (status.evaluation_version() >= 0 && status.evaluation_loss() != 0) {
+    fields.push_back({3, EvaluationText(status)});
+  }
+  if (status.learning_rate() > 0) {
+    fields.push_back({6, absl::StrFormat("lr %.1e", status.learning_rate())});
+  }
+  if (status.gradient_norm() > 0) {
+    fields.push_back({7, absl::StrFormat("norm %.2f", status.gradient_norm())});
+  }
+  if (status.samples_per_second() > 0) {
+    fields.push_back({4, absl::StrCat(FormatCount(status.samples_per_second()),
+                                      " ", status.unit(), "/s")});
+  }
+  if (status.step_milliseconds() > 0) {
+    fields.push_back(
+        {5, absl::StrFormat("%.1f ms", status.step_milliseconds())});
+    fields.push_back({8, absl::StrFormat("compute %d%% exchange %d%%",
+                                         Percent(status.compute_share()),
+                                         Percent(status.exchange_share()))});
+  }
+  if (NamesStraggler(status)) fields.push_back({1, StragglerText(status)});
+  if (status.phase() == StatusReply::TRAINING && status.seconds_left() > 0) {
+    fields.push_back(
+        {2, absl::StrCat("ETA ", FormatSeconds(status.seconds_left()))});
+  }
+  return fields;
+}
+
+std::string JoinFields(const std::vector<Field>& fields) {
+  std::string line;
+  for (const Field& field : fields) {
+    // The shares explain the milliseconds, where these are there.
+    if (field.dispensable == 8) {
+      absl::StrAppend(&line, " (", field.text, ")");
+    } else {
+      absl::StrAppend(&line, line.empty() ? "" : " | ", field.text);
+    }
+  }
+  return line;
+}
+
+int TerminalWidth(int fd) {
+  winsize size = {};
+  if (ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
+    return kDefaultWidth;
+  }
+  return size.ws_col;
+}
+
+}  // namespace
+
+std::string FormatCount(double value) {
+  if (!std::isfinite(value)) return "?";
+  const char* const kUnits[] = {"", "k", "M", "G", "T"};
+  int unit = 0;
+  // 999.5 and more would be shown as 1000.
+  while (value >= 999.5 && unit < 4) {
+    value /= 1000;
+    ++unit;
+  }
+  const bool whole =
+      value >= 99.95 || (unit == 0 && value == std::floor(value));
+  return absl::StrFormat(whole ? "%.0f%s" : "%.1f%s", value, kUnits[unit]);
+}
+
+std::string FormatSeconds(double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0) return "?";
+  const int64_t total = std::llround(std::min(seconds, 1e12));
+  const int64_t hours = total / 3600;
+  const int64_t minutes = total / 60 % 60;
+  return hours > 0 ? absl::StrFormat("%d:%02d:%02d", hours, minutes, total % 60)
+                   : absl::StrFormat("%d:%02d", minutes, total % 60);
+}
+
+std::string FormatProgress(const StatusReply& status, int width) {
+  if (status.phase() == StatusReply::PHASE_UNSPECIFIED) return "starting";
+  if (status.phase() == StatusReply::WAITING) {
+    const std::string text = WaitingText(status);
+    return width > 0 ? text.substr(0, width) : text;
+  }
+  std::vector<Field> fields = Fields(status);
+  std::string line = JoinFields(fields);
+  while (width > 0 && static_cast<int>(line.size()) > width) {
+    const auto least = std::max_element(fields.begin(), fields.end(),
+                                        [](const Field& a, const Field& b) {
+                                          return a.dispensable < b.dispensable;
+                                        });
+    if (least->dispensable == 0) return line.substr(0, width);
+    fields.erase(least);
+    line = JoinFields(fields);
+  }
+  return line;
+}
+
+std::string FormatProgressJson(const StatusReply& status, absl::Time now) {
+  nlohmann::ordered_json json;
+  json["ts"] =
+      absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", now, absl::UTCTimeZone());
+  json["level"] = "info";
+  json["msg"] = "progress";
+  json["phase"] = StatusReply::Phase_Name(status.phase());
+  json["step"] = status.step();
+  json["steps"] = status.steps();
+  json["loss"] = status.loss();
+  json["learning_rate"] = status.learning_rate();
+  json["gradient_norm"] = status.gradient_norm();
+  json["samples_per_second"] = status.samples_per_second();
+  json["unit"] = status.unit();
+  json["step_milliseconds"] = status.step_milliseconds();
+  json["compute_share"] = status.compute_share();
+  json["exchange_share"] = status.exchange_share();
+  json["seconds_left"] = status.seconds_left();
+  if (status.waiting_milliseconds() > 0) {
+    json["waiting"] = {{"rank", status.waiting_rank()},
+                       {"ms", status.waiting_milliseconds()},
+                       {"phase", status.waiting_phase()}};
+  }
+  json["workers"] = status.workers();
+  return json.dump();
+}
+
+ProgressStyle ChooseProgressStyle(bool quiet, bool json, bool is_terminal,
+                                  const Environment& environment) {
+  if (quiet) return ProgressStyle::kNone;
+  if (json) return ProgressStyle::kJson;
+  const bool dumb = environment("TERM").value_or("dumb") == "dumb";
+  return is_terminal && !dumb ? ProgressStyle::kTerminal
+                              : ProgressStyle::kLines;
+}
+
+ProgressDisplay::ProgressDisplay(int fd, ProgressStyle style,
+                                 int64_t log_every_steps)
+    : fd_(fd),
+      style_(style),
+      log_every_steps_(std::max<int64_t>(1, log_every_steps)) {}
+
+ProgressDisplay::~ProgressDisplay() { Finish(); }
+
+bool ProgressDisplay::LineIsDue(const StatusReply& status, absl::Time now) {
+  const bool new_phase = status.phase() != last_phase_;
+  const bool new_step =
+      status.step() / log_every_steps_ != last_step_ / log_every_steps_ ||
+      last_step_ < 0;
+  last_phase_ = status.phase();
+  if (status.phase() == StatusReply::WAITING) return new_phase;
+  // The last line always comes.
+  const bool last =
+      status.step() == status.steps() && last_step_ != status.step();
+  if (!last && (!new_step || now - last_time_ < kLineInterval)) return false;
+  last_step_ = status.step();
+  return status.step() > 0;
+}
+
+void ProgressDisplay::Update(const StatusReply& status, absl::Time now) {
+  switch (style_) {
+    case ProgressStyle::kNone:
+      return;
+    case ProgressStyle::kTerminal: {
+      // The last column stays free: writing there wraps on some terminals.
+      std::string line = FormatProgress(status, TerminalWidth(fd_) - 1);
+      if (line == shown_) return;
+      shown_ = std::move(line);
+      Write(absl::StrCat("\r", shown_, "\x1b[K"));
+      return;
+    }
+    case ProgressStyle::kLines:
+    case ProgressStyle::kJson:
+      if (!LineIsDue(status, now)) return;
+      last_time_ = now;
+      Write(absl::StrCat(style_ == ProgressStyle::kJson
+                             ? FormatProgressJson(status, now)
+                             : FormatProgress(status, 0),
+                         "\n"));
+      return;
+  }
+}
+
+void ProgressDisplay::Message(absl::string_view text) {
+  if (shown_.empty()) {
+    Write(absl::StrCat(text, "\n"));
+  } else {
+    Write(absl::StrCat("\r\x1b[K", text, "\n", shown_));
+  }
+}
+
+void ProgressDisplay::Finish() {
+  if (shown_.empty()) return;
+  Write("\n");
+  shown_.clear();
+}
+
+void ProgressDisplay::Write(absl::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = write(fd_, text.data(), text.size());
+    // Progress is not worth failing for: a closed terminal only hides it.
+    if (count <= 0) return;
+    text.remove_prefix(count);
+  }
+}
+
+}  // namespace tributary

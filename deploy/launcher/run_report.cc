@@ -1,0 +1,147 @@
+#include "deploy/launcher/run_report.h"
+
+#include <cmath>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/status_macros.h"
+#include "deploy/launcher/progress.h"
+
+namespace tributary {
+namespace {
+
+using Json = nlohmann::json;
+
+void AppendLine(absl::string_view label, absl::string_view value,
+                std::string* report) {
+  absl::StrAppendFormat(report, "%-12s %s\n", label, value);
+}
+
+// The number at `key`, or `otherwise`: NaN is null in JSON.
+double Number(const Json& object, const char* key, double otherwise) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number() ? found->get<double>()
+                                                     : otherwise;
+}
+
+std::string Evaluation(const Json& evaluation) {
+  std::string text =
+      absl::StrFormat("loss %.4f", Number(evaluation, "loss", 0));
+  if (evaluation.contains("accuracy")) {
+    absl::StrAppendFormat(&text, ", accuracy %.2f %%",
+                          100 * Number(evaluation, "accuracy", 0));
+  }
+  if (evaluation.contains("perplexity")) {
+    absl::StrAppendFormat(&text, ", perplexity %.3f",
+                          Number(evaluation, "perplexity", 0));
+  }
+  return text;
+}
+
+absl::StatusOr<Json> ParseSummary(absl::string_view summary,
+                                  const std::string& directory) {
+  Json json = Json::parse(summary.begin(), summary.end(),
+                          /*cb=*/nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) {
+    return absl::DataLossError(
+        absl::StrCat(directory, "/summary.json is not a JSON object"));
+  }
+  return json;
+}
+
+// Length of the UTF-8 sequence at the start of `text`; 0: not valid, or a
+// control character of the C1 set (U+0080 to U+009F).
+size_t Utf8Length(absl::string_view text) {
+  const auto byte = [&](size_t i) {
+    return static_cast<unsigned char>(text[i]);
+  };
+  const unsigned char first = byte(0);
+  size_t length = 0;
+  uint32_t smallest = 0;
+  uint32_t code = 0;
+  if (first >= 0xC2 && first <= 0xDF) {
+    length = 2, smallest = 0xA0, code = first & 0x1F;
+  } else if (first >= 0xE0 && first <= 0xEF) {
+    length = 3, smallest = 0x800, code = first & 0x0F;
+  } else if (first >= 0xF0 && first <= 0xF4) {
+    length = 4, smallest = 0x10000, code = first & 0x07;
+  }
+  if (length == 0 || text.size() < length) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+    code = code << 6 | (byte(i) & 0x3F);
+  }
+  const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
+  return code < smallest || code > 0x10FFFF || surrogate ? 0 : length;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> FormatRunReport(absl::string_view summary,
+                                            const std::string& directory) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const Json json, ParseSummary(summary, directory));
+  std::string report;
+  if (json.contains("final_loss")) {
+    AppendLine("final loss",
+               absl::StrFormat("%.4f", Number(json, "final_loss", NAN)),
+               &report);
+  }
+  const auto evaluation = json.find("evaluation");
+  if (evaluation != json.end() && evaluation->is_object()) {
+    AppendLine("evaluation", Evaluation(*evaluation), &report);
+  }
+  if (json.contains("seconds")) {
+    std::string text =
+        absl::StrCat(FormatSeconds(Number(json, "seconds", 0)), " for ",
+                     static_cast<int64_t>(Number(json, "steps", 0)), " steps");
+    const auto unit = json.find("unit");
+    if (unit != json.end() && unit->is_string()) {
+      absl::StrAppend(&text, ", ",
+                      FormatCount(Number(json, "samples_per_second", 0)), " ",
+                      unit->get<std::string>(), "/s");
+    }
+    AppendLine("time", text, &report);
+  }
+  AppendLine("model", absl::StrCat(directory, "/final/model.safetensors"),
+             &report);
+  return report;
+}
+
+absl::StatusOr<StatusReply> FinalStatus(absl::string_view summary,
+                                        const std::string& directory,
+                                        StatusReply newest) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const Json json, ParseSummary(summary, directory));
+  const auto steps = static_cast<int64_t>(Number(json, "steps", 0));
+  if (newest.step() != steps) {
+    // Those of an earlier step.
+    newest.clear_learning_rate();
+    newest.clear_gradient_norm();
+  }
+  newest.set_phase(StatusReply::DONE);
+  newest.set_step(steps);
+  newest.set_steps(steps);
+  newest.set_loss(Number(json, "final_loss", NAN));
+  return newest;
+}
+
+std::string EscapeForTerminal(absl::string_view text) {
+  std::string escaped;
+  while (!text.empty()) {
+    const unsigned char c = text[0];
+    const bool plain = (c >= 0x20 && c < 0x7F) || c == '\n' || c == '\t';
+    const size_t length = plain ? 1 : Utf8Length(text);
+    if (length > 0) {
+      absl::StrAppend(&escaped, text.substr(0, length));
+      text.remove_prefix(length);
+    } else {
+      absl::StrAppendFormat(&escaped, "\\x%02x", c);
+      text.remove_prefix(1);
+    }
+  }
+  return escaped;
+}
+
+}  // namespace tributary

@@ -1,0 +1,69 @@
+#include "deploy/launcher/status_poller.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "common/transport/channel.h"
+#include "proto/rendezvous.grpc.pb.h"
+
+namespace tributary {
+
+class StatusPoller::Impl {
+ public:
+  Impl(const std::string& address, const Security& security)
+      : stub_(Rendezvous::NewStub(CreateChannel(address, security))) {}
+
+  ~Impl() {
+    absl::MutexLock lock(&mu_);
+    // Safe under the lock: gRPC runs the callback on a thread of its own.
+    if (call_ != nullptr) call_->context.TryCancel();
+    mu_.Await(absl::Condition(
+        +[](std::unique_ptr<Call>* call) { return *call == nullptr; }, &call_));
+  }
+
+  void Poll() ABSL_LOCKS_EXCLUDED(mu_) {
+    Call* call = nullptr;
+    {
+      absl::MutexLock lock(&mu_);
+      if (call_ != nullptr) return;
+      call_ = std::make_unique<Call>();
+      call = call_.get();
+    }
+    call->context.set_deadline(std::chrono::system_clock::now() +
+                               std::chrono::seconds(1));
+    stub_->async()->GetStatus(&call->context, &call->request, &call->reply,
+                              [this](const grpc::Status& status) {
+                                absl::MutexLock lock(&mu_);
+                                if (status.ok()) latest_ = call_->reply;
+                                call_.reset();
+                              });
+  }
+
+  StatusReply latest() const ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    return latest_;
+  }
+
+ private:
+  struct Call {
+    grpc::ClientContext context;
+    StatusRequest request;
+    StatusReply reply;
+  };
+
+  const std::unique_ptr<Rendezvous::Stub> stub_;
+  mutable absl::Mutex mu_;
+  std::unique_ptr<Call> call_ ABSL_GUARDED_BY(mu_);
+  StatusReply latest_ ABSL_GUARDED_BY(mu_);
+};
+
+StatusPoller::StatusPoller(const std::string& address, const Security& security)
+    : impl_(std::make_unique<Impl>(address, security)) {}
+StatusPoller::~StatusPoller() = default;
+void StatusPoller::Poll() { impl_->Poll(); }
+StatusReply StatusPoller::latest() const { return impl_->latest(); }
+
+}  // namespace tributary

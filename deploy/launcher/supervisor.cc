@@ -1,0 +1,270 @@
+#include "deploy/launcher/supervisor.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "common/base/status_macros.h"
+
+namespace tributary {
+namespace {
+
+// More than a ready line needs; a child that writes more is not ours.
+constexpr size_t kMaxReadyBytes = 1024;
+// How much of a log's end is searched for an error.
+constexpr int64_t kLogTailBytes = 64 << 10;
+
+// Closes its descriptor unless it was released.
+class UniqueFd {
+ public:
+  explicit UniqueFd(int fd = -1) : fd_(fd) {}
+  ~UniqueFd() {
+    if (fd_ >= 0) close(fd_);
+  }
+  UniqueFd(const UniqueFd&) = delete;
+  UniqueFd& operator=(const UniqueFd&) = delete;
+  int get() const { return fd_; }
+  void reset(int fd) {
+    if (fd_ >= 0) close(fd_);
+    fd_ = fd;
+  }
+  int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+// All that the child needs between fork and exec, made before the fork:
+// afterwards only async-signal-safe calls are allowed.
+struct ChildPlan {
+  std::vector<char*> arguments;
+  std::vector<char*> environment;
+  int input = -1;
+  int log = -1;
+  int ready = -1;
+  int failure = -1;  // Gets errno if exec fails; closed by exec if not.
+  pid_t parent = -1;
+};
+
+std::vector<char*> Pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (const std::string& text : texts) {
+    pointers.push_back(const_cast<char*>(text.c_str()));
+  }
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// Moves the descriptors out of the way of 0 to kReadyFd, then into place.
+bool PlaceDescriptors(ChildPlan* plan) {
+  for (int* fd : {&plan->input, &plan->log, &plan->ready, &plan->failure}) {
+    *fd = fcntl(*fd, F_DUPFD_CLOEXEC, kReadyFd + 1);
+    if (*fd < 0) return false;
+  }
+  return dup2(plan->input, 0) >= 0 && dup2(plan->log, 1) >= 0 &&
+         dup2(plan->log, 2) >= 0 && dup2(plan->ready, kReadyFd) >= 0;
+}
+
+[[noreturn]] void RunChild(ChildPlan* plan) {
+  setpgid(0, 0);
+  bool ready = prctl(PR_SET_PDEATHSIG, SIGKILL) == 0;
+  // The parent may have died before prctl took effect.
+  if (getppid() != plan->parent) _exit(128 + SIGKILL);
+  struct sigaction action = {};
+  action.sa_handler = SIG_DFL;
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD, SIGQUIT}) {
+    sigaction(signal, &action, nullptr);
+  }
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  ready = ready && PlaceDescriptors(plan);
+  if (ready) {
+    execve(plan->arguments[0], plan->arguments.data(),
+           plan->environment.data());
+  }
+  const int error = errno;
+  // If even this fails the parent sees the exit code alone.
+  if (write(plan->failure, &error, sizeof(error)) < 0) _exit(126);
+  _exit(127);
+}
+
+absl::Status StartError(const ProcessSpec& spec, const char* what, int error) {
+  return absl::InternalError(absl::StrCat("cannot start ", spec.name, ": ",
+                                          what, ": ", strerror(error)));
+}
+
+const char* SignalAbbreviation(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name == nullptr ? "?" : name;
+}
+
+}  // namespace
+
+bool ProcessExit::succeeded() const {
+  return WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0;
+}
+
+bool ProcessExit::killed_by_signal() const { return WIFSIGNALED(wait_status); }
+
+Supervisor::~Supervisor() {
+  SignalAll(SIGKILL);
+  for (Child& child : children_) {
+    if (child.running) {
+      while (waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) {
+      }
+    }
+    if (child.ready_fd >= 0) close(child.ready_fd);
+  }
+}
+
+absl::StatusOr<int> Supervisor::Start(const ProcessSpec& spec) {
+  const UniqueFd input(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const UniqueFd log(open(
+      spec.log_path.c_str(),
+      O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (spec.append ? 0 : O_TRUNC),
+      0644));
+  if (input.get() < 0 || log.get() < 0) {
+    return StartError(spec, spec.log_path.c_str(), errno);
+  }
+  int pipe_ends[2];
+  if (pipe2(pipe_ends, O_CLOEXEC | O_NONBLOCK) < 0) {
+    return StartError(spec, "pipe", errno);
+  }
+  UniqueFd ready_read(pipe_ends[0]), ready_write(pipe_ends[1]);
+  if (pipe2(pipe_ends, O_CLOEXEC) < 0) return StartError(spec, "pipe", errno);
+  UniqueFd failure_read(pipe_ends[0]), failure_write(pipe_ends[1]);
+
+  ChildPlan plan;
+  plan.arguments = Pointers(spec.arguments);
+  plan.environment = Pointers(spec.environment);
+  plan.input = input.get();
+  plan.log = log.get();
+  plan.ready = ready_write.get();
+  plan.failure = failure_write.get();
+  plan.parent = getpid();
+  const pid_t pid = fork();
+  if (pid < 0) return StartError(spec, "fork", errno);
+  if (pid == 0) RunChild(&plan);
+
+  // The child does the same; whoever comes first, signals to the group work
+  // from here on.
+  setpgid(pid, pid);
+  failure_write.reset(-1);
+  int error = 0;
+  ssize_t count = 0;
+  do {
+    count = read(failure_read.get(), &error, sizeof(error));
+  } while (count < 0 && errno == EINTR);
+  if (count == sizeof(error)) {
+    while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    return StartError(spec, spec.arguments[0].c_str(), error);
+  }
+  Child child;
+  child.spec = spec;
+  child.pid = pid;
+  child.running = true;
+  child.ready_fd = ready_read.release();
+  children_.push_back(std::move(child));
+  return static_cast<int>(children_.size()) - 1;
+}
+
+absl::optional<std::string> Supervisor::ReadyText(int process) {
+  Child& child = children_[process];
+  char bytes[256];
+  while (child.ready_fd >= 0) {
+    const ssize_t count = read(child.ready_fd, bytes, sizeof(bytes));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) break;
+    if (count > 0) child.ready_text.append(bytes, count);
+    if (count <= 0 || child.ready_text.size() > kMaxReadyBytes) {
+      close(child.ready_fd);
+      child.ready_fd = -1;
+    }
+  }
+  const size_t end = child.ready_text.find('\n');
+  if (end == std::string::npos) return absl::nullopt;
+  return child.ready_text.substr(0, end);
+}
+
+std::vector<ProcessExit> Supervisor::Reap() {
+  std::vector<ProcessExit> exits;
+  for (size_t i = 0; i < children_.size(); ++i) {
+    Child& child = children_[i];
+    if (!child.running) continue;
+    siginfo_t info = {};
+    if (waitid(P_PID, child.pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        info.si_pid != child.pid) {
+      continue;
+    }
+    // What it may have started and left behind. Before waitpid, because until
+    // then nobody else can get the group's number.
+    kill(-child.pid, SIGKILL);
+    int status = 0;
+    waitpid(child.pid, &status, 0);
+    child.running = false;
+    exits.push_back({static_cast<int>(i), status});
+  }
+  return exits;
+}
+
+void Supervisor::Signal(int process, int signal) {
+  const Child& child = children_[process];
+  if (child.running) kill(-child.pid, signal);
+}
+
+void Supervisor::SignalAll(int signal) {
+  for (size_t i = 0; i < children_.size(); ++i) {
+    Signal(static_cast<int>(i), signal);
+  }
+}
+
+int Supervisor::running_count() const {
+  return static_cast<int>(
+      std::count_if(children_.begin(), children_.end(),
+                    [](const Child& child) { return child.running; }));
+}
+
+std::string DescribeExit(int wait_status) {
+  if (WIFSIGNALED(wait_status)) {
+    const int signal = WTERMSIG(wait_status);
+    return absl::StrCat(
+        "was killed by SIG", SignalAbbreviation(signal),
+        signal == SIGKILL ? " (by someone, or because memory ran out)" : "");
+  }
+  return absl::StrCat("exited with code ", WEXITSTATUS(wait_status));
+}
+
+std::string LastErrorIn(const std::string& log_path) {
+  std::ifstream file(log_path, std::ios::binary | std::ios::ate);
+  if (!file) return std::string();
+  const int64_t size = file.tellg();
+  const int64_t begin = std::max<int64_t>(0, size - kLogTailBytes);
+  std::string tail(size - begin, '\0');
+  file.seekg(begin);
+  file.read(&tail[0], static_cast<std::streamsize>(tail.size()));
+  tail.resize(file.gcount());
+  std::string last;
+  for (absl::string_view line : absl::StrSplit(tail, '\n')) {
+    if (absl::ConsumePrefix(&line, "error: ")) last = std::string(line);
+  }
+  return last;
+}
+
+}  // namespace tributary

@@ -1,0 +1,145 @@
+#include "deploy/plan/local_timing.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "common/base/buffer_pool.h"
+#include "common/base/status_macros.h"
+#include "common/base/thread_pool.h"
+#include "deploy/plan/update_pass.h"
+#include "worker/nn/step_observer.h"
+
+namespace tributary {
+namespace {
+
+constexpr int kMinRepetitions = 3;
+constexpr absl::Duration kLeafTime = absl::Seconds(1);
+constexpr double kPassSeconds = 0.05;
+// So many elements come from memory: 16 MiB for each array of a thread.
+constexpr int64_t kPassElements = 1 << 22;
+
+double SecondsSince(absl::Time start) {
+  return absl::ToDoubleSeconds(absl::Now() - start);
+}
+
+// Writes down when a leaf asks for weights and hands over gradients.
+class Recorder final : public StepObserver {
+ public:
+  explicit Recorder(const ArenaLayout& layout)
+      : layout_(layout), start_(absl::Now()), next_(layout.chunk_count() - 1) {
+    profile_.needed_at.assign(layout.chunk_count(), -1);
+    profile_.ready_at.assign(layout.chunk_count(), -1);
+  }
+
+  bool WeightsNeeded(int64_t begin, int64_t end) override {
+    const int64_t size = layout_.chunk_elements();
+    for (int64_t chunk = begin / size; chunk * size < end; ++chunk) {
+      double& at = profile_.needed_at[chunk];
+      if (at < 0) at = SecondsSince(start_);
+    }
+    return true;
+  }
+
+  void GradientsReady(int64_t begin) override {
+    while (next_ >= 0 && layout_.ChunkBegin(next_) >= begin) {
+      profile_.ready_at[next_--] = SecondsSince(start_);
+    }
+  }
+
+  ComputeProfile Finish() {
+    profile_.seconds = SecondsSince(start_);
+    for (double& at : profile_.needed_at) at = std::max(at, 0.0);
+    for (double& at : profile_.ready_at) {
+      if (at < 0) at = profile_.seconds;
+    }
+    return std::move(profile_);
+  }
+
+ private:
+  const ArenaLayout& layout_;
+  const absl::Time start_;
+  int next_;  // Chunks above it are ready.
+  ComputeProfile profile_;
+};
+
+}  // namespace
+
+absl::StatusOr<ComputeProfile> TimeLeaf(const TrainingSetup& setup) {
+  const ArenaLayout& layout = setup.layout();
+  BufferPool arenas(layout.arena_elements());
+  const Buffer weights = arenas.Take();
+  setup.model(0)->Initialize(setup.job().seed(), layout, weights.get());
+  const int lanes = setup.lanes();
+  std::vector<Buffer> gradients;
+  std::vector<Batch> batches(lanes);
+  for (int lane = 0; lane < lanes; ++lane) {
+    gradients.push_back(arenas.Take());
+    const int leaf = lane % setup.job().batch().micro_batches();
+    setup.data().ReadTrain(/*epoch=*/0,
+                           setup.sampler().LeafOf(/*step=*/0, leaf).indexes,
+                           &batches[lane]);
+  }
+  std::vector<absl::Status> statuses(lanes);
+  const auto compute = [&](int lane, StepObserver* observer) {
+    statuses[lane] = setup.model(lane)
+                         ->ForwardBackward(batches[lane], setup.job().seed(),
+                                           /*step=*/0, lane, weights.get(),
+                                           gradients[lane].get(), observer)
+                         .status();
+  };
+  ThreadPool pool(std::max(1, lanes - 1));
+  std::vector<ComputeProfile> profiles;
+  const absl::Time start = absl::Now();
+  // The first repetition touches memory and does not count.
+  for (int i = 0; i <= kMinRepetitions || absl::Now() - start < kLeafTime;
+       ++i) {
+    setup.RenewWeightCopies();
+    absl::BlockingCounter others(lanes - 1);
+    for (int lane = 1; lane < lanes; ++lane) {
+      pool.Run([&, lane] {
+        compute(lane, /*observer=*/nullptr);
+        others.DecrementCount();
+      });
+    }
+    Recorder recorder(layout);
+    compute(/*lane=*/0, &recorder);
+    profiles.push_back(recorder.Finish());
+    others.Wait();
+    for (const absl::Status& status : statuses) {
+      TRIBUTARY_RETURN_IF_ERROR(status);
+    }
+  }
+  profiles.erase(profiles.begin());
+  const auto middle = profiles.begin() + profiles.size() / 2;
+  std::nth_element(profiles.begin(), middle, profiles.end(),
+                   [](const ComputeProfile& a, const ComputeProfile& b) {
+                     return a.seconds < b.seconds;
+                   });
+  return *middle;
+}
+
+absl::StatusOr<PassTiming> TimePass(const OptimizerSpec& optimizer,
+                                    int64_t elements, int threads) {
+  const int64_t timed =
+      std::max<int64_t>(1, std::min(elements, kPassElements * threads));
+  JobSpec job;
+  *job.mutable_optimizer() = optimizer;
+  job.mutable_model()->mutable_synthetic()->set_parameters(timed);
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const double one,
+      MeasureUpdatePass(job, /*workers=*/1, threads, kPassSeconds));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const double two,
+      MeasureUpdatePass(job, /*workers=*/2, threads, kPassSeconds));
+  PassTiming timing;
+  timing.update = one / static_cast<double>(timed);
+  timing.contribution = std::max(0.0, two - one) / static_cast<double>(timed);
+  return timing;
+}
+
+}  // namespace tributary

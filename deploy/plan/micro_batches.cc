@@ -1,0 +1,54 @@
+#include "deploy/plan/micro_batches.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "common/base/status_macros.h"
+#include "common/job/job.h"
+#include "common/os/process.h"
+#include "worker/data/data_set.h"
+#include "worker/training/leaf_memory.h"
+
+namespace tributary {
+namespace {
+
+// A power of two.
+int64_t MostMicroBatches(int64_t batch) {
+  int64_t count = 1;
+  while (2 * count <= kMaxMicroBatches && batch % (2 * count) == 0) count *= 2;
+  return count;
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> ChooseMicroBatches(const JobSpec& job, int64_t workers,
+                                           int64_t devices,
+                                           const Device& device) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<DataSet> data,
+                             OpenDataSet(job));
+  const int64_t most = MostMicroBatches(job.batch().global());
+  const std::optional<int64_t> free = device.has_own_memory()
+                                          ? device.AvailableMemoryBytes()
+                                          : AvailableMemoryBytes();
+  // Who cannot tell is asked for little.
+  if (!free.has_value()) return most;
+  const int64_t sharing =
+      device.has_own_memory() ? (workers + devices - 1) / devices : 2 * workers;
+  const int64_t available = *free / std::max<int64_t>(sharing, 1);
+  JobSpec cut = job;
+  const LeafQuestion question = {
+      cut, data->info(),
+      !job.evaluation().disabled() && data->evaluation_samples() > 0};
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const int64_t found,
+      FindMicroBatches(question, std::min(workers, most), available, device));
+  if (found > 0) return found;
+  cut.mutable_batch()->set_micro_batches(most);
+  TRIBUTARY_ASSIGN_OR_RETURN(const LeafMemory needed,
+                             PlanLeafMemory(question, most, device));
+  return absl::ResourceExhaustedError(
+      ExplainLeafMemory(question, needed, available, device));
+}
+
+}  // namespace tributary

@@ -1,0 +1,120 @@
+#include "deploy/plan/run_prediction.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "common/job/job.h"
+#include "common/plan/step_model.h"
+#include "deploy/plan/exchange_plan.h"
+
+namespace tributary {
+namespace {
+
+// Processor seconds of both ends, and the kernel between them, for a byte that
+// goes through gRPC.
+constexpr double kTcpSecondsPerByte = 0.8e-9;
+constexpr double kUnixSecondsPerByte = 0.5e-9;
+// The same through Gloo's TCP.
+constexpr double kGlooSecondsPerByte = 0.6e-9;
+
+struct Measured {
+  double forward = 0;  // Seconds of a step.
+  double compute = 0;
+};
+
+// Of the worker that computed longest.
+Measured SlowestWorker(const nlohmann::ordered_json& summary) {
+  Measured slowest;
+  const auto processes = summary.find("processes");
+  if (processes == summary.end()) return slowest;
+  for (const nlohmann::ordered_json& process : *processes) {
+    if (process.value("role", "") != "worker") continue;
+    const double steps = process.value("steps", 0.0);
+    if (steps <= 0) continue;
+    const double compute = process.value("compute_seconds", 0.0) / steps;
+    if (compute < slowest.compute) continue;
+    slowest = {process.value("forward_seconds", 0.0) / steps, compute};
+  }
+  return slowest;
+}
+
+std::vector<int64_t> EqualChunks(const JobSpec& job, int64_t parameters) {
+  const int64_t size =
+      ChunkBytes(job.exchange()) / static_cast<int64_t>(sizeof(float));
+  std::vector<int64_t> chunks(parameters / size, size);
+  if (parameters % size > 0) chunks.push_back(parameters % size);
+  return chunks;
+}
+
+}  // namespace
+
+int UpdatingThreads(const LocalRun& run) {
+  // An all-reduce has a thread for it in each worker.
+  return run.job.exchange().has_all_reduce() ? run.workers
+                                             : run.servers * run.server_threads;
+}
+
+absl::optional<PlanInputs> InputsFromRun(const LocalRun& run,
+                                         const nlohmann::ordered_json& summary,
+                                         const PassTiming& pass) {
+  const auto parameters = summary.value("parameters", int64_t{0});
+  const Measured measured = SlowestWorker(summary);
+  if (parameters == 0 || measured.compute <= 0) return absl::nullopt;
+  PlanInputs inputs;
+  inputs.job = run.job;
+  inputs.parameters = parameters;
+  inputs.chunk_elements = EqualChunks(run.job, parameters);
+  inputs.workers = run.workers;
+  inputs.servers = run.servers;
+  inputs.threads = run.threads;
+  inputs.server_threads = UpdatingThreads(run);
+  // What processes wait for one another's cores is in the measured time: in the
+  // model each has its own.
+  inputs.cores = run.workers * run.threads + inputs.server_threads;
+  inputs.leaf =
+      EvenProfile(measured.compute / Turns(inputs), inputs.chunk_elements,
+                  measured.forward / measured.compute);
+  inputs.pass_seconds_per_element =
+      pass.update + (run.workers - 1) * pass.contribution;
+  inputs.update_seconds_per_element = pass.update;
+  return inputs;
+}
+
+absl::optional<nlohmann::ordered_json> PredictLocalRun(
+    const LocalRun& run, const nlohmann::ordered_json& summary,
+    const PassTiming& pass) {
+  absl::optional<PlanInputs> inputs = InputsFromRun(run, summary, pass);
+  if (!inputs.has_value()) return absl::nullopt;
+  const char* way = "memory";
+  const ExchangeSpec& exchange = run.job.exchange();
+  if (exchange.has_all_reduce()) {
+    way = "tcp";
+    inputs->socket_seconds_per_byte = kGlooSecondsPerByte;
+  } else if (exchange.transport() == ExchangeSpec::WIRE) {
+    way = "tcp";
+    inputs->socket_seconds_per_byte = kTcpSecondsPerByte;
+  } else if (exchange.transport() == ExchangeSpec::UNIX_SOCKET ||
+             exchange.has_compression()) {
+    way = "unix_socket";
+    inputs->socket_seconds_per_byte = kUnixSecondsPerByte;
+  }
+  const PlannedExchange planned = PlanOneHost(*inputs);
+  // Sockets' work overlaps with computing as far as there are idle cores.
+  const double busy =
+      std::min(1.0, static_cast<double>(run.workers * run.threads) / run.cores);
+  const double sockets = 2 * planned.link_seconds / run.cores;
+  const double at_once = StepsAtOnce(run.job, run.workers);
+  const double compute = Turns(*inputs) * inputs->leaf.seconds;
+  const double step =
+      std::max(planned.step_seconds, compute / at_once + busy * sockets);
+  return nlohmann::ordered_json{
+      {"step_milliseconds", 1e3 * step},
+      {"compute_milliseconds", 1e3 * compute},
+      {"pass_milliseconds", 1e3 * planned.pass_seconds},
+      {"transport", way},
+      {"transport_milliseconds", 1e3 * planned.link_seconds},
+      {"held_up_by", planned.bottleneck}};
+}
+
+}  // namespace tributary

@@ -1,0 +1,122 @@
+#include "deploy/train/local_training.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/types/optional.h"
+#include "common/base/status_macros.h"
+#include "common/optimizer/rounds.h"
+#include "common/os/file.h"
+#include "common/os/process.h"
+#include "deploy/flags/device_flag.h"
+#include "deploy/launcher/local_processes.h"
+#include "deploy/launcher/run_report.h"
+#include "deploy/launcher/status_poller.h"
+#include "deploy/plan/local_timing.h"
+#include "nlohmann/json.hpp"
+#include "proto/rendezvous.pb.h"
+
+namespace tributary {
+namespace {
+
+constexpr int64_t kMaxSummaryBytes = 16 << 20;
+
+std::string SummaryPath(const std::string& output) {
+  return absl::StrCat(output, "/summary.json");
+}
+
+// The job may have gone on for some steps since the last question.
+void ShowEnd(const std::string& output, const StatusReply& newest,
+             ProgressDisplay* display) {
+  const absl::StatusOr<std::string> summary = ReadSummary(output);
+  // Whoever wants a summary that is missing says what is wrong.
+  if (!summary.ok()) return;
+  const absl::StatusOr<StatusReply> end = FinalStatus(*summary, output, newest);
+  if (end.ok()) display->Update(*end, absl::Now());
+}
+
+}  // namespace
+
+int DefaultWorkerThreads(const JobSpec& job, int64_t workers,
+                         const DeviceName& device) {
+  const int64_t wanted = device.kind == DeviceName::Kind::kCuda
+                             ? kThreadsPerGpu
+                             : UsableCores() / workers;
+  // A thread without a leaf has nothing to do.
+  const int64_t leaves = job.batch().micro_batches();
+  const int64_t useful = (leaves + workers - 1) / workers;
+  return static_cast<int>(std::max<int64_t>(1, std::min(wanted, useful)));
+}
+
+LocalJobResult TrainLocally(const LocalTraining& training, SignalQueue* signals,
+                            ProgressDisplay* display) {
+  LocalProcesses processes;
+  processes.output = training.output;
+  processes.servers = training.servers;
+  processes.workers = training.workers;
+  processes.server_threads = ServerThreads(training.servers);
+  processes.worker_threads = training.threads;
+  processes.server_device = training.server_device;
+  processes.worker_device = training.worker_device;
+  processes.resume = training.resume;
+  processes.log = training.log;
+  processes.security = training.security;
+  LocalJobOptions options = MakeLocalJob(processes);
+  options.max_restarts = training.max_restarts;
+  std::unique_ptr<StatusPoller> poller;
+  options.on_started = [&poller, &training](const std::string& coordinator) {
+    poller = std::make_unique<StatusPoller>(coordinator, training.own_security);
+  };
+  options.on_tick = [&poller, display] {
+    poller->Poll();
+    display->Update(poller->latest(), absl::Now());
+  };
+  options.on_message = [display](const std::string& text) {
+    display->Message(text);
+  };
+  LocalJob job(std::move(options), signals);
+  LocalJobResult result = job.Run();
+  if (result.status.ok()) ShowEnd(training.output, poller->latest(), display);
+  return result;
+}
+
+absl::StatusOr<std::string> ReadSummary(const std::string& output) {
+  return ReadFile(SummaryPath(output), kMaxSummaryBytes);
+}
+
+LocalRun RunOf(const LocalTraining& training) {
+  LocalRun run;
+  run.job = training.job;
+  run.workers = static_cast<int>(training.workers.most);
+  run.servers = training.servers;
+  run.threads = training.threads;
+  run.server_threads = ServerThreads(training.servers);
+  run.cores = UsableCores();
+  return run;
+}
+
+absl::Status AddPrediction(const LocalTraining& training) {
+  // What is timed here is the CPU's pass.
+  if (training.server_device != "cpu") return absl::OkStatus();
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string text,
+                             ReadSummary(training.output));
+  auto summary = nlohmann::ordered_json::parse(text, nullptr,
+                                               /*allow_exceptions=*/false);
+  if (!summary.is_object()) return absl::OkStatus();
+  const LocalRun run = RunOf(training);
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const PassTiming pass,
+      TimePass(JobOfRounds(run.job).optimizer(),
+               summary.value("parameters", int64_t{0}), UpdatingThreads(run)));
+  const absl::optional<nlohmann::ordered_json> predicted =
+      PredictLocalRun(run, summary, pass);
+  if (!predicted.has_value()) return absl::OkStatus();
+  summary["predicted"] = *predicted;
+  return WriteFileAtomically(SummaryPath(training.output),
+                             {absl::StrCat(summary.dump(2), "\n")});
+}
+
+}  // namespace tributary

@@ -1,0 +1,133 @@
+#include "server/coordinator/beginning.h"
+
+#include <utility>
+
+#include "common/base/status_macros.h"
+#include "common/optimizer/rounds.h"
+#include "common/parameters/parameter_table.h"
+#include "server/coordinator/peer_checks.h"
+#include "server/replication/state_journal.h"
+
+namespace tributary {
+namespace {
+
+JournalScope ScopeOf(const BeginningOptions& options, const Ready& ready,
+                     size_t servers) {
+  JournalScope scope;
+  scope.set_job_id(options.job_id);
+  scope.set_signature(ArenaLayout::Create(ready.table())->signature());
+  scope.set_servers(static_cast<int>(servers));
+  scope.set_run(options.run);
+  scope.set_data(ready.data().fingerprint());
+  return scope;
+}
+
+std::optional<JournalPoint> InMemory(
+    const BeginningOptions& options, const Ready& ready,
+    const ArenaLayout& layout,
+    const std::vector<ServerRoster::Server>& servers) {
+  if (!options.job.recovery().journal() || !options.from_memory) {
+    return std::nullopt;
+  }
+  std::vector<std::optional<JournalHoldings>> holdings;
+  for (const ServerRoster::Server& server : servers) {
+    holdings.push_back(server.journal);
+  }
+  return NewestInMemory(holdings, ScopeOf(options, ready, servers.size()),
+                        layout);
+}
+
+}  // namespace
+
+CoordinatorOrder OpenOrder(const ServerOrder& configure,
+                           const Beginning& beginning) {
+  CoordinatorOrder order;
+  Open* const open = order.mutable_open();
+  open->set_version(beginning.version);
+  *open->mutable_scope() = configure.configure().journal_scope();
+  return order;
+}
+
+absl::StatusOr<Beginning> ChooseBeginning(
+    const BeginningOptions& options, const Ready& ready,
+    const std::vector<ServerRoster::Server>& servers) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const ArenaLayout layout,
+                             ArenaLayout::Create(ready.table()));
+  Beginning beginning;
+  if (options.resume.has_value()) {
+    const CheckpointManifest& manifest = options.resume->manifest;
+    TRIBUTARY_RETURN_IF_ERROR(CheckResume(manifest, ready, options.job));
+    beginning.version = beginning.saved_version = manifest.version();
+    beginning.job_state = manifest.job_state();
+    beginning.checkpoint = options.resume->folder;
+  }
+  std::optional<JournalPoint> memory =
+      InMemory(options, ready, layout, servers);
+  if (memory.has_value() && memory->version > beginning.version) {
+    beginning.version = memory->version;
+    beginning.job_state = std::move(memory->job_state);
+    beginning.checkpoint.clear();
+    beginning.holders = std::move(memory->holders);
+  }
+  beginning.step =
+      Rounds(options.job, ready.data().steps()).StepsAfter(beginning.version);
+  return beginning;
+}
+
+CoordinatorOrder AdmissionOrder(
+    const BeginningOptions& options,
+    const std::vector<ServerRoster::Server>& servers, const Member& member,
+    absl::Duration lease) {
+  CoordinatorOrder order;
+  Admission* admission = order.mutable_admission();
+  *admission->mutable_job() = options.job;
+  admission->set_rank(member.rank);
+  admission->set_incarnation(member.incarnation);
+  for (const ServerRoster::Server& server : servers) {
+    admission->add_server_address(server.address);
+    *admission->add_local_address() = server.local_address;
+  }
+  admission->set_job_id(options.job_id);
+  admission->set_lease_ms(absl::ToInt64Milliseconds(lease));
+  admission->set_attempt(options.attempt);
+  return order;
+}
+
+ServerOrder ConfigureOrder(const BeginningOptions& options, const Ready& ready,
+                           const Beginning& beginning,
+                           const std::vector<ServerRoster::Server>& servers,
+                           int shard) {
+  ServerOrder order;
+  Configure* const configure = order.mutable_configure();
+  *configure->mutable_job() = options.job;
+  *configure->mutable_table() = ready.table();
+  configure->set_servers(static_cast<int>(servers.size()));
+  configure->set_job_id(options.job_id);
+  configure->set_steps(ready.data().steps());
+  configure->set_attempt(options.attempt);
+  configure->set_checkpoint(beginning.checkpoint);
+  if (options.job.recovery().journal() ||
+      options.job.exchange().has_all_reduce()) {
+    *configure->mutable_journal_scope() =
+        ScopeOf(options, ready, servers.size());
+  }
+  if (!beginning.holders.empty()) {
+    const int holder = beginning.holders[shard];
+    JournalStart* const start = configure->mutable_journal();
+    start->set_version(beginning.version);
+    start->set_holder(holder);
+    start->set_address(servers[holder].address);
+    *start->mutable_job_state() = beginning.job_state;
+  }
+  return order;
+}
+
+ServerOrder ReplicateOrder(const std::vector<ServerRoster::Server>& servers,
+                           int shard) {
+  ServerOrder order;
+  order.mutable_replicate()->set_address(
+      servers[KeeperOf(shard, static_cast<int>(servers.size()))].address);
+  return order;
+}
+
+}  // namespace tributary

@@ -1,0 +1,174 @@
+#include "server/coordinator/checkpoint_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace tributary {
+namespace {
+
+// Servers may be a step ahead of what is known of them, and hear of a version
+// a little later than they could have.
+constexpr int64_t kLead = 2;
+constexpr int64_t kMostLead = 1 << 16;
+
+}  // namespace
+
+CheckpointPlan::CheckpointPlan(const Options& options)
+    : options_(options),
+      version_(options.first),
+      lead_(kLead),
+      committed_(options.first) {
+  last_done_ = options.every == 0 || options.first >= options.last;
+}
+
+bool CheckpointPlan::over() const {
+  return options_.every == 0 || (stage_ == Stage::kIdle && discard_.empty() &&
+                                 !warning_due_ && (last_done_ || drained_));
+}
+
+void CheckpointPlan::TakeSoon() {
+  if (options_.every == 0 || last_done_) return;
+  soon_ = true;
+  if (stage_ == Stage::kTaking && taken_ == 0) GiveUpLater();
+}
+
+void CheckpointPlan::Drain() {
+  draining_ = true;
+  TakeSoon();
+}
+
+void CheckpointPlan::GiveUpLater() {
+  if (chosen_soon_) return;
+  discard_ = std::exchange(folder_, "");
+  stage_ = Stage::kIdle;
+  version_ = committed_;
+}
+
+std::optional<int64_t> CheckpointPlan::Due(int64_t completed,
+                                           int64_t earliest) const {
+  if (last_done_ || drained_) return std::nullopt;
+  // Where nothing moves any more nobody can be too late.
+  if (completed >= options_.last) return options_.last;
+  const int64_t soonest = std::max({earliest, completed + lead_, version_ + 1});
+  if (soonest >= options_.last) return options_.last;
+  if (soon_) return soonest;
+  const int64_t multiple =
+      (soonest + options_.every - 1) / options_.every * options_.every;
+  return std::min(multiple, options_.last);
+}
+
+std::optional<CheckpointPlan::Action> CheckpointPlan::Next(int64_t completed,
+                                                           int64_t earliest,
+                                                           bool computed) {
+  if (!discard_.empty()) return Discard{std::exchange(discard_, "")};
+  if (std::exchange(warning_due_, false)) return Warn{version_, failure_};
+  switch (stage_) {
+    case Stage::kIdle: {
+      const std::optional<int64_t> due = Due(completed, earliest);
+      if (!due.has_value()) return std::nullopt;
+      stage_ = Stage::kFolder;
+      version_ = *due;
+      chosen_soon_ = soon_;
+      answered_.assign(options_.servers, false);
+      missing_ = options_.servers;
+      taken_ = 0;
+      passed_ = false;
+      error_.clear();
+      files_.clear();
+      return MakeFolder{version_};
+    }
+    case Stage::kOrder:
+      stage_ = Stage::kTaking;
+      return OrderSnapshots{version_, folder_};
+    case Stage::kCommit:
+      if (version_ == options_.last && !computed) return std::nullopt;
+      stage_ = Stage::kCommitting;
+      return Commit{version_, folder_, files_};
+    case Stage::kFolder:
+    case Stage::kTaking:
+    case Stage::kCommitting:
+      break;
+  }
+  return std::nullopt;
+}
+
+void CheckpointPlan::OnFolder(const absl::StatusOr<std::string>& folder) {
+  if (stage_ != Stage::kFolder) return;
+  if (folder.ok()) {
+    folder_ = *folder;
+    stage_ = Stage::kOrder;
+    if (soon_) GiveUpLater();
+  } else {
+    Fail(std::string(folder.status().message()));
+  }
+}
+
+void CheckpointPlan::OnReport(int shard, const SnapshotReport& report) {
+  if (stage_ != Stage::kTaking || report.version() != version_ ||
+      answered_[shard]) {
+    return;
+  }
+  if (report.outcome() == SnapshotReport::TAKEN) {
+    ++taken_;
+    return;
+  }
+  answered_[shard] = true;
+  --missing_;
+  switch (report.outcome()) {
+    case SnapshotReport::WRITTEN:
+      files_.insert(files_.end(), report.file().begin(), report.file().end());
+      break;
+    case SnapshotReport::PASSED:
+      passed_ = true;
+      ++taken_;
+      break;
+    default:
+      error_ = absl::StrCat("server ", shard, ": ", report.message());
+      break;
+  }
+  if (missing_ > 0) return;
+  if (!error_.empty()) {
+    Fail(error_);
+  } else if (passed_) {
+    discard_ = std::exchange(folder_, "");
+    stage_ = Stage::kIdle;
+    lead_ = std::min(2 * lead_, kMostLead);
+  } else {
+    std::sort(files_.begin(), files_.end(),
+              [](const CheckpointFile& a, const CheckpointFile& b) {
+                return a.name() < b.name();
+              });
+    stage_ = Stage::kCommit;
+  }
+}
+
+void CheckpointPlan::OnCommitted(const absl::Status& status) {
+  if (stage_ != Stage::kCommitting) return;
+  if (!status.ok()) {
+    Fail(std::string(status.message()));
+    return;
+  }
+  stage_ = Stage::kIdle;
+  folder_.clear();
+  committed_ = version_;
+  lead_ = kLead;
+  warned_ = false;
+  soon_ = false;
+  drained_ = draining_;
+  last_done_ = version_ == options_.last;
+}
+
+void CheckpointPlan::Fail(const std::string& message) {
+  ++failures_;
+  failure_ = message;
+  warning_due_ = !std::exchange(warned_, true);
+  discard_ = std::exchange(folder_, "");
+  stage_ = Stage::kIdle;
+  soon_ = false;
+  drained_ = draining_;
+  last_done_ = version_ == options_.last;
+}
+
+}  // namespace tributary

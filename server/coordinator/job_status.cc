@@ -1,0 +1,108 @@
+#include "server/coordinator/job_status.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace tributary {
+namespace {
+
+void FillProcesses(const JobView& view, StatusReply* reply) {
+  const int64_t round = view.progress == nullptr ? 0 : view.progress->round();
+  const Member* const straggler = view.phase == StatusReply::TRAINING
+                                      ? view.membership.Straggler(round)
+                                      : nullptr;
+  const std::string whom = straggler == nullptr
+                               ? std::string()
+                               : absl::StrCat("worker ", straggler->rank, ": ",
+                                              straggler->heartbeat.phase());
+  const int missing = view.servers.FirstMissing();
+  for (size_t shard = 0; shard < view.servers.servers().size(); ++shard) {
+    const ServerRoster::Server& server = view.servers.servers()[shard];
+    ProcessStatus* const process = reply->add_process();
+    process->set_role("server");
+    process->set_number(static_cast<int>(shard));
+    process->set_place(server.address);
+    process->set_step(shard == 0 ? round : server.version);
+    process->set_phase(server.link == nullptr ? "absent"
+                       : server.configured    ? "ready"
+                                              : "loading");
+    process->set_silent_ms(
+        shard == 0 ? -1
+                   : absl::ToInt64Milliseconds(view.now - server.last_heard));
+    if (server.link == nullptr) continue;
+    if (missing >= 0) {
+      process->set_waits_for(absl::StrCat("server ", missing));
+    } else if (view.membership.members().empty()) {
+      process->set_waits_for("workers");
+    } else {
+      process->set_waits_for(whom);
+    }
+  }
+  for (const auto& [incarnation, member] : view.membership.members()) {
+    ProcessStatus* const process = reply->add_process();
+    process->set_role("worker");
+    process->set_number(member.rank);
+    process->set_place(absl::StrCat(member.host, ", process ", member.pid,
+                                    member.device.empty() ? "" : ", ",
+                                    member.device));
+    process->set_step(member.heartbeat.step());
+    process->set_phase(member.heartbeat.phase());
+    process->set_silent_ms(
+        absl::ToInt64Milliseconds(view.now - member.last_heard));
+    if (missing >= 0) {
+      process->set_waits_for(absl::StrCat("server ", missing));
+    } else if (view.phase == StatusReply::WAITING && member.synced) {
+      process->set_waits_for("other workers");
+    } else if (member.synced && member.leaves == 0) {
+      process->set_waits_for("leaves: it is a spare");
+    } else if (&member != straggler && member.heartbeat.phase() == "exchange") {
+      process->set_waits_for(whom);
+    }
+  }
+}
+
+// Names whom the step in progress waits for, if it takes unusually long.
+void FillStall(const JobView& view, StatusReply* reply) {
+  const absl::Duration taken = view.progress->Stalled(view.now);
+  if (taken == absl::ZeroDuration()) return;
+  const Member* straggler = view.membership.Straggler(view.progress->round());
+  if (straggler == nullptr) return;
+  reply->set_waiting_rank(straggler->rank);
+  reply->set_waiting_milliseconds(absl::ToDoubleMilliseconds(taken));
+  reply->set_waiting_phase(straggler->heartbeat.phase());
+}
+
+}  // namespace
+
+StatusReply DescribeJob(const JobView& view) {
+  StatusReply reply;
+  reply.set_evaluation_version(-1);
+  if (view.progress != nullptr) view.progress->FillStatus(&reply);
+  reply.set_phase(view.phase);
+  reply.set_attempt(view.attempt);
+  reply.set_checkpoint_step(-1);
+  if (view.checkpoints != nullptr) {
+    const CheckpointPlan& plan = view.checkpoints->plan();
+    reply.set_checkpoint_step(view.checkpoints->committed_step());
+    reply.set_checkpoint_failures(plan.failures());
+    reply.set_checkpoint_failure(plan.failure());
+  }
+  for (const auto& [incarnation, member] : view.membership.members()) {
+    if (member.heartbeat.phase() == "evaluate" &&
+        view.phase == StatusReply::TRAINING) {
+      reply.set_phase(StatusReply::EVALUATING);
+    }
+  }
+  if (reply.phase() == StatusReply::TRAINING) FillStall(view, &reply);
+  FillProcesses(view, &reply);
+  reply.set_workers(view.membership.count());
+  reply.set_servers(static_cast<int>(view.servers.servers().size()));
+  if (!view.failure.ok()) {
+    reply.set_failure(std::string(view.failure.message()));
+    reply.set_failure_exit_code(view.failure_exit_code);
+  }
+  return reply;
+}
+
+}  // namespace tributary

@@ -1,0 +1,37 @@
+// What a job says of itself while it runs: how far it is, what each of its
+// processes does, and whom it waits for.
+#ifndef TRIBUTARY_SERVER_COORDINATOR_JOB_STATUS_H_
+#define TRIBUTARY_SERVER_COORDINATOR_JOB_STATUS_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "proto/rendezvous.pb.h"
+#include "server/coordinator/checkpoint_driver.h"
+#include "server/coordinator/membership.h"
+#include "server/coordinator/server_roster.h"
+#include "server/progress/job_progress.h"
+
+namespace tributary {
+
+// Pointers are null before the first worker is ready.
+struct JobView {
+  const ServerRoster& servers;
+  const Membership& membership;
+  const JobProgress* progress;
+  const CheckpointDriver* checkpoints;
+  StatusReply::Phase phase;
+  int64_t attempt;
+  absl::Status failure;  // OK: it has not failed.
+  int failure_exit_code;
+  absl::Time now;
+};
+
+// Processes are the servers by shard, then the workers in the order in which
+// they came.
+StatusReply DescribeJob(const JobView& view);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_COORDINATOR_JOB_STATUS_H_

@@ -1,0 +1,71 @@
+#include "server/process/checkpointer.h"
+
+#include <sys/stat.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/base/thread_pool.h"
+
+namespace tributary {
+
+Checkpointer::Checkpointer(Options options)
+    : Checkpointer(std::move(options), std::make_unique<ThreadPool>(1)) {}
+
+Checkpointer::Checkpointer(Options options, std::unique_ptr<Executor> thread)
+    : options_(std::move(options)),
+      folder_(options_.folder, options_.files),
+      thread_(std::move(thread)) {}
+
+Checkpointer::~Checkpointer() = default;
+
+void Checkpointer::MakeFolder(int64_t step) {
+  thread_->Run(
+      [this, step] { coordinator_->OnCheckpointFolder(folder_.Begin(step)); });
+}
+
+void Checkpointer::Commit(const std::string& folder,
+                          const CheckpointManifest& manifest) {
+  thread_->Run([this, folder, manifest] {
+    const absl::Status status = CommitNow(folder, manifest);
+    coordinator_->OnCheckpointCommitted(status);
+    if (!status.ok()) return;
+    options_.log->Info("checkpoint at step %d", manifest.step());
+    const absl::Status pruned = folder_.Prune(options_.retention);
+    if (!pruned.ok()) {
+      options_.log->Warning("old checkpoints stay: %s",
+                            std::string(pruned.message()));
+    }
+  });
+}
+
+absl::Status Checkpointer::CommitNow(const std::string& folder,
+                                     const CheckpointManifest& manifest) {
+  for (const CheckpointFile& file : manifest.file()) {
+    const std::string path = absl::StrCat(folder, "/", file.name());
+    struct stat facts;
+    if (stat(path.c_str(), &facts) != 0 || facts.st_size != file.bytes()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          path,
+          " is not there as its server has written it: the output "
+          "folder must be on a file system that all servers share"));
+    }
+  }
+  const absl::Status current = options_.still_current();
+  if (absl::IsFailedPrecondition(current)) coordinator_->Overtaken(current);
+  if (!current.ok()) return current;
+  return folder_.Commit(folder, manifest);
+}
+
+void Checkpointer::Discard(const std::string& folder) {
+  thread_->Run([this, folder] { folder_.Discard(folder); });
+}
+
+void Checkpointer::Warn(int64_t step, const std::string& message) {
+  options_.log->Warning(
+      "no checkpoint at step %d; training goes on and tries again: %s", step,
+      message);
+}
+
+}  // namespace tributary

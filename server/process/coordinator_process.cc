@@ -1,0 +1,409 @@
+#include "server/process/coordinator_process.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/buffer_pool.h"
+#include "common/base/failpoint.h"
+#include "common/base/monotonic_clock.h"
+#include "common/base/retry.h"
+#include "common/base/status_macros.h"
+#include "common/transport/channel.h"
+#include "server/checkpoint/checkpoint_folder.h"
+#include "server/checkpoint/final_folder.h"
+#include "server/coordinator/coordinator.h"
+#include "server/process/checkpointer.h"
+#include "server/process/final_model.h"
+#include "server/process/local_server.h"
+#include "server/process/resume_chooser.h"
+#include "server/process/run_output.h"
+#include "server/progress/attempt_history.h"
+#include "server/replication/journal_service.h"
+#include "server/replication/state_journal.h"
+#include "server/service/coordinator_service.h"
+#include "server/service/listener.h"
+#include "server/service/parameter_server_service.h"
+
+namespace tributary {
+namespace {
+
+constexpr absl::Duration kTick = absl::Milliseconds(100);
+// Of looks at the number of the newest attempt.
+constexpr absl::Duration kFencingInterval = absl::Seconds(1);
+// For peers that were told to end; after it they are cut.
+constexpr absl::Duration kDrainTimeout = absl::Seconds(5);
+// The same when the attempt is over anyway.
+constexpr absl::Duration kCutTimeout = absl::Milliseconds(200);
+// After a server was lost: workers that were there come back at once, or later
+// in the middle.
+constexpr absl::Duration kRecoveryTimeout = absl::Seconds(5);
+
+// The coordinator's own server, in the same process.
+class LocalLink final : public ServerLink {
+ public:
+  explicit LocalLink(Logger* log) : log_(log) {}
+  // To be called before the first order.
+  void SetServer(LocalServer* server) { server_ = server; }
+  void Send(const ServerOrder& order) override {
+    const absl::Status status = server_->Handle(order);
+    if (!status.ok()) log_->Error("order refused: %s", status.ToString());
+  }
+  void Close(const absl::Status&) override {}
+
+ private:
+  LocalServer* server_ = nullptr;
+  Logger* const log_;
+};
+
+// Writes the final model and returns its digest. From then on whoever resumes
+// the job takes it for finished, even if there is no checkpoint of its end.
+absl::StatusOr<std::string> WriteModel(const Coordinator& coordinator,
+                                       int64_t attempt,
+                                       const LocalServer& local,
+                                       const ServerOptions& options,
+                                       RunOutput* output) {
+  const ArenaLayout layout = *coordinator.layout();
+  BufferPool arenas(layout.arena_elements());
+  const Buffer arena = arenas.Take();
+  FinalModelSources sources;
+  sources.version = coordinator.final_version();
+  sources.complete_checkpoint = coordinator.complete_checkpoint();
+  sources.store = local.store();
+  sources.addresses = coordinator.server_addresses();
+  if (options.job.recovery().journal() ||
+      options.job.exchange().has_all_reduce()) {
+    sources.copies = [&](int shard, int holder, Snapshot* snapshot) {
+      return local.ReadCopies(shard, sources.version, holder,
+                              sources.addresses[holder], snapshot);
+    };
+  }
+  const absl::Status read = ReadFinalModel(sources, options, layout, arena);
+  // Servers that have gone over to a newer attempt have its weights.
+  const absl::Status current = output->CheckAttempt(attempt);
+  if (absl::IsFailedPrecondition(current)) return current;
+  TRIBUTARY_RETURN_IF_ERROR(read);
+  TRIBUTARY_ASSIGN_OR_RETURN(std::string digest,
+                             output->WriteModel(layout, arena.get()));
+  const absl::Status described = WriteFinalManifest(
+      FinalFolder(options.output_directory), coordinator.FinalManifest());
+  if (!described.ok()) {
+    options.log->Warning("the final model has no manifest: %s",
+                         std::string(described.message()));
+  }
+  return digest;
+}
+
+// Ends the job for everybody, and leaves its results behind.
+absl::Status Conclude(bool trained, int64_t attempt, const LocalServer& local,
+                      const ServerOptions& options, Coordinator* coordinator,
+                      RunOutput* output) {
+  absl::Status status = coordinator->status();
+  std::string digest;
+  if (status.ok() && trained) {
+    absl::StatusOr<std::string> written =
+        WriteModel(*coordinator, attempt, local, options, output);
+    status = written.status();
+    if (written.ok()) {
+      digest = *std::move(written);
+    } else if (absl::IsFailedPrecondition(output->CheckAttempt(attempt))) {
+      coordinator->Overtaken(status);
+      return status;
+    } else {
+      coordinator->Fail(status);
+    }
+  }
+  coordinator->FinishServers();
+  ServerReport farewell;
+  *farewell.mutable_farewell()->mutable_statistics() = local.Statistics();
+  (void)coordinator->OnServerReport(0, farewell);
+  coordinator->ServerGone(0);
+  if (!coordinator->AwaitServersGone(kDrainTimeout)) {
+    options.log->Warning("some servers did not say goodbye");
+  }
+  nlohmann::ordered_json summary = coordinator->Summary();
+  if (!digest.empty()) summary["weights_sha256"] = digest;
+  const absl::Status written = output->WriteSummary(summary);
+  return status.ok() ? written : status;
+}
+
+// What lasts longer than an attempt.
+class CoordinatorProcess {
+ public:
+  CoordinatorProcess(const ServerOptions& options, Shutdown* shutdown,
+                     RunOutput* output)
+      : options_(options),
+        shutdown_(shutdown),
+        output_(output),
+        chooser_(options),
+        listen_(options.listen),
+        expected_workers_(options.expected_workers),
+        start_timeout_(options.start_timeout) {}
+
+  absl::Status Run();
+
+ private:
+  struct AttemptEnd {
+    Coordinator::Ending ending = Coordinator::Ending::kNone;
+    absl::Status status;
+    int64_t checkpoint_step = -1;
+  };
+
+  // Counts the attempt.
+  absl::StatusOr<std::optional<ResumePoint>> Prepare();
+  absl::StatusOr<AttemptEnd> RunAttempt(std::optional<ResumePoint> resume);
+  // Puts the run's files where the attempt begins.
+  absl::Status OnBegin(const Beginning& beginning);
+  Coordinator::Options CoordinatorOptions(std::optional<ResumePoint> resume,
+                                          CheckpointSink* checkpoints);
+  Checkpointer::Options CheckpointerOptions() const;
+  // Waits for the attempt's end. Looks now and then whether another
+  // coordinator, started while this one stood still, has begun a newer one: it
+  // must not keep what servers and workers still believe in this one.
+  Coordinator::Ending Follow(Coordinator* coordinator);
+
+  const ServerOptions& options_;
+  Shutdown* const shutdown_;
+  RunOutput* const output_;
+  ResumeChooser chooser_;
+  StateJournal journal_;
+  int64_t attempt_ = 0;
+  bool first_ = true;
+  bool has_begun_ = false;  // Some attempt has.
+  std::string run_;         // See JournalScope.
+  AttemptHistory history_;
+  // Where to listen: after the first attempt the same port, which peers know.
+  std::string listen_;
+  int expected_workers_;
+  absl::Duration start_timeout_;
+};
+
+absl::StatusOr<std::optional<ResumePoint>> CoordinatorProcess::Prepare() {
+  if (!first_) {
+    // A newer attempt is another coordinator's: it must not be overtaken in
+    // turn.
+    const absl::Status current = output_->CheckAttempt(attempt_);
+    if (absl::IsFailedPrecondition(current)) return current;
+  }
+  const absl::StatusOr<int64_t> attempt = output_->NextAttempt();
+  // A disk that fails later costs no training.
+  if (!attempt.ok()) {
+    if (first_) return attempt.status();
+    options_.log->Warning("the number of this attempt is not kept: %s",
+                          std::string(attempt.status().message()));
+  }
+  attempt_ = attempt.value_or(attempt_ + 1);
+  if (first_) run_ = output_->RunId(/*begins=*/!options_.resume);
+  TRIBUTARY_ASSIGN_OR_RETURN(std::optional<ResumePoint> resume,
+                             chooser_.Choose());
+  return resume;
+}
+
+absl::Status CoordinatorProcess::OnBegin(const Beginning& beginning) {
+  if (beginning.resumes()) {
+    options_.log->Info(
+        "attempt %d: goes on from step %d, %s", attempt_, beginning.step,
+        beginning.holders.empty() ? beginning.checkpoint
+                                  : "which the servers have in memory");
+  }
+  const absl::Status rewound = output_->RewindMetrics(
+      beginning.step, beginning.job_state.evaluation_step());
+  if (rewound.ok()) return rewound;
+  if (!has_begun_) return rewound;
+  options_.log->Warning(
+      "metrics.jsonl keeps lines of steps that are computed again: %s",
+      std::string(rewound.message()));
+  return absl::OkStatus();
+}
+
+Checkpointer::Options CoordinatorProcess::CheckpointerOptions() const {
+  Checkpointer::Options checkpoints;
+  checkpoints.folder = CheckpointsFolder(options_.output_directory);
+  checkpoints.retention = {options_.job.checkpoint().keep_last(),
+                           options_.job.checkpoint().keep_every()};
+  checkpoints.still_current = [this] {
+    return output_->CheckAttempt(attempt_);
+  };
+  checkpoints.log = options_.log;
+  return checkpoints;
+}
+
+Coordinator::Options CoordinatorProcess::CoordinatorOptions(
+    std::optional<ResumePoint> resume, CheckpointSink* checkpoints) {
+  Coordinator::Options job;
+  job.job = options_.job;
+  job.servers = options_.servers;
+  job.expected_workers = expected_workers_;
+  job.max_workers = options_.limits.workers;
+  job.start_timeout = start_timeout_;
+  job.lease = options_.lease;
+  job.no_worker_timeout = options_.no_worker_timeout;
+  job.no_server_timeout = options_.no_server_timeout;
+  job.stall_timeout = options_.stall_timeout;
+  job.attempt = attempt_;
+  job.resume = std::move(resume);
+  job.resume_from_memory = chooser_.uses_own() && history_.trusts_memory();
+  job.run = run_;
+  job.on_begin = [this](const Beginning& beginning) {
+    const absl::Status status = OnBegin(beginning);
+    has_begun_ = true;
+    return status;
+  };
+  job.checkpoints = checkpoints;
+  return job;
+}
+
+Coordinator::Ending CoordinatorProcess::Follow(Coordinator* coordinator) {
+  Coordinator::Ending ending = Coordinator::Ending::kNone;
+  absl::Time looked = MonotonicNow();
+  while (ending == Coordinator::Ending::kNone) {
+    ending = coordinator->AwaitEnding(kTick);
+    coordinator->Tick();
+    if (MonotonicNow() - looked > kFencingInterval) {
+      looked = MonotonicNow();
+      const absl::Status current = output_->CheckAttempt(attempt_);
+      if (absl::IsFailedPrecondition(current)) coordinator->Overtaken(current);
+    }
+    if (shutdown_->requested()) {
+      FailpointOrDie("S18");
+      coordinator->Drain();
+    }
+  }
+  return ending;
+}
+
+absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
+    std::optional<ResumePoint> resume) {
+  Checkpointer checkpointer(CheckpointerOptions());
+  Coordinator coordinator(CoordinatorOptions(std::move(resume), &checkpointer),
+                          &MonotonicNow,
+                          [this](const nlohmann::ordered_json& line) {
+                            output_->AppendMetrics(line);
+                          });
+  checkpointer.SetCoordinator(&coordinator);
+  const absl::Cleanup stop_checkpointer = [&] { checkpointer.Stop(); };
+  CoordinatorService coordinator_service(&coordinator);
+  // The server's last reports may be answered by orders to it.
+  LocalLink link(options_.log);
+  ParameterServerService service(/*shard=*/0);
+  JournalService journal_service({/*shard=*/0, "", options_.security},
+                                 &journal_);
+  LocalServer local(
+      /*shard=*/0, options_.threads, &service,
+      [&coordinator](const ServerReport& report) {
+        const absl::Status status =
+            coordinator.OnServerReport(/*shard=*/0, report);
+        if (!status.ok()) coordinator.Fail(status);
+      });
+  local.UsePasses(options_.make_passes);
+  local.UseJournal(&journal_, &journal_service);
+  link.SetServer(&local);
+  Enlist enlist;
+  enlist.set_protocol_version(kProtocolVersion);
+  if (auto holdings = journal_.Holdings()) {
+    *enlist.mutable_journal() = *std::move(holdings);
+  }
+  *enlist.mutable_local_address() = MakeLocalAddress();
+  TRIBUTARY_RETURN_IF_ERROR(coordinator.AddServer(enlist, &link));
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("S1"));
+  Listener::Options listen = ListenerOptions(options_, enlist.local_address());
+  listen.network = listen_;
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Listener> listener,
+      Listener::Start(listen,
+                      {&service, &coordinator_service, &journal_service}));
+  listen_ = listener->network();
+  if (std::exchange(first_, false)) {
+    if (options_.on_listening) options_.on_listening(listener->address());
+    options_.log->Info("coordinator listens on %s", listener->address());
+  }
+  listener->SetReady(true);
+
+  AttemptEnd end;
+  end.ending = Follow(&coordinator);
+  listener->SetReady(false);
+  end.status = coordinator.status();
+  end.checkpoint_step = coordinator.GetStatus().checkpoint_step();
+  bool goes_back = end.ending == Coordinator::Ending::kGoesBack ||
+                   end.ending == Coordinator::Ending::kDamaged;
+  if (goes_back) {
+    history_.Add(coordinator.has_trained(), coordinator.memory_failed(),
+                 MonotonicNow());
+  }
+  if (goes_back && history_.stuck() > options_.no_server_timeout) {
+    goes_back = false;
+    end.ending = Coordinator::Ending::kFailed;
+    coordinator.Fail(absl::DeadlineExceededError(
+        absl::StrCat("no attempt has come to anything for ",
+                     absl::FormatDuration(options_.no_server_timeout),
+                     "; the last one ended so: ", end.status.message())));
+  }
+  if (goes_back) {
+    // Who is missing at the start of an all-reduce cannot join in the middle.
+    expected_workers_ = options_.job.exchange().has_all_reduce()
+                            ? options_.expected_workers
+                            : std::clamp(coordinator.workers_at_ending(), 1,
+                                         options_.expected_workers);
+    start_timeout_ = std::min(options_.start_timeout, kRecoveryTimeout);
+  } else {
+    end.status = Conclude(end.ending == Coordinator::Ending::kTrained, attempt_,
+                          local, options_, &coordinator, output_);
+  }
+  local.EndReplication();
+  listener->ShutDown(goes_back ? kCutTimeout : kDrainTimeout);
+  coordinator_service.AwaitIdle();
+  service.AwaitIdle();
+  journal_service.AwaitIdle();
+  return end;
+}
+
+absl::Status CoordinatorProcess::Run() {
+  Backoff backoff;
+  while (true) {
+    TRIBUTARY_ASSIGN_OR_RETURN(std::optional<ResumePoint> resume, Prepare());
+    const std::string from = resume.has_value() ? resume->folder : "";
+    TRIBUTARY_ASSIGN_OR_RETURN(const AttemptEnd end,
+                               RunAttempt(std::move(resume)));
+    const std::string reason(end.status.message());
+    switch (end.ending) {
+      case Coordinator::Ending::kDamaged:
+        options_.log->Error("%s; going back to the checkpoint before it",
+                            reason);
+        chooser_.SetDamaged(from);
+        break;
+      case Coordinator::Ending::kGoesBack:
+        options_.log->Warning("%s; beginning again", reason);
+        break;
+      case Coordinator::Ending::kDrained:
+        return absl::CancelledError(
+            end.checkpoint_step < 0
+                ? std::string("stopped by request")
+                : absl::StrCat("stopped by request at step ",
+                               end.checkpoint_step,
+                               "; --resume goes on from there"));
+      default:
+        return end.status;
+    }
+    chooser_.UseOwn();
+    if (!backoff.Wait(shutdown_)) {
+      return absl::CancelledError("stopped by request");
+    }
+  }
+}
+
+}  // namespace
+
+absl::Status RunCoordinator(const ServerOptions& options, Shutdown* shutdown) {
+  TRIBUTARY_RETURN_IF_ERROR(CheckServers(options.job, options.servers));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::unique_ptr<RunOutput> output,
+      RunOutput::Create(options.output_directory, options.job, options.log));
+  return CoordinatorProcess(options, shutdown, output.get()).Run();
+}
+
+}  // namespace tributary

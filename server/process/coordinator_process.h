@@ -1,0 +1,17 @@
+// The server that coordinates (shard 0), from start to end.
+#ifndef TRIBUTARY_SERVER_PROCESS_COORDINATOR_PROCESS_H_
+#define TRIBUTARY_SERVER_PROCESS_COORDINATOR_PROCESS_H_
+
+#include "absl/status/status.h"
+#include "common/base/shutdown.h"
+#include "server/process/server_options.h"
+
+namespace tributary {
+
+// As RunServer, for shard 0: one attempt at the job after another, until it is
+// done, has failed or is stopped.
+absl::Status RunCoordinator(const ServerOptions& options, Shutdown* shutdown);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_PROCESS_COORDINATOR_PROCESS_H_

@@ -1,0 +1,191 @@
+#include "server/process/final_model.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/base/monotonic_clock.h"
+#include "common/base/status_macros.h"
+#include "common/optimizer/optimizer.h"
+#include "common/transport/channel.h"
+#include "common/transport/chunk_codec.h"
+#include "grpcpp/grpcpp.h"
+#include "proto/parameter_server.grpc.pb.h"
+#include "server/checkpoint/checkpoint_folder.h"
+#include "server/checkpoint/manifest.h"
+#include "server/checkpoint/shard_files.h"
+#include "server/replication/state_journal.h"
+
+namespace tributary {
+namespace {
+
+constexpr absl::Duration kReadWeightsTimeout = absl::Minutes(10);
+// For the last updates, which have all they need.
+constexpr absl::Duration kUpdateTimeout = absl::Seconds(5);
+constexpr absl::Duration kPoll = absl::Milliseconds(100);
+
+// Reads a remote server's `chunks` chunks at `version` into the arena.
+absl::Status ReadRemote(const std::string& address, const Security& security,
+                        int64_t version, const ArenaLayout& layout,
+                        size_t chunks, float* arena) {
+  std::unique_ptr<ParameterServer::Stub> stub =
+      ParameterServer::NewStub(CreateChannel(address, security));
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + kReadWeightsTimeout));
+  ReadWeightsRequest request;
+  request.set_version(version);
+  std::unique_ptr<grpc::ClientReader<ServerMessage>> reader =
+      stub->ReadWeights(&context, request);
+  ServerMessage message;
+  size_t read = 0;
+  for (; reader->Read(&message); ++read) {
+    const Weights& weights = message.weights();
+    if (weights.chunk() < 0 || weights.chunk() >= layout.chunk_count() ||
+        weights.payload().size() !=
+            layout.ChunkSize(weights.chunk()) * sizeof(float)) {
+      return absl::DataLossError(
+          absl::StrCat(address, ": chunk ", weights.chunk(), " of ",
+                       weights.payload().size(), " bytes does not fit"));
+    }
+    std::copy_n(
+        weights.payload().data(), weights.payload().size(),
+        reinterpret_cast<char*>(arena + layout.ChunkBegin(weights.chunk())));
+  }
+  TRIBUTARY_RETURN_IF_ERROR(FromGrpc(reader->Finish(), address));
+  if (read == chunks) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat(address, " sent ", read, " of its ", chunks, " chunks"));
+}
+
+// Of some chunks: where they belong in the arena, and room for their state.
+Snapshot InArena(const std::vector<int>& chunks, int slots,
+                 const ArenaLayout& layout, const Buffer& arena) {
+  BufferPool buffers(layout.chunk_elements());
+  Snapshot model;
+  for (const int chunk : chunks) {
+    model.chunks.push_back(
+        {chunk,
+         Buffer(arena, arena.get() + layout.ChunkBegin(chunk)),
+         {},
+         layout.ChunkSize(chunk)});
+    for (int slot = 0; slot < slots; ++slot) {
+      model.chunks.back().slots.push_back(buffers.Take());
+    }
+  }
+  return model;
+}
+
+// A remote server's part or, if it is gone and another one keeps its state,
+// that one's copy.
+absl::Status ReadShardOf(const FinalModelSources& sources, int shard,
+                         const ServerOptions& options, const Buffer& arena) {
+  const ArenaLayout& layout = sources.store->layout();
+  const int servers = static_cast<int>(sources.addresses.size());
+  const std::vector<int> chunks = layout.ChunksOf(shard, servers);
+  const absl::Status read =
+      ReadRemote(sources.addresses[shard], options.security, sources.version,
+                 layout, chunks.size(), arena.get());
+  if (read.ok() || !sources.copies) return read;
+  Snapshot copies =
+      InArena(chunks, static_cast<int>(sources.store->slot_names().size()),
+              layout, arena);
+  const absl::Status kept =
+      sources.copies(shard, KeeperOf(shard, servers), &copies);
+  if (!kept.ok()) return read;
+  options.log->Info(
+      "server %d's part of the model is the copy of server %d: %s", shard,
+      KeeperOf(shard, servers), std::string(read.message()));
+  return absl::OkStatus();
+}
+
+// The whole model, from this server and the others.
+absl::Status ReadModel(const FinalModelSources& sources,
+                       const ServerOptions& options, const Buffer& arena) {
+  ParameterStore* const store = sources.store;
+  for (const int chunk : store->chunk_numbers()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(const WeightsVersion weights,
+                               store->Read(chunk, sources.version));
+    std::memcpy(arena.get() + store->layout().ChunkBegin(chunk),
+                weights.values.data, weights.values.bytes);
+  }
+  for (size_t shard = 1; shard < sources.addresses.size(); ++shard) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        ReadShardOf(sources, static_cast<int>(shard), options, arena));
+  }
+  return absl::OkStatus();
+}
+
+// ReadModel, once the servers have applied the last step. Every worker that
+// says farewell has seen that; without one (the last was lost after its last
+// push) it is a matter of milliseconds.
+absl::Status AwaitModel(const FinalModelSources& sources,
+                        const ServerOptions& options, const Buffer& arena) {
+  const absl::Time deadline = MonotonicNow() + kUpdateTimeout;
+  absl::Status status;
+  do {
+    status = ReadModel(sources, options, arena);
+    if (!absl::IsFailedPrecondition(status)) return status;
+    absl::SleepFor(kPoll);
+  } while (MonotonicNow() < deadline);
+  return status;
+}
+
+// What the workers of an all-reduce have brought.
+absl::Status ReadKept(const FinalModelSources& sources,
+                      const ServerOptions& options, const ArenaLayout& layout,
+                      const Buffer& arena) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer,
+                             Optimizer::Create(options.job.optimizer()));
+  Snapshot model = InArena(layout.ChunksOf(/*shard=*/0, /*servers=*/1),
+                           optimizer->slots(), layout, arena);
+  return sources.copies(/*shard=*/0, /*holder=*/0, &model);
+}
+
+// The same from a checkpoint: the one in which all was computed already, or the
+// job's last, when a server is gone that has the model.
+absl::Status ReadSavedModel(const FinalModelSources& sources,
+                            const ServerOptions& options,
+                            const ArenaLayout& layout, const Buffer& arena) {
+  std::string folder = sources.complete_checkpoint;
+  if (folder.empty()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        const std::vector<CheckpointName> checkpoints,
+        ListCheckpoints(CheckpointsFolder(options.output_directory)));
+    folder =
+        checkpoints.empty() ? options.resume_from : checkpoints.front().path;
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(CheckpointManifest manifest, ReadManifest(folder));
+  if (manifest.version() != sources.version) {
+    return absl::NotFoundError(folder);
+  }
+  manifest.clear_state();
+  Snapshot model = InArena(layout.ChunksOf(/*shard=*/0, /*servers=*/1),
+                           /*slots=*/0, layout, arena);
+  return ReadShard(folder, manifest, layout, &model);
+}
+
+}  // namespace
+
+absl::Status ReadFinalModel(const FinalModelSources& sources,
+                            const ServerOptions& options,
+                            const ArenaLayout& layout, const Buffer& arena) {
+  absl::Status read = absl::UnavailableError("the model is in the checkpoint");
+  if (sources.store != nullptr) {
+    read = AwaitModel(sources, options, arena);
+  } else if (options.job.exchange().has_all_reduce()) {
+    read = ReadKept(sources, options, layout, arena);
+  }
+  if (read.ok()) return read;
+  const absl::Status saved = ReadSavedModel(sources, options, layout, arena);
+  if (saved.ok()) {
+    options.log->Info("the model is that of the last checkpoint: %s",
+                      std::string(read.message()));
+    return absl::OkStatus();
+  }
+  return sources.store == nullptr ? saved : read;
+}
+
+}  // namespace tributary

@@ -1,0 +1,419 @@
+#include "server/process/local_server.h"
+
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/failpoint.h"
+#include "common/base/status_macros.h"
+#include "common/base/thread_pool.h"
+#include "common/optimizer/rounds.h"
+#include "common/os/process.h"
+#include "common/parameters/parameter_table.h"
+#include "server/checkpoint/manifest.h"
+#include "server/checkpoint/shard_files.h"
+
+namespace tributary {
+
+LocalServer::LocalServer(int shard, Executors executors, FileSystem* files,
+                         WeightsService* service,
+                         std::function<void(const ServerReport&)> report)
+    : shard_(shard),
+      files_(files),
+      service_(service),
+      report_(std::move(report)),
+      writer_(executors.writer.get()),
+      pool_(executors.pool.get()),
+      executors_(std::move(executors)) {}
+
+LocalServer::LocalServer(int shard, int threads, WeightsService* service,
+                         std::function<void(const ServerReport&)> report)
+    : LocalServer(shard,
+                  {std::make_unique<ThreadPool>(1),
+                   std::make_unique<ThreadPool>(threads)},
+                  FileSystem::Posix(), service, std::move(report)) {}
+
+LocalServer::~LocalServer() {
+  // What it calls back uses executors, whose tasks use it.
+  EndReplication();
+}
+
+void LocalServer::EndReplication() {
+  JournalStream* replication = nullptr;
+  {
+    absl::MutexLock lock(&mu_);
+    ending_ = true;
+    replication = replication_.get();
+  }
+  if (replication != nullptr) replication->End();
+}
+
+void LocalServer::UsePasses(ChunkPassMaker make_passes) {
+  make_passes_ = std::move(make_passes);
+}
+
+void LocalServer::UseJournal(StateJournal* journal, JournalNetwork* network) {
+  journal_ = journal;
+  network_ = network;
+}
+
+ParameterStore* LocalServer::store() const {
+  absl::MutexLock lock(&mu_);
+  return store_.get();
+}
+
+absl::Status LocalServer::Handle(const ServerOrder& order) {
+  switch (order.order_case()) {
+    case ServerOrder::kConfigure:
+      // On the pool, because the coordinator gives its own server orders with
+      // its lock held.
+      pool_->Run([this, configure = order.configure()] {
+        const absl::Status status = OnConfigure(configure);
+        ServerReport report;
+        if (status.ok()) {
+          report.mutable_configured();
+        } else if (configure.has_journal()) {
+          ReportReplicationFailure(status);
+          return;
+        } else {
+          report.mutable_failure()->set_message(std::string(status.message()));
+          // Starting again does not help a device that is too small.
+          report.mutable_failure()->set_exit_code(
+              absl::IsResourceExhausted(status) ? 2 : 1);
+          report.mutable_failure()->set_checkpoint_damaged(
+              absl::IsDataLoss(status) || absl::IsNotFound(status));
+        }
+        report_(report);
+      });
+      return absl::OkStatus();
+    case ServerOrder::kNorm: {
+      ParameterStore* const target = store();
+      if (target == nullptr) {
+        return absl::FailedPreconditionError("a norm before the table");
+      }
+      if (journal_ != nullptr && order.norm().has_job_state()) {
+        journal_->AddJobState(order.norm().step() + 1,
+                              order.norm().job_state());
+      }
+      target->SetGradientNorm(order.norm().step(), order.norm().norm());
+      return absl::OkStatus();
+    }
+    case ServerOrder::kSnapshot:
+      return OnSnapshot(order.snapshot());
+    case ServerOrder::kReplicate:
+      return OnReplicate(order.replicate());
+    case ServerOrder::kFinish:
+      return absl::OkStatus();
+    case ServerOrder::ORDER_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError("unexpected order to a server");
+}
+
+absl::Status LocalServer::OnConfigure(const Configure& configure) {
+  if (store() != nullptr) {
+    return absl::FailedPreconditionError("configured twice");
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(ArenaLayout layout,
+                             ArenaLayout::Create(configure.table()));
+  if (configure.job().exchange().has_all_reduce()) {
+    return ConfigureKeeper(configure, std::move(layout));
+  }
+  ParameterStore::Options options;
+  options.job = JobOfRounds(configure.job());
+  options.steps = Rounds(configure.job(), configure.steps()).count();
+  options.shard = shard_;
+  options.servers = configure.servers();
+  options.attempt = configure.attempt();
+  options.make_passes = make_passes_;
+  const bool journals = configure.job().recovery().journal();
+  if (journals && journal_ == nullptr) {
+    return absl::UnimplementedError("this server keeps no journal");
+  }
+  CheckpointManifest manifest;
+  if (configure.has_journal()) {
+    options.first_version = configure.journal().version();
+  } else if (!configure.checkpoint().empty()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(manifest, ReadManifest(configure.checkpoint()));
+    options.first_version = manifest.version();
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      std::unique_ptr<ParameterStore> store,
+      ParameterStore::Create(
+          options, std::move(layout), pool_, [this](const StepSums& sums) {
+            ServerReport report;
+            *report.mutable_sums() = sums;
+            service_->TakeArrivals(sums.step(), report.mutable_sums());
+            report_(report);
+          }));
+  if (journals) {
+    PrepareJournal(configure, store->layout(),
+                   1 + static_cast<int>(store->slot_names().size()));
+    store->SetKeeper([this](int64_t version, Snapshot::Chunk copy,
+                            std::function<void()> kept) {
+      Keep(version, std::move(copy), std::move(kept));
+    });
+  }
+  if (options.first_version > 0 || !configure.checkpoint().empty()) {
+    TRIBUTARY_RETURN_IF_ERROR(Restore(configure, manifest, store.get()));
+  }
+  absl::MutexLock lock(&mu_);
+  base_version_ = options.first_version;
+  store_ = std::move(store);
+  servers_ = configure.servers();
+  service_->Serve(store_.get(), configure.job_id(), configure.attempt());
+  return absl::OkStatus();
+}
+
+absl::Status LocalServer::ConfigureKeeper(const Configure& configure,
+                                          ArenaLayout layout) {
+  if (journal_ == nullptr) {
+    return absl::UnimplementedError("this server keeps no state");
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer,
+                             Optimizer::Create(configure.job().optimizer()));
+  journal_->Begin(configure.journal_scope(), layout, 1 + optimizer->slots(),
+                  /*every_version=*/false);
+  journal_->KeepOnly(std::nullopt);
+  if (!configure.checkpoint().empty()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(const CheckpointManifest manifest,
+                               ReadManifest(configure.checkpoint()));
+    Snapshot saved =
+        MakeSnapshot(layout, layout.ChunksOf(shard_, configure.servers()),
+                     optimizer->slots());
+    TRIBUTARY_RETURN_IF_ERROR(
+        ReadShard(configure.checkpoint(), manifest, layout, &saved));
+    for (Snapshot::Chunk& chunk : saved.chunks) {
+      TRIBUTARY_RETURN_IF_ERROR(
+          journal_->Add(shard_, saved.version, std::move(chunk)));
+    }
+  }
+  network_->ServeWorkers(configure.attempt());
+  absl::MutexLock lock(&mu_);
+  servers_ = configure.servers();
+  state_names_ = optimizer->slot_names();
+  layout_ = std::move(layout);
+  return absl::OkStatus();
+}
+
+absl::Status LocalServer::Restore(const Configure& configure,
+                                  const CheckpointManifest& manifest,
+                                  ParameterStore* store) {
+  Snapshot snapshot = store->BlankSnapshot();
+  if (configure.has_journal()) {
+    const JournalStart& start = configure.journal();
+    TRIBUTARY_RETURN_IF_ERROR(ReadCopies(
+        shard_, start.version(), start.holder(), start.address(), &snapshot));
+  } else {
+    TRIBUTARY_RETURN_IF_ERROR(ReadShard(configure.checkpoint(), manifest,
+                                        store->layout(), &snapshot));
+  }
+  const int64_t version = snapshot.version;
+  store->Restore(std::move(snapshot));
+  if (!configure.job().recovery().journal()) return absl::OkStatus();
+  // From now on it is here, whatever becomes of where it came from.
+  absl::Status added;
+  store->TakeSnapshot(version, [&](Snapshot base) {
+    for (Snapshot::Chunk& chunk : base.chunks) {
+      added.Update(journal_->Add(shard_, base.version, std::move(chunk)));
+    }
+  });
+  return added;
+}
+
+absl::Status LocalServer::ReadCopies(int shard, int64_t version, int holder,
+                                     const std::string& address,
+                                     Snapshot* snapshot) const {
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("J3"));
+  if (holder != shard_) {
+    ReadJournalRequest request;
+    {
+      absl::MutexLock lock(&mu_);
+      *request.mutable_scope() = journal_hello_.scope();
+    }
+    request.set_shard(shard);
+    request.set_version(version);
+    return network_->Fetch(address, request, snapshot);
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const Snapshot held,
+                             journal_->Find(shard, version));
+  // The optimizer will write to its state.
+  CopySnapshot(held, snapshot);
+  return absl::OkStatus();
+}
+
+void LocalServer::PrepareJournal(const Configure& configure,
+                                 const ArenaLayout& layout, int arrays) {
+  journal_->Begin(configure.journal_scope(), layout, arrays);
+  if (configure.has_journal()) {
+    const JournalStart& start = configure.journal();
+    journal_->KeepOnly(start.version());
+    journal_->AddJobState(start.version(), start.job_state());
+  } else {
+    journal_->KeepOnly(std::nullopt);
+  }
+  network_->Serve(configure.attempt());
+  absl::MutexLock lock(&mu_);
+  *journal_hello_.mutable_scope() = configure.journal_scope();
+  journal_hello_.set_attempt(configure.attempt());
+  journal_hello_.set_shard(shard_);
+}
+
+absl::Status LocalServer::OnReplicate(const ::tributary::Replicate& order) {
+  if (store() == nullptr || journal_ == nullptr) {
+    return absl::FailedPreconditionError("replication before the table");
+  }
+  // Not on the caller's thread: certificates may be read, and the coordinator
+  // gives its own server orders with its lock held.
+  pool_->Run([this, address = order.address()] {
+    JournalStream* replication = nullptr;
+    int64_t base = 0;
+    {
+      absl::MutexLock lock(&mu_);
+      if (ending_ || replication_ != nullptr) return;
+      replication_ = network_->Open(address, journal_hello_,
+                                    [this](const absl::Status& status) {
+                                      ReportReplicationFailure(status);
+                                    });
+      replication = replication_.get();
+      base = base_version_;
+    }
+    Replicate(replication, base);
+  });
+  return absl::OkStatus();
+}
+
+void LocalServer::Replicate(JournalStream* replication, int64_t base) {
+  const auto ready = [this] {
+    ServerReport report;
+    report.mutable_replicated();
+    report_(report);
+  };
+  Snapshot begun_with;
+  if (base > 0) {
+    absl::StatusOr<Snapshot> found = journal_->Find(shard_, base);
+    if (!found.ok()) {
+      ReportReplicationFailure(found.status());
+      return;
+    }
+    begun_with = *std::move(found);
+  }
+  // There may be none, of a model with fewer chunks than servers.
+  if (begun_with.chunks.empty()) {
+    ready();
+    return;
+  }
+  const auto missing =
+      std::make_shared<std::atomic<size_t>>(begun_with.chunks.size());
+  for (const Snapshot::Chunk& chunk : begun_with.chunks) {
+    replication->Send(base, chunk, [missing, ready] {
+      if (--*missing == 0) ready();
+    });
+  }
+}
+
+void LocalServer::ReportReplicationFailure(const absl::Status& status) {
+  ServerReport report;
+  report.mutable_replication_failure()->set_message(
+      std::string(status.message()));
+  report_(report);
+}
+
+void LocalServer::Keep(int64_t version, Snapshot::Chunk copy,
+                       std::function<void()> kept) {
+  JournalStream* replication = nullptr;
+  {
+    absl::MutexLock lock(&mu_);
+    replication = replication_.get();
+  }
+  const absl::Status status = journal_->Add(shard_, version, copy);
+  if (!status.ok()) {
+    ReportReplicationFailure(status);
+  } else if (replication != nullptr) {
+    // It is there: workers come in only after Replicated.
+    replication->Send(version, copy, std::move(kept));
+  }
+}
+
+absl::Status LocalServer::OnSnapshot(const TakeSnapshot& order) {
+  {
+    absl::MutexLock lock(&mu_);
+    if (layout_.has_value()) {
+      writer_->Run([this, order] { WriteKept(order); });
+      return absl::OkStatus();
+    }
+  }
+  ParameterStore* const from = store();
+  if (from == nullptr) {
+    return absl::FailedPreconditionError("a snapshot before the table");
+  }
+  const int64_t version = order.version();
+  // Copying may take a while: not on the caller's thread.
+  writer_->Run([this, from, version, folder = order.folder()] {
+    const bool taken = from->TakeSnapshot(version, [this,
+                                                    folder](Snapshot snapshot) {
+      ReportSnapshot(snapshot.version, SnapshotReport::TAKEN);
+      writer_->Run([this, folder,
+                    taken = std::make_shared<Snapshot>(std::move(snapshot))] {
+        WriteSnapshot(folder, *taken);
+      });
+    });
+    if (!taken) ReportSnapshot(version, SnapshotReport::PASSED);
+  });
+  return absl::OkStatus();
+}
+
+void LocalServer::WriteKept(const TakeSnapshot& order) {
+  const absl::StatusOr<Snapshot> kept = journal_->Find(shard_, order.version());
+  if (!kept.ok()) {
+    ReportSnapshot(order.version(), SnapshotReport::FAILED,
+                   std::string(kept.status().message()));
+    return;
+  }
+  ReportSnapshot(order.version(), SnapshotReport::TAKEN);
+  WriteSnapshot(order.folder(), *kept);
+}
+
+void LocalServer::WriteSnapshot(const std::string& folder,
+                                const Snapshot& snapshot) {
+  ShardFiles files;
+  files.shard = shard_;
+  {
+    absl::MutexLock lock(&mu_);
+    files.layout = layout_.has_value() ? &*layout_ : &store_->layout();
+    files.servers = servers_;
+    files.state = layout_.has_value() ? state_names_ : store_->slot_names();
+  }
+  const absl::StatusOr<std::vector<CheckpointFile>> written =
+      WriteShardFiles(files, snapshot, folder, files_);
+  if (written.ok()) {
+    ReportSnapshot(snapshot.version, SnapshotReport::WRITTEN, "", *written);
+  } else {
+    ReportSnapshot(snapshot.version, SnapshotReport::FAILED,
+                   std::string(written.status().message()));
+  }
+}
+
+void LocalServer::ReportSnapshot(int64_t version,
+                                 SnapshotReport::Outcome outcome,
+                                 const std::string& message,
+                                 const std::vector<CheckpointFile>& files) {
+  ServerReport report;
+  SnapshotReport* const snapshot = report.mutable_snapshot();
+  snapshot->set_version(version);
+  snapshot->set_outcome(outcome);
+  snapshot->set_message(message);
+  for (const CheckpointFile& file : files) *snapshot->add_file() = file;
+  report_(report);
+}
+
+ProcessStatistics LocalServer::Statistics() const {
+  ProcessStatistics statistics;
+  service_->CountBytes(&statistics);
+  statistics.set_peak_memory_bytes(PeakMemoryBytes());
+  statistics.set_cpu_seconds(CpuSeconds());
+  return statistics;
+}
+
+}  // namespace tributary

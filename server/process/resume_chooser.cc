@@ -1,0 +1,105 @@
+#include "server/process/resume_chooser.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/job/job.h"
+#include "server/checkpoint/checkpoint_folder.h"
+#include "server/checkpoint/final_folder.h"
+#include "server/checkpoint/manifest.h"
+#include "server/checkpoint/shard_files.h"
+
+namespace tributary {
+
+ResumeChooser::ResumeChooser(const ServerOptions& options)
+    : options_(options),
+      own_(CheckpointsFolder(options.output_directory)),
+      final_(FinalFolder(options.output_directory)),
+      use_own_(options.resume) {}
+
+absl::StatusOr<std::optional<ResumePoint>> ResumeChooser::Choose() {
+  if (use_own_) {
+    TRIBUTARY_ASSIGN_OR_RETURN(std::optional<ResumePoint> found,
+                               NewestIn(own_));
+    if (!found.has_value() || !found->manifest.complete()) {
+      // There may be no checkpoint of the end: the disk was full then.
+      std::optional<ResumePoint> finished = TryFinal();
+      if (finished.has_value()) return finished;
+    }
+    if (found.has_value()) return found;
+  }
+  if (options_.resume_from.empty()) return std::optional<ResumePoint>();
+  // A checkpoint itself, or a run's folder.
+  std::optional<ResumePoint> found = Try(options_.resume_from);
+  if (!found.has_value()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        found, NewestIn(CheckpointsFolder(options_.resume_from)));
+  }
+  if (found.has_value()) return found;
+  return absl::NotFoundError(absl::StrCat("no checkpoint that can be used in ",
+                                          options_.resume_from,
+                                          "; see `tributary checkpoint ls`"));
+}
+
+absl::StatusOr<std::optional<ResumePoint>> ResumeChooser::NewestIn(
+    const std::string& folder) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<CheckpointName> checkpoints,
+                             ListCheckpoints(folder));
+  for (const CheckpointName& checkpoint : checkpoints) {
+    std::optional<ResumePoint> found = Try(checkpoint.path);
+    if (found.has_value()) return found;
+    if (damaged_.insert(checkpoint.path).second) {
+      options_.log->Error("%s has no manifest: it is passed over",
+                          checkpoint.path);
+    }
+  }
+  return std::optional<ResumePoint>();
+}
+
+std::optional<ResumePoint> ResumeChooser::Try(const std::string& folder) {
+  if (damaged_.count(folder) > 0) return std::nullopt;
+  absl::StatusOr<CheckpointManifest> manifest = ReadManifest(folder);
+  absl::Status status = manifest.status();
+  if (status.ok()) {
+    if (!IsOfThisJob(*manifest)) {
+      options_.log->Warning(
+          "the job is not the one of %s: the result will be neither's", folder);
+      manifest->set_complete(false);
+    }
+    // Where nothing is left to compute nobody else looks at it.
+    if (manifest->complete()) status = VerifyCheckpoint(folder);
+  }
+  if (status.ok()) return ResumePoint{folder, *std::move(manifest)};
+  if (!absl::IsNotFound(status)) {
+    options_.log->Error("this checkpoint cannot be used: %s",
+                        std::string(status.message()));
+    SetDamaged(folder);
+  }
+  return std::nullopt;
+}
+
+std::optional<ResumePoint> ResumeChooser::TryFinal() {
+  const absl::StatusOr<CheckpointManifest> manifest = ReadManifest(final_);
+  // Nobody could go on from there with a longer job: optimizer state is
+  // missing.
+  if (manifest.ok() && !(manifest->complete() && IsOfThisJob(*manifest))) {
+    return std::nullopt;
+  }
+  return Try(final_);
+}
+
+bool ResumeChooser::IsOfThisJob(const CheckpointManifest& manifest) const {
+  const auto comparable = [](JobSpec job) {
+    job.clear_name();
+    job.clear_output();
+    job.clear_checkpoint();
+    job.clear_evaluation();
+    return job.SerializeAsString();
+  };
+  const absl::StatusOr<JobSpec> was = ParseJob(manifest.job(), "manifest");
+  return was.ok() && comparable(*was) == comparable(options_.job);
+}
+
+}  // namespace tributary

@@ -1,0 +1,156 @@
+#include "server/process/run_output.h"
+
+#include <cerrno>
+#include <filesystem>
+#include <random>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/digest.h"
+#include "common/base/status_macros.h"
+#include "common/job/job.h"
+#include "common/os/file.h"
+#include "common/os/file_system.h"
+#include "common/os/log.h"
+#include "common/tensor_io/safetensors.h"
+#include "server/checkpoint/final_folder.h"
+
+namespace tributary {
+namespace {
+
+// Holds the newest attempt's number.
+constexpr char kAttemptName[] = "attempt";
+// Names the run.
+constexpr char kRunName[] = "run-id";
+constexpr int64_t kMaxAttemptBytes = 64;
+
+absl::StatusOr<int64_t> ReadAttempt(const std::string& path) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string text,
+                             ReadFile(path, kMaxAttemptBytes));
+  int64_t attempt = 0;
+  if (absl::SimpleAtoi(text, &attempt) && attempt >= 0) return attempt;
+  return absl::DataLossError(absl::StrCat(
+      path,
+      ": is no number; if no other process works in this folder, remove it"));
+}
+
+absl::Status MakeDirectory(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return FileError(error.value(), "cannot make folder", path);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RunOutput>> RunOutput::Create(
+    const std::string& directory, const JobSpec& job, Logger* log) {
+  TRIBUTARY_RETURN_IF_ERROR(MakeDirectory(directory));
+  TRIBUTARY_RETURN_IF_ERROR(WriteFileAtomically(
+      absl::StrCat(directory, "/job.textproto"), {PrintJob(job)}));
+  return std::unique_ptr<RunOutput>(new RunOutput(directory, log));
+}
+
+std::string RunOutput::RunId(bool begins) {
+  const std::string path = absl::StrCat(directory_, "/", kRunName);
+  if (!begins) {
+    const absl::StatusOr<std::string> kept = ReadFile(path, kMaxAttemptBytes);
+    if (kept.ok() && !kept->empty()) return *kept;
+  }
+  std::random_device random;
+  const std::string name = absl::StrCat(
+      absl::Hex((uint64_t{random()} << 32) | random(), absl::kZeroPad16));
+  const absl::Status status = WriteFileAtomically(path, {name});
+  if (!status.ok()) {
+    log_->Warning("the run's name is not kept: %s",
+                  std::string(status.message()));
+  }
+  return name;
+}
+
+absl::StatusOr<int64_t> RunOutput::NextAttempt() {
+  const std::string path = absl::StrCat(directory_, "/", kAttemptName);
+  const absl::StatusOr<int64_t> last = ReadAttempt(path);
+  if (!last.ok() && !absl::IsNotFound(last.status())) return last.status();
+  const int64_t attempt = last.value_or(0) + 1;
+  TRIBUTARY_RETURN_IF_ERROR(
+      WriteFileAtomically(path, {absl::StrCat(attempt, "\n")}));
+  return attempt;
+}
+
+absl::Status RunOutput::CheckAttempt(int64_t attempt) const {
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const int64_t newest,
+      ReadAttempt(absl::StrCat(directory_, "/", kAttemptName)));
+  if (newest <= attempt) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("another coordinator has taken over the job in ", directory_,
+                   " (attempt ", newest, ", this one's is ", attempt,
+                   "): this process must end"));
+}
+
+absl::Status RunOutput::RewindMetrics(int64_t step, int64_t evaluated_step) {
+  const std::string path = absl::StrCat(directory_, "/metrics.jsonl");
+  std::string kept;
+  {
+    std::ifstream file(path);
+    for (std::string line; std::getline(file, line);) {
+      // A crash may have cut the last line.
+      const nlohmann::json json =
+          nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+      if (!json.is_object() || !json.contains("step") ||
+          !json["step"].is_number_integer()) {
+        continue;
+      }
+      const int64_t last =
+          json.contains("evaluation_loss") ? evaluated_step : step;
+      if (json["step"].get<int64_t>() <= last) {
+        absl::StrAppend(&kept, line, "\n");
+      }
+    }
+  }
+  TRIBUTARY_RETURN_IF_ERROR(WriteFileAtomically(path, {kept}));
+  absl::MutexLock lock(&mu_);
+  metrics_ = std::ofstream(path, std::ios::app);
+  if (!metrics_) return FileError(errno, "cannot write", path);
+  return absl::OkStatus();
+}
+
+void RunOutput::AppendMetrics(const nlohmann::ordered_json& line) {
+  absl::MutexLock lock(&mu_);
+  metrics_ << line.dump() << std::endl;
+  if (!metrics_ && !metrics_failed_) {
+    log_->Warning("metrics.jsonl in %s is incomplete: is the disk full?",
+                  directory_);
+    metrics_failed_ = true;
+  }
+  metrics_.clear();
+}
+
+absl::StatusOr<std::string> RunOutput::WriteModel(const ArenaLayout& layout,
+                                                  const float* weights) {
+  std::vector<NamedTensor> tensors;
+  Sha256 digest;
+  for (const Parameter& parameter : layout.parameters()) {
+    const float* values = weights + parameter.offset;
+    tensors.push_back({parameter.name, parameter.shape, values});
+    digest.Update({reinterpret_cast<const char*>(values),
+                   parameter.size * sizeof(float)});
+  }
+  const std::string folder = FinalFolder(directory_);
+  FileSystem* const files = FileSystem::Posix();
+  TRIBUTARY_RETURN_IF_ERROR(files->MakeFolder(folder));
+  TRIBUTARY_RETURN_IF_ERROR(files->SyncFolder(directory_));
+  TRIBUTARY_RETURN_IF_ERROR(WriteSafetensors(
+      absl::StrCat(folder, "/", kFinalModelName), tensors, {}));
+  return digest.FinishHex();
+}
+
+absl::Status RunOutput::WriteSummary(const nlohmann::ordered_json& summary) {
+  return WriteFileAtomically(absl::StrCat(directory_, "/summary.json"),
+                             {absl::StrCat(summary.dump(2), "\n")});
+}
+
+}  // namespace tributary

@@ -1,0 +1,33 @@
+#include "server/process/server_options.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace tributary {
+
+absl::Status CheckServers(const JobSpec& job, int servers) {
+  if (job.exchange().has_all_reduce() && servers > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("exchange.all_reduce has one server, which no gradient "
+                     "passes, and not ",
+                     servers, ": leave --servers out"));
+  }
+  if (!job.recovery().journal() || servers > 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("recovery.journal keeps each server's state on another one, "
+                   "and there is ",
+                   servers, ": add --servers 2, or more"));
+}
+
+Listener::Options ListenerOptions(const ServerOptions& options,
+                                  const LocalAddress& local) {
+  Listener::Options listen;
+  listen.network = options.listen;
+  listen.advertise = options.advertise;
+  listen.unix_socket = local.address();
+  listen.security = options.security;
+  listen.limits = options.limits;
+  listen.log = options.log;
+  return listen;
+}
+
+}  // namespace tributary

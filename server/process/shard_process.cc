@@ -1,0 +1,145 @@
+#include "server/process/shard_process.h"
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/failpoint.h"
+#include "common/base/monotonic_clock.h"
+#include "common/base/pulse.h"
+#include "common/base/retry.h"
+#include "common/base/status_macros.h"
+#include "common/transport/channel.h"
+#include "grpcpp/grpcpp.h"
+#include "server/process/local_server.h"
+#include "server/replication/journal_service.h"
+#include "server/replication/state_journal.h"
+#include "server/service/enlistment.h"
+#include "server/service/listener.h"
+#include "server/service/parameter_server_service.h"
+
+namespace tributary {
+namespace {
+
+// For streams that were told to end; after it they are cut.
+constexpr absl::Duration kDrainTimeout = absl::Seconds(5);
+// The same when the attempt is over anyway.
+constexpr absl::Duration kCutTimeout = absl::Milliseconds(200);
+constexpr absl::Duration kConnectTimeout = absl::Seconds(60);
+constexpr absl::Duration kHeartbeat = absl::Milliseconds(500);
+// For the coordinator to notice that this server's last connection is gone.
+constexpr absl::Duration kOldSelfTimeout = absl::Seconds(30);
+
+// One attempt of the job. OK when the job is done; `*enlisted`: the coordinator
+// was there; `*over`: there is nothing to come back to.
+absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
+                             StateJournal* journal,
+                             absl::Duration connect_timeout, bool* enlisted,
+                             bool* over) {
+  ParameterServerService service(options.shard);
+  JournalService journal_service(
+      {options.shard, options.coordinator, options.security}, journal);
+  std::unique_ptr<Enlistment> enlistment;
+  LocalServer local(
+      options.shard, options.threads, &service,
+      [&enlistment](const ServerReport& report) { enlistment->Send(report); });
+  enlistment = std::make_unique<Enlistment>([&](const ServerOrder& order) {
+    TRIBUTARY_RETURN_IF_ERROR(local.Handle(order));
+    if (order.has_finish()) {
+      ServerReport report;
+      *report.mutable_farewell()->mutable_statistics() = local.Statistics();
+      enlistment->Send(report);
+      enlistment->HalfClose();
+    }
+    return absl::OkStatus();
+  });
+  local.UsePasses(options.make_passes);
+  local.UseJournal(journal, &journal_service);
+  Enlist enlist;
+  enlist.set_protocol_version(kProtocolVersion);
+  if (auto holdings = journal->Holdings()) {
+    *enlist.mutable_journal() = *std::move(holdings);
+  }
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("S1"));
+  enlist.set_shard(options.shard);
+  *enlist.mutable_local_address() = MakeLocalAddress();
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Listener> listener,
+      Listener::Start(ListenerOptions(options, enlist.local_address()),
+                      {&service, &journal_service}));
+  enlist.set_address(listener->address());
+  if (options.on_listening) options.on_listening(listener->address());
+  options.log->Info("server %d listens on %s", options.shard,
+                    listener->address());
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::shared_ptr<grpc::Channel> channel,
+      ConnectToCoordinator(options.coordinator, options.security,
+                           connect_timeout,
+                           [shutdown] { return shutdown->requested(); }));
+  const std::unique_ptr<Rendezvous::Stub> stub = Rendezvous::NewStub(channel);
+  enlistment->Begin(stub.get(), enlist);
+  *enlisted = true;
+  listener->SetReady(true);
+  const Pulse pulse(kHeartbeat, [&] {
+    ServerReport report;
+    ParameterStore* const store = local.store();
+    report.mutable_heartbeat()->set_version(
+        store == nullptr ? -1 : store->CompleteVersion());
+    enlistment->Send(report);
+  });
+  // The coordinator ends the attempt when there is a checkpoint.
+  const Shutdown::Registration leaving = shutdown->OnRequest([&enlistment] {
+    ServerReport report;
+    report.mutable_leaving();
+    enlistment->Send(report);
+  });
+  const grpc::Status ended = enlistment->AwaitDone();
+  local.EndReplication();
+  listener->ShutDown(enlistment->finished() ? kDrainTimeout : kCutTimeout);
+  service.AwaitIdle();
+  journal_service.AwaitIdle();
+  if (enlistment->stopped()) {
+    *over = true;
+    return absl::CancelledError("the job was stopped");
+  }
+  if (enlistment->finished()) return absl::OkStatus();
+  if (shutdown->requested()) return absl::CancelledError("stopped by request");
+  if (ended.ok()) {
+    return absl::UnavailableError(
+        absl::StrCat("the coordinator at ", options.coordinator,
+                     " ended the connection before the job was done"));
+  }
+  return FromGrpc(ended, absl::StrCat("coordinator ", options.coordinator));
+}
+
+}  // namespace
+
+absl::Status RunShard(const ServerOptions& options, Shutdown* shutdown) {
+  Backoff backoff;
+  StateJournal journal;
+  bool enlisted = false;
+  bool over = false;
+  absl::Time last_seen = MonotonicNow();
+  ServerOptions attempt = options;
+  while (true) {
+    const absl::Status status =
+        RunShardAttempt(attempt, shutdown, &journal,
+                        enlisted ? options.reconnect_timeout : kConnectTimeout,
+                        &enlisted, &over);
+    if (status.ok() || over || shutdown->requested()) return status;
+    // Right after it was cut off, the coordinator may still take it for there.
+    const bool in_the_way = absl::IsAlreadyExists(status);
+    if (!IsTransient(status) && !in_the_way) return status;
+    if (!in_the_way) last_seen = MonotonicNow();
+    if (in_the_way && MonotonicNow() - last_seen > kOldSelfTimeout)
+      return status;
+    if (!enlisted) return status;
+    attempt.on_listening = nullptr;
+    options.log->Warning("%s; enlisting again", std::string(status.message()));
+    if (!backoff.Wait(shutdown)) {
+      return absl::CancelledError("stopped by request");
+    }
+  }
+}
+
+}  // namespace tributary

@@ -1,0 +1,341 @@
+#include "server/progress/job_progress.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/optimizer/schedule.h"
+#include "common/parameters/parameter_table.h"
+
+namespace tributary {
+namespace {
+
+// The first rounds fill caches and pools.
+constexpr int64_t kWarmUpRounds = 3;
+// Enough for a good median, little to keep.
+constexpr size_t kStepTimes = 4096;
+
+// A round that takes this long, and several times as long as those before it,
+// is stalled.
+constexpr absl::Duration kStall = absl::Seconds(2);
+constexpr double kStallFactor = 3;
+
+}  // namespace
+
+JobProgress::JobProgress(const JobSpec& job, const DataFacts& facts, int chunks,
+                         int servers)
+    : job_(job),
+      facts_(facts),
+      rounds_(job, facts.steps()),
+      chunks_(chunks),
+      servers_(servers),
+      breakdown_(std::min(servers, chunks)) {}
+
+void JobProgress::Resume(int64_t version, const JobState& state) {
+  first_round_ = completed_rounds_ = all_complete_below_ = version;
+  last_loss_ = state.loss();
+  total_weight_ = state.samples();
+  skipped_rounds_ = state.skipped_steps();
+  trained_before_ = absl::Seconds(state.seconds());
+  evaluated_version_ = state.evaluated_version();
+  if (evaluated_version_ > 0) {
+    evaluation_ = Evaluation{state.evaluation_step(), state.evaluation_loss(),
+                             state.evaluation_accuracy()};
+  }
+}
+
+JobState JobProgress::Save() const {
+  JobState state;
+  state.set_loss(last_loss_);
+  state.set_samples(total_weight_);
+  state.set_skipped_steps(skipped_rounds_);
+  state.set_seconds(absl::ToDoubleSeconds(last_step_ - begin_ - evaluating_));
+  state.set_evaluated_version(evaluated_version_);
+  if (evaluation_.has_value()) {
+    state.set_evaluation_step(evaluation_->step);
+    state.set_evaluation_loss(evaluation_->loss);
+    state.set_evaluation_accuracy(evaluation_->accuracy);
+  }
+  return state;
+}
+
+void JobProgress::Begin(absl::Time now) {
+  last_ = last_step_ = window_.begin = now;
+  begin_ = now - trained_before_;
+}
+
+absl::StatusOr<std::optional<GradientNorm>> JobProgress::AddSums(
+    int shard, const StepSums& sums, absl::Time now) {
+  const int64_t round = sums.step();
+  // Servers keep pace with one another, but their reports may be on the way for
+  // any number of steps.
+  if (round < all_complete_below_ || complete_beyond_.count(round) > 0 ||
+      round >= rounds_.count()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("server ", shard, " reports step ", round,
+                     " while the job is at step ", completed_rounds_));
+  }
+  OpenRound& open = open_[round];
+  if (open.reported.empty()) {
+    open.squares.resize(chunks_);
+    open.reported.resize(servers_);
+    // With more servers than chunks, some have nothing to report.
+    open.missing = std::min(servers_, chunks_);
+  }
+  int place = 0;
+  for (int chunk = 0; chunk < chunks_; ++chunk) {
+    if (ArenaLayout::ShardOf(chunk, servers_) != shard) continue;
+    if (place >= sums.sum_of_squares_size()) break;
+    open.squares[chunk] = sums.sum_of_squares(place++);
+  }
+  if (place != sums.sum_of_squares_size() || open.reported[shard]) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "server ", shard, " reports step ", round,
+        open.reported[shard] ? " twice" : " with a wrong number of chunks"));
+  }
+  open.reported[shard] = true;
+  breakdown_.AddArrivals(sums);
+  for (const StepSums::Nonfinite& place : sums.nonfinite()) {
+    if (!open.nonfinite.has_value() ||
+        place.chunk() > open.nonfinite->chunk()) {
+      open.nonfinite = place;
+    }
+  }
+  if (shard == 0) {
+    open.weight = sums.weight();
+    open.loss_sum = sums.loss_sum();
+  }
+  if (--open.missing > 0) return std::optional<GradientNorm>();
+  const OpenRound closed = std::move(open);
+  open_.erase(round);
+  complete_beyond_.insert(round);
+  while (complete_beyond_.erase(all_complete_below_) > 0) {
+    ++all_complete_below_;
+  }
+  return std::optional<GradientNorm>(Close(round, closed, now));
+}
+
+GradientNorm JobProgress::Close(int64_t round, const OpenRound& open,
+                                absl::Time now) {
+  double squares = 0;
+  for (const double square : open.squares) squares += square;
+  const double weight = static_cast<double>(open.weight);
+  GradientNorm norm;
+  norm.set_step(round);
+  norm.set_norm(std::sqrt(squares) / weight);
+  total_weight_ += open.weight;
+  if (open.nonfinite.has_value()) {
+    nonfinite_ = NonfiniteGradient{rounds_.StepsAfter(round), *open.nonfinite};
+    if (job_.on_nonfinite() == JobSpec::SKIP) ++skipped_rounds_;
+  } else {
+    last_norm_ = norm.norm();
+    last_loss_ = open.loss_sum / weight;
+    window_.loss_sum += open.loss_sum;
+    window_.weight += open.weight;
+  }
+  ++completed_rounds_;
+  const int64_t steps =
+      completed_steps() - rounds_.StepsAfter(completed_rounds_ - 1);
+  ++window_.rounds;
+  window_.steps += steps;
+  RecordStepTime(now, steps);
+  last_ = last_step_ = now;
+  if (completed_rounds_ % rounds_.RoundsFor(job_.output().log_every_steps()) ==
+          0 ||
+      completed_rounds_ == rounds_.count()) {
+    EmitTraining(now);
+  }
+  return norm;
+}
+
+void JobProgress::RecordStepTime(absl::Time now, int64_t steps) {
+  if (completed_rounds_ - first_round_ <= kWarmUpRounds ||
+      EvaluationDue(completed_rounds_ - 1)) {
+    return;
+  }
+  step_times_.push_back(absl::ToDoubleMilliseconds(now - last_step_) /
+                        static_cast<double>(steps));
+  if (step_times_.size() > kStepTimes) step_times_.pop_front();
+}
+
+void JobProgress::EmitTraining(absl::Time now) {
+  const double seconds = std::max(
+      1e-9, absl::ToDoubleSeconds(now - window_.begin - window_.evaluating));
+  const double loss =
+      window_.weight > 0
+          ? window_.loss_sum / static_cast<double>(window_.weight)
+          : last_loss_;
+  recent_.set_loss(loss);
+  recent_.set_gradient_norm(last_norm_);
+  recent_.set_learning_rate(
+      LearningRateAt(job_, facts_.steps(), completed_steps() - 1));
+  recent_.set_samples_per_second(static_cast<double>(window_.weight) / seconds);
+  recent_.set_step_milliseconds(1e3 * seconds /
+                                static_cast<double>(window_.steps));
+  nlohmann::ordered_json line = {
+      {"step", completed_steps()},
+      {"epoch", static_cast<double>(completed_steps()) /
+                    static_cast<double>(facts_.steps_per_epoch())},
+      {"loss", loss},
+      {"learning_rate", recent_.learning_rate()},
+      {"gradient_norm", last_norm_},
+      {"samples_per_second", recent_.samples_per_second()},
+      {"step_seconds", seconds / static_cast<double>(window_.steps)},
+      {"seconds", absl::ToDoubleSeconds(now - begin_)},
+  };
+  breakdown_.EndWindow(window_.rounds);
+  EmitBreakdown(&line);
+  metrics_.push_back(std::move(line));
+  window_ = Window();
+  window_.begin = now;
+}
+
+void JobProgress::EmitBreakdown(nlohmann::ordered_json* line) {
+  double compute = 0;
+  double exchange = 0;
+  double all = 0;
+  // Workers count rounds, people steps.
+  const double rounds_per_step =
+      static_cast<double>(window_.rounds) / static_cast<double>(window_.steps);
+  const auto milliseconds = [rounds_per_step](double round_seconds) {
+    // To the microsecond, so that lines stay short.
+    return std::round(1e6 * round_seconds * rounds_per_step) / 1e3;
+  };
+  nlohmann::ordered_json& workers = (*line)["workers"];
+  workers = nlohmann::ordered_json::array();
+  for (const WorkerStep& worker : breakdown_.workers()) {
+    workers.push_back({{"rank", worker.rank},
+                       {"leaves", worker.leaves},
+                       {"forward_ms", milliseconds(worker.forward_seconds)},
+                       {"backward_ms", milliseconds(worker.backward_seconds)},
+                       {"data_ms", milliseconds(worker.data_seconds)},
+                       {"exchange_ms", milliseconds(worker.exchange_seconds)},
+                       {"waiting_ms", milliseconds(worker.waiting_seconds)}});
+    compute += worker.forward_seconds + worker.backward_seconds;
+    exchange += worker.exchange_seconds;
+    all += worker.data_seconds;
+  }
+  all += compute + exchange;
+  recent_.set_compute_share(all > 0 ? compute / all : 0);
+  recent_.set_exchange_share(all > 0 ? exchange / all : 0);
+  recent_.clear_waiting_rank();
+  recent_.clear_waiting_milliseconds();
+  recent_.clear_waiting_phase();
+  if (!breakdown_.straggler().has_value()) return;
+  const Straggler& straggler = *breakdown_.straggler();
+  recent_.set_waiting_rank(straggler.rank);
+  recent_.set_waiting_milliseconds(milliseconds(straggler.seconds));
+  recent_.set_waiting_phase(straggler.phase);
+  (*line)["waiting"] = {{"rank", straggler.rank},
+                        {"ms", recent_.waiting_milliseconds()},
+                        {"phase", straggler.phase}};
+}
+
+bool JobProgress::EvaluationDue(int64_t version) const {
+  if (facts_.evaluation_pieces() == 0 || version == 0) return false;
+  const int64_t every = rounds_.RoundsFor(job_.evaluation().every_steps());
+  return version == rounds_.count() || (every > 0 && version % every == 0);
+}
+
+int64_t JobProgress::NextEvaluation() const {
+  const int64_t every = rounds_.RoundsFor(job_.evaluation().every_steps());
+  if (facts_.evaluation_pieces() == 0 || every == 0) return rounds_.count();
+  return std::min(rounds_.count(), evaluated_version_ / every * every + every);
+}
+
+absl::StatusOr<bool> JobProgress::AddEvaluation(const EvaluationReport& report,
+                                                absl::Time now) {
+  if (report.version() <= evaluated_version_) return false;
+  if (!EvaluationDue(report.version()) || report.piece() < 0 ||
+      report.piece() >= facts_.evaluation_pieces()) {
+    return absl::InvalidArgumentError(absl::StrCat("no evaluation of version ",
+                                                   report.version(), ", piece ",
+                                                   report.piece(), " is due"));
+  }
+  if (report.version() != evaluating_version_) {
+    evaluating_version_ = report.version();
+    pieces_.clear();
+  }
+  pieces_.emplace(report.piece(), report);
+  if (static_cast<int64_t>(pieces_.size()) < facts_.evaluation_pieces()) {
+    return false;
+  }
+  double loss = 0;
+  int64_t correct = 0;
+  int64_t weight = 0;
+  for (const auto& [number, piece] : pieces_) {
+    loss += piece.loss_sum();
+    correct += piece.correct();
+    weight += piece.weight();
+  }
+  pieces_.clear();
+  evaluated_version_ = report.version();
+  evaluation_ = Evaluation{
+      rounds_.StepsAfter(report.version()), loss / static_cast<double>(weight),
+      static_cast<double>(correct) / static_cast<double>(weight)};
+  last_ = now;
+  if (report.version() < rounds_.count()) {
+    // From the end of the last step to now nobody trained.
+    window_.evaluating += now - last_step_;
+    evaluating_ += now - last_step_;
+  }
+  metrics_.push_back({{"step", evaluation_->step},
+                      {"evaluation_loss", evaluation_->loss},
+                      {"evaluation_accuracy", evaluation_->accuracy},
+                      {"seconds", absl::ToDoubleSeconds(now - begin_)}});
+  return true;
+}
+
+bool JobProgress::finished() const {
+  return completed_rounds_ == rounds_.count() &&
+         (!EvaluationDue(rounds_.count()) ||
+          evaluated_version_ == rounds_.count());
+}
+
+double JobProgress::samples_per_second() const {
+  const double seconds =
+      absl::ToDoubleSeconds(last_step_ - begin_ - evaluating_);
+  return seconds > 0 ? static_cast<double>(total_weight_) / seconds : 0;
+}
+
+std::optional<JobProgress::NonfiniteGradient> JobProgress::TakeNonfinite() {
+  return std::exchange(nonfinite_, std::nullopt);
+}
+
+std::vector<nlohmann::ordered_json> JobProgress::TakeMetrics() {
+  return std::exchange(metrics_, {});
+}
+
+absl::Duration JobProgress::Stalled(absl::Time now) const {
+  const absl::Duration taken = now - last_;
+  const absl::Duration usual =
+      absl::Milliseconds(recent_.step_milliseconds()) * rounds_.StepsAfter(1);
+  return taken < kStall || taken < kStallFactor * usual ? absl::ZeroDuration()
+                                                        : taken;
+}
+
+void JobProgress::FillStatus(StatusReply* reply) const {
+  reply->MergeFrom(recent_);
+  reply->set_step(completed_steps());
+  reply->set_steps(facts_.steps());
+  reply->set_epoch(static_cast<double>(completed_steps()) /
+                   static_cast<double>(facts_.steps_per_epoch()));
+  reply->set_unit(facts_.unit());
+  reply->set_skipped_steps(skipped_rounds_);
+  if (completed_rounds_ > 0) {
+    const absl::Duration trained = last_step_ - begin_ - evaluating_;
+    reply->set_seconds_left(
+        absl::ToDoubleSeconds(trained) *
+        static_cast<double>(facts_.steps() - completed_steps()) /
+        static_cast<double>(completed_steps()));
+  }
+  reply->set_evaluation_version(evaluation_.has_value() ? evaluation_->step
+                                                        : -1);
+  if (evaluation_.has_value()) {
+    reply->set_evaluation_loss(evaluation_->loss);
+    reply->set_evaluation_accuracy(evaluation_->accuracy);
+  }
+}
+
+}  // namespace tributary

@@ -1,0 +1,71 @@
+// ParameterServer over gRPC: streams in front of a ParameterStore. See
+// proto/parameter_server.proto for the protocol.
+#ifndef TRIBUTARY_SERVER_SERVICE_PARAMETER_SERVER_SERVICE_H_
+#define TRIBUTARY_SERVER_SERVICE_PARAMETER_SERVER_SERVICE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "common/base/monotonic_clock.h"
+#include "common/transport/live_calls.h"
+#include "proto/parameter_server.grpc.pb.h"
+#include "server/progress/step_arrivals.h"
+#include "server/service/weights_service.h"
+#include "server/store/parameter_store.h"
+
+namespace tributary {
+
+// Payload bytes of all streams; their headers are less than a thousandth.
+struct TransportCounters {
+  std::atomic<int64_t> bytes_sent{0};
+  std::atomic<int64_t> bytes_received{0};
+};
+
+// Thread-safe. Both methods are raw: payloads go past protobuf.
+class ParameterServerService final
+    : public ParameterServer::WithRawCallbackMethod_Exchange<
+          ParameterServer::WithRawCallbackMethod_ReadWeights<
+              ParameterServer::Service>>,
+      public WeightsService {
+ public:
+  explicit ParameterServerService(int shard) : shard_(shard) {}
+
+  // `store` must outlive the gRPC server.
+  void Serve(ParameterStore* store, const std::string& job_id,
+             int64_t attempt) override ABSL_LOCKS_EXCLUDED(mu_);
+  void TakeArrivals(int64_t step, StepSums* sums) override {
+    arrivals_.Take(step, sums);
+  }
+  void CountBytes(ProcessStatistics* statistics) const override;
+
+  // After the gRPC server's shutdown: waits until no call uses the store.
+  void AwaitIdle() { calls_->AwaitNone(); }
+
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Exchange(
+      grpc::CallbackServerContext* context) override;
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* ReadWeights(
+      grpc::CallbackServerContext* context,
+      const grpc::ByteBuffer* request) override;
+
+ private:
+  ParameterStore* store() const ABSL_LOCKS_EXCLUDED(mu_);
+  int64_t attempt() const ABSL_LOCKS_EXCLUDED(mu_);
+  std::string job_id() const ABSL_LOCKS_EXCLUDED(mu_);
+
+  const int shard_;
+  TransportCounters counters_;
+  StepArrivals arrivals_{&MonotonicNow};
+  const std::shared_ptr<LiveCalls> calls_ = std::make_shared<LiveCalls>();
+  mutable absl::Mutex mu_;
+  ParameterStore* store_ ABSL_GUARDED_BY(mu_) = nullptr;
+  int64_t attempt_ ABSL_GUARDED_BY(mu_) = 0;
+  std::string job_id_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_SERVICE_PARAMETER_SERVER_SERVICE_H_

@@ -1,0 +1,47 @@
+// ChunkPass on the CPU.
+#ifndef TRIBUTARY_SERVER_STORE_BLOCK_PASS_H_
+#define TRIBUTARY_SERVER_STORE_BLOCK_PASS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/base/buffer_pool.h"
+#include "common/optimizer/optimizer.h"
+#include "common/parameters/parameter_table.h"
+#include "server/store/chunk_pass.h"
+
+namespace tributary {
+
+// Blocks of TreeSum::kBlock are summed, updated and written while the caches
+// have them, so that memory is read and written once.
+class BlockPass final : public ChunkPass {
+ public:
+  // `optimizer` must outlive the pass.
+  BlockPass(const ArenaLayout& layout, int chunk, const Optimizer* optimizer);
+
+  bool brief() const override;
+  double SumOfSquares(const TreeSum& sum) override;
+  double Run(const Arguments& arguments) override;
+  void Restore(std::vector<Buffer> slots) override;
+  void CopyState(absl::Span<const Buffer> to) override;
+
+ private:
+  const int64_t elements_;
+  const std::vector<ChunkSegment> segments_;
+  const Optimizer& optimizer_;
+  // The segments' parts in each block, counted from the block's start, and
+  // where in this list a block's begin.
+  std::vector<ChunkSegment> block_segments_;
+  std::vector<size_t> first_of_block_;
+  std::vector<Buffer> slots_;  // The optimizer's state.
+};
+
+// A ChunkPassMaker, which always works.
+absl::StatusOr<ChunkPasses> MakeBlockPasses(const ChunkPassPlan& plan);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_STORE_BLOCK_PASS_H_

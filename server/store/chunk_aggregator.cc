@@ -1,0 +1,136 @@
+#include "server/store/chunk_aggregator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace tributary {
+
+void TreeSum::Read(int64_t begin, int64_t count, const float** half,
+                   const float** other_half) const {
+  *other_half = nullptr;
+  // Blocks of the stack: place i of it may point into block i or to a source.
+  static thread_local std::vector<float> blocks;
+  static thread_local std::vector<const float*> stack;
+  blocks.resize(std::max<size_t>(blocks.size(), depth_ * kBlock));
+  stack.clear();
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const auto& source = steps_[i];
+    if (source != nullptr) {
+      float* const block = blocks.data() + stack.size() * kBlock;
+      // A right child, while what is left of it is in a block of ours.
+      const bool adds = source->sparse() && dtype_ == ExchangeSpec::FLOAT32 &&
+                        i + 1 < steps_.size() && steps_[i + 1] == nullptr &&
+                        stack.back() == block - kBlock;
+      if (adds) {
+        source->Add(begin, count, block - kBlock);
+        ++i;
+        continue;
+      }
+      stack.push_back(source->Read(begin, count, block));
+      continue;
+    }
+    const float* const right = stack.back();
+    stack.pop_back();
+    if (i + 1 == steps_.size() && dtype_ == ExchangeSpec::FLOAT32) {
+      *other_half = right;
+      break;
+    }
+    const float* const left = stack.back();
+    float* const block = blocks.data() + (stack.size() - 1) * kBlock;
+    if (left == block) {
+      AddRounded(dtype_, right, block, count);
+    } else {
+      SumRounded(dtype_, left, right, block, count);
+      stack.back() = block;
+    }
+  }
+  *half = stack.back();
+}
+
+int TreeSum::MostDepth(int leaves) {
+  int depth = 1;
+  for (; leaves > 1; leaves /= 2) ++depth;
+  return depth;
+}
+
+TreeSum::Nonfinite TreeSum::FindNonfinite(int64_t elements) const {
+  Nonfinite found;
+  size_t number = 0;
+  std::vector<float> scratch(kBlock);
+  for (const auto& source : steps_) {
+    if (source == nullptr) continue;
+    const int64_t contributor = contributors_[number++];
+    // Only what lies before what was found counts.
+    const int64_t end = found.contributor == 0 ? elements : found.element;
+    for (int64_t begin = 0; begin < end; begin += kBlock) {
+      const int64_t count = std::min(kBlock, end - begin);
+      const float* const values = source->Read(begin, count, scratch.data());
+      const float* const bad =
+          std::find_if(values, values + count,
+                       [](float value) { return !std::isfinite(value); });
+      if (bad == values + count) continue;
+      found.element = begin + (bad - values);
+      found.contributor = contributor;
+      break;
+    }
+  }
+  return found;
+}
+
+ChunkAggregator::ChunkAggregator(int leaves, WireDtype dtype)
+    : leaves_(leaves),
+      dtype_(dtype),
+      sums_(2 * leaves),
+      covered_(2 * leaves, false) {}
+
+bool ChunkAggregator::Add(int node, NodeSum sum) {
+  for (int n = node; n >= 1; n /= 2) {
+    if (covered_[n]) return false;
+  }
+  DropUnder(node);
+  sums_[node] = std::move(sum);
+  covered_[node] = true;
+  for (int n = node; n > 1 && covered_[n] && covered_[n ^ 1]; n /= 2) {
+    covered_[n / 2] = true;
+  }
+  return true;
+}
+
+// Parts of `node` that came on their own are not needed any more.
+void ChunkAggregator::DropUnder(int node) {
+  if (node >= leaves_) return;
+  for (const int child : {2 * node, 2 * node + 1}) {
+    DropUnder(child);
+    sums_[child].reset();
+    covered_[child] = false;
+  }
+}
+
+TreeSum ChunkAggregator::Take() {
+  TreeSum total;
+  total.dtype_ = dtype_;
+  const NodeSum root = TakeUnder(1, /*height=*/1, &total);
+  total.weight_ = root.weight;
+  total.loss_sum_ = root.loss_sum;
+  for (auto& sum : sums_) sum.reset();
+  covered_.assign(covered_.size(), false);
+  return total;
+}
+
+NodeSum ChunkAggregator::TakeUnder(int node, int height, TreeSum* sum) {
+  if (sums_[node].has_value()) {
+    sum->steps_.push_back(std::move(sums_[node]->gradient));
+    sum->contributors_.push_back(sums_[node]->contributor);
+    sum->depth_ = std::max(sum->depth_, height);
+    return *std::move(sums_[node]);
+  }
+  NodeSum left = TakeUnder(2 * node, height, sum);
+  const NodeSum right = TakeUnder(2 * node + 1, height + 1, sum);
+  sum->steps_.push_back(nullptr);
+  left.weight += right.weight;
+  left.loss_sum += right.loss_sum;
+  return left;
+}
+
+}  // namespace tributary

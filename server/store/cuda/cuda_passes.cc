@@ -1,0 +1,409 @@
+#include "server/store/cuda/cuda_passes.h"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/synchronization/mutex.h"
+#include "common/base/failpoint.h"
+#include "common/base/status_macros.h"
+#include "common/cuda/cuda_status.h"
+#include "common/cuda/pinned_memory.h"
+#include "common/optimizer/rounds.h"
+#include "server/store/cuda/chunk_rows.h"
+#include "server/store/cuda/pass_lane.h"
+#include "server/store/cuda/square_sums.h"
+#include "server/store/cuda/update.h"
+
+namespace tributary {
+namespace {
+
+using cuda::ChunkRow;
+using cuda::kRowElements;
+using cuda::PassLane;
+using cuda::RowGroup;
+using cuda::ToStatus;
+
+size_t BytesOf(int64_t elements) {
+  return static_cast<size_t>(elements) * sizeof(float);
+}
+
+RowGroup GroupOf(OptimizerGroup group) {
+  switch (group) {
+    case DECAY:
+      return RowGroup::kDecay;
+    case STATISTICS:
+      return RowGroup::kStatistics;
+    default:
+      return RowGroup::kNoDecay;
+  }
+}
+
+std::vector<ChunkRow> RowsOf(const ArenaLayout& layout, int chunk) {
+  std::vector<ChunkRow> rows(layout.ChunkSize(chunk) / kRowElements);
+  for (const ChunkSegment& segment : layout.ChunkSegments(chunk)) {
+    for (int64_t begin = segment.begin; begin < segment.end;
+         begin += kRowElements) {
+      ChunkRow& row = rows[begin / kRowElements];
+      row.group = GroupOf(segment.group);
+      row.elements = static_cast<uint8_t>(
+          std::min<int64_t>(kRowElements, segment.end - begin));
+    }
+  }
+  return rows;
+}
+
+// What the passes of a plan take of a GPU's memory, in elements of 4 bytes.
+struct MemoryPlan {
+  int64_t weights = 0;
+  int64_t state = 0;
+  int64_t sums = 0;  // Of chunks that wait for the norm.
+  int64_t rows = 0;
+  int64_t working = 0;
+  int lanes = 1;
+
+  int64_t total() const { return weights + state + sums + rows + working; }
+};
+
+std::string Megabytes(int64_t bytes) {
+  return absl::StrFormat("%.1f MB", static_cast<double>(bytes) / 1e6);
+}
+
+absl::Status NoMemory(int ordinal, const MemoryPlan& plan, size_t free,
+                      size_t total) {
+  const auto size = [](int64_t elements) {
+    return Megabytes(elements * int64_t{sizeof(float)});
+  };
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "cuda:", ordinal, " has no memory for this server's part of the model: ",
+      size(plan.total()), " are needed (weights ", size(plan.weights),
+      ", optimizer state ", size(plan.state), ", sums that wait for the norm ",
+      size(plan.sums), ", working memory of ", plan.lanes,
+      plan.lanes == 1 ? " thread " : " threads ",
+      size(plan.rows + plan.working), "), ", Megabytes(free), " of ",
+      Megabytes(total),
+      " are free: take another GPU, more --servers with a GPU each, or "
+      "--device cpu"));
+}
+
+// A GPU's part in the passes of one server: its memory, and the lanes. Shared
+// by the passes; thread-safe.
+class PassGpu {
+ public:
+  static absl::StatusOr<std::shared_ptr<PassGpu>> Create(int ordinal,
+                                                         const MemoryPlan& plan,
+                                                         int64_t chunk_elements,
+                                                         int depth);
+  ~PassGpu();
+  PassGpu(const PassGpu&) = delete;
+  PassGpu& operator=(const PassGpu&) = delete;
+
+  // Part of its memory that no other call gets, zeroed. The plan has it.
+  float* Take(int64_t elements);
+
+  // A lane for as long as this lives. Waits for one; whoever has it waits for
+  // nobody.
+  class LaneUse {
+   public:
+    explicit LaneUse(PassGpu* gpu) : gpu_(gpu), lane_(gpu->TakeLane()) {
+      lane_->Use();
+    }
+    ~LaneUse() { gpu_->ReturnLane(lane_); }
+    LaneUse(const LaneUse&) = delete;
+    LaneUse& operator=(const LaneUse&) = delete;
+    PassLane* operator->() const { return lane_; }
+
+   private:
+    PassGpu* const gpu_;
+    PassLane* const lane_;
+  };
+
+ private:
+  PassGpu(int ordinal, float* memory) : ordinal_(ordinal), memory_(memory) {}
+  PassLane* TakeLane() ABSL_LOCKS_EXCLUDED(mu_);
+  void ReturnLane(PassLane* lane) ABSL_LOCKS_EXCLUDED(mu_);
+
+  const int ordinal_;
+  float* const memory_;
+  int64_t taken_ = 0;  // Elements of it. While passes are made.
+  std::vector<std::unique_ptr<PassLane>> lanes_;
+
+  absl::Mutex mu_;
+  std::vector<PassLane*> free_ ABSL_GUARDED_BY(mu_);
+};
+
+absl::StatusOr<std::shared_ptr<PassGpu>> PassGpu::Create(int ordinal,
+                                                         const MemoryPlan& plan,
+                                                         int64_t chunk_elements,
+                                                         int depth) {
+  TRIBUTARY_RETURN_IF_ERROR(
+      ToStatus(cudaSetDevice(ordinal), absl::StrCat("cuda:", ordinal)));
+  void* memory = nullptr;
+  const cudaError_t error = cudaMalloc(&memory, BytesOf(plan.total()));
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // Not an error of a later call.
+    size_t free = 0, total = 0;
+    cudaMemGetInfo(&free, &total);
+    return NoMemory(ordinal, plan, free, total);
+  }
+  TRIBUTARY_RETURN_IF_ERROR(ToStatus(error, "cudaMalloc"));
+  std::shared_ptr<PassGpu> gpu(
+      new PassGpu(ordinal, static_cast<float*>(memory)));
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<cuda::Stream> stream,
+                             cuda::Stream::Create(ordinal));
+  TRIBUTARY_RETURN_IF_ERROR(
+      ToStatus(cudaMemsetAsync(memory, 0, BytesOf(plan.total()), stream->get()),
+               "cudaMemsetAsync"));
+  stream->Wait();
+  for (int i = 0; i < plan.lanes; ++i) {
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        std::unique_ptr<PassLane> lane,
+        PassLane::Create(
+            ordinal, chunk_elements,
+            gpu->Take(PassLane::DeviceElements(chunk_elements, depth))));
+    gpu->ReturnLane(lane.get());
+    gpu->lanes_.push_back(std::move(lane));
+  }
+  return gpu;
+}
+
+PassGpu::~PassGpu() {
+  lanes_.clear();
+  if (cudaSetDevice(ordinal_) == cudaSuccess) cudaFree(memory_);
+}
+
+float* PassGpu::Take(int64_t elements) {
+  float* const part = memory_ + taken_;
+  taken_ += elements;
+  return part;
+}
+
+PassLane* PassGpu::TakeLane() {
+  const auto any = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return !free_.empty();
+  };
+  absl::MutexLock lock(&mu_);
+  mu_.Await(absl::Condition(&any));
+  PassLane* const lane = free_.back();
+  free_.pop_back();
+  return lane;
+}
+
+void PassGpu::ReturnLane(PassLane* lane) {
+  absl::MutexLock lock(&mu_);
+  free_.push_back(lane);
+}
+
+// Elements that a chunk's rows take.
+int64_t RowElements(const ArenaLayout& layout, int chunk) {
+  const int64_t bytes =
+      layout.ChunkSize(chunk) / kRowElements * int64_t{sizeof(ChunkRow)};
+  // What comes after them is aligned as they are.
+  constexpr int64_t kAlignment = kArenaAlignment * int64_t{sizeof(float)};
+  return (bytes + kAlignment - 1) / kAlignment * kArenaAlignment;
+}
+
+// Each call takes a lane, queues its work there and waits for it.
+class CudaPass final : public ChunkPass {
+ public:
+  // `gpu` has memory for it. `keeps_sum`: SumOfSquares comes before Run.
+  CudaPass(std::shared_ptr<PassGpu> gpu, const ChunkPassPlan& plan, int chunk,
+           bool keeps_sum)
+      : gpu_(std::move(gpu)),
+        elements_(plan.layout->ChunkSize(chunk)),
+        optimizer_(*plan.optimizer),
+        weights_(gpu_->Take(elements_)),
+        sum_(keeps_sum ? gpu_->Take(elements_) : nullptr),
+        rows_(reinterpret_cast<ChunkRow*>(
+            gpu_->Take(RowElements(*plan.layout, chunk)))) {
+    for (int slot = 0; slot < optimizer_.slots(); ++slot) {
+      slots_.push_back(gpu_->Take(elements_));
+    }
+    const std::vector<ChunkRow> rows = RowsOf(*plan.layout, chunk);
+    const PassGpu::LaneUse lane(gpu_.get());
+    cuda::Stream& stream = lane->Use();
+    stream.Check(
+        cudaMemcpyAsync(rows_, rows.data(), rows.size() * sizeof(ChunkRow),
+                        cudaMemcpyHostToDevice, stream.get()),
+        "copying a chunk's rows");
+    lane->Wait();
+  }
+
+  // The thread that brings a contribution must not wait for the GPU.
+  bool brief() const override { return false; }
+
+  double SumOfSquares(const TreeSum& sum) override {
+    const PassGpu::LaneUse lane(gpu_.get());
+    const float* const total = lane->Sum(sum, elements_, sum_);
+    lane->SumSquares(total, elements_, rows_);
+    lane->Wait();
+    summed_ = sum_ != nullptr;
+    squares_ = lane->squares();
+    return squares_;
+  }
+
+  double Run(const Arguments& arguments) override {
+    const PassGpu::LaneUse lane(gpu_.get());
+    const ChunkWeights::Next& next = *arguments.next;
+    if (!has_weights_) lane->CopyIn(next.from.get(), elements_, weights_);
+    has_weights_ = true;
+    const bool summed = std::exchange(summed_, false);
+    const float* const sum =
+        summed ? sum_ : lane->Sum(*arguments.sum, elements_, /*to=*/nullptr);
+    if (!arguments.skip) Update(lane->Use(), sum, arguments);
+    lane->CopyOut(weights_, elements_, next.values.get());
+    if (arguments.copy != nullptr) {
+      QueueStateCopies(*lane.operator->(), arguments.copy->slots);
+    }
+    // Behind what workers wait for.
+    if (!summed) lane->SumSquares(sum, elements_, rows_);
+    FailpointOrDie("S8");
+    lane->Wait();
+    if (!summed) squares_ = lane->squares();
+    GiveOut(arguments);
+    return squares_;
+  }
+
+  void Restore(std::vector<Buffer> slots) override {
+    const PassGpu::LaneUse lane(gpu_.get());
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      lane->CopyIn(slots[i].get(), elements_, slots_[i]);
+    }
+    lane->Wait();
+    has_weights_ = false;
+  }
+
+  void CopyState(absl::Span<const Buffer> to) override {
+    const PassGpu::LaneUse lane(gpu_.get());
+    QueueStateCopies(*lane.operator->(), to);
+    lane->Wait();
+  }
+
+ private:
+  void Update(cuda::Stream& stream, const float* sum,
+              const Arguments& arguments) {
+    cuda::ChunkUpdatePass pass;
+    pass.elements = elements_;
+    pass.rows = rows_;
+    pass.sum = sum;
+    pass.weights = weights_;
+    std::copy(slots_.begin(), slots_.end(), pass.slots);
+    pass.gradient_scale = static_cast<float>(arguments.gradient_scale);
+    pass.statistics_scale = static_cast<float>(arguments.statistics_scale);
+    pass.decayed = optimizer_.FactorsAt(arguments.step, arguments.learning_rate,
+                                        /*decays=*/true);
+    pass.plain = optimizer_.FactorsAt(arguments.step, arguments.learning_rate,
+                                      /*decays=*/false);
+    cuda::UpdateChunk(stream, pass);
+  }
+
+  void QueueStateCopies(PassLane& lane, absl::Span<const Buffer> to) {
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      lane.CopyOut(slots_[i], elements_, to[i].get());
+    }
+  }
+
+  // What is made of the new weights on the host, where they are now.
+  void GiveOut(const Arguments& arguments) const {
+    const ChunkWeights::Next& next = *arguments.next;
+    for (int64_t begin = 0; begin < elements_; begin += TreeSum::kBlock) {
+      const int64_t count = std::min(TreeSum::kBlock, elements_ - begin);
+      arguments.weights->Write(next, begin, count, next.values.get() + begin);
+    }
+    if (arguments.copy != nullptr && next.in_place) {
+      std::copy_n(next.values.get(), elements_, arguments.copy->values.get());
+    }
+  }
+
+  const std::shared_ptr<PassGpu> gpu_;
+  const int64_t elements_;
+  const Optimizer& optimizer_;
+  // In the GPU's memory.
+  float* const weights_;
+  float* const sum_;  // Null: not kept.
+  ChunkRow* const rows_;
+  std::vector<float*> slots_;
+
+  bool has_weights_ = false;  // Else they are on the host alone.
+  bool summed_ = false;       // `sum_` is the next Run's.
+  double squares_ = 0;        // Of the last sum.
+};
+
+Buffer PinnedHostBuffer(int ordinal, size_t bytes) {
+  void* memory = nullptr;
+  if (cudaSetDevice(ordinal) != cudaSuccess ||
+      cudaMallocHost(&memory, bytes) != cudaSuccess) {
+    cudaGetLastError();  // Not an error of a later call.
+    return nullptr;
+  }
+  return Buffer(static_cast<float*>(memory),
+                [](float* pinned) { cudaFreeHost(pinned); });
+}
+
+}  // namespace
+
+absl::Status CheckCudaPasses(int ordinal) {
+  int count = 0;
+  cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaSuccess && count == 0) error = cudaErrorNoDevice;
+  if (error != cudaSuccess) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("this machine has no GPU that CUDA can use: ",
+                     cudaGetErrorString(error)));
+  }
+  if (ordinal < 0 || ordinal >= count) {
+    return absl::NotFoundError(
+        absl::StrCat("there is no cuda:", ordinal,
+                     "; the last GPU of this machine is cuda:", count - 1));
+  }
+  TRIBUTARY_RETURN_IF_ERROR(ToStatus(
+      cudaSetDevice(ordinal), absl::StrCat("cannot use cuda:", ordinal)));
+  return ToStatus(cuda::FindSumKernels(),
+                  absl::StrCat("this build has no code for cuda:", ordinal));
+}
+
+absl::StatusOr<ChunkPasses> MakeCudaPasses(int ordinal, int lanes,
+                                           const ChunkPassPlan& plan) {
+  TRIBUTARY_RETURN_IF_ERROR(CheckCudaPasses(ordinal));
+  const ArenaLayout& layout = *plan.layout;
+  const int64_t most =
+      std::min(layout.chunk_elements(), layout.arena_elements());
+  const int depth =
+      TreeSum::MostDepth(static_cast<int>(plan.job->batch().micro_batches()));
+  const bool keeps_sums = AwaitsNorm(*plan.job);
+  MemoryPlan memory;
+  for (const int chunk : plan.chunks) {
+    memory.weights += layout.ChunkSize(chunk);
+    memory.rows += RowElements(layout, chunk);
+  }
+  memory.state = memory.weights * plan.optimizer->slots();
+  memory.sums = keeps_sums ? memory.weights : 0;
+  memory.lanes = lanes;
+  memory.working = lanes * PassLane::DeviceElements(most, depth);
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::shared_ptr<PassGpu> gpu,
+                             PassGpu::Create(ordinal, memory, most, depth));
+  ChunkPasses made;
+  for (const int chunk : plan.chunks) {
+    made.passes.push_back(
+        std::make_unique<CudaPass>(gpu, plan, chunk, keeps_sums));
+  }
+  made.host_buffer = [ordinal, bytes = BytesOf(most)] {
+    return PinnedHostBuffer(ordinal, bytes);
+  };
+  made.pin = [ordinal](void* memory, size_t bytes) -> std::shared_ptr<void> {
+    if (cudaSetDevice(ordinal) != cudaSuccess) return nullptr;
+    return cuda::PinHostMemory(memory, bytes);
+  };
+  return made;
+}
+
+}  // namespace tributary

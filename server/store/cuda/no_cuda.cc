@@ -1,0 +1,17 @@
+// What stands in for the GPU's passes in a build without CUDA.
+#include "absl/status/status.h"
+#include "server/store/cuda/cuda_passes.h"
+
+namespace tributary {
+
+absl::Status CheckCudaPasses(int /*ordinal*/) {
+  return absl::FailedPreconditionError(
+      "this build has no CUDA; build where /usr/local/cuda exists");
+}
+
+absl::StatusOr<ChunkPasses> MakeCudaPasses(int ordinal, int /*lanes*/,
+                                           const ChunkPassPlan& /*plan*/) {
+  return CheckCudaPasses(ordinal);
+}
+
+}  // namespace tributary

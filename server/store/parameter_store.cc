@@ -1,0 +1,494 @@
+#include "server/store/parameter_store.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/failpoint.h"
+#include "common/base/status_macros.h"
+#include "common/numerics/streaming_copy.h"
+#include "common/optimizer/rounds.h"
+#include "common/optimizer/schedule.h"
+#include "common/parameters/reduction_tree.h"
+
+namespace tributary {
+namespace {
+
+// Gives null where any memory is as good.
+std::function<Buffer()> SourceOf(const ChunkPasses& passes) {
+  if (passes.host_buffer != nullptr) return passes.host_buffer;
+  return [] { return nullptr; };
+}
+
+const ConsistencySpec& ConsistencyOf(const JobSpec& job) {
+  return job.exchange().parameter_server().consistency();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(
+    const Options& options, ArenaLayout layout, Executor* pool,
+    SumsCallback on_sums) {
+  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
+                             Optimizer::Create(options.job.optimizer()));
+  ChunkPassPlan plan;
+  plan.job = &options.job;
+  plan.layout = &layout;
+  plan.chunks = layout.ChunksOf(options.shard, options.servers);
+  plan.optimizer = optimizer.get();
+  TRIBUTARY_ASSIGN_OR_RETURN(ChunkPasses passes, options.make_passes(plan));
+  return std::unique_ptr<ParameterStore>(
+      new ParameterStore(options, std::move(layout), pool, std::move(optimizer),
+                         std::move(passes), std::move(on_sums)));
+}
+
+ParameterStore::ParameterStore(const Options& options, ArenaLayout layout,
+                               Executor* pool,
+                               std::unique_ptr<Optimizer> optimizer,
+                               ChunkPasses passes, SumsCallback on_sums)
+    : options_(options),
+      leaves_(static_cast<int>(options.job.batch().micro_batches())),
+      rate_by_staleness_(ConsistencyOf(options.job)
+                             .asynchronous()
+                             .learning_rate_by_staleness()),
+      skips_(options.job.on_nonfinite() == JobSpec::SKIP),
+      awaits_norm_(AwaitsNorm(options.job)),
+      useful_versions_(UsefulVersions(options.job)),
+      layout_(std::move(layout)),
+      // What is compressed is read again at once.
+      streams_(!options.job.exchange().has_compression() &&
+               layout_.arena_elements() / options.servers *
+                       int64_t{sizeof(float)} >=
+                   kStreamingBytes),
+      pool_(pool),
+      optimizer_(std::move(optimizer)),
+      slots_(optimizer_->slots()),
+      on_sums_(std::move(on_sums)),
+      pin_memory_(passes.pin),
+      chunk_numbers_(layout_.ChunksOf(options.shard, options.servers)),
+      buffers_(std::min(layout_.chunk_elements(), layout_.arena_elements()),
+               SourceOf(passes)),
+      halves_((buffers_.elements() + 1) / 2),
+      reports_(static_cast<int>(chunk_numbers_.size())) {
+  for (size_t place = 0; place < chunk_numbers_.size(); ++place) {
+    chunks_.push_back(std::make_unique<Chunk>(this, chunk_numbers_[place],
+                                              static_cast<int>(place),
+                                              std::move(passes.passes[place])));
+  }
+}
+
+ParameterStore::Chunk::Chunk(ParameterStore* store, int number, int place,
+                             std::unique_ptr<ChunkPass> pass)
+    : number(number),
+      place(place),
+      elements(store->layout_.ChunkSize(number)),
+      weights(&store->options_.job.exchange(), elements, &store->buffers_,
+              &store->halves_),
+      intake(ChunkIntake::Create(store->options_.job, store->options_.steps,
+                                 store->options_.first_version)),
+      pass(std::move(pass)) {}
+
+ParameterStore::Chunk* ParameterStore::Find(int chunk) const {
+  const auto place =
+      std::lower_bound(chunk_numbers_.begin(), chunk_numbers_.end(), chunk);
+  if (place == chunk_numbers_.end() || *place != chunk) return nullptr;
+  return chunks_[place - chunk_numbers_.begin()].get();
+}
+
+absl::Status ParameterStore::CheckChunk(int chunk) const {
+  if (Find(chunk) != nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "chunk ", chunk, " is not one of server ", options_.shard, "'s ",
+      chunks_.size(), " of ", layout_.chunk_count(), " chunks"));
+}
+
+absl::Status ParameterStore::AddInitial(int number, Buffer values) {
+  TRIBUTARY_RETURN_IF_ERROR(CheckChunk(number));
+  Chunk* chunk = Find(number);
+  absl::MutexLock lock(&chunk->mu);
+  if (chunk->weights.version() >= 0) return absl::OkStatus();
+  chunk->weights.Initialize(/*version=*/0, std::move(values));
+  Publish(chunk, /*more=*/false);
+  return absl::OkStatus();
+}
+
+Snapshot ParameterStore::BlankSnapshot() {
+  return MakeSnapshot(layout_, chunk_numbers_, slots_);
+}
+
+void ParameterStore::Restore(Snapshot snapshot) {
+  for (const auto& chunk : chunks_) {
+    Snapshot::Chunk& from = snapshot.chunks[chunk->place];
+    absl::MutexLock lock(&chunk->mu);
+    chunk->weights.Initialize(snapshot.version, std::move(from.values));
+    chunk->pass->Restore(std::move(from.slots));
+  }
+}
+
+int64_t ParameterStore::CompleteVersion() const {
+  int64_t version = options_.steps;
+  for (const auto& chunk : chunks_) {
+    absl::MutexLock lock(&chunk->mu);
+    version = std::min(version, chunk->weights.version());
+  }
+  return version;
+}
+
+bool ParameterStore::TakeSnapshot(int64_t version,
+                                  std::function<void(Snapshot)> done) {
+  const auto capture = std::make_shared<SnapshotCapture>(
+      version, chunks_.size(), std::move(done));
+  absl::MutexLock capture_lock(&capture_mu_);
+  bool passed = false;
+  for (const auto& chunk : chunks_) {
+    absl::MutexLock lock(&chunk->mu);
+    chunk->capture = nullptr;
+    const int64_t now = chunk->weights.version();
+    if (passed || now > version || (chunk->updating && now + 1 >= version)) {
+      passed = true;
+    } else if (now == version) {
+      capture->Put(chunk->place, CopyNow(chunk.get()));
+    } else {
+      chunk->capture = capture;
+    }
+  }
+  if (passed) {
+    for (const auto& chunk : chunks_) {
+      absl::MutexLock lock(&chunk->mu);
+      if (chunk->capture == capture) chunk->capture = nullptr;
+    }
+    return false;
+  }
+  capture->Release();
+  return true;
+}
+
+Snapshot::Chunk ParameterStore::CopyNow(Chunk* chunk) {
+  Snapshot::Chunk copy;
+  copy.number = chunk->number;
+  copy.elements = chunk->elements;
+  const EncodedFloats values = chunk->weights.Exact(chunk->weights.version());
+  copy.values = Buffer(
+      values.owner, const_cast<float*>(static_cast<const float*>(values.data)));
+  for (int slot = 0; slot < slots_; ++slot) {
+    copy.slots.push_back(buffers_.Take());
+  }
+  chunk->pass->CopyState(copy.slots);
+  return copy;
+}
+
+absl::Status ParameterStore::AddContribution(int number, IncomingSum sum) {
+  TRIBUTARY_RETURN_IF_ERROR(CheckChunk(number));
+  if (!IsNode(sum.node, leaves_)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("node ", sum.node, " is not in the tree of ", leaves_,
+                     " leaves (batch.micro_batches)"));
+  }
+  if (sum.step < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("contribution to step ", sum.step, " of chunk ", number,
+                     ": steps count from 0"));
+  }
+  if (sum.sum.weight < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("contribution of step ", sum.step, ", chunk ", number,
+                     " has negative weight ", sum.sum.weight));
+  }
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("S5"));
+  Chunk* chunk = Find(number);
+  {
+    absl::MutexLock lock(&chunk->mu);
+    const absl::Status status =
+        chunk->intake->Add(chunk->weights.version(), std::move(sum));
+    if (!status.ok()) {
+      return absl::Status(status.code(), absl::StrCat("chunk ", number, ": ",
+                                                      status.message()));
+    }
+    if (!TakeUpdate(chunk)) return Failpoint("S6");
+  }
+  if (chunk->pass->brief()) {
+    OnTaken(chunk, /*more=*/false);
+  } else {
+    Begin(chunk);
+  }
+  return Failpoint("S6");
+}
+
+bool ParameterStore::TakeUpdate(Chunk* chunk) {
+  if (chunk->updating) return false;
+  while (true) {
+    ChunkIntake::Decision decision =
+        chunk->intake->Next(chunk->weights.version());
+    if (std::holds_alternative<ChunkUpdate>(decision)) {
+      // Nobody but what is begun now touches it until the next version.
+      chunk->update = std::get<ChunkUpdate>(std::move(decision));
+      chunk->updating = true;
+      return true;
+    }
+    if (!std::holds_alternative<Rejection>(decision)) return false;
+    const Rejection& rejection = std::get<Rejection>(decision);
+    Answer(*chunk, rejection.sender, rejection.step, rejection.refused,
+           rejection.age);
+  }
+}
+
+void ParameterStore::Answer(const Chunk& chunk, int64_t sender, int64_t step,
+                            bool refused, int64_t age) {
+  if (sender == 0) return;
+  Outcome outcome;
+  outcome.set_step(step);
+  outcome.set_chunk(chunk.number);
+  outcome.set_refused(refused);
+  outcome.set_age(age);
+  // It may have gone in the meantime.
+  for (const Subscription& subscription : chunk.subscriptions) {
+    if (subscription.subscriber->id() == sender) {
+      subscription.subscriber->OnOutcome(outcome, chunk.weights.version());
+    }
+  }
+}
+
+void ParameterStore::Begin(Chunk* chunk) {
+  Schedule(chunk, [this](Chunk* taken) { OnTaken(taken, /*more=*/true); });
+}
+
+void ParameterStore::Schedule(Chunk* chunk, std::function<void(Chunk*)> work) {
+  {
+    absl::MutexLock lock(&queue_mu_);
+    queue_.emplace(chunk->number, std::move(work));
+    ++unfinished_;
+  }
+  pool_->Run([this] { RunNext(); });
+}
+
+void ParameterStore::RunNext() {
+  std::map<int, std::function<void(Chunk*)>>::node_type next;
+  {
+    absl::MutexLock lock(&queue_mu_);
+    next = queue_.extract(queue_.begin());
+  }
+  next.mapped()(Find(next.key()));
+  {
+    absl::MutexLock lock(&queue_mu_);
+    if (--unfinished_ > 0) return;
+  }
+  absl::MutexLock lock(&subscribers_mu_);
+  for (WeightsSubscriber* subscriber : subscribers_) subscriber->OnBurstEnd();
+}
+
+void ParameterStore::OnTaken(Chunk* chunk, bool more) {
+  if (!awaits_norm_) {
+    Update(chunk, chunk->update.gradient_norm, more);
+    return;
+  }
+  ReportSum(*chunk, chunk->pass->SumOfSquares(chunk->update.sum));
+}
+
+void ParameterStore::ReportSum(const Chunk& chunk, double sum_of_squares) {
+  const std::optional<StepSums> complete =
+      reports_.Add({chunk.number, chunk.place, chunk.elements,
+                    chunk.update.step, &chunk.update.sum, sum_of_squares});
+  if (complete.has_value()) on_sums_(*complete);
+}
+
+void ParameterStore::SetGradientNorm(int64_t step, double norm) {
+  if (!awaits_norm_) return;
+  for (const auto& chunk : chunks_) {
+    {
+      absl::MutexLock lock(&chunk->mu);
+      if (chunk->weights.version() != step || !chunk->updating) continue;
+    }
+    Schedule(chunk.get(),
+             [this, norm](Chunk* c) { Update(c, norm, /*more=*/true); });
+  }
+}
+
+void ParameterStore::Update(Chunk* chunk, double norm, bool more) {
+  FailpointOrDie("S7");
+  ChunkWeights* weights = nullptr;
+  ChunkWeights::Next next;
+  int64_t version = 0;
+  std::shared_ptr<SnapshotCapture> capture;
+  {
+    absl::MutexLock lock(&chunk->mu);
+    weights = &chunk->weights;
+    version = weights->version();
+    if (chunk->capture != nullptr && chunk->capture->version() == version + 1) {
+      capture = std::move(chunk->capture);
+    }
+    next = weights->Begin(/*for_streams=*/std::any_of(
+        chunk->subscriptions.begin(), chunk->subscriptions.end(),
+        [](const Subscription& s) { return !s.in_memory; }));
+  }
+  Snapshot::Chunk copy;
+  const bool copies = capture != nullptr || keep_;
+  if (copies) copy = BlankCopy(*chunk, next);
+  const double squares =
+      RunPass(*chunk, version, norm, *weights, next, copies ? &copy : nullptr);
+  weights->Complete(&next);
+  // In synchronous mode no chunk can reach the next step's sum before the new
+  // version is out, so reports come in the order of steps.
+  if (!awaits_norm_) ReportSum(*chunk, squares);
+  if (capture != nullptr) capture->Put(chunk->place, copy);
+  FailpointOrDie("S9");
+  LedgerEntry(options_.attempt, chunk->number, chunk->update.step,
+              chunk->update.sum.weight());
+  if (!keep_) {
+    FinishUpdate(chunk, std::move(next), more);
+    return;
+  }
+  keep_(version + 1, std::move(copy), [this, chunk, next = std::move(next)] {
+    // The burst that it belonged to may be over.
+    FinishUpdate(chunk, next, /*more=*/false);
+  });
+}
+
+Snapshot::Chunk ParameterStore::BlankCopy(const Chunk& chunk,
+                                          const ChunkWeights::Next& next) {
+  Snapshot::Chunk copy;
+  copy.number = chunk.number;
+  copy.elements = chunk.elements;
+  copy.values = next.in_place ? buffers_.Take() : next.values;
+  for (int slot = 0; slot < slots_; ++slot) {
+    copy.slots.push_back(buffers_.Take());
+  }
+  return copy;
+}
+
+void ParameterStore::FinishUpdate(Chunk* chunk, ChunkWeights::Next next,
+                                  bool more) {
+  const ChunkUpdate done = std::exchange(chunk->update, ChunkUpdate());
+  {
+    absl::MutexLock lock(&chunk->mu);
+    chunk->weights.Finish(std::move(next));
+    FailpointOrDie("S10");
+    Publish(chunk, more);
+    Answer(*chunk, done.sender, done.step, /*refused=*/false, done.staleness);
+    chunk->updating = false;
+    if (!TakeUpdate(chunk)) return;
+  }
+  // Not here: a chunk with a long queue would go ever deeper.
+  Begin(chunk);
+}
+
+double ParameterStore::RunPass(const Chunk& chunk, int64_t version, double norm,
+                               const ChunkWeights& weights,
+                               const ChunkWeights::Next& next,
+                               const Snapshot::Chunk* copy) const {
+  ChunkPass::Arguments pass;
+  pass.sum = &chunk.update.sum;
+  const int64_t weight = std::max<int64_t>(chunk.update.sum.weight(), 1);
+  pass.gradient_scale = GradientScale(weight, options_.job.clip_norm(), norm);
+  pass.statistics_scale =
+      StatisticsRate(options_.job) / static_cast<double>(weight);
+  pass.learning_rate = LearningRateAt(options_.job, options_.steps, version);
+  if (rate_by_staleness_) {
+    pass.learning_rate /=
+        static_cast<double>(std::max<int64_t>(chunk.update.staleness, 1));
+  }
+  pass.step = version;
+  pass.weights = &weights;
+  pass.next = &next;
+  pass.streams = streams_;
+  pass.skip = skips_ && !std::isfinite(norm);
+  pass.copy = copy;
+  return chunk.pass->Run(pass);
+}
+
+void ParameterStore::Publish(Chunk* chunk, bool more) {
+  ChunkWeights& weights = chunk->weights;
+  WeightsVersion newest;
+  newest.chunk = chunk->number;
+  newest.version = weights.version();
+  newest.more = more;
+  for (const Subscription& subscription : chunk->subscriptions) {
+    if (subscription.in_memory) {
+      subscription.subscriber->OnWeights(newest);
+      continue;
+    }
+    WeightsVersion sent = newest;
+    sent.values = weights.Encoded(newest.version);
+    sent.difference = weights.difference();
+    if (sent.difference.data != nullptr) {
+      sent.previous = weights.Encoded(newest.version - 1);
+    }
+    subscription.subscriber->OnWeights(sent);
+  }
+}
+
+absl::StatusOr<SharedMemoryOffer> ParameterStore::ShareWeights() {
+  absl::MutexLock share_lock(&share_mu_);
+  if (memory_ != nullptr) return memory_->offer();
+  const int64_t span =
+      RoundUpToPage(layout_.arena_elements() * int64_t{sizeof(float)});
+  TRIBUTARY_ASSIGN_OR_RETURN(memory_, SharedMemory::Create(2 * span));
+  const Buffer arenas =
+      PinnedBuffer(Buffer(memory_, reinterpret_cast<float*>(memory_->data())),
+                   static_cast<size_t>(memory_->bytes()), pin_memory_);
+  for (const auto& chunk : chunks_) {
+    absl::MutexLock lock(&chunk->mu);
+    const auto place = [&](int arena) {
+      return Buffer(arenas, arenas.get() +
+                                arena * span / int64_t{sizeof(float)} +
+                                layout_.ChunkBegin(chunk->number));
+    };
+    chunk->weights.Share(place(0), place(1));
+  }
+  return memory_->offer();
+}
+
+void ParameterStore::Subscribe(WeightsSubscriber* subscriber, bool in_memory) {
+  for (const auto& chunk : chunks_) {
+    absl::MutexLock lock(&chunk->mu);
+    ChunkWeights& weights = chunk->weights;
+    for (const int64_t version : {weights.version() - 1, weights.version()}) {
+      if (!weights.Has(version)) continue;
+      WeightsVersion there;
+      there.chunk = chunk->number;
+      there.version = version;
+      if (!in_memory) there.values = weights.Encoded(version);
+      subscriber->OnWeights(there);
+    }
+    chunk->subscriptions.push_back({subscriber, in_memory});
+  }
+  absl::MutexLock lock(&subscribers_mu_);
+  subscribers_.push_back(subscriber);
+}
+
+void ParameterStore::Unsubscribe(WeightsSubscriber* subscriber) {
+  for (const auto& chunk : chunks_) {
+    absl::MutexLock lock(&chunk->mu);
+    auto& list = chunk->subscriptions;
+    list.erase(std::remove_if(list.begin(), list.end(),
+                              [subscriber](const Subscription& s) {
+                                return s.subscriber == subscriber;
+                              }),
+               list.end());
+  }
+  absl::MutexLock lock(&subscribers_mu_);
+  subscribers_.erase(
+      std::remove(subscribers_.begin(), subscribers_.end(), subscriber),
+      subscribers_.end());
+}
+
+absl::StatusOr<WeightsVersion> ParameterStore::Read(int number,
+                                                    int64_t version) {
+  TRIBUTARY_RETURN_IF_ERROR(CheckChunk(number));
+  Chunk* chunk = Find(number);
+  absl::MutexLock lock(&chunk->mu);
+  WeightsVersion exact;
+  exact.chunk = number;
+  exact.version = version;
+  exact.values = chunk->weights.Exact(version);
+  if (exact.values.data == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "chunk ", number, " is at version ", chunk->weights.version(),
+        "; version ", version, " is not there"));
+  }
+  return exact;
+}
+
+}  // namespace tributary

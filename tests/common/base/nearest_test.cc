@@ -1,0 +1,31 @@
+#include "common/base/nearest.h"
+
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace tributary {
+namespace {
+
+TEST(NearestTest, CountsInsertionsDeletionsAndReplacements) {
+  EXPECT_EQ(EditDistance("", ""), 0);
+  EXPECT_EQ(EditDistance("abc", ""), 3);
+  EXPECT_EQ(EditDistance("", "abc"), 3);
+  EXPECT_EQ(EditDistance("kitten", "sitting"), 3);
+  EXPECT_EQ(EditDistance("Steps", "steps"), 0);
+}
+
+TEST(NearestTest, FindsWhatWasMeant) {
+  EXPECT_EQ(Nearest("wokers", {"servers", "workers", "steps"}), "workers");
+  EXPECT_EQ(DidYouMean("wokers", {"workers"}), "; did you mean workers?");
+}
+
+TEST(NearestTest, SaysNothingWhenNothingIsNear) {
+  EXPECT_EQ(Nearest("xyz", {"servers", "workers"}), "");
+  EXPECT_EQ(Nearest("xyz", {}), "");
+  EXPECT_EQ(DidYouMean("xyz", {"workers"}), "");
+  EXPECT_EQ(Nearest(std::string(1000000, 'w'), {"workers"}), "");
+}
+
+}  // namespace
+}  // namespace tributary

@@ -1,0 +1,83 @@
+// ValidateJob of common/job/job.h: what it says of models.
+#include <string>
+
+#include "common/job/job.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/common/job/job_cases.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::StartsWith;
+
+TEST(ValidateModelTest, NamesTheFieldAndWhatIsWrong) {
+  const Case cases[] = {
+      {Mlp,
+       {"model.mlp.hidden[1]=0"},
+       "model.mlp.hidden[1]: 0 is not between 1 and 1048576"},
+      {Mlp,
+       {"model.mlp.hidden[0]=9223372036854775807"},
+       "model.mlp.hidden[0]: 9223372036854775807 is not between"},
+      {Mlp,
+       {"model.mlp.dropout=1"},
+       "model.mlp.dropout: 1 is not at least 0 and below 1"},
+      {Mlp, {"model.mlp.dropout=-0.1"}, "model.mlp.dropout: -0.1 is not"},
+      {Cnn,
+       {"model.cnn.block[2]={}"},
+       "model.cnn.block[2].channels: is required"},
+      {Cnn,
+       {"model.cnn.block[0].channels=0"},
+       "model.cnn.block[0].channels: 0 is not between"},
+      {Cnn,
+       {"model.cnn.block[0].kernel=0"},
+       "model.cnn.block[0].kernel: 0 is not between"},
+      {Cnn,
+       {"model.cnn.block[1].stride=0"},
+       "model.cnn.block[1].stride: 0 is not between"},
+      {Cnn,
+       {"model.cnn.block[1].padding=3"},
+       "model.cnn.block[1].padding: 3 is not between 0 and kernel - 1 = 2"},
+      {Cnn,
+       {"model.cnn.block[1].padding=-2"},
+       "model.cnn.block[1].padding: -2 is not between"},
+      {Cnn,
+       {"model.cnn.block[1].pool_size=0"},
+       "model.cnn.block[1].pool_size: 0 is not between"},
+      {Cnn, {"model.cnn.hidden=[-5]"}, "model.cnn.hidden[0]: -5 is not"},
+      {Cnn, {"model.cnn.dropout=2"}, "model.cnn.dropout: 2 is not"},
+      {Resnet,
+       {"model.resnet.layers=[2, 0]"},
+       "model.resnet.layers[1]: 0 is not between 1 and 100"},
+      {Resnet,
+       {"model.resnet.layers=[1, 1, 1, 1, 1, 1, 1, 1, 1]"},
+       "model.resnet.layers: there are 9 stages, at most 8 are allowed"},
+      {Resnet,
+       {"model.resnet.width=0"},
+       "model.resnet.width: 0 is not between 1 and 512"},
+      {Gpt, {"model.gpt.layers=0"}, "model.gpt.layers: 0 is not between"},
+      {Gpt, {"model.gpt.width=0"}, "model.gpt.width: 0 is not between"},
+      {Gpt, {"model.gpt.heads=0"}, "model.gpt.heads: 0 is not between"},
+      {Gpt,
+       {"model.gpt.heads=5"},
+       "model.gpt.heads: 5 does not divide model.gpt.width 128"},
+      {Gpt, {"model.gpt.context=0"}, "model.gpt.context: 0 is not between"},
+      {Gpt,
+       {"model.gpt.context=1048576", "batch.global=16777216"},
+       "model.gpt.context: 1048576 with a batch of 16777216 needs more memory"},
+      {Gpt, {"model.gpt.dropout=1"}, "model.gpt.dropout: 1 is not"},
+  };
+  for (const Case& c : cases) ExpectRefused(c);
+}
+
+TEST(ValidateModelTest, RefusesMoreLayersThanAllowed) {
+  JobSpec job = Mlp();
+  for (int i = 0; i < 1001; ++i) {
+    job.mutable_model()->mutable_mlp()->add_hidden(2);
+  }
+  EXPECT_THAT(std::string(ValidateJob(job).message()),
+              StartsWith("model.mlp.hidden: has 1003 layers"));
+}
+
+}  // namespace
+}  // namespace tributary

@@ -1,0 +1,177 @@
+#include "common/job/job.h"
+
+#include <google/protobuf/util/message_differencer.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+
+#include "absl/status/status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr char kGood[] = R"(
+model { mlp { hidden: [64, 32] dropout: 0.1 } }
+data { idx { directory: "digits" } }
+batch { global: 24 }
+optimizer { sgd { learning_rate: 0.1 } }
+steps: 10
+)";
+
+TEST(ParseJobTest, ReadsText) {
+  const auto job = ParseJob(kGood, "job.textproto");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->model().mlp().hidden(1), 32);
+  EXPECT_EQ(job->batch().global(), 24);
+  EXPECT_EQ(job->seed(), 1);
+  EXPECT_TRUE(ValidateJob(*job).ok());
+}
+
+TEST(ParseJobTest, AcceptsAByteOrderMarkAndWindowsLines) {
+  const auto job = ParseJob("\xEF\xBB\xBFsteps: 3\r\nseed: 4\r\n", "j");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->seed(), 4);
+}
+
+struct BadText {
+  const char* text;
+  const char* message;
+};
+
+TEST(ParseJobTest, NamesFileLineColumnAndWhatIsWrong) {
+  const BadText cases[] = {
+      {"steps: 1\nmodel {\n  mlp { hiden: 5 }\n}",
+       "job.textproto:3:9: MlpSpec has no field \"hiden\"; did you mean "
+       "hidden?"},
+      {"stepz: 1",
+       "job.textproto:1:1: JobSpec has no field \"stepz\"; did you mean steps"},
+      {"qqqqqqqq: 1", "job.textproto:1:1: JobSpec has no field \"qqqqqqqq\""},
+      {"steps: ten", "job.textproto:1:8: Expected integer"},
+      {"steps: 99999999999999999999",
+       "job.textproto:1:8: Integer out of range"},
+      {"steps: 1\nsteps: 2", "job.textproto:2:1: Non-repeated field \"steps\""},
+      {"data { csv {} idx {} }", "job.textproto:1:15: Field \"idx\""},
+      {"model { mlp { activation: RELO } }", "One of RELU, GELU is expected"},
+      {"model { mlp {", "job.textproto:1:14: Expected"},
+      {"steps: 1 }", "job.textproto:1:10: Expected"},
+      {"name: \"abc", "job.textproto:1:"},
+      {"name: 5", "job.textproto:1:7: Expected string"},
+      {"evaluation { disabled: 7 }", "job.textproto:1:24: "},
+      {"{\"steps\": 1}", "job.textproto:1:1: Expected identifier"},
+      {"\x01", "job.textproto:1:1: Invalid control characters"},
+  };
+  for (const BadText& bad : cases) {
+    const auto job = ParseJob(bad.text, "job.textproto");
+    EXPECT_EQ(job.status().code(), absl::StatusCode::kInvalidArgument)
+        << bad.text;
+    EXPECT_THAT(std::string(job.status().message()), HasSubstr(bad.message));
+    EXPECT_THAT(std::string(job.status().message()),
+                StartsWith("job.textproto:"));
+  }
+}
+
+TEST(ParseJobTest, SurvivesDeepNesting) {
+  std::string text = "model { cnn { ";
+  for (int i = 0; i < 100000; ++i) text += "block { ";
+  EXPECT_FALSE(ParseJob(text, "j").ok());
+}
+
+TEST(LoadJobTest, ReadsAFileAndNamesItInErrors) {
+  const std::string path = testing::TempDir() + "/load.textproto";
+  std::ofstream(path) << "steps: 1\nseed: x\n";
+  const auto job = LoadJob(path);
+  EXPECT_THAT(std::string(job.status().message()),
+              StartsWith(path + ":2:7: Expected integer"));
+  std::ofstream(path) << kGood;
+  EXPECT_TRUE(LoadJob(path).ok());
+}
+
+TEST(LoadJobTest, RefusesWhatIsNoReadableFile) {
+  const auto missing = LoadJob("/nowhere/job.textproto");
+  EXPECT_EQ(missing.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(missing.status().message()),
+              HasSubstr("/nowhere/job.textproto"));
+  EXPECT_THAT(std::string(missing.status().message()),
+              HasSubstr("No such file"));
+  EXPECT_THAT(std::string(LoadJob(testing::TempDir()).status().message()),
+              HasSubstr("Is a directory"));
+  const std::string path = testing::TempDir() + "/large.textproto";
+  std::ofstream(path) << std::string((1 << 20) + 1, '#');
+  EXPECT_THAT(std::string(LoadJob(path).status().message()),
+              HasSubstr("larger than"));
+}
+
+TEST(ResolveJobTest, FillsDefaultsThatDependOnOtherFields) {
+  const JobSpec job = ResolveJob(*ParseJob(kGood, "j"));
+  EXPECT_EQ(job.name(), "mlp");
+  EXPECT_EQ(job.batch().micro_batches(), 8);
+  EXPECT_EQ(job.evaluation().batch(), 16);
+  EXPECT_TRUE(job.exchange().has_parameter_server());
+  EXPECT_EQ(job.exchange().parameter_server().chunk_bytes(), 1 << 20);
+  EXPECT_TRUE(ValidateJob(job).ok());
+  EXPECT_EQ(PrintJob(ResolveJob(job)), PrintJob(job));
+}
+
+TEST(ResolveJobTest, TakesTheLargestPowerOfTwoThatDividesTheBatch) {
+  const std::pair<int, int> cases[] = {{1, 1},  {2, 2},  {3, 1},   {12, 4},
+                                       {20, 4}, {64, 8}, {1000, 8}};
+  for (const auto& [global, expected] : cases) {
+    JobSpec job;
+    job.mutable_batch()->set_global(global);
+    EXPECT_EQ(ResolveJob(job).batch().micro_batches(), expected) << global;
+  }
+}
+
+TEST(ResolveJobTest, LeavesMicroBatchesToBeFoundAndWhatFollowsFromThem) {
+  JobSpec job = *ParseJob(kGood, "j");
+  job.mutable_batch()->set_micro_batches(kFindMicroBatches);
+  EXPECT_TRUE(ValidateJob(job).ok());
+  JobSpec resolved = ResolveJob(job);
+  EXPECT_EQ(resolved.batch().micro_batches(), kFindMicroBatches);
+  EXPECT_EQ(resolved.evaluation().batch(), 0);
+  resolved.mutable_batch()->set_micro_batches(1);
+  EXPECT_EQ(ResolveJob(resolved).evaluation().batch(),
+            std::max(job.batch().global(), kLeastEvaluationBatch));
+}
+
+TEST(ResolveJobTest, KeepsWhatIsSet) {
+  JobSpec job = *ParseJob(kGood, "j");
+  job.set_name("mine");
+  job.mutable_batch()->set_micro_batches(2);
+  job.mutable_evaluation()->set_batch(5);
+  job.mutable_exchange()->mutable_parameter_server()->set_chunk_bytes(4096);
+  const JobSpec resolved = ResolveJob(job);
+  EXPECT_EQ(resolved.name(), "mine");
+  EXPECT_EQ(resolved.batch().micro_batches(), 2);
+  EXPECT_EQ(resolved.evaluation().batch(), 5);
+  EXPECT_EQ(resolved.exchange().parameter_server().chunk_bytes(), 4096);
+}
+
+TEST(ResolveJobTest, PadsConvolutionsToKeepTheSize) {
+  JobSpec job;
+  job.mutable_batch()->set_global(1);
+  CnnSpec* cnn = job.mutable_model()->mutable_cnn();
+  cnn->add_block()->set_kernel(5);
+  cnn->add_block()->set_padding(0);
+  const JobSpec resolved = ResolveJob(job);
+  EXPECT_EQ(resolved.model().cnn().block(0).padding(), 2);
+  EXPECT_EQ(resolved.model().cnn().block(1).padding(), 0);
+}
+
+TEST(PrintJobTest, IsReadBackToTheSameJob) {
+  JobSpec job = ResolveJob(*ParseJob(kGood, "j"));
+  job.mutable_model()->mutable_mlp()->set_dropout(0.1 + 1e-17);
+  job.set_name("Größe \"quoted\"");
+  const auto again = ParseJob(PrintJob(job), "printed");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(job, *again));
+}
+
+}  // namespace
+}  // namespace tributary

@@ -1,0 +1,136 @@
+#include "common/os/log.h"
+
+#include <unistd.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_split.h"
+#include "common/os/file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::SizeIs;
+
+// A logger that writes to a new file only.
+class LogTest : public testing::Test {
+ protected:
+  std::unique_ptr<Logger> Create(LogOptions options) {
+    file_ = testing::TempDir() + "/" +
+            testing::UnitTest::GetInstance()->current_test_info()->name() +
+            "/logs/file.log";
+    unlink(file_.c_str());
+    options.standard_error = false;
+    options.role = "worker";
+    options.file = file_;
+    return *Logger::Create(options);
+  }
+
+  std::vector<std::string> Lines() const {
+    std::vector<std::string> lines =
+        absl::StrSplit(*ReadFile(file_, 1 << 20), '\n');
+    EXPECT_EQ(lines.back(), "");
+    lines.pop_back();
+    return lines;
+  }
+
+  std::string file_;
+};
+
+TEST_F(LogTest, WritesLinesOfText) {
+  const auto log = Create({});
+  log->Info("step %d: loss %.2f", 3, 0.5);
+  log->SetRank(2);
+  log->Error("bad");
+  ASSERT_THAT(Lines(), SizeIs(2));
+  EXPECT_THAT(Lines()[0], MatchesRegex("20..-..-..T..:..:..[.]......Z info "
+                                       "worker: step 3: loss 0.50"));
+  EXPECT_THAT(Lines()[1], HasSubstr("Z error worker 2: bad"));
+}
+
+TEST_F(LogTest, WritesJson) {
+  LogOptions options;
+  options.json = true;
+  options.rank = 1;
+  const auto log = Create(options);
+  log->Warning("a \"quoted\"\nline with %s", "\xff");
+  ASSERT_THAT(Lines(), SizeIs(1));
+  const auto object = nlohmann::json::parse(Lines()[0]);
+  EXPECT_EQ(object["level"], "warning");
+  EXPECT_EQ(object["msg"], "a \"quoted\"\nline with \xEF\xBF\xBD");
+  EXPECT_EQ(object["role"], "worker");
+  EXPECT_EQ(object["rank"], 1);
+  EXPECT_EQ(object["pid"], getpid());
+  EXPECT_THAT(object["ts"].get<std::string>(),
+              MatchesRegex("20.*T.*[.]......Z"));
+  EXPECT_FALSE(object["host"].get<std::string>().empty());
+}
+
+TEST_F(LogTest, DropsLinesBelowTheLevel) {
+  LogOptions options;
+  options.level = LogLevel::kWarning;
+  const auto log = Create(options);
+  log->Debug("no");
+  log->Info("no");
+  log->Write(LogLevel::kInfo, "no");
+  log->Warning("yes");
+  EXPECT_THAT(Lines(), SizeIs(1));
+}
+
+TEST_F(LogTest, OneMessageIsOneLine) {
+  const auto log = Create({});
+  log->Info("%s", "first\nerror: forged\x1b[2J");
+  ASSERT_THAT(Lines(), SizeIs(1));
+  EXPECT_THAT(Lines()[0], HasSubstr("first\\nerror: forged\\x1b[2J"));
+}
+
+TEST_F(LogTest, MessagesAreNotFormats) {
+  const auto log = Create({});
+  log->Write(LogLevel::kInfo, "{} %s {0:>100000000}");
+  EXPECT_THAT(Lines()[0], HasSubstr(": {} %s {0:>100000000}"));
+}
+
+TEST_F(LogTest, LinesOfSeveralThreadsStayWhole) {
+  const auto log = Create({});
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&log] {
+      for (int i = 0; i < 50; ++i) log->Info("%s", std::string(50, 'x'));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_THAT(Lines(), SizeIs(200));
+  for (const std::string& line : Lines()) {
+    EXPECT_THAT(line, HasSubstr(": " + std::string(50, 'x')));
+  }
+}
+
+TEST(LoggerTest, SaysWhenTheFileCannotBeOpened) {
+  LogOptions options;
+  options.file = "/proc/nowhere/log";
+  const auto log = Logger::Create(options);
+  EXPECT_EQ(log.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(log.status().message()),
+              HasSubstr("/proc/nowhere/log"));
+}
+
+TEST(ParseLogLevelTest, KnowsTheLevels) {
+  EXPECT_EQ(*ParseLogLevel("debug"), LogLevel::kDebug);
+  EXPECT_EQ(*ParseLogLevel("ERROR"), LogLevel::kError);
+  EXPECT_EQ(ParseLogLevel("loud").status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(ParseLogLevel("loud").status().message()),
+              HasSubstr("\"loud\" is not one of debug"));
+}
+
+}  // namespace
+}  // namespace tributary

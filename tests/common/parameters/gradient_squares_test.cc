@@ -1,0 +1,88 @@
+#include "common/parameters/gradient_squares.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace tributary {
+namespace {
+
+constexpr int64_t kCount = 160;
+
+// Statistics in [16, 37), with a gap up to 48, and [96, 128).
+std::vector<ChunkSegment> Segments() {
+  return {{0, 16, DECAY},
+          {16, 37, STATISTICS},
+          {48, 96, NO_DECAY},
+          {96, 128, STATISTICS},
+          {128, kCount, DECAY}};
+}
+
+bool IsStatistic(int64_t i) {
+  return (i >= 16 && i < 37) || (i >= 96 && i < 128);
+}
+bool IsGap(int64_t i) { return i >= 37 && i < 48; }
+
+std::vector<float> Random(int seed) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> distribution;
+  std::vector<float> values(kCount);
+  for (int64_t i = 0; i < kCount; ++i) {
+    values[i] = IsGap(i) ? 0 : distribution(generator);
+  }
+  return values;
+}
+
+double TotalInPieces(const std::vector<ChunkSegment>& segments,
+                     const float* half, const float* other_half,
+                     int64_t piece) {
+  GradientSquares squares(segments);
+  for (int64_t begin = 0; begin < kCount; begin += piece) {
+    squares.Add(half + begin,
+                other_half == nullptr ? nullptr : other_half + begin,
+                std::min(piece, kCount - begin));
+  }
+  return squares.Total();
+}
+
+TEST(GradientSquaresTest, AreThoseOfTheWholeArenaWithoutStatistics) {
+  const std::vector<float> x = Random(1);
+  for (const std::vector<ChunkSegment>& segments :
+       {std::vector<ChunkSegment>(),
+        std::vector<ChunkSegment>{{0, 37, DECAY}, {48, kCount, NO_DECAY}}}) {
+    for (const int64_t piece : {16, 48, 160}) {
+      EXPECT_EQ(TotalInPieces(segments, x.data(), nullptr, piece),
+                SumOfSquares(x.data(), kCount));
+    }
+  }
+}
+
+TEST(GradientSquaresTest, CountStatisticsAsZero) {
+  const std::vector<float> x = Random(1), y = Random(2);
+  std::vector<float> sum(kCount);
+  for (int64_t i = 0; i < kCount; ++i) {
+    sum[i] = IsStatistic(i) ? 0 : x[i] + y[i];
+  }
+  const double wanted = SumOfSquares(sum.data(), kCount);
+  for (const int64_t piece : {16, 32, 48, 112, 160}) {
+    EXPECT_EQ(TotalInPieces(Segments(), x.data(), y.data(), piece), wanted);
+  }
+}
+
+TEST(GradientSquaresTest, AreNotANumberIfAnyElementIsNotFinite) {
+  for (const float bad : {std::numeric_limits<float>::infinity(), NAN}) {
+    for (const int64_t at : {3, 20, 127, 159}) {
+      std::vector<float> x = Random(1);
+      x[at] = bad;
+      EXPECT_FALSE(
+          std::isfinite(TotalInPieces(Segments(), x.data(), nullptr, 32)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tributary

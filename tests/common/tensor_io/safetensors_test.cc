@@ -1,0 +1,249 @@
+#include "common/tensor_io/safetensors.h"
+
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/os/file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+using ::testing::StartsWith;
+
+std::string PathOf(const std::string& name) {
+  return testing::TempDir() + "/" + name;
+}
+
+// A file with the given header and so many bytes of data.
+std::string MakeFile(const std::string& header, size_t data_bytes) {
+  const uint64_t length = header.size();
+  std::string bytes(8, '\0');
+  std::memcpy(bytes.data(), &length, 8);
+  return bytes + header + std::string(data_bytes, '\0');
+}
+
+absl::StatusOr<SafetensorsFile> OpenBytes(const std::string& bytes) {
+  const std::string path = PathOf("bytes.safetensors");
+  std::ofstream(path, std::ios::binary) << bytes;
+  return SafetensorsFile::Open(path);
+}
+
+TEST(SafetensorsTest, ReadsWhatItWrote) {
+  const std::string path = PathOf("round.safetensors");
+  const std::vector<float> w = {1, 2, 3, 4, 5, 6}, b = {-1.5f}, e;
+  ASSERT_TRUE(WriteSafetensors(path,
+                               {{"layer.weight", {2, 3}, w.data()},
+                                {"empty", {0, 4}, e.data()},
+                                {"layer.bias", {}, b.data()}},
+                               {{"step", "30"}})
+                  .ok());
+  const auto file = SafetensorsFile::Open(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_THAT(file->metadata(),
+              ElementsAre(Pair("format", "pt"), Pair("step", "30")));
+  ASSERT_EQ(file->tensors().size(), 3);
+  EXPECT_EQ(file->tensors()[0].name, "empty");
+  EXPECT_EQ(file->tensors()[1].name, "layer.bias");
+  const auto found = file->Find("layer.weight");
+  ASSERT_TRUE(found.ok());
+  EXPECT_THAT((*found)->shape, ElementsAre(2, 3));
+  std::vector<float> read(6);
+  ASSERT_TRUE(file->ReadFloats(**found, absl::MakeSpan(read)).ok());
+  EXPECT_EQ(read, w);
+  read.resize(5);
+  EXPECT_EQ(file->ReadFloats(**found, absl::MakeSpan(read)).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(file->Find("nothing").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(SafetensorsTest, TheHeaderIsPaddedAndBeginsWithMetadata) {
+  const std::string path = PathOf("padded.safetensors");
+  const float one = 1;
+  for (const char* name : {"a", "ab", "abc", "abcd"}) {
+    ASSERT_TRUE(WriteSafetensors(path, {{name, {1}, &one}}, {}).ok());
+    const std::string bytes = *ReadFile(path, 10000);
+    EXPECT_EQ((bytes.size() - 4) % 8, 0);
+    EXPECT_THAT(bytes.substr(8),
+                StartsWith("{\"__metadata__\":{\"format\":\"pt\"},\""));
+  }
+}
+
+TEST(SafetensorsTest, RefusesNamesThatTheFormatCannotHold) {
+  const float one = 1;
+  const auto write = [&](const std::string& a, const std::string& b) {
+    return WriteSafetensors(PathOf("never.safetensors"),
+                            {{a, {1}, &one}, {b, {1}, &one}}, {});
+  };
+  for (const char* bad : {"", "__metadata__", "a\nb", "\xff"}) {
+    EXPECT_EQ(write("good", bad).code(), absl::StatusCode::kInvalidArgument);
+  }
+  EXPECT_THAT(std::string(write("x", "x").message()),
+              HasSubstr("two tensors are called \"x\""));
+  EXPECT_FALSE(SafetensorsFile::Open(PathOf("never.safetensors")).ok());
+}
+
+TEST(SafetensorsTest, WritesNothingThatReadersRefuse) {
+  const float one = 1;
+  EXPECT_THAT(
+      std::string(WriteSafetensors(PathOf("never.safetensors"),
+                                   {{std::string(60000000, 'a'), {1}, &one},
+                                    {std::string(60000000, 'b'), {1}, &one}},
+                                   {})
+                      .message()),
+      HasSubstr("for 2 tensors, is over the format's limit 100000000"));
+}
+
+TEST(SafetensorsTest, MetadataThatAreNotUtf8AreWrittenAsUtf8) {
+  const std::string path = PathOf("utf8.safetensors");
+  ASSERT_TRUE(WriteSafetensors(path, {}, {{"k", "\xff"}}).ok());
+  EXPECT_TRUE(SafetensorsFile::Open(path).ok());
+}
+
+TEST(SafetensorsTest, AcceptsAFileWithNothingInIt) {
+  const auto file = OpenBytes(MakeFile("{}  ", 0));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE(file->tensors().empty());
+}
+
+TEST(SafetensorsTest, AcceptsTensorsInAnyOrderInTheHeader) {
+  const auto file = OpenBytes(
+      MakeFile(R"({"b":{"dtype":"I64","shape":[2],"data_offsets":[2,18]},)"
+               R"("a":{"shape":[2],"data_offsets":[0,2],"dtype":"U8"}})",
+               18));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->tensors()[0].name, "a");
+}
+
+struct Hostile {
+  std::string bytes;
+  const char* message;
+};
+
+TEST(SafetensorsTest, RefusesFilesThatBreakTheRules) {
+  const auto tensor = [](const std::string& fields) {
+    return MakeFile("{\"t\":{" + fields + "}}", 8);
+  };
+  const std::string good = R"("dtype":"F32","shape":[2],"data_offsets":[0,8])";
+  ASSERT_TRUE(OpenBytes(tensor(good)).ok());
+  const Hostile cases[] = {
+      {"", "offset 0: the file has 0 bytes"},
+      {"1234567", "offset 0: the file has 7 bytes"},
+      {std::string(8, '\xff'), "over the limit 100000000"},
+      {std::string("\x01\xe1\xf5\x05\0\0\0\0", 8), "over the limit 100000000"},
+      {MakeFile("{}", 0).substr(0, 9), "goes past the end of the file at 9"},
+      {MakeFile("", 4), "offset 8: the header does not begin with {"},
+      {MakeFile(" {}", 0), "offset 8: the header does not begin with {"},
+      {MakeFile("[]", 0), "does not begin with {"},
+      {MakeFile("{\"a\":", 0), "not valid JSON"},
+      {MakeFile("{}x", 0), "offset 10: the header is not valid JSON"},
+      {MakeFile("{\"\xff\":{}}", 0), "not valid JSON"},
+      {MakeFile(std::string(200000, '{'), 0), "not valid JSON"},
+      {MakeFile("{\"t\":" + std::string(200000, '['), 0),
+       "tensor \"t\": did not expect a list"},
+      {MakeFile("{\"t\":5}", 0), "tensor \"t\": did not expect a number"},
+      {MakeFile("{\"t\":null}", 0), "did not expect null"},
+      {MakeFile(R"({"__metadata__":{"a":5}})", 0),
+       "__metadata__: did not expect a number"},
+      {MakeFile(R"({"__metadata__":{"a":"1","a":"2"}})", 0),
+       "__metadata__ has the key \"a\" twice"},
+      {MakeFile(R"({"__metadata__":{},"__metadata__":{}})", 0),
+       "\"__metadata__\" appears twice"},
+      {MakeFile("{\"t\":{" + good + "},\"t\":{" + good + "}}", 8),
+       "header: \"t\" appears twice"},
+      {tensor(good + ",\"dtype\":\"F32\""), "dtype appears twice"},
+      {tensor(good + ",\"extra\":1"), "unknown key \"extra\""},
+      {tensor(R"("dtype":"F32","shape":[2])"), "lacks dtype, shape or"},
+      {tensor(R"("dtype":"F31","shape":[2],"data_offsets":[0,8])"),
+       "unknown dtype \"F31\""},
+      {tensor(R"("dtype":4,"shape":[2],"data_offsets":[0,8])"),
+       "did not expect a number"},
+      {tensor(R"("dtype":"F32","shape":"2","data_offsets":[0,8])"),
+       "did not expect a string"},
+      {tensor(R"("dtype":"F32","shape":[-2],"data_offsets":[0,8])"),
+       "-2 is negative"},
+      {tensor(R"("dtype":"F32","shape":[2.0],"data_offsets":[0,8])"),
+       "2.0 is not a whole number"},
+      {tensor(
+           R"("dtype":"F32","shape":[99999999999999999999],"data_offsets":[0,8])"),
+       "is not a whole number in range"},
+      {tensor(
+           R"("dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,8])"),
+       "is too large"},
+      // 2^32 * 2^32 * 4 bytes are 0 in 64 bits.
+      {tensor(
+           R"("dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0])"),
+       "too many elements"},
+      {tensor(R"("dtype":"F32","shape":[2],"data_offsets":[0,8,9])"),
+       "data_offsets has 3 numbers"},
+      {tensor(R"("dtype":"F32","shape":[2],"data_offsets":[8,0])"),
+       "data_offsets are [8, 0]"},
+      {tensor(R"("dtype":"F32","shape":[3],"data_offsets":[0,8])"),
+       "need 12 bytes"},
+      {tensor(R"("dtype":"F32","shape":[1],"data_offsets":[4,8])"),
+       "begins at 4, but the data before it end at 0"},
+      {tensor(R"("dtype":"F32","shape":[1],"data_offsets":[0,4])"),
+       "have 4 bytes, but the file holds 8"},
+      {MakeFile("{\"t\":{" + good + "}}", 7),
+       "have 8 bytes, but the file holds 7"},
+      {MakeFile("{\"t\":{" + good + "},\"u\":{" + good + "}}", 8),
+       "begins at 0, but the data before it end at 8"},
+      {MakeFile(
+           "{\"t\":{" + good +
+               R"(},"u":{"dtype":"U8","shape":[4],"data_offsets":[9,13]}})",
+           13),
+       "begins at 9, but the data before it end at 8"},
+  };
+  for (const Hostile& hostile : cases) {
+    const auto file = OpenBytes(hostile.bytes);
+    const std::string shown = hostile.bytes.substr(0, 100);
+    EXPECT_EQ(file.status().code(), absl::StatusCode::kDataLoss) << shown;
+    EXPECT_THAT(std::string(file.status().message()),
+                StartsWith(PathOf("bytes.safetensors: ")));
+    EXPECT_THAT(std::string(file.status().message()),
+                HasSubstr(hostile.message))
+        << shown;
+  }
+}
+
+TEST(SafetensorsTest, RefusesWhatIsNoFile) {
+  EXPECT_EQ(SafetensorsFile::Open(PathOf("missing")).status().code(),
+            absl::StatusCode::kNotFound);
+  EXPECT_EQ(SafetensorsFile::Open(testing::TempDir()).status().code(),
+            absl::StatusCode::kDataLoss);
+}
+
+// Cuts and flips of a good file end in an error or in a file that is still
+// consistent; sanitizers watch the rest.
+TEST(SafetensorsTest, SurvivesDamage) {
+  const std::string path = PathOf("damage.safetensors");
+  const std::vector<float> w = {1, 2, 3, 4};
+  ASSERT_TRUE(WriteSafetensors(
+                  path, {{"w", {4}, w.data()}, {"v", {2, 2}, w.data()}}, {})
+                  .ok());
+  const std::string good = *ReadFile(path, 10000);
+  for (size_t size = 0; size < good.size(); ++size) {
+    EXPECT_FALSE(OpenBytes(good.substr(0, size)).ok());
+  }
+  for (size_t i = 0; i < good.size(); ++i) {
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ (1 << (i % 8)));
+    const auto file = OpenBytes(bad);
+    if (!file.ok()) continue;
+    for (const TensorEntry& tensor : file->tensors()) {
+      std::vector<float> values((tensor.end - tensor.begin) / 4);
+      file->ReadFloats(tensor, absl::MakeSpan(values)).IgnoreError();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tributary

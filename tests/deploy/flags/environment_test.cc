@@ -1,0 +1,156 @@
+#include "deploy/flags/environment.h"
+
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+#include "common/os/local_host.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::HasSubstr;
+
+Environment Fake(std::map<std::string, std::string> variables) {
+  return [variables](const std::string& name) -> absl::optional<std::string> {
+    const auto found = variables.find(name);
+    if (found == variables.end()) return absl::nullopt;
+    return found->second;
+  };
+}
+
+LauncherEnvironment Read(std::map<std::string, std::string> variables) {
+  const absl::StatusOr<LauncherEnvironment> found =
+      ReadLauncherEnvironment(Fake(std::move(variables)));
+  EXPECT_TRUE(found.ok()) << found.status();
+  return found.ok() ? *found : LauncherEnvironment();
+}
+
+TEST(EnvironmentTest, FindsNothingInAnEmptyEnvironment) {
+  const LauncherEnvironment found = Read({});
+  EXPECT_FALSE(found.rank.has_value());
+  EXPECT_FALSE(found.world_size.has_value());
+  EXPECT_EQ(found.Coordinator(), "127.0.0.1:29400");
+}
+
+TEST(EnvironmentTest, ReadsTorchrun) {
+  const LauncherEnvironment found = Read({{"RANK", "3"},
+                                          {"WORLD_SIZE", "8"},
+                                          {"LOCAL_RANK", "1"},
+                                          {"LOCAL_WORLD_SIZE", "2"},
+                                          {"MASTER_ADDR", "node7"},
+                                          {"MASTER_PORT", "1234"}});
+  EXPECT_EQ(found.rank->value, 3);
+  EXPECT_EQ(found.rank->variable, "RANK");
+  EXPECT_EQ(found.world_size->value, 8);
+  EXPECT_EQ(found.local_rank->value, 1);
+  EXPECT_EQ(found.local_world_size->value, 2);
+  EXPECT_EQ(found.Coordinator(), "node7:1234");
+}
+
+TEST(EnvironmentTest, ReadsSlurm) {
+  const LauncherEnvironment found = Read({{"SLURM_PROCID", "5"},
+                                          {"SLURM_NTASKS", "6"},
+                                          {"SLURM_LOCALID", "2"},
+                                          {"SLURM_JOB_NAME", "train"}});
+  EXPECT_EQ(found.rank->value, 5);
+  EXPECT_EQ(found.rank->variable, "SLURM_PROCID");
+  EXPECT_EQ(found.world_size->variable, "SLURM_NTASKS");
+  EXPECT_EQ(found.local_rank->value, 2);
+}
+
+TEST(EnvironmentTest, PassesOverAnInteractiveShellOfSlurm) {
+  const LauncherEnvironment found = Read({{"SLURM_PROCID", "0"},
+                                          {"SLURM_NTASKS", "6"},
+                                          {"SLURM_JOB_NAME", "bash"},
+                                          {"OMPI_COMM_WORLD_RANK", "4"}});
+  EXPECT_EQ(found.rank->value, 4);
+  EXPECT_FALSE(found.world_size.has_value());
+}
+
+TEST(EnvironmentTest, ReadsOpenMpi) {
+  const LauncherEnvironment found = Read({{"OMPI_COMM_WORLD_RANK", "1"},
+                                          {"OMPI_COMM_WORLD_SIZE", "2"},
+                                          {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                                          {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
+  EXPECT_EQ(found.rank->variable, "OMPI_COMM_WORLD_RANK");
+  EXPECT_EQ(found.world_size->value, 2);
+  EXPECT_EQ(found.local_rank->value, 0);
+  EXPECT_EQ(found.local_world_size->value, 2);
+}
+
+TEST(EnvironmentTest, PrefersTorchrunToSlurm) {
+  const LauncherEnvironment found =
+      Read({{"SLURM_PROCID", "5"}, {"RANK", "1"}});
+  EXPECT_EQ(found.rank->value, 1);
+}
+
+TEST(EnvironmentTest, TakesAnEmptyVariableForUnset) {
+  EXPECT_FALSE(Read({{"RANK", ""}}).rank.has_value());
+}
+
+struct BadValue {
+  std::map<std::string, std::string> variables;
+  std::string message;
+};
+
+class BadEnvironmentTest : public testing::TestWithParam<BadValue> {};
+
+TEST_P(BadEnvironmentTest, NamesTheVariable) {
+  const absl::Status status =
+      ReadLauncherEnvironment(Fake(GetParam().variables)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(GetParam().message));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadEnvironmentTest,
+    testing::Values(
+        BadValue{{{"RANK", "three"}},
+                 "environment variable RANK is 'three', expected a whole "
+                 "number from 0 to 2147483647"},
+        BadValue{{{"RANK", "-1"}}, "RANK is '-1'"},
+        BadValue{{{"RANK", "1.5"}}, "RANK is '1.5'"},
+        BadValue{{{"RANK", "99999999999999999999"}}, "RANK is '9999"},
+        BadValue{{{"WORLD_SIZE", "0"}}, "WORLD_SIZE is '0'"},
+        BadValue{{{"SLURM_NTASKS", "4x"}}, "SLURM_NTASKS is '4x'"},
+        BadValue{{{"OMPI_COMM_WORLD_RANK", "a"}},
+                 "OMPI_COMM_WORLD_RANK is 'a'"},
+        BadValue{{{"MASTER_PORT", "70000"}}, "MASTER_PORT is '70000'"},
+        BadValue{{{"RANK", "8"}, {"WORLD_SIZE", "8"}},
+                 "RANK is 8, expected less than WORLD_SIZE (8)"}));
+
+TEST(HostPortTest, ReadsNamesAndAddresses) {
+  const absl::StatusOr<HostPort> name = ParseHostPort("node1:29400");
+  ASSERT_TRUE(name.ok());
+  EXPECT_EQ(name->host, "node1");
+  EXPECT_EQ(name->port, 29400);
+  const absl::StatusOr<HostPort> v6 = ParseHostPort("[::1]:0");
+  ASSERT_TRUE(v6.ok());
+  EXPECT_EQ(v6->host, "::1");
+  EXPECT_EQ(JoinHostPort(v6->host, 7), "[::1]:7");
+}
+
+TEST(HostPortTest, RefusesOtherTexts) {
+  for (const char* text : {"", "node1", ":80", "node1:", "node1:http",
+                           "node1:-1", "node1:65536", "::1:80", "[]:80"}) {
+    const absl::Status status = ParseHostPort(text).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("write host:port"));
+  }
+}
+
+TEST(HostPortTest, KnowsLoopback) {
+  for (const char* host : {"127.0.0.1", "127.8.9.1", "localhost", "::1"}) {
+    EXPECT_TRUE(IsLoopback(host)) << host;
+  }
+  for (const char* host : {"0.0.0.0", "::", "10.0.0.1", "node1", "",
+                           "127.0.0.1.example.com", "localhost.example.com"}) {
+    EXPECT_FALSE(IsLoopback(host)) << host;
+  }
+}
+
+}  // namespace
+}  // namespace tributary

@@ -1,0 +1,88 @@
+#include "deploy/flags/output_directory.h"
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Fresh(const std::string& name) {
+  return absl::StrCat(testing::TempDir(), "/output_directory_test/", name);
+}
+
+void Touch(const std::string& path) { std::ofstream(path) << "x"; }
+
+TEST(DefaultOutputDirectoryTest, IsNameAndTime) {
+  const absl::Time time = absl::FromCivil(
+      absl::CivilSecond(2024, 5, 1, 12, 3, 4), absl::UTCTimeZone());
+  EXPECT_EQ(DefaultOutputDirectory("licenses", time, absl::UTCTimeZone()),
+            "runs/licenses-20240501-120304");
+  EXPECT_EQ(DefaultOutputDirectory("../a b;$x", time, absl::UTCTimeZone()),
+            "runs/..-a-b--x-20240501-120304");
+}
+
+TEST(OutputDirectoryTest, MakesFoldersThatAreMissing) {
+  const std::string path = Fresh("new/deep");
+  ASSERT_TRUE(
+      OutputDirectory::Claim(path, OutputDirectory::Earlier::kRefuse).ok());
+  EXPECT_TRUE(std::filesystem::is_directory(path));
+}
+
+TEST(OutputDirectoryTest, RefusesResultsOfAnotherRunUnlessToldTo) {
+  const std::string path = Fresh("used");
+  std::filesystem::create_directories(path + "/final");
+  for (const char* file : {"/summary.json", "/metrics.jsonl",
+                           "/final/model.safetensors", "/notes.txt"}) {
+    Touch(path + file);
+  }
+  const absl::Status status =
+      OutputDirectory::Claim(path, OutputDirectory::Earlier::kRefuse).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--overwrite"));
+  EXPECT_TRUE(std::filesystem::exists(path + "/summary.json"));
+
+  ASSERT_TRUE(
+      OutputDirectory::Claim(path, OutputDirectory::Earlier::kReplace).ok());
+  EXPECT_FALSE(std::filesystem::exists(path + "/summary.json"));
+  EXPECT_FALSE(std::filesystem::exists(path + "/metrics.jsonl"));
+  EXPECT_FALSE(std::filesystem::exists(path + "/final/model.safetensors"));
+  EXPECT_TRUE(std::filesystem::exists(path + "/notes.txt"));
+}
+
+TEST(OutputDirectoryTest, IsClaimedByOneAtATime) {
+  const std::string path = Fresh("claimed");
+  absl::StatusOr<std::unique_ptr<OutputDirectory>> first =
+      OutputDirectory::Claim(path, OutputDirectory::Earlier::kRefuse);
+  ASSERT_TRUE(first.ok());
+  const absl::Status second =
+      OutputDirectory::Claim(path, OutputDirectory::Earlier::kReplace).status();
+  EXPECT_EQ(second.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(second.message()),
+              HasSubstr("another run is writing here"));
+  first->reset();
+  EXPECT_TRUE(
+      OutputDirectory::Claim(path, OutputDirectory::Earlier::kRefuse).ok());
+}
+
+TEST(OutputDirectoryTest, NamesThePathThatCannotBeAFolder) {
+  const std::string path = Fresh("file");
+  std::filesystem::create_directories(Fresh(""));
+  Touch(path);
+  const absl::Status status =
+      OutputDirectory::Claim(path + "/below", OutputDirectory::Earlier::kRefuse)
+          .status();
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+}
+
+}  // namespace
+}  // namespace tributary

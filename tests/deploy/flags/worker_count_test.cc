@@ -1,0 +1,33 @@
+#include "deploy/flags/worker_count.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tributary {
+namespace {
+
+TEST(WorkerCountTest, ReadsANumberAndARange) {
+  const auto four = ParseWorkerCount("4", 16);
+  ASSERT_TRUE(four.ok()) << four.status();
+  EXPECT_EQ(four->fewest, 4);
+  EXPECT_EQ(four->most, 4);
+  EXPECT_EQ(four->ToString(), "4");
+  const auto range = ParseWorkerCount("1:16", 16);
+  ASSERT_TRUE(range.ok()) << range.status();
+  EXPECT_EQ(range->fewest, 1);
+  EXPECT_EQ(range->most, 16);
+  EXPECT_EQ(range->ToString(), "1:16");
+}
+
+TEST(WorkerCountTest, RefusesEverythingElse) {
+  for (const char* text : {"", "0", "-1", "17", "x", "1:", ":2", "2:1", "1:17",
+                           "0:2", "1:2:3", "1.5", "1 :2x"}) {
+    const auto count = ParseWorkerCount(text, 16);
+    EXPECT_FALSE(count.ok()) << text;
+    EXPECT_THAT(std::string(count.status().message()),
+                testing::HasSubstr("MIN:MAX, as in 1:8"));
+  }
+}
+
+}  // namespace
+}  // namespace tributary

@@ -1,0 +1,258 @@
+// The coordinator and what waits for the disk: when a checkpoint is asked for,
+// what its manifest says, and how the job ends around it.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/checkpoint.pb.h"
+#include "proto/rendezvous.pb.h"
+#include "server/coordinator/coordinator.h"
+#include "tests/server/coordinator/coordinator_fixture.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// Two servers, a worker, a checkpoint every 4 steps.
+class CoordinatorCheckpointTest : public CoordinatorTest {
+ protected:
+  void Begin(int64_t steps, int64_t pieces = 0) {
+    options_.job.mutable_checkpoint()->set_every_steps(4);
+    options_.checkpoints = &sink_;
+    Make(/*servers=*/2, /*expected_workers=*/1, steps, pieces);
+    Enter(&worker_);
+  }
+
+  void Step(int64_t step) {
+    ASSERT_TRUE(SaySums(/*shard=*/0, step, {1, 2}).ok());
+    ASSERT_TRUE(SaySums(/*shard=*/1, step, {3}).ok());
+  }
+
+  void Evaluate(int64_t version) {
+    WorkerReport report;
+    report.mutable_evaluation()->set_version(version);
+    report.mutable_evaluation()->set_loss_sum(3);
+    report.mutable_evaluation()->set_weight(10);
+    ASSERT_TRUE(Say(&worker_, report).ok());
+  }
+
+  void SaySnapshot(int shard, int64_t version,
+                   SnapshotReport::Outcome outcome) {
+    ServerReport report;
+    report.mutable_snapshot()->set_version(version);
+    report.mutable_snapshot()->set_outcome(outcome);
+    if (outcome == SnapshotReport::WRITTEN) {
+      report.mutable_snapshot()->add_file()->set_name(absl::StrCat(shard));
+    }
+    ASSERT_TRUE(coordinator_->OnServerReport(shard, report).ok());
+  }
+
+  // From the folder to the last server's word.
+  void Write(int64_t version) {
+    coordinator_->OnCheckpointFolder(absl::StrCat("folder-", version));
+    for (const FakeServer& server : servers_) {
+      ASSERT_TRUE(server.orders.back().has_snapshot());
+      EXPECT_EQ(server.orders.back().snapshot().version(), version);
+    }
+    for (const auto outcome :
+         {SnapshotReport::TAKEN, SnapshotReport::WRITTEN}) {
+      for (const int shard : {0, 1}) SaySnapshot(shard, version, outcome);
+    }
+  }
+
+  bool WorkerFinished() const {
+    return worker_.Got(CoordinatorOrder::kFinished);
+  }
+  Coordinator::Ending Ending() {
+    return coordinator_->AwaitEnding(absl::ZeroDuration());
+  }
+
+  // Up to the moment when the worker is told that all is done.
+  void Finish(const absl::Status& committed) {
+    Begin(/*steps=*/2);
+    Write(2);
+    Step(0);
+    Step(1);
+    ASSERT_EQ(sink_.commits.size(), 1u);
+    coordinator_->OnCheckpointCommitted(committed);
+    ASSERT_TRUE(WorkerFinished());
+  }
+
+  FakeSink sink_;
+  FakeWorker worker_;
+};
+
+TEST_F(CoordinatorCheckpointTest, OnlyTheLastManifestSaysComplete) {
+  Begin(/*steps=*/6, /*pieces=*/1);
+  EXPECT_THAT(sink_.folders, ElementsAre(4));
+  Write(4);
+  // Committed as soon as all have written: that they were past it is enough.
+  ASSERT_EQ(sink_.commits.size(), 1u);
+  coordinator_->OnCheckpointCommitted(absl::OkStatus());
+  const CheckpointManifest& first = sink_.commits[0].second;
+  EXPECT_EQ(sink_.commits[0].first, "folder-4");
+  EXPECT_EQ(first.step(), 4);
+  EXPECT_EQ(first.servers(), 2);
+  EXPECT_FALSE(first.complete());
+  ASSERT_EQ(first.file_size(), 2);
+  EXPECT_EQ(first.file(0).name(), "0");
+  EXPECT_EQ(first.file(1).name(), "1");
+
+  EXPECT_THAT(sink_.folders, ElementsAre(4, 6));
+  Write(6);
+  for (int64_t step = 0; step < 6; ++step) Step(step);
+  // Without its evaluation the job is not all there.
+  EXPECT_EQ(sink_.commits.size(), 1u);
+  EXPECT_FALSE(WorkerFinished());
+  Evaluate(6);
+  ASSERT_EQ(sink_.commits.size(), 2u);
+  const CheckpointManifest& last = sink_.commits[1].second;
+  EXPECT_EQ(last.step(), 6);
+  EXPECT_TRUE(last.complete());
+  EXPECT_EQ(last.job_state().evaluation_step(), 6);
+  EXPECT_TRUE(sink_.discarded.empty());
+}
+
+// All may be computed when a checkpoint of an earlier version is committed.
+TEST_F(CoordinatorCheckpointTest, AnEarlierManifestIsNotCompleteAtTheEnd) {
+  Begin(/*steps=*/6);
+  coordinator_->OnCheckpointFolder(std::string("folder"));
+  for (int64_t step = 0; step < 6; ++step) Step(step);
+  for (const int shard : {0, 1}) {
+    SaySnapshot(shard, 4, SnapshotReport::WRITTEN);
+  }
+  ASSERT_EQ(sink_.commits.size(), 1u);
+  EXPECT_EQ(sink_.commits[0].second.step(), 4);
+  EXPECT_FALSE(sink_.commits[0].second.complete());
+}
+
+TEST_F(CoordinatorCheckpointTest, FinishedWaitsForTheLastCheckpoint) {
+  Begin(/*steps=*/2);
+  Write(2);
+  Step(0);
+  EXPECT_THAT(sink_.commits, IsEmpty());
+  Step(1);
+  EXPECT_EQ(sink_.commits.size(), 1u);
+  EXPECT_FALSE(WorkerFinished());
+  EXPECT_EQ(Ending(), Coordinator::Ending::kNone);
+  coordinator_->OnCheckpointCommitted(absl::OkStatus());
+  EXPECT_TRUE(WorkerFinished());
+  EXPECT_EQ(coordinator_->GetStatus().checkpoint_step(), 2);
+}
+
+// The disk may be full: then there is only the model at the end.
+TEST_F(CoordinatorCheckpointTest, FinishesWhenTheLastCheckpointFails) {
+  Begin(/*steps=*/2);
+  Write(2);
+  Step(0);
+  Step(1);
+  coordinator_->OnCheckpointCommitted(absl::UnavailableError("disk full"));
+  EXPECT_TRUE(WorkerFinished());
+  EXPECT_THAT(sink_.discarded, ElementsAre("folder-2"));
+  EXPECT_THAT(sink_.warnings, ElementsAre("2: disk full"));
+  EXPECT_EQ(coordinator_->GetStatus().checkpoint_failures(), 1);
+  EXPECT_EQ(coordinator_->GetStatus().checkpoint_failure(), "disk full");
+  coordinator_->WorkerGone(worker_.incarnation);
+  EXPECT_EQ(Ending(), Coordinator::Ending::kTrained);
+}
+
+// The state is in the checkpoint: another attempt has only to read it.
+TEST_F(CoordinatorCheckpointTest, AServerLostAtTheEndIsReadFromTheCheckpoint) {
+  Finish(absl::OkStatus());
+  coordinator_->ServerGone(1);
+  EXPECT_EQ(Ending(), Coordinator::Ending::kGoesBack);
+  EXPECT_EQ(worker_.closed.code(), absl::StatusCode::kAborted);
+}
+
+// Workers have begun to leave, so nobody would compute it again.
+TEST_F(CoordinatorCheckpointTest, AServerLostAtTheEndIsFatalWithoutCheckpoint) {
+  Finish(absl::UnavailableError("disk full"));
+  coordinator_->ServerGone(1);
+  EXPECT_EQ(Ending(), Coordinator::Ending::kFailed);
+  EXPECT_THAT(std::string(coordinator_->status().message()),
+              HasSubstr("server 1 (10.0.0.2:1) is gone"));
+}
+
+TEST_F(CoordinatorCheckpointTest, AServerLostBeforeTheLastCommitGoesBack) {
+  Begin(/*steps=*/2);
+  Write(2);
+  Step(0);
+  Step(1);
+  coordinator_->ServerGone(1);
+  EXPECT_EQ(Ending(), Coordinator::Ending::kGoesBack);
+  // The answer comes too late to change anything.
+  coordinator_->OnCheckpointCommitted(absl::OkStatus());
+  EXPECT_EQ(Ending(), Coordinator::Ending::kGoesBack);
+  EXPECT_FALSE(WorkerFinished());
+}
+
+TEST_F(CoordinatorCheckpointTest, AServerThatLeavesIsAwaitedForACheckpoint) {
+  Begin(/*steps=*/20);
+  Step(0);
+  ServerReport report;
+  report.mutable_leaving();
+  ASSERT_TRUE(coordinator_->OnServerReport(1, report).ok());
+  coordinator_->OnCheckpointFolder(std::string("folder-4"));
+  EXPECT_THAT(sink_.discarded, ElementsAre("folder-4"));
+  ASSERT_EQ(sink_.folders.size(), 2u);
+  EXPECT_EQ(sink_.folders[1], 3);  // As soon as all can hear of it.
+  EXPECT_EQ(Ending(), Coordinator::Ending::kNone);
+  Write(3);
+  EXPECT_EQ(Ending(), Coordinator::Ending::kNone);
+  coordinator_->OnCheckpointCommitted(absl::OkStatus());
+  EXPECT_EQ(Ending(), Coordinator::Ending::kGoesBack);
+  EXPECT_EQ(servers_[1].closed.code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(std::string(coordinator_->status().message()),
+              HasSubstr("server 1 (10.0.0.2:1) leaves"));
+}
+
+TEST_F(CoordinatorCheckpointTest, StepSumsAfterADrainAreIgnored) {
+  Begin(/*steps=*/20);
+  Step(0);
+  coordinator_->Drain();
+  EXPECT_EQ(sink_.folders.size(), 1u);
+  // The folder that was asked for is of step 4; step 3 can be had.
+  coordinator_->OnCheckpointFolder(std::string("folder-4"));
+  Write(3);
+  for (int64_t step = 1; step < 4; ++step) Step(step);
+  ASSERT_EQ(sink_.commits.size(), 1u);
+  EXPECT_FALSE(sink_.commits[0].second.complete());
+  EXPECT_EQ(Ending(), Coordinator::Ending::kNone);
+  Step(4);
+  coordinator_->OnCheckpointCommitted(absl::OkStatus());
+  EXPECT_EQ(Ending(), Coordinator::Ending::kDrained);
+  const size_t lines = metrics_.size();
+  // Servers go on until they hear of it.
+  Step(5);
+  Step(6);
+  EXPECT_EQ(metrics_.size(), lines);
+  EXPECT_EQ(Ending(), Coordinator::Ending::kDrained);
+  EXPECT_THAT(sink_.folders, ElementsAre(4, 3));
+  coordinator_->FinishServers();
+  EXPECT_TRUE(worker_.orders.back().finished().stopped());
+  for (const FakeServer& server : servers_) {
+    EXPECT_TRUE(server.orders.back().finish().stopped());
+  }
+  EXPECT_EQ(coordinator_->Summary()["status"], "stopped");
+}
+
+// What is under way when the drain comes is for a far version.
+TEST_F(CoordinatorCheckpointTest, ADrainTakesTheNextPossibleStep) {
+  Begin(/*steps=*/20);
+  coordinator_->OnCheckpointFolder(std::string("folder-4"));
+  coordinator_->Drain();
+  EXPECT_THAT(sink_.discarded, ElementsAre("folder-4"));
+  EXPECT_THAT(sink_.folders, ElementsAre(4, 2));
+}
+
+}  // namespace
+}  // namespace tributary

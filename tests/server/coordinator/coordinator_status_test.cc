@@ -1,0 +1,170 @@
+// What the coordinator tells of a job: where its time goes, and who waits.
+#include <string>
+
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "server/coordinator/coordinator.h"
+#include "tests/server/coordinator/coordinator_fixture.h"
+
+namespace tributary {
+namespace {
+
+TEST_F(CoordinatorTest, SaysWhereTheTimeGoesAndWhomTheOthersWaitFor) {
+  Make(/*servers=*/1, /*expected_workers=*/2, /*steps=*/3);
+  FakeWorker first, second;
+  Enter(&first);
+  Enter(&second);
+  const auto beat = [this](FakeWorker* worker, double forward,
+                           double backward) {
+    WorkerReport report;
+    ProcessStatistics* statistics =
+        report.mutable_heartbeat()->mutable_statistics();
+    statistics->set_steps(2);
+    statistics->set_leaves(4);
+    statistics->set_forward_seconds(2 * forward);
+    statistics->set_backward_seconds(2 * backward);
+    statistics->set_data_seconds(2 * 0.001);
+    statistics->set_exchange_seconds(2 * 0.004);
+    ASSERT_TRUE(Say(worker, report).ok());
+  };
+  beat(&first, 0.010, 0.020);
+  beat(&second, 0.012, 0.050);
+  now_ += absl::Milliseconds(80);
+  ServerReport report;
+  StepSums* sums = report.mutable_sums();
+  for (const double square : {1, 1, 1}) sums->add_sum_of_squares(square);
+  sums->set_weight(8);
+  sums->add_contributor(first.incarnation);
+  sums->add_contributor_seconds(0.25f);
+  sums->add_contributor(second.incarnation);
+  sums->add_contributor_seconds(0.28125f);
+  ASSERT_TRUE(coordinator_->OnServerReport(/*shard=*/0, report).ok());
+  ASSERT_EQ(metrics_.size(), 1);
+  EXPECT_EQ(metrics_[0]["workers"],
+            nlohmann::ordered_json::parse(
+                R"([{"rank": 0, "leaves": 2.0, "forward_ms": 10.0,
+                     "backward_ms": 20.0, "data_ms": 1.0, "exchange_ms": 4.0,
+                     "waiting_ms": 31.25},
+                    {"rank": 1, "leaves": 2.0, "forward_ms": 12.0,
+                     "backward_ms": 50.0, "data_ms": 1.0, "exchange_ms": 4.0,
+                     "waiting_ms": 0.0}])"));
+  EXPECT_EQ(metrics_[0]["waiting"],
+            nlohmann::ordered_json::parse(
+                R"({"rank": 1, "ms": 31.25, "phase": "backward"})"));
+  const StatusReply status = coordinator_->GetStatus();
+  EXPECT_EQ(status.waiting_rank(), 1);
+  EXPECT_EQ(status.waiting_milliseconds(), 31.25);
+  EXPECT_EQ(status.waiting_phase(), "backward");
+  EXPECT_NEAR(status.compute_share(), 92.0 / 102, 1e-9);
+  EXPECT_NEAR(status.exchange_share(), 8.0 / 102, 1e-9);
+  // summary.json says the same of the whole run.
+  for (FakeWorker* worker : {&first, &second}) {
+    WorkerReport farewell;
+    farewell.mutable_farewell()->mutable_statistics()->set_forward_seconds(0.5);
+    ASSERT_TRUE(Say(worker, farewell).ok());
+  }
+  const nlohmann::ordered_json summary = coordinator_->Summary();
+  EXPECT_EQ(summary["processes"][0]["forward_seconds"], 0.5);
+  EXPECT_EQ(summary["processes"][0]["waiting_seconds"], 0.03125);
+  EXPECT_EQ(summary["processes"][1]["waited_for_seconds"], 0.03125);
+  EXPECT_EQ(summary["waiting_seconds"], 0.03125);
+}
+
+TEST_F(CoordinatorTest, NamesWhoHoldsUpAStepThatDoesNotEnd) {
+  Make(/*servers=*/1, /*expected_workers=*/2, /*steps=*/3);
+  FakeWorker first, second;
+  Enter(&first);
+  Enter(&second);
+  const auto beat = [this](FakeWorker* worker, const std::string& phase) {
+    WorkerReport report;
+    report.mutable_heartbeat()->set_phase(phase);
+    ASSERT_TRUE(Say(worker, report).ok());
+  };
+  beat(&first, "exchange");
+  beat(&second, "data");
+  EXPECT_EQ(coordinator_->GetStatus().waiting_milliseconds(), 0);
+  now_ += absl::Seconds(5);
+  StatusReply status = coordinator_->GetStatus();
+  EXPECT_EQ(status.waiting_rank(), 1);
+  EXPECT_EQ(status.waiting_milliseconds(), 5000);
+  EXPECT_EQ(status.waiting_phase(), "data");
+}
+
+TEST_F(CoordinatorTest, BreaksRoundsOfLocalStepsDownToSteps) {
+  options_.job.mutable_exchange()
+      ->mutable_parameter_server()
+      ->mutable_consistency()
+      ->mutable_local_steps()
+      ->set_inner_steps(4);
+  Make(/*servers=*/1, /*expected_workers=*/2, /*steps=*/12);
+  FakeWorker first, second;
+  Enter(&first);
+  Enter(&second);
+  WorkerReport beat;
+  beat.mutable_heartbeat()->set_step(1);
+  beat.mutable_heartbeat()->set_phase("exchange");
+  ProcessStatistics* statistics =
+      beat.mutable_heartbeat()->mutable_statistics();
+  statistics->set_steps(1);
+  statistics->set_leaves(2);
+  statistics->set_forward_seconds(0.040);
+  ASSERT_TRUE(Say(&first, beat).ok());
+  now_ += absl::Milliseconds(400);
+  ServerReport report;
+  StepSums* sums = report.mutable_sums();
+  for (const double square : {1, 1, 1}) sums->add_sum_of_squares(square);
+  sums->set_weight(32);
+  sums->add_contributor(first.incarnation);
+  sums->add_contributor_seconds(0);
+  sums->add_contributor(second.incarnation);
+  sums->add_contributor_seconds(0.125f);
+  ASSERT_TRUE(coordinator_->OnServerReport(/*shard=*/0, report).ok());
+  ASSERT_EQ(metrics_.size(), 1);
+  EXPECT_EQ(metrics_[0]["step"], 4);
+  EXPECT_EQ(metrics_[0]["workers"][0]["leaves"], 2.0);
+  EXPECT_EQ(metrics_[0]["workers"][0]["forward_ms"], 10.0);
+  EXPECT_EQ(metrics_[0]["workers"][0]["waiting_ms"], 31.25);
+  EXPECT_EQ(metrics_[0]["waiting"]["ms"], 31.25);
+  // A round takes 400 ms: not yet unusual after 2 seconds, then it is.
+  beat.mutable_heartbeat()->set_phase("forward");
+  ASSERT_TRUE(Say(&second, beat).ok());
+  now_ += absl::Seconds(1.9);
+  EXPECT_EQ(coordinator_->GetStatus().waiting_milliseconds(), 31.25);
+  now_ += absl::Seconds(0.2);
+  EXPECT_EQ(coordinator_->GetStatus().waiting_milliseconds(), 2100);
+  EXPECT_EQ(coordinator_->GetStatus().waiting_rank(), 1);
+}
+
+TEST_F(CoordinatorTest, SaysWhoWaitsForWhom) {
+  Make(/*servers=*/2, /*expected_workers=*/2, /*steps=*/2, /*pieces=*/0,
+       /*clip_norm=*/0, /*present=*/1);
+  FakeWorker first, second;
+  ASSERT_TRUE(Join(&first).ok());
+  StatusReply status = coordinator_->GetStatus();
+  ASSERT_EQ(status.process_size(), 3);
+  EXPECT_EQ(status.process(0).waits_for(), "server 1");
+  EXPECT_EQ(status.process(1).phase(), "absent");
+  EXPECT_EQ(status.process(2).waits_for(), "server 1");
+
+  Make(/*servers=*/2, /*expected_workers=*/2);
+  Enter(&first);
+  EXPECT_EQ(coordinator_->GetStatus().process(2).waits_for(), "other workers");
+  Enter(&second);
+  WorkerReport beat;
+  beat.mutable_heartbeat()->set_phase("exchange");
+  ASSERT_TRUE(Say(&first, beat).ok());
+  beat.mutable_heartbeat()->set_phase("backward");
+  ASSERT_TRUE(Say(&second, beat).ok());
+  now_ += absl::Seconds(2);
+  status = coordinator_->GetStatus();
+  ASSERT_EQ(status.process_size(), 4);
+  for (const int waiting : {0, 1, 2}) {
+    EXPECT_EQ(status.process(waiting).waits_for(), "worker 1: backward");
+  }
+  EXPECT_EQ(status.process(3).waits_for(), "");
+  EXPECT_EQ(status.process(3).silent_ms(), 2000);
+  EXPECT_EQ(status.process(0).silent_ms(), -1);
+}
+
+}  // namespace
+}  // namespace tributary

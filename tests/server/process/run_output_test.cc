@@ -1,0 +1,229 @@
+#include "server/process/run_output.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "common/os/log.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/command_runner.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// No file of this process may grow beyond it, as if the disk were full.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    signal(SIGXFSZ, SIG_IGN);
+    EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &before_), 0);
+    rlimit limit = before_;
+    limit.rlim_cur = bytes;
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  }
+  ~FileSizeLimit() { setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_;
+};
+
+class RunOutputTest : public testing::Test {
+ protected:
+  RunOutputTest() {
+    LogOptions options;
+    options.standard_error = false;
+    options.file = folder_ + "/log";
+    log_ = *Logger::Create(options);
+    output_ = Open();
+  }
+
+  // As a process does that is started in this folder.
+  std::unique_ptr<RunOutput> Open() {
+    absl::StatusOr<std::unique_ptr<RunOutput>> output =
+        RunOutput::Create(run_, JobSpec(), log_.get());
+    EXPECT_TRUE(output.ok()) << output.status();
+    return *std::move(output);
+  }
+
+  void Write(const std::string& name, const std::string& bytes) {
+    std::ofstream(run_ + "/" + name, std::ios::binary) << bytes;
+  }
+
+  static std::vector<std::string> Lines(const std::string& path) {
+    std::vector<std::string> lines;
+    std::ifstream file(path);
+    for (std::string line; std::getline(file, line);) lines.push_back(line);
+    return lines;
+  }
+  std::vector<std::string> Metrics() { return Lines(run_ + "/metrics.jsonl"); }
+
+  const std::string folder_ = MakeTestFolder();
+  const std::string run_ = folder_ + "/a/run";
+  std::unique_ptr<Logger> log_;
+  std::unique_ptr<RunOutput> output_;
+};
+
+TEST_F(RunOutputTest, ARunKeepsItsNameUntilAnotherOneBegins) {
+  const std::string name = output_->RunId(/*begins=*/true);
+  EXPECT_EQ(name.size(), 16u);
+  EXPECT_EQ(Open()->RunId(/*begins=*/false), name);
+  EXPECT_NE(Open()->RunId(/*begins=*/true), name);
+}
+
+TEST_F(RunOutputTest, MakesTheFoldersAndWritesTheJob) {
+  EXPECT_TRUE(std::filesystem::exists(run_ + "/job.textproto"));
+}
+
+TEST_F(RunOutputTest, SaysWhichFolderCannotBeMade) {
+  std::ofstream(folder_ + "/file") << "x";
+  const auto output =
+      RunOutput::Create(folder_ + "/file/run", JobSpec(), log_.get());
+  ASSERT_FALSE(output.ok());
+  EXPECT_THAT(std::string(output.status().message()),
+              HasSubstr(folder_ + "/file/run"));
+}
+
+TEST_F(RunOutputTest, AttemptsCountOnOverProcesses) {
+  EXPECT_EQ(*output_->NextAttempt(), 1);
+  EXPECT_EQ(*output_->NextAttempt(), 2);
+  const auto again = Open();
+  EXPECT_EQ(*again->NextAttempt(), 3);
+  EXPECT_EQ(*output_->NextAttempt(), 4);
+}
+
+TEST_F(RunOutputTest, RefusesAnAttemptThatIsNoNumber) {
+  // Too long to be one, too.
+  for (const std::string& bytes :
+       {std::string(), std::string("\n"), std::string("two"), std::string("-1"),
+        std::string("1 2"), std::string("99999999999999999999"),
+        std::string("1\0002", 3), std::string(1000, '1')}) {
+    Write("attempt", bytes);
+    const auto attempt = output_->NextAttempt();
+    ASSERT_FALSE(attempt.ok()) << bytes << " gave " << *attempt;
+    EXPECT_THAT(std::string(attempt.status().message()),
+                HasSubstr(run_ + "/attempt"));
+    EXPECT_FALSE(output_->CheckAttempt(1).ok());
+    // It stays for whoever looks into it.
+    std::ifstream file(run_ + "/attempt", std::ios::binary);
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), bytes);
+  }
+}
+
+TEST_F(RunOutputTest, OnlyTheNewestAttemptIsCurrent) {
+  const int64_t mine = *output_->NextAttempt();
+  EXPECT_TRUE(output_->CheckAttempt(mine).ok());
+  const int64_t other = *Open()->NextAttempt();
+  const absl::Status status = output_->CheckAttempt(mine);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("another coordinator has taken over the job in " +
+                        run_ + " (attempt 2, this one's is 1)"));
+  EXPECT_TRUE(output_->CheckAttempt(other).ok());
+}
+
+// Whether the attempt is the newest cannot be told: it must not pass for it.
+TEST_F(RunOutputTest, ALostAttemptIsNotCurrent) {
+  const int64_t mine = *output_->NextAttempt();
+  std::filesystem::remove(run_ + "/attempt");
+  EXPECT_FALSE(output_->CheckAttempt(mine).ok());
+}
+
+TEST_F(RunOutputTest, RewindsStepsAndEvaluationsEachToTheirOwn) {
+  Write("metrics.jsonl",
+        "{\"step\":0,\"evaluation_loss\":3}\n"
+        "{\"step\":1,\"loss\":2}\n"
+        "{\"step\":2,\"skipped\":\"gradient is not finite\"}\n"
+        "{\"step\":3,\"loss\":2}\n"
+        "{\"step\":3,\"evaluation_loss\":1}\n"
+        "{\"step\":4,\"loss\":2}\n"
+        "{\"step\":4,\"evaluation_loss\":1}\n"
+        "{\"step\":5,\"loss\":2}\n");
+  ASSERT_TRUE(output_->RewindMetrics(/*step=*/4, /*evaluated_step=*/3).ok());
+  output_->AppendMetrics({{"step", 4}, {"evaluation_loss", 9}});
+  EXPECT_THAT(
+      Metrics(),
+      ElementsAre(
+          "{\"step\":0,\"evaluation_loss\":3}", "{\"step\":1,\"loss\":2}",
+          "{\"step\":2,\"skipped\":\"gradient is not "
+          "finite\"}",
+          "{\"step\":3,\"loss\":2}", "{\"step\":3,\"evaluation_loss\":1}",
+          "{\"step\":4,\"loss\":2}", "{\"step\":4,\"evaluation_loss\":9}"));
+}
+
+TEST_F(RunOutputTest, RewindsToNothing) {
+  Write("metrics.jsonl", "{\"step\":1,\"loss\":2}\n");
+  ASSERT_TRUE(output_->RewindMetrics(0, 0).ok());
+  EXPECT_THAT(Metrics(), IsEmpty());
+}
+
+TEST_F(RunOutputTest, RewindsWhereThereAreNoMetrics) {
+  ASSERT_TRUE(output_->RewindMetrics(10, 10).ok());
+  output_->AppendMetrics({{"step", 11}});
+  EXPECT_THAT(Metrics(), ElementsAre("{\"step\":11}"));
+}
+
+TEST_F(RunOutputTest, DropsLinesThatAreBroken) {
+  constexpr char kLines[] =
+      "{\"step\":1,\"loss\":2}\n"
+      "\n"
+      "[1]\n"
+      "\0\0\0\n"
+      "{\"step\":\"2\"}\n"
+      "{\"step\":2.5}\n"
+      "{\"loss\":2}\n"
+      "{\"step\":2,\"loss\":4}\n"
+      "{\"step\":3,\"lo";
+  Write("metrics.jsonl", std::string(kLines, sizeof(kLines) - 1));
+  ASSERT_TRUE(output_->RewindMetrics(10, 10).ok());
+  EXPECT_THAT(Metrics(), ElementsAre("{\"step\":1,\"loss\":2}",
+                                     "{\"step\":2,\"loss\":4}"));
+}
+
+TEST_F(RunOutputTest, SaysThatMetricsCannotBeRewound) {
+  std::filesystem::create_directory(run_ + "/metrics.jsonl");
+  const absl::Status status = output_->RewindMetrics(1, 1);
+  ASSERT_FALSE(status.ok());
+  EXPECT_THAT(std::string(status.message()), HasSubstr("metrics.jsonl"));
+}
+
+// Row 45: the lines are lost, and one warning says so.
+TEST_F(RunOutputTest, AFullDiskCostsLinesAndOneWarning) {
+  const std::string line =
+      "{\"step\":1,\"text\":\"" + std::string(10000, 'x') + "\"}";
+  Write("metrics.jsonl", line + "\n");
+  ASSERT_TRUE(output_->RewindMetrics(1, 1).ok());
+  {
+    // In the midst of the second line to come.
+    const FileSizeLimit limit(line.size() + 1 + 11 + 5);
+    output_->AppendMetrics({{"step", 2}});
+    output_->AppendMetrics({{"step", 3}});
+    output_->AppendMetrics({{"step", 4}});
+  }
+  output_->AppendMetrics({{"step", 5}});
+  const std::vector<std::string> metrics = Metrics();
+  EXPECT_THAT(metrics, Contains(line));
+  EXPECT_THAT(metrics, Contains("{\"step\":2}"));
+  EXPECT_THAT(metrics, Contains("{\"step\":5}"));
+  int warnings = 0;
+  for (const std::string& said : Lines(folder_ + "/log")) {
+    warnings += absl::StrContains(said, "metrics.jsonl") ? 1 : 0;
+  }
+  EXPECT_EQ(warnings, 1);
+}
+
+}  // namespace
+}  // namespace tributary

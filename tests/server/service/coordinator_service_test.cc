@@ -1,0 +1,72 @@
+#include "server/service/coordinator_service.h"
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "grpcpp/grpcpp.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "server/coordinator/coordinator.h"
+
+namespace tributary {
+namespace {
+
+class CoordinatorServiceTest : public testing::Test {
+ protected:
+  CoordinatorServiceTest() {
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
+                             &port);
+    builder.RegisterService(&service_);
+    server_ = builder.BuildAndStart();
+    stub_ = Rendezvous::NewStub(grpc::CreateChannel(
+        absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials()));
+    context_.set_deadline(std::chrono::system_clock::now() +
+                          std::chrono::seconds(60));
+  }
+  ~CoordinatorServiceTest() override {
+    server_->Shutdown();
+    service_.AwaitIdle();
+  }
+
+  Coordinator coordinator_{Coordinator::Options(), &absl::Now,
+                           [](const nlohmann::ordered_json&) {}};
+  CoordinatorService service_{&coordinator_, absl::Milliseconds(20)};
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Rendezvous::Stub> stub_;
+  grpc::ClientContext context_;
+};
+
+TEST_F(CoordinatorServiceTest, SendsAwayWhoOpensAStreamAndSaysNothing) {
+  const auto stream = stub_->Membership(&context_);
+  CoordinatorOrder order;
+  EXPECT_FALSE(stream->Read(&order));
+  const grpc::Status status = stream->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_EQ(status.error_message(),
+            "the call was opened, and nothing was said");
+}
+
+TEST_F(CoordinatorServiceTest, SendsAwaySilentServersToo) {
+  const auto stream = stub_->Enlistment(&context_);
+  ServerOrder order;
+  EXPECT_FALSE(stream->Read(&order));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+}
+
+// A wrong first word is an answer of its own, and at once.
+TEST_F(CoordinatorServiceTest, TellsWhoSpeaksOutOfTurn) {
+  const auto stream = stub_->Membership(&context_);
+  WorkerReport report;
+  report.mutable_claim();
+  stream->Write(report);
+  CoordinatorOrder order;
+  EXPECT_FALSE(stream->Read(&order));
+  EXPECT_EQ(stream->Finish().error_message(), "the first report must be Join");
+}
+
+}  // namespace
+}  // namespace tributary

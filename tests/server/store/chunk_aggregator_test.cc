@@ -1,0 +1,219 @@
+#include "server/store/chunk_aggregator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "common/numerics/half.h"
+#include "common/parameters/reduction_tree.h"
+#include "gtest/gtest.h"
+
+namespace tributary {
+namespace {
+
+constexpr int kLeaves = 8;
+// Not a multiple of a block.
+constexpr int kElements = static_cast<int>(TreeSum::kBlock) + 21;
+
+// Values whose sum depends on the order of additions, and on where it is
+// rounded.
+float LeafValue(int leaf, int element) {
+  const float scale[] = {1e3f, 1.f, -1e3f, 0.1f, 3e2f, -7.f, 1e-3f, 5e1f};
+  return scale[leaf] * (1.f + 0.0123f * static_cast<float>(element % 100));
+}
+
+float Rounded(WireDtype dtype, float value) {
+  RoundTo(dtype, &value, 1);
+  return value;
+}
+
+// The sum under a node, in the order of the tree, written down independently.
+float Expected(WireDtype dtype, int node, int element) {
+  if (node >= kLeaves)
+    return Rounded(dtype, LeafValue(node - kLeaves, element));
+  return Rounded(dtype, Expected(dtype, 2 * node, element) +
+                            Expected(dtype, 2 * node + 1, element));
+}
+
+// A gradient that must be copied to be read, as those from the wire.
+class Remote final : public GradientSource {
+ public:
+  explicit Remote(std::shared_ptr<std::vector<float>> values)
+      : values_(std::move(values)) {}
+  const float* Read(int64_t begin, int64_t count,
+                    float* scratch) const override {
+    std::memcpy(scratch, values_->data() + begin, count * sizeof(float));
+    return scratch;
+  }
+
+ private:
+  const std::shared_ptr<std::vector<float>> values_;
+};
+
+// One that adds itself.
+class Adding final : public GradientSource {
+ public:
+  explicit Adding(std::shared_ptr<std::vector<float>> values)
+      : values_(std::move(values)) {}
+  const float* Read(int64_t begin, int64_t count,
+                    float* scratch) const override {
+    std::copy_n(values_->data() + begin, count, scratch);
+    return scratch;
+  }
+  bool sparse() const override { return true; }
+  void Add(int64_t begin, int64_t count, float* sum) const override {
+    for (int64_t i = 0; i < count; ++i) sum[i] += (*values_)[begin + i];
+  }
+
+ private:
+  const std::shared_ptr<std::vector<float>> values_;
+};
+
+// What every contribution held when it was made.
+using Contents = std::vector<
+    std::pair<std::shared_ptr<std::vector<float>>, std::vector<float>>>;
+
+class ChunkAggregatorTest : public ::testing::TestWithParam<WireDtype> {
+ protected:
+  NodeSum Contribution(int node) {
+    auto values = std::make_shared<std::vector<float>>(kElements);
+    for (int i = 0; i < kElements; ++i) {
+      (*values)[i] = Expected(GetParam(), node, i);
+    }
+    contents_.emplace_back(values, *values);
+    NodeSum sum;
+    const size_t kind = contents_.size() % 5;
+    if (kind == 0) {
+      sum.gradient = std::make_shared<GradientInMemory>(values->data(), values);
+    } else if (kind < 4) {
+      sum.gradient = std::make_shared<Adding>(values);
+    } else {
+      sum.gradient = std::make_shared<Remote>(values);
+    }
+    const LeafRange leaves = LeavesUnder(node, kLeaves);
+    sum.weight = 10 * (leaves.end - leaves.begin);
+    sum.loss_sum = leaves.begin;
+    return sum;
+  }
+
+  void ExpectTotal() {
+    ASSERT_TRUE(aggregator_.complete());
+    const TreeSum total = aggregator_.Take();
+    for (int64_t begin = 0; begin < kElements; begin += TreeSum::kBlock) {
+      const int64_t count = std::min(TreeSum::kBlock, kElements - begin);
+      const float* half = nullptr;
+      const float* other = nullptr;
+      total.Read(begin, count, &half, &other);
+      for (int64_t i = 0; i < count; ++i) {
+        const float value = half[i] + (other == nullptr ? 0 : other[i]);
+        ASSERT_EQ(value, Expected(GetParam(), 1, static_cast<int>(begin + i)));
+      }
+    }
+    EXPECT_EQ(total.weight(), 10 * kLeaves);
+    EXPECT_FALSE(aggregator_.complete());
+    // They belong to the workers.
+    for (const auto& [values, before] : contents_) EXPECT_EQ(*values, before);
+    contents_.clear();
+  }
+
+  ChunkAggregator aggregator_{kLeaves, GetParam()};
+  Contents contents_;
+};
+
+TEST_P(ChunkAggregatorTest, SumsInTheTreesOrderWhateverTheArrivalAndTheNodes) {
+  std::mt19937 random(1);
+  for (int trial = 0; trial < 50; ++trial) {
+    // Cut the leaves into random runs, as random workers would own them.
+    std::vector<int> nodes;
+    for (int begin = 0; begin < kLeaves;) {
+      const int end =
+          begin + 1 + static_cast<int>(random() % (kLeaves - begin));
+      for (const int node : MaximalSubtrees({begin, end}, kLeaves)) {
+        nodes.push_back(node);
+      }
+      begin = end;
+    }
+    std::shuffle(nodes.begin(), nodes.end(), random);
+    for (const int node : nodes) {
+      EXPECT_FALSE(aggregator_.complete());
+      EXPECT_TRUE(aggregator_.Add(node, Contribution(node)));
+    }
+    ExpectTotal();
+  }
+}
+
+TEST_P(ChunkAggregatorTest, DropsDuplicates) {
+  EXPECT_TRUE(aggregator_.Add(2, Contribution(2)));
+  EXPECT_FALSE(aggregator_.Add(2, Contribution(2)));
+  // Under a node that is there.
+  EXPECT_FALSE(aggregator_.Add(9, Contribution(9)));
+  // Covered by its two children.
+  EXPECT_TRUE(aggregator_.Add(6, Contribution(6)));
+  EXPECT_TRUE(aggregator_.Add(7, Contribution(7)));
+  EXPECT_FALSE(aggregator_.Add(3, Contribution(3)));
+  ExpectTotal();
+}
+
+TEST_P(ChunkAggregatorTest, AcceptsOverlapsOfLeavesThatWereDealtAnew) {
+  // A worker with leaves 4 to 7 sent part of them and died; another computed
+  // all four as one node.
+  EXPECT_TRUE(aggregator_.Add(12, Contribution(12)));
+  EXPECT_TRUE(aggregator_.Add(3, Contribution(3)));
+  EXPECT_TRUE(aggregator_.Add(4, Contribution(4)));
+  EXPECT_FALSE(aggregator_.complete());
+  EXPECT_TRUE(aggregator_.Add(5, Contribution(5)));
+  ExpectTotal();
+}
+
+INSTANTIATE_TEST_SUITE_P(WireDtypes, ChunkAggregatorTest,
+                         ::testing::Values(ExchangeSpec::FLOAT32,
+                                           ExchangeSpec::BFLOAT16,
+                                           ExchangeSpec::FLOAT16),
+                         [](const auto& info) {
+                           return ExchangeSpec::WireDtype_Name(info.param);
+                         });
+
+TEST(ChunkAggregator, HandlesATreeOfOneLeaf) {
+  ChunkAggregator aggregator(1, ExchangeSpec::FLOAT32);
+  const float value = 3;
+  EXPECT_TRUE(aggregator.Add(
+      1, {std::make_shared<GradientInMemory>(&value, nullptr), 2, 0}));
+  ASSERT_TRUE(aggregator.complete());
+  const TreeSum sum = aggregator.Take();
+  const float* half = nullptr;
+  const float* other = &value;
+  sum.Read(0, 1, &half, &other);
+  EXPECT_EQ(half, &value);
+  EXPECT_EQ(other, nullptr);
+  EXPECT_EQ(sum.weight(), 2);
+}
+
+TEST(TreeSumTest, NamesTheFirstElementThatIsNotFiniteAndItsContributor) {
+  static constexpr int64_t kElements = 3 * TreeSum::kBlock + 5;
+  const auto gradient = [](int64_t bad, float value) {
+    auto values = std::make_shared<std::vector<float>>(kElements, 1.f);
+    if (bad >= 0) (*values)[bad] = value;
+    return std::make_shared<GradientInMemory>(values->data(), values);
+  };
+  ChunkAggregator aggregator(/*leaves=*/4, ExchangeSpec::FLOAT32);
+  aggregator.Add(4, {gradient(-1, 0), 1, 0, /*contributor=*/7});
+  aggregator.Add(5, {gradient(3000, std::nanf("")), 1, 0, /*contributor=*/8});
+  aggregator.Add(3, {gradient(1025, -std::numeric_limits<float>::infinity()), 1,
+                     0, /*contributor=*/9});
+  const TreeSum::Nonfinite found = aggregator.Take().FindNonfinite(kElements);
+  EXPECT_EQ(found.element, 1025);
+  EXPECT_EQ(found.contributor, 9);
+
+  // Only their sum is infinite.
+  ChunkAggregator large(/*leaves=*/2, ExchangeSpec::FLOAT32);
+  large.Add(2, {gradient(1, 3e38f), 1, 0, 7});
+  large.Add(3, {gradient(1, 3e38f), 1, 0, 8});
+  EXPECT_EQ(large.Take().FindNonfinite(kElements).contributor, 0);
+}
+
+}  // namespace
+}  // namespace tributary

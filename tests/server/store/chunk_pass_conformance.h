@@ -1,0 +1,33 @@
+// The suite that every ChunkPass passes. A test of one links the library and
+// instantiates ChunkPassConformanceTest with it.
+#ifndef TRIBUTARY_TESTS_SERVER_STORE_CHUNK_PASS_CONFORMANCE_H_
+#define TRIBUTARY_TESTS_SERVER_STORE_CHUNK_PASS_CONFORMANCE_H_
+
+#include <functional>
+#include <ostream>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "server/store/chunk_pass.h"
+
+namespace tributary {
+
+struct ChunkPassKind {
+  std::string name;
+  // FailedPrecondition where the machine has no such device: the test is
+  // skipped.
+  ChunkPassMaker make;
+};
+
+inline void PrintTo(const ChunkPassKind& kind, std::ostream* os) {
+  *os << kind.name;
+}
+
+class ChunkPassConformanceTest : public testing::TestWithParam<ChunkPassKind> {
+ protected:
+  void SetUp() override;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_TESTS_SERVER_STORE_CHUNK_PASS_CONFORMANCE_H_

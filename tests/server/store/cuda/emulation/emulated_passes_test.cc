@@ -1,0 +1,94 @@
+// The conformance suite on server/store/cuda, emulated on the CPU. The threads
+// of a block run in one order and the other: a kernel that lacks a barrier
+// fails in one of them. The GPU's work runs as late as it may, so that a pass
+// that lacks a wait fails too.
+#include <memory>
+#include <string>
+
+#include "common/optimizer/optimizer.h"
+#include "common/parameters/parameter_table.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/store/cuda/cuda_passes.h"
+#include "tests/server/store/chunk_pass_conformance.h"
+#include "tests/worker/device/cuda/emulation/emulated_gpu.h"
+#include "tests/worker/device/cuda/emulation/emulated_streams.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+ChunkPassKind Emulated(const char* name, emulated_gpu::ThreadOrder order) {
+  return {name, [order](const ChunkPassPlan& plan) {
+            emulated_gpu::SetThreadOrder(order);
+            return MakeCudaPasses(/*ordinal=*/0, /*lanes=*/2, plan);
+          }};
+}
+
+class CudaPassMemoryTest : public testing::Test {
+ protected:
+  CudaPassMemoryTest() {
+    ParameterTable table;
+    table.set_chunk_elements(1024);
+    table.add_parameter()->set_name("p");
+    table.mutable_parameter(0)->add_shape(3 * 1024);
+    table.mutable_parameter(0)->set_group(DECAY);
+    layout_ = std::make_unique<ArenaLayout>(*ArenaLayout::Create(table));
+    job_.mutable_batch()->set_micro_batches(4);
+    job_.mutable_optimizer()->mutable_adamw()->set_learning_rate(1);
+    optimizer_ = *Optimizer::Create(job_.optimizer());
+  }
+  ~CudaPassMemoryTest() override {
+    emulated_gpu::SetMemoryBytes(size_t{1} << 40);
+  }
+
+  absl::StatusOr<ChunkPasses> Make() {
+    return MakeCudaPasses(/*ordinal=*/0, /*lanes=*/2,
+                          {&job_, layout_.get(), {0, 1, 2}, optimizer_.get()});
+  }
+
+  JobSpec job_;
+  std::unique_ptr<ArenaLayout> layout_;
+  std::unique_ptr<Optimizer> optimizer_;
+};
+
+TEST_F(CudaPassMemoryTest, AFullGpuSaysWhatTakesHowMuch) {
+  emulated_gpu::SetMemoryBytes(40000);
+  const absl::Status status = Make().status();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  // 12 KB of weights, twice that of state, 3 chunks and more for each thread.
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("cuda:0 has no memory"),
+                    HasSubstr("optimizer state 0.0 MB"),
+                    HasSubstr("working memory of 2 threads"),
+                    HasSubstr("0.0 MB of 0.0 MB are free")));
+}
+
+TEST_F(CudaPassMemoryTest, GivesItsMemoryBack) {
+  const size_t free = emulated_gpu::FreeMemoryBytes();
+  {
+    const absl::StatusOr<ChunkPasses> made = Make();
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_LT(emulated_gpu::FreeMemoryBytes(), free);
+  }
+  EXPECT_EQ(emulated_gpu::FreeMemoryBytes(), free);
+}
+
+TEST_F(CudaPassMemoryTest, RefusesGpusThatThereAreNot) {
+  EXPECT_TRUE(CheckCudaPasses(0).ok());
+  EXPECT_TRUE(absl::IsNotFound(CheckCudaPasses(1)));
+  EXPECT_TRUE(absl::IsNotFound(CheckCudaPasses(-1)));
+}
+
+}  // namespace
+
+INSTANTIATE_TEST_SUITE_P(
+    EmulatedCuda, ChunkPassConformanceTest,
+    testing::Values(Emulated("cuda, threads in ascending order",
+                             emulated_gpu::ThreadOrder::kAscending),
+                    Emulated("cuda, threads in descending order",
+                             emulated_gpu::ThreadOrder::kDescending)));
+
+}  // namespace tributary

@@ -1,0 +1,49 @@
+// The one source of chance in a simulated history: what it gives depends on the
+// seed alone, on every machine.
+#ifndef TRIBUTARY_TESTS_SIMULATION_WORLD_RANDOM_H_
+#define TRIBUTARY_TESTS_SIMULATION_WORLD_RANDOM_H_
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+
+namespace tributary::simulation {
+
+// A good mixture of the bits of two numbers (splitmix64's).
+inline uint64_t Mix(uint64_t a, uint64_t b) {
+  uint64_t x = a + 0x9e3779b97f4a7c15u * (b + 1);
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+// Not thread-safe.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(Mix(seed, 1)) {}
+
+  uint64_t Bits() { return Mix(state_, ++count_); }
+  // From `low` to `high`, both included.
+  int64_t Uniform(int64_t low, int64_t high) {
+    return low +
+           static_cast<int64_t>(Bits() % static_cast<uint64_t>(high - low + 1));
+  }
+  // In [0, 1).
+  double Fraction() {
+    return static_cast<double>(Bits() >> 11) * (1.0 / (uint64_t{1} << 53));
+  }
+  bool Chance(double probability) { return Fraction() < probability; }
+  absl::Duration Between(absl::Duration low, absl::Duration high) {
+    return low + absl::Nanoseconds(static_cast<int64_t>(
+                     Fraction() * static_cast<double>(
+                                      absl::ToInt64Nanoseconds(high - low))));
+  }
+
+ private:
+  const uint64_t state_;
+  uint64_t count_ = 0;
+};
+
+}  // namespace tributary::simulation
+
+#endif  // TRIBUTARY_TESTS_SIMULATION_WORLD_RANDOM_H_

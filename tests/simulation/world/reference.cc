@@ -1,0 +1,113 @@
+#include "tests/simulation/world/reference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <memory>
+
+#include "absl/types/span.h"
+#include "common/optimizer/optimizer.h"
+#include "common/optimizer/rounds.h"
+#include "common/optimizer/schedule.h"
+#include "tests/simulation/world/tiny_model.h"
+
+namespace tributary::simulation {
+namespace {
+
+// What is under `node`: a leaf's own gradient, or the sum of the two halves.
+std::vector<float> SumUnder(int64_t node,
+                            const std::vector<std::vector<float>>& leaves) {
+  const auto count = static_cast<int64_t>(leaves.size());
+  if (node >= count) return leaves[static_cast<size_t>(node - count)];
+  std::vector<float> left = SumUnder(2 * node, leaves);
+  const std::vector<float> right = SumUnder(2 * node + 1, leaves);
+  for (size_t i = 0; i < left.size(); ++i) left[i] += right[i];
+  return left;
+}
+
+// As SumOfSquares: sixteen partial sums, added as a tree.
+double ChunkSquares(const float* x, int64_t count) {
+  double lanes[16] = {};
+  for (int64_t i = 0; i < count; ++i) {
+    lanes[i % 16] += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  }
+  for (int width = 16; width > 1; width /= 2) {
+    for (int i = 0; i < width / 2; ++i) {
+      lanes[i] = lanes[2 * i] + lanes[2 * i + 1];
+    }
+  }
+  return lanes[0];
+}
+
+double NormOf(const std::vector<float>& sum, const ArenaLayout& layout,
+              int64_t weight) {
+  double squares = 0;
+  for (int chunk = 0; chunk < layout.chunk_count(); ++chunk) {
+    squares += ChunkSquares(sum.data() + layout.ChunkBegin(chunk),
+                            layout.ChunkSize(chunk));
+  }
+  return std::sqrt(squares) / static_cast<double>(weight);
+}
+
+}  // namespace
+
+ReferenceRun TrainReference(const Scenario& scenario,
+                            const ArenaLayout& layout) {
+  const JobSpec job = JobOfRounds(scenario.job);
+  const Rounds rounds(scenario.job, scenario.facts.steps());
+  const auto optimizer = Optimizer::Create(job.optimizer());
+  if (!optimizer.ok()) std::abort();
+  const auto elements = static_cast<size_t>(layout.arena_elements());
+  ReferenceRun run;
+  run.state.weights.resize(elements);
+  InitialWeights(scenario.job, layout, run.state.weights.data());
+  run.state.slots.assign((*optimizer)->slots(), std::vector<float>(elements));
+  const int64_t leaves = job.batch().micro_batches();
+  for (int64_t step = 0; step < rounds.count(); ++step) {
+    std::vector<std::vector<float>> gradients;
+    for (int64_t leaf = 0; leaf < leaves; ++leaf) {
+      gradients.emplace_back(elements);
+      LeafGradient(scenario.job, layout, step, leaf, run.state.weights.data(),
+                   gradients.back().data());
+    }
+    const std::vector<float> sum = SumUnder(1, gradients);
+    const int64_t weight = BatchWeight(scenario.job, step);
+    const double norm = NormOf(sum, layout, weight);
+    if (job.on_nonfinite() == JobSpec::SKIP && !std::isfinite(norm)) {
+      ++run.skipped;
+      continue;
+    }
+    std::vector<float> next(elements);
+    for (int chunk = 0; chunk < layout.chunk_count(); ++chunk) {
+      const int64_t begin = layout.ChunkBegin(chunk);
+      std::vector<float*> slots;
+      for (std::vector<float>& slot : run.state.slots) {
+        slots.push_back(slot.data() + begin);
+      }
+      const std::vector<ChunkSegment> segments = layout.ChunkSegments(chunk);
+      UpdateArguments update;
+      update.gradient_sum = sum.data() + begin;
+      update.gradient_scale = GradientScale(weight, job.clip_norm(), norm);
+      update.weights = run.state.weights.data() + begin;
+      update.new_weights = next.data() + begin;
+      update.slots = absl::MakeSpan(slots);
+      update.segments = segments;
+      update.learning_rate = LearningRateAt(job, rounds.count(), step);
+      update.step = step;
+      (*optimizer)->Update(update);
+    }
+    run.state.weights = std::move(next);
+  }
+  double loss = 0;
+  int64_t weight = 0;
+  for (int64_t piece = 0; piece < scenario.facts.evaluation_pieces(); ++piece) {
+    const EvaluationReport report =
+        EvaluatePiece(layout, rounds.count(), piece, run.state.weights.data());
+    loss += report.loss_sum();
+    weight += report.weight();
+  }
+  if (weight > 0) run.evaluation_loss = loss / static_cast<double>(weight);
+  return run;
+}
+
+}  // namespace tributary::simulation

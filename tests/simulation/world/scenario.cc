@@ -1,0 +1,169 @@
+#include "tests/simulation/world/scenario.h"
+
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "common/job/job.h"
+#include "tests/simulation/world/random.h"
+
+namespace tributary::simulation {
+namespace {
+
+const ConsistencySpec& ConsistencyOf(const JobSpec& job) {
+  return job.exchange().parameter_server().consistency();
+}
+
+// Seven of ten are synchronous.
+void SetConsistency(Random* random, ConsistencySpec* mode) {
+  const int64_t kind = random->Uniform(0, 19);
+  if (kind < 14) {
+    mode->mutable_synchronous();
+  } else if (kind == 14) {
+    mode->mutable_stale_synchronous()->set_staleness(0);
+  } else if (kind == 15) {
+    mode->mutable_stale_synchronous()->set_staleness(random->Uniform(1, 3));
+    // The worker's patience is measured in real time.
+    mode->mutable_stale_synchronous()->set_patience(0);
+  } else if (kind < 18) {
+    mode->mutable_asynchronous()->set_max_staleness(
+        random->Chance(0.3) ? random->Uniform(0, 3) : 32);
+    mode->mutable_asynchronous()->set_learning_rate_by_staleness(
+        random->Chance(0.3));
+  } else {
+    mode->mutable_local_steps()->set_inner_steps(random->Uniform(1, 4));
+  }
+}
+
+void SetOptimizer(Random* random, OptimizerSpec* optimizer) {
+  if (random->Chance(0.5)) {
+    SgdSpec* const sgd = optimizer->mutable_sgd();
+    sgd->set_learning_rate(0.05);
+    sgd->set_momentum(random->Chance(0.2) ? 0 : 0.9);
+    sgd->set_nesterov(sgd->momentum() > 0 && random->Chance(0.3));
+    sgd->set_weight_decay(random->Chance(0.5) ? 0.01 : 0);
+  } else {
+    AdamSpec* const adam = optimizer->mutable_adamw();
+    adam->set_learning_rate(0.01);
+    adam->set_weight_decay(0.1);
+  }
+}
+
+JobSpec MakeJob(Random* random) {
+  JobSpec job;
+  job.mutable_model()->mutable_synthetic()->set_parameters(64);
+  job.mutable_data()->mutable_random();
+  const int64_t leaves = int64_t{1} << random->Uniform(0, 3);
+  job.mutable_batch()->set_global(4 * leaves);
+  job.mutable_batch()->set_micro_batches(leaves);
+  SetOptimizer(random, job.mutable_optimizer());
+  SetConsistency(random, job.mutable_exchange()
+                             ->mutable_parameter_server()
+                             ->mutable_consistency());
+  const bool local_steps = ConsistencyOf(job).has_local_steps();
+  job.set_steps(
+      random->Uniform(20, random->Chance(0.1) ? 100 : 50) *
+      (local_steps ? ConsistencyOf(job).local_steps().inner_steps() : 1));
+  if (random->Chance(0.3)) job.set_clip_norm(1.0);
+  if (random->Chance(0.3)) job.set_on_nonfinite(JobSpec::SKIP);
+  if (random->Chance(0.3)) {
+    job.mutable_schedule()->set_warmup_steps(5);
+    job.mutable_schedule()->set_decay(ScheduleSpec::COSINE);
+  }
+  if (random->Chance(0.5)) {
+    job.mutable_evaluation()->set_every_steps(random->Uniform(5, 20));
+  }
+  job.mutable_checkpoint()->set_every_steps(random->Uniform(3, 20));
+  job.mutable_checkpoint()->set_keep_last(random->Uniform(0, 3));
+  job.set_seed(random->Bits() >> 1);
+  job.mutable_output()->set_directory("simulated");
+  job = ResolveJob(job);
+  const absl::Status valid = ValidateJob(job);
+  if (!valid.ok()) {
+    std::fprintf(stderr, "the scenario's job: %s\n", valid.ToString().c_str());
+    std::abort();
+  }
+  return job;
+}
+
+// Three to six chunks of sixteen elements, some of them gaps.
+ParameterTable MakeTable(Random* random) {
+  ParameterTable table;
+  table.set_chunk_elements(kArenaAlignment);
+  const int64_t chunks = random->Uniform(3, 6);
+  for (int64_t used = 0; used < chunks;) {
+    ParameterTable::Parameter* const parameter = table.add_parameter();
+    parameter->set_name(absl::StrCat("p", table.parameter_size()));
+    const int64_t size =
+        random->Uniform(4, random->Chance(0.3) && used + 1 < chunks ? 32 : 16);
+    parameter->add_shape(size);
+    parameter->set_group(random->Chance(0.5) ? DECAY : NO_DECAY);
+    used += (size + kArenaAlignment - 1) / kArenaAlignment;
+  }
+  return table;
+}
+
+}  // namespace
+
+bool Scenario::asynchronous() const {
+  return ConsistencyOf(job).has_asynchronous();
+}
+
+bool Scenario::ordered() const {
+  const ConsistencySpec& mode = ConsistencyOf(job);
+  return !mode.has_asynchronous() &&
+         !(mode.has_stale_synchronous() &&
+           mode.stale_synchronous().staleness() > 0);
+}
+
+std::string Scenario::Describe() const {
+  return absl::StrCat(
+      "servers ", servers, ", workers ", workers, ", faults ", faults, ", ",
+      ConsistencyOf(job).ShortDebugString(), ", steps ", job.steps(),
+      ", leaves ", job.batch().micro_batches(), ", checkpoint every ",
+      job.checkpoint().every_steps(), ", pieces ", facts.evaluation_pieces(),
+      job.recovery().journal() ? ", journal" : "");
+}
+
+Scenario MakeScenario(uint64_t seed) {
+  Random random(Mix(seed, 17));
+  Scenario scenario;
+  scenario.seed = seed;
+  scenario.job = MakeJob(&random);
+  scenario.table = MakeTable(&random);
+  DataFacts& facts = scenario.facts;
+  facts.set_train_samples(1024);
+  facts.set_steps_per_epoch(16);
+  facts.set_steps(scenario.job.steps());
+  facts.set_evaluation_pieces(random.Chance(0.6) ? random.Uniform(1, 5) : 0);
+  facts.set_fingerprint(seed);
+  facts.set_unit("samples");
+  scenario.servers = static_cast<int>(random.Uniform(1, 4));
+  scenario.workers = static_cast<int>(random.Uniform(1, 5));
+  scenario.lease = random.Between(absl::Seconds(2), absl::Seconds(8));
+  scenario.pool_threads = static_cast<int>(random.Uniform(1, 3));
+  for (int worker = 0; worker < scenario.workers; ++worker) {
+    scenario.ranks.push_back(
+        random.Chance(0.7)
+            ? -1
+            : static_cast<int>(random.Uniform(0, scenario.workers - 1)));
+  }
+  scenario.slow_messages = random.Chance(0.5) ? 0.02 : 0;
+  scenario.slowest_message =
+      random.Between(absl::Milliseconds(5), absl::Milliseconds(300));
+  scenario.repeated = random.Chance(0.4) ? 0.1 : 0;
+  scenario.reordered = random.Chance(0.4) ? 0.3 : 0;
+  scenario.faults =
+      static_cast<int>(random.Chance(0.05) ? 0 : random.Uniform(1, 8));
+  scenario.events_between_faults = random.Uniform(100, 1500);
+  // Chance of its own: what seeds meant before journals they still mean.
+  Random journals(Mix(seed, 55));
+  const ConsistencySpec& mode = ConsistencyOf(scenario.job);
+  if (scenario.servers > 1 &&
+      (mode.has_synchronous() || mode.has_local_steps()) &&
+      journals.Chance(0.3)) {
+    scenario.job.mutable_recovery()->set_journal(true);
+  }
+  return scenario;
+}
+
+}  // namespace tributary::simulation

@@ -1,0 +1,49 @@
+// What a seed decides before anything happens: the job, the cluster, and how
+// much goes wrong.
+#ifndef TRIBUTARY_TESTS_SIMULATION_WORLD_SCENARIO_H_
+#define TRIBUTARY_TESTS_SIMULATION_WORLD_SCENARIO_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/parameters/parameter_table.h"
+#include "proto/job.pb.h"
+#include "proto/rendezvous.pb.h"
+
+namespace tributary::simulation {
+
+struct Scenario {
+  uint64_t seed = 0;
+  JobSpec job;  // Resolved and valid.
+  ParameterTable table;
+  DataFacts facts;
+
+  int servers = 1;
+  int workers = 1;
+  // The rank that each worker asks for; -1: any.
+  std::vector<int> ranks;
+  absl::Duration lease;
+  int pool_threads = 1;
+
+  // Parts of all messages, and of those to servers that hold gradients.
+  double slow_messages = 0;
+  absl::Duration slowest_message;
+  double repeated = 0;
+  double reordered = 0;
+
+  // How many faults there are, and at most how many events lie between them.
+  int faults = 0;
+  int64_t events_between_faults = 1;
+
+  bool ordered() const;  // The result does not depend on timing.
+  bool asynchronous() const;
+  std::string Describe() const;
+};
+
+Scenario MakeScenario(uint64_t seed);
+
+}  // namespace tributary::simulation
+
+#endif  // TRIBUTARY_TESTS_SIMULATION_WORLD_SCENARIO_H_

@@ -1,0 +1,46 @@
+// NCCL between the threads of a test, on the emulated GPU's streams.
+#ifndef TRIBUTARY_TESTS_WORKER_EXCHANGE_MESH_FAKE_NCCL_H_
+#define TRIBUTARY_TESTS_WORKER_EXCHANGE_MESH_FAKE_NCCL_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "worker/device/cuda/libraries/nccl_library.h"
+#include "worker/exchange/mesh/peer_mesh.h"
+
+namespace tributary {
+
+// As NCCL without waits: everything takes some asking until it is queued. A
+// message runs on its stream when both sides have queued it, or when its
+// communicator is aborted. Thread-safe.
+class FakeNccl final : public NcclLibrary {
+ public:
+  FakeNccl();
+  ~FakeNccl() override;
+
+  absl::StatusOr<std::string> MakeId() override;
+  absl::StatusOr<std::unique_ptr<NcclCommunicator>> Begin(
+      const std::string& id, int rank, const std::string& bus_id) override;
+
+  // Every communicator's next answers are this.
+  void Break(const absl::Status& status);
+  // That have come through, and that are still there.
+  int64_t messages() const;
+  int64_t communicators() const;
+
+  struct Hub;
+
+ private:
+  const std::shared_ptr<Hub> hub_;
+};
+
+// Meshes of emulated GPUs by `nccl`, beside meshes within this process; those
+// of all members, by rank. `nccl` must outlive them.
+std::vector<std::unique_ptr<PeerMesh>> MakeNcclMeshes(int size, FakeNccl* nccl,
+                                                      size_t least_bytes);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_TESTS_WORKER_EXCHANGE_MESH_FAKE_NCCL_H_

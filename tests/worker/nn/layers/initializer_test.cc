@@ -1,0 +1,82 @@
+#include "worker/nn/layers/initializer.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+namespace tributary {
+namespace {
+
+const RandomStream kStream{1, RandomPurpose::kInitialization, 0, 3};
+
+std::vector<float> Values(const Initializer& initializer, int64_t size) {
+  std::vector<float> values(size);
+  InitializeValues(initializer, kStream, size, values.data());
+  return values;
+}
+
+TEST(InitializerTest, NormalQuantileInvertsTheDistribution) {
+  for (const uint32_t bits :
+       {0u, 1u, 1000u, 123456789u, 0x13333333u, 0x7fffffffu, 0x80000000u,
+        0xeccccccdu, 0xfffffff0u, 0xffffffffu}) {
+    const double probability = (bits + 0.5) * 0x1p-32;
+    const double value = NormalQuantile(bits);
+    // erfc keeps relative precision in the lower tail, so compare there.
+    const double tail = std::min(probability, 1 - probability);
+    EXPECT_NEAR(0.5 * std::erfc(std::abs(value) / std::sqrt(2.0)), tail,
+                1e-12 * tail)
+        << bits;
+    EXPECT_EQ(value < 0, probability < 0.5) << bits;
+  }
+}
+
+TEST(InitializerTest, NormalQuantileHasTheSameBitsEverywhere) {
+  // Regression values: they may only change with the version of the format.
+  const auto bits_of = [](double value) {
+    const float rounded = static_cast<float>(value);
+    uint32_t bits;
+    std::memcpy(&bits, &rounded, sizeof(bits));
+    return bits;
+  };
+  EXPECT_EQ(bits_of(NormalQuantile(0)), 0xc0cad08du);
+  EXPECT_EQ(bits_of(NormalQuantile(0x40000000u)), 0xbf2cab5cu);
+  EXPECT_EQ(bits_of(NormalQuantile(0x90000000u)), 0x3e21160du);
+}
+
+TEST(InitializerTest, ConstantIsEverywhere) {
+  EXPECT_EQ(Values(Initializer::Constant(0.5), 5),
+            std::vector<float>({0.5f, 0.5f, 0.5f, 0.5f, 0.5f}));
+}
+
+TEST(InitializerTest, UniformFillsItsRange) {
+  const std::vector<float> values = Values(Initializer::FanIn(16), 10000);
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  EXPECT_GE(*low, -0.25f);
+  EXPECT_LT(*low, -0.249f);
+  EXPECT_LT(*high, 0.25f);
+  EXPECT_GT(*high, 0.249f);
+}
+
+TEST(InitializerTest, NormalHasItsMoments) {
+  const std::vector<float> values = Values(Initializer::Normal(0.02), 40000);
+  double sum = 0, squares = 0;
+  for (const float value : values) {
+    sum += value;
+    squares += static_cast<double>(value) * value;
+  }
+  // Five standard errors: 0.02 / sqrt(40000) and 0.02 / sqrt(80000).
+  EXPECT_NEAR(sum / 40000, 0, 5e-4);
+  EXPECT_NEAR(std::sqrt(squares / 40000), 0.02, 3.6e-4);
+}
+
+TEST(InitializerTest, ValuesDependOnTheirPlaceNotOnTheSize) {
+  const std::vector<float> few = Values(Initializer::Normal(1), 7);
+  const std::vector<float> many = Values(Initializer::Normal(1), 100);
+  EXPECT_TRUE(std::equal(few.begin(), few.end(), many.begin()));
+}
+
+}  // namespace
+}  // namespace tributary

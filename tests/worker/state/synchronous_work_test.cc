@@ -1,0 +1,163 @@
+#include "worker/state/synchronous_work.h"
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+#include "gtest/gtest.h"
+#include "tests/worker/state/work_state_fixture.h"
+
+namespace tributary {
+namespace {
+
+using Kind = Task::Kind;
+using Arrival = WorkState::Arrival;
+
+// Three chunks of 16 elements; four steps, evaluation after every second.
+class SynchronousWorkTest : public WorkStateFixture {
+ protected:
+  SynchronousWorkTest() : WorkStateFixture(/*pieces=*/0) {
+    state_ = std::make_unique<SynchronousWork>(
+        WorkState::Options{/*steps=*/4, /*evaluates=*/true,
+                           /*evaluate_every=*/2},
+        layout_.get());
+  }
+};
+
+TEST_F(SynchronousWorkTest, GoesFromInitializingToTrainingToTheEnd) {
+  state_->RequestInitialize();
+  EXPECT_EQ(state_->Next().kind, Kind::kInitialize);
+  Begin();
+  for (int64_t step = 0; step < 4; ++step) {
+    if (step > 0 && step % 2 == 0) state_->SetEvaluated(step);
+    const Task task = state_->Next();
+    EXPECT_EQ(task.kind, Kind::kTrain);
+    EXPECT_EQ(task.version, step);
+    EXPECT_EQ(task.items, (std::vector<int64_t>{0, 1, 2, 3}));
+    state_->MarkDone(task);
+    ArriveAll(step + 1);
+  }
+  state_->SetFinished();
+  EXPECT_EQ(state_->Next().kind, Kind::kFinish);
+}
+
+// The coordinator says so as soon as the others have the last version.
+TEST_F(SynchronousWorkTest, WaitsForTheLastWeightsWhenTheJobIsFinished) {
+  Begin();
+  for (int64_t version = 1; version < 4; ++version) ArriveAll(version);
+  state_->SetEvaluated(2);
+  EXPECT_EQ(state_->Next().kind, Kind::kTrain);
+  state_->SetFinished();
+  EXPECT_FALSE(state_->TryNextForTest().has_value());
+  ArriveAll(4);
+  EXPECT_EQ(state_->Next().kind, Kind::kFinish);
+}
+
+TEST_F(SynchronousWorkTest, EvaluatesBeforeTheStepAndWaitsForTheOthers) {
+  Begin();
+  ArriveAll(1);
+  ArriveAll(2);
+  SetDeal(2, 0, 4, /*pieces=*/3);
+  Task task = state_->Next();
+  EXPECT_EQ(task.kind, Kind::kEvaluate);
+  EXPECT_EQ(task.version, 2);
+  EXPECT_EQ(task.items.size(), 3);
+  state_->MarkDone(task);
+  // Another worker died: its pieces are dealt anew.
+  SetDeal(3, 0, 4, /*pieces=*/5);
+  task = state_->Next();
+  EXPECT_EQ(task.kind, Kind::kEvaluate);
+  EXPECT_EQ(task.items, (std::vector<int64_t>{3, 4}));
+  state_->MarkDone(task);
+  state_->SetEvaluated(2);
+  EXPECT_EQ(state_->Next().kind, Kind::kTrain);
+}
+
+TEST_F(SynchronousWorkTest, ComputesLeavesThatAreDealtAnewInTheSameStep) {
+  Begin();
+  SetDeal(2, 0, 2);
+  Task task = state_->Next();
+  EXPECT_EQ(task.items, (std::vector<int64_t>{0, 1}));
+  state_->MarkDone(task);
+  SetDeal(3, 0, 4);
+  task = state_->Next();
+  EXPECT_EQ(task.version, 0);
+  EXPECT_EQ(task.items, (std::vector<int64_t>{2, 3}));
+}
+
+TEST_F(SynchronousWorkTest, BeginsTheNextStepOnTheFirstChunks) {
+  Begin();
+  state_->MarkDone(state_->Next());
+  EXPECT_EQ(Arrive(0, 1), Arrival::kWrite);
+  const Task task = state_->Next();
+  EXPECT_EQ(task.kind, Kind::kTrain);
+  EXPECT_EQ(task.version, 1);
+  EXPECT_TRUE(state_->AwaitWeights(task, 0, 16));
+  EXPECT_EQ(state_->Weights(1)[0], 100);
+
+  absl::Notification there;
+  std::thread waiter([&] {
+    EXPECT_TRUE(state_->AwaitWeights(task, 16, 48));
+    there.Notify();
+  });
+  Arrive(1, 1);
+  EXPECT_FALSE(there.HasBeenNotified());
+  Arrive(2, 1);
+  waiter.join();
+}
+
+TEST_F(SynchronousWorkTest, GivesTheNextStepUpWhenLeavesOfThisOneAreDealtAnew) {
+  Begin();
+  SetDeal(2, 0, 2);
+  state_->MarkDone(state_->Next());
+  Arrive(0, 1);
+  const Task ahead = state_->Next();
+  EXPECT_EQ(ahead.version, 1);
+  SetDeal(3, 0, 4);
+  EXPECT_FALSE(state_->AwaitWeights(ahead, 16, 48));
+  const Task again = state_->Next();
+  EXPECT_EQ(again.version, 0);
+  EXPECT_EQ(again.items, (std::vector<int64_t>{2, 3}));
+}
+
+TEST_F(SynchronousWorkTest, ParksChunksThatWouldOverwriteWhatIsBeingRead) {
+  int unparked = 0;
+  state_->SetUnparked([&] { ++unparked; });
+  Begin();
+  const Task task = state_->Next();
+  EXPECT_EQ(task.version, 0);
+  ArriveAll(1);
+  // The others have finished step 1 without this worker, whose lease ended.
+  EXPECT_EQ(Arrive(0, 2), Arrival::kPark);
+  EXPECT_EQ(state_->Weights(0)[0], 0);
+  EXPECT_EQ(unparked, 0);
+  EXPECT_EQ(state_->Next().version, 1);
+  EXPECT_EQ(unparked, 1);
+  EXPECT_EQ(Arrive(0, 2), Arrival::kWrite);
+}
+
+TEST_F(SynchronousWorkTest, DropsOldChunks) {
+  ArriveAll(3);
+  EXPECT_EQ(Arrive(0, 1), Arrival::kDrop);
+  EXPECT_EQ(Arrive(0, 3), Arrival::kDrop);
+  EXPECT_EQ(Arrive(0, 2), Arrival::kWrite);
+}
+
+TEST_F(SynchronousWorkTest, FirstFailureEndsEveryWait) {
+  Begin();
+  state_->MarkDone(state_->Next());
+  std::thread failing([&] {
+    state_->Fail(absl::UnavailableError("lost server 0"));
+    state_->Fail(absl::UnavailableError("lost server 1"));
+  });
+  EXPECT_EQ(state_->Next().kind, Kind::kFail);
+  failing.join();
+  EXPECT_EQ(state_->status().message(), "lost server 0");
+  Task task;
+  task.version = 1;
+  EXPECT_FALSE(state_->AwaitWeights(task, 0, 16));
+}
+
+}  // namespace
+}  // namespace tributary

@@ -1,0 +1,78 @@
+// What tests of a worker's work in any mode share.
+#ifndef TRIBUTARY_TESTS_WORKER_STATE_WORK_STATE_FIXTURE_H_
+#define TRIBUTARY_TESTS_WORKER_STATE_WORK_STATE_FIXTURE_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+
+#include "common/parameters/parameter_table.h"
+#include "gtest/gtest.h"
+#include "proto/rendezvous.pb.h"
+#include "worker/state/work_state.h"
+
+namespace tributary {
+
+// Three chunks of 16 elements; four leaves. Tests make `state_`.
+class WorkStateFixture : public ::testing::Test {
+ protected:
+  static constexpr int kChunks = 3;
+
+  explicit WorkStateFixture(int64_t pieces) : pieces_(pieces) {
+    ParameterTable table;
+    table.set_chunk_elements(16);
+    for (const char* name : {"a", "b", "c"}) {
+      auto* parameter = table.add_parameter();
+      parameter->set_name(name);
+      parameter->add_shape(16);
+      parameter->set_group(DECAY);
+    }
+    layout_ = std::make_unique<ArenaLayout>(*ArenaLayout::Create(table));
+  }
+
+  // As the exchange brings a chunk.
+  WorkState::Arrival Arrive(int chunk, int64_t version) {
+    float* to = nullptr;
+    const WorkState::Arrival arrival = state_->BeginWrite(chunk, version, &to);
+    if (arrival == WorkState::Arrival::kWrite) {
+      std::fill_n(to, 16, Value(chunk, version));
+      state_->EndWrite(chunk, version);
+    }
+    return arrival;
+  }
+  void ArriveAll(int64_t version) {
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      EXPECT_EQ(Arrive(chunk, version), WorkState::Arrival::kWrite);
+    }
+  }
+  static float Value(int chunk, int64_t version) {
+    return static_cast<float>(100 * version + chunk);
+  }
+
+  void SetDeal(int64_t generation, int begin, int end) {
+    SetDeal(generation, begin, end, pieces_);
+  }
+  void SetDeal(int64_t generation, int begin, int end, int64_t pieces) {
+    Deal deal;
+    deal.set_generation(generation);
+    deal.set_leaf_begin(begin);
+    deal.set_leaf_end(end);
+    deal.set_piece_end(pieces);
+    state_->SetDeal(deal);
+  }
+
+  // Past the start, with version 0 and all four leaves dealt.
+  void Begin() {
+    ArriveAll(0);
+    EXPECT_EQ(state_->Next().kind, Task::Kind::kReportSynced);
+    SetDeal(1, 0, 4);
+  }
+
+  const int64_t pieces_;  // Of evaluation, in each deal.
+  std::unique_ptr<ArenaLayout> layout_;
+  std::unique_ptr<WorkState> state_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_TESTS_WORKER_STATE_WORK_STATE_FIXTURE_H_

@@ -1,0 +1,119 @@
+#include "worker/training/device_arenas.h"
+
+#include <memory>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/worker/device/cuda/emulation/emulated_streams.h"
+#include "worker/device/cuda/cuda_device.h"
+#include "worker/device/reals.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::Each;
+
+constexpr int64_t kChunk = 1024;
+constexpr int kChunks = 3;
+
+class DeviceArenasTest : public testing::Test {
+ protected:
+  DeviceArenasTest() {
+    emulated_gpu::ProtectMemory();
+    ParameterTable table;
+    ParameterTable::Parameter* const weights = table.add_parameter();
+    weights->set_name("weights");
+    weights->add_shape(kChunk * kChunks);
+    weights->set_group(DECAY);
+    table.set_chunk_elements(kChunk);
+    layout_ = std::make_unique<ArenaLayout>(*ArenaLayout::Create(table));
+    device_ = *CreateCudaDevice(/*ordinal=*/0);
+    arenas_ = *DeviceArenas::Create(device_.get(), layout_.get());
+    for (std::vector<float>* host : {&weights_, &gradients_}) {
+      host->assign(kChunk * kChunks, 0);
+      pinned_.push_back(
+          device_->PinHostMemory(host->data(), host->size() * sizeof(float)));
+    }
+  }
+
+  void Fill(float value) { weights_.assign(weights_.size(), value); }
+
+  // What operations find in a chunk of the weights.
+  std::vector<float> Chunk(int chunk) {
+    std::vector<float> values(kChunk);
+    device_->CopyToHost(values.data(), arenas_->weights() + chunk * kChunk,
+                        kChunk * sizeof(float));
+    return values;
+  }
+
+  std::unique_ptr<ArenaLayout> layout_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<DeviceArenas> arenas_;
+  std::vector<float> weights_, gradients_;
+  std::vector<std::shared_ptr<void>> pinned_;
+};
+
+TEST_F(DeviceArenasTest, LoadsAVersionOfAChunkOnce) {
+  Fill(1);
+  arenas_->Load(0, {7, 0}, weights_.data());
+  arenas_->Load(2, {7, 0}, weights_.data());
+  EXPECT_THAT(Chunk(0), Each(1));
+  EXPECT_THAT(Chunk(2), Each(1));
+  EXPECT_THAT(Chunk(1), Each(0));
+  Fill(2);
+  arenas_->Load(0, {7, 0}, weights_.data());
+  EXPECT_THAT(Chunk(0), Each(1));
+  // Another step, and in modes where that says little another base.
+  arenas_->Load(0, {8, 0}, weights_.data());
+  arenas_->Load(2, {7, 6}, weights_.data());
+  EXPECT_THAT(Chunk(0), Each(2));
+  EXPECT_THAT(Chunk(2), Each(2));
+  arenas_->Synchronize();
+}
+
+TEST_F(DeviceArenasTest, LoadsAllOfAVersionThatIsNeverTheSame) {
+  Fill(1);
+  arenas_->Load(0, {7, 0}, weights_.data());
+  arenas_->Synchronize();
+  Fill(2);
+  arenas_->LoadAll(weights_.data());
+  arenas_->Synchronize();
+  for (int chunk = 0; chunk < kChunks; ++chunk) {
+    EXPECT_THAT(Chunk(chunk), Each(2));
+  }
+  Fill(3);
+  arenas_->LoadAll(weights_.data());
+  arenas_->Synchronize();
+  EXPECT_THAT(Chunk(0), Each(3));
+  arenas_->Load(0, {7, 0}, weights_.data());
+  EXPECT_THAT(Chunk(0), Each(3));
+}
+
+TEST_F(DeviceArenasTest, SavesGradientsAsTheyAreThen) {
+  Fill(5);
+  arenas_->LoadAll(weights_.data());
+  const auto add = [&] {
+    device_->Add(kChunk * kChunks, AsReals(arenas_->weights()),
+                 AsReals(arenas_->gradients()));
+  };
+  add();
+  arenas_->Save(/*first=*/1, /*last=*/3, arenas_->gradients(),
+                gradients_.data());
+  arenas_->AwaitSaved(2);
+  EXPECT_EQ(gradients_[2 * kChunk], 5);
+  arenas_->AwaitSaved(1);
+  EXPECT_TRUE(arenas_->Saved(1));
+  EXPECT_EQ(gradients_[kChunk], 5);
+  EXPECT_EQ(gradients_[3 * kChunk - 1], 5);
+  EXPECT_EQ(gradients_[0], 0);
+  add();
+  arenas_->Save(/*first=*/0, /*last=*/1, arenas_->gradients(),
+                gradients_.data());
+  arenas_->Synchronize();
+  EXPECT_EQ(gradients_[kChunk - 1], 10);
+  EXPECT_EQ(gradients_[kChunk], 5);
+}
+
+}  // namespace
+}  // namespace tributary

@@ -1,0 +1,199 @@
+#include "worker/training/device_sums.h"
+
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/base/buffer_pool.h"
+#include "common/numerics/half.h"
+#include "common/parameters/reduction_tree.h"
+#include "gtest/gtest.h"
+#include "tests/worker/device/cuda/emulation/emulated_streams.h"
+#include "worker/device/cuda/cuda_device.h"
+#include "worker/exchange/subtree_reducer.h"
+
+namespace tributary {
+namespace {
+
+constexpr int kLeaves = 8;
+constexpr int kChunks = 3;
+constexpr int64_t kChunk = 1024;
+constexpr int64_t kElements = kChunks * kChunk;
+constexpr int64_t kBytes = kElements * sizeof(float);
+// What DeviceSums leaves to others.
+constexpr int64_t kSpareBytes = int64_t{1} << 30;
+
+float LeafValue(int leaf, int64_t element) {
+  const float scale[] = {1e3f, 1.f, -1e3f, 0.1f, 3e2f, -7.f, 1e-3f, 5e1f};
+  return scale[leaf] * (1.f + 0.0123f * static_cast<float>(element));
+}
+
+double LeafLoss(int leaf) { return 1.0 / (3 + leaf); }
+int64_t LeafWeight(int leaf) { return 10 + leaf; }
+
+ArenaLayout Layout() {
+  ParameterTable table;
+  table.set_chunk_elements(kChunk);
+  auto* const parameter = table.add_parameter();
+  parameter->set_name("w");
+  parameter->add_shape(kElements);
+  parameter->set_group(DECAY);
+  return *ArenaLayout::Create(table);
+}
+
+using Sent = std::map<std::pair<int, int>, NodeChunk>;  // By node and chunk.
+
+SubtreeReducer Reducer(const ArenaLayout& layout, WireDtype dtype,
+                       const std::vector<int64_t>& leaves, Sent* sent) {
+  return SubtreeReducer(&layout, kLeaves, dtype, leaves, [sent](NodeChunk sum) {
+    const std::pair<int, int> key = {sum.node, sum.chunk};
+    EXPECT_TRUE(sent->emplace(key, std::move(sum)).second);
+  });
+}
+
+class DeviceSumsTest : public testing::TestWithParam<WireDtype> {
+ protected:
+  DeviceSumsTest()
+      : layout_(Layout()),
+        device_(*CreateCudaDevice(/*ordinal=*/0)),
+        gradients_(*device_->Allocate(kBytes)),
+        pool_(kElements) {
+    emulated_gpu::ProtectMemory();
+  }
+  ~DeviceSumsTest() override { emulated_gpu::SetMemoryBytes(size_t{1} << 40); }
+
+  // Leaves memory for so many arenas.
+  void LimitArenas(int count) {
+    const size_t used =
+        emulated_gpu::MemoryBytes() - emulated_gpu::FreeMemoryBytes();
+    emulated_gpu::SetMemoryBytes(used + kSpareBytes + count * kBytes);
+  }
+
+  DeviceSums Sums() {
+    return DeviceSums(device_.get(), &layout_, kLeaves, GetParam());
+  }
+
+  // As a lane computes them. Returns how many sums have left the device.
+  int Compute(const std::vector<int64_t>& leaves, DeviceSums* sums,
+              SubtreeReducer* reducer) {
+    int left = 0;
+    sums->Begin(leaves);
+    for (const int64_t item : leaves) {
+      const int leaf = static_cast<int>(item);
+      sums->BeginLeaf(leaf, LeafWeight(leaf),
+                      static_cast<float*>(gradients_.get()));
+      std::vector<float> values(kElements);
+      for (int64_t i = 0; i < kElements; ++i) values[i] = LeafValue(leaf, i);
+      device_->CopyFromHost(gradients_.get(), values.data(), kBytes);
+      sums->Add(1, kChunks);
+      sums->Add(0, 1);
+      Buffer sum;
+      if (sums->complete()) {
+        sum = pool_.Take();
+        device_->CopyToHost(sum.get(), sums->sum(), kBytes);
+        ++left;
+      }
+      const double loss = sums->EndLeaf(LeafLoss(leaf));
+      for (int chunk = kChunks - 1; sum != nullptr && chunk >= 0; --chunk) {
+        reducer->NodeReady(
+            {sums->node(), chunk, sum, sums->weight(), chunk == 0 ? loss : 0});
+      }
+    }
+    return left;
+  }
+
+  // What the host makes of the same leaves.
+  Sent OnHost(const std::vector<int64_t>& leaves) {
+    Sent sent;
+    SubtreeReducer reducer = Reducer(layout_, GetParam(), leaves, &sent);
+    for (const int64_t item : leaves) {
+      const int leaf = static_cast<int>(item);
+      const Buffer arena = pool_.Take();
+      for (int64_t i = 0; i < kElements; ++i)
+        arena.get()[i] = LeafValue(leaf, i);
+      for (int chunk = kChunks - 1; chunk >= 0; --chunk) {
+        reducer.ChunkReady(leaf, chunk, arena, LeafWeight(leaf),
+                           chunk == 0 ? LeafLoss(leaf) : 0);
+      }
+    }
+    return sent;
+  }
+
+  void ExpectSame(const Sent& got, const Sent& expected) {
+    ASSERT_EQ(got.size(), expected.size());
+    for (const auto& [key, sum] : expected) {
+      ASSERT_EQ(got.count(key), 1u) << "node " << key.first;
+      const NodeChunk& other = got.at(key);
+      EXPECT_EQ(other.weight, sum.weight);
+      EXPECT_EQ(other.loss_sum, sum.loss_sum);
+      const int64_t begin = layout_.ChunkBegin(key.second);
+      for (int64_t i = begin; i < begin + kChunk; ++i) {
+        ASSERT_EQ(other.arena.get()[i], sum.arena.get()[i])
+            << "node " << key.first << ", element " << i;
+      }
+    }
+  }
+
+  const ArenaLayout layout_;
+  const std::unique_ptr<Device> device_;
+  const Device::Memory gradients_;
+  BufferPool pool_;
+};
+
+const std::vector<int64_t> kCases[] = {
+    {0, 1, 2, 3, 4, 5, 6, 7}, {0}, {7}, {1, 2, 3}, {4, 5}, {2, 3, 4, 5, 6},
+    {0, 1, 2, 5, 6, 7},  // Two runs.
+};
+
+TEST_P(DeviceSumsTest, OnlyWholeSumsLeaveTheDeviceWithTheHostsBits) {
+  DeviceSums sums = Sums();
+  for (const std::vector<int64_t>& leaves : kCases) {
+    Sent sent;
+    SubtreeReducer reducer = Reducer(layout_, GetParam(), leaves, &sent);
+    const int left = Compute(leaves, &sums, &reducer);
+    EXPECT_EQ(left,
+              static_cast<int>(MaximalSubtreesOf(leaves, kLeaves).size()));
+    ExpectSame(sent, OnHost(leaves));
+  }
+}
+
+TEST_P(DeviceSumsTest, WithLittleMemoryTheHostAddsTheRest) {
+  const int left_of_eight[] = {8, 4, 2, 1};
+  for (int arenas = 0; arenas < 4; ++arenas) {
+    DeviceSums sums = Sums();
+    LimitArenas(arenas);
+    for (const std::vector<int64_t>& leaves : kCases) {
+      Sent sent;
+      SubtreeReducer reducer = Reducer(layout_, GetParam(), leaves, &sent);
+      const int left = Compute(leaves, &sums, &reducer);
+      if (leaves.size() == kLeaves) {
+        EXPECT_EQ(left, left_of_eight[arenas]);
+      }
+      ExpectSame(sent, OnHost(leaves));
+    }
+  }
+}
+
+TEST_P(DeviceSumsTest, WhatWasGivenUpLeavesNothingBehind) {
+  DeviceSums sums = Sums();
+  sums.Begin({0, 1, 2, 3});
+  for (const int leaf : {0, 1, 2}) {
+    sums.BeginLeaf(leaf, 1, static_cast<float*>(gradients_.get()));
+    sums.Add(0, kChunks);
+    if (leaf < 2) sums.EndLeaf(1);
+  }
+  const std::vector<int64_t> leaves = {3, 4, 5, 6, 7};
+  Sent sent;
+  SubtreeReducer reducer = Reducer(layout_, GetParam(), leaves, &sent);
+  EXPECT_EQ(Compute(leaves, &sums, &reducer), 2);
+  ExpectSame(sent, OnHost(leaves));
+}
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, DeviceSumsTest,
+                         testing::Values(ExchangeSpec::FLOAT32,
+                                         ExchangeSpec::BFLOAT16,
+                                         ExchangeSpec::FLOAT16));
+
+}  // namespace
+}  // namespace tributary

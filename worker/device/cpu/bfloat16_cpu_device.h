@@ -1,0 +1,18 @@
+// Device in bfloat16 on processors of any kind.
+#ifndef TRIBUTARY_WORKER_DEVICE_CPU_BFLOAT16_CPU_DEVICE_H_
+#define TRIBUTARY_WORKER_DEVICE_CPU_BFLOAT16_CPU_DEVICE_H_
+
+#include <memory>
+
+#include "worker/device/device.h"
+
+namespace tributary {
+
+// Stores bfloat16 and computes in float32, with the operations of `float32`,
+// the CPU's device of that precision.
+std::unique_ptr<Device> CreateBfloat16CpuDevice(
+    std::unique_ptr<Device> float32);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CPU_BFLOAT16_CPU_DEVICE_H_

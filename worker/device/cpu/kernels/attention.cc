@@ -1,0 +1,315 @@
+// Each head is computed in blocks of queries, so that the scores of a block
+// stay in the cache; keys beyond the last query of a tile are left out.
+#include "worker/device/cpu/kernels/attention.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/numerics/simd.h"
+#include "worker/device/cpu/kernels/elementwise.h"
+#include "worker/device/cpu/kernels/reductions.h"
+#include "worker/device/cpu/products/tile_gemm.h"
+
+namespace tributary::cpu {
+namespace {
+
+using simd::kLanes;
+
+// Queries of a block, a multiple of kTileRows and kLanes.
+constexpr int64_t kBlock = 64;
+
+int64_t RoundUp(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
+
+// One head of one sequence. T: time, D: head_size. q, k, v: [T, D], `stride`
+// elements from row to row; y, dy: [T, D], `y_stride` from row to row.
+struct Head {
+  Head(const AttentionShape& s, int64_t b, int64_t h)
+      : time(s.time),
+        size(s.head_size),
+        y_stride(s.heads * s.head_size),
+        stride(3 * y_stride),
+        q(b * time * stride + h * size),
+        k(q + y_stride),
+        v(k + y_stride),
+        y(b * time * y_stride + h * size),
+        first_row((b * s.heads + h) * time) {}
+
+  int64_t time, size, y_stride, stride;
+  int64_t q, k, v, y;  // First elements in qkv (dqkv) and y (dy).
+  int64_t first_row;   // In [batch, heads, time].
+};
+
+// What one operation works in. P: scores, then probabilities, [kBlock, T];
+// `row` below is T rounded up to whole vectors, so that vectors need no tails.
+struct Buffers {
+  Buffers(const AttentionShape& s, Scratch& scratch) : row(RoundUp(s.time)) {
+    const int64_t transposed = row * s.head_size, block = row * kBlock;
+    k = scratch.Floats(2 * transposed + 3 * block + 2 * row);
+    v = k + transposed;
+    p = v + transposed;
+    dp = p + block;
+    dropped = dp + block;
+    factors = dropped + block;
+    inverse = factors + row;
+  }
+
+  int64_t row;
+  float *k, *v;              // K^T / sqrt(D) and V^T: [D, row].
+  float *p, *dp, *dropped;   // [kBlock, row].
+  float *factors, *inverse;  // [row].
+};
+
+struct Dropping {
+  const RandomStream& stream;
+  float rate;
+  int64_t first_row;  // Of [batch, heads, time], where these sequences begin.
+};
+
+// to[d, t] = factor from[t, d]; zero from `time` to `row`.
+TRIBUTARY_MULTIVERSION
+void Transpose(int64_t time, int64_t size, int64_t row, int64_t stride,
+               float factor, const float* from, float* to) {
+  for (int64_t t = 0; t < time; t += kLanes) {
+    const int64_t count = std::min<int64_t>(kLanes, time - t);
+    for (int64_t d = 0; d < size; ++d) {
+      float* out = to + d * row + t;
+      const float* in = from + t * stride + d;
+      for (int64_t j = 0; j < count; ++j) out[j] = factor * in[j * stride];
+      for (int64_t j = count; j < kLanes; ++j) out[j] = 0;
+    }
+  }
+}
+
+// For rows i of a block, queries first + i: p[i, j] becomes exp(p[i, j] -
+// maximum), 0 for keys j > first + i within the last vector; inverse[i] is one
+// over the row's sum, logarithmic_sums[i] the logarithm of the sum of exp(p).
+TRIBUTARY_MULTIVERSION
+void Exponentials(int64_t rows, int64_t first, int64_t row, float* p,
+                  float* inverse, float* logarithmic_sums) {
+  for (int64_t i = 0; i < rows; ++i) {
+    float* scores = p + i * row;
+    const int64_t count = first + i + 1;
+    const int64_t padded = (count + kLanes - 1) / kLanes * kLanes;
+    const float maximum = RowMaximum(count, scores);
+    for (int64_t j = 0; j < padded; ++j) scores[j] = Exp(scores[j] - maximum);
+    for (int64_t j = count; j < padded; ++j) scores[j] = 0;
+    const float sum = RowSum(padded, scores);
+    inverse[i] = 1.0f / sum;
+    logarithmic_sums[i] = maximum + std::log(sum);
+  }
+}
+
+// The same from logarithmic_sums: p[i, j] becomes the probability.
+TRIBUTARY_MULTIVERSION
+void Probabilities(int64_t rows, int64_t first, int64_t row,
+                   const float* logarithmic_sums, float* p) {
+  for (int64_t i = 0; i < rows; ++i) {
+    float* scores = p + i * row;
+    const int64_t count = first + i + 1;
+    const int64_t padded = (count + kLanes - 1) / kLanes * kLanes;
+    const float logarithm = logarithmic_sums[i];
+    for (int64_t j = 0; j < padded; ++j) scores[j] = Exp(scores[j] - logarithm);
+    for (int64_t j = count; j < padded; ++j) scores[j] = 0;
+  }
+}
+
+// y[i, d] *= factors[i].
+TRIBUTARY_MULTIVERSION
+void ScaleRows(int64_t rows, int64_t size, int64_t stride, const float* factors,
+               float* y) {
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t d = 0; d < size; ++d) y[i * stride + d] *= factors[i];
+  }
+}
+
+// to[j] = from[j] factors[j].
+TRIBUTARY_MULTIVERSION
+void Multiply(int64_t count, const float* factors, const float* from,
+              float* to) {
+  for (int64_t j = 0; j < count; ++j) to[j] = from[j] * factors[j];
+}
+
+// ds[i, j] = p[i, j] (dp[i, j] - sum over d of y[i, d] dy[i, d]) scale, in the
+// place of dp.
+TRIBUTARY_MULTIVERSION
+void SoftmaxBackward(int64_t rows, int64_t first, int64_t row, int64_t size,
+                     const float* y, const float* dy, int64_t y_stride,
+                     float scale, const float* p, float* dp) {
+  for (int64_t i = 0; i < rows; ++i) {
+    const float dot = RowDot(size, y + i * y_stride, dy + i * y_stride);
+    const int64_t padded = (first + i + kLanes) / kLanes * kLanes;
+    const float* p_row = p + i * row;
+    float* gradient = dp + i * row;
+    for (int64_t j = 0; j < padded; ++j) {
+      gradient[j] = p_row[j] * (gradient[j] - dot) * scale;
+    }
+  }
+}
+
+float ScoreScale(const Head& head) {
+  return 1.0f / std::sqrt(static_cast<float>(head.size));
+}
+
+// C[rows, keys up to the diagonal] = A[rows, D] times K^T or V^T.
+void Scores(const Head& head, int64_t first, int64_t rows, const float* a,
+            int64_t a_stride, const float* transposed, int64_t row, float* c) {
+  TileProduct product;
+  product.m = rows;
+  product.n = row;
+  product.k = head.size;
+  product.a = a;
+  product.a_row_stride = a_stride;
+  product.b = transposed;
+  product.b_stride = row;
+  product.c = c;
+  product.c_stride = row;
+  product.triangle = Triangle::kLowerC;
+  product.diagonal = first;
+  TileGemm(product);
+}
+
+// C[rows, D] = P[rows, keys] B[keys, D], P lower triangular.
+void Combine(const Head& head, int64_t first, int64_t rows, const float* p,
+             int64_t row, const float* b, float* c, int64_t c_stride) {
+  TileProduct product;
+  product.m = rows;
+  product.n = head.size;
+  product.k = first + rows;
+  product.a = p;
+  product.a_row_stride = row;
+  product.b = b;
+  product.b_stride = head.stride;
+  product.c = c;
+  product.c_stride = c_stride;
+  product.triangle = Triangle::kLowerA;
+  product.diagonal = first;
+  TileGemm(product);
+}
+
+// C[keys, D] = or += P^T[keys, rows] B[rows, D].
+void Scatter(const Head& head, int64_t first, int64_t rows, const float* p,
+             int64_t row, const float* b, int64_t b_stride, bool accumulate,
+             float* c) {
+  TileProduct product;
+  product.m = first + rows;
+  product.n = head.size;
+  product.k = rows;
+  product.a = p;
+  product.a_row_stride = 1;
+  product.a_column_stride = row;
+  product.b = b;
+  product.b_stride = b_stride;
+  product.c = c;
+  product.c_stride = head.stride;
+  product.accumulate = accumulate;
+  product.triangle = Triangle::kUpperA;
+  product.diagonal = first;
+  TileGemm(product);
+}
+
+// factors[j] of query i, for keys up to i.
+void DropFactors(const Head& head, const Dropping& dropping, int64_t i,
+                 float* factors) {
+  DropoutFactors(i + 1, dropping.stream,
+                 (dropping.first_row + head.first_row + i) * head.time,
+                 dropping.rate, factors);
+}
+
+void HeadForward(const Head& head, const float* qkv, const Dropping& dropping,
+                 const Buffers& buffers, float* y, float* logarithmic_sums) {
+  const int64_t row = buffers.row;
+  Transpose(head.time, head.size, row, head.stride, ScoreScale(head),
+            qkv + head.k, buffers.k);
+  for (int64_t first = 0; first < head.time; first += kBlock) {
+    const int64_t rows = std::min(kBlock, head.time - first);
+    float* out = y + head.y + first * head.y_stride;
+    Scores(head, first, rows, qkv + head.q + first * head.stride, head.stride,
+           buffers.k, row, buffers.p);
+    Exponentials(rows, first, row, buffers.p, buffers.inverse,
+                 logarithmic_sums + head.first_row + first);
+    for (int64_t i = 0; dropping.rate > 0 && i < rows; ++i) {
+      DropFactors(head, dropping, first + i, buffers.factors);
+      float* p = buffers.p + i * row;
+      Multiply(first + i + 1, buffers.factors, p, p);
+    }
+    Combine(head, first, rows, buffers.p, row, qkv + head.v, out,
+            head.y_stride);
+    ScaleRows(rows, head.size, head.y_stride, buffers.inverse, out);
+  }
+}
+
+// Drops p into buffers.dropped, and its gradient where it is.
+void DropBlock(const Head& head, const Dropping& dropping, int64_t first,
+               int64_t rows, const Buffers& buffers) {
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t count = first + i + 1, offset = i * buffers.row;
+    DropFactors(head, dropping, first + i, buffers.factors);
+    float* dropped = buffers.dropped + offset;
+    Multiply(count, buffers.factors, buffers.p + offset, dropped);
+    std::fill(dropped + count, dropped + RoundUp(count), 0.0f);
+    Multiply(count, buffers.factors, buffers.dp + offset, buffers.dp + offset);
+  }
+}
+
+void HeadBackward(const Head& head, const float* qkv, const float* y,
+                  const float* logarithmic_sums, const float* dy,
+                  const Dropping& dropping, const Buffers& buffers,
+                  float* dqkv) {
+  const int64_t row = buffers.row, stride = head.stride;
+  Transpose(head.time, head.size, row, stride, ScoreScale(head), qkv + head.k,
+            buffers.k);
+  Transpose(head.time, head.size, row, stride, 1.0f, qkv + head.v, buffers.v);
+  // The last block reaches all keys: it sets dk and dv, the others add.
+  const int64_t last = (head.time - 1) / kBlock * kBlock;
+  for (int64_t first = last; first >= 0; first -= kBlock) {
+    const int64_t rows = std::min(kBlock, head.time - first);
+    const bool accumulate = first != last;
+    const float* q = qkv + head.q + first * stride;
+    const int64_t out = head.y + first * head.y_stride;
+    Scores(head, first, rows, q, stride, buffers.k, row, buffers.p);
+    Probabilities(rows, first, row, logarithmic_sums + head.first_row + first,
+                  buffers.p);
+    Scores(head, first, rows, dy + out, head.y_stride, buffers.v, row,
+           buffers.dp);
+    if (dropping.rate > 0) DropBlock(head, dropping, first, rows, buffers);
+    Scatter(head, first, rows, dropping.rate > 0 ? buffers.dropped : buffers.p,
+            row, dy + out, head.y_stride, accumulate, dqkv + head.v);
+    SoftmaxBackward(rows, first, row, head.size, y + out, dy + out,
+                    head.y_stride, ScoreScale(head), buffers.p, buffers.dp);
+    Combine(head, first, rows, buffers.dp, row, qkv + head.k,
+            dqkv + head.q + first * stride, stride);
+    Scatter(head, first, rows, buffers.dp, row, q, stride, accumulate,
+            dqkv + head.k);
+  }
+}
+
+}  // namespace
+
+void AttentionForward(const AttentionShape& s, int64_t first_sequence,
+                      const float* qkv, const RandomStream& stream, float rate,
+                      Scratch& scratch, float* y, float* logarithmic_sums) {
+  const Buffers buffers(s, scratch);
+  const Dropping dropping = {stream, rate, first_sequence * s.heads * s.time};
+  for (int64_t b = 0; b < s.batch; ++b) {
+    for (int64_t h = 0; h < s.heads; ++h) {
+      HeadForward(Head(s, b, h), qkv, dropping, buffers, y, logarithmic_sums);
+    }
+  }
+}
+
+void AttentionBackward(const AttentionShape& s, int64_t first_sequence,
+                       const float* qkv, const float* y,
+                       const float* logarithmic_sums, const float* dy,
+                       const RandomStream& stream, float rate, Scratch& scratch,
+                       float* dqkv) {
+  const Buffers buffers(s, scratch);
+  const Dropping dropping = {stream, rate, first_sequence * s.heads * s.time};
+  for (int64_t b = 0; b < s.batch; ++b) {
+    for (int64_t h = 0; h < s.heads; ++h) {
+      HeadBackward(Head(s, b, h), qkv, y, logarithmic_sums, dy, dropping,
+                   buffers, dqkv);
+    }
+  }
+}
+
+}  // namespace tributary::cpu

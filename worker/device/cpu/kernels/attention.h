@@ -1,0 +1,30 @@
+// Causal multi-head attention; layout and formulas as in
+// worker/device/device.h.
+#ifndef TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_ATTENTION_H_
+#define TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_ATTENTION_H_
+
+#include <cstdint>
+
+#include "common/numerics/philox.h"
+#include "worker/device/cpu/kernels/scratch.h"
+#include "worker/device/device.h"
+
+namespace tributary::cpu {
+
+// `logarithmic_sums`, [batch, heads, time]: per row of scores, log(sum(exp)).
+// Backward makes the probabilities again from them, which takes a fifth more
+// arithmetic and saves `time` times the memory. `scratch` is overwritten. The
+// first sequence here is number `first_sequence` of the batch, which decides
+// the random numbers.
+void AttentionForward(const AttentionShape& shape, int64_t first_sequence,
+                      const float* qkv, const RandomStream& stream, float rate,
+                      Scratch& scratch, float* y, float* logarithmic_sums);
+void AttentionBackward(const AttentionShape& shape, int64_t first_sequence,
+                       const float* qkv, const float* y,
+                       const float* logarithmic_sums, const float* dy,
+                       const RandomStream& stream, float rate, Scratch& scratch,
+                       float* dqkv);
+
+}  // namespace tributary::cpu
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_ATTENTION_H_

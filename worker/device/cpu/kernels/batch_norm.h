@@ -1,0 +1,42 @@
+// Batch norm over [batch, channels, pixels]; formulas as in
+// worker/device/device.h.
+#ifndef TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_BATCH_NORM_H_
+#define TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_BATCH_NORM_H_
+
+#include <cstdint>
+
+#include "worker/device/device.h"
+
+namespace tributary::cpu {
+
+inline constexpr float kBatchNormEpsilon = 1e-5f;
+
+// x, residual (may be null), y: [batch, channels, pixels]; all others:
+// [channels]. Sums go over the pixels of one image at a time, then over the
+// images in order.
+void BatchNormForward(const BatchNormShape& shape, const float* x,
+                      const float* scale, const float* shift,
+                      const float* residual, float* y, float* mean,
+                      float* variance);
+void BatchNormEvaluate(const BatchNormShape& shape, const float* x,
+                       const float* scale, const float* shift,
+                       const float* mean, const float* variance,
+                       const float* residual, float* y);
+
+// dy, dx (may be dy), dresidual (may be null): as x.
+void BatchNormBackward(const BatchNormShape& shape, const float* x,
+                       const float* scale, const float* mean,
+                       const float* variance, const float* y, const float* dy,
+                       float* dx, float* dscale, float* dshift,
+                       float* dresidual);
+
+void BatchNormStatisticsGradient(int64_t channels, int64_t observations,
+                                 int64_t weight, const float* mean,
+                                 const float* variance,
+                                 const float* running_mean,
+                                 const float* running_variance, float* dmean,
+                                 float* dvariance);
+
+}  // namespace tributary::cpu
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_BATCH_NORM_H_

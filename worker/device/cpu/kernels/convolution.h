@@ -1,0 +1,45 @@
+// Two-dimensional convolutions by oneDNN.
+#ifndef TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_CONVOLUTION_H_
+#define TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_CONVOLUTION_H_
+
+#include <map>
+#include <memory>
+
+#include "worker/device/device.h"
+
+namespace tributary::cpu {
+
+class ConvolutionPlan;
+
+// Runs convolutions of any shape, all tensors as worker/device/device.h lays
+// them out. What oneDNN generates for a shape, and its memory, is kept from the
+// first call for that shape on. One thread at a time; instances are
+// independent.
+class ConvolutionRunner {
+ public:
+  // Of x, y and the weight, and of their gradients but the weight's; kBfloat16
+  // needs MultipliesBfloat16() of matmul.h.
+  explicit ConvolutionRunner(Precision precision);
+  ~ConvolutionRunner();
+
+  void Forward(const ConvolutionShape& shape, const void* x, const void* weight,
+               const float* bias, void* y);
+  void BackwardInput(const ConvolutionShape& shape, const void* dy,
+                     const void* weight, void* dx);
+  // dbias may be null.
+  void BackwardWeight(const ConvolutionShape& shape, const void* x,
+                      const void* dy, float* dweight, float* dbias);
+
+ private:
+  struct Less {
+    bool operator()(const ConvolutionShape& a, const ConvolutionShape& b) const;
+  };
+  ConvolutionPlan& PlanFor(const ConvolutionShape& shape);
+
+  const Precision precision_;
+  std::map<ConvolutionShape, std::unique_ptr<ConvolutionPlan>, Less> plans_;
+};
+
+}  // namespace tributary::cpu
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_CONVOLUTION_H_

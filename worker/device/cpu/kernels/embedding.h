@@ -1,0 +1,21 @@
+// Embedding tables; formulas as in worker/device/device.h.
+#ifndef TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_EMBEDDING_H_
+#define TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_EMBEDDING_H_
+
+#include <cstdint>
+
+namespace tributary::cpu {
+
+// tokens: [batch, time], each in [0, vocabulary); y: [batch, time, width].
+void EmbeddingForward(int64_t batch, int64_t time, int64_t width,
+                      const int32_t* tokens, const float* token_table,
+                      const float* position_table, float* y);
+
+void EmbeddingBackward(int64_t batch, int64_t time, int64_t width,
+                       int64_t vocabulary, const int32_t* tokens,
+                       const float* dy, bool accumulate, float* dtoken_table,
+                       float* dposition_table);
+
+}  // namespace tributary::cpu
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_EMBEDDING_H_

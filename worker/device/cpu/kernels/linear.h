@@ -1,0 +1,27 @@
+// Linear layers; formulas as in worker/device/device.h.
+#ifndef TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_LINEAR_H_
+#define TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_LINEAR_H_
+
+#include "worker/device/cpu/kernels/scratch.h"
+#include "worker/device/device.h"
+
+namespace tributary::cpu {
+
+// Whether the functions of skinny_gemm.h are to be taken.
+bool IsSkinnyForward(const LinearShape& shape);
+bool IsSkinnyBackwardInput(const LinearShape& shape);
+
+// `bias` may be null. `scratch` is overwritten.
+void LinearForward(const LinearShape& shape, const float* x,
+                   const float* weight, const float* bias, Scratch& scratch,
+                   float* y);
+void LinearBackwardInput(const LinearShape& shape, const float* dy,
+                         const float* weight, bool accumulate, float* dx);
+// `dbias` may be null.
+void LinearBackwardWeight(const LinearShape& shape, const float* x,
+                          const float* dy, bool accumulate, float* dweight,
+                          float* dbias);
+
+}  // namespace tributary::cpu
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_LINEAR_H_

@@ -1,0 +1,91 @@
+#include "worker/device/cpu/kernels/loss.h"
+
+#include <cmath>
+
+#include "common/numerics/simd.h"
+#include "worker/device/cpu/kernels/reductions.h"
+
+namespace tributary::cpu {
+namespace {
+
+// The sum of exp(x[i] - maximum) where nothing is to be kept.
+TRIBUTARY_INLINE float ExpSum(int64_t count, float maximum, const float* x) {
+  constexpr int64_t kRun = 256;
+  float run[kRun];
+  float sum = 0;
+  for (int64_t i = 0; i < count; i += kRun) {
+    sum += RowExp(count - i < kRun ? count - i : kRun, maximum, x + i, run);
+  }
+  return sum;
+}
+
+TRIBUTARY_INLINE bool IsFirstMaximum(const float* row, int32_t label,
+                                     float maximum) {
+  if (row[label] != maximum) return false;
+  for (int32_t c = 0; c < label; ++c) {
+    if (row[c] == maximum) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+TRIBUTARY_MULTIVERSION
+Device::Loss SoftmaxCrossEntropy(int64_t rows, int64_t classes,
+                                 const float* logits, const int32_t* labels,
+                                 float* dlogits) {
+  Device::Loss loss;
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* row = logits + r * classes;
+    const int32_t label = labels[r];
+    if (label < 0) {
+      if (dlogits != nullptr) {
+        for (int64_t c = 0; c < classes; ++c) dlogits[r * classes + c] = 0;
+      }
+      continue;
+    }
+    ++loss.counted;
+    const float maximum = RowMaximum(classes, row);
+    const float at_label = row[label];
+    loss.correct += IsFirstMaximum(row, label, maximum) ? 1 : 0;
+    float sum;
+    if (dlogits == nullptr) {
+      sum = ExpSum(classes, maximum, row);
+    } else {
+      float* gradient = dlogits + r * classes;
+      sum = RowExp(classes, maximum, row, gradient);
+      const float inverse = 1.0f / sum;
+      for (int64_t c = 0; c < classes; ++c) gradient[c] *= inverse;
+      gradient[label] -= 1.0f;
+    }
+    loss.sum += std::log(static_cast<double>(sum)) -
+                (static_cast<double>(at_label) - maximum);
+  }
+  return loss;
+}
+
+TRIBUTARY_MULTIVERSION
+Device::Loss MeanSquaredError(int64_t rows, int64_t width, const float* x,
+                              const float* target, float* dx) {
+  Device::Loss loss;
+  loss.counted = rows;
+  const float factor = 2.0f / static_cast<float>(width);
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* row = x + r * width;
+    const float* goal = target + r * width;
+    double sum = 0;
+    for (int64_t c = 0; c < width; ++c) {
+      const double difference = static_cast<double>(row[c]) - goal[c];
+      sum += difference * difference;
+    }
+    loss.sum += sum / static_cast<double>(width);
+    if (dx == nullptr) continue;
+    float* gradient = dx + r * width;
+    for (int64_t c = 0; c < width; ++c) {
+      gradient[c] = factor * (row[c] - goal[c]);
+    }
+  }
+  return loss;
+}
+
+}  // namespace tributary::cpu

@@ -1,0 +1,20 @@
+// Host memory for arenas and activations.
+#ifndef TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_MEMORY_H_
+#define TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_MEMORY_H_
+
+#include <cstddef>
+
+#include "absl/status/statusor.h"
+#include "worker/device/device.h"
+
+namespace tributary::cpu {
+
+// Zeroed memory, aligned to 64 bytes; from 2 MiB on, aligned to 2 MiB and with
+// huge pages where the system grants them (a 4 KiB page costs one TLB entry
+// and one fault per 1,024 floats). ResourceExhausted when there is none. Safe
+// from any thread.
+absl::StatusOr<Device::Memory> AllocateHostMemory(size_t bytes);
+
+}  // namespace tributary::cpu
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_MEMORY_H_

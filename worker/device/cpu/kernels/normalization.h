@@ -1,0 +1,27 @@
+// Layer norm over the last dimension; formulas as in worker/device/device.h.
+#ifndef TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_NORMALIZATION_H_
+#define TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_NORMALIZATION_H_
+
+#include <cstdint>
+
+namespace tributary::cpu {
+
+inline constexpr float kLayerNormEpsilon = 1e-5f;
+
+// x, y: [rows, width]; scale, shift (may be null): [width]; mean,
+// inverse_deviation: [rows].
+void LayerNormForward(int64_t rows, int64_t width, const float* x,
+                      const float* scale, const float* shift, float* y,
+                      float* mean, float* inverse_deviation);
+
+// x, dy, dx: [rows, width]; dscale, dshift (may be null): [width], summed in
+// order of the rows.
+void LayerNormBackward(int64_t rows, int64_t width, const float* x,
+                       const float* scale, const float* mean,
+                       const float* inverse_deviation, const float* dy,
+                       bool accumulate, float* dx, float* dscale,
+                       float* dshift);
+
+}  // namespace tributary::cpu
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_NORMALIZATION_H_

@@ -1,0 +1,61 @@
+// Matrix products by oneDNN's primitives, which take bfloat16.
+#ifndef TRIBUTARY_WORKER_DEVICE_CPU_PRODUCTS_MATMUL_H_
+#define TRIBUTARY_WORKER_DEVICE_CPU_PRODUCTS_MATMUL_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "worker/device/device.h"
+
+namespace tributary::cpu {
+
+// Whether the processor multiplies bfloat16 numbers (AVX512_BF16 or AMX):
+// elsewhere oneDNN has no such primitives, or slow ones.
+bool MultipliesBfloat16();
+
+class MatmulPlan;
+
+// The products of linear layers, formulas as in worker/device/device.h, with
+// sums in float32. What oneDNN generates for a shape is kept from the first
+// call for that shape on. One thread at a time; instances are independent.
+class MatmulRunner {
+ public:
+  // Of factors and results of type Real; kBfloat16 needs MultipliesBfloat16().
+  explicit MatmulRunner(Precision precision);
+  ~MatmulRunner();
+
+  // `bias` may be null.
+  void Forward(const LinearShape& shape, const void* x, const void* weight,
+               const float* bias, void* y);
+  void BackwardInput(const LinearShape& shape, const void* dy,
+                     const void* weight, bool accumulate, void* dx);
+  void BackwardWeight(const LinearShape& shape, const void* x, const void* dy,
+                      bool accumulate, float* dweight);
+
+ private:
+  // C[m, n] = A[m, k] B[k, n] (+ bias[n] in each row), or +=.
+  struct Product {
+    int64_t m = 0, n = 0, k = 0;
+    bool transposed_a = false, transposed_b = false;  // As stored.
+    bool has_bias = false, accumulate = false;
+    bool float32_result = false;  // Else of type Real.
+    bool operator<(const Product& other) const;
+  };
+  struct Matrices {
+    const void* a;
+    const void* b;
+    const float* bias;  // Null without has_bias.
+    void* c;
+  };
+  friend class MatmulPlan;
+
+  void Multiply(const Product& product, const Matrices& matrices);
+
+  const Precision precision_;
+  std::map<Product, std::unique_ptr<MatmulPlan>> plans_;
+};
+
+}  // namespace tributary::cpu
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CPU_PRODUCTS_MATMUL_H_

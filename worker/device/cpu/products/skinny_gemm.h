@@ -1,0 +1,37 @@
+// Products of few rows with a large matrix: a pass over the matrix's memory.
+#ifndef TRIBUTARY_WORKER_DEVICE_CPU_PRODUCTS_SKINNY_GEMM_H_
+#define TRIBUTARY_WORKER_DEVICE_CPU_PRODUCTS_SKINNY_GEMM_H_
+
+#include <cstdint>
+
+#include "worker/device/cpu/products/bfloat16.h"
+
+namespace tributary::cpu {
+
+// The most rows that the functions here take: one per lane of the widest
+// registers.
+inline constexpr int64_t kSkinnyRows = 16;
+
+// In both functions the matrix w is of float32 or of bfloat16 numbers.
+//
+// y[rows, outputs] = x[rows, inputs] w[outputs, inputs]^T, += with
+// `accumulate`. `packed`, inputs * kSkinnyRows floats, is overwritten.
+void SkinnyForward(int64_t rows, int64_t inputs, int64_t outputs,
+                   const float* x, const float* w, bool accumulate, float* y,
+                   float* packed);
+void SkinnyForward(int64_t rows, int64_t inputs, int64_t outputs,
+                   const float* x, const Bfloat16* w, bool accumulate, float* y,
+                   float* packed);
+
+// dx[rows, inputs] = dy[rows, outputs] w[outputs, inputs], += with
+// `accumulate`.
+void SkinnyBackwardInput(int64_t rows, int64_t inputs, int64_t outputs,
+                         const float* dy, const float* w, bool accumulate,
+                         float* dx);
+void SkinnyBackwardInput(int64_t rows, int64_t inputs, int64_t outputs,
+                         const float* dy, const Bfloat16* w, bool accumulate,
+                         float* dx);
+
+}  // namespace tributary::cpu
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CPU_PRODUCTS_SKINNY_GEMM_H_

@@ -1,0 +1,213 @@
+// With P the probabilities, f their dropout factors and D[i] = dy[i] y[i]:
+//   dv[j] = sum over i of P[i, j] f[i, j] dy[i]
+//   dS[i, j] = P[i, j] (f[i, j] dy[i] v[j] - D[i]) / sqrt(head_size)
+//   dq[i] = sum over j of dS[i, j] k[j],  dk[j] = sum over i of dS[i, j] q[i]
+// The sums over queries and those over keys are two kernels, each of which
+// makes P again: blocks then own what they write, and nothing is added up by
+// atomics.
+#include <cmath>
+
+#include "common/cuda/launch.h"
+#include "worker/device/cuda/kernels/attention.h"
+#include "worker/device/cuda/kernels/attention_products.h"
+#include "worker/device/cuda/kernels/attention_tile.h"
+#include "worker/device/cuda/kernels/reduction.h"
+
+namespace tributary::cuda {
+namespace {
+
+template <typename T>
+struct BackwardInputs {
+  AttentionShape shape;
+  const T* qkv;
+  const T* dy;
+  const float* sums;  // Logarithmic, [batch, heads, time].
+  const float* dots;  // D, [batch, heads, time].
+  AttentionDropout dropout;
+  float scale;  // 1 / sqrt(head_size).
+};
+
+// dots[b, h, t] = y[b, t, h, :] dy[b, t, h, :]; a warp for each.
+template <typename T>
+__global__ void DotsKernel(AttentionShape s, const T* y, const T* dy,
+                           float* dots) {
+  const int64_t row =
+      static_cast<int64_t>(blockIdx.x) * (kBlockThreads / kWarp) +
+      threadIdx.x / kWarp;  // Of [batch, time, heads].
+  if (row >= s.batch * s.time * s.heads) return;
+  const int lane = threadIdx.x % kWarp;
+  float sum = 0;
+  for (int64_t d = lane; d < s.head_size; d += kWarp) {
+    sum += float{y[row * s.head_size + d]} * float{dy[row * s.head_size + d]};
+  }
+  sum = SumOfLanes(sum);
+  const int64_t head = row % s.heads, time = row / s.heads % s.time;
+  const int64_t batch = row / s.heads / s.time;
+  if (lane == 0) dots[(batch * s.heads + head) * s.time + time] = sum;
+}
+
+// A row's logarithmic sum and D, zero after the last.
+struct RowValues {
+  float sum, dot;
+};
+template <typename T>
+__device__ inline RowValues RowValuesOf(const BackwardInputs<T>& in,
+                                        const BlockPlace& place,
+                                        int64_t query) {
+  if (query >= in.shape.time) return {0.0f, 0.0f};
+  const int64_t row =
+      (place.batch * in.shape.heads + place.head) * in.shape.time + query;
+  return {in.sums[row], in.dots[row]};
+}
+
+template <typename T>
+__device__ inline float Probability(const BackwardInputs<T>& in, int64_t query,
+                                    int64_t key, float score, float sum) {
+  // Keys up to the query are before the last, so only queries need a limit.
+  return key <= query && query < in.shape.time ? expf(score * in.scale - sum)
+                                               : 0.0f;
+}
+
+// dk and dv of a tile of keys, kTile columns of them. Scores lie the other way
+// round here: rows are keys, columns queries.
+template <typename T>
+__global__ void __launch_bounds__(kTileThreads, 2)
+    KeyGradientsKernel(BackwardInputs<T> in, T* dqkv) {
+  __shared__ TileProducts<T> products;
+  const AttentionShape& s = in.shape;
+  const BlockPlace place = PlaceOf(s, blockIdx.x);
+  const HeadMatrix<T> q = PartOf(s, place, in.qkv, 0),
+                      k = PartOf(s, place, in.qkv, 1),
+                      v = PartOf(s, place, in.qkv, 2),
+                      dy = OutputOf(s, place, in.dy);
+  const int64_t first_key = place.tile * kTile;
+  const AttentionDropout dropout = Based(in.dropout);
+  const float keep_scale = 1.0f / (1.0f - dropout.rate);
+
+  float dk[4][4] = {}, dv[4][4] = {};
+  for (int64_t tile = place.tile; tile < TilesOf(s); ++tile) {
+    const int64_t first_query = tile * kTile;
+    float p[4][4] = {}, ds[4][4] = {};
+    unsigned kept[4];  // Bit i of kept[j]: row i, column j.
+    float dots[4];
+    products.AddInner(k, first_key, q, first_query, p);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int64_t query = first_query + 4 * Across() + j;
+      const RowValues row = RowValuesOf(in, place, query);
+      dots[j] = row.dot;
+      for (int i = 0; i < 4; ++i) {
+        p[i][j] = Probability(in, query, first_key + 4 * Down() + i, p[i][j],
+                              row.sum);
+      }
+      kept[j] = KeptFour(
+          dropout, ProbabilityNumber(s, place, query, first_key + 4 * Down()));
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      float dropped[4];
+      for (int j = 0; j < 4; ++j) {
+        dropped[j] = kept[j] >> i & 1 ? p[i][j] * keep_scale : 0.0f;
+      }
+      products.StoreWeights(i, dropped);
+    }
+    products.AddWeighted(dy, first_query, place.first_column, dv);
+
+    // Its barriers also end the use of the weights.
+    products.AddInner(v, first_key, dy, first_query, ds);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      for (int j = 0; j < 4; ++j) {
+        const float dp = kept[j] >> i & 1 ? ds[i][j] * keep_scale : 0.0f;
+        ds[i][j] = p[i][j] * (dp - dots[j]) * in.scale;
+      }
+      products.StoreWeights(i, ds[i]);
+    }
+    products.AddWeighted(q, first_query, place.first_column, dk);
+  }
+  StoreRows(dk, first_key, place.first_column, s.time, s.head_size, k.stride,
+            dqkv + PartOffset(s, place, 1));
+  StoreRows(dv, first_key, place.first_column, s.time, s.head_size, v.stride,
+            dqkv + PartOffset(s, place, 2));
+}
+
+// dq of a tile of queries, kTile columns of it.
+template <typename T>
+__global__ void __launch_bounds__(kTileThreads, 2)
+    QueryGradientsKernel(BackwardInputs<T> in, T* dqkv) {
+  __shared__ TileProducts<T> products;
+  const AttentionShape& s = in.shape;
+  BlockPlace place = PlaceOf(s, blockIdx.x);
+  place.tile = TilesOf(s) - 1 - place.tile;  // Those with the most keys first.
+  const HeadMatrix<T> q = PartOf(s, place, in.qkv, 0),
+                      k = PartOf(s, place, in.qkv, 1),
+                      v = PartOf(s, place, in.qkv, 2),
+                      dy = OutputOf(s, place, in.dy);
+  const int64_t first_query = place.tile * kTile;
+  const AttentionDropout dropout = Based(in.dropout);
+  const float keep_scale = 1.0f / (1.0f - dropout.rate);
+  RowValues rows[4];
+  for (int i = 0; i < 4; ++i) {
+    rows[i] = RowValuesOf(in, place, first_query + 4 * Down() + i);
+  }
+
+  float dq[4][4] = {};
+  for (int64_t tile = 0; tile <= place.tile; ++tile) {
+    const int64_t first_key = tile * kTile;
+    float p[4][4] = {}, ds[4][4] = {};
+    products.AddInner(q, first_query, k, first_key, p);
+    products.AddInner(dy, first_query, v, first_key, ds);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int64_t query = first_query + 4 * Down() + i;
+      const unsigned kept = KeptFour(
+          dropout,
+          ProbabilityNumber(s, place, query, first_key + 4 * Across()));
+      for (int j = 0; j < 4; ++j) {
+        const float probability = Probability(
+            in, query, first_key + 4 * Across() + j, p[i][j], rows[i].sum);
+        const float dp = kept >> j & 1 ? ds[i][j] * keep_scale : 0.0f;
+        ds[i][j] = probability * (dp - rows[i].dot) * in.scale;
+      }
+      products.StoreWeights(i, ds[i]);
+    }
+    products.AddWeighted(k, first_key, place.first_column, dq);
+  }
+  StoreRows(dq, first_query, place.first_column, s.time, s.head_size, q.stride,
+            dqkv + PartOffset(s, place, 0));
+}
+
+}  // namespace
+
+template <typename T>
+void AttentionBackward(Stream& stream, Scratch& scratch,
+                       const AttentionShape& shape, const T* qkv, const T* y,
+                       const float* logarithmic_sums, const T* dy,
+                       const AttentionDropout& dropout, T* dqkv) {
+  const int64_t rows = shape.batch * shape.time * shape.heads;
+  float* const dots = scratch.Floats(rows);
+  Launch(stream, "AttentionBackward", CeilDivide(rows, kBlockThreads / kWarp),
+         kBlockThreads, &DotsKernel<T>, shape, y, dy, dots);
+  BackwardInputs<T> in;
+  in.shape = shape;
+  in.qkv = qkv;
+  in.dy = dy;
+  in.sums = logarithmic_sums;
+  in.dots = dots;
+  in.dropout = dropout;
+  in.scale = 1.0f / std::sqrt(static_cast<float>(shape.head_size));
+  Launch(stream, "AttentionBackward", BlocksOf(shape), dim3(kTileThreads),
+         &KeyGradientsKernel<T>, in, dqkv);
+  Launch(stream, "AttentionBackward", BlocksOf(shape), dim3(kTileThreads),
+         &QueryGradientsKernel<T>, in, dqkv);
+}
+
+#define TRIBUTARY_INSTANTIATE(T)                                              \
+  template void AttentionBackward(Stream&, Scratch&, const AttentionShape&,   \
+                                  const T*, const T*, const float*, const T*, \
+                                  const AttentionDropout&, T*);
+TRIBUTARY_INSTANTIATE(float)
+TRIBUTARY_INSTANTIATE(Bfloat16)
+#undef TRIBUTARY_INSTANTIATE
+
+}  // namespace tributary::cuda

@@ -1,0 +1,123 @@
+#include <cmath>
+
+#include "common/cuda/launch.h"
+#include "worker/device/cuda/kernels/attention.h"
+#include "worker/device/cuda/kernels/attention_products.h"
+#include "worker/device/cuda/kernels/attention_tile.h"
+#include "worker/device/cuda/kernels/reduction.h"
+
+namespace tributary::cuda {
+namespace {
+
+// Rows 4 down + i of a tile of queries, over the keys seen so far. The kSide
+// threads of a row hold the same values.
+struct OnlineSoftmax {
+  float maximum[4], sum[4];  // Of the scores; of exp(score - maximum).
+};
+
+// scores[i][j] of keys first_key + 4 across + j, not yet scaled, become
+// exp(score - maximum), 0 for keys after the query; `softmax` takes them in and
+// `outputs`, sums weighted by earlier exponentials, are scaled to the new
+// maximum.
+__device__ void Exponentials(int64_t first_query, int64_t first_key,
+                             float scale, float (&scores)[4][4],
+                             OnlineSoftmax& softmax, float (&outputs)[4][4]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int64_t query = first_query + 4 * Down() + i;
+    float maximum = softmax.maximum[i];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int64_t key = first_key + 4 * Across() + j;
+      scores[i][j] = key <= query ? scores[i][j] * scale : -INFINITY;
+      maximum = fmaxf(maximum, scores[i][j]);
+    }
+    maximum = MaximumOfLanes(maximum, kSide);
+    // The first tile has a key for each query, so the maximum is finite, unless
+    // the scores are not. Of nothing the maximum is -infinity: a factor of 0.
+    const float factor = expf(softmax.maximum[i] - maximum);
+    float sum = 0;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      scores[i][j] = expf(scores[i][j] - maximum);
+      sum += scores[i][j];
+      outputs[i][j] *= factor;
+    }
+    softmax.sum[i] = softmax.sum[i] * factor + SumOfLanes(sum, kSide);
+    softmax.maximum[i] = maximum;
+  }
+}
+
+// y, sums: as in attention.h. A block makes kTile rows of y of one head, and of
+// them a chunk of kTile columns.
+template <typename T>
+__global__ void __launch_bounds__(kTileThreads, 2)
+    ForwardKernel(AttentionShape s, const T* qkv, AttentionDropout unbased,
+                  float scale, T* y, float* sums) {
+  __shared__ TileProducts<T> products;
+  BlockPlace place = PlaceOf(s, blockIdx.x);
+  place.tile = TilesOf(s) - 1 - place.tile;  // Those with the most keys first.
+  const HeadMatrix<T> q = PartOf(s, place, qkv, 0),
+                      k = PartOf(s, place, qkv, 1),
+                      v = PartOf(s, place, qkv, 2);
+  const int64_t first_query = place.tile * kTile;
+  const AttentionDropout dropout = Based(unbased);
+  const float keep_scale = 1.0f / (1.0f - dropout.rate);
+
+  OnlineSoftmax softmax;
+  for (int i = 0; i < 4; ++i) {
+    softmax.maximum[i] = -INFINITY;
+    softmax.sum[i] = 0;
+  }
+  float outputs[4][4] = {};
+  for (int64_t tile = 0; tile <= place.tile; ++tile) {
+    const int64_t first_key = tile * kTile;
+    float p[4][4] = {};
+    products.AddInner(q, first_query, k, first_key, p);
+    Exponentials(first_query, first_key, scale, p, softmax, outputs);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int row = 4 * Down() + i;
+      const unsigned kept =
+          KeptFour(dropout, ProbabilityNumber(s, place, first_query + row,
+                                              first_key + 4 * Across()));
+      for (int j = 0; j < 4; ++j) {
+        p[i][j] = kept >> j & 1 ? p[i][j] * keep_scale : 0.0f;
+      }
+      products.StoreWeights(i, p[i]);
+    }
+    products.AddWeighted(v, first_key, place.first_column, outputs);
+  }
+
+  for (int i = 0; i < 4; ++i) {
+    const int64_t query = first_query + 4 * Down() + i;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) outputs[i][j] /= softmax.sum[i];
+    if (query < s.time && place.first_column == 0 && Across() == 0) {
+      sums[(place.batch * s.heads + place.head) * s.time + query] =
+          softmax.maximum[i] + logf(softmax.sum[i]);
+    }
+  }
+  StoreRows(outputs, first_query, place.first_column, s.time, s.head_size,
+            s.heads * s.head_size, y + OutputOffset(s, place));
+}
+
+}  // namespace
+
+template <typename T>
+void AttentionForward(Stream& stream, const AttentionShape& shape, const T* qkv,
+                      const AttentionDropout& dropout, T* y,
+                      float* logarithmic_sums) {
+  const float scale = 1.0f / std::sqrt(static_cast<float>(shape.head_size));
+  Launch(stream, "AttentionForward", BlocksOf(shape), dim3(kTileThreads),
+         &ForwardKernel<T>, shape, qkv, dropout, scale, y, logarithmic_sums);
+}
+
+#define TRIBUTARY_INSTANTIATE(T)                                           \
+  template void AttentionForward(Stream&, const AttentionShape&, const T*, \
+                                 const AttentionDropout&, T*, float*);
+TRIBUTARY_INSTANTIATE(float)
+TRIBUTARY_INSTANTIATE(Bfloat16)
+#undef TRIBUTARY_INSTANTIATE
+
+}  // namespace tributary::cuda

@@ -1,0 +1,142 @@
+// Where the blocks of forward and backward attention work, and what is left of
+// dropout there. For .cu files alone.
+//
+// A block of kSide x kSide threads works on a tile of kTile queries by kTile
+// keys, of which each thread holds 4 x 4 scores: thread (down, across) those in
+// rows 4 down + i and columns 4 across + j.
+#ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_TILE_H_
+#define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_TILE_H_
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "common/cuda/launch.h"
+#include "common/numerics/philox.h"
+#include "worker/device/cuda/kernels/attention.h"
+#include "worker/device/device.h"
+
+namespace tributary::cuda {
+
+inline constexpr int kTile = 64;
+inline constexpr int kSide = kTile / 4;
+inline constexpr int kTileThreads = kSide * kSide;
+
+// A matrix of one head, [count, size], `stride` elements from row to row.
+template <typename T>
+struct HeadMatrix {
+  const T* data;
+  int64_t count, size, stride;
+};
+
+// What one block does: a tile of one head, and of the head's elements those of
+// one chunk of kTile.
+struct BlockPlace {
+  int64_t batch, head, tile, first_column;
+};
+
+__host__ __device__ inline int64_t TilesOf(const AttentionShape& s) {
+  return CeilDivide(s.time, kTile);
+}
+__host__ __device__ inline int64_t ColumnChunksOf(const AttentionShape& s) {
+  return CeilDivide(s.head_size, kTile);
+}
+inline int64_t BlocksOf(const AttentionShape& s) {
+  return s.batch * s.heads * TilesOf(s) * ColumnChunksOf(s);
+}
+
+// Place of block number `block` of BlocksOf(s). Tiles vary slowest: those of
+// equal work run together.
+__device__ inline BlockPlace PlaceOf(const AttentionShape& s, int64_t block) {
+  const int64_t chunks = ColumnChunksOf(s), heads = s.batch * s.heads;
+  const int64_t head = block / chunks % heads;
+  return {head / s.heads, head % s.heads, block / chunks / heads,
+          block % chunks * kTile};
+}
+
+// Element [b, t = 0, part, h, 0] of qkv (part 0, 1, 2: q, k, v).
+__device__ inline int64_t PartOffset(const AttentionShape& s,
+                                     const BlockPlace& place, int part) {
+  return ((place.batch * s.time * 3 + part) * s.heads + place.head) *
+         s.head_size;
+}
+template <typename T>
+__device__ inline HeadMatrix<T> PartOf(const AttentionShape& s,
+                                       const BlockPlace& place, const T* qkv,
+                                       int part) {
+  return {qkv + PartOffset(s, place, part), s.time, s.head_size,
+          3 * s.heads * s.head_size};
+}
+// Element [b, t = 0, h, 0] of y.
+__device__ inline int64_t OutputOffset(const AttentionShape& s,
+                                       const BlockPlace& place) {
+  return (place.batch * s.time * s.heads + place.head) * s.head_size;
+}
+template <typename T>
+__device__ inline HeadMatrix<T> OutputOf(const AttentionShape& s,
+                                         const BlockPlace& place, const T* y) {
+  return {y + OutputOffset(s, place), s.time, s.head_size,
+          s.heads * s.head_size};
+}
+
+__device__ inline int Down() { return threadIdx.x / kSide; }
+__device__ inline int Across() { return threadIdx.x % kSide; }
+
+template <typename T>
+__device__ inline float ElementOrZero(const HeadMatrix<T>& m, int64_t row,
+                                      int64_t column) {
+  return row < m.count && column < m.size
+             ? float{m.data[row * m.stride + column]}
+             : 0.0f;
+}
+
+// to[first_row + 4 down + i, first_column + 4 across + j] = values[i][j],
+// within [count, size]; `stride` elements from row to row.
+template <typename T>
+__device__ inline void StoreRows(const float (&values)[4][4], int64_t first_row,
+                                 int64_t first_column, int64_t count,
+                                 int64_t size, int64_t stride, T* to) {
+  for (int i = 0; i < 4; ++i) {
+    const int64_t row = first_row + 4 * Down() + i;
+    for (int j = 0; j < 4; ++j) {
+      const int64_t column = first_column + 4 * Across() + j;
+      if (row < count && column < size)
+        to[row * stride + column] = values[i][j];
+    }
+  }
+}
+
+// With the base as it is when the kernel runs.
+__device__ inline AttentionDropout Based(AttentionDropout dropout) {
+  if (dropout.rate > 0.0f) dropout.stream = dropout.base->Of(dropout.stream);
+  return dropout;
+}
+
+// Bit n: whether element first + n of the probabilities is kept, n < 4.
+__device__ inline unsigned KeptFour(const AttentionDropout& dropout,
+                                    uint64_t first) {
+  if (dropout.rate <= 0.0f) return 15;
+  const int skipped = static_cast<int>(first % 4);
+  unsigned kept = 0;
+  for (int half = 0; half < (skipped == 0 ? 1 : 2); ++half) {
+    const PhiloxBlock numbers = dropout.stream.Block(first / 4 + half);
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+      if (UniformFloat(numbers[n]) >= dropout.rate)
+        kept |= 1u << (4 * half + n);
+    }
+  }
+  return kept >> skipped & 15;
+}
+
+// Number, for dropout, of the probability of key j for query i.
+__device__ inline uint64_t ProbabilityNumber(const AttentionShape& s,
+                                             const BlockPlace& place,
+                                             int64_t query, int64_t key) {
+  return static_cast<uint64_t>(
+      ((place.batch * s.heads + place.head) * s.time + query) * s.time + key);
+}
+
+}  // namespace tributary::cuda
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_TILE_H_

@@ -1,0 +1,39 @@
+// bfloat16 numbers, as kernels read and write them.
+#ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_BFLOAT16_H_
+#define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_BFLOAT16_H_
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <cstring>
+
+namespace tributary::cuda {
+
+// The upper half of a float32, in the libraries' layout (CUDA_R_16BF,
+// CUDNN_DATA_BFLOAT16). Kernels that are templates of the type of Real compute
+// with float, to which and from which this converts by itself.
+struct Bfloat16 {
+  Bfloat16() = default;
+  // To the nearest, of two equally near to the one whose last bit is 0; NaN
+  // stays NaN.
+  __host__ __device__ Bfloat16(float value) {  // NOLINT: implicit.
+    uint32_t wide;
+    memcpy(&wide, &value, sizeof(wide));
+    const uint32_t rounded = (wide + 0x7fff + (wide >> 16 & 1)) >> 16;
+    bits =
+        static_cast<uint16_t>(value == value ? rounded : wide >> 16 | 0x7fc0);
+  }
+  __host__ __device__ operator float() const {  // NOLINT: implicit.
+    const uint32_t wide = static_cast<uint32_t>(bits) << 16;
+    float value;
+    memcpy(&value, &wide, sizeof(value));
+    return value;
+  }
+
+  uint16_t bits;
+};
+static_assert(sizeof(Bfloat16) == 2, "the libraries' layout");
+
+}  // namespace tributary::cuda
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_BFLOAT16_H_

@@ -1,0 +1,107 @@
+// Sums over the rows of a matrix. For .cu files alone.
+#ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_COLUMN_SUMS_H_
+#define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_COLUMN_SUMS_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "common/cuda/launch.h"
+#include "common/cuda/stream.h"
+#include "worker/device/cuda/kernels/scratch.h"
+
+namespace tributary::cuda {
+
+// Rows are summed in chunks of neighbours, by a block for each chunk and tile
+// of columns, and then the chunks in order: the order depends on the shape
+// alone.
+struct ColumnChunks {
+  // Threads of a block: a warp reads kColumns neighbours of a row, kLanes warps
+  // take turns at the rows.
+  static constexpr int kColumns = kWarp, kLanes = 8;
+
+  ColumnChunks(int64_t rows, int64_t width)
+      : tiles(CeilDivide(width, kColumns)) {
+    // About 1,024 blocks keep any GPU busy; below 64 rows for each, finishing
+    // would cost more than it saves.
+    const int64_t wanted = CeilDivide(1024, std::max<int64_t>(tiles, 1));
+    rows_per_chunk = std::max<int64_t>(CeilDivide(rows, wanted), 64);
+    chunks = std::max<int64_t>(CeilDivide(rows, rows_per_chunk), 1);
+  }
+
+  int64_t tiles;           // Of columns.
+  int64_t rows_per_chunk;  // At most.
+  int64_t chunks;          // At least 1.
+};
+
+// partials[chunk, s, column] = sums[s] over the chunk's rows, where term(row,
+// column, sums) adds an element's part to each of sums[kSums].
+template <int kSums, typename Term>
+__global__ void SumChunksKernel(int64_t rows, int64_t width,
+                                ColumnChunks layout, Term term,
+                                float* partials) {
+  __shared__ float lanes[kSums][ColumnChunks::kLanes][ColumnChunks::kColumns];
+  const int64_t chunk = blockIdx.x / layout.tiles;
+  const int64_t column =
+      blockIdx.x % layout.tiles * ColumnChunks::kColumns + threadIdx.x;
+  const int64_t begin = chunk * layout.rows_per_chunk;
+  const int64_t limit = begin + layout.rows_per_chunk;
+  const int64_t end = limit < rows ? limit : rows;
+  float sums[kSums] = {};
+  if (column < width) {
+    for (int64_t r = begin + threadIdx.y; r < end; r += ColumnChunks::kLanes) {
+      term(r, column, sums);
+    }
+  }
+  for (int s = 0; s < kSums; ++s) lanes[s][threadIdx.y][threadIdx.x] = sums[s];
+  __syncthreads();
+  if (column >= width) return;
+  // The first warps finish, one for each sum.
+  for (int s = threadIdx.y; s < kSums; s += ColumnChunks::kLanes) {
+    float sum = 0;
+    for (int lane = 0; lane < ColumnChunks::kLanes; ++lane) {
+      sum += lanes[s][lane][threadIdx.x];
+    }
+    partials[(chunk * kSums + s) * width + column] = sum;
+  }
+}
+
+template <int kSums>
+struct ColumnOutputs {
+  float* sums[kSums];  // [width] each; a null one is left out.
+};
+
+// outputs.sums[s][c] = the chunks' partials[chunk, s, c] in order.
+template <int kSums>
+__global__ void FinishSumsKernel(int64_t chunks, int64_t width,
+                                 const float* partials,
+                                 ColumnOutputs<kSums> outputs) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= kSums * width) return;
+  const int64_t s = i / width, c = i % width;
+  if (outputs.sums[s] == nullptr) return;
+  float sum = 0;
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+    sum += partials[(chunk * kSums + s) * width + c];
+  }
+  outputs.sums[s][c] = sum;
+}
+
+// outputs.sums[s][c] = sum over rows r of what term(r, c, sums) adds to
+// sums[s]. `scratch` is overwritten.
+template <int kSums, typename Term>
+void SumColumns(Stream& stream, const char* operation, Scratch& scratch,
+                int64_t rows, int64_t width, const Term& term,
+                const ColumnOutputs<kSums>& outputs) {
+  const ColumnChunks layout(rows, width);
+  float* const partials = scratch.Floats(layout.chunks * kSums * width);
+  Launch(stream, operation, layout.tiles * layout.chunks,
+         dim3(ColumnChunks::kColumns, ColumnChunks::kLanes),
+         &SumChunksKernel<kSums, Term>, rows, width, layout, term, partials);
+  Launch(stream, operation, CeilDivide(kSums * width, kBlockThreads),
+         kBlockThreads, &FinishSumsKernel<kSums>, layout.chunks, width,
+         static_cast<const float*>(partials), outputs);
+}
+
+}  // namespace tributary::cuda
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_COLUMN_SUMS_H_

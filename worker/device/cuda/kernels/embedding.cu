@@ -1,0 +1,140 @@
+// Backward, a stable sort brings the places of each token together, in order,
+// and a block adds up those of one token. Its order is that of the sequence, so
+// no atomics are needed and the sums round as in plain loops.
+#include <cub/device/device_radix_sort.cuh>
+
+#include "common/cuda/launch.h"
+#include "worker/device/cuda/kernels/embedding.h"
+
+namespace tributary::cuda {
+namespace {
+
+// dtable[token, :] += rows of dy, [count, width], at the token's places, in
+// order. sorted: [blocks], the tokens in ascending order; places: [blocks],
+// where each stands. The block of a token's first place does the work.
+template <typename T>
+__global__ void SumTokensKernel(int64_t count, int64_t width,
+                                const uint32_t* sorted, const uint32_t* places,
+                                const T* dy, float* dtable) {
+  const int64_t begin = blockIdx.x;
+  const uint32_t token = sorted[begin];
+  if (begin > 0 && sorted[begin - 1] == token) return;
+  // The first larger token, by bisection: sorted[low] is not larger.
+  int64_t low = begin, end = count;
+  while (end - low > 1) {
+    const int64_t middle = low + (end - low) / 2;
+    if (sorted[middle] == token) {
+      low = middle;
+    } else {
+      end = middle;
+    }
+  }
+  float* const row = dtable + static_cast<int64_t>(token) * width;
+  for (int64_t c = threadIdx.x; c < width; c += blockDim.x) {
+    float sum = row[c];
+#pragma unroll 4
+    for (int64_t i = begin; i < end; ++i) {
+      sum += dy[static_cast<int64_t>(places[i]) * width + c];
+    }
+    row[c] = sum;
+  }
+}
+
+// The sort's input and output, [count] each, and what it works in.
+struct SortMemory {
+  uint32_t *places, *sorted, *sorted_places;
+  void* work;
+  size_t work_bytes;
+};
+
+// Queues the sort; with a null `work`, sets work_bytes alone.
+cudaError_t Sort(SortMemory& memory, const uint32_t* tokens, int64_t count,
+                 int64_t vocabulary, cudaStream_t stream) {
+  int bits = 1;  // That a token needs.
+  while (bits < 32 && (int64_t{1} << bits) < vocabulary) ++bits;
+  return cub::DeviceRadixSort::SortPairs(
+      memory.work, memory.work_bytes, tokens, memory.sorted, memory.places,
+      memory.sorted_places, static_cast<int>(count), /*begin_bit=*/0,
+      /*end_bit=*/bits, stream);
+}
+
+template <typename T>
+void AddTokenRows(Stream& stream, Scratch& scratch, int64_t count,
+                  int64_t width, int64_t vocabulary, const int32_t* tokens,
+                  const T* dy, float* dtable) {
+  // Tokens are not negative.
+  const auto* const keys = reinterpret_cast<const uint32_t*>(tokens);
+  SortMemory memory = {};
+  stream.Check(Sort(memory, keys, count, vocabulary, stream.get()),
+               "EmbeddingBackward");
+  const size_t bytes = CeilDivide(count, 64) * 64 * sizeof(uint32_t);
+  auto* const start =
+      static_cast<char*>(scratch.Bytes(3 * bytes + memory.work_bytes));
+  memory.places = reinterpret_cast<uint32_t*>(start);
+  memory.sorted = reinterpret_cast<uint32_t*>(start + bytes);
+  memory.sorted_places = reinterpret_cast<uint32_t*>(start + 2 * bytes);
+  memory.work = start + 3 * bytes;
+
+  uint32_t* const places = memory.places;
+  ForEach(stream, "EmbeddingBackward", count,
+          [=] __device__(int64_t i) { places[i] = static_cast<uint32_t>(i); });
+  stream.Check(Sort(memory, keys, count, vocabulary, stream.get()),
+               "EmbeddingBackward");
+  const int64_t threads =
+      std::min<int64_t>(CeilDivide(width, kWarp) * kWarp, kBlockThreads);
+  Launch(stream, "EmbeddingBackward", count,
+         dim3(static_cast<unsigned>(threads)), &SumTokensKernel<T>, count,
+         width, memory.sorted, memory.sorted_places, dy, dtable);
+}
+
+}  // namespace
+
+template <typename T>
+void EmbeddingForward(Stream& stream, int64_t batch, int64_t time,
+                      int64_t width, const int32_t* tokens,
+                      const float* token_table, const float* position_table,
+                      T* y) {
+  ForEachInRows(stream, "EmbeddingForward", batch * time, width,
+                [=] __device__(int64_t i, int64_t c) {
+                  y[i * width + c] = token_table[tokens[i] * width + c] +
+                                     position_table[i % time * width + c];
+                });
+}
+
+template <typename T>
+void EmbeddingBackward(Stream& stream, Scratch& scratch, int64_t batch,
+                       int64_t time, int64_t width, int64_t vocabulary,
+                       const int32_t* tokens, const T* dy,
+                       const EmbeddingGradients& gradients) {
+  if (!gradients.accumulate) {
+    stream.Check(
+        cudaMemsetAsync(gradients.dtoken_table, 0,
+                        static_cast<size_t>(vocabulary * width) * sizeof(float),
+                        stream.get()),
+        "EmbeddingBackward");
+  }
+  float* const dposition_table = gradients.dposition_table;
+  ForEachInRows(stream, "EmbeddingBackward", time, width,
+                [=] __device__(int64_t t, int64_t c) {
+                  float sum = 0;
+                  for (int64_t b = 0; b < batch; ++b) {
+                    sum += dy[(b * time + t) * width + c];
+                  }
+                  dposition_table[t * width + c] = sum;
+                });
+  AddTokenRows(stream, scratch, batch * time, width, vocabulary, tokens, dy,
+               gradients.dtoken_table);
+}
+
+#define TRIBUTARY_INSTANTIATE(T)                                              \
+  template void EmbeddingForward(Stream&, int64_t, int64_t, int64_t,          \
+                                 const int32_t*, const float*, const float*,  \
+                                 T*);                                         \
+  template void EmbeddingBackward(Stream&, Scratch&, int64_t, int64_t,        \
+                                  int64_t, int64_t, const int32_t*, const T*, \
+                                  const EmbeddingGradients&);
+TRIBUTARY_INSTANTIATE(float)
+TRIBUTARY_INSTANTIATE(Bfloat16)
+#undef TRIBUTARY_INSTANTIATE
+
+}  // namespace tributary::cuda

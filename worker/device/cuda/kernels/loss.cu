@@ -1,0 +1,216 @@
+// A block for each row.
+#include <climits>
+#include <cmath>
+
+#include "common/cuda/launch.h"
+#include "worker/device/cuda/kernels/loss.h"
+#include "worker/device/cuda/kernels/reduction.h"
+
+namespace tributary::cuda {
+
+// What the GPU says of a row.
+struct RowLoss {
+  double loss;
+  int32_t correct, counted;  // 0 or 1.
+};
+
+namespace {
+
+constexpr int kMaximumThreads = 1024;
+
+// The softmax of a part of a row, in one pass (Milakov and Gimelshein, "Online
+// normalizer calculation for softmax", 2018). Without a constructor, since it
+// stands in shared memory.
+struct SoftmaxPart {
+  float maximum;  // -infinity for no elements.
+  float sum;      // Of exp(x - maximum).
+  int place;      // Of the first maximum.
+};
+
+__device__ inline void Include(float x, int place, SoftmaxPart& part) {
+  if (x > part.maximum) {
+    part.sum = part.sum * expf(part.maximum - x) + 1.0f;
+    part.maximum = x;
+    part.place = place;
+  } else if (x != -INFINITY) {
+    // NaN comes here, too, and makes the sum NaN. The exponential of -infinity
+    // is 0, and without a maximum so far could not be computed.
+    part.sum += expf(x - part.maximum);
+  }
+}
+
+// The part's sum relative to a maximum that is at least its own.
+__device__ inline float SumRelativeTo(float maximum, const SoftmaxPart& part) {
+  // Also where both are infinite, and the difference NaN.
+  return part.maximum == maximum ? part.sum
+                                 : part.sum * expf(part.maximum - maximum);
+}
+
+__device__ inline SoftmaxPart Merge(const SoftmaxPart& a,
+                                    const SoftmaxPart& b) {
+  const bool first =
+      a.maximum > b.maximum || (a.maximum == b.maximum && a.place < b.place);
+  const SoftmaxPart& larger = first ? a : b;
+  return {larger.maximum,
+          SumRelativeTo(larger.maximum, a) + SumRelativeTo(larger.maximum, b),
+          larger.place};
+}
+
+__device__ inline SoftmaxPart ShuffleDown(const SoftmaxPart& part,
+                                          int distance) {
+  return {__shfl_down_sync(kAllLanes, part.maximum, distance),
+          __shfl_down_sync(kAllLanes, part.sum, distance),
+          __shfl_down_sync(kAllLanes, part.place, distance)};
+}
+
+// Elements that a thread has the memory bring at a time. A row may begin at any
+// element, so they are read one by one.
+constexpr int kBatch = 4;
+
+// function(place, value) for each element of a row that is the thread's, in
+// order; it may overwrite the element.
+template <typename T, typename Function>
+__device__ inline void ForEachOfRow(const T* row, int64_t count,
+                                    const Function& function) {
+  for (int64_t first = threadIdx.x; first < count;
+       first += kBatch * blockDim.x) {
+    float values[kBatch];
+#pragma unroll
+    for (int n = 0; n < kBatch; ++n) {
+      const int64_t place = first + n * blockDim.x;
+      values[n] = place < count ? float{row[place]} : 0.0f;
+    }
+#pragma unroll
+    for (int n = 0; n < kBatch; ++n) {
+      const int64_t place = first + n * blockDim.x;
+      if (place < count) function(place, values[n]);
+    }
+  }
+}
+
+// logits, dlogits (may be null, may be logits): [blocks, classes]; labels,
+// losses: [blocks].
+template <typename T>
+__global__ void __launch_bounds__(kMaximumThreads)
+    SoftmaxCrossEntropyKernel(int64_t classes, const T* logits,
+                              const int32_t* labels, T* dlogits,
+                              RowLoss* losses) {
+  __shared__ SoftmaxPart shared[kWarp];
+  const int64_t row = blockIdx.x;
+  const T* in = logits + row * classes;
+  T* out = dlogits == nullptr ? nullptr : dlogits + row * classes;
+  const int32_t label = labels[row];
+  if (label < 0) {
+    if (out != nullptr) {
+      for (int64_t c = threadIdx.x; c < classes; c += blockDim.x) out[c] = 0.0f;
+    }
+    if (threadIdx.x == 0) losses[row] = {0.0, 0, 0};
+    return;
+  }
+  // Read before any thread writes: BlockReduce has barriers.
+  const float at_label = in[label];
+  SoftmaxPart part = {-INFINITY, 0.0f, INT_MAX};
+  ForEachOfRow(in, classes, [&](int64_t c, float x) {
+    Include(x, static_cast<int>(c), part);
+  });
+  part = BlockReduce(
+      part,
+      [](const SoftmaxPart& a, const SoftmaxPart& b) { return Merge(a, b); },
+      shared);
+  if (threadIdx.x == 0) {
+    losses[row] = {log(static_cast<double>(part.sum)) -
+                       (static_cast<double>(at_label) - part.maximum),
+                   part.place == label ? 1 : 0, 1};
+  }
+  if (out == nullptr) return;
+  const float inverse = 1.0f / part.sum;
+  ForEachOfRow(in, classes, [&](int64_t c, float x) {
+    const float probability = expf(x - part.maximum) * inverse;
+    out[c] = c == label ? probability - 1.0f : probability;
+  });
+}
+
+// x, target, dx (may be null, may be x): [blocks, width]; losses: [blocks].
+template <typename T>
+__global__ void __launch_bounds__(kMaximumThreads)
+    MeanSquaredErrorKernel(int64_t width, const T* x, const float* target,
+                           T* dx, RowLoss* losses) {
+  __shared__ double shared[kWarp];
+  const int64_t first = blockIdx.x * width;
+  const float factor = 2.0f / static_cast<float>(width);
+  double sum = 0;
+  for (int64_t c = threadIdx.x; c < width; c += blockDim.x) {
+    const float value = x[first + c], goal = target[first + c];
+    const double difference = static_cast<double>(value) - goal;
+    sum += difference * difference;
+    if (dx != nullptr) dx[first + c] = factor * (value - goal);
+  }
+  sum = BlockReduce(
+      sum, [](double a, double b) { return a + b; }, shared);
+  if (threadIdx.x == 0) {
+    losses[blockIdx.x] = {sum / static_cast<double>(width), 0, 1};
+  }
+}
+
+// More threads than a row has use for would only make the reduction longer.
+int ThreadsFor(int64_t width) {
+  if (width <= 128) return kWarp;
+  return width <= 4096 ? kBlockThreads : kMaximumThreads;
+}
+
+}  // namespace
+
+RowLoss* LossRunner::RowLosses(int64_t rows) {
+  return static_cast<RowLoss*>(
+      device_.Bytes(static_cast<size_t>(rows) * sizeof(RowLoss)));
+}
+
+void LossRunner::Collect(Stream& stream, int64_t rows) {
+  const size_t bytes = static_cast<size_t>(rows) * sizeof(RowLoss);
+  void* const host = host_.Bytes(bytes);
+  stream.Check(cudaMemcpyAsync(host, device_.Bytes(bytes), bytes,
+                               cudaMemcpyDeviceToHost, stream.get()),
+               "copying losses");
+  losses_ = static_cast<const RowLoss*>(host);
+  rows_ = rows;
+}
+
+Device::Loss LossRunner::Sum() const {
+  Device::Loss total;
+  for (int64_t r = 0; r < rows_; ++r) {
+    if (losses_[r].counted == 0) continue;
+    total.sum += losses_[r].loss;
+    total.correct += losses_[r].correct;
+    ++total.counted;
+  }
+  return total;
+}
+
+template <typename T>
+void LossRunner::SoftmaxCrossEntropy(Stream& stream, int64_t rows,
+                                     int64_t classes, const T* logits,
+                                     const int32_t* labels, T* dlogits) {
+  Launch(stream, "SoftmaxCrossEntropy", rows, dim3(ThreadsFor(classes)),
+         &SoftmaxCrossEntropyKernel<T>, classes, logits, labels, dlogits,
+         RowLosses(rows));
+  Collect(stream, rows);
+}
+
+template <typename T>
+void LossRunner::MeanSquaredError(Stream& stream, int64_t rows, int64_t width,
+                                  const T* x, const float* target, T* dx) {
+  Launch(stream, "MeanSquaredError", rows, dim3(ThreadsFor(width)),
+         &MeanSquaredErrorKernel<T>, width, x, target, dx, RowLosses(rows));
+  Collect(stream, rows);
+}
+
+#define TRIBUTARY_INSTANTIATE(T)                                               \
+  template void LossRunner::SoftmaxCrossEntropy(Stream&, int64_t, int64_t,     \
+                                                const T*, const int32_t*, T*); \
+  template void LossRunner::MeanSquaredError(Stream&, int64_t, int64_t,        \
+                                             const T*, const float*, T*);
+TRIBUTARY_INSTANTIATE(float)
+TRIBUTARY_INSTANTIATE(Bfloat16)
+#undef TRIBUTARY_INSTANTIATE
+
+}  // namespace tributary::cuda

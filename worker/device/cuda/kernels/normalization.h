@@ -1,0 +1,37 @@
+// Layer norm over the last dimension; formulas and shapes as in
+// worker/device/device.h.
+#ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_NORMALIZATION_H_
+#define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_NORMALIZATION_H_
+
+#include <cstdint>
+
+#include "common/cuda/stream.h"
+#include "worker/device/cuda/kernels/bfloat16.h"
+#include "worker/device/cuda/kernels/scratch.h"
+
+namespace tributary::cuda {
+
+// T is float or Bfloat16.
+template <typename T>
+void LayerNormForward(Stream& stream, int64_t rows, int64_t width, const T* x,
+                      const float* scale, const float* shift, T* y, float* mean,
+                      float* inverse_deviation);
+
+template <typename T>
+struct LayerNormGradients {
+  bool accumulate = false;  // dx += ...
+  T* dx = nullptr;          // [rows, width]
+  float* dscale = nullptr;  // [width]
+  float* dshift = nullptr;  // [width], or null.
+};
+
+// `scratch` is overwritten.
+template <typename T>
+void LayerNormBackward(Stream& stream, Scratch& scratch, int64_t rows,
+                       int64_t width, const T* x, const float* scale,
+                       const float* mean, const float* inverse_deviation,
+                       const T* dy, const LayerNormGradients<T>& gradients);
+
+}  // namespace tributary::cuda
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_NORMALIZATION_H_

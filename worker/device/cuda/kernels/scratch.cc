@@ -1,0 +1,44 @@
+#include "worker/device/cuda/kernels/scratch.h"
+
+#include <cuda_runtime.h>
+
+#include "absl/strings/str_cat.h"
+#include "common/cuda/cuda_status.h"
+
+namespace tributary::cuda {
+
+Scratch::~Scratch() { Free(); }
+
+void Scratch::Free() {
+  // Both wait until the GPU has done all that uses the memory.
+  if (place_ == Place::kDevice) {
+    cudaFree(memory_);
+  } else {
+    cudaFreeHost(memory_);
+  }
+}
+
+void* Scratch::Bytes(size_t bytes) {
+  if (bytes <= capacity_) return memory_;
+  Free();
+  memory_ = nullptr;
+  capacity_ = 0;
+  const cudaError_t error = place_ == Place::kDevice
+                                ? cudaMalloc(&memory_, bytes)
+                                : cudaMallocHost(&memory_, bytes);
+  if (error != cudaSuccess) {
+    EndProcess(ToStatus(
+        error, absl::StrCat("no ", bytes,
+                            " bytes of working memory; more "
+                            "batch.micro_batches, or --threads 1, need less")));
+  }
+  capacity_ = bytes;
+  ++growths_;
+  return memory_;
+}
+
+float* Scratch::Floats(int64_t count) {
+  return static_cast<float*>(Bytes(static_cast<size_t>(count) * sizeof(float)));
+}
+
+}  // namespace tributary::cuda

@@ -1,0 +1,44 @@
+// cuDNN's functions, loaded when first needed: see shared_library.h.
+#ifndef TRIBUTARY_WORKER_DEVICE_CUDA_LIBRARIES_CUDNN_LIBRARY_H_
+#define TRIBUTARY_WORKER_DEVICE_CUDA_LIBRARIES_CUDNN_LIBRARY_H_
+
+#include <cudnn.h>
+
+#include "absl/status/statusor.h"
+
+namespace tributary::cuda {
+
+// Those that we call, without their prefix.
+struct Cudnn {
+  decltype(&cudnnConvolutionBackwardData) ConvolutionBackwardData;
+  decltype(&cudnnConvolutionBackwardFilter) ConvolutionBackwardFilter;
+  decltype(&cudnnConvolutionForward) ConvolutionForward;
+  decltype(&cudnnCreate) Create;
+  decltype(&cudnnCreateConvolutionDescriptor) CreateConvolutionDescriptor;
+  decltype(&cudnnCreateFilterDescriptor) CreateFilterDescriptor;
+  decltype(&cudnnCreateTensorDescriptor) CreateTensorDescriptor;
+  decltype(&cudnnDestroy) Destroy;
+  decltype(&cudnnDestroyConvolutionDescriptor) DestroyConvolutionDescriptor;
+  decltype(&cudnnDestroyFilterDescriptor) DestroyFilterDescriptor;
+  decltype(&cudnnDestroyTensorDescriptor) DestroyTensorDescriptor;
+  decltype(&cudnnGetConvolutionBackwardDataAlgorithm_v7)
+      GetConvolutionBackwardDataAlgorithm_v7;
+  decltype(&cudnnGetConvolutionBackwardFilterAlgorithm_v7)
+      GetConvolutionBackwardFilterAlgorithm_v7;
+  decltype(&cudnnGetConvolutionForwardAlgorithm_v7)
+      GetConvolutionForwardAlgorithm_v7;
+  decltype(&cudnnGetErrorString) GetErrorString;
+  decltype(&cudnnSetConvolution2dDescriptor) SetConvolution2dDescriptor;
+  decltype(&cudnnSetConvolutionMathType) SetConvolutionMathType;
+  decltype(&cudnnSetFilter4dDescriptor) SetFilter4dDescriptor;
+  decltype(&cudnnSetStream) SetStream;
+  decltype(&cudnnSetTensor4dDescriptor) SetTensor4dDescriptor;
+};
+
+// Loaded by the first call, for the process's lifetime; safe from any thread.
+// FailedPrecondition if it cannot be.
+absl::StatusOr<const Cudnn*> LoadCudnn();
+
+}  // namespace tributary::cuda
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CUDA_LIBRARIES_CUDNN_LIBRARY_H_

@@ -1,0 +1,175 @@
+#include "worker/device/cuda/libraries/nccl_library.h"
+
+#include <cuda_runtime.h>
+#include <nccl.h>
+
+#include <cstring>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "common/base/status_macros.h"
+#include "worker/device/cuda/libraries/shared_library.h"
+
+namespace tributary {
+namespace {
+
+using cuda::SharedLibrary;
+
+absl::Status ToStatus(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat("NCCL, ", what, ": ", cudaGetErrorString(error)));
+}
+
+// Those of NCCL's functions that we call, without their prefix.
+struct Functions {
+  decltype(&ncclCommAbort) CommAbort;
+  decltype(&ncclCommGetAsyncError) CommGetAsyncError;
+  decltype(&ncclCommInitRankConfig) CommInitRankConfig;
+  decltype(&ncclGetErrorString) GetErrorString;
+  decltype(&ncclGetUniqueId) GetUniqueId;
+  decltype(&ncclRecv) Recv;
+  decltype(&ncclSend) Send;
+
+  absl::Status ToStatus(ncclResult_t result, const char* what) const {
+    if (result == ncclSuccess || result == ncclInProgress) {
+      return absl::OkStatus();
+    }
+    return absl::UnavailableError(
+        absl::StrCat("NCCL, ", what, ": ", GetErrorString(result)));
+  }
+};
+
+absl::StatusOr<Functions> Bind() {
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const SharedLibrary library,
+      SharedLibrary::Open(absl::StrCat("libnccl.so.", NCCL_MAJOR)));
+  Functions functions;
+  absl::Status status;
+  status.Update(library.Bind("ncclCommAbort", &functions.CommAbort));
+  status.Update(
+      library.Bind("ncclCommGetAsyncError", &functions.CommGetAsyncError));
+  status.Update(
+      library.Bind("ncclCommInitRankConfig", &functions.CommInitRankConfig));
+  status.Update(library.Bind("ncclGetErrorString", &functions.GetErrorString));
+  status.Update(library.Bind("ncclGetUniqueId", &functions.GetUniqueId));
+  status.Update(library.Bind("ncclRecv", &functions.Recv));
+  status.Update(library.Bind("ncclSend", &functions.Send));
+  TRIBUTARY_RETURN_IF_ERROR(status);
+  return functions;
+}
+
+class Communicator final : public NcclCommunicator {
+ public:
+  Communicator(const Functions* functions, int ordinal, int peer)
+      : functions_(*functions), ordinal_(ordinal), peer_(peer) {}
+  ~Communicator() override { Abort(); }
+
+  absl::Status Begin(const ncclUniqueId& id, int rank) {
+    absl::MutexLock lock(&mu_);
+    TRIBUTARY_RETURN_IF_ERROR(Activate());
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    return functions_.ToStatus(
+        functions_.CommInitRankConfig(&communicator_, /*nranks=*/2, id, rank,
+                                      &config),
+        "making a communicator");
+  }
+
+  absl::StatusOr<bool> Ready() override {
+    absl::MutexLock lock(&mu_);
+    TRIBUTARY_RETURN_IF_ERROR(Activate());
+    ncclResult_t state = ncclSuccess;
+    TRIBUTARY_RETURN_IF_ERROR(
+        functions_.ToStatus(functions_.CommGetAsyncError(communicator_, &state),
+                            "asking for errors"));
+    TRIBUTARY_RETURN_IF_ERROR(functions_.ToStatus(state, "of a message"));
+    return state == ncclSuccess;
+  }
+
+  absl::Status Send(const void* data, size_t bytes, void* stream) override {
+    absl::MutexLock lock(&mu_);
+    TRIBUTARY_RETURN_IF_ERROR(Activate());
+    return functions_.ToStatus(
+        functions_.Send(data, bytes, ncclInt8, peer_, communicator_,
+                        static_cast<cudaStream_t>(stream)),
+        "sending");
+  }
+  absl::Status Receive(void* data, size_t bytes, void* stream) override {
+    absl::MutexLock lock(&mu_);
+    TRIBUTARY_RETURN_IF_ERROR(Activate());
+    return functions_.ToStatus(
+        functions_.Recv(data, bytes, ncclInt8, peer_, communicator_,
+                        static_cast<cudaStream_t>(stream)),
+        "receiving");
+  }
+
+  void Abort() override {
+    absl::MutexLock lock(&mu_);
+    if (!aborted_ && communicator_ != nullptr) {
+      cudaSetDevice(ordinal_);
+      functions_.CommAbort(communicator_);  // Frees it.
+    }
+    aborted_ = true;
+  }
+
+ private:
+  absl::Status Activate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (aborted_) return absl::AbortedError("the all-reduce was called off");
+    return ToStatus(cudaSetDevice(ordinal_), "cudaSetDevice");
+  }
+
+  const Functions& functions_;
+  const int ordinal_;
+  const int peer_;
+  // NCCL does not wait within the calls that it is held in, but for Abort.
+  absl::Mutex mu_;
+  ncclComm_t communicator_ ABSL_GUARDED_BY(mu_) = nullptr;
+  bool aborted_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+class Library final : public NcclLibrary {
+ public:
+  explicit Library(const Functions& functions) : functions_(functions) {}
+
+  absl::StatusOr<std::string> MakeId() override {
+    ncclUniqueId id;
+    TRIBUTARY_RETURN_IF_ERROR(
+        functions_.ToStatus(functions_.GetUniqueId(&id), "making an id"));
+    return std::string(id.internal, sizeof(id.internal));
+  }
+
+  absl::StatusOr<std::unique_ptr<NcclCommunicator>> Begin(
+      const std::string& bytes, int rank, const std::string& bus_id) override {
+    ncclUniqueId id;
+    if (bytes.size() != sizeof(id.internal)) {
+      return absl::InvalidArgumentError("that is no id of NCCL's");
+    }
+    std::memcpy(id.internal, bytes.data(), bytes.size());
+    int ordinal = 0;
+    TRIBUTARY_RETURN_IF_ERROR(ToStatus(
+        cudaDeviceGetByPCIBusId(&ordinal, bus_id.c_str()), "finding the GPU"));
+    auto communicator = std::make_unique<Communicator>(&functions_, ordinal,
+                                                       /*peer=*/1 - rank);
+    TRIBUTARY_RETURN_IF_ERROR(communicator->Begin(id, rank));
+    return communicator;
+  }
+
+ private:
+  const Functions functions_;
+};
+
+}  // namespace
+
+absl::StatusOr<NcclLibrary*> LoadNccl() {
+  static const auto* const library = [] {
+    absl::StatusOr<Functions> functions = Bind();
+    return new absl::StatusOr<NcclLibrary*>(
+        functions.ok() ? absl::StatusOr<NcclLibrary*>(new Library(*functions))
+                       : functions.status());
+  }();
+  return *library;
+}
+
+}  // namespace tributary

@@ -1,0 +1,11 @@
+// What stands in for NCCL in a build without CUDA.
+#include "worker/device/cuda/libraries/nccl_library.h"
+
+namespace tributary {
+
+absl::StatusOr<NcclLibrary*> LoadNccl() {
+  return absl::FailedPreconditionError(
+      "this build has no CUDA; build where /usr/local/cuda exists");
+}
+
+}  // namespace tributary

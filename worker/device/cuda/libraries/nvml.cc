@@ -1,0 +1,122 @@
+#include "worker/device/cuda/libraries/nvml.h"
+
+#include <algorithm>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_format.h"
+#include "common/base/status_macros.h"
+#include "worker/device/cuda/libraries/shared_library.h"
+
+namespace tributary {
+namespace {
+
+// Of nvmlReturn_t.
+constexpr int kSuccess = 0;
+constexpr int kInsufficientSize = 7;
+
+constexpr unsigned kMostProcesses = 4096;
+constexpr unsigned long long kUnknown = ~0ull;
+
+absl::StatusOr<Nvml> Bind() {
+  TRIBUTARY_ASSIGN_OR_RETURN(const cuda::SharedLibrary library,
+                             cuda::SharedLibrary::Open("libnvidia-ml.so.1"));
+  Nvml nvml;
+  absl::Status status;
+  // The versions that nvml.h of drivers from 450 (2020) on stands for.
+  status.Update(library.Bind("nvmlInit_v2", &nvml.Init));
+  status.Update(library.Bind("nvmlShutdown", &nvml.Shutdown));
+  status.Update(library.Bind("nvmlErrorString", &nvml.ErrorString));
+  status.Update(library.Bind("nvmlDeviceGetCount_v2", &nvml.DeviceGetCount));
+  status.Update(library.Bind("nvmlDeviceGetHandleByIndex_v2",
+                             &nvml.DeviceGetHandleByIndex));
+  status.Update(library.Bind("nvmlDeviceGetName", &nvml.DeviceGetName));
+  status.Update(
+      library.Bind("nvmlDeviceGetPciInfo_v3", &nvml.DeviceGetPciInfo));
+  status.Update(
+      library.Bind("nvmlDeviceGetMemoryInfo", &nvml.DeviceGetMemoryInfo));
+  status.Update(library.Bind("nvmlDeviceGetUtilizationRates",
+                             &nvml.DeviceGetUtilizationRates));
+  status.Update(library.Bind("nvmlDeviceGetComputeRunningProcesses_v3",
+                             &nvml.DeviceGetComputeRunningProcesses));
+  TRIBUTARY_RETURN_IF_ERROR(status);
+  return nvml;
+}
+
+absl::Status ToStatus(const Nvml& nvml, int result) {
+  if (result == kSuccess) return absl::OkStatus();
+  return absl::FailedPreconditionError(nvml.ErrorString(result));
+}
+
+std::vector<GpuProcess> ReadProcesses(const Nvml& nvml, Nvml::Gpu gpu) {
+  std::vector<Nvml::Process> entries(64);
+  unsigned count = static_cast<unsigned>(entries.size());
+  int result =
+      nvml.DeviceGetComputeRunningProcesses(gpu, &count, entries.data());
+  if (result == kInsufficientSize) {
+    // Some may have come meanwhile.
+    entries.resize(std::min(2 * count, kMostProcesses));
+    count = static_cast<unsigned>(entries.size());
+    result = nvml.DeviceGetComputeRunningProcesses(gpu, &count, entries.data());
+  }
+  std::vector<GpuProcess> processes;
+  if (result != kSuccess) return processes;
+  for (unsigned i = 0; i < count; ++i) {
+    GpuProcess process;
+    process.pid = entries[i].pid;
+    if (entries[i].used_bytes != kUnknown) {
+      process.memory_bytes = static_cast<int64_t>(entries[i].used_bytes);
+    }
+    processes.push_back(process);
+  }
+  return processes;
+}
+
+GpuReport ReadGpu(const Nvml& nvml, Nvml::Gpu gpu) {
+  GpuReport report;
+  char name[96] = {};
+  if (nvml.DeviceGetName(gpu, name, sizeof(name)) == kSuccess) {
+    report.name = name;
+  }
+  Nvml::PciInfo pci = {};
+  if (nvml.DeviceGetPciInfo(gpu, &pci) == kSuccess) {
+    // As CUDA writes it, with four digits of the domain in place of eight.
+    report.bus_id =
+        absl::StrFormat("%04x:%02x:%02x.0", pci.domain, pci.bus, pci.device);
+  }
+  Nvml::Memory memory = {};
+  if (nvml.DeviceGetMemoryInfo(gpu, &memory) == kSuccess) {
+    report.memory_bytes = static_cast<int64_t>(memory.total);
+    report.used_bytes = static_cast<int64_t>(memory.used);
+  }
+  Nvml::Utilization utilization = {};
+  if (nvml.DeviceGetUtilizationRates(gpu, &utilization) == kSuccess) {
+    report.utilization_percent = static_cast<int>(utilization.gpu);
+  }
+  report.processes = ReadProcesses(nvml, gpu);
+  return report;
+}
+
+}  // namespace
+
+absl::StatusOr<const Nvml*> LoadNvml() {
+  static const auto* const nvml = new absl::StatusOr<Nvml>(Bind());
+  if (!nvml->ok()) return nvml->status();
+  return &**nvml;
+}
+
+absl::StatusOr<std::vector<GpuReport>> ReadGpus(const Nvml& nvml) {
+  TRIBUTARY_RETURN_IF_ERROR(ToStatus(nvml, nvml.Init()));
+  const absl::Cleanup shutdown = [&nvml] { nvml.Shutdown(); };
+  unsigned count = 0;
+  TRIBUTARY_RETURN_IF_ERROR(ToStatus(nvml, nvml.DeviceGetCount(&count)));
+  std::vector<GpuReport> reports;
+  for (unsigned i = 0; i < count; ++i) {
+    Nvml::Gpu gpu = nullptr;
+    // One that has fallen off the bus leaves a gap.
+    if (nvml.DeviceGetHandleByIndex(i, &gpu) != kSuccess) continue;
+    reports.push_back(ReadGpu(nvml, gpu));
+  }
+  return reports;
+}
+
+}  // namespace tributary

@@ -1,0 +1,28 @@
+#include "worker/device/cuda/libraries/shared_library.h"
+
+#include <dlfcn.h>
+
+#include "absl/strings/str_cat.h"
+
+namespace tributary::cuda {
+
+absl::StatusOr<SharedLibrary> SharedLibrary::Open(const std::string& name) {
+  void* const handle = dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL);
+  if (handle == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot load ", name, ": ", dlerror()));
+  }
+  return SharedLibrary(name, handle);
+}
+
+SharedLibrary::SharedLibrary(const std::string& name, void* handle)
+    : name_(name), handle_(handle) {}
+
+absl::Status SharedLibrary::Find(const char* name, void** address) const {
+  *address = dlsym(handle_, name);
+  if (*address != nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(name_, " has no function ", name));
+}
+
+}  // namespace tributary::cuda

@@ -1,0 +1,202 @@
+#include "worker/exchange/all_reduce/all_reduce_exchange.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/monotonic_clock.h"
+#include "common/base/status_macros.h"
+#include "common/optimizer/rounds.h"
+#include "worker/exchange/all_reduce/all_reduce_step.h"
+
+namespace tributary {
+namespace {
+
+std::vector<int> AllChunks(const ArenaLayout& layout) {
+  std::vector<int> chunks(layout.chunk_count());
+  std::iota(chunks.begin(), chunks.end(), 0);
+  return chunks;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<AllReduceExchange>> AllReduceExchange::Create(
+    const Options& options, const ArenaLayout* layout, WorkState* state,
+    std::unique_ptr<PeerMesh> mesh) {
+  const int leaves = static_cast<int>(options.job.batch().micro_batches());
+  int covered = 0;
+  for (const LeafRange& range : options.leaves) {
+    if (range.begin != covered || range.end <= range.begin) covered = -1;
+    if (covered < 0) break;
+    covered = range.end;
+  }
+  if (covered != leaves ||
+      static_cast<int>(options.leaves.size()) != mesh->size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the ", leaves, " leaves are not dealt over the ",
+                     mesh->size(), " members of the all-reduce"));
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      std::unique_ptr<ChunkUpdater> updater,
+      ChunkUpdater::Create(options.job, options.steps, layout,
+                           options.shard_optimizer
+                               ? layout->ChunksOf(mesh->rank(), mesh->size())
+                               : AllChunks(*layout)));
+  for (const Snapshot::Chunk& chunk : options.first.chunks) {
+    updater->Restore(chunk);
+  }
+  auto exchange = std::unique_ptr<AllReduceExchange>(new AllReduceExchange(
+      options, layout, state, std::move(mesh), std::move(updater)));
+  exchange->thread_ = std::thread([e = exchange.get()] { e->RunSteps(); });
+  return exchange;
+}
+
+AllReduceExchange::AllReduceExchange(const Options& options,
+                                     const ArenaLayout* layout,
+                                     WorkState* state,
+                                     std::unique_ptr<PeerMesh> mesh,
+                                     std::unique_ptr<ChunkUpdater> updater)
+    : options_(options),
+      layout_(layout),
+      state_(state),
+      mesh_(std::move(mesh)),
+      updater_(std::move(updater)),
+      tree_leaves_(static_cast<int>(options.job.batch().micro_batches())),
+      gated_(AwaitsNorm(options.job)),
+      arenas_(layout->arena_elements(),
+              [elements = layout->arena_elements(), pin = options.pin] {
+                return PinnedBuffer(AllocateBuffer(elements),
+                                    elements * sizeof(float), pin);
+              }),
+      sums_(layout->chunk_elements()),
+      latency_(layout->chunk_count()),
+      next_step_(options.first_step) {
+  for (const LeafRange& range : options.leaves) {
+    nodes_.push_back(MaximalSubtrees(range, tree_leaves_));
+  }
+}
+
+AllReduceExchange::~AllReduceExchange() {
+  {
+    absl::MutexLock lock(&mu_);
+    ending_ = true;
+  }
+  mesh_->Abort();
+  if (thread_.joinable()) thread_.join();
+}
+
+AllReduceExchange::Transfer AllReduceExchange::Send(int to, uint64_t tag,
+                                                    const void* data,
+                                                    int64_t bytes) {
+  bytes_sent_ += bytes;
+  return mesh_->Send(to, tag, data, bytes);
+}
+
+AllReduceExchange::Transfer AllReduceExchange::Receive(int from, uint64_t tag,
+                                                       void* data,
+                                                       int64_t bytes) {
+  bytes_received_ += bytes;
+  return mesh_->Receive(from, tag, data, bytes);
+}
+
+void AllReduceExchange::PushInitial(Buffer arena) {
+  for (int chunk = 0; chunk < layout_->chunk_count(); ++chunk) {
+    float* to = nullptr;
+    if (state_->BeginWrite(chunk, /*version=*/0, &to) !=
+        WorkState::Arrival::kWrite) {
+      continue;
+    }
+    std::copy_n(arena.get() + layout_->ChunkBegin(chunk),
+                layout_->ChunkSize(chunk), to);
+    state_->EndWrite(chunk, /*version=*/0);
+  }
+}
+
+void AllReduceExchange::Push(int64_t step, NodeChunk sum) {
+  latency_.Pushed(step, sum.chunk, MonotonicNow());
+  const int rank = mesh_->rank();
+  const int owner = OwnerOf(sum.chunk);
+  absl::ReleasableMutexLock lock(&mu_);
+  Own& own = own_[step];
+  if (own.weights.emplace(sum.node, sum.weight).second) {
+    own.weight += sum.weight;
+    if (own.weights.size() == nodes_[rank].size()) {
+      for (int member = 0; member < mesh_->size(); ++member) {
+        if (member == rank) continue;
+        own.sends.push_back(
+            Send(member, AllReduceTag(AllReduceKind::kWeight, step, 0, 0),
+                 &own.weight, sizeof(own.weight)));
+      }
+    }
+  }
+  if (sum.chunk == 0) {
+    const auto loss = own.losses.emplace(sum.node, sum.loss_sum).first;
+    if (rank != 0) {
+      own.sends.push_back(
+          Send(0, AllReduceTag(AllReduceKind::kLoss, step, 0, sum.node),
+               &loss->second, sizeof(loss->second)));
+    }
+  }
+  ++own.pushing;
+  lock.Release();
+  // It may copy the chunk, for which nobody has to wait.
+  Transfer sent;
+  if (owner != rank) {
+    sent =
+        Send(owner,
+             AllReduceTag(AllReduceKind::kGradient, step, sum.chunk, sum.node),
+             sum.arena.get() + layout_->ChunkBegin(sum.chunk),
+             layout_->ChunkSize(sum.chunk) * int64_t{sizeof(float)});
+  }
+  absl::MutexLock again(&mu_);
+  --own.pushing;
+  if (sent != nullptr) own.sends.push_back(std::move(sent));
+  own.chunks[sum.chunk].emplace(sum.node, std::move(sum));
+}
+
+void AllReduceExchange::Finish() {
+  const auto done = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) { return done_; };
+  absl::MutexLock lock(&mu_, absl::Condition(&done));
+}
+
+absl::StatusOr<float*> AllReduceExchange::BeginWrite(int64_t step, int chunk) {
+  float* to = nullptr;
+  if (state_->BeginWrite(chunk, step + 1, &to) == WorkState::Arrival::kWrite) {
+    return to;
+  }
+  return absl::InternalError(absl::StrCat("there is no place for version ",
+                                          step + 1, " of chunk ", chunk));
+}
+
+void AllReduceExchange::EndWrite(int64_t step, int chunk) {
+  state_->EndWrite(chunk, step + 1);
+  latency_.Arrived(chunk, MonotonicNow());
+}
+
+bool AllReduceExchange::SaveAt(int64_t version) {
+  absl::MutexLock lock(&mu_);
+  if (version <= next_step_) return false;
+  save_at_.insert(version);
+  return true;
+}
+
+bool AllReduceExchange::BeginStep(int64_t step) {
+  absl::MutexLock lock(&mu_);
+  next_step_ = step + 1;
+  const bool asked = save_at_.erase(step + 1) > 0;
+  return options_.save != nullptr && (asked || step + 1 == options_.steps);
+}
+
+void AllReduceExchange::RunSteps() {
+  absl::Status status;
+  for (int64_t step = options_.first_step; status.ok() && step < options_.steps;
+       ++step) {
+    status = Step(this, step).Run();
+  }
+  absl::MutexLock lock(&mu_);
+  if (!status.ok() && !ending_) state_->Fail(status);
+  done_ = true;
+}
+
+}  // namespace tributary

@@ -1,0 +1,86 @@
+#include "worker/exchange/all_reduce/chunk_updater.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "common/base/status_macros.h"
+#include "common/optimizer/rounds.h"
+#include "common/optimizer/schedule.h"
+#include "common/parameters/gradient_squares.h"
+
+namespace tributary {
+
+absl::StatusOr<std::unique_ptr<ChunkUpdater>> ChunkUpdater::Create(
+    const JobSpec& job, int64_t steps, const ArenaLayout* layout,
+    const std::vector<int>& chunks) {
+  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
+                             Optimizer::Create(job.optimizer()));
+  auto updater = std::unique_ptr<ChunkUpdater>(
+      new ChunkUpdater(job, steps, layout, std::move(optimizer)));
+  BufferPool buffers(layout->chunk_elements());
+  for (const int chunk : chunks) {
+    std::vector<Buffer>& slots = updater->slots_[chunk];
+    for (int slot = 0; slot < updater->optimizer_->slots(); ++slot) {
+      slots.push_back(buffers.Take());
+      std::memset(slots.back().get(), 0,
+                  layout->ChunkSize(chunk) * sizeof(float));
+    }
+  }
+  return updater;
+}
+
+ChunkUpdater::ChunkUpdater(const JobSpec& job, int64_t steps,
+                           const ArenaLayout* layout,
+                           std::unique_ptr<Optimizer> optimizer)
+    : job_(job),
+      steps_(steps),
+      layout_(layout),
+      optimizer_(std::move(optimizer)),
+      slots_(layout->chunk_count()) {
+  for (int chunk = 0; chunk < layout->chunk_count(); ++chunk) {
+    segments_.push_back(layout->ChunkSegments(chunk));
+  }
+}
+
+void ChunkUpdater::Restore(const Snapshot::Chunk& chunk) {
+  const std::vector<Buffer>& slots = slots_[chunk.number];
+  for (size_t slot = 0; slot < slots.size(); ++slot) {
+    std::copy_n(chunk.slots[slot].get(), chunk.elements, slots[slot].get());
+  }
+}
+
+double ChunkUpdater::SumOfSquares(int chunk,
+                                  const ChunkGradient& gradient) const {
+  GradientSquares squares(segments_[chunk]);
+  squares.Add(gradient.half, gradient.other_half, layout_->ChunkSize(chunk));
+  return squares.Total();
+}
+
+void ChunkUpdater::Update(int chunk, const ChunkGradient& gradient,
+                          const Step& step, const float* weights,
+                          float* new_weights) {
+  if (job_.on_nonfinite() == JobSpec::SKIP && !std::isfinite(step.norm)) {
+    std::copy_n(weights, layout_->ChunkSize(chunk), new_weights);
+    return;
+  }
+  std::vector<float*> slots;
+  for (const Buffer& slot : slots_[chunk]) slots.push_back(slot.get());
+  UpdateArguments update;
+  update.gradient_sum = gradient.half;
+  update.other_gradient_sum = gradient.other_half;
+  const int64_t weight = std::max<int64_t>(step.weight, 1);
+  update.gradient_scale = GradientScale(weight, job_.clip_norm(), step.norm);
+  update.statistics_scale =
+      static_cast<float>(StatisticsRate(job_) / static_cast<double>(weight));
+  update.learning_rate = LearningRateAt(job_, steps_, step.number);
+  update.step = step.number;
+  update.weights = weights;
+  update.new_weights = new_weights;
+  update.slots = absl::MakeSpan(slots);
+  update.segments = segments_[chunk];
+  optimizer_->Update(update);
+}
+
+}  // namespace tributary

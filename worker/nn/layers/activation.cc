@@ -1,0 +1,49 @@
+#include "worker/nn/layers/activation.h"
+
+namespace tributary {
+
+LayerSpec Relu::Spec() const {
+  LayerSpec spec;
+  spec.inputs = {size_};
+  spec.output = size_;
+  spec.backward_reads_output = true;
+  spec.in_place_input = 0;
+  spec.gradient_in_place = true;
+  return spec;
+}
+
+void Relu::Forward(const LayerCall& call, const LayerTensors& tensors) const {
+  call.device->ReluForward(call.samples * size_, tensors.inputs[0],
+                           tensors.output);
+}
+
+void Relu::Backward(const LayerCall& call, const LayerTensors& tensors) const {
+  if (tensors.input_gradients[0] == nullptr) return;
+  call.device->ReluBackward(call.samples * size_, tensors.output,
+                            tensors.output_gradient,
+                            tensors.input_gradients[0]);
+}
+
+LayerSpec Gelu::Spec() const {
+  LayerSpec spec;
+  spec.inputs = {size_};
+  spec.output = size_;
+  spec.backward_reads_input = true;
+  spec.gradient_in_place = true;
+  spec.is_gelu = true;
+  return spec;
+}
+
+void Gelu::Forward(const LayerCall& call, const LayerTensors& tensors) const {
+  call.device->GeluForward(call.samples * size_, tensors.inputs[0],
+                           tensors.output);
+}
+
+void Gelu::Backward(const LayerCall& call, const LayerTensors& tensors) const {
+  if (tensors.input_gradients[0] == nullptr) return;
+  call.device->GeluBackward(call.samples * size_, tensors.inputs[0],
+                            tensors.output_gradient,
+                            tensors.input_gradients[0]);
+}
+
+}  // namespace tributary

@@ -1,0 +1,45 @@
+// Nonlinear functions, element by element.
+#ifndef TRIBUTARY_WORKER_NN_LAYERS_ACTIVATION_H_
+#define TRIBUTARY_WORKER_NN_LAYERS_ACTIVATION_H_
+
+#include <cstdint>
+
+#include "worker/nn/layers/layer.h"
+
+namespace tributary {
+
+// y = max(x, 0); dx = dy where y > 0, else 0. X and Y: [samples, size].
+class Relu : public Layer {
+ public:
+  explicit Relu(int64_t size) : size_(size) {}
+
+  LayerSpec Spec() const override;
+  void Forward(const LayerCall& call,
+               const LayerTensors& tensors) const override;
+  void Backward(const LayerCall& call,
+                const LayerTensors& tensors) const override;
+
+ private:
+  const int64_t size_;
+};
+
+// y = 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): the approximation of
+// Hendrycks and Gimpel, "Gaussian error linear units" (2016), which GPT-2 uses.
+// X and Y: [samples, size].
+class Gelu : public Layer {
+ public:
+  explicit Gelu(int64_t size) : size_(size) {}
+
+  LayerSpec Spec() const override;
+  void Forward(const LayerCall& call,
+               const LayerTensors& tensors) const override;
+  void Backward(const LayerCall& call,
+                const LayerTensors& tensors) const override;
+
+ private:
+  const int64_t size_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_NN_LAYERS_ACTIVATION_H_

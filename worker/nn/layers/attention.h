@@ -1,0 +1,43 @@
+// Causal multi-head attention.
+#ifndef TRIBUTARY_WORKER_NN_LAYERS_ATTENTION_H_
+#define TRIBUTARY_WORKER_NN_LAYERS_ATTENTION_H_
+
+#include <cstdint>
+
+#include "worker/nn/layers/layer.h"
+
+namespace tributary {
+
+// For each sample and head, with q, k, v of shape [time, head_size]:
+//   P = softmax over j <= i of q_i . k_j / sqrt(head_size);  y = D(P) v
+// where D drops probabilities out at `dropout`, in training.
+// X[samples, time, 3, heads, head_size] holds q, k and v, as a linear layer
+// with three times the outputs makes them; Y[samples, time, heads, head_size].
+// Source: Vaswani et al., "Attention is all you need" (2017).
+class Attention : public Layer {
+ public:
+  struct Options {
+    int64_t time = 0;
+    int64_t heads = 0;
+    int64_t head_size = 0;
+    float dropout = 0;  // [0, 1).
+  };
+
+  explicit Attention(const Options& options) : options_(options) {}
+
+  LayerSpec Spec() const override;
+  int64_t SavedElements(const Device& device, int64_t samples) const override;
+  void Forward(const LayerCall& call,
+               const LayerTensors& tensors) const override;
+  void Backward(const LayerCall& call,
+                const LayerTensors& tensors) const override;
+
+ private:
+  AttentionShape ShapeOf(int64_t samples) const;
+
+  const Options options_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_NN_LAYERS_ATTENTION_H_

@@ -1,0 +1,33 @@
+// Dropout.
+#ifndef TRIBUTARY_WORKER_NN_LAYERS_DROPOUT_H_
+#define TRIBUTARY_WORKER_NN_LAYERS_DROPOUT_H_
+
+#include <cstdint>
+
+#include "worker/nn/layers/layer.h"
+
+namespace tributary {
+
+// In training y = x / (1 - rate) with probability 1 - rate, else 0, decided by
+// number i of the layer's stream for element i of the leaf; the gradient the
+// same way. Otherwise y = x. X and Y: [samples, size]. Source: Srivastava et
+// al., "Dropout", JMLR 15 (2014), with the scaling moved to training.
+class Dropout : public Layer {
+ public:
+  // `rate` is in [0, 1).
+  Dropout(int64_t size, float rate) : size_(size), rate_(rate) {}
+
+  LayerSpec Spec() const override;
+  void Forward(const LayerCall& call,
+               const LayerTensors& tensors) const override;
+  void Backward(const LayerCall& call,
+                const LayerTensors& tensors) const override;
+
+ private:
+  const int64_t size_;
+  const float rate_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_NN_LAYERS_DROPOUT_H_

@@ -1,0 +1,46 @@
+// Initial values of parameters: pure functions of the job's seed, with the same
+// bits on every machine.
+#ifndef TRIBUTARY_WORKER_NN_LAYERS_INITIALIZER_H_
+#define TRIBUTARY_WORKER_NN_LAYERS_INITIALIZER_H_
+
+#include <cstdint>
+
+#include "common/numerics/philox.h"
+
+namespace tributary {
+
+struct Initializer {
+  enum class Kind {
+    kConstant,  // `scale` everywhere.
+    kUniform,   // U[-scale, scale).
+    kNormal,    // Mean 0, standard deviation `scale`.
+  };
+  Kind kind = Kind::kConstant;
+  double scale = 0;
+
+  static Initializer Constant(double value);
+  static Initializer Uniform(double bound);
+  static Initializer Normal(double deviation);
+  // U[-1 / sqrt(fan_in), 1 / sqrt(fan_in)): what PyTorch's nn.Linear and
+  // nn.Conv2d start from (He et al., "Delving deep into rectifiers", 2015, with
+  // a = sqrt(5)).
+  static Initializer FanIn(int64_t fan_in);
+  // Mean 0, variance 2 / fan_out, which keeps the size of gradients through
+  // ReLU: PyTorch's kaiming_normal_ in mode fan_out (He et al., 2015).
+  static Initializer FanOut(int64_t fan_out);
+};
+
+// The quantile function of the normal distribution at (bits + 1/2) / 2^32:
+// Wichura, "Algorithm AS 241: the percentage points of the normal
+// distribution", Applied Statistics 37 (1988), to about 16 digits. Uses only
+// operations that IEEE 754 rounds correctly, never the mathematical library,
+// whose last bits differ between versions and processors.
+double NormalQuantile(uint32_t bits);
+
+// Writes `size` values, number i of the stream for element i.
+void InitializeValues(const Initializer& initializer,
+                      const RandomStream& stream, int64_t size, float* values);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_NN_LAYERS_INITIALIZER_H_

@@ -1,0 +1,42 @@
+// Layer normalization.
+#ifndef TRIBUTARY_WORKER_NN_LAYERS_LAYER_NORM_H_
+#define TRIBUTARY_WORKER_NN_LAYERS_LAYER_NORM_H_
+
+#include <cstdint>
+
+#include "worker/nn/layers/layer.h"
+
+namespace tributary {
+
+// On each row x of X[samples * rows, width], with its mean m and (biased)
+// variance v:
+//   y = n * scale + shift,  n = (x - m) / sqrt(v + 1e-5)
+//   dx = (g - mean(g) - n * mean(g * n)) / sqrt(v + 1e-5),  g = dy * scale
+//   dscale = sum of dy * n,  dshift = sum of dy, over rows.
+// Parameters, as in torch.nn.LayerNorm: "weight" (scale, starts at 1) and, with
+// `bias`, "bias" (shift, starts at 0). Source: Ba, Kiros and Hinton, "Layer
+// normalization" (2016). The gradient of the input is always wanted: this is
+// never the first layer.
+class LayerNorm : public Layer {
+ public:
+  // `rows`: of one sample.
+  LayerNorm(int64_t rows, int64_t width, bool bias)
+      : rows_(rows), width_(width), bias_(bias) {}
+
+  LayerSpec Spec() const override;
+  // Each row's mean and inverse deviation.
+  int64_t SavedElements(const Device& device, int64_t samples) const override;
+  void Forward(const LayerCall& call,
+               const LayerTensors& tensors) const override;
+  void Backward(const LayerCall& call,
+                const LayerTensors& tensors) const override;
+
+ private:
+  const int64_t rows_;
+  const int64_t width_;
+  const bool bias_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_NN_LAYERS_LAYER_NORM_H_

@@ -1,0 +1,45 @@
+// Fully connected layer.
+#ifndef TRIBUTARY_WORKER_NN_LAYERS_LINEAR_H_
+#define TRIBUTARY_WORKER_NN_LAYERS_LINEAR_H_
+
+#include <cstdint>
+
+#include "worker/nn/layers/initializer.h"
+#include "worker/nn/layers/layer.h"
+
+namespace tributary {
+
+// Y = X W^T + b on each row: X[samples * rows, inputs], W[outputs, inputs] as
+// torch.nn.Linear stores it, b[outputs], Y[samples * rows, outputs].
+//   dX = dY W;  dW = dY^T X;  db = column sums of dY.
+// Parameters: "weight" and, with `bias`, "bias".
+class Linear : public Layer {
+ public:
+  struct Options {
+    int64_t rows = 1;  // Rows of one sample: 1, or tokens of a sequence.
+    int64_t inputs = 0;
+    int64_t outputs = 0;
+    bool bias = true;
+    Initializer weight_initializer;
+    Initializer bias_initializer;
+  };
+  // Weights and biases start as in torch.nn.Linear.
+  static Options FanInOptions(int64_t inputs, int64_t outputs);
+
+  explicit Linear(const Options& options) : options_(options) {}
+
+  LayerSpec Spec() const override;
+  void Forward(const LayerCall& call,
+               const LayerTensors& tensors) const override;
+  void Backward(const LayerCall& call,
+                const LayerTensors& tensors) const override;
+
+ private:
+  LinearShape ShapeOf(const LayerCall& call) const;
+
+  const Options options_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_NN_LAYERS_LINEAR_H_

@@ -1,0 +1,71 @@
+// Pooling over windows of images.
+#ifndef TRIBUTARY_WORKER_NN_LAYERS_POOL_H_
+#define TRIBUTARY_WORKER_NN_LAYERS_POOL_H_
+
+#include <cstdint>
+
+#include "worker/nn/layers/layer.h"
+
+namespace tributary {
+
+// Y[n, c, i, j] = maximum of the window of X that starts at
+// (i * stride - padding, j * stride - padding), as far as it is within X; of
+// equal values the first, row by row, gets the gradient (as
+// torch.nn.MaxPool2d). A last incomplete window is left out.
+// X[samples, channels, in_height, in_width];
+// Y[samples, channels, out_height, out_width],
+// out = (in + 2 * padding - window) / stride + 1, rounded down.
+class MaxPool : public Layer {
+ public:
+  // `shape.batch` is not used.
+  explicit MaxPool(const PoolShape& shape) : shape_(shape) {}
+
+  LayerSpec Spec() const override;
+  // The places of the maxima.
+  int64_t SavedElements(const Device& device, int64_t samples) const override;
+  void Forward(const LayerCall& call,
+               const LayerTensors& tensors) const override;
+  void Backward(const LayerCall& call,
+                const LayerTensors& tensors) const override;
+
+ private:
+  const PoolShape shape_;
+};
+
+// The same with the mean of the window, whose gradient goes in equal parts to
+// all of it (torch.nn.AvgPool2d). Windows neither overlap nor reach beyond the
+// image.
+class AveragePool : public Layer {
+ public:
+  explicit AveragePool(const PoolShape& shape) : shape_(shape) {}
+
+  LayerSpec Spec() const override;
+  void Forward(const LayerCall& call,
+               const LayerTensors& tensors) const override;
+  void Backward(const LayerCall& call,
+                const LayerTensors& tensors) const override;
+
+ private:
+  const PoolShape shape_;
+};
+
+// Y[n, c] = mean of X[n, c, pixels] (torch.nn.AdaptiveAvgPool2d to one pixel).
+class GlobalAveragePool : public Layer {
+ public:
+  GlobalAveragePool(int64_t channels, int64_t pixels)
+      : channels_(channels), pixels_(pixels) {}
+
+  LayerSpec Spec() const override;
+  void Forward(const LayerCall& call,
+               const LayerTensors& tensors) const override;
+  void Backward(const LayerCall& call,
+                const LayerTensors& tensors) const override;
+
+ private:
+  const int64_t channels_;
+  const int64_t pixels_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_NN_LAYERS_POOL_H_

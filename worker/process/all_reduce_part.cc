@@ -1,0 +1,234 @@
+#include "worker/process/all_reduce_part.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "common/base/buffer_pool.h"
+#include "common/base/limits.h"
+#include "common/base/status_macros.h"
+#include "common/optimizer/optimizer.h"
+#include "common/os/local_host.h"
+#include "common/parameters/snapshot.h"
+#include "common/transport/journal_client.h"
+#include "worker/exchange/mesh/gloo_mesh.h"
+#include "worker/exchange/mesh/nccl_mesh.h"
+
+namespace tributary {
+namespace {
+
+// Brings this member's part of the state to the server, and says so when all of
+// a version is there. Thread-safe.
+class StateSaver {
+ public:
+  StateSaver(size_t chunks, std::function<void(int64_t)> saved)
+      : chunks_(chunks), saved_(std::move(saved)) {}
+  ~StateSaver() { stream_->End(); }
+
+  // To be called once, first.
+  void SetStream(std::unique_ptr<JournalStream> stream) {
+    stream_ = std::move(stream);
+  }
+  void Save(int64_t version, const Snapshot::Chunk& chunk) {
+    stream_->Send(version, chunk, [this, version] { OnKept(version); });
+  }
+
+ private:
+  void OnKept(int64_t version) {
+    {
+      absl::MutexLock lock(&mu_);
+      if (++kept_[version] < chunks_) return;
+      kept_.erase(version);
+    }
+    saved_(version);
+  }
+
+  const size_t chunks_;
+  const std::function<void(int64_t)> saved_;
+  std::unique_ptr<JournalStream> stream_;
+  absl::Mutex mu_;
+  std::map<int64_t, size_t> kept_ ABSL_GUARDED_BY(mu_);  // Chunks, by version.
+};
+
+// Puts a chunk's first version where the model reads it.
+absl::Status Place(const float* values, int64_t count, int chunk,
+                   int64_t version, WorkState* state) {
+  float* to = nullptr;
+  if (state->BeginWrite(chunk, version, &to) != WorkState::Arrival::kWrite) {
+    return absl::InternalError("the first weights have no place");
+  }
+  std::copy_n(values, count, to);
+  state->EndWrite(chunk, version);
+  return absl::OkStatus();
+}
+
+absl::Status MakeFirst(TrainingSetup* setup, WorkState* state) {
+  const ArenaLayout& layout = setup->layout();
+  const Buffer arena = BufferPool(layout.arena_elements()).Take();
+  setup->model(0)->Initialize(setup->job().seed(), layout, arena.get());
+  for (int chunk = 0; chunk < layout.chunk_count(); ++chunk) {
+    TRIBUTARY_RETURN_IF_ERROR(Place(arena.get() + layout.ChunkBegin(chunk),
+                                    layout.ChunkSize(chunk), chunk,
+                                    /*version=*/0, state));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Snapshot> ReadFirst(const AllReducePartOptions& options,
+                                   const Open& open, const TrainingSetup& setup,
+                                   WorkState* state) {
+  const ArenaLayout& layout = setup.layout();
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer,
+                             Optimizer::Create(setup.job().optimizer()));
+  Snapshot first = MakeSnapshot(
+      layout, layout.ChunksOf(/*shard=*/0, /*servers=*/1), optimizer->slots());
+  ReadJournalRequest request;
+  *request.mutable_scope() = open.scope();
+  request.set_version(open.version());
+  TRIBUTARY_RETURN_IF_ERROR(ReadJournalOf(options.coordinator, options.security,
+                                          JournalPeer::kWorker, request,
+                                          &first));
+  for (const Snapshot::Chunk& chunk : first.chunks) {
+    TRIBUTARY_RETURN_IF_ERROR(Place(chunk.values.get(), chunk.elements,
+                                    chunk.number, first.version, state));
+  }
+  return first;
+}
+
+absl::StatusOr<std::unique_ptr<PeerMesh>> Connect(
+    const AllReducePartOptions& options, const Group& group, Device* device,
+    MembershipClient* membership) {
+  GlooMeshOptions mesh;
+  mesh.rank = group.member();
+  mesh.size = group.leaf_begin_size();
+  mesh.host = options.host;
+  if (mesh.host.empty()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(mesh.host,
+                               LocalHostTowards(options.coordinator));
+  }
+  if (options.security.any() && !options.insecure_network &&
+      !IsLoopback(mesh.host)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "exchange.all_reduce sends gradients from ", mesh.host,
+        " neither encrypted nor authenticated, and this job has certificates "
+        "or a token: take exchange.parameter_server, or --insecure-network in "
+        "a network that you trust"));
+  }
+  mesh.publish = [membership](const std::string& name,
+                              const std::string& bytes) {
+    WorkerReport report;
+    Publication* const publication = report.mutable_publication();
+    publication->set_name(name);
+    const size_t most = kDefaultLimits.text_bytes;
+    for (size_t begin = 0; begin < bytes.size(); begin += most) {
+      publication->add_part(bytes.substr(begin, most));
+    }
+    membership->Send(report);
+    return absl::OkStatus();
+  };
+  mesh.find = [membership](const std::string& name) {
+    return membership->AwaitPublication(name);
+  };
+  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<PeerMesh> gloo,
+                             ConnectGlooMesh(mesh));
+  if (!group.nccl()) return gloo;
+  if (options.nccl == nullptr) {
+    return absl::InternalError("the group takes NCCL, which is not here");
+  }
+  NcclMeshOptions nccl;
+  nccl.library = options.nccl;
+  nccl.device = device;
+  return ConnectNcclMesh(nccl, std::move(gloo));
+}
+
+std::vector<LeafRange> LeavesOf(const Group& group, int leaves) {
+  std::vector<LeafRange> ranges;
+  for (int i = 0; i < group.leaf_begin_size(); ++i) {
+    ranges.push_back({group.leaf_begin(i), i + 1 < group.leaf_begin_size()
+                                               ? group.leaf_begin(i + 1)
+                                               : leaves});
+  }
+  return ranges;
+}
+
+void SendSaved(int64_t version, bool passed, MembershipClient* membership) {
+  WorkerReport report;
+  report.mutable_saved()->set_version(version);
+  report.mutable_saved()->set_passed(passed);
+  membership->Send(report);
+}
+
+std::shared_ptr<StateSaver> OpenSaver(const AllReducePartOptions& options,
+                                      const Open& open, size_t chunks,
+                                      MembershipClient* membership,
+                                      WorkState* state) {
+  auto saver =
+      std::make_shared<StateSaver>(chunks, [membership](int64_t version) {
+        SendSaved(version, /*passed=*/false, membership);
+      });
+  JournalHello hello;
+  *hello.mutable_scope() = open.scope();
+  hello.set_attempt(options.attempt);
+  saver->SetStream(OpenJournal(
+      options.coordinator, options.security, JournalPeer::kWorker, hello,
+      [state](const absl::Status& status) { state->Fail(status); }));
+  return saver;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<AllReduceExchange>> JoinAllReduce(
+    const AllReducePartOptions& options, const Open& open, TrainingSetup* setup,
+    MembershipClient* membership, WorkState* state) {
+  const ArenaLayout& layout = setup->layout();
+  AllReduceExchange::Options exchange;
+  exchange.job = setup->job();
+  exchange.steps = setup->rounds().count();
+  exchange.first_step = open.version();
+  exchange.pin = options.pin;
+  if (open.version() == 0) {
+    TRIBUTARY_RETURN_IF_ERROR(MakeFirst(setup, state));
+  } else {
+    TRIBUTARY_ASSIGN_OR_RETURN(exchange.first,
+                               ReadFirst(options, open, *setup, state));
+  }
+  WorkerReport synced;
+  synced.mutable_synced()->set_version(open.version());
+  membership->Send(synced);
+  TRIBUTARY_ASSIGN_OR_RETURN(const Group group, membership->AwaitGroup());
+  exchange.leaves =
+      LeavesOf(group, static_cast<int>(setup->job().batch().micro_batches()));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      std::unique_ptr<PeerMesh> mesh,
+      Connect(options, group, setup->device(/*lane=*/0), membership));
+  exchange.on_sums = [membership](const StepSums& sums) {
+    WorkerReport report;
+    *report.mutable_sums() = sums;
+    membership->Send(report);
+  };
+  const size_t chunks = layout.ChunksOf(mesh->rank(), mesh->size()).size();
+  exchange.save = [saver = OpenSaver(options, open, chunks, membership, state)](
+                      int64_t version, const Snapshot::Chunk& chunk) {
+    saver->Save(version, chunk);
+  };
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      std::unique_ptr<AllReduceExchange> joined,
+      AllReduceExchange::Create(exchange, &layout, state, std::move(mesh)));
+  membership->SetSave([exchange = joined.get(), membership](int64_t version) {
+    if (!exchange->SaveAt(version)) {
+      SendSaved(version, /*passed=*/true, membership);
+    }
+  });
+  // What the server begins with it has.
+  if (open.version() > 0 || chunks == 0) {
+    SendSaved(chunks == 0 ? exchange.steps : open.version(), /*passed=*/false,
+              membership);
+  }
+  return joined;
+}
+
+}  // namespace tributary

@@ -1,0 +1,162 @@
+#include "worker/process/membership_client.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/transport/channel.h"
+
+namespace tributary {
+
+void MembershipClient::Begin(Rendezvous::Stub* stub, const std::string& address,
+                             const Join& join) {
+  address_ = address;
+  stub->async()->Membership(context(), this);
+  WorkerReport report;
+  *report.mutable_join() = join;
+  Start();
+  Send(report);
+}
+
+absl::StatusOr<Admission> MembershipClient::AwaitAdmission() {
+  const auto settled = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return admission_.has_value() || !ended_.ok();
+  };
+  absl::MutexLock lock(&mu_);
+  mu_.Await(absl::Condition(&settled));
+  if (!admission_.has_value()) return ended_;
+  return *admission_;
+}
+
+void MembershipClient::Attach(WorkState* state) {
+  absl::MutexLock lock(&mu_);
+  state_ = state;
+  if (!ended_.ok()) state->Fail(ended_);
+}
+
+void MembershipClient::Detach() {
+  absl::MutexLock lock(&mu_);
+  state_ = nullptr;
+}
+
+absl::StatusOr<Open> MembershipClient::AwaitOpen() {
+  const auto settled = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return open_.has_value() || !ended_.ok();
+  };
+  absl::MutexLock lock(&mu_);
+  mu_.Await(absl::Condition(&settled));
+  if (!open_.has_value()) return ended_;
+  return *open_;
+}
+
+absl::StatusOr<Group> MembershipClient::AwaitGroup() {
+  const auto settled = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return group_.has_value() || finished_ || stopped_ || !ended_.ok();
+  };
+  absl::MutexLock lock(&mu_);
+  mu_.Await(absl::Condition(&settled));
+  if (group_.has_value()) return *group_;
+  if (finished_) return absl::OutOfRangeError("the job is done");
+  return stopped_ ? absl::CancelledError("the job was stopped") : ended_;
+}
+
+absl::StatusOr<std::string> MembershipClient::AwaitPublication(
+    const std::string& name) {
+  const auto settled = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return published_.count(name) > 0 || stopped_ || !ended_.ok();
+  };
+  absl::MutexLock lock(&mu_);
+  mu_.Await(absl::Condition(&settled));
+  const auto found = published_.find(name);
+  if (found != published_.end()) return found->second;
+  return stopped_ ? absl::CancelledError("the job was stopped") : ended_;
+}
+
+void MembershipClient::SetSave(std::function<void(int64_t version)> save) {
+  absl::MutexLock lock(&mu_);
+  save_ = std::move(save);
+  if (!save_) return;
+  for (const int64_t version : saves_) save_(version);
+  saves_.clear();
+}
+
+bool MembershipClient::admitted() const {
+  absl::MutexLock lock(&mu_);
+  return admission_.has_value();
+}
+
+bool MembershipClient::stopped() const {
+  absl::MutexLock lock(&mu_);
+  return stopped_;
+}
+
+bool MembershipClient::finished() const {
+  absl::MutexLock lock(&mu_);
+  return finished_;
+}
+
+bool MembershipClient::OnMessage(CoordinatorOrder* order) {
+  absl::MutexLock lock(&mu_);
+  if (order->has_admission()) {
+    admission_ = order->admission();
+    return true;
+  }
+  if (order->has_finished() && order->finished().stopped()) stopped_ = true;
+  // Before Ready nothing else comes, after the worker's end nothing matters.
+  if (state_ == nullptr) return true;
+  switch (order->order_case()) {
+    case CoordinatorOrder::kOpen:
+      if (order->open().initialize()) state_->RequestInitialize();
+      open_ = order->open();
+      break;
+    case CoordinatorOrder::kGroup:
+      group_ = order->group();
+      break;
+    case CoordinatorOrder::kPublication: {
+      std::string& value = published_[order->publication().name()];
+      value.clear();
+      for (const std::string& part : order->publication().part()) value += part;
+      break;
+    }
+    case CoordinatorOrder::kSave:
+      if (save_) {
+        save_(order->save().version());
+      } else {
+        saves_.push_back(order->save().version());
+      }
+      break;
+    case CoordinatorOrder::kDeal:
+      state_->SetDeal(order->deal());
+      break;
+    case CoordinatorOrder::kEvaluated:
+      state_->SetEvaluated(order->evaluated().version());
+      break;
+    case CoordinatorOrder::kClaimed:
+      state_->SetClaimed(order->claimed().step());
+      break;
+    case CoordinatorOrder::kFinished:
+      if (stopped_) {
+        state_->Fail(absl::CancelledError("the job was stopped"));
+        break;
+      }
+      finished_ = true;
+      state_->SetFinished();
+      break;
+    default:
+      break;
+  }
+  return true;
+}
+
+void MembershipClient::OnGone(const grpc::Status& status) {
+  absl::MutexLock lock(&mu_);
+  ended_ = status.ok()
+               ? absl::UnavailableError(absl::StrCat("coordinator ", address_,
+                                                     " ended the connection"))
+               : FromGrpc(status, absl::StrCat("coordinator ", address_));
+  if (state_ == nullptr) return;
+  // Who was told that the job is done, but has not seen its end, need not look
+  // for servers that are no more.
+  state_->Fail(finished_ ? absl::OutOfRangeError("the job is done") : ended_);
+}
+
+}  // namespace tributary

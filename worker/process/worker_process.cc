@@ -1,0 +1,332 @@
+#include "worker/process/worker_process.h"
+
+#include <unistd.h>
+
+#include <memory>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/failpoint.h"
+#include "common/base/monotonic_clock.h"
+#include "common/base/pulse.h"
+#include "common/base/retry.h"
+#include "common/base/status_macros.h"
+#include "common/os/log.h"
+#include "common/os/process.h"
+#include "common/os/shared_memory.h"
+#include "common/transport/channel.h"
+#include "grpcpp/grpcpp.h"
+#include "proto/rendezvous.grpc.pb.h"
+#include "worker/exchange/parameter_server/parameter_server_exchange.h"
+#include "worker/process/all_reduce_part.h"
+#include "worker/process/membership_client.h"
+#include "worker/state/create_work_state.h"
+#include "worker/state/work_state.h"
+#include "worker/training/trainer.h"
+#include "worker/training/training_setup.h"
+
+namespace tributary {
+namespace {
+
+// Several must fit into a lease.
+constexpr int kBeatsPerLease = 10;
+// Before the lease is known: the shortest is a second.
+constexpr absl::Duration kEarlyBeat = absl::Milliseconds(250);
+
+// Exit code of a worker for this error: what a person must change in the job or
+// its data is bad usage.
+int ExitCodeOf(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) || absl::IsNotFound(status) ? 2 : 1;
+}
+
+ProcessStatistics Statistics(const Trainer& trainer, const Exchange& exchange) {
+  ProcessStatistics statistics = trainer.Progress().statistics();
+  statistics.set_bytes_sent(exchange.bytes_sent());
+  statistics.set_bytes_received(exchange.bytes_received());
+  statistics.set_peak_memory_bytes(PeakMemoryBytes());
+  statistics.set_cpu_seconds(CpuSeconds());
+  *statistics.mutable_chunk_latency() = exchange.chunk_latency();
+  return statistics;
+}
+
+// Arenas of the host are pinned where the devices have memory of their own.
+PinMemory PinFor(const TrainingSetup& setup) {
+  Device* const device = setup.device(/*lane=*/0);
+  if (!device->has_own_memory()) return nullptr;
+  return [device](void* memory, size_t bytes) {
+    return device->PinHostMemory(memory, bytes);
+  };
+}
+
+absl::StatusOr<std::unique_ptr<Exchange>> Connect(const WorkerOptions& options,
+                                                  const Admission& admission,
+                                                  const TrainingSetup& setup,
+                                                  WorkState* state) {
+  ParameterServerExchange::Options exchange_options;
+  exchange_options.pin = PinFor(setup);
+  for (int shard = 0; shard < admission.server_address_size(); ++shard) {
+    exchange_options.servers.push_back(
+        {shard == 0 ? options.coordinator : admission.server_address(shard),
+         shard < admission.local_address_size() ? admission.local_address(shard)
+                                                : LocalAddress()});
+  }
+  exchange_options.exchange = admission.job().exchange();
+  // What each step can hold that may be open, the next one included.
+  const ConsistencySpec& consistency =
+      admission.job().exchange().parameter_server().consistency();
+  const int64_t open_steps =
+      2 + (consistency.has_stale_synchronous()
+               ? consistency.stale_synchronous().staleness()
+               : 0);
+  exchange_options.shared_arenas = static_cast<int>(
+      open_steps * admission.job().batch().micro_batches() + 2);
+  exchange_options.incarnation = admission.incarnation();
+  exchange_options.attempt = admission.attempt();
+  exchange_options.job_id = admission.job_id();
+  exchange_options.connect_timeout = options.connect_timeout;
+  exchange_options.security = options.security;
+  return ParameterServerExchange::Connect(exchange_options, &setup.layout(),
+                                          state);
+}
+
+// Null where the job does without.
+absl::StatusOr<NcclLibrary*> FindNccl(const WorkerOptions& options,
+                                      const JobSpec& job,
+                                      const Device& device) {
+  const AllReduceSpec& all_reduce = job.exchange().all_reduce();
+  if (!job.exchange().has_all_reduce() ||
+      all_reduce.backend() == AllReduceSpec::GLOO) {
+    return nullptr;
+  }
+  absl::Status status;
+  if (device.bus_id().empty() || options.load_nccl == nullptr) {
+    status = absl::FailedPreconditionError("it computes on no GPU");
+  } else {
+    const absl::StatusOr<NcclLibrary*> library = options.load_nccl();
+    if (library.ok()) return *library;
+    status = library.status();
+    options.log->Warning("%s", std::string(status.message()));
+  }
+  if (all_reduce.backend() == AllReduceSpec::AUTO) return nullptr;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "exchange.all_reduce.backend is NCCL, which this worker cannot use: ",
+      status.message(), "; AUTO takes GLOO where it must"));
+}
+
+absl::StatusOr<std::unique_ptr<Exchange>> JoinGroup(
+    const WorkerOptions& options, const Admission& admission, const Open& open,
+    NcclLibrary* nccl, TrainingSetup* setup, MembershipClient* membership,
+    WorkState* state) {
+  AllReducePartOptions part;
+  part.nccl = nccl;
+  part.coordinator = options.coordinator;
+  part.security = options.security;
+  part.attempt = admission.attempt();
+  part.host = options.host;
+  part.insecure_network = options.insecure_network;
+  part.pin = PinFor(*setup);
+  return JoinAllReduce(part, open, setup, membership, state);
+}
+
+// One stay in a job, from admission to farewell.
+absl::Status TakePart(const WorkerOptions& options,
+                      MembershipClient* membership,
+                      const std::function<void(WorkState*)>& on_state) {
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("W1"));
+  // Servers may be long in coming. The lease is not known yet.
+  auto pulse = std::make_unique<Pulse>(
+      std::min(options.heartbeat_interval, kEarlyBeat), [membership] {
+        WorkerReport report;
+        report.mutable_heartbeat()->set_phase("idle");
+        membership->Send(report);
+      });
+  TRIBUTARY_ASSIGN_OR_RETURN(const Admission admission,
+                             membership->AwaitAdmission());
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("W2"));
+  options.log->SetRank(admission.rank());
+  options.log->Info("admitted as rank %d", admission.rank());
+  const absl::Duration beat =
+      std::min(options.heartbeat_interval,
+               absl::Milliseconds(admission.lease_ms()) / kBeatsPerLease);
+  // The lease must not end while large data are being opened.
+  pulse = std::make_unique<Pulse>(beat, [membership] {
+    WorkerReport report;
+    report.mutable_heartbeat()->set_phase("data");
+    membership->Send(report);
+  });
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::unique_ptr<TrainingSetup> setup,
+      TrainingSetup::Create(admission.job(), options.threads,
+                            options.make_device));
+  options.log->Info("computes on %s", setup->device(/*lane=*/0)->name());
+  if (setup->lanes() < options.threads) {
+    options.log->Warning(
+        "there is memory for %d leaves at a time, of %d bytes each, not for "
+        "the %d threads; the result stays the same",
+        setup->lanes(), setup->lane_bytes(), options.threads);
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      NcclLibrary* const nccl,
+      FindNccl(options, admission.job(), *setup->device(/*lane=*/0)));
+  WorkState::Options state_options;
+  state_options.steps = setup->rounds().count();
+  state_options.evaluates = setup->facts().evaluation_pieces() > 0;
+  state_options.evaluate_every =
+      setup->rounds().RoundsFor(admission.job().evaluation().every_steps());
+  const std::unique_ptr<WorkState> state =
+      CreateWorkState(admission.job(), state_options, &setup->layout());
+  membership->Attach(state.get());
+  on_state(state.get());
+  // Whatever happens, nothing may reach the state after this function.
+  const auto part = [&]() -> absl::Status {
+    WorkerReport ready;
+    *ready.mutable_ready()->mutable_table() = setup->table();
+    *ready.mutable_ready()->mutable_data() = setup->facts();
+    ready.mutable_ready()->set_device(setup->device(/*lane=*/0)->name());
+    if (nccl != nullptr) {
+      ready.mutable_ready()->set_nccl_device(absl::StrCat(
+          HostIdentity(), " ", setup->device(/*lane=*/0)->bus_id()));
+    }
+    membership->Send(ready);
+    TRIBUTARY_ASSIGN_OR_RETURN(const Open open, membership->AwaitOpen());
+
+    TRIBUTARY_RETURN_IF_ERROR(Failpoint("W3"));
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        const std::unique_ptr<Exchange> exchange,
+        admission.job().exchange().has_all_reduce()
+            ? JoinGroup(options, admission, open, nccl, setup.get(), membership,
+                        state.get())
+            : Connect(options, admission, *setup, state.get()));
+    const absl::Cleanup forget = [&] { membership->SetSave(nullptr); };
+    Trainer::Hooks hooks;
+    hooks.report = [membership](const WorkerReport& report) {
+      membership->Send(report);
+    };
+    hooks.warn = [log = options.log](const std::string& line) {
+      log->Warning("%s", line);
+    };
+    hooks.step_done = [&pulse] { pulse->BeatEarly(); };
+    hooks.clock = options.clock;
+    Trainer trainer(setup.get(), state.get(), exchange.get(), hooks);
+    pulse = std::make_unique<Pulse>(beat, [&] {
+      WorkerReport report;
+      *report.mutable_heartbeat() = trainer.Progress();
+      *report.mutable_heartbeat()->mutable_statistics() =
+          Statistics(trainer, *exchange);
+      membership->Send(report);
+    });
+    const absl::Status trained = trainer.Run();
+    pulse.reset();
+    TRIBUTARY_RETURN_IF_ERROR(trained);
+    exchange->Finish();
+    WorkerReport farewell;
+    *farewell.mutable_farewell()->mutable_statistics() =
+        Statistics(trainer, *exchange);
+    membership->Send(farewell);
+    return absl::OkStatus();
+  };
+  const absl::Status status = part();
+  on_state(nullptr);
+  membership->Detach();
+  return status;
+}
+
+// Hands a request to stop to whatever can be stopped at the moment.
+class Stopper {
+ public:
+  explicit Stopper(MembershipClient* membership) : membership_(membership) {}
+
+  void SetState(WorkState* state) {
+    absl::MutexLock lock(&mu_);
+    state_ = state;
+  }
+  void Stop() {
+    absl::MutexLock lock(&mu_);
+    if (state_ != nullptr) {
+      state_->Fail(absl::CancelledError("stopped by request"));
+    }
+    membership_->Cancel();
+  }
+
+ private:
+  MembershipClient* const membership_;
+  absl::Mutex mu_;
+  WorkState* state_ ABSL_GUARDED_BY(mu_) = nullptr;
+};
+
+struct StayFacts {
+  bool admitted = false;  // The coordinator has let this worker in.
+  bool over = false;      // There is nothing to come back to.
+};
+
+// One stay, from the first connection to the last word.
+absl::Status Stay(const WorkerOptions& options, Shutdown* shutdown,
+                  absl::Duration connect_timeout, StayFacts* stay) {
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::shared_ptr<grpc::Channel> channel,
+      ConnectToCoordinator(options.coordinator, options.security,
+                           connect_timeout,
+                           [shutdown] { return shutdown->requested(); }));
+  const std::unique_ptr<Rendezvous::Stub> stub = Rendezvous::NewStub(channel);
+  MembershipClient membership;
+  Stopper stopper(&membership);
+  Join join;
+  join.set_protocol_version(kProtocolVersion);
+  join.set_rank(options.rank);
+  join.set_host(HostName());
+  join.set_pid(getpid());
+  membership.Begin(stub.get(), options.coordinator, join);
+  const Shutdown::Registration stop =
+      shutdown->OnRequest([&stopper] { stopper.Stop(); });
+  absl::Status status = TakePart(
+      options, &membership, [&](WorkState* state) { stopper.SetState(state); });
+  stay->admitted = membership.admitted();
+  stay->over = membership.stopped();
+  if (stay->over) status = absl::CancelledError("the job was stopped");
+  if (absl::IsOutOfRange(status)) {
+    // Somebody else has done the rest.
+    options.log->Info("%s", std::string(status.message()));
+    status = absl::OkStatus();
+  }
+  if (!status.ok() && !shutdown->requested() && !IsTransient(status)) {
+    WorkerReport report;
+    report.mutable_failure()->set_message(std::string(status.message()));
+    report.mutable_failure()->set_exit_code(ExitCodeOf(status));
+    membership.Send(report);
+  }
+  if (status.ok() || !IsTransient(status)) {
+    membership.HalfClose();
+  } else {
+    membership.Cancel();
+  }
+  membership.AwaitDone();
+  if (shutdown->requested()) return absl::CancelledError("stopped by request");
+  return status;
+}
+
+}  // namespace
+
+absl::Status RunWorker(const WorkerOptions& options, Shutdown* shutdown) {
+  Backoff backoff;
+  bool was_in = false;
+  const absl::Time patience_ends = MonotonicNow() + options.connect_timeout;
+  while (true) {
+    StayFacts stay;
+    const absl::Status status = Stay(
+        options, shutdown,
+        was_in ? options.reconnect_timeout : options.connect_timeout, &stay);
+    // Whoever has been in a job knows that there is one to come back to.
+    was_in = was_in || stay.admitted;
+    if (status.ok() || shutdown->requested() || stay.over ||
+        !IsTransient(status) || (!was_in && MonotonicNow() > patience_ends)) {
+      return status;
+    }
+    options.log->Warning("%s; joining again", std::string(status.message()));
+    if (!backoff.Wait(shutdown)) {
+      return absl::CancelledError("stopped by request");
+    }
+  }
+}
+
+}  // namespace tributary

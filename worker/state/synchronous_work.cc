@@ -1,0 +1,135 @@
+#include "worker/state/synchronous_work.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+
+namespace tributary {
+
+SynchronousWork::SynchronousWork(const Options& options,
+                                 const ArenaLayout* layout)
+    : WorkState(options, layout),
+      arenas_{PrivatePages(layout->arena_elements() * int64_t{sizeof(float)}),
+              PrivatePages(layout->arena_elements() * int64_t{sizeof(float)})} {
+  for (Slot& slot : slots_) slot.chunks.assign(layout->chunk_count(), -1);
+}
+
+absl::Status SynchronousWork::MapChunks(const MappedMemory& memory, int shard,
+                                        int servers) {
+  const int64_t span = arenas_[0].bytes();
+  if (memory.bytes() != 2 * span) {
+    return absl::FailedPreconditionError(
+        "the server's memory has another size");
+  }
+  for (int i = 0; i < 2; ++i) {
+    if (servers == 1) {
+      TRIBUTARY_RETURN_IF_ERROR(
+          memory.MapAt(arenas_[i].data(), i * span, span));
+      continue;
+    }
+    const int64_t bytes = layout().chunk_elements() * int64_t{sizeof(float)};
+    if (bytes % kPageBytes != 0) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "shared memory with several servers needs chunks of whole pages: set "
+          "exchange.parameter_server.chunk_bytes to a multiple of ",
+          kPageBytes));
+    }
+    for (const int chunk : layout().ChunksOf(shard, servers)) {
+      const int64_t begin = chunk * bytes;
+      TRIBUTARY_RETURN_IF_ERROR(memory.MapAt(arenas_[i].data() + begin,
+                                             i * span + begin,
+                                             std::min(bytes, span - begin)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+WorkState::Arrival SynchronousWork::BeginWrite(int chunk, int64_t version,
+                                               float** to) {
+  absl::MutexLock lock(&mu_);
+  Slot& slot = slots_[version % 2];
+  if (version < slot.version || slot.chunks[chunk] >= version) {
+    return Arrival::kDrop;
+  }
+  if (pinned_ >= 0 && pinned_ % 2 == version % 2 && pinned_ < version) {
+    // Tells the task under way that its step is over.
+    parked_ = true;
+    return Arrival::kPark;
+  }
+  if (version > slot.version) {
+    slot.version = version;
+    slot.present = 0;
+  }
+  *to = reinterpret_cast<float*>(arenas_[version % 2].data()) +
+        layout().ChunkBegin(chunk);
+  return Arrival::kWrite;
+}
+
+void SynchronousWork::EndWrite(int chunk, int64_t version) {
+  absl::MutexLock lock(&mu_);
+  Slot& slot = slots_[version % 2];
+  slot.chunks[chunk] = version;
+  if (slot.version == version) ++slot.present;
+}
+
+int64_t SynchronousWork::CompleteVersion() const {
+  int64_t version = -1;
+  for (const Slot& slot : slots_) {
+    if (slot.present == layout().chunk_count()) {
+      version = std::max(version, slot.version);
+    }
+  }
+  return version;
+}
+
+bool SynchronousWork::OnTaskEnd() {
+  pinned_ = -1;
+  return std::exchange(parked_, false);
+}
+
+void SynchronousWork::OnTaskBegin(const Task& task) {
+  if (task.kind == Task::Kind::kTrain || task.kind == Task::Kind::kEvaluate) {
+    pinned_ = task.version;
+  }
+}
+
+bool SynchronousWork::DecideTraining(int64_t version, Task* task) const {
+  if (DealtLeaves(version, task)) return true;
+  // All done here: begin the next forward with the chunks that are there
+  // already.
+  return slots_[(version + 1) % 2].version == version + 1 &&
+         slots_[(version + 1) % 2].present > 0 && !EvaluationDue(version + 1) &&
+         DealtLeaves(version + 1, task);
+}
+
+bool SynchronousWork::HasRange(int64_t version, int first, int last) const {
+  const Slot& slot = slots_[version % 2];
+  if (slot.version != version) return false;
+  if (slot.present == layout().chunk_count()) return true;
+  return std::all_of(slot.chunks.begin() + first, slot.chunks.begin() + last,
+                     [version](int64_t v) { return v == version; });
+}
+
+bool SynchronousWork::MustGiveUp(const Task& task) const {
+  if (over() || parked_) return true;
+  // Leaves of the step before may have been dealt to this worker, and this step
+  // cannot go on without them.
+  return generation() != task.generation && CompleteVersion() < task.version;
+}
+
+bool SynchronousWork::AwaitWeights(const Task& task, int64_t begin,
+                                   int64_t end) {
+  if (begin >= end) return true;
+  const int64_t chunk_elements = layout().chunk_elements();
+  const int first = static_cast<int>(begin / chunk_elements);
+  const int last = static_cast<int>((end - 1) / chunk_elements) + 1;
+  const auto settled = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return HasRange(task.version, first, last) || MustGiveUp(task);
+  };
+  absl::MutexLock lock(&mu_, absl::Condition(&settled));
+  return HasRange(task.version, first, last);
+}
+
+}  // namespace tributary

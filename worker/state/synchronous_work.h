@@ -1,0 +1,71 @@
+// A worker's work in the modes in which all gradients of a step come from the
+// same version: synchronous and local_steps.
+#ifndef TRIBUTARY_WORKER_STATE_SYNCHRONOUS_WORK_H_
+#define TRIBUTARY_WORKER_STATE_SYNCHRONOUS_WORK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "worker/state/work_state.h"
+
+namespace tributary {
+
+// Threads as WorkState.
+//
+// Holds two arenas of weights: version v lies in arena v % 2, so while chunks
+// of version v + 1 arrive version v stays whole, and a leaf that is dealt anew
+// because its worker died can still be computed. A chunk of version v + 2
+// proves that step v is complete everywhere (see ParameterStore), so
+// overwriting version v is safe as soon as nobody reads it: the version of the
+// task under way is pinned, and its successor's chunks are parked until it
+// ends. A server on this host may have its chunks mapped into the arenas: then
+// they are overwritten without asking, the rest holds all the same.
+class SynchronousWork final : public WorkState {
+ public:
+  SynchronousWork(const Options& options, const ArenaLayout* layout);
+
+  absl::Status MapChunks(const MappedMemory& memory, int shard,
+                         int servers) override;
+  Arrival BeginWrite(int chunk, int64_t version, float** to) override
+      ABSL_LOCKS_EXCLUDED(mu_);
+  void EndWrite(int chunk, int64_t version) override ABSL_LOCKS_EXCLUDED(mu_);
+  bool AwaitWeights(const Task& task, int64_t begin, int64_t end) override
+      ABSL_LOCKS_EXCLUDED(mu_);
+  const float* Weights(int64_t version) const override {
+    return reinterpret_cast<const float*>(arenas_[version % 2].data());
+  }
+  std::vector<absl::Span<char>> WeightMemory() const override {
+    return {{arenas_[0].data(), static_cast<size_t>(arenas_[0].bytes())},
+            {arenas_[1].data(), static_cast<size_t>(arenas_[1].bytes())}};
+  }
+
+ private:
+  struct Slot {
+    int64_t version = -1;
+    int present = 0;              // Chunks at `version`.
+    std::vector<int64_t> chunks;  // Version of each chunk; -1: none.
+  };
+
+  int64_t CompleteVersion() const override ABSL_SHARED_LOCKS_REQUIRED(mu_);
+  bool DecideTraining(int64_t version, Task* task) const override
+      ABSL_SHARED_LOCKS_REQUIRED(mu_);
+  bool MustGiveUp(const Task& task) const override
+      ABSL_SHARED_LOCKS_REQUIRED(mu_);
+  bool OnTaskEnd() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void OnTaskBegin(const Task& task) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool HasRange(int64_t version, int first, int last) const
+      ABSL_SHARED_LOCKS_REQUIRED(mu_);
+
+  const PrivatePages arenas_[2];
+
+  Slot slots_[2] ABSL_GUARDED_BY(mu_);
+  int64_t pinned_ ABSL_GUARDED_BY(mu_) = -1;
+  // A chunk waits for the task under way, whose step is thereby over.
+  bool parked_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_STATE_SYNCHRONOUS_WORK_H_

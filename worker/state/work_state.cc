@@ -1,0 +1,173 @@
+#include "worker/state/work_state.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tributary {
+namespace {
+
+// [begin, end) without what is done.
+std::vector<int64_t> Missing(int64_t begin, int64_t end, int64_t version,
+                             const std::map<int64_t, std::set<int64_t>>& done) {
+  const auto found = done.find(version);
+  std::vector<int64_t> items;
+  for (int64_t item = begin; item < end; ++item) {
+    if (found == done.end() || found->second.count(item) == 0) {
+      items.push_back(item);
+    }
+  }
+  return items;
+}
+
+}  // namespace
+
+WorkState::WorkState(const Options& options, const ArenaLayout* layout)
+    : options_(options), layout_(layout) {}
+
+void WorkState::RequestInitialize() {
+  absl::MutexLock lock(&mu_);
+  initialize_ = true;
+}
+
+void WorkState::SetDeal(const Deal& deal) {
+  absl::MutexLock lock(&mu_);
+  if (deal.generation() <= deal_.generation()) return;
+  deal_ = deal;
+  evaluated_ = std::max(evaluated_, deal.evaluated_version());
+}
+
+void WorkState::SetEvaluated(int64_t version) {
+  absl::MutexLock lock(&mu_);
+  evaluated_ = std::max(evaluated_, version);
+}
+
+void WorkState::SetFinished() {
+  absl::MutexLock lock(&mu_);
+  finished_ = true;
+}
+
+void WorkState::Fail(const absl::Status& status) {
+  absl::MutexLock lock(&mu_);
+  if (status_.ok()) status_ = status;
+}
+
+absl::Status WorkState::status() const {
+  absl::MutexLock lock(&mu_);
+  return status_;
+}
+
+void WorkState::SetUnparked(std::function<void()> unparked) {
+  absl::MutexLock lock(&mu_);
+  unparked_ = std::move(unparked);
+}
+
+void WorkState::Unpark() {
+  std::function<void()> unparked;
+  {
+    absl::MutexLock lock(&mu_);
+    unparked = unparked_;
+  }
+  if (unparked) unparked();
+}
+
+bool WorkState::EvaluationDue(int64_t version) const {
+  if (!options_.evaluates || version == 0) return false;
+  return version == options_.steps || (options_.evaluate_every > 0 &&
+                                       version % options_.evaluate_every == 0);
+}
+
+Task WorkState::Next() {
+  EndTask();
+  Task task;
+  const auto decided = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return Decide(&task);
+  };
+  absl::MutexLock lock(&mu_, absl::Condition(&decided));
+  BeginTask(task);
+  return task;
+}
+
+std::optional<Task> WorkState::TryNextForTest() {
+  EndTask();
+  absl::MutexLock lock(&mu_);
+  Task task;
+  if (!Decide(&task)) return std::nullopt;
+  BeginTask(task);
+  return task;
+}
+
+void WorkState::EndTask() {
+  bool unpark = false;
+  {
+    absl::MutexLock lock(&mu_);
+    unpark = OnTaskEnd();
+  }
+  if (unpark) Unpark();
+}
+
+void WorkState::BeginTask(const Task& task) {
+  if (task.kind == Task::Kind::kInitialize) initialize_ = false;
+  if (task.kind == Task::Kind::kReportSynced) synced_ = true;
+  OnTaskBegin(task);
+  // What is older can be dealt no more.
+  const int64_t oldest = std::min(task.version, CompleteVersion()) - 1;
+  done_leaves_.erase(done_leaves_.begin(), done_leaves_.lower_bound(oldest));
+  done_pieces_.erase(done_pieces_.begin(), done_pieces_.lower_bound(oldest));
+}
+
+bool WorkState::Decide(Task* task) const {
+  *task = Task();
+  task->generation = deal_.generation();
+  if (!status_.ok()) {
+    task->kind = Task::Kind::kFail;
+    return true;
+  }
+  // Having the last version of every chunk proves that it is made: only then
+  // may the coordinator read it.
+  if (finished_) {
+    task->kind = Task::Kind::kFinish;
+    return CompleteVersion() == options_.steps;
+  }
+  if (initialize_) {
+    task->kind = Task::Kind::kInitialize;
+    return true;
+  }
+  const int64_t version = CompleteVersion();
+  if (version < 0) return false;
+  task->version = version;
+  if (!synced_) {
+    task->kind = Task::Kind::kReportSynced;
+    return true;
+  }
+  if (deal_.generation() == 0) return false;
+  if (EvaluationDue(version) && evaluated_ < version) {
+    task->kind = Task::Kind::kEvaluate;
+    task->items =
+        Missing(deal_.piece_begin(), deal_.piece_end(), version, done_pieces_);
+    return !task->items.empty();
+  }
+  return DecideTraining(version, task);
+}
+
+bool WorkState::DealtLeaves(int64_t step, Task* task) const {
+  if (step >= options_.steps) return false;
+  task->kind = Task::Kind::kTrain;
+  task->version = step;
+  task->next_step = step + 1 < options_.steps ? step + 1 : -1;
+  task->items =
+      Missing(deal_.leaf_begin(), deal_.leaf_end(), step, done_leaves_);
+  return !task->items.empty();
+}
+
+void WorkState::MarkDone(const Task& task) {
+  absl::MutexLock lock(&mu_);
+  auto& done = task.kind == Task::Kind::kTrain ? done_leaves_ : done_pieces_;
+  done[task.version].insert(task.items.begin(), task.items.end());
+}
+
+bool WorkState::GivenUp(const Task& task) const {
+  absl::MutexLock lock(&mu_);
+  return MustGiveUp(task);
+}
+
+}  // namespace tributary

@@ -1,0 +1,461 @@
+#include "worker/training/trainer.h"
+
+#include <algorithm>
+#include <memory>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/synchronization/blocking_counter.h"
+#include "common/base/failpoint.h"
+#include "common/base/status_macros.h"
+#include "worker/exchange/norm_gate.h"
+#include "worker/training/leaf_observer.h"
+
+namespace tributary {
+namespace {
+
+// One thread reads ahead: reading is far faster than computing, and more would
+// take the lanes' cores.
+constexpr int kReadThreads = 1;
+
+// Samples (tokens): one of the two kinds of targets is empty.
+int64_t WeightOf(const Batch& batch) {
+  return static_cast<int64_t>(batch.labels.size() + batch.values.size());
+}
+
+// What decides how many leaves a worker can compute.
+absl::Duration LeafTime(const TimeSpent& spent) {
+  return spent[Activity::kData] + spent[Activity::kForward] +
+         spent[Activity::kBackward];
+}
+
+// Lets a step of a trajectory, which needs no exchange, be given up.
+class LocalStepObserver final : public StepObserver {
+ public:
+  LocalStepObserver(const WorkState* state, const Task* task, LaneTimer* timer,
+                    std::function<void()> device_busy)
+      : state_(state),
+        task_(task),
+        timer_(timer),
+        device_busy_(std::move(device_busy)) {}
+
+  bool WeightsNeeded(int64_t, int64_t) override {
+    return !state_->GivenUp(*task_);
+  }
+  void DeviceBusy() override { device_busy_(); }
+  void ForwardDone() override { timer_->Switch(Activity::kBackward); }
+  void GradientsReady(int64_t) override {}
+
+ private:
+  const WorkState* const state_;
+  const Task* const task_;
+  LaneTimer* const timer_;
+  const std::function<void()> device_busy_;
+};
+
+// Runs work(), which may run out of memory.
+template <typename Work>
+absl::Status Guarded(const Work& work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("no memory on the host");
+  }
+}
+
+}  // namespace
+
+Trainer::Trainer(TrainingSetup* setup, WorkState* state, Exchange* exchange,
+                 Hooks hooks)
+    : setup_(setup),
+      state_(state),
+      exchange_(exchange),
+      hooks_(std::move(hooks)),
+      read_ahead_(
+          &setup->data(), &setup->sampler(), kReadThreads,
+          /*depth=*/2 * static_cast<int>(setup->job().batch().micro_batches())),
+      lanes_(setup->lanes() - 1),
+      times_(&setup->rounds(), hooks_.clock, setup->lanes()),
+      prefetched_(setup->lanes()) {}
+
+absl::Status Trainer::Run() {
+  while (true) {
+    const absl::Time start = hooks_.clock();
+    TRIBUTARY_RETURN_IF_ERROR(Failpoint("W11"));
+    const Task task = state_->Next();
+    switch (task.kind) {
+      case Task::Kind::kInitialize:
+        Initialize();
+        break;
+      case Task::Kind::kReportSynced: {
+        PinWeights();
+        TRIBUTARY_RETURN_IF_ERROR(Failpoint("W5"));
+        WorkerReport report;
+        report.mutable_synced()->set_version(task.version);
+        hooks_.report(report);
+        break;
+      }
+      case Task::Kind::kClaim: {
+        WorkerReport report;
+        report.mutable_claim();
+        hooks_.report(report);
+        break;
+      }
+      case Task::Kind::kEvaluate: {
+        setup_->RenewWeightCopies();
+        times_.BeginTask(task, hooks_.clock() - start);
+        const absl::Status status = Evaluate(task);
+        if (absl::IsResourceExhausted(status)) {
+          TRIBUTARY_RETURN_IF_ERROR(ComputeFewer(status));
+        } else if (!status.ok()) {
+          return status;
+        }
+        break;
+      }
+      case Task::Kind::kTrain: {
+        setup_->RenewWeightCopies();
+        times_.BeginTask(task, hooks_.clock() - start);
+        const absl::Status status = Train(task);
+        if (absl::IsResourceExhausted(status)) {
+          TRIBUTARY_RETURN_IF_ERROR(ComputeFewer(status));
+          break;
+        }
+        // Aborted: given up for a newer deal or version; Next knows what to do.
+        if (!status.ok() && !absl::IsAborted(status)) return status;
+        break;
+      }
+      case Task::Kind::kFinish:
+        return absl::OkStatus();
+      case Task::Kind::kFail:
+        return state_->status();
+    }
+  }
+}
+
+void Trainer::PinWeights() {
+  if (setup_->arenas(/*lane=*/0) == nullptr) return;
+  for (const absl::Span<char> memory : state_->WeightMemory()) {
+    pinned_.push_back(setup_->device(/*lane=*/0)
+                          ->PinHostMemory(memory.data(), memory.size()));
+  }
+}
+
+void Trainer::Initialize() {
+  const Buffer arena = exchange_->TakeArena();
+  setup_->model(0)->Initialize(setup_->job().seed(), setup_->layout(),
+                               arena.get());
+  exchange_->PushInitial(arena);
+}
+
+absl::Status Trainer::ComputeFewer(const absl::Status& reason) {
+  const int lanes = setup_->lanes();
+  if (lanes == 1) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        reason.message(), ": there is no memory for a single leaf of ",
+        setup_->job().batch().global() / setup_->job().batch().micro_batches(),
+        " samples: give the job more batch.micro_batches (it has ",
+        setup_->job().batch().micro_batches(),
+        "), or this worker more memory"));
+  }
+  setup_->KeepLanes(lanes / 2);
+  prefetched_.assign(setup_->lanes(), Prefetched());
+  if (hooks_.warn) {
+    hooks_.warn(absl::StrCat(reason.message(), ": computes ", setup_->lanes(),
+                             " leaves at a time from now on, instead of ",
+                             lanes, "; the result stays the same"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Train(const Task& task) {
+  const Rounds& rounds = setup_->rounds();
+  const auto push = [this, &task](NodeChunk sum) {
+    sum.base_version = state_->BaseVersion(sum.chunk);
+    exchange_->Push(task.version, std::move(sum));
+  };
+  // Elsewhere the servers add the norm up.
+  const bool hold_for_norm = (setup_->job().clip_norm() > 0 ||
+                              setup_->job().on_nonfinite() == JobSpec::SKIP) &&
+                             setup_->job()
+                                 .exchange()
+                                 .parameter_server()
+                                 .consistency()
+                                 .has_asynchronous();
+  const WireDtype dtype = setup_->job().exchange().wire_dtype();
+  NormGate norm_gate(&setup_->layout(), dtype, push);
+  SubtreeReducer reducer(
+      &setup_->layout(),
+      static_cast<int>(setup_->job().batch().micro_batches()), dtype,
+      task.items, [&](NodeChunk sum) {
+        if (hold_for_norm) {
+          norm_gate.Add(std::move(sum));
+        } else {
+          push(std::move(sum));
+        }
+      });
+  // Neighbours meet in a device's memory.
+  const bool adds_up = setup_->sums(/*lane=*/0) != nullptr;
+  LaneItems items(task.items, setup_->lanes(),
+                  adds_up ? LaneItems::Deal::kAll : LaneItems::Deal::kFirst);
+  for (int lane = 0; adds_up && lane < items.lanes(); ++lane) {
+    setup_->sums(lane)->Begin(items.DealtTo(lane));
+  }
+  for (const int64_t round : {task.version, task.next_step}) {
+    if (round < 0) break;
+    for (const int64_t item : items.InOrder()) {
+      const int leaf = static_cast<int>(item);
+      const int64_t step = rounds.StepsAfter(round);
+      if (!IsPrefetched(step, leaf)) read_ahead_.Expect(step, leaf);
+    }
+  }
+  TRIBUTARY_RETURN_IF_ERROR(
+      OnLanes(&items, [&](int lane, int64_t leaf) -> absl::Status {
+        return setup_->trajectory(lane) == nullptr
+                   ? TrainLeaf(task, lane, static_cast<int>(leaf), &items,
+                               &reducer)
+                   : TrainTrajectory(task, lane, static_cast<int>(leaf), &items,
+                                     &reducer);
+      }));
+  WarnOfCaptures();
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("W9"));
+  state_->MarkDone(task);
+  if (hooks_.step_done) hooks_.step_done();
+  return absl::OkStatus();
+}
+
+std::shared_ptr<const Batch> Trainer::TakeBatch(int lane, int64_t step,
+                                                int leaf) {
+  const Prefetched there = std::exchange(prefetched_[lane], Prefetched());
+  if (there.batch != nullptr && there.step == step && there.leaf == leaf) {
+    return there.batch;
+  }
+  return read_ahead_.Take(step, leaf);
+}
+
+void Trainer::Prefetch(int lane, int64_t step, int leaf) {
+  std::shared_ptr<const Batch> batch = read_ahead_.TryTake(step, leaf);
+  if (batch == nullptr) return;
+  setup_->model(lane)->Prefetch(batch);
+  prefetched_[lane] = {step, leaf, std::move(batch)};
+}
+
+void Trainer::PrefetchNext(const Task& task, int lane, LaneItems* items) {
+  const Rounds& rounds = setup_->rounds();
+  if (const std::optional<int64_t> next = items->Peek(lane)) {
+    Prefetch(lane, rounds.StepsAfter(task.version), static_cast<int>(*next));
+  } else if (task.next_step >= 0) {
+    // Deals seldom change.
+    Prefetch(lane, rounds.StepsAfter(task.next_step),
+             static_cast<int>(items->First(lane)));
+  }
+}
+
+bool Trainer::IsPrefetched(int64_t step, int leaf) const {
+  return std::any_of(prefetched_.begin(), prefetched_.end(),
+                     [&](const Prefetched& there) {
+                       return there.batch != nullptr && there.step == step &&
+                              there.leaf == leaf;
+                     });
+}
+
+absl::Status Trainer::TrainLeaf(const Task& task, int lane, int leaf,
+                                LaneItems* items, SubtreeReducer* reducer) {
+  LaneTimer* const timer = times_.timer(lane);
+  const absl::Duration before = LeafTime(timer->spent());
+  timer->Switch(Activity::kData);
+  const std::shared_ptr<const Batch> batch =
+      TakeBatch(lane, task.version, leaf);
+  timer->Switch(Activity::kForward);
+  DeviceArenas* const device = setup_->arenas(lane);
+  DeviceSums* const sums = setup_->sums(lane);
+  if (sums != nullptr) {
+    sums->BeginLeaf(leaf, WeightOf(*batch), device->gradients());
+  }
+  const Buffer gradients =
+      sums == nullptr || sums->complete() ? exchange_->TakeArena() : nullptr;
+  LeafObserver observer({&task, leaf, WeightOf(*batch), gradients, device, sums,
+                         [&] { PrefetchNext(task, lane, items); }},
+                        &setup_->layout(), state_, reducer, timer);
+  // Copies may not read or write what is somebody else's by then.
+  const absl::Cleanup synchronize = [device] {
+    if (device != nullptr) device->Synchronize();
+  };
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const LossSums loss,
+      setup_->model(lane)->ForwardBackward(
+          *batch, setup_->job().seed(), task.version, leaf,
+          device == nullptr ? state_->Weights(task.version) : device->weights(),
+          device == nullptr ? gradients.get() : device->gradients(),
+          &observer));
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("W6"));
+  observer.Finish(loss.loss);
+  timer->Switch(Activity::kIdle);
+  times_.CountLeaf(LeafTime(timer->spent()) - before);
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::TrainTrajectory(const Task& task, int lane, int leaf,
+                                      LaneItems* items,
+                                      SubtreeReducer* reducer) {
+  LaneTimer* const timer = times_.timer(lane);
+  const absl::Duration before = LeafTime(timer->spent());
+  timer->Switch(Activity::kExchange);
+  // One wait for a whole round: there is little to gain from beginning with the
+  // first layers.
+  if (!state_->AwaitWeights(task, 0, setup_->layout().arena_elements())) {
+    return absl::AbortedError("given up");
+  }
+  Trajectory* const trajectory = setup_->trajectory(lane);
+  trajectory->Begin(state_->Weights(task.version),
+                    setup_->rounds().StepsAfter(task.version));
+  const int64_t end = setup_->rounds().StepsAfter(task.version + 1);
+  const Buffer gradients = exchange_->TakeArena();
+  LocalStepObserver observer(state_, &task, timer, [&] {
+    const int64_t next = trajectory->step() + 1;
+    if (next < end) {
+      Prefetch(lane, next, leaf);
+    } else {
+      PrefetchNext(task, lane, items);
+    }
+  });
+  double loss_sum = 0;
+  while (trajectory->step() < end) {
+    const int64_t step = trajectory->step();
+    timer->Switch(Activity::kData);
+    if (step + 1 < end) read_ahead_.Expect(step + 1, leaf);
+    const std::shared_ptr<const Batch> batch = TakeBatch(lane, step, leaf);
+    timer->Switch(Activity::kForward);
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        const LossSums loss,
+        LocalStep(*batch, lane, leaf, gradients.get(), &observer));
+    loss_sum += loss.loss;
+    trajectory->Step(gradients.get(), WeightOf(*batch));
+  }
+  trajectory->OuterGradient(gradients.get());
+  // In the order of backward, on which the exchange relies.
+  for (int chunk = setup_->layout().chunk_count() - 1; chunk >= 0; --chunk) {
+    reducer->ChunkReady(leaf, chunk, gradients, trajectory->total_weight(),
+                        chunk == 0 ? loss_sum : 0);
+  }
+  timer->Switch(Activity::kIdle);
+  times_.CountLeaf(LeafTime(timer->spent()) - before);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LossSums> Trainer::LocalStep(const Batch& batch, int lane,
+                                            int leaf, float* gradients,
+                                            StepObserver* observer) {
+  const Trajectory& trajectory = *setup_->trajectory(lane);
+  Model* const model = setup_->model(lane);
+  const uint64_t seed = setup_->job().seed();
+  DeviceArenas* const device = setup_->arenas(lane);
+  if (device == nullptr) {
+    return model->ForwardBackward(batch, seed, trajectory.step(), leaf,
+                                  trajectory.weights(), gradients, observer);
+  }
+  // Trajectories take their steps on the host.
+  device->LoadAll(trajectory.weights());
+  absl::StatusOr<LossSums> loss =
+      model->ForwardBackward(batch, seed, trajectory.step(), leaf,
+                             device->weights(), device->gradients(), observer);
+  device->Save(/*first=*/0, setup_->layout().chunk_count(), device->gradients(),
+               gradients);
+  device->Synchronize();
+  return loss;
+}
+
+void Trainer::WarnOfCaptures() {
+  for (int lane = 0; lane < setup_->lanes(); ++lane) {
+    const absl::Status status = setup_->model(lane)->capture_status();
+    if (status.ok() || warned_of_captures_) continue;
+    warned_of_captures_ = true;
+    if (!hooks_.warn) continue;
+    hooks_.warn(
+        absl::StrCat(status.message(),
+                     ": queues operations one by one from now on, in "
+                     "place of CUDA graphs; the result stays the same"));
+  }
+}
+
+absl::Status Trainer::Evaluate(const Task& task) {
+  if (!state_->AwaitWeights(task, 0, setup_->layout().arena_elements())) {
+    return absl::OkStatus();
+  }
+  LaneItems items(task.items, setup_->lanes());
+  TRIBUTARY_RETURN_IF_ERROR(
+      OnLanes(&items, [&](int lane, int64_t piece) -> absl::Status {
+        return EvaluatePiece(task, lane, piece);
+      }));
+  state_->MarkDone(task);
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::EvaluatePiece(const Task& task, int lane, int64_t piece) {
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("W12"));
+  times_.timer(lane)->Switch(Activity::kEvaluate);
+  Batch batch;
+  const int64_t begin = piece * setup_->piece_samples();
+  const int64_t end = std::min(begin + setup_->piece_samples(),
+                               setup_->data().evaluation_samples());
+  setup_->data().ReadEvaluation(begin, end, &batch);
+  const float* weights = state_->Weights(task.version);
+  if (DeviceArenas* const device = setup_->arenas(lane)) {
+    LoadWeights(*state_, task, setup_->layout(), /*begin=*/0,
+                setup_->layout().arena_elements(), device);
+    // Before the task ends, after which these may change on the host.
+    device->Synchronize();
+    weights = device->weights();
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const LossSums sums,
+                             setup_->model(lane)->Evaluate(batch, weights));
+  WorkerReport report;
+  EvaluationReport* evaluation = report.mutable_evaluation();
+  evaluation->set_version(task.version);
+  evaluation->set_piece(piece);
+  evaluation->set_loss_sum(sums.loss);
+  evaluation->set_correct(sums.correct);
+  evaluation->set_weight(sums.weight);
+  hooks_.report(report);
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::OnLanes(
+    LaneItems* items,
+    const std::function<absl::Status(int lane, int64_t item)>& work) {
+  absl::Mutex mu;
+  absl::Status first;
+  const int lanes = items->lanes();
+  const absl::Time start = hooks_.clock();
+  const auto run = [&](int lane) {
+    while (const std::optional<int64_t> item = items->Take(lane)) {
+      const absl::Status status = Guarded([&] { return work(lane, *item); });
+      if (status.ok()) continue;
+      absl::MutexLock lock(&mu);
+      if (first.ok()) first = status;
+      break;
+    }
+    times_.timer(lane)->Switch(Activity::kIdle);
+  };
+  absl::BlockingCounter running(std::max(lanes - 1, 0));
+  for (int lane = 1; lane < lanes; ++lane) {
+    lanes_.Run([&, lane] {
+      run(lane);
+      running.DecrementCount();
+    });
+  }
+  // The first lane is this thread: waking another takes a while.
+  if (lanes > 0) run(0);
+  running.Wait();
+  times_.EndTask(hooks_.clock() - start);
+  return first;
+}
+
+Heartbeat Trainer::Progress() const {
+  Heartbeat heartbeat = times_.Progress();
+  heartbeat.mutable_statistics()->set_threads(setup_->lanes());
+  return heartbeat;
+}
+
+}  // namespace tributary

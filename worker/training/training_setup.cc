@@ -1,0 +1,160 @@
+#include "worker/training/training_setup.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "common/base/status_macros.h"
+#include "common/job/job.h"
+#include "common/os/process.h"
+
+namespace tributary {
+namespace {
+
+const char* UnitOf(DataInfo::Kind kind) {
+  switch (kind) {
+    case DataInfo::Kind::kImages:
+      return "images";
+    case DataInfo::Kind::kTokens:
+      return "tokens";
+    case DataInfo::Kind::kRows:
+      break;
+  }
+  return "rows";
+}
+
+int64_t TotalSteps(const JobSpec& job, int64_t steps_per_epoch) {
+  if (job.has_steps()) return job.steps();
+  return std::max<int64_t>(
+      1, static_cast<int64_t>(
+             std::ceil(job.epochs() * static_cast<double>(steps_per_epoch))));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(Precision precision) {
+  return CreateCpuDevice(precision);
+}
+
+absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
+    const JobSpec& job, int lanes, const DeviceMaker& make_device) {
+  auto setup = std::unique_ptr<TrainingSetup>(new TrainingSetup());
+  setup->job_ = job;
+  TRIBUTARY_RETURN_IF_ERROR(setup->Open());
+  // A model that computes nothing does so on the host.
+  const DeviceMaker& make =
+      job.model().has_synthetic() ? &MakeCpuDevice : make_device;
+  const std::optional<int64_t> host_bytes = AvailableMemoryBytes();
+  for (int lane = 0; lane < lanes; ++lane) {
+    const absl::Status added = setup->AddLane(make, host_bytes);
+    if (lane > 0 && absl::IsResourceExhausted(added)) break;
+    TRIBUTARY_RETURN_IF_ERROR(added);
+  }
+  return setup;
+}
+
+absl::Status TrainingSetup::Open() {
+  TRIBUTARY_ASSIGN_OR_RETURN(data_, OpenDataSet(job_));
+  const int leaves = static_cast<int>(job_.batch().micro_batches());
+  sampler_ = std::make_unique<Sampler>(job_.seed(), data_->train_samples(),
+                                       job_.batch().global(), leaves);
+  const int64_t held_out =
+      job_.evaluation().disabled() ? 0 : data_->evaluation_samples();
+  max_samples_ = MostSamples(Question(), leaves);
+  piece_samples_ =
+      job_.evaluation().batch() > 0 ? job_.evaluation().batch() : max_samples_;
+  facts_.set_train_samples(data_->train_samples());
+  facts_.set_steps_per_epoch(sampler_->steps_per_epoch());
+  facts_.set_steps(TotalSteps(job_, facts_.steps_per_epoch()));
+  facts_.set_evaluation_pieces((held_out + piece_samples_ - 1) /
+                               piece_samples_);
+  facts_.set_fingerprint(data_->fingerprint());
+  facts_.set_unit(UnitOf(data_->info().kind));
+  rounds_ = std::make_unique<Rounds>(job_, facts_.steps());
+  return absl::OkStatus();
+}
+
+LeafQuestion TrainingSetup::Question() const {
+  return {job_, data_->info(),
+          !job_.evaluation().disabled() && data_->evaluation_samples() > 0};
+}
+
+absl::Status TrainingSetup::CheckMemory(int lane, const Device& device,
+                                        std::optional<int64_t> host_bytes) {
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      leaf_memory_,
+      PlanLeafMemory(Question(), job_.batch().micro_batches(), device));
+  // Host memory is given out before it is there, so that of the lanes before
+  // may still seem to be free; and by the time when it is used it is too late
+  // for an error.
+  const std::optional<int64_t> available =
+      device.has_own_memory() ? device.AvailableMemoryBytes() : host_bytes;
+  const int64_t needed =
+      device.has_own_memory() ? lane_bytes() : (lane + 1) * lane_bytes();
+  if (!available.has_value() || needed <= *available) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      ExplainLeafMemory(Question(), leaf_memory_, *available, device));
+}
+
+absl::Status TrainingSetup::AddLane(const DeviceMaker& make_device,
+                                    std::optional<int64_t> host_bytes) {
+  Lane lane;
+  TRIBUTARY_ASSIGN_OR_RETURN(lane.device, make_device(PrecisionOf(job_)));
+  TRIBUTARY_RETURN_IF_ERROR(CheckMemory(lanes(), *lane.device, host_bytes));
+  const bool local_steps =
+      job_.exchange().parameter_server().consistency().has_local_steps();
+  WeightCopies* copies = nullptr;
+  if (!local_steps) {
+    if (lanes_.empty() || lane.device->has_own_memory()) {
+      lane.weight_copies = std::make_unique<WeightCopies>();
+    }
+    copies =
+        (lane.weight_copies != nullptr ? lane : lanes_[0]).weight_copies.get();
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      lane.model, CreateModel(job_.model(), data_->info(), max_samples_,
+                              lane.device.get(), copies));
+  if (lanes_.empty()) TRIBUTARY_RETURN_IF_ERROR(LayOut(*lane.model));
+  if (lane.device->has_own_memory()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        lane.arenas, DeviceArenas::Create(lane.device.get(), layout_.get()));
+  }
+  if (local_steps) {
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        lane.trajectory,
+        Trajectory::Create(job_, facts_.steps(), layout_.get()));
+  } else if (lane.arenas != nullptr) {
+    lane.sums = std::make_unique<DeviceSums>(
+        lane.device.get(), layout_.get(),
+        static_cast<int>(job_.batch().micro_batches()),
+        job_.exchange().wire_dtype());
+  }
+  lanes_.push_back(std::move(lane));
+  return absl::OkStatus();
+}
+
+absl::Status TrainingSetup::LayOut(const Model& model) {
+  table_ = model.table();
+  table_.set_chunk_elements(ChunkBytes(job_.exchange()) /
+                            static_cast<int64_t>(sizeof(float)));
+  TRIBUTARY_ASSIGN_OR_RETURN(ArenaLayout layout, ArenaLayout::Create(table_));
+  layout_ = std::make_unique<ArenaLayout>(std::move(layout));
+  return absl::OkStatus();
+}
+
+void TrainingSetup::KeepLanes(int count) { PopLanes(std::max(count, 1)); }
+
+TrainingSetup::~TrainingSetup() { PopLanes(0); }
+
+void TrainingSetup::PopLanes(size_t kept) {
+  while (lanes_.size() > kept) lanes_.pop_back();
+}
+
+void TrainingSetup::RenewWeightCopies() const {
+  for (const Lane& lane : lanes_) {
+    if (lane.weight_copies != nullptr) lane.weight_copies->Renew();
+  }
+}
+
+}  // namespace tributary

@@ -1,0 +1,86 @@
+#include "worker/training/work_times.h"
+
+#include <algorithm>
+#include <array>
+
+namespace tributary {
+
+WorkTimes::WorkTimes(const Rounds* rounds, const LaneTimer::Clock& clock,
+                     int lanes)
+    : rounds_(*rounds) {
+  for (int lane = 0; lane < lanes; ++lane) {
+    timers_.push_back(std::make_unique<LaneTimer>(clock));
+  }
+}
+
+void WorkTimes::CountLeaf(absl::Duration taken) {
+  absl::MutexLock lock(&mu_);
+  ++leaves_;
+  leaf_time_ += taken;
+}
+
+void WorkTimes::BeginTask(const Task& task, absl::Duration waited) {
+  absl::MutexLock lock(&mu_);
+  // Before the first task it waited for others to join; after an evaluation,
+  // for theirs to end.
+  if (round_ >= 0) spent_[waits_for_] += waited;
+  waits_for_ = task.kind == Task::Kind::kEvaluate ? Activity::kEvaluate
+                                                  : Activity::kExchange;
+  round_ = task.version;
+  // A round may take several tasks, when leaves are dealt anew.
+  if (task.kind == Task::Kind::kTrain && task.version > newest_round_) {
+    newest_round_ = task.version;
+    steps_ +=
+        rounds_.StepsAfter(task.version + 1) - rounds_.StepsAfter(task.version);
+  }
+}
+
+void WorkTimes::EndTask(absl::Duration taken) {
+  TimeSpent spent;
+  for (const auto& timer : timers_) spent.Add(timer->Take());
+  // Lanes that are out of work wait for those that are not: the process is
+  // doing what these do.
+  spent[Activity::kIdle] = absl::ZeroDuration();
+  const absl::Duration total = spent.Total();
+  if (total <= absl::ZeroDuration()) return;
+  spent.Scale(absl::FDivDuration(taken, total));
+  absl::MutexLock lock(&mu_);
+  spent_.Add(spent);
+}
+
+Activity WorkTimes::MainActivity() const {
+  std::array<int, kActivities> lanes = {};
+  for (const auto& timer : timers_) {
+    ++lanes[static_cast<int>(timer->activity())];
+  }
+  lanes[static_cast<int>(Activity::kIdle)] = 0;
+  const auto most = std::max_element(lanes.begin(), lanes.end());
+  if (*most > 0) return static_cast<Activity>(most - lanes.begin());
+  // Between two tasks.
+  return round_ < 0 ? Activity::kIdle : Activity::kExchange;
+}
+
+Heartbeat WorkTimes::Progress() const {
+  absl::MutexLock lock(&mu_);
+  Heartbeat heartbeat;
+  heartbeat.set_step(rounds_.StepsAfter(std::max<int64_t>(0, round_)));
+  heartbeat.set_phase(ActivityName(MainActivity()));
+  const auto seconds = [this](Activity activity)
+                           ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+                             return absl::ToDoubleSeconds(spent_[activity]);
+                           };
+  ProcessStatistics* statistics = heartbeat.mutable_statistics();
+  statistics->set_forward_seconds(seconds(Activity::kForward));
+  statistics->set_backward_seconds(seconds(Activity::kBackward));
+  statistics->set_compute_seconds(statistics->forward_seconds() +
+                                  statistics->backward_seconds());
+  statistics->set_exchange_seconds(seconds(Activity::kExchange));
+  statistics->set_data_seconds(seconds(Activity::kData));
+  statistics->set_evaluation_seconds(seconds(Activity::kEvaluate));
+  statistics->set_leaves(leaves_);
+  statistics->set_leaf_seconds(absl::ToDoubleSeconds(leaf_time_));
+  statistics->set_steps(steps_);
+  return heartbeat;
+}
+
+}  // namespace tributary
