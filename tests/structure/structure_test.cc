@@ -1,0 +1,72 @@
+// Holds the source tree to rooms.txt, and its files and folders to a size in
+// which a reader finds things.
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/structure/rooms_map.h"
+
+namespace tributary {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::IsEmpty;
+
+constexpr int kMaxFiles = 30;
+constexpr int kMaxLines = 500;
+
+std::string ReadFile(const fs::path& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// The test's data are links into the source tree.
+fs::path RepositoryRoot() {
+  const fs::path workspace =
+      fs::path(std::getenv("TEST_SRCDIR")) / "tributary" / "WORKSPACE";
+  return fs::canonical(workspace).parent_path();
+}
+
+std::vector<SourceFile> ReadSources(const std::vector<std::string>& folders) {
+  const fs::path root = RepositoryRoot();
+  std::vector<SourceFile> files;
+  for (const std::string& folder : folders) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      const std::string extension = entry.path().extension();
+      if (extension != ".h" && extension != ".cc" && extension != ".cu") {
+        continue;
+      }
+      files.push_back({fs::relative(entry.path(), root), ReadFile(entry)});
+    }
+  }
+  return files;
+}
+
+TEST(StructureTest, IncludesFollowTheArrows) {
+  const auto map =
+      ParseRoomsMap(ReadFile(RepositoryRoot() / "tests/structure/rooms.txt"));
+  ASSERT_TRUE(map.ok()) << map.status();
+  const std::vector<SourceFile> files =
+      ReadSources({"common", "server", "worker", "deploy"});
+  ASSERT_GT(files.size(), 500u);
+  EXPECT_THAT(CheckIncludes(*map, files), IsEmpty());
+  EXPECT_THAT(FindCycle(*map), IsEmpty());
+}
+
+TEST(StructureTest, FoldersAndFilesStaySmall) {
+  EXPECT_THAT(
+      CheckSizes(ReadSources({"common", "server", "worker", "deploy", "tests"}),
+                 kMaxFiles, kMaxLines),
+      IsEmpty());
+}
+
+}  // namespace
+}  // namespace tributary
