@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/counted.h"
 #include "common/numerics/flush_denormals.h"
 #include "common/numerics/simd.h"
 #include "common/numerics/vector_ops.h"
@@ -125,8 +126,8 @@ absl::Status CheckEightBit(absl::string_view payload, int64_t count) {
   const int64_t blocks = BlockCount(count);
   if (static_cast<int64_t>(payload.size()) != EightBitBytes(count)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("8-bit payload of ", payload.size(), " bytes, expected ",
-                     EightBitBytes(count)));
+        absl::StrCat("8-bit payload of ", Counted(payload.size(), "byte"),
+                     ", expected ", EightBitBytes(count)));
   }
   for (int64_t block = 0; block < blocks; ++block) {
     const float scale = ScaleAt(payload, block);

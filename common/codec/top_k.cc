@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "common/base/counted.h"
 #include "common/numerics/flush_denormals.h"
 #include "common/numerics/simd.h"
 
@@ -382,8 +383,8 @@ absl::Status CheckTopK(absl::string_view payload, int64_t count) {
   const View view(payload);
   if (payload.size() % 8 != 0 || view.count > count) {
     return absl::InvalidArgumentError(
-        absl::StrCat("top-k payload of ", payload.size(),
-                     " bytes, expected a multiple of 8, at most ", 8 * count));
+        absl::StrCat("top-k payload of ", Counted(payload.size(), "byte"),
+                     ", expected a multiple of 8, at most ", 8 * count));
   }
   int64_t least = 0;
   for (int64_t i = 0; i < view.count; ++i) {

@@ -17,6 +17,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "common/base/counted.h"
 #include "common/base/nearest.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
@@ -148,8 +149,8 @@ absl::Status CheckIndex(const Place& place, absl::string_view path) {
   const int size =
       place.message->GetReflection()->FieldSize(*place.message, place.field);
   if (place.index > size) {
-    return Error(path, "the list has ", size,
-                 " elements; the next index to set is ", size);
+    return Error(path, "the list has ", Counted(size, "element"),
+                 "; the next index to set is ", size);
   }
   return absl::OkStatus();
 }

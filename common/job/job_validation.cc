@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/base/counted.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
 #include "common/job/job_checks.h"
@@ -80,8 +81,9 @@ absl::Status ValidateRandom(const JobSpec& job) {
   if (random.shape().empty()) return Required("data.random.shape");
   if (random.shape_size() > 3 ||
       (TakesImages(job.model()) && random.shape_size() != 3)) {
-    return Error("data.random.shape", "has ", random.shape_size(),
-                 " dimensions; write [features], or [channels, height, width] "
+    return Error("data.random.shape", "has ",
+                 Counted(random.shape_size(), "dimension"),
+                 "; write [features], or [channels, height, width] "
                  "for model.cnn and model.resnet");
   }
   int64_t elements = 1;
@@ -245,7 +247,7 @@ absl::Status ValidateSchedule(const JobSpec& job) {
       Between("schedule.warmup_steps", schedule.warmup_steps(), 0, kMaxSteps));
   if (job.has_steps() && schedule.warmup_steps() > job.steps()) {
     return Error("schedule.warmup_steps", schedule.warmup_steps(),
-                 " is more than the job's ", job.steps(), " steps");
+                 " is more than the job's ", Counted(job.steps(), "step"));
   }
   TRIBUTARY_RETURN_IF_ERROR(
       Between("schedule.decay_steps", schedule.decay_steps(), 0, kMaxSteps));

@@ -15,6 +15,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/counted.h"
 #include "common/base/status_macros.h"
 #include "common/os/file.h"
 #include "common/tensor_io/safetensors_header.h"
@@ -142,8 +143,8 @@ absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
   if (!S_ISREG(facts.st_mode)) return error("is not a regular file");
   const uint64_t file_bytes = static_cast<uint64_t>(facts.st_size);
   if (file_bytes < kLengthBytes) {
-    return error("offset 0: the file has ", file_bytes,
-                 " bytes, too few for the header's length");
+    return error("offset 0: the file has ", Counted(file_bytes, "byte"),
+                 ", too few for the header's length");
   }
   uint64_t length = 0;
   TRIBUTARY_RETURN_IF_ERROR(ReadAt(
@@ -153,8 +154,8 @@ absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
                  kMaxHeaderBytes);
   }
   if (length > file_bytes - kLengthBytes) {
-    return error("offset 0: a header of ", length,
-                 " bytes goes past the end of the file at ", file_bytes);
+    return error("offset 0: a header of ", Counted(length, "byte"),
+                 " goes past the end of the file at ", file_bytes);
   }
   std::string text(length, '\0');
   TRIBUTARY_RETURN_IF_ERROR(

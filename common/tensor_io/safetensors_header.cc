@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/counted.h"
 #include "common/base/status_macros.h"
 
 namespace tributary {
@@ -88,8 +89,8 @@ class HeaderReader : public nlohmann::json_sax<json> {
       return Fail(Where(), "lacks dtype, shape or data_offsets");
     }
     if (offsets_.size() != 2) {
-      return Fail(Where(), "data_offsets has ", offsets_.size(),
-                  " numbers, not 2");
+      return Fail(Where(), "data_offsets has ",
+                  Counted(offsets_.size(), "number"), ", not 2");
     }
     tensor_.begin = offsets_[0];
     tensor_.end = offsets_[1];
@@ -245,9 +246,8 @@ absl::Status CheckSize(const TensorEntry& tensor) {
     }
   }
   if (tensor.end < tensor.begin || tensor.end - tensor.begin != bytes) {
-    return Error(where, "dtype and shape need ", bytes,
-                 " bytes, data_offsets are [", tensor.begin, ", ", tensor.end,
-                 "]");
+    return Error(where, "dtype and shape need ", Counted(bytes, "byte"),
+                 ", data_offsets are [", tensor.begin, ", ", tensor.end, "]");
   }
   return absl::OkStatus();
 }
@@ -278,8 +278,8 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view text,
     end = tensor.end;
   }
   if (end != data_bytes) {
-    return Error("the tensors have ", end, " bytes, but the file holds ",
-                 data_bytes, " after its header");
+    return Error("the tensors have ", Counted(end, "byte"),
+                 ", but the file holds ", data_bytes, " after its header");
   }
   return header;
 }

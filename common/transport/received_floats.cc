@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/counted.h"
 #include "common/base/status_macros.h"
 #include "common/codec/eight_bit.h"
 #include "common/codec/encoding.h"
@@ -32,8 +33,9 @@ absl::StatusOr<ReceivedFloats> ReceivedFloats::Create(Encoding encoding,
     case BFLOAT16:
     case FLOAT16:
       if (payload.bytes() != expected) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "payload of ", payload.bytes(), " bytes, expected ", expected));
+        return absl::InvalidArgumentError(
+            absl::StrCat("payload of ", Counted(payload.bytes(), "byte"),
+                         ", expected ", expected));
       }
       floats.payload_ = std::move(payload);
       return floats;
@@ -42,8 +44,8 @@ absl::StatusOr<ReceivedFloats> ReceivedFloats::Create(Encoding encoding,
       // Not copied before this is known.
       if (payload.bytes() > expected) {
         return absl::InvalidArgumentError(
-            absl::StrCat("payload of ", payload.bytes(),
-                         " bytes, expected at most ", expected));
+            absl::StrCat("payload of ", Counted(payload.bytes(), "byte"),
+                         ", expected at most ", expected));
       }
       std::string bytes(payload.bytes(), '\0');
       payload.Copy(0, payload.bytes(), &bytes[0]);

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/counted.h"
 #include "deploy/bench/bench_exchange.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/device_flag.h"
@@ -143,10 +144,6 @@ nlohmann::ordered_json Describe(const Flags& flags,
   };
 }
 
-std::string Count(int64_t count, const char* what) {
-  return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
-}
-
 std::string Bytes(int64_t bytes) {
   const auto value = static_cast<double>(bytes);
   return bytes < 1 << 20 ? absl::StrFormat("%.4g KiB", value / (1 << 10))
@@ -207,10 +204,10 @@ std::string Table(const ExchangeLoad& load, const ExchangeTiming& timing) {
       absl::StrFormat("%d parameters (%s, in chunks of %s), %s, %s\n",
                       load.parameters, Bytes(4 * load.parameters),
                       Bytes(load.chunk_bytes), load.dtype, load.consistency),
-      Count(load.workers, "worker"), ", ", Count(load.servers, "server"),
-      " with ", Count(load.threads, "thread"),
+      Counted(load.workers, "worker"), ", ", Counted(load.servers, "server"),
+      " with ", Counted(load.threads, "thread"),
       load.device == "cpu" ? "" : " on a GPU", ", ", transport, ", ",
-      Count(timing.steps, "step"), "\n\n",
+      Counted(timing.steps, "step"), "\n\n",
       absl::StrFormat("%-15s %11s %11s %11s\n", "", "median", "90 %", "99 %"),
       PercentilesRow("step", timing.step_seconds),
       PercentilesRow("chunk latency", timing.latency_seconds), "\n",

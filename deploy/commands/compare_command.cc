@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/base/counted.h"
 #include "common/base/status_macros.h"
 #include "deploy/compare/comparison.h"
 #include "deploy/compare/comparison_report.h"
@@ -103,8 +104,8 @@ absl::StatusOr<ComparisonOptions> MakeOptions(const CommandLine& line,
   if (flags.workers > leaves) {
     return absl::InvalidArgumentError(absl::StrCat(
         line.OriginOf("workers"), " ", flags.workers, ": the batch has ",
-        leaves, leaves == 1 ? " leaf" : " leaves", ", so no more than ", leaves,
-        leaves == 1 ? " worker" : " workers",
+        Counted(leaves, "leaf", "leaves"), ", so no more than ",
+        Counted(leaves, "worker"),
         " can share it; raise batch.micro_batches (a power of two that divides "
         "batch.global) or give fewer --workers"));
   }

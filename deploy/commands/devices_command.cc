@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/counted.h"
 #include "common/os/process.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/exit_code.h"
@@ -81,9 +82,7 @@ std::string FormatDevices(const MachineDevices& devices) {
          devices.free_memory_bytes.has_value()
              ? absl::StrCat(Gigabytes(*devices.free_memory_bytes), " free")
              : "unknown",
-         "",
-         absl::StrCat(devices.cores, devices.cores == 1 ? " core" : " cores"),
-         &table);
+         "", Counted(devices.cores, "core"), &table);
   for (const GpuReport& gpu : devices.gpus) {
     AddRow(NameOf(devices, gpu.bus_id),
            absl::StrCat(Gigabytes(gpu.used_bytes), " of ",

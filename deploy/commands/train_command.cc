@@ -13,6 +13,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/counted.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
 #include "deploy/flags/command_line.h"
@@ -327,11 +328,10 @@ int Train(const Flags& flags, LocalTraining plan,
                             plan.job.output().log_every_steps());
     if (!flags.quiet && flags.log.format == "text") {
       display.Message(absl::StrCat(
-          "training ", plan.job.name(), ": ", flags.servers,
-          flags.servers == 1 ? " server, " : " servers, ",
-          plan.workers.ToString(),
-          plan.workers.most == 1 ? " worker, " : " workers, ", plan.threads,
-          plan.threads == 1 ? " thread each" : " threads each",
+          "training ", plan.job.name(), ": ", Counted(flags.servers, "server"),
+          ", ", plan.workers.ToString(),
+          plan.workers.most == 1 ? " worker, " : " workers, ",
+          Counted(plan.threads, "thread"), " each",
           plan.device.kind == DeviceName::Kind::kCuda ? ", on " : "; ",
           plan.device.kind == DeviceName::Kind::kCuda
               ? absl::StrCat(plan.worker_device, "; ")

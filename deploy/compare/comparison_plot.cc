@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/base/counted.h"
 #include "deploy/chart/bar_chart.h"
 #include "deploy/chart/line_chart.h"
 #include "deploy/chart/svg_canvas.h"
@@ -252,15 +253,14 @@ std::vector<std::string> SameCurves(const Comparison& comparison) {
 }
 
 std::string Subtitle(const Comparison& comparison) {
-  std::string text = absl::StrCat(
-      comparison.workers, comparison.workers == 1 ? " worker" : " workers",
-      ", ", comparison.threads,
-      comparison.threads == 1 ? " thread" : " threads",
-      comparison.workers == 1 ? "" : " each", ", on ", comparison.cores,
-      comparison.cores == 1 ? " core" : " cores");
+  std::string text = absl::StrCat(Counted(comparison.workers, "worker"), ", ",
+                                  Counted(comparison.threads, "thread"),
+                                  comparison.workers == 1 ? "" : " each",
+                                  ", on ", Counted(comparison.cores, "core"));
   for (const ComparedRun& run : comparison.runs) {
     if (!run.figures.has_value()) continue;
-    absl::StrAppend(&text, ", ", WithCommas(run.figures->steps), " steps, ",
+    absl::StrAppend(&text, ", ", WithCommas(run.figures->steps),
+                    run.figures->steps == 1 ? " step" : " steps", ", ",
                     WithCommas(run.figures->parameters), " parameters");
     break;
   }
@@ -292,9 +292,8 @@ std::string ComparisonPlot(const Comparison& comparison) {
         std::max(BarChartHeight(left[row]), BarChartHeight(right[row])) + kGap;
   }
 
-  const std::string title =
-      absl::StrCat(comparison.job, " under ", comparison.runs.size(),
-                   comparison.runs.size() == 1 ? " exchange" : " exchanges");
+  const std::string title = absl::StrCat(
+      comparison.job, " under ", Counted(comparison.runs.size(), "exchange"));
   SvgCanvas canvas(kWidth, height, title);
   SvgTextStyle heading;
   heading.size = 20;

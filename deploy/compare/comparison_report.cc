@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "common/base/counted.h"
 #include "common/base/status_macros.h"
 #include "common/os/file.h"
 #include "deploy/compare/comparison_plot.h"
@@ -104,15 +105,16 @@ Row RunRow(const ComparedRun& run) {
 }
 
 std::string Setting(const Comparison& comparison) {
-  std::string text = absl::StrCat(
-      comparison.workers, comparison.workers == 1 ? " worker, " : " workers, ",
-      comparison.threads, comparison.threads == 1 ? " thread" : " threads",
-      comparison.workers == 1 ? ", on " : " each, on ", comparison.cores,
-      comparison.cores == 1 ? " core" : " cores");
+  std::string text =
+      absl::StrCat(Counted(comparison.workers, "worker"), ", ",
+                   Counted(comparison.threads, "thread"),
+                   comparison.workers == 1 ? ", on " : " each, on ",
+                   Counted(comparison.cores, "core"));
   for (const ComparedRun& run : comparison.runs) {
     if (!run.figures.has_value()) continue;
     absl::StrAppend(&text, "; ", WithCommas(run.figures->parameters),
-                    " parameters, ", WithCommas(run.figures->steps), " steps");
+                    " parameters, ", WithCommas(run.figures->steps),
+                    run.figures->steps == 1 ? " step" : " steps");
     break;
   }
   return text;
@@ -274,11 +276,10 @@ std::string ComparisonTable(const Comparison& comparison) {
 
 std::string ComparisonMarkdown(const Comparison& comparison) {
   std::string text = absl::StrCat(
-      "# ", Plain(comparison.job), " under ", comparison.runs.size(),
-      comparison.runs.size() == 1 ? " exchange\n\n" : " exchanges\n\n",
-      Setting(comparison), ".\n\n![Loss, time, memory and bytes of each run]",
-      "(compare.svg)\n\n", ComparisonTable(comparison), "\n",
-      Notes(comparison));
+      "# ", Plain(comparison.job), " under ",
+      Counted(comparison.runs.size(), "exchange"), "\n\n", Setting(comparison),
+      ".\n\n![Loss, time, memory and bytes of each run]", "(compare.svg)\n\n",
+      ComparisonTable(comparison), "\n", Notes(comparison));
   const std::string missing = NotRun(comparison);
   if (!missing.empty()) absl::StrAppend(&text, "\n## Not run\n\n", missing);
   const std::string processes = ProcessTable(comparison);

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/counted.h"
 #include "deploy/flags/exit_code.h"
 
 namespace tributary {
@@ -183,13 +184,14 @@ void LocalJob::HandleWorkerExit(const ProcessExit& exit) {
   if (left < options_.fewest_workers) {
     Fail(exit, left == 0 ? std::string("no worker is left: ")
                          : absl::StrCat("only ", left, " of at least ",
-                                        options_.fewest_workers,
-                                        " workers are left: "));
+                                        Counted(options_.fewest_workers,
+                                                "worker is", "workers are"),
+                                        " left: "));
     return;
   }
   Message(absl::StrCat("warning: ", spec.name, " ",
-                       DescribeExit(exit.wait_status), "; ", left,
-                       left == 1 ? " worker goes on" : " workers go on"));
+                       DescribeExit(exit.wait_status), "; ",
+                       Counted(left, "worker goes on", "workers go on")));
 }
 
 void LocalJob::Fail(const ProcessExit& exit, const std::string& prefix) {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "common/base/counted.h"
 
 namespace tributary {
 namespace {
@@ -56,10 +57,8 @@ std::string EvaluationText(const StatusReply& status) {
 }
 
 std::string WaitingText(const StatusReply& status) {
-  return absl::StrCat(
-      "waiting: ", status.servers(),
-      status.servers() == 1 ? " server, " : " servers, ", status.workers(),
-      status.workers() == 1 ? " worker" : " workers", " here so far");
+  return absl::StrCat("waiting: ", Counted(status.servers(), "server"), ", ",
+                      Counted(status.workers(), "worker"), " here so far");
 }
 
 // "31 ms", "1.2 ms", "12 s".

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/counted.h"
 #include "common/base/status_macros.h"
 #include "deploy/launcher/progress.h"
 
@@ -94,9 +95,9 @@ absl::StatusOr<std::string> FormatRunReport(absl::string_view summary,
     AppendLine("evaluation", Evaluation(*evaluation), &report);
   }
   if (json.contains("seconds")) {
-    std::string text =
-        absl::StrCat(FormatSeconds(Number(json, "seconds", 0)), " for ",
-                     static_cast<int64_t>(Number(json, "steps", 0)), " steps");
+    std::string text = absl::StrCat(
+        FormatSeconds(Number(json, "seconds", 0)), " for ",
+        Counted(static_cast<int64_t>(Number(json, "steps", 0)), "step"));
     const auto unit = json.find("unit");
     if (unit != json.end() && unit->is_string()) {
       absl::StrAppend(&text, ", ",

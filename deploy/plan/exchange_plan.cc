@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/base/counted.h"
 #include "common/base/status_macros.h"
 #include "common/numerics/half.h"
 #include "common/optimizer/rounds.h"
@@ -382,10 +383,11 @@ absl::StatusOr<ExchangePlan> PlanExchange(const PlanInputs& inputs) {
   const int64_t leaves = inputs.job.batch().micro_batches();
   if (inputs.workers > leaves && !Asynchronous(inputs.job)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--workers ", inputs.workers, ": the batch has ", leaves,
-        " leaves, so no more than ", leaves,
-        " workers can compute; raise batch.micro_batches (a power of two that "
-        "divides batch.global)"));
+        "--workers ", inputs.workers, ": the batch has ",
+        Counted(leaves, "leaf", "leaves"), ", so no more than ",
+        Counted(leaves, "worker"),
+        " can compute; raise batch.micro_batches (a power of two that divides "
+        "batch.global) or give fewer --workers"));
   }
   const Planner planner(inputs);
   ExchangePlan plan;
@@ -415,12 +417,13 @@ PlannedExchange PlanOneHost(const PlanInputs& inputs) {
 
 std::string FormatPlan(const PlanInputs& inputs, const ExchangePlan& plan) {
   std::string text = absl::StrFormat(
-      "%s: %s parameters in %d chunks; each worker sends and gets %s a step\n"
-      "%d workers with %d %s, links of %s; computing takes %s ms a step\n\n",
+      "%s: %s parameters in %s; each worker sends and gets %s a step\n"
+      "%s with %s%s, links of %s; computing takes %s ms a step\n\n",
       inputs.job.name(), absl::StrFormat("%.4g M", 1e-6 * inputs.parameters),
-      inputs.chunk_elements.size(), Bytes(plan.bytes), inputs.workers,
-      inputs.threads, inputs.threads == 1 ? "thread" : "threads each",
-      FormatBandwidth(inputs.bandwidth), Milliseconds(plan.compute_seconds));
+      Counted(inputs.chunk_elements.size(), "chunk"), Bytes(plan.bytes),
+      Counted(inputs.workers, "worker"), Counted(inputs.threads, "thread"),
+      inputs.workers == 1 ? "" : " each", FormatBandwidth(inputs.bandwidth),
+      Milliseconds(plan.compute_seconds));
   absl::StrAppendFormat(&text, "%-31s %9s %9s %9s %9s  %s\n", "", "out", "in",
                         "link ms", "step ms", "held up by");
   for (const PlannedExchange& row : plan.rows) {

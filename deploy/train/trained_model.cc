@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/buffer_pool.h"
+#include "common/base/counted.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
 #include "common/parameters/parameter_table.h"
@@ -50,9 +51,9 @@ absl::Status ReadWeights(const std::string& path, const ArenaLayout& layout,
   TRIBUTARY_RETURN_IF_ERROR(file.status());
   const size_t expected = layout.parameters().size();
   if (file->tensors().size() != expected) {
-    return absl::DataLossError(absl::StrCat(
-        path, " holds ", file->tensors().size(),
-        " tensors, but the model of job.textproto has ", expected));
+    return absl::DataLossError(
+        absl::StrCat(path, " holds ", Counted(file->tensors().size(), "tensor"),
+                     ", but the model of job.textproto has ", expected));
   }
   for (const Parameter& parameter : layout.parameters()) {
     const absl::StatusOr<const TensorEntry*> entry = file->Find(parameter.name);

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "common/base/counted.h"
 #include "common/base/status_macros.h"
 #include "common/os/file.h"
 #include "common/parameters/parameter_table.h"
@@ -94,8 +95,8 @@ absl::Status CheckFiles(const CheckpointManifest& manifest,
   const int64_t expected =
       static_cast<int64_t>(manifest.servers()) * (has_state ? 2 : 1);
   if (manifest.file_size() != expected) {
-    return Error(manifest.servers(), " servers have ", expected, " files, not ",
-                 manifest.file_size());
+    return Error(Counted(manifest.servers(), "server has", "servers have"), " ",
+                 Counted(expected, "file"), ", not ", manifest.file_size());
   }
   for (int shard = 0; shard < manifest.servers(); ++shard) {
     ShardFileNames names =

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/counted.h"
 #include "common/base/status_macros.h"
 #include "common/os/file_system.h"
 
@@ -37,8 +38,8 @@ absl::StatusOr<std::unique_ptr<VerifiedFile>> VerifiedFile::Open(
   }
   if (found.st_size != facts.bytes()) {
     return absl::DataLossError(
-        absl::StrCat(path, ": has ", found.st_size, " bytes, was written with ",
-                     facts.bytes(), ": bytes from ",
+        absl::StrCat(path, ": has ", Counted(found.st_size, "byte"),
+                     ", was written with ", facts.bytes(), ": bytes from ",
                      std::min<int64_t>(found.st_size, facts.bytes()),
                      " on are lost or strange"));
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/counted.h"
 #include "common/base/failpoint.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
@@ -76,10 +77,10 @@ absl::StatusOr<int64_t> Coordinator::AddWorker(const Join& join,
   // Who takes a rank over takes a place that was taken before.
   if (membership_.count() >= options_.max_workers &&
       !membership_.HasRank(join.rank())) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the job has ", membership_.count(),
-        " workers, as many as its server allows: start that with a higher "
-        "--workers for more"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the job has ", Counted(membership_.count(), "worker"),
+                     ", as many as its server allows: start that with a higher "
+                     "--workers for more"));
   }
   const Membership::Admitted admitted = membership_.Add(join, clock_());
   if (admitted.fenced.has_value()) {

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/counted.h"
 #include "common/base/digest.h"
 #include "common/optimizer/optimizer.h"
 #include "common/optimizer/rounds.h"
@@ -41,12 +42,12 @@ absl::Status CheckModel(const ParameterTable& table, const ArenaLayout& job) {
   const absl::StatusOr<ArenaLayout> layout = ArenaLayout::Create(table);
   if (!layout.ok()) return layout.status();
   if (layout->signature() == job.signature()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("this worker's model (", layout->parameters().size(),
-                   " parameters, signature ", layout->signature().substr(0, 12),
-                   ") is not the job's (", job.parameters().size(),
-                   " parameters, signature ", job.signature().substr(0, 12),
-                   "): use the same release everywhere"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "this worker's model (",
+      Counted(layout->parameters().size(), "parameter"), ", signature ",
+      layout->signature().substr(0, 12), ") is not the job's (",
+      Counted(job.parameters().size(), "parameter"), ", signature ",
+      job.signature().substr(0, 12), "): use the same release everywhere"));
 }
 
 absl::Status CheckData(const DataFacts& facts, const DataFacts& first) {

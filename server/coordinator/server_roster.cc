@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/counted.h"
 
 namespace tributary {
 
@@ -10,9 +11,9 @@ absl::Status ServerRoster::Add(const Enlist& enlist, ServerLink* link,
                                absl::Time now) {
   const int count = static_cast<int>(servers_.size());
   if (enlist.shard() < 0 || enlist.shard() >= count) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("shard ", enlist.shard(), " of a job with ", count,
-                     " servers: check --shard and --servers"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "shard ", enlist.shard(), " of a job with ", Counted(count, "server"),
+        ": check --shard and --servers"));
   }
   Server& server = servers_[enlist.shard()];
   if (server.link != nullptr) {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/counted.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "common/optimizer/optimizer.h"
@@ -46,9 +47,9 @@ absl::Status ReadRemote(const std::string& address, const Security& security,
     if (weights.chunk() < 0 || weights.chunk() >= layout.chunk_count() ||
         weights.payload().size() !=
             layout.ChunkSize(weights.chunk()) * sizeof(float)) {
-      return absl::DataLossError(
-          absl::StrCat(address, ": chunk ", weights.chunk(), " of ",
-                       weights.payload().size(), " bytes does not fit"));
+      return absl::DataLossError(absl::StrCat(
+          address, ": chunk ", weights.chunk(), " of ",
+          Counted(weights.payload().size(), "byte"), " does not fit"));
     }
     std::copy_n(
         weights.payload().data(), weights.payload().size(),
@@ -56,8 +57,8 @@ absl::Status ReadRemote(const std::string& address, const Security& security,
   }
   TRIBUTARY_RETURN_IF_ERROR(FromGrpc(reader->Finish(), address));
   if (read == chunks) return absl::OkStatus();
-  return absl::DataLossError(
-      absl::StrCat(address, " sent ", read, " of its ", chunks, " chunks"));
+  return absl::DataLossError(absl::StrCat(address, " sent ", read, " of its ",
+                                          Counted(chunks, "chunk")));
 }
 
 // Of some chunks: where they belong in the arena, and room for their state.

@@ -7,6 +7,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/buffer_pool.h"
+#include "common/base/counted.h"
 #include "common/base/failpoint.h"
 #include "common/base/limits.h"
 #include "common/base/status_macros.h"
@@ -99,10 +100,10 @@ class ReplicateStream final
           part.version(), " is not the one that comes next"));
     }
     if (payload.bytes() != Bytes(shape.elements) || part.version() < 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("a copy of chunk ", part.chunk(), ", version ",
-                       part.version(), ", has ", payload.bytes(),
-                       " bytes instead of ", Bytes(shape.elements)));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "a copy of chunk ", part.chunk(), ", version ", part.version(),
+          ", has ", Counted(payload.bytes(), "byte"), " instead of ",
+          Bytes(shape.elements)));
     }
     if (buffers_ == nullptr) {
       buffers_ = std::make_unique<BufferPool>(shape.most_elements);

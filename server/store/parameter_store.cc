@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/counted.h"
 #include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
 #include "common/numerics/streaming_copy.h"
@@ -102,7 +103,7 @@ absl::Status ParameterStore::CheckChunk(int chunk) const {
   if (Find(chunk) != nullptr) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "chunk ", chunk, " is not one of server ", options_.shard, "'s ",
-      chunks_.size(), " of ", layout_.chunk_count(), " chunks"));
+      chunks_.size(), " of ", Counted(layout_.chunk_count(), "chunk")));
 }
 
 absl::Status ParameterStore::AddInitial(int number, Buffer values) {
@@ -183,9 +184,9 @@ Snapshot::Chunk ParameterStore::CopyNow(Chunk* chunk) {
 absl::Status ParameterStore::AddContribution(int number, IncomingSum sum) {
   TRIBUTARY_RETURN_IF_ERROR(CheckChunk(number));
   if (!IsNode(sum.node, leaves_)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("node ", sum.node, " is not in the tree of ", leaves_,
-                     " leaves (batch.micro_batches)"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "node ", sum.node, " is not in the tree of ",
+        Counted(leaves_, "leaf", "leaves"), " (batch.micro_batches)"));
   }
   if (sum.step < 0) {
     return absl::InvalidArgumentError(

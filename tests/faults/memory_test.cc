@@ -60,7 +60,7 @@ TEST_F(MemoryTest, FewerLeavesAtATimeGiveTheSameResult) {
     const std::string output = point.substr(0, point.find('='));
     EXPECT_EQ(Train(output, point), digest);
     EXPECT_EQ(restarts_, 0);
-    EXPECT_THAT(WorkerLog(output), HasSubstr("computes 1 leaves at a time"));
+    EXPECT_THAT(WorkerLog(output), HasSubstr("computes 1 leaf at a time"));
   }
 }
 

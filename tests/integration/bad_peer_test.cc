@@ -360,7 +360,7 @@ TEST_F(BadPeerTest, WorkerWithAnotherModel) {
   parameter->set_group(DECAY);
   ExpectRefusal(Membership({join, ready}),
                 grpc::StatusCode::FAILED_PRECONDITION,
-                "this worker's model (1 parameters");
+                "this worker's model (1 parameter,");
 }
 
 TEST_F(BadPeerTest, ServerWithAShardThatIsTaken) {
@@ -370,7 +370,7 @@ TEST_F(BadPeerTest, ServerWithAShardThatIsTaken) {
                 "shard 0 is already served");
   report.mutable_enlist()->set_shard(5);
   ExpectRefusal(Enlistment({report}), grpc::StatusCode::INVALID_ARGUMENT,
-                "shard 5 of a job with 1 servers");
+                "shard 5 of a job with 1 server:");
 }
 
 TEST_F(BadPeerTest, ServerThatDoesNotEnlist) {

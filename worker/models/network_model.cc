@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/counted.h"
 #include "common/base/status_macros.h"
 #include "worker/device/reals.h"
 
@@ -83,9 +84,9 @@ absl::StatusOr<LossSums> NetworkModel::Evaluate(const Batch& batch,
 
 absl::StatusOr<LeafInput> NetworkModel::LeafOf(const Batch& batch) const {
   if (batch.samples < 0 || batch.samples > network_->max_samples()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the batch has ", batch.samples, " samples; the model is ",
-                     "planned for up to ", network_->max_samples()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the batch has ", Counted(batch.samples, "sample"), "; the model is ",
+        "planned for up to ", network_->max_samples()));
   }
   LeafInput leaf;
   leaf.samples = batch.samples;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/counted.h"
 
 namespace tributary {
 
@@ -60,9 +61,10 @@ void Graph::CheckInputs(const Node& node) {
     if (value < 0 || value >= node.output) {
       Fail(node.name, absl::StrCat("input ", i, " does not exist"));
     } else if (values_[value] != node.spec.inputs[i]) {
-      Fail(node.name, absl::StrCat("input ", i, " has ", values_[value],
-                                   " elements per sample, ",
-                                   node.spec.inputs[i], " wanted"));
+      Fail(
+          node.name,
+          absl::StrCat("input ", i, " has ", Counted(values_[value], "element"),
+                       " per sample, ", node.spec.inputs[i], " wanted"));
     }
   }
 }

@@ -7,6 +7,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/counted.h"
 #include "common/base/failpoint.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/pulse.h"
@@ -162,9 +163,10 @@ absl::Status TakePart(const WorkerOptions& options,
   options.log->Info("computes on %s", setup->device(/*lane=*/0)->name());
   if (setup->lanes() < options.threads) {
     options.log->Warning(
-        "there is memory for %d leaves at a time, of %d bytes each, not for "
-        "the %d threads; the result stays the same",
-        setup->lanes(), setup->lane_bytes(), options.threads);
+        "there is memory for %s at a time, of %d bytes each, not for the %d "
+        "threads; the result stays the same",
+        Counted(setup->lanes(), "leaf", "leaves"), setup->lane_bytes(),
+        options.threads);
   }
   TRIBUTARY_ASSIGN_OR_RETURN(
       NcclLibrary* const nccl,

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/counted.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
 #include "worker/models/model.h"
@@ -23,7 +24,7 @@ std::string FormatBytes(int64_t bytes) {
   const double value = static_cast<double>(bytes);
   if (bytes >= 1000000000) return absl::StrFormat("%.1f GB", value / 1e9);
   if (bytes >= 1000000) return absl::StrFormat("%.1f MB", value / 1e6);
-  return absl::StrCat(bytes, " bytes");
+  return Counted(bytes, "byte");
 }
 
 }  // namespace
@@ -83,9 +84,8 @@ std::string ExplainLeafMemory(const LeafQuestion& question,
   const int64_t count = question.job.batch().micro_batches();
   const int64_t leaf = question.job.batch().global() / count;
   const int64_t most = MostSamples(question, count);
-  std::string text =
-      absl::StrCat(device.name(), " has no memory for a leaf of ", leaf,
-                   leaf == 1 ? " sample" : " samples");
+  std::string text = absl::StrCat(
+      device.name(), " has no memory for a leaf of ", Counted(leaf, "sample"));
   if (most > leaf) absl::StrAppend(&text, ", and evaluating ", most);
   absl::StrAppend(&text, ": ");
   if (needed.weights > 0) {
@@ -103,7 +103,7 @@ std::string ExplainLeafMemory(const LeafQuestion& question,
   if (fits.ok() && *fits > 0) {
     absl::StrAppend(&text, "batch.micro_batches ", *fits,
                     " would fit: leaves of ",
-                    question.job.batch().global() / *fits, " samples");
+                    Counted(question.job.batch().global() / *fits, "sample"));
   } else {
     absl::StrAppend(&text,
                     "No number of batch.micro_batches fits: take a smaller "

@@ -8,6 +8,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/synchronization/blocking_counter.h"
+#include "common/base/counted.h"
 #include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
 #include "worker/exchange/norm_gate.h"
@@ -154,17 +155,20 @@ absl::Status Trainer::ComputeFewer(const absl::Status& reason) {
   if (lanes == 1) {
     return absl::ResourceExhaustedError(absl::StrCat(
         reason.message(), ": there is no memory for a single leaf of ",
-        setup_->job().batch().global() / setup_->job().batch().micro_batches(),
-        " samples: give the job more batch.micro_batches (it has ",
+        Counted(setup_->job().batch().global() /
+                    setup_->job().batch().micro_batches(),
+                "sample"),
+        ": give the job more batch.micro_batches (it has ",
         setup_->job().batch().micro_batches(),
         "), or this worker more memory"));
   }
   setup_->KeepLanes(lanes / 2);
   prefetched_.assign(setup_->lanes(), Prefetched());
   if (hooks_.warn) {
-    hooks_.warn(absl::StrCat(reason.message(), ": computes ", setup_->lanes(),
-                             " leaves at a time from now on, instead of ",
-                             lanes, "; the result stays the same"));
+    hooks_.warn(absl::StrCat(reason.message(), ": computes ",
+                             Counted(setup_->lanes(), "leaf", "leaves"),
+                             " at a time from now on, instead of ", lanes,
+                             "; the result stays the same"));
   }
   return absl::OkStatus();
 }

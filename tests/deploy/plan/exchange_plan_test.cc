@@ -208,7 +208,23 @@ TEST(ExchangePlanTest, RefusesMoreWorkersThanLeaves) {
   const absl::Status status = PlanExchange(Inputs(17, 1)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("--workers 17: the batch has 16 leaves"));
+              HasSubstr("--workers 17: the batch has 16 leaves, so no more "
+                        "than 16 workers can compute"));
+  PlanInputs inputs = Inputs(2, 1);
+  inputs.job.mutable_batch()->set_micro_batches(1);
+  EXPECT_THAT(std::string(PlanExchange(inputs).status().message()),
+              HasSubstr("the batch has 1 leaf, so no more than 1 worker can "
+                        "compute; raise batch.micro_batches (a power of two "
+                        "that divides batch.global) or give fewer --workers"));
+}
+
+TEST(ExchangePlanTest, CountsOneAsOne) {
+  PlanInputs inputs = Inputs(1, 1);
+  EXPECT_THAT(FormatPlan(inputs, *PlanExchange(inputs)),
+              HasSubstr("\n1 worker with 1 thread, links of"));
+  inputs = Inputs(2, 1);
+  EXPECT_THAT(FormatPlan(inputs, *PlanExchange(inputs)),
+              HasSubstr("\n2 workers with 1 thread each, links of"));
 }
 
 TEST(ExchangePlanTest, TableIsNarrow) {

@@ -142,7 +142,7 @@ TEST(ManifestTest, NumbersThatMakeNoSenseAreRefused) {
        [](auto* m) { m->mutable_file(0)->set_name(std::string(256, 'x')); }},
       {"no server's file is called",
        [](auto* m) { m->mutable_file(1)->set_name("model.safetensors"); }},
-      {"1 servers have 2 files, not 1",
+      {"1 server has 2 files, not 1",
        [](auto* m) { m->mutable_file()->RemoveLast(); }},
       {"do not cover", [](auto* m) { m->mutable_file(0)->set_bytes(-1); }},
       {"do not cover", [](auto* m) { m->mutable_file(0)->set_bytes(513); }},

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/counted.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "common/optimizer/rounds.h"
@@ -33,9 +34,9 @@ absl::StatusOr<std::unique_ptr<AllReduceExchange>> AllReduceExchange::Create(
   }
   if (covered != leaves ||
       static_cast<int>(options.leaves.size()) != mesh->size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the ", leaves, " leaves are not dealt over the ",
-                     mesh->size(), " members of the all-reduce"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        Counted(leaves, "leaf is", "leaves are"), " not dealt over the ",
+        Counted(mesh->size(), "member"), " of the all-reduce"));
   }
   TRIBUTARY_ASSIGN_OR_RETURN(
       std::unique_ptr<ChunkUpdater> updater,
