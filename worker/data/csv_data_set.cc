@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/counted.h"
 #include "common/base/status_macros.h"
 #include "worker/data/data_file.h"
 #include "worker/data/data_fingerprint.h"
@@ -49,9 +50,9 @@ absl::StatusOr<std::unique_ptr<CsvDataSet>> CsvDataSet::Open(
     options.classes = int64_t{1} + *std::max_element(train.labels.begin(),
                                                      train.labels.end());
     if (options.classes < 2) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(spec.train(), ": all ", train.rows,
-                       " labels are 0; at least 2 classes are needed"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          spec.train(), ": all labels are 0, in ", Counted(train.rows, "row"),
+          "; at least 2 classes are needed"));
     }
   }
   CsvTable test;

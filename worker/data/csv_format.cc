@@ -7,16 +7,23 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/counted.h"
 #include "common/base/status_macros.h"
+#include "worker/data/file_magic.h"
 
 namespace tributary {
 namespace {
 
 constexpr absl::string_view kByteOrderMark = "\xef\xbb\xbf";
+constexpr absl::string_view kBlanks = " \t\r\v\f";
 constexpr absl::string_view kWhitespace = " \t\r\n";
+// A byte 0 among so many first ones means a binary file, as for Git; a later
+// one means damage, which line and column locate better.
+constexpr size_t kSniffedBytes = 8000;
 
 // Text of a file for a message: short, printable.
 std::string Quote(absl::string_view text) {
@@ -25,16 +32,54 @@ std::string Quote(absl::string_view text) {
                       text.size() > kMaxShown ? "...'" : "'");
 }
 
-// Cuts the next column off `line` (more than one left: at the comma).
+// Where the first column of `line` ends: at a comma that is not between
+// quotation marks, or with the line. Doubled marks within a column open and
+// close again.
+size_t ColumnEnd(absl::string_view line) {
+  const size_t first = line.find_first_not_of(kBlanks);
+  if (first == absl::string_view::npos || line[first] != '"') {
+    return std::min(line.find(','), line.size());
+  }
+  bool quoted = false;
+  for (size_t i = first; i < line.size(); ++i) {
+    if (line[i] == '"') quoted = !quoted;
+    if (line[i] == ',' && !quoted) return i;
+  }
+  return line.size();
+}
+
+// Cuts the next column off `line` and returns it without the blanks and the
+// quotation marks around it.
 absl::string_view TakeColumn(absl::string_view* line) {
-  const size_t end = std::min(line->find(','), line->size());
-  const absl::string_view column = line->substr(0, end);
+  const size_t end = ColumnEnd(*line);
+  absl::string_view column = absl::StripAsciiWhitespace(line->substr(0, end));
   line->remove_prefix(std::min(end + 1, line->size()));
-  return absl::StripAsciiWhitespace(column);
+  if (column.size() >= 2 && column.front() == '"' && column.back() == '"') {
+    column = absl::StripAsciiWhitespace(column.substr(1, column.size() - 2));
+  }
+  return column;
 }
 
 int64_t CountColumns(absl::string_view line) {
-  return 1 + std::count(line.begin(), line.end(), ',');
+  if (!absl::StrContains(line, '"')) {
+    return 1 + std::count(line.begin(), line.end(), ',');
+  }
+  int64_t columns = 1;
+  for (size_t end; (end = ColumnEnd(line)) < line.size(); ++columns) {
+    line.remove_prefix(end + 1);
+  }
+  return columns;
+}
+
+// Only the last column can be open: it takes all that is left.
+bool LeavesQuoteOpen(absl::string_view line) {
+  if (!absl::StrContains(line, '"')) return false;
+  for (size_t end; (end = ColumnEnd(line)) < line.size();) {
+    line.remove_prefix(end + 1);
+  }
+  const absl::string_view last = absl::StripAsciiWhitespace(line);
+  return absl::StartsWith(last, "\"") &&
+         std::count(last.begin(), last.end(), '"') % 2 != 0;
 }
 
 bool IsHeader(absl::string_view line) {
@@ -43,6 +88,43 @@ bool IsHeader(absl::string_view line) {
     if (!absl::SimpleAtod(TakeColumn(&line), &value)) return true;
   }
   return false;
+}
+
+bool IsComment(absl::string_view line) {
+  return absl::StartsWith(absl::StripLeadingAsciiWhitespace(line), "#");
+}
+
+// InvalidArgument, naming what the file is and how to convert it, if its first
+// bytes are not text.
+absl::Status CheckIsText(absl::string_view bytes, absl::string_view name) {
+  const auto error = [name](const auto&... what) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": ", what...));
+  };
+  constexpr absl::string_view kExpected =
+      "; data.csv reads lines of comma-separated numbers: ";
+  if (absl::StartsWith(bytes, kNpyMagic)) {
+    return error("is a NumPy array (.npy)", kExpected,
+                 "convert it in Python with numpy.savetxt('data.csv', "
+                 "numpy.load('",
+                 name, "'), delimiter=',')");
+  }
+  if (absl::StartsWith(bytes, kZipMagic)) {
+    return error("is a ZIP archive, as .npz and .xlsx are", kExpected,
+                 "save its table as CSV");
+  }
+  if (absl::StartsWith(bytes, kGzipMagic)) {
+    return error("is gzip data", kExpected,
+                 "rename the file so that its name ends in .gz");
+  }
+  if (absl::StartsWith(bytes, kUtf16Magic)) {
+    return error("is UTF-16 text", kExpected, "save it as UTF-8");
+  }
+  const size_t nul = bytes.substr(0, kSniffedBytes).find('\0');
+  if (nul != absl::string_view::npos) {
+    return error("byte ", nul, ": is 0, so the file is binary", kExpected,
+                 "save the table as CSV text");
+  }
+  return absl::OkStatus();
 }
 
 // One pass over the lines of a file; used once.
@@ -56,6 +138,7 @@ class CsvParser {
     if (rest_.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(name_, ": is empty"));
     }
+    TRIBUTARY_RETURN_IF_ERROR(CheckIsText(rest_, name_));
     absl::ConsumePrefix(&rest_, kByteOrderMark);
     // What is left behind the last line with something in it.
     rest_ = rest_.substr(0, rest_.find_last_not_of(kWhitespace) + 1);
@@ -63,7 +146,9 @@ class CsvParser {
     if (table_.rows == 0) {
       return absl::InvalidArgumentError(
           absl::StrCat(name_, ": holds no samples, only ",
-                       line_ == 0 ? "blanks" : "a header"));
+                       columns_ > 0 ? "a header"
+                       : line_ > 0  ? "comments"
+                                    : "blanks"));
     }
     return std::move(table_);
   }
@@ -98,15 +183,20 @@ class CsvParser {
     if (absl::StripAsciiWhitespace(line).empty()) {
       return Wrong("the line is empty");
     }
+    if (IsComment(line)) return absl::OkStatus();
+    if (LeavesQuoteOpen(line)) {
+      return Wrong("a quotation mark is not closed on this line");
+    }
     const int64_t columns = CountColumns(line);
-    if (line_ == 1) TRIBUTARY_RETURN_IF_ERROR(SetColumns(columns));
+    const bool first = columns_ == 0;
+    if (first) TRIBUTARY_RETURN_IF_ERROR(SetColumns(columns));
     if (columns != columns_) {
       return Wrong(absl::StrCat(
-          columns, " columns; ",
-          line_ == 1 ? "the training data have " : "the lines before have ",
+          Counted(columns, "column"), "; ",
+          first ? "the training data have " : "the lines before have ",
           columns_));
     }
-    if (line_ == 1 && IsHeader(line)) return absl::OkStatus();
+    if (first && IsHeader(line)) return absl::OkStatus();
     for (int64_t column = 0; column < columns; ++column) {
       const absl::string_view text = TakeColumn(&line);
       TRIBUTARY_RETURN_IF_ERROR(column == label_ ? ParseLabel(text)
@@ -116,7 +206,7 @@ class CsvParser {
     return absl::OkStatus();
   }
 
-  // Called for the first line.
+  // Called for the first line that is not a comment.
   absl::Status SetColumns(int64_t columns) {
     columns_ = options_.columns > 0 ? options_.columns : columns;
     label_ = options_.label_column < 0 ? columns_ + options_.label_column
@@ -173,9 +263,9 @@ class CsvParser {
   absl::string_view rest_;  // What is not parsed yet.
   const CsvOptions& options_;
   const absl::string_view name_;
-  int64_t line_ = 0;  // Of the line that is being parsed; the first is 1.
-  int64_t columns_ = 0;
-  int64_t label_ = -1;  // Column, counted from 0.
+  int64_t line_ = 0;     // Of the line that is being parsed; the first is 1.
+  int64_t columns_ = 0;  // 0: before the first line with columns.
+  int64_t label_ = -1;   // Column, counted from 0.
   CsvTable table_;
 };
 

@@ -36,12 +36,14 @@ struct CsvTable {
   std::vector<float> values;
 };
 
-// Parses a whole file. A first line in which some column is not a number is a
-// header and gives only the number of columns. Lines end in "\n" or "\r\n";
-// blanks around a number, a byte order mark and empty lines at the end are
-// ignored. Pure, and safe for any bytes. InvalidArgument starts with
-// `name:line:`, `name` being the file, and cites the column, counted from 0 as
-// in `label_column`, and its text.
+// Parses a whole file. Lines that begin with `#` are skipped as comments. A
+// first line after them in which some column is not a number is a header and
+// gives only the number of columns. Columns may be between quotation marks, and
+// then hold commas. Lines end in "\n" or "\r\n"; blanks around a column, a byte
+// order mark and empty lines at the end are ignored. Pure, and safe for any
+// bytes. InvalidArgument starts with `name:line:`, `name` being the file, and
+// cites the column, counted from 0 as in `label_column`, and its text; for a
+// file that is not text it starts with `name:` and says what it is instead.
 absl::StatusOr<CsvTable> ParseCsv(absl::string_view bytes,
                                   const CsvOptions& options,
                                   absl::string_view name);

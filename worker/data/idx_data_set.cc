@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/base/counted.h"
 #include "common/base/status_macros.h"
 #include "worker/data/data_file.h"
 #include "worker/data/data_fingerprint.h"
@@ -108,9 +109,9 @@ absl::StatusOr<IdxDataSet::Part> IdxDataSet::OpenPart(
       const absl::string_view labels,
       ParseIdxLabels(part.label_file, spec.classes(), labels_name));
   if (static_cast<int64_t>(labels.size()) != images.count) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(labels_name, ": byte 4: ", labels.size(), " labels for ",
-                     images.count, " images in ", part.images_name));
+    return absl::InvalidArgumentError(absl::StrCat(
+        labels_name, ": byte 4: ", Counted(labels.size(), "label"), " for ",
+        Counted(images.count, "image"), " in ", part.images_name));
   }
   part.samples = images.count;
   part.height = images.height;

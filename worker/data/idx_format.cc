@@ -1,19 +1,25 @@
 #include "worker/data/idx_format.h"
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/counted.h"
 #include "common/base/status_macros.h"
 #include "worker/data/data_file.h"
+#include "worker/data/file_magic.h"
 
 namespace tributary {
 namespace {
 
-constexpr absl::string_view kGzipMagic = "\x1f\x8b";
-
 const char* Plural(IdxKind kind) {
   return kind == IdxKind::kImages ? "images" : "labels";
+}
+
+std::string CountedOf(IdxKind kind, int64_t count) {
+  return Counted(count, kind == IdxKind::kImages ? "image" : "label");
 }
 
 uint32_t BigEndian(absl::string_view bytes, int64_t offset) {
@@ -36,8 +42,14 @@ absl::Status CheckMagic(IdxKind kind, absl::string_view bytes,
   const uint32_t other = kind == IdxKind::kImages ? 0x801 : 0x803;
   const uint32_t magic = BigEndian(bytes, 0);
   if (magic == expected) return absl::OkStatus();
-  const char* hint = "";
-  if (magic == other) {
+  std::string hint;
+  if (absl::StartsWith(bytes, kNpyMagic)) {
+    hint = absl::StrFormat(
+        " (this is a NumPy array (.npy): convert it in Python with a = "
+        "numpy.load(FROM).astype('uint8') and numpy.array([0x%x, *a.shape], "
+        "'>i4').tobytes() + a.tobytes())",
+        expected);
+  } else if (magic == other) {
     hint = kind == IdxKind::kImages ? " (this file holds labels)"
                                     : " (this file holds images)";
   } else if (absl::StartsWith(bytes, kGzipMagic)) {
@@ -52,15 +64,17 @@ absl::Status CheckLength(IdxKind kind, const IdxHeader& header,
                          absl::string_view bytes, absl::string_view name) {
   const int64_t size = static_cast<int64_t>(bytes.size());
   if (size < header.file_bytes) {
-    return Wrong(name, size,
-                 absl::StrCat("the file ends; with the ", header.count, " ",
-                              Plural(kind), " its header promises it would be ",
-                              header.file_bytes, " bytes long"));
+    return Wrong(
+        name, size,
+        absl::StrCat("the file ends; with the ", CountedOf(kind, header.count),
+                     " its header promises it would be ", header.file_bytes,
+                     " bytes long"));
   }
   if (size > header.file_bytes) {
-    return Wrong(name, header.file_bytes,
-                 absl::StrCat("the file goes on after the ", header.count, " ",
-                              Plural(kind), " its header promises"));
+    return Wrong(
+        name, header.file_bytes,
+        absl::StrCat("the file goes on after the ",
+                     CountedOf(kind, header.count), " its header promises"));
   }
   return absl::OkStatus();
 }

@@ -8,13 +8,16 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "common/base/counted.h"
 #include "common/base/status_macros.h"
 #include "common/numerics/philox.h"
 #include "worker/data/data_file.h"
 #include "worker/data/data_fingerprint.h"
+#include "worker/data/file_magic.h"
 
 namespace tributary {
 namespace {
@@ -40,6 +43,18 @@ absl::Status CheckSpec(const TextSpec& spec, int64_t context) {
   return absl::OkStatus();
 }
 
+// Any bytes are accepted as text, except a NumPy array: to learn its header and
+// its binary numbers is a mistake.
+absl::Status CheckIsNoArray(const std::string& path, absl::string_view bytes) {
+  if (!absl::StartsWith(bytes, kNpyMagic)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      path,
+      ": is a NumPy array (.npy); data.text reads text, each byte a token: "
+      "name the text itself, or write the array's bytes in Python with "
+      "numpy.load('",
+      path, "').astype('uint8').tofile('data.txt')"));
+}
+
 // Windows that fit into `bytes` whatever the phase.
 int64_t Windows(int64_t bytes, int64_t context) {
   // The last phase, context - 1, n windows and the last one's last label.
@@ -49,8 +64,9 @@ int64_t Windows(int64_t bytes, int64_t context) {
 absl::Status CheckLength(const TextSpec& spec, int64_t bytes,
                          int64_t train_bytes, int64_t context) {
   const std::string which =
-      absl::StrCat(absl::StrJoin(spec.path(), " + "), ": ", bytes,
-                   " bytes are too short: with data.text.validation_fraction ",
+      absl::StrCat(absl::StrJoin(spec.path(), " + "), ": ",
+                   Counted(bytes, "byte is", "bytes are"),
+                   " too short: with data.text.validation_fraction ",
                    spec.validation_fraction(), " ");
   if (Windows(train_bytes, context) < 1) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -73,7 +89,10 @@ absl::StatusOr<std::unique_ptr<TextDataSet>> TextDataSet::Open(
   std::string text;
   std::vector<size_t> ends;
   for (const std::string& path : spec.path()) {
+    const size_t begin = text.size();
     TRIBUTARY_RETURN_IF_ERROR(AppendWholeFile(path, kMaxDataBytes, &text));
+    TRIBUTARY_RETURN_IF_ERROR(
+        CheckIsNoArray(path, absl::string_view(text).substr(begin)));
     ends.push_back(text.size());
   }
   std::vector<absl::string_view> files;

@@ -36,7 +36,14 @@ TEST(ParseCsvTest, FormsOfTheSameTable) {
        {"1,2\n3,4\n", "1,2\n3,4", "1,2\r\n3,4\r\n", " 1 ,\t2\n3,4\n\n \n",
         "\xef\xbb\xbf"
         "1,2\n3,4\n",
-        "size,kind\n1,2\n3,4\n", "1,kind\n1,2\n3,4\n", ",\n1,2\n3,4\n"}) {
+        "size,kind\n1,2\n3,4\n", "1,kind\n1,2\n3,4\n", ",\n1,2\n3,4\n",
+        // As write.csv of R, and pandas with QUOTE_ALL, do.
+        "\"1\",\"2\"\n\"3\",4\n", "\"size\",\"kind\"\n1,2\n3,4\n",
+        "\"size, cm\",\"\"\"kind\"\", 0-9\"\n 1,\" 2 \" \n3,4\n",
+        "5\" disk,kind\n1,2\n3,4\n",
+        // As numpy.savetxt does.
+        "# size,kind\n1,2\n3,4\n",
+        "#\n # \"two\nsize,kind\n1,2\n#,,\n3,4\n#"}) {
     SCOPED_TRACE(bytes);
     const CsvTable table = Parse(bytes);
     EXPECT_THAT(table.cells, ElementsAre(1, 3));

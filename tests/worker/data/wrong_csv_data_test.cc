@@ -21,6 +21,12 @@ std::function<JobSpec(const DataFolder&)> CsvWith(const std::string& file,
   };
 }
 
+std::string Repeated(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
+
 std::vector<WrongData> WrongCsv() {
   constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
   constexpr auto kNotFound = absl::StatusCode::kNotFound;
@@ -63,7 +69,55 @@ std::vector<WrongData> WrongCsv() {
       {"CsvBinary",
        CsvWith("train.csv", std::string("1,2,0\n\x01\0,4,1\n", 13)),
        kInvalid,
-       {"DIR/train.csv:2: column 0", "'\\x01\\x00' is not a number"}},
+       {"DIR/train.csv: byte 7: is 0, so the file is binary; data.csv reads "
+        "lines of comma-separated numbers"}},
+      {"CsvDamagedFarFromTheBegin",
+       CsvWith("train.csv",
+               Repeated("1,2,0\n", 2000) + std::string("\x01\0,4,1\n", 7)),
+       kInvalid,
+       {"DIR/train.csv:2001: column 0", "'\\x01\\x00' is not a number"}},
+      {"CsvNumpyArray",
+       CsvWith("train.csv", std::string("\x93NUMPY\x01\0v\0{'descr'", 18)),
+       kInvalid,
+       {"DIR/train.csv: is a NumPy array (.npy); data.csv reads lines of "
+        "comma-separated numbers: convert it in Python with "
+        "numpy.savetxt('data.csv', numpy.load('DIR/train.csv'), "
+        "delimiter=',')"}},
+      {"CsvZipArchive",
+       CsvWith("train.csv", "PK\x03\x04..."),
+       kInvalid,
+       {"DIR/train.csv: is a ZIP archive, as .npz and .xlsx are; data.csv",
+        "save its table as CSV"}},
+      {"CsvCompressedWithoutGz",
+       CsvWith("train.csv", Gzip("1,2,0\n")),
+       kInvalid,
+       {"DIR/train.csv: is gzip data; data.csv", "its name ends in .gz"}},
+      {"CsvUtf16",
+       CsvWith("train.csv", std::string("\xff\xfe"
+                                        "1\0,\0",
+                                        6)),
+       kInvalid,
+       {"DIR/train.csv: is UTF-16 text; data.csv", "save it as UTF-8"}},
+      {"CsvOnlyComments",
+       CsvWith("train.csv", "# a,b\n#\n"),
+       kInvalid,
+       {"DIR/train.csv: holds no samples, only comments"}},
+      {"CsvCommentsCountAsLines",
+       CsvWith("train.csv", "# x,y,kind\n1,2,0\n# more\n3,4x,1\n"),
+       kInvalid,
+       {"DIR/train.csv:4: column 1 (counted from 0): '4x' is not a number"}},
+      {"CsvQuotedNotANumber",
+       CsvWith("train.csv", "\"1\",\"2\",\"0\"\n\"3\",\"4,5\",\"1\"\n"),
+       kInvalid,
+       {"DIR/train.csv:2: column 1 (counted from 0): '4,5' is not a number"}},
+      {"CsvTextAfterAQuotedNumber",
+       CsvWith("train.csv", "1,2,0\n\"3\"4,5,1\n"),
+       kInvalid,
+       {"DIR/train.csv:2: column 0", "'\\\"3\\\"4' is not a number"}},
+      {"CsvQuoteNotClosed",
+       CsvWith("train.csv", "1,2,0\n1,\"2,0\n3\",4,1\n"),
+       kInvalid,
+       {"DIR/train.csv:2: a quotation mark is not closed on this line"}},
       {"CsvInfinite",
        CsvWith("train.csv", "1,inf,0\n"),
        kInvalid,
@@ -80,6 +134,10 @@ std::vector<WrongData> WrongCsv() {
        CsvWith("train.csv", "1,2,0\n1,0\n"),
        kInvalid,
        {"DIR/train.csv:2: 2 columns; the lines before have 3"}},
+      {"CsvLineOfOneColumn",
+       CsvWith("train.csv", "1,2,0\n1\n"),
+       kInvalid,
+       {"DIR/train.csv:2: 1 column; the lines before have 3"}},
       {"CsvLongLine",
        CsvWith("train.csv", "1,2,0\n1,2,0,\n"),
        kInvalid,
@@ -125,7 +183,7 @@ std::vector<WrongData> WrongCsv() {
       {"CsvOneClass",
        CsvWith("train.csv", "1,2,0\n3,4,0\n"),
        kInvalid,
-       {"DIR/train.csv: all 2 labels are 0"}},
+       {"DIR/train.csv: all labels are 0, in 2 rows; at least 2 classes"}},
       {"CsvTestColumnsDiffer",
        CsvWith("test.csv", "1,0\n"),
        kInvalid,

@@ -112,6 +112,12 @@ std::vector<WrongData> WrongIdx() {
        IdxWith(kTrainImages, Gzip(images)),
        kInvalid,
        {"magic number 0x1f8b0800", "the name should end in .gz"}},
+      {"IdxNumpyArray",
+       IdxWith(kTrainLabels, std::string("\x93NUMPY\x01\0v\0{'descr'", 18)),
+       kInvalid,
+       {"DIR/train-labels-idx1-ubyte: byte 0: magic number 0x934e554d (this is "
+        "a NumPy array (.npy): convert it in Python with",
+        "numpy.array([0x801, *a.shape], '>i4')", "IDX labels have 0x00000801"}},
       {"IdxHeaderCut",
        IdxWith(kTrainImages, images.substr(0, 11)),
        kInvalid,
@@ -164,6 +170,10 @@ std::vector<WrongData> WrongIdx() {
        kInvalid,
        {"DIR/train-labels-idx1-ubyte: byte 4: 3 labels for 2 images in "
         "DIR/train-images-idx3-ubyte"}},
+      {"IdxOneLabel",
+       IdxWith(kTrainLabels, IdxLabelsFile({1})),
+       kInvalid,
+       {"byte 4: 1 label for 2 images in"}},
       {"IdxSizesDiffer",
        IdxWith(kTestImages, IdxImagesFile(1, 1, 4, "abcd")),
        kInvalid,

@@ -40,6 +40,10 @@ std::vector<WrongData> WrongText() {
        kInvalid,
        {"data.text.path: must name at least one file"}},
       {"TextEmpty", TextWith(""), kInvalid, {"DIR/text: is empty"}},
+      {"TextOfOneByte",
+       TextWith("1"),
+       kInvalid,
+       {"DIR/text: 1 byte is too short"}},
       {"TextTooShortToTrain",
        TextWith("12345678"),
        kInvalid,
@@ -49,6 +53,16 @@ std::vector<WrongData> WrongText() {
        TextWith("123456789"),
        kInvalid,
        {"DIR/text: 9 bytes are too short", "1 are held out"}},
+      {"TextNumpyArray",
+       Changed(TextJob,
+               [](const DataFolder& folder, JobSpec* job) {
+                 job->mutable_data()->mutable_text()->add_path(
+                     folder.Write("x.npy", "\x93NUMPY and its numbers"));
+               }),
+       kInvalid,
+       {"DIR/x.npy: is a NumPy array (.npy); data.text reads text, each byte "
+        "a token",
+        "numpy.load('DIR/x.npy').astype('uint8')"}},
       {"TextGzCut",
        Changed(TextJob,
                [](const DataFolder& folder, JobSpec* job) {
