@@ -15,6 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "common/base/counted.h"
 #include "common/base/nearest.h"
 #include "common/base/status_macros.h"
 #include "common/os/file_system.h"
@@ -246,8 +247,8 @@ int RunVerify(const std::vector<std::string>& arguments,
   if (json) PrintJson({{"checkpoints", std::move(list)}});
   if (damaged == 0) return kExitDone;
   return ReportError(absl::DataLossError(absl::StrCat(
-      damaged, " of ", paths->size(),
-      paths->size() == 1 ? " checkpoint is" : " checkpoints are", " damaged")));
+      damaged, " of ",
+      Counted(paths->size(), "checkpoint is", "checkpoints are"), " damaged")));
 }
 
 nlohmann::ordered_json ToJson(const CheckpointDiff& diff) {
@@ -262,6 +263,12 @@ nlohmann::ordered_json ToJson(const CheckpointDiff& diff) {
   return {{"equal", diff.equal()},       {"step_a", diff.step_a},
           {"step_b", diff.step_b},       {"only_in_a", diff.only_in_a},
           {"only_in_b", diff.only_in_b}, {"tensors", std::move(tensors)}};
+}
+
+// Nothing if there is none.
+void PrintMissing(const std::vector<std::string>& state, const char* where) {
+  if (state.empty()) return;
+  absl::PrintF("state in %s only: %s\n", where, absl::StrJoin(state, ", "));
 }
 
 void PrintDiff(const CheckpointDiff& diff) {
@@ -284,22 +291,23 @@ void PrintDiff(const CheckpointDiff& diff) {
                    tensor.largest_difference);
     }
   }
-  if (!diff.only_in_a.empty()) {
-    absl::PrintF("only in the first: %s\n",
-                 absl::StrJoin(diff.only_in_a, ", "));
-  }
-  if (!diff.only_in_b.empty()) {
-    absl::PrintF("only in the second: %s\n",
-                 absl::StrJoin(diff.only_in_b, ", "));
-  }
   if (diff.step_a != diff.step_b) {
     absl::PrintF("steps %d and %d\n", diff.step_a, diff.step_b);
   }
   if (diff.equal()) {
     absl::PrintF("all bits are equal\n");
-  } else {
-    absl::PrintF("%d of %d tensors differ\n", differing, diff.tensors.size());
+    return;
   }
+  absl::PrintF("tensors that differ: %d of %d\n", differing,
+               diff.tensors.size());
+  PrintMissing(diff.only_in_a, "the first");
+  PrintMissing(diff.only_in_b, "the second");
+}
+
+// Also for damage: as from `diff` and `cmp`, 1 means a difference and nothing
+// else.
+int ReportTrouble(const absl::Status& status) {
+  return ReportError(status, kExitUsage);
 }
 
 int RunDiff(const std::vector<std::string>& arguments,
@@ -311,7 +319,8 @@ int RunDiff(const std::vector<std::string>& arguments,
       "Compares weights and optimizer state of two checkpoints of one model, "
       "whatever servers and chunks they were written with. Each is a "
       "checkpoint, or a run whose newest is meant. Ends with 0 if all bits are "
-      "equal, else with 1.",
+      "equal, with 1 if some differ or if only one has some state, and with 2 "
+      "if they cannot be compared. The number of the step makes no difference.",
       {{"checkpoint diff runs/a runs/b", "The newest of two runs."},
        {"checkpoint diff RUN/checkpoints/step-00000100 RUN",
         "What has changed since step 100."}});
@@ -323,11 +332,11 @@ int RunDiff(const std::vector<std::string>& arguments,
   }
   for (std::string* const path : {&a, &b}) {
     absl::StatusOr<std::string> found = FindCheckpoint(*path);
-    if (!found.ok()) return ReportError(found.status());
+    if (!found.ok()) return ReportTrouble(found.status());
     *path = *std::move(found);
   }
   const absl::StatusOr<CheckpointDiff> diff = DiffCheckpoints(a, b);
-  if (!diff.ok()) return ReportError(diff.status());
+  if (!diff.ok()) return ReportTrouble(diff.status());
   if (json) {
     PrintJson(ToJson(*diff));
   } else {

@@ -62,6 +62,16 @@ class CheckpointCommandTest : public testing::Test {
         SaveCheckpoint(facts, CheckpointsFolder(run_), FileSystem::Posix());
     ASSERT_TRUE(saved.ok()) << saved;
   }
+  // One parameter of ones, in a folder of its own.
+  static std::string WriteOnes(CheckpointFacts facts) {
+    const std::vector<float> values(4, 1.0f);
+    facts.table = MakeTable({{4}}, 32);
+    facts.servers = 1;
+    const std::string folder = MakeFolderForTest();
+    const absl::Status written = WriteCheckpointFiles(facts, folder, values);
+    EXPECT_TRUE(written.ok()) << written;
+    return folder;
+  }
   std::string PathOf(int64_t step) const {
     return absl::StrFormat("%s/checkpoints/step-%08d", run_, step);
   }
@@ -195,7 +205,51 @@ TEST_F(CheckpointCommandTest, DifferencesAreCounted) {
   EXPECT_GT(json["tensors"][1]["differing"], 30);
   EXPECT_EQ(json["tensors"][4]["name"], "b.momentum_buffer");
   EXPECT_THAT(RunCheckpoint({"diff", PathOf(10), PathOf(20)}).output,
-              HasSubstr("steps 10 and 20\n6 of 6 tensors differ\n"));
+              HasSubstr("steps 10 and 20\ntensors that differ: 6 of 6\n"));
+}
+
+// The steps alone make no difference.
+TEST_F(CheckpointCommandTest, EqualBitsOfOtherStepsAreEqual) {
+  const Outcome outcome =
+      RunCheckpoint({"diff", WriteOnes(FactsOf(10)), WriteOnes(FactsOf(20))});
+  EXPECT_EQ(outcome.exit_code, kExitDone) << outcome.errors;
+  EXPECT_THAT(outcome.output,
+              HasSubstr("steps 10 and 20\nall bits are equal\n"));
+}
+
+// As from jobs with other optimizers: the tensors that both have are equal, and
+// yet the checkpoints are not.
+TEST_F(CheckpointCommandTest, StateOfOneSideIsNamedAsTheDifference) {
+  CheckpointFacts facts = FactsOf(10);
+  const std::string a = WriteOnes(facts);
+  facts.state = {"exp_avg", "exp_avg_sq"};
+  const std::string b = WriteOnes(facts);
+  Outcome outcome = RunCheckpoint({"diff", a, b});
+  EXPECT_EQ(outcome.exit_code, kExitFailed);
+  EXPECT_THAT(outcome.output,
+              HasSubstr("\ntensors that differ: 0 of 1\n"
+                        "state in the first only: momentum_buffer\n"
+                        "state in the second only: exp_avg, exp_avg_sq\n"));
+  EXPECT_THAT(outcome.output, Not(HasSubstr("all bits are equal")));
+  outcome = RunCheckpoint({"diff", a, b, "--json"});
+  EXPECT_EQ(outcome.exit_code, kExitFailed);
+  const auto json = nlohmann::json::parse(outcome.output, nullptr, false);
+  EXPECT_EQ(json["equal"], false);
+  EXPECT_EQ(json["only_in_a"].dump(), "[\"momentum_buffer\"]");
+}
+
+TEST_F(CheckpointCommandTest, OtherModelsAreNotCompared) {
+  CheckpointFacts facts = FactsOf(10);
+  const std::string a = MakeFolderForTest();
+  const std::string b = MakeFolderForTest();
+  ASSERT_TRUE(WriteCheckpointFiles(facts, a).ok());
+  facts.table = MakeTable({{3}}, 32);
+  ASSERT_TRUE(WriteCheckpointFiles(facts, b).ok());
+  const Outcome outcome = RunCheckpoint({"diff", a, b});
+  EXPECT_EQ(outcome.exit_code, kExitUsage);
+  EXPECT_EQ(outcome.output, "");
+  EXPECT_THAT(outcome.errors, HasSubstr("these are different models: only " +
+                                        a + " has b [5, 7]"));
 }
 
 TEST_F(CheckpointCommandTest, ADamagedCheckpointIsNotCompared) {
@@ -203,7 +257,7 @@ TEST_F(CheckpointCommandTest, ADamagedCheckpointIsNotCompared) {
   Save(FactsOf(20));
   Damage(PathOf(20) + "/model-00002-of-00002.safetensors");
   const Outcome outcome = RunCheckpoint({"diff", PathOf(10), PathOf(20)});
-  EXPECT_EQ(outcome.exit_code, kExitFailed);
+  EXPECT_EQ(outcome.exit_code, kExitUsage);
   EXPECT_EQ(outcome.output, "");
   EXPECT_THAT(outcome.errors,
               HasSubstr("model-00002-of-00002.safetensors: bytes 0 to"));
