@@ -3,6 +3,7 @@
 # "N passed, N failed", and with an error if anything failed.
 #
 #   run_all.sh [--gpu] [--sanitizer=address|thread] [arguments of bazel test]
+#   run_all.sh --help
 #
 # Without targets among the arguments, all tests; tests that need a GPU are
 # skipped where there is none. With --gpu, those alone, and skipping is failing.
@@ -29,9 +30,34 @@ readonly count_cases='
     print count["passed"] + 0, count["failed"] + 0, count["skipped"] + 0
   }'
 
+readonly help='Builds and runs tests. The last line is "N passed, N failed".
+
+Examples:
+  ./tributary test
+      Every test. Those that need a GPU are skipped where there is none.
+  ./tributary test //tests/server/... --test_filter=Manifest*
+      Some of them.
+  ./tributary test --sanitizer=thread //tests/server/...
+      The same with ThreadSanitizer.
+  ./tributary test --long simulation
+      Thousands of simulated histories.
+
+Usage: ./tributary test [--gpu] [--sanitizer=KIND] [arguments of bazel test]
+       ./tributary test --long [PART...]
+
+  --gpu             Run only the tests that need a GPU; one that is skipped
+                    counts as failed.
+  --sanitizer=KIND  Build with a sanitizer: address (AddressSanitizer and UBSan)
+                    or thread (ThreadSanitizer).
+  --long            Run what takes hours, all of it or the named parts: faults,
+                    kills, strangers, simulation, fuzz, mutations.
+  -h, --help        Print this and exit.
+
+Targets and options that are not listed go to "bazel test".'
+
 usage() {
   echo "usage: ./tributary test [--gpu] [--sanitizer=address|thread]" \
-    "[arguments of bazel test]" >&2
+    "[arguments of bazel test]; see ./tributary test --help" >&2
   exit 2
 }
 
@@ -48,6 +74,10 @@ targets=(//...)
 gpu=false
 while (($# > 0)); do
   case $1 in
+    -h | --help)
+      echo "$help"
+      exit 0
+      ;;
     --gpu)
       gpu=true
       # In containers, the driver's library may be found by this path alone.
