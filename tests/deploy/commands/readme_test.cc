@@ -1,0 +1,129 @@
+// The command lines that README.md shows: each is one that the program takes.
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/command_runner.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::HasSubstr;
+
+using Words = std::vector<std::string>;
+
+// What follows `./tributary` on each line of code that begins with it, without
+// the comment, and between backquotes in prose; JOB.textproto stands for any.
+std::vector<Words> CommandLines() {
+  constexpr absl::string_view kStart = "./tributary ";
+  const std::string readme = ReadWholeFile("README.md");
+  std::vector<Words> commands;
+  for (const absl::string_view line : absl::StrSplit(readme, '\n')) {
+    std::vector<absl::string_view> found;
+    if (absl::StartsWith(line, kStart)) {
+      found.push_back(line.substr(0, line.find(" #")));
+    } else {
+      for (const absl::string_view code : absl::StrSplit(line, '`')) {
+        if (absl::StartsWith(code, kStart)) found.push_back(code);
+      }
+    }
+    for (absl::string_view text : found) {
+      text.remove_prefix(kStart.size());
+      commands.push_back(
+          absl::StrSplit(absl::StrReplaceAll(text, {{"JOB.textproto",
+                                                     "examples/licenses."
+                                                     "textproto"}}),
+                         ' ', absl::SkipEmpty()));
+    }
+  }
+  return commands;
+}
+
+std::vector<Words> CommandLinesOf(const std::string& command) {
+  std::vector<Words> lines = CommandLines();
+  lines.erase(
+      std::remove_if(lines.begin(), lines.end(),
+                     [&](const Words& words) { return words[0] != command; }),
+      lines.end());
+  return lines;
+}
+
+CommandResult RunTributary(Words arguments) {
+  arguments.insert(arguments.begin(), kTributary);
+  return RunCommand(arguments);
+}
+
+// Of a command, or of an action of those that have some.
+std::string HelpOn(const Words& words) {
+  static const auto* const kWithActions =
+      new std::set<std::string>{"bench", "checkpoint"};
+  if (words[0] == "test") {
+    return RunCommand({"/bin/bash", "tests/run_all.sh", "--help"})
+        .standard_output;
+  }
+  Words arguments = {words[0], "--help"};
+  if (kWithActions->count(words[0]) > 0) {
+    arguments.insert(arguments.begin() + 1, words.at(1));
+  }
+  const CommandResult help = RunTributary(arguments);
+  EXPECT_EQ(help.exit_code, 0) << help.standard_error;
+  return help.standard_output;
+}
+
+TEST(ReadmeTest, ShowsWhatItShould) {
+  for (const char* command :
+       {"train", "test", "sample", "compare", "bench", "checkpoint", "plan",
+        "certs", "server", "worker", "devices"}) {
+    EXPECT_FALSE(CommandLinesOf(command).empty()) << command;
+  }
+}
+
+TEST(ReadmeTest, EveryFlagIsOneOfItsCommand) {
+  for (const Words& words : CommandLines()) {
+    if (words[0] == "--help") continue;
+    SCOPED_TRACE(absl::StrJoin(words, " "));
+    const std::string help = HelpOn(words);
+    for (const std::string& word : words) {
+      if (!absl::StartsWith(word, "--")) continue;
+      EXPECT_THAT(help, HasSubstr(word));
+    }
+  }
+}
+
+TEST(ReadmeTest, EveryJobIsValid) {
+  for (const Words& words : CommandLines()) {
+    SCOPED_TRACE(absl::StrJoin(words, " "));
+    Words arguments = words;
+    if (words[0] != "train") {
+      if (words.size() < 2 || !absl::StartsWith(words[1], "examples/"))
+        continue;
+      arguments = {"train", words[1]};
+    } else if (absl::StrContains(absl::StrJoin(words, " "), "--resume runs/")) {
+      continue;  // The run is the user's own.
+    }
+    arguments.push_back("--print-config");
+    const CommandResult result = RunTributary(arguments);
+    EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  }
+}
+
+TEST(ReadmeTest, PlansRunAsPrinted) {
+  for (const Words& words : CommandLinesOf("plan")) {
+    SCOPED_TRACE(absl::StrJoin(words, " "));
+    const CommandResult result = RunTributary(words);
+    EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+    EXPECT_EQ(result.standard_error, "");
+    EXPECT_THAT(result.standard_output, HasSubstr("held up by"));
+  }
+}
+
+}  // namespace
+}  // namespace tributary
