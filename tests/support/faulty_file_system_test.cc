@@ -11,6 +11,7 @@
 #include "common/os/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
@@ -58,7 +59,9 @@ TEST_F(FaultyFileSystemTest, PassesCallsOnToRealFiles) {
   EXPECT_EQ(Read("d/f"), "text");
   ASSERT_TRUE(disk_.Rename(root_ + "/d/f", root_ + "/d/g").ok());
   EXPECT_THAT(Names("d"), ElementsAre("g"));
-  EXPECT_FALSE(disk_.Remove(root_ + "/d").ok());
+  EXPECT_THAT(disk_.Remove(root_ + "/d"),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("cannot remove " + root_ + "/d")));
   ASSERT_TRUE(disk_.Remove(root_ + "/d/g").ok());
   ASSERT_TRUE(disk_.Remove(root_ + "/d").ok());
   EXPECT_THAT(Names(), IsEmpty());
@@ -85,14 +88,18 @@ TEST_F(FaultyFileSystemTest, ALastingFaultFailsAllThatFollows) {
   fault.lasting = true;
   disk_.SetFault(fault);
   const auto file = Create("f");
-  EXPECT_FALSE(file->Append("x").ok());
-  EXPECT_FALSE(file->Sync().ok());
-  EXPECT_FALSE(file->Close().ok());
-  EXPECT_FALSE(disk_.Create(root_ + "/g").ok());
-  EXPECT_FALSE(disk_.Rename(root_ + "/f", root_ + "/h").ok());
-  EXPECT_FALSE(disk_.SyncFolder(root_).ok());
-  EXPECT_FALSE(disk_.MakeFolder(root_ + "/d").ok());
-  EXPECT_FALSE(disk_.Remove(root_ + "/f").ok());
+  const auto refused = [](const char* what) {
+    return StatusIs(absl::StatusCode::kPermissionDenied,
+                    HasSubstr(absl::StrCat("cannot ", what)));
+  };
+  EXPECT_THAT(file->Append("x"), refused("append"));
+  EXPECT_THAT(file->Sync(), refused("sync"));
+  EXPECT_THAT(file->Close(), refused("close"));
+  EXPECT_THAT(disk_.Create(root_ + "/g"), refused("create"));
+  EXPECT_THAT(disk_.Rename(root_ + "/f", root_ + "/h"), refused("rename"));
+  EXPECT_THAT(disk_.SyncFolder(root_), refused("sync folder"));
+  EXPECT_THAT(disk_.MakeFolder(root_ + "/d"), refused("make folder"));
+  EXPECT_THAT(disk_.Remove(root_ + "/f"), refused("remove"));
   EXPECT_THAT(Names(), ElementsAre("f"));
   EXPECT_EQ(Read("f"), "");
   disk_.Heal();
@@ -106,7 +113,8 @@ TEST_F(FaultyFileSystemTest, AWriteCanBeCutShort) {
   fault.short_write_bytes = 2;
   disk_.SetFault(fault);
   const auto file = Create("f");
-  EXPECT_FALSE(file->Append("text").ok());
+  EXPECT_THAT(file->Append("text"),
+              StatusIs(absl::StatusCode::kUnknown, HasSubstr("cannot append")));
   EXPECT_EQ(Read("f"), "te");
 }
 
@@ -119,7 +127,8 @@ TEST_F(FaultyFileSystemTest, TheDiskIsFullAtTheByteThatWasSaid) {
   EXPECT_EQ(Read("g"), "fo");
   ASSERT_TRUE(disk_.Remove(root_ + "/f").ok());
   EXPECT_TRUE(file->Append("four").ok());
-  EXPECT_FALSE(file->Append("x").ok());
+  EXPECT_THAT(file->Append("x"), StatusIs(absl::StatusCode::kResourceExhausted,
+                                          HasSubstr("cannot append")));
 }
 
 TEST_F(FaultyFileSystemTest, WhatIsSyncedUnderASyncedNameSurvives) {
@@ -129,7 +138,9 @@ TEST_F(FaultyFileSystemTest, WhatIsSyncedUnderASyncedNameSurvives) {
   disk_.LoseUnsynced();
   EXPECT_THAT(Names(), ElementsAre("f"));
   EXPECT_EQ(Read("f"), "text");
-  EXPECT_FALSE(file->Append("x").ok());
+  EXPECT_THAT(file->Append("x"),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("opened before the power cut")));
 }
 
 TEST_F(FaultyFileSystemTest, SyncedBytesWithoutANameAreLost) {
@@ -154,7 +165,8 @@ TEST_F(FaultyFileSystemTest, AfterAFailedSyncNoOtherSavesTheBytes) {
   disk_.SetFault({/*operation=*/2, /*error_number=*/EIO});
   const auto file = Create("f");
   ASSERT_TRUE(file->Append("text").ok());
-  EXPECT_FALSE(file->Sync().ok());
+  EXPECT_THAT(file->Sync(),
+              StatusIs(absl::StatusCode::kUnknown, HasSubstr("cannot sync")));
   EXPECT_TRUE(file->Sync().ok());
   SyncRoot();
   disk_.LoseUnsynced();
@@ -199,7 +211,9 @@ TEST_F(FaultyFileSystemTest, AnExchangeIsDoneOrNot) {
     seen.insert(Read("a") + Read("b"));
   }
   EXPECT_EQ(seen, (std::set<std::string>{"12", "21"}));
-  EXPECT_FALSE(disk_.Exchange(root_ + "/a", root_ + "/c").ok());
+  EXPECT_THAT(
+      disk_.Exchange(root_ + "/a", root_ + "/c"),
+      StatusIs(absl::StatusCode::kNotFound, HasSubstr("cannot exchange")));
 }
 
 TEST_F(FaultyFileSystemTest, AFileMayMoveToAnotherFolder) {
