@@ -5,6 +5,7 @@
 #include "common/job/job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
@@ -153,7 +154,9 @@ TEST(SetFieldTest, ExplainsWhatIsWrongAndChangesNothing) {
 TEST(SetFieldTest, TakesTimeInBoundsForAVeryLongPath) {
   JobSpec job = Job();
   const std::string path(100000, 'x');
-  EXPECT_FALSE(SetField(&job, path + "=1").ok());
+  EXPECT_THAT(
+      SetField(&job, path + "=1"),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no such field")));
 }
 
 }  // namespace

@@ -7,8 +7,10 @@
 
 #include <cstring>
 
+#include "absl/status/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
@@ -45,7 +47,9 @@ TEST(SharedMemory, IsSeenByAnotherProcessAndOutlivesItsOwner) {
   ASSERT_TRUE(mapped.ok());
   memory->reset();
   EXPECT_STREQ((*mapped)->data(), "hello");
-  EXPECT_FALSE(MappedMemory::Map(offer).ok());
+  EXPECT_THAT(MappedMemory::Map(offer),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("is out of reach")));
 }
 
 TEST(SharedMemory, AppearsInTheMiddleOfOtherPages) {
@@ -74,10 +78,9 @@ class RefusedOffer : public ::testing::Test {
  protected:
   RefusedOffer() : memory_(*SharedMemory::Create(kPageBytes)) {}
   void ExpectRefused(const SharedMemoryOffer& offer, const char* reason) {
-    const auto mapped = MappedMemory::Map(offer);
-    ASSERT_FALSE(mapped.ok());
-    EXPECT_EQ(mapped.status().code(), absl::StatusCode::kFailedPrecondition);
-    EXPECT_THAT(std::string(mapped.status().message()), HasSubstr(reason));
+    EXPECT_THAT(
+        MappedMemory::Map(offer),
+        StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr(reason)));
   }
   const std::shared_ptr<SharedMemory> memory_;
 };

@@ -10,6 +10,7 @@
 #include "common/os/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
@@ -88,7 +89,8 @@ TEST(SafetensorsTest, RefusesNamesThatTheFormatCannotHold) {
   }
   EXPECT_THAT(std::string(write("x", "x").message()),
               HasSubstr("two tensors are called \"x\""));
-  EXPECT_FALSE(SafetensorsFile::Open(PathOf("never.safetensors")).ok());
+  EXPECT_THAT(SafetensorsFile::Open(PathOf("never.safetensors")),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("cannot open")));
 }
 
 TEST(SafetensorsTest, WritesNothingThatReadersRefuse) {
@@ -231,7 +233,13 @@ TEST(SafetensorsTest, SurvivesDamage) {
                   .ok());
   const std::string good = *ReadFile(path, 10000);
   for (size_t size = 0; size < good.size(); ++size) {
-    EXPECT_FALSE(OpenBytes(good.substr(0, size)).ok());
+    EXPECT_THAT(
+        OpenBytes(good.substr(0, size)),
+        StatusIs(absl::StatusCode::kDataLoss,
+                 testing::AnyOf(HasSubstr("too few for the header's length"),
+                                HasSubstr("goes past the end of the file"),
+                                HasSubstr("but the file holds"))))
+        << size;
   }
   for (size_t i = 0; i < good.size(); ++i) {
     std::string bad = good;

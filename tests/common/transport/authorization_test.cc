@@ -3,12 +3,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/journal.pb.h"
 #include "proto/parameter_server.pb.h"
 #include "proto/rendezvous.pb.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
@@ -91,8 +93,12 @@ TEST_P(EveryMethodTest, WantsBothWhereBothAreGiven) {
   const Authorizer authorizer(true, kToken);
   const std::vector<absl::string_view> all = {
       "server.tributary", "worker.tributary", "admin.tributary"};
-  EXPECT_FALSE(Check(authorizer, "", all).ok());
-  EXPECT_FALSE(Check(authorizer, AuthorizationValue(kToken), kNoNames).ok());
+  EXPECT_THAT(
+      Check(authorizer, "", all),
+      StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("--token-file")));
+  EXPECT_THAT(
+      Check(authorizer, AuthorizationValue(kToken), kNoNames),
+      StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("--tls-dir")));
   EXPECT_TRUE(Check(authorizer, AuthorizationValue(kToken), all).ok());
 }
 

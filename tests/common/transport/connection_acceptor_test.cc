@@ -13,9 +13,12 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
@@ -138,7 +141,10 @@ TEST_F(ConnectionAcceptorTest, RefusesWhatIsNoAddress) {
   EXPECT_EQ(
       other.ListenTcp("no-such-host.invalid:1", [](int) {}).status().code(),
       absl::StatusCode::kUnavailable);
-  EXPECT_FALSE(other.ListenUnix("/a/path", true, [](int) {}).ok());
+  EXPECT_THAT(
+      other.ListenUnix("/a/path", true, [](int) {}),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               testing::HasSubstr("'/a/path' is no abstract Unix socket")));
 }
 
 // CVE-2023-4785: gRPC's own listener does not survive this.
