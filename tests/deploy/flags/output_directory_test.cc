@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
@@ -80,8 +81,8 @@ TEST(OutputDirectoryTest, NamesThePathThatCannotBeAFolder) {
   const absl::Status status =
       OutputDirectory::Claim(path + "/below", OutputDirectory::Earlier::kRefuse)
           .status();
-  EXPECT_FALSE(status.ok());
-  EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition,
+                               HasSubstr("cannot make folder " + path)));
 }
 
 }  // namespace
