@@ -14,6 +14,7 @@
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
 #include "tests/server/checkpoint/checkpoint_fixture.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
@@ -87,9 +88,17 @@ TEST(ManifestTest, EveryFlippedBitIsRefused) {
 TEST(ManifestTest, EveryCutIsRefused) {
   const std::string good = Print(MakeGood());
   for (size_t size = 0; size < good.size(); ++size) {
-    EXPECT_FALSE(ParseManifest(good.substr(0, size)).ok()) << size;
+    EXPECT_THAT(
+        ParseManifest(good.substr(0, size)),
+        StatusIs(absl::StatusCode::kDataLoss,
+                 testing::AnyOf(
+                     HasSubstr("offset 0: does not begin as a manifest does"),
+                     HasSubstr("is not whole: bytes"))))
+        << size;
   }
-  EXPECT_FALSE(ParseManifest(good + " ").ok());
+  EXPECT_THAT(
+      ParseManifest(good + " "),
+      StatusIs(absl::StatusCode::kDataLoss, HasSubstr("is not whole: bytes")));
 }
 
 // Whoever writes it can give it the right digest.

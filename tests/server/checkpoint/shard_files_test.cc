@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "server/checkpoint/manifest.h"
 #include "tests/server/checkpoint/checkpoint_fixture.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
@@ -133,7 +134,8 @@ TEST(ShardFilesTest, SeveralServersWriteTheirPieces) {
       SafetensorsFile::Open(folder + "/model-00001-of-00002.safetensors");
   // "b" begins at element 16 of the arena, and chunks have 32.
   EXPECT_THAT((*model->Find("b[0:16]"))->shape, ElementsAre(16));
-  EXPECT_FALSE(model->Find("b").ok());
+  EXPECT_THAT(model->Find("b"), StatusIs(absl::StatusCode::kNotFound,
+                                         HasSubstr("has no tensor called b")));
 }
 
 TEST(ShardFilesTest, WithoutStateThereIsNoOptimizerFile) {

@@ -2,8 +2,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/server/coordinator/coordinator_fixture.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
@@ -57,7 +60,9 @@ TEST_F(AsynchronousCoordinatorTest, EndsWhenAllStepsAreApplied) {
   EXPECT_TRUE(fast.Got(CoordinatorOrder::kFinished));
   EXPECT_TRUE(slow.Got(CoordinatorOrder::kFinished));
   // The same step a second time.
-  EXPECT_FALSE(SaySums(0, 1, {1, 1, 1}).ok());
+  EXPECT_THAT(SaySums(0, 1, {1, 1, 1}),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       testing::HasSubstr("step sums outside of training")));
 }
 
 TEST_F(AsynchronousCoordinatorTest, GivesTheStepsOfASilentWorkerToOthers) {

@@ -2,10 +2,12 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "common/transport/channel.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/server/coordinator/coordinator_fixture.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
@@ -217,7 +219,9 @@ TEST_F(CoordinatorTest, TakesReportsOfOneServerLongBeforeAnothers) {
   }
   EXPECT_TRUE(worker.Got(CoordinatorOrder::kFinished));
   // Of a step that is over, or twice.
-  EXPECT_FALSE(SaySums(/*shard=*/1, 4, {3}).ok());
+  EXPECT_THAT(SaySums(/*shard=*/1, 4, {3}),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("step sums outside of training")));
 }
 
 TEST_F(CoordinatorTest, FinishesWhenStepsAndEvaluationAreDone) {

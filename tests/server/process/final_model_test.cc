@@ -5,13 +5,16 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "common/base/buffer_pool.h"
 #include "common/os/file_system.h"
 #include "common/os/log.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/checkpoint/final_folder.h"
 #include "tests/server/checkpoint/checkpoint_fixture.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
@@ -68,7 +71,9 @@ class FinalModelTest : public testing::Test {
 
 TEST_F(FinalModelTest, WhatAnotherJobHasFinishedIsNotThisOnesModel) {
   WriteFinished();
-  EXPECT_FALSE(Read().ok());
+  EXPECT_THAT(Read(),
+              StatusIs(absl::StatusCode::kNotFound,
+                       testing::HasSubstr("manifest.json: is missing")));
 }
 
 TEST_F(FinalModelTest, WhatTheAttemptBeganWithIsTheModel) {
@@ -86,7 +91,8 @@ TEST_F(FinalModelTest, TheLastCheckpointIsTheModelIfItIsOfTheEnd) {
   ASSERT_TRUE(status.ok()) << status;
   ExpectModel();
   sources_.version = facts_.step + 1;
-  EXPECT_FALSE(Read().ok());
+  EXPECT_THAT(Read(), StatusIs(absl::StatusCode::kNotFound,
+                               testing::HasSubstr(checkpoints)));
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/command_runner.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
@@ -92,9 +93,9 @@ TEST_F(RunOutputTest, SaysWhichFolderCannotBeMade) {
   std::ofstream(folder_ + "/file") << "x";
   const auto output =
       RunOutput::Create(folder_ + "/file/run", JobSpec(), log_.get());
-  ASSERT_FALSE(output.ok());
-  EXPECT_THAT(std::string(output.status().message()),
-              HasSubstr(folder_ + "/file/run"));
+  EXPECT_THAT(output, StatusIs(absl::StatusCode::kFailedPrecondition,
+                               HasSubstr("cannot make folder " + folder_ +
+                                         "/file/run")));
 }
 
 TEST_F(RunOutputTest, AttemptsCountOnOverProcesses) {
@@ -112,11 +113,14 @@ TEST_F(RunOutputTest, RefusesAnAttemptThatIsNoNumber) {
         std::string("1 2"), std::string("99999999999999999999"),
         std::string("1\0002", 3), std::string(1000, '1')}) {
     Write("attempt", bytes);
-    const auto attempt = output_->NextAttempt();
-    ASSERT_FALSE(attempt.ok()) << bytes << " gave " << *attempt;
-    EXPECT_THAT(std::string(attempt.status().message()),
-                HasSubstr(run_ + "/attempt"));
-    EXPECT_FALSE(output_->CheckAttempt(1).ok());
+    const auto refused =
+        bytes.size() == 1000
+            ? StatusIs(absl::StatusCode::kOutOfRange,
+                       HasSubstr(run_ + "/attempt: larger than 64 bytes"))
+            : StatusIs(absl::StatusCode::kDataLoss,
+                       HasSubstr(run_ + "/attempt: is no number"));
+    EXPECT_THAT(output_->NextAttempt(), refused) << bytes;
+    EXPECT_THAT(output_->CheckAttempt(1), refused) << bytes;
     // It stays for whoever looks into it.
     std::ifstream file(run_ + "/attempt", std::ios::binary);
     EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), bytes);
@@ -139,7 +143,9 @@ TEST_F(RunOutputTest, OnlyTheNewestAttemptIsCurrent) {
 TEST_F(RunOutputTest, ALostAttemptIsNotCurrent) {
   const int64_t mine = *output_->NextAttempt();
   std::filesystem::remove(run_ + "/attempt");
-  EXPECT_FALSE(output_->CheckAttempt(mine).ok());
+  EXPECT_THAT(
+      output_->CheckAttempt(mine),
+      StatusIs(absl::StatusCode::kNotFound, HasSubstr(run_ + "/attempt")));
 }
 
 TEST_F(RunOutputTest, RewindsStepsAndEvaluationsEachToTheirOwn) {
@@ -196,8 +202,9 @@ TEST_F(RunOutputTest, DropsLinesThatAreBroken) {
 TEST_F(RunOutputTest, SaysThatMetricsCannotBeRewound) {
   std::filesystem::create_directory(run_ + "/metrics.jsonl");
   const absl::Status status = output_->RewindMetrics(1, 1);
-  ASSERT_FALSE(status.ok());
-  EXPECT_THAT(std::string(status.message()), HasSubstr("metrics.jsonl"));
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition,
+                               AllOf(HasSubstr("cannot rename"),
+                                     HasSubstr("metrics.jsonl"))));
 }
 
 // Row 45: the lines are lost, and one warning says so.

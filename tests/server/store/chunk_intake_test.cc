@@ -12,8 +12,11 @@
 #include <variant>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "common/job/job.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
@@ -102,7 +105,12 @@ TEST(ChunkIntakeTest, SynchronousTakesOneStepAtATime) {
   EXPECT_TRUE(intake->Add(1, Ordered(0, 1)).ok());
   EXPECT_TRUE(IsNothing(intake->Next(1)));
   // There are two steps.
-  EXPECT_FALSE(intake->Add(2, Ordered(2, 1)).ok());
+  EXPECT_THAT(
+      intake->Add(2, Ordered(2, 1)),
+      StatusIs(
+          absl::StatusCode::kFailedPrecondition,
+          testing::HasSubstr(
+              "a contribution to step 2 comes too early at version 2 of 2")));
 }
 
 TEST(ChunkIntakeTest, StaleSynchronousHoldsStepsThatAreEarly) {
@@ -110,7 +118,12 @@ TEST(ChunkIntakeTest, StaleSynchronousHoldsStepsThatAreEarly) {
       ChunkIntake::Create(Job("stale_synchronous { staleness: 2 }"), 10);
   EXPECT_TRUE(intake->Add(0, Ordered(2, 1)).ok());
   EXPECT_TRUE(intake->Add(0, Ordered(1, 1)).ok());
-  EXPECT_FALSE(intake->Add(0, Ordered(3, 1)).ok());
+  EXPECT_THAT(
+      intake->Add(0, Ordered(3, 1)),
+      StatusIs(
+          absl::StatusCode::kFailedPrecondition,
+          testing::HasSubstr(
+              "a contribution to step 3 comes too early at version 0 of 10")));
   EXPECT_TRUE(IsNothing(intake->Next(0)));
   EXPECT_TRUE(intake->Add(0, Ordered(0, 1)).ok());
   for (int64_t version = 0; version < 3; ++version) {
@@ -125,7 +138,12 @@ TEST(ChunkIntakeTest, StaleSynchronousHoldsStepsThatAreEarly) {
 TEST(ChunkIntakeTest, StaleSynchronousWithoutStalenessIsSynchronous) {
   const auto intake =
       ChunkIntake::Create(Job("stale_synchronous { staleness: 0 }"), 10);
-  EXPECT_FALSE(intake->Add(0, Ordered(1, 1)).ok());
+  EXPECT_THAT(
+      intake->Add(0, Ordered(1, 1)),
+      StatusIs(
+          absl::StatusCode::kFailedPrecondition,
+          testing::HasSubstr(
+              "a contribution to step 1 comes too early at version 0 of 10")));
   EXPECT_EQ(UsefulVersions(Job("stale_synchronous { staleness: 0 }")), 2);
   EXPECT_EQ(UsefulVersions(Job("stale_synchronous { staleness: 1 }")), 1);
   EXPECT_EQ(UsefulVersions(Job("synchronous {}")), 2);

@@ -5,10 +5,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/match.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/store/parameter_store.h"
 #include "tests/server/store/parameter_store_fixture.h"
+#include "tests/support/status_matchers.h"
 
 namespace tributary {
 namespace {
@@ -17,7 +20,12 @@ TEST_F(ParameterStoreTest, StaleSynchronousAppliesEarlyStepsInTheirOrder) {
   Make(/*clip_norm=*/0, /*steps=*/3, "stale_synchronous { staleness: 1 }");
   // Step 1 first; chunk 2 gets step 0 last.
   ContributeAll(1, 2);
-  EXPECT_FALSE(Contribute(2, 0, 1, 1).ok());
+  EXPECT_THAT(
+      Contribute(2, 0, 1, 1),
+      StatusIs(
+          absl::StatusCode::kFailedPrecondition,
+          testing::HasSubstr(
+              "a contribution to step 2 comes too early at version 0 of 3")));
   for (int chunk = 0; chunk < 3; ++chunk) {
     EXPECT_TRUE(Contribute(0, chunk, /*node=*/1, 4).ok());
   }
