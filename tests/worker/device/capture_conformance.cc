@@ -2,7 +2,10 @@
 #include <memory>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/status_matchers.h"
 #include "tests/worker/device/device_conformance.h"
 
 namespace tributary {
@@ -13,8 +16,12 @@ constexpr LinearShape kShape{7, 16, 24};
 
 TEST_P(DeviceConformanceTest, CapturedWorkIsDoneAtEachLaunch) {
   if (!device_->captures()) {
-    EXPECT_FALSE(device_->BeginCapture().ok());
-    EXPECT_FALSE(device_->EndCapture().ok());
+    EXPECT_THAT(device_->BeginCapture(),
+                StatusIs(absl::StatusCode::kUnimplemented,
+                         testing::HasSubstr("captures nothing")));
+    EXPECT_THAT(device_->EndCapture(),
+                StatusIs(absl::StatusCode::kUnimplemented,
+                         testing::HasSubstr("captures nothing")));
     return;
   }
   const Reals x = UploadReals(Random(kCount, 1));
@@ -65,9 +72,12 @@ TEST_P(DeviceConformanceTest, WorkThatCannotBeCapturedIsNotDone) {
   ASSERT_TRUE(device_->BeginCapture().ok());
   device_->Add(kCount, x, y);
   // No memory is given out meanwhile.
-  EXPECT_FALSE(device_->Allocate(1000).ok());
-  const auto captured = device_->EndCapture();
-  EXPECT_FALSE(captured.ok());
+  EXPECT_THAT(
+      device_->Allocate(1000),
+      StatusIs(absl::StatusCode::kInternal, testing::HasSubstr("cudaMalloc")));
+  EXPECT_THAT(device_->EndCapture(),
+              StatusIs(absl::StatusCode::kInternal,
+                       testing::HasSubstr("cudaStreamEndCapture")));
   // The device works as ever.
   EXPECT_EQ(y.Download(), Floats(kCount, 3));
   device_->Add(kCount, x, y);

@@ -5,8 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/model_harness.h"
+#include "tests/support/status_matchers.h"
 #include "tests/worker/device/cuda/emulation/emulated_streams.h"
 #include "worker/device/cuda/cuda_device.h"
 
@@ -85,7 +88,9 @@ TEST_P(CaptureTest, GivesTheSameBits) {
   ModelHarness plain = OnEmulatedGpu(GetParam());
   const std::vector<Result> expected = Train(&plain);
   EXPECT_EQ(emulated_gpu::GraphLaunches() - before, 3 * 2 * 2);
-  EXPECT_FALSE(plain.model()->capture_status().ok());
+  EXPECT_THAT(plain.model()->capture_status(),
+              StatusIs(absl::StatusCode::kInternal,
+                       testing::HasSubstr("cudaStreamEndCapture")));
   ASSERT_EQ(results.size(), expected.size());
   for (size_t i = 0; i < results.size(); ++i) {
     SCOPED_TRACE(i);
@@ -113,7 +118,9 @@ TEST_P(CaptureTest, GoesOnWithoutWhenCapturesFailLater) {
   emulated_gpu::RefuseCaptures(true);
   const Batch other = MakeBatch(GetParam().info, kSamples - 1, /*seed=*/2);
   for (int i = 0; i < 3; ++i) model.Step(other);
-  EXPECT_FALSE(model.model()->capture_status().ok());
+  EXPECT_THAT(model.model()->capture_status(),
+              StatusIs(absl::StatusCode::kInternal,
+                       testing::HasSubstr("cudaStreamEndCapture")));
   const LossSums again = model.Step(batch);
   ExpectSame({again, model.Gradients()}, expected);
 }

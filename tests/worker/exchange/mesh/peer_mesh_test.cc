@@ -7,8 +7,10 @@
 #include <thread>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/status_matchers.h"
 #include "tests/worker/exchange/mesh/fake_nccl.h"
 #include "tests/worker/exchange/mesh/gloo_meshes.h"
 #include "tests/worker/exchange/mesh/local_mesh.h"
@@ -92,7 +94,8 @@ TEST_P(PeerMeshTest, AMemberThatIsGoneEndsWaits) {
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("member 1"));
   const auto late = meshes[0]->Receive(1, 8, memory.data(), memory.size());
-  EXPECT_FALSE(late->Wait().ok());
+  EXPECT_THAT(late->Wait(),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("member 1")));
   meshes[0]->Abort();
 }
 
