@@ -28,6 +28,7 @@ namespace {
 constexpr size_t kMaxReadyBytes = 1024;
 // How much of a log's end is searched for an error.
 constexpr int64_t kLogTailBytes = 64 << 10;
+constexpr char kEmptyInput[] = "/dev/null";
 
 // Closes its descriptor unless it was released.
 class UniqueFd {
@@ -134,14 +135,13 @@ Supervisor::~Supervisor() {
 }
 
 absl::StatusOr<int> Supervisor::Start(const ProcessSpec& spec) {
-  const UniqueFd input(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const UniqueFd input(open(kEmptyInput, O_RDONLY | O_CLOEXEC));
+  if (input.get() < 0) return StartError(spec, kEmptyInput, errno);
   const UniqueFd log(open(
       spec.log_path.c_str(),
       O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (spec.append ? 0 : O_TRUNC),
       0644));
-  if (input.get() < 0 || log.get() < 0) {
-    return StartError(spec, spec.log_path.c_str(), errno);
-  }
+  if (log.get() < 0) return StartError(spec, spec.log_path.c_str(), errno);
   int pipe_ends[2];
   if (pipe2(pipe_ends, O_CLOEXEC | O_NONBLOCK) < 0) {
     return StartError(spec, "pipe", errno);

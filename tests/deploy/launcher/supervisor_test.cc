@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -142,6 +143,25 @@ TEST(SupervisorTest, NamesTheLogThatCannotBeWritten) {
   spec.log_path = "/no/such/folder/log";
   EXPECT_THAT(std::string(supervisor.Start(spec).status().message()),
               HasSubstr("/no/such/folder/log"));
+}
+
+// Without a descriptor left /dev/null, which comes first, cannot be opened.
+TEST(SupervisorTest, NamesTheInputThatCannotBeOpened) {
+  const int next = dup(0);
+  ASSERT_GE(next, 0);
+  close(next);
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit limit = before;
+  limit.rlim_cur = next;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  Supervisor supervisor;
+  const absl::Status status =
+      supervisor.Start(Shell("worker-7", "exit 0")).status();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(status.message(),
+            "cannot start worker-7: /dev/null: Too many open files");
 }
 
 TEST(SupervisorTest, SignalsReachTheWholeGroup) {
