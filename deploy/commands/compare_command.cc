@@ -38,7 +38,6 @@ struct Flags {
   int64_t threads = 0;  // 0: not given.
   std::string device;
   std::string server_device;
-  int64_t steps = 0;  // 0: not given.
   std::string output;
   bool overwrite = false;
   bool quiet = false;
@@ -79,8 +78,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                    1, 1024, &flags->threads);
   AddDeviceFlag(line.get(), "auto", &flags->device);
   AddServerDeviceFlag(line.get(), "server-device", &flags->server_device);
-  line->AddInteger("steps", "Train so many steps, whatever the job says.", 1,
-                   INT64_MAX, &flags->steps);
+  AddStepsFlag(line.get(), &flags->source);
   line->AddText("output", "DIR",
                 "Folder for the report and a folder of each run. Default: "
                 "runs/compare-NAME-TIME.",
@@ -97,9 +95,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
 
 absl::StatusOr<ComparisonOptions> MakeOptions(const CommandLine& line,
                                               const Flags& flags) {
-  JobSource source = flags.source;
-  if (flags.steps > 0) source.steps = flags.steps;
-  TRIBUTARY_ASSIGN_OR_RETURN(const JobSpec job, ReadJob(source));
+  TRIBUTARY_ASSIGN_OR_RETURN(const JobSpec job, ReadJob(flags.source));
   const int64_t leaves = job.batch().micro_batches();
   if (flags.workers > leaves) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -138,6 +138,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                   "Seconds that the job may be without one of its servers "
                   "before it fails. Default 600.",
                   1, 1e9, &flags->no_server_timeout);
+  AddStepsFlag(line.get(), &flags->source);
   line->AddTexts("set", "PATH=VALUE",
                  "Change a field of the job, as in "
                  "optimizer.adamw.learning_rate=0.001. May be repeated.",

@@ -50,7 +50,6 @@ struct Flags {
   int64_t threads = 0;  // 0: not given.
   std::string device;
   std::string server_device;
-  int64_t steps = 0;  // 0: not given.
   int64_t log_every = 0;
   std::string output;
   std::string resume;
@@ -94,8 +93,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                    1, 1024, &flags->threads);
   AddDeviceFlag(line.get(), "auto", &flags->device);
   AddServerDeviceFlag(line.get(), "server-device", &flags->server_device);
-  line->AddInteger("steps", "Train so many steps, whatever the job says.", 1,
-                   INT64_MAX, &flags->steps);
+  AddStepsFlag(line.get(), &flags->source);
   line->AddText("output", "DIR",
                 "Folder for the model, metrics, summary and logs. Default: the "
                 "job's, else runs/NAME-TIME.",
@@ -197,7 +195,6 @@ absl::Status FindMicroBatchesOf(const Flags& flags, int64_t workers,
 absl::StatusOr<LocalTraining> MakePlan(const CommandLine& line,
                                        const Flags& flags) {
   JobSource source = flags.source;
-  if (flags.steps > 0) source.steps = flags.steps;
   if (flags.log_every > 0) source.log_every_steps = flags.log_every;
   source.output_directory = flags.output;
   source.finds_micro_batches = true;

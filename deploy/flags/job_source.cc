@@ -3,7 +3,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
@@ -25,16 +28,29 @@ bool IsReadableFile(const std::string& path) {
 
 // A schedule that would not fit any more ends with the job: who wants to see a
 // job run for ten steps should not have to think of its warm-up.
-void ShortenTo(int64_t steps, JobSpec* job) {
+void SetSteps(int64_t steps, JobSpec* job) {
   job->clear_epochs();
   job->set_steps(steps);
-  if (!job->has_schedule()) return;
+  // Validation says what is wrong with such a number.
+  if (steps < 1 || !job->has_schedule()) return;
   ScheduleSpec* schedule = job->mutable_schedule();
   if (schedule->warmup_steps() > steps) schedule->set_warmup_steps(steps);
   if (schedule->decay_steps() > steps) schedule->clear_decay_steps();
 }
 
+// path=value gives the job's steps.
+bool IsOfSteps(absl::string_view set) {
+  return absl::StripAsciiWhitespace(set.substr(0, set.find('='))) == "steps";
+}
+
 }  // namespace
+
+void AddStepsFlag(CommandLine* line, JobSource* source) {
+  line->AddInteger("steps",
+                   "Train so many steps, whatever the job says. A schedule "
+                   "that is longer ends with them. As --set steps=N.",
+                   1, INT64_MAX, &source->steps);
+}
 
 absl::StatusOr<JobSpec> BuiltInJob(
     const std::function<bool(const std::string&)>& is_readable) {
@@ -76,7 +92,11 @@ absl::StatusOr<JobSpec> ReadJob(const JobSource& source) {
           absl::StrCat("--set ", set, ": ", status.message()));
     }
   }
-  if (source.steps.has_value()) ShortenTo(*source.steps, &job);
+  if (source.steps > 0) {
+    SetSteps(source.steps, &job);
+  } else if (std::any_of(source.sets.begin(), source.sets.end(), IsOfSteps)) {
+    SetSteps(job.steps(), &job);
+  }
   if (source.log_every_steps.has_value()) {
     job.mutable_output()->set_log_every_steps(*source.log_every_steps);
   }

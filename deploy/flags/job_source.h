@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
+#include "deploy/flags/command_line.h"
 #include "proto/job.pb.h"
 
 namespace tributary {
@@ -25,13 +26,18 @@ struct JobSource {
   std::string path;
   // path=value, in order; see SetField in common/job/job.h.
   std::vector<std::string> sets;
-  // Win over `sets`. Fewer steps than a schedule has shorten the schedule.
-  absl::optional<int64_t> steps;
+  // Steps, here or in `sets`, replace epochs, and fewer than a schedule has
+  // shorten the schedule. These win over `sets`. 0: not given.
+  int64_t steps = 0;
+  // Wins over `sets`.
   absl::optional<int64_t> log_every_steps;
   std::string output_directory;
   // Whoever asks finds batch.micro_batches, where that is kFindMicroBatches.
   bool finds_micro_batches = false;
 };
+
+// --steps.
+void AddStepsFlag(CommandLine* line, JobSource* source);
 
 // The job, valid and, but for that, resolved.
 absl::StatusOr<JobSpec> ReadJob(const JobSource& source);

@@ -268,9 +268,9 @@ int FreePort() {
 // Server and worker started by hand, as in two terminals.
 TEST_F(TrainTest, ProcessesFindEachOtherWithoutALauncher) {
   const std::string port = absl::StrCat(FreePort());
-  BackgroundCommand server({kTributary, "server", job_, "--set", "steps=10",
-                            "--output", Path("out")},
-                           {"MASTER_PORT=" + port});
+  BackgroundCommand server(
+      {kTributary, "server", job_, "--steps", "10", "--output", Path("out")},
+      {"MASTER_PORT=" + port});
   BackgroundCommand worker({kTributary, "worker"},
                            {"MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port,
                             "RANK=0", "WORLD_SIZE=1"});
@@ -280,6 +280,7 @@ TEST_F(TrainTest, ProcessesFindEachOtherWithoutALauncher) {
   const CommandResult served = server.Wait();
   EXPECT_EQ(served.exit_code, 0) << served.standard_error;
   EXPECT_EQ(Summary("out")["status"], "done");
+  EXPECT_EQ(Summary("out")["steps"], 10);
 }
 
 TEST_F(TrainTest, AServerAloneStopsOnASignal) {

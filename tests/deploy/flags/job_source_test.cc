@@ -51,6 +51,34 @@ TEST(ReadJobTest, OverridesInOrder) {
   EXPECT_GT(job->evaluation().batch(), 0);
 }
 
+// Its warm-up is longer than ten steps.
+TEST(ReadJobTest, StepsThatAreSetShortenTheScheduleToo) {
+  JobSource flag;
+  flag.path = "examples/mnist.textproto";
+  flag.steps = 10;
+  const absl::StatusOr<JobSpec> expected = ReadJob(flag);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  EXPECT_EQ(expected->schedule().warmup_steps(), 10);
+  for (const char* const text : {"steps=10", " steps = 10"}) {
+    JobSource set;
+    set.path = flag.path;
+    set.sets = {text};
+    const absl::StatusOr<JobSpec> job = ReadJob(set);
+    ASSERT_TRUE(job.ok()) << job.status();
+    EXPECT_EQ(PrintJob(*job), PrintJob(*expected));
+  }
+}
+
+TEST(ReadJobTest, RefusesSetStepsThatAreNone) {
+  JobSource source;
+  source.path = "examples/mnist.textproto";
+  source.sets = {"steps=-10"};
+  const absl::Status status = ReadJob(source).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("examples/mnist.textproto: steps: -10"));
+}
+
 TEST(ReadJobTest, NamesTheFlagThatIsWrong) {
   JobSource source;
   source.path = "examples/mnist.textproto";
