@@ -4,7 +4,9 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -17,6 +19,7 @@
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
 #include "common/os/file.h"
+#include "nlohmann/json.hpp"
 #include "server/checkpoint/checkpoint_folder.h"
 
 namespace tributary {
@@ -28,6 +31,73 @@ namespace fs = std::filesystem;
 constexpr const char* kFilesOfARun[] = {"summary.json", "metrics.jsonl",
                                         "job.textproto", "final/manifest.json",
                                         "final/model.safetensors"};
+constexpr int64_t kMaxSummaryBytes = 16 << 20;
+
+// Checkpoints, and what was put aside when their steps were saved again.
+bool IsCheckpoint(const std::string& name) {
+  return absl::StartsWith(name, "step-") && !absl::StrContains(name, ".tmp-");
+}
+
+// It says how a run ended that had not completed a step.
+bool IsOfNoStep(const std::string& summary) {
+  const auto json = nlohmann::json::parse(summary, nullptr,
+                                          /*allow_exceptions=*/false);
+  if (!json.is_object()) return false;
+  const auto status = json.find("status");
+  const auto steps = json.find("steps");  // Missing without a worker.
+  return status != json.end() &&
+         (*status == "failed" || *status == "stopped") &&
+         json.contains("attempt") && (steps == json.end() || *steps == 0);
+}
+
+// What an earlier run has left that must not be lost; empty: nothing. A run
+// that failed before its first step leaves nothing but its summary and logs.
+absl::StatusOr<std::string> ValuableIn(const std::string& path) {
+  const absl::StatusOr<std::vector<std::string>> names =
+      ListFolder(CheckpointsFolder(path));
+  if (!names.ok() && !absl::IsNotFound(names.status())) return names.status();
+  if (names.ok() && std::any_of(names->begin(), names->end(), IsCheckpoint)) {
+    return std::string("checkpoints");
+  }
+  std::error_code error;
+  if (fs::exists(absl::StrCat(path, "/final/model.safetensors"), error)) {
+    return std::string("results");
+  }
+  const absl::StatusOr<std::string> summary =
+      ReadFile(absl::StrCat(path, "/summary.json"), kMaxSummaryBytes);
+  if (absl::IsNotFound(summary.status())) return std::string();
+  const std::string metrics = absl::StrCat(path, "/metrics.jsonl");
+  const bool measured =
+      fs::exists(metrics, error) && !fs::is_empty(metrics, error);
+  return std::string(
+      summary.ok() && IsOfNoStep(*summary) && !measured ? "" : "results");
+}
+
+absl::Status RemoveRun(const std::string& path) {
+  std::error_code error;
+  const std::string folder = CheckpointsFolder(path);
+  const absl::StatusOr<std::vector<std::string>> names = ListFolder(folder);
+  for (const std::string& name :
+       names.ok() ? *names : std::vector<std::string>()) {
+    // Checkpoints, and what was put aside.
+    if (!absl::StartsWith(name, "step-") && !absl::StartsWith(name, "latest")) {
+      continue;
+    }
+    fs::remove_all(absl::StrCat(folder, "/", name), error);
+    if (error) {
+      return FileError(error.value(), "cannot remove",
+                       absl::StrCat(folder, "/", name));
+    }
+  }
+  for (const char* const file : kFilesOfARun) {
+    fs::remove(fs::path(path) / file, error);
+    if (error) {
+      return FileError(error.value(), "cannot remove",
+                       absl::StrCat(path, "/", file));
+    }
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -73,39 +143,17 @@ absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Claim(
     return FileError(errno, "cannot write to folder", path);
   }
   if (earlier == Earlier::kResume) return claimed;
-  TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<CheckpointName> checkpoints,
-                             ListCheckpoints(CheckpointsFolder(path)));
-  if (earlier == Earlier::kRefuse &&
-      (fs::exists(fs::path(path) / "summary.json", error) ||
-       fs::exists(fs::path(path) / "final/model.safetensors", error) ||
-       !checkpoints.empty())) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        path, " holds the ", checkpoints.empty() ? "results" : "checkpoints",
-        " of another run; choose another --output, ",
-        checkpoints.empty() ? "" : "go on with it with --resume auto, ",
-        "or replace it with --overwrite"));
-  }
-  const std::string folder = CheckpointsFolder(path);
-  const absl::StatusOr<std::vector<std::string>> names = ListFolder(folder);
-  for (const std::string& name :
-       names.ok() ? *names : std::vector<std::string>()) {
-    // Checkpoints, and what was put aside.
-    if (!absl::StartsWith(name, "step-") && !absl::StartsWith(name, "latest")) {
-      continue;
-    }
-    fs::remove_all(absl::StrCat(folder, "/", name), error);
-    if (error) {
-      return FileError(error.value(), "cannot remove",
-                       absl::StrCat(folder, "/", name));
+  if (earlier == Earlier::kRefuse) {
+    TRIBUTARY_ASSIGN_OR_RETURN(const std::string valuable, ValuableIn(path));
+    if (!valuable.empty()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          path, " holds the ", valuable,
+          " of another run; choose another --output, ",
+          valuable == "checkpoints" ? "go on with it with --resume auto, " : "",
+          "or replace it with --overwrite"));
     }
   }
-  for (const char* const file : kFilesOfARun) {
-    fs::remove(fs::path(path) / file, error);
-    if (error) {
-      return FileError(error.value(), "cannot remove",
-                       absl::StrCat(path, "/", file));
-    }
-  }
+  TRIBUTARY_RETURN_IF_ERROR(RemoveRun(path));
   return claimed;
 }
 

@@ -24,7 +24,9 @@ std::string FreshOutputDirectory(const std::string& job_name);
 class OutputDirectory {
  public:
   enum class Earlier {
-    kRefuse,   // The summary or checkpoints of an earlier run are in the way.
+    // A model, checkpoints, or the summary of completed steps are in the way;
+    // what a run left that failed before its first step is removed.
+    kRefuse,
     kReplace,  // What an earlier run left is removed.
     kResume,   // It is gone on with.
   };

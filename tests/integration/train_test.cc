@@ -190,6 +190,17 @@ TEST_F(TrainTest, RefusesAFolderWithResults) {
       RunCommand(Train("out", 3, {"--workers=1", "--overwrite"})).exit_code, 0);
 }
 
+TEST_F(TrainTest, ARunThatFailedBeforeItsFirstStepDoesNotBlockItsFolder) {
+  const CommandResult failed = RunCommand(
+      Train("out", 3, {"--workers=1", "--set", "data.text.path=nowhere.txt"}));
+  EXPECT_EQ(failed.exit_code, 2);
+  EXPECT_THAT(failed.standard_error, HasSubstr("nowhere.txt"));
+  EXPECT_EQ(Summary("out")["status"], "failed");
+  const CommandResult again = RunCommand(Train("out", 3, {"--workers=1"}));
+  EXPECT_EQ(again.exit_code, 0) << again.standard_error;
+  EXPECT_EQ(Summary("out")["status"], "done");
+}
+
 TEST_F(TrainTest, GoesOnWithTheSameResultWhenAWorkerIsKilled) {
   constexpr int kSteps = 400;
   ASSERT_EQ(RunCommand(Train("whole", kSteps)).exit_code, 0);

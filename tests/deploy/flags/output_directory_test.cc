@@ -22,6 +22,19 @@ std::string Fresh(const std::string& name) {
 
 void Touch(const std::string& path) { std::ofstream(path) << "x"; }
 
+// As a run that failed before its first step leaves it, and a file of its
+// owner.
+std::string FailedRun(const std::string& name) {
+  const std::string path = Fresh(name);
+  std::filesystem::create_directories(path + "/checkpoints");
+  std::ofstream(path + "/summary.json")
+      << R"({"status": "failed", "steps": 0, "attempt": 1})";
+  std::ofstream(path + "/metrics.jsonl").flush();
+  Touch(path + "/job.textproto");
+  Touch(path + "/notes.txt");
+  return path;
+}
+
 TEST(DefaultOutputDirectoryTest, IsNameAndTime) {
   const absl::Time time = absl::FromCivil(
       absl::CivilSecond(2024, 5, 1, 12, 3, 4), absl::UTCTimeZone());
@@ -57,6 +70,57 @@ TEST(OutputDirectoryTest, RefusesResultsOfAnotherRunUnlessToldTo) {
   EXPECT_FALSE(std::filesystem::exists(path + "/metrics.jsonl"));
   EXPECT_FALSE(std::filesystem::exists(path + "/final/model.safetensors"));
   EXPECT_TRUE(std::filesystem::exists(path + "/notes.txt"));
+}
+
+TEST(OutputDirectoryTest, ARunThatFailedBeforeItsFirstStepIsNotInTheWay) {
+  const std::string path = FailedRun("failed");
+  const absl::Status status =
+      OutputDirectory::Claim(path, OutputDirectory::Earlier::kRefuse).status();
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_FALSE(std::filesystem::exists(path + "/summary.json"));
+  EXPECT_TRUE(std::filesystem::exists(path + "/notes.txt"));
+}
+
+TEST(OutputDirectoryTest, WhatAFailedRunHasMadeStaysProtected) {
+  const struct {
+    const char* file;
+    const char* contents;
+    const char* called;
+  } kValuables[] = {
+      {"checkpoints/step-00000007", nullptr, "checkpoints"},
+      {"checkpoints/step-00000007.old-0123456789abcdef", nullptr,
+       "checkpoints"},
+      {"final/model.safetensors", "x", "results"},
+      {"metrics.jsonl", "{\"step\": 1}\n", "results"},
+      {"summary.json", R"({"status": "failed", "steps": 3, "attempt": 1})",
+       "results"},
+      {"summary.json", R"({"status": "done", "steps": 0, "attempt": 1})",
+       "results"},
+      // Of another program.
+      {"summary.json", R"({"status": "failed"})", "results"},
+      {"summary.json", "[]", "results"},
+      {"summary.json", "x", "results"},
+  };
+  for (const auto& valuable : kValuables) {
+    const std::string path = FailedRun("valuable");
+    const std::string file = absl::StrCat(path, "/", valuable.file);
+    std::filesystem::create_directories(path + "/final");
+    if (valuable.contents == nullptr) {
+      std::filesystem::create_directories(file);
+    } else {
+      std::ofstream(file) << valuable.contents;
+    }
+    const absl::Status status =
+        OutputDirectory::Claim(path, OutputDirectory::Earlier::kRefuse)
+            .status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << file;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(absl::StrCat("holds the ", valuable.called,
+                                       " of another run")));
+    EXPECT_TRUE(std::filesystem::exists(file)) << file;
+    EXPECT_TRUE(std::filesystem::exists(path + "/job.textproto")) << file;
+    std::filesystem::remove_all(path);
+  }
 }
 
 TEST(OutputDirectoryTest, IsClaimedByOneAtATime) {
