@@ -46,6 +46,7 @@ constexpr int64_t kMostWorkers = 1024;
 struct Flags {
   JobSource source;
   std::string workers;
+  int64_t spares = 0;
   int64_t servers = 1;
   int64_t threads = 0;  // 0: not given.
   std::string device;
@@ -82,9 +83,15 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
   line->SetOperand(/*required=*/false, &flags->source.path);
   line->AddText("workers", "N|MIN:MAX",
                 "Worker processes: N, or MAX, of which MIN are enough to begin "
-                "and to go on with. Default 2, but no more than there are "
-                "micro-batches.",
+                "and to go on with. No more are started than can compute at "
+                "the same time: as many as the job has micro-batches. Default "
+                "2.",
                 &flags->workers);
+  line->AddInteger("spares",
+                   "Workers beyond those that can compute at the same time, "
+                   "which stand by and take over from one that is lost. "
+                   "Default 0.",
+                   0, kMostWorkers, &flags->spares);
   line->AddInteger("servers", "Server processes. Default 1.", 1, 256,
                    &flags->servers);
   line->AddInteger("threads",
@@ -192,8 +199,61 @@ absl::Status FindMicroBatchesOf(const Flags& flags, int64_t workers,
   return absl::OkStatus();
 }
 
+absl::Status ReadWorkers(const CommandLine& line, const Flags& flags,
+                         WorkerCount* workers) {
+  if (flags.workers.empty()) {
+    workers->most = workers->fewest = kDefaultWorkers;
+    return absl::OkStatus();
+  }
+  const auto count = ParseWorkerCount(flags.workers, kMostWorkers);
+  if (!count.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(line.OriginOf("workers"), ": ", count.status().message()));
+  }
+  *workers = *count;
+  return absl::OkStatus();
+}
+
+// "8 workers can compute at the same time, because batch.micro_batches is 8".
+std::string WhoCanCompute(int64_t most) {
+  return absl::StrCat(most, most == 1 ? " worker" : " workers",
+                      " can compute at the same time, because "
+                      "batch.micro_batches is ",
+                      most);
+}
+
+// Starts no workers that would have nothing to compute, except for spares, and
+// no spares that would compute.
+absl::Status FitWorkers(const CommandLine& line, const Flags& flags,
+                        LocalTraining* plan, std::string* remark) {
+  const int64_t most = MostComputing(plan->job);
+  if (plan->workers.most > most) {
+    if (!flags.workers.empty()) {
+      *remark = absl::StrCat(
+          line.OriginOf("workers"), " ", flags.workers, ": ",
+          WhoCanCompute(most), ", so no more are started; raise ",
+          "batch.micro_batches to use more, or add --spares N for workers that "
+          "stand by");
+    }
+    plan->workers.most = most;
+    plan->workers.fewest = std::min(plan->workers.fewest, most);
+  }
+  plan->spares = flags.spares;
+  if (plan->spares == 0 || plan->workers.most == most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      line.OriginOf("spares"), " ", flags.spares, ": ",
+      most > kMostWorkers
+          ? std::string("in consistency mode asynchronous every worker "
+                        "computes; raise --workers instead")
+          : absl::StrCat(WhoCanCompute(most), ", and ", plan->workers.most,
+                         " are asked for, so none would stand by; add "
+                         "--workers ",
+                         most)));
+}
+
 absl::StatusOr<LocalTraining> MakePlan(const CommandLine& line,
-                                       const Flags& flags) {
+                                       const Flags& flags,
+                                       std::string* worker_remark) {
   JobSource source = flags.source;
   if (flags.log_every > 0) source.log_every_steps = flags.log_every;
   source.output_directory = flags.output;
@@ -217,22 +277,10 @@ absl::StatusOr<LocalTraining> MakePlan(const CommandLine& line,
       ChooseServerDevice(plan.job, flags.server_device, /*place=*/0,
                          ListedGpus(), &remark, "server-device"));
   plan.server_device = DeviceOfAll(flags.server_device, server_device);
-  if (flags.workers.empty()) {
-    plan.workers.most = plan.workers.fewest = kDefaultWorkers;
-  } else {
-    const auto count = ParseWorkerCount(flags.workers, kMostWorkers);
-    if (!count.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          line.OriginOf("workers"), ": ", count.status().message()));
-    }
-    plan.workers = *count;
-  }
+  TRIBUTARY_RETURN_IF_ERROR(ReadWorkers(line, flags, &plan.workers));
   TRIBUTARY_RETURN_IF_ERROR(
       FindMicroBatchesOf(flags, plan.workers.most, plan.device, &plan.job));
-  const int64_t leaves = plan.job.batch().micro_batches();
-  if (flags.workers.empty() && plan.workers.most > leaves) {
-    plan.workers.most = plan.workers.fewest = leaves;
-  }
+  TRIBUTARY_RETURN_IF_ERROR(FitWorkers(line, flags, &plan, worker_remark));
   plan.servers = static_cast<int>(flags.servers);
   plan.threads =
       flags.threads > 0
@@ -259,6 +307,9 @@ void PrintConfig(const CommandLine& line, const Flags& flags,
   print("job", flags.source.path.empty() ? "built in" : flags.source.path,
         flags.source.path.empty() ? "" : "argument");
   print("workers", plan.workers.ToString(), line.OriginOf("workers"));
+  if (plan.spares > 0) {
+    print("spares", absl::StrCat(plan.spares), line.OriginOf("spares"));
+  }
   print("servers", absl::StrCat(flags.servers), line.OriginOf("servers"));
   print("threads", absl::StrCat(plan.threads, " for each worker"),
         line.OriginOf("threads"));
@@ -327,8 +378,11 @@ int Train(const Flags& flags, LocalTraining plan,
       display.Message(absl::StrCat(
           "training ", plan.job.name(), ": ", Counted(flags.servers, "server"),
           ", ", plan.workers.ToString(),
-          plan.workers.most == 1 ? " worker, " : " workers, ",
-          Counted(plan.threads, "thread"), " each",
+          plan.workers.most == 1 ? " worker" : " workers",
+          plan.spares == 0
+              ? ""
+              : absl::StrCat(" and ", Counted(plan.spares, "spare")),
+          ", ", Counted(plan.threads, "thread"), " each",
           plan.device.kind == DeviceName::Kind::kCuda ? ", on " : "; ",
           plan.device.kind == DeviceName::Kind::kCuda
               ? absl::StrCat(plan.worker_device, "; ")
@@ -365,8 +419,12 @@ int RunTrainCommand(const std::vector<std::string>& arguments,
   if (const auto code = line->ParseOrAnswer(arguments, environment)) {
     return *code;
   }
-  absl::StatusOr<LocalTraining> plan = MakePlan(*line, flags);
+  std::string worker_remark;
+  absl::StatusOr<LocalTraining> plan = MakePlan(*line, flags, &worker_remark);
   if (!plan.ok()) return ReportError(plan.status());
+  if (!worker_remark.empty()) {
+    std::fprintf(stderr, "warning: %s\n", worker_remark.c_str());
+  }
   if (flags.print_config) {
     PrintConfig(*line, flags, *plan);
     return kExitDone;

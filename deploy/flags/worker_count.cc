@@ -1,5 +1,7 @@
 #include "deploy/flags/worker_count.h"
 
+#include <limits>
+
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -27,6 +29,12 @@ absl::StatusOr<WorkerCount> ParseWorkerCount(absl::string_view text,
   return absl::InvalidArgumentError(
       absl::StrCat("\"", text, "\" is neither a number from 1 to ", limit,
                    " nor two of them, MIN:MAX, as in 1:8"));
+}
+
+int64_t MostComputing(const JobSpec& job) {
+  return job.exchange().parameter_server().consistency().has_asynchronous()
+             ? std::numeric_limits<int64_t>::max()
+             : job.batch().micro_batches();
 }
 
 }  // namespace tributary

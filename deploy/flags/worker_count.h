@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "proto/job.pb.h"
 
 namespace tributary {
 
@@ -24,6 +25,11 @@ struct WorkerCount {
 // `limit`; "N" is N:N. The message says what is expected.
 absl::StatusOr<WorkerCount> ParseWorkerCount(absl::string_view text,
                                              int64_t limit);
+
+// So many workers can compute at the same time: each needs a micro-batch of its
+// own, but in consistency mode asynchronous, where there is no limit. The job
+// is resolved.
+int64_t MostComputing(const JobSpec& job);
 
 }  // namespace tributary
 

@@ -53,6 +53,9 @@ ProcessSpec JobProcess(const LocalProcesses& processes, const std::string& name,
 
 ProcessSpec ServerProcess(const LocalProcesses& processes, int shard,
                           const std::string& coordinator) {
+  // The job does not wait for spares.
+  WorkerCount workers = processes.workers;
+  workers.most += processes.spares;
   // Local workers come soon or never, so the wait for one is short.
   std::vector<std::string> arguments = {
       "server",
@@ -64,7 +67,7 @@ ProcessSpec ServerProcess(const LocalProcesses& processes, int shard,
       "--servers",
       absl::StrCat(processes.servers),
       "--workers",
-      processes.workers.ToString(),
+      workers.ToString(),
       "--threads",
       absl::StrCat(processes.server_threads),
       "--device",
@@ -112,7 +115,7 @@ int ServerThreads(int servers) { return std::max(1, UsableCores() / servers); }
 LocalJobOptions MakeLocalJob(const LocalProcesses& processes) {
   LocalJobOptions options;
   options.servers = processes.servers;
-  options.workers = static_cast<int>(processes.workers.most);
+  options.workers = static_cast<int>(processes.workers.most + processes.spares);
   if (processes.workers.fewest < processes.workers.most) {
     options.fewest_workers = static_cast<int>(processes.workers.fewest);
   }

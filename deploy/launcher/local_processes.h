@@ -3,6 +3,7 @@
 #ifndef TRIBUTARY_DEPLOY_LAUNCHER_LOCAL_PROCESSES_H_
 #define TRIBUTARY_DEPLOY_LAUNCHER_LOCAL_PROCESSES_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct LocalProcesses {
   std::string output;
   int servers = 1;
   WorkerCount workers{1, 1};
+  int64_t spares = 0;      // Workers beyond these, see LocalTraining.
   int server_threads = 1;  // Of each; see ServerThreads.
   int worker_threads = 1;
   std::string server_device = "cpu";  // See AddServerDeviceFlag.

@@ -57,6 +57,7 @@ LocalJobResult TrainLocally(const LocalTraining& training, SignalQueue* signals,
   processes.output = training.output;
   processes.servers = training.servers;
   processes.workers = training.workers;
+  processes.spares = training.spares;
   processes.server_threads = ServerThreads(training.servers);
   processes.worker_threads = training.threads;
   processes.server_device = training.server_device;

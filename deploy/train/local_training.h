@@ -23,8 +23,9 @@ namespace tributary {
 
 // How a job is spread here.
 struct LocalTraining {
-  JobSpec job;  // Resolved.
-  WorkerCount workers;
+  JobSpec job;          // Resolved.
+  WorkerCount workers;  // No more than can compute at the same time.
+  int64_t spares = 0;   // Workers that stand by, beside these.
   int servers = 1;
   int threads = 1;                    // Of each worker.
   DeviceName device;                  // Of the first worker.

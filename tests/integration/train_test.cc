@@ -163,6 +163,40 @@ TEST_F(TrainTest, FindsMicroBatchesOnceAndRecordsThem) {
   EXPECT_EQ(Digest("found"), Digest("given"));
 }
 
+// The job has four micro-batches.
+TEST_F(TrainTest, StartsNoMoreWorkersThanCanCompute) {
+  const CommandResult result =
+      RunCommand(Train("out", 5, {"--workers", "100"}));
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_THAT(result.standard_error,
+              HasSubstr("warning: --workers 100: 4 workers can compute at the "
+                        "same time, because batch.micro_batches is 4, so no "
+                        "more are started; "));
+  EXPECT_THAT(result.standard_error, HasSubstr("1 server, 4 workers, "));
+  EXPECT_EQ(Summary("out")["workers"], 4);
+  EXPECT_NE(access(Path("out/logs/worker-4.log").c_str(), F_OK), 0);
+  const CommandResult range =
+      RunCommand(Train("range", 5, {"--workers", "1:8", "--print-config"}));
+  EXPECT_THAT(range.standard_output, HasSubstr("# workers   1:4 (--workers)"));
+}
+
+TEST_F(TrainTest, ASpareTakesOverFromALostWorker) {
+  ASSERT_EQ(RunCommand(Train("whole", 400)).exit_code, 0);
+  BackgroundCommand launcher(
+      Train("spared", 400,
+            {"--workers", "4", "--spares", "1", "--max-restarts", "0"}));
+  ASSERT_TRUE(AwaitLines(Path("spared/metrics.jsonl"), 5));
+  EXPECT_EQ(ChildrenOf(launcher.pid()).size(), 6u);
+  const pid_t worker = FindChild(launcher.pid(), " worker ", "--rank 1");
+  ASSERT_GT(worker, 0);
+  ASSERT_EQ(kill(worker, SIGKILL), 0);
+  const CommandResult result = launcher.Wait();
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_THAT(result.standard_error,
+              HasSubstr("1 server, 4 workers and 1 spare, "));
+  EXPECT_EQ(Digest("spared"), Digest("whole"));
+}
+
 TEST_F(TrainTest, QuietRunsWriteOnlyResults) {
   const CommandResult result =
       RunCommand(Train("out", 5, {"--quiet", "--workers=1"}));

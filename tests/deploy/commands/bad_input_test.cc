@@ -149,6 +149,10 @@ std::vector<BadInput> BadFlags() {
       {"no_number", Train({"--workers", "two"}), 2,
        "--workers: \"two\" is neither a number from 1 to 1024 nor two"},
       {"zero_workers", Train({"--workers=0"}), 2, "\"0\" is neither a number"},
+      {"spares_that_would_compute", Train({"--spares", "1"}), 2,
+       "--spares 1: 4 workers can compute at the same time, because "
+       "batch.micro_batches is 4, and 2 are asked for, so none would stand by; "
+       "add --workers 4"},
       {"negative_steps", Train({"--steps", "-5"}), 2, "flag --steps: '-5'"},
       {"missing_value", Train({"--servers"}), 2,
        "flag --servers needs a value"},

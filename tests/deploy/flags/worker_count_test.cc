@@ -1,5 +1,7 @@
 #include "deploy/flags/worker_count.h"
 
+#include <limits>
+
 #include "absl/status/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -29,6 +31,20 @@ TEST(WorkerCountTest, RefusesEverythingElse) {
                          testing::HasSubstr("MIN:MAX, as in 1:8")))
         << text;
   }
+}
+
+TEST(WorkerCountTest, MicroBatchesLimitHowManyCompute) {
+  JobSpec job;
+  job.mutable_batch()->set_micro_batches(8);
+  EXPECT_EQ(MostComputing(job), 8);
+  job.mutable_exchange()->mutable_all_reduce();
+  EXPECT_EQ(MostComputing(job), 8);
+  // Each of these workers computes whole batches.
+  job.mutable_exchange()
+      ->mutable_parameter_server()
+      ->mutable_consistency()
+      ->mutable_asynchronous();
+  EXPECT_EQ(MostComputing(job), std::numeric_limits<int64_t>::max());
 }
 
 }  // namespace
