@@ -30,6 +30,11 @@ struct LogOptions {
   bool standard_error = true;
   // Lines are appended to this file; its folder is made. Empty: no file.
   std::string file;
+  // The messages of warnings and errors are also written to this descriptor,
+  // one a line, in text, for the process that started this one: a full disk
+  // does not keep them from it. It must not block; what does not fit is left
+  // out. -1: none.
+  int warning_fd = -1;
 };
 
 // Owned by main and passed to who needs it; any thread may write. Each line is
@@ -82,9 +87,10 @@ class Logger {
   // spdlog's logger; its headers stay out of ours.
   struct Sinks;
 
-  Logger(LogLevel level, std::unique_ptr<Sinks> sinks);
+  Logger(const LogOptions& options, std::unique_ptr<Sinks> sinks);
 
   const LogLevel level_;
+  const int warning_fd_;
   const std::unique_ptr<Sinks> sinks_;
 };
 

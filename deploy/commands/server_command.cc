@@ -143,7 +143,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                  "Change a field of the job, as in "
                  "optimizer.adamw.learning_rate=0.001. May be repeated.",
                  &flags->source.sets);
-  AddLogFlags(line.get(), &flags->log);
+  AddChildLogFlags(line.get(), &flags->log);
   line->AddHiddenInteger("ready-fd", 0, 1 << 20, &flags->ready_fd);
   return line;
 }

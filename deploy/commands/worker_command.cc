@@ -79,7 +79,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
       "Let the token go to another machine unencrypted, without --tls-dir; and "
       "the gradients of an all-reduce, with it.",
       &flags->security);
-  AddLogFlags(line.get(), &flags->log);
+  AddChildLogFlags(line.get(), &flags->log);
   return line;
 }
 

@@ -19,6 +19,11 @@ void AddLogFlags(CommandLine* line, LogFlags* flags) {
                   &flags->level);
 }
 
+void AddChildLogFlags(CommandLine* line, LogFlags* flags) {
+  AddLogFlags(line, flags);
+  line->AddHiddenInteger("warning-fd", 0, 1 << 20, &flags->warning_fd);
+}
+
 absl::StatusOr<std::unique_ptr<Logger>> StartProcessLog(const LogFlags& flags,
                                                         const std::string& role,
                                                         int rank) {
@@ -27,6 +32,7 @@ absl::StatusOr<std::unique_ptr<Logger>> StartProcessLog(const LogFlags& flags,
   options.json = flags.format == "json";
   options.role = role;
   options.rank = rank;
+  options.warning_fd = static_cast<int>(flags.warning_fd);
   return Logger::Create(options);
 }
 

@@ -2,6 +2,7 @@
 #ifndef TRIBUTARY_DEPLOY_FLAGS_PROCESS_LOG_H_
 #define TRIBUTARY_DEPLOY_FLAGS_PROCESS_LOG_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -15,10 +16,15 @@ namespace tributary {
 struct LogFlags {
   std::string format = "text";
   std::string level = "info";
+  // What the launcher reads, see LogOptions::warning_fd; for its children only.
+  int64_t warning_fd = -1;
 };
 
 // --log-format and --log-level.
 void AddLogFlags(CommandLine* line, LogFlags* flags);
+
+// The same for processes that a launcher may start.
+void AddChildLogFlags(CommandLine* line, LogFlags* flags);
 
 // A log on stderr for the process with that role ("server", "worker") and rank
 // (-1: not known yet).

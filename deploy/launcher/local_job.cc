@@ -16,6 +16,9 @@ namespace tributary {
 
 namespace {
 
+// A person reads no more of them; the logs have all.
+constexpr size_t kMostWarnings = 100;
+
 // Its machine, or somebody, wanted it to end; not the job.
 bool WasStopped(const ProcessExit& exit) {
   return exit.killed_by_signal() ||
@@ -132,7 +135,30 @@ void LocalJob::Pump(absl::Duration longest) {
                    [this](const ProcessExit& a, const ProcessExit& b) {
                      return places_[a.process].role < places_[b.process].role;
                    });
+  // What a process said before its end comes before what its end means.
+  PassWarnings();
   for (const ProcessExit& exit : exits) HandleExit(exit);
+}
+
+void LocalJob::PassWarnings() {
+  for (size_t i = 0; i < places_.size(); ++i) {
+    const ProcessSpec& spec = supervisor_.spec(static_cast<int>(i));
+    for (const std::string& line :
+         supervisor_.TakeWarnings(static_cast<int>(i))) {
+      const bool failed =
+          result_.has_value() && !result_->status.ok() && signal_ == 0;
+      if (failed || warnings_.size() > kMostWarnings ||
+          !warnings_.insert(line).second) {
+        continue;
+      }
+      Message(warnings_.size() > kMostWarnings
+                  ? absl::StrCat("warning: there are more than ", kMostWarnings,
+                                 " different warnings; the others are in the "
+                                 "logs only, as in ",
+                                 spec.log_path)
+                  : absl::StrCat("warning: ", spec.name, ": ", line));
+    }
+  }
 }
 
 void LocalJob::HandleSignal(int signal) {

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,8 @@ struct LocalJobOptions {
   // Called about every `tick`, and must not wait.
   std::function<void()> on_tick;
   absl::Duration tick = absl::Milliseconds(200);
-  // One line for the person who started the job.
+  // One line for the person who started the job: what happens to processes,
+  // and what they warn of.
   std::function<void(const std::string&)> on_message;
 
   // Processes that a signal ended are started again, so often in all.
@@ -64,6 +66,10 @@ struct LocalJobResult {
 // as max_restarts allows; after that the loss of a server fails the job, and so
 // does that of the last worker. Where a worker's error makes others fail too,
 // what server 0 says of it, which hears it first, is the reason that is given.
+//
+// What processes write to kWarningFd becomes messages, each text once, with the
+// name of the first process that said it. After a failure there are no more:
+// its reason is what counts.
 //
 // The first SIGINT, SIGTERM or SIGHUP stops all processes in order, server 0
 // first, which writes a checkpoint; the second stops them at once. Not
@@ -98,6 +104,8 @@ class LocalJob {
   void HandleWorkerExit(const ProcessExit& exit);
   void Fail(const ProcessExit& exit, const std::string& prefix);
   void Message(const std::string& text) const;
+  // Passes on what processes have warned of since the last call.
+  void PassWarnings();
   int Running(Role role) const;
   bool Ended() const;
   // Lets server 0 write a checkpoint, if a signal ends the job.
@@ -119,7 +127,8 @@ class LocalJob {
   std::string coordinator_;  // Its address.
   int restarts_ = 0;
   int servers_done_ = 0;
-  int signal_ = 0;  // The first that came.
+  std::set<std::string> warnings_;  // Those that were passed on.
+  int signal_ = 0;                  // The first that came.
   // A worker has failed, and server 0 may still say why.
   bool explanation_awaited_ = false;
   absl::optional<LocalJobResult> result_;

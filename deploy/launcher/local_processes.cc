@@ -43,7 +43,8 @@ std::vector<std::string> ChildEnvironment() {
 ProcessSpec JobProcess(const LocalProcesses& processes, const std::string& name,
                        std::vector<std::string> arguments) {
   arguments.insert(arguments.end(), {"--log-format", processes.log.format,
-                                     "--log-level", processes.log.level});
+                                     "--log-level", processes.log.level,
+                                     "--warning-fd", absl::StrCat(kWarningFd)});
   const std::vector<std::string> security =
       SecurityArguments(processes.security);
   arguments.insert(arguments.end(), security.begin(), security.end());

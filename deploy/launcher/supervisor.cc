@@ -26,6 +26,9 @@ namespace {
 
 // More than a ready line needs; a child that writes more is not ours.
 constexpr size_t kMaxReadyBytes = 1024;
+// Much more than a pipe holds: between two looks a child writes warnings
+// faster than anybody could read them.
+constexpr size_t kMaxWarningBytes = 1 << 20;
 // How much of a log's end is searched for an error.
 constexpr int64_t kLogTailBytes = 64 << 10;
 constexpr char kEmptyInput[] = "/dev/null";
@@ -58,6 +61,7 @@ struct ChildPlan {
   int input = -1;
   int log = -1;
   int ready = -1;
+  int warnings = -1;
   int failure = -1;  // Gets errno if exec fails; closed by exec if not.
   pid_t parent = -1;
 };
@@ -71,14 +75,16 @@ std::vector<char*> Pointers(const std::vector<std::string>& texts) {
   return pointers;
 }
 
-// Moves the descriptors out of the way of 0 to kReadyFd, then into place.
+// Moves the descriptors out of the way of 0 to kWarningFd, then into place.
 bool PlaceDescriptors(ChildPlan* plan) {
-  for (int* fd : {&plan->input, &plan->log, &plan->ready, &plan->failure}) {
-    *fd = fcntl(*fd, F_DUPFD_CLOEXEC, kReadyFd + 1);
+  for (int* fd : {&plan->input, &plan->log, &plan->ready, &plan->warnings,
+                  &plan->failure}) {
+    *fd = fcntl(*fd, F_DUPFD_CLOEXEC, kWarningFd + 1);
     if (*fd < 0) return false;
   }
   return dup2(plan->input, 0) >= 0 && dup2(plan->log, 1) >= 0 &&
-         dup2(plan->log, 2) >= 0 && dup2(plan->ready, kReadyFd) >= 0;
+         dup2(plan->log, 2) >= 0 && dup2(plan->ready, kReadyFd) >= 0 &&
+         dup2(plan->warnings, kWarningFd) >= 0;
 }
 
 [[noreturn]] void RunChild(ChildPlan* plan) {
@@ -130,7 +136,8 @@ Supervisor::~Supervisor() {
       while (waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) {
       }
     }
-    if (child.ready_fd >= 0) close(child.ready_fd);
+    child.ready.Close();
+    child.warnings.Close();
   }
 }
 
@@ -147,6 +154,10 @@ absl::StatusOr<int> Supervisor::Start(const ProcessSpec& spec) {
     return StartError(spec, "pipe", errno);
   }
   UniqueFd ready_read(pipe_ends[0]), ready_write(pipe_ends[1]);
+  if (pipe2(pipe_ends, O_CLOEXEC | O_NONBLOCK) < 0) {
+    return StartError(spec, "pipe", errno);
+  }
+  UniqueFd warnings_read(pipe_ends[0]), warnings_write(pipe_ends[1]);
   if (pipe2(pipe_ends, O_CLOEXEC) < 0) return StartError(spec, "pipe", errno);
   UniqueFd failure_read(pipe_ends[0]), failure_write(pipe_ends[1]);
 
@@ -156,6 +167,7 @@ absl::StatusOr<int> Supervisor::Start(const ProcessSpec& spec) {
   plan.input = input.get();
   plan.log = log.get();
   plan.ready = ready_write.get();
+  plan.warnings = warnings_write.get();
   plan.failure = failure_write.get();
   plan.parent = getpid();
   const pid_t pid = fork();
@@ -180,27 +192,43 @@ absl::StatusOr<int> Supervisor::Start(const ProcessSpec& spec) {
   child.spec = spec;
   child.pid = pid;
   child.running = true;
-  child.ready_fd = ready_read.release();
+  child.ready.fd = ready_read.release();
+  child.warnings.fd = warnings_read.release();
   children_.push_back(std::move(child));
   return static_cast<int>(children_.size()) - 1;
 }
 
-absl::optional<std::string> Supervisor::ReadyText(int process) {
-  Child& child = children_[process];
-  char bytes[256];
-  while (child.ready_fd >= 0) {
-    const ssize_t count = read(child.ready_fd, bytes, sizeof(bytes));
+void Supervisor::LinePipe::Read(size_t most_bytes) {
+  char bytes[4096];
+  while (fd >= 0) {
+    const ssize_t count = read(fd, bytes, sizeof(bytes));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN) break;
-    if (count > 0) child.ready_text.append(bytes, count);
-    if (count <= 0 || child.ready_text.size() > kMaxReadyBytes) {
-      close(child.ready_fd);
-      child.ready_fd = -1;
-    }
+    if (count > 0) text.append(bytes, count);
+    if (count <= 0 || text.size() > most_bytes) Close();
   }
-  const size_t end = child.ready_text.find('\n');
+}
+
+void Supervisor::LinePipe::Close() {
+  if (fd >= 0) close(fd);
+  fd = -1;
+}
+
+absl::optional<std::string> Supervisor::ReadyText(int process) {
+  LinePipe& ready = children_[process].ready;
+  ready.Read(kMaxReadyBytes);
+  const size_t end = ready.text.find('\n');
   if (end == std::string::npos) return absl::nullopt;
-  return child.ready_text.substr(0, end);
+  return ready.text.substr(0, end);
+}
+
+std::vector<std::string> Supervisor::TakeWarnings(int process) {
+  LinePipe& warnings = children_[process].warnings;
+  warnings.Read(kMaxWarningBytes);
+  std::vector<std::string> lines = absl::StrSplit(warnings.text, '\n');
+  warnings.text = lines.back();
+  lines.pop_back();
+  return lines;
 }
 
 std::vector<ProcessExit> Supervisor::Reap() {

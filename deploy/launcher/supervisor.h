@@ -16,6 +16,9 @@ namespace tributary {
 // The file descriptor that a child may write its address to; see
 // Supervisor::ReadyText.
 inline constexpr int kReadyFd = 3;
+// The file descriptor that a child may write warnings to, one a line; see
+// Supervisor::TakeWarnings. Writing never blocks: what does not fit is lost.
+inline constexpr int kWarningFd = 4;
 
 struct ProcessSpec {
   // What messages call it: "worker-1".
@@ -61,6 +64,10 @@ class Supervisor {
   // until it is whole. Never waits.
   absl::optional<std::string> ReadyText(int process);
 
+  // The whole lines that the process has written to kWarningFd since the last
+  // call, without their ends. Never waits.
+  std::vector<std::string> TakeWarnings(int process);
+
   // The processes that ended since the last call. Never waits.
   std::vector<ProcessExit> Reap();
 
@@ -74,12 +81,23 @@ class Supervisor {
   const ProcessSpec& spec(int process) const { return children_[process].spec; }
 
  private:
+  // The end of a pipe from which lines are read.
+  struct LinePipe {
+    int fd = -1;
+    std::string text;  // What has come and was not taken.
+
+    // Takes in what is there; closes the pipe at its end, and after
+    // `most_bytes` that were not taken.
+    void Read(size_t most_bytes);
+    void Close();
+  };
+
   struct Child {
     ProcessSpec spec;
     pid_t pid = -1;
     bool running = false;
-    int ready_fd = -1;
-    std::string ready_text;
+    LinePipe ready;
+    LinePipe warnings;
   };
 
   std::vector<Child> children_;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -19,7 +20,9 @@
 namespace tributary {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr char kGptJob[] = R"(
 name: "tiny"
@@ -204,6 +207,24 @@ TEST_F(TrainTest, QuietRunsWriteOnlyResults) {
   EXPECT_EQ(result.standard_error, "");
 }
 
+// Nothing can be made in a folder that is a link to nowhere.
+TEST_F(TrainTest, ShowsWhatItsServersWarnOf) {
+  std::filesystem::create_directories(Path("out"));
+  std::filesystem::create_symlink("nowhere/at/all", Path("out/checkpoints"));
+  const CommandResult result = RunCommand(
+      Train("out", 20,
+            {"--workers=1", "--quiet", "--set", "checkpoint.every_steps=5"}));
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_THAT(result.standard_error,
+              AllOf(StartsWith("warning: server-0: no checkpoint at step 5; "
+                               "training goes on and tries again: "),
+                    HasSubstr(Path("out/checkpoints"))));
+  EXPECT_EQ(std::count(result.standard_error.begin(),
+                       result.standard_error.end(), '\n'),
+            1)
+      << result.standard_error;
+}
+
 TEST_F(TrainTest, SamplesTheModelItHasWritten) {
   ASSERT_EQ(RunCommand(Train("out", 5, {"--workers", "1"})).exit_code, 0);
   const std::vector<std::string> sample = {
@@ -211,7 +232,7 @@ TEST_F(TrainTest, SamplesTheModelItHasWritten) {
   const CommandResult first = RunCommand(sample);
   EXPECT_EQ(first.exit_code, 0) << first.standard_error;
   EXPECT_EQ(first.standard_output.size(), 34u);
-  EXPECT_THAT(first.standard_output, testing::StartsWith("The "));
+  EXPECT_THAT(first.standard_output, StartsWith("The "));
   EXPECT_EQ(RunCommand(sample).standard_output, first.standard_output);
 }
 

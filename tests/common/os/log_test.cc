@@ -1,7 +1,9 @@
 #include "common/os/log.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <climits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -55,6 +57,31 @@ TEST_F(LogTest, WritesLinesOfText) {
   EXPECT_THAT(Lines()[0], MatchesRegex("20..-..-..T..:..:..[.]......Z info "
                                        "worker: step 3: loss 0.50"));
   EXPECT_THAT(Lines()[1], HasSubstr("Z error worker 2: bad"));
+}
+
+TEST_F(LogTest, PassesWarningsAndErrorsOn) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_NONBLOCK), 0);
+  LogOptions options;
+  options.json = true;
+  options.warning_fd = ends[1];
+  const auto log = Create(options);
+  log->Info("step");
+  log->Warning("disk full:\n%d bytes", 3);
+  log->Error("bad");
+  log->Warning("%s", std::string(100000, 'x'));
+  char bytes[8192];
+  const ssize_t count = read(ends[0], bytes, sizeof(bytes));
+  ASSERT_GT(count, 0);
+  // A long line is cut.
+  EXPECT_EQ(
+      std::string(bytes, count),
+      "disk full:\\n3 bytes\nbad\n" + std::string(PIPE_BUF - 1, 'x') + "\n");
+  // Nobody reads: nothing is waited for.
+  for (int i = 0; i < 100; ++i) log->Warning("%s", std::string(4000, 'y'));
+  EXPECT_THAT(Lines(), SizeIs(104));
+  close(ends[0]);
+  close(ends[1]);
 }
 
 TEST_F(LogTest, WritesJson) {

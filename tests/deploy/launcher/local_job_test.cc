@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
@@ -159,6 +160,58 @@ TEST_F(LocalJobTest, GoesOnWithoutAWorkerThatWasKilled) {
               ElementsAre("warning: worker-0 was killed by SIGKILL (by "
                           "someone, or because memory ran out); 1 worker "
                           "goes on"));
+}
+
+TEST_F(LocalJobTest, PassesEachWarningOnOnceWithTheNameOfItsProcess) {
+  // The second one follows when the first one's is out.
+  options_.on_message = [this](const std::string& text) {
+    messages_.push_back(text);
+    if (absl::StrContains(text, "slow disk")) {
+      EXPECT_EQ(system(absl::StrCat("touch ", folder_, "/said").c_str()), 0);
+    }
+  };
+  workers_[0] =
+      "echo slow disk >&4; while [ ! -e $DIR/done ]; do sleep 0.01; "
+      "done";
+  workers_[1] =
+      "while [ ! -e $DIR/said ]; do sleep 0.01; done; echo slow disk >&4; "
+      "echo little memory >&4; echo not for persons >&2; touch $DIR/done";
+  const LocalJobResult result = Run();
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_THAT(messages_, ElementsAre("warning: worker-0: slow disk",
+                                     "warning: worker-1: little memory"));
+}
+
+TEST_F(LocalJobTest, PassesOnWhatAProcessWarnsOfWhileItIsStopped) {
+  servers_[0] =
+      "trap 'echo no checkpoint >&4; exit 75' TERM; touch $DIR/trapped; while "
+      ":; do sleep 0.01; done";
+  InterruptWhenTrapped();
+  EXPECT_EQ(Run().exit_code, 130);
+  EXPECT_THAT(messages_, ElementsAre("warning: server-0: no checkpoint"));
+}
+
+TEST_F(LocalJobTest, PassesNoMoreWarningsOnAfterAFailure) {
+  servers_[0] = "echo first >&4; echo 'error: no data' >&2; exit 1";
+  workers_[0] = workers_[1] =
+      "trap 'echo nobody is left >&4; exit 1' TERM; while :; do sleep 0.01; "
+      "done";
+  const LocalJobResult result = Run();
+  EXPECT_THAT(std::string(result.status.message()),
+              HasSubstr("server-0 failed: no data"));
+  EXPECT_THAT(messages_, ElementsAre("warning: server-0: first"));
+}
+
+TEST_F(LocalJobTest, SaysThatThereAreMoreWarningsThanAnyoneReads) {
+  workers_[0] =
+      "for i in $(seq 200); do echo warning $i >&4; done; touch $DIR/done";
+  EXPECT_TRUE(Run().status.ok());
+  ASSERT_EQ(messages_.size(), 101u);
+  EXPECT_EQ(messages_[99], "warning: worker-0: warning 100");
+  EXPECT_EQ(messages_[100],
+            absl::StrCat("warning: there are more than 100 different warnings; "
+                         "the others are in the logs only, as in ",
+                         folder_, "/worker-0.log"));
 }
 
 TEST_F(LocalJobTest, FailsWhenTheLastWorkerIsKilled) {

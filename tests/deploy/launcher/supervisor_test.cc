@@ -23,6 +23,7 @@
 namespace tributary {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::string LogPath(const std::string& name) {
@@ -123,6 +124,30 @@ TEST(SupervisorTest, HasNoReadyTextOfASilentProcess) {
   ASSERT_TRUE(supervisor.Start(Shell("silent", "printf half >&3")).ok());
   WaitForExit(&supervisor);
   EXPECT_FALSE(supervisor.ReadyText(0).has_value());
+}
+
+TEST(SupervisorTest, TakesWholeLinesOfWarningsOnce) {
+  Supervisor supervisor;
+  ASSERT_TRUE(
+      supervisor
+          .Start(Shell("warns", "echo one >&4; echo two >&4; printf half >&4"))
+          .ok());
+  WaitForExit(&supervisor);
+  EXPECT_THAT(supervisor.TakeWarnings(0), ElementsAre("one", "two"));
+  EXPECT_THAT(supervisor.TakeWarnings(0), ElementsAre());
+}
+
+// Nobody reads while it writes.
+TEST(SupervisorTest, WarningsNeverBlockAProcess) {
+  Supervisor supervisor;
+  ASSERT_TRUE(
+      supervisor
+          .Start(Shell("floods",
+                       "yes line 2>&- | head -c 300000 >&4 2>&-; exit 7"))
+          .ok());
+  EXPECT_EQ(DescribeExit(WaitForExit(&supervisor).wait_status),
+            "exited with code 7");
+  EXPECT_GT(supervisor.TakeWarnings(0).size(), 1000u);
 }
 
 TEST(SupervisorTest, NamesTheProgramThatCannotBeStarted) {
