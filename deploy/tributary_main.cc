@@ -8,6 +8,7 @@
 #include "absl/synchronization/mutex.h"
 #include "deploy/commands/commands.h"
 #include "deploy/flags/environment.h"
+#include "deploy/flags/exit_code.h"
 
 namespace {
 
@@ -31,7 +32,7 @@ void TrustLocks() {
 int main(int argc, char** argv) {
   KeepFreedMemory();
   TrustLocks();
-  return tributary::RunCommandLine(
-      std::vector<std::string>(argv + 1, argv + argc),
-      tributary::ProcessEnvironment());
+  tributary::EndProcess(
+      tributary::RunCommandLine(std::vector<std::string>(argv + 1, argv + argc),
+                                tributary::ProcessEnvironment()));
 }

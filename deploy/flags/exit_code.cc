@@ -1,10 +1,16 @@
 #include "deploy/flags/exit_code.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#endif
 
 namespace tributary {
 
@@ -29,6 +35,14 @@ int ReportError(const absl::Status& status, int exit_code) {
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);
   return exit_code;
+}
+
+void EndProcess(int exit_code) {
+  std::fflush(nullptr);
+#ifdef __SANITIZE_ADDRESS__
+  __lsan_do_leak_check();  // Else an exit handler does it.
+#endif
+  _exit(exit_code);
 }
 
 }  // namespace tributary

@@ -25,6 +25,15 @@ int ExitCodeOf(const absl::Status& status);
 int ReportError(const absl::Status& status);
 int ReportError(const absl::Status& status, int exit_code);
 
+// Writes out the standard streams and ends the process without running exit
+// handlers or static destructors. The only way out of main: gRPC's threads live
+// as long as the process (see KeepGrpc in common/transport/channel.cc), and one
+// of them may be in a TLS handshake, to connect again, while OpenSSL's exit
+// handler frees what the handshake uses. Waiting for gRPC to shut down would
+// take up to ten seconds. Nothing is lost: files, logs and locks belong to
+// objects that the commands destroy before they return.
+[[noreturn]] void EndProcess(int exit_code);
+
 }  // namespace tributary
 
 #endif  // TRIBUTARY_DEPLOY_FLAGS_EXIT_CODE_H_
