@@ -231,7 +231,7 @@ absl::Status Coordinator::Adopt(const Ready& ready) {
     FailLocked(beginning.status(), /*exit_code=*/2);
     return beginning.status();
   }
-  TRIBUTARY_RETURN_IF_ERROR(TellBeginning(*beginning));
+  if (options_.on_begin) options_.on_begin(*beginning);
   layout_ = std::move(layout);
   progress_.emplace(options_.job, ready.data(), layout_->chunk_count(),
                     options_.servers);
@@ -253,13 +253,6 @@ absl::Status Coordinator::Adopt(const Ready& ready) {
   }
   servers_.SendEach(order);
   return absl::OkStatus();
-}
-
-absl::Status Coordinator::TellBeginning(const Beginning& beginning) {
-  if (!options_.on_begin) return absl::OkStatus();
-  const absl::Status status = options_.on_begin(beginning);
-  if (!status.ok()) FailLocked(status, /*exit_code=*/1);
-  return status;
 }
 
 void Coordinator::OpenWaiting() {
@@ -440,7 +433,7 @@ void Coordinator::FinishComplete() {
   beginning.step = resume.manifest.step();
   beginning.job_state = resume.manifest.job_state();
   beginning.checkpoint = resume.folder;
-  if (!TellBeginning(beginning).ok()) return;
+  if (options_.on_begin) options_.on_begin(beginning);
   layout_ = *std::move(layout);
   phase_ = StatusReply::FINISHING;
   RemoveWorkers(absl::OutOfRangeError("the job is done"));

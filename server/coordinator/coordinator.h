@@ -59,14 +59,14 @@ class Coordinator {
     // newer.
     bool resume_from_memory = false;
     std::string run;  // See JournalScope.
-    // Told once where the attempt begins, with the lock held. An error fails
-    // the job. May be null.
-    std::function<absl::Status(const Beginning&)> on_begin;
+    // Told once where the attempt begins, with the lock held: must not block.
+    // What it finds wrong later goes to Fail. May be null.
+    std::function<void(const Beginning&)> on_begin;
     // Null: no checkpoints. Must outlive the coordinator.
     CheckpointSink* checkpoints = nullptr;
   };
   using Clock = std::function<absl::Time()>;
-  // Gets lines for metrics.jsonl, in order, with the lock held.
+  // Gets lines for metrics.jsonl, in order, with the lock held: must not block.
   using MetricsSink = std::function<void(const nlohmann::ordered_json&)>;
 
   Coordinator(const Options& options, Clock clock, MetricsSink metrics);
@@ -158,8 +158,6 @@ class Coordinator {
   absl::Status OnReady(Member* member, const Ready& ready)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Adopt(const Ready& ready) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status TellBeginning(const Beginning& beginning)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status OnSums(int shard, const StepSums& sums)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Ends the attempt after a checkpoint.

@@ -52,7 +52,7 @@ absl::Status Checkpointer::CommitNow(const std::string& folder,
           "folder must be on a file system that all servers share"));
     }
   }
-  const absl::Status current = options_.still_current();
+  const absl::Status current = options_.before_commit();
   if (absl::IsFailedPrecondition(current)) coordinator_->Overtaken(current);
   if (!current.ok()) return current;
   return folder_.Commit(folder, manifest);
@@ -63,9 +63,12 @@ void Checkpointer::Discard(const std::string& folder) {
 }
 
 void Checkpointer::Warn(int64_t step, const std::string& message) {
-  options_.log->Warning(
-      "no checkpoint at step %d; training goes on and tries again: %s", step,
-      message);
+  // The log may be a file.
+  thread_->Run([this, step, message] {
+    options_.log->Warning(
+        "no checkpoint at step %d; training goes on and tries again: %s", step,
+        message);
+  });
 }
 
 }  // namespace tributary

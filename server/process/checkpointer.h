@@ -24,9 +24,9 @@ class Checkpointer final : public CheckpointSink {
     std::string folder;  // See CheckpointsFolder.
     CheckpointRetention retention;
     FileSystem* files = FileSystem::Posix();
-    // Asked before every commit, which an error prevents. FailedPrecondition:
+    // Called before every commit, which an error prevents. FailedPrecondition:
     // another coordinator has taken the job over.
-    std::function<absl::Status()> still_current;
+    std::function<absl::Status()> before_commit;
     Logger* log = nullptr;
   };
   // On a thread of its own.

@@ -21,6 +21,7 @@
 #include "server/process/checkpointer.h"
 #include "server/process/final_model.h"
 #include "server/process/local_server.h"
+#include "server/process/metrics_writer.h"
 #include "server/process/resume_chooser.h"
 #include "server/process/run_output.h"
 #include "server/progress/attempt_history.h"
@@ -102,7 +103,7 @@ absl::StatusOr<std::string> WriteModel(const Coordinator& coordinator,
 // Ends the job for everybody, and leaves its results behind.
 absl::Status Conclude(bool trained, int64_t attempt, const LocalServer& local,
                       const ServerOptions& options, Coordinator* coordinator,
-                      RunOutput* output) {
+                      RunOutput* output, MetricsWriter* metrics) {
   absl::Status status = coordinator->status();
   std::string digest;
   if (status.ok() && trained) {
@@ -126,6 +127,8 @@ absl::Status Conclude(bool trained, int64_t attempt, const LocalServer& local,
   if (!coordinator->AwaitServersGone(kDrainTimeout)) {
     options.log->Warning("some servers did not say goodbye");
   }
+  // Who finds a summary finds all lines beside it.
+  metrics->Flush();
   nlohmann::ordered_json summary = coordinator->Summary();
   if (!digest.empty()) summary["weights_sha256"] = digest;
   const absl::Status written = output->WriteSummary(summary);
@@ -140,6 +143,7 @@ class CoordinatorProcess {
       : options_(options),
         shutdown_(shutdown),
         output_(output),
+        metrics_(output, options.log),
         chooser_(options),
         listen_(options.listen),
         expected_workers_(options.expected_workers),
@@ -157,11 +161,11 @@ class CoordinatorProcess {
   // Counts the attempt.
   absl::StatusOr<std::optional<ResumePoint>> Prepare();
   absl::StatusOr<AttemptEnd> RunAttempt(std::optional<ResumePoint> resume);
-  // Puts the run's files where the attempt begins.
-  absl::Status OnBegin(const Beginning& beginning);
+  // Puts metrics.jsonl where the attempt begins, on the thread that writes it.
+  void OnBegin(const Beginning& beginning, Coordinator* coordinator);
   Coordinator::Options CoordinatorOptions(std::optional<ResumePoint> resume,
                                           CheckpointSink* checkpoints);
-  Checkpointer::Options CheckpointerOptions() const;
+  Checkpointer::Options CheckpointerOptions();
   // Waits for the attempt's end. Looks now and then whether another
   // coordinator, started while this one stood still, has begun a newer one: it
   // must not keep what servers and workers still believe in this one.
@@ -170,6 +174,7 @@ class CoordinatorProcess {
   const ServerOptions& options_;
   Shutdown* const shutdown_;
   RunOutput* const output_;
+  MetricsWriter metrics_;
   ResumeChooser chooser_;
   StateJournal journal_;
   int64_t attempt_ = 0;
@@ -204,29 +209,39 @@ absl::StatusOr<std::optional<ResumePoint>> CoordinatorProcess::Prepare() {
   return resume;
 }
 
-absl::Status CoordinatorProcess::OnBegin(const Beginning& beginning) {
+void CoordinatorProcess::OnBegin(const Beginning& beginning,
+                                 Coordinator* coordinator) {
+  std::string from;
   if (beginning.resumes()) {
-    options_.log->Info(
-        "attempt %d: goes on from step %d, %s", attempt_, beginning.step,
+    from = absl::StrCat(
+        "attempt ", attempt_, ": goes on from step ", beginning.step, ", ",
         beginning.holders.empty() ? beginning.checkpoint
                                   : "which the servers have in memory");
   }
-  const absl::Status rewound = output_->RewindMetrics(
-      beginning.step, beginning.job_state.evaluation_step());
-  if (rewound.ok()) return rewound;
-  if (!has_begun_) return rewound;
-  options_.log->Warning(
-      "metrics.jsonl keeps lines of steps that are computed again: %s",
-      std::string(rewound.message()));
-  return absl::OkStatus();
+  const bool again = std::exchange(has_begun_, true);
+  metrics_.Rewind(
+      beginning.step, beginning.job_state.evaluation_step(),
+      [this, from, again, coordinator](const absl::Status& rewound) {
+        if (!from.empty()) options_.log->Info("%s", from);
+        if (rewound.ok()) return;
+        if (!again) {
+          coordinator->Fail(rewound);
+          return;
+        }
+        options_.log->Warning(
+            "metrics.jsonl keeps lines of steps that are computed again: %s",
+            std::string(rewound.message()));
+      });
 }
 
-Checkpointer::Options CoordinatorProcess::CheckpointerOptions() const {
+Checkpointer::Options CoordinatorProcess::CheckpointerOptions() {
   Checkpointer::Options checkpoints;
   checkpoints.folder = CheckpointsFolder(options_.output_directory);
   checkpoints.retention = {options_.job.checkpoint().keep_last(),
                            options_.job.checkpoint().keep_every()};
-  checkpoints.still_current = [this] {
+  checkpoints.before_commit = [this] {
+    // Whoever resumes from it will not write the lines up to it again.
+    metrics_.Flush();
     return output_->CheckAttempt(attempt_);
   };
   checkpoints.log = options_.log;
@@ -249,11 +264,6 @@ Coordinator::Options CoordinatorProcess::CoordinatorOptions(
   job.resume = std::move(resume);
   job.resume_from_memory = chooser_.uses_own() && history_.trusts_memory();
   job.run = run_;
-  job.on_begin = [this](const Beginning& beginning) {
-    const absl::Status status = OnBegin(beginning);
-    has_begun_ = true;
-    return status;
-  };
   job.checkpoints = checkpoints;
   return job;
 }
@@ -280,11 +290,18 @@ Coordinator::Ending CoordinatorProcess::Follow(Coordinator* coordinator) {
 absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
     std::optional<ResumePoint> resume) {
   Checkpointer checkpointer(CheckpointerOptions());
-  Coordinator coordinator(CoordinatorOptions(std::move(resume), &checkpointer),
-                          &MonotonicNow,
-                          [this](const nlohmann::ordered_json& line) {
-                            output_->AppendMetrics(line);
-                          });
+  Coordinator::Options job =
+      CoordinatorOptions(std::move(resume), &checkpointer);
+  Coordinator* running = nullptr;
+  job.on_begin = [this, &running](const Beginning& beginning) {
+    OnBegin(beginning, running);
+  };
+  Coordinator coordinator(
+      job, &MonotonicNow,
+      [this](const nlohmann::ordered_json& line) { metrics_.Append(line); });
+  running = &coordinator;
+  // What is still to be written may fail the coordinator.
+  const absl::Cleanup write_metrics = [this] { metrics_.Flush(); };
   checkpointer.SetCoordinator(&coordinator);
   const absl::Cleanup stop_checkpointer = [&] { checkpointer.Stop(); };
   CoordinatorService coordinator_service(&coordinator);
@@ -327,6 +344,7 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
   AttemptEnd end;
   end.ending = Follow(&coordinator);
   listener->SetReady(false);
+  metrics_.Flush();
   end.status = coordinator.status();
   end.checkpoint_step = coordinator.GetStatus().checkpoint_step();
   bool goes_back = end.ending == Coordinator::Ending::kGoesBack ||
@@ -352,7 +370,7 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
     start_timeout_ = std::min(options_.start_timeout, kRecoveryTimeout);
   } else {
     end.status = Conclude(end.ending == Coordinator::Ending::kTrained, attempt_,
-                          local, options_, &coordinator, output_);
+                          local, options_, &coordinator, output_, &metrics_);
   }
   local.EndReplication();
   listener->ShutDown(goes_back ? kCutTimeout : kDrainTimeout);

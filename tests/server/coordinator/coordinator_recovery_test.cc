@@ -161,7 +161,6 @@ class CoordinatorJournalTest : public CoordinatorTest {
     options_.run = run_;
     options_.on_begin = [this](const Beginning& beginning) {
       begun_ = beginning;
-      return absl::OkStatus();
     };
     Make(/*servers=*/2, /*expected_workers=*/1, /*steps=*/9, /*pieces=*/0,
          /*clip_norm=*/0, /*present=*/1);

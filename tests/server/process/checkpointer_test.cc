@@ -81,7 +81,7 @@ class CheckpointerTest : public CoordinatorTest {
     Checkpointer::Options options;
     options.folder = CheckpointsFolder(run_);
     options.retention = {/*keep_last=*/2};
-    options.still_current = [this, attempt] {
+    options.before_commit = [this, attempt] {
       return output_->CheckAttempt(attempt);
     };
     options.log = log_.get();

@@ -178,7 +178,7 @@ void CoordinatorProcess::BeginAttempt() {
       &world_->loop, &world_->disk, &world_->disk_fault, attempt->scope,
       [this](const std::string& to) { CheckName(to); });
   checkpoints.files = attempt->disk.get();
-  checkpoints.still_current = [this, number = attempt_number_] {
+  checkpoints.before_commit = [this, number = attempt_number_] {
     return output_->CheckAttempt(number);
   };
   checkpoints.log = world_->log;
@@ -205,7 +205,6 @@ void CoordinatorProcess::BeginAttempt() {
       ++world_->injected["begun from memory"];
       world_->ledger.SetFromMemory(attempt_number_, beginning.version);
     }
-    return absl::OkStatus();
   };
   attempt->coordinator = std::make_unique<Coordinator>(
       options, [world = world_] { return world->loop.now(); },

@@ -1,0 +1,57 @@
+#include "server/process/metrics_writer.h"
+
+#include <utility>
+
+#include "absl/synchronization/notification.h"
+#include "common/base/thread_pool.h"
+
+namespace tributary {
+
+MetricsWriter::MetricsWriter(RunOutput* output, Logger* log)
+    : MetricsWriter(output, log, std::make_unique<ThreadPool>(1)) {}
+
+MetricsWriter::MetricsWriter(RunOutput* output, Logger* log,
+                             std::unique_ptr<Executor> thread)
+    : output_(output), log_(log), thread_(std::move(thread)) {}
+
+void MetricsWriter::Rewind(int64_t step, int64_t evaluated_step,
+                           std::function<void(const absl::Status&)> done) {
+  thread_->Run([this, step, evaluated_step, done = std::move(done)] {
+    done(output_->RewindMetrics(step, evaluated_step));
+  });
+}
+
+void MetricsWriter::Append(const nlohmann::ordered_json& line) {
+  {
+    absl::MutexLock lock(&mu_);
+    if (waiting_ == kMostWaiting) {
+      ++dropped_;
+      return;
+    }
+    ++waiting_;
+  }
+  thread_->Run([this, line] { Write(line); });
+}
+
+void MetricsWriter::Write(const nlohmann::ordered_json& line) {
+  output_->AppendMetrics(line);
+  int64_t dropped = 0;
+  {
+    absl::MutexLock lock(&mu_);
+    --waiting_;
+    dropped = std::exchange(dropped_, 0);
+  }
+  if (dropped == 0) return;
+  log_->Warning(
+      "metrics.jsonl lacks %d lines: the disk was too slow, and %d lines were "
+      "waiting for it; a larger output.log_every_steps makes fewer lines",
+      dropped, kMostWaiting);
+}
+
+void MetricsWriter::Flush() {
+  absl::Notification written;
+  thread_->Run([&written] { written.Notify(); });
+  written.WaitForNotification();
+}
+
+}  // namespace tributary

@@ -1,0 +1,148 @@
+#include "server/process/metrics_writer.h"
+
+#include <cstdint>
+#include <deque>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/os/log.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/process/run_output.h"
+#include "tests/support/command_runner.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A disk that answers when the test says so.
+class HeldExecutor final : public Executor {
+ public:
+  explicit HeldExecutor(std::deque<std::function<void()>>* tasks)
+      : tasks_(tasks) {}
+  void Run(std::function<void()> task) override {
+    tasks_->push_back(std::move(task));
+  }
+
+ private:
+  std::deque<std::function<void()>>* const tasks_;
+};
+
+class MetricsWriterTest : public testing::Test {
+ protected:
+  MetricsWriterTest() {
+    LogOptions options;
+    options.standard_error = false;
+    options.file = folder_ + "/log";
+    log_ = *Logger::Create(options);
+    output_ = *RunOutput::Create(folder_, JobSpec(), log_.get());
+  }
+
+  static nlohmann::ordered_json Step(int64_t step) { return {{"step", step}}; }
+
+  void Answer() {
+    while (!tasks_.empty()) {
+      tasks_.front()();
+      tasks_.pop_front();
+    }
+  }
+
+  static std::vector<std::string> Lines(const std::string& path) {
+    std::vector<std::string> lines;
+    std::ifstream file(path);
+    for (std::string line; std::getline(file, line);) lines.push_back(line);
+    return lines;
+  }
+  std::vector<std::string> Metrics() {
+    return Lines(folder_ + "/metrics.jsonl");
+  }
+
+  const std::string folder_ = MakeTestFolder();
+  std::unique_ptr<Logger> log_;
+  std::unique_ptr<RunOutput> output_;
+  std::deque<std::function<void()>> tasks_;
+};
+
+TEST_F(MetricsWriterTest, WritesNothingOnTheThreadOfTheCaller) {
+  MetricsWriter writer(output_.get(), log_.get(),
+                       std::make_unique<HeldExecutor>(&tasks_));
+  std::ofstream(folder_ + "/metrics.jsonl") << "{\"step\":7}\n";
+  bool rewound = false;
+  writer.Rewind(0, 0, [&](const absl::Status& status) {
+    EXPECT_TRUE(status.ok()) << status;
+    rewound = true;
+  });
+  writer.Append(Step(1));
+  EXPECT_FALSE(rewound);
+  EXPECT_THAT(Metrics(), ElementsAre("{\"step\":7}"));
+  Answer();
+  EXPECT_TRUE(rewound);
+  EXPECT_THAT(Metrics(), ElementsAre("{\"step\":1}"));
+}
+
+TEST_F(MetricsWriterTest, KeepsTheOrderAcrossRewindsAndFlushes) {
+  MetricsWriter writer(output_.get(), log_.get());
+  const auto ok = [](const absl::Status& status) { EXPECT_TRUE(status.ok()); };
+  writer.Rewind(0, 0, ok);
+  for (int64_t step = 1; step <= 300; ++step) writer.Append(Step(step));
+  writer.Rewind(100, 100, ok);
+  for (int64_t step = 101; step <= 200; ++step) writer.Append(Step(step));
+  writer.Flush();
+  const std::vector<std::string> metrics = Metrics();
+  ASSERT_EQ(metrics.size(), 200u);
+  for (int64_t step = 1; step <= 200; ++step) {
+    EXPECT_EQ(metrics[step - 1], Step(step).dump());
+  }
+}
+
+TEST_F(MetricsWriterTest, WritesWhatIsLeftBeforeItEnds) {
+  {
+    MetricsWriter writer(output_.get(), log_.get());
+    writer.Rewind(0, 0, [](const absl::Status&) {});
+    for (int64_t step = 1; step <= 50; ++step) writer.Append(Step(step));
+  }
+  EXPECT_EQ(Metrics().size(), 50u);
+}
+
+TEST_F(MetricsWriterTest, ADiskThatHangsCostsLinesBeyondTheBoundAndOneWarning) {
+  MetricsWriter writer(output_.get(), log_.get(),
+                       std::make_unique<HeldExecutor>(&tasks_));
+  writer.Rewind(0, 0, [](const absl::Status&) {});
+  for (int64_t step = 1; step <= MetricsWriter::kMostWaiting + 3; ++step) {
+    writer.Append(Step(step));
+  }
+  EXPECT_EQ(tasks_.size(), MetricsWriter::kMostWaiting + 1);
+  Answer();
+  writer.Append(Step(99999));
+  Answer();
+  const std::vector<std::string> metrics = Metrics();
+  ASSERT_EQ(metrics.size(), MetricsWriter::kMostWaiting + 1);
+  EXPECT_EQ(metrics[MetricsWriter::kMostWaiting - 1],
+            Step(MetricsWriter::kMostWaiting).dump());
+  EXPECT_EQ(metrics.back(), Step(99999).dump());
+  EXPECT_THAT(Lines(folder_ + "/log"),
+              ElementsAre(HasSubstr("metrics.jsonl lacks 3 lines")));
+}
+
+TEST_F(MetricsWriterTest, TellsWhyItCannotRewind) {
+  MetricsWriter writer(output_.get(), log_.get());
+  // A folder in the way of the file.
+  ASSERT_EQ(RunCommand({"/bin/mkdir", folder_ + "/metrics.jsonl"}).exit_code,
+            0);
+  absl::Status told;
+  writer.Rewind(1, 1, [&](const absl::Status& status) { told = status; });
+  writer.Flush();
+  EXPECT_FALSE(told.ok());
+  EXPECT_THAT(std::string(told.message()), HasSubstr("metrics.jsonl"));
+}
+
+}  // namespace
+}  // namespace tributary
