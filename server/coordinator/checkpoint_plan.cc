@@ -13,6 +13,12 @@ namespace {
 constexpr int64_t kLead = 2;
 constexpr int64_t kMostLead = 1 << 16;
 
+// A server that has just reported a step may still be writing its weights, and
+// then refuses the version as if it had passed it. With the coordinator's ticks
+// of 100 ms, updates have two seconds to end: far more than a pass over the
+// memory of a machine takes. Who waits longer is past it for good.
+constexpr int kMostRests = 20;
+
 }  // namespace
 
 CheckpointPlan::CheckpointPlan(const Options& options)
@@ -39,6 +45,48 @@ void CheckpointPlan::Drain() {
   TakeSoon();
 }
 
+void CheckpointPlan::Rest(int64_t completed, int64_t earliest, bool computed) {
+  if (!soon_ || stage_ == Stage::kFolder || stage_ == Stage::kCommitting) {
+    return;
+  }
+  constexpr char kNotEvaluated[] = "no worker is left for the last evaluation";
+  if (stage_ == Stage::kCommit) {
+    if (version_ == options_.last && !computed) {
+      FailAtRest(version_, kNotEvaluated);
+    }
+    return;
+  }
+  // All servers have come to it: they will answer.
+  if (stage_ == Stage::kTaking && version_ <= completed) return;
+  const bool torn = stage_ == Stage::kTaking && taken_ > 0;
+  if (stage_ != Stage::kIdle) discard_ = std::exchange(folder_, "");
+  stage_ = Stage::kIdle;
+  if (completed <= committed_) {
+    EndSoon();
+  } else if (completed == options_.last && !computed) {
+    FailAtRest(completed, kNotEvaluated);
+  } else if (torn || earliest > completed || rests_ == kMostRests) {
+    FailAtRest(completed,
+               "the last worker left in the middle of the next step, which is "
+               "applied to a part of the weights");
+  } else {
+    rest_ = completed;
+    rest_due_ = true;
+    ++rests_;
+  }
+}
+
+void CheckpointPlan::FailAtRest(int64_t completed, const std::string& message) {
+  version_ = completed;
+  Fail(message);
+}
+
+void CheckpointPlan::EndSoon() {
+  soon_ = false;
+  rests_ = 0;
+  drained_ = draining_;
+}
+
 void CheckpointPlan::GiveUpLater() {
   if (chosen_soon_) return;
   discard_ = std::exchange(folder_, "");
@@ -49,6 +97,9 @@ void CheckpointPlan::GiveUpLater() {
 std::optional<int64_t> CheckpointPlan::Due(int64_t completed,
                                            int64_t earliest) const {
   if (last_done_ || drained_) return std::nullopt;
+  if (soon_ && completed == rest_) {
+    return rest_due_ ? std::make_optional(completed) : std::nullopt;
+  }
   // Where nothing moves any more nobody can be too late.
   if (completed >= options_.last) return options_.last;
   const int64_t soonest = std::max({earliest, completed + lead_, version_ + 1});
@@ -70,6 +121,7 @@ std::optional<CheckpointPlan::Action> CheckpointPlan::Next(int64_t completed,
       if (!due.has_value()) return std::nullopt;
       stage_ = Stage::kFolder;
       version_ = *due;
+      rest_due_ = false;
       chosen_soon_ = soon_;
       answered_.assign(options_.servers, false);
       missing_ = options_.servers;
@@ -155,8 +207,7 @@ void CheckpointPlan::OnCommitted(const absl::Status& status) {
   committed_ = version_;
   lead_ = kLead;
   warned_ = false;
-  soon_ = false;
-  drained_ = draining_;
+  EndSoon();
   last_done_ = version_ == options_.last;
 }
 
@@ -166,8 +217,7 @@ void CheckpointPlan::Fail(const std::string& message) {
   warning_due_ = !std::exchange(warned_, true);
   discard_ = std::exchange(folder_, "");
   stage_ = Stage::kIdle;
-  soon_ = false;
-  drained_ = draining_;
+  EndSoon();
   last_done_ = version_ == options_.last;
 }
 

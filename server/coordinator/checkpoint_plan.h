@@ -70,6 +70,11 @@ class CheckpointPlan {
   void TakeSoon();
   // The same, and none after it: the job ends early.
   void Drain();
+  // To be called now and then while no worker computes. What TakeSoon wants is
+  // taken at `completed` then, because nothing will come to a later version; it
+  // fails if some chunk has gone beyond it, and is done if it is committed
+  // already. The arguments are those of Next.
+  void Rest(int64_t completed, int64_t earliest, bool computed);
 
   // The version under way; -1: none.
   int64_t version() const { return stage_ == Stage::kIdle ? -1 : version_; }
@@ -91,6 +96,9 @@ class CheckpointPlan {
   // The version that is due next; nullopt: none.
   std::optional<int64_t> Due(int64_t completed, int64_t earliest) const;
   void Fail(const std::string& message);
+  void FailAtRest(int64_t completed, const std::string& message);
+  // No more is to be done for TakeSoon or Drain.
+  void EndSoon();
   // Leaves one that was chosen for a later version; its answers will be
   // ignored.
   void GiveUpLater();
@@ -110,6 +118,9 @@ class CheckpointPlan {
   bool chosen_soon_ = false;  // The version under way was, for that.
   bool draining_ = false;
   bool drained_ = false;
+  int64_t rest_ = -1;      // The version to take at rest.
+  bool rest_due_ = false;  // Now; else it was tried, and Rest says when again.
+  int rests_ = 0;          // Tries.
   bool last_done_ = false;
   int64_t lead_;
   int64_t committed_;

@@ -572,6 +572,14 @@ void Coordinator::RunCheckpoints() {
   }
 }
 
+void Coordinator::RunCheckpointsAtRest() {
+  if (phase_ != StatusReply::TRAINING || membership_.synced_count() > 0) return;
+  checkpoints_->plan()->Rest(progress_->round(),
+                             claims_.has_value() ? claims_->next() : 0,
+                             progress_->finished());
+  RunCheckpoints();
+}
+
 void Coordinator::OnLeaving(int shard) {
   if (phase_ != StatusReply::WAITING && phase_ != StatusReply::TRAINING) return;
   leaving_ = shard;
@@ -727,6 +735,7 @@ void Coordinator::Tick() {
                                   absl::FormatDuration(options_.lease))));
   }
   StartIfDue();
+  RunCheckpointsAtRest();
   EndStall(now);
   if (phase_ == StatusReply::FINISHING &&
       now - finishing_since_ > kFarewellTimeout) {

@@ -207,6 +207,8 @@ class Coordinator {
   void SendAway(Ending ending, const absl::Status& reason)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Ending EndingLocked() const ABSL_SHARED_LOCKS_REQUIRED(mu_);
+  // Takes the checkpoint that somebody waits for, if no worker is left.
+  void RunCheckpointsAtRest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Does for checkpoints what can be done now, and what they were awaited for.
   void RunCheckpoints() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Does without the worker that holds a step up for too long; where it cannot

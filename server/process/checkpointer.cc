@@ -66,8 +66,8 @@ void Checkpointer::Warn(int64_t step, const std::string& message) {
   // The log may be a file.
   thread_->Run([this, step, message] {
     options_.log->Warning(
-        "no checkpoint at step %d; training goes on and tries again: %s", step,
-        message);
+        "no checkpoint at step %d, so the one before it stays the newest: %s",
+        step, message);
   });
 }
 

@@ -363,5 +363,29 @@ TEST_F(TrainTest, AServerAloneStopsOnASignal) {
   EXPECT_EQ(server.Wait().exit_code, 75);
 }
 
+// It waited for workers in silence, until --no-worker-timeout.
+TEST_F(TrainTest, AServerWhoseWorkersHaveLeftStopsOnASignal) {
+  const std::string port = absl::StrCat(FreePort());
+  BackgroundCommand server({kTributary, "server", job_, "--set",
+                            absl::StrCat("steps=", kManySteps), "--listen",
+                            "127.0.0.1:" + port, "--output", Path("out")});
+  {
+    BackgroundCommand worker(
+        {kTributary, "worker", "--coordinator", "127.0.0.1:" + port});
+    ASSERT_TRUE(AwaitLines(Path("out/metrics.jsonl"), 2));
+    worker.Signal(SIGTERM);
+    EXPECT_EQ(worker.Wait().exit_code, 75);
+  }
+  server.Signal(SIGTERM);
+  const CommandResult stopped = server.Wait(absl::Seconds(30));
+  EXPECT_EQ(stopped.exit_code, 75);
+  EXPECT_THAT(stopped.standard_error, HasSubstr("stopped by request"));
+  // A step that was half done leaves nothing to save, and that is said.
+  EXPECT_TRUE(absl::StrContains(stopped.standard_error,
+                                "--resume goes on from there") ||
+              absl::StrContains(stopped.standard_error, "the last worker left"))
+      << stopped.standard_error;
+}
+
 }  // namespace
 }  // namespace tributary

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace tributary {
@@ -159,6 +160,77 @@ TEST_F(CheckpointPlanTest, OneThatIsWantedSoonIsNotTheLast) {
   EXPECT_FALSE(plan_.soon());
   EXPECT_FALSE(plan_.over());
   EXPECT_EQ(Expect<Plan::MakeFolder>(4).version, 10);
+}
+
+// It waited for a version that nobody was there to compute.
+TEST_F(CheckpointPlanTest, ADrainAtRestTakesTheVersionThatIsThere) {
+  EXPECT_EQ(Order(4), 10);
+  plan_.Drain();
+  plan_.Rest(/*completed=*/4, /*earliest=*/0, computed_);
+  EXPECT_EQ(Expect<Plan::Discard>(4).folder, "folder");
+  EXPECT_EQ(Order(4), 4);
+  plan_.Rest(4, 0, computed_);  // The answers are on their way.
+  EXPECT_FALSE(plan_.over());
+  Complete(4);
+  EXPECT_TRUE(plan_.over());
+}
+
+TEST_F(CheckpointPlanTest, ADrainAtRestIsDoneWhereAllIsCommitted) {
+  EXPECT_EQ(Order(8), 10);
+  Complete(10);
+  plan_.Drain();
+  plan_.Rest(10, 0, computed_);
+  ExpectNothing(10);
+  EXPECT_TRUE(plan_.over());
+  EXPECT_EQ(plan_.failures(), 0);
+}
+
+// It may be writing the version yet, or be past it for good.
+TEST_F(CheckpointPlanTest,
+       AtRestAServerThatSeemsPastIsAskedAgainButNotForever) {
+  plan_.Drain();
+  for (int i = 0; i < 20; ++i) {
+    plan_.Rest(4, 0, computed_);
+    EXPECT_EQ(Order(4), 4);
+    Answer(4, SnapshotReport::PASSED);
+    EXPECT_EQ(Expect<Plan::Discard>(4).folder, "folder");
+    ExpectNothing(4);  // Until Rest is called again.
+  }
+  EXPECT_FALSE(plan_.over());
+  plan_.Rest(4, 0, computed_);
+  EXPECT_THAT(Expect<Plan::Warn>(4).message,
+              testing::HasSubstr("left in the middle of the next step"));
+  EXPECT_TRUE(plan_.over());
+  EXPECT_EQ(plan_.committed(), 0);
+}
+
+TEST_F(CheckpointPlanTest, AtRestNothingIsTakenOfStepsThatAreHalfDone) {
+  // Asynchronous: steps from 6 on are not claimed.
+  plan_.Drain();
+  plan_.Rest(/*completed=*/4, /*earliest=*/6, computed_);
+  Expect<Plan::Warn>(4, 6);
+  EXPECT_TRUE(plan_.over());
+}
+
+TEST_F(CheckpointPlanTest, AtRestTheLastVersionIsNotKeptWithoutItsEvaluation) {
+  EXPECT_EQ(Order(20), 25);
+  Answer(25, SnapshotReport::WRITTEN, "f");
+  computed_ = false;
+  plan_.Drain();
+  plan_.Rest(25, 0, computed_);
+  EXPECT_EQ(Expect<Plan::Discard>(25).folder, "folder");
+  EXPECT_THAT(Expect<Plan::Warn>(25).message,
+              testing::HasSubstr("no worker is left for the last evaluation"));
+  EXPECT_TRUE(plan_.over());
+}
+
+TEST_F(CheckpointPlanTest, GoesOnAsUsualWhereWorkersComeBack) {
+  plan_.Drain();
+  plan_.Rest(4, 0, computed_);
+  EXPECT_EQ(Order(4), 4);
+  Answer(4, SnapshotReport::PASSED);
+  Expect<Plan::Discard>(4);
+  EXPECT_GT(Order(5), 5);
 }
 
 TEST_F(CheckpointPlanTest, ADrainEndsWithOneThatFailed) {

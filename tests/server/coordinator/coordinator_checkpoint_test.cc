@@ -245,6 +245,61 @@ TEST_F(CoordinatorCheckpointTest, StepSumsAfterADrainAreIgnored) {
   EXPECT_EQ(coordinator_->Summary()["status"], "stopped");
 }
 
+// The job waited for workers, until --no-worker-timeout failed it.
+TEST_F(CoordinatorCheckpointTest, ADrainWithoutWorkersTakesTheNewestStep) {
+  Begin(/*steps=*/20);
+  Step(0);
+  coordinator_->WorkerGone(worker_.incarnation);
+  coordinator_->Drain();
+  coordinator_->OnCheckpointFolder(std::string("folder-4"));
+  coordinator_->OnCheckpointFolder(std::string("folder-3"));
+  EXPECT_EQ(Ending(), Coordinator::Ending::kNone);
+  coordinator_->Tick();
+  EXPECT_THAT(sink_.folders, ElementsAre(4, 3, 1));
+  EXPECT_THAT(sink_.discarded, ElementsAre("folder-4", "folder-3"));
+  Write(1);
+  ASSERT_EQ(sink_.commits.size(), 1u);
+  EXPECT_EQ(sink_.commits[0].second.step(), 1);
+  coordinator_->OnCheckpointCommitted(absl::OkStatus());
+  EXPECT_EQ(Ending(), Coordinator::Ending::kDrained);
+  EXPECT_EQ(coordinator_->GetStatus().checkpoint_step(), 1);
+}
+
+// As when a scheduler stops all processes of the job at once.
+TEST_F(CoordinatorCheckpointTest, ADrainEndsWhenTheLastWorkerLeavesDuringIt) {
+  Begin(/*steps=*/20);
+  Step(0);
+  coordinator_->Drain();
+  coordinator_->OnCheckpointFolder(std::string("folder-4"));
+  coordinator_->OnCheckpointFolder(std::string("folder-3"));
+  // One server has done the next step, the other one never will.
+  ASSERT_TRUE(SaySums(/*shard=*/0, /*step=*/1, {1, 2}).ok());
+  coordinator_->WorkerGone(worker_.incarnation);
+  for (int tick = 0; Ending() == Coordinator::Ending::kNone && tick < 100;
+       ++tick) {
+    coordinator_->Tick();
+    coordinator_->OnCheckpointFolder(std::string("folder-1"));
+    SaySnapshot(/*shard=*/0, 1, SnapshotReport::PASSED);
+    SaySnapshot(/*shard=*/1, 1, SnapshotReport::WRITTEN);
+  }
+  EXPECT_EQ(Ending(), Coordinator::Ending::kDrained);
+  EXPECT_EQ(coordinator_->GetStatus().checkpoint_step(), -1);
+  EXPECT_THAT(sink_.warnings,
+              ElementsAre(HasSubstr("1: the last worker left in the middle")));
+}
+
+TEST_F(CoordinatorCheckpointTest, AServerLeavesThoughNoWorkerIsLeft) {
+  Begin(/*steps=*/20);
+  coordinator_->WorkerGone(worker_.incarnation);
+  ServerReport report;
+  report.mutable_leaving();
+  ASSERT_TRUE(coordinator_->OnServerReport(1, report).ok());
+  coordinator_->OnCheckpointFolder(std::string("folder-4"));
+  coordinator_->OnCheckpointFolder(std::string("folder-2"));
+  coordinator_->Tick();
+  EXPECT_EQ(Ending(), Coordinator::Ending::kGoesBack);
+}
+
 // What is under way when the drain comes is for a far version.
 TEST_F(CoordinatorCheckpointTest, ADrainTakesTheNextPossibleStep) {
   Begin(/*steps=*/20);
