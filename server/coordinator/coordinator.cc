@@ -21,6 +21,10 @@ namespace {
 // Workers that do not answer Finished are given up after this.
 constexpr absl::Duration kFarewellTimeout = absl::Seconds(10);
 
+// Beyond it notices are dropped until somebody takes them: they come from
+// workers that may be started again and again.
+constexpr size_t kMostNotices = 100;
+
 // For peers whose call ends because the attempt does.
 absl::Status JoinAgain(const absl::Status& reason) {
   return absl::AbortedError(absl::StrCat(reason.message(), "; join again"));
@@ -57,6 +61,9 @@ Coordinator::Coordinator(const Options& options, Clock clock,
       membership_(static_cast<int>(options.job.batch().micro_batches()),
                   options.lease),
       servers_(options.servers),
+      quorum_(options.expected_workers, options.start_timeout,
+              /*data_known=*/options.data.has_value()),
+      data_owner_("the workers that it was begun with"),
       group_(&membership_) {
   alone_since_ = servers_missing_since_ = last_tick_ = stall_ended_ = clock_();
 }
@@ -206,25 +213,75 @@ absl::Status Coordinator::OnReady(Member* member, const Ready& ready) {
   if (!member->admitted) {
     return absl::FailedPreconditionError("Ready before Admission");
   }
-  if (!layout_.has_value()) {
-    TRIBUTARY_RETURN_IF_ERROR(Adopt(ready));
-  } else {
-    TRIBUTARY_RETURN_IF_ERROR(CheckModel(ready.table(), *layout_));
-    TRIBUTARY_RETURN_IF_ERROR(CheckData(ready.data(), progress_->facts()));
+  TRIBUTARY_ASSIGN_OR_RETURN(const ArenaLayout layout,
+                             ArenaLayout::Create(ready.table()));
+  if (ready.data().steps() < 1 || ready.data().steps_per_epoch() < 1) {
+    return absl::InvalidArgumentError("a job needs at least one step");
+  }
+  const absl::Status fits = CheckReady(ready);
+  if (!fits.ok()) {
+    // Its connection ends with that.
+    RefuseWorker(member->incarnation, fits, std::string(fits.message()));
+    return fits;
   }
   member->device = ready.device();
   member->nccl_device = ready.nccl_device();
   member->ready = true;
+  quorum_.Add(*member, ready, layout.signature(), clock_());
+  TRIBUTARY_RETURN_IF_ERROR(AdoptIfDue());
   OpenWaiting();
   return absl::OkStatus();
+}
+
+absl::Status Coordinator::CheckReady(const Ready& ready) {
+  if (layout_.has_value()) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        CheckData(ready.data(), progress_->facts(), data_owner_));
+    return CheckModel(ready.table(), *layout_);
+  }
+  if (!options_.data.has_value()) return absl::OkStatus();
+  return CheckData(ready.data(), *options_.data, data_owner_);
+}
+
+absl::Status Coordinator::AdoptIfDue() {
+  if (phase_ != StatusReply::WAITING || layout_.has_value()) {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::optional<StartQuorum::Decision>> decided =
+      quorum_.Decide(clock_());
+  if (!decided.ok()) {
+    FailLocked(decided.status(), /*exit_code=*/2);
+    return decided.status();
+  }
+  if (!decided->has_value()) return absl::OkStatus();
+  const StartQuorum::Decision decision = **std::move(decided);
+  data_owner_ = decision.whose;
+  TRIBUTARY_RETURN_IF_ERROR(Adopt(decision.ready));
+  for (const auto& [incarnation, ready] : decision.outvoted) {
+    const absl::Status outvoted = CheckReady(ready);
+    RefuseWorker(incarnation, outvoted, std::string(outvoted.message()));
+  }
+  OpenWaiting();
+  return absl::OkStatus();
+}
+
+void Coordinator::RefuseWorker(int64_t incarnation, const absl::Status& told,
+                               const std::string& reason) {
+  const Member& member = *membership_.Find(incarnation);
+  last_refusal_ = absl::StrCat(member.Name(), " cannot take part: ", reason);
+  if (notices_.size() < kMostNotices) notices_.push_back(last_refusal_);
+  quorum_.Refuse(member);
+  RemoveWorker(incarnation, told);
+}
+
+std::vector<std::string> Coordinator::TakeNotices() {
+  absl::MutexLock lock(&mu_);
+  return std::exchange(notices_, {});
 }
 
 absl::Status Coordinator::Adopt(const Ready& ready) {
   TRIBUTARY_ASSIGN_OR_RETURN(ArenaLayout layout,
                              ArenaLayout::Create(ready.table()));
-  if (ready.data().steps() < 1 || ready.data().steps_per_epoch() < 1) {
-    return absl::InvalidArgumentError("a job needs at least one step");
-  }
   const absl::StatusOr<Beginning> beginning =
       ChooseBeginning(beginning_, ready, servers_.servers());
   if (!beginning.ok()) {
@@ -256,7 +313,7 @@ absl::Status Coordinator::Adopt(const Ready& ready) {
 }
 
 void Coordinator::OpenWaiting() {
-  if (!servers_.all_configured()) return;
+  if (!layout_.has_value() || !servers_.all_configured()) return;
   if (journals_ && !servers_.all_replicated()) return;
   for (const auto& [incarnation, listed] : membership_.members()) {
     if (!listed.ready) continue;
@@ -273,7 +330,7 @@ void Coordinator::OpenWaiting() {
 
 void Coordinator::StartIfDue() {
   if (phase_ != StatusReply::WAITING || membership_.synced_count() == 0) return;
-  if (membership_.synced_count() < options_.expected_workers &&
+  if (membership_.synced_count() < quorum_.awaited() &&
       clock_() - first_synced_ < options_.start_timeout) {
     return;
   }
@@ -339,9 +396,18 @@ absl::Status Coordinator::OnEvaluation(const EvaluationReport& report) {
 void Coordinator::OnFailure(const Member& member, const Failure& failure) {
   const std::string reason =
       absl::StrCat(member.Name(), " failed: ", failure.message());
-  // What one worker cannot do before the start (open the data, build the model)
-  // is the job's fault more often than the machine's.
-  if (phase_ == StatusReply::WAITING || membership_.count() == 1) {
+  if (!member.ready) {
+    // It cannot open the data, or build the model. Where nobody can, that is
+    // the job's fault; where others may, its machine's.
+    RefuseWorker(member.incarnation, absl::AbortedError(reason),
+                 failure.message());
+    if (phase_ != StatusReply::WAITING) return;
+    if (membership_.count() == 0 && quorum_.all_refused()) {
+      FailLocked(ReportedError(failure, reason), failure.exit_code());
+    } else if (AdoptIfDue().ok()) {
+      StartIfDue();
+    }
+  } else if (phase_ == StatusReply::WAITING || membership_.count() == 1) {
     FailLocked(ReportedError(failure, reason), failure.exit_code());
   } else {
     RemoveWorker(member.incarnation, absl::AbortedError(reason));
@@ -397,6 +463,7 @@ void Coordinator::RemoveWorkers(const absl::Status& status) {
 void Coordinator::Forget(int64_t incarnation) {
   if (progress_.has_value()) progress_->breakdown()->Forget(incarnation);
   if (claims_.has_value()) claims_->Remove(incarnation);
+  quorum_.Remove(incarnation);
   if (initializer_ == incarnation) {
     initializer_ = 0;
     if (!initialized_) OpenWaiting();
@@ -734,6 +801,7 @@ void Coordinator::Tick() {
                                   " was silent for longer than its lease of ",
                                   absl::FormatDuration(options_.lease))));
   }
+  AdoptIfDue().IgnoreError();  // It has failed the job.
   StartIfDue();
   RunCheckpointsAtRest();
   EndStall(now);
@@ -747,7 +815,8 @@ void Coordinator::Tick() {
         absl::DeadlineExceededError(absl::StrCat(
             "no worker for ", absl::FormatDuration(options_.no_worker_timeout),
             ": start some with `tributary worker --coordinator "
-            "HOST:PORT`")),
+            "HOST:PORT`",
+            last_refusal_.empty() ? "" : absl::StrCat("; ", last_refusal_))),
         /*exit_code=*/1);
   }
 }
@@ -806,6 +875,12 @@ Coordinator::Ending Coordinator::AwaitEnding(absl::Duration timeout) {
 bool Coordinator::memory_failed() const {
   absl::MutexLock lock(&mu_);
   return memory_failed_;
+}
+
+std::optional<DataFacts> Coordinator::data() const {
+  absl::MutexLock lock(&mu_);
+  if (first_synced_ == absl::InfiniteFuture()) return std::nullopt;
+  return progress_->facts();
 }
 
 bool Coordinator::has_trained() const {

@@ -27,6 +27,7 @@
 #include "server/coordinator/checkpoint_driver.h"
 #include "server/coordinator/membership.h"
 #include "server/coordinator/server_roster.h"
+#include "server/coordinator/start_quorum.h"
 #include "server/coordinator/step_claims.h"
 #include "server/progress/job_progress.h"
 #include "server/progress/run_summary.h"
@@ -59,6 +60,9 @@ class Coordinator {
     // newer.
     bool resume_from_memory = false;
     std::string run;  // See JournalScope.
+    // That the attempts before were trained with: every worker's must be the
+    // same. Absent: workers decide (see StartQuorum).
+    std::optional<DataFacts> data;
     // Told once where the attempt begins, with the lock held: must not block.
     // What it finds wrong later goes to Fail. May be null.
     std::function<void(const Beginning&)> on_begin;
@@ -129,6 +133,10 @@ class Coordinator {
   int workers_at_ending() const ABSL_LOCKS_EXCLUDED(mu_);
   // Whether it was to begin from memory, and could not.
   bool memory_failed() const ABSL_LOCKS_EXCLUDED(mu_);
+  // That the attempt is trained with; absent while no worker has weights.
+  std::optional<DataFacts> data() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Lines for the log since the last call: who cannot take part, and why.
+  std::vector<std::string> TakeNotices() ABSL_LOCKS_EXCLUDED(mu_);
   // The attempt got as far as that.
   bool has_trained() const ABSL_LOCKS_EXCLUDED(mu_);
   // Waits until they have ended. False: `timeout` has passed first.
@@ -142,7 +150,7 @@ class Coordinator {
   nlohmann::ordered_json Summary() const ABSL_LOCKS_EXCLUDED(mu_);
   // host:port by shard; that of shard 0 is empty.
   std::vector<std::string> server_addresses() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Fixed by the first worker that was ready; absent before.
+  // Fixed when the workers agree (see StartQuorum); absent before.
   std::optional<ArenaLayout> layout() const ABSL_LOCKS_EXCLUDED(mu_);
   // What a checkpoint of the finished model says, but for its files. To be
   // called when the attempt has ended as kTrained.
@@ -157,7 +165,18 @@ class Coordinator {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status OnReady(Member* member, const Ready& ready)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether it has the model and the data that the job goes by, if these are
+  // decided.
+  absl::Status CheckReady(const Ready& ready)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Takes over what workers have agreed on, and lets those go that have
+  // something else. An error has failed the job.
+  absl::Status AdoptIfDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Adopt(const Ready& ready) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The worker cannot take part, and is told so: the others go on without it.
+  void RefuseWorker(int64_t incarnation, const absl::Status& told,
+                    const std::string& reason)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status OnSums(int shard, const StepSums& sums)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Ends the attempt after a checkpoint.
@@ -232,7 +251,9 @@ class Coordinator {
   Membership membership_ ABSL_GUARDED_BY(mu_);
   ServerRoster servers_ ABSL_GUARDED_BY(mu_);
 
-  // From the first ready worker.
+  StartQuorum quorum_ ABSL_GUARDED_BY(mu_);
+  // From what it has decided.
+  std::string data_owner_ ABSL_GUARDED_BY(mu_);  // Decision::whose.
   std::optional<ArenaLayout> layout_ ABSL_GUARDED_BY(mu_);
   std::optional<JobProgress> progress_ ABSL_GUARDED_BY(mu_);
   // In asynchronous mode.
@@ -254,6 +275,8 @@ class Coordinator {
   // Because other shares were faster.
   int64_t deals_by_speed_ ABSL_GUARDED_BY(mu_) = 0;
   std::vector<ProcessReport> finished_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::string> notices_ ABSL_GUARDED_BY(mu_);
+  std::string last_refusal_ ABSL_GUARDED_BY(mu_);
 
   // From Adopt on.
   std::optional<CheckpointDriver> checkpoints_ ABSL_GUARDED_BY(mu_);

@@ -52,7 +52,8 @@ void FillProcesses(const JobView& view, StatusReply* reply) {
         absl::ToInt64Milliseconds(view.now - member.last_heard));
     if (missing >= 0) {
       process->set_waits_for(absl::StrCat("server ", missing));
-    } else if (view.phase == StatusReply::WAITING && member.synced) {
+    } else if (view.phase == StatusReply::WAITING &&
+               (member.synced || (member.ready && view.progress == nullptr))) {
       process->set_waits_for("other workers");
     } else if (member.synced && member.leaves == 0) {
       process->set_waits_for("leaves: it is a spare");

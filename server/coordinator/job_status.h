@@ -15,7 +15,7 @@
 
 namespace tributary {
 
-// Pointers are null before the first worker is ready.
+// Pointers are null before workers agree on the data.
 struct JobView {
   const ServerRoster& servers;
   const Membership& membership;

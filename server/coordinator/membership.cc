@@ -46,6 +46,7 @@ Membership::Admitted Membership::Add(const Join& join, absl::Time now) {
   Member& member = members_[admitted.incarnation];
   member.incarnation = admitted.incarnation;
   member.rank = rank;
+  member.ranked = join.rank() >= 0;
   member.host = join.host();
   member.pid = join.pid();
   member.last_heard = now;

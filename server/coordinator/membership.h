@@ -32,6 +32,7 @@ struct Member {
   WorkerLink* link = nullptr;
   int64_t incarnation = 0;
   int rank = 0;
+  bool ranked = false;  // It asked for that rank.
   std::string host;
   int64_t pid = 0;
   // See Ready.

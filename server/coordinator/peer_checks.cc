@@ -15,6 +15,15 @@
 #include "common/transport/channel.h"
 
 namespace tributary {
+namespace {
+
+std::string DescribeData(const DataFacts& facts) {
+  return absl::StrCat(facts.train_samples(), " training samples, ",
+                      facts.evaluation_pieces(),
+                      " evaluation pieces, fingerprint ", facts.fingerprint());
+}
+
+}  // namespace
 
 std::string JobId(const JobSpec& job) {
   JobSpec result = job;
@@ -50,15 +59,24 @@ absl::Status CheckModel(const ParameterTable& table, const ArenaLayout& job) {
       job.signature().substr(0, 12), "): use the same release everywhere"));
 }
 
-absl::Status CheckData(const DataFacts& facts, const DataFacts& first) {
-  if (facts.SerializeAsString() == first.SerializeAsString()) {
+absl::Status CheckData(const DataFacts& facts, const DataFacts& job,
+                       const std::string& whose) {
+  if (facts.SerializeAsString() == job.SerializeAsString()) {
     return absl::OkStatus();
   }
-  return absl::FailedPreconditionError(absl::StrCat(
-      "this worker's data (", facts.train_samples(),
-      " training samples, fingerprint ", facts.fingerprint(),
-      ") differ from the first worker's (", first.train_samples(), ", ",
-      first.fingerprint(), "): copy the same files to every machine"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "this worker's data (", DescribeData(facts), ") differ from the job's (",
+      DescribeData(job), "), which are those of ", whose,
+      ": copy the same files to this machine and start this worker again; if "
+      "this worker's are the right ones, copy them to every machine and start "
+      "the job again"));
+}
+
+std::string DescribeReady(const Ready& ready) {
+  const absl::StatusOr<ArenaLayout> layout = ArenaLayout::Create(ready.table());
+  return absl::StrCat(
+      DescribeData(ready.data()), ", model ",
+      layout.ok() ? layout->signature().substr(0, 12) : "unknown");
 }
 
 std::vector<std::string> StateNames(const JobSpec& job) {

@@ -1,5 +1,5 @@
-// Whether a process may take part in the job. FailedPrecondition says what does
-// not fit and what to do.
+// Whether a process may take part in the job. FailedPrecondition, or what else
+// is said below, tells what does not fit and what to do.
 #ifndef TRIBUTARY_SERVER_COORDINATOR_PEER_CHECKS_H_
 #define TRIBUTARY_SERVER_COORDINATOR_PEER_CHECKS_H_
 
@@ -29,8 +29,14 @@ absl::Status CheckProtocol(int32_t version);
 // A worker's model is the job's. InvalidArgument for a table that is none.
 absl::Status CheckModel(const ParameterTable& table, const ArenaLayout& job);
 
-// A worker's data are those of the first worker.
-absl::Status CheckData(const DataFacts& facts, const DataFacts& first);
+// A worker's data are the job's, which are those of `whose` worker, as
+// StartQuorum::Decision says. InvalidArgument if not: the worker's exit code
+// tells that it needs other files.
+absl::Status CheckData(const DataFacts& facts, const DataFacts& job,
+                       const std::string& whose);
+
+// "64 training samples, fingerprint 17, ... model 0123456789ab".
+std::string DescribeReady(const Ready& ready);
 
 // What servers keep for each weight, see Optimizer::slot_names. `job` is valid.
 std::vector<std::string> StateNames(const JobSpec& job);

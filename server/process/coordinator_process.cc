@@ -181,6 +181,8 @@ class CoordinatorProcess {
   bool first_ = true;
   bool has_begun_ = false;  // Some attempt has.
   std::string run_;         // See JournalScope.
+  // Of the attempts before, see Coordinator::Options.
+  std::optional<DataFacts> data_;
   AttemptHistory history_;
   // Where to listen: after the first attempt the same port, which peers know.
   std::string listen_;
@@ -264,6 +266,7 @@ Coordinator::Options CoordinatorProcess::CoordinatorOptions(
   job.resume = std::move(resume);
   job.resume_from_memory = chooser_.uses_own() && history_.trusts_memory();
   job.run = run_;
+  job.data = data_;
   job.checkpoints = checkpoints;
   return job;
 }
@@ -274,6 +277,9 @@ Coordinator::Ending CoordinatorProcess::Follow(Coordinator* coordinator) {
   while (ending == Coordinator::Ending::kNone) {
     ending = coordinator->AwaitEnding(kTick);
     coordinator->Tick();
+    for (const std::string& notice : coordinator->TakeNotices()) {
+      options_.log->Warning("%s", notice);
+    }
     if (MonotonicNow() - looked > kFencingInterval) {
       looked = MonotonicNow();
       const absl::Status current = output_->CheckAttempt(attempt_);
@@ -346,6 +352,7 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
   listener->SetReady(false);
   metrics_.Flush();
   end.status = coordinator.status();
+  if (const auto data = coordinator.data()) data_ = data;
   end.checkpoint_step = coordinator.GetStatus().checkpoint_step();
   bool goes_back = end.ending == Coordinator::Ending::kGoesBack ||
                    end.ending == Coordinator::Ending::kDamaged;

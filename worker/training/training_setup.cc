@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
 #include "common/os/process.h"
@@ -55,7 +56,15 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
 }
 
 absl::Status TrainingSetup::Open() {
-  TRIBUTARY_ASSIGN_OR_RETURN(data_, OpenDataSet(job_));
+  absl::StatusOr<std::unique_ptr<DataSet>> data = OpenDataSet(job_);
+  if (absl::IsNotFound(data.status())) {
+    return absl::NotFoundError(absl::StrCat(
+        data.status().message(),
+        "; every worker reads the data itself: copy them to this machine, or "
+        "correct the path in the job"));
+  }
+  TRIBUTARY_RETURN_IF_ERROR(data.status());
+  data_ = *std::move(data);
   const int leaves = static_cast<int>(job_.batch().micro_batches());
   sampler_ = std::make_unique<Sampler>(job_.seed(), data_->train_samples(),
                                        job_.batch().global(), leaves);

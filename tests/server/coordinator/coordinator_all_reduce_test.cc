@@ -30,9 +30,7 @@ class CoordinatorAllReduceTest : public CoordinatorTest {
   void Begin(int64_t steps) {
     Make(/*servers=*/1, /*expected_workers=*/2, steps, /*pieces=*/0,
          /*clip_norm=*/1);
-    Enter(&first_);
-    EXPECT_FALSE(first_.Got(CoordinatorOrder::kGroup));
-    Enter(&second_);
+    EnterAll({&first_, &second_});
   }
 
   const CoordinatorOrder* Last(const FakeWorker& worker,

@@ -42,11 +42,16 @@ class AsynchronousCoordinatorTest : public CoordinatorTest {
 TEST_F(AsynchronousCoordinatorTest, EndsWhenAllStepsAreApplied) {
   Make(/*servers=*/1, /*expected_workers=*/2, /*steps=*/3);
   FakeWorker slow, fast;
-  Enter(&slow);
+  for (FakeWorker* worker : {&slow, &fast}) {
+    ASSERT_TRUE(Join(worker).ok());
+    ASSERT_TRUE(SayReady(worker).ok());
+  }
+  SayConfigured();
+  SaySynced(&slow);
   // Nobody computes before the start.
   EXPECT_TRUE(SayClaim(&slow).ok());
   EXPECT_EQ(Claims(slow), (std::vector<int64_t>{}));
-  Enter(&fast);
+  SaySynced(&fast);
   EXPECT_EQ(Claims(slow), (std::vector<int64_t>{0}));
   EXPECT_TRUE(SayClaim(&fast).ok());
   EXPECT_TRUE(SayClaim(&fast).ok());
@@ -68,8 +73,7 @@ TEST_F(AsynchronousCoordinatorTest, EndsWhenAllStepsAreApplied) {
 TEST_F(AsynchronousCoordinatorTest, GivesTheStepsOfASilentWorkerToOthers) {
   Make(/*servers=*/1, /*expected_workers=*/2, /*steps=*/10);
   FakeWorker first, second;
-  Enter(&first);
-  Enter(&second);
+  EnterAll({&first, &second});
   EXPECT_TRUE(SayClaim(&first).ok());
   EXPECT_TRUE(SayClaim(&first).ok());
   EXPECT_TRUE(SayClaim(&second).ok());

@@ -152,12 +152,15 @@ class CoordinatorTest : public ::testing::Test {
     EXPECT_TRUE(Say(worker, report).ok());
   }
 
-  // From joining to being dealt work.
-  void Enter(FakeWorker* worker) {
-    ASSERT_TRUE(Join(worker).ok());
-    ASSERT_TRUE(SayReady(worker).ok());
+  // From joining to being dealt work, where enough workers are there.
+  void Enter(FakeWorker* worker) { EnterAll({worker}); }
+  void EnterAll(const std::vector<FakeWorker*>& workers) {
+    for (FakeWorker* worker : workers) {
+      ASSERT_TRUE(Join(worker).ok());
+      ASSERT_TRUE(SayReady(worker).ok());
+    }
     SayConfigured();
-    SaySynced(worker);
+    for (FakeWorker* worker : workers) SaySynced(worker);
   }
 
   absl::Status SaySums(int shard, int64_t step,

@@ -90,8 +90,7 @@ class StallTest : public CoordinatorTest {
  protected:
   void Begin(const std::string& first_phase, const std::string& second_phase) {
     Make(/*servers=*/1, /*expected_workers=*/2, /*steps=*/9);
-    Enter(&first_);
-    Enter(&second_);
+    EnterAll({&first_, &second_});
     now_ += absl::Seconds(1);
     ASSERT_TRUE(SaySums(/*shard=*/0, /*step=*/0, {1, 1, 1}).ok());
     phases_ = {{&first_, first_phase}, {&second_, second_phase}};

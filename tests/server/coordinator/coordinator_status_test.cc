@@ -12,8 +12,7 @@ namespace {
 TEST_F(CoordinatorTest, SaysWhereTheTimeGoesAndWhomTheOthersWaitFor) {
   Make(/*servers=*/1, /*expected_workers=*/2, /*steps=*/3);
   FakeWorker first, second;
-  Enter(&first);
-  Enter(&second);
+  EnterAll({&first, &second});
   const auto beat = [this](FakeWorker* worker, double forward,
                            double backward) {
     WorkerReport report;
@@ -73,8 +72,7 @@ TEST_F(CoordinatorTest, SaysWhereTheTimeGoesAndWhomTheOthersWaitFor) {
 TEST_F(CoordinatorTest, NamesWhoHoldsUpAStepThatDoesNotEnd) {
   Make(/*servers=*/1, /*expected_workers=*/2, /*steps=*/3);
   FakeWorker first, second;
-  Enter(&first);
-  Enter(&second);
+  EnterAll({&first, &second});
   const auto beat = [this](FakeWorker* worker, const std::string& phase) {
     WorkerReport report;
     report.mutable_heartbeat()->set_phase(phase);
@@ -98,8 +96,7 @@ TEST_F(CoordinatorTest, BreaksRoundsOfLocalStepsDownToSteps) {
       ->set_inner_steps(4);
   Make(/*servers=*/1, /*expected_workers=*/2, /*steps=*/12);
   FakeWorker first, second;
-  Enter(&first);
-  Enter(&second);
+  EnterAll({&first, &second});
   WorkerReport beat;
   beat.mutable_heartbeat()->set_step(1);
   beat.mutable_heartbeat()->set_phase("exchange");
@@ -147,9 +144,15 @@ TEST_F(CoordinatorTest, SaysWhoWaitsForWhom) {
   EXPECT_EQ(status.process(2).waits_for(), "server 1");
 
   Make(/*servers=*/2, /*expected_workers=*/2);
-  Enter(&first);
+  ASSERT_TRUE(Join(&first).ok());
+  ASSERT_TRUE(SayReady(&first).ok());
   EXPECT_EQ(coordinator_->GetStatus().process(2).waits_for(), "other workers");
-  Enter(&second);
+  ASSERT_TRUE(Join(&second).ok());
+  ASSERT_TRUE(SayReady(&second).ok());
+  SayConfigured();
+  SaySynced(&first);
+  EXPECT_EQ(coordinator_->GetStatus().process(2).waits_for(), "other workers");
+  SaySynced(&second);
   WorkerReport beat;
   beat.mutable_heartbeat()->set_phase("exchange");
   ASSERT_TRUE(Say(&first, beat).ok());

@@ -35,13 +35,14 @@ TEST_F(CoordinatorTest, TakesAWorkerFromJoiningToItsLeaves) {
 TEST_F(CoordinatorTest, WaitsForTheExpectedWorkersButNotForever) {
   Make(/*servers=*/1, /*expected_workers=*/2);
   FakeWorker worker;
-  Enter(&worker);
-  EXPECT_FALSE(worker.Got(CoordinatorOrder::kDeal));
-  now_ += options_.start_timeout;
-  WorkerReport beat;
-  beat.mutable_heartbeat();
-  ASSERT_TRUE(Say(&worker, beat).ok());
-  coordinator_->Tick();
+  ASSERT_TRUE(Join(&worker).ok());
+  ASSERT_TRUE(SayReady(&worker).ok());
+  Pass(options_.start_timeout - absl::Seconds(1), {&worker});
+  EXPECT_TRUE(servers_[0].orders.empty());
+  Pass(absl::Seconds(1), {&worker});
+  EXPECT_TRUE(servers_[0].orders[0].has_configure());
+  SayConfigured();
+  SaySynced(&worker);  // It is not awaited a second time.
   EXPECT_TRUE(worker.Got(CoordinatorOrder::kDeal));
 }
 
@@ -88,8 +89,7 @@ TEST_F(CoordinatorTest, DealsAnewWhenAWorkerJoinsLeavesOrFallsSilent) {
 TEST_F(CoordinatorTest, DealsAnewWhenAWorkerIsMeasuredToBeSlow) {
   Make(/*servers=*/1, /*expected_workers=*/2);
   FakeWorker slow, fast;
-  Enter(&slow);
-  Enter(&fast);
+  EnterAll({&slow, &fast});
   const int64_t generation = slow.last_deal().generation();
   // As heartbeats of a second of computing each.
   const auto beat = [this](FakeWorker* worker, int second,
@@ -150,8 +150,10 @@ TEST_F(CoordinatorTest, RefusesOtherReleasesModelsAndData) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("model"));
   ready_ = ready;
   ready_.mutable_data()->set_fingerprint(1);
-  status = SayReady(&other);
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  FakeWorker third;
+  ASSERT_TRUE(Join(&third).ok());
+  status = SayReady(&third);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("data"));
 }
 

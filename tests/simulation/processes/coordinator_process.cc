@@ -109,6 +109,7 @@ void CoordinatorProcess::OnStart() {
   journal_ = std::make_unique<StateJournal>();
   attempt_number_ = 0;
   history_ = AttemptHistory();
+  data_.reset();
   draining_ = false;
   wait_ = absl::ZeroDuration();
   expected_workers_ = world_->scenario.workers;
@@ -194,6 +195,7 @@ void CoordinatorProcess::BeginAttempt() {
   options.start_timeout = start_timeout_;
   options.lease = scenario.lease;
   options.attempt = attempt_number_;
+  options.data = data_;
   options.resume = *std::move(resume);
   options.checkpoints = attempt->sink.get();
   options.resume_from_memory = history_.trusts_memory();
@@ -260,6 +262,7 @@ void CoordinatorProcess::Tick() {
 void CoordinatorProcess::OnEnding(Coordinator::Ending ending) {
   Coordinator* const coordinator = attempt_->coordinator.get();
   const absl::Status status = coordinator->status();
+  if (const auto data = coordinator->data()) data_ = data;
   world_->loop.Trace("attempt ", attempt_number_,
                      " ends: ", static_cast<int>(ending), " ",
                      status.ToString());

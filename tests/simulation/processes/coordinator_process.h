@@ -61,6 +61,7 @@ class CoordinatorProcess final : public Process {
   std::unique_ptr<StateJournal> journal_;
   int64_t attempt_number_ = 0;
   AttemptHistory history_;
+  std::optional<DataFacts> data_;  // Of the attempts before.
   int expected_workers_ = 1;
   absl::Duration start_timeout_;
   absl::Duration wait_;
