@@ -1,4 +1,5 @@
-// What the process tells its caller; scripts rely on it, and README.md says it.
+// Exit codes of the process, which scripts rely on: docs/fault-tolerance.md
+// lists them.
 #ifndef TRIBUTARY_DEPLOY_FLAGS_EXIT_CODE_H_
 #define TRIBUTARY_DEPLOY_FLAGS_EXIT_CODE_H_
 
