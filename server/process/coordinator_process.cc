@@ -1,6 +1,7 @@
 #include "server/process/coordinator_process.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -22,6 +23,7 @@
 #include "server/process/final_model.h"
 #include "server/process/local_server.h"
 #include "server/process/metrics_writer.h"
+#include "server/process/resume_check.h"
 #include "server/process/resume_chooser.h"
 #include "server/process/run_output.h"
 #include "server/progress/attempt_history.h"
@@ -100,10 +102,13 @@ absl::StatusOr<std::string> WriteModel(const Coordinator& coordinator,
   return digest;
 }
 
-// Ends the job for everybody, and leaves its results behind.
-absl::Status Conclude(bool trained, int64_t attempt, const LocalServer& local,
-                      const ServerOptions& options, Coordinator* coordinator,
-                      RunOutput* output, MetricsWriter* metrics) {
+// Ends the job for everybody, and leaves its results behind; no summary if
+// `begun` is false, because there is that of the run that it did not go on
+// with.
+absl::Status Conclude(bool trained, bool begun, int64_t attempt,
+                      const LocalServer& local, const ServerOptions& options,
+                      Coordinator* coordinator, RunOutput* output,
+                      MetricsWriter* metrics) {
   absl::Status status = coordinator->status();
   std::string digest;
   if (status.ok() && trained) {
@@ -129,6 +134,7 @@ absl::Status Conclude(bool trained, int64_t attempt, const LocalServer& local,
   }
   // Who finds a summary finds all lines beside it.
   metrics->Flush();
+  if (!begun) return status;
   nlohmann::ordered_json summary = coordinator->Summary();
   if (!digest.empty()) summary["weights_sha256"] = digest;
   const absl::Status written = output->WriteSummary(summary);
@@ -179,8 +185,9 @@ class CoordinatorProcess {
   StateJournal journal_;
   int64_t attempt_ = 0;
   bool first_ = true;
-  bool has_begun_ = false;  // Some attempt has.
-  std::string run_;         // See JournalScope.
+  // Some attempt has. Set by a thread of the coordinator.
+  std::atomic<bool> has_begun_ = false;
+  std::string run_;  // See JournalScope.
   // Of the attempts before, see Coordinator::Options.
   std::optional<DataFacts> data_;
   AttemptHistory history_;
@@ -208,6 +215,10 @@ absl::StatusOr<std::optional<ResumePoint>> CoordinatorProcess::Prepare() {
   if (first_) run_ = output_->RunId(/*begins=*/!options_.resume);
   TRIBUTARY_ASSIGN_OR_RETURN(std::optional<ResumePoint> resume,
                              chooser_.Choose());
+  // Else when it is certain that the job can go on from there.
+  if (first_ && !resume.has_value()) {
+    TRIBUTARY_RETURN_IF_ERROR(output_->WriteJob(options_.job));
+  }
   return resume;
 }
 
@@ -220,19 +231,20 @@ void CoordinatorProcess::OnBegin(const Beginning& beginning,
         beginning.holders.empty() ? beginning.checkpoint
                                   : "which the servers have in memory");
   }
-  const bool again = std::exchange(has_begun_, true);
+  const bool again = has_begun_.exchange(true);
   metrics_.Rewind(
       beginning.step, beginning.job_state.evaluation_step(),
       [this, from, again, coordinator](const absl::Status& rewound) {
         if (!from.empty()) options_.log->Info("%s", from);
-        if (rewound.ok()) return;
         if (!again) {
-          coordinator->Fail(rewound);
-          return;
+          const absl::Status begun =
+              rewound.ok() ? output_->WriteJob(options_.job) : rewound;
+          if (!begun.ok()) coordinator->Fail(begun);
+        } else if (!rewound.ok()) {
+          options_.log->Warning(
+              "metrics.jsonl keeps lines of steps that are computed again: %s",
+              std::string(rewound.message()));
         }
-        options_.log->Warning(
-            "metrics.jsonl keeps lines of steps that are computed again: %s",
-            std::string(rewound.message()));
       });
 }
 
@@ -295,6 +307,7 @@ Coordinator::Ending CoordinatorProcess::Follow(Coordinator* coordinator) {
 
 absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
     std::optional<ResumePoint> resume) {
+  const bool resumes = resume.has_value();
   Checkpointer checkpointer(CheckpointerOptions());
   Coordinator::Options job =
       CoordinatorOptions(std::move(resume), &checkpointer);
@@ -376,8 +389,9 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
                                          options_.expected_workers);
     start_timeout_ = std::min(options_.start_timeout, kRecoveryTimeout);
   } else {
-    end.status = Conclude(end.ending == Coordinator::Ending::kTrained, attempt_,
-                          local, options_, &coordinator, output_, &metrics_);
+    end.status = Conclude(end.ending == Coordinator::Ending::kTrained,
+                          has_begun_ || !resumes, attempt_, local, options_,
+                          &coordinator, output_, &metrics_);
   }
   local.EndReplication();
   listener->ShutDown(goes_back ? kCutTimeout : kDrainTimeout);
@@ -425,9 +439,14 @@ absl::Status CoordinatorProcess::Run() {
 
 absl::Status RunCoordinator(const ServerOptions& options, Shutdown* shutdown) {
   TRIBUTARY_RETURN_IF_ERROR(CheckServers(options.job, options.servers));
+  if (options.resume) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        CheckResumeRequest({options.job, options.output_directory,
+                            options.resume_from, options.allow_job_changes}));
+  }
   TRIBUTARY_ASSIGN_OR_RETURN(
       const std::unique_ptr<RunOutput> output,
-      RunOutput::Create(options.output_directory, options.job, options.log));
+      RunOutput::Create(options.output_directory, options.log));
   return CoordinatorProcess(options, shutdown, output.get()).Run();
 }
 

@@ -116,8 +116,8 @@ void CoordinatorProcess::OnStart() {
   start_timeout_ = absl::Seconds(20);
   world_->servers[0] = this;
   world_->loop.After(world_->network.Latency(), life(), "begin", [this] {
-    absl::StatusOr<std::unique_ptr<RunOutput>> output = RunOutput::Create(
-        world_->run_folder(), world_->scenario.job, world_->log);
+    absl::StatusOr<std::unique_ptr<RunOutput>> output =
+        RunOutput::Create(world_->run_folder(), world_->log);
     if (!output.ok()) {
       Exit(output.status());
       return;
