@@ -215,14 +215,14 @@ absl::Status Coordinator::OnReady(Member* member, const Ready& ready) {
   }
   TRIBUTARY_ASSIGN_OR_RETURN(const ArenaLayout layout,
                              ArenaLayout::Create(ready.table()));
-  if (ready.data().steps() < 1 || ready.data().steps_per_epoch() < 1) {
-    return absl::InvalidArgumentError("a job needs at least one step");
-  }
   const absl::Status fits = CheckReady(ready);
   if (!fits.ok()) {
     // Its connection ends with that.
     RefuseWorker(member->incarnation, fits, std::string(fits.message()));
     return fits;
+  }
+  if (ready.data().steps() < 1 || ready.data().steps_per_epoch() < 1) {
+    return absl::InvalidArgumentError("a job needs at least one step");
   }
   member->device = ready.device();
   member->nccl_device = ready.nccl_device();
