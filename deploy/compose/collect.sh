@@ -5,8 +5,8 @@
 #   collect.sh PROGRAM ROOT
 #
 # That is: its shared libraries with their licenses, a user, and the texts that
-# the built-in job reads. Without a shell and a package manager, no other program
-# can run in the image.
+# the built-in job reads. The image has no shell and no package manager, so no
+# other program can run in it.
 set -euo pipefail
 
 program=$1

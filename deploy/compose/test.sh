@@ -110,7 +110,8 @@ check_image() {
   bytes=$(inspect_image '{{.Size}}')
   user=$(inspect_image '{{.Config.User}}')
   echo "image: $bytes bytes, user $user"
-  ((bytes < max_image_bytes)) || fail "the image is larger than 150 MB"
+  ((bytes < max_image_bytes)) ||
+    fail "the image has $bytes bytes, expected less than $max_image_bytes"
   [[ $user != '' && $user != root && $user != 0* ]] ||
     fail "the image runs as root"
 }
@@ -125,15 +126,18 @@ train() {
       /usr/bin/tributary status --ready 2>"$work/log"; then
       ready=true
       echo "ready: $(seconds_since "$start")"
-      [[ $(states worker | wc -l) == 2 ]] || fail "expected two workers"
+      [[ $(states worker | wc -l) == 2 ]] ||
+        fail "expected 2 workers, found $(states worker | wc -l)"
     fi
-    ((SECONDS - start < max_seconds)) || fail "no end after $max_seconds s"
+    ((SECONDS - start < max_seconds)) ||
+      fail "the job did not end within $max_seconds s"
     sleep 0.5
   done
   $ready || fail "the health check never passed: $(<"$work/log")"
   # The workers end when the server tells them that the job is done.
   while [[ $(states worker) == *running* ]]; do
-    ((SECONDS - start < max_seconds)) || fail "a worker does not end"
+    ((SECONDS - start < max_seconds)) ||
+      fail "a worker did not end within $max_seconds s"
     sleep 0.5
   done
   echo "training: $(seconds_since "$start")"
@@ -143,11 +147,12 @@ check_results() {
   local service results
   for service in server worker; do
     [[ $(states "$service" | sort -u) == 'exited 0' ]] ||
-      fail "$service ended with: $(states "$service")"
+      fail "expected all of $service to exit with 0: $(states "$service")"
   done
   results=$(podman volume inspect --format '{{.Mountpoint}}' "${name}_output")
-  [[ -s $results/final/model.safetensors ]] || fail "no model"
-  python3 - "$results/summary.json" <<'END' || fail "not the summary we want"
+  [[ -s $results/final/model.safetensors ]] ||
+    fail "$results/final/model.safetensors is missing or empty"
+  python3 - "$results/summary.json" <<'END' || fail "unexpected summary.json"
 import json, sys
 summary = json.load(open(sys.argv[1]))
 print({key: summary.get(key) for key in
@@ -156,7 +161,7 @@ sys.exit(summary["status"] != "done" or summary["workers"] != 2)
 END
 }
 
-((EUID == 0)) || fail "only root can make a base image"
+((EUID == 0)) || fail "needs root to make a base image; run it with sudo"
 "$project/third_party/system/install_packages.sh" aardvark-dns buildah \
   catatonit debootstrap iptables netavark podman podman-compose python3 runc
 
