@@ -229,8 +229,9 @@ absl::Status FillPasses(const Flags& flags, Logger* log,
   if (device.kind != DeviceName::Kind::kCuda) return absl::OkStatus();
   log->Info("%s sums and updates", FormatDeviceName(device));
   options->make_passes = [ordinal = device.ordinal,
-                          lanes = options->threads](const ChunkPassPlan& plan) {
-    return MakeCudaPasses(ordinal, lanes, plan);
+                          pass_streams =
+                              options->threads](const ChunkPassPlan& plan) {
+    return MakeCudaPasses(ordinal, pass_streams, plan);
   };
   return absl::OkStatus();
 }

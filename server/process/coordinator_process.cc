@@ -27,8 +27,8 @@
 #include "server/process/resume_chooser.h"
 #include "server/process/run_output.h"
 #include "server/progress/attempt_history.h"
-#include "server/replication/journal_service.h"
-#include "server/replication/state_journal.h"
+#include "server/replication/replica_service.h"
+#include "server/replication/replica_store.h"
 #include "server/service/coordinator_service.h"
 #include "server/service/listener.h"
 #include "server/service/parameter_server_service.h"
@@ -182,7 +182,7 @@ class CoordinatorProcess {
   RunOutput* const output_;
   MetricsWriter metrics_;
   ResumeChooser chooser_;
-  StateJournal journal_;
+  ReplicaStore replicas_;
   int64_t attempt_ = 0;
   bool first_ = true;
   // Some attempt has. Set by a thread of the coordinator.
@@ -327,8 +327,8 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
   // The server's last reports may be answered by orders to it.
   LocalLink link(options_.log);
   ParameterServerService service(/*shard=*/0);
-  JournalService journal_service({/*shard=*/0, "", options_.security},
-                                 &journal_);
+  ReplicaService replica_service({/*shard=*/0, "", options_.security},
+                                 &replicas_);
   LocalServer local(
       /*shard=*/0, options_.threads, &service,
       [&coordinator](const ServerReport& report) {
@@ -337,11 +337,11 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
         if (!status.ok()) coordinator.Fail(status);
       });
   local.UsePasses(options_.make_passes);
-  local.UseJournal(&journal_, &journal_service);
+  local.UseReplicas(&replicas_, &replica_service);
   link.SetServer(&local);
   Enlist enlist;
   enlist.set_protocol_version(kProtocolVersion);
-  if (auto holdings = journal_.Holdings()) {
+  if (auto holdings = replicas_.Holdings()) {
     *enlist.mutable_journal() = *std::move(holdings);
   }
   *enlist.mutable_local_address() = MakeLocalAddress();
@@ -352,7 +352,7 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
   TRIBUTARY_ASSIGN_OR_RETURN(
       const std::unique_ptr<Listener> listener,
       Listener::Start(listen,
-                      {&service, &coordinator_service, &journal_service}));
+                      {&service, &coordinator_service, &replica_service}));
   listen_ = listener->network();
   if (std::exchange(first_, false)) {
     if (options_.on_listening) options_.on_listening(listener->address());
@@ -397,7 +397,7 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
   listener->ShutDown(goes_back ? kCutTimeout : kDrainTimeout);
   coordinator_service.AwaitIdle();
   service.AwaitIdle();
-  journal_service.AwaitIdle();
+  replica_service.AwaitIdle();
   return end;
 }
 

@@ -26,9 +26,9 @@
 #include "proto/parameter_server.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "server/store/block_pass.h"
-#include "server/store/chunk_intake.h"
 #include "server/store/chunk_pass.h"
 #include "server/store/chunk_weights.h"
+#include "server/store/consistency_policy.h"
 #include "server/store/sum_reports.h"
 
 namespace tributary {
@@ -72,14 +72,15 @@ class WeightsSubscriber {
 
 // Thread-safe.
 //
-// Contributions to a chunk go to its ChunkIntake, which knows the consistency
-// mode; the one that makes an update possible queues it on the thread pool. The
-// chunk's ChunkPass, on the CPU or on a GPU, reads the gradients where they
-// are, adds them up, reads version s and writes version s + 1 into another
-// buffer, which is then published. The sum's squares are reported with StepSums
-// when all chunks of this server have theirs. With clipping a first pass is
-// only for the squares, and the update follows when SetGradientNorm has given
-// the norm; but in asynchronous mode the norm comes with the gradient.
+// Contributions to a chunk go to its ConsistencyPolicy, which knows the
+// consistency mode; the one that makes an update possible queues it on the
+// thread pool. The chunk's ChunkPass, on the CPU or on a GPU, reads the
+// gradients where they are, adds them up, reads version s and writes version s
+// + 1 into another buffer, which is then published. The sum's squares are
+// reported with StepSums when all chunks of this server have theirs. With
+// clipping a first pass is only for the squares, and the update follows when
+// SetGradientNorm has given the norm; but in asynchronous mode the norm comes
+// with the gradient.
 //
 // Both the newest version and the one before it are kept, for synchronous mode.
 // That is what lets a step survive the loss of any worker: chunk A may be at s
@@ -115,11 +116,11 @@ class ParameterStore {
   // Gets a copy of each new version of a chunk before anybody else does, on any
   // thread. The version is given out when `kept` is called, from there or
   // later, on any thread.
-  using KeepCallback = std::function<void(int64_t version, Snapshot::Chunk copy,
-                                          std::function<void()> kept)>;
+  using ReplicateCallback = std::function<void(
+      int64_t version, Snapshot::Chunk copy, std::function<void()> kept)>;
 
   // `pool` must outlive the store and be drained before it is destroyed; by
-  // then nobody may call what a KeepCallback was given any more.
+  // then nobody may call what a ReplicateCallback was given any more.
   // `on_sums` is called once for each step, on any thread; in synchronous mode
   // in order. Errors are those of `make_passes`.
   static absl::StatusOr<std::unique_ptr<ParameterStore>> Create(
@@ -140,7 +141,9 @@ class ParameterStore {
   const PinMemory& pin_memory() const { return pin_memory_; }
 
   // To be called before anything is added. With it the job awaits norms.
-  void SetKeeper(KeepCallback keep) { keep_ = std::move(keep); }
+  void SetReplicator(ReplicateCallback replicate) {
+    replicate_ = std::move(replicate);
+  }
 
   // Says whether the chunk is here; InvalidArgument names it if not.
   absl::Status CheckChunk(int chunk) const;
@@ -208,7 +211,7 @@ class ParameterStore {
     mutable absl::Mutex mu;
     // But for what its header says.
     ChunkWeights weights ABSL_GUARDED_BY(mu);
-    const std::unique_ptr<ChunkIntake> intake ABSL_PT_GUARDED_BY(mu);
+    const std::unique_ptr<ConsistencyPolicy> policy ABSL_PT_GUARDED_BY(mu);
     // `update` is on its way to be the next version.
     bool updating ABSL_GUARDED_BY(mu) = false;
     std::vector<Subscription> subscriptions ABSL_GUARDED_BY(mu);
@@ -271,8 +274,8 @@ class ParameterStore {
   const std::unique_ptr<Optimizer> optimizer_;
   const int slots_;  // Of the optimizer.
   const SumsCallback on_sums_;
-  const PinMemory pin_memory_;  // Null: nothing is to be pinned.
-  KeepCallback keep_;           // Null: no journal.
+  const PinMemory pin_memory_;   // Null: nothing is to be pinned.
+  ReplicateCallback replicate_;  // Null: no journal.
   std::vector<int> chunk_numbers_;
   BufferPool buffers_;
   BufferPool halves_;  // Of half their size, for 16-bit numbers.
