@@ -17,7 +17,7 @@ namespace {
 
 // Made of the example by the build, so that there is one truth.
 constexpr absl::string_view kBuiltInJob =
-#include "deploy/built_in_job.inc"
+#include "deploy/flags/built_in_job.inc"
     ;
 
 bool IsReadableFile(const std::string& path) {
