@@ -352,6 +352,27 @@ TEST_F(ResumeTest, GoesOnWithAChangedJobWhereThatIsAllowed) {
               HasSubstr("learning_rate: 0.01"));
 }
 
+// No flag is needed, but the learning rate of the first steps was another one.
+TEST_F(ResumeTest, WarnsWhereALongerRunHasAnotherSchedule) {
+  WriteJob("synchronous");
+  const auto train = [this](const std::string& steps) {
+    return RunCommand(Train("run", 1, 1,
+                            {"--resume", "auto", "--steps", steps, "--set",
+                             "schedule.decay=LINEAR"}));
+  };
+  const CommandResult first = train("30");
+  EXPECT_EQ(first.exit_code, 0) << first.standard_error;
+  EXPECT_EQ(first.standard_error, "");
+  const CommandResult longer = train("40");
+  EXPECT_EQ(longer.exit_code, 0) << longer.standard_error;
+  EXPECT_THAT(longer.standard_error,
+              AllOf(StartsWith("warning: server-0: the job is not the one of " +
+                               folder_ + "/run/checkpoints/step-00000030: "),
+                    HasSubstr("until the last of which the learning rate "
+                              "changes")));
+  EXPECT_EQ(Summary("run").value("steps", 0), 40);
+}
+
 // It leaves a checkpoint behind first, so the job does not begin again.
 TEST_F(ResumeTest, AServerThatIsAskedToStopCostsFewSteps) {
   WriteJob("synchronous");
