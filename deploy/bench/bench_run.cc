@@ -14,11 +14,13 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "common/os/file.h"
 #include "deploy/launcher/local_job.h"
 #include "deploy/launcher/local_processes.h"
 #include "deploy/launcher/status_poller.h"
+#include "nlohmann/json.hpp"
 
 namespace tributary {
 namespace {
@@ -71,8 +73,7 @@ class CpuWatch {
 };
 
 absl::StatusOr<nlohmann::json> ParseObject(const std::string& text) {
-  nlohmann::json json = nlohmann::json::parse(text, nullptr,
-                                              /*allow_exceptions=*/false);
+  nlohmann::json json = ParseJson(text);
   if (!json.is_object()) {
     return absl::InternalError("a process of the benchmark wrote no JSON");
   }

@@ -17,6 +17,7 @@
 #include "deploy/flags/job_source.h"
 #include "deploy/plan/exchange_plan.h"
 #include "deploy/plan/local_timing.h"
+#include "nlohmann/json.hpp"
 #include "worker/training/training_setup.h"
 
 namespace tributary {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "common/transport/channel.h"
 #include "common/transport/diagnosis.h"
@@ -83,8 +84,7 @@ absl::Status Run(const Flags& flags) {
   if (flags.ready) return CheckReady(status);
   std::string text;
   if (flags.json) {
-    auto json =
-        nlohmann::ordered_json::parse(FormatProgressJson(status, absl::Now()));
+    auto json = ParseOrderedJson(FormatProgressJson(status, absl::Now()));
     json["attempt"] = status.attempt();
     json["checkpoint_step"] = status.checkpoint_step();
     json["processes"] = nlohmann::ordered_json::array();

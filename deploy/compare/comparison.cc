@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/base/json.h"
 #include "nlohmann/json.hpp"
 
 namespace tributary {
@@ -92,8 +93,7 @@ double RunFigures::total_bytes_sent() const {
 
 absl::StatusOr<RunFigures> ReadRunFigures(absl::string_view summary,
                                           absl::Span<const LossPoint> losses) {
-  const Json json = Json::parse(summary.begin(), summary.end(), /*cb=*/nullptr,
-                                /*allow_exceptions=*/false);
+  const Json json = ParseJson(summary);
   if (!json.is_object()) {
     return absl::DataLossError("summary.json is not a JSON object");
   }
@@ -146,8 +146,7 @@ absl::StatusOr<RunFigures> ReadRunFigures(absl::string_view summary,
 std::vector<LossPoint> ReadLosses(absl::string_view metrics) {
   std::vector<LossPoint> losses;
   for (const absl::string_view line : absl::StrSplit(metrics, '\n')) {
-    const Json json = Json::parse(line.begin(), line.end(), /*cb=*/nullptr,
-                                  /*allow_exceptions=*/false);
+    const Json json = ParseJson(line);
     if (!json.is_object() || !json.contains("loss")) continue;
     const absl::optional<double> step = Number(json, "step");
     if (!step.has_value()) continue;

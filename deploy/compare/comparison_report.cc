@@ -13,6 +13,7 @@
 #include "common/os/file.h"
 #include "deploy/compare/comparison_plot.h"
 #include "deploy/launcher/run_report.h"
+#include "nlohmann/json.hpp"
 
 namespace tributary {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "deploy/compare/comparison.h"
-#include "nlohmann/json.hpp"
+#include "nlohmann/json_fwd.hpp"
 
 namespace tributary {
 

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "common/optimizer/rounds.h"
 #include "common/os/file.h"
@@ -40,8 +41,7 @@ absl::StatusOr<ExchangePlan> PlanHosts(const LocalTraining& training,
   SetExchange("synchronous", job.mutable_exchange());
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string text,
                              ReadSummary(training.output));
-  const auto summary =
-      nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto summary = ParseOrderedJson(text);
   TRIBUTARY_ASSIGN_OR_RETURN(
       const PassTiming pass,
       TimePass(JobOfRounds(job).optimizer(),

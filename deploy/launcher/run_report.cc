@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/counted.h"
+#include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "deploy/launcher/progress.h"
 
@@ -44,8 +45,7 @@ std::string Evaluation(const Json& evaluation) {
 
 absl::StatusOr<Json> ParseSummary(absl::string_view summary,
                                   const std::string& directory) {
-  Json json = Json::parse(summary.begin(), summary.end(),
-                          /*cb=*/nullptr, /*allow_exceptions=*/false);
+  Json json = ParseJson(summary);
   if (!json.is_object()) {
     return absl::DataLossError(
         absl::StrCat(directory, "/summary.json is not a JSON object"));

@@ -16,6 +16,7 @@
 #include "common/plan/bandwidth.h"
 #include "common/plan/exchange_traffic.h"
 #include "common/plan/payload_bytes.h"
+#include "nlohmann/json.hpp"
 
 namespace tributary {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/plan/step_model.h"
-#include "nlohmann/json.hpp"
+#include "nlohmann/json_fwd.hpp"
 #include "proto/job.pb.h"
 
 namespace tributary {

@@ -7,6 +7,7 @@
 #include "common/job/job.h"
 #include "common/plan/step_model.h"
 #include "deploy/plan/exchange_plan.h"
+#include "nlohmann/json.hpp"
 
 namespace tributary {
 namespace {

@@ -6,7 +6,7 @@
 #include "absl/types/optional.h"
 #include "deploy/plan/exchange_plan.h"
 #include "deploy/plan/local_timing.h"
-#include "nlohmann/json.hpp"
+#include "nlohmann/json_fwd.hpp"
 #include "proto/job.pb.h"
 
 namespace tributary {

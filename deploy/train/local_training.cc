@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/types/optional.h"
+#include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "common/optimizer/rounds.h"
 #include "common/os/file.h"
@@ -105,8 +106,7 @@ absl::Status AddPrediction(const LocalTraining& training) {
   if (training.server_device != "cpu") return absl::OkStatus();
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string text,
                              ReadSummary(training.output));
-  auto summary = nlohmann::ordered_json::parse(text, nullptr,
-                                               /*allow_exceptions=*/false);
+  auto summary = ParseOrderedJson(text);
   if (!summary.is_object()) return absl::OkStatus();
   const LocalRun run = RunOf(training);
   TRIBUTARY_ASSIGN_OR_RETURN(

@@ -709,7 +709,7 @@ void Coordinator::Drain() {
 }
 
 void Coordinator::FlushMetrics() {
-  for (const auto& line : progress_->TakeMetrics()) metrics_(line);
+  for (const std::string& line : progress_->TakeMetrics()) metrics_(line);
 }
 
 void Coordinator::FinishIfDue() {
@@ -987,7 +987,7 @@ void Coordinator::EndStall(absl::Time now) {
   }
 }
 
-nlohmann::ordered_json Coordinator::Summary() const {
+std::string Coordinator::Summary(const std::string& weights_sha256) const {
   absl::MutexLock lock(&mu_);
   RunFacts facts;
   facts.job = &options_.job;
@@ -1005,6 +1005,7 @@ nlohmann::ordered_json Coordinator::Summary() const {
   facts.reassignments_by_speed = reassignments_by_speed_;
   facts.servers = options_.servers;
   facts.processes = finished_;
+  facts.weights_sha256 = weights_sha256;
   return SummaryJson(facts);
 }
 

@@ -18,7 +18,6 @@
 #include "absl/time/time.h"
 #include "common/base/limits.h"
 #include "common/parameters/parameter_table.h"
-#include "nlohmann/json.hpp"
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
@@ -71,7 +70,7 @@ class Coordinator {
   };
   using Clock = std::function<absl::Time()>;
   // Gets lines for metrics.jsonl, in order, with the lock held: must not block.
-  using MetricsSink = std::function<void(const nlohmann::ordered_json&)>;
+  using MetricsSink = std::function<void(const std::string& line)>;
 
   Coordinator(const Options& options, Clock clock, MetricsSink metrics);
 
@@ -145,9 +144,10 @@ class Coordinator {
   // OK while the job has not failed; why the attempt has ended.
   absl::Status status() const ABSL_LOCKS_EXCLUDED(mu_);
   StatusReply GetStatus() const ABSL_LOCKS_EXCLUDED(mu_);
-  // What ran and how it went, without the weights' digest; complete when all
-  // have said farewell.
-  nlohmann::ordered_json Summary() const ABSL_LOCKS_EXCLUDED(mu_);
+  // summary.json: what ran and how it went; complete when all have said
+  // farewell. Without a final model its digest is empty.
+  std::string Summary(const std::string& weights_sha256 = "") const
+      ABSL_LOCKS_EXCLUDED(mu_);
   // host:port by shard; that of shard 0 is empty.
   std::vector<std::string> server_addresses() const ABSL_LOCKS_EXCLUDED(mu_);
   // Fixed when the workers agree (see StartQuorum); absent before.

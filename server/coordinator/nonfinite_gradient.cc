@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
 
 namespace tributary {
 namespace {
@@ -38,15 +39,15 @@ absl::Status NonfiniteError(const JobProgress::NonfiniteGradient& gradient,
       "on_nonfinite: SKIP leaves such steps out"));
 }
 
-nlohmann::ordered_json SkippedStepLine(
-    const JobProgress::NonfiniteGradient& gradient, const ArenaLayout& layout,
-    const Membership& membership) {
+std::string SkippedStepLine(const JobProgress::NonfiniteGradient& gradient,
+                            const ArenaLayout& layout,
+                            const Membership& membership) {
   nlohmann::ordered_json line = {{"step", gradient.step + 1},
                                  {"skipped", "gradient is not finite"},
                                  {"parameter", ParameterOf(gradient, layout)}};
   const Member* const member = ContributorOf(gradient, membership);
   if (member != nullptr) line["worker"] = member->rank;
-  return line;
+  return line.dump();
 }
 
 }  // namespace tributary

@@ -2,9 +2,10 @@
 #ifndef TRIBUTARY_SERVER_COORDINATOR_NONFINITE_GRADIENT_H_
 #define TRIBUTARY_SERVER_COORDINATOR_NONFINITE_GRADIENT_H_
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "common/parameters/parameter_table.h"
-#include "nlohmann/json.hpp"
 #include "server/coordinator/membership.h"
 #include "server/progress/job_progress.h"
 
@@ -17,9 +18,9 @@ absl::Status NonfiniteError(const JobProgress::NonfiniteGradient& gradient,
                             const Membership& membership);
 
 // For metrics.jsonl: with on_nonfinite: SKIP the step is left out.
-nlohmann::ordered_json SkippedStepLine(
-    const JobProgress::NonfiniteGradient& gradient, const ArenaLayout& layout,
-    const Membership& membership);
+std::string SkippedStepLine(const JobProgress::NonfiniteGradient& gradient,
+                            const ArenaLayout& layout,
+                            const Membership& membership);
 
 }  // namespace tributary
 

@@ -135,9 +135,8 @@ absl::Status Conclude(bool trained, bool begun, int64_t attempt,
   // Who finds a summary finds all lines beside it.
   metrics->Flush();
   if (!begun) return status;
-  nlohmann::ordered_json summary = coordinator->Summary();
-  if (!digest.empty()) summary["weights_sha256"] = digest;
-  const absl::Status written = output->WriteSummary(summary);
+  const absl::Status written =
+      output->WriteSummary(coordinator->Summary(digest));
   return status.ok() ? written : status;
 }
 
@@ -315,9 +314,9 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
   job.on_begin = [this, &running](const Beginning& beginning) {
     OnBegin(beginning, running);
   };
-  Coordinator coordinator(
-      job, &MonotonicNow,
-      [this](const nlohmann::ordered_json& line) { metrics_.Append(line); });
+  Coordinator coordinator(job, &MonotonicNow, [this](const std::string& line) {
+    metrics_.Append(line);
+  });
   running = &coordinator;
   // What is still to be written may fail the coordinator.
   const absl::Cleanup write_metrics = [this] { metrics_.Flush(); };

@@ -21,7 +21,7 @@ void MetricsWriter::Rewind(int64_t step, int64_t evaluated_step,
   });
 }
 
-void MetricsWriter::Append(const nlohmann::ordered_json& line) {
+void MetricsWriter::Append(const std::string& line) {
   {
     absl::MutexLock lock(&mu_);
     if (waiting_ == kMostWaiting) {
@@ -33,7 +33,7 @@ void MetricsWriter::Append(const nlohmann::ordered_json& line) {
   thread_->Run([this, line] { Write(line); });
 }
 
-void MetricsWriter::Write(const nlohmann::ordered_json& line) {
+void MetricsWriter::Write(const std::string& line) {
   output_->AppendMetrics(line);
   int64_t dropped = 0;
   {

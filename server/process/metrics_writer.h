@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/executor.h"
 #include "common/os/log.h"
-#include "nlohmann/json.hpp"
 #include "server/process/run_output.h"
 
 namespace tributary {
@@ -38,13 +38,13 @@ class MetricsWriter {
               std::function<void(const absl::Status&)> done);
   // RunOutput::AppendMetrics. Where kMostWaiting lines wait, this one is
   // dropped, and a warning tells how many were.
-  void Append(const nlohmann::ordered_json& line) ABSL_LOCKS_EXCLUDED(mu_);
+  void Append(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
   // Waits until what was asked for before has been handed to the system: a
   // crash of this process does not lose it.
   void Flush();
 
  private:
-  void Write(const nlohmann::ordered_json& line) ABSL_LOCKS_EXCLUDED(mu_);
+  void Write(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
 
   RunOutput* const output_;
   Logger* const log_;

@@ -9,12 +9,14 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/digest.h"
+#include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
 #include "common/os/file.h"
 #include "common/os/file_system.h"
 #include "common/os/log.h"
 #include "common/tensor_io/safetensors.h"
+#include "nlohmann/json.hpp"
 #include "server/checkpoint/final_folder.h"
 
 namespace tributary {
@@ -101,8 +103,7 @@ absl::Status RunOutput::RewindMetrics(int64_t step, int64_t evaluated_step) {
     std::ifstream file(path);
     for (std::string line; std::getline(file, line);) {
       // A crash may have cut the last line.
-      const nlohmann::json json =
-          nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+      const nlohmann::json json = ParseJson(line);
       if (!json.is_object() || !json.contains("step") ||
           !json["step"].is_number_integer()) {
         continue;
@@ -121,9 +122,9 @@ absl::Status RunOutput::RewindMetrics(int64_t step, int64_t evaluated_step) {
   return absl::OkStatus();
 }
 
-void RunOutput::AppendMetrics(const nlohmann::ordered_json& line) {
+void RunOutput::AppendMetrics(const std::string& line) {
   absl::MutexLock lock(&mu_);
-  metrics_ << line.dump() << std::endl;
+  metrics_ << line << std::endl;
   if (!metrics_ && !metrics_failed_) {
     log_->Warning("metrics.jsonl in %s is incomplete: is the disk full?",
                   directory_);
@@ -151,9 +152,9 @@ absl::StatusOr<std::string> RunOutput::WriteModel(const ArenaLayout& layout,
   return digest.FinishHex();
 }
 
-absl::Status RunOutput::WriteSummary(const nlohmann::ordered_json& summary) {
+absl::Status RunOutput::WriteSummary(const std::string& summary) {
   return WriteFileAtomically(absl::StrCat(directory_, "/summary.json"),
-                             {absl::StrCat(summary.dump(2), "\n")});
+                             {summary});
 }
 
 }  // namespace tributary

@@ -15,7 +15,6 @@
 #include "absl/synchronization/mutex.h"
 #include "common/os/log.h"
 #include "common/parameters/parameter_table.h"
-#include "nlohmann/json.hpp"
 #include "proto/job.pb.h"
 
 namespace tributary {
@@ -52,15 +51,14 @@ class RunOutput {
 
   // Adds a line to metrics.jsonl. A full disk costs the line, never the
   // training: the first failure is logged.
-  void AppendMetrics(const nlohmann::ordered_json& line)
-      ABSL_LOCKS_EXCLUDED(mu_);
+  void AppendMetrics(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Writes the model of FinalFolder from a whole arena. Returns the SHA-256
   // (hex) of the float32 weights in the order of the table, without gaps.
   absl::StatusOr<std::string> WriteModel(const ArenaLayout& layout,
                                          const float* weights);
 
-  absl::Status WriteSummary(const nlohmann::ordered_json& summary);
+  absl::Status WriteSummary(const std::string& summary);
 
  private:
   RunOutput(std::string directory, Logger* log)

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/optimizer/schedule.h"
 #include "common/parameters/parameter_table.h"
+#include "nlohmann/json.hpp"
 
 namespace tributary {
 namespace {
@@ -187,7 +188,7 @@ void JobProgress::EmitTraining(absl::Time now) {
   };
   breakdown_.EndWindow(window_.rounds);
   EmitBreakdown(&line);
-  metrics_.push_back(std::move(line));
+  metrics_.push_back(line.dump());
   window_ = Window();
   window_.begin = now;
 }
@@ -282,10 +283,12 @@ absl::StatusOr<bool> JobProgress::AddEvaluation(const EvaluationReport& report,
     window_.evaluating += now - last_step_;
     evaluating_ += now - last_step_;
   }
-  metrics_.push_back({{"step", evaluation_->step},
-                      {"evaluation_loss", evaluation_->loss},
-                      {"evaluation_accuracy", evaluation_->accuracy},
-                      {"seconds", absl::ToDoubleSeconds(now - begin_)}});
+  const nlohmann::ordered_json line = {
+      {"step", evaluation_->step},
+      {"evaluation_loss", evaluation_->loss},
+      {"evaluation_accuracy", evaluation_->accuracy},
+      {"seconds", absl::ToDoubleSeconds(now - begin_)}};
+  metrics_.push_back(line.dump());
   return true;
 }
 
@@ -305,7 +308,7 @@ std::optional<JobProgress::NonfiniteGradient> JobProgress::TakeNonfinite() {
   return std::exchange(nonfinite_, std::nullopt);
 }
 
-std::vector<nlohmann::ordered_json> JobProgress::TakeMetrics() {
+std::vector<std::string> JobProgress::TakeMetrics() {
   return std::exchange(metrics_, {});
 }
 

@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/optimizer/rounds.h"
-#include "nlohmann/json.hpp"
+#include "nlohmann/json_fwd.hpp"
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
@@ -97,7 +97,7 @@ class JobProgress {
   int64_t skipped_rounds() const { return skipped_rounds_; }
 
   // Lines for metrics.jsonl that have become due since the last call.
-  std::vector<nlohmann::ordered_json> TakeMetrics();
+  std::vector<std::string> TakeMetrics();
 
   // Fills the reply's fields that this object knows.
   void FillStatus(StatusReply* reply) const;
@@ -168,7 +168,7 @@ class JobProgress {
   int64_t evaluating_version_ = 0;
   std::map<int64_t, EvaluationReport> pieces_;
 
-  std::vector<nlohmann::ordered_json> metrics_;
+  std::vector<std::string> metrics_;
 };
 
 }  // namespace tributary

@@ -6,7 +6,9 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/latency_histogram.h"
+#include "nlohmann/json.hpp"
 #include "server/progress/step_breakdown.h"
 
 namespace tributary {
@@ -73,7 +75,7 @@ nlohmann::ordered_json ProcessJson(const ProcessReport& process,
 
 }  // namespace
 
-nlohmann::ordered_json SummaryJson(const RunFacts& facts) {
+std::string SummaryJson(const RunFacts& facts) {
   nlohmann::ordered_json summary = {
       {"name", facts.job->name()},
       {"status", !facts.failure.ok() ? "failed"
@@ -140,7 +142,10 @@ nlohmann::ordered_json SummaryJson(const RunFacts& facts) {
   summary["data_seconds"] = total.data_seconds();
   summary["chunk_latency_microseconds"] = LatencyJson(latency);
   summary["processes"] = std::move(processes);
-  return summary;
+  if (!facts.weights_sha256.empty()) {
+    summary["weights_sha256"] = facts.weights_sha256;
+  }
+  return absl::StrCat(summary.dump(2), "\n");
 }
 
 }  // namespace tributary

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "nlohmann/json.hpp"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
 #include "server/progress/job_progress.h"
@@ -37,12 +36,13 @@ struct RunFacts {
   int64_t reassignments_by_speed = 0;  // Because other shares were faster.
   int servers = 0;
   std::vector<ProcessReport> processes;
+  std::string weights_sha256;  // Of the final model. Empty: there is none.
 };
 
-// All but the weights' digest. Bytes and seconds at the top level are sums over
+// The file's text. Bytes and seconds at the top level are sums over
 // the workers; seconds are wall time, of which waiting_seconds are a part of
 // exchange_seconds. The latency is that of all chunks.
-nlohmann::ordered_json SummaryJson(const RunFacts& facts);
+std::string SummaryJson(const RunFacts& facts);
 
 }  // namespace tributary
 

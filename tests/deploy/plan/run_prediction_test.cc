@@ -1,6 +1,7 @@
 #include "deploy/plan/run_prediction.h"
 
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 
 namespace tributary {
 namespace {

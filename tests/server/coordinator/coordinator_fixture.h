@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/transport/channel.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "proto/checkpoint.pb.h"
 #include "server/coordinator/coordinator.h"
 
@@ -94,8 +95,8 @@ class CoordinatorTest : public ::testing::Test {
     ready_.mutable_data()->set_evaluation_pieces(pieces);
     coordinator_ = std::make_unique<Coordinator>(
         options_, [this] { return now_; },
-        [this](const nlohmann::ordered_json& line) {
-          metrics_.push_back(line);
+        [this](const std::string& line) {
+          metrics_.push_back(nlohmann::ordered_json::parse(line));
         });
     for (int shard = 0; shard < std::min(servers, present); ++shard) {
       Enlist enlist;

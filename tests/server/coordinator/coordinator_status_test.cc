@@ -62,7 +62,8 @@ TEST_F(CoordinatorTest, SaysWhereTheTimeGoesAndWhomTheOthersWaitFor) {
     farewell.mutable_farewell()->mutable_statistics()->set_forward_seconds(0.5);
     ASSERT_TRUE(Say(worker, farewell).ok());
   }
-  const nlohmann::ordered_json summary = coordinator_->Summary();
+  const nlohmann::ordered_json summary =
+      nlohmann::ordered_json::parse(coordinator_->Summary());
   EXPECT_EQ(summary["processes"][0]["forward_seconds"], 0.5);
   EXPECT_EQ(summary["processes"][0]["waiting_seconds"], 0.03125);
   EXPECT_EQ(summary["processes"][1]["waited_for_seconds"], 0.03125);

@@ -6,6 +6,7 @@
 #include "common/transport/channel.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "tests/server/coordinator/coordinator_fixture.h"
 #include "tests/support/status_matchers.h"
 
@@ -256,7 +257,8 @@ TEST_F(CoordinatorTest, FinishesWhenStepsAndEvaluationAreDone) {
   EXPECT_EQ(coordinator_->AwaitEnding(absl::ZeroDuration()),
             Coordinator::Ending::kTrained);
   EXPECT_TRUE(coordinator_->status().ok());
-  const nlohmann::ordered_json summary = coordinator_->Summary();
+  const nlohmann::ordered_json summary =
+      nlohmann::ordered_json::parse(coordinator_->Summary());
   EXPECT_EQ(summary["status"], "done");
   EXPECT_EQ(summary["steps"], 1);
   EXPECT_EQ(summary["bytes_sent"], 77);

@@ -46,7 +46,9 @@ class MetricsWriterTest : public testing::Test {
     output_ = *RunOutput::Create(folder_, log_.get());
   }
 
-  static nlohmann::ordered_json Step(int64_t step) { return {{"step", step}}; }
+  static std::string Step(int64_t step) {
+    return absl::StrCat("{\"step\":", step, "}");
+  }
 
   void Answer() {
     while (!tasks_.empty()) {

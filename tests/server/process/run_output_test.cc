@@ -161,7 +161,7 @@ TEST_F(RunOutputTest, RewindsStepsAndEvaluationsEachToTheirOwn) {
         "{\"step\":4,\"evaluation_loss\":1}\n"
         "{\"step\":5,\"loss\":2}\n");
   ASSERT_TRUE(output_->RewindMetrics(/*step=*/4, /*evaluated_step=*/3).ok());
-  output_->AppendMetrics({{"step", 4}, {"evaluation_loss", 9}});
+  output_->AppendMetrics(R"({"step":4,"evaluation_loss":9})");
   EXPECT_THAT(
       Metrics(),
       ElementsAre(
@@ -180,7 +180,7 @@ TEST_F(RunOutputTest, RewindsToNothing) {
 
 TEST_F(RunOutputTest, RewindsWhereThereAreNoMetrics) {
   ASSERT_TRUE(output_->RewindMetrics(10, 10).ok());
-  output_->AppendMetrics({{"step", 11}});
+  output_->AppendMetrics(R"({"step":11})");
   EXPECT_THAT(Metrics(), ElementsAre("{\"step\":11}"));
 }
 
@@ -218,11 +218,11 @@ TEST_F(RunOutputTest, AFullDiskCostsLinesAndOneWarning) {
   {
     // In the midst of the second line to come.
     const FileSizeLimit limit(line.size() + 1 + 11 + 5);
-    output_->AppendMetrics({{"step", 2}});
-    output_->AppendMetrics({{"step", 3}});
-    output_->AppendMetrics({{"step", 4}});
+    output_->AppendMetrics(R"({"step":2})");
+    output_->AppendMetrics(R"({"step":3})");
+    output_->AppendMetrics(R"({"step":4})");
   }
-  output_->AppendMetrics({{"step", 5}});
+  output_->AppendMetrics(R"({"step":5})");
   const std::vector<std::string> metrics = Metrics();
   EXPECT_THAT(metrics, Contains(line));
   EXPECT_THAT(metrics, Contains("{\"step\":2}"));

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
-#include "nlohmann/json.hpp"
 #include "server/coordinator/coordinator.h"
 
 namespace tributary {
@@ -33,7 +32,7 @@ class CoordinatorServiceTest : public testing::Test {
   }
 
   Coordinator coordinator_{Coordinator::Options(), &absl::Now,
-                           [](const nlohmann::ordered_json&) {}};
+                           [](const std::string&) {}};
   CoordinatorService service_{&coordinator_, absl::Milliseconds(20)};
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<Rendezvous::Stub> stub_;

@@ -210,7 +210,7 @@ void CoordinatorProcess::BeginAttempt() {
   };
   attempt->coordinator = std::make_unique<Coordinator>(
       options, [world = world_] { return world->loop.now(); },
-      [](const nlohmann::ordered_json&) {});
+      [](const std::string&) {});
   attempt->checkpointer->SetCoordinator(attempt->coordinator.get());
   Enlist enlist;
   enlist.set_protocol_version(kProtocolVersion);
