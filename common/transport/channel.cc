@@ -12,8 +12,10 @@
 #include "common/transport/diagnosis.h"
 #include "grpc/grpc.h"
 #include "grpc/support/log.h"
+#include "grpcpp/channel.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
+#include "grpcpp/server_builder.h"
 
 namespace tributary {
 namespace {

@@ -12,9 +12,12 @@
 #include "absl/time/time.h"
 #include "common/base/limits.h"
 #include "common/transport/security.h"
-#include "grpcpp/channel.h"
-#include "grpcpp/server_builder.h"
 #include "grpcpp/support/status.h"
+
+namespace grpc {
+class Channel;
+class ServerBuilder;
+}  // namespace grpc
 
 namespace tributary {
 

@@ -230,6 +230,8 @@ class ReplicaReader final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
 ReplicaService::ReplicaService(Options options, ReplicaStore* memory)
     : options_(std::move(options)), memory_(memory) {}
 
+ReplicaService::~ReplicaService() = default;
+
 void ReplicaService::Serve(int64_t attempt) {
   absl::MutexLock lock(&mu_);
   attempt_ = attempt;

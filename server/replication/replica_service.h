@@ -37,6 +37,7 @@ class ReplicaService final
   };
   // `memory` must outlive this object.
   ReplicaService(Options options, ReplicaStore* memory);
+  ~ReplicaService() override;
 
   void Serve(int64_t attempt) override ABSL_LOCKS_EXCLUDED(mu_);
   void ServeWorkers(int64_t attempt) override ABSL_LOCKS_EXCLUDED(mu_);

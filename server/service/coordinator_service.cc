@@ -104,6 +104,12 @@ class EnlistmentStream final : public RawStream, public ServerLink {
 
 }  // namespace
 
+CoordinatorService::CoordinatorService(Coordinator* coordinator,
+                                       absl::Duration silence)
+    : coordinator_(coordinator), silence_(silence) {}
+
+CoordinatorService::~CoordinatorService() = default;
+
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*
 CoordinatorService::Membership(grpc::CallbackServerContext*) {
   auto* stream = new WorkerStream(coordinator_, calls_);

@@ -25,8 +25,8 @@ class CoordinatorService final
   // nothing for `silence` is sent away.
   explicit CoordinatorService(
       Coordinator* coordinator,
-      absl::Duration silence = kDefaultLimits.handshake_timeout)
-      : coordinator_(coordinator), silence_(silence) {}
+      absl::Duration silence = kDefaultLimits.handshake_timeout);
+  ~CoordinatorService() override;
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Membership(
       grpc::CallbackServerContext* context) override;

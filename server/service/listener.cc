@@ -13,6 +13,7 @@
 #include "common/transport/channel.h"
 #include "common/transport/credentials.h"
 #include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 
 namespace tributary {

@@ -13,8 +13,12 @@
 #include "common/os/log.h"
 #include "common/transport/connection_acceptor.h"
 #include "common/transport/security.h"
-#include "grpcpp/server.h"
 #include "proto/rendezvous.pb.h"
+
+namespace grpc {
+class Server;
+class Service;
+}  // namespace grpc
 
 namespace tributary {
 

@@ -458,6 +458,10 @@ class WeightsReader final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
 
 }  // namespace
 
+ParameterServerService::ParameterServerService(int shard) : shard_(shard) {}
+
+ParameterServerService::~ParameterServerService() = default;
+
 void ParameterServerService::Serve(ParameterStore* store,
                                    const std::string& job_id, int64_t attempt) {
   absl::MutexLock lock(&mu_);

@@ -32,7 +32,8 @@ class ParameterServerService final
               ParameterServer::Service>>,
       public WeightsService {
  public:
-  explicit ParameterServerService(int shard) : shard_(shard) {}
+  explicit ParameterServerService(int shard);
+  ~ParameterServerService() override;
 
   // `store` must outlive the gRPC server.
   void Serve(ParameterStore* store, const std::string& job_id,

@@ -6,6 +6,7 @@
 #include "absl/time/clock.h"
 #include "common/job/job.h"
 #include "common/transport/channel.h"
+#include "grpcpp/channel.h"
 #include "gtest/gtest.h"
 #include "server/process/server_process.h"
 

@@ -13,6 +13,7 @@
 #include "common/transport/channel.h"
 #include "common/transport/chunk_codec.h"
 #include "common/transport/client_stream.h"
+#include "grpcpp/channel.h"
 #include "grpcpp/generic/generic_stub.h"
 
 namespace tributary {
