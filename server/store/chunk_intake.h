@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "proto/job.pb.h"
-#include "server/store/chunk_aggregator.h"
+#include "server/store/aggregation/chunk_aggregator.h"
 
 namespace tributary {
 
