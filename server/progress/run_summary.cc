@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/latency_histogram.h"
+#include "common/job/exchange_traits.h"
 #include "server/progress/step_breakdown.h"
 
 namespace tributary {
@@ -111,9 +112,9 @@ nlohmann::ordered_json SummaryJson(const RunFacts& facts) {
   summary["deals_by_speed"] = facts.deals_by_speed;
   summary["servers"] = facts.servers;
   summary["precision"] = JobSpec::Precision_Name(facts.job->precision());
-  summary["exchange"] = facts.job->exchange().has_all_reduce()
-                            ? "all_reduce"
-                            : "parameter_server";
+  summary["exchange"] = ResolveExchange(*facts.job).servers_update
+                            ? "parameter_server"
+                            : "all_reduce";
   if (facts.parameters > 0) summary["parameters"] = facts.parameters;
   ProcessStatistics total;
   double waiting = 0;

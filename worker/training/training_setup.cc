@@ -42,6 +42,7 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
     const JobSpec& job, int lanes, const DeviceMaker& make_device) {
   auto setup = std::unique_ptr<TrainingSetup>(new TrainingSetup());
   setup->job_ = job;
+  setup->traits_ = ResolveExchange(job);
   TRIBUTARY_RETURN_IF_ERROR(setup->Open());
   // A model that computes nothing does so on the host.
   const DeviceMaker& make =
@@ -111,10 +112,8 @@ absl::Status TrainingSetup::AddLane(const DeviceMaker& make_device,
   Lane lane;
   TRIBUTARY_ASSIGN_OR_RETURN(lane.device, make_device(PrecisionOf(job_)));
   TRIBUTARY_RETURN_IF_ERROR(CheckMemory(lanes(), *lane.device, host_bytes));
-  const bool local_steps =
-      job_.exchange().parameter_server().consistency().has_local_steps();
   WeightCopies* copies = nullptr;
-  if (!local_steps) {
+  if (!traits_.local_trajectories) {
     if (lanes_.empty() || lane.device->has_own_memory()) {
       lane.weight_copies = std::make_unique<WeightCopies>();
     }
@@ -129,7 +128,7 @@ absl::Status TrainingSetup::AddLane(const DeviceMaker& make_device,
     TRIBUTARY_ASSIGN_OR_RETURN(
         lane.arenas, DeviceArenas::Create(lane.device.get(), layout_.get()));
   }
-  if (local_steps) {
+  if (traits_.local_trajectories) {
     TRIBUTARY_ASSIGN_OR_RETURN(
         lane.trajectory,
         Trajectory::Create(job_, facts_.steps(), layout_.get()));
