@@ -12,8 +12,8 @@ namespace tributary {
 // Defined only in programs that link //common/base:failpoints, which are tests'
 // own: everywhere else these are null, and what follows costs a comparison.
 absl::Status HitFailpoint(const char* point) __attribute__((weak));
-void RecordInLedger(int64_t attempt, int chunk, int64_t step, int64_t weight)
-    __attribute__((weak));
+void RecordInLedger(int64_t attempt, int chunk, int64_t step,
+                    int64_t sample_count) __attribute__((weak));
 
 // To be called where the protocol comes to `point`: the names are listed in
 // failpoints.cc. An error is to be treated as one of whatever comes next.
@@ -30,8 +30,10 @@ inline void FailpointOrDie(const char* point) {
 // An update was made: `step` is applied to `chunk`, with gradients of so many
 // samples.
 inline void LedgerEntry(int64_t attempt, int chunk, int64_t step,
-                        int64_t weight) {
-  if (RecordInLedger != nullptr) RecordInLedger(attempt, chunk, step, weight);
+                        int64_t sample_count) {
+  if (RecordInLedger != nullptr) {
+    RecordInLedger(attempt, chunk, step, sample_count);
+  }
 }
 
 }  // namespace tributary

@@ -163,9 +163,10 @@ absl::Status HitFailpoint(const char* point) {
   return absl::OkStatus();
 }
 
-void RecordInLedger(int64_t attempt, int chunk, int64_t step, int64_t weight) {
-  AppendLine("TRIBUTARY_LEDGER",
-             absl::StrCat(attempt, " ", chunk, " ", step, " ", weight, "\n"));
+void RecordInLedger(int64_t attempt, int chunk, int64_t step,
+                    int64_t sample_count) {
+  AppendLine("TRIBUTARY_LEDGER", absl::StrCat(attempt, " ", chunk, " ", step,
+                                              " ", sample_count, "\n"));
 }
 
 }  // namespace tributary

@@ -45,17 +45,17 @@ ExchangeTraits ResolveExchange(const JobSpec& job) {
       break;
     case ExchangeKind::kLocalSteps:
       traits.steps_per_round = ConsistencyOf(job).local_steps().inner_steps();
-      traits.local_trajectories = true;
+      traits.local_sgd = true;
       break;
     case ExchangeKind::kAllReduce:
       traits.servers_update = false;
-      traits.servers_keep_copies = true;
+      traits.servers_hold_replicas = true;
       traits.fixed_members = true;
       break;
   }
-  if (job.recovery().journal()) traits.servers_keep_copies = true;
-  // Trajectories clip each of their steps by themselves.
-  const bool needs_norm = (job.clip_norm() > 0 && !traits.local_trajectories) ||
+  if (job.recovery().journal()) traits.servers_hold_replicas = true;
+  // Local SGD clips each inner step by itself.
+  const bool needs_norm = (job.clip_norm() > 0 && !traits.local_sgd) ||
                           job.on_nonfinite() == JobSpec::SKIP;
   // A worker knows the norm of a whole batch. What the others wait for also
   // keeps the servers in the same step, as recovery.journal needs it.

@@ -25,9 +25,9 @@ struct ExchangeTraits {
   // Servers hold the weights and run the optimizer. False: the workers do, and
   // the job has one server, which no gradient passes.
   bool servers_update = true;
-  // Servers keep copies of state that other processes work on, in memory: the
-  // other servers' (recovery.journal) or the workers' (all-reduce).
-  bool servers_keep_copies = false;
+  // Servers keep in-memory replicas of the state that other servers
+  // (recovery.journal) or the workers (all-reduce) update.
+  bool servers_hold_replicas = false;
   // An attempt needs all workers that it began with: losing one ends it, and
   // new ones wait for the next.
   bool fixed_members = false;
@@ -40,9 +40,9 @@ struct ExchangeTraits {
   int64_t staleness = 0;
   // Steps between two exchanges; see Rounds.
   int64_t steps_per_round = 1;
-  // Each micro-batch takes the steps of a round by itself, with the job's
-  // optimizer; contributions are what its weights moved by.
-  bool local_trajectories = false;
+  // Local SGD: each micro-batch takes the steps of a round by itself, with the
+  // job's optimizer; contributions are what its weights moved by.
+  bool local_sgd = false;
 
   // Servers, or the members of an all-reduce, update a chunk only when the norm
   // of the step's whole gradient is known.

@@ -267,8 +267,8 @@ absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(
   return optimizer;
 }
 
-float GradientScale(int64_t weight, double clip_norm, double norm) {
-  const double mean = 1 / static_cast<double>(weight);
+float GradientScale(int64_t sample_count, double clip_norm, double norm) {
+  const double mean = 1 / static_cast<double>(sample_count);
   // Not true of a norm that is not a number: the scale is then none either,
   // so the error shows in the weights.
   if (clip_norm <= 0 || norm + 1e-6 <= clip_norm) {

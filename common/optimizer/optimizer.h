@@ -85,9 +85,9 @@ class Optimizer {
 
 // What turns the sum of a batch's gradients into the gradient: 1 / weight, and
 // times clip_norm / norm where the norm is above clip_norm (PyTorch's rule,
-// which adds 1e-6 to the norm). `weight`: samples or tokens in the batch, at
-// least 1. `norm`: of the mean gradient; unused if `clip_norm` is 0.
-float GradientScale(int64_t weight, double clip_norm, double norm);
+// which adds 1e-6 to the norm). `sample_count`: samples or tokens in the batch,
+// at least 1. `norm`: of the mean gradient; unused if `clip_norm` is 0.
+float GradientScale(int64_t sample_count, double clip_norm, double norm);
 
 }  // namespace tributary
 

@@ -18,7 +18,7 @@ int64_t Rounds::RoundsFor(int64_t steps) const {
 }
 
 JobSpec JobOfRounds(const JobSpec& job) {
-  if (!ResolveExchange(job).local_trajectories) return job;
+  if (!ResolveExchange(job).local_sgd) return job;
   JobSpec outer = job;
   outer.clear_schedule();
   outer.clear_clip_norm();
@@ -37,7 +37,7 @@ bool AwaitsNorm(const JobSpec& job) {
 }
 
 double StatisticsRate(const JobSpec& job) {
-  return ResolveExchange(job).local_trajectories ? 1 : kStatisticsRate;
+  return ResolveExchange(job).local_sgd ? 1 : kStatisticsRate;
 }
 
 }  // namespace tributary

@@ -56,13 +56,14 @@ int BusiestHost(const std::vector<HostTraffic>& traffic) {
   return static_cast<int>(busiest - traffic.begin());
 }
 
-std::vector<int> ContributionsByWorker(int leaves, int workers) {
+std::vector<int> ContributionsByWorker(int micro_batches, int workers) {
   std::vector<int> counts(workers);
-  const int computing = std::min(workers, leaves);
+  const int computing = std::min(workers, micro_batches);
   for (int64_t i = 0; i < computing; ++i) {
-    const LeafRange range = {static_cast<int>(i * leaves / computing),
-                             static_cast<int>((i + 1) * leaves / computing)};
-    counts[i] = static_cast<int>(MaximalSubtrees(range, leaves).size());
+    const LeafRange range = {
+        static_cast<int>(i * micro_batches / computing),
+        static_cast<int>((i + 1) * micro_batches / computing)};
+    counts[i] = static_cast<int>(MaximalSubtrees(range, micro_batches).size());
   }
   return counts;
 }

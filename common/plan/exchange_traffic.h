@@ -54,7 +54,7 @@ int BusiestHost(const std::vector<HostTraffic>& traffic);
 // What `workers` send for each chunk when the leaves are dealt evenly: as many
 // contributions as maximal subtrees make up a worker's run of leaves. One each
 // if `workers` is a power of two.
-std::vector<int> ContributionsByWorker(int leaves, int workers);
+std::vector<int> ContributionsByWorker(int micro_batches, int workers);
 
 // ---- The law: bytes each way through the busiest interface, in model sizes,
 // where up and down weigh the same and chunks are many. `workers` is at least

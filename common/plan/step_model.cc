@@ -219,8 +219,8 @@ double StepSeconds(const ComputeProfile& profile,
   return Simulation(profile, chunk_elements, times).Run();
 }
 
-double LooseStepSeconds(const ComputeProfile& profile,
-                        const ExchangeTimes& times) {
+double BoundedStalenessStepSeconds(const ComputeProfile& profile,
+                                   const ExchangeTimes& times) {
   const double link = times.shared_link ? times.up + times.down
                                         : std::max(times.up, times.down);
   return std::max({profile.seconds, link, times.pass});

@@ -56,8 +56,8 @@ double StepSeconds(const ComputeProfile& profile,
 
 // The same where no worker waits for another, nor for its own last step: the
 // slowest resource sets the pace.
-double LooseStepSeconds(const ComputeProfile& profile,
-                        const ExchangeTimes& times);
+double BoundedStalenessStepSeconds(const ComputeProfile& profile,
+                                   const ExchangeTimes& times);
 
 }  // namespace tributary
 

@@ -75,15 +75,15 @@ class Connection {
 };
 
 // What came of an SSL function that did not succeed.
-struct Failure {
+struct HandshakeFailure {
   bool not_tls = false;  // The peer's bytes are no TLS.
   bool alert = false;    // The peer refuses, in TLS.
   bool closed = false;   // The peer has hung up.
   std::string reason;
 };
 
-Failure Explain(SSL* session, int result) {
-  Failure failure;
+HandshakeFailure Explain(SSL* session, int result) {
+  HandshakeFailure failure;
   const int kind = SSL_get_error(session, result);
   const unsigned long code = ERR_peek_error();
   const int reason = ERR_GET_REASON(code);
@@ -138,7 +138,7 @@ absl::Status AskJudgement(const std::string& address, const Security& security,
   char byte = 0;
   const int result = SSL_read(session, &byte, 1);
   if (result > 0) return absl::OkStatus();
-  const Failure failure = Explain(session, result);
+  const HandshakeFailure failure = Explain(session, result);
   if (!failure.alert && !failure.closed) return absl::OkStatus();
   return Refusal(
       address,
@@ -176,8 +176,8 @@ absl::Status Diagnose(const std::string& address, const Security& security) {
   SSL_set_alpn_protos(session.get(), kHttp2, sizeof(kHttp2));
   errno = 0;
   const int result = SSL_connect(session.get());
-  const Failure failure =
-      result == 1 ? Failure() : Explain(session.get(), result);
+  const HandshakeFailure failure =
+      result == 1 ? HandshakeFailure() : Explain(session.get(), result);
   const bool tls = result == 1 || failure.alert;
   if (!security.tls()) {
     return tls ? Refusal(address,

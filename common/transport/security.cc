@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "common/os/file.h"
@@ -25,7 +26,7 @@ constexpr size_t kMaxTokenBytes = 1024;
 absl::StatusOr<std::string> ReadToken(const std::string& path) {
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string text,
                              ReadFile(path, 2 * kMaxTokenBytes));
-  std::string token(absl::StripAsciiWhitespace(text));
+  const absl::string_view token = absl::StripAsciiWhitespace(text);
   const bool printable =
       std::all_of(token.begin(), token.end(), absl::ascii_isgraph);
   if (token.size() < kMinTokenBytes || token.size() > kMaxTokenBytes ||
@@ -36,7 +37,7 @@ absl::StatusOr<std::string> ReadToken(const std::string& path) {
         " printable characters without spaces; make one with: openssl rand "
         "-hex 32"));
   }
-  return token;
+  return std::string(token);
 }
 
 bool Exists(const std::string& path) {

@@ -74,15 +74,17 @@ absl::StatusOr<JobSpec> BenchJob(const BenchLoad& load) {
   const int64_t batch =
       load.batch_per_worker > 0 ? load.batch_per_worker : model->batch;
   // The tree needs a power of two; workers beyond it would be spares.
-  int64_t leaves = 1;
-  while (leaves < int64_t{load.workers} * load.threads) leaves *= 2;
-  if (leaves != int64_t{load.workers} * load.threads) {
+  int64_t micro_batches = 1;
+  while (micro_batches < int64_t{load.workers} * load.threads) {
+    micro_batches *= 2;
+  }
+  if (micro_batches != int64_t{load.workers} * load.threads) {
     return absl::InvalidArgumentError(
         "--workers times --threads must be a power of two, so that all have "
         "the same work");
   }
   job.mutable_batch()->set_global(batch * load.workers);
-  job.mutable_batch()->set_micro_batches(leaves);
+  job.mutable_batch()->set_micro_batches(micro_batches);
   // Every step sees other samples of the same few; there is no short batch.
   job.mutable_data()->mutable_random()->set_samples(4 * batch * load.workers);
   job.set_steps(load.steps);

@@ -48,7 +48,7 @@ class SingleTrainer {
       : setup_(*setup),
         optimizer_(std::move(optimizer)),
         arenas_(setup->layout().arena_elements()),
-        lanes_(setup->lanes()) {
+        threads_(setup->threads()) {
     const int64_t bytes =
         setup_.layout().arena_elements() * int64_t{sizeof(float)};
     for (Buffer& weights : weights_) {
@@ -59,27 +59,29 @@ class SingleTrainer {
       slots_.push_back(arenas_.Take());
       std::memset(slots_.back().get(), 0, bytes);
     }
-    for (int lane = 0; lane < setup_.lanes(); ++lane) {
+    for (int thread = 0; thread < setup_.threads(); ++thread) {
       gradients_.push_back(arenas_.Take());
       batches_.emplace_back();
       setup_.data().ReadTrain(
-          /*epoch=*/0, setup_.sampler().LeafOf(/*step=*/0, lane).indexes,
+          /*epoch=*/0,
+          setup_.sampler().MicroBatchOf(/*step=*/0, thread).indexes,
           &batches_.back());
     }
     for (int chunk = 0; chunk < setup_.layout().chunk_count(); ++chunk) {
       segments_.push_back(setup_.layout().ChunkSegments(chunk));
     }
     setup_.model(0)->Initialize(/*seed=*/1, setup_.layout(), weights_[0].get());
-    for (int lane = 0; lane < setup_.lanes() && on_device(); ++lane) {
-      setup_.arenas(lane)->LoadAll(weights_[0].get());
-      setup_.arenas(lane)->Synchronize();
+    for (int thread = 0; thread < setup_.threads() && on_device(); ++thread) {
+      setup_.arenas(thread)->LoadAll(weights_[0].get());
+      setup_.arenas(thread)->Synchronize();
     }
   }
 
   absl::Status Step() {
     setup_.RenewWeightCopies();
-    TRIBUTARY_RETURN_IF_ERROR(
-        setup_.lanes() == 1 && !on_device() ? StepInOneLane() : StepInLanes());
+    TRIBUTARY_RETURN_IF_ERROR(setup_.threads() == 1 && !on_device()
+                                  ? StepInOneThread()
+                                  : StepInThreads());
     ++step_;
     return absl::OkStatus();
   }
@@ -104,27 +106,28 @@ class SingleTrainer {
     int next_;
   };
 
-  absl::Status StepInOneLane() {
+  absl::Status StepInOneThread() {
     Updater updater(this);
     return setup_.model(0)
-        ->ForwardBackward(batches_[0], /*seed=*/1, step_, /*leaf=*/0,
+        ->ForwardBackward(batches_[0], /*seed=*/1, step_, /*micro_batch=*/0,
                           weights_[step_ % 2].get(), gradients_[0].get(),
                           &updater)
         .status();
   }
 
-  absl::Status StepInLanes() {
-    std::vector<absl::Status> statuses(setup_.lanes());
-    absl::BlockingCounter running(setup_.lanes());
-    for (int lane = 0; lane < setup_.lanes(); ++lane) {
-      lanes_.Run([&, lane] {
-        DeviceArenas* const device = setup_.arenas(lane);
-        statuses[lane] =
-            setup_.model(lane)
+  absl::Status StepInThreads() {
+    std::vector<absl::Status> statuses(setup_.threads());
+    absl::BlockingCounter running(setup_.threads());
+    for (int thread = 0; thread < setup_.threads(); ++thread) {
+      threads_.Run([&, thread] {
+        DeviceArenas* const device = setup_.arenas(thread);
+        statuses[thread] =
+            setup_.model(thread)
                 ->ForwardBackward(
-                    batches_[lane], /*seed=*/1, step_, lane,
+                    batches_[thread], /*seed=*/1, step_, thread,
                     on_device() ? device->weights() : weights_[step_ % 2].get(),
-                    on_device() ? device->gradients() : gradients_[lane].get(),
+                    on_device() ? device->gradients()
+                                : gradients_[thread].get(),
                     /*observer=*/nullptr)
                 .status();
         if (on_device()) device->Synchronize();
@@ -140,9 +143,9 @@ class SingleTrainer {
     const int chunks = setup_.layout().chunk_count();
     absl::BlockingCounter updating(chunks);
     for (int chunk = 0; chunk < chunks; ++chunk) {
-      lanes_.Run([&, chunk] {
-        for (int lane = 1; lane < setup_.lanes(); ++lane) {
-          AddInto(At(gradients_[lane], chunk), At(gradients_[0], chunk),
+      threads_.Run([&, chunk] {
+        for (int thread = 1; thread < setup_.threads(); ++thread) {
+          AddInto(At(gradients_[thread], chunk), At(gradients_[0], chunk),
                   setup_.layout().ChunkSize(chunk));
         }
         Update(chunk);
@@ -162,7 +165,7 @@ class SingleTrainer {
     for (const Buffer& slot : slots_) slots.push_back(At(slot, chunk));
     UpdateArguments update;
     update.gradient_sum = At(gradients_[0], chunk);
-    update.gradient_scale = 1.f / static_cast<float>(weight());
+    update.gradient_scale = 1.f / static_cast<float>(sample_count());
     update.statistics_scale =
         static_cast<float>(kStatisticsRate) * update.gradient_scale;
     update.weights = At(weights_[step_ % 2], chunk);
@@ -174,16 +177,16 @@ class SingleTrainer {
     optimizer_->Update(update);
   }
 
-  bool on_device() const { return setup_.arenas(/*lane=*/0) != nullptr; }
+  bool on_device() const { return setup_.arenas(/*thread=*/0) != nullptr; }
 
-  int64_t weight() const {
-    return setup_.lanes() * static_cast<int64_t>(batches_[0].labels.size());
+  int64_t sample_count() const {
+    return setup_.threads() * static_cast<int64_t>(batches_[0].labels.size());
   }
 
   const TrainingSetup& setup_;
   const std::unique_ptr<Optimizer> optimizer_;
   BufferPool arenas_;
-  ThreadPool lanes_;
+  ThreadPool threads_;
   Buffer weights_[2];
   std::vector<Buffer> slots_;
   std::vector<Buffer> gradients_;  // By lane.

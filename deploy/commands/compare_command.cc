@@ -96,12 +96,12 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
 absl::StatusOr<ComparisonOptions> MakeOptions(const CommandLine& line,
                                               const Flags& flags) {
   TRIBUTARY_ASSIGN_OR_RETURN(const JobSpec job, ReadJob(flags.source));
-  const int64_t leaves = job.batch().micro_batches();
-  if (flags.workers > leaves) {
+  const int64_t micro_batches = job.batch().micro_batches();
+  if (flags.workers > micro_batches) {
     return absl::InvalidArgumentError(absl::StrCat(
         line.OriginOf("workers"), " ", flags.workers, ": the batch has ",
-        Counted(leaves, "leaf", "leaves"), ", so no more than ",
-        Counted(leaves, "worker"),
+        Counted(micro_batches, "leaf", "leaves"), ", so no more than ",
+        Counted(micro_batches, "worker"),
         " can share it; raise batch.micro_batches (a power of two that divides "
         "batch.global) or give fewer --workers"));
   }

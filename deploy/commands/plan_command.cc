@@ -82,25 +82,25 @@ absl::StatusOr<PlanInputs> MakeInputs(const CommandLine& line,
   inputs.workers = static_cast<int>(flags.workers);
   inputs.servers = static_cast<int>(flags.servers);
   inputs.cores = UsableCores();
-  const int64_t leaves = inputs.job.batch().micro_batches();
+  const int64_t micro_batches = inputs.job.batch().micro_batches();
   const int64_t useful =
-      std::max<int64_t>(1, (leaves + flags.workers - 1) / flags.workers);
+      std::max<int64_t>(1, (micro_batches + flags.workers - 1) / flags.workers);
   inputs.threads = static_cast<int>(
       flags.threads > 0 ? flags.threads
                         : std::min<int64_t>(inputs.cores, useful));
-  const int lanes = std::min(inputs.threads, inputs.cores);
+  const int threads = std::min(inputs.threads, inputs.cores);
   TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<TrainingSetup> setup,
-                             TrainingSetup::Create(inputs.job, lanes));
+                             TrainingSetup::Create(inputs.job, threads));
   const ArenaLayout& layout = setup->layout();
   inputs.parameters = layout.parameter_count();
   for (int chunk = 0; chunk < layout.chunk_count(); ++chunk) {
     inputs.chunk_elements.push_back(layout.ChunkSize(chunk));
   }
   if (line.OriginOf("compute").empty()) {
-    TRIBUTARY_ASSIGN_OR_RETURN(inputs.leaf, TimeLeaf(*setup));
+    TRIBUTARY_ASSIGN_OR_RETURN(inputs.micro_batch, TimeMicroBatch(*setup));
   } else {
-    inputs.leaf = EvenProfile(1e-3 * flags.compute_ms / Turns(inputs),
-                              inputs.chunk_elements);
+    inputs.micro_batch = EvenProfile(1e-3 * flags.compute_ms / Turns(inputs),
+                                     inputs.chunk_elements);
   }
   inputs.server_threads = DefaultServerThreads(inputs.cores);
   TRIBUTARY_ASSIGN_OR_RETURN(

@@ -53,6 +53,7 @@ struct Flags {
   double stall_timeout = 600;
   double no_worker_timeout = 600;
   std::string resume;
+  bool allow_job_changes = false;
   double no_server_timeout = 600;
   bool overwrite = false;
 };
@@ -134,6 +135,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                 "(auto; from the start if there is none), or from that of "
                 "another run, or from a checkpoint.",
                 &flags->resume);
+  AddAllowJobChangesFlag(line.get(), &flags->allow_job_changes);
   line->AddNumber("no-server-timeout",
                   "Seconds that the job may be without one of its servers "
                   "before it fails. Default 600.",
@@ -227,8 +229,9 @@ absl::Status FillPasses(const Flags& flags, Logger* log,
   if (device.kind != DeviceName::Kind::kCuda) return absl::OkStatus();
   log->Info("%s sums and updates", FormatDeviceName(device));
   options->make_passes = [ordinal = device.ordinal,
-                          lanes = options->threads](const ChunkPassPlan& plan) {
-    return MakeCudaPasses(ordinal, lanes, plan);
+                          pass_streams =
+                              options->threads](const ChunkPassPlan& plan) {
+    return MakeCudaPasses(ordinal, pass_streams, plan);
   };
   return absl::OkStatus();
 }
@@ -286,6 +289,7 @@ absl::Status Run(const Flags& flags, Logger* log, Shutdown* shutdown) {
   options.no_server_timeout = absl::Seconds(flags.no_server_timeout);
   options.resume = !flags.resume.empty();
   if (flags.resume != kResumeAuto) options.resume_from = flags.resume;
+  options.allow_job_changes = flags.allow_job_changes;
   options.coordinator = flags.coordinator;
   options.log = log;
   options.on_listening = [&flags, log](const std::string& address) {

@@ -33,6 +33,7 @@
 #include "deploy/train/local_training.h"
 #include "deploy/train/trained_model.h"
 #include "server/checkpoint/checkpoint_folder.h"
+#include "server/process/resume_check.h"
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/device/factory/device_factory.h"
 #include "worker/models/model.h"
@@ -57,6 +58,7 @@ struct Flags {
   int64_t max_restarts = 10;
   LogFlags log;
   SecurityFlags security;
+  bool allow_job_changes = false;
   bool overwrite = false;
   bool quiet = false;
   bool print_config = false;
@@ -112,6 +114,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                 "checkpoint; auto: of the run in --output, if there is one. "
                 "Without JOB, with that run's job.",
                 &flags->resume);
+  AddAllowJobChangesFlag(line.get(), &flags->allow_job_changes);
   line->AddInteger("max-restarts",
                    "How often, in all, processes that crashed or were killed "
                    "are started again. Default 10.",
@@ -291,6 +294,7 @@ absl::StatusOr<LocalTraining> MakePlan(const CommandLine& line,
     plan.output = FreshOutputDirectory(plan.job.name());
   }
   plan.resume = flags.resume;
+  plan.allow_job_changes = flags.allow_job_changes;
   plan.max_restarts = static_cast<int>(flags.max_restarts);
   plan.log = flags.log;
   plan.security = flags.security;
@@ -358,11 +362,18 @@ absl::Status ClaimOutput(const Flags& flags, LocalTraining* plan,
   TRIBUTARY_ASSIGN_OR_RETURN(
       *claimed, OutputDirectory::Claim(
                     plan->output, EarlierRun(flags.resume, flags.overwrite)));
+  if (!flags.resume.empty()) {
+    // Before anything of the run is touched.
+    TRIBUTARY_RETURN_IF_ERROR(CheckResumeRequest(
+        {plan->job, plan->output,
+         flags.resume == kResumeAuto ? std::string() : flags.resume,
+         flags.allow_job_changes}));
+  }
   return WriteJobFolder(plan->output, plan->job);
 }
 
 int Train(const Flags& flags, LocalTraining plan,
-          const Environment& environment) {
+          const std::string& worker_remark, const Environment& environment) {
   SignalQueue signals(/*with_children=*/true);
   std::unique_ptr<OutputDirectory> output;
   const absl::Status claimed = ClaimOutput(flags, &plan, &output);
@@ -374,6 +385,9 @@ int Train(const Flags& flags, LocalTraining plan,
   {
     ProgressDisplay display(STDERR_FILENO, style,
                             plan.job.output().log_every_steps());
+    if (!worker_remark.empty()) {
+      display.Message(absl::StrCat("warning: ", worker_remark));
+    }
     if (!flags.quiet && flags.log.format == "text") {
       display.Message(absl::StrCat(
           "training ", plan.job.name(), ": ", Counted(flags.servers, "server"),
@@ -422,14 +436,11 @@ int RunTrainCommand(const std::vector<std::string>& arguments,
   std::string worker_remark;
   absl::StatusOr<LocalTraining> plan = MakePlan(*line, flags, &worker_remark);
   if (!plan.ok()) return ReportError(plan.status());
-  if (!worker_remark.empty()) {
-    std::fprintf(stderr, "warning: %s\n", worker_remark.c_str());
-  }
   if (flags.print_config) {
     PrintConfig(*line, flags, *plan);
     return kExitDone;
   }
-  return Train(flags, *std::move(plan), environment);
+  return Train(flags, *std::move(plan), worker_remark, environment);
 }
 
 }  // namespace tributary

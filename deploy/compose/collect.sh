@@ -1,10 +1,12 @@
 #!/bin/bash
-# Makes the root of an image that holds a program and nothing but what it needs:
+# Creates the root directory of an image that contains a program and only what
+# it needs:
 #
 #   collect.sh PROGRAM ROOT
 #
-# its shared libraries with their licenses, a user, and the texts that the
-# built-in job reads. No shell, no package manager: nothing else can run there.
+# That is: its shared libraries with their licenses, a user, and the texts that
+# the built-in job reads. The image has no shell and no package manager, so no
+# other program can run in it.
 set -euo pipefail
 
 program=$1
@@ -12,8 +14,8 @@ root=$2
 
 install -D "$program" "$root/usr/bin/$(basename "$program")"
 
-# Where the loader looks for them in this system. The loader itself is the one
-# line without "=>", and the kernel's own library is no file.
+# The paths at which the loader finds the libraries. The loader itself is the
+# only line without "=>". The kernel's own library (vDSO) has no file.
 mapfile -t libraries < <(ldd "$program" |
   sed -nE 's|^[[:space:]]*([^ ]+ => )?(/[^ ]+) \(.*|\2|p')
 if ldd "$program" | grep 'not found' >&2; then exit 1; fi
@@ -21,10 +23,10 @@ for library in "${libraries[@]}"; do
   install -D --mode=755 "$library" "$root$library"
 done
 
-# The licenses ask for their texts beside the libraries.
+# The licenses require that their texts accompany the libraries.
 packages=$(for library in "${libraries[@]}"; do
-  # dpkg may know the file by the name behind the links /lib -> /usr/lib, or
-  # not at all where it is an alternative.
+  # dpkg may know the file by its path behind the link /lib -> /usr/lib. It does
+  # not know files that are alternatives.
   dpkg-query -S "$(realpath "$library")" "/usr$library" "$library" \
     2>/dev/null || true
 done | cut -d: -f1 | sort -u)
@@ -33,7 +35,7 @@ for package in $packages; do
     "$root/usr/share/doc/$package/copyright"
 done
 
-# As files: some are links, and some jobs name what they point at.
+# Copied as files: some are links, and some jobs name the targets of links.
 mkdir -p "$root/usr/share/common-licenses"
 cp --dereference /usr/share/common-licenses/* "$root/usr/share/common-licenses/"
 

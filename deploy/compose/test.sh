@@ -1,27 +1,27 @@
 #!/bin/bash
-# Tests the image and the compose file for real on Debian 12, with podman in
-# Docker's place: makes a base image with debootstrap (no image registry is
-# asked), builds, trains the built-in job with two workers, looks at what it
-# left, and removes everything again. Not part of CI: it needs root, the
-# network, about 4 GB of disk and some minutes.
+# Tests the image and the Compose file with real containers on Debian 12, using
+# podman instead of Docker. It makes a base image with debootstrap (no image
+# registry is used), builds the image, trains the built-in job with two workers,
+# checks the results, and removes everything again. Not part of CI: it needs
+# root, the network, about 4 GB of disk and some minutes.
 #
 #   deploy/compose/test.sh
 #
-# MIRROR: where Debian's packages come from. KEEP_IMAGES=1: leave the images, so
-# that the next run starts from them.
+# MIRROR: source of Debian's packages. KEEP_IMAGES=1: keep the images, so that
+# the next run starts from them.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 project=$(cd "$here/../.." && pwd -P)
 readonly here project
-# Where debootstrap gets the packages, if not from where it does by default.
+# The source of packages; empty: debootstrap's default.
 readonly mirror=${MIRROR:-}
 readonly base=docker.io/library/debian:bookworm
-# Where podman looks for the image that compose.yaml calls "tributary".
+# The name that podman resolves "tributary" of compose.yaml to.
 readonly image=docker.io/library/tributary:latest
 readonly max_image_bytes=150000000
 readonly name=tributary-compose-test
-# The built-in job takes a minute or two; a slow machine may need longer.
+# The built-in job takes one or two minutes; a slow machine may need longer.
 readonly max_seconds=900
 
 fail() {
@@ -29,8 +29,8 @@ fail() {
   exit 1
 }
 
-# runc and the limits: what podman asks for without them is not to be had in
-# every container or virtual machine that this runs in.
+# runc and the limits replace defaults of podman that some containers and
+# virtual machines do not support.
 compose() {
   podman-compose -p "$name" -f "$here/compose.yaml" \
     --podman-args="--runtime runc" \
@@ -49,13 +49,14 @@ seconds_since() {
   echo "$((SECONDS - $1)) s"
 }
 
-# The containers of this run, or those of its service $1.
+# Prints the containers of this run, or only those of its service $1.
 containers() {
   podman ps --all --quiet --filter "label=io.podman.compose.project=$name" \
     ${1:+--filter "label=com.docker.compose.service=$1"}
 }
 
-# The states of the containers of the service $1, a line each: "running 0".
+# Prints the states of the containers of the service $1, one line each:
+# "running 0".
 states() {
   containers "$1" | xargs --no-run-if-empty \
     podman inspect --format '{{.State.Status}} {{.State.ExitCode}}'
@@ -72,7 +73,7 @@ clean_up() {
   local result=$?
   ((result == 0)) || show_logs
   compose down --volumes >/dev/null 2>&1 || true
-  # Which podman-compose leaves behind.
+  # podman-compose does not remove the network.
   podman network rm "${name}_default" >/dev/null 2>&1 || true
   if [[ -z ${KEEP_IMAGES:-} ]]; then
     podman image rm --force "$image" "${our_base[@]}" >/dev/null 2>&1 || true
@@ -92,7 +93,7 @@ make_base_image() {
 
 build_image() {
   local start=$SECONDS
-  # Layers are images of their own, which stay.
+  # Layers are images of their own, which would remain.
   quietly buildah bud --isolation chroot --network host \
     ${KEEP_IMAGES:+--layers} \
     --ignorefile "$here/Dockerfile.dockerignore" \
@@ -109,7 +110,8 @@ check_image() {
   bytes=$(inspect_image '{{.Size}}')
   user=$(inspect_image '{{.Config.User}}')
   echo "image: $bytes bytes, user $user"
-  ((bytes < max_image_bytes)) || fail "the image is larger than 150 MB"
+  ((bytes < max_image_bytes)) ||
+    fail "the image has $bytes bytes, expected less than $max_image_bytes"
   [[ $user != '' && $user != root && $user != 0* ]] ||
     fail "the image runs as root"
 }
@@ -117,22 +119,25 @@ check_image() {
 train() {
   local start=$SECONDS ready=false
   WORKERS=2 quietly compose up --detach
-  # What the health check of compose.yaml runs; podman runs health checks of
-  # itself only where there is systemd.
+  # Runs the health check of compose.yaml, because podman runs health checks
+  # itself only with systemd.
   while [[ $(states server) == running* ]]; do
     if ! $ready && podman exec "${name}_server_1" \
       /usr/bin/tributary status --ready 2>"$work/log"; then
       ready=true
       echo "ready: $(seconds_since "$start")"
-      [[ $(states worker | wc -l) == 2 ]] || fail "expected two workers"
+      [[ $(states worker | wc -l) == 2 ]] ||
+        fail "expected 2 workers, found $(states worker | wc -l)"
     fi
-    ((SECONDS - start < max_seconds)) || fail "no end after $max_seconds s"
+    ((SECONDS - start < max_seconds)) ||
+      fail "the job did not end within $max_seconds s"
     sleep 0.5
   done
   $ready || fail "the health check never passed: $(<"$work/log")"
-  # The workers end with the server's last word.
+  # The workers end when the server tells them that the job is done.
   while [[ $(states worker) == *running* ]]; do
-    ((SECONDS - start < max_seconds)) || fail "a worker does not end"
+    ((SECONDS - start < max_seconds)) ||
+      fail "a worker did not end within $max_seconds s"
     sleep 0.5
   done
   echo "training: $(seconds_since "$start")"
@@ -142,11 +147,12 @@ check_results() {
   local service results
   for service in server worker; do
     [[ $(states "$service" | sort -u) == 'exited 0' ]] ||
-      fail "$service ended with: $(states "$service")"
+      fail "expected all of $service to exit with 0: $(states "$service")"
   done
   results=$(podman volume inspect --format '{{.Mountpoint}}' "${name}_output")
-  [[ -s $results/final/model.safetensors ]] || fail "no model"
-  python3 - "$results/summary.json" <<'END' || fail "not the summary we want"
+  [[ -s $results/final/model.safetensors ]] ||
+    fail "$results/final/model.safetensors is missing or empty"
+  python3 - "$results/summary.json" <<'END' || fail "unexpected summary.json"
 import json, sys
 summary = json.load(open(sys.argv[1]))
 print({key: summary.get(key) for key in
@@ -155,7 +161,7 @@ sys.exit(summary["status"] != "done" or summary["workers"] != 2)
 END
 }
 
-((EUID == 0)) || fail "only root can make a base image"
+((EUID == 0)) || fail "needs root to make a base image; run it with sudo"
 "$project/third_party/system/install_packages.sh" aardvark-dns buildah \
   catatonit debootstrap iptables netavark podman podman-compose python3 runc
 

@@ -111,6 +111,16 @@ std::string DefaultOutputDirectory(const std::string& job_name, absl::Time now,
                       absl::FormatTime("%Y%m%d-%H%M%S", now, zone));
 }
 
+void AddAllowJobChangesFlag(CommandLine* line, bool* allow) {
+  line->AddSwitch("allow-job-changes",
+                  "Let --resume go on with a job that differs from the run's "
+                  "in what decides the result, such as the learning rate: the "
+                  "result is then that of neither job. Not needed for more "
+                  "steps, which train longer, nor for where and how often "
+                  "something is written, evaluated or sent.",
+                  allow);
+}
+
 OutputDirectory::OutputDirectory(std::string path, int fd)
     : path_(std::move(path)), fd_(fd) {}
 

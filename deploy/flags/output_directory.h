@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "deploy/flags/command_line.h"
 
 namespace tributary {
 
@@ -46,6 +47,9 @@ class OutputDirectory {
   const std::string path_;
   const int fd_;
 };
+
+// --allow-job-changes, of commands that have --resume.
+void AddAllowJobChangesFlag(CommandLine* line, bool* allow);
 
 // The value of --resume that means: what --output has.
 inline constexpr char kResumeAuto[] = "auto";

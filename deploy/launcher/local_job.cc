@@ -222,7 +222,8 @@ void LocalJob::HandleWorkerExit(const ProcessExit& exit) {
 
 void LocalJob::Fail(const ProcessExit& exit, const std::string& prefix) {
   const ProcessSpec& spec = supervisor_.spec(exit.process);
-  const std::string reason = LastErrorIn(spec.log_path);
+  const std::string reason =
+      LastErrorIn(spec.log_path, supervisor_.log_begin(exit.process));
   const bool signaled = exit.killed_by_signal();
   LocalJobResult result;
   result.status = absl::AbortedError(absl::StrCat(

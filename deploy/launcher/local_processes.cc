@@ -18,6 +18,15 @@
 namespace tributary {
 namespace {
 
+std::string LogsFolder(const std::string& output) {
+  return absl::StrCat(output, "/logs");
+}
+
+// The job as server 0 is given it.
+std::string JobPath(const std::string& output) {
+  return absl::StrCat(LogsFolder(output), "/job.textproto");
+}
+
 // The program that runs now, under its name where that still is it.
 std::string ProgramPath() {
   char path[PATH_MAX];
@@ -48,8 +57,12 @@ ProcessSpec JobProcess(const LocalProcesses& processes, const std::string& name,
   const std::vector<std::string> security =
       SecurityArguments(processes.security);
   arguments.insert(arguments.end(), security.begin(), security.end());
-  return OwnProcess(name, std::move(arguments),
-                    absl::StrCat(processes.output, "/logs/", name, ".log"));
+  ProcessSpec spec =
+      OwnProcess(name, std::move(arguments),
+                 absl::StrCat(LogsFolder(processes.output), "/", name, ".log"));
+  // The run's story so far.
+  spec.append = !processes.resume.empty();
+  return spec;
 }
 
 ProcessSpec ServerProcess(const LocalProcesses& processes, int shard,
@@ -60,7 +73,7 @@ ProcessSpec ServerProcess(const LocalProcesses& processes, int shard,
   // Local workers come soon or never, so the wait for one is short.
   std::vector<std::string> arguments = {
       "server",
-      absl::StrCat(processes.output, "/job.textproto"),
+      JobPath(processes.output),
       "--listen",
       shard == 0 && !coordinator.empty() ? coordinator : "127.0.0.1:0",
       "--shard",
@@ -87,6 +100,9 @@ ProcessSpec ServerProcess(const LocalProcesses& processes, int shard,
     // Not its first start.
     arguments.insert(arguments.end(), {"--resume", "auto"});
   }
+  if (shard == 0 && processes.allow_job_changes) {
+    arguments.push_back("--allow-job-changes");
+  }
   return JobProcess(processes, absl::StrCat("server-", shard),
                     std::move(arguments));
 }
@@ -103,12 +119,11 @@ ProcessSpec WorkerProcess(const LocalProcesses& processes, int rank,
 }  // namespace
 
 absl::Status WriteJobFolder(const std::string& output, const JobSpec& job) {
-  const std::string logs = absl::StrCat(output, "/logs");
+  const std::string logs = LogsFolder(output);
   std::error_code error;
   std::filesystem::create_directories(logs, error);
   if (error) return FileError(error.value(), "cannot make folder", logs);
-  return WriteFileAtomically(absl::StrCat(output, "/job.textproto"),
-                             {PrintJob(job)});
+  return WriteFileAtomically(JobPath(output), {PrintJob(job)});
 }
 
 int ServerThreads(int servers) { return std::max(1, UsableCores() / servers); }

@@ -19,8 +19,8 @@ namespace tributary {
 
 // What all processes of a job have in common.
 struct LocalProcesses {
-  // The job's folder: its job.textproto is what server 0 reads, its logs/ and
-  // results are written there.
+  // The job's folder: its logs/job.textproto is what server 0 reads, its logs/
+  // and results are written there.
   std::string output;
   int servers = 1;
   WorkerCount workers{1, 1};
@@ -30,6 +30,7 @@ struct LocalProcesses {
   std::string server_device = "cpu";  // See AddServerDeviceFlag.
   std::string worker_device = "cpu";  // See AddDeviceFlag.
   std::string resume;                 // The server's --resume; empty: none.
+  bool allow_job_changes = false;     // The server's --allow-job-changes.
   LogFlags log;
   SecurityFlags security;
 };
@@ -37,7 +38,8 @@ struct LocalProcesses {
 // An equal share of this machine's cores for each of its servers.
 int ServerThreads(int servers);
 
-// Makes the folder and its logs/, and writes job.textproto.
+// Makes the folder and its logs/, and writes logs/job.textproto. The folder's
+// own job.textproto is written by server 0 when the job begins.
 absl::Status WriteJobFolder(const std::string& output, const JobSpec& job);
 
 // Options that say how to start each server and worker; the rest is the

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "common/base/counted.h"
 
@@ -139,6 +140,19 @@ std::string JoinFields(const std::vector<Field>& fields) {
   return line;
 }
 
+std::string JsonTime(absl::Time now) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", now, absl::UTCTimeZone());
+}
+
+std::string FormatMessageJson(absl::string_view text, absl::Time now) {
+  nlohmann::ordered_json json;
+  json["ts"] = JsonTime(now);
+  json["level"] = absl::ConsumePrefix(&text, "warning: ") ? "warning" : "info";
+  json["msg"] = std::string(text);
+  return json.dump(-1, ' ', false,
+                   nlohmann::ordered_json::error_handler_t::replace);
+}
+
 int TerminalWidth(int fd) {
   winsize size = {};
   if (ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
@@ -194,8 +208,7 @@ std::string FormatProgress(const StatusReply& status, int width) {
 
 std::string FormatProgressJson(const StatusReply& status, absl::Time now) {
   nlohmann::ordered_json json;
-  json["ts"] =
-      absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", now, absl::UTCTimeZone());
+  json["ts"] = JsonTime(now);
   json["level"] = "info";
   json["msg"] = "progress";
   json["phase"] = StatusReply::Phase_Name(status.phase());
@@ -276,7 +289,9 @@ void ProgressDisplay::Update(const StatusReply& status, absl::Time now) {
 }
 
 void ProgressDisplay::Message(absl::string_view text) {
-  if (shown_.empty()) {
+  if (style_ == ProgressStyle::kJson) {
+    Write(absl::StrCat(FormatMessageJson(text, absl::Now()), "\n"));
+  } else if (shown_.empty()) {
     Write(absl::StrCat(text, "\n"));
   } else {
     Write(absl::StrCat("\r\x1b[K", text, "\n", shown_));

@@ -56,7 +56,8 @@ class ProgressDisplay {
   ProgressDisplay& operator=(const ProgressDisplay&) = delete;
 
   void Update(const StatusReply& status, absl::Time now);
-  // A line of its own, also with kNone.
+  // A line of its own, also with kNone. With kJson an object, whose level is
+  // "warning" in place of a prefix "warning: ".
   void Message(absl::string_view text);
   // Leaves the last progress on the screen and goes to the next line.
   void Finish();

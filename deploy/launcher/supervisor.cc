@@ -148,7 +148,10 @@ absl::StatusOr<int> Supervisor::Start(const ProcessSpec& spec) {
       spec.log_path.c_str(),
       O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (spec.append ? 0 : O_TRUNC),
       0644));
-  if (log.get() < 0) return StartError(spec, spec.log_path.c_str(), errno);
+  struct stat facts = {};
+  if (log.get() < 0 || fstat(log.get(), &facts) < 0) {
+    return StartError(spec, spec.log_path.c_str(), errno);
+  }
   int pipe_ends[2];
   if (pipe2(pipe_ends, O_CLOEXEC | O_NONBLOCK) < 0) {
     return StartError(spec, "pipe", errno);
@@ -192,6 +195,7 @@ absl::StatusOr<int> Supervisor::Start(const ProcessSpec& spec) {
   child.spec = spec;
   child.pid = pid;
   child.running = true;
+  child.log_begin = facts.st_size;
   child.ready.fd = ready_read.release();
   child.warnings.fd = warnings_read.release();
   children_.push_back(std::move(child));
@@ -279,11 +283,12 @@ std::string DescribeExit(int wait_status) {
   return absl::StrCat("exited with code ", WEXITSTATUS(wait_status));
 }
 
-std::string LastErrorIn(const std::string& log_path) {
+std::string LastErrorIn(const std::string& log_path, int64_t begin) {
   std::ifstream file(log_path, std::ios::binary | std::ios::ate);
   if (!file) return std::string();
   const int64_t size = file.tellg();
-  const int64_t begin = std::max<int64_t>(0, size - kLogTailBytes);
+  begin = std::max(begin, size - kLogTailBytes);
+  if (begin >= size) return std::string();
   std::string tail(size - begin, '\0');
   file.seekg(begin);
   file.read(&tail[0], static_cast<std::streamsize>(tail.size()));

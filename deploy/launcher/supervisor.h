@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -78,6 +79,8 @@ class Supervisor {
   bool running(int process) const { return children_[process].running; }
   int running_count() const;
   pid_t pid(int process) const { return children_[process].pid; }
+  // How long its log was when it was started.
+  int64_t log_begin(int process) const { return children_[process].log_begin; }
   const ProcessSpec& spec(int process) const { return children_[process].spec; }
 
  private:
@@ -96,6 +99,7 @@ class Supervisor {
     ProcessSpec spec;
     pid_t pid = -1;
     bool running = false;
+    int64_t log_begin = 0;
     LinePipe ready;
     LinePipe warnings;
   };
@@ -106,9 +110,9 @@ class Supervisor {
 // "exited with code 1", "was killed by SIGKILL (out of memory?)".
 std::string DescribeExit(int wait_status);
 
-// The last line of a log that starts with "error: ", without that; empty if
-// there is none near its end.
-std::string LastErrorIn(const std::string& log_path);
+// The last line of a log from byte `begin` on that starts with "error: ",
+// without that; empty if there is none near its end.
+std::string LastErrorIn(const std::string& log_path, int64_t begin = 0);
 
 }  // namespace tributary
 

@@ -44,15 +44,15 @@ std::vector<int> Hosts(int first, int count) {
 // steps, when it has done them all, and in asynchronous jobs that clip, when it
 // has their norm.
 ComputeProfile WorkerProfile(const PlanInputs& inputs, int64_t steps) {
-  ComputeProfile profile = inputs.leaf;
-  const double leaf = profile.seconds * static_cast<double>(steps);
+  ComputeProfile profile = inputs.micro_batch;
+  const double micro_batch = profile.seconds * static_cast<double>(steps);
   if (steps > 1 || (ResolveExchange(inputs.job).whole_batches &&
                     inputs.job.clip_norm() > 0)) {
-    std::fill(profile.ready_at.begin(), profile.ready_at.end(), leaf);
+    std::fill(profile.ready_at.begin(), profile.ready_at.end(), micro_batch);
   }
-  const double before = (Turns(inputs) - 1) * leaf;
+  const double before = (Turns(inputs) - 1) * micro_batch;
   for (double& at : profile.ready_at) at += before;
-  profile.seconds = before + leaf;
+  profile.seconds = before + micro_batch;
   return profile;
 }
 
@@ -370,20 +370,21 @@ int StepsAtOnce(const JobSpec& job, int workers) {
 }
 
 int Turns(const PlanInputs& inputs) {
-  const int64_t leaves = inputs.job.batch().micro_batches();
+  const int64_t micro_batches = inputs.job.batch().micro_batches();
   const int64_t sharing =
       inputs.workers / StepsAtOnce(inputs.job, inputs.workers);
-  const int64_t most = (leaves + sharing - 1) / sharing;
+  const int64_t most = (micro_batches + sharing - 1) / sharing;
   return static_cast<int>((most + inputs.threads - 1) / inputs.threads);
 }
 
 absl::StatusOr<ExchangePlan> PlanExchange(const PlanInputs& inputs) {
-  const int64_t leaves = inputs.job.batch().micro_batches();
-  if (inputs.workers > leaves && !ResolveExchange(inputs.job).whole_batches) {
+  const int64_t micro_batches = inputs.job.batch().micro_batches();
+  if (inputs.workers > micro_batches &&
+      !ResolveExchange(inputs.job).whole_batches) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--workers ", inputs.workers, ": the batch has ",
-        Counted(leaves, "leaf", "leaves"), ", so no more than ",
-        Counted(leaves, "worker"),
+        Counted(micro_batches, "leaf", "leaves"), ", so no more than ",
+        Counted(micro_batches, "worker"),
         " can compute; raise batch.micro_batches (a power of two that divides "
         "batch.global) or give fewer --workers"));
   }

@@ -27,7 +27,7 @@ struct PlanInputs {
   int servers = 1;
   int threads = 1;       // Of each worker.
   double bandwidth = 0;  // Of every host's link, each way; bytes per second.
-  ComputeProfile leaf;   // Of one leaf on one of `threads` busy threads.
+  ComputeProfile micro_batch;  // Of one leaf on one of `threads` busy threads.
   // A server's sum and update of one element, with all of its `server_threads`
   // at work and one contribution from each worker.
   double pass_seconds_per_element = 0;

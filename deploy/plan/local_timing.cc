@@ -18,7 +18,7 @@ namespace tributary {
 namespace {
 
 constexpr int kMinRepetitions = 3;
-constexpr absl::Duration kLeafTime = absl::Seconds(1);
+constexpr absl::Duration kMicroBatchTime = absl::Seconds(1);
 constexpr double kPassSeconds = 0.05;
 // So many elements come from memory: 16 MiB for each array of a thread.
 constexpr int64_t kPassElements = 1 << 22;
@@ -69,45 +69,47 @@ class Recorder final : public StepObserver {
 
 }  // namespace
 
-absl::StatusOr<ComputeProfile> TimeLeaf(const TrainingSetup& setup) {
+absl::StatusOr<ComputeProfile> TimeMicroBatch(const TrainingSetup& setup) {
   const ArenaLayout& layout = setup.layout();
   BufferPool arenas(layout.arena_elements());
   const Buffer weights = arenas.Take();
   setup.model(0)->Initialize(setup.job().seed(), layout, weights.get());
-  const int lanes = setup.lanes();
+  const int threads = setup.threads();
   std::vector<Buffer> gradients;
-  std::vector<Batch> batches(lanes);
-  for (int lane = 0; lane < lanes; ++lane) {
+  std::vector<Batch> batches(threads);
+  for (int thread = 0; thread < threads; ++thread) {
     gradients.push_back(arenas.Take());
-    const int leaf = lane % setup.job().batch().micro_batches();
-    setup.data().ReadTrain(/*epoch=*/0,
-                           setup.sampler().LeafOf(/*step=*/0, leaf).indexes,
-                           &batches[lane]);
+    const int micro_batch = thread % setup.job().batch().micro_batches();
+    setup.data().ReadTrain(
+        /*epoch=*/0,
+        setup.sampler().MicroBatchOf(/*step=*/0, micro_batch).indexes,
+        &batches[thread]);
   }
-  std::vector<absl::Status> statuses(lanes);
-  const auto compute = [&](int lane, StepObserver* observer) {
-    statuses[lane] = setup.model(lane)
-                         ->ForwardBackward(batches[lane], setup.job().seed(),
-                                           /*step=*/0, lane, weights.get(),
-                                           gradients[lane].get(), observer)
-                         .status();
+  std::vector<absl::Status> statuses(threads);
+  const auto compute = [&](int thread, StepObserver* observer) {
+    statuses[thread] =
+        setup.model(thread)
+            ->ForwardBackward(batches[thread], setup.job().seed(),
+                              /*step=*/0, thread, weights.get(),
+                              gradients[thread].get(), observer)
+            .status();
   };
-  ThreadPool pool(std::max(1, lanes - 1));
+  ThreadPool pool(std::max(1, threads - 1));
   std::vector<ComputeProfile> profiles;
   const absl::Time start = absl::Now();
   // The first repetition touches memory and does not count.
-  for (int i = 0; i <= kMinRepetitions || absl::Now() - start < kLeafTime;
+  for (int i = 0; i <= kMinRepetitions || absl::Now() - start < kMicroBatchTime;
        ++i) {
     setup.RenewWeightCopies();
-    absl::BlockingCounter others(lanes - 1);
-    for (int lane = 1; lane < lanes; ++lane) {
-      pool.Run([&, lane] {
-        compute(lane, /*observer=*/nullptr);
+    absl::BlockingCounter others(threads - 1);
+    for (int thread = 1; thread < threads; ++thread) {
+      pool.Run([&, thread] {
+        compute(thread, /*observer=*/nullptr);
         others.DecrementCount();
       });
     }
     Recorder recorder(layout);
-    compute(/*lane=*/0, &recorder);
+    compute(/*thread=*/0, &recorder);
     profiles.push_back(recorder.Finish());
     others.Wait();
     for (const absl::Status& status : statuses) {

@@ -15,7 +15,7 @@ namespace tributary {
 // setup's lanes while the others do the same; when each chunk's weights are
 // read and its gradient is done. The repetition with the median time of those
 // that fit into about a second, three at least.
-absl::StatusOr<ComputeProfile> TimeLeaf(const TrainingSetup& setup);
+absl::StatusOr<ComputeProfile> TimeMicroBatch(const TrainingSetup& setup);
 
 // A server's pass over memory, with `threads` of them at work, in seconds per
 // element: what n elements take is n times as long. Of a model of `elements`:

@@ -8,7 +8,7 @@
 #include "common/job/job.h"
 #include "common/os/process.h"
 #include "worker/data/data_set.h"
-#include "worker/training/leaf_memory.h"
+#include "worker/training/micro_batch_memory.h"
 
 namespace tributary {
 namespace {
@@ -37,18 +37,18 @@ absl::StatusOr<int64_t> ChooseMicroBatches(const JobSpec& job, int64_t workers,
       device.has_own_memory() ? (workers + devices - 1) / devices : 2 * workers;
   const int64_t available = *free / std::max<int64_t>(sharing, 1);
   JobSpec cut = job;
-  const LeafQuestion question = {
+  const MicroBatchMemoryInputs inputs = {
       cut, data->info(),
       !job.evaluation().disabled() && data->evaluation_samples() > 0};
   TRIBUTARY_ASSIGN_OR_RETURN(
       const int64_t found,
-      FindMicroBatches(question, std::min(workers, most), available, device));
+      FindMicroBatches(inputs, std::min(workers, most), available, device));
   if (found > 0) return found;
   cut.mutable_batch()->set_micro_batches(most);
-  TRIBUTARY_ASSIGN_OR_RETURN(const LeafMemory needed,
-                             PlanLeafMemory(question, most, device));
+  TRIBUTARY_ASSIGN_OR_RETURN(const MicroBatchMemory needed,
+                             PlanMicroBatchMemory(inputs, most, device));
   return absl::ResourceExhaustedError(
-      ExplainLeafMemory(question, needed, available, device));
+      ExplainMicroBatchMemory(inputs, needed, available, device));
 }
 
 }  // namespace tributary

@@ -74,7 +74,7 @@ absl::optional<PlanInputs> InputsFromRun(const LocalRun& run,
   // What processes wait for one another's cores is in the measured time: in the
   // model each has its own.
   inputs.cores = run.workers * run.threads + inputs.server_threads;
-  inputs.leaf =
+  inputs.micro_batch =
       EvenProfile(measured.compute / Turns(inputs), inputs.chunk_elements,
                   measured.forward / measured.compute);
   inputs.pass_seconds_per_element =
@@ -107,7 +107,7 @@ absl::optional<nlohmann::ordered_json> PredictLocalRun(
       std::min(1.0, static_cast<double>(run.workers * run.threads) / run.cores);
   const double sockets = 2 * planned.link_seconds / run.cores;
   const double at_once = StepsAtOnce(run.job, run.workers);
-  const double compute = Turns(*inputs) * inputs->leaf.seconds;
+  const double compute = Turns(*inputs) * inputs->micro_batch.seconds;
   const double step =
       std::max(planned.step_seconds, compute / at_once + busy * sockets);
   return nlohmann::ordered_json{

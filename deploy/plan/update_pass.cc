@@ -102,7 +102,7 @@ class Passes {
       sum.gradient = std::make_shared<GradientInMemory>(
           gradients_[leaf].get() + layout_.ChunkBegin(chunk->number),
           /*owner=*/nullptr);
-      sum.weight = 1;
+      sum.sample_count = 1;
       aggregator->Add(leaves + leaf, std::move(sum));
     }
     const TreeSum sum = aggregator->Take();

@@ -46,8 +46,8 @@ int DefaultWorkerThreads(const JobSpec& job, int64_t workers,
                              ? kThreadsPerGpu
                              : UsableCores() / workers;
   // A thread without a leaf has nothing to do.
-  const int64_t leaves = job.batch().micro_batches();
-  const int64_t useful = (leaves + workers - 1) / workers;
+  const int64_t micro_batches = job.batch().micro_batches();
+  const int64_t useful = (micro_batches + workers - 1) / workers;
   return static_cast<int>(std::max<int64_t>(1, std::min(wanted, useful)));
 }
 
@@ -63,6 +63,7 @@ LocalJobResult TrainLocally(const LocalTraining& training, SignalQueue* signals,
   processes.server_device = training.server_device;
   processes.worker_device = training.worker_device;
   processes.resume = training.resume;
+  processes.allow_job_changes = training.allow_job_changes;
   processes.log = training.log;
   processes.security = training.security;
   LocalJobOptions options = MakeLocalJob(processes);

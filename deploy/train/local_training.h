@@ -34,6 +34,7 @@ struct LocalTraining {
   // WriteJobFolder has made it.
   std::string output;
   std::string resume;  // As the flag --resume; empty: none.
+  bool allow_job_changes = false;
   int max_restarts = 0;
   LogFlags log;
   SecurityFlags security;  // Of servers and workers.

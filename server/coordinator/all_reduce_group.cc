@@ -7,16 +7,16 @@
 
 namespace tributary {
 
-void AllReduceGroup::Begin(const std::map<int64_t, Deal>& deals,
+void AllReduceGroup::Begin(const std::map<int64_t, Deal>& assignments,
                            AllReduceSpec::Backend wanted) {
-  std::map<int, int64_t> by_leaf;
-  for (const auto& [incarnation, deal] : deals) {
-    if (deal.leaf_begin() < deal.leaf_end()) {
-      by_leaf[deal.leaf_begin()] = incarnation;
+  std::map<int, int64_t> by_micro_batch;
+  for (const auto& [incarnation, assignment] : assignments) {
+    if (assignment.leaf_begin() < assignment.leaf_end()) {
+      by_micro_batch[assignment.leaf_begin()] = incarnation;
     }
   }
-  for (const auto& [leaf, incarnation] : by_leaf) {
-    leaf_begin_.push_back(leaf);
+  for (const auto& [micro_batch, incarnation] : by_micro_batch) {
+    micro_batch_begin_.push_back(micro_batch);
     members_.push_back(incarnation);
   }
   saved_.assign(members_.size(), 0);
@@ -44,7 +44,9 @@ CoordinatorOrder AllReduceGroup::OrderTo(int64_t incarnation) const {
   group->set_member(static_cast<int>(
       std::find(members_.begin(), members_.end(), incarnation) -
       members_.begin()));
-  for (const int leaf : leaf_begin_) group->add_leaf_begin(leaf);
+  for (const int micro_batch : micro_batch_begin_) {
+    group->add_leaf_begin(micro_batch);
+  }
   group->set_nccl(nccl_);
   return order;
 }

@@ -23,7 +23,7 @@ class AllReduceGroup {
       : membership_(*membership) {}
 
   // Those who were dealt leaves, in the order of these. `wanted` is the job's.
-  void Begin(const std::map<int64_t, Deal>& deals,
+  void Begin(const std::map<int64_t, Deal>& assignments,
              AllReduceSpec::Backend wanted);
 
   bool begun() const { return !members_.empty(); }
@@ -59,7 +59,7 @@ class AllReduceGroup {
 
   const Membership& membership_;
   std::vector<int64_t> members_;
-  std::vector<int> leaf_begin_;  // By member.
+  std::vector<int> micro_batch_begin_;  // By member.
   bool nccl_ = false;
   // By member: newest version of its part.
   std::vector<int64_t> saved_;

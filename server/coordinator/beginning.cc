@@ -7,7 +7,7 @@
 #include "common/optimizer/rounds.h"
 #include "common/parameters/parameter_table.h"
 #include "server/coordinator/peer_checks.h"
-#include "server/replication/state_journal.h"
+#include "server/replication/replica_store.h"
 
 namespace tributary {
 namespace {
@@ -23,7 +23,7 @@ JournalScope ScopeOf(const BeginningOptions& options, const Ready& ready,
   return scope;
 }
 
-std::optional<JournalPoint> InMemory(
+std::optional<ReplicaPoint> InMemory(
     const BeginningOptions& options, const Ready& ready,
     const ArenaLayout& layout,
     const std::vector<ServerRoster::Server>& servers) {
@@ -32,7 +32,7 @@ std::optional<JournalPoint> InMemory(
   }
   std::vector<std::optional<JournalHoldings>> holdings;
   for (const ServerRoster::Server& server : servers) {
-    holdings.push_back(server.journal);
+    holdings.push_back(server.replicas);
   }
   return NewestInMemory(holdings, ScopeOf(options, ready, servers.size()),
                         layout);
@@ -62,7 +62,7 @@ absl::StatusOr<Beginning> ChooseBeginning(
     beginning.job_state = manifest.job_state();
     beginning.checkpoint = options.resume->folder;
   }
-  std::optional<JournalPoint> memory =
+  std::optional<ReplicaPoint> memory =
       InMemory(options, ready, layout, servers);
   if (memory.has_value() && memory->version > beginning.version) {
     beginning.version = memory->version;
@@ -107,7 +107,7 @@ ServerOrder ConfigureOrder(const BeginningOptions& options, const Ready& ready,
   configure->set_steps(ready.data().steps());
   configure->set_attempt(options.attempt);
   configure->set_checkpoint(beginning.checkpoint);
-  if (ResolveExchange(options.job).servers_keep_copies) {
+  if (ResolveExchange(options.job).servers_hold_replicas) {
     *configure->mutable_journal_scope() =
         ScopeOf(options, ready, servers.size());
   }
@@ -126,7 +126,8 @@ ServerOrder ReplicateOrder(const std::vector<ServerRoster::Server>& servers,
                            int shard) {
   ServerOrder order;
   order.mutable_replicate()->set_address(
-      servers[KeeperOf(shard, static_cast<int>(servers.size()))].address);
+      servers[ReplicaHolderOf(shard, static_cast<int>(servers.size()))]
+          .address);
   return order;
 }
 

@@ -55,7 +55,7 @@ Coordinator::Coordinator(const Options& options, Clock clock,
                         .has_asynchronous()),
       all_reduce_(options.job.exchange().has_all_reduce()),
       gives_norms_(AwaitsNorm(options.job) && !all_reduce_),
-      journals_(options.job.recovery().journal()),
+      replicates_(options.job.recovery().journal()),
       clock_(std::move(clock)),
       metrics_(std::move(metrics)),
       membership_(static_cast<int>(options.job.batch().micro_batches()),
@@ -145,7 +145,7 @@ absl::Status Coordinator::OnWorkerReport(int64_t incarnation,
         if (phase_ == StatusReply::WAITING) {
           StartIfDue();
         } else if (phase_ == StatusReply::TRAINING) {
-          DealWork();
+          AssignWork();
         }
       }
       return absl::OkStatus();
@@ -153,15 +153,15 @@ absl::Status Coordinator::OnWorkerReport(int64_t incarnation,
       OnHeartbeat(member, report.heartbeat());
       return absl::OkStatus();
     case WorkerReport::kClaim:
-      if (!claims_.has_value() || !member->synced) {
+      if (!step_leases_.has_value() || !member->synced) {
         return absl::FailedPreconditionError(
             "a claim before Synced, or not in asynchronous mode");
       }
-      if (!claims_->Want(incarnation)) {
+      if (!step_leases_->Request(incarnation)) {
         return absl::ResourceExhaustedError(
             "claims more steps than it can compute");
       }
-      GrantClaims();
+      GrantStepLeases();
       return absl::OkStatus();
     case WorkerReport::kEvaluation:
       return OnEvaluation(report.evaluation());
@@ -202,9 +202,9 @@ void Coordinator::OnHeartbeat(Member* member, const Heartbeat& heartbeat) {
   }
   membership_.AddHeartbeat(member, heartbeat, waiting_seconds, clock_());
   if (phase_ == StatusReply::TRAINING && !all_reduce_ &&
-      membership_.DealIsSlow(clock_())) {
-    ++deals_by_speed_;
-    DealWork();
+      membership_.AssignmentIsSlow(clock_())) {
+    ++reassignments_by_speed_;
+    AssignWork();
   }
 }
 
@@ -215,14 +215,14 @@ absl::Status Coordinator::OnReady(Member* member, const Ready& ready) {
   }
   TRIBUTARY_ASSIGN_OR_RETURN(const ArenaLayout layout,
                              ArenaLayout::Create(ready.table()));
-  if (ready.data().steps() < 1 || ready.data().steps_per_epoch() < 1) {
-    return absl::InvalidArgumentError("a job needs at least one step");
-  }
   const absl::Status fits = CheckReady(ready);
   if (!fits.ok()) {
     // Its connection ends with that.
     RefuseWorker(member->incarnation, fits, std::string(fits.message()));
     return fits;
+  }
+  if (ready.data().steps() < 1 || ready.data().steps_per_epoch() < 1) {
+    return absl::InvalidArgumentError("a job needs at least one step");
   }
   member->device = ready.device();
   member->nccl_device = ready.nccl_device();
@@ -297,7 +297,7 @@ absl::Status Coordinator::Adopt(const Ready& ready) {
     progress_->Resume(beginning->version, beginning->job_state);
     initialized_ = true;
   }
-  if (asynchronous_) claims_.emplace(/*limit=*/0, beginning->version);
+  if (asynchronous_) step_leases_.emplace(/*limit=*/0, beginning->version);
   checkpoints_.emplace(options_.job, ready, options_.servers,
                        beginning->saved_version, options_.checkpoints);
   const auto order = [&](int shard) ABSL_SHARED_LOCKS_REQUIRED(mu_) {
@@ -314,7 +314,7 @@ absl::Status Coordinator::Adopt(const Ready& ready) {
 
 void Coordinator::OpenWaiting() {
   if (!layout_.has_value() || !servers_.all_configured()) return;
-  if (journals_ && !servers_.all_replicated()) return;
+  if (replicates_ && !servers_.all_replicated()) return;
   for (const auto& [incarnation, listed] : membership_.members()) {
     if (!listed.ready) continue;
     const bool initialize = !initialized_ && initializer_ == 0;
@@ -336,39 +336,39 @@ void Coordinator::StartIfDue() {
   }
   phase_ = StatusReply::TRAINING;
   progress_->Begin(clock_());
-  DealWork();
+  AssignWork();
   RunCheckpoints();
 }
 
-void Coordinator::DealWork() {
+void Coordinator::AssignWork() {
   if (group_.begun()) return;
-  const auto deals =
-      membership_.DealWork(progress_->facts().evaluation_pieces(), clock_(),
-                           /*spares_rest=*/all_reduce_);
+  const auto assignments =
+      membership_.AssignWork(progress_->facts().evaluation_pieces(), clock_(),
+                             /*spares_rest=*/all_reduce_);
   if (all_reduce_) {
-    group_.Begin(deals, options_.job.exchange().all_reduce().backend());
+    group_.Begin(assignments, options_.job.exchange().all_reduce().backend());
   }
-  for (const auto& [incarnation, deal] : deals) {
+  for (const auto& [incarnation, assignment] : assignments) {
     CoordinatorOrder order;
-    *order.mutable_deal() = deal;
+    *order.mutable_deal() = assignment;
     order.mutable_deal()->set_evaluated_version(progress_->evaluated_version());
     const Member* const member = membership_.Find(incarnation);
     member->link->Send(order);
     if (all_reduce_) member->link->Send(group_.OrderTo(incarnation));
     progress_->breakdown()->Introduce(incarnation, member->rank);
   }
-  GrantClaims();
+  GrantStepLeases();
 }
 
-void Coordinator::GrantClaims() {
-  if (!claims_.has_value() || phase_ != StatusReply::TRAINING) return;
+void Coordinator::GrantStepLeases() {
+  if (!step_leases_.has_value() || phase_ != StatusReply::TRAINING) return;
   int64_t limit = progress_->NextEvaluation();
   // Every chunk is to come by the checkpoint's version with the same steps.
   if (checkpoints_->plan()->version() >= 0 && !checkpoints_->plan()->taken()) {
     limit = std::min(limit, checkpoints_->plan()->version());
   }
-  claims_->SetLimit(limit);
-  for (const auto& [incarnation, step] : claims_->Grant()) {
+  step_leases_->SetLimit(limit);
+  for (const auto& [incarnation, step] : step_leases_->Grant()) {
     CoordinatorOrder order;
     order.mutable_claimed()->set_step(step);
     membership_.Find(incarnation)->link->Send(order);
@@ -440,7 +440,7 @@ void Coordinator::OnWorkerLost(int64_t incarnation, const std::string& name) {
            absl::UnavailableError(absl::StrCat(
                name, " is gone, and an all-reduce needs all of its members")));
   } else {
-    DealWork();
+    AssignWork();
   }
 }
 
@@ -462,7 +462,7 @@ void Coordinator::RemoveWorkers(const absl::Status& status) {
 
 void Coordinator::Forget(int64_t incarnation) {
   if (progress_.has_value()) progress_->breakdown()->Forget(incarnation);
-  if (claims_.has_value()) claims_->Remove(incarnation);
+  if (step_leases_.has_value()) step_leases_->Remove(incarnation);
   quorum_.Remove(incarnation);
   if (initializer_ == incarnation) {
     initializer_ = 0;
@@ -521,7 +521,7 @@ absl::Status Coordinator::OnServerReport(int shard,
       // What ends with an attempt may still say so.
       if (phase_ != StatusReply::WAITING) return absl::OkStatus();
       servers_.SetConfigured(shard);
-      if (journals_ && servers_.all_configured()) {
+      if (replicates_ && servers_.all_configured()) {
         const auto order = [this](int other) ABSL_SHARED_LOCKS_REQUIRED(mu_) {
           return ReplicateOrder(servers_.servers(), other);
         };
@@ -591,7 +591,7 @@ absl::Status Coordinator::OnSums(int shard, const StepSums& sums) {
   TRIBUTARY_ASSIGN_OR_RETURN(const std::optional<GradientNorm> norm,
                              progress_->AddSums(shard, sums, clock_()));
   if (!norm.has_value()) return absl::OkStatus();
-  if (claims_.has_value()) claims_->Complete(sums.step());
+  if (step_leases_.has_value()) step_leases_->Complete(sums.step());
   if (const auto gradient = progress_->TakeNonfinite()) {
     OnNonfinite(*gradient);
     if (phase_ != StatusReply::TRAINING) return absl::OkStatus();
@@ -599,7 +599,7 @@ absl::Status Coordinator::OnSums(int shard, const StepSums& sums) {
   if (gives_norms_) {
     ServerOrder order;
     *order.mutable_norm() = *norm;
-    if (journals_)
+    if (replicates_)
       *order.mutable_norm()->mutable_job_state() = progress_->Save();
     servers_.Send(order);
   }
@@ -621,13 +621,13 @@ void Coordinator::OnNonfinite(const JobProgress::NonfiniteGradient& gradient) {
 void Coordinator::RunCheckpoints() {
   if (!checkpoints_.has_value() || phase_ != StatusReply::TRAINING) return;
   checkpoints_->Run(
-      *progress_, claims_.has_value() ? claims_->next() : 0,
+      *progress_, step_leases_.has_value() ? step_leases_->next() : 0,
       [this](const ServerOrder& order)
           ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { OrderSnapshot(order); });
   if (const auto kept = group_.TakeKept(progress_->round())) {
     servers_.Send(*kept);
   }
-  GrantClaims();
+  GrantStepLeases();
   FinishIfDue();
   if (draining_ && phase_ == StatusReply::TRAINING &&
       checkpoints_->plan()->over()) {
@@ -641,9 +641,9 @@ void Coordinator::RunCheckpoints() {
 
 void Coordinator::RunCheckpointsAtRest() {
   if (phase_ != StatusReply::TRAINING || membership_.synced_count() > 0) return;
-  checkpoints_->plan()->Rest(progress_->round(),
-                             claims_.has_value() ? claims_->next() : 0,
-                             progress_->finished());
+  checkpoints_->plan()->Rest(
+      progress_->round(), step_leases_.has_value() ? step_leases_->next() : 0,
+      progress_->finished());
   RunCheckpoints();
 }
 
@@ -737,7 +737,7 @@ void Coordinator::ServerGone(int shard) {
       absl::StrCat("server ", shard, " (", servers_.servers()[shard].address,
                    ") is gone, and its part of the state with it"));
   // Another one has the model.
-  if (phase_ == StatusReply::FINISHING && journals_) return;
+  if (phase_ == StatusReply::FINISHING && replicates_) return;
   if (phase_ == StatusReply::FINISHING && EndingLocked() == Ending::kNone &&
       !Complete() &&
       checkpoints_->plan()->committed() != progress_->final_version()) {
@@ -1002,7 +1002,7 @@ nlohmann::ordered_json Coordinator::Summary() const {
   facts.parameters = layout_.has_value() ? layout_->parameter_count() : 0;
   facts.workers = most_workers_;
   facts.workers_lost = workers_lost_;
-  facts.deals_by_speed = deals_by_speed_;
+  facts.reassignments_by_speed = reassignments_by_speed_;
   facts.servers = options_.servers;
   facts.processes = finished_;
   return SummaryJson(facts);

@@ -28,7 +28,7 @@
 #include "server/coordinator/membership.h"
 #include "server/coordinator/server_roster.h"
 #include "server/coordinator/start_quorum.h"
-#include "server/coordinator/step_claims.h"
+#include "server/coordinator/step_leases.h"
 #include "server/progress/job_progress.h"
 #include "server/progress/run_summary.h"
 
@@ -192,9 +192,9 @@ class Coordinator {
   void AdmitWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OpenWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void StartIfDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void DealWork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void AssignWork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Tells workers which steps they may compute (asynchronous mode).
-  void GrantClaims() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void GrantStepLeases() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // A worker is no member of the job any more, which is being computed.
   void OnWorkerLost(int64_t incarnation, const std::string& name)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -239,7 +239,7 @@ class Coordinator {
   const bool asynchronous_;
   const bool all_reduce_;
   const bool gives_norms_;  // Servers wait for every round's.
-  const bool journals_;
+  const bool replicates_;
   const Clock clock_;
   const MetricsSink metrics_;
 
@@ -257,7 +257,7 @@ class Coordinator {
   std::optional<ArenaLayout> layout_ ABSL_GUARDED_BY(mu_);
   std::optional<JobProgress> progress_ ABSL_GUARDED_BY(mu_);
   // In asynchronous mode.
-  std::optional<StepClaims> claims_ ABSL_GUARDED_BY(mu_);
+  std::optional<StepLeases> step_leases_ ABSL_GUARDED_BY(mu_);
   // In an all-reduce: what workers are told to begin with, and who they are.
   CoordinatorOrder open_ ABSL_GUARDED_BY(mu_);
   AllReduceGroup group_ ABSL_GUARDED_BY(mu_);
@@ -273,7 +273,7 @@ class Coordinator {
   int most_workers_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t workers_lost_ ABSL_GUARDED_BY(mu_) = 0;
   // Because other shares were faster.
-  int64_t deals_by_speed_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t reassignments_by_speed_ ABSL_GUARDED_BY(mu_) = 0;
   std::vector<ProcessReport> finished_ ABSL_GUARDED_BY(mu_);
   std::vector<std::string> notices_ ABSL_GUARDED_BY(mu_);
   std::string last_refusal_ ABSL_GUARDED_BY(mu_);

@@ -21,8 +21,8 @@ std::string Member::Name() const {
   return absl::StrCat("worker ", rank, " (host ", host, ", process ", pid, ")");
 }
 
-Membership::Membership(int leaves, absl::Duration lease)
-    : leaves_(leaves), lease_(lease) {}
+Membership::Membership(int micro_batches, absl::Duration lease)
+    : micro_batches_(micro_batches), lease_(lease) {}
 
 Membership::Admitted Membership::Add(const Join& join, absl::Time now) {
   Admitted admitted;
@@ -102,7 +102,7 @@ std::vector<const Member*> Membership::Active() const {
 
 bool Membership::AllFresh() const {
   return std::all_of(members_.begin(), members_.end(), [](const auto& entry) {
-    return entry.second.leaves == 0 || entry.second.speed.fresh();
+    return entry.second.micro_batches == 0 || entry.second.speed.fresh();
   });
 }
 
@@ -113,7 +113,7 @@ void Membership::AddHeartbeat(Member* member, const Heartbeat& heartbeat,
   if (!AllFresh()) return;
   std::vector<double> transfers;
   for (const auto& [incarnation, other] : members_) {
-    if (other.leaves == 0) continue;
+    if (other.micro_batches == 0) continue;
     // Its contributions up, and the weights down.
     transfers.push_back(other.speed.exchange_seconds() /
                         (other.contributions + 1));
@@ -128,62 +128,69 @@ StepCosts Membership::CostsOf(const std::vector<const Member*>& members,
                               absl::Time now) const {
   std::vector<double> measured;
   for (const Member* member : members) {
-    const std::optional<double> seconds = member->speed.leaf_seconds(now);
+    const std::optional<double> seconds =
+        member->speed.micro_batch_seconds(now);
     if (seconds.has_value()) measured.push_back(*seconds);
   }
   const double median = Median(measured).value_or(1);
   StepCosts costs;
   for (const Member* member : members) {
-    costs.workers.push_back({member->speed.leaf_seconds(now).value_or(median),
-                             member->speed.threads()});
+    costs.workers.push_back(
+        {member->speed.micro_batch_seconds(now).value_or(median),
+         member->speed.threads()});
   }
   costs.transfer_seconds = Faded(transfer_seconds_, now - transfer_measured_);
   return costs;
 }
 
-std::map<int64_t, Deal> Membership::DealWork(int64_t pieces, absl::Time now,
-                                             bool spares_rest) {
+std::map<int64_t, Deal> Membership::AssignWork(int64_t pieces, absl::Time now,
+                                               bool spares_rest) {
   std::vector<const Member*> active = Active();
-  if (spares_rest && active.size() > static_cast<size_t>(leaves_)) {
-    active.resize(leaves_);
+  if (spares_rest && active.size() > static_cast<size_t>(micro_batches_)) {
+    active.resize(micro_batches_);
   }
   StepCosts costs = CostsOf(active, now);
-  const Shares leaf_shares = ChooseShares(leaves_, costs);
+  const Assignment micro_batch_assignment =
+      ChooseAssignment(micro_batches_, costs);
   costs.transfer_seconds = 0;  // Evaluating sends next to nothing.
-  const Shares piece_shares = ChooseShares(pieces, costs);
+  const Assignment piece_assignment = ChooseAssignment(pieces, costs);
   ++generation_;
-  int leaf = 0;
+  int micro_batch = 0;
   int64_t piece = 0;
-  std::map<int64_t, Deal> deals;
+  std::map<int64_t, Deal> assignments;
   for (size_t i = 0; i < active.size(); ++i) {
     Member& member = members_.at(active[i]->incarnation);
-    member.leaves = static_cast<int>(leaf_shares[i]);
+    member.micro_batches = static_cast<int>(micro_batch_assignment[i]);
     member.contributions = static_cast<int>(
-        MaximalSubtrees({leaf, leaf + member.leaves}, leaves_).size());
-    member.speed.Restart(/*has_leaves=*/member.leaves > 0, now);
-    Deal& deal = deals[member.incarnation];
-    deal.set_generation(generation_);
-    deal.set_leaf_begin(leaf);
-    deal.set_leaf_end(leaf += member.leaves);
-    deal.set_piece_begin(piece);
-    deal.set_piece_end(piece += piece_shares[i]);
+        MaximalSubtrees({micro_batch, micro_batch + member.micro_batches},
+                        micro_batches_)
+            .size());
+    member.speed.Restart(/*has_micro_batches=*/member.micro_batches > 0, now);
+    Deal& assignment = assignments[member.incarnation];
+    assignment.set_generation(generation_);
+    assignment.set_leaf_begin(micro_batch);
+    assignment.set_leaf_end(micro_batch += member.micro_batches);
+    assignment.set_piece_begin(piece);
+    assignment.set_piece_end(piece += piece_assignment[i]);
   }
-  return deals;
+  return assignments;
 }
 
-bool Membership::DealIsSlow(absl::Time now) const {
+bool Membership::AssignmentIsSlow(absl::Time now) const {
   if (!AllFresh()) return false;
   const std::vector<const Member*> active = Active();
-  Shares shares;
-  for (const Member* member : active) shares.push_back(member->leaves);
-  return SharesAreSlow(shares, CostsOf(active, now));
+  Assignment assignment;
+  for (const Member* member : active) {
+    assignment.push_back(member->micro_batches);
+  }
+  return IsSlowAssignment(assignment, CostsOf(active, now));
 }
 
 const Member* Membership::Straggler(int64_t step) const {
   const Member* straggler = nullptr;
   bool somebody_waits = false;
   for (const Member* member : Active()) {
-    if (member->leaves == 0) continue;
+    if (member->micro_batches == 0) continue;
     if (member->heartbeat.step() >= step &&
         member->heartbeat.phase() == "exchange") {
       somebody_waits = true;

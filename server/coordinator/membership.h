@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "proto/rendezvous.pb.h"
-#include "server/coordinator/leaf_shares.h"
+#include "server/coordinator/assignment.h"
 #include "server/coordinator/worker_speed.h"
 
 namespace tributary {
@@ -47,7 +47,7 @@ struct Member {
   bool synced = false;
   Heartbeat heartbeat;
   WorkerSpeed speed;
-  int leaves = 0;         // Dealt to it.
+  int micro_batches = 0;  // Dealt to it.
   int contributions = 0;  // That these make for each chunk.
 
   // "worker 3 (host alpha, process 4711)".
@@ -57,8 +57,9 @@ struct Member {
 // Not thread-safe.
 class Membership {
  public:
-  // `leaves` of the reduction tree; a member not heard of for `lease` has left.
-  Membership(int leaves, absl::Duration lease);
+  // `micro_batches` of the reduction tree; a member not heard of for `lease`
+  // has left.
+  Membership(int micro_batches, absl::Duration lease);
 
   struct Admitted {
     int64_t incarnation = 0;
@@ -92,17 +93,17 @@ class Membership {
 
   // Deals leaves and evaluation pieces to the synced members in the order of
   // their ranks: contiguous runs, equally long or, where the measured speeds
-  // say that it is worth it, such that all are done soon (see ChooseShares). A
-  // member that has not been measured is taken to be as fast as the median of
-  // the others. Members beyond the number of leaves get none and wait as
-  // spares, for leaves; with `spares_rest`, for pieces, too. Every call makes a
-  // new generation.
-  std::map<int64_t, Deal> DealWork(int64_t pieces, absl::Time now,
-                                   bool spares_rest = false);
+  // say that it is worth it, such that all are done soon (see
+  // ChooseAssignment). A member that has not been measured is taken to be as
+  // fast as the median of the others. Members beyond the number of leaves get
+  // none and wait as spares, for leaves; with `spares_rest`, for pieces, too.
+  // Every call makes a new generation.
+  std::map<int64_t, Deal> AssignWork(int64_t pieces, absl::Time now,
+                                     bool spares_rest = false);
 
   // Every member that has leaves has been measured since they were dealt, and
-  // others would be faster: DealWork would pay.
-  bool DealIsSlow(absl::Time now) const;
+  // others would be faster: AssignWork would pay.
+  bool AssignmentIsSlow(absl::Time now) const;
 
   // Who has leaves and has not done those of `step`, going by the newest
   // heartbeats, while others have: of several, the lowest rank. Null: nobody
@@ -117,7 +118,7 @@ class Membership {
   StepCosts CostsOf(const std::vector<const Member*>& members,
                     absl::Time now) const;
 
-  const int leaves_;
+  const int micro_batches_;
   const absl::Duration lease_;
   std::map<int64_t, Member> members_;
   int64_t next_incarnation_ = 1;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/counted.h"
 #include "common/base/digest.h"
+#include "common/base/status_macros.h"
 #include "common/optimizer/optimizer.h"
 #include "common/optimizer/rounds.h"
 #include "common/transport/channel.h"
@@ -21,6 +22,14 @@ std::string DescribeData(const DataFacts& facts) {
   return absl::StrCat(facts.train_samples(), " training samples, ",
                       facts.evaluation_pieces(),
                       " evaluation pieces, fingerprint ", facts.fingerprint());
+}
+
+template <typename... What>
+absl::Status CannotGoOn(const CheckpointManifest& manifest,
+                        const What&... what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("cannot go on from the checkpoint at step ", manifest.step(),
+                   ": ", what...));
 }
 
 }  // namespace
@@ -85,13 +94,34 @@ std::vector<std::string> StateNames(const JobSpec& job) {
                         : std::vector<std::string>();
 }
 
+absl::Status CheckState(const CheckpointManifest& manifest,
+                        const JobSpec& job) {
+  const std::vector<std::string> state = StateNames(job);
+  if (std::equal(state.begin(), state.end(), manifest.state().begin(),
+                 manifest.state().end())) {
+    return absl::OkStatus();
+  }
+  return CannotGoOn(manifest, "it is of another optimizer, whose state is {",
+                    absl::StrJoin(manifest.state(), ", "), "}; this job's is {",
+                    absl::StrJoin(state, ", "), "}");
+}
+
+absl::Status CheckSteps(const CheckpointManifest& manifest, const JobSpec& job,
+                        int64_t steps) {
+  const Rounds rounds(job, steps);
+  if (manifest.version() <= rounds.count() &&
+      rounds.StepsAfter(manifest.version()) == manifest.step()) {
+    return absl::OkStatus();
+  }
+  return CannotGoOn(
+      manifest, "this job ends at step ", steps,
+      rounds.count() < manifest.version()
+          ? "; ask for more steps"
+          : " and counts steps in other rounds; keep inner_steps");
+}
+
 absl::Status CheckResume(const CheckpointManifest& manifest, const Ready& ready,
                          const JobSpec& job) {
-  const auto error = [&manifest](const auto&... what) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot go on from the checkpoint at step ",
-                     manifest.step(), ": ", what...));
-  };
   const ParameterTable& saved = manifest.table();
   const ParameterTable& ours = ready.table();
   for (int i = 0; i < std::max(saved.parameter_size(), ours.parameter_size());
@@ -103,26 +133,12 @@ absl::Status CheckResume(const CheckpointManifest& manifest, const Ready& ready,
                                ? ours.parameter(i).ShortDebugString()
                                : "nothing";
     if (was != is) {
-      return error("it is of another model: parameter ", i, " was {", was,
-                   "}, is {", is, "}");
+      return CannotGoOn(manifest, "it is of another model: parameter ", i,
+                        " was {", was, "}, is {", is, "}");
     }
   }
-  const std::vector<std::string> state = StateNames(job);
-  if (!std::equal(state.begin(), state.end(), manifest.state().begin(),
-                  manifest.state().end())) {
-    return error("it is of another optimizer, whose state is {",
-                 absl::StrJoin(manifest.state(), ", "), "}; this job's is {",
-                 absl::StrJoin(state, ", "), "}");
-  }
-  const Rounds rounds(job, ready.data().steps());
-  if (manifest.version() > rounds.count() ||
-      rounds.StepsAfter(manifest.version()) != manifest.step()) {
-    return error("this job ends at step ", ready.data().steps(),
-                 rounds.count() < manifest.version()
-                     ? "; ask for more steps"
-                     : " and counts steps in other rounds; keep inner_steps");
-  }
-  return absl::OkStatus();
+  TRIBUTARY_RETURN_IF_ERROR(CheckState(manifest, job));
+  return CheckSteps(manifest, job, ready.data().steps());
 }
 
 }  // namespace tributary

@@ -41,6 +41,13 @@ std::string DescribeReady(const Ready& ready);
 // What servers keep for each weight, see Optimizer::slot_names. `job` is valid.
 std::vector<std::string> StateNames(const JobSpec& job);
 
+// Parts of the next one, which need no worker: the optimizer keeps the same
+// state; the job, of `steps` steps, has the checkpoint's step. InvalidArgument
+// if not.
+absl::Status CheckState(const CheckpointManifest& manifest, const JobSpec& job);
+absl::Status CheckSteps(const CheckpointManifest& manifest, const JobSpec& job,
+                        int64_t steps);
+
 // The job can go on from the checkpoint: the model is the one of the worker
 // that brings `ready`, the optimizer keeps the same state, and the job is not
 // shorter. InvalidArgument if not.

@@ -24,7 +24,7 @@ absl::Status ServerRoster::Add(const Enlist& enlist, ServerLink* link,
   server.link = link;
   server.address = enlist.address();
   server.local_address = enlist.local_address();
-  if (enlist.has_journal()) server.journal = enlist.journal();
+  if (enlist.has_journal()) server.replicas = enlist.journal();
   server.last_heard = enlist.shard() == 0 ? absl::InfiniteFuture() : now;
   return absl::OkStatus();
 }

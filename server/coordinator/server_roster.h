@@ -32,7 +32,7 @@ class ServerRoster {
     ServerLink* link = nullptr;  // Null: not there.
     std::string address;
     LocalAddress local_address;
-    std::optional<JournalHoldings> journal;
+    std::optional<JournalHoldings> replicas;
     bool configured = false;
     bool replicated =
         false;  // What it begins with is kept by another one, too.

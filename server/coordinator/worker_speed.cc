@@ -30,14 +30,16 @@ double Median(const std::deque<double>& samples) {
 void WorkerSpeed::Add(const ProcessStatistics& statistics,
                       double waiting_seconds) {
   threads_ = std::max(1, statistics.threads());
-  const int64_t leaves = statistics.leaves() - newest_.leaves();
-  const double leaf_seconds =
+  const int64_t micro_batches = statistics.leaves() - newest_.leaves();
+  const double micro_batch_seconds =
       statistics.leaf_seconds() - newest_.leaf_seconds();
-  if (leaves <= 0 || !(leaf_seconds > 0) || !std::isfinite(leaf_seconds)) {
+  if (micro_batches <= 0 || !(micro_batch_seconds > 0) ||
+      !std::isfinite(micro_batch_seconds)) {
     return;
   }
-  AddSample(leaf_seconds / static_cast<double>(leaves), &leaf_samples_);
-  measured_seconds_ += leaf_seconds;
+  AddSample(micro_batch_seconds / static_cast<double>(micro_batches),
+            &micro_batch_seconds_);
+  measured_seconds_ += micro_batch_seconds;
   const int64_t steps = statistics.steps() - newest_.steps();
   const double exchange = statistics.exchange_seconds() -
                           newest_.exchange_seconds() -
@@ -49,23 +51,24 @@ void WorkerSpeed::Add(const ProcessStatistics& statistics,
   waiting_seconds_ = waiting_seconds;
 }
 
-void WorkerSpeed::Restart(bool has_leaves, absl::Time now) {
-  leaf_before_ = MeasuredLeaf();
-  leaf_samples_.clear();
+void WorkerSpeed::Restart(bool has_micro_batches, absl::Time now) {
+  micro_batch_seconds_before_ = MeasuredMicroBatch();
+  micro_batch_seconds_.clear();
   exchange_samples_.clear();
   measured_seconds_ = 0;
   idle_since_ =
-      has_leaves ? absl::InfiniteFuture() : std::min(idle_since_, now);
+      has_micro_batches ? absl::InfiniteFuture() : std::min(idle_since_, now);
 }
 
 bool WorkerSpeed::fresh() const {
-  return leaf_samples_.size() >= kSamples || measured_seconds_ > kFreshSeconds;
+  return micro_batch_seconds_.size() >= kSamples ||
+         measured_seconds_ > kFreshSeconds;
 }
 
-std::optional<double> WorkerSpeed::leaf_seconds(absl::Time now) const {
-  const std::optional<double> leaf = MeasuredLeaf();
-  if (!leaf.has_value() || now <= idle_since_) return leaf;
-  return Faded(*leaf, now - idle_since_);
+std::optional<double> WorkerSpeed::micro_batch_seconds(absl::Time now) const {
+  const std::optional<double> micro_batch = MeasuredMicroBatch();
+  if (!micro_batch.has_value() || now <= idle_since_) return micro_batch;
+  return Faded(*micro_batch, now - idle_since_);
 }
 
 double WorkerSpeed::exchange_seconds() const {
@@ -74,10 +77,12 @@ double WorkerSpeed::exchange_seconds() const {
                                    : std::max(0.0, Median(exchange_samples_));
 }
 
-std::optional<double> WorkerSpeed::MeasuredLeaf() const {
-  if (leaf_before_.has_value() && !fresh()) return leaf_before_;
-  if (leaf_samples_.empty()) return std::nullopt;
-  return Median(leaf_samples_);
+std::optional<double> WorkerSpeed::MeasuredMicroBatch() const {
+  if (micro_batch_seconds_before_.has_value() && !fresh()) {
+    return micro_batch_seconds_before_;
+  }
+  if (micro_batch_seconds_.empty()) return std::nullopt;
+  return Median(micro_batch_seconds_);
 }
 
 double Faded(double value, absl::Duration age) {

@@ -22,7 +22,7 @@ class WorkerSpeed {
   // The leaves are dealt anew, and some or none of them to this worker: what it
   // takes is to be measured again, because workers on one host slow one another
   // down. The old measurement holds until then.
-  void Restart(bool has_leaves, absl::Time now);
+  void Restart(bool has_micro_batches, absl::Time now);
 
   // Measured well enough since the last Restart.
   bool fresh() const;
@@ -31,7 +31,7 @@ class WorkerSpeed {
   // not count; absent before the first leaf. A worker that has no leaves cannot
   // show that it has become faster. Therefore it is taken to be twice as fast
   // each time that kForget has passed, until it gets leaves to be measured by.
-  std::optional<double> leaf_seconds(absl::Time now) const;
+  std::optional<double> micro_batch_seconds(absl::Time now) const;
 
   // What a step's exchange takes longer than computing, without waiting for
   // other workers; the median since Restart. 0 if it is not known.
@@ -45,17 +45,18 @@ class WorkerSpeed {
 
  private:
   // Without what is taken off for being idle.
-  std::optional<double> MeasuredLeaf() const;
+  std::optional<double> MeasuredMicroBatch() const;
 
   int threads_ = 1;
   // So far.
   ProcessStatistics newest_;
   double waiting_seconds_ = 0;
   // Between two heartbeats, since Restart; the newest.
-  std::deque<double> leaf_samples_;
+  std::deque<double> micro_batch_seconds_;
   std::deque<double> exchange_samples_;
-  double measured_seconds_ = 0;        // Computing, since Restart.
-  std::optional<double> leaf_before_;  // What was measured before Restart.
+  double measured_seconds_ = 0;  // Computing, since Restart.
+  std::optional<double>
+      micro_batch_seconds_before_;  // What was measured before Restart.
   absl::Time idle_since_ = absl::InfiniteFuture();
 };
 

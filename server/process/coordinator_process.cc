@@ -1,6 +1,7 @@
 #include "server/process/coordinator_process.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -23,11 +24,12 @@
 #include "server/process/final_model.h"
 #include "server/process/local_server.h"
 #include "server/process/metrics_writer.h"
+#include "server/process/resume_check.h"
 #include "server/process/resume_chooser.h"
 #include "server/process/run_output.h"
 #include "server/progress/attempt_history.h"
-#include "server/replication/journal_service.h"
-#include "server/replication/state_journal.h"
+#include "server/replication/replica_service.h"
+#include "server/replication/replica_store.h"
 #include "server/service/coordinator_service.h"
 #include "server/service/listener.h"
 #include "server/service/parameter_server_service.h"
@@ -78,7 +80,7 @@ absl::StatusOr<std::string> WriteModel(const Coordinator& coordinator,
   sources.complete_checkpoint = coordinator.complete_checkpoint();
   sources.store = local.store();
   sources.addresses = coordinator.server_addresses();
-  if (ResolveExchange(options.job).servers_keep_copies) {
+  if (ResolveExchange(options.job).servers_hold_replicas) {
     sources.copies = [&](int shard, int holder, Snapshot* snapshot) {
       return local.ReadCopies(shard, sources.version, holder,
                               sources.addresses[holder], snapshot);
@@ -100,10 +102,13 @@ absl::StatusOr<std::string> WriteModel(const Coordinator& coordinator,
   return digest;
 }
 
-// Ends the job for everybody, and leaves its results behind.
-absl::Status Conclude(bool trained, int64_t attempt, const LocalServer& local,
-                      const ServerOptions& options, Coordinator* coordinator,
-                      RunOutput* output, MetricsWriter* metrics) {
+// Ends the job for everybody, and leaves its results behind; no summary if
+// `begun` is false, because there is that of the run that it did not go on
+// with.
+absl::Status Conclude(bool trained, bool begun, int64_t attempt,
+                      const LocalServer& local, const ServerOptions& options,
+                      Coordinator* coordinator, RunOutput* output,
+                      MetricsWriter* metrics) {
   absl::Status status = coordinator->status();
   std::string digest;
   if (status.ok() && trained) {
@@ -129,6 +134,7 @@ absl::Status Conclude(bool trained, int64_t attempt, const LocalServer& local,
   }
   // Who finds a summary finds all lines beside it.
   metrics->Flush();
+  if (!begun) return status;
   nlohmann::ordered_json summary = coordinator->Summary();
   if (!digest.empty()) summary["weights_sha256"] = digest;
   const absl::Status written = output->WriteSummary(summary);
@@ -176,11 +182,12 @@ class CoordinatorProcess {
   RunOutput* const output_;
   MetricsWriter metrics_;
   ResumeChooser chooser_;
-  StateJournal journal_;
+  ReplicaStore replicas_;
   int64_t attempt_ = 0;
   bool first_ = true;
-  bool has_begun_ = false;  // Some attempt has.
-  std::string run_;         // See JournalScope.
+  // Some attempt has. Set by a thread of the coordinator.
+  std::atomic<bool> has_begun_ = false;
+  std::string run_;  // See JournalScope.
   // Of the attempts before, see Coordinator::Options.
   std::optional<DataFacts> data_;
   AttemptHistory history_;
@@ -208,6 +215,10 @@ absl::StatusOr<std::optional<ResumePoint>> CoordinatorProcess::Prepare() {
   if (first_) run_ = output_->RunId(/*begins=*/!options_.resume);
   TRIBUTARY_ASSIGN_OR_RETURN(std::optional<ResumePoint> resume,
                              chooser_.Choose());
+  // Else when it is certain that the job can go on from there.
+  if (first_ && !resume.has_value()) {
+    TRIBUTARY_RETURN_IF_ERROR(output_->WriteJob(options_.job));
+  }
   return resume;
 }
 
@@ -220,19 +231,20 @@ void CoordinatorProcess::OnBegin(const Beginning& beginning,
         beginning.holders.empty() ? beginning.checkpoint
                                   : "which the servers have in memory");
   }
-  const bool again = std::exchange(has_begun_, true);
+  const bool again = has_begun_.exchange(true);
   metrics_.Rewind(
       beginning.step, beginning.job_state.evaluation_step(),
       [this, from, again, coordinator](const absl::Status& rewound) {
         if (!from.empty()) options_.log->Info("%s", from);
-        if (rewound.ok()) return;
         if (!again) {
-          coordinator->Fail(rewound);
-          return;
+          const absl::Status begun =
+              rewound.ok() ? output_->WriteJob(options_.job) : rewound;
+          if (!begun.ok()) coordinator->Fail(begun);
+        } else if (!rewound.ok()) {
+          options_.log->Warning(
+              "metrics.jsonl keeps lines of steps that are computed again: %s",
+              std::string(rewound.message()));
         }
-        options_.log->Warning(
-            "metrics.jsonl keeps lines of steps that are computed again: %s",
-            std::string(rewound.message()));
       });
 }
 
@@ -295,6 +307,7 @@ Coordinator::Ending CoordinatorProcess::Follow(Coordinator* coordinator) {
 
 absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
     std::optional<ResumePoint> resume) {
+  const bool resumes = resume.has_value();
   Checkpointer checkpointer(CheckpointerOptions());
   Coordinator::Options job =
       CoordinatorOptions(std::move(resume), &checkpointer);
@@ -314,8 +327,8 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
   // The server's last reports may be answered by orders to it.
   LocalLink link(options_.log);
   ParameterServerService service(/*shard=*/0);
-  JournalService journal_service({/*shard=*/0, "", options_.security},
-                                 &journal_);
+  ReplicaService replica_service({/*shard=*/0, "", options_.security},
+                                 &replicas_);
   LocalServer local(
       /*shard=*/0, options_.threads, &service,
       [&coordinator](const ServerReport& report) {
@@ -324,11 +337,11 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
         if (!status.ok()) coordinator.Fail(status);
       });
   local.UsePasses(options_.make_passes);
-  local.UseJournal(&journal_, &journal_service);
+  local.UseReplicas(&replicas_, &replica_service);
   link.SetServer(&local);
   Enlist enlist;
   enlist.set_protocol_version(kProtocolVersion);
-  if (auto holdings = journal_.Holdings()) {
+  if (auto holdings = replicas_.Holdings()) {
     *enlist.mutable_journal() = *std::move(holdings);
   }
   *enlist.mutable_local_address() = MakeLocalAddress();
@@ -339,7 +352,7 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
   TRIBUTARY_ASSIGN_OR_RETURN(
       const std::unique_ptr<Listener> listener,
       Listener::Start(listen,
-                      {&service, &coordinator_service, &journal_service}));
+                      {&service, &coordinator_service, &replica_service}));
   listen_ = listener->network();
   if (std::exchange(first_, false)) {
     if (options_.on_listening) options_.on_listening(listener->address());
@@ -376,14 +389,15 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
                                          options_.expected_workers);
     start_timeout_ = std::min(options_.start_timeout, kRecoveryTimeout);
   } else {
-    end.status = Conclude(end.ending == Coordinator::Ending::kTrained, attempt_,
-                          local, options_, &coordinator, output_, &metrics_);
+    end.status = Conclude(end.ending == Coordinator::Ending::kTrained,
+                          has_begun_ || !resumes, attempt_, local, options_,
+                          &coordinator, output_, &metrics_);
   }
   local.EndReplication();
   listener->ShutDown(goes_back ? kCutTimeout : kDrainTimeout);
   coordinator_service.AwaitIdle();
   service.AwaitIdle();
-  journal_service.AwaitIdle();
+  replica_service.AwaitIdle();
   return end;
 }
 
@@ -425,9 +439,14 @@ absl::Status CoordinatorProcess::Run() {
 
 absl::Status RunCoordinator(const ServerOptions& options, Shutdown* shutdown) {
   TRIBUTARY_RETURN_IF_ERROR(CheckServers(options.job, options.servers));
+  if (options.resume) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        CheckResumeRequest({options.job, options.output_directory,
+                            options.resume_from, options.allow_job_changes}));
+  }
   TRIBUTARY_ASSIGN_OR_RETURN(
       const std::unique_ptr<RunOutput> output,
-      RunOutput::Create(options.output_directory, options.job, options.log));
+      RunOutput::Create(options.output_directory, options.log));
   return CoordinatorProcess(options, shutdown, output.get()).Run();
 }
 

@@ -19,7 +19,7 @@
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_files.h"
-#include "server/replication/state_journal.h"
+#include "server/replication/replica_store.h"
 
 namespace tributary {
 namespace {
@@ -95,11 +95,11 @@ absl::Status ReadShardOf(const FinalModelSources& sources, int shard,
       InArena(chunks, static_cast<int>(sources.store->slot_names().size()),
               layout, arena);
   const absl::Status kept =
-      sources.copies(shard, KeeperOf(shard, servers), &copies);
+      sources.copies(shard, ReplicaHolderOf(shard, servers), &copies);
   if (!kept.ok()) return read;
   options.log->Info(
       "server %d's part of the model is the copy of server %d: %s", shard,
-      KeeperOf(shard, servers), std::string(read.message()));
+      ReplicaHolderOf(shard, servers), std::string(read.message()));
   return absl::OkStatus();
 }
 

@@ -41,7 +41,7 @@ LocalServer::~LocalServer() {
 }
 
 void LocalServer::EndReplication() {
-  JournalStream* replication = nullptr;
+  ReplicaStream* replication = nullptr;
   {
     absl::MutexLock lock(&mu_);
     ending_ = true;
@@ -54,8 +54,8 @@ void LocalServer::UsePasses(ChunkPassMaker make_passes) {
   make_passes_ = std::move(make_passes);
 }
 
-void LocalServer::UseJournal(StateJournal* journal, JournalNetwork* network) {
-  journal_ = journal;
+void LocalServer::UseReplicas(ReplicaStore* replicas, ReplicaNetwork* network) {
+  replicas_ = replicas;
   network_ = network;
 }
 
@@ -93,9 +93,9 @@ absl::Status LocalServer::Handle(const ServerOrder& order) {
       if (target == nullptr) {
         return absl::FailedPreconditionError("a norm before the table");
       }
-      if (journal_ != nullptr && order.norm().has_job_state()) {
-        journal_->AddJobState(order.norm().step() + 1,
-                              order.norm().job_state());
+      if (replicas_ != nullptr && order.norm().has_job_state()) {
+        replicas_->AddJobState(order.norm().step() + 1,
+                               order.norm().job_state());
       }
       target->SetGradientNorm(order.norm().step(), order.norm().norm());
       return absl::OkStatus();
@@ -119,7 +119,7 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
   TRIBUTARY_ASSIGN_OR_RETURN(ArenaLayout layout,
                              ArenaLayout::Create(configure.table()));
   if (!ResolveExchange(configure.job()).servers_update) {
-    return ConfigureKeeper(configure, std::move(layout));
+    return ConfigureReplicaHolder(configure, std::move(layout));
   }
   ParameterStore::Options options;
   options.job = JobOfRounds(configure.job());
@@ -128,8 +128,8 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
   options.servers = configure.servers();
   options.attempt = configure.attempt();
   options.make_passes = make_passes_;
-  const bool journals = configure.job().recovery().journal();
-  if (journals && journal_ == nullptr) {
+  const bool replicates = configure.job().recovery().journal();
+  if (replicates && replicas_ == nullptr) {
     return absl::UnimplementedError("this server keeps no journal");
   }
   CheckpointManifest manifest;
@@ -148,11 +148,11 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
             service_->TakeArrivals(sums.step(), report.mutable_sums());
             report_(report);
           }));
-  if (journals) {
-    PrepareJournal(configure, store->layout(),
-                   1 + static_cast<int>(store->slot_names().size()));
-    store->SetKeeper([this](int64_t version, Snapshot::Chunk copy,
-                            std::function<void()> kept) {
+  if (replicates) {
+    PrepareReplicas(configure, store->layout(),
+                    1 + static_cast<int>(store->slot_names().size()));
+    store->SetReplicator([this](int64_t version, Snapshot::Chunk copy,
+                                std::function<void()> kept) {
       Keep(version, std::move(copy), std::move(kept));
     });
   }
@@ -167,16 +167,16 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
   return absl::OkStatus();
 }
 
-absl::Status LocalServer::ConfigureKeeper(const Configure& configure,
-                                          ArenaLayout layout) {
-  if (journal_ == nullptr) {
+absl::Status LocalServer::ConfigureReplicaHolder(const Configure& configure,
+                                                 ArenaLayout layout) {
+  if (replicas_ == nullptr) {
     return absl::UnimplementedError("this server keeps no state");
   }
   TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer,
                              Optimizer::Create(configure.job().optimizer()));
-  journal_->Begin(configure.journal_scope(), layout, 1 + optimizer->slots(),
-                  /*every_version=*/false);
-  journal_->KeepOnly(std::nullopt);
+  replicas_->Begin(configure.journal_scope(), layout, 1 + optimizer->slots(),
+                   /*every_version=*/false);
+  replicas_->KeepOnly(std::nullopt);
   if (!configure.checkpoint().empty()) {
     TRIBUTARY_ASSIGN_OR_RETURN(const CheckpointManifest manifest,
                                ReadManifest(configure.checkpoint()));
@@ -187,7 +187,7 @@ absl::Status LocalServer::ConfigureKeeper(const Configure& configure,
         ReadShard(configure.checkpoint(), manifest, layout, &saved));
     for (Snapshot::Chunk& chunk : saved.chunks) {
       TRIBUTARY_RETURN_IF_ERROR(
-          journal_->Add(shard_, saved.version, std::move(chunk)));
+          replicas_->Add(shard_, saved.version, std::move(chunk)));
     }
   }
   network_->ServeWorkers(configure.attempt());
@@ -217,7 +217,7 @@ absl::Status LocalServer::Restore(const Configure& configure,
   absl::Status added;
   store->TakeSnapshot(version, [&](Snapshot base) {
     for (Snapshot::Chunk& chunk : base.chunks) {
-      added.Update(journal_->Add(shard_, base.version, std::move(chunk)));
+      added.Update(replicas_->Add(shard_, base.version, std::move(chunk)));
     }
   });
   return added;
@@ -231,49 +231,49 @@ absl::Status LocalServer::ReadCopies(int shard, int64_t version, int holder,
     ReadJournalRequest request;
     {
       absl::MutexLock lock(&mu_);
-      *request.mutable_scope() = journal_hello_.scope();
+      *request.mutable_scope() = replica_hello_.scope();
     }
     request.set_shard(shard);
     request.set_version(version);
     return network_->Fetch(address, request, snapshot);
   }
   TRIBUTARY_ASSIGN_OR_RETURN(const Snapshot held,
-                             journal_->Find(shard, version));
+                             replicas_->Find(shard, version));
   // The optimizer will write to its state.
   CopySnapshot(held, snapshot);
   return absl::OkStatus();
 }
 
-void LocalServer::PrepareJournal(const Configure& configure,
-                                 const ArenaLayout& layout, int arrays) {
-  journal_->Begin(configure.journal_scope(), layout, arrays);
+void LocalServer::PrepareReplicas(const Configure& configure,
+                                  const ArenaLayout& layout, int arrays) {
+  replicas_->Begin(configure.journal_scope(), layout, arrays);
   if (configure.has_journal()) {
     const JournalStart& start = configure.journal();
-    journal_->KeepOnly(start.version());
-    journal_->AddJobState(start.version(), start.job_state());
+    replicas_->KeepOnly(start.version());
+    replicas_->AddJobState(start.version(), start.job_state());
   } else {
-    journal_->KeepOnly(std::nullopt);
+    replicas_->KeepOnly(std::nullopt);
   }
   network_->Serve(configure.attempt());
   absl::MutexLock lock(&mu_);
-  *journal_hello_.mutable_scope() = configure.journal_scope();
-  journal_hello_.set_attempt(configure.attempt());
-  journal_hello_.set_shard(shard_);
+  *replica_hello_.mutable_scope() = configure.journal_scope();
+  replica_hello_.set_attempt(configure.attempt());
+  replica_hello_.set_shard(shard_);
 }
 
 absl::Status LocalServer::OnReplicate(const ::tributary::Replicate& order) {
-  if (store() == nullptr || journal_ == nullptr) {
+  if (store() == nullptr || replicas_ == nullptr) {
     return absl::FailedPreconditionError("replication before the table");
   }
   // Not on the caller's thread: certificates may be read, and the coordinator
   // gives its own server orders with its lock held.
   pool_->Run([this, address = order.address()] {
-    JournalStream* replication = nullptr;
+    ReplicaStream* replication = nullptr;
     int64_t base = 0;
     {
       absl::MutexLock lock(&mu_);
       if (ending_ || replication_ != nullptr) return;
-      replication_ = network_->Open(address, journal_hello_,
+      replication_ = network_->Open(address, replica_hello_,
                                     [this](const absl::Status& status) {
                                       ReportReplicationFailure(status);
                                     });
@@ -285,7 +285,7 @@ absl::Status LocalServer::OnReplicate(const ::tributary::Replicate& order) {
   return absl::OkStatus();
 }
 
-void LocalServer::Replicate(JournalStream* replication, int64_t base) {
+void LocalServer::Replicate(ReplicaStream* replication, int64_t base) {
   const auto ready = [this] {
     ServerReport report;
     report.mutable_replicated();
@@ -293,7 +293,7 @@ void LocalServer::Replicate(JournalStream* replication, int64_t base) {
   };
   Snapshot begun_with;
   if (base > 0) {
-    absl::StatusOr<Snapshot> found = journal_->Find(shard_, base);
+    absl::StatusOr<Snapshot> found = replicas_->Find(shard_, base);
     if (!found.ok()) {
       ReportReplicationFailure(found.status());
       return;
@@ -323,12 +323,12 @@ void LocalServer::ReportReplicationFailure(const absl::Status& status) {
 
 void LocalServer::Keep(int64_t version, Snapshot::Chunk copy,
                        std::function<void()> kept) {
-  JournalStream* replication = nullptr;
+  ReplicaStream* replication = nullptr;
   {
     absl::MutexLock lock(&mu_);
     replication = replication_.get();
   }
-  const absl::Status status = journal_->Add(shard_, version, copy);
+  const absl::Status status = replicas_->Add(shard_, version, copy);
   if (!status.ok()) {
     ReportReplicationFailure(status);
   } else if (replication != nullptr) {
@@ -366,7 +366,8 @@ absl::Status LocalServer::OnSnapshot(const TakeSnapshot& order) {
 }
 
 void LocalServer::WriteKept(const TakeSnapshot& order) {
-  const absl::StatusOr<Snapshot> kept = journal_->Find(shard_, order.version());
+  const absl::StatusOr<Snapshot> kept =
+      replicas_->Find(shard_, order.version());
   if (!kept.ok()) {
     ReportSnapshot(order.version(), SnapshotReport::FAILED,
                    std::string(kept.status().message()));

@@ -17,8 +17,8 @@
 #include "common/os/file_system.h"
 #include "common/parameters/parameter_table.h"
 #include "proto/rendezvous.pb.h"
-#include "server/replication/journal_network.h"
-#include "server/replication/state_journal.h"
+#include "server/replication/replica_network.h"
+#include "server/replication/replica_store.h"
 #include "server/service/weights_service.h"
 #include "server/store/block_pass.h"
 #include "server/store/chunk_pass.h"
@@ -52,7 +52,7 @@ class LocalServer {
   void UsePasses(ChunkPassMaker make_passes);
   // To be called before Handle, for jobs with a journal. Both must outlive this
   // object.
-  void UseJournal(StateJournal* journal, JournalNetwork* network);
+  void UseReplicas(ReplicaStore* replicas, ReplicaNetwork* network);
 
   // Returns at once; the work is done on executors. Orders that make no sense
   // are errors.
@@ -77,16 +77,17 @@ class LocalServer {
  private:
   absl::Status OnConfigure(const Configure& configure) ABSL_LOCKS_EXCLUDED(mu_);
   // In an all-reduce, where the journal is all there is.
-  absl::Status ConfigureKeeper(const Configure& configure, ArenaLayout layout)
+  absl::Status ConfigureReplicaHolder(const Configure& configure,
+                                      ArenaLayout layout)
       ABSL_LOCKS_EXCLUDED(mu_);
   // Lets the journal belong to this job, and forget what does not lead on.
-  void PrepareJournal(const Configure& configure, const ArenaLayout& layout,
-                      int arrays);
+  void PrepareReplicas(const Configure& configure, const ArenaLayout& layout,
+                       int arrays);
   // Has the store begin where the order says.
   absl::Status Restore(const Configure& configure,
                        const CheckpointManifest& manifest,
                        ParameterStore* store);
-  void Replicate(JournalStream* replication, int64_t base);
+  void Replicate(ReplicaStream* replication, int64_t base);
   void ReportReplicationFailure(const absl::Status& status);
   absl::Status OnReplicate(const ::tributary::Replicate& order)
       ABSL_LOCKS_EXCLUDED(mu_);
@@ -116,12 +117,12 @@ class LocalServer {
   std::optional<ArenaLayout> layout_ ABSL_GUARDED_BY(mu_);
   std::vector<std::string> state_names_ ABSL_GUARDED_BY(mu_);
   // Null: there is none.
-  StateJournal* journal_ = nullptr;
-  JournalNetwork* network_ = nullptr;
-  JournalHello journal_hello_ ABSL_GUARDED_BY(mu_);
+  ReplicaStore* replicas_ = nullptr;
+  ReplicaNetwork* network_ = nullptr;
+  JournalHello replica_hello_ ABSL_GUARDED_BY(mu_);
   // What it has begun with, and the next server is to have; 0: nothing yet.
   int64_t base_version_ ABSL_GUARDED_BY(mu_) = 0;
-  std::unique_ptr<JournalStream> replication_ ABSL_GUARDED_BY(mu_);
+  std::unique_ptr<ReplicaStream> replication_ ABSL_GUARDED_BY(mu_);
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
   // What is still queued when they end uses all of the above, and these.
   Executor* const writer_;

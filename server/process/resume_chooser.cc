@@ -3,13 +3,14 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
+#include "common/job/job_changes.h"
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/checkpoint/final_folder.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_files.h"
+#include "server/process/resume_check.h"
 
 namespace tributary {
 
@@ -38,9 +39,7 @@ absl::StatusOr<std::optional<ResumePoint>> ResumeChooser::Choose() {
         found, NewestIn(CheckpointsFolder(options_.resume_from)));
   }
   if (found.has_value()) return found;
-  return absl::NotFoundError(absl::StrCat("no checkpoint that can be used in ",
-                                          options_.resume_from,
-                                          "; see `tributary checkpoint ls`"));
+  return NoCheckpointIn(options_.resume_from);
 }
 
 absl::StatusOr<std::optional<ResumePoint>> ResumeChooser::NewestIn(
@@ -63,11 +62,8 @@ std::optional<ResumePoint> ResumeChooser::Try(const std::string& folder) {
   absl::StatusOr<CheckpointManifest> manifest = ReadManifest(folder);
   absl::Status status = manifest.status();
   if (status.ok()) {
-    if (!IsOfThisJob(*manifest)) {
-      options_.log->Warning(
-          "the job is not the one of %s: the result will be neither's", folder);
-      manifest->set_complete(false);
-    }
+    if (!IsOfThisJob(*manifest)) manifest->set_complete(false);
+    WarnOfAnotherResult(folder, *manifest);
     // Where nothing is left to compute nobody else looks at it.
     if (manifest->complete()) status = VerifyCheckpoint(folder);
   }
@@ -91,15 +87,27 @@ std::optional<ResumePoint> ResumeChooser::TryFinal() {
 }
 
 bool ResumeChooser::IsOfThisJob(const CheckpointManifest& manifest) const {
-  const auto comparable = [](JobSpec job) {
-    job.clear_name();
-    job.clear_output();
-    job.clear_checkpoint();
-    job.clear_evaluation();
-    return job.SerializeAsString();
-  };
   const absl::StatusOr<JobSpec> was = ParseJob(manifest.job(), "manifest");
-  return was.ok() && comparable(*was) == comparable(options_.job);
+  return was.ok() && SameLength(*was, options_.job) &&
+         ResultChanges(*was, options_.job).empty();
+}
+
+void ResumeChooser::WarnOfAnotherResult(
+    const std::string& folder, const CheckpointManifest& manifest) const {
+  const absl::StatusOr<JobSpec> was = ParseJob(manifest.job(), "manifest");
+  std::string changes = was.ok()
+                            ? PrintChanges(ResultChanges(*was, options_.job))
+                            : std::string(was.status().message());
+  if (changes.empty() && LengthChangesSchedule(*was, options_.job)) {
+    changes =
+        "it has another number of steps, until the last of which the learning "
+        "rate changes";
+  }
+  if (changes.empty()) return;
+  options_.log->Warning(
+      "the job is not the one of %s: %s; the result will be that of neither "
+      "job",
+      folder, changes);
 }
 
 }  // namespace tributary

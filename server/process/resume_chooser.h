@@ -39,6 +39,8 @@ class ResumeChooser {
   std::optional<ResumePoint> TryFinal();
   // But for what does not change the result.
   bool IsOfThisJob(const CheckpointManifest& manifest) const;
+  void WarnOfAnotherResult(const std::string& folder,
+                           const CheckpointManifest& manifest) const;
 
   const ServerOptions& options_;
   const std::string own_;

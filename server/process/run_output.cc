@@ -46,11 +46,14 @@ absl::Status MakeDirectory(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RunOutput>> RunOutput::Create(
-    const std::string& directory, const JobSpec& job, Logger* log) {
+    const std::string& directory, Logger* log) {
   TRIBUTARY_RETURN_IF_ERROR(MakeDirectory(directory));
-  TRIBUTARY_RETURN_IF_ERROR(WriteFileAtomically(
-      absl::StrCat(directory, "/job.textproto"), {PrintJob(job)}));
   return std::unique_ptr<RunOutput>(new RunOutput(directory, log));
+}
+
+absl::Status RunOutput::WriteJob(const JobSpec& job) {
+  return WriteFileAtomically(absl::StrCat(directory_, "/job.textproto"),
+                             {PrintJob(job)});
 }
 
 std::string RunOutput::RunId(bool begins) {

@@ -23,12 +23,15 @@ namespace tributary {
 // Thread-safe.
 class RunOutput {
  public:
-  // Makes the folder and those above it, and writes job.textproto.
-  // PermissionDenied or another code of the file system, naming the path, if
-  // that cannot be.
+  // Makes the folder and those above it. PermissionDenied or another code of
+  // the file system, naming the path, if that cannot be.
   // `log` must outlive this object.
   static absl::StatusOr<std::unique_ptr<RunOutput>> Create(
-      const std::string& directory, const JobSpec& job, Logger* log);
+      const std::string& directory, Logger* log);
+
+  // job.textproto. In a folder that has a run already: not before it is certain
+  // that this job goes on with it.
+  absl::Status WriteJob(const JobSpec& job);
 
   // Names the run whose results are in this folder, on the disk if that can be.
   // `begins`: gives it a new name.

@@ -55,6 +55,9 @@ struct ServerOptions {
   // Shard 0 only: the same for a checkpoint's folder, or that of a run, when
   // output_directory has none. NotFound if there is no good one.
   std::string resume_from;
+  // Shard 0 only: what it goes on from may be of a job with another result; see
+  // ResultChanges.
+  bool allow_job_changes = false;
   // Whom this server believes, and how it shows who it is; and what any peer
   // may ask of it.
   Security security;

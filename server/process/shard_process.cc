@@ -12,8 +12,8 @@
 #include "common/transport/channel.h"
 #include "grpcpp/grpcpp.h"
 #include "server/process/local_server.h"
-#include "server/replication/journal_service.h"
-#include "server/replication/state_journal.h"
+#include "server/replication/replica_service.h"
+#include "server/replication/replica_store.h"
 #include "server/service/enlistment.h"
 #include "server/service/listener.h"
 #include "server/service/parameter_server_service.h"
@@ -33,12 +33,12 @@ constexpr absl::Duration kOldSelfTimeout = absl::Seconds(30);
 // One attempt of the job. OK when the job is done; `*enlisted`: the coordinator
 // was there; `*over`: there is nothing to come back to.
 absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
-                             StateJournal* journal,
+                             ReplicaStore* replicas,
                              absl::Duration connect_timeout, bool* enlisted,
                              bool* over) {
   ParameterServerService service(options.shard);
-  JournalService journal_service(
-      {options.shard, options.coordinator, options.security}, journal);
+  ReplicaService replica_service(
+      {options.shard, options.coordinator, options.security}, replicas);
   std::unique_ptr<Enlistment> enlistment;
   LocalServer local(
       options.shard, options.threads, &service,
@@ -54,10 +54,10 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
     return absl::OkStatus();
   });
   local.UsePasses(options.make_passes);
-  local.UseJournal(journal, &journal_service);
+  local.UseReplicas(replicas, &replica_service);
   Enlist enlist;
   enlist.set_protocol_version(kProtocolVersion);
-  if (auto holdings = journal->Holdings()) {
+  if (auto holdings = replicas->Holdings()) {
     *enlist.mutable_journal() = *std::move(holdings);
   }
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S1"));
@@ -66,7 +66,7 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
   TRIBUTARY_ASSIGN_OR_RETURN(
       const std::unique_ptr<Listener> listener,
       Listener::Start(ListenerOptions(options, enlist.local_address()),
-                      {&service, &journal_service}));
+                      {&service, &replica_service}));
   enlist.set_address(listener->address());
   if (options.on_listening) options.on_listening(listener->address());
   options.log->Info("server %d listens on %s", options.shard,
@@ -97,7 +97,7 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
   local.EndReplication();
   listener->ShutDown(enlistment->finished() ? kDrainTimeout : kCutTimeout);
   service.AwaitIdle();
-  journal_service.AwaitIdle();
+  replica_service.AwaitIdle();
   if (enlistment->stopped()) {
     *over = true;
     return absl::CancelledError("the job was stopped");
@@ -116,14 +116,14 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
 
 absl::Status RunShard(const ServerOptions& options, Shutdown* shutdown) {
   Backoff backoff;
-  StateJournal journal;
+  ReplicaStore replicas;
   bool enlisted = false;
   bool over = false;
   absl::Time last_seen = MonotonicNow();
   ServerOptions attempt = options;
   while (true) {
     const absl::Status status =
-        RunShardAttempt(attempt, shutdown, &journal,
+        RunShardAttempt(attempt, shutdown, &replicas,
                         enlisted ? options.reconnect_timeout : kConnectTimeout,
                         &enlisted, &over);
     if (status.ok() || over || shutdown->requested()) return status;

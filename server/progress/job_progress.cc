@@ -35,7 +35,7 @@ JobProgress::JobProgress(const JobSpec& job, const DataFacts& facts, int chunks,
 void JobProgress::Resume(int64_t version, const JobState& state) {
   first_round_ = completed_rounds_ = all_complete_below_ = version;
   last_loss_ = state.loss();
-  total_weight_ = state.samples();
+  total_sample_count_ = state.samples();
   skipped_rounds_ = state.skipped_steps();
   trained_before_ = absl::Seconds(state.seconds());
   evaluated_version_ = state.evaluated_version();
@@ -48,7 +48,7 @@ void JobProgress::Resume(int64_t version, const JobState& state) {
 JobState JobProgress::Save() const {
   JobState state;
   state.set_loss(last_loss_);
-  state.set_samples(total_weight_);
+  state.set_samples(total_sample_count_);
   state.set_skipped_steps(skipped_rounds_);
   state.set_seconds(absl::ToDoubleSeconds(last_step_ - begin_ - evaluating_));
   state.set_evaluated_version(evaluated_version_);
@@ -103,7 +103,7 @@ absl::StatusOr<std::optional<GradientNorm>> JobProgress::AddSums(
     }
   }
   if (shard == 0) {
-    open.weight = sums.weight();
+    open.sample_count = sums.weight();
     open.loss_sum = sums.loss_sum();
   }
   if (--open.missing > 0) return std::optional<GradientNorm>();
@@ -120,19 +120,19 @@ GradientNorm JobProgress::Close(int64_t round, const OpenRound& open,
                                 absl::Time now) {
   double squares = 0;
   for (const double square : open.squares) squares += square;
-  const double weight = static_cast<double>(open.weight);
+  const double sample_count = static_cast<double>(open.sample_count);
   GradientNorm norm;
   norm.set_step(round);
-  norm.set_norm(std::sqrt(squares) / weight);
-  total_weight_ += open.weight;
+  norm.set_norm(std::sqrt(squares) / sample_count);
+  total_sample_count_ += open.sample_count;
   if (open.nonfinite.has_value()) {
     nonfinite_ = NonfiniteGradient{rounds_.StepsAfter(round), *open.nonfinite};
     if (job_.on_nonfinite() == JobSpec::SKIP) ++skipped_rounds_;
   } else {
     last_norm_ = norm.norm();
-    last_loss_ = open.loss_sum / weight;
+    last_loss_ = open.loss_sum / sample_count;
     window_.loss_sum += open.loss_sum;
-    window_.weight += open.weight;
+    window_.sample_count += open.sample_count;
   }
   ++completed_rounds_;
   const int64_t steps =
@@ -163,14 +163,15 @@ void JobProgress::EmitTraining(absl::Time now) {
   const double seconds = std::max(
       1e-9, absl::ToDoubleSeconds(now - window_.begin - window_.evaluating));
   const double loss =
-      window_.weight > 0
-          ? window_.loss_sum / static_cast<double>(window_.weight)
+      window_.sample_count > 0
+          ? window_.loss_sum / static_cast<double>(window_.sample_count)
           : last_loss_;
   recent_.set_loss(loss);
   recent_.set_gradient_norm(last_norm_);
   recent_.set_learning_rate(
       LearningRateAt(job_, facts_.steps(), completed_steps() - 1));
-  recent_.set_samples_per_second(static_cast<double>(window_.weight) / seconds);
+  recent_.set_samples_per_second(static_cast<double>(window_.sample_count) /
+                                 seconds);
   recent_.set_step_milliseconds(1e3 * seconds /
                                 static_cast<double>(window_.steps));
   nlohmann::ordered_json line = {
@@ -206,7 +207,7 @@ void JobProgress::EmitBreakdown(nlohmann::ordered_json* line) {
   workers = nlohmann::ordered_json::array();
   for (const WorkerStep& worker : breakdown_.workers()) {
     workers.push_back({{"rank", worker.rank},
-                       {"leaves", worker.leaves},
+                       {"leaves", worker.micro_batches},
                        {"forward_ms", milliseconds(worker.forward_seconds)},
                        {"backward_ms", milliseconds(worker.backward_seconds)},
                        {"data_ms", milliseconds(worker.data_seconds)},
@@ -263,17 +264,18 @@ absl::StatusOr<bool> JobProgress::AddEvaluation(const EvaluationReport& report,
   }
   double loss = 0;
   int64_t correct = 0;
-  int64_t weight = 0;
+  int64_t sample_count = 0;
   for (const auto& [number, piece] : pieces_) {
     loss += piece.loss_sum();
     correct += piece.correct();
-    weight += piece.weight();
+    sample_count += piece.weight();
   }
   pieces_.clear();
   evaluated_version_ = report.version();
   evaluation_ = Evaluation{
-      rounds_.StepsAfter(report.version()), loss / static_cast<double>(weight),
-      static_cast<double>(correct) / static_cast<double>(weight)};
+      rounds_.StepsAfter(report.version()),
+      loss / static_cast<double>(sample_count),
+      static_cast<double>(correct) / static_cast<double>(sample_count)};
   last_ = now;
   if (report.version() < rounds_.count()) {
     // From the end of the last step to now nobody trained.
@@ -296,7 +298,7 @@ bool JobProgress::finished() const {
 double JobProgress::samples_per_second() const {
   const double seconds =
       absl::ToDoubleSeconds(last_step_ - begin_ - evaluating_);
-  return seconds > 0 ? static_cast<double>(total_weight_) / seconds : 0;
+  return seconds > 0 ? static_cast<double>(total_sample_count_) / seconds : 0;
 }
 
 std::optional<JobProgress::NonfiniteGradient> JobProgress::TakeNonfinite() {

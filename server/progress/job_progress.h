@@ -114,14 +114,14 @@ class JobProgress {
     std::vector<double> squares;  // By chunk.
     std::vector<bool> reported;   // By shard.
     int missing = 0;
-    int64_t weight = 0;
+    int64_t sample_count = 0;
     double loss_sum = 0;
     std::optional<StepSums::Nonfinite> nonfinite;
   };
   // What the next metrics line is made of.
   struct Window {
     double loss_sum = 0;
-    int64_t weight = 0;
+    int64_t sample_count = 0;
     int64_t rounds = 0;
     int64_t steps = 0;  // Of these rounds.
     absl::Time begin;
@@ -152,7 +152,7 @@ class JobProgress {
   int64_t skipped_rounds_ = 0;
   double last_loss_ = 0;
   double last_norm_ = 0;
-  int64_t total_weight_ = 0;
+  int64_t total_sample_count_ = 0;
   absl::Duration trained_before_;
   absl::Time begin_;
   absl::Time last_;

@@ -109,7 +109,7 @@ nlohmann::ordered_json SummaryJson(const RunFacts& facts) {
   summary["checkpoint_failures"] = facts.checkpoint_failures;
   summary["workers"] = facts.workers;
   summary["workers_lost"] = facts.workers_lost;
-  summary["deals_by_speed"] = facts.deals_by_speed;
+  summary["deals_by_speed"] = facts.reassignments_by_speed;
   summary["servers"] = facts.servers;
   summary["precision"] = JobSpec::Precision_Name(facts.job->precision());
   summary["exchange"] = ResolveExchange(*facts.job).servers_update

@@ -34,7 +34,7 @@ struct RunFacts {
   int64_t parameters = 0;
   int workers = 0;  // At the same time, at most.
   int64_t workers_lost = 0;
-  int64_t deals_by_speed = 0;  // Because other shares were faster.
+  int64_t reassignments_by_speed = 0;  // Because other shares were faster.
   int servers = 0;
   std::vector<ProcessReport> processes;
 };

@@ -22,7 +22,7 @@ double Median(std::vector<double> values) {
 WorkerStep MeanOf(const ProcessStatistics& from, const ProcessStatistics& to) {
   const auto steps = static_cast<double>(to.steps() - from.steps());
   WorkerStep mean;
-  mean.leaves = static_cast<double>(to.leaves() - from.leaves()) / steps;
+  mean.micro_batches = static_cast<double>(to.leaves() - from.leaves()) / steps;
   mean.forward_seconds =
       (to.forward_seconds() - from.forward_seconds()) / steps;
   mean.backward_seconds =

@@ -16,7 +16,7 @@ namespace tributary {
 // One worker's step; seconds of wall time.
 struct WorkerStep {
   int rank = 0;
-  double leaves = 0;
+  double micro_batches = 0;
   double forward_seconds = 0;
   double backward_seconds = 0;
   double data_seconds = 0;

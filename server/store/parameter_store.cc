@@ -191,10 +191,10 @@ absl::Status ParameterStore::AddContribution(int number, IncomingSum sum) {
         absl::StrCat("contribution to step ", sum.step, " of chunk ", number,
                      ": steps count from 0"));
   }
-  if (sum.sum.weight < 0) {
+  if (sum.sum.sample_count < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("contribution of step ", sum.step, ", chunk ", number,
-                     " has negative weight ", sum.sum.weight));
+                     " has negative weight ", sum.sum.sample_count));
   }
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S5"));
   Chunk* chunk = Find(number);
@@ -321,7 +321,7 @@ void ParameterStore::Update(Chunk* chunk, double norm, bool more) {
         [](const Subscription& s) { return !s.in_memory; }));
   }
   Snapshot::Chunk copy;
-  const bool copies = capture != nullptr || keep_;
+  const bool copies = capture != nullptr || replicate_;
   if (copies) copy = BlankCopy(*chunk, next);
   const double squares =
       RunPass(*chunk, version, norm, *weights, next, copies ? &copy : nullptr);
@@ -332,15 +332,16 @@ void ParameterStore::Update(Chunk* chunk, double norm, bool more) {
   if (capture != nullptr) capture->Put(chunk->place, copy);
   FailpointOrDie("S9");
   LedgerEntry(options_.attempt, chunk->number, chunk->update.step,
-              chunk->update.sum.weight());
-  if (!keep_) {
+              chunk->update.sum.sample_count());
+  if (!replicate_) {
     FinishUpdate(chunk, std::move(next), more);
     return;
   }
-  keep_(version + 1, std::move(copy), [this, chunk, next = std::move(next)] {
-    // The burst that it belonged to may be over.
-    FinishUpdate(chunk, next, /*more=*/false);
-  });
+  replicate_(version + 1, std::move(copy),
+             [this, chunk, next = std::move(next)] {
+               // The burst that it belonged to may be over.
+               FinishUpdate(chunk, next, /*more=*/false);
+             });
 }
 
 Snapshot::Chunk ParameterStore::BlankCopy(const Chunk& chunk,
@@ -377,10 +378,12 @@ double ParameterStore::RunPass(const Chunk& chunk, int64_t version, double norm,
                                const Snapshot::Chunk* copy) const {
   ChunkPass::Arguments pass;
   pass.sum = &chunk.update.sum;
-  const int64_t weight = std::max<int64_t>(chunk.update.sum.weight(), 1);
-  pass.gradient_scale = GradientScale(weight, options_.job.clip_norm(), norm);
+  const int64_t sample_count =
+      std::max<int64_t>(chunk.update.sum.sample_count(), 1);
+  pass.gradient_scale =
+      GradientScale(sample_count, options_.job.clip_norm(), norm);
   pass.statistics_scale =
-      StatisticsRate(options_.job) / static_cast<double>(weight);
+      StatisticsRate(options_.job) / static_cast<double>(sample_count);
   pass.learning_rate = LearningRateAt(options_.job, options_.steps, version) /
                        chunk.update.learning_rate_divisor;
   pass.step = version;

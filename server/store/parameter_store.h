@@ -116,11 +116,11 @@ class ParameterStore {
   // Gets a copy of each new version of a chunk before anybody else does, on any
   // thread. The version is given out when `kept` is called, from there or
   // later, on any thread.
-  using KeepCallback = std::function<void(int64_t version, Snapshot::Chunk copy,
-                                          std::function<void()> kept)>;
+  using ReplicateCallback = std::function<void(
+      int64_t version, Snapshot::Chunk copy, std::function<void()> kept)>;
 
   // `pool` must outlive the store and be drained before it is destroyed; by
-  // then nobody may call what a KeepCallback was given any more.
+  // then nobody may call what a ReplicateCallback was given any more.
   // `on_sums` is called once for each step, on any thread; in synchronous mode
   // in order. Errors are those of `make_passes` and CreateConsistencyPolicy.
   static absl::StatusOr<std::unique_ptr<ParameterStore>> Create(
@@ -141,7 +141,9 @@ class ParameterStore {
   const PinMemory& pin_memory() const { return pin_memory_; }
 
   // To be called before anything is added. With it the job awaits norms.
-  void SetKeeper(KeepCallback keep) { keep_ = std::move(keep); }
+  void SetReplicator(ReplicateCallback replicate) {
+    replicate_ = std::move(replicate);
+  }
 
   // Says whether the chunk is here; InvalidArgument names it if not.
   absl::Status CheckChunk(int chunk) const;
@@ -272,8 +274,8 @@ class ParameterStore {
   const std::unique_ptr<Optimizer> optimizer_;
   const int slots_;  // Of the optimizer.
   const SumsCallback on_sums_;
-  const PinMemory pin_memory_;  // Null: nothing is to be pinned.
-  KeepCallback keep_;           // Null: no journal.
+  const PinMemory pin_memory_;   // Null: nothing is to be pinned.
+  ReplicateCallback replicate_;  // Null: no journal.
   std::vector<int> chunk_numbers_;
   BufferPool buffers_;
   BufferPool halves_;  // Of half their size, for 16-bit numbers.

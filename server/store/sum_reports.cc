@@ -22,7 +22,7 @@ std::optional<StepSums> SumReports::Add(const ChunkSum& chunk) {
     open.sums.mutable_sum_of_squares()->Resize(chunks_, 0.0);
   }
   open.sums.set_sum_of_squares(chunk.place, chunk.sum_of_squares);
-  open.sums.set_weight(chunk.sum->weight());
+  open.sums.set_weight(chunk.sum->sample_count());
   if (nonfinite.has_value()) {
     *open.sums.add_nonfinite() = *std::move(nonfinite);
   }

@@ -88,7 +88,7 @@ TEST_F(AllReduceJobTest, ShardedOptimizersGiveTheSame) {
 }
 
 // Leaves are left to the first eight of them.
-TEST_F(AllReduceJobTest, WorkersBeyondTheLeavesWait) {
+TEST_F(AllReduceJobTest, WorkersBeyondTheMicroBatchesWait) {
   ProcessCluster::Options options = Options("many");
   options.workers = 9;
   ExpectEqualBits(std::move(options), /*restarts=*/0);

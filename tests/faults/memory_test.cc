@@ -52,7 +52,7 @@ class MemoryTest : public testing::Test {
   const std::string folder_ = MakeTestFolder();
 };
 
-TEST_F(MemoryTest, FewerLeavesAtATimeGiveTheSameResult) {
+TEST_F(MemoryTest, FewerMicroBatchesAtATimeGiveTheSameResult) {
   const std::string digest = Train("calm", "");
   ASSERT_EQ(digest.size(), 64u);
   // In training, and in an evaluation.
@@ -64,7 +64,7 @@ TEST_F(MemoryTest, FewerLeavesAtATimeGiveTheSameResult) {
   }
 }
 
-TEST_F(MemoryTest, NoMemoryForASingleLeafEndsWithAdvice) {
+TEST_F(MemoryTest, NoMemoryForASingleMicroBatchEndsWithAdvice) {
   Train("none", "W6=memory");
   EXPECT_GE(restarts_, 1);
   EXPECT_THAT(WorkerLog("none"), HasSubstr("no memory for a single leaf of "));

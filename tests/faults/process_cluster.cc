@@ -241,12 +241,12 @@ absl::StatusOr<ProcessCluster::Ledger> ProcessCluster::ReadLedger() const {
   Ledger ledger;
   for (const std::string& line : Lines(Path("ledger"))) {
     std::istringstream words(line);
-    int64_t attempt = 0, step = 0, weight = 0;
+    int64_t attempt = 0, step = 0, sample_count = 0;
     int chunk = 0;
-    words >> attempt >> chunk >> step >> weight;
+    words >> attempt >> chunk >> step >> sample_count;
     if (!words) return absl::InternalError("bad line in the ledger: " + line);
     ledger.applied[chunk][attempt].push_back(step);
-    ledger.weights[step].insert(weight);
+    ledger.sample_counts[step].insert(sample_count);
   }
   if (ledger.applied.empty()) {
     return absl::DataLossError("the ledger is empty");
@@ -281,8 +281,8 @@ int64_t ProcessCluster::StepsAgain() const {
 
 absl::Status ProcessCluster::CheckLedger(int64_t steps) const {
   TRIBUTARY_ASSIGN_OR_RETURN(const Ledger ledger, ReadLedger());
-  const auto& [applied, weights] = ledger;
-  for (const auto& [step, seen] : weights) {
+  const auto& [applied, sample_counts] = ledger;
+  for (const auto& [step, seen] : sample_counts) {
     if (seen.size() != 1) {
       return absl::DataLossError(
           absl::StrCat("step ", step, " was made of different samples"));

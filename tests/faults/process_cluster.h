@@ -80,7 +80,7 @@ class ProcessCluster {
   // samples that went in.
   struct Ledger {
     std::map<int, std::map<int64_t, std::vector<int64_t>>> applied;
-    std::map<int64_t, std::set<int64_t>> weights;
+    std::map<int64_t, std::set<int64_t>> sample_counts;
   };
   absl::StatusOr<Ledger> ReadLedger() const;
   std::string Path(const std::string& name) const;

@@ -34,8 +34,9 @@ void SetDeadline(grpc::ClientContext* context) {
   context->set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(20)));
 }
 
-// A job that runs while the test's client does what it should not. One worker
-// of two is there, so the job waits for the other until the client is done.
+// A job that runs while the test's client does what it should not. Two workers
+// of three are there: they decide what the model and the data are, and the job
+// waits for the third until the client is done.
 class BadPeerTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -53,11 +54,12 @@ class BadPeerTest : public ::testing::Test {
   }
 
   BadPeerTest()
-      : cluster_(*job_, /*servers=*/1, /*expected_workers=*/2,
+      : cluster_(*job_, /*servers=*/1, /*expected_workers=*/3,
                  Directory("disturbed")),
         channel_(CreateChannel(cluster_.coordinator())),
         weights_(ParameterServer::NewStub(channel_)),
         rendezvous_(Rendezvous::NewStub(channel_)) {
+    cluster_.StartWorker();
     cluster_.StartWorker();
   }
 
@@ -344,8 +346,8 @@ TEST_F(BadPeerTest, WorkerThatIsSyncedBeforeItBegan) {
                 grpc::StatusCode::FAILED_PRECONDITION, "Synced before Open");
 }
 
-TEST_F(BadPeerTest, WorkerWithAnotherModel) {
-  // Once the job's own worker has fixed the model.
+TEST_F(BadPeerTest, WorkerWithOtherDataAndAnotherModel) {
+  // Once the job's own workers have fixed both.
   WorkerMessage hello;
   hello.mutable_hello()->set_signature("x");
   Exchange({hello});
@@ -358,9 +360,8 @@ TEST_F(BadPeerTest, WorkerWithAnotherModel) {
   parameter->set_name("w");
   parameter->add_shape(3);
   parameter->set_group(DECAY);
-  ExpectRefusal(Membership({join, ready}),
-                grpc::StatusCode::FAILED_PRECONDITION,
-                "this worker's model (1 parameter,");
+  ExpectRefusal(Membership({join, ready}), grpc::StatusCode::INVALID_ARGUMENT,
+                "this worker's data (0 training samples");
 }
 
 TEST_F(BadPeerTest, ServerWithAShardThatIsTaken) {
@@ -370,7 +371,7 @@ TEST_F(BadPeerTest, ServerWithAShardThatIsTaken) {
                 "shard 0 is already served");
   report.mutable_enlist()->set_shard(5);
   ExpectRefusal(Enlistment({report}), grpc::StatusCode::INVALID_ARGUMENT,
-                "shard 5 of a job with 1 server:");
+                "shard 5 of a job with 1 servers");
 }
 
 TEST_F(BadPeerTest, ServerThatDoesNotEnlist) {

@@ -144,8 +144,9 @@ TEST(SlowReaderTest, GetsWholeChunksInPlaceOfDifferencesThatWereLeftOut) {
   table.set_chunk_elements(kChunkBytes / 4);
   const ArenaLayout layout = *ArenaLayout::Create(table);
 
-  LocalCluster cluster(*job, /*servers=*/1, /*expected_workers=*/2,
+  LocalCluster cluster(*job, /*servers=*/1, /*expected_workers=*/3,
                        Directory("slow"));
+  cluster.StartWorker();
   cluster.StartWorker();
   WorkerMessage hello;
   hello.mutable_hello()->set_signature(layout.signature());
@@ -157,7 +158,7 @@ TEST(SlowReaderTest, GetsWholeChunksInPlaceOfDifferencesThatWereLeftOut) {
       stream;
   ServerMessage message;
   do {
-    // Until the first worker has told the server what the model is.
+    // Until the two workers have told the server what the model is.
     context = std::make_unique<grpc::ClientContext>();
     context->set_deadline(absl::ToChronoTime(absl::Now() + absl::Minutes(10)));
     stream = stub->Exchange(context.get());

@@ -60,7 +60,7 @@ struct Mode {
   const char* consistency;
 };
 
-class LooseModeTest : public ::testing::TestWithParam<Mode> {
+class BoundedStalenessTest : public ::testing::TestWithParam<Mode> {
  protected:
   static JobSpec Job(const std::string& family, int64_t steps) {
     JobSpec job = TinyJob(
@@ -87,7 +87,7 @@ class LooseModeTest : public ::testing::TestWithParam<Mode> {
   }
 };
 
-TEST_P(LooseModeTest, AppliesEveryStepAndLearnsOnAnyMachines) {
+TEST_P(BoundedStalenessTest, AppliesEveryStepAndLearnsOnAnyMachines) {
   for (const auto& [family, rate] :
        std::vector<std::pair<const char*, const char*>>{
            {"mlp", "sgd.learning_rate=0.02"},
@@ -117,7 +117,7 @@ TEST_P(LooseModeTest, AppliesEveryStepAndLearnsOnAnyMachines) {
   }
 }
 
-TEST_P(LooseModeTest, GoesOnWhoeverComesAndGoes) {
+TEST_P(BoundedStalenessTest, GoesOnWhoeverComesAndGoes) {
   for (const char* transport : {"MEMORY", "WIRE"}) {
     JobSpec job = Job("gpt", 400);
     Set(&job, absl::StrCat("exchange.transport=", transport));
@@ -137,7 +137,7 @@ TEST_P(LooseModeTest, GoesOnWhoeverComesAndGoes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Modes, LooseModeTest,
+    Modes, BoundedStalenessTest,
     ::testing::Values(
         Mode{"stale1", "stale_synchronous { staleness: 1 }"},
         Mode{"stale4", "stale_synchronous { staleness: 4 }"},

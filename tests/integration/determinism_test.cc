@@ -188,7 +188,7 @@ TEST_P(ChurnTest, LosingAndGainingWorkersGivesTheSameBitsInBfloat16) {
   }
 }
 
-TEST_P(DeterminismTest, DealingLeavesBySpeedGivesTheSameBits) {
+TEST_P(DeterminismTest, AssignmentBySpeedGivesTheSameBits) {
   job_.set_steps(kManySteps);
   LocalCluster alone(job_, /*servers=*/1, /*expected_workers=*/1,
                      Directory("alone"));

@@ -13,7 +13,7 @@
 #include "tests/worker/device/cuda/emulation/emulated_streams.h"
 #include "tests/worker/exchange/mesh/fake_nccl.h"
 #include "worker/device/cuda/cuda_device.h"
-#include "worker/training/leaf_memory.h"
+#include "worker/training/micro_batch_memory.h"
 
 namespace tributary {
 namespace {
@@ -53,17 +53,17 @@ class EmulatedGpuTest : public testing::Test {
   }
 
   // Of a lane.
-  LeafMemory Needed() {
+  MicroBatchMemory Needed() {
     DataInfo info;
     info.kind = DataInfo::Kind::kRows;
     info.sample_shape = {4};
     info.classes = 3;
     const JobSpec job = ResolveJob(job_);
-    const absl::StatusOr<LeafMemory> memory = PlanLeafMemory(
+    const absl::StatusOr<MicroBatchMemory> memory = PlanMicroBatchMemory(
         {job, info, !job.evaluation().disabled()}, job.batch().micro_batches(),
         **MakeEmulatedGpu(Precision::kFloat32));
     EXPECT_TRUE(memory.ok()) << memory.status();
-    return memory.value_or(LeafMemory());
+    return memory.value_or(MicroBatchMemory());
   }
 
   const std::string folder_ = absl::StrCat(
@@ -128,13 +128,13 @@ TEST_F(EmulatedGpuTest, SaysThatThereIsNoNccl) {
                         "worker cannot use"));
 }
 
-TEST_F(EmulatedGpuTest, AFullGpuComputesFewerLeavesAtATime) {
+TEST_F(EmulatedGpuTest, AFullGpuComputesFewerMicroBatchesAtATime) {
   absl::Status status;
   const std::string digest =
       Train(/*nccl=*/nullptr, /*threads=*/2, &status, /*workers=*/1);
   ASSERT_TRUE(status.ok()) << status;
   // For a lane and a half.
-  const LeafMemory needed = Needed();
+  const MicroBatchMemory needed = Needed();
   emulated_gpu::SetMemoryBytes(static_cast<size_t>(
       needed.working + 3 * (needed.total() - needed.working) / 2));
   EXPECT_EQ(Train(/*nccl=*/nullptr, /*threads=*/2, &status, /*workers=*/1),
@@ -142,7 +142,7 @@ TEST_F(EmulatedGpuTest, AFullGpuComputesFewerLeavesAtATime) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-TEST_F(EmulatedGpuTest, AddsUpLeavesInTheGpusMemoryToTheSameBits) {
+TEST_F(EmulatedGpuTest, AddsUpMicroBatchesInTheGpusMemoryToTheSameBits) {
   MlpSpec* const mlp = job_.mutable_model()->mutable_mlp();
   mlp->clear_hidden();
   mlp->add_hidden(512);

@@ -77,18 +77,20 @@ class Reference {
   void Train(int inner_steps, double outer_rate, double outer_momentum) {
     const SgdSpec& sgd = setup_->job().optimizer().sgd();
     const int64_t steps = setup_->facts().steps();
-    const int leaves = static_cast<int>(setup_->job().batch().micro_batches());
+    const int micro_batches =
+        static_cast<int>(setup_->job().batch().micro_batches());
     Vector velocity(weights_.size());
     for (int64_t begin = 0; begin < steps; begin += inner_steps) {
       Vector outer(weights_.size());
       double total = 0;
-      for (int leaf = 0; leaf < leaves; ++leaf) {
+      for (int micro_batch = 0; micro_batch < micro_batches; ++micro_batch) {
         Vector w = weights_;
         Vector v(w.size());
         double samples = 0;
         const int64_t end = std::min(begin + inner_steps, steps);
         for (int64_t step = begin; step < end; ++step) {
-          const Sampler::Leaf which = setup_->sampler().LeafOf(step, leaf);
+          const Sampler::MicroBatch which =
+              setup_->sampler().MicroBatchOf(step, micro_batch);
           if (which.indexes.empty()) continue;
           Batch batch;
           setup_->data().ReadTrain(which.epoch, which.indexes, &batch);

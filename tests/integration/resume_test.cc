@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr int kSteps = 1500;
 
@@ -85,6 +87,18 @@ class ResumeTest : public testing::TestWithParam<const char*> {
     return steps;
   }
 
+  // Each with its contents.
+  static std::map<std::string, std::string> FilesIn(const std::string& folder) {
+    std::map<std::string, std::string> files;
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(folder)) {
+      if (entry.is_regular_file()) {
+        files[entry.path()] = ReadWholeFile(entry.path());
+      }
+    }
+    return files;
+  }
+
   // Its folder. Of which step depends on how busy the machine was.
   std::string CheckpointBeforeTheLast(const std::string& output) {
     std::string newest;
@@ -139,7 +153,8 @@ TEST_F(ResumeTest, SoDoesAnAllReduce) {
     BackgroundCommand launcher(
         Train("stopped", 1, 2,
               {"--resume", "auto", "--set",
-               absl::StrCat("exchange.all_reduce.shard_optimizer=", sharded)}));
+               absl::StrCat("exchange.all_reduce={shard_optimizer: ", sharded,
+                            " chunk_bytes: 4096}")}));
     ASSERT_TRUE(AwaitLines(folder_ + "/stopped/metrics.jsonl", lines + 40));
     launcher.Signal(SIGTERM);
     const CommandResult result = launcher.Wait();
@@ -253,14 +268,88 @@ TEST_F(ResumeTest, RefusesWhatDoesNotFit) {
       RunCommand(Train("run", 1, 1, {"--resume", "auto", "--steps", "100"}));
   EXPECT_EQ(shorter.exit_code, 2) << shorter.standard_error;
   EXPECT_THAT(shorter.standard_error, HasSubstr("this job ends at step 100"));
-  const CommandResult other = RunCommand(Train(
-      "run", 1, 1, {"--resume", "auto", "--set", "model.mlp.hidden=[7]"}));
-  EXPECT_EQ(other.exit_code, 2) << other.standard_error;
-  EXPECT_THAT(other.standard_error, HasSubstr("of another model"));
   const CommandResult nothing =
       RunCommand({kTributary, "train", "--resume", folder_ + "/nowhere"});
   EXPECT_EQ(nothing.exit_code, 2);
   EXPECT_THAT(nothing.standard_error, HasSubstr("there is no such folder"));
+}
+
+TEST_F(ResumeTest, ARefusedJobChangesNothing) {
+  WriteJob("synchronous");
+  ASSERT_EQ(RunCommand(Train("run", 1, 1)).exit_code, 0);
+  const std::string run = folder_ + "/run";
+  const std::map<std::string, std::string> before = FilesIn(run);
+  ASSERT_EQ(before.count(run + "/job.textproto"), 1u);
+  const CommandResult refused =
+      RunCommand(Train("run", 1, 1,
+                       {"--resume", "auto", "--set", "model.mlp.hidden=[7]",
+                        "--set", "optimizer.sgd.learning_rate=0.5"}));
+  EXPECT_EQ(refused.exit_code, 2) << refused.standard_error;
+  EXPECT_THAT(
+      refused.standard_error,
+      AllOf(HasSubstr("error: the job is not the one of " + run +
+                      "/checkpoints/step-00001500: model.mlp.hidden was [48, "
+                      "32], is [7]; optimizer.sgd.learning_rate was 0.1, is "
+                      "0.5; "),
+            HasSubstr("--allow-job-changes")));
+  EXPECT_EQ(FilesIn(run), before);
+  // A server that is started by hand does the same.
+  const CommandResult server =
+      RunCommand({kTributary, "server", job_, "--listen", "127.0.0.1:0",
+                  "--output", run, "--resume", "auto", "--set", "seed=2"});
+  EXPECT_EQ(server.exit_code, 2) << server.standard_error;
+  EXPECT_THAT(server.standard_error, AllOf(HasSubstr("seed was 1, is 2; "),
+                                           HasSubstr("--allow-job-changes")));
+  EXPECT_EQ(FilesIn(run), before);
+  const CommandResult shorter =
+      RunCommand(Train("run", 1, 1, {"--resume", "auto", "--steps", "100"}));
+  EXPECT_EQ(shorter.exit_code, 2) << shorter.standard_error;
+  EXPECT_EQ(FilesIn(run), before);
+
+  // Only a worker can tell that the model is another one.
+  const CommandResult model =
+      RunCommand(Train("run", 1, 1,
+                       {"--resume", "auto", "--set", "model.mlp.hidden=[7]",
+                        "--allow-job-changes"}));
+  EXPECT_EQ(model.exit_code, 2) << model.standard_error;
+  EXPECT_THAT(model.standard_error, HasSubstr("of another model"));
+  const std::map<std::string, std::string> after = FilesIn(run);
+  for (const auto& [path, contents] : before) {
+    ASSERT_EQ(after.count(path), 1u) << path;
+    // Logs grow, and attempts are counted.
+    const bool grows =
+        path.find("/logs/") != std::string::npos || path == run + "/attempt";
+    if (grows) continue;
+    EXPECT_EQ(after.at(path), contents) << path;
+  }
+  EXPECT_THAT(after.at(run + "/logs/server-0.log"),
+              StartsWith(before.at(run + "/logs/server-0.log")));
+  // What the messages advise works.
+  const CommandResult longer =
+      RunCommand({kTributary, "train", "--resume", run, "--quiet", "--steps",
+                  "1600", "--workers", "1"});
+  EXPECT_EQ(longer.exit_code, 0) << longer.standard_error;
+  EXPECT_EQ(longer.standard_error, "");
+  EXPECT_EQ(Summary("run").value("steps", 0), 1600);
+}
+
+TEST_F(ResumeTest, GoesOnWithAChangedJobWhereThatIsAllowed) {
+  WriteJob("synchronous");
+  ASSERT_EQ(RunCommand(Train("run", 1, 1)).exit_code, 0);
+  const CommandResult result = RunCommand(
+      Train("run", 1, 1,
+            {"--resume", "auto", "--steps", "1600", "--set",
+             "optimizer.sgd.learning_rate=0.01", "--allow-job-changes"}));
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_EQ(
+      result.standard_error,
+      absl::StrCat("warning: server-0: the job is not the one of ", folder_,
+                   "/run/checkpoints/step-00001500: "
+                   "optimizer.sgd.learning_rate was 0.1, is 0.01; the "
+                   "result will be that of neither job\n"));
+  EXPECT_EQ(Summary("run").value("steps", 0), 1600);
+  EXPECT_THAT(ReadWholeFile(folder_ + "/run/job.textproto"),
+              HasSubstr("learning_rate: 0.01"));
 }
 
 // It leaves a checkpoint behind first, so the job does not begin again.

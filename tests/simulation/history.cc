@@ -52,18 +52,18 @@ Cluster Build(World* world) {
     world->servers.push_back(
         add(std::make_unique<ShardProcess>(world, shard, next())));
   }
-  const auto leaf = [world] {
+  const auto micro_batch = [world] {
     return world->random.Between(absl::Milliseconds(1), absl::Milliseconds(15));
   };
   for (int place = 0; place < world->scenario.workers; ++place) {
     add(std::make_unique<WorkerProcess>(
         world, place, next(), world->scenario.ranks[static_cast<size_t>(place)],
-        leaf()));
+        micro_batch()));
   }
   cluster.spare_coordinator =
       add(std::make_unique<CoordinatorProcess>(world, "server-0b", next()));
   cluster.spare_worker = add(std::make_unique<WorkerProcess>(
-      world, world->scenario.workers, next(), /*rank=*/0, leaf()));
+      world, world->scenario.workers, next(), /*rank=*/0, micro_batch()));
   cluster.spare_coordinator->spare = cluster.spare_worker->spare = true;
   for (const auto& process : world->processes) {
     if (process->spare) continue;
@@ -125,19 +125,19 @@ void SayGoodbye(World* world) {
   }
 }
 
-std::vector<int64_t> WeightsOfSteps(const World& world) {
+std::vector<int64_t> SampleCountsOfSteps(const World& world) {
   const Rounds rounds(world.scenario.job, world.scenario.facts.steps());
-  std::vector<int64_t> weights;
+  std::vector<int64_t> sample_counts;
   for (int64_t step = 0; step < rounds.count(); ++step) {
-    weights.push_back(BatchWeight(world.scenario.job, step));
+    sample_counts.push_back(BatchSampleCount(world.scenario.job, step));
   }
-  return weights;
+  return sample_counts;
 }
 
 void CheckLedger(World* world) {
   const std::string wrong =
       world->ledger.Check(world->result_attempt, world->layout.chunk_count(),
-                          WeightsOfSteps(*world));
+                          SampleCountsOfSteps(*world));
   if (!wrong.empty()) world->Violate(wrong);
 }
 

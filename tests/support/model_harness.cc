@@ -93,10 +93,10 @@ ModelHarness::ModelHarness(const ModelSpec& spec, const DataInfo& info,
   device_->CopyFromHost(weights(), initial.data(), bytes);
 }
 
-LossSums ModelHarness::Step(const Batch& batch, int64_t step, int leaf,
+LossSums ModelHarness::Step(const Batch& batch, int64_t step, int micro_batch,
                             StepObserver* observer) {
-  return Value(model_->ForwardBackward(batch, /*seed=*/1, step, leaf, weights(),
-                                       gradients(), observer));
+  return Value(model_->ForwardBackward(batch, /*seed=*/1, step, micro_batch,
+                                       weights(), gradients(), observer));
 }
 
 std::vector<float> ModelHarness::Gradients() {

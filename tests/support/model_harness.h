@@ -44,7 +44,7 @@ class ModelHarness {
   float* gradients() { return static_cast<float*>(gradients_.get()); }
 
   // Ends the program if the step fails.
-  LossSums Step(const Batch& batch, int64_t step = 0, int leaf = 0,
+  LossSums Step(const Batch& batch, int64_t step = 0, int micro_batch = 0,
                 StepObserver* observer = nullptr);
   // All of the gradient arena.
   std::vector<float> Gradients();

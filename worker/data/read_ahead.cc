@@ -18,7 +18,7 @@ class ReadAhead::Impl {
         sampler_(sampler),
         depth_(static_cast<size_t>(std::max(depth, 0))) {
     for (int i = 0; i < threads; ++i) {
-      threads_.emplace_back([this] { ReadLeaves(); });
+      threads_.emplace_back([this] { ReadMicroBatches(); });
     }
   }
 
@@ -32,38 +32,38 @@ class ReadAhead::Impl {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  void Expect(int64_t step, int leaf) ABSL_LOCKS_EXCLUDED(mu_) {
+  void Expect(int64_t step, int micro_batch) ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     if (depth_ == 0 || threads_.empty()) return;
-    if (Find(step, leaf) != entries_.end()) return;
+    if (Find(step, micro_batch) != entries_.end()) return;
     if (entries_.size() >= depth_) Remove(entries_.begin());
     auto entry = std::make_shared<Entry>();
     entry->step = step;
-    entry->leaf = leaf;
+    entry->micro_batch = micro_batch;
     entries_.push_back(std::move(entry));
     ++waiting_entries_;
   }
 
-  std::shared_ptr<const Batch> TryTake(int64_t step, int leaf)
+  std::shared_ptr<const Batch> TryTake(int64_t step, int micro_batch)
       ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
-    const auto found = Find(step, leaf);
+    const auto found = Find(step, micro_batch);
     if (found == entries_.end() || !IsRead(found->get())) return nullptr;
     return Remove(found)->batch;
   }
 
-  std::shared_ptr<const Batch> Take(int64_t step, int leaf)
+  std::shared_ptr<const Batch> Take(int64_t step, int micro_batch)
       ABSL_LOCKS_EXCLUDED(mu_) {
     {
       absl::MutexLock lock(&mu_);
-      const auto found = Find(step, leaf);
+      const auto found = Find(step, micro_batch);
       if (found != entries_.end()) {
         const std::shared_ptr<Entry> entry = Remove(found);
         // Not begun: this thread is free to do it, and need not wait.
         if (entry->state != State::kWaiting) return AwaitBatch(*entry);
       }
     }
-    return Read(step, leaf);
+    return Read(step, micro_batch);
   }
 
  private:
@@ -73,7 +73,7 @@ class ReadAhead::Impl {
   // thread reads it and another waits for it.
   struct Entry {
     int64_t step = 0;
-    int leaf = 0;
+    int micro_batch = 0;
     // Guarded by mu_.
     State state = State::kWaiting;
     std::shared_ptr<const Batch> batch;  // Set when kRead.
@@ -90,11 +90,12 @@ class ReadAhead::Impl {
     return stopping_ || waiting_entries_ > 0;
   }
 
-  Entries::iterator Find(int64_t step, int leaf)
+  Entries::iterator Find(int64_t step, int micro_batch)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return std::find_if(entries_.begin(), entries_.end(),
                         [&](const std::shared_ptr<Entry>& entry) {
-                          return entry->step == step && entry->leaf == leaf;
+                          return entry->step == step &&
+                                 entry->micro_batch == micro_batch;
                         });
   }
 
@@ -114,8 +115,9 @@ class ReadAhead::Impl {
     return entry.batch;
   }
 
-  std::shared_ptr<const Batch> Read(int64_t step, int leaf) const {
-    const Sampler::Leaf samples = sampler_->LeafOf(step, leaf);
+  std::shared_ptr<const Batch> Read(int64_t step, int micro_batch) const {
+    const Sampler::MicroBatch samples =
+        sampler_->MicroBatchOf(step, micro_batch);
     auto batch = std::make_shared<Batch>();
     data_->ReadTrain(samples.epoch, samples.indexes, batch.get());
     return batch;
@@ -135,9 +137,10 @@ class ReadAhead::Impl {
   }
 
   // What each thread does.
-  void ReadLeaves() ABSL_LOCKS_EXCLUDED(mu_) {
+  void ReadMicroBatches() ABSL_LOCKS_EXCLUDED(mu_) {
     while (const std::shared_ptr<Entry> entry = NextEntry()) {
-      std::shared_ptr<const Batch> batch = Read(entry->step, entry->leaf);
+      std::shared_ptr<const Batch> batch =
+          Read(entry->step, entry->micro_batch);
       absl::MutexLock lock(&mu_);
       entry->batch = std::move(batch);
       entry->state = State::kRead;
@@ -165,14 +168,16 @@ ReadAhead::ReadAhead(const DataSet* data, const Sampler* sampler, int threads,
 
 ReadAhead::~ReadAhead() = default;
 
-void ReadAhead::Expect(int64_t step, int leaf) { impl_->Expect(step, leaf); }
-
-std::shared_ptr<const Batch> ReadAhead::Take(int64_t step, int leaf) {
-  return impl_->Take(step, leaf);
+void ReadAhead::Expect(int64_t step, int micro_batch) {
+  impl_->Expect(step, micro_batch);
 }
 
-std::shared_ptr<const Batch> ReadAhead::TryTake(int64_t step, int leaf) {
-  return impl_->TryTake(step, leaf);
+std::shared_ptr<const Batch> ReadAhead::Take(int64_t step, int micro_batch) {
+  return impl_->Take(step, micro_batch);
+}
+
+std::shared_ptr<const Batch> ReadAhead::TryTake(int64_t step, int micro_batch) {
+  return impl_->TryTake(step, micro_batch);
 }
 
 }  // namespace tributary

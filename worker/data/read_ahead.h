@@ -25,14 +25,14 @@ class ReadAhead {
   ~ReadAhead();
 
   // Says that the leaf will be wanted. Never blocks. Repeats are ignored.
-  void Expect(int64_t step, int leaf);
+  void Expect(int64_t step, int micro_batch);
   // The batch of the leaf: at once if it was read ahead, else it waits for the
   // thread that reads it, or reads it here. The leaf is then forgotten: taking
   // it again reads it again.
-  std::shared_ptr<const Batch> Take(int64_t step, int leaf);
+  std::shared_ptr<const Batch> Take(int64_t step, int micro_batch);
   // The same if it has been read ahead; else null, and nothing changes. Never
   // waits.
-  std::shared_ptr<const Batch> TryTake(int64_t step, int leaf);
+  std::shared_ptr<const Batch> TryTake(int64_t step, int micro_batch);
 
  private:
   class Impl;

@@ -76,27 +76,29 @@ class Permutation {
 }  // namespace
 
 Sampler::Sampler(uint64_t seed, int64_t samples, int64_t global_batch,
-                 int leaves)
+                 int micro_batches)
     : seed_(seed),
       samples_(samples),
       global_batch_(global_batch),
-      leaves_(leaves) {
+      micro_batches_(micro_batches) {
   assert(samples >= 1);
-  assert(leaves >= 1 && global_batch >= 1 && global_batch % leaves == 0);
+  assert(micro_batches >= 1 && global_batch >= 1 &&
+         global_batch % micro_batches == 0);
 }
 
 int64_t Sampler::steps_per_epoch() const {
   return (samples_ - 1) / global_batch_ + 1;
 }
 
-Sampler::Leaf Sampler::LeafOf(int64_t step, int leaf) const {
-  assert(step >= 0 && leaf >= 0 && leaf < leaves_);
-  Leaf result;
+Sampler::MicroBatch Sampler::MicroBatchOf(int64_t step, int micro_batch) const {
+  assert(step >= 0 && micro_batch >= 0 && micro_batch < micro_batches_);
+  MicroBatch result;
   result.epoch = step / steps_per_epoch();
-  const int64_t leaf_size = global_batch_ / leaves_;
+  const int64_t micro_batch_size = global_batch_ / micro_batches_;
   const int64_t batch_begin = step % steps_per_epoch() * global_batch_;
-  const int64_t begin = std::min(samples_, batch_begin + leaf * leaf_size);
-  const int64_t end = std::min(samples_, begin + leaf_size);
+  const int64_t begin =
+      std::min(samples_, batch_begin + micro_batch * micro_batch_size);
+  const int64_t end = std::min(samples_, begin + micro_batch_size);
   const Permutation permutation(seed_, result.epoch, samples_);
   result.indexes.reserve(static_cast<size_t>(end - begin));
   for (int64_t place = begin; place < end; ++place) {

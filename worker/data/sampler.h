@@ -17,22 +17,23 @@ namespace tributary {
 // domains", 2002), computed sample by sample, so there is no state.
 class Sampler {
  public:
-  struct Leaf {
+  struct MicroBatch {
     int64_t epoch = 0;
     std::vector<int64_t> indexes;  // May be empty, for a short last batch.
   };
 
-  // `global_batch` must be a multiple of `leaves`.
-  Sampler(uint64_t seed, int64_t samples, int64_t global_batch, int leaves);
+  // `global_batch` must be a multiple of `micro_batches`.
+  Sampler(uint64_t seed, int64_t samples, int64_t global_batch,
+          int micro_batches);
 
   int64_t steps_per_epoch() const;
-  Leaf LeafOf(int64_t step, int leaf) const;
+  MicroBatch MicroBatchOf(int64_t step, int micro_batch) const;
 
  private:
   uint64_t seed_;
   int64_t samples_;
   int64_t global_batch_;
-  int leaves_;
+  int micro_batches_;
 };
 
 }  // namespace tributary

@@ -298,8 +298,8 @@ class Device {
   // dmean = weight (running_mean - mean), and so for the variance, from which
   // the bias is taken with `observations`, batch times pixels, above 1.
   virtual void BatchNormStatisticsGradient(
-      int64_t channels, int64_t observations, int64_t weight, const float* mean,
-      const float* variance, const float* running_mean,
+      int64_t channels, int64_t observations, int64_t sample_count,
+      const float* mean, const float* variance, const float* running_mean,
       const float* running_variance, float* dmean, float* dvariance) = 0;
 
   // ---- Embedding. y[b, t, :] = token_table[tokens[b, t], :] +

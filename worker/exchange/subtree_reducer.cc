@@ -20,8 +20,9 @@ SubtreeReducer::SubtreeReducer(const ArenaLayout* layout, int tree_leaves,
 }
 
 void SubtreeReducer::ChunkReady(int leaf, int chunk, Buffer arena,
-                                int64_t weight, double loss_sum) {
-  NodeReady({tree_leaves_ + leaf, chunk, std::move(arena), weight, loss_sum});
+                                int64_t sample_count, double loss_sum) {
+  NodeReady(
+      {tree_leaves_ + leaf, chunk, std::move(arena), sample_count, loss_sum});
 }
 
 void SubtreeReducer::NodeReady(NodeChunk sum) {
@@ -46,7 +47,7 @@ void SubtreeReducer::NodeReady(NodeChunk sum) {
     const auto add = sum.node >= tree_leaves_ ? RoundAndAdd : AddRounded;
     add(dtype_, sum.arena.get() + begin, sibling.arena.get() + begin,
         layout_->ChunkSize(chunk));
-    sibling.weight += sum.weight;
+    sibling.sample_count += sum.sample_count;
     sibling.loss_sum += sum.loss_sum;
     sibling.node /= 2;
     sum = std::move(sibling);

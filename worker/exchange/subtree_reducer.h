@@ -25,7 +25,7 @@ struct NodeChunk {
   // The chunk's elements are at layout.ChunkBegin(chunk) of this arena, which
   // stays unchanged as long as it is held.
   Buffer arena;
-  int64_t weight = 0;
+  int64_t sample_count = 0;
   double loss_sum = 0;
   // Asynchronous mode only: see Contribution.
   int64_t base_version = 0;
@@ -48,7 +48,7 @@ class SubtreeReducer {
 
   // The gradient of `leaf` for `chunk` is final in `arena`, a gradient arena of
   // its own that this object may add to. `loss_sum` matters for chunk 0 only.
-  void ChunkReady(int leaf, int chunk, Buffer arena, int64_t weight,
+  void ChunkReady(int leaf, int chunk, Buffer arena, int64_t sample_count,
                   double loss_sum) ABSL_LOCKS_EXCLUDED(mu_);
   // The same for a node whose leaves have been added up elsewhere, rounded as
   // here (see DeviceSums).

@@ -50,10 +50,10 @@ class Model {
   // Forward and backward of one leaf in training mode. Every element of
   // `gradients` is written (gaps included: zero) with the gradient of the *sum*
   // of the losses, those of group STATISTICS with what OptimizerGroup says. An
-  // empty batch writes zeros. `step` and `leaf` key the dropout. Aborted if the
-  // observer said so: the gradients are then undefined.
+  // empty batch writes zeros. `step` and `micro_batch` key the dropout. Aborted
+  // if the observer said so: the gradients are then undefined.
   virtual absl::StatusOr<LossSums> ForwardBackward(
-      const Batch& batch, uint64_t seed, int64_t step, int leaf,
+      const Batch& batch, uint64_t seed, int64_t step, int micro_batch,
       const float* weights, float* gradients, StepObserver* observer) = 0;
 
   // OK, or why a device that could capture its work does not any more (see

@@ -58,7 +58,7 @@ void NetworkModel::Initialize(uint64_t seed, const ArenaLayout& layout,
 
 void NetworkModel::Prefetch(std::shared_ptr<const Batch> batch) {
   if (!device_->has_own_memory()) return;
-  const absl::StatusOr<LeafInput> input = LeafOf(*batch);
+  const absl::StatusOr<MicroBatchInput> input = InputOf(*batch);
   // ForwardBackward will say what is wrong with it.
   if (!input.ok()) return;
   network_->Prefetch(*input);
@@ -66,41 +66,42 @@ void NetworkModel::Prefetch(std::shared_ptr<const Batch> batch) {
 }
 
 absl::StatusOr<LossSums> NetworkModel::ForwardBackward(
-    const Batch& batch, uint64_t seed, int64_t step, int leaf,
+    const Batch& batch, uint64_t seed, int64_t step, int micro_batch,
     const float* weights, float* gradients, StepObserver* observer) {
-  TRIBUTARY_ASSIGN_OR_RETURN(LeafInput input, LeafOf(batch));
+  TRIBUTARY_ASSIGN_OR_RETURN(MicroBatchInput input, InputOf(batch));
   input.prefetched = prefetched_.get() == &batch;
   prefetched_.reset();
-  return network_->ForwardBackward(input, seed, step, leaf, weights, gradients,
-                                   observer);
+  return network_->ForwardBackward(input, seed, step, micro_batch, weights,
+                                   gradients, observer);
 }
 
 absl::StatusOr<LossSums> NetworkModel::Evaluate(const Batch& batch,
                                                 const float* weights) {
-  TRIBUTARY_ASSIGN_OR_RETURN(const LeafInput input, LeafOf(batch));
+  TRIBUTARY_ASSIGN_OR_RETURN(const MicroBatchInput input, InputOf(batch));
   prefetched_.reset();
   return network_->Evaluate(input, weights);
 }
 
-absl::StatusOr<LeafInput> NetworkModel::LeafOf(const Batch& batch) const {
+absl::StatusOr<MicroBatchInput> NetworkModel::InputOf(
+    const Batch& batch) const {
   if (batch.samples < 0 || batch.samples > network_->max_samples()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the batch has ", Counted(batch.samples, "sample"), "; the model is ",
         "planned for up to ", network_->max_samples()));
   }
-  LeafInput leaf;
-  leaf.samples = batch.samples;
+  MicroBatchInput micro_batch;
+  micro_batch.samples = batch.samples;
   const int64_t input_elements = batch.samples * network_->graph().values()[0];
   if (info_.kind == DataInfo::Kind::kTokens) {
     TRIBUTARY_RETURN_IF_ERROR(
         CheckSize("tokens", batch.tokens.size(), input_elements));
     TRIBUTARY_RETURN_IF_ERROR(
         CheckRange("token", batch.tokens, /*lowest=*/0, info_.classes));
-    leaf.input = batch.tokens.data();
+    micro_batch.input = batch.tokens.data();
   } else {
     TRIBUTARY_RETURN_IF_ERROR(
         CheckSize("features", batch.features.size(), input_elements));
-    leaf.input = batch.features.data();
+    micro_batch.input = batch.features.data();
   }
   const LossSpec& loss = network_->graph().loss();
   const int64_t targets = batch.samples * loss.TargetElements();
@@ -109,13 +110,13 @@ absl::StatusOr<LeafInput> NetworkModel::LeafOf(const Batch& batch) const {
         CheckSize("labels", batch.labels.size(), targets));
     TRIBUTARY_RETURN_IF_ERROR(
         CheckRange("label", batch.labels, /*lowest=*/-1, loss.width));
-    leaf.target = batch.labels.data();
+    micro_batch.target = batch.labels.data();
   } else {
     TRIBUTARY_RETURN_IF_ERROR(
         CheckSize("values", batch.values.size(), targets));
-    leaf.target = batch.values.data();
+    micro_batch.target = batch.values.data();
   }
-  return leaf;
+  return micro_batch;
 }
 
 absl::Status NetworkModel::NextTokenLogits(absl::Span<const int32_t> tokens,

@@ -32,7 +32,7 @@ class NetworkModel : public Model {
                   float* weights) const override;
   void Prefetch(std::shared_ptr<const Batch> batch) override;
   absl::StatusOr<LossSums> ForwardBackward(const Batch& batch, uint64_t seed,
-                                           int64_t step, int leaf,
+                                           int64_t step, int micro_batch,
                                            const float* weights,
                                            float* gradients,
                                            StepObserver* observer) override;
@@ -49,7 +49,7 @@ class NetworkModel : public Model {
   NetworkModel(std::unique_ptr<Network> network, const DataInfo& info,
                Device* device);
 
-  absl::StatusOr<LeafInput> LeafOf(const Batch& batch) const;
+  absl::StatusOr<MicroBatchInput> InputOf(const Batch& batch) const;
 
   const std::unique_ptr<Network> network_;
   const DataInfo info_;

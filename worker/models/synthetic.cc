@@ -77,14 +77,14 @@ absl::StatusOr<LossSums> SyntheticModel::ForwardBackward(
   if (!Holds(gradients, samples)) Fill(gradients, samples);
   if (observer != nullptr) observer->GradientsReady(0);
   LossSums sums;
-  sums.weight = batch.samples;
+  sums.sample_count = batch.samples;
   return sums;
 }
 
 absl::StatusOr<LossSums> SyntheticModel::Evaluate(const Batch& batch,
                                                   const float* /*weights*/) {
   LossSums sums;
-  sums.weight = batch.samples;
+  sums.sample_count = batch.samples;
   return sums;
 }
 

@@ -36,7 +36,7 @@ class SyntheticModel final : public Model {
   void Initialize(uint64_t seed, const ArenaLayout& layout,
                   float* weights) const override;
   absl::StatusOr<LossSums> ForwardBackward(const Batch& batch, uint64_t seed,
-                                           int64_t step, int leaf,
+                                           int64_t step, int micro_batch,
                                            const float* weights,
                                            float* gradients,
                                            StepObserver* observer) override;

@@ -83,13 +83,13 @@ DeviceInputs::~DeviceInputs() {
   device_->Synchronize();
 }
 
-void DeviceInputs::Bring(const LeafInput& leaf) {
+void DeviceInputs::Bring(const MicroBatchInput& micro_batch) {
   copied_->Wait();
   copies_->Await(*released_);
-  const auto samples = static_cast<size_t>(leaf.samples);
-  Copy(/*offset=*/0, leaf.input, samples * input_bytes_);
-  if (leaf.target != nullptr) {
-    Copy(target_offset_, leaf.target, samples * target_bytes_);
+  const auto samples = static_cast<size_t>(micro_batch.samples);
+  Copy(/*offset=*/0, micro_batch.input, samples * input_bytes_);
+  if (micro_batch.target != nullptr) {
+    Copy(target_offset_, micro_batch.target, samples * target_bytes_);
   }
   copies_->Record(copied_.get());
 }

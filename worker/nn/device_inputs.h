@@ -13,7 +13,7 @@
 namespace tributary {
 
 // Samples in host memory, in the four-byte elements that the graph takes.
-struct LeafInput {
+struct MicroBatchInput {
   int64_t samples = 0;
   const void* input = nullptr;   // [samples, input elements]
   const void* target = nullptr;  // [samples, target elements]; null: none.
@@ -48,7 +48,7 @@ class DeviceInputs {
   // far still find. What it points to is read before this returns. Waits for
   // the copy of the leaf before, which comes after the release of the one
   // before that: in training, both are long done.
-  void Bring(const LeafInput& leaf);
+  void Bring(const MicroBatchInput& micro_batch);
 
   // Operations from now on find the leaf that was brought last at input() and
   // target(), in the host's elements, until Release: operations after it must

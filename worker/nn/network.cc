@@ -15,7 +15,7 @@ namespace {
 
 // Numbers of dropout streams per leaf. More layers than this would share them
 // with the next leaf.
-constexpr int kStreamsPerLeaf = 4096;
+constexpr int kStreamsPerMicroBatch = 4096;
 
 // Parameters of a segment. Less, and large networks queue nearly as many
 // captures as operations; more, and exchanging its weights and gradients (a
@@ -39,10 +39,10 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(Graph graph,
                                                          Device* device,
                                                          WeightCopies* copies) {
   TRIBUTARY_RETURN_IF_ERROR(graph.status());
-  if (graph.nodes().size() > kStreamsPerLeaf) {
+  if (graph.nodes().size() > kStreamsPerMicroBatch) {
     return absl::InvalidArgumentError(
         absl::StrCat("the network has ", graph.nodes().size(),
-                     " layers; at most ", kStreamsPerLeaf, " work"));
+                     " layers; at most ", kStreamsPerMicroBatch, " work"));
   }
   ParameterTable table = graph.table();
   table.set_chunk_elements(int64_t{1} << 20);  // Offsets do not depend on it.
@@ -135,14 +135,15 @@ void Network::Initialize(uint64_t seed, const ArenaLayout& layout,
   }
 }
 
-void Network::Prefetch(const LeafInput& leaf) {
-  if (inputs_ != nullptr) inputs_->Bring(leaf);
+void Network::Prefetch(const MicroBatchInput& micro_batch) {
+  if (inputs_ != nullptr) inputs_->Bring(micro_batch);
 }
 
 absl::StatusOr<LossSums> Network::ForwardBackward(
-    const LeafInput& leaf, uint64_t seed, int64_t step, int leaf_number,
-    const float* weights, float* gradients, StepObserver* observer) {
-  if (leaf.samples == 0) {
+    const MicroBatchInput& micro_batch, uint64_t seed, int64_t step,
+    int micro_batch_number, const float* weights, float* gradients,
+    StepObserver* observer) {
+  if (micro_batch.samples == 0) {
     // Needs no weights, but gradients must not be out before the step can
     // begin.
     if (observer != nullptr &&
@@ -154,23 +155,23 @@ absl::StatusOr<LossSums> Network::ForwardBackward(
     return LossSums();
   }
   BeginCall();
-  CopyIn(leaf);
+  CopyIn(micro_batch);
   for (const Range& gap : gaps_) {
     device_->Zero(gradients + gap.begin, gap.end - gap.begin);
   }
   device_->SetRandomBase(
       {static_cast<uint32_t>(step),
-       static_cast<uint32_t>(leaf_number) * kStreamsPerLeaf});
+       static_cast<uint32_t>(micro_batch_number) * kStreamsPerMicroBatch});
   // Others who use the device draw from their streams as they are.
   const absl::Cleanup reset = [this] { device_->SetRandomBase({}); };
 
-  Pass pass = {CallOf(leaf.samples, /*training=*/true), seed, weights,
+  Pass pass = {CallOf(micro_batch.samples, /*training=*/true), seed, weights,
                gradients, observer};
-  pass.call.weight = CountRows(leaf);
+  pass.call.sample_count = CountRows(micro_batch);
   Captures* const captures = CapturesOf(pass);
   if (captures != nullptr && captures->computed) pass.captures = captures;
   if (!QueueForward(&pass)) return absl::AbortedError("the leaf was given up");
-  BeginLoss(leaf.samples, plan_.loss_input, RealAt(plan_.loss_gradient));
+  BeginLoss(micro_batch.samples, plan_.loss_input, RealAt(plan_.loss_gradient));
   const auto end_forward = [&] {
     const LossSums sums = AwaitLoss();
     if (observer != nullptr) observer->ForwardDone();
@@ -223,11 +224,11 @@ void Network::QueueBackward(Pass* pass) {
   }
 }
 
-int64_t Network::CountRows(const LeafInput& leaf) const {
+int64_t Network::CountRows(const MicroBatchInput& micro_batch) const {
   const LossSpec& loss = graph_.loss();
-  const int64_t rows = leaf.samples * loss.rows;
+  const int64_t rows = micro_batch.samples * loss.rows;
   if (loss.kind != LossSpec::Kind::kSoftmaxCrossEntropy) return rows;
-  const auto* const labels = static_cast<const int32_t*>(leaf.target);
+  const auto* const labels = static_cast<const int32_t*>(micro_batch.target);
   return std::count_if(labels, labels + rows,
                        [](int32_t label) { return label >= 0; });
 }
@@ -235,7 +236,7 @@ int64_t Network::CountRows(const LeafInput& leaf) const {
 Network::Captures* Network::CapturesOf(const Pass& pass) {
   if (!device_->captures() || !capture_status_.ok()) return nullptr;
   // Gradients of statistics are given the weight, too.
-  if (pass.call.weight != pass.call.samples * graph_.loss().rows) {
+  if (pass.call.sample_count != pass.call.samples * graph_.loss().rows) {
     return nullptr;
   }
   for (const std::unique_ptr<Captures>& captures : captures_) {
@@ -287,13 +288,15 @@ void Network::PrepareWeights(const Segment& segment,
   }
 }
 
-LossSums Network::Evaluate(const LeafInput& leaf, const float* weights) {
-  if (leaf.samples == 0) return LossSums();
+LossSums Network::Evaluate(const MicroBatchInput& micro_batch,
+                           const float* weights) {
+  if (micro_batch.samples == 0) return LossSums();
   BeginCall();
-  CopyIn(leaf);
-  const LayerCall call = CallOf(leaf.samples, /*training=*/false);
+  CopyIn(micro_batch);
+  const LayerCall call = CallOf(micro_batch.samples, /*training=*/false);
   for (size_t i = 0; i < graph_.nodes().size(); ++i) Forward(i, call, weights);
-  BeginLoss(leaf.samples, plan_.evaluation_loss_input, /*gradient=*/nullptr);
+  BeginLoss(micro_batch.samples, plan_.evaluation_loss_input,
+            /*gradient=*/nullptr);
   return AwaitLoss();
 }
 
@@ -314,30 +317,30 @@ void Network::BeginCall() const {
   if (own_copies_ != nullptr) own_copies_->Renew();
 }
 
-void Network::CopyIn(const LeafInput& leaf) {
+void Network::CopyIn(const MicroBatchInput& micro_batch) {
   if (inputs_ != nullptr) {
-    if (!leaf.prefetched) inputs_->Bring(leaf);
-    TakePrefetched(leaf);
+    if (!micro_batch.prefetched) inputs_->Bring(micro_batch);
+    TakePrefetched(micro_batch);
     return;
   }
-  const int64_t elements = leaf.samples * graph_.values()[0];
-  device_->CopyFromHost(At(plan_.input), leaf.input,
+  const int64_t elements = micro_batch.samples * graph_.values()[0];
+  device_->CopyFromHost(At(plan_.input), micro_batch.input,
                         static_cast<size_t>(elements) * sizeof(float));
   if (plan_.input_value != plan_.input) {
     device_->Round(elements, static_cast<const float*>(At(plan_.input)),
                    RealAt(plan_.input_value));
   }
-  if (leaf.target == nullptr) return;
-  device_->CopyFromHost(
-      At(plan_.target), leaf.target,
-      static_cast<size_t>(leaf.samples * graph_.loss().TargetElements()) *
-          sizeof(float));
+  if (micro_batch.target == nullptr) return;
+  device_->CopyFromHost(At(plan_.target), micro_batch.target,
+                        static_cast<size_t>(micro_batch.samples *
+                                            graph_.loss().TargetElements()) *
+                            sizeof(float));
 }
 
-void Network::TakePrefetched(const LeafInput& leaf) {
+void Network::TakePrefetched(const MicroBatchInput& micro_batch) {
   // Copying knows no types: an element of the host's is one or two Reals.
   const int64_t reals = int64_t{sizeof(float)} / device_->real_bytes();
-  const int64_t elements = leaf.samples * graph_.values()[0];
+  const int64_t elements = micro_batch.samples * graph_.values()[0];
   inputs_->Await();
   if (plan_.input_value != plan_.input) {
     device_->Round(elements, static_cast<const float*>(inputs_->input()),
@@ -347,7 +350,7 @@ void Network::TakePrefetched(const LeafInput& leaf) {
                   RealAt(plan_.input));
   }
   // Where there is none, it copies what nobody reads.
-  device_->Copy(reals * leaf.samples * graph_.loss().TargetElements(),
+  device_->Copy(reals * micro_batch.samples * graph_.loss().TargetElements(),
                 static_cast<const Real*>(inputs_->target()),
                 RealAt(plan_.target));
   inputs_->Release();

@@ -65,16 +65,17 @@ class Network {
   // memory of its own; elsewhere to no effect. The host's memory is read before
   // this returns. The next call of ForwardBackward may be for it; whatever is
   // computed, it is gone after that. Also from StepObserver::DeviceBusy.
-  void Prefetch(const LeafInput& leaf);
+  void Prefetch(const MicroBatchInput& micro_batch);
 
   // Forward and backward in training mode, as Model::ForwardBackward says.
   // Layer number i of the graph draws from
   // RandomStream{seed, kDropout, step, leaf * 4096 + i}. An observer may be
   // null. For an empty leaf it is asked for all weights at once: none is read,
   // but the gradients must not be out before the step can begin. Aborted if the
-  // observer said so. `leaf.samples` is in [0, max_samples()].
-  absl::StatusOr<LossSums> ForwardBackward(const LeafInput& leaf, uint64_t seed,
-                                           int64_t step, int leaf_number,
+  // observer said so. `micro_batch.samples` is in [0, max_samples()].
+  absl::StatusOr<LossSums> ForwardBackward(const MicroBatchInput& micro_batch,
+                                           uint64_t seed, int64_t step,
+                                           int micro_batch_number,
                                            const float* weights,
                                            float* gradients,
                                            StepObserver* observer);
@@ -84,7 +85,7 @@ class Network {
   const absl::Status& capture_status() const { return capture_status_; }
 
   // Forward in evaluation mode.
-  LossSums Evaluate(const LeafInput& leaf, const float* weights);
+  LossSums Evaluate(const MicroBatchInput& micro_batch, const float* weights);
   // The same without targets: the loss's input, [samples, elements per sample],
   // in device memory, valid until the next call. At least one sample.
   const Real* Predict(int64_t samples, const void* input, const float* weights);
@@ -134,12 +135,12 @@ class Network {
   void* At(int64_t place) const;
   Real* RealAt(int64_t place) const { return static_cast<Real*>(At(place)); }
   void BeginCall() const;
-  void CopyIn(const LeafInput& leaf);
+  void CopyIn(const MicroBatchInput& micro_batch);
   // The same, from DeviceInputs.
-  void TakePrefetched(const LeafInput& leaf);
+  void TakePrefetched(const MicroBatchInput& micro_batch);
   LayerCall CallOf(int64_t samples, bool training) const;
   // Rows of the leaf's targets that count, as the loss will say.
-  int64_t CountRows(const LeafInput& leaf) const;
+  int64_t CountRows(const MicroBatchInput& micro_batch) const;
   // Of leaves like this one. Null: nothing of it is to be captured.
   Captures* CapturesOf(const Pass& pass);
   // Queue what is between the input and the loss. False: the leaf was given up.

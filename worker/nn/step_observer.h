@@ -32,7 +32,7 @@ struct LossSums {
   double loss = 0;  // Sum of the loss over samples (tokens), natural logarithm.
   int64_t correct = 0;  // Samples (tokens) whose largest logit is the target; 0
                         // for regression.
-  int64_t weight = 0;   // Number of samples (tokens).
+  int64_t sample_count = 0;  // Number of samples (tokens).
 };
 
 }  // namespace tributary

@@ -14,7 +14,7 @@
 #include "common/optimizer/optimizer.h"
 #include "common/os/local_host.h"
 #include "common/parameters/snapshot.h"
-#include "common/transport/journal_client.h"
+#include "common/transport/replica_client.h"
 #include "worker/exchange/mesh/gloo_mesh.h"
 #include "worker/exchange/mesh/nccl_mesh.h"
 
@@ -30,7 +30,7 @@ class StateSaver {
   ~StateSaver() { stream_->End(); }
 
   // To be called once, first.
-  void SetStream(std::unique_ptr<JournalStream> stream) {
+  void SetStream(std::unique_ptr<ReplicaStream> stream) {
     stream_ = std::move(stream);
   }
   void Save(int64_t version, const Snapshot::Chunk& chunk) {
@@ -49,7 +49,7 @@ class StateSaver {
 
   const size_t chunks_;
   const std::function<void(int64_t)> saved_;
-  std::unique_ptr<JournalStream> stream_;
+  std::unique_ptr<ReplicaStream> stream_;
   absl::Mutex mu_;
   std::map<int64_t, size_t> kept_ ABSL_GUARDED_BY(mu_);  // Chunks, by version.
 };
@@ -89,9 +89,8 @@ absl::StatusOr<Snapshot> ReadFirst(const AllReducePartOptions& options,
   ReadJournalRequest request;
   *request.mutable_scope() = open.scope();
   request.set_version(open.version());
-  TRIBUTARY_RETURN_IF_ERROR(ReadJournalOf(options.coordinator, options.security,
-                                          JournalPeer::kWorker, request,
-                                          &first));
+  TRIBUTARY_RETURN_IF_ERROR(ReadReplica(options.coordinator, options.security,
+                                        ReplicaPeer::kWorker, request, &first));
   for (const Snapshot::Chunk& chunk : first.chunks) {
     TRIBUTARY_RETURN_IF_ERROR(Place(chunk.values.get(), chunk.elements,
                                     chunk.number, first.version, state));
@@ -145,12 +144,12 @@ absl::StatusOr<std::unique_ptr<PeerMesh>> Connect(
   return ConnectNcclMesh(nccl, std::move(gloo));
 }
 
-std::vector<LeafRange> LeavesOf(const Group& group, int leaves) {
+std::vector<LeafRange> AssignmentsOf(const Group& group, int micro_batches) {
   std::vector<LeafRange> ranges;
   for (int i = 0; i < group.leaf_begin_size(); ++i) {
     ranges.push_back({group.leaf_begin(i), i + 1 < group.leaf_begin_size()
                                                ? group.leaf_begin(i + 1)
-                                               : leaves});
+                                               : micro_batches});
   }
   return ranges;
 }
@@ -173,8 +172,8 @@ std::shared_ptr<StateSaver> OpenSaver(const AllReducePartOptions& options,
   JournalHello hello;
   *hello.mutable_scope() = open.scope();
   hello.set_attempt(options.attempt);
-  saver->SetStream(OpenJournal(
-      options.coordinator, options.security, JournalPeer::kWorker, hello,
+  saver->SetStream(OpenReplicaStream(
+      options.coordinator, options.security, ReplicaPeer::kWorker, hello,
       [state](const absl::Status& status) { state->Fail(status); }));
   return saver;
 }
@@ -200,11 +199,11 @@ absl::StatusOr<std::unique_ptr<AllReduceExchange>> JoinAllReduce(
   synced.mutable_synced()->set_version(open.version());
   membership->Send(synced);
   TRIBUTARY_ASSIGN_OR_RETURN(const Group group, membership->AwaitGroup());
-  exchange.leaves =
-      LeavesOf(group, static_cast<int>(setup->job().batch().micro_batches()));
+  exchange.assignments = AssignmentsOf(
+      group, static_cast<int>(setup->job().batch().micro_batches()));
   TRIBUTARY_ASSIGN_OR_RETURN(
       std::unique_ptr<PeerMesh> mesh,
-      Connect(options, group, setup->device(/*lane=*/0), membership));
+      Connect(options, group, setup->device(/*thread=*/0), membership));
   exchange.on_sums = [membership](const StepSums& sums) {
     WorkerReport report;
     *report.mutable_sums() = sums;

@@ -125,13 +125,13 @@ bool MembershipClient::OnMessage(CoordinatorOrder* order) {
       }
       break;
     case CoordinatorOrder::kDeal:
-      state_->SetDeal(order->deal());
+      state_->SetAssignment(order->deal());
       break;
     case CoordinatorOrder::kEvaluated:
       state_->SetEvaluated(order->evaluated().version());
       break;
     case CoordinatorOrder::kClaimed:
-      state_->SetClaimed(order->claimed().step());
+      state_->AddStepLease(order->claimed().step());
       break;
     case CoordinatorOrder::kFinished:
       if (stopped_) {

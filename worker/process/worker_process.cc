@@ -54,7 +54,7 @@ ProcessStatistics Statistics(const Trainer& trainer, const Exchange& exchange) {
 
 // Arenas of the host are pinned where the devices have memory of their own.
 PinMemory PinFor(const TrainingSetup& setup) {
-  Device* const device = setup.device(/*lane=*/0);
+  Device* const device = setup.device(/*thread=*/0);
   if (!device->has_own_memory()) return nullptr;
   return [device](void* memory, size_t bytes) {
     return device->PinHostMemory(memory, bytes);
@@ -157,17 +157,17 @@ absl::Status TakePart(const WorkerOptions& options,
       const std::unique_ptr<TrainingSetup> setup,
       TrainingSetup::Create(admission.job(), options.threads,
                             options.make_device));
-  options.log->Info("computes on %s", setup->device(/*lane=*/0)->name());
-  if (setup->lanes() < options.threads) {
+  options.log->Info("computes on %s", setup->device(/*thread=*/0)->name());
+  if (setup->threads() < options.threads) {
     options.log->Warning(
         "there is memory for %s at a time, of %d bytes each, not for the %d "
         "threads; the result stays the same",
-        Counted(setup->lanes(), "leaf", "leaves"), setup->lane_bytes(),
+        Counted(setup->threads(), "leaf", "leaves"), setup->thread_bytes(),
         options.threads);
   }
   TRIBUTARY_ASSIGN_OR_RETURN(
       NcclLibrary* const nccl,
-      FindNccl(options, admission.job(), *setup->device(/*lane=*/0)));
+      FindNccl(options, admission.job(), *setup->device(/*thread=*/0)));
   WorkState::Options state_options;
   state_options.steps = setup->rounds().count();
   state_options.evaluates = setup->facts().evaluation_pieces() > 0;
@@ -182,10 +182,10 @@ absl::Status TakePart(const WorkerOptions& options,
     WorkerReport ready;
     *ready.mutable_ready()->mutable_table() = setup->table();
     *ready.mutable_ready()->mutable_data() = setup->facts();
-    ready.mutable_ready()->set_device(setup->device(/*lane=*/0)->name());
+    ready.mutable_ready()->set_device(setup->device(/*thread=*/0)->name());
     if (nccl != nullptr) {
       ready.mutable_ready()->set_nccl_device(absl::StrCat(
-          HostIdentity(), " ", setup->device(/*lane=*/0)->bus_id()));
+          HostIdentity(), " ", setup->device(/*thread=*/0)->bus_id()));
     }
     membership->Send(ready);
     TRIBUTARY_ASSIGN_OR_RETURN(const Open open, membership->AwaitOpen());

@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "worker/state/loose_work.h"
+#include "worker/state/bounded_staleness_work.h"
 
 namespace tributary {
 
@@ -17,20 +17,20 @@ namespace tributary {
 // only other workers' make its weights old. Three claims are held at a time,
 // one that is on its way to the servers, one to compute and one to read ahead:
 // that also bounds what is sent and not yet taken.
-class AsynchronousWork final : public LooseWork {
+class AsynchronousWork final : public BoundedStalenessWork {
  public:
-  AsynchronousWork(const Options& options, int leaves,
+  AsynchronousWork(const Options& options, int micro_batches,
                    const ArenaLayout* layout)
-      : LooseWork(options, layout),
-        leaves_(leaves),
+      : BoundedStalenessWork(options, layout),
+        micro_batches_(micro_batches),
         unanswered_(layout->chunk_count(), 0) {}
 
-  void SetClaimed(int64_t step) override ABSL_LOCKS_EXCLUDED(mu_);
+  void AddStepLease(int64_t step) override ABSL_LOCKS_EXCLUDED(mu_);
   void SetOutcome(const Outcome& outcome) override ABSL_LOCKS_EXCLUDED(mu_);
   void MarkDone(const Task& task) override ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  struct Claim {
+  struct StepLease {
     bool waiting = true;  // To be computed, for the first time or again.
     bool refused = false;
     int answered = 0;  // Chunks whose outcome has come since it was computed.
@@ -49,9 +49,9 @@ class AsynchronousWork final : public LooseWork {
   // The oldest step from `step` on that waits to be computed; -1: none.
   int64_t WaitingFrom(int64_t step) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
 
-  const int leaves_;
+  const int micro_batches_;
 
-  std::map<int64_t, Claim> claims_ ABSL_GUARDED_BY(mu_);  // By step.
+  std::map<int64_t, StepLease> step_leases_ ABSL_GUARDED_BY(mu_);  // By step.
   // By chunk: gradients sent without an outcome. During a task, that of its own
   // may come before the task is over: -1.
   std::vector<int> unanswered_ ABSL_GUARDED_BY(mu_);

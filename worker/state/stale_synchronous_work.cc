@@ -8,7 +8,7 @@ bool StaleSynchronousWork::DecideTraining(int64_t version, Task* task) const {
   for (int64_t step = version; step <= version + staleness_; ++step) {
     // Steps from there on begin from evaluated weights.
     if (step > version && EvaluationDue(step)) return false;
-    if (DealtLeaves(step, task)) return true;
+    if (AssignedMicroBatches(step, task)) return true;
   }
   return false;
 }
@@ -18,7 +18,7 @@ bool StaleSynchronousWork::MustGiveUp(const Task& task) const {
 }
 
 void StaleSynchronousWork::OnTaskBegin(const Task& task) {
-  LooseWork::OnTaskBegin(task);
+  BoundedStalenessWork::OnTaskBegin(task);
   begin_ = MonotonicNow();
   patience_end_ = absl::InfiniteFuture();
   waited_ = absl::ZeroDuration();
@@ -29,7 +29,7 @@ void StaleSynchronousWork::MarkDone(const Task& task) {
     absl::MutexLock lock(&mu_);
     computing_ = MonotonicNow() - begin_ - waited_;
   }
-  LooseWork::MarkDone(task);
+  BoundedStalenessWork::MarkDone(task);
 }
 
 absl::Time StaleSynchronousWork::OnWaitBegin() {
@@ -37,12 +37,12 @@ absl::Time StaleSynchronousWork::OnWaitBegin() {
   if (patience_end_ == absl::InfiniteFuture()) {
     patience_end_ = now + patience_ * computing_;
   }
-  if (lanes_waiting_++ == 0) waiting_since_ = now;
+  if (threads_waiting_++ == 0) waiting_since_ = now;
   return patience_end_;
 }
 
 void StaleSynchronousWork::OnWaitEnd() {
-  if (--lanes_waiting_ == 0) waited_ += MonotonicNow() - waiting_since_;
+  if (--threads_waiting_ == 0) waited_ += MonotonicNow() - waiting_since_;
 }
 
 }  // namespace tributary

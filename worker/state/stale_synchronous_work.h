@@ -6,7 +6,7 @@
 
 #include "absl/time/time.h"
 #include "proto/job.pb.h"
-#include "worker/state/loose_work.h"
+#include "worker/state/bounded_staleness_work.h"
 
 namespace tributary {
 
@@ -14,12 +14,12 @@ namespace tributary {
 // chunk has all but the last `staleness` of the steps before it. Chunks that do
 // not have all of them are waited for a while, `patience` times what the task
 // before took without its waiting, in each task as a whole.
-class StaleSynchronousWork final : public LooseWork {
+class StaleSynchronousWork final : public BoundedStalenessWork {
  public:
   // Its staleness is at least 1.
   StaleSynchronousWork(const Options& options, const StaleSynchronousSpec& spec,
                        const ArenaLayout* layout)
-      : LooseWork(options, layout),
+      : BoundedStalenessWork(options, layout),
         staleness_(spec.staleness()),
         patience_(spec.patience()) {}
 
@@ -48,7 +48,7 @@ class StaleSynchronousWork final : public LooseWork {
   // Of the task under way.
   absl::Time begin_ ABSL_GUARDED_BY(mu_);
   absl::Time patience_end_ ABSL_GUARDED_BY(mu_);  // Set by its first wait.
-  int lanes_waiting_ ABSL_GUARDED_BY(mu_) = 0;
+  int threads_waiting_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Time waiting_since_ ABSL_GUARDED_BY(mu_);
   absl::Duration waited_ ABSL_GUARDED_BY(mu_);
 };

@@ -96,12 +96,12 @@ void SynchronousWork::OnTaskBegin(const Task& task) {
 }
 
 bool SynchronousWork::DecideTraining(int64_t version, Task* task) const {
-  if (DealtLeaves(version, task)) return true;
+  if (AssignedMicroBatches(version, task)) return true;
   // All done here: begin the next forward with the chunks that are there
   // already.
   return slots_[(version + 1) % 2].version == version + 1 &&
          slots_[(version + 1) % 2].present > 0 && !EvaluationDue(version + 1) &&
-         DealtLeaves(version + 1, task);
+         AssignedMicroBatches(version + 1, task);
 }
 
 bool SynchronousWork::HasRange(int64_t version, int first, int last) const {

@@ -29,11 +29,11 @@ void WorkState::RequestInitialize() {
   initialize_ = true;
 }
 
-void WorkState::SetDeal(const Deal& deal) {
+void WorkState::SetAssignment(const Deal& assignment) {
   absl::MutexLock lock(&mu_);
-  if (deal.generation() <= deal_.generation()) return;
-  deal_ = deal;
-  evaluated_ = std::max(evaluated_, deal.evaluated_version());
+  if (assignment.generation() <= assignment_.generation()) return;
+  assignment_ = assignment;
+  evaluated_ = std::max(evaluated_, assignment.evaluated_version());
 }
 
 void WorkState::SetEvaluated(int64_t version) {
@@ -111,13 +111,14 @@ void WorkState::BeginTask(const Task& task) {
   OnTaskBegin(task);
   // What is older can be dealt no more.
   const int64_t oldest = std::min(task.version, CompleteVersion()) - 1;
-  done_leaves_.erase(done_leaves_.begin(), done_leaves_.lower_bound(oldest));
+  done_micro_batches_.erase(done_micro_batches_.begin(),
+                            done_micro_batches_.lower_bound(oldest));
   done_pieces_.erase(done_pieces_.begin(), done_pieces_.lower_bound(oldest));
 }
 
 bool WorkState::Decide(Task* task) const {
   *task = Task();
-  task->generation = deal_.generation();
+  task->generation = assignment_.generation();
   if (!status_.ok()) {
     task->kind = Task::Kind::kFail;
     return true;
@@ -139,29 +140,30 @@ bool WorkState::Decide(Task* task) const {
     task->kind = Task::Kind::kReportSynced;
     return true;
   }
-  if (deal_.generation() == 0) return false;
+  if (assignment_.generation() == 0) return false;
   if (EvaluationDue(version) && evaluated_ < version) {
     task->kind = Task::Kind::kEvaluate;
-    task->items =
-        Missing(deal_.piece_begin(), deal_.piece_end(), version, done_pieces_);
+    task->items = Missing(assignment_.piece_begin(), assignment_.piece_end(),
+                          version, done_pieces_);
     return !task->items.empty();
   }
   return DecideTraining(version, task);
 }
 
-bool WorkState::DealtLeaves(int64_t step, Task* task) const {
+bool WorkState::AssignedMicroBatches(int64_t step, Task* task) const {
   if (step >= options_.steps) return false;
   task->kind = Task::Kind::kTrain;
   task->version = step;
   task->next_step = step + 1 < options_.steps ? step + 1 : -1;
-  task->items =
-      Missing(deal_.leaf_begin(), deal_.leaf_end(), step, done_leaves_);
+  task->items = Missing(assignment_.leaf_begin(), assignment_.leaf_end(), step,
+                        done_micro_batches_);
   return !task->items.empty();
 }
 
 void WorkState::MarkDone(const Task& task) {
   absl::MutexLock lock(&mu_);
-  auto& done = task.kind == Task::Kind::kTrain ? done_leaves_ : done_pieces_;
+  auto& done =
+      task.kind == Task::Kind::kTrain ? done_micro_batches_ : done_pieces_;
   done[task.version].insert(task.items.begin(), task.items.end());
 }
 

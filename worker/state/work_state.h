@@ -27,9 +27,9 @@ struct Task {
   enum class Kind {
     kInitialize,  // Send version 0 of every chunk.
     kReportSynced,
-    kClaim,     // Ask for one more step (asynchronous mode).
-    kEvaluate,  // Pieces `items` at `version`.
-    kTrain,     // Leaves `items` of step `version`.
+    kRequestStepLease,  // Ask for one more step (asynchronous mode).
+    kEvaluate,          // Pieces `items` at `version`.
+    kTrain,             // Leaves `items` of step `version`.
     kFinish,
     kFail,  // See status().
   };
@@ -62,13 +62,13 @@ class WorkState {
 
   // ---- From the membership.
   void RequestInitialize() ABSL_LOCKS_EXCLUDED(mu_);
-  void SetDeal(const Deal& deal) ABSL_LOCKS_EXCLUDED(mu_);
+  void SetAssignment(const Deal& assignment) ABSL_LOCKS_EXCLUDED(mu_);
   void SetEvaluated(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
   void SetFinished() ABSL_LOCKS_EXCLUDED(mu_);
   // The first error stays. Ends every wait.
   void Fail(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
   // Asynchronous mode only; the others ignore it.
-  virtual void SetClaimed(int64_t /*step*/) {}
+  virtual void AddStepLease(int64_t /*step*/) {}
 
   // ---- From the exchange.
   // Lets the chunks of `shard` (of `servers`) appear where this worker reads
@@ -137,7 +137,7 @@ class WorkState {
   bool EvaluationDue(int64_t version) const;
   // Makes `task` the leaves of `step` that were dealt and are not done. False:
   // there are none.
-  bool DealtLeaves(int64_t step, Task* task) const
+  bool AssignedMicroBatches(int64_t step, Task* task) const
       ABSL_SHARED_LOCKS_REQUIRED(mu_);
   const Options& options() const { return options_; }
   const ArenaLayout& layout() const { return *layout_; }
@@ -145,7 +145,7 @@ class WorkState {
     return finished_ || !status_.ok();
   }
   int64_t generation() const ABSL_SHARED_LOCKS_REQUIRED(mu_) {
-    return deal_.generation();
+    return assignment_.generation();
   }
 
   mutable absl::Mutex mu_;
@@ -163,11 +163,11 @@ class WorkState {
   bool initialize_ ABSL_GUARDED_BY(mu_) = false;
   bool synced_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
-  Deal deal_ ABSL_GUARDED_BY(mu_);
+  Deal assignment_ ABSL_GUARDED_BY(mu_);
   int64_t evaluated_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Status status_ ABSL_GUARDED_BY(mu_);
   // By version: the leaves computed and the pieces evaluated here.
-  std::map<int64_t, std::set<int64_t>> done_leaves_ ABSL_GUARDED_BY(mu_);
+  std::map<int64_t, std::set<int64_t>> done_micro_batches_ ABSL_GUARDED_BY(mu_);
   std::map<int64_t, std::set<int64_t>> done_pieces_ ABSL_GUARDED_BY(mu_);
 };
 

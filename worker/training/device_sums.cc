@@ -37,10 +37,10 @@ bool DeviceSums::Allocate() {
   return true;
 }
 
-void DeviceSums::Begin(const std::vector<int64_t>& leaves) {
+void DeviceSums::Begin(const std::vector<int64_t>& micro_batches) {
   tops_.clear();
   size_t levels = 0;
-  for (const int node : MaximalSubtreesOf(leaves, tree_leaves_)) {
+  for (const int node : MaximalSubtreesOf(micro_batches, tree_leaves_)) {
     tops_.insert(node);
     size_t height = 0;
     for (int first = node; first < tree_leaves_; first *= 2) ++height;
@@ -55,10 +55,11 @@ void DeviceSums::Begin(const std::vector<int64_t>& leaves) {
   }
 }
 
-void DeviceSums::BeginLeaf(int leaf, int64_t weight, float* gradients) {
-  node_ = tree_leaves_ + leaf;
+void DeviceSums::BeginMicroBatch(int micro_batch, int64_t sample_count,
+                                 float* gradients) {
+  node_ = tree_leaves_ + micro_batch;
   gradients_ = sum_ = gradients;
-  weight_ = weight;
+  sample_count_ = sample_count;
   siblings_.clear();
   // A node of height h, and so its sibling, needs h arenas.
   while (tops_.count(node_) == 0 && siblings_.size() < arenas_.size()) {
@@ -73,7 +74,7 @@ void DeviceSums::BeginLeaf(int leaf, int64_t weight, float* gradients) {
     siblings_.push_back(sibling->second);
     waiting_.erase(sibling);
     sum_ = siblings_.back().arena;
-    weight_ += siblings_.back().weight;
+    sample_count_ += siblings_.back().sample_count;
     node_ /= 2;
   }
   complete_ = true;
@@ -94,12 +95,12 @@ void DeviceSums::Add(int first, int last) {
   }
 }
 
-double DeviceSums::EndLeaf(double loss_sum) {
+double DeviceSums::EndMicroBatch(double loss_sum) {
   for (const Waiting& sibling : siblings_) {
     loss_sum = sibling.loss_sum + loss_sum;
     if (sibling.arena != sum_ || complete_) free_.push_back(sibling.arena);
   }
-  if (!complete_) waiting_[node_] = {sum_, weight_, loss_sum};
+  if (!complete_) waiting_[node_] = {sum_, sample_count_, loss_sum};
   return loss_sum;
 }
 

@@ -31,13 +31,14 @@ class DeviceSums {
   DeviceSums(Device* device, const ArenaLayout* layout, int tree_leaves,
              WireDtype dtype);
 
-  // Begins a task in which the lane computes `leaves`, ascending, each of them
-  // once; what was under way is forgotten. Allocates in the first tasks alone.
-  void Begin(const std::vector<int64_t>& leaves);
+  // Begins a task in which the lane computes `micro_batches`, ascending, each
+  // of them once; what was under way is forgotten. Allocates in the first tasks
+  // alone.
+  void Begin(const std::vector<int64_t>& micro_batches);
 
-  // The next leaf is computed now, from `weight` samples; its gradients will be
-  // in `gradients`, an arena of the device's memory.
-  void BeginLeaf(int leaf, int64_t weight, float* gradients);
+  // The next leaf is computed now, from `sample_count` samples; its gradients
+  // will be in `gradients`, an arena of the device's memory.
+  void BeginMicroBatch(int micro_batch, int64_t sample_count, float* gradients);
   // Queues the additions for its chunks [first, last), which the operations so
   // far leave final.
   void Add(int first, int last);
@@ -47,16 +48,16 @@ class DeviceSums {
   // its sum (until the next leaf), and its samples.
   int node() const { return node_; }
   const float* sum() const { return sum_; }
-  int64_t weight() const { return weight_; }
+  int64_t sample_count() const { return sample_count_; }
   // The leaf is computed. Returns the loss of the node's leaves, in the tree's
   // order.
-  double EndLeaf(double loss_sum);
+  double EndMicroBatch(double loss_sum);
 
  private:
   // A sum that waits for its sibling.
   struct Waiting {
     float* arena = nullptr;
-    int64_t weight = 0;
+    int64_t sample_count = 0;
     double loss_sum = 0;
   };
 
@@ -80,7 +81,7 @@ class DeviceSums {
   std::vector<Waiting> siblings_;  // From the leaf's up.
   int node_ = 0;
   float* sum_ = nullptr;
-  int64_t weight_ = 0;
+  int64_t sample_count_ = 0;
   bool complete_ = false;
 };
 

@@ -12,7 +12,7 @@
 #include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
 #include "worker/exchange/norm_gate.h"
-#include "worker/training/leaf_observer.h"
+#include "worker/training/micro_batch_observer.h"
 
 namespace tributary {
 namespace {
@@ -22,12 +22,12 @@ namespace {
 constexpr int kReadThreads = 1;
 
 // Samples (tokens): one of the two kinds of targets is empty.
-int64_t WeightOf(const Batch& batch) {
+int64_t SampleCountOf(const Batch& batch) {
   return static_cast<int64_t>(batch.labels.size() + batch.values.size());
 }
 
 // What decides how many leaves a worker can compute.
-absl::Duration LeafTime(const TimeSpent& spent) {
+absl::Duration MicroBatchTime(const TimeSpent& spent) {
   return spent[Activity::kData] + spent[Activity::kForward] +
          spent[Activity::kBackward];
 }
@@ -35,7 +35,8 @@ absl::Duration LeafTime(const TimeSpent& spent) {
 // Lets a step of a trajectory, which needs no exchange, be given up.
 class LocalStepObserver final : public StepObserver {
  public:
-  LocalStepObserver(const WorkState* state, const Task* task, LaneTimer* timer,
+  LocalStepObserver(const WorkState* state, const Task* task,
+                    ComputeThreadTimer* timer,
                     std::function<void()> device_busy)
       : state_(state),
         task_(task),
@@ -52,7 +53,7 @@ class LocalStepObserver final : public StepObserver {
  private:
   const WorkState* const state_;
   const Task* const task_;
-  LaneTimer* const timer_;
+  ComputeThreadTimer* const timer_;
   const std::function<void()> device_busy_;
 };
 
@@ -77,9 +78,9 @@ Trainer::Trainer(TrainingSetup* setup, WorkState* state, Exchange* exchange,
       read_ahead_(
           &setup->data(), &setup->sampler(), kReadThreads,
           /*depth=*/2 * static_cast<int>(setup->job().batch().micro_batches())),
-      lanes_(setup->lanes() - 1),
-      times_(&setup->rounds(), hooks_.clock, setup->lanes()),
-      prefetched_(setup->lanes()) {}
+      threads_(setup->threads() - 1),
+      times_(&setup->rounds(), hooks_.clock, setup->threads()),
+      prefetched_(setup->threads()) {}
 
 absl::Status Trainer::Run() {
   while (true) {
@@ -98,7 +99,7 @@ absl::Status Trainer::Run() {
         hooks_.report(report);
         break;
       }
-      case Task::Kind::kClaim: {
+      case Task::Kind::kRequestStepLease: {
         WorkerReport report;
         report.mutable_claim();
         hooks_.report(report);
@@ -136,9 +137,9 @@ absl::Status Trainer::Run() {
 }
 
 void Trainer::PinWeights() {
-  if (setup_->arenas(/*lane=*/0) == nullptr) return;
+  if (setup_->arenas(/*thread=*/0) == nullptr) return;
   for (const absl::Span<char> memory : state_->WeightMemory()) {
-    pinned_.push_back(setup_->device(/*lane=*/0)
+    pinned_.push_back(setup_->device(/*thread=*/0)
                           ->PinHostMemory(memory.data(), memory.size()));
   }
 }
@@ -151,8 +152,8 @@ void Trainer::Initialize() {
 }
 
 absl::Status Trainer::ComputeFewer(const absl::Status& reason) {
-  const int lanes = setup_->lanes();
-  if (lanes == 1) {
+  const int threads = setup_->threads();
+  if (threads == 1) {
     return absl::ResourceExhaustedError(absl::StrCat(
         reason.message(), ": there is no memory for a single leaf of ",
         Counted(setup_->job().batch().global() /
@@ -162,12 +163,12 @@ absl::Status Trainer::ComputeFewer(const absl::Status& reason) {
         setup_->job().batch().micro_batches(),
         "), or this worker more memory"));
   }
-  setup_->KeepLanes(lanes / 2);
-  prefetched_.assign(setup_->lanes(), Prefetched());
+  setup_->KeepThreads(threads / 2);
+  prefetched_.assign(setup_->threads(), Prefetched());
   if (hooks_.warn) {
     hooks_.warn(absl::StrCat(reason.message(), ": computes ",
-                             Counted(setup_->lanes(), "leaf", "leaves"),
-                             " at a time from now on, instead of ", lanes,
+                             Counted(setup_->threads(), "leaf", "leaves"),
+                             " at a time from now on, instead of ", threads,
                              "; the result stays the same"));
   }
   return absl::OkStatus();
@@ -193,26 +194,31 @@ absl::Status Trainer::Train(const Task& task) {
         }
       });
   // Neighbours meet in a device's memory.
-  const bool adds_up = setup_->sums(/*lane=*/0) != nullptr;
-  LaneItems items(task.items, setup_->lanes(),
-                  adds_up ? LaneItems::Deal::kAll : LaneItems::Deal::kFirst);
-  for (int lane = 0; adds_up && lane < items.lanes(); ++lane) {
-    setup_->sums(lane)->Begin(items.DealtTo(lane));
+  const bool adds_up = setup_->sums(/*thread=*/0) != nullptr;
+  ComputeThreadItems items(task.items, setup_->threads(),
+                           adds_up ? ComputeThreadItems::Schedule::kStatic
+                                   : ComputeThreadItems::Schedule::kDynamic);
+  for (int thread = 0; adds_up && thread < items.threads(); ++thread) {
+    setup_->sums(thread)->Begin(items.AssignedTo(thread));
   }
   for (const int64_t round : {task.version, task.next_step}) {
     if (round < 0) break;
     for (const int64_t item : items.InOrder()) {
-      const int leaf = static_cast<int>(item);
+      const int micro_batch = static_cast<int>(item);
       const int64_t step = rounds.StepsAfter(round);
-      if (!IsPrefetched(step, leaf)) read_ahead_.Expect(step, leaf);
+      if (!IsPrefetched(step, micro_batch)) {
+        read_ahead_.Expect(step, micro_batch);
+      }
     }
   }
-  TRIBUTARY_RETURN_IF_ERROR(
-      OnLanes(&items, [&](int lane, int64_t leaf) -> absl::Status {
-        return setup_->trajectory(lane) == nullptr
-                   ? TrainLeaf(task, lane, static_cast<int>(leaf), &items,
-                               &reducer)
-                   : TrainTrajectory(task, lane, static_cast<int>(leaf), &items,
+  TRIBUTARY_RETURN_IF_ERROR(RunOnThreads(
+      &items, [&](int thread, int64_t micro_batch) -> absl::Status {
+        return setup_->local_sgd(thread) == nullptr
+                   ? TrainMicroBatch(task, thread,
+                                     static_cast<int>(micro_batch), &items,
+                                     &reducer)
+                   : TrainLocalSteps(task, thread,
+                                     static_cast<int>(micro_batch), &items,
                                      &reducer);
       }));
   WarnOfCaptures();
@@ -222,140 +228,149 @@ absl::Status Trainer::Train(const Task& task) {
   return absl::OkStatus();
 }
 
-std::shared_ptr<const Batch> Trainer::TakeBatch(int lane, int64_t step,
-                                                int leaf) {
-  const Prefetched there = std::exchange(prefetched_[lane], Prefetched());
-  if (there.batch != nullptr && there.step == step && there.leaf == leaf) {
+std::shared_ptr<const Batch> Trainer::TakeBatch(int thread, int64_t step,
+                                                int micro_batch) {
+  const Prefetched there = std::exchange(prefetched_[thread], Prefetched());
+  if (there.batch != nullptr && there.step == step &&
+      there.micro_batch == micro_batch) {
     return there.batch;
   }
-  return read_ahead_.Take(step, leaf);
+  return read_ahead_.Take(step, micro_batch);
 }
 
-void Trainer::Prefetch(int lane, int64_t step, int leaf) {
-  std::shared_ptr<const Batch> batch = read_ahead_.TryTake(step, leaf);
+void Trainer::Prefetch(int thread, int64_t step, int micro_batch) {
+  std::shared_ptr<const Batch> batch = read_ahead_.TryTake(step, micro_batch);
   if (batch == nullptr) return;
-  setup_->model(lane)->Prefetch(batch);
-  prefetched_[lane] = {step, leaf, std::move(batch)};
+  setup_->model(thread)->Prefetch(batch);
+  prefetched_[thread] = {step, micro_batch, std::move(batch)};
 }
 
-void Trainer::PrefetchNext(const Task& task, int lane, LaneItems* items) {
+void Trainer::PrefetchNext(const Task& task, int thread,
+                           ComputeThreadItems* items) {
   const Rounds& rounds = setup_->rounds();
-  if (const std::optional<int64_t> next = items->Peek(lane)) {
-    Prefetch(lane, rounds.StepsAfter(task.version), static_cast<int>(*next));
+  if (const std::optional<int64_t> next = items->Peek(thread)) {
+    Prefetch(thread, rounds.StepsAfter(task.version), static_cast<int>(*next));
   } else if (task.next_step >= 0) {
     // Deals seldom change.
-    Prefetch(lane, rounds.StepsAfter(task.next_step),
-             static_cast<int>(items->First(lane)));
+    Prefetch(thread, rounds.StepsAfter(task.next_step),
+             static_cast<int>(items->First(thread)));
   }
 }
 
-bool Trainer::IsPrefetched(int64_t step, int leaf) const {
+bool Trainer::IsPrefetched(int64_t step, int micro_batch) const {
   return std::any_of(prefetched_.begin(), prefetched_.end(),
                      [&](const Prefetched& there) {
                        return there.batch != nullptr && there.step == step &&
-                              there.leaf == leaf;
+                              there.micro_batch == micro_batch;
                      });
 }
 
-absl::Status Trainer::TrainLeaf(const Task& task, int lane, int leaf,
-                                LaneItems* items, SubtreeReducer* reducer) {
-  LaneTimer* const timer = times_.timer(lane);
-  const absl::Duration before = LeafTime(timer->spent());
+absl::Status Trainer::TrainMicroBatch(const Task& task, int thread,
+                                      int micro_batch,
+                                      ComputeThreadItems* items,
+                                      SubtreeReducer* reducer) {
+  ComputeThreadTimer* const timer = times_.timer(thread);
+  const absl::Duration before = MicroBatchTime(timer->spent());
   timer->Switch(Activity::kData);
   const std::shared_ptr<const Batch> batch =
-      TakeBatch(lane, task.version, leaf);
+      TakeBatch(thread, task.version, micro_batch);
   timer->Switch(Activity::kForward);
-  DeviceArenas* const device = setup_->arenas(lane);
-  DeviceSums* const sums = setup_->sums(lane);
+  DeviceArenas* const device = setup_->arenas(thread);
+  DeviceSums* const sums = setup_->sums(thread);
   if (sums != nullptr) {
-    sums->BeginLeaf(leaf, WeightOf(*batch), device->gradients());
+    sums->BeginMicroBatch(micro_batch, SampleCountOf(*batch),
+                          device->gradients());
   }
   const Buffer gradients =
       sums == nullptr || sums->complete() ? exchange_->TakeArena() : nullptr;
-  LeafObserver observer({&task, leaf, WeightOf(*batch), gradients, device, sums,
-                         [&] { PrefetchNext(task, lane, items); }},
-                        &setup_->layout(), state_, reducer, timer);
+  MicroBatchObserver observer(
+      {&task, micro_batch, SampleCountOf(*batch), gradients, device, sums,
+       [&] { PrefetchNext(task, thread, items); }},
+      &setup_->layout(), state_, reducer, timer);
   // Copies may not read or write what is somebody else's by then.
   const absl::Cleanup synchronize = [device] {
     if (device != nullptr) device->Synchronize();
   };
   TRIBUTARY_ASSIGN_OR_RETURN(
       const LossSums loss,
-      setup_->model(lane)->ForwardBackward(
-          *batch, setup_->job().seed(), task.version, leaf,
+      setup_->model(thread)->ForwardBackward(
+          *batch, setup_->job().seed(), task.version, micro_batch,
           device == nullptr ? state_->Weights(task.version) : device->weights(),
           device == nullptr ? gradients.get() : device->gradients(),
           &observer));
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("W6"));
   observer.Finish(loss.loss);
   timer->Switch(Activity::kIdle);
-  times_.CountLeaf(LeafTime(timer->spent()) - before);
+  times_.CountMicroBatch(MicroBatchTime(timer->spent()) - before);
   return absl::OkStatus();
 }
 
-absl::Status Trainer::TrainTrajectory(const Task& task, int lane, int leaf,
-                                      LaneItems* items,
+absl::Status Trainer::TrainLocalSteps(const Task& task, int thread,
+                                      int micro_batch,
+                                      ComputeThreadItems* items,
                                       SubtreeReducer* reducer) {
-  LaneTimer* const timer = times_.timer(lane);
-  const absl::Duration before = LeafTime(timer->spent());
+  ComputeThreadTimer* const timer = times_.timer(thread);
+  const absl::Duration before = MicroBatchTime(timer->spent());
   timer->Switch(Activity::kExchange);
   // One wait for a whole round: there is little to gain from beginning with the
   // first layers.
   if (!state_->AwaitWeights(task, 0, setup_->layout().arena_elements())) {
     return absl::AbortedError("given up");
   }
-  Trajectory* const trajectory = setup_->trajectory(lane);
-  trajectory->Begin(state_->Weights(task.version),
-                    setup_->rounds().StepsAfter(task.version));
+  LocalSgd* const local_sgd = setup_->local_sgd(thread);
+  local_sgd->Begin(state_->Weights(task.version),
+                   setup_->rounds().StepsAfter(task.version));
   const int64_t end = setup_->rounds().StepsAfter(task.version + 1);
   const Buffer gradients = exchange_->TakeArena();
   LocalStepObserver observer(state_, &task, timer, [&] {
-    const int64_t next = trajectory->step() + 1;
+    const int64_t next = local_sgd->step() + 1;
     if (next < end) {
-      Prefetch(lane, next, leaf);
+      Prefetch(thread, next, micro_batch);
     } else {
-      PrefetchNext(task, lane, items);
+      PrefetchNext(task, thread, items);
     }
   });
   double loss_sum = 0;
-  while (trajectory->step() < end) {
-    const int64_t step = trajectory->step();
+  while (local_sgd->step() < end) {
+    const int64_t step = local_sgd->step();
     timer->Switch(Activity::kData);
-    if (step + 1 < end) read_ahead_.Expect(step + 1, leaf);
-    const std::shared_ptr<const Batch> batch = TakeBatch(lane, step, leaf);
+    if (step + 1 < end) read_ahead_.Expect(step + 1, micro_batch);
+    const std::shared_ptr<const Batch> batch =
+        TakeBatch(thread, step, micro_batch);
     timer->Switch(Activity::kForward);
     TRIBUTARY_ASSIGN_OR_RETURN(
         const LossSums loss,
-        LocalStep(*batch, lane, leaf, gradients.get(), &observer));
+        LocalStep(*batch, thread, micro_batch, gradients.get(), &observer));
     loss_sum += loss.loss;
-    trajectory->Step(gradients.get(), WeightOf(*batch));
+    local_sgd->Step(gradients.get(), SampleCountOf(*batch));
   }
-  trajectory->OuterGradient(gradients.get());
+  local_sgd->OuterGradient(gradients.get());
   // In the order of backward, on which the exchange relies.
   for (int chunk = setup_->layout().chunk_count() - 1; chunk >= 0; --chunk) {
-    reducer->ChunkReady(leaf, chunk, gradients, trajectory->total_weight(),
+    reducer->ChunkReady(micro_batch, chunk, gradients,
+                        local_sgd->total_sample_count(),
                         chunk == 0 ? loss_sum : 0);
   }
   timer->Switch(Activity::kIdle);
-  times_.CountLeaf(LeafTime(timer->spent()) - before);
+  times_.CountMicroBatch(MicroBatchTime(timer->spent()) - before);
   return absl::OkStatus();
 }
 
-absl::StatusOr<LossSums> Trainer::LocalStep(const Batch& batch, int lane,
-                                            int leaf, float* gradients,
+absl::StatusOr<LossSums> Trainer::LocalStep(const Batch& batch, int thread,
+                                            int micro_batch, float* gradients,
                                             StepObserver* observer) {
-  const Trajectory& trajectory = *setup_->trajectory(lane);
-  Model* const model = setup_->model(lane);
+  const LocalSgd& local_sgd = *setup_->local_sgd(thread);
+  Model* const model = setup_->model(thread);
   const uint64_t seed = setup_->job().seed();
-  DeviceArenas* const device = setup_->arenas(lane);
+  DeviceArenas* const device = setup_->arenas(thread);
   if (device == nullptr) {
-    return model->ForwardBackward(batch, seed, trajectory.step(), leaf,
-                                  trajectory.weights(), gradients, observer);
+    return model->ForwardBackward(batch, seed, local_sgd.step(), micro_batch,
+                                  local_sgd.weights(), gradients, observer);
   }
   // Trajectories take their steps on the host.
-  device->LoadAll(trajectory.weights());
+  device->LoadAll(local_sgd.weights());
   absl::StatusOr<LossSums> loss =
-      model->ForwardBackward(batch, seed, trajectory.step(), leaf,
+      model->ForwardBackward(batch, seed, local_sgd.step(), micro_batch,
                              device->weights(), device->gradients(), observer);
   device->Save(/*first=*/0, setup_->layout().chunk_count(), device->gradients(),
                gradients);
@@ -364,8 +379,8 @@ absl::StatusOr<LossSums> Trainer::LocalStep(const Batch& batch, int lane,
 }
 
 void Trainer::WarnOfCaptures() {
-  for (int lane = 0; lane < setup_->lanes(); ++lane) {
-    const absl::Status status = setup_->model(lane)->capture_status();
+  for (int thread = 0; thread < setup_->threads(); ++thread) {
+    const absl::Status status = setup_->model(thread)->capture_status();
     if (status.ok() || warned_of_captures_) continue;
     warned_of_captures_ = true;
     if (!hooks_.warn) continue;
@@ -380,25 +395,26 @@ absl::Status Trainer::Evaluate(const Task& task) {
   if (!state_->AwaitWeights(task, 0, setup_->layout().arena_elements())) {
     return absl::OkStatus();
   }
-  LaneItems items(task.items, setup_->lanes());
+  ComputeThreadItems items(task.items, setup_->threads());
   TRIBUTARY_RETURN_IF_ERROR(
-      OnLanes(&items, [&](int lane, int64_t piece) -> absl::Status {
-        return EvaluatePiece(task, lane, piece);
+      RunOnThreads(&items, [&](int thread, int64_t piece) -> absl::Status {
+        return EvaluatePiece(task, thread, piece);
       }));
   state_->MarkDone(task);
   return absl::OkStatus();
 }
 
-absl::Status Trainer::EvaluatePiece(const Task& task, int lane, int64_t piece) {
+absl::Status Trainer::EvaluatePiece(const Task& task, int thread,
+                                    int64_t piece) {
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("W12"));
-  times_.timer(lane)->Switch(Activity::kEvaluate);
+  times_.timer(thread)->Switch(Activity::kEvaluate);
   Batch batch;
   const int64_t begin = piece * setup_->piece_samples();
   const int64_t end = std::min(begin + setup_->piece_samples(),
                                setup_->data().evaluation_samples());
   setup_->data().ReadEvaluation(begin, end, &batch);
   const float* weights = state_->Weights(task.version);
-  if (DeviceArenas* const device = setup_->arenas(lane)) {
+  if (DeviceArenas* const device = setup_->arenas(thread)) {
     LoadWeights(*state_, task, setup_->layout(), /*begin=*/0,
                 setup_->layout().arena_elements(), device);
     // Before the task ends, after which these may change on the host.
@@ -406,44 +422,44 @@ absl::Status Trainer::EvaluatePiece(const Task& task, int lane, int64_t piece) {
     weights = device->weights();
   }
   TRIBUTARY_ASSIGN_OR_RETURN(const LossSums sums,
-                             setup_->model(lane)->Evaluate(batch, weights));
+                             setup_->model(thread)->Evaluate(batch, weights));
   WorkerReport report;
   EvaluationReport* evaluation = report.mutable_evaluation();
   evaluation->set_version(task.version);
   evaluation->set_piece(piece);
   evaluation->set_loss_sum(sums.loss);
   evaluation->set_correct(sums.correct);
-  evaluation->set_weight(sums.weight);
+  evaluation->set_weight(sums.sample_count);
   hooks_.report(report);
   return absl::OkStatus();
 }
 
-absl::Status Trainer::OnLanes(
-    LaneItems* items,
-    const std::function<absl::Status(int lane, int64_t item)>& work) {
+absl::Status Trainer::RunOnThreads(
+    ComputeThreadItems* items,
+    const std::function<absl::Status(int thread, int64_t item)>& work) {
   absl::Mutex mu;
   absl::Status first;
-  const int lanes = items->lanes();
+  const int threads = items->threads();
   const absl::Time start = hooks_.clock();
-  const auto run = [&](int lane) {
-    while (const std::optional<int64_t> item = items->Take(lane)) {
-      const absl::Status status = Guarded([&] { return work(lane, *item); });
+  const auto run = [&](int thread) {
+    while (const std::optional<int64_t> item = items->Take(thread)) {
+      const absl::Status status = Guarded([&] { return work(thread, *item); });
       if (status.ok()) continue;
       absl::MutexLock lock(&mu);
       if (first.ok()) first = status;
       break;
     }
-    times_.timer(lane)->Switch(Activity::kIdle);
+    times_.timer(thread)->Switch(Activity::kIdle);
   };
-  absl::BlockingCounter running(std::max(lanes - 1, 0));
-  for (int lane = 1; lane < lanes; ++lane) {
-    lanes_.Run([&, lane] {
-      run(lane);
+  absl::BlockingCounter running(std::max(threads - 1, 0));
+  for (int thread = 1; thread < threads; ++thread) {
+    threads_.Run([&, thread] {
+      run(thread);
       running.DecrementCount();
     });
   }
   // The first lane is this thread: waking another takes a while.
-  if (lanes > 0) run(0);
+  if (threads > 0) run(0);
   running.Wait();
   times_.EndTask(hooks_.clock() - start);
   return first;
@@ -451,7 +467,7 @@ absl::Status Trainer::OnLanes(
 
 Heartbeat Trainer::Progress() const {
   Heartbeat heartbeat = times_.Progress();
-  heartbeat.mutable_statistics()->set_threads(setup_->lanes());
+  heartbeat.mutable_statistics()->set_threads(setup_->threads());
   return heartbeat;
 }
 

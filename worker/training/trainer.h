@@ -17,8 +17,8 @@
 #include "worker/exchange/exchange.h"
 #include "worker/exchange/subtree_reducer.h"
 #include "worker/state/work_state.h"
-#include "worker/training/lane_items.h"
-#include "worker/training/lane_timer.h"
+#include "worker/training/compute_thread_items.h"
+#include "worker/training/compute_thread_timer.h"
 #include "worker/training/training_setup.h"
 #include "worker/training/work_times.h"
 
@@ -35,7 +35,7 @@ class Trainer {
     // Takes lines for the log, which a person should see. May be null.
     std::function<void(const std::string&)> warn;
     // Measures where the time goes. Called from any thread.
-    LaneTimer::Clock clock;
+    ComputeThreadTimer::Clock clock;
   };
 
   // All must outlive the trainer.
@@ -58,45 +58,49 @@ class Trainer {
   // error if there was none for a single one.
   absl::Status ComputeFewer(const absl::Status& reason);
   absl::Status Train(const Task& task);
-  absl::Status TrainLeaf(const Task& task, int lane, int leaf, LaneItems* items,
-                         SubtreeReducer* reducer);
+  absl::Status TrainMicroBatch(const Task& task, int thread, int micro_batch,
+                               ComputeThreadItems* items,
+                               SubtreeReducer* reducer);
   // The same for a leaf of a round of local steps.
-  absl::Status TrainTrajectory(const Task& task, int lane, int leaf,
-                               LaneItems* items, SubtreeReducer* reducer);
+  absl::Status TrainLocalSteps(const Task& task, int thread, int micro_batch,
+                               ComputeThreadItems* items,
+                               SubtreeReducer* reducer);
   // What the leaf is computed from: what the lane has prefetched, if it is
   // that.
-  std::shared_ptr<const Batch> TakeBatch(int lane, int64_t step, int leaf);
+  std::shared_ptr<const Batch> TakeBatch(int thread, int64_t step,
+                                         int micro_batch);
   // Has the lane's device fetch a leaf that it will probably compute next, if
   // it has been read. Never waits for reading.
-  void Prefetch(int lane, int64_t step, int leaf);
+  void Prefetch(int thread, int64_t step, int micro_batch);
   // The same for the one that follows those the lane has begun.
-  void PrefetchNext(const Task& task, int lane, LaneItems* items);
-  bool IsPrefetched(int64_t step, int leaf) const;
+  void PrefetchNext(const Task& task, int thread, ComputeThreadItems* items);
+  bool IsPrefetched(int64_t step, int micro_batch) const;
   // One step of the lane's trajectory: its gradients, on the host.
-  absl::StatusOr<LossSums> LocalStep(const Batch& batch, int lane, int leaf,
-                                     float* gradients, StepObserver* observer);
+  absl::StatusOr<LossSums> LocalStep(const Batch& batch, int thread,
+                                     int micro_batch, float* gradients,
+                                     StepObserver* observer);
   // Once, if a lane's device does not capture its work.
   void WarnOfCaptures();
   absl::Status Evaluate(const Task& task);
-  absl::Status EvaluatePiece(const Task& task, int lane, int64_t piece);
+  absl::Status EvaluatePiece(const Task& task, int thread, int64_t piece);
   // Runs work(lane, item) for every item, on all lanes. Of several errors, one
   // is returned, after all lanes are done.
-  absl::Status OnLanes(
-      LaneItems* items,
-      const std::function<absl::Status(int lane, int64_t item)>& work);
+  absl::Status RunOnThreads(
+      ComputeThreadItems* items,
+      const std::function<absl::Status(int thread, int64_t item)>& work);
 
   TrainingSetup* const setup_;
   WorkState* const state_;
   Exchange* const exchange_;
   const Hooks hooks_;
   ReadAhead read_ahead_;
-  ThreadPool lanes_;
+  ThreadPool threads_;
 
   WorkTimes times_;
   // What a lane's device has been told to fetch. Its thread's during a task.
   struct Prefetched {
     int64_t step = 0;
-    int leaf = 0;
+    int micro_batch = 0;
     std::shared_ptr<const Batch> batch;  // Null: nothing.
   };
   std::vector<Prefetched> prefetched_;  // By lane.

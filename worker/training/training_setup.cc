@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(Precision precision) {
 }
 
 absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
-    const JobSpec& job, int lanes, const DeviceMaker& make_device) {
+    const JobSpec& job, int threads, const DeviceMaker& make_device) {
   auto setup = std::unique_ptr<TrainingSetup>(new TrainingSetup());
   setup->job_ = job;
   setup->traits_ = ResolveExchange(job);
@@ -48,9 +48,9 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
   const DeviceMaker& make =
       job.model().has_synthetic() ? &MakeCpuDevice : make_device;
   const std::optional<int64_t> host_bytes = AvailableMemoryBytes();
-  for (int lane = 0; lane < lanes; ++lane) {
-    const absl::Status added = setup->AddLane(make, host_bytes);
-    if (lane > 0 && absl::IsResourceExhausted(added)) break;
+  for (int thread = 0; thread < threads; ++thread) {
+    const absl::Status added = setup->AddThread(make, host_bytes);
+    if (thread > 0 && absl::IsResourceExhausted(added)) break;
     TRIBUTARY_RETURN_IF_ERROR(added);
   }
   return setup;
@@ -66,12 +66,12 @@ absl::Status TrainingSetup::Open() {
   }
   TRIBUTARY_RETURN_IF_ERROR(data.status());
   data_ = *std::move(data);
-  const int leaves = static_cast<int>(job_.batch().micro_batches());
+  const int micro_batches = static_cast<int>(job_.batch().micro_batches());
   sampler_ = std::make_unique<Sampler>(job_.seed(), data_->train_samples(),
-                                       job_.batch().global(), leaves);
+                                       job_.batch().global(), micro_batches);
   const int64_t held_out =
       job_.evaluation().disabled() ? 0 : data_->evaluation_samples();
-  max_samples_ = MostSamples(Question(), leaves);
+  max_samples_ = MostSamples(MemoryInputs(), micro_batches);
   piece_samples_ =
       job_.evaluation().batch() > 0 ? job_.evaluation().batch() : max_samples_;
   facts_.set_train_samples(data_->train_samples());
@@ -85,60 +85,62 @@ absl::Status TrainingSetup::Open() {
   return absl::OkStatus();
 }
 
-LeafQuestion TrainingSetup::Question() const {
+MicroBatchMemoryInputs TrainingSetup::MemoryInputs() const {
   return {job_, data_->info(),
           !job_.evaluation().disabled() && data_->evaluation_samples() > 0};
 }
 
-absl::Status TrainingSetup::CheckMemory(int lane, const Device& device,
+absl::Status TrainingSetup::CheckMemory(int thread, const Device& device,
                                         std::optional<int64_t> host_bytes) {
   TRIBUTARY_ASSIGN_OR_RETURN(
-      leaf_memory_,
-      PlanLeafMemory(Question(), job_.batch().micro_batches(), device));
+      micro_batch_memory_,
+      PlanMicroBatchMemory(MemoryInputs(), job_.batch().micro_batches(),
+                           device));
   // Host memory is given out before it is there, so that of the lanes before
   // may still seem to be free; and by the time when it is used it is too late
   // for an error.
   const std::optional<int64_t> available =
       device.has_own_memory() ? device.AvailableMemoryBytes() : host_bytes;
   const int64_t needed =
-      device.has_own_memory() ? lane_bytes() : (lane + 1) * lane_bytes();
+      device.has_own_memory() ? thread_bytes() : (thread + 1) * thread_bytes();
   if (!available.has_value() || needed <= *available) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      ExplainLeafMemory(Question(), leaf_memory_, *available, device));
+  return absl::ResourceExhaustedError(ExplainMicroBatchMemory(
+      MemoryInputs(), micro_batch_memory_, *available, device));
 }
 
-absl::Status TrainingSetup::AddLane(const DeviceMaker& make_device,
-                                    std::optional<int64_t> host_bytes) {
-  Lane lane;
-  TRIBUTARY_ASSIGN_OR_RETURN(lane.device, make_device(PrecisionOf(job_)));
-  TRIBUTARY_RETURN_IF_ERROR(CheckMemory(lanes(), *lane.device, host_bytes));
+absl::Status TrainingSetup::AddThread(const DeviceMaker& make_device,
+                                      std::optional<int64_t> host_bytes) {
+  ComputeThread thread;
+  TRIBUTARY_ASSIGN_OR_RETURN(thread.device, make_device(PrecisionOf(job_)));
+  TRIBUTARY_RETURN_IF_ERROR(CheckMemory(threads(), *thread.device, host_bytes));
   WeightCopies* copies = nullptr;
-  if (!traits_.local_trajectories) {
-    if (lanes_.empty() || lane.device->has_own_memory()) {
-      lane.weight_copies = std::make_unique<WeightCopies>();
+  if (!traits_.local_sgd) {
+    if (threads_.empty() || thread.device->has_own_memory()) {
+      thread.weight_copies = std::make_unique<WeightCopies>();
     }
-    copies =
-        (lane.weight_copies != nullptr ? lane : lanes_[0]).weight_copies.get();
+    copies = (thread.weight_copies != nullptr ? thread : threads_[0])
+                 .weight_copies.get();
   }
   TRIBUTARY_ASSIGN_OR_RETURN(
-      lane.model, CreateModel(job_.model(), data_->info(), max_samples_,
-                              lane.device.get(), copies));
-  if (lanes_.empty()) TRIBUTARY_RETURN_IF_ERROR(LayOut(*lane.model));
-  if (lane.device->has_own_memory()) {
+      thread.model, CreateModel(job_.model(), data_->info(), max_samples_,
+                                thread.device.get(), copies));
+  if (threads_.empty()) TRIBUTARY_RETURN_IF_ERROR(LayOut(*thread.model));
+  if (thread.device->has_own_memory()) {
     TRIBUTARY_ASSIGN_OR_RETURN(
-        lane.arenas, DeviceArenas::Create(lane.device.get(), layout_.get()));
+        thread.arenas,
+        DeviceArenas::Create(thread.device.get(), layout_.get()));
   }
-  if (traits_.local_trajectories) {
+  if (traits_.local_sgd) {
     TRIBUTARY_ASSIGN_OR_RETURN(
-        lane.trajectory,
-        Trajectory::Create(job_, facts_.steps(), layout_.get()));
-  } else if (lane.arenas != nullptr) {
-    lane.sums = std::make_unique<DeviceSums>(
-        lane.device.get(), layout_.get(),
+        thread.local_sgd,
+        LocalSgd::Create(job_, facts_.steps(), layout_.get()));
+  } else if (thread.arenas != nullptr) {
+    thread.sums = std::make_unique<DeviceSums>(
+        thread.device.get(), layout_.get(),
         static_cast<int>(job_.batch().micro_batches()),
         job_.exchange().wire_dtype());
   }
-  lanes_.push_back(std::move(lane));
+  threads_.push_back(std::move(thread));
   return absl::OkStatus();
 }
 
@@ -151,17 +153,17 @@ absl::Status TrainingSetup::LayOut(const Model& model) {
   return absl::OkStatus();
 }
 
-void TrainingSetup::KeepLanes(int count) { PopLanes(std::max(count, 1)); }
+void TrainingSetup::KeepThreads(int count) { PopThreads(std::max(count, 1)); }
 
-TrainingSetup::~TrainingSetup() { PopLanes(0); }
+TrainingSetup::~TrainingSetup() { PopThreads(0); }
 
-void TrainingSetup::PopLanes(size_t kept) {
-  while (lanes_.size() > kept) lanes_.pop_back();
+void TrainingSetup::PopThreads(size_t kept) {
+  while (threads_.size() > kept) threads_.pop_back();
 }
 
 void TrainingSetup::RenewWeightCopies() const {
-  for (const Lane& lane : lanes_) {
-    if (lane.weight_copies != nullptr) lane.weight_copies->Renew();
+  for (const ComputeThread& thread : threads_) {
+    if (thread.weight_copies != nullptr) thread.weight_copies->Renew();
   }
 }
 

@@ -23,8 +23,8 @@
 #include "worker/nn/weight_copies.h"
 #include "worker/training/device_arenas.h"
 #include "worker/training/device_sums.h"
-#include "worker/training/leaf_memory.h"
-#include "worker/training/trajectory.h"
+#include "worker/training/local_sgd.h"
+#include "worker/training/micro_batch_memory.h"
 
 namespace tributary {
 
@@ -48,7 +48,7 @@ class TrainingSetup {
   // found. Errors are those of OpenDataSet, CreateModel and `make_device`: they
   // say what to change; ResourceExhausted when there is no memory for one leaf.
   static absl::StatusOr<std::unique_ptr<TrainingSetup>> Create(
-      const JobSpec& job, int lanes,
+      const JobSpec& job, int threads,
       const DeviceMaker& make_device = &MakeCpuDevice);
   ~TrainingSetup();
 
@@ -60,25 +60,27 @@ class TrainingSetup {
   const ParameterTable& table() const { return table_; }
   const DataFacts& facts() const { return facts_; }
   const Rounds& rounds() const { return *rounds_; }
-  int lanes() const { return static_cast<int>(lanes_.size()); }
+  int threads() const { return static_cast<int>(threads_.size()); }
   // The weights that models are given from now on are not those before: to be
   // called between two versions, while nobody is computing.
   void RenewWeightCopies() const;
   // Gives up lanes until there are so many, at least one, and frees their
   // memory. Nobody may be computing.
-  void KeepLanes(int count);
+  void KeepThreads(int count);
   // Of one lane, for all that computing a leaf takes.
-  int64_t lane_bytes() const { return leaf_memory_.total(); }
-  Device* device(int lane) const { return lanes_[lane].device.get(); }
-  Model* model(int lane) const { return lanes_[lane].model.get(); }
+  int64_t thread_bytes() const { return micro_batch_memory_.total(); }
+  Device* device(int thread) const { return threads_[thread].device.get(); }
+  Model* model(int thread) const { return threads_[thread].model.get(); }
   // Null where the device works in the host's memory: then models compute in
   // the host's arenas.
-  DeviceArenas* arenas(int lane) const { return lanes_[lane].arenas.get(); }
+  DeviceArenas* arenas(int thread) const {
+    return threads_[thread].arenas.get();
+  }
   // Null where arenas() is, and with local steps.
-  DeviceSums* sums(int lane) const { return lanes_[lane].sums.get(); }
+  DeviceSums* sums(int thread) const { return threads_[thread].sums.get(); }
   // Null unless the job's consistency is local_steps.
-  Trajectory* trajectory(int lane) const {
-    return lanes_[lane].trajectory.get();
+  LocalSgd* local_sgd(int thread) const {
+    return threads_[thread].local_sgd.get();
   }
   // Samples in one piece of the evaluation; the last piece may be shorter.
   int64_t piece_samples() const { return piece_samples_; }
@@ -86,7 +88,7 @@ class TrainingSetup {
  private:
   // Freed from the last member to the first, and from the last lane to the
   // first.
-  struct Lane {
+  struct ComputeThread {
     std::unique_ptr<Device> device;
     std::unique_ptr<DeviceArenas> arenas;
     std::unique_ptr<DeviceSums> sums;
@@ -94,20 +96,20 @@ class TrainingSetup {
     // null elsewhere, and with local steps, in which each has its own weights.
     std::unique_ptr<WeightCopies> weight_copies;
     std::unique_ptr<Model> model;
-    std::unique_ptr<Trajectory> trajectory;
+    std::unique_ptr<LocalSgd> local_sgd;
   };
 
   TrainingSetup() = default;
-  void PopLanes(size_t kept);
+  void PopThreads(size_t kept);
 
   // Opens the data and says what is known of them.
   absl::Status Open();
-  LeafQuestion Question() const;
+  MicroBatchMemoryInputs MemoryInputs() const;
   // ResourceExhausted, with an account, when there is not.
-  absl::Status CheckMemory(int lane, const Device& device,
+  absl::Status CheckMemory(int thread, const Device& device,
                            std::optional<int64_t> host_bytes);
-  absl::Status AddLane(const DeviceMaker& make_device,
-                       std::optional<int64_t> host_bytes);
+  absl::Status AddThread(const DeviceMaker& make_device,
+                         std::optional<int64_t> host_bytes);
   absl::Status LayOut(const Model& model);
 
   JobSpec job_;
@@ -120,8 +122,8 @@ class TrainingSetup {
   std::unique_ptr<Rounds> rounds_;
   int64_t piece_samples_ = 0;
   int64_t max_samples_ = 0;
-  LeafMemory leaf_memory_;
-  std::vector<Lane> lanes_;
+  MicroBatchMemory micro_batch_memory_;
+  std::vector<ComputeThread> threads_;
 };
 
 }  // namespace tributary

@@ -5,18 +5,18 @@
 
 namespace tributary {
 
-WorkTimes::WorkTimes(const Rounds* rounds, const LaneTimer::Clock& clock,
-                     int lanes)
+WorkTimes::WorkTimes(const Rounds* rounds,
+                     const ComputeThreadTimer::Clock& clock, int threads)
     : rounds_(*rounds) {
-  for (int lane = 0; lane < lanes; ++lane) {
-    timers_.push_back(std::make_unique<LaneTimer>(clock));
+  for (int thread = 0; thread < threads; ++thread) {
+    timers_.push_back(std::make_unique<ComputeThreadTimer>(clock));
   }
 }
 
-void WorkTimes::CountLeaf(absl::Duration taken) {
+void WorkTimes::CountMicroBatch(absl::Duration taken) {
   absl::MutexLock lock(&mu_);
-  ++leaves_;
-  leaf_time_ += taken;
+  ++micro_batches_;
+  micro_batch_time_ += taken;
 }
 
 void WorkTimes::BeginTask(const Task& task, absl::Duration waited) {
@@ -49,13 +49,13 @@ void WorkTimes::EndTask(absl::Duration taken) {
 }
 
 Activity WorkTimes::MainActivity() const {
-  std::array<int, kActivities> lanes = {};
+  std::array<int, kActivities> threads = {};
   for (const auto& timer : timers_) {
-    ++lanes[static_cast<int>(timer->activity())];
+    ++threads[static_cast<int>(timer->activity())];
   }
-  lanes[static_cast<int>(Activity::kIdle)] = 0;
-  const auto most = std::max_element(lanes.begin(), lanes.end());
-  if (*most > 0) return static_cast<Activity>(most - lanes.begin());
+  threads[static_cast<int>(Activity::kIdle)] = 0;
+  const auto most = std::max_element(threads.begin(), threads.end());
+  if (*most > 0) return static_cast<Activity>(most - threads.begin());
   // Between two tasks.
   return round_ < 0 ? Activity::kIdle : Activity::kExchange;
 }
@@ -77,8 +77,8 @@ Heartbeat WorkTimes::Progress() const {
   statistics->set_exchange_seconds(seconds(Activity::kExchange));
   statistics->set_data_seconds(seconds(Activity::kData));
   statistics->set_evaluation_seconds(seconds(Activity::kEvaluate));
-  statistics->set_leaves(leaves_);
-  statistics->set_leaf_seconds(absl::ToDoubleSeconds(leaf_time_));
+  statistics->set_leaves(micro_batches_);
+  statistics->set_leaf_seconds(absl::ToDoubleSeconds(micro_batch_time_));
   statistics->set_steps(steps_);
   return heartbeat;
 }

@@ -12,7 +12,7 @@
 #include "common/optimizer/rounds.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/state/work_state.h"
-#include "worker/training/lane_timer.h"
+#include "worker/training/compute_thread_timer.h"
 
 namespace tributary {
 
@@ -22,10 +22,11 @@ namespace tributary {
 class WorkTimes {
  public:
   // `rounds` must outlive this object.
-  WorkTimes(const Rounds* rounds, const LaneTimer::Clock& clock, int lanes);
+  WorkTimes(const Rounds* rounds, const ComputeThreadTimer::Clock& clock,
+            int threads);
 
   // For the lane's thread.
-  LaneTimer* timer(int lane) const { return timers_[lane].get(); }
+  ComputeThreadTimer* timer(int thread) const { return timers_[thread].get(); }
 
   // `waited` for the task.
   void BeginTask(const Task& task, absl::Duration waited)
@@ -33,7 +34,7 @@ class WorkTimes {
   // The task took so long; the lanes, which are idle now, say for what.
   void EndTask(absl::Duration taken) ABSL_LOCKS_EXCLUDED(mu_);
   // A leaf is computed; it took a lane so long.
-  void CountLeaf(absl::Duration taken) ABSL_LOCKS_EXCLUDED(mu_);
+  void CountMicroBatch(absl::Duration taken) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Step, phase and statistics, but for what only others know.
   Heartbeat Progress() const ABSL_LOCKS_EXCLUDED(mu_);
@@ -43,7 +44,7 @@ class WorkTimes {
   Activity MainActivity() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Rounds& rounds_;
-  std::vector<std::unique_ptr<LaneTimer>> timers_;  // By lane.
+  std::vector<std::unique_ptr<ComputeThreadTimer>> timers_;  // By lane.
 
   mutable absl::Mutex mu_;
   // Of the newest task; -1: none yet.
@@ -51,8 +52,8 @@ class WorkTimes {
   // What comes between the newest task and the next one.
   Activity waits_for_ ABSL_GUARDED_BY(mu_) = Activity::kExchange;
   TimeSpent spent_ ABSL_GUARDED_BY(mu_);  // Since the first task.
-  absl::Duration leaf_time_ ABSL_GUARDED_BY(mu_);
-  int64_t leaves_ ABSL_GUARDED_BY(mu_) = 0;
+  absl::Duration micro_batch_time_ ABSL_GUARDED_BY(mu_);
+  int64_t micro_batches_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t steps_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t newest_round_ ABSL_GUARDED_BY(mu_) = -1;  // That steps_ counts.
 };

@@ -111,7 +111,7 @@ TreeSum ChunkAggregator::Take() {
   TreeSum total;
   total.dtype_ = dtype_;
   const NodeSum root = TakeUnder(1, /*height=*/1, &total);
-  total.weight_ = root.weight;
+  total.sample_count_ = root.sample_count;
   total.loss_sum_ = root.loss_sum;
   for (auto& sum : sums_) sum.reset();
   covered_.assign(covered_.size(), false);
@@ -128,7 +128,7 @@ NodeSum ChunkAggregator::TakeUnder(int node, int height, TreeSum* sum) {
   NodeSum left = TakeUnder(2 * node, height, sum);
   const NodeSum right = TakeUnder(2 * node + 1, height + 1, sum);
   sum->steps_.push_back(nullptr);
-  left.weight += right.weight;
+  left.sample_count += right.sample_count;
   left.loss_sum += right.loss_sum;
   return left;
 }

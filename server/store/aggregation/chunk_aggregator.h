@@ -17,9 +17,9 @@ namespace tributary {
 // The gradient sum of one node for one chunk.
 struct NodeSum {
   std::shared_ptr<const GradientSource> gradient;
-  int64_t weight = 0;       // Samples (tokens) in the sum.
-  double loss_sum = 0;      // Of the same samples.
-  int64_t contributor = 0;  // Incarnation of the worker that sent it.
+  int64_t sample_count = 0;  // Samples (tokens) in the sum.
+  double loss_sum = 0;       // Of the same samples.
+  int64_t contributor = 0;   // Incarnation of the worker that sent it.
 };
 
 // Contributions that cover the tree. Their sum is never stored: whoever needs
@@ -36,7 +36,7 @@ class TreeSum {
 
   TreeSum() = default;
 
-  int64_t weight() const { return weight_; }
+  int64_t sample_count() const { return sample_count_; }
   double loss_sum() const { return loss_sum_; }
   bool empty() const { return steps_.empty(); }
 
@@ -74,7 +74,7 @@ class TreeSum {
   std::vector<int64_t> contributors_;  // Of the sources, in their order.
   int depth_ = 0;
   WireDtype dtype_ = ExchangeSpec::FLOAT32;
-  int64_t weight_ = 0;
+  int64_t sample_count_ = 0;
   double loss_sum_ = 0;
 };
 

@@ -55,8 +55,8 @@ struct ChunkUpdate {
 // - calls do not overlap (the queue is not thread-safe, and never blocks);
 // - `version` is the newest version of the chunk, -1 while it has none, and
 //   grows by one with each update that Next has returned;
-// - `sum.step` is at least 0, `sum.node` is one of the tree's, and the weight
-//   is not negative.
+// - `sum.step` is at least 0, `sum.node` is one of the tree's, and the sample
+//   count is not negative.
 class ContributionQueue {
  public:
   virtual ~ContributionQueue() = default;

@@ -20,7 +20,7 @@
 #include "common/cuda/pinned_memory.h"
 #include "common/job/exchange_traits.h"
 #include "server/store/cuda/chunk_rows.h"
-#include "server/store/cuda/pass_lane.h"
+#include "server/store/cuda/pass_stream.h"
 #include "server/store/cuda/square_sums.h"
 #include "server/store/cuda/update.h"
 
@@ -29,7 +29,7 @@ namespace {
 
 using cuda::ChunkRow;
 using cuda::kRowElements;
-using cuda::PassLane;
+using cuda::PassStream;
 using cuda::RowGroup;
 using cuda::ToStatus;
 
@@ -69,7 +69,7 @@ struct MemoryPlan {
   int64_t sums = 0;  // Of chunks that wait for the norm.
   int64_t rows = 0;
   int64_t working = 0;
-  int lanes = 1;
+  int pass_streams = 1;
 
   int64_t total() const { return weights + state + sums + rows + working; }
 };
@@ -87,8 +87,8 @@ absl::Status NoMemory(int ordinal, const MemoryPlan& plan, size_t free,
       "cuda:", ordinal, " has no memory for this server's part of the model: ",
       size(plan.total()), " are needed (weights ", size(plan.weights),
       ", optimizer state ", size(plan.state), ", sums that wait for the norm ",
-      size(plan.sums), ", working memory of ", plan.lanes,
-      plan.lanes == 1 ? " thread " : " threads ",
+      size(plan.sums), ", working memory of ", plan.pass_streams,
+      plan.pass_streams == 1 ? " thread " : " threads ",
       size(plan.rows + plan.working), "), ", Megabytes(free), " of ",
       Megabytes(total),
       " are free: take another GPU, more --servers with a GPU each, or "
@@ -112,33 +112,34 @@ class PassGpu {
 
   // A lane for as long as this lives. Waits for one; whoever has it waits for
   // nobody.
-  class LaneUse {
+  class PassStreamUse {
    public:
-    explicit LaneUse(PassGpu* gpu) : gpu_(gpu), lane_(gpu->TakeLane()) {
-      lane_->Use();
+    explicit PassStreamUse(PassGpu* gpu)
+        : gpu_(gpu), pass_stream_(gpu->TakePassStream()) {
+      pass_stream_->Use();
     }
-    ~LaneUse() { gpu_->ReturnLane(lane_); }
-    LaneUse(const LaneUse&) = delete;
-    LaneUse& operator=(const LaneUse&) = delete;
-    PassLane* operator->() const { return lane_; }
+    ~PassStreamUse() { gpu_->ReturnPassStream(pass_stream_); }
+    PassStreamUse(const PassStreamUse&) = delete;
+    PassStreamUse& operator=(const PassStreamUse&) = delete;
+    PassStream* operator->() const { return pass_stream_; }
 
    private:
     PassGpu* const gpu_;
-    PassLane* const lane_;
+    PassStream* const pass_stream_;
   };
 
  private:
   PassGpu(int ordinal, float* memory) : ordinal_(ordinal), memory_(memory) {}
-  PassLane* TakeLane() ABSL_LOCKS_EXCLUDED(mu_);
-  void ReturnLane(PassLane* lane) ABSL_LOCKS_EXCLUDED(mu_);
+  PassStream* TakePassStream() ABSL_LOCKS_EXCLUDED(mu_);
+  void ReturnPassStream(PassStream* pass_stream) ABSL_LOCKS_EXCLUDED(mu_);
 
   const int ordinal_;
   float* const memory_;
   int64_t taken_ = 0;  // Elements of it. While passes are made.
-  std::vector<std::unique_ptr<PassLane>> lanes_;
+  std::vector<std::unique_ptr<PassStream>> pass_streams_;
 
   absl::Mutex mu_;
-  std::vector<PassLane*> free_ ABSL_GUARDED_BY(mu_);
+  std::vector<PassStream*> free_ ABSL_GUARDED_BY(mu_);
 };
 
 absl::StatusOr<std::shared_ptr<PassGpu>> PassGpu::Create(int ordinal,
@@ -164,20 +165,20 @@ absl::StatusOr<std::shared_ptr<PassGpu>> PassGpu::Create(int ordinal,
       ToStatus(cudaMemsetAsync(memory, 0, BytesOf(plan.total()), stream->get()),
                "cudaMemsetAsync"));
   stream->Wait();
-  for (int i = 0; i < plan.lanes; ++i) {
+  for (int i = 0; i < plan.pass_streams; ++i) {
     TRIBUTARY_ASSIGN_OR_RETURN(
-        std::unique_ptr<PassLane> lane,
-        PassLane::Create(
+        std::unique_ptr<PassStream> pass_stream,
+        PassStream::Create(
             ordinal, chunk_elements,
-            gpu->Take(PassLane::DeviceElements(chunk_elements, depth))));
-    gpu->ReturnLane(lane.get());
-    gpu->lanes_.push_back(std::move(lane));
+            gpu->Take(PassStream::DeviceElements(chunk_elements, depth))));
+    gpu->ReturnPassStream(pass_stream.get());
+    gpu->pass_streams_.push_back(std::move(pass_stream));
   }
   return gpu;
 }
 
 PassGpu::~PassGpu() {
-  lanes_.clear();
+  pass_streams_.clear();
   if (cudaSetDevice(ordinal_) == cudaSuccess) cudaFree(memory_);
 }
 
@@ -187,20 +188,20 @@ float* PassGpu::Take(int64_t elements) {
   return part;
 }
 
-PassLane* PassGpu::TakeLane() {
+PassStream* PassGpu::TakePassStream() {
   const auto any = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
     return !free_.empty();
   };
   absl::MutexLock lock(&mu_);
   mu_.Await(absl::Condition(&any));
-  PassLane* const lane = free_.back();
+  PassStream* const pass_stream = free_.back();
   free_.pop_back();
-  return lane;
+  return pass_stream;
 }
 
-void PassGpu::ReturnLane(PassLane* lane) {
+void PassGpu::ReturnPassStream(PassStream* pass_stream) {
   absl::MutexLock lock(&mu_);
-  free_.push_back(lane);
+  free_.push_back(pass_stream);
 }
 
 // Elements that a chunk's rows take.
@@ -229,63 +230,66 @@ class CudaPass final : public ChunkPass {
       slots_.push_back(gpu_->Take(elements_));
     }
     const std::vector<ChunkRow> rows = RowsOf(*plan.layout, chunk);
-    const PassGpu::LaneUse lane(gpu_.get());
-    cuda::Stream& stream = lane->Use();
+    const PassGpu::PassStreamUse pass_stream(gpu_.get());
+    cuda::Stream& stream = pass_stream->Use();
     stream.Check(
         cudaMemcpyAsync(rows_, rows.data(), rows.size() * sizeof(ChunkRow),
                         cudaMemcpyHostToDevice, stream.get()),
         "copying a chunk's rows");
-    lane->Wait();
+    pass_stream->Wait();
   }
 
   // The thread that brings a contribution must not wait for the GPU.
   bool brief() const override { return false; }
 
   double SumOfSquares(const TreeSum& sum) override {
-    const PassGpu::LaneUse lane(gpu_.get());
-    const float* const total = lane->Sum(sum, elements_, sum_);
-    lane->SumSquares(total, elements_, rows_);
-    lane->Wait();
+    const PassGpu::PassStreamUse pass_stream(gpu_.get());
+    const float* const total = pass_stream->Sum(sum, elements_, sum_);
+    pass_stream->SumSquares(total, elements_, rows_);
+    pass_stream->Wait();
     summed_ = sum_ != nullptr;
-    squares_ = lane->squares();
+    squares_ = pass_stream->squares();
     return squares_;
   }
 
   double Run(const Arguments& arguments) override {
-    const PassGpu::LaneUse lane(gpu_.get());
+    const PassGpu::PassStreamUse pass_stream(gpu_.get());
     const ChunkWeights::Next& next = *arguments.next;
-    if (!has_weights_) lane->CopyIn(next.from.get(), elements_, weights_);
+    if (!has_weights_) {
+      pass_stream->CopyIn(next.from.get(), elements_, weights_);
+    }
     has_weights_ = true;
     const bool summed = std::exchange(summed_, false);
     const float* const sum =
-        summed ? sum_ : lane->Sum(*arguments.sum, elements_, /*to=*/nullptr);
-    if (!arguments.skip) Update(lane->Use(), sum, arguments);
-    lane->CopyOut(weights_, elements_, next.values.get());
+        summed ? sum_
+               : pass_stream->Sum(*arguments.sum, elements_, /*to=*/nullptr);
+    if (!arguments.skip) Update(pass_stream->Use(), sum, arguments);
+    pass_stream->CopyOut(weights_, elements_, next.values.get());
     if (arguments.copy != nullptr) {
-      QueueStateCopies(*lane.operator->(), arguments.copy->slots);
+      QueueStateCopies(*pass_stream.operator->(), arguments.copy->slots);
     }
     // Behind what workers wait for.
-    if (!summed) lane->SumSquares(sum, elements_, rows_);
+    if (!summed) pass_stream->SumSquares(sum, elements_, rows_);
     FailpointOrDie("S8");
-    lane->Wait();
-    if (!summed) squares_ = lane->squares();
+    pass_stream->Wait();
+    if (!summed) squares_ = pass_stream->squares();
     GiveOut(arguments);
     return squares_;
   }
 
   void Restore(std::vector<Buffer> slots) override {
-    const PassGpu::LaneUse lane(gpu_.get());
+    const PassGpu::PassStreamUse pass_stream(gpu_.get());
     for (size_t i = 0; i < slots_.size(); ++i) {
-      lane->CopyIn(slots[i].get(), elements_, slots_[i]);
+      pass_stream->CopyIn(slots[i].get(), elements_, slots_[i]);
     }
-    lane->Wait();
+    pass_stream->Wait();
     has_weights_ = false;
   }
 
   void CopyState(absl::Span<const Buffer> to) override {
-    const PassGpu::LaneUse lane(gpu_.get());
-    QueueStateCopies(*lane.operator->(), to);
-    lane->Wait();
+    const PassGpu::PassStreamUse pass_stream(gpu_.get());
+    QueueStateCopies(*pass_stream.operator->(), to);
+    pass_stream->Wait();
   }
 
  private:
@@ -306,9 +310,9 @@ class CudaPass final : public ChunkPass {
     cuda::UpdateChunk(stream, pass);
   }
 
-  void QueueStateCopies(PassLane& lane, absl::Span<const Buffer> to) {
+  void QueueStateCopies(PassStream& pass_stream, absl::Span<const Buffer> to) {
     for (size_t i = 0; i < slots_.size(); ++i) {
-      lane.CopyOut(slots_[i], elements_, to[i].get());
+      pass_stream.CopyOut(slots_[i], elements_, to[i].get());
     }
   }
 
@@ -371,7 +375,7 @@ absl::Status CheckCudaPasses(int ordinal) {
                   absl::StrCat("this build has no code for cuda:", ordinal));
 }
 
-absl::StatusOr<ChunkPasses> MakeCudaPasses(int ordinal, int lanes,
+absl::StatusOr<ChunkPasses> MakeCudaPasses(int ordinal, int pass_streams,
                                            const ChunkPassPlan& plan) {
   TRIBUTARY_RETURN_IF_ERROR(CheckCudaPasses(ordinal));
   const ArenaLayout& layout = *plan.layout;
@@ -387,8 +391,8 @@ absl::StatusOr<ChunkPasses> MakeCudaPasses(int ordinal, int lanes,
   }
   memory.state = memory.weights * plan.optimizer->slots();
   memory.sums = keeps_sums ? memory.weights : 0;
-  memory.lanes = lanes;
-  memory.working = lanes * PassLane::DeviceElements(most, depth);
+  memory.pass_streams = pass_streams;
+  memory.working = pass_streams * PassStream::DeviceElements(most, depth);
   TRIBUTARY_ASSIGN_OR_RETURN(const std::shared_ptr<PassGpu> gpu,
                              PassGpu::Create(ordinal, memory, most, depth));
   ChunkPasses made;

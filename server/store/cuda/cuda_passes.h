@@ -16,12 +16,13 @@ namespace tributary {
 // CUDA.
 absl::Status CheckCudaPasses(int ordinal);
 
-// As a ChunkPassMaker. `lanes`, at least 1, is how many chunks can be worked at
-// at a time, each with a stream and working memory of its own: one for each
-// thread that calls. A thread that finds none waits for another one's pass.
+// As a ChunkPassMaker. `pass_streams`, at least 1, is how many chunks can be
+// worked at at a time, each with a stream and working memory of its own: one
+// for each thread that calls. A thread that finds none waits for another one's
+// pass.
 //
 // Errors of the GPU later on end the process: see cuda::Stream.
-absl::StatusOr<ChunkPasses> MakeCudaPasses(int ordinal, int lanes,
+absl::StatusOr<ChunkPasses> MakeCudaPasses(int ordinal, int pass_streams,
                                            const ChunkPassPlan& plan);
 
 }  // namespace tributary

@@ -42,12 +42,12 @@ TEST(ExchangeTraitsTest,
     const ExchangeTraits traits = ResolveExchange(JobWith(mode));
     EXPECT_TRUE(traits.servers_update) << mode;
     EXPECT_FALSE(traits.fixed_members) << mode;
-    EXPECT_FALSE(traits.servers_keep_copies) << mode;
+    EXPECT_FALSE(traits.servers_hold_replicas) << mode;
   }
   const ExchangeTraits traits = ResolveExchange(Job("all_reduce {}"));
   EXPECT_FALSE(traits.servers_update);
   EXPECT_TRUE(traits.fixed_members);
-  EXPECT_TRUE(traits.servers_keep_copies);
+  EXPECT_TRUE(traits.servers_hold_replicas);
 }
 
 TEST(ExchangeTraitsTest, EachModeHasItsOwnSteps) {
@@ -66,7 +66,7 @@ TEST(ExchangeTraitsTest, EachModeHasItsOwnSteps) {
   const ExchangeTraits local =
       ResolveExchange(JobWith("local_steps { inner_steps: 7 }"));
   EXPECT_EQ(local.steps_per_round, 7);
-  EXPECT_TRUE(local.local_trajectories);
+  EXPECT_TRUE(local.local_sgd);
   EXPECT_FALSE(local.contributions_answered);
 }
 
@@ -91,12 +91,12 @@ TEST(ExchangeTraitsTest, ClippingHoldsUpdatesBackOrWholeBatches) {
   }
   EXPECT_FALSE(clips(JobWith("asynchronous {}")).updates_await_norm);
   EXPECT_TRUE(clips(JobWith("asynchronous {}")).contributions_await_norm);
-  // Trajectories clip their own steps.
+  // Local SGD clips its inner steps.
   EXPECT_FALSE(clips(JobWith("local_steps {}")).updates_await_norm);
   EXPECT_FALSE(clips(JobWith("local_steps {}")).contributions_await_norm);
 }
 
-TEST(ExchangeTraitsTest, SkippingNeedsTheNormOfTrajectoriesToo) {
+TEST(ExchangeTraitsTest, SkippingNeedsTheNormInLocalSgdToo) {
   const auto skips = [](JobSpec job) {
     job.set_on_nonfinite(JobSpec::SKIP);
     return ResolveExchange(job);
@@ -111,7 +111,7 @@ TEST(ExchangeTraitsTest, ReplicasHoldUpdatesBackAndAreKeptByServers) {
   job.mutable_recovery()->set_journal(true);
   const ExchangeTraits traits = ResolveExchange(job);
   EXPECT_TRUE(traits.updates_await_norm);
-  EXPECT_TRUE(traits.servers_keep_copies);
+  EXPECT_TRUE(traits.servers_hold_replicas);
   EXPECT_TRUE(traits.servers_update);
 }
 

@@ -66,7 +66,7 @@ TEST(JobOfRoundsTest, RunsTheOuterOptimizerAlone) {
   EXPECT_EQ(outer.clip_norm(), 0);
 }
 
-TEST(StatisticsRateTest, IsOneWhereTrajectoriesTookTheSteps) {
+TEST(StatisticsRateTest, IsOneWithLocalSgd) {
   EXPECT_EQ(StatisticsRate(Job("asynchronous {}")), 0.1);
   EXPECT_EQ(StatisticsRate(Job("local_steps {}")), 1);
   EXPECT_EQ(StatisticsRate(JobOfRounds(Job("local_steps {}"))), 1);

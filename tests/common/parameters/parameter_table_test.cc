@@ -95,7 +95,7 @@ TEST(ArenaLayoutTest, EveryElementIsInExactlyOneSegment) {
             layout->arena_elements() - layout->parameter_count());
 }
 
-TEST(ArenaLayoutTest, DealsEveryChunkToOneServer) {
+TEST(ArenaLayoutTest, AssignsEveryChunkToOneServer) {
   const auto layout = ArenaLayout::Create(SmallTable());
   ASSERT_TRUE(layout.ok());
   EXPECT_THAT(layout->ChunksOf(0, 3), ElementsAre(0, 3));

@@ -68,8 +68,8 @@ TEST(StepModelTest, NeverBeatsItsSlowestResourceNorLosesToNoOverlap) {
             for (const bool waits : {false, true}) {
               const ExchangeTimes times = {up, pass, down, shared, waits};
               const double step = Step(compute, times);
-              EXPECT_GE(step, LooseStepSeconds(EvenProfile(compute, Chunks()),
-                                               times) -
+              EXPECT_GE(step, BoundedStalenessStepSeconds(
+                                  EvenProfile(compute, Chunks()), times) -
                                   1e-9);
               EXPECT_LE(step, compute + up + down + pass + 1e-9);
             }
@@ -105,13 +105,13 @@ TEST(StepModelTest, ProfilesStretch) {
   EXPECT_NEAR(profile.ready_at.back(), 2, 0.01);
 }
 
-TEST(StepModelTest, LooseModesRunAtThePaceOfTheSlowestResource) {
+TEST(StepModelTest, BoundedStalenessRunsAtThePaceOfTheSlowestResource) {
   const ComputeProfile profile = EvenProfile(3, Chunks());
-  EXPECT_DOUBLE_EQ(LooseStepSeconds(profile, {1, 2, 1}), 3);
-  EXPECT_DOUBLE_EQ(LooseStepSeconds(profile, {4, 2, 1}), 4);
+  EXPECT_DOUBLE_EQ(BoundedStalenessStepSeconds(profile, {1, 2, 1}), 3);
+  EXPECT_DOUBLE_EQ(BoundedStalenessStepSeconds(profile, {4, 2, 1}), 4);
   ExchangeTimes times = {4, 0, 4};
   times.shared_link = true;
-  EXPECT_DOUBLE_EQ(LooseStepSeconds(profile, times), 8);
+  EXPECT_DOUBLE_EQ(BoundedStalenessStepSeconds(profile, times), 8);
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ TEST(BenchTest, KnowsItsModels) {
   EXPECT_EQ(RunCommand({kTributary, "bench", "speed"}).exit_code, 2);
 }
 
-TEST(BenchJobTest, LeavesAreAsManyAsTheThreads) {
+TEST(BenchJobTest, MicroBatchesAreAsManyAsTheThreads) {
   BenchLoad load;
   load.model = "gpt";
   load.workers = 2;

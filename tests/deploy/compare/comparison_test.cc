@@ -152,7 +152,7 @@ ExchangePlan Plan(int workers) {
   inputs.parameters = 16 << 18;
   inputs.workers = workers;
   inputs.bandwidth = 1.25e9;
-  inputs.leaf = EvenProfile(0.01, inputs.chunk_elements);
+  inputs.micro_batch = EvenProfile(0.01, inputs.chunk_elements);
   const absl::StatusOr<ExchangePlan> plan = PlanExchange(inputs);
   EXPECT_TRUE(plan.ok()) << plan.status();
   return *plan;

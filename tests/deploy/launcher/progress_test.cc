@@ -251,6 +251,15 @@ TEST_F(DisplayTest, LinesAreAtLeastASecondApartButForTheLast) {
             "step 100/100 100%\n");
 }
 
+TEST_F(DisplayTest, MessagesAmongJsonAreJson) {
+  ProgressDisplay display(pipe_[1], ProgressStyle::kJson, 10);
+  display.Message("warning: server-0: no checkpoint");
+  const auto json = nlohmann::json::parse(Written());
+  EXPECT_EQ(json["level"], "warning");
+  EXPECT_EQ(json["msg"], "server-0: no checkpoint");
+  EXPECT_TRUE(json.contains("ts"));
+}
+
 TEST_F(DisplayTest, QuietDisplayShowsMessagesOnly) {
   ProgressDisplay display(pipe_[1], ProgressStyle::kNone, 1);
   display.Update(At(1), now_);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -269,6 +270,12 @@ TEST(LastErrorTest, IsTheLastErrorLine) {
   const std::string path = LogPath("errors");
   std::ofstream(path) << "error: first\ninfo error: no\nerror: second\nmore\n";
   EXPECT_EQ(LastErrorIn(path), "second");
+  EXPECT_EQ(LastErrorIn(path, 20), "second");
+  EXPECT_EQ(LastErrorIn(path, 1000), "");
+  std::ofstream(path, std::ios::app) << "error: of a process before\n";
+  EXPECT_EQ(
+      LastErrorIn(path, static_cast<int64_t>(std::filesystem::file_size(path))),
+      "");
   std::ofstream(path) << "nothing here\n";
   EXPECT_EQ(LastErrorIn(path), "");
   EXPECT_EQ(LastErrorIn("/no/such/log"), "");

@@ -29,7 +29,7 @@ PlanInputs Inputs(int workers, int servers) {
   inputs.threads = 1;
   inputs.bandwidth = 1.25e9;
   inputs.cores = 2;
-  inputs.leaf = EvenProfile(0.1 / Turns(inputs), inputs.chunk_elements);
+  inputs.micro_batch = EvenProfile(0.1 / Turns(inputs), inputs.chunk_elements);
   return inputs;
 }
 
@@ -120,9 +120,9 @@ TEST(ExchangePlanTest, FewerServersOnTheirOwnHostsCarryMore) {
   EXPECT_EQ(Row(two, "own_hosts").bottleneck, "the servers' links");
 }
 
-TEST(ExchangePlanTest, ThreadsShareTheLeaves) {
+TEST(ExchangePlanTest, ThreadsShareTheMicroBatches) {
   PlanInputs inputs = Inputs(4, 1);
-  inputs.leaf = EvenProfile(1, inputs.chunk_elements);
+  inputs.micro_batch = EvenProfile(1, inputs.chunk_elements);
   for (const auto& [threads, turns] :
        std::vector<std::pair<int, int>>{{1, 4}, {2, 2}, {3, 2}, {4, 1}}) {
     inputs.threads = threads;
@@ -204,7 +204,7 @@ TEST(ExchangePlanTest, ClippingCostsOverlap) {
   EXPECT_GT(Row(inputs, "one_server").step_seconds, 1.5 * without);
 }
 
-TEST(ExchangePlanTest, RefusesMoreWorkersThanLeaves) {
+TEST(ExchangePlanTest, RefusesMoreWorkersThanMicroBatches) {
   const absl::Status status = PlanExchange(Inputs(17, 1)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),

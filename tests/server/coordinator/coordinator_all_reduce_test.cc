@@ -110,22 +110,23 @@ TEST_F(CoordinatorAllReduceTest, FormsAGroupWhenAllHaveCome) {
 TEST(AllReduceGroup, TakesNcclWhereEverybodyHasAGpuOfItsOwn) {
   const auto nccl = [](AllReduceSpec::Backend wanted,
                        const std::vector<std::string>& gpus) {
-    Membership membership(/*leaves=*/4, absl::Seconds(10));
-    std::map<int64_t, Deal> deals;
+    Membership membership(/*micro_batches=*/4, absl::Seconds(10));
+    std::map<int64_t, Deal> assignments;
     for (int i = 0; i < 3; ++i) {
       ::tributary::Join join;
       join.set_rank(i);
       const int64_t worker =
           membership.Add(join, absl::UnixEpoch()).incarnation;
       membership.Find(worker)->nccl_device = gpus[i];
-      Deal& deal = deals[worker];
-      deal.set_leaf_begin(2 * i);
-      deal.set_leaf_end(2 * i + (i < 2 ? 2 : 0));  // The third is a spare.
+      Deal& assignment = assignments[worker];
+      assignment.set_leaf_begin(2 * i);
+      assignment.set_leaf_end(2 * i +
+                              (i < 2 ? 2 : 0));  // The third is a spare.
     }
     AllReduceGroup group(&membership);
-    group.Begin(deals, wanted);
+    group.Begin(assignments, wanted);
     EXPECT_EQ(group.size(), 2);
-    return group.OrderTo(deals.begin()->first).group().nccl();
+    return group.OrderTo(assignments.begin()->first).group().nccl();
   };
   EXPECT_TRUE(nccl(AllReduceSpec::AUTO, {"a 1", "b 1", ""}));
   // On one GPU, or on none.

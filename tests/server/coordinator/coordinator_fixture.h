@@ -21,7 +21,7 @@ struct FakeWorker : WorkerLink {
   void Send(const CoordinatorOrder& order) override { orders.push_back(order); }
   void Close(const absl::Status& status) override { closed = status; }
 
-  const Deal& last_deal() const {
+  const Deal& last_assignment() const {
     for (auto it = orders.rbegin(); it != orders.rend(); ++it) {
       if (it->has_deal()) return it->deal();
     }

@@ -128,7 +128,7 @@ TEST_F(StallTest, DoesWithoutAWorkerThatHoldsAStepUpForTooLong) {
               AllOf(HasSubstr("step 2 has not ended for 10m"),
                     HasSubstr("the others wait for worker 1")));
   EXPECT_EQ(Ending(), Coordinator::Ending::kNone);
-  EXPECT_EQ(first_.last_deal().leaf_end(), 4);
+  EXPECT_EQ(first_.last_assignment().leaf_end(), 4);
   // It gets as long for its part.
   PassAlive(options_.stall_timeout - absl::Seconds(5));
   EXPECT_EQ(Ending(), Coordinator::Ending::kNone);
@@ -152,7 +152,7 @@ TEST_F(StallTest, WaitsForLongEvaluations) {
 }
 
 // With recovery.journal. Server 0 is new, server 1 has been there before.
-class CoordinatorJournalTest : public CoordinatorTest {
+class CoordinatorReplicaTest : public CoordinatorTest {
  protected:
   void MakeNextAttempt(bool from_memory) {
     options_.job.mutable_recovery()->set_journal(true);
@@ -197,7 +197,7 @@ class CoordinatorJournalTest : public CoordinatorTest {
   FakeWorker worker_;
 };
 
-TEST_F(CoordinatorJournalTest, GoesOnFromWhatServersHaveInMemory) {
+TEST_F(CoordinatorReplicaTest, GoesOnFromWhatServersHaveInMemory) {
   MakeNextAttempt(/*from_memory=*/true);
   EXPECT_EQ(begun_.step, 6);
   EXPECT_EQ(begun_.job_state.evaluation_step(), 4);
@@ -229,21 +229,21 @@ TEST_F(CoordinatorJournalTest, GoesOnFromWhatServersHaveInMemory) {
   EXPECT_EQ(norm.job_state().samples(), 56);
 }
 
-TEST_F(CoordinatorJournalTest, BeginsAnewWhereItIsNotToGoOn) {
+TEST_F(CoordinatorReplicaTest, BeginsAnewWhereItIsNotToGoOn) {
   MakeNextAttempt(/*from_memory=*/false);
   EXPECT_EQ(begun_.step, 0);
   EXPECT_FALSE(begun_.resumes());
   EXPECT_FALSE(servers_[0].orders[0].configure().has_journal());
 }
 
-TEST_F(CoordinatorJournalTest, LeavesAloneWhatIsOfAnotherRun) {
+TEST_F(CoordinatorReplicaTest, LeavesAloneWhatIsOfAnotherRun) {
   run_ = "another run";
   MakeNextAttempt(/*from_memory=*/true);
   EXPECT_FALSE(begun_.resumes());
 }
 
 // The next server has the model.
-TEST_F(CoordinatorJournalTest, EndsWithoutAServerThatIsLostAtTheEnd) {
+TEST_F(CoordinatorReplicaTest, EndsWithoutAServerThatIsLostAtTheEnd) {
   MakeNextAttempt(/*from_memory=*/true);
   SayConfigured();
   SayReplicated();
@@ -262,7 +262,7 @@ TEST_F(CoordinatorJournalTest, EndsWithoutAServerThatIsLostAtTheEnd) {
 }
 
 // A server's last reports come while the attempt is being taken down.
-TEST_F(CoordinatorJournalTest, GivesNoOrdersWhenTheAttemptIsOver) {
+TEST_F(CoordinatorReplicaTest, GivesNoOrdersWhenTheAttemptIsOver) {
   MakeNextAttempt(/*from_memory=*/true);
   ServerReport configured;
   configured.mutable_configured();
@@ -273,7 +273,7 @@ TEST_F(CoordinatorJournalTest, GivesNoOrdersWhenTheAttemptIsOver) {
   EXPECT_EQ(servers_[0].orders.size(), orders);
 }
 
-TEST_F(CoordinatorJournalTest, GoesBackWhenCopiesCannotBeKept) {
+TEST_F(CoordinatorReplicaTest, GoesBackWhenCopiesCannotBeKept) {
   MakeNextAttempt(/*from_memory=*/true);
   ServerReport report;
   report.mutable_replication_failure()->set_message("10.0.0.2:1: no route");

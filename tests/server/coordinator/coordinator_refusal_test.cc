@@ -54,8 +54,8 @@ TEST_F(CoordinatorRefusalTest, GoesOnWithoutAWorkerThatCannotReadItsData) {
                                     "part: train.csv: cannot open")));
   EXPECT_THAT(coordinator_->TakeNotices(), IsEmpty());
   EnterAll({&second_, &third_});
-  EXPECT_EQ(second_.last_deal().leaf_end(), 2);
-  EXPECT_EQ(third_.last_deal().leaf_end(), 4);
+  EXPECT_EQ(second_.last_assignment().leaf_end(), 2);
+  EXPECT_EQ(third_.last_assignment().leaf_end(), 4);
 }
 
 TEST_F(CoordinatorRefusalTest, FailsWhereNoWorkerCanReadItsData) {
@@ -103,7 +103,7 @@ TEST_F(CoordinatorRefusalTest, TheOddOneOutIsRefusedThoughItCameFirst) {
   SayConfigured();
   SaySynced(&second_);
   SaySynced(&third_);
-  EXPECT_EQ(third_.last_deal().leaf_end(), 4);
+  EXPECT_EQ(third_.last_assignment().leaf_end(), 4);
 }
 
 TEST_F(CoordinatorRefusalTest, TheOddOneOutIsRefusedWhereItComesLast) {
@@ -116,7 +116,7 @@ TEST_F(CoordinatorRefusalTest, TheOddOneOutIsRefusedWhereItComesLast) {
   SaySynced(&first_);
   EXPECT_FALSE(first_.Got(CoordinatorOrder::kDeal));
   SaySynced(&second_);  // The third one is not waited for.
-  EXPECT_EQ(second_.last_deal().leaf_end(), 4);
+  EXPECT_EQ(second_.last_assignment().leaf_end(), 4);
 }
 
 TEST_F(CoordinatorRefusalTest, ATieFailsTheJobAndNamesBothSides) {
@@ -144,7 +144,7 @@ TEST_F(CoordinatorRefusalTest, AWorkerThatCannotStartDoesNotEndTheTraining) {
   SayItCannotRead(&second_);
   EXPECT_EQ(Ending(), Coordinator::Ending::kNone);
   Enter(&third_);
-  EXPECT_EQ(third_.last_deal().leaf_end(), 4);
+  EXPECT_EQ(third_.last_assignment().leaf_end(), 4);
 }
 
 // Of the job's earlier attempts: the odd one out must not be the first to be

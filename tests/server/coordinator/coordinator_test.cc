@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST_F(CoordinatorTest, TakesAWorkerFromJoiningToItsLeaves) {
+TEST_F(CoordinatorTest, TakesAWorkerFromJoiningToItsMicroBatches) {
   Make(/*servers=*/2, /*expected_workers=*/1);
   FakeWorker worker;
   ASSERT_TRUE(Join(&worker).ok());
@@ -28,8 +28,8 @@ TEST_F(CoordinatorTest, TakesAWorkerFromJoiningToItsLeaves) {
   ASSERT_EQ(worker.orders.size(), 2);
   EXPECT_TRUE(worker.orders[1].open().initialize());
   SaySynced(&worker);
-  EXPECT_EQ(worker.last_deal().leaf_begin(), 0);
-  EXPECT_EQ(worker.last_deal().leaf_end(), 4);
+  EXPECT_EQ(worker.last_assignment().leaf_begin(), 0);
+  EXPECT_EQ(worker.last_assignment().leaf_end(), 4);
 }
 
 TEST_F(CoordinatorTest, WaitsForTheExpectedWorkersButNotForever) {
@@ -60,19 +60,19 @@ TEST_F(CoordinatorTest, ChoosesAnotherInitializerWhenTheFirstIsGone) {
   EXPECT_TRUE(second.orders.back().open().initialize());
 }
 
-TEST_F(CoordinatorTest, DealsAnewWhenAWorkerJoinsLeavesOrFallsSilent) {
+TEST_F(CoordinatorTest, ReassignsWhenAWorkerJoinsLeavesOrFallsSilent) {
   Make(/*servers=*/1, /*expected_workers=*/1);
   FakeWorker first, second;
   Enter(&first);
   Enter(&second);
-  EXPECT_EQ(first.last_deal().leaf_end(), 2);
-  EXPECT_EQ(second.last_deal().leaf_begin(), 2);
-  const int64_t generation = first.last_deal().generation();
-  EXPECT_EQ(second.last_deal().generation(), generation);
+  EXPECT_EQ(first.last_assignment().leaf_end(), 2);
+  EXPECT_EQ(second.last_assignment().leaf_begin(), 2);
+  const int64_t generation = first.last_assignment().generation();
+  EXPECT_EQ(second.last_assignment().generation(), generation);
 
   coordinator_->WorkerGone(second.incarnation);
-  EXPECT_EQ(first.last_deal().leaf_end(), 4);
-  EXPECT_GT(first.last_deal().generation(), generation);
+  EXPECT_EQ(first.last_assignment().leaf_end(), 4);
+  EXPECT_GT(first.last_assignment().generation(), generation);
 
   FakeWorker third;
   Enter(&third);
@@ -81,45 +81,45 @@ TEST_F(CoordinatorTest, DealsAnewWhenAWorkerJoinsLeavesOrFallsSilent) {
   beat.mutable_heartbeat();
   EXPECT_EQ(third.closed.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(third.closed.message()), HasSubstr("lease"));
-  EXPECT_EQ(first.last_deal().leaf_end(), 4);
+  EXPECT_EQ(first.last_assignment().leaf_end(), 4);
   // A word from beyond the lease is refused.
   EXPECT_EQ(Say(&third, beat).code(), absl::StatusCode::kAborted);
 }
 
-TEST_F(CoordinatorTest, DealsAnewWhenAWorkerIsMeasuredToBeSlow) {
+TEST_F(CoordinatorTest, ReassignsWhenAWorkerIsMeasuredToBeSlow) {
   Make(/*servers=*/1, /*expected_workers=*/2);
   FakeWorker slow, fast;
   EnterAll({&slow, &fast});
-  const int64_t generation = slow.last_deal().generation();
+  const int64_t generation = slow.last_assignment().generation();
   // As heartbeats of a second of computing each.
   const auto beat = [this](FakeWorker* worker, int second,
-                           double leaf_seconds) {
+                           double micro_batch_seconds) {
     WorkerReport report;
     ProcessStatistics* statistics =
         report.mutable_heartbeat()->mutable_statistics();
     statistics->set_leaf_seconds(second);
-    statistics->set_leaves(static_cast<int64_t>(second / leaf_seconds));
+    statistics->set_leaves(static_cast<int64_t>(second / micro_batch_seconds));
     ASSERT_TRUE(Say(worker, report).ok());
   };
   for (int second = 1; second <= 4; ++second) {
-    EXPECT_EQ(fast.last_deal().generation(), generation);
+    EXPECT_EQ(fast.last_assignment().generation(), generation);
     now_ += absl::Seconds(1);
-    beat(&slow, second, /*leaf_seconds=*/0.03);
-    beat(&fast, second, /*leaf_seconds=*/0.01);
+    beat(&slow, second, /*micro_batch_seconds=*/0.03);
+    beat(&fast, second, /*micro_batch_seconds=*/0.01);
   }
-  EXPECT_EQ(slow.last_deal().leaf_end(), 1);
-  EXPECT_EQ(fast.last_deal().leaf_begin(), 1);
-  EXPECT_EQ(fast.last_deal().leaf_end(), 4);
+  EXPECT_EQ(slow.last_assignment().leaf_end(), 1);
+  EXPECT_EQ(fast.last_assignment().leaf_begin(), 1);
+  EXPECT_EQ(fast.last_assignment().leaf_end(), 4);
   // The speeds stay the same, and so does the deal.
   for (int second = 5; second <= 20; ++second) {
     now_ += absl::Seconds(1);
-    beat(&slow, second, /*leaf_seconds=*/0.03);
-    beat(&fast, second, /*leaf_seconds=*/0.01);
+    beat(&slow, second, /*micro_batch_seconds=*/0.03);
+    beat(&fast, second, /*micro_batch_seconds=*/0.01);
   }
-  EXPECT_EQ(fast.last_deal().generation(), generation + 1);
+  EXPECT_EQ(fast.last_assignment().generation(), generation + 1);
   // It stays with who is left.
   coordinator_->WorkerGone(fast.incarnation);
-  EXPECT_EQ(slow.last_deal().leaf_end(), 4);
+  EXPECT_EQ(slow.last_assignment().leaf_end(), 4);
 }
 
 TEST_F(CoordinatorTest, NewerProcessWithTheSameRankFencesTheOlder) {
@@ -230,7 +230,7 @@ TEST_F(CoordinatorTest, FinishesWhenStepsAndEvaluationAreDone) {
   Make(/*servers=*/1, /*expected_workers=*/1, /*steps=*/1, /*pieces=*/2);
   FakeWorker worker;
   Enter(&worker);
-  EXPECT_EQ(worker.last_deal().piece_end(), 2);
+  EXPECT_EQ(worker.last_assignment().piece_end(), 2);
   ASSERT_TRUE(SaySums(/*shard=*/0, /*step=*/0, {1, 1, 1}).ok());
   EXPECT_FALSE(worker.Got(CoordinatorOrder::kFinished));
   for (int piece = 0; piece < 2; ++piece) {

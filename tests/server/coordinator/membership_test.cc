@@ -21,55 +21,56 @@ int64_t Add(Membership* membership, int rank = -1, absl::Time now = kStart) {
   return admitted.incarnation;
 }
 
-TEST(Membership, DealsEveryLeafOnceInContiguousRunsThatDifferByOneAtMost) {
-  for (int leaves = 1; leaves <= 16; leaves *= 2) {
-    Membership membership(leaves, absl::Seconds(10));
+TEST(Membership,
+     AssignsEveryMicroBatchOnceInContiguousRunsThatDifferByOneAtMost) {
+  for (int micro_batches = 1; micro_batches <= 16; micro_batches *= 2) {
+    Membership membership(micro_batches, absl::Seconds(10));
     for (int workers = 1; workers <= 20; ++workers) {
       Add(&membership);
-      const auto deals = membership.DealWork(/*pieces=*/7, kStart);
-      ASSERT_EQ(deals.size(), workers);
+      const auto assignments = membership.AssignWork(/*pieces=*/7, kStart);
+      ASSERT_EQ(assignments.size(), workers);
       int next = 0;
       int64_t next_piece = 0;
-      int shortest = leaves;
+      int shortest = micro_batches;
       int longest = 0;
-      for (const auto& [incarnation, deal] : deals) {
-        const int length = deal.leaf_end() - deal.leaf_begin();
-        EXPECT_EQ(deal.piece_begin(), next_piece);
-        next_piece = deal.piece_end();
+      for (const auto& [incarnation, assignment] : assignments) {
+        const int length = assignment.leaf_end() - assignment.leaf_begin();
+        EXPECT_EQ(assignment.piece_begin(), next_piece);
+        next_piece = assignment.piece_end();
         if (length == 0) continue;
-        EXPECT_EQ(deal.leaf_begin(), next);
-        next = deal.leaf_end();
+        EXPECT_EQ(assignment.leaf_begin(), next);
+        next = assignment.leaf_end();
         shortest = std::min(shortest, length);
         longest = std::max(longest, length);
       }
-      EXPECT_EQ(next, leaves);
+      EXPECT_EQ(next, micro_batches);
       EXPECT_EQ(next_piece, 7);
       EXPECT_LE(longest - shortest, 1);
     }
   }
 }
 
-TEST(Membership, DealsOnlyToSyncedMembers) {
+TEST(Membership, AssignsOnlyToSyncedMembers) {
   Membership membership(4, absl::Seconds(10));
   const int64_t first = Add(&membership);
   const int64_t second = Add(&membership);
   membership.Find(second)->synced = false;
-  const auto deals = membership.DealWork(/*pieces=*/0, kStart);
-  ASSERT_EQ(deals.size(), 1);
-  EXPECT_EQ(deals.at(first).leaf_end(), 4);
+  const auto assignments = membership.AssignWork(/*pieces=*/0, kStart);
+  ASSERT_EQ(assignments.size(), 1);
+  EXPECT_EQ(assignments.at(first).leaf_end(), 4);
 }
 
 // As many heartbeats as are needed, between which leaves took so long, and the
 // exchange of a step.
-void Measure(Membership* membership, int64_t incarnation, double leaf_seconds,
-             double exchange_seconds = 0) {
+void Measure(Membership* membership, int64_t incarnation,
+             double micro_batch_seconds, double exchange_seconds = 0) {
   Member* member = membership->Find(incarnation);
   for (int i = 0; i < 5; ++i) {
     Heartbeat heartbeat = member->heartbeat;
     ProcessStatistics* statistics = heartbeat.mutable_statistics();
     statistics->set_leaves(statistics->leaves() + 10);
     statistics->set_leaf_seconds(statistics->leaf_seconds() +
-                                 10 * leaf_seconds);
+                                 10 * micro_batch_seconds);
     statistics->set_steps(statistics->steps() + 1);
     statistics->set_exchange_seconds(statistics->exchange_seconds() +
                                      exchange_seconds);
@@ -77,67 +78,68 @@ void Measure(Membership* membership, int64_t incarnation, double leaf_seconds,
   }
 }
 
-TEST(Membership, DealsByMeasuredSpeedInTheOrderOfRanks) {
+TEST(Membership, AssignsByMeasuredSpeedInTheOrderOfRanks) {
   Membership membership(8, absl::Seconds(10));
   const int64_t fast = Add(&membership, /*rank=*/1);
   const int64_t slow = Add(&membership, /*rank=*/0);
-  membership.DealWork(/*pieces=*/4, kStart);
+  membership.AssignWork(/*pieces=*/4, kStart);
   Measure(&membership, slow, 0.3);
-  EXPECT_FALSE(membership.DealIsSlow(kStart));  // The other is not measured.
+  EXPECT_FALSE(
+      membership.AssignmentIsSlow(kStart));  // The other is not measured.
   Measure(&membership, fast, 0.1);
-  ASSERT_TRUE(membership.DealIsSlow(kStart));
-  auto deals = membership.DealWork(/*pieces=*/4, kStart);
-  EXPECT_EQ(deals.at(slow).leaf_begin(), 0);
-  EXPECT_EQ(deals.at(slow).leaf_end(), 2);
-  EXPECT_EQ(deals.at(fast).leaf_begin(), 2);
-  EXPECT_EQ(deals.at(fast).leaf_end(), 8);
-  EXPECT_EQ(deals.at(slow).piece_end(), 1);
-  EXPECT_EQ(deals.at(fast).piece_begin(), 1);
-  EXPECT_EQ(deals.at(fast).piece_end(), 4);
+  ASSERT_TRUE(membership.AssignmentIsSlow(kStart));
+  auto assignments = membership.AssignWork(/*pieces=*/4, kStart);
+  EXPECT_EQ(assignments.at(slow).leaf_begin(), 0);
+  EXPECT_EQ(assignments.at(slow).leaf_end(), 2);
+  EXPECT_EQ(assignments.at(fast).leaf_begin(), 2);
+  EXPECT_EQ(assignments.at(fast).leaf_end(), 8);
+  EXPECT_EQ(assignments.at(slow).piece_end(), 1);
+  EXPECT_EQ(assignments.at(fast).piece_begin(), 1);
+  EXPECT_EQ(assignments.at(fast).piece_end(), 4);
   // Nothing to gain, nor before it is measured anew.
-  EXPECT_FALSE(membership.DealIsSlow(kStart));
+  EXPECT_FALSE(membership.AssignmentIsSlow(kStart));
   Measure(&membership, slow, 0.1);
-  EXPECT_FALSE(membership.DealIsSlow(kStart));
+  EXPECT_FALSE(membership.AssignmentIsSlow(kStart));
   Measure(&membership, fast, 0.1);
-  ASSERT_TRUE(membership.DealIsSlow(kStart));
-  deals = membership.DealWork(/*pieces=*/4, kStart);
-  EXPECT_EQ(deals.at(slow).leaf_end(), 4);
+  ASSERT_TRUE(membership.AssignmentIsSlow(kStart));
+  assignments = membership.AssignWork(/*pieces=*/4, kStart);
+  EXPECT_EQ(assignments.at(slow).leaf_end(), 4);
 }
 
 TEST(Membership, MoreContributionsMustBeWorthTheirTransfer) {
   Membership membership(16, absl::Seconds(10));
   const int64_t slow = Add(&membership);
   const int64_t fast = Add(&membership);
-  membership.DealWork(/*pieces=*/0, kStart);
+  membership.AssignWork(/*pieces=*/0, kStart);
   const auto measure = [&](double exchange_seconds) {
     Measure(&membership, slow, 0.2, exchange_seconds);
     Measure(&membership, fast, 0.1, exchange_seconds);
   };
   measure(/*exchange_seconds=*/0);
-  ASSERT_TRUE(membership.DealIsSlow(kStart));
+  ASSERT_TRUE(membership.AssignmentIsSlow(kStart));
   // The least computing, but two and three contributions in place of one each.
-  auto deals = membership.DealWork(/*pieces=*/0, kStart);
-  EXPECT_EQ(deals.at(slow).leaf_end(), 5);
+  auto assignments = membership.AssignWork(/*pieces=*/0, kStart);
+  EXPECT_EQ(assignments.at(slow).leaf_end(), 5);
   measure(/*exchange_seconds=*/2);
-  ASSERT_TRUE(membership.DealIsSlow(kStart));
-  deals = membership.DealWork(/*pieces=*/0, kStart);
-  EXPECT_EQ(deals.at(slow).leaf_end(), 8);
+  ASSERT_TRUE(membership.AssignmentIsSlow(kStart));
+  assignments = membership.AssignWork(/*pieces=*/0, kStart);
+  EXPECT_EQ(assignments.at(slow).leaf_end(), 8);
   // That computing hides the exchange now is what this deal is for; but it need
   // not stay so forever.
   measure(/*exchange_seconds=*/0);
-  EXPECT_FALSE(membership.DealIsSlow(kStart));
-  EXPECT_TRUE(membership.DealIsSlow(kStart + 2.5 * WorkerSpeed::kForget));
+  EXPECT_FALSE(membership.AssignmentIsSlow(kStart));
+  EXPECT_TRUE(membership.AssignmentIsSlow(kStart + 2.5 * WorkerSpeed::kForget));
 }
 
 TEST(Membership, TakesNewMembersToBeLikeTheOthers) {
   Membership membership(8, absl::Seconds(10));
   const int64_t first = Add(&membership);
-  membership.DealWork(/*pieces=*/0, kStart);
+  membership.AssignWork(/*pieces=*/0, kStart);
   Measure(&membership, first, 100);
   const int64_t second = Add(&membership);
-  const auto deals = membership.DealWork(/*pieces=*/0, kStart);
-  EXPECT_EQ(deals.at(first).leaf_end(), 4);
-  EXPECT_EQ(deals.at(second).leaf_end(), 8);
+  const auto assignments = membership.AssignWork(/*pieces=*/0, kStart);
+  EXPECT_EQ(assignments.at(first).leaf_end(), 4);
+  EXPECT_EQ(assignments.at(second).leaf_end(), 8);
 }
 
 TEST(Membership, ASpareTakesThePlaceOfASlowMember) {
@@ -145,15 +147,17 @@ TEST(Membership, ASpareTakesThePlaceOfASlowMember) {
   const int64_t slow = Add(&membership);
   const int64_t fast = Add(&membership);
   const int64_t spare = Add(&membership);
-  membership.DealWork(/*pieces=*/0, kStart);
+  membership.AssignWork(/*pieces=*/0, kStart);
   Measure(&membership, slow, 1);
   Measure(&membership, fast, 0.1);
   // Two leaves of the fast one take less than one of the slow one.
-  ASSERT_TRUE(membership.DealIsSlow(kStart));
-  auto deals = membership.DealWork(/*pieces=*/0, kStart);
-  EXPECT_EQ(deals.at(slow).leaf_end() - deals.at(slow).leaf_begin(), 0);
-  EXPECT_EQ(deals.at(fast).leaf_end() + deals.at(spare).leaf_end() -
-                deals.at(fast).leaf_begin() - deals.at(spare).leaf_begin(),
+  ASSERT_TRUE(membership.AssignmentIsSlow(kStart));
+  auto assignments = membership.AssignWork(/*pieces=*/0, kStart);
+  EXPECT_EQ(assignments.at(slow).leaf_end() - assignments.at(slow).leaf_begin(),
+            0);
+  EXPECT_EQ(assignments.at(fast).leaf_end() + assignments.at(spare).leaf_end() -
+                assignments.at(fast).leaf_begin() -
+                assignments.at(spare).leaf_begin(),
             2);
 }
 
@@ -161,7 +165,7 @@ TEST(Membership, TheStragglerIsWhoWorksWhileOthersWait) {
   Membership membership(4, absl::Seconds(10));
   std::vector<int64_t> all;
   for (int i = 0; i < 5; ++i) all.push_back(Add(&membership));
-  membership.DealWork(/*pieces=*/0, kStart);  // The last one is a spare.
+  membership.AssignWork(/*pieces=*/0, kStart);  // The last one is a spare.
   const auto say = [&](int i, int64_t step, const std::string& phase) {
     Heartbeat* heartbeat = &membership.Find(all[i])->heartbeat;
     heartbeat->set_step(step);

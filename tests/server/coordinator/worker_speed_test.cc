@@ -11,10 +11,11 @@ const absl::Time kStart = absl::UnixEpoch();
 
 class WorkerSpeedTest : public ::testing::Test {
  protected:
-  // A heartbeat after `leaves` more, each of which took `seconds`.
-  void Compute(int leaves, double seconds) {
-    statistics_.set_leaves(statistics_.leaves() + leaves);
-    statistics_.set_leaf_seconds(statistics_.leaf_seconds() + leaves * seconds);
+  // A heartbeat after `micro_batches` more, each of which took `seconds`.
+  void Compute(int micro_batches, double seconds) {
+    statistics_.set_leaves(statistics_.leaves() + micro_batches);
+    statistics_.set_leaf_seconds(statistics_.leaf_seconds() +
+                                 micro_batches * seconds);
     speed_.Add(statistics_, waiting_);
   }
 
@@ -23,16 +24,16 @@ class WorkerSpeedTest : public ::testing::Test {
   WorkerSpeed speed_;
 };
 
-TEST_F(WorkerSpeedTest, IsUnknownBeforeTheFirstLeaf) {
-  EXPECT_FALSE(speed_.leaf_seconds(kStart).has_value());
+TEST_F(WorkerSpeedTest, IsUnknownBeforeTheFirstMicroBatch) {
+  EXPECT_FALSE(speed_.micro_batch_seconds(kStart).has_value());
   statistics_.set_threads(3);
   speed_.Add(statistics_, waiting_);
-  EXPECT_FALSE(speed_.leaf_seconds(kStart).has_value());
+  EXPECT_FALSE(speed_.micro_batch_seconds(kStart).has_value());
   EXPECT_FALSE(speed_.fresh());
   EXPECT_EQ(speed_.threads(), 3);
 }
 
-TEST_F(WorkerSpeedTest, IsFreshAfterFiveHeartbeatsWithLeaves) {
+TEST_F(WorkerSpeedTest, IsFreshAfterFiveHeartbeatsWithMicroBatches) {
   for (int i = 0; i < 4; ++i) {
     Compute(10, 0.01);
     speed_.Add(statistics_, waiting_);  // Nothing new.
@@ -40,10 +41,10 @@ TEST_F(WorkerSpeedTest, IsFreshAfterFiveHeartbeatsWithLeaves) {
   EXPECT_FALSE(speed_.fresh());
   Compute(10, 0.01);
   EXPECT_TRUE(speed_.fresh());
-  EXPECT_NEAR(*speed_.leaf_seconds(kStart), 0.01, 1e-12);
+  EXPECT_NEAR(*speed_.micro_batch_seconds(kStart), 0.01, 1e-12);
 }
 
-TEST_F(WorkerSpeedTest, OneLongLeafIsEnough) {
+TEST_F(WorkerSpeedTest, OneLongMicroBatchIsEnough) {
   Compute(1, 20);
   EXPECT_TRUE(speed_.fresh());
 }
@@ -52,34 +53,34 @@ TEST_F(WorkerSpeedTest, ForgetsAHiccupButFollowsAChange) {
   for (int i = 0; i < 5; ++i) Compute(10, 0.01);
   Compute(1, 2);
   Compute(1, 2);
-  EXPECT_NEAR(*speed_.leaf_seconds(kStart), 0.01, 1e-12);
+  EXPECT_NEAR(*speed_.micro_batch_seconds(kStart), 0.01, 1e-12);
   Compute(1, 2);
-  EXPECT_NEAR(*speed_.leaf_seconds(kStart), 2, 1e-12);
+  EXPECT_NEAR(*speed_.micro_batch_seconds(kStart), 2, 1e-12);
 }
 
 TEST_F(WorkerSpeedTest, KeepsTheOldMeasurementUntilTheNewOneIsFresh) {
   for (int i = 0; i < 5; ++i) Compute(10, 0.01);
-  speed_.Restart(/*has_leaves=*/true, kStart);
+  speed_.Restart(/*has_micro_batches=*/true, kStart);
   EXPECT_FALSE(speed_.fresh());
   for (int i = 0; i < 4; ++i) {
     Compute(10, 0.02);
-    EXPECT_NEAR(*speed_.leaf_seconds(kStart), 0.01, 1e-12);
+    EXPECT_NEAR(*speed_.micro_batch_seconds(kStart), 0.01, 1e-12);
   }
   Compute(10, 0.02);
-  EXPECT_NEAR(*speed_.leaf_seconds(kStart), 0.02, 1e-12);
+  EXPECT_NEAR(*speed_.micro_batch_seconds(kStart), 0.02, 1e-12);
 }
 
 TEST_F(WorkerSpeedTest, AnIdleWorkerGetsAnotherTryInTheEnd) {
   for (int i = 0; i < 3; ++i) Compute(10, 0.8);
-  speed_.Restart(/*has_leaves=*/false, kStart);
+  speed_.Restart(/*has_micro_batches=*/false, kStart);
   const absl::Duration forget = WorkerSpeed::kForget;
-  EXPECT_NEAR(*speed_.leaf_seconds(kStart + 0.9 * forget), 0.8, 1e-12);
-  EXPECT_NEAR(*speed_.leaf_seconds(kStart + 1.1 * forget), 0.4, 1e-12);
+  EXPECT_NEAR(*speed_.micro_batch_seconds(kStart + 0.9 * forget), 0.8, 1e-12);
+  EXPECT_NEAR(*speed_.micro_batch_seconds(kStart + 1.1 * forget), 0.4, 1e-12);
   // Still without leaves.
-  speed_.Restart(/*has_leaves=*/false, kStart + 1.1 * forget);
-  EXPECT_NEAR(*speed_.leaf_seconds(kStart + 2.1 * forget), 0.2, 1e-12);
-  speed_.Restart(/*has_leaves=*/true, kStart + 2.1 * forget);
-  EXPECT_NEAR(*speed_.leaf_seconds(kStart + 9 * forget), 0.8, 1e-12);
+  speed_.Restart(/*has_micro_batches=*/false, kStart + 1.1 * forget);
+  EXPECT_NEAR(*speed_.micro_batch_seconds(kStart + 2.1 * forget), 0.2, 1e-12);
+  speed_.Restart(/*has_micro_batches=*/true, kStart + 2.1 * forget);
+  EXPECT_NEAR(*speed_.micro_batch_seconds(kStart + 9 * forget), 0.8, 1e-12);
 }
 
 TEST_F(WorkerSpeedTest, TheExchangeIsWhatIsNotWaitingForOthers) {
@@ -92,7 +93,7 @@ TEST_F(WorkerSpeedTest, TheExchangeIsWhatIsNotWaitingForOthers) {
     Compute(10, 0.01);
   }
   EXPECT_NEAR(speed_.exchange_seconds(), 0.5, 1e-9);
-  speed_.Restart(/*has_leaves=*/true, kStart);
+  speed_.Restart(/*has_micro_batches=*/true, kStart);
   EXPECT_EQ(speed_.exchange_seconds(), 0);
   // A wait that was counted before the time that it took.
   waiting_ += 1;
@@ -115,7 +116,7 @@ TEST_F(WorkerSpeedTest, IgnoresCountersThatMakeNoSense) {
   odd.set_leaf_seconds(100);
   odd.set_threads(-2);
   speed_.Add(odd, 0);
-  EXPECT_NEAR(*speed_.leaf_seconds(kStart), 0.01, 1e-12);
+  EXPECT_NEAR(*speed_.micro_batch_seconds(kStart), 0.01, 1e-12);
   EXPECT_EQ(speed_.threads(), 1);
 }
 

@@ -72,7 +72,7 @@ class CheckpointerTest : public CoordinatorTest {
   }
 
   std::unique_ptr<RunOutput> OpenRun() {
-    return *RunOutput::Create(run_, JobSpec(), log_.get());
+    return *RunOutput::Create(run_, log_.get());
   }
 
   // Trains up to the last checkpoint's commit, which waits for `before`.

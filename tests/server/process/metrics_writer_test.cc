@@ -43,7 +43,7 @@ class MetricsWriterTest : public testing::Test {
     options.standard_error = false;
     options.file = folder_ + "/log";
     log_ = *Logger::Create(options);
-    output_ = *RunOutput::Create(folder_, JobSpec(), log_.get());
+    output_ = *RunOutput::Create(folder_, log_.get());
   }
 
   static nlohmann::ordered_json Step(int64_t step) { return {{"step", step}}; }

@@ -55,7 +55,7 @@ class RunOutputTest : public testing::Test {
   // As a process does that is started in this folder.
   std::unique_ptr<RunOutput> Open() {
     absl::StatusOr<std::unique_ptr<RunOutput>> output =
-        RunOutput::Create(run_, JobSpec(), log_.get());
+        RunOutput::Create(run_, log_.get());
     EXPECT_TRUE(output.ok()) << output.status();
     return *std::move(output);
   }
@@ -85,14 +85,16 @@ TEST_F(RunOutputTest, ARunKeepsItsNameUntilAnotherOneBegins) {
   EXPECT_NE(Open()->RunId(/*begins=*/true), name);
 }
 
-TEST_F(RunOutputTest, MakesTheFoldersAndWritesTheJob) {
+TEST_F(RunOutputTest, MakesTheFoldersAndWritesTheJobWhenItIsToldTo) {
+  EXPECT_TRUE(std::filesystem::is_directory(run_));
+  EXPECT_FALSE(std::filesystem::exists(run_ + "/job.textproto"));
+  EXPECT_TRUE(output_->WriteJob(JobSpec()).ok());
   EXPECT_TRUE(std::filesystem::exists(run_ + "/job.textproto"));
 }
 
 TEST_F(RunOutputTest, SaysWhichFolderCannotBeMade) {
   std::ofstream(folder_ + "/file") << "x";
-  const auto output =
-      RunOutput::Create(folder_ + "/file/run", JobSpec(), log_.get());
+  const auto output = RunOutput::Create(folder_ + "/file/run", log_.get());
   EXPECT_THAT(output, StatusIs(absl::StatusCode::kFailedPrecondition,
                                HasSubstr("cannot make folder " + folder_ +
                                          "/file/run")));

@@ -53,7 +53,7 @@ TEST_F(StepBreakdownTest, TakesMeansOverTheWindow) {
   ASSERT_EQ(breakdown_.workers().size(), 1);  // The others are unheard of.
   const WorkerStep& step = breakdown_.workers()[0];
   EXPECT_EQ(step.rank, 1);
-  EXPECT_DOUBLE_EQ(step.leaves, 2);
+  EXPECT_DOUBLE_EQ(step.micro_batches, 2);
   EXPECT_NEAR(step.forward_seconds, 0.2, 1e-12);
   EXPECT_NEAR(step.backward_seconds, 0.4, 1e-12);
   EXPECT_NEAR(step.data_seconds, 0.02, 1e-12);

@@ -232,7 +232,7 @@ class Driver {
     const auto add = [&](int node, int leaf) {
       NodeSum sum;
       sum.gradient = Source(step, chunk, leaf);
-      sum.weight = 1;
+      sum.sample_count = 1;
       aggregator.Add(node, std::move(sum));
     };
     if (case_.subtree) {

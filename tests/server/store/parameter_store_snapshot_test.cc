@@ -106,7 +106,7 @@ TEST_F(ParameterStoreTest, GivesNothingOutThatIsNotKept) {
   absl::Mutex mu;
   Snapshot copies;
   std::vector<std::function<void()>> answers;
-  store_->SetKeeper(
+  store_->SetReplicator(
       [&](int64_t version, Snapshot::Chunk copy, std::function<void()> kept) {
         absl::MutexLock lock(&mu);
         copies.version = version;

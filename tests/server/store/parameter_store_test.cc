@@ -66,7 +66,7 @@ std::string UpdatedChunk(int64_t elements, ExchangeSpec exchange) {
       sum.node = leaf;
       sum.sum.gradient =
           std::make_shared<GradientInMemory>(gradient.get(), gradient);
-      sum.sum.weight = 1;
+      sum.sum.sample_count = 1;
       EXPECT_TRUE(store->AddContribution(0, std::move(sum)).ok());
     }
     recorder.Await(step + 1, 1);
@@ -242,7 +242,7 @@ TEST_F(ParameterStoreTest, RefusesWhatNoHonestWorkerSends) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("count from 0"));
   IncomingSum negative = Sum(0, 0, 4, 1);
-  negative.sum.weight = -1;
+  negative.sum.sample_count = -1;
   status = store_->AddContribution(0, std::move(negative));
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
 }

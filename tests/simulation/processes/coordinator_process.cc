@@ -106,7 +106,7 @@ void CoordinatorProcess::OnStart() {
   options_.resume = true;
   options_.log = world_->log;
   chooser_.emplace(options_);
-  journal_ = std::make_unique<StateJournal>();
+  replicas_ = std::make_unique<ReplicaStore>();
   attempt_number_ = 0;
   history_ = AttemptHistory();
   data_.reset();
@@ -116,8 +116,8 @@ void CoordinatorProcess::OnStart() {
   start_timeout_ = absl::Seconds(20);
   world_->servers[0] = this;
   world_->loop.After(world_->network.Latency(), life(), "begin", [this] {
-    absl::StatusOr<std::unique_ptr<RunOutput>> output = RunOutput::Create(
-        world_->run_folder(), world_->scenario.job, world_->log);
+    absl::StatusOr<std::unique_ptr<RunOutput>> output =
+        RunOutput::Create(world_->run_folder(), world_->log);
     if (!output.ok()) {
       Exit(output.status());
       return;
@@ -129,7 +129,7 @@ void CoordinatorProcess::OnStart() {
 
 void CoordinatorProcess::OnCrash() {
   attempt_.reset();
-  journal_.reset();
+  replicas_.reset();
   output_.reset();
 }
 
@@ -165,7 +165,7 @@ void CoordinatorProcess::BeginAttempt() {
   Attempt* const attempt = attempt_.get();
   attempt->scope = MakeScope(absl::StrCat(attempt_number_));
   attempt->server = std::make_unique<ServerAttempt>(
-      world_, /*shard=*/0, attempt->scope, journal_.get(),
+      world_, /*shard=*/0, attempt->scope, replicas_.get(),
       [attempt](const ServerReport& report) {
         const absl::Status status =
             attempt->coordinator->OnServerReport(/*shard=*/0, report);
@@ -214,7 +214,7 @@ void CoordinatorProcess::BeginAttempt() {
   attempt->checkpointer->SetCoordinator(attempt->coordinator.get());
   Enlist enlist;
   enlist.set_protocol_version(kProtocolVersion);
-  if (auto holdings = journal_->Holdings()) {
+  if (auto holdings = replicas_->Holdings()) {
     *enlist.mutable_journal() = *std::move(holdings);
   }
   (void)attempt->coordinator->AddServer(enlist, &attempt->link);
@@ -237,8 +237,8 @@ void CoordinatorProcess::Accept(Service service,
     case Service::kExchange:
       attempt->server->streams.Accept(link);
       break;
-    case Service::kJournal:
-      attempt->server->journals.Accept(link);
+    case Service::kReplica:
+      attempt->server->replicas.Accept(link);
       break;
   }
 }

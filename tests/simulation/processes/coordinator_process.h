@@ -26,7 +26,7 @@ class CoordinatorProcess final : public Process {
 
   void Accept(Service service, const std::shared_ptr<Link>& link) override;
   bool coordinates() const override { return true; }
-  const StateJournal* journal() const override { return journal_.get(); }
+  const ReplicaStore* replicas() const override { return replicas_.get(); }
   std::string State() const override;
 
   // SIGTERM.
@@ -58,7 +58,7 @@ class CoordinatorProcess final : public Process {
   std::unique_ptr<RunOutput> output_;
   ServerOptions options_;
   std::optional<ResumeChooser> chooser_;
-  std::unique_ptr<StateJournal> journal_;
+  std::unique_ptr<ReplicaStore> replicas_;
   int64_t attempt_number_ = 0;
   AttemptHistory history_;
   std::optional<DataFacts> data_;  // Of the attempts before.

@@ -13,7 +13,7 @@
 #include "server/checkpoint/final_folder.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_files.h"
-#include "server/replication/state_journal.h"
+#include "server/replication/replica_store.h"
 #include "tests/simulation/processes/shard_process.h"
 
 namespace tributary::simulation {
@@ -38,14 +38,16 @@ void AddSnapshot(const ArenaLayout& layout, const Snapshot& snapshot,
 // What the keeper of a server that is gone has of it.
 absl::StatusOr<Snapshot> CopyOf(const World* world, const Process* reader,
                                 int shard, int64_t version) {
-  const int holder = KeeperOf(shard, static_cast<int>(world->servers.size()));
-  const Process* const keeper = holder == 0 ? reader : world->servers[holder];
-  if (!world->scenario.job.recovery().journal() || !keeper->running() ||
-      keeper->journal() == nullptr) {
+  const int holder =
+      ReplicaHolderOf(shard, static_cast<int>(world->servers.size()));
+  const Process* const replica_holder =
+      holder == 0 ? reader : world->servers[holder];
+  if (!world->scenario.job.recovery().journal() || !replica_holder->running() ||
+      replica_holder->replicas() == nullptr) {
     return absl::UnavailableError(absl::StrCat(
         "server ", shard, " is gone, and its part of the state with it"));
   }
-  return keeper->journal()->Find(shard, version);
+  return replica_holder->replicas()->Find(shard, version);
 }
 
 absl::StatusOr<ModelState> ReadFolder(const World& world,

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "server/process/local_server.h"
-#include "tests/simulation/processes/journals.h"
+#include "tests/simulation/processes/replicas.h"
 #include "tests/simulation/processes/weights_streams.h"
 #include "tests/simulation/world/disk.h"
 #include "tests/simulation/world/executor.h"
@@ -18,18 +18,18 @@ namespace tributary::simulation {
 
 struct ServerAttempt {
   ServerAttempt(World* world, int shard, std::shared_ptr<Life> part,
-                StateJournal* memory,
+                ReplicaStore* memory,
                 std::function<void(const ServerReport&)> report)
       : scope(std::move(part)),
         disk(&world->loop, &world->disk, &world->disk_fault, scope,
              [](const std::string&) {}),
         streams(world, shard, scope),
-        journals(world, shard, scope, memory),
+        replicas(world, shard, scope, memory),
         local(shard,
               {MakeExecutor(world, scope, /*threads=*/1),
                MakeExecutor(world, scope, world->scenario.pool_threads)},
               &disk, &streams, std::move(report)) {
-    local.UseJournal(memory, &journals);
+    local.UseReplicas(memory, &replicas);
   }
   // The scope ends first if the process has crashed, else after it.
   ~ServerAttempt() { streams.EndAll(); }
@@ -46,7 +46,7 @@ struct ServerAttempt {
   const std::shared_ptr<Life> scope;
   ProcessDisk disk;
   WeightsStreams streams;
-  Journals journals;
+  Replicas replicas;
   LocalServer local;
 };
 

@@ -22,7 +22,7 @@ constexpr absl::Duration kOldSelfTimeout = absl::Seconds(30);
 
 void ShardProcess::OnStart() {
   enlisted_ = false;
-  journal_ = std::make_unique<StateJournal>();
+  replicas_ = std::make_unique<ReplicaStore>();
   wait_ = absl::ZeroDuration();
   last_seen_ = world_->loop.now();
   world_->loop.After(world_->network.Latency(), life(), "begin",
@@ -32,14 +32,14 @@ void ShardProcess::OnStart() {
 void ShardProcess::OnCrash() {
   server_.reset();
   link_.reset();
-  journal_.reset();
+  replicas_.reset();
 }
 
 void ShardProcess::BeginAttempt() {
   finished_ = stopped_ = false;
   attempt_began_ = world_->loop.now();
   server_ = std::make_unique<ServerAttempt>(
-      world_, shard_, MakeScope("attempt"), journal_.get(),
+      world_, shard_, MakeScope("attempt"), replicas_.get(),
       [this](const ServerReport& report) {
         if (link_ != nullptr) link_->Send(Link::kClient, report);
       });
@@ -65,7 +65,7 @@ void ShardProcess::BeginAttempt() {
         report.mutable_enlist()->set_protocol_version(kProtocolVersion);
         report.mutable_enlist()->set_shard(shard_);
         report.mutable_enlist()->set_address(absl::StrCat("server-", shard_));
-        if (auto holdings = journal_->Holdings()) {
+        if (auto holdings = replicas_->Holdings()) {
           *report.mutable_enlist()->mutable_journal() = *std::move(holdings);
         }
         link_->Send(Link::kClient, report);
@@ -74,8 +74,8 @@ void ShardProcess::BeginAttempt() {
 }
 
 void ShardProcess::Accept(Service service, const std::shared_ptr<Link>& link) {
-  if (service == Service::kJournal) {
-    server_->journals.Accept(link);
+  if (service == Service::kReplica) {
+    server_->replicas.Accept(link);
   } else {
     server_->streams.Accept(link);
   }

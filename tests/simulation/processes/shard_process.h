@@ -18,7 +18,7 @@ class ShardProcess final : public Process {
 
   void Accept(Service service, const std::shared_ptr<Link>& link) override;
   std::string State() const override;
-  const StateJournal* journal() const override { return journal_.get(); }
+  const ReplicaStore* replicas() const override { return replicas_.get(); }
   // Null: none is under way.
   ServerAttempt* server() const { return server_.get(); }
 
@@ -40,7 +40,7 @@ class ShardProcess final : public Process {
   absl::Duration wait_;
   absl::Time attempt_began_;
 
-  std::unique_ptr<StateJournal> journal_;
+  std::unique_ptr<ReplicaStore> replicas_;
 
   // Of an attempt.
   std::unique_ptr<ServerAttempt> server_;

@@ -137,7 +137,7 @@ void WorkerStay::Push(int64_t step, const NodeChunk& sum) {
   c->set_step(step);
   c->set_chunk(sum.chunk);
   c->set_node(sum.node);
-  c->set_weight(sum.weight);
+  c->set_weight(sum.sample_count);
   if (sum.chunk == 0) c->set_loss_sum(sum.loss_sum);
   c->set_base_version(sum.base_version);
   c->set_gradient_norm(sum.gradient_norm);

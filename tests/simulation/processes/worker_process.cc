@@ -32,7 +32,7 @@ void WorkerProcess::BeginStay() {
   scope_ = MakeScope("stay");
   WorkerStay::Options options;
   options.rank = rank_;
-  options.leaf = leaf_;
+  options.micro_batch = micro_batch_;
   options.connect_timeout = was_in_ ? kReconnectTimeout : kConnectTimeout;
   stay_ = std::make_unique<WorkerStay>(
       world_, scope_, options, [this](const absl::Status& status) {

@@ -14,10 +14,10 @@ class WorkerProcess final : public Process {
  public:
   // `rank`: that it asks for.
   WorkerProcess(World* world, int place, int number, int rank,
-                absl::Duration leaf)
+                absl::Duration micro_batch)
       : Process(world, absl::StrCat("worker-", place), number),
         rank_(rank),
-        leaf_(leaf) {}
+        micro_batch_(micro_batch) {}
 
   void Accept(Service, const std::shared_ptr<Link>&) override {}
   std::string State() const override;
@@ -29,7 +29,7 @@ class WorkerProcess final : public Process {
   void OnOver(const absl::Status& status);
 
   int rank_;
-  const absl::Duration leaf_;
+  const absl::Duration micro_batch_;
   bool was_in_ = false;
   absl::Time patience_ends_;
   absl::Duration wait_;

@@ -79,12 +79,12 @@ void WorkerStay::Beat(absl::Duration interval) {
     beat->set_step(rounds.StepsAfter(std::max<int64_t>(0, round_)));
     beat->set_phase(!training_ ? "data" : busy_ ? "backward" : "exchange");
     ProcessStatistics* const statistics = beat->mutable_statistics();
-    const double seconds =
-        absl::ToDoubleSeconds(options_.leaf) * static_cast<double>(leaves_);
+    const double seconds = absl::ToDoubleSeconds(options_.micro_batch) *
+                           static_cast<double>(micro_batches_);
     statistics->set_backward_seconds(seconds);
     statistics->set_compute_seconds(seconds);
     statistics->set_leaf_seconds(seconds);
-    statistics->set_leaves(leaves_);
+    statistics->set_leaves(micro_batches_);
     statistics->set_threads(1);
     statistics->set_steps(std::max<int64_t>(0, round_));
     Report(report);
@@ -119,13 +119,13 @@ void WorkerStay::OnOrder(const CoordinatorOrder& order) {
       }
       break;
     case CoordinatorOrder::kDeal:
-      state_->SetDeal(order.deal());
+      state_->SetAssignment(order.deal());
       break;
     case CoordinatorOrder::kEvaluated:
       state_->SetEvaluated(order.evaluated().version());
       break;
     case CoordinatorOrder::kClaimed:
-      state_->SetClaimed(order.claimed().step());
+      state_->AddStepLease(order.claimed().step());
       break;
     case CoordinatorOrder::kFinished:
       if (stopped_) {
@@ -213,8 +213,8 @@ void WorkerStay::Work() {
         break;
     }
     busy_ = true;
-    const absl::Duration taken =
-        world_->random.Between(options_.leaf / 2, options_.leaf * 1.5);
+    const absl::Duration taken = world_->random.Between(
+        options_.micro_batch / 2, options_.micro_batch * 1.5);
     world_->loop.After(taken, scope_, "-computed", [this] {
       busy_ = false;
       if (ending_) return;
@@ -239,7 +239,7 @@ bool WorkerStay::Begin() {
       Report(report);
       return false;
     }
-    case Task::Kind::kClaim: {
+    case Task::Kind::kRequestStepLease: {
       WorkerReport report;
       report.mutable_claim();
       Report(report);
@@ -318,17 +318,18 @@ void WorkerStay::DoItem() {
   } else {
     const JobSpec& job = admission_->job();
     const Buffer gradient = arenas_.Take();
-    LeafGradient(job, layout, task.version, item, weights, gradient.get());
+    MicroBatchGradient(job, layout, task.version, item, weights,
+                       gradient.get());
     if (world_->sabotage.wrong_gradient && task.version == 5 && item == 0) {
       gradient.get()[0] += 0.01f;
     }
-    const double loss = LeafLoss(layout, item, weights);
+    const double loss = MicroBatchLoss(layout, item, weights);
     for (int chunk = layout.chunk_count() - 1; chunk >= 0; --chunk) {
       reducer_->ChunkReady(static_cast<int>(item), chunk, gradient,
-                           LeafWeight(job, task.version, item),
+                           MicroBatchSampleCount(job, task.version, item),
                            chunk == 0 ? loss : 0);
     }
-    ++leaves_;
+    ++micro_batches_;
   }
   if (++item_ < task.items.size()) return;
   if (task.kind == Task::Kind::kTrain) {

@@ -30,7 +30,7 @@ class WorkerStay {
     int rank = -1;
     absl::Duration connect_timeout;
     // What a leaf takes here.
-    absl::Duration leaf;
+    absl::Duration micro_batch;
   };
   // `over` is called once, at the end of everything, in an event of its own;
   // it may destroy the stay.
@@ -118,7 +118,7 @@ class WorkerStay {
   std::vector<int64_t> versions_[2];
   std::vector<int> unanswered_;
   int64_t round_ = -1;
-  int64_t leaves_ = 0;
+  int64_t micro_batches_ = 0;
 };
 
 }  // namespace tributary::simulation

@@ -7,10 +7,10 @@
 namespace tributary::simulation {
 
 void Ledger::AddUpdate(int64_t attempt, int chunk, int64_t step,
-                       int64_t weight) {
+                       int64_t sample_count) {
   Update& update = applied_[{attempt, chunk, step}];
   ++update.times;
-  update.weight = weight;
+  update.sample_count = sample_count;
   ++updates_;
 }
 
@@ -35,22 +35,22 @@ void Ledger::AddCommit(int64_t attempt, const CheckpointManifest& checkpoint) {
 }
 
 std::string Ledger::Check(int64_t attempt, int chunks,
-                          const std::vector<int64_t>& weights) const {
+                          const std::vector<int64_t>& sample_counts) const {
   for (const auto& [key, update] : applied_) {
     const auto& [in, chunk, step] = key;
     if (update.times > 1) {
       return absl::StrCat("P1: step ", step, " was applied to chunk ", chunk,
                           " ", update.times, " times in attempt ", in);
     }
-    if (update.weight != weights[static_cast<size_t>(step)]) {
+    if (update.sample_count != sample_counts[static_cast<size_t>(step)]) {
       return absl::StrCat("P1: step ", step, ", chunk ", chunk,
-                          " was applied with weight ", update.weight, " of ",
-                          weights[static_cast<size_t>(step)]);
+                          " was applied with weight ", update.sample_count,
+                          " of ", sample_counts[static_cast<size_t>(step)]);
     }
   }
   for (int chunk = 0; chunk < chunks; ++chunk) {
     std::string missing =
-        Trace(attempt, static_cast<int64_t>(weights.size()), chunk);
+        Trace(attempt, static_cast<int64_t>(sample_counts.size()), chunk);
     if (!missing.empty()) return missing;
   }
   return "";

@@ -16,7 +16,8 @@ namespace tributary::simulation {
 class Ledger {
  public:
   // `step` was applied to `chunk`.
-  void AddUpdate(int64_t attempt, int chunk, int64_t step, int64_t weight);
+  void AddUpdate(int64_t attempt, int chunk, int64_t step,
+                 int64_t sample_count);
   // An attempt begins, from `checkpoint` or, if that is null, from the start.
   void AddAttempt(int64_t attempt, const CheckpointManifest* checkpoint);
   // The same attempt, but with what servers have in memory of earlier ones.
@@ -29,10 +30,10 @@ class Ledger {
 
   // Each step was applied to each chunk at most once in each attempt and, on
   // the way from the start over checkpoints to the end of `attempt`, exactly
-  // once, with the whole batch. `weights`: of each step's batch. Empty: all is
-  // well.
+  // once, with the whole batch. `sample_counts`: of each step's batch. Empty:
+  // all is well.
   std::string Check(int64_t attempt, int chunks,
-                    const std::vector<int64_t>& weights) const;
+                    const std::vector<int64_t>& sample_counts) const;
 
  private:
   struct Attempt {
@@ -42,7 +43,7 @@ class Ledger {
   };
   struct Update {
     int times = 0;
-    int64_t weight = 0;
+    int64_t sample_count = 0;
   };
 
   // The chunk's steps from the start to version `end` are all there, the last

@@ -15,12 +15,12 @@ namespace tributary::simulation {
 namespace {
 
 // What is under `node`: a leaf's own gradient, or the sum of the two halves.
-std::vector<float> SumUnder(int64_t node,
-                            const std::vector<std::vector<float>>& leaves) {
-  const auto count = static_cast<int64_t>(leaves.size());
-  if (node >= count) return leaves[static_cast<size_t>(node - count)];
-  std::vector<float> left = SumUnder(2 * node, leaves);
-  const std::vector<float> right = SumUnder(2 * node + 1, leaves);
+std::vector<float> SumUnder(
+    int64_t node, const std::vector<std::vector<float>>& micro_batches) {
+  const auto count = static_cast<int64_t>(micro_batches.size());
+  if (node >= count) return micro_batches[static_cast<size_t>(node - count)];
+  std::vector<float> left = SumUnder(2 * node, micro_batches);
+  const std::vector<float> right = SumUnder(2 * node + 1, micro_batches);
   for (size_t i = 0; i < left.size(); ++i) left[i] += right[i];
   return left;
 }
@@ -40,13 +40,13 @@ double ChunkSquares(const float* x, int64_t count) {
 }
 
 double NormOf(const std::vector<float>& sum, const ArenaLayout& layout,
-              int64_t weight) {
+              int64_t sample_count) {
   double squares = 0;
   for (int chunk = 0; chunk < layout.chunk_count(); ++chunk) {
     squares += ChunkSquares(sum.data() + layout.ChunkBegin(chunk),
                             layout.ChunkSize(chunk));
   }
-  return std::sqrt(squares) / static_cast<double>(weight);
+  return std::sqrt(squares) / static_cast<double>(sample_count);
 }
 
 }  // namespace
@@ -62,17 +62,17 @@ ReferenceRun TrainReference(const Scenario& scenario,
   run.state.weights.resize(elements);
   InitialWeights(scenario.job, layout, run.state.weights.data());
   run.state.slots.assign((*optimizer)->slots(), std::vector<float>(elements));
-  const int64_t leaves = job.batch().micro_batches();
+  const int64_t micro_batches = job.batch().micro_batches();
   for (int64_t step = 0; step < rounds.count(); ++step) {
     std::vector<std::vector<float>> gradients;
-    for (int64_t leaf = 0; leaf < leaves; ++leaf) {
+    for (int64_t micro_batch = 0; micro_batch < micro_batches; ++micro_batch) {
       gradients.emplace_back(elements);
-      LeafGradient(scenario.job, layout, step, leaf, run.state.weights.data(),
-                   gradients.back().data());
+      MicroBatchGradient(scenario.job, layout, step, micro_batch,
+                         run.state.weights.data(), gradients.back().data());
     }
     const std::vector<float> sum = SumUnder(1, gradients);
-    const int64_t weight = BatchWeight(scenario.job, step);
-    const double norm = NormOf(sum, layout, weight);
+    const int64_t sample_count = BatchSampleCount(scenario.job, step);
+    const double norm = NormOf(sum, layout, sample_count);
     if (job.on_nonfinite() == JobSpec::SKIP && !std::isfinite(norm)) {
       ++run.skipped;
       continue;
@@ -87,7 +87,8 @@ ReferenceRun TrainReference(const Scenario& scenario,
       const std::vector<ChunkSegment> segments = layout.ChunkSegments(chunk);
       UpdateArguments update;
       update.gradient_sum = sum.data() + begin;
-      update.gradient_scale = GradientScale(weight, job.clip_norm(), norm);
+      update.gradient_scale =
+          GradientScale(sample_count, job.clip_norm(), norm);
       update.weights = run.state.weights.data() + begin;
       update.new_weights = next.data() + begin;
       update.slots = absl::MakeSpan(slots);
@@ -99,14 +100,16 @@ ReferenceRun TrainReference(const Scenario& scenario,
     run.state.weights = std::move(next);
   }
   double loss = 0;
-  int64_t weight = 0;
+  int64_t sample_count = 0;
   for (int64_t piece = 0; piece < scenario.facts.evaluation_pieces(); ++piece) {
     const EvaluationReport report =
         EvaluatePiece(layout, rounds.count(), piece, run.state.weights.data());
     loss += report.loss_sum();
-    weight += report.weight();
+    sample_count += report.weight();
   }
-  if (weight > 0) run.evaluation_loss = loss / static_cast<double>(weight);
+  if (sample_count > 0) {
+    run.evaluation_loss = loss / static_cast<double>(sample_count);
+  }
   return run;
 }
 

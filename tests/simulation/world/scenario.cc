@@ -52,9 +52,9 @@ JobSpec MakeJob(Random* random) {
   JobSpec job;
   job.mutable_model()->mutable_synthetic()->set_parameters(64);
   job.mutable_data()->mutable_random();
-  const int64_t leaves = int64_t{1} << random->Uniform(0, 3);
-  job.mutable_batch()->set_global(4 * leaves);
-  job.mutable_batch()->set_micro_batches(leaves);
+  const int64_t micro_batches = int64_t{1} << random->Uniform(0, 3);
+  job.mutable_batch()->set_global(4 * micro_batches);
+  job.mutable_batch()->set_micro_batches(micro_batches);
   SetOptimizer(random, job.mutable_optimizer());
   SetConsistency(random, job.mutable_exchange()
                              ->mutable_parameter_server()
@@ -156,11 +156,11 @@ Scenario MakeScenario(uint64_t seed) {
       static_cast<int>(random.Chance(0.05) ? 0 : random.Uniform(1, 8));
   scenario.events_between_faults = random.Uniform(100, 1500);
   // Chance of its own: what seeds meant before journals they still mean.
-  Random journals(Mix(seed, 55));
+  Random replicas(Mix(seed, 55));
   const ConsistencySpec& mode = ConsistencyOf(scenario.job);
   if (scenario.servers > 1 &&
       (mode.has_synchronous() || mode.has_local_steps()) &&
-      journals.Chance(0.3)) {
+      replicas.Chance(0.3)) {
     scenario.job.mutable_recovery()->set_journal(true);
   }
   return scenario;

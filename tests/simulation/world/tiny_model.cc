@@ -31,47 +31,53 @@ void InitialWeights(const JobSpec& job, const ArenaLayout& layout,
   });
 }
 
-void LeafGradient(const JobSpec& job, const ArenaLayout& layout, int64_t step,
-                  int64_t leaf, const float* weights, float* gradient) {
+void MicroBatchGradient(const JobSpec& job, const ArenaLayout& layout,
+                        int64_t step, int64_t micro_batch, const float* weights,
+                        float* gradient) {
   std::fill_n(gradient, layout.arena_elements(), 0.f);
   const uint64_t place = Mix(job.seed() + 7, static_cast<uint64_t>(step));
-  const uint64_t own = Mix(place, static_cast<uint64_t>(leaf));
-  const auto weight = static_cast<float>(LeafWeight(job, step, leaf));
-  if (weight == 0) return;
+  const uint64_t own = Mix(place, static_cast<uint64_t>(micro_batch));
+  const auto sample_count =
+      static_cast<float>(MicroBatchSampleCount(job, step, micro_batch));
+  if (sample_count == 0) return;
   ForEachElement(layout, [&](int64_t i) {
     gradient[i] =
         (Number(Mix(own, static_cast<uint64_t>(i))) + 0.25f * weights[i]) *
-        weight;
+        sample_count;
   });
   if (job.on_nonfinite() == JobSpec::SKIP && place % 8 == 0 &&
       (place >> 8) % static_cast<uint64_t>(job.batch().micro_batches()) ==
-          static_cast<uint64_t>(leaf)) {
+          static_cast<uint64_t>(micro_batch)) {
     gradient[layout.parameters().back().offset] =
         std::numeric_limits<float>::quiet_NaN();
   }
 }
 
-int64_t LeafWeight(const JobSpec& job, int64_t step, int64_t leaf) {
-  if (leaf == 0) return 4;
+int64_t MicroBatchSampleCount(const JobSpec& job, int64_t step,
+                              int64_t micro_batch) {
+  if (micro_batch == 0) return 4;
   return static_cast<int64_t>(Mix(job.seed() + static_cast<uint64_t>(step),
-                                  static_cast<uint64_t>(leaf)) %
+                                  static_cast<uint64_t>(micro_batch)) %
                               5);
 }
 
-double LeafLoss(const ArenaLayout& layout, int64_t leaf, const float* weights) {
-  double sum = static_cast<double>(leaf);
+double MicroBatchLoss(const ArenaLayout& layout, int64_t micro_batch,
+                      const float* weights) {
+  double sum = static_cast<double>(micro_batch);
   ForEachElement(layout, [&](int64_t i) {
-    sum += static_cast<double>(weights[i]) * static_cast<double>(i % 7 + leaf);
+    sum += static_cast<double>(weights[i]) *
+           static_cast<double>(i % 7 + micro_batch);
   });
   return sum;
 }
 
-int64_t BatchWeight(const JobSpec& job, int64_t step) {
-  int64_t weight = 0;
-  for (int64_t leaf = 0; leaf < job.batch().micro_batches(); ++leaf) {
-    weight += LeafWeight(job, step, leaf);
+int64_t BatchSampleCount(const JobSpec& job, int64_t step) {
+  int64_t sample_count = 0;
+  for (int64_t micro_batch = 0; micro_batch < job.batch().micro_batches();
+       ++micro_batch) {
+    sample_count += MicroBatchSampleCount(job, step, micro_batch);
   }
-  return weight;
+  return sample_count;
 }
 
 EvaluationReport EvaluatePiece(const ArenaLayout& layout, int64_t version,
@@ -79,7 +85,7 @@ EvaluationReport EvaluatePiece(const ArenaLayout& layout, int64_t version,
   EvaluationReport report;
   report.set_version(version);
   report.set_piece(piece);
-  report.set_loss_sum(LeafLoss(layout, piece + 3, weights));
+  report.set_loss_sum(MicroBatchLoss(layout, piece + 3, weights));
   report.set_correct(piece);
   report.set_weight(piece + 1);
   return report;

@@ -19,13 +19,16 @@ void InitialWeights(const JobSpec& job, const ArenaLayout& layout,
 
 // Of the leaf's samples; where the job skips what is not finite, some steps'
 // hold a NaN.
-void LeafGradient(const JobSpec& job, const ArenaLayout& layout, int64_t step,
-                  int64_t leaf, const float* weights, float* gradient);
+void MicroBatchGradient(const JobSpec& job, const ArenaLayout& layout,
+                        int64_t step, int64_t micro_batch, const float* weights,
+                        float* gradient);
 // Some leaves are empty, but never leaf 0.
-int64_t LeafWeight(const JobSpec& job, int64_t step, int64_t leaf);
-double LeafLoss(const ArenaLayout& layout, int64_t leaf, const float* weights);
+int64_t MicroBatchSampleCount(const JobSpec& job, int64_t step,
+                              int64_t micro_batch);
+double MicroBatchLoss(const ArenaLayout& layout, int64_t micro_batch,
+                      const float* weights);
 // Of all leaves of a step.
-int64_t BatchWeight(const JobSpec& job, int64_t step);
+int64_t BatchSampleCount(const JobSpec& job, int64_t step);
 
 EvaluationReport EvaluatePiece(const ArenaLayout& layout, int64_t version,
                                int64_t piece, const float* weights);

@@ -16,9 +16,10 @@ absl::Status HitFailpoint(const char* point) {
              : simulation::World::current->HitFailpoint(point);
 }
 
-void RecordInLedger(int64_t attempt, int chunk, int64_t step, int64_t weight) {
+void RecordInLedger(int64_t attempt, int chunk, int64_t step,
+                    int64_t sample_count) {
   if (simulation::World::current == nullptr) return;
-  simulation::World::current->RecordUpdate(attempt, chunk, step, weight);
+  simulation::World::current->RecordUpdate(attempt, chunk, step, sample_count);
 }
 
 namespace simulation {
@@ -264,11 +265,11 @@ absl::Status World::HitFailpoint(const char* point) {
 }
 
 void World::RecordUpdate(int64_t attempt, int chunk, int64_t step,
-                         int64_t weight) {
+                         int64_t sample_count) {
   if (loop.running() == nullptr || loop.running()->silent()) return;
-  ledger.AddUpdate(attempt, chunk, step, weight);
+  ledger.AddUpdate(attempt, chunk, step, sample_count);
   if (sabotage.counted_twice && step == 3 && chunk == 1) {
-    ledger.AddUpdate(attempt, chunk, step, weight);
+    ledger.AddUpdate(attempt, chunk, step, sample_count);
   }
 }
 

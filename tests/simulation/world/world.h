@@ -15,7 +15,7 @@
 #include "absl/time/time.h"
 #include "common/os/log.h"
 #include "common/parameters/parameter_table.h"
-#include "server/replication/state_journal.h"
+#include "server/replication/replica_store.h"
 #include "tests/simulation/world/disk.h"
 #include "tests/simulation/world/event_loop.h"
 #include "tests/simulation/world/ledger.h"
@@ -30,7 +30,7 @@ namespace tributary::simulation {
 class World;
 
 // What a call is for.
-enum class Service { kMembership, kEnlistment, kExchange, kJournal };
+enum class Service { kMembership, kEnlistment, kExchange, kReplica };
 
 // One process, which may end and be started again any number of times.
 class Process {
@@ -46,7 +46,7 @@ class Process {
   virtual void Accept(Service service, const std::shared_ptr<Link>& link) = 0;
   virtual bool coordinates() const { return false; }
   // Of servers.
-  virtual const StateJournal* journal() const { return nullptr; }
+  virtual const ReplicaStore* replicas() const { return nullptr; }
   // What it is doing, for a person who wonders why it hangs.
   virtual std::string State() const = 0;
 
@@ -151,7 +151,8 @@ class World {
 
   // From the code under test, about the process whose event is running.
   absl::Status HitFailpoint(const char* point);
-  void RecordUpdate(int64_t attempt, int chunk, int64_t step, int64_t weight);
+  void RecordUpdate(int64_t attempt, int chunk, int64_t step,
+                    int64_t sample_count);
 
   // Histories are run one at a time.
   static World* current;

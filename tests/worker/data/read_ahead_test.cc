@@ -83,10 +83,11 @@ class FakeDataSet final : public DataSet {
 class ReadAheadTest : public testing::Test {
  protected:
   // That the batch is that of the leaf.
-  void ExpectIsLeaf(const std::shared_ptr<const Batch>& batch, int64_t step,
-                    int leaf) const {
+  void ExpectIsMicroBatch(const std::shared_ptr<const Batch>& batch,
+                          int64_t step, int micro_batch) const {
     ASSERT_NE(batch, nullptr);
-    const Sampler::Leaf expected = sampler_.LeafOf(step, leaf);
+    const Sampler::MicroBatch expected =
+        sampler_.MicroBatchOf(step, micro_batch);
     EXPECT_EQ(
         std::vector<int64_t>(batch->features.begin(), batch->features.end()),
         expected.indexes);
@@ -95,36 +96,38 @@ class ReadAheadTest : public testing::Test {
 
   FakeDataSet data_;
   const Sampler sampler_{/*seed=*/1, kSamples, /*global_batch=*/24,
-                         /*leaves=*/4};
+                         /*micro_batches=*/4};
 };
 
 TEST_F(ReadAheadTest, ReadsWhatIsExpectedInThreadsOfItsOwn) {
   ReadAhead ahead(&data_, &sampler_, /*threads=*/2, /*depth=*/8);
-  for (int leaf = 0; leaf < 4; ++leaf) ahead.Expect(60, leaf);
+  for (int micro_batch = 0; micro_batch < 4; ++micro_batch) {
+    ahead.Expect(60, micro_batch);
+  }
   data_.AwaitEnded(4);
-  for (int leaf = 3; leaf >= 0; --leaf) {
-    ExpectIsLeaf(ahead.Take(60, leaf), 60, leaf);
+  for (int micro_batch = 3; micro_batch >= 0; --micro_batch) {
+    ExpectIsMicroBatch(ahead.Take(60, micro_batch), 60, micro_batch);
   }
   EXPECT_EQ(data_.begun(), 4);
   EXPECT_EQ(data_.ReadsHere(), 0);
 }
 
-TEST_F(ReadAheadTest, TakesOfUnexpectedLeavesReadInTheCaller) {
+TEST_F(ReadAheadTest, TakesOfUnexpectedMicroBatchesReadInTheCaller) {
   ReadAhead ahead(&data_, &sampler_, /*threads=*/1, /*depth=*/8);
-  ExpectIsLeaf(ahead.Take(3, 1), 3, 1);
+  ExpectIsMicroBatch(ahead.Take(3, 1), 3, 1);
   EXPECT_EQ(data_.ReadsHere(), 1);
 }
 
-TEST_F(ReadAheadTest, LeavesNotBegunAreReadInTheCaller) {
+TEST_F(ReadAheadTest, MicroBatchesNotBegunAreReadInTheCaller) {
   data_.SetOpen(false);
   ReadAhead ahead(&data_, &sampler_, /*threads=*/1, /*depth=*/8);
   ahead.Expect(0, 0);
   data_.AwaitBegun(1);  // The only thread is busy.
   ahead.Expect(0, 1);
-  ExpectIsLeaf(ahead.Take(0, 1), 0, 1);
+  ExpectIsMicroBatch(ahead.Take(0, 1), 0, 1);
   EXPECT_EQ(data_.ReadsHere(), 1);
   data_.SetOpen(true);
-  ExpectIsLeaf(ahead.Take(0, 0), 0, 0);
+  ExpectIsMicroBatch(ahead.Take(0, 0), 0, 0);
   EXPECT_EQ(data_.begun(), 2);
 }
 
@@ -133,7 +136,7 @@ TEST_F(ReadAheadTest, TakesWaitForTheThreadThatReads) {
   ReadAhead ahead(&data_, &sampler_, /*threads=*/1, /*depth=*/8);
   ahead.Expect(0, 0);
   data_.AwaitBegun(1);
-  std::thread taker([&] { ExpectIsLeaf(ahead.Take(0, 0), 0, 0); });
+  std::thread taker([&] { ExpectIsMicroBatch(ahead.Take(0, 0), 0, 0); });
   data_.SetOpen(true);
   taker.join();
   EXPECT_EQ(data_.begun(), 1);
@@ -150,10 +153,10 @@ TEST_F(ReadAheadTest, TryTakeWaitsForNothing) {
   EXPECT_EQ(ahead.TryTake(0, 1), nullptr);  // Not begun.
   EXPECT_EQ(data_.ReadsHere(), 0);
   data_.SetOpen(true);
-  ExpectIsLeaf(ahead.Take(0, 0), 0, 0);
+  ExpectIsMicroBatch(ahead.Take(0, 0), 0, 0);
   std::shared_ptr<const Batch> batch;
   while ((batch = ahead.TryTake(0, 1)) == nullptr) std::this_thread::yield();
-  ExpectIsLeaf(batch, 0, 1);
+  ExpectIsMicroBatch(batch, 0, 1);
   EXPECT_EQ(ahead.TryTake(0, 1), nullptr);  // Forgotten.
 }
 
@@ -169,23 +172,23 @@ TEST_F(ReadAheadTest, RepeatsAreIgnored) {
 
 TEST_F(ReadAheadTest, DropsTheOldestWhenFull) {
   ReadAhead ahead(&data_, &sampler_, /*threads=*/1, /*depth=*/2);
-  for (int leaf = 0; leaf < 3; ++leaf) {
-    ahead.Expect(0, leaf);
-    data_.AwaitEnded(leaf + 1);
+  for (int micro_batch = 0; micro_batch < 3; ++micro_batch) {
+    ahead.Expect(0, micro_batch);
+    data_.AwaitEnded(micro_batch + 1);
   }
-  ExpectIsLeaf(ahead.Take(0, 1), 0, 1);
-  ExpectIsLeaf(ahead.Take(0, 2), 0, 2);
+  ExpectIsMicroBatch(ahead.Take(0, 1), 0, 1);
+  ExpectIsMicroBatch(ahead.Take(0, 2), 0, 2);
   EXPECT_EQ(data_.ReadsHere(), 0);
-  ExpectIsLeaf(ahead.Take(0, 0), 0, 0);
+  ExpectIsMicroBatch(ahead.Take(0, 0), 0, 0);
   EXPECT_EQ(data_.ReadsHere(), 1);
 }
 
-TEST_F(ReadAheadTest, ALeafTakenIsForgotten) {
+TEST_F(ReadAheadTest, AMicroBatchTakenIsForgotten) {
   ReadAhead ahead(&data_, &sampler_, /*threads=*/1, /*depth=*/2);
   ahead.Expect(0, 0);
   data_.AwaitEnded(1);
-  ExpectIsLeaf(ahead.Take(0, 0), 0, 0);
-  ExpectIsLeaf(ahead.Take(0, 0), 0, 0);
+  ExpectIsMicroBatch(ahead.Take(0, 0), 0, 0);
+  ExpectIsMicroBatch(ahead.Take(0, 0), 0, 0);
   EXPECT_EQ(data_.ReadsHere(), 1);
 }
 
@@ -193,7 +196,7 @@ TEST_F(ReadAheadTest, WorksWithoutThreadsOrDepth) {
   for (const int depth : {0, 4}) {
     ReadAhead ahead(&data_, &sampler_, /*threads=*/4 - depth, depth);
     ahead.Expect(0, 0);
-    ExpectIsLeaf(ahead.Take(0, 0), 0, 0);
+    ExpectIsMicroBatch(ahead.Take(0, 0), 0, 0);
   }
   EXPECT_EQ(data_.ReadsHere(), 2);
 }
@@ -205,14 +208,16 @@ TEST_F(ReadAheadTest, BatchesOutliveIt) {
     ahead.Expect(0, 0);
     batch = ahead.Take(0, 0);
   }
-  ExpectIsLeaf(batch, 0, 0);
+  ExpectIsMicroBatch(batch, 0, 0);
 }
 
-TEST_F(ReadAheadTest, EndsWhileLeavesWaitAndAreRead) {
+TEST_F(ReadAheadTest, EndsWhileMicroBatchesWaitAndAreRead) {
   data_.SetOpen(false);
   auto ahead = std::make_unique<ReadAhead>(&data_, &sampler_, /*threads=*/2,
                                            /*depth=*/16);
-  for (int leaf = 0; leaf < 4; ++leaf) ahead->Expect(0, leaf);
+  for (int micro_batch = 0; micro_batch < 4; ++micro_batch) {
+    ahead->Expect(0, micro_batch);
+  }
   data_.AwaitBegun(2);
   absl::Notification ended;
   std::thread ending([&] {
@@ -225,15 +230,15 @@ TEST_F(ReadAheadTest, EndsWhileLeavesWaitAndAreRead) {
   ending.join();
 }
 
-TEST_F(ReadAheadTest, ManyThreadsTakeEachLeafOnce) {
+TEST_F(ReadAheadTest, ManyThreadsTakeEachMicroBatchOnce) {
   constexpr int kSteps = 50;
   ReadAhead ahead(&data_, &sampler_, /*threads=*/3, /*depth=*/6);
   std::vector<std::thread> takers;
-  for (int leaf = 0; leaf < 4; ++leaf) {
-    takers.emplace_back([&, leaf] {
+  for (int micro_batch = 0; micro_batch < 4; ++micro_batch) {
+    takers.emplace_back([&, micro_batch] {
       for (int64_t step = 0; step < kSteps; ++step) {
-        ahead.Expect(step + 1, leaf);
-        ExpectIsLeaf(ahead.Take(step, leaf), step, leaf);
+        ahead.Expect(step + 1, micro_batch);
+        ExpectIsMicroBatch(ahead.Take(step, micro_batch), step, micro_batch);
       }
     });
   }

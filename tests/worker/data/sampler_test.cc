@@ -18,8 +18,8 @@ using testing::IsEmpty;
 
 // All samples of an epoch in their order.
 std::vector<int64_t> Order(uint64_t seed, int64_t epoch, int64_t samples) {
-  return Sampler(seed, samples, /*global_batch=*/samples, /*leaves=*/1)
-      .LeafOf(/*step=*/epoch, /*leaf=*/0)
+  return Sampler(seed, samples, /*global_batch=*/samples, /*micro_batches=*/1)
+      .MicroBatchOf(/*step=*/epoch, /*micro_batch=*/0)
       .indexes;
 }
 
@@ -45,8 +45,8 @@ TEST(SamplerTest, LargeDataSetsAreInRangeWithoutRepeats) {
   for (const int64_t size :
        {(int64_t{1} << 32) + 1, (int64_t{1} << 50) - 3, int64_t{1} << 62}) {
     const Sampler sampler(/*seed=*/1, size, /*global_batch=*/1000,
-                          /*leaves=*/1);
-    std::vector<int64_t> indexes = sampler.LeafOf(7, 0).indexes;
+                          /*micro_batches=*/1);
+    std::vector<int64_t> indexes = sampler.MicroBatchOf(7, 0).indexes;
     EXPECT_GE(*std::min_element(indexes.begin(), indexes.end()), 0);
     EXPECT_LT(*std::max_element(indexes.begin(), indexes.end()), size);
     std::sort(indexes.begin(), indexes.end());
@@ -62,8 +62,8 @@ TEST(SamplerTest, OrdersStayWhatTheyAre) {
               ElementsAre(6, 3, 4, 1, 7, 0, 5, 2, 9, 8));
   EXPECT_THAT(
       Sampler(/*seed=*/0x123456789abcdef0, /*samples=*/60000,
-              /*global_batch=*/64, /*leaves=*/8)
-          .LeafOf(/*step=*/12345, /*leaf=*/3)
+              /*global_batch=*/64, /*micro_batches=*/8)
+          .MicroBatchOf(/*step=*/12345, /*micro_batch=*/3)
           .indexes,
       ElementsAre(48761, 36397, 26855, 14848, 38160, 55204, 47091, 52492));
 }
@@ -139,42 +139,42 @@ TEST(SamplerTest, NeighboursAreIndependent) {
   EXPECT_LT(ChiSquared(counts, (kSize - 1) / 8.0), ChiSquaredLimit(7));
 }
 
-TEST(SamplerTest, LeavesAreTheBatchCutIntoEqualParts) {
+TEST(SamplerTest, MicroBatchesAreTheBatchCutIntoEqualParts) {
   const Sampler whole(/*seed=*/1, /*samples=*/100, /*global_batch=*/12,
-                      /*leaves=*/1);
+                      /*micro_batches=*/1);
   const Sampler parts(/*seed=*/1, /*samples=*/100, /*global_batch=*/12,
-                      /*leaves=*/4);
+                      /*micro_batches=*/4);
   for (int64_t step = 0; step < 30; ++step) {
     std::vector<int64_t> joined;
-    for (int leaf = 0; leaf < 4; ++leaf) {
-      const Sampler::Leaf part = parts.LeafOf(step, leaf);
+    for (int micro_batch = 0; micro_batch < 4; ++micro_batch) {
+      const Sampler::MicroBatch part = parts.MicroBatchOf(step, micro_batch);
       EXPECT_EQ(part.epoch, step / 9);
       joined.insert(joined.end(), part.indexes.begin(), part.indexes.end());
     }
-    EXPECT_EQ(joined, whole.LeafOf(step, 0).indexes);
+    EXPECT_EQ(joined, whole.MicroBatchOf(step, 0).indexes);
   }
 }
 
 TEST(SamplerTest, TheLastBatchOfAnEpochMayBeShort) {
   const Sampler sampler(/*seed=*/1, /*samples=*/21, /*global_batch=*/8,
-                        /*leaves=*/4);
+                        /*micro_batches=*/4);
   EXPECT_EQ(sampler.steps_per_epoch(), 3);
   // 5 samples are left.
-  EXPECT_EQ(sampler.LeafOf(2, 0).indexes.size(), 2u);
-  EXPECT_EQ(sampler.LeafOf(2, 1).indexes.size(), 2u);
-  EXPECT_EQ(sampler.LeafOf(2, 2).indexes.size(), 1u);
-  EXPECT_THAT(sampler.LeafOf(2, 3).indexes, IsEmpty());
-  EXPECT_EQ(sampler.LeafOf(3, 0).epoch, 1);
-  EXPECT_EQ(sampler.LeafOf(3, 0).indexes.size(), 2u);
+  EXPECT_EQ(sampler.MicroBatchOf(2, 0).indexes.size(), 2u);
+  EXPECT_EQ(sampler.MicroBatchOf(2, 1).indexes.size(), 2u);
+  EXPECT_EQ(sampler.MicroBatchOf(2, 2).indexes.size(), 1u);
+  EXPECT_THAT(sampler.MicroBatchOf(2, 3).indexes, IsEmpty());
+  EXPECT_EQ(sampler.MicroBatchOf(3, 0).epoch, 1);
+  EXPECT_EQ(sampler.MicroBatchOf(3, 0).indexes.size(), 2u);
 }
 
 TEST(SamplerTest, ABatchMayBeLargerThanTheData) {
   const Sampler sampler(/*seed=*/1, /*samples=*/3, /*global_batch=*/8,
-                        /*leaves=*/4);
+                        /*micro_batches=*/4);
   EXPECT_EQ(sampler.steps_per_epoch(), 1);
-  EXPECT_EQ(sampler.LeafOf(5, 0).epoch, 5);
-  EXPECT_EQ(sampler.LeafOf(5, 1).indexes.size(), 1u);
-  EXPECT_THAT(sampler.LeafOf(5, 2).indexes, IsEmpty());
+  EXPECT_EQ(sampler.MicroBatchOf(5, 0).epoch, 5);
+  EXPECT_EQ(sampler.MicroBatchOf(5, 1).indexes.size(), 1u);
+  EXPECT_THAT(sampler.MicroBatchOf(5, 2).indexes, IsEmpty());
 }
 
 }  // namespace

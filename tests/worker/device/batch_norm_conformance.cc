@@ -194,17 +194,18 @@ TEST_P(DeviceConformanceTest, BatchNormGradientsMatchFiniteDifferences) {
   }
 }
 
-TEST_P(DeviceConformanceTest, BatchNormStatisticsGradientLeadsToTheLeafs) {
+TEST_P(DeviceConformanceTest,
+       BatchNormStatisticsGradientLeadsToTheMicroBatches) {
   constexpr int64_t kChannels = 19;
   const Floats mean = Random(kChannels, 1),
                variance = Plus(Random(kChannels, 2), 2),
                running_mean = Random(kChannels, 3),
                running_variance = Plus(Random(kChannels, 4), 2);
   for (const int64_t observations : {1, 2, 50}) {
-    for (const int64_t weight : {0, 3}) {
+    for (const int64_t sample_count : {0, 3}) {
       auto dmean = Output(kChannels), dvariance = Output(kChannels);
       device_->BatchNormStatisticsGradient(
-          kChannels, observations, weight, Upload(mean), Upload(variance),
+          kChannels, observations, sample_count, Upload(mean), Upload(variance),
           Upload(running_mean), Upload(running_variance), dmean, dvariance);
       Doubles expected_mean, expected_variance;
       const double unbiased = observations == 1
@@ -212,10 +213,10 @@ TEST_P(DeviceConformanceTest, BatchNormStatisticsGradientLeadsToTheLeafs) {
                                   : static_cast<double>(observations) /
                                         static_cast<double>(observations - 1);
       for (int64_t c = 0; c < kChannels; ++c) {
-        expected_mean.push_back(static_cast<double>(weight) *
+        expected_mean.push_back(static_cast<double>(sample_count) *
                                 (double{running_mean[c]} - mean[c]));
         expected_variance.push_back(
-            static_cast<double>(weight) *
+            static_cast<double>(sample_count) *
             (double{running_variance[c]} - unbiased * variance[c]));
       }
       ExpectNear(dmean.Download(), expected_mean, 20 * kEpsilon);

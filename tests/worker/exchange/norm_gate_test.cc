@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kChunks = 4;
 constexpr int64_t kChunkElements = 16;
-constexpr int64_t kWeight = 5;
+constexpr int64_t kSampleCount = 5;
 
 ArenaLayout Layout() {
   ParameterTable table;
@@ -29,7 +29,7 @@ NodeChunk Chunk(BufferPool* pool, int chunk) {
   NodeChunk sum;
   sum.node = 1;
   sum.chunk = chunk;
-  sum.weight = kWeight;
+  sum.sample_count = kSampleCount;
   sum.base_version = chunk + 10;
   sum.arena = pool->Take();
   for (int64_t i = 0; i < kChunks * kChunkElements; ++i) {
@@ -55,7 +55,7 @@ TEST(NormGateTest, SendsEverythingWithTheNormOfTheMeanOnceAllIsThere) {
   for (int i = 0; i < kChunks; ++i) {
     EXPECT_EQ(sent[i].chunk, kChunks - 1 - i);
     EXPECT_EQ(sent[i].base_version, sent[i].chunk + 10);
-    EXPECT_DOUBLE_EQ(sent[i].gradient_norm, std::sqrt(squares) / kWeight);
+    EXPECT_DOUBLE_EQ(sent[i].gradient_norm, std::sqrt(squares) / kSampleCount);
   }
 }
 
@@ -72,7 +72,7 @@ TEST(NormGateTest, TakesTheNormOfWhatIsRounded) {
     std::fill_n(sum.arena.get(), kChunks * kChunkElements, 1 + 0x1p-8f);
     gate.Add(std::move(sum));
   }
-  EXPECT_DOUBLE_EQ(norm, std::sqrt(kChunks * kChunkElements) / kWeight);
+  EXPECT_DOUBLE_EQ(norm, std::sqrt(kChunks * kChunkElements) / kSampleCount);
 }
 
 TEST(NormGateTest, TakesChunksFromSeveralThreads) {

@@ -59,7 +59,7 @@ void Feed(SubtreeReducer* reducer, BufferPool* pool,
           arena.get()[e] = LeafValue(leaf, e);
         }
         for (int chunk = kChunks - 1; chunk >= 0; --chunk) {
-          reducer->ChunkReady(leaf, chunk, arena, /*weight=*/3,
+          reducer->ChunkReady(leaf, chunk, arena, /*sample_count=*/3,
                               /*loss_sum=*/chunk == 0 ? leaf : 0);
         }
       }
@@ -97,7 +97,7 @@ TEST_P(SubtreeReducerTest, SendsEachMaximalSubtreeOnceWithTheTreesBits) {
           for (int leaf = under.begin; leaf < under.end; ++leaf) loss += leaf;
           EXPECT_EQ(sum.loss_sum, loss);
         }
-        EXPECT_EQ(sum.weight, 3 * (under.end - under.begin));
+        EXPECT_EQ(sum.sample_count, 3 * (under.end - under.begin));
         const int64_t begin = layout.ChunkBegin(sum.chunk);
         for (int64_t e = begin; e < begin + kChunkElements; ++e) {
           // A bare leaf is rounded by whoever reads it.

@@ -39,7 +39,7 @@ struct Result {
 void ExpectSame(const Result& a, const Result& b) {
   EXPECT_EQ(a.loss.loss, b.loss.loss);
   EXPECT_EQ(a.loss.correct, b.loss.correct);
-  EXPECT_EQ(a.loss.weight, b.loss.weight);
+  EXPECT_EQ(a.loss.sample_count, b.loss.sample_count);
   EXPECT_EQ(a.gradients, b.gradients);
 }
 
@@ -53,10 +53,10 @@ class CaptureTest : public testing::TestWithParam<Case> {
     std::vector<Result> results;
     for (int step = 0; step < 4; ++step) {
       SetWeights(step, model);
-      for (int leaf = 0; leaf < 2; ++leaf) {
-        const Batch batch =
-            MakeBatch(GetParam().info, kSamples - leaf, /*seed=*/step + leaf);
-        const LossSums loss = model->Step(batch, step, leaf);
+      for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
+        const Batch batch = MakeBatch(GetParam().info, kSamples - micro_batch,
+                                      /*seed=*/step + micro_batch);
+        const LossSums loss = model->Step(batch, step, micro_batch);
         results.push_back({loss, model->Gradients()});
       }
       if (step != 2) continue;
@@ -97,14 +97,15 @@ TEST_P(CaptureTest, GivesTheSameBits) {
     ExpectSame(results[i], expected[i]);
   }
   // What has not been captured at all.
-  for (int leaf = 0; leaf < 2; ++leaf) {
-    SCOPED_TRACE(leaf);
+  for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
+    SCOPED_TRACE(micro_batch);
     ModelHarness fresh = OnEmulatedGpu(GetParam());
     SetWeights(3, &fresh);
-    const Batch batch =
-        MakeBatch(GetParam().info, kSamples - leaf, /*seed=*/3 + leaf);
-    const LossSums loss = fresh.Step(batch, 3, leaf);
-    ExpectSame({loss, fresh.Gradients()}, results[results.size() - 2 + leaf]);
+    const Batch batch = MakeBatch(GetParam().info, kSamples - micro_batch,
+                                  /*seed=*/3 + micro_batch);
+    const LossSums loss = fresh.Step(batch, 3, micro_batch);
+    ExpectSame({loss, fresh.Gradients()},
+               results[results.size() - 2 + micro_batch]);
   }
 }
 
@@ -135,17 +136,18 @@ class Leaver final : public StepObserver {
   int asked_ = 0;
 };
 
-TEST_P(CaptureTest, ALeafThatWasGivenUpIsNoReasonToCapture) {
+TEST_P(CaptureTest, AMicroBatchThatWasGivenUpIsNoReasonToCapture) {
   ModelHarness model = OnEmulatedGpu(GetParam());
   const Batch batch = MakeBatch(GetParam().info, kSamples, /*seed=*/1);
   const int64_t before = emulated_gpu::GraphLaunches();
   Leaver leaver;
-  EXPECT_EQ(model.model()
-                ->ForwardBackward(batch, /*seed=*/1, /*step=*/0, /*leaf=*/0,
-                                  model.weights(), model.gradients(), &leaver)
-                .status()
-                .code(),
-            absl::StatusCode::kAborted);
+  EXPECT_EQ(
+      model.model()
+          ->ForwardBackward(batch, /*seed=*/1, /*step=*/0, /*micro_batch=*/0,
+                            model.weights(), model.gradients(), &leaver)
+          .status()
+          .code(),
+      absl::StatusCode::kAborted);
   model.Step(batch);
   EXPECT_EQ(emulated_gpu::GraphLaunches(), before);
   model.Step(batch);
@@ -217,7 +219,7 @@ TEST(CaptureOfLargeLayersTest, GradientsLeaveBeforeAllAreMade) {
                                  zeros.size() * sizeof(float));
     CopyingObserver observer(&model);
     const int64_t before = emulated_gpu::GraphLaunches();
-    model.Step(batch, /*step=*/0, /*leaf=*/0, &observer);
+    model.Step(batch, /*step=*/0, /*micro_batch=*/0, &observer);
     EXPECT_EQ(emulated_gpu::GraphLaunches() - before, 2 * 3);
     ASSERT_EQ(observer.ready.size(), 3);
     EXPECT_EQ(observer.ready.back().first, 0);

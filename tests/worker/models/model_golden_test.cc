@@ -19,7 +19,7 @@ namespace {
 // What the files were made for.
 constexpr uint64_t kSeed = 7;
 constexpr int64_t kStep = 3;
-constexpr int kLeaf = 2;
+constexpr int kMicroBatch = 2;
 
 std::vector<float> ToFloat(const std::vector<double>& values) {
   return {values.begin(), values.end()};
@@ -96,7 +96,7 @@ TEST_P(ModelGoldenTest, LossAndGradientsAreThoseOfPyTorch) {
   ModelHarness harness(ParseModel(golden_.Text("model")), info_, 8);
   CopyWeights(&harness);
   const auto sums = harness.model()->ForwardBackward(
-      batch_, kSeed, kStep, kLeaf, harness.weights(), harness.gradients(),
+      batch_, kSeed, kStep, kMicroBatch, harness.weights(), harness.gradients(),
       /*observer=*/nullptr);
   ASSERT_TRUE(sums.ok()) << sums.status();
   // Float32 has 2^-24 = 6e-8 of relative rounding; these networks add up some
@@ -104,7 +104,7 @@ TEST_P(ModelGoldenTest, LossAndGradientsAreThoseOfPyTorch) {
   const double loss = golden_.Tensor("loss")[0];
   EXPECT_NEAR(sums->loss, loss, 1e-5 * loss);
   EXPECT_EQ(sums->correct, std::stoll(golden_.Text("correct")));
-  EXPECT_EQ(sums->weight,
+  EXPECT_EQ(sums->sample_count,
             static_cast<int64_t>(golden_.Tensor("target").size()));
 
   const std::vector<float> gradients = harness.Gradients();

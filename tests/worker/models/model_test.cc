@@ -108,7 +108,7 @@ TEST_P(ModelTest, EmptyBatchGivesZeros) {
   Recorder recorder;
   const LossSums sums = harness.Step(Samples(0), 0, 0, &recorder);
   EXPECT_EQ(sums.loss, 0);
-  EXPECT_EQ(sums.weight, 0);
+  EXPECT_EQ(sums.sample_count, 0);
   for (const float gradient : harness.Gradients()) EXPECT_EQ(gradient, 0);
   // It reads no weights, but must not report before the step can begin.
   ASSERT_EQ(recorder.needed.size(), 1u);
@@ -123,8 +123,8 @@ TEST_P(ModelTest, LabelsOfMinusOneDoNotCount) {
   const int64_t all = static_cast<int64_t>(batch.labels.size());
   batch.labels[1] = -1;
   const LossSums sums = harness.Step(batch);
-  EXPECT_EQ(sums.weight, all - 1);
-  EXPECT_EQ(harness.model()->Evaluate(batch, harness.weights())->weight,
+  EXPECT_EQ(sums.sample_count, all - 1);
+  EXPECT_EQ(harness.model()->Evaluate(batch, harness.weights())->sample_count,
             all - 1);
   batch.labels.assign(batch.labels.size(), -1);
   EXPECT_EQ(harness.Step(batch).loss, 0);
@@ -206,17 +206,17 @@ TEST_P(ModelTest, BitsDependOnTheArgumentsAlone) {
   // Two instances with different pasts; the second is planned for more.
   ModelHarness first = Make();
   ModelHarness second(ParseModel(GetParam().spec), GetParam().info, 7);
-  second.Step(MakeBatch(GetParam().info, 7, 5), /*step=*/8, /*leaf=*/3);
+  second.Step(MakeBatch(GetParam().info, 7, 5), /*step=*/8, /*micro_batch=*/3);
   (void)second.model()->Evaluate(MakeBatch(GetParam().info, 5, 6),
                                  second.weights());
-  const LossSums a = first.Step(Samples(3), /*step=*/2, /*leaf=*/1);
-  const LossSums b = second.Step(Samples(3), /*step=*/2, /*leaf=*/1);
+  const LossSums a = first.Step(Samples(3), /*step=*/2, /*micro_batch=*/1);
+  const LossSums b = second.Step(Samples(3), /*step=*/2, /*micro_batch=*/1);
   EXPECT_EQ(a.loss, b.loss);
   EXPECT_EQ(a.correct, b.correct);
   EXPECT_EQ(first.Gradients(), second.Gradients());
 }
 
-TEST_P(ModelTest, DropoutIsKeyedByStepAndLeaf) {
+TEST_P(ModelTest, DropoutIsKeyedByStepAndMicroBatch) {
   if (HasBatchNorm()) GTEST_SKIP() << "has no dropout";
   ModelHarness harness = Make();
   const Batch batch = Samples(kSamples);

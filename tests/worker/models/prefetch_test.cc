@@ -111,8 +111,8 @@ TEST_P(PrefetchTest, ABatchThatIsWrongIsRefusedWhenItIsComputed) {
   ++wrong->samples;
   prefetching_.model()->Prefetch(wrong);
   EXPECT_EQ(prefetching_.model()
-                ->ForwardBackward(*wrong, /*seed=*/1, /*step=*/0, /*leaf=*/0,
-                                  prefetching_.weights(),
+                ->ForwardBackward(*wrong, /*seed=*/1, /*step=*/0,
+                                  /*micro_batch=*/0, prefetching_.weights(),
                                   prefetching_.gradients(), nullptr)
                 .status()
                 .code(),

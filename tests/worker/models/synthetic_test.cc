@@ -43,7 +43,7 @@ TEST(SyntheticModelTest, GradientIsAFixedPatternTimesTheSamples) {
       const LossSums sums = harness.Step(Samples(samples));
       EXPECT_EQ(sums.loss, 0);
       EXPECT_EQ(sums.correct, 0);
-      EXPECT_EQ(sums.weight, samples);
+      EXPECT_EQ(sums.sample_count, samples);
       EXPECT_EQ(harness.Gradients(), Expected(parameters, samples));
     }
   }
@@ -95,7 +95,7 @@ class Recorder : public StepObserver {
 TEST(SyntheticModelTest, WaitsForAllWeightsBeforeItIsDone) {
   ModelHarness harness = Make(100);
   Recorder recorder;
-  harness.Step(Samples(1), /*step=*/0, /*leaf=*/0, &recorder);
+  harness.Step(Samples(1), /*step=*/0, /*micro_batch=*/0, &recorder);
   EXPECT_EQ(recorder.needed,
             (std::vector<std::pair<int64_t, int64_t>>{{0, 112}}));
   EXPECT_EQ(recorder.ready, std::vector<int64_t>{0});
@@ -116,7 +116,7 @@ TEST(SyntheticModelTest, EvaluatesToZeroAndPredictsNothing) {
   const auto sums = harness.model()->Evaluate(Samples(3), harness.weights());
   ASSERT_TRUE(sums.ok());
   EXPECT_EQ(sums->loss, 0);
-  EXPECT_EQ(sums->weight, 3);
+  EXPECT_EQ(sums->sample_count, 3);
   std::vector<float> logits(10);
   EXPECT_EQ(
       harness.model()

@@ -75,7 +75,7 @@ class DeviceInputsTest : public testing::Test {
   std::unique_ptr<DeviceInputs> inputs_;
 };
 
-TEST_F(DeviceInputsTest, OperationsFindTheLeafOfTheirTime) {
+TEST_F(DeviceInputsTest, OperationsFindTheMicroBatchOfTheirTime) {
   Bring(1);
   const Found first = Use();
   Bring(2);
@@ -93,7 +93,7 @@ TEST_F(DeviceInputsTest, TheNewestOfSeveralIsFound) {
   ExpectIs(Use(), 2);
 }
 
-TEST_F(DeviceInputsTest, TheNextLeafComesWhileTheDeviceIsBusy) {
+TEST_F(DeviceInputsTest, TheNextMicroBatchComesWhileTheDeviceIsBusy) {
   // The device's operations wait for this stream, until it is let go.
   const std::unique_ptr<CopyStream> gate = *device_->CreateCopyStream();
   const std::unique_ptr<Event> opened = *device_->CreateEvent();

@@ -117,10 +117,11 @@ class PlainExecutor {
   PlainExecutor(const Graph& graph, const ArenaLayout& layout, Device* device)
       : graph_(graph), layout_(layout), device_(device) {}
 
-  double Run(bool training, const LeafInput& leaf, const float* weights) {
-    samples_ = leaf.samples;
+  double Run(bool training, const MicroBatchInput& micro_batch,
+             const float* weights) {
+    samples_ = micro_batch.samples;
     values_ = {Room(kSize)};
-    std::copy_n(static_cast<const float*>(leaf.input), samples_ * kSize,
+    std::copy_n(static_cast<const float*>(micro_batch.input), samples_ * kSize,
                 values_[0]);
     for (size_t i = 0; i < graph_.nodes().size(); ++i) {
       const Graph::Node& node = graph_.nodes()[i];
@@ -136,8 +137,8 @@ class PlainExecutor {
     float* gradient = Room(kClasses);
     gradients_[graph_.loss_input()] = gradient;
     return ComputeLoss(device_, graph_.loss(), samples_,
-                       AsReals(values_[graph_.loss_input()]), leaf.target,
-                       AsReals(gradient))
+                       AsReals(values_[graph_.loss_input()]),
+                       micro_batch.target, AsReals(gradient))
         .sum;
   }
 
@@ -229,7 +230,7 @@ class NetworkTest : public testing::TestWithParam<int> {
     }
   }
 
-  LeafInput Leaf(int64_t samples) const {
+  MicroBatchInput MicroBatch(int64_t samples) const {
     return {samples, input_.data(), target_.data()};
   }
 
@@ -244,14 +245,14 @@ class NetworkTest : public testing::TestWithParam<int> {
 TEST_P(NetworkTest, RandomGraphsTrainAsWithoutSharedMemory) {
   for (const int64_t samples : {kMaxSamples, int64_t{1}, int64_t{3}}) {
     PlainExecutor plain(network_->graph(), *layout_, device_.get());
-    const double loss = plain.Run(true, Leaf(samples), weights_.data());
+    const double loss = plain.Run(true, MicroBatch(samples), weights_.data());
     const std::vector<float> wanted = plain.Gradients(weights_.data());
     std::vector<float> gradients(wanted.size(), NAN);
     const auto sums = network_->ForwardBackward(
-        Leaf(samples), kSeed, /*step=*/3, /*leaf_number=*/2, weights_.data(),
-        gradients.data(), /*observer=*/nullptr);
+        MicroBatch(samples), kSeed, /*step=*/3, /*micro_batch_number=*/2,
+        weights_.data(), gradients.data(), /*observer=*/nullptr);
     ASSERT_TRUE(sums.ok()) << sums.status();
-    EXPECT_EQ(sums->weight, samples);
+    EXPECT_EQ(sums->sample_count, samples);
     EXPECT_EQ(sums->loss, loss);  // Forward has no sums to reorder.
     for (size_t i = 0; i < wanted.size(); ++i) {
       // Gradients that meet are added in another order.
@@ -263,8 +264,8 @@ TEST_P(NetworkTest, RandomGraphsTrainAsWithoutSharedMemory) {
 
 TEST_P(NetworkTest, RandomGraphsEvaluateAsWithoutSharedMemory) {
   PlainExecutor plain(network_->graph(), *layout_, device_.get());
-  EXPECT_EQ(network_->Evaluate(Leaf(kMaxSamples), weights_.data()).loss,
-            plain.Run(false, Leaf(kMaxSamples), weights_.data()));
+  EXPECT_EQ(network_->Evaluate(MicroBatch(kMaxSamples), weights_.data()).loss,
+            plain.Run(false, MicroBatch(kMaxSamples), weights_.data()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, NetworkTest, testing::Range(0, 150));

@@ -92,15 +92,15 @@ TEST_F(WeightCopiesTest, NetworksRenewTheirOwnInEveryCall) {
   EXPECT_EQ((*own)->memory_bytes(), (*sharing)->memory_bytes() + 64);
   const float input[] = {1, -1};
   const int32_t target = 0;
-  const LeafInput leaf = {1, input, &target};
-  const double before = (*own)->Evaluate(leaf, weights_.data()).loss;
-  EXPECT_EQ((*sharing)->Evaluate(leaf, weights_.data()).loss, before);
+  const MicroBatchInput micro_batch = {1, input, &target};
+  const double before = (*own)->Evaluate(micro_batch, weights_.data()).loss;
+  EXPECT_EQ((*sharing)->Evaluate(micro_batch, weights_.data()).loss, before);
   weights_[0] = 2;
-  const double after = (*own)->Evaluate(leaf, weights_.data()).loss;
+  const double after = (*own)->Evaluate(micro_batch, weights_.data()).loss;
   EXPECT_LT(after, before);
-  EXPECT_EQ((*sharing)->Evaluate(leaf, weights_.data()).loss, before);
+  EXPECT_EQ((*sharing)->Evaluate(micro_batch, weights_.data()).loss, before);
   shared.Renew();
-  EXPECT_EQ((*sharing)->Evaluate(leaf, weights_.data()).loss, after);
+  EXPECT_EQ((*sharing)->Evaluate(micro_batch, weights_.data()).loss, after);
 }
 
 }  // namespace

@@ -58,14 +58,14 @@ TEST_F(SynchronousWorkTest, EvaluatesBeforeTheStepAndWaitsForTheOthers) {
   Begin();
   ArriveAll(1);
   ArriveAll(2);
-  SetDeal(2, 0, 4, /*pieces=*/3);
+  SetAssignment(2, 0, 4, /*pieces=*/3);
   Task task = state_->Next();
   EXPECT_EQ(task.kind, Kind::kEvaluate);
   EXPECT_EQ(task.version, 2);
   EXPECT_EQ(task.items.size(), 3);
   state_->MarkDone(task);
   // Another worker died: its pieces are dealt anew.
-  SetDeal(3, 0, 4, /*pieces=*/5);
+  SetAssignment(3, 0, 4, /*pieces=*/5);
   task = state_->Next();
   EXPECT_EQ(task.kind, Kind::kEvaluate);
   EXPECT_EQ(task.items, (std::vector<int64_t>{3, 4}));
@@ -74,13 +74,13 @@ TEST_F(SynchronousWorkTest, EvaluatesBeforeTheStepAndWaitsForTheOthers) {
   EXPECT_EQ(state_->Next().kind, Kind::kTrain);
 }
 
-TEST_F(SynchronousWorkTest, ComputesLeavesThatAreDealtAnewInTheSameStep) {
+TEST_F(SynchronousWorkTest, ComputesReassignedMicroBatchesInTheSameStep) {
   Begin();
-  SetDeal(2, 0, 2);
+  SetAssignment(2, 0, 2);
   Task task = state_->Next();
   EXPECT_EQ(task.items, (std::vector<int64_t>{0, 1}));
   state_->MarkDone(task);
-  SetDeal(3, 0, 4);
+  SetAssignment(3, 0, 4);
   task = state_->Next();
   EXPECT_EQ(task.version, 0);
   EXPECT_EQ(task.items, (std::vector<int64_t>{2, 3}));
@@ -107,14 +107,15 @@ TEST_F(SynchronousWorkTest, BeginsTheNextStepOnTheFirstChunks) {
   waiter.join();
 }
 
-TEST_F(SynchronousWorkTest, GivesTheNextStepUpWhenLeavesOfThisOneAreDealtAnew) {
+TEST_F(SynchronousWorkTest,
+       GivesTheNextStepUpWhenMicroBatchesOfThisOneAreReassigned) {
   Begin();
-  SetDeal(2, 0, 2);
+  SetAssignment(2, 0, 2);
   state_->MarkDone(state_->Next());
   Arrive(0, 1);
   const Task ahead = state_->Next();
   EXPECT_EQ(ahead.version, 1);
-  SetDeal(3, 0, 4);
+  SetAssignment(3, 0, 4);
   EXPECT_FALSE(state_->AwaitWeights(ahead, 16, 48));
   const Task again = state_->Next();
   EXPECT_EQ(again.version, 0);

@@ -49,23 +49,23 @@ class WorkStateFixture : public ::testing::Test {
     return static_cast<float>(100 * version + chunk);
   }
 
-  void SetDeal(int64_t generation, int begin, int end) {
-    SetDeal(generation, begin, end, pieces_);
+  void SetAssignment(int64_t generation, int begin, int end) {
+    SetAssignment(generation, begin, end, pieces_);
   }
-  void SetDeal(int64_t generation, int begin, int end, int64_t pieces) {
-    Deal deal;
-    deal.set_generation(generation);
-    deal.set_leaf_begin(begin);
-    deal.set_leaf_end(end);
-    deal.set_piece_end(pieces);
-    state_->SetDeal(deal);
+  void SetAssignment(int64_t generation, int begin, int end, int64_t pieces) {
+    Deal assignment;
+    assignment.set_generation(generation);
+    assignment.set_leaf_begin(begin);
+    assignment.set_leaf_end(end);
+    assignment.set_piece_end(pieces);
+    state_->SetAssignment(assignment);
   }
 
   // Past the start, with version 0 and all four leaves dealt.
   void Begin() {
     ArriveAll(0);
     EXPECT_EQ(state_->Next().kind, Task::Kind::kReportSynced);
-    SetDeal(1, 0, 4);
+    SetAssignment(1, 0, 4);
   }
 
   const int64_t pieces_;  // Of evaluation, in each deal.

@@ -16,7 +16,7 @@
 namespace tributary {
 namespace {
 
-constexpr int kLeaves = 8;
+constexpr int kMicroBatches = 8;
 constexpr int kChunks = 3;
 constexpr int64_t kChunk = 1024;
 constexpr int64_t kElements = kChunks * kChunk;
@@ -24,13 +24,13 @@ constexpr int64_t kBytes = kElements * sizeof(float);
 // What DeviceSums leaves to others.
 constexpr int64_t kSpareBytes = int64_t{1} << 30;
 
-float LeafValue(int leaf, int64_t element) {
+float MicroBatchValue(int micro_batch, int64_t element) {
   const float scale[] = {1e3f, 1.f, -1e3f, 0.1f, 3e2f, -7.f, 1e-3f, 5e1f};
-  return scale[leaf] * (1.f + 0.0123f * static_cast<float>(element));
+  return scale[micro_batch] * (1.f + 0.0123f * static_cast<float>(element));
 }
 
-double LeafLoss(int leaf) { return 1.0 / (3 + leaf); }
-int64_t LeafWeight(int leaf) { return 10 + leaf; }
+double MicroBatchLoss(int micro_batch) { return 1.0 / (3 + micro_batch); }
+int64_t MicroBatchSampleCount(int micro_batch) { return 10 + micro_batch; }
 
 ArenaLayout Layout() {
   ParameterTable table;
@@ -45,11 +45,12 @@ ArenaLayout Layout() {
 using Sent = std::map<std::pair<int, int>, NodeChunk>;  // By node and chunk.
 
 SubtreeReducer Reducer(const ArenaLayout& layout, WireDtype dtype,
-                       const std::vector<int64_t>& leaves, Sent* sent) {
-  return SubtreeReducer(&layout, kLeaves, dtype, leaves, [sent](NodeChunk sum) {
-    const std::pair<int, int> key = {sum.node, sum.chunk};
-    EXPECT_TRUE(sent->emplace(key, std::move(sum)).second);
-  });
+                       const std::vector<int64_t>& micro_batches, Sent* sent) {
+  return SubtreeReducer(
+      &layout, kMicroBatches, dtype, micro_batches, [sent](NodeChunk sum) {
+        const std::pair<int, int> key = {sum.node, sum.chunk};
+        EXPECT_TRUE(sent->emplace(key, std::move(sum)).second);
+      });
 }
 
 class DeviceSumsTest : public testing::TestWithParam<WireDtype> {
@@ -71,20 +72,22 @@ class DeviceSumsTest : public testing::TestWithParam<WireDtype> {
   }
 
   DeviceSums Sums() {
-    return DeviceSums(device_.get(), &layout_, kLeaves, GetParam());
+    return DeviceSums(device_.get(), &layout_, kMicroBatches, GetParam());
   }
 
   // As a lane computes them. Returns how many sums have left the device.
-  int Compute(const std::vector<int64_t>& leaves, DeviceSums* sums,
+  int Compute(const std::vector<int64_t>& micro_batches, DeviceSums* sums,
               SubtreeReducer* reducer) {
     int left = 0;
-    sums->Begin(leaves);
-    for (const int64_t item : leaves) {
-      const int leaf = static_cast<int>(item);
-      sums->BeginLeaf(leaf, LeafWeight(leaf),
-                      static_cast<float*>(gradients_.get()));
+    sums->Begin(micro_batches);
+    for (const int64_t item : micro_batches) {
+      const int micro_batch = static_cast<int>(item);
+      sums->BeginMicroBatch(micro_batch, MicroBatchSampleCount(micro_batch),
+                            static_cast<float*>(gradients_.get()));
       std::vector<float> values(kElements);
-      for (int64_t i = 0; i < kElements; ++i) values[i] = LeafValue(leaf, i);
+      for (int64_t i = 0; i < kElements; ++i) {
+        values[i] = MicroBatchValue(micro_batch, i);
+      }
       device_->CopyFromHost(gradients_.get(), values.data(), kBytes);
       sums->Add(1, kChunks);
       sums->Add(0, 1);
@@ -94,27 +97,28 @@ class DeviceSumsTest : public testing::TestWithParam<WireDtype> {
         device_->CopyToHost(sum.get(), sums->sum(), kBytes);
         ++left;
       }
-      const double loss = sums->EndLeaf(LeafLoss(leaf));
+      const double loss = sums->EndMicroBatch(MicroBatchLoss(micro_batch));
       for (int chunk = kChunks - 1; sum != nullptr && chunk >= 0; --chunk) {
-        reducer->NodeReady(
-            {sums->node(), chunk, sum, sums->weight(), chunk == 0 ? loss : 0});
+        reducer->NodeReady({sums->node(), chunk, sum, sums->sample_count(),
+                            chunk == 0 ? loss : 0});
       }
     }
     return left;
   }
 
   // What the host makes of the same leaves.
-  Sent OnHost(const std::vector<int64_t>& leaves) {
+  Sent OnHost(const std::vector<int64_t>& micro_batches) {
     Sent sent;
-    SubtreeReducer reducer = Reducer(layout_, GetParam(), leaves, &sent);
-    for (const int64_t item : leaves) {
-      const int leaf = static_cast<int>(item);
+    SubtreeReducer reducer = Reducer(layout_, GetParam(), micro_batches, &sent);
+    for (const int64_t item : micro_batches) {
+      const int micro_batch = static_cast<int>(item);
       const Buffer arena = pool_.Take();
       for (int64_t i = 0; i < kElements; ++i)
-        arena.get()[i] = LeafValue(leaf, i);
+        arena.get()[i] = MicroBatchValue(micro_batch, i);
       for (int chunk = kChunks - 1; chunk >= 0; --chunk) {
-        reducer.ChunkReady(leaf, chunk, arena, LeafWeight(leaf),
-                           chunk == 0 ? LeafLoss(leaf) : 0);
+        reducer.ChunkReady(micro_batch, chunk, arena,
+                           MicroBatchSampleCount(micro_batch),
+                           chunk == 0 ? MicroBatchLoss(micro_batch) : 0);
       }
     }
     return sent;
@@ -125,7 +129,7 @@ class DeviceSumsTest : public testing::TestWithParam<WireDtype> {
     for (const auto& [key, sum] : expected) {
       ASSERT_EQ(got.count(key), 1u) << "node " << key.first;
       const NodeChunk& other = got.at(key);
-      EXPECT_EQ(other.weight, sum.weight);
+      EXPECT_EQ(other.sample_count, sum.sample_count);
       EXPECT_EQ(other.loss_sum, sum.loss_sum);
       const int64_t begin = layout_.ChunkBegin(key.second);
       for (int64_t i = begin; i < begin + kChunk; ++i) {
@@ -148,13 +152,14 @@ const std::vector<int64_t> kCases[] = {
 
 TEST_P(DeviceSumsTest, OnlyWholeSumsLeaveTheDeviceWithTheHostsBits) {
   DeviceSums sums = Sums();
-  for (const std::vector<int64_t>& leaves : kCases) {
+  for (const std::vector<int64_t>& micro_batches : kCases) {
     Sent sent;
-    SubtreeReducer reducer = Reducer(layout_, GetParam(), leaves, &sent);
-    const int left = Compute(leaves, &sums, &reducer);
+    SubtreeReducer reducer = Reducer(layout_, GetParam(), micro_batches, &sent);
+    const int left = Compute(micro_batches, &sums, &reducer);
     EXPECT_EQ(left,
-              static_cast<int>(MaximalSubtreesOf(leaves, kLeaves).size()));
-    ExpectSame(sent, OnHost(leaves));
+              static_cast<int>(
+                  MaximalSubtreesOf(micro_batches, kMicroBatches).size()));
+    ExpectSame(sent, OnHost(micro_batches));
   }
 }
 
@@ -163,14 +168,15 @@ TEST_P(DeviceSumsTest, WithLittleMemoryTheHostAddsTheRest) {
   for (int arenas = 0; arenas < 4; ++arenas) {
     DeviceSums sums = Sums();
     LimitArenas(arenas);
-    for (const std::vector<int64_t>& leaves : kCases) {
+    for (const std::vector<int64_t>& micro_batches : kCases) {
       Sent sent;
-      SubtreeReducer reducer = Reducer(layout_, GetParam(), leaves, &sent);
-      const int left = Compute(leaves, &sums, &reducer);
-      if (leaves.size() == kLeaves) {
+      SubtreeReducer reducer =
+          Reducer(layout_, GetParam(), micro_batches, &sent);
+      const int left = Compute(micro_batches, &sums, &reducer);
+      if (micro_batches.size() == kMicroBatches) {
         EXPECT_EQ(left, left_of_eight[arenas]);
       }
-      ExpectSame(sent, OnHost(leaves));
+      ExpectSame(sent, OnHost(micro_batches));
     }
   }
 }
@@ -178,16 +184,16 @@ TEST_P(DeviceSumsTest, WithLittleMemoryTheHostAddsTheRest) {
 TEST_P(DeviceSumsTest, WhatWasGivenUpLeavesNothingBehind) {
   DeviceSums sums = Sums();
   sums.Begin({0, 1, 2, 3});
-  for (const int leaf : {0, 1, 2}) {
-    sums.BeginLeaf(leaf, 1, static_cast<float*>(gradients_.get()));
+  for (const int micro_batch : {0, 1, 2}) {
+    sums.BeginMicroBatch(micro_batch, 1, static_cast<float*>(gradients_.get()));
     sums.Add(0, kChunks);
-    if (leaf < 2) sums.EndLeaf(1);
+    if (micro_batch < 2) sums.EndMicroBatch(1);
   }
-  const std::vector<int64_t> leaves = {3, 4, 5, 6, 7};
+  const std::vector<int64_t> micro_batches = {3, 4, 5, 6, 7};
   Sent sent;
-  SubtreeReducer reducer = Reducer(layout_, GetParam(), leaves, &sent);
-  EXPECT_EQ(Compute(leaves, &sums, &reducer), 2);
-  ExpectSame(sent, OnHost(leaves));
+  SubtreeReducer reducer = Reducer(layout_, GetParam(), micro_batches, &sent);
+  EXPECT_EQ(Compute(micro_batches, &sums, &reducer), 2);
+  ExpectSame(sent, OnHost(micro_batches));
 }
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, DeviceSumsTest,

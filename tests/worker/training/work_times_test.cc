@@ -30,19 +30,19 @@ class WorkTimesTest : public testing::Test {
     return task;
   }
 
-  void Spend(WorkTimes* times, int lane, Activity activity, int seconds) {
-    times->timer(lane)->Switch(activity);
+  void Spend(WorkTimes* times, int thread, Activity activity, int seconds) {
+    times->timer(thread)->Switch(activity);
     now_ += absl::Seconds(seconds);
-    times->timer(lane)->Switch(Activity::kIdle);
+    times->timer(thread)->Switch(Activity::kIdle);
   }
 
   absl::Time now_ = absl::UnixEpoch();
-  const LaneTimer::Clock clock_ = [this] { return now_; };
+  const ComputeThreadTimer::Clock clock_ = [this] { return now_; };
 };
 
 TEST_F(WorkTimesTest, WaitingCountsForWhatWasBefore) {
   const Rounds rounds = MakeRounds(1);
-  WorkTimes times(&rounds, clock_, /*lanes=*/1);
+  WorkTimes times(&rounds, clock_, /*threads=*/1);
   EXPECT_EQ(times.Progress().phase(), "idle");
   // For others to join.
   times.BeginTask(TaskOf(Task::Kind::kTrain, 0), absl::Seconds(100));
@@ -57,9 +57,9 @@ TEST_F(WorkTimesTest, WaitingCountsForWhatWasBefore) {
   EXPECT_EQ(times.Progress().statistics().evaluation_seconds(), 4);
 }
 
-TEST_F(WorkTimesTest, DividesTheTimeOfATaskAsLanesDo) {
+TEST_F(WorkTimesTest, DividesTheTimeOfATaskAsThreadsDo) {
   const Rounds rounds = MakeRounds(1);
-  WorkTimes times(&rounds, clock_, /*lanes=*/3);
+  WorkTimes times(&rounds, clock_, /*threads=*/3);
   times.BeginTask(TaskOf(Task::Kind::kTrain, 0), absl::ZeroDuration());
   // 16 seconds of lanes, of which one has had nothing to do.
   Spend(&times, 0, Activity::kData, 1);
@@ -80,7 +80,7 @@ TEST_F(WorkTimesTest, DividesTheTimeOfATaskAsLanesDo) {
 
 TEST_F(WorkTimesTest, CountsTheStepsOfARoundOnce) {
   const Rounds rounds = MakeRounds(4);
-  WorkTimes times(&rounds, clock_, /*lanes=*/1);
+  WorkTimes times(&rounds, clock_, /*threads=*/1);
   const auto steps = [&] { return times.Progress().statistics().steps(); };
   times.BeginTask(TaskOf(Task::Kind::kTrain, 0), absl::ZeroDuration());
   EXPECT_EQ(steps(), 4);
@@ -97,9 +97,9 @@ TEST_F(WorkTimesTest, CountsTheStepsOfARoundOnce) {
   EXPECT_EQ(times.Progress().step(), 8);
 }
 
-TEST_F(WorkTimesTest, TheProcessDoesWhatMostOfItsBusyLanesDo) {
+TEST_F(WorkTimesTest, TheProcessDoesWhatMostOfItsBusyThreadsDo) {
   const Rounds rounds = MakeRounds(1);
-  WorkTimes times(&rounds, clock_, /*lanes=*/5);
+  WorkTimes times(&rounds, clock_, /*threads=*/5);
   times.BeginTask(TaskOf(Task::Kind::kTrain, 0), absl::ZeroDuration());
   times.timer(0)->Switch(Activity::kForward);
   times.timer(1)->Switch(Activity::kBackward);
@@ -107,11 +107,13 @@ TEST_F(WorkTimesTest, TheProcessDoesWhatMostOfItsBusyLanesDo) {
   EXPECT_EQ(times.Progress().phase(), "backward");
 }
 
-TEST_F(WorkTimesTest, CountsLeavesFromAnyThread) {
+TEST_F(WorkTimesTest, CountsMicroBatchesFromAnyThread) {
   const Rounds rounds = MakeRounds(1);
-  WorkTimes times(&rounds, clock_, /*lanes=*/2);
+  WorkTimes times(&rounds, clock_, /*threads=*/2);
   const auto count = [&] {
-    for (int i = 0; i < 500; ++i) times.CountLeaf(absl::Milliseconds(250));
+    for (int i = 0; i < 500; ++i) {
+      times.CountMicroBatch(absl::Milliseconds(250));
+    }
   };
   std::thread other(count);
   count();

@@ -283,13 +283,13 @@ class Bfloat16CpuDevice final : public Device {
     });
   }
   void BatchNormStatisticsGradient(int64_t channels, int64_t observations,
-                                   int64_t weight, const float* mean,
+                                   int64_t sample_count, const float* mean,
                                    const float* variance,
                                    const float* running_mean,
                                    const float* running_variance, float* dmean,
                                    float* dvariance) override {
-    float32_->BatchNormStatisticsGradient(channels, observations, weight, mean,
-                                          variance, running_mean,
+    float32_->BatchNormStatisticsGradient(channels, observations, sample_count,
+                                          mean, variance, running_mean,
                                           running_variance, dmean, dvariance);
   }
 

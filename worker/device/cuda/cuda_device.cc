@@ -343,13 +343,13 @@ class CudaDevice final : public Device {
                             {Typed(dx), dscale, dshift, Typed(dresidual)});
   }
   void BatchNormStatisticsGradient(int64_t channels, int64_t observations,
-                                   int64_t weight, const float* mean,
+                                   int64_t sample_count, const float* mean,
                                    const float* variance,
                                    const float* running_mean,
                                    const float* running_variance, float* dmean,
                                    float* dvariance) override {
     cuda::BatchNormStatisticsGradient(
-        Current(), channels, observations, weight, {mean, variance},
+        Current(), channels, observations, sample_count, {mean, variance},
         {running_mean, running_variance}, dmean, dvariance);
   }
 

@@ -25,17 +25,18 @@ std::vector<int> AllChunks(const ArenaLayout& layout) {
 absl::StatusOr<std::unique_ptr<AllReduceExchange>> AllReduceExchange::Create(
     const Options& options, const ArenaLayout* layout, WorkState* state,
     std::unique_ptr<PeerMesh> mesh) {
-  const int leaves = static_cast<int>(options.job.batch().micro_batches());
+  const int micro_batches =
+      static_cast<int>(options.job.batch().micro_batches());
   int covered = 0;
-  for (const LeafRange& range : options.leaves) {
+  for (const LeafRange& range : options.assignments) {
     if (range.begin != covered || range.end <= range.begin) covered = -1;
     if (covered < 0) break;
     covered = range.end;
   }
-  if (covered != leaves ||
-      static_cast<int>(options.leaves.size()) != mesh->size()) {
+  if (covered != micro_batches ||
+      static_cast<int>(options.assignments.size()) != mesh->size()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        Counted(leaves, "leaf is", "leaves are"), " not dealt over the ",
+        Counted(micro_batches, "leaf is", "leaves are"), " not dealt over the ",
         Counted(mesh->size(), "member"), " of the all-reduce"));
   }
   TRIBUTARY_ASSIGN_OR_RETURN(
@@ -73,7 +74,7 @@ AllReduceExchange::AllReduceExchange(const Options& options,
       sums_(layout->chunk_elements()),
       latency_(layout->chunk_count()),
       next_step_(options.first_step) {
-  for (const LeafRange& range : options.leaves) {
+  for (const LeafRange& range : options.assignments) {
     nodes_.push_back(MaximalSubtrees(range, tree_leaves_));
   }
 }
@@ -120,14 +121,14 @@ void AllReduceExchange::Push(int64_t step, NodeChunk sum) {
   const int owner = OwnerOf(sum.chunk);
   absl::ReleasableMutexLock lock(&mu_);
   Own& own = own_[step];
-  if (own.weights.emplace(sum.node, sum.weight).second) {
-    own.weight += sum.weight;
-    if (own.weights.size() == nodes_[rank].size()) {
+  if (own.sample_counts.emplace(sum.node, sum.sample_count).second) {
+    own.sample_count += sum.sample_count;
+    if (own.sample_counts.size() == nodes_[rank].size()) {
       for (int member = 0; member < mesh_->size(); ++member) {
         if (member == rank) continue;
         own.sends.push_back(
-            Send(member, AllReduceTag(AllReduceKind::kWeight, step, 0, 0),
-                 &own.weight, sizeof(own.weight)));
+            Send(member, AllReduceTag(AllReduceKind::kSampleCount, step, 0, 0),
+                 &own.sample_count, sizeof(own.sample_count)));
       }
     }
   }

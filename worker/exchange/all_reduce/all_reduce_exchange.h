@@ -59,7 +59,7 @@ class AllReduceExchange final : public Exchange {
     // of those that are needed here.
     Snapshot first;
     // By member: what it computes of every step. Nobody's is empty.
-    std::vector<LeafRange> leaves;
+    std::vector<LeafRange> assignments;
     // Member 0's: is told of each step, in order, on any thread.
     std::function<void(const StepSums&)> on_sums;
     // Takes copies of the chunks that this member reduces, at the versions of
@@ -97,8 +97,8 @@ class AllReduceExchange final : public Exchange {
   // What this member has computed of a step.
   struct Own {
     std::map<int, std::map<int, NodeChunk>> chunks;  // By chunk, by node.
-    std::map<int, int64_t> weights;                  // By node.
-    int64_t weight = 0;                              // Of all nodes.
+    std::map<int, int64_t> sample_counts;            // By node.
+    int64_t sample_count = 0;                        // Of all nodes.
     std::map<int, double> losses;                    // By node.
     std::vector<Transfer> sends;                     // Of the above.
     int pushing = 0;  // Calls of Push that add to these.

@@ -76,14 +76,14 @@ absl::Status AllReduceExchange::Step::Work() {
 
 void AllReduceExchange::Step::ReceiveParts() {
   const ArenaLayout& layout = *exchange_.layout_;
-  weights_.resize(size_);
+  sample_counts_.resize(size_);
   facts_.resize(size_);
   for (int member = 0; member < size_; ++member) {
     facts_[member].resize(layout.ChunksOf(member, size_).size());
     if (member == rank_) continue;
-    weight_transfers_.push_back(exchange_.Receive(
-        member, AllReduceTag(AllReduceKind::kWeight, number_, 0, 0),
-        &weights_[member], sizeof(weights_[member])));
+    sample_count_transfers_.push_back(exchange_.Receive(
+        member, AllReduceTag(AllReduceKind::kSampleCount, number_, 0, 0),
+        &sample_counts_[member], sizeof(sample_counts_[member])));
     if (rank_ == 0 || exchange_.gated_) {
       fact_transfers_.push_back(exchange_.Receive(
           member, AllReduceTag(AllReduceKind::kFacts, number_, 0, 0),
@@ -159,23 +159,24 @@ absl::StatusOr<ChunkGradient> AllReduceExchange::Step::AwaitGradient(
   return Halves(Count(chunk), parts);
 }
 
-absl::Status AllReduceExchange::Step::AwaitWeight() {
-  if (weight_ >= 0) return absl::OkStatus();
-  TRIBUTARY_RETURN_IF_ERROR(Await(&weight_transfers_));
+absl::Status AllReduceExchange::Step::AwaitSampleCount() {
+  if (sample_count_ >= 0) return absl::OkStatus();
+  TRIBUTARY_RETURN_IF_ERROR(Await(&sample_count_transfers_));
   {
     // A whole chunk of its own was there, so all of its nodes are counted.
     absl::MutexLock lock(&exchange_.mu_);
-    weights_[rank_] = exchange_.own_[number_].weight;
+    sample_counts_[rank_] = exchange_.own_[number_].sample_count;
   }
-  weight_ = std::accumulate(weights_.begin(), weights_.end(), int64_t{0});
+  sample_count_ =
+      std::accumulate(sample_counts_.begin(), sample_counts_.end(), int64_t{0});
   return absl::OkStatus();
 }
 
 absl::Status AllReduceExchange::Step::Update(int chunk,
                                              const ChunkGradient& gradient,
                                              float* to) {
-  TRIBUTARY_RETURN_IF_ERROR(AwaitWeight());
-  exchange_.updater_->Update(chunk, gradient, {number_, weight_, norm_},
+  TRIBUTARY_RETURN_IF_ERROR(AwaitSampleCount());
+  exchange_.updater_->Update(chunk, gradient, {number_, sample_count_, norm_},
                              Weights(chunk), to);
   return absl::OkStatus();
 }
@@ -262,13 +263,13 @@ void AllReduceExchange::Step::SendFacts() {
 absl::Status AllReduceExchange::Step::UpdateGated() {
   SendFacts();
   TRIBUTARY_RETURN_IF_ERROR(Await(&fact_transfers_));
-  TRIBUTARY_RETURN_IF_ERROR(AwaitWeight());
+  TRIBUTARY_RETURN_IF_ERROR(AwaitSampleCount());
   double squares = 0;
   for (int chunk = 0; chunk < exchange_.layout_->chunk_count(); ++chunk) {
     squares += FactsOf(chunk).squares;
   }
-  norm_ =
-      std::sqrt(squares) / static_cast<double>(std::max<int64_t>(weight_, 1));
+  norm_ = std::sqrt(squares) /
+          static_cast<double>(std::max<int64_t>(sample_count_, 1));
   // The next forward begins with the first layers.
   for (const auto& [chunk, gradient] : reduced_) {
     const auto gathered = gathered_.find(chunk);
@@ -293,7 +294,7 @@ absl::Status AllReduceExchange::Step::Report() {
   if (rank_ != 0) return absl::OkStatus();
   if (!exchange_.gated_) TRIBUTARY_RETURN_IF_ERROR(Await(&fact_transfers_));
   TRIBUTARY_RETURN_IF_ERROR(Await(&loss_transfers_));
-  TRIBUTARY_RETURN_IF_ERROR(AwaitWeight());
+  TRIBUTARY_RETURN_IF_ERROR(AwaitSampleCount());
   {
     absl::MutexLock lock(&exchange_.mu_);
     const Own& own = exchange_.own_[number_];
@@ -301,7 +302,7 @@ absl::Status AllReduceExchange::Step::Report() {
   }
   StepSums sums;
   sums.set_step(number_);
-  sums.set_weight(weight_);
+  sums.set_weight(sample_count_);
   sums.set_loss_sum(AddUpLosses(/*node=*/1, losses_));
   for (int chunk = 0; chunk < exchange_.layout_->chunk_count(); ++chunk) {
     const Facts& facts = FactsOf(chunk);

@@ -17,12 +17,12 @@ namespace tributary {
 
 // What members send each other.
 enum class AllReduceKind : uint64_t {
-  kGradient,  // A node's sum of a chunk, to whoever reduces that.
-  kReduced,   // The sum of all, or the new weights.
-  kWeight,    // int64: samples in a member's part of the batch.
-  kLoss,      // double, by node: to member 0.
-  kFacts,     // AllReduceExchange::Step::Facts of the chunks that a member
-              // reduces.
+  kGradient,     // A node's sum of a chunk, to whoever reduces that.
+  kReduced,      // The sum of all, or the new weights.
+  kSampleCount,  // int64: samples in a member's part of the batch.
+  kLoss,         // double, by node: to member 0.
+  kFacts,        // AllReduceExchange::Step::Facts of the chunks that a member
+                 // reduces.
 };
 
 // Steps overlap by one at most.
@@ -76,7 +76,7 @@ class AllReduceExchange::Step {
   absl::Status Gather(int chunk);
   // Waits for the chunk's sums of all members.
   absl::StatusOr<ChunkGradient> AwaitGradient(int chunk);
-  absl::Status AwaitWeight();
+  absl::Status AwaitSampleCount();
   // The facts of the chunks that this member reduces, to whoever needs them.
   void SendFacts();
   // To everybody.
@@ -117,9 +117,9 @@ class AllReduceExchange::Step {
   std::map<int, Gathered> gathered_;        // By chunk.
   std::vector<Transfer> sends_;
 
-  std::vector<int64_t> weights_;  // By member.
-  std::vector<Transfer> weight_transfers_;
-  int64_t weight_ = -1;  // Of all; -1: not known yet.
+  std::vector<int64_t> sample_counts_;  // By member.
+  std::vector<Transfer> sample_count_transfers_;
+  int64_t sample_count_ = -1;  // Of all; -1: not known yet.
   // Member 0's, by node.
   std::map<int, double> losses_;
   std::vector<Transfer> loss_transfers_;

@@ -70,10 +70,11 @@ void ChunkUpdater::Update(int chunk, const ChunkGradient& gradient,
   UpdateArguments update;
   update.gradient_sum = gradient.half;
   update.other_gradient_sum = gradient.other_half;
-  const int64_t weight = std::max<int64_t>(step.weight, 1);
-  update.gradient_scale = GradientScale(weight, job_.clip_norm(), step.norm);
-  update.statistics_scale =
-      static_cast<float>(StatisticsRate(job_) / static_cast<double>(weight));
+  const int64_t sample_count = std::max<int64_t>(step.sample_count, 1);
+  update.gradient_scale =
+      GradientScale(sample_count, job_.clip_norm(), step.norm);
+  update.statistics_scale = static_cast<float>(
+      StatisticsRate(job_) / static_cast<double>(sample_count));
   update.learning_rate = LearningRateAt(job_, steps_, step.number);
   update.step = step.number;
   update.weights = weights;

@@ -38,9 +38,9 @@ class ChunkUpdater {
 
   // Of the whole batch.
   struct Step {
-    int64_t number = 0;  // From 0.
-    int64_t weight = 0;  // Samples (tokens).
-    double norm = 0;     // Of the mean gradient; where jobs clip or skip.
+    int64_t number = 0;        // From 0.
+    int64_t sample_count = 0;  // Samples (tokens).
+    double norm = 0;           // Of the mean gradient; where jobs clip or skip.
   };
   // Reads version step.number of the chunk's weights and writes the next one.
   // Gaps between parameters are left alone.

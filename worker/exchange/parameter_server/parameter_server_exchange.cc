@@ -84,7 +84,7 @@ class ParameterServerExchange::Stream final
     contribution.set_step(step);
     contribution.set_chunk(sum.chunk);
     contribution.set_node(sum.node);
-    contribution.set_weight(sum.weight);
+    contribution.set_weight(sum.sample_count);
     if (sum.chunk == 0) contribution.set_loss_sum(sum.loss_sum);
     contribution.set_base_version(sum.base_version);
     contribution.set_gradient_norm(sum.gradient_norm);

@@ -54,8 +54,8 @@ void BatchNorm::Backward(const LayerCall& call,
       tensors.weight_gradients[kScale], tensors.weight_gradients[kShift],
       tensors.input_gradients[1]);
   call.device->BatchNormStatisticsGradient(
-      options_.channels, call.samples * options_.pixels, call.weight, mean,
-      variance, tensors.weights[kRunningMean],
+      options_.channels, call.samples * options_.pixels, call.sample_count,
+      mean, variance, tensors.weights[kRunningMean],
       tensors.weights[kRunningVariance], tensors.weight_gradients[kRunningMean],
       tensors.weight_gradients[kRunningVariance]);
 }

@@ -91,7 +91,7 @@ struct LayerCall {
   bool training = false;
   // Backward only: samples (tokens) of the leaf that count, which its gradients
   // are weighted with in the batch's mean.
-  int64_t weight = 0;
+  int64_t sample_count = 0;
   RandomStream stream;  // This layer's numbers for this step and leaf.
 };
 

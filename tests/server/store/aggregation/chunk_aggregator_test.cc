@@ -95,7 +95,7 @@ class ChunkAggregatorTest : public ::testing::TestWithParam<WireDtype> {
       sum.gradient = std::make_shared<Remote>(values);
     }
     const LeafRange leaves = LeavesUnder(node, kLeaves);
-    sum.weight = 10 * (leaves.end - leaves.begin);
+    sum.sample_count = 10 * (leaves.end - leaves.begin);
     sum.loss_sum = leaves.begin;
     return sum;
   }
@@ -113,7 +113,7 @@ class ChunkAggregatorTest : public ::testing::TestWithParam<WireDtype> {
         ASSERT_EQ(value, Expected(GetParam(), 1, static_cast<int>(begin + i)));
       }
     }
-    EXPECT_EQ(total.weight(), 10 * kLeaves);
+    EXPECT_EQ(total.sample_count(), 10 * kLeaves);
     EXPECT_FALSE(aggregator_.complete());
     // They belong to the workers.
     for (const auto& [values, before] : contents_) EXPECT_EQ(*values, before);
@@ -158,7 +158,7 @@ TEST_P(ChunkAggregatorTest, DropsDuplicates) {
   ExpectTotal();
 }
 
-TEST_P(ChunkAggregatorTest, AcceptsOverlapsOfLeavesThatWereDealtAnew) {
+TEST_P(ChunkAggregatorTest, AcceptsOverlapsOfLeavesThatWereReassigned) {
   // A worker with leaves 4 to 7 sent part of them and died; another computed
   // all four as one node.
   EXPECT_TRUE(aggregator_.Add(12, Contribution(12)));
@@ -189,7 +189,7 @@ TEST(ChunkAggregator, HandlesATreeOfOneLeaf) {
   sum.Read(0, 1, &half, &other);
   EXPECT_EQ(half, &value);
   EXPECT_EQ(other, nullptr);
-  EXPECT_EQ(sum.weight(), 2);
+  EXPECT_EQ(sum.sample_count(), 2);
 }
 
 TEST(TreeSumTest, NamesTheFirstElementThatIsNotFiniteAndItsContributor) {

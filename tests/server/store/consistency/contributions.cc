@@ -63,7 +63,7 @@ IncomingSum ContributionOf(int64_t step, int node) {
   sum.step = step;
   sum.node = node;
   sum.sum.gradient = std::make_shared<OneNumber>(value);
-  sum.sum.weight = end - begin;
+  sum.sum.sample_count = end - begin;
   return sum;
 }
 
@@ -87,7 +87,7 @@ const ContributionOutcome* OutcomeIn(
 }
 
 void ExpectEachLeafOnce(const ChunkUpdate& update) {
-  EXPECT_EQ(update.sum.weight(), kPolicyLeaves);
+  EXPECT_EQ(update.sum.sample_count(), kPolicyLeaves);
   const float* half = nullptr;
   const float* other_half = nullptr;
   update.sum.Read(0, 1, &half, &other_half);

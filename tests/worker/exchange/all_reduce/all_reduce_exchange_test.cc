@@ -27,7 +27,7 @@ namespace {
 using ::testing::HasSubstr;
 using Meshes = std::vector<std::unique_ptr<PeerMesh>>;
 
-constexpr int kLeaves = 8;
+constexpr int kMicroBatches = 8;
 constexpr int64_t kSteps = 7;
 
 // Eleven chunks, the last one short, with gaps.
@@ -46,7 +46,7 @@ ArenaLayout Layout() {
 JobSpec Job(const std::string& kind) {
   JobSpec job;
   job.mutable_batch()->set_global(32);
-  job.mutable_batch()->set_micro_batches(kLeaves);
+  job.mutable_batch()->set_micro_batches(kMicroBatches);
   job.mutable_schedule()->set_warmup_steps(3);
   if (kind == "adamw") {
     job.mutable_optimizer()->mutable_adamw()->set_learning_rate(0.01);
@@ -62,32 +62,32 @@ JobSpec Job(const std::string& kind) {
 }
 
 // Anything that depends on all there is, and is quick.
-float Noise(int64_t i, int64_t step, int leaf) {
+float Noise(int64_t i, int64_t step, int micro_batch) {
   uint32_t x = static_cast<uint32_t>(i * 2654435761u + step * 40503u +
-                                     leaf * 2246822519u + 12345u);
+                                     micro_batch * 2246822519u + 12345u);
   x ^= x >> 15;
   x *= 2246822519u;
   x ^= x >> 13;
   return static_cast<float>(x) / 4294967296.f - 0.5f;
 }
 
-int64_t WeightOf(int leaf) { return 1 + leaf % 3; }
-double LossOf(int64_t step, int leaf) {
-  return 0.1 * static_cast<double>(leaf) + static_cast<double>(step);
+int64_t SampleCountOf(int micro_batch) { return 1 + micro_batch % 3; }
+double LossOf(int64_t step, int micro_batch) {
+  return 0.1 * static_cast<double>(micro_batch) + static_cast<double>(step);
 }
 
 // Of the sum of a leaf's losses. In a job that skips steps, the fourth one's is
 // not finite.
 void Gradient(const ArenaLayout& layout, const JobSpec& job, int64_t step,
-              int leaf, const float* weights, float* gradient) {
+              int micro_batch, const float* weights, float* gradient) {
   std::memset(gradient, 0, layout.arena_elements() * sizeof(float));
   for (const Parameter& parameter : layout.parameters()) {
     for (int64_t i = parameter.offset; i < parameter.offset + parameter.size;
          ++i) {
-      gradient[i] = 0.3f * weights[i] + Noise(i, step, leaf);
+      gradient[i] = 0.3f * weights[i] + Noise(i, step, micro_batch);
     }
   }
-  if (job.on_nonfinite() == JobSpec::SKIP && step == 3 && leaf == 5) {
+  if (job.on_nonfinite() == JobSpec::SKIP && step == 3 && micro_batch == 5) {
     gradient[70] = std::numeric_limits<float>::infinity();
   }
 }
@@ -108,7 +108,7 @@ struct Reference {
 };
 
 std::vector<float> TreeSum(int node, const std::vector<std::vector<float>>& g) {
-  if (node >= kLeaves) return g[node - kLeaves];
+  if (node >= kMicroBatches) return g[node - kMicroBatches];
   std::vector<float> left = TreeSum(2 * node, g);
   const std::vector<float> right = TreeSum(2 * node + 1, g);
   for (size_t i = 0; i < left.size(); ++i) left[i] += right[i];
@@ -124,14 +124,16 @@ Reference Compute(const JobSpec& job) {
   Initialize(layout, reference.weights.data());
   std::vector<std::vector<float>> slots(optimizer->slots(),
                                         std::vector<float>(size));
-  int64_t weight = 0;
-  for (int leaf = 0; leaf < kLeaves; ++leaf) weight += WeightOf(leaf);
+  int64_t sample_count = 0;
+  for (int micro_batch = 0; micro_batch < kMicroBatches; ++micro_batch) {
+    sample_count += SampleCountOf(micro_batch);
+  }
   for (int64_t step = 0; step < kSteps; ++step) {
-    std::vector<std::vector<float>> gradients(kLeaves,
+    std::vector<std::vector<float>> gradients(kMicroBatches,
                                               std::vector<float>(size));
-    for (int leaf = 0; leaf < kLeaves; ++leaf) {
-      Gradient(layout, job, step, leaf, reference.weights.data(),
-               gradients[leaf].data());
+    for (int micro_batch = 0; micro_batch < kMicroBatches; ++micro_batch) {
+      Gradient(layout, job, step, micro_batch, reference.weights.data(),
+               gradients[micro_batch].data());
     }
     const std::vector<float> sum = TreeSum(1, gradients);
     std::vector<double> squares;
@@ -152,8 +154,8 @@ Reference Compute(const JobSpec& job) {
       UpdateArguments update;
       update.gradient_sum = &sum[begin];
       update.gradient_scale =
-          GradientScale(weight, job.clip_norm(),
-                        std::sqrt(all) / static_cast<double>(weight));
+          GradientScale(sample_count, job.clip_norm(),
+                        std::sqrt(all) / static_cast<double>(sample_count));
       update.weights = &reference.weights[begin];
       update.new_weights = &next[begin];
       update.slots = absl::MakeSpan(state);
@@ -167,10 +169,11 @@ Reference Compute(const JobSpec& job) {
   return reference;
 }
 
-std::vector<LeafRange> DealLeaves(int members) {
+std::vector<LeafRange> AssignMicroBatches(int members) {
   std::vector<LeafRange> ranges;
   for (int i = 0; i < members; ++i) {
-    ranges.push_back({i * kLeaves / members, (i + 1) * kLeaves / members});
+    ranges.push_back(
+        {i * kMicroBatches / members, (i + 1) * kMicroBatches / members});
   }
   return ranges;
 }
@@ -178,13 +181,13 @@ std::vector<LeafRange> DealLeaves(int members) {
 // A worker, without a model: a thread that does what its state says.
 class Member {
  public:
-  Member(const JobSpec& job, const ArenaLayout* layout, LeafRange leaves)
+  Member(const JobSpec& job, const ArenaLayout* layout, LeafRange micro_batches)
       : job_(job), layout_(layout), state_(StateOptions(), layout) {
-    Deal deal;
-    deal.set_generation(1);
-    deal.set_leaf_begin(leaves.begin);
-    deal.set_leaf_end(leaves.end);
-    state_.SetDeal(deal);
+    Deal assignment;
+    assignment.set_generation(1);
+    assignment.set_leaf_begin(micro_batches.begin);
+    assignment.set_leaf_end(micro_batches.end);
+    state_.SetAssignment(assignment);
     state_.RequestInitialize();
   }
   ~Member() { Join(); }
@@ -242,28 +245,29 @@ class Member {
   // Two lanes, from the last leaf to the first.
   void Train(const Task& task) {
     SubtreeReducer reducer(
-        layout_, kLeaves, ExchangeSpec::FLOAT32, task.items,
+        layout_, kMicroBatches, ExchangeSpec::FLOAT32, task.items,
         [&](NodeChunk sum) { exchange_->Push(task.version, std::move(sum)); });
-    std::vector<std::thread> lanes;
-    for (size_t lane = 0; lane < 2; ++lane) {
-      lanes.emplace_back([&, lane] {
-        for (size_t i = lane; i < task.items.size(); i += 2) {
-          TrainLeaf(task, static_cast<int>(task.items[i]), &reducer);
+    std::vector<std::thread> threads;
+    for (size_t thread = 0; thread < 2; ++thread) {
+      threads.emplace_back([&, thread] {
+        for (size_t i = thread; i < task.items.size(); i += 2) {
+          TrainMicroBatch(task, static_cast<int>(task.items[i]), &reducer);
         }
       });
     }
-    for (std::thread& lane : lanes) lane.join();
+    for (std::thread& thread : threads) thread.join();
     state_.MarkDone(task);
   }
 
-  void TrainLeaf(const Task& task, int leaf, SubtreeReducer* reducer) {
+  void TrainMicroBatch(const Task& task, int micro_batch,
+                       SubtreeReducer* reducer) {
     if (!state_.AwaitWeights(task, 0, layout_->arena_elements())) return;
     const Buffer arena = exchange_->TakeArena();
-    Gradient(*layout_, job_, task.version, leaf, state_.Weights(task.version),
-             arena.get());
+    Gradient(*layout_, job_, task.version, micro_batch,
+             state_.Weights(task.version), arena.get());
     for (int chunk = layout_->chunk_count() - 1; chunk >= 0; --chunk) {
-      reducer->ChunkReady(leaf, chunk, arena, WeightOf(leaf),
-                          chunk == 0 ? LossOf(task.version, leaf) : 0);
+      reducer->ChunkReady(micro_batch, chunk, arena, SampleCountOf(micro_batch),
+                          chunk == 0 ? LossOf(task.version, micro_batch) : 0);
     }
   }
 
@@ -280,16 +284,17 @@ class Group {
   Group(const JobSpec& job, bool shard_optimizer, Meshes meshes,
         std::function<void(int64_t)> on_step = nullptr) {
     const int size = static_cast<int>(meshes.size());
-    const std::vector<LeafRange> leaves = DealLeaves(size);
+    const std::vector<LeafRange> assignments = AssignMicroBatches(size);
     for (int rank = 0; rank < size; ++rank) {
-      members_.push_back(std::make_unique<Member>(job, &layout_, leaves[rank]));
+      members_.push_back(
+          std::make_unique<Member>(job, &layout_, assignments[rank]));
     }
     for (int rank = 0; rank < size; ++rank) {
       AllReduceExchange::Options options;
       options.job = job;
       options.steps = kSteps;
       options.shard_optimizer = shard_optimizer;
-      options.leaves = leaves;
+      options.assignments = assignments;
       options.on_sums = [this, rank, on_step](const StepSums& sums) {
         EXPECT_EQ(rank, 0);
         {
@@ -337,13 +342,13 @@ void ExpectSums(const std::vector<StepSums>& sums, const Reference& reference) {
   ASSERT_EQ(sums.size(), size_t{kSteps});
   for (int64_t step = 0; step < kSteps; ++step) {
     EXPECT_EQ(sums[step].step(), step);
-    int64_t weight = 0;
+    int64_t sample_count = 0;
     double loss = 0;
-    for (int leaf = 0; leaf < kLeaves; ++leaf) {
-      weight += WeightOf(leaf);
-      loss += LossOf(step, leaf);
+    for (int micro_batch = 0; micro_batch < kMicroBatches; ++micro_batch) {
+      sample_count += SampleCountOf(micro_batch);
+      loss += LossOf(step, micro_batch);
     }
-    EXPECT_EQ(sums[step].weight(), weight);
+    EXPECT_EQ(sums[step].weight(), sample_count);
     EXPECT_NEAR(sums[step].loss_sum(), loss, 1e-9);
     ASSERT_EQ(sums[step].sum_of_squares_size(),
               static_cast<int>(reference.squares[step].size()));
@@ -435,7 +440,7 @@ TEST(AllReduceExchangeTest, EndsEverywhereWhenAMemberDies) {
   }
 }
 
-TEST(AllReduceExchangeTest, RefusesLeavesThatDoNotFit) {
+TEST(AllReduceExchangeTest, RefusesAssignmentsThatDoNotFit) {
   const ArenaLayout layout = Layout();
   WorkState::Options state_options;
   state_options.steps = kSteps;
@@ -443,11 +448,12 @@ TEST(AllReduceExchangeTest, RefusesLeavesThatDoNotFit) {
   AllReduceExchange::Options options;
   options.job = Job("sgd");
   options.steps = kSteps;
-  for (const std::vector<LeafRange>& leaves : {std::vector<LeafRange>{{0, 8}},
-                                               {{0, 4}, {4, 7}},
-                                               {{0, 4}, {5, 8}},
-                                               {{0, 8}, {8, 8}}}) {
-    options.leaves = leaves;
+  for (const std::vector<LeafRange>& assignments :
+       {std::vector<LeafRange>{{0, 8}},
+        {{0, 4}, {4, 7}},
+        {{0, 4}, {5, 8}},
+        {{0, 8}, {8, 8}}}) {
+    options.assignments = assignments;
     Meshes meshes = MakeLocalMeshes(2);
     EXPECT_TRUE(absl::IsInvalidArgument(
         AllReduceExchange::Create(options, &layout, &state,

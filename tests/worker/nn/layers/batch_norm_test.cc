@@ -22,7 +22,7 @@ class BatchNormTest : public testing::Test {
   BatchNormTest() {
     call_.device = device_.get();
     call_.samples = 2;
-    call_.weight = 6;
+    call_.sample_count = 6;
     tensors_.inputs[0] = AsReals(kInput);
     tensors_.output = AsReals(output_);
     tensors_.saved = saved_;
@@ -43,7 +43,7 @@ class BatchNormTest : public testing::Test {
   float weights_[4] = {2, 1, 0.5f, 3}, gradients_[4];
 };
 
-TEST_F(BatchNormTest, LeadsRunningStatisticsToTheLeafs) {
+TEST_F(BatchNormTest, LeadsRunningStatisticsToTheMicroBatches) {
   call_.training = true;
   layer_.Forward(call_, tensors_);
   layer_.Backward(call_, tensors_);
@@ -53,7 +53,7 @@ TEST_F(BatchNormTest, LeadsRunningStatisticsToTheLeafs) {
 
 TEST_F(BatchNormTest, WithoutSamplesThatCountStatisticsStay) {
   call_.training = true;
-  call_.weight = 0;
+  call_.sample_count = 0;
   layer_.Forward(call_, tensors_);
   layer_.Backward(call_, tensors_);
   EXPECT_EQ(gradients_[2], 0);

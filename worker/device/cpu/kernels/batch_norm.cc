@@ -333,12 +333,12 @@ void BatchNormBackward(const BatchNormShape& shape, const float* x,
 }
 
 void BatchNormStatisticsGradient(int64_t channels, int64_t observations,
-                                 int64_t weight, const float* mean,
+                                 int64_t sample_count, const float* mean,
                                  const float* variance,
                                  const float* running_mean,
                                  const float* running_variance, float* dmean,
                                  float* dvariance) {
-  const auto factor = static_cast<float>(weight);
+  const auto factor = static_cast<float>(sample_count);
   const float unbiased =
       static_cast<float>(observations) /
       static_cast<float>(std::max<int64_t>(observations - 1, 1));

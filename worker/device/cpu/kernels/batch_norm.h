@@ -31,7 +31,7 @@ void BatchNormBackward(const BatchNormShape& shape, const float* x,
                        float* dresidual);
 
 void BatchNormStatisticsGradient(int64_t channels, int64_t observations,
-                                 int64_t weight, const float* mean,
+                                 int64_t sample_count, const float* mean,
                                  const float* variance,
                                  const float* running_mean,
                                  const float* running_variance, float* dmean,

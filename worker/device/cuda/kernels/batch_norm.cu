@@ -163,19 +163,19 @@ void BatchNormBackward(Stream& stream, const BatchNormShape& shape, const T* x,
 }
 
 void BatchNormStatisticsGradient(Stream& stream, int64_t channels,
-                                 int64_t observations, int64_t weight,
-                                 const BatchStatistics& leaf,
+                                 int64_t observations, int64_t sample_count,
+                                 const BatchStatistics& micro_batch,
                                  const BatchStatistics& running, float* dmean,
                                  float* dvariance) {
-  const float factor = static_cast<float>(weight);
+  const float factor = static_cast<float>(sample_count);
   const float unbiased =
       static_cast<float>(observations) /
       static_cast<float>(std::max<int64_t>(observations - 1, 1));
   ForEach(stream, "BatchNormStatisticsGradient", channels,
           [=] __device__(int64_t c) {
-            dmean[c] = factor * (running.mean[c] - leaf.mean[c]);
-            dvariance[c] =
-                factor * (running.variance[c] - unbiased * leaf.variance[c]);
+            dmean[c] = factor * (running.mean[c] - micro_batch.mean[c]);
+            dvariance[c] = factor * (running.variance[c] -
+                                     unbiased * micro_batch.variance[c]);
           });
 }
 

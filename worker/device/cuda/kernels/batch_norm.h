@@ -41,8 +41,8 @@ struct BatchStatistics {
 };
 
 void BatchNormStatisticsGradient(Stream& stream, int64_t channels,
-                                 int64_t observations, int64_t weight,
-                                 const BatchStatistics& leaf,
+                                 int64_t observations, int64_t sample_count,
+                                 const BatchStatistics& micro_batch,
                                  const BatchStatistics& running, float* dmean,
                                  float* dvariance);
 

@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 ChunkPassKind Emulated(const char* name, emulated_gpu::ThreadOrder order) {
   return {name, [order](const ChunkPassPlan& plan) {
             emulated_gpu::SetThreadOrder(order);
-            return MakeCudaPasses(/*ordinal=*/0, /*lanes=*/2, plan);
+            return MakeCudaPasses(/*ordinal=*/0, /*pass_streams=*/2, plan);
           }};
 }
 
@@ -45,7 +45,7 @@ class CudaPassMemoryTest : public testing::Test {
   }
 
   absl::StatusOr<ChunkPasses> Make() {
-    return MakeCudaPasses(/*ordinal=*/0, /*lanes=*/2,
+    return MakeCudaPasses(/*ordinal=*/0, /*pass_streams=*/2,
                           {&job_, layout_.get(), {0, 1, 2}, optimizer_.get()});
   }
 

@@ -1,0 +1,90 @@
+// Journals over gRPC, both ends. See proto/journal.proto for the protocol.
+#ifndef TRIBUTARY_SERVER_REPLICATION_REPLICA_SERVICE_H_
+#define TRIBUTARY_SERVER_REPLICATION_REPLICA_SERVICE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "common/transport/live_calls.h"
+#include "common/transport/security.h"
+#include "proto/journal.grpc.pb.h"
+#include "server/replication/replica_network.h"
+#include "server/replication/replica_store.h"
+
+namespace tributary {
+
+// Lets other servers replicate into this server's journal and read it, and this
+// one into and from theirs; or workers, those of an all-reduce. For one
+// attempt. Thread-safe. Both methods are raw: payloads go past protobuf.
+class ReplicaService final
+    : public Journal::WithRawCallbackMethod_Replicate<
+          Journal::WithRawCallbackMethod_ReadJournal<
+              Journal::WithRawCallbackMethod_SaveState<
+                  Journal::WithRawCallbackMethod_ReadState<Journal::Service>>>>,
+      public ReplicaNetwork {
+ public:
+  struct Options {
+    int shard = 0;
+    // Stands for an address that is empty.
+    std::string coordinator;
+    Security security;
+  };
+  // `memory` must outlive this object.
+  ReplicaService(Options options, ReplicaStore* memory);
+
+  void Serve(int64_t attempt) override ABSL_LOCKS_EXCLUDED(mu_);
+  void ServeWorkers(int64_t attempt) override ABSL_LOCKS_EXCLUDED(mu_);
+  std::unique_ptr<ReplicaStream> Open(
+      const std::string& address, const JournalHello& hello,
+      std::function<void(const absl::Status&)> lost) override;
+  absl::Status Fetch(const std::string& address,
+                     const ReadJournalRequest& request,
+                     Snapshot* snapshot) override;
+
+  // After the gRPC server's shutdown: waits until no call uses the journal.
+  void AwaitIdle() { calls_->AwaitNone(); }
+
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Replicate(
+      grpc::CallbackServerContext* context) override;
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* ReadJournal(
+      grpc::CallbackServerContext* context,
+      const grpc::ByteBuffer* request) override;
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* SaveState(
+      grpc::CallbackServerContext* context) override;
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* ReadState(
+      grpc::CallbackServerContext* context,
+      const grpc::ByteBuffer* request) override;
+
+ private:
+  int64_t attempt() const ABSL_LOCKS_EXCLUDED(mu_);
+  int64_t workers_attempt() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Takes copies in from one process of that attempt; 0: from none.
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Keep(
+      int64_t attempt);
+  const std::string& Reach(const std::string& address) const {
+    return address.empty() ? options_.coordinator : address;
+  }
+
+  const Options options_;
+  ReplicaStore* const memory_;
+  const std::shared_ptr<LiveCalls> calls_ = std::make_shared<LiveCalls>();
+  // How many there are.
+  const std::shared_ptr<std::atomic<int>> readers_ =
+      std::make_shared<std::atomic<int>>(0);
+  const std::shared_ptr<std::atomic<int>> worker_readers_ =
+      std::make_shared<std::atomic<int>>(0);
+  mutable absl::Mutex mu_;
+  // 0: not serving servers, or workers, yet.
+  int64_t attempt_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t workers_attempt_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_REPLICATION_REPLICA_SERVICE_H_

@@ -1,0 +1,198 @@
+#include "server/store/cuda/pass_stream.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/cuda/cuda_status.h"
+#include "common/cuda/node_format.h"
+#include "common/numerics/vector_ops.h"
+#include "common/parameters/gradient_squares.h"
+
+namespace tributary::cuda {
+namespace {
+
+// Of the partial sums of squares, in elements of the lane's memory.
+constexpr int64_t kSquaresElements =
+    kSquareSums * int64_t{sizeof(double) / sizeof(float)};
+
+size_t BytesOf(int64_t elements) {
+  return static_cast<size_t>(elements) * sizeof(float);
+}
+
+bool HasSparse(const TreeSum& sum) {
+  return std::any_of(sum.steps().begin(), sum.steps().end(),
+                     [](const std::shared_ptr<const GradientSource>& source) {
+                       return source != nullptr && source->sparse();
+                     });
+}
+
+absl::Status MakeEvent(cudaEvent_t* event) {
+  // Whoever waits sleeps: the core is another pass's, or a worker's.
+  return ToStatus(cudaEventCreateWithFlags(
+                      event, cudaEventDisableTiming | cudaEventBlockingSync),
+                  "cannot make an event");
+}
+
+}  // namespace
+
+int64_t PassStream::DeviceElements(int64_t chunk_elements, int depth) {
+  return chunk_elements * depth + kSquaresElements;
+}
+
+absl::StatusOr<std::unique_ptr<PassStream>> PassStream::Create(
+    int ordinal, int64_t chunk_elements, float* memory) {
+  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream,
+                             Stream::Create(ordinal));
+  auto pass_stream = absl::WrapUnique(new PassStream(
+      std::move(stream), chunk_elements, memory + kSquaresElements));
+  TRIBUTARY_RETURN_IF_ERROR(pass_stream->Allocate());
+  return pass_stream;
+}
+
+PassStream::PassStream(std::unique_ptr<Stream> stream, int64_t chunk_elements,
+                       float* memory)
+    : stream_(std::move(stream)),
+      chunk_elements_(chunk_elements),
+      memory_(memory),
+      device_squares_(reinterpret_cast<double*>(memory - kSquaresElements)) {}
+
+absl::Status PassStream::Allocate() {
+  for (Staging& staging : staging_) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        ToStatus(cudaMallocHost(reinterpret_cast<void**>(&staging.memory),
+                                BytesOf(chunk_elements_)),
+                 absl::StrCat("no ", BytesOf(chunk_elements_),
+                              " bytes of pinned host memory")));
+    TRIBUTARY_RETURN_IF_ERROR(MakeEvent(&staging.copied));
+  }
+  TRIBUTARY_RETURN_IF_ERROR(
+      ToStatus(cudaMallocHost(reinterpret_cast<void**>(&host_squares_),
+                              kSquareSums * sizeof(double)),
+               "no pinned host memory"));
+  return MakeEvent(&done_);
+}
+
+PassStream::~PassStream() {
+  Use();
+  for (const Staging& staging : staging_) {
+    if (staging.memory != nullptr) cudaFreeHost(staging.memory);
+    if (staging.copied != nullptr) cudaEventDestroy(staging.copied);
+  }
+  if (host_squares_ != nullptr) cudaFreeHost(host_squares_);
+  if (done_ != nullptr) cudaEventDestroy(done_);
+}
+
+Stream& PassStream::Use() {
+  stream_->Activate();
+  return *stream_;
+}
+
+void PassStream::CopyIn(const float* host, int64_t elements, float* device) {
+  stream_->Check(cudaMemcpyAsync(device, host, BytesOf(elements),
+                                 cudaMemcpyHostToDevice, stream_->get()),
+                 "copying to the GPU");
+}
+
+void PassStream::CopyOut(const float* device, int64_t elements, float* host) {
+  stream_->Check(cudaMemcpyAsync(host, device, BytesOf(elements),
+                                 cudaMemcpyDeviceToHost, stream_->get()),
+                 "copying from the GPU");
+}
+
+PassStream::Staging& PassStream::NextStaging() {
+  Staging& next = staging_[next_staging_];
+  next_staging_ = (next_staging_ + 1) % staging_.size();
+  stream_->Check(cudaEventSynchronize(next.copied), "waiting for a copy");
+  return next;
+}
+
+void PassStream::CopyStaged(const Staging& staging, int64_t elements,
+                            float* device) {
+  CopyIn(staging.memory, elements, device);
+  stream_->Check(cudaEventRecord(staging.copied, stream_->get()),
+                 "cudaEventRecord");
+}
+
+float* PassStream::PlaceOf(int height, float* first) const {
+  return height == 0 ? first : memory_ + height * chunk_elements_;
+}
+
+float* PassStream::Sum(const TreeSum& sum, int64_t elements, float* to) {
+  float* const first = to == nullptr ? memory_ : to;
+  const NodeFormat format = NodeFormatOf(sum.dtype());
+  if (HasSparse(sum)) {
+    SumOnHost(sum, format, elements, first);
+    return first;
+  }
+  int height = 0;
+  for (const auto& source : sum.steps()) {
+    if (source != nullptr) {
+      CopySource(*source, format, elements, PlaceOf(height++, first));
+    } else {
+      --height;
+      AddNode(*stream_, format, elements, PlaceOf(height, first),
+              PlaceOf(height - 1, first));
+    }
+  }
+  return first;
+}
+
+void PassStream::CopySource(const GradientSource& source, NodeFormat format,
+                            int64_t elements, float* to) {
+  const float* const values = source.InOnePiece();
+  if (values != nullptr) {
+    CopyIn(values, elements, to);
+    RoundNode(*stream_, format, elements, to, to);
+    return;
+  }
+  const Staging& staging = NextStaging();
+  const float* const read = source.Read(0, elements, staging.memory);
+  if (read != staging.memory) std::copy_n(read, elements, staging.memory);
+  CopyStaged(staging, elements, to);
+}
+
+void PassStream::SumOnHost(const TreeSum& sum, NodeFormat format,
+                           int64_t elements, float* first) {
+  const Staging& one = NextStaging();
+  const Staging& other = NextStaging();
+  bool two = false;
+  for (int64_t begin = 0; begin < elements; begin += TreeSum::kBlock) {
+    const int64_t count = std::min(TreeSum::kBlock, elements - begin);
+    const float* half = nullptr;
+    const float* other_half = nullptr;
+    sum.Read(begin, count, &half, &other_half);
+    std::copy_n(half, count, one.memory + begin);
+    two = other_half != nullptr;  // For every block or for none.
+    if (two) std::copy_n(other_half, count, other.memory + begin);
+  }
+  CopyStaged(one, elements, first);
+  if (!two) return;
+  CopyStaged(other, elements, PlaceOf(1, first));
+  AddNode(*stream_, format, elements, PlaceOf(1, first), first);
+}
+
+void PassStream::SumSquares(const float* x, int64_t elements,
+                            const ChunkRow* rows) {
+  cuda::SumSquares(*stream_, elements, x, rows, device_squares_);
+  stream_->Check(cudaMemcpyAsync(host_squares_, device_squares_,
+                                 kSquareSums * sizeof(double),
+                                 cudaMemcpyDeviceToHost, stream_->get()),
+                 "copying from the GPU");
+}
+
+double PassStream::squares() const {
+  return GradientSquares::TotalOf(AddPartialSums(host_squares_),
+                                  AddPartialSums(host_squares_ + kRowElements));
+}
+
+void PassStream::Wait() {
+  stream_->Check(cudaEventRecord(done_, stream_->get()), "cudaEventRecord");
+  stream_->Check(cudaEventSynchronize(done_), "while waiting for the GPU");
+  stream_->Wait();  // All is done; ends the process if anything failed.
+}
+
+}  // namespace tributary::cuda

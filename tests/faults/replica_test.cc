@@ -1,0 +1,95 @@
+// With recovery.journal one server after the other dies, where it hurts most,
+// and no step that was done is computed again. There are no checkpoints.
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "tests/faults/fault_matrix.h"
+#include "tests/support/command_runner.h"
+
+namespace tributary {
+namespace {
+
+constexpr char kProgram[] = "tests/faults/tributary_with_failpoints";
+
+FaultCase Case(const std::string& point, int64_t seed, int servers) {
+  FaultCase fault;
+  fault.program = kProgram;
+  fault.point = point;
+  fault.seed = seed;
+  fault.journal = true;
+  fault.servers = servers;
+  return fault;
+}
+
+std::string UndisturbedDigest(int64_t seed) {
+  static auto* const digests = new std::map<int64_t, std::string>();
+  if (digests->count(seed) > 0) return digests->at(seed);
+  FaultCase undisturbed;
+  undisturbed.program = kProgram;
+  undisturbed.seed = seed;
+  const FaultResult result = RunFault(undisturbed, MakeTestFolder());
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  return (*digests)[seed] = result.weights_sha256;
+}
+
+// Failpoint, seed (of which the victim depends), servers.
+class ReplicaTest
+    : public testing::TestWithParam<std::tuple<std::string, int64_t, int>> {};
+
+std::string NameOf(const testing::TestParamInfo<ReplicaTest::ParamType>& info) {
+  return absl::StrCat(std::get<0>(info.param), "_seed_",
+                      std::get<1>(info.param));
+}
+
+TEST_P(ReplicaTest, ACrashCostsNoStep) {
+  const auto& [point, seed, servers] = GetParam();
+  const FaultResult result =
+      RunFault(Case(point, seed, servers), MakeTestFolder());
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.actions, 1);
+  EXPECT_GE(result.restarts, 1);
+  EXPECT_EQ(result.steps_again, 0);
+  EXPECT_EQ(result.weights_sha256, UndisturbedDigest(seed));
+}
+
+// Before and after a sum is known, in the middle of an update, before and after
+// its weights are given out; when a copy has come in, and when it is kept.
+INSTANTIATE_TEST_SUITE_P(
+    Two, ReplicaTest,
+    testing::Combine(testing::Values("S5", "S7", "S8", "S10", "J1", "J2"),
+                     testing::Values(1, 2), testing::Values(2)),
+    NameOf);
+INSTANTIATE_TEST_SUITE_P(Three, ReplicaTest,
+                         testing::Combine(testing::Values("S8", "S10"),
+                                          testing::Values(1, 2),
+                                          testing::Values(3)),
+                         NameOf);
+
+// The server dies when the coordinator asks for its part of the model. Of
+// three, another one than the coordinator has a copy.
+TEST(ReplicaModelTest, TheModelIsReadFromWhoeverKeepsIt) {
+  for (const int servers : {2, 3}) {
+    const FaultResult result =
+        RunFault(Case("J4", /*seed=*/1, servers), MakeTestFolder());
+    EXPECT_TRUE(result.status.ok()) << result.status;
+    EXPECT_EQ(result.actions, 1);
+    EXPECT_EQ(result.steps_again, 0);
+    EXPECT_EQ(result.weights_sha256, UndisturbedDigest(1));
+  }
+}
+
+// What the tests above would see without one.
+TEST(WithoutReplicaTest, ACrashCostsTheStepsSinceTheCheckpoint) {
+  FaultCase fault = Case("S10", /*seed=*/1, /*servers=*/2);
+  fault.journal = false;
+  const FaultResult result = RunFault(fault, MakeTestFolder());
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_GT(result.steps_again, 0);
+}
+
+}  // namespace
+}  // namespace tributary

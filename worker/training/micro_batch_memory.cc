@@ -1,0 +1,118 @@
+#include "worker/training/micro_batch_memory.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/counted.h"
+#include "common/base/status_macros.h"
+#include "common/job/job.h"
+#include "worker/models/model.h"
+
+namespace tributary {
+namespace {
+
+// cuBLASLt takes up to 32 MiB; cuDNN's algorithms, attention and the sums of
+// large layers rarely more than the rest.
+constexpr int64_t kWorkingBytes = int64_t{256} << 20;
+
+int64_t PieceSamples(int64_t micro_batch_samples) {
+  return std::max(micro_batch_samples, kLeastEvaluationBatch);
+}
+
+std::string FormatBytes(int64_t bytes) {
+  const double value = static_cast<double>(bytes);
+  if (bytes >= 1000000000) return absl::StrFormat("%.1f GB", value / 1e9);
+  if (bytes >= 1000000) return absl::StrFormat("%.1f MB", value / 1e6);
+  return Counted(bytes, "byte");
+}
+
+}  // namespace
+
+int64_t MostSamples(const MicroBatchMemoryInputs& inputs,
+                    int64_t micro_batches) {
+  const BatchSpec& batch = inputs.job.batch();
+  const int64_t micro_batch = batch.global() / micro_batches;
+  if (!inputs.evaluates) return micro_batch;
+  int64_t piece = inputs.job.evaluation().batch();
+  // What a resolved job says follows from its own leaves, unless a person has
+  // said otherwise.
+  const bool follows =
+      piece == 0 ||
+      (batch.micro_batches() > 0 &&
+       piece == PieceSamples(batch.global() / batch.micro_batches()));
+  if (follows) piece = PieceSamples(micro_batch);
+  return std::max(micro_batch, piece);
+}
+
+absl::StatusOr<MicroBatchMemory> PlanMicroBatchMemory(
+    const MicroBatchMemoryInputs& inputs, int64_t micro_batches,
+    const Device& device) {
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const ModelMemory model,
+      PlanModelMemory(inputs.job.model(), inputs.info,
+                      MostSamples(inputs, micro_batches), device));
+  MicroBatchMemory memory;
+  memory.activations = model.activation_bytes;
+  memory.gradients = model.arena_bytes;
+  if (device.has_own_memory()) {
+    memory.weights = model.arena_bytes;
+    memory.working = kWorkingBytes;
+  }
+  return memory;
+}
+
+absl::StatusOr<int64_t> FindMicroBatches(const MicroBatchMemoryInputs& inputs,
+                                         int64_t fewest, int64_t available,
+                                         const Device& device) {
+  const int64_t global = inputs.job.batch().global();
+  for (int64_t count = 1; count <= kMaxMicroBatches && global % count == 0;
+       count *= 2) {
+    if (count < fewest) continue;
+    const absl::StatusOr<MicroBatchMemory> memory =
+        PlanMicroBatchMemory(inputs, count, device);
+    // More than could be counted.
+    if (absl::IsResourceExhausted(memory.status())) continue;
+    if (!memory.ok()) return memory.status();
+    if (memory->total() <= available) return count;
+  }
+  return 0;
+}
+
+std::string ExplainMicroBatchMemory(const MicroBatchMemoryInputs& inputs,
+                                    const MicroBatchMemory& needed,
+                                    int64_t available, const Device& device) {
+  const int64_t count = inputs.job.batch().micro_batches();
+  const int64_t micro_batch = inputs.job.batch().global() / count;
+  const int64_t most = MostSamples(inputs, count);
+  std::string text =
+      absl::StrCat(device.name(), " has no memory for a leaf of ",
+                   Counted(micro_batch, "sample"));
+  if (most > micro_batch) absl::StrAppend(&text, ", and evaluating ", most);
+  absl::StrAppend(&text, ": ");
+  if (needed.weights > 0) {
+    absl::StrAppend(&text, "weights ", FormatBytes(needed.weights), ", ");
+  }
+  absl::StrAppend(&text, "gradients ", FormatBytes(needed.gradients),
+                  ", activations ", FormatBytes(needed.activations));
+  if (needed.working > 0) {
+    absl::StrAppend(&text, ", working memory ", FormatBytes(needed.working));
+  }
+  absl::StrAppend(&text, ", in all ", FormatBytes(needed.total()), ", and ",
+                  FormatBytes(available), " are free. ");
+  const absl::StatusOr<int64_t> fits =
+      FindMicroBatches(inputs, count, available, device);
+  if (fits.ok() && *fits > 0) {
+    absl::StrAppend(&text, "batch.micro_batches ", *fits,
+                    " would fit: leaves of ",
+                    Counted(inputs.job.batch().global() / *fits, "sample"));
+  } else {
+    absl::StrAppend(&text,
+                    "No number of batch.micro_batches fits: take a smaller "
+                    "model, a smaller evaluation.batch, or a device with more "
+                    "memory");
+  }
+  return text;
+}
+
+}  // namespace tributary

@@ -1,0 +1,97 @@
+#include "worker/training/micro_batch_observer.h"
+
+#include <utility>
+
+namespace tributary {
+
+void LoadWeights(const WorkState& state, const Task& task,
+                 const ArenaLayout& layout, int64_t begin, int64_t end,
+                 DeviceArenas* device) {
+  if (begin >= end) return;
+  const float* const weights = state.Weights(task.version);
+  for (int64_t chunk = begin / layout.chunk_elements();
+       chunk <= (end - 1) / layout.chunk_elements(); ++chunk) {
+    const int number = static_cast<int>(chunk);
+    device->Load(number, {task.version, state.BaseVersion(number)}, weights);
+  }
+}
+
+MicroBatchObserver::MicroBatchObserver(const MicroBatch& micro_batch,
+                                       const ArenaLayout* layout,
+                                       WorkState* state,
+                                       SubtreeReducer* reducer,
+                                       ComputeThreadTimer* timer)
+    : micro_batch_(micro_batch),
+      layout_(layout),
+      state_(state),
+      reducer_(reducer),
+      timer_(timer),
+      last_chunk_(layout->chunk_count() - 1),
+      last_added_(layout->chunk_count()) {}
+
+bool MicroBatchObserver::WeightsNeeded(int64_t begin, int64_t end) {
+  timer_->Switch(Activity::kExchange);
+  const bool there = state_->AwaitWeights(*micro_batch_.task, begin, end);
+  if (there && micro_batch_.device != nullptr) {
+    LoadWeights(*state_, *micro_batch_.task, *layout_, begin, end,
+                micro_batch_.device);
+  }
+  timer_->Switch(Activity::kForward);
+  return there;
+}
+
+void MicroBatchObserver::GradientsReady(int64_t begin) {
+  if (micro_batch_.device == nullptr) {
+    while (last_chunk_ > 0 && layout_->ChunkBegin(last_chunk_) >= begin) {
+      HandOn(/*loss_sum=*/0);
+    }
+    return;
+  }
+  int first = last_added_;
+  while (first > 1 && layout_->ChunkBegin(first - 1) >= begin) --first;
+  AddUp(first);
+  if (!micro_batch_.sums->complete()) return;
+  // Those that have come by now; the device is busy with the layers before.
+  while (last_chunk_ >= first && micro_batch_.device->Saved(last_chunk_)) {
+    HandOn(/*loss_sum=*/0);
+  }
+}
+
+void MicroBatchObserver::Finish(double loss_sum) {
+  if (micro_batch_.device == nullptr) {
+    while (last_chunk_ > 0) HandOn(/*loss_sum=*/0);
+    return HandOn(loss_sum);
+  }
+  AddUp(/*first=*/0);
+  if (micro_batch_.sums->complete()) {
+    while (last_chunk_ > 0) {
+      micro_batch_.device->AwaitSaved(last_chunk_);
+      HandOn(/*loss_sum=*/0);
+    }
+    micro_batch_.device->AwaitSaved(/*chunk=*/0);
+  }
+  loss_sum = micro_batch_.sums->EndMicroBatch(loss_sum);
+  if (micro_batch_.sums->complete()) HandOn(loss_sum);
+}
+
+void MicroBatchObserver::AddUp(int first) {
+  micro_batch_.sums->Add(first, last_added_);
+  if (micro_batch_.sums->complete()) {
+    micro_batch_.device->Save(first, last_added_, micro_batch_.sums->sum(),
+                              micro_batch_.arena.get());
+  }
+  last_added_ = first;
+}
+
+void MicroBatchObserver::HandOn(double loss_sum) {
+  const int chunk = last_chunk_--;
+  if (micro_batch_.sums == nullptr) {
+    reducer_->ChunkReady(micro_batch_.number, chunk, micro_batch_.arena,
+                         micro_batch_.sample_count, loss_sum);
+  } else {
+    reducer_->NodeReady({micro_batch_.sums->node(), chunk, micro_batch_.arena,
+                         micro_batch_.sums->sample_count(), loss_sum});
+  }
+}
+
+}  // namespace tributary
