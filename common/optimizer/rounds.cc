@@ -1,21 +1,12 @@
 #include "common/optimizer/rounds.h"
 
+#include "common/job/exchange_traits.h"
 #include "common/optimizer/optimizer.h"
 
 namespace tributary {
-namespace {
-
-const ConsistencySpec& ConsistencyOf(const JobSpec& job) {
-  return job.exchange().parameter_server().consistency();
-}
-
-}  // namespace
 
 Rounds::Rounds(const JobSpec& job, int64_t steps)
-    : steps_(steps),
-      steps_per_round_(ConsistencyOf(job).has_local_steps()
-                           ? ConsistencyOf(job).local_steps().inner_steps()
-                           : 1) {}
+    : steps_(steps), steps_per_round_(ResolveExchange(job).steps_per_round) {}
 
 int64_t Rounds::StepsAfter(int64_t rounds) const {
   // Without a product that could overflow.
@@ -27,7 +18,7 @@ int64_t Rounds::RoundsFor(int64_t steps) const {
 }
 
 JobSpec JobOfRounds(const JobSpec& job) {
-  if (!ConsistencyOf(job).has_local_steps()) return job;
+  if (!ResolveExchange(job).local_sgd) return job;
   JobSpec outer = job;
   outer.clear_schedule();
   outer.clear_clip_norm();
@@ -42,13 +33,11 @@ JobSpec JobOfRounds(const JobSpec& job) {
 }
 
 bool AwaitsNorm(const JobSpec& job) {
-  if (ConsistencyOf(job).has_asynchronous()) return false;
-  return JobOfRounds(job).clip_norm() > 0 ||
-         job.on_nonfinite() == JobSpec::SKIP || job.recovery().journal();
+  return ResolveExchange(job).updates_await_norm;
 }
 
 double StatisticsRate(const JobSpec& job) {
-  return ConsistencyOf(job).has_local_steps() ? 1 : kStatisticsRate;
+  return ResolveExchange(job).local_sgd ? 1 : kStatisticsRate;
 }
 
 }  // namespace tributary

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/json.h"
+#include "common/job/exchange_traits.h"
 #include "nlohmann/json.hpp"
 
 namespace tributary {
@@ -157,8 +158,9 @@ std::vector<LossPoint> ReadLosses(absl::string_view metrics) {
   return losses;
 }
 
-std::string TransportName(const ExchangeSpec& exchange, bool on_gpus) {
-  if (exchange.has_all_reduce()) {
+std::string TransportName(const JobSpec& job, bool on_gpus) {
+  const ExchangeSpec& exchange = job.exchange();
+  if (ResolveExchange(job).kind == ExchangeKind::kAllReduce) {
     const AllReduceSpec::Backend backend = exchange.all_reduce().backend();
     if (backend == AllReduceSpec::NCCL) return "NCCL";
     // Which of the two the server decides when it knows all workers' GPUs.

@@ -106,7 +106,7 @@ std::vector<LossPoint> ReadLosses(absl::string_view metrics);
 
 // How the processes of such a job talk on one host, where shared memory works.
 // `on_gpus`: its workers compute there.
-std::string TransportName(const ExchangeSpec& exchange, bool on_gpus);
+std::string TransportName(const JobSpec& job, bool on_gpus);
 
 // The names of runs whose final weights are the same, bit for bit: groups of
 // two or more.

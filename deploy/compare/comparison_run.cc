@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
+#include "common/job/exchange_traits.h"
 #include "common/optimizer/rounds.h"
 #include "common/os/file.h"
 #include "common/os/process.h"
@@ -76,7 +77,7 @@ class Comparer {
       run.name = variant.name;
       run.servers = variant.servers;
       run.transport =
-          TransportName(variant.job.exchange(), options.worker_device != "cpu");
+          TransportName(variant.job, options.worker_device != "cpu");
       run.folder = variant.name;
       comparison.runs.push_back(std::move(run));
     }
@@ -118,7 +119,7 @@ class Comparer {
     training.workers = {options_.workers, options_.workers};
     training.servers = variant.servers;
     training.threads = options_.threads;
-    if (!variant.job.exchange().has_all_reduce()) {
+    if (ResolveExchange(variant.job).servers_update) {
       training.server_device = options_.server_device;
     }
     training.worker_device = options_.worker_device;

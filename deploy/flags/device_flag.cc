@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/job/exchange_traits.h"
 #include "server/store/cuda/cuda_passes.h"
 #include "worker/device/cuda/cuda_device.h"
 
@@ -84,7 +85,7 @@ absl::StatusOr<DeviceName> ChooseServerDevice(const JobSpec& job,
                                               std::string* remark,
                                               const std::string& flag) {
   TRIBUTARY_ASSIGN_OR_RETURN(const DeviceName name, ParseDeviceName(value));
-  if (!job.exchange().has_all_reduce()) {
+  if (ResolveExchange(job).servers_update) {
     return ChooseDevice(value, place, gpus, remark, flag);
   }
   remark->clear();

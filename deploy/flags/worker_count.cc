@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/job/exchange_traits.h"
 
 namespace tributary {
 
@@ -32,7 +33,7 @@ absl::StatusOr<WorkerCount> ParseWorkerCount(absl::string_view text,
 }
 
 int64_t MostComputing(const JobSpec& job) {
-  return job.exchange().parameter_server().consistency().has_asynchronous()
+  return ResolveExchange(job).whole_batches
              ? std::numeric_limits<int64_t>::max()
              : job.batch().micro_batches();
 }

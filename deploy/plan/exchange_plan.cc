@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/counted.h"
 #include "common/base/status_macros.h"
+#include "common/job/exchange_traits.h"
 #include "common/numerics/half.h"
 #include "common/optimizer/rounds.h"
 #include "common/plan/bandwidth.h"
@@ -39,10 +40,6 @@ std::vector<int> Hosts(int first, int count) {
   return hosts;
 }
 
-bool Asynchronous(const JobSpec& job) {
-  return job.exchange().parameter_server().consistency().has_asynchronous();
-}
-
 // Of the worker with most leaves: its lanes compute them one behind the other.
 // The first asks for weights, the last has the gradients; in rounds of several
 // steps, when it has done them all, and in asynchronous jobs that clip, when it
@@ -50,7 +47,8 @@ bool Asynchronous(const JobSpec& job) {
 ComputeProfile WorkerProfile(const PlanInputs& inputs, int64_t steps) {
   ComputeProfile profile = inputs.micro_batch;
   const double micro_batch = profile.seconds * static_cast<double>(steps);
-  if (steps > 1 || (Asynchronous(inputs.job) && inputs.job.clip_norm() > 0)) {
+  if (steps > 1 || (ResolveExchange(inputs.job).whole_batches &&
+                    inputs.job.clip_norm() > 0)) {
     std::fill(profile.ready_at.begin(), profile.ready_at.end(), micro_batch);
   }
   const double before = (Turns(inputs) - 1) * micro_batch;
@@ -66,12 +64,12 @@ class Planner {
   explicit Planner(const PlanInputs& inputs)
       : inputs_(inputs),
         job_(JobOfRounds(inputs.job)),
-        asynchronous_(Asynchronous(inputs.job)),
+        traits_(ResolveExchange(inputs.job)),
         at_once_(StepsAtOnce(inputs.job, inputs.workers)),
         steps_(StepsPerRound(inputs.job) * at_once_),
         profile_(WorkerProfile(inputs, StepsPerRound(inputs.job))) {
     load_.contributions =
-        asynchronous_
+        traits_.whole_batches
             ? std::vector<int>(inputs.workers, 1)
             : ContributionsByWorker(
                   static_cast<int>(inputs.job.batch().micro_batches()),
@@ -171,7 +169,7 @@ class Planner {
     const double threads = inputs_.workers * inputs_.threads;
     const ComputeProfile profile =
         Stretch(profile_, std::max(1.0, threads / inputs_.cores));
-    const bool all_reduce = job_.exchange().has_all_reduce();
+    const bool all_reduce = !traits_.servers_update;
     const ExchangeTimes times = all_reduce ? BetweenWorkers() : WithServers();
     row.pass_seconds = times.pass;
     // Half of what the processors do for it.
@@ -226,7 +224,7 @@ class Planner {
 
   // Of a server with so many elements.
   double PassSeconds(double elements) const {
-    return elements * (asynchronous_
+    return elements * (traits_.whole_batches
                            ? at_once_ * inputs_.update_seconds_per_element
                            : inputs_.pass_seconds_per_element);
   }
@@ -254,7 +252,7 @@ class Planner {
   }
 
   double Step(const ComputeProfile& profile, ExchangeTimes times) const {
-    if (job_.clip_norm() > 0 && !asynchronous_) {
+    if (job_.clip_norm() > 0 && !traits_.whole_batches) {
       times.update_waits_for_all = true;
     }
     return StepSeconds(profile, inputs_.chunk_elements, times);
@@ -284,7 +282,7 @@ class Planner {
 
   const PlanInputs& inputs_;
   const JobSpec job_;  // What the servers run.
-  const bool asynchronous_;
+  const ExchangeTraits traits_;
   const int at_once_;
   const int64_t steps_;
   const ComputeProfile profile_;
@@ -369,7 +367,7 @@ int64_t StepsPerRound(const JobSpec& job) {
 }
 
 int StepsAtOnce(const JobSpec& job, int workers) {
-  return Asynchronous(job) ? workers : 1;
+  return ResolveExchange(job).whole_batches ? workers : 1;
 }
 
 int Turns(const PlanInputs& inputs) {
@@ -382,7 +380,8 @@ int Turns(const PlanInputs& inputs) {
 
 absl::StatusOr<ExchangePlan> PlanExchange(const PlanInputs& inputs) {
   const int64_t micro_batches = inputs.job.batch().micro_batches();
-  if (inputs.workers > micro_batches && !Asynchronous(inputs.job)) {
+  if (inputs.workers > micro_batches &&
+      !ResolveExchange(inputs.job).whole_batches) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--workers ", inputs.workers, ": the batch has ",
         Counted(micro_batches, "leaf", "leaves"), ", so no more than ",

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "common/job/exchange_traits.h"
 #include "common/job/job.h"
 #include "common/plan/step_model.h"
 #include "deploy/plan/exchange_plan.h"
@@ -52,8 +53,9 @@ std::vector<int64_t> EqualChunks(const JobSpec& job, int64_t parameters) {
 
 int UpdatingThreads(const LocalRun& run) {
   // An all-reduce has a thread for it in each worker.
-  return run.job.exchange().has_all_reduce() ? run.workers
-                                             : run.servers * run.server_threads;
+  return ResolveExchange(run.job).servers_update
+             ? run.servers * run.server_threads
+             : run.workers;
 }
 
 absl::optional<PlanInputs> InputsFromRun(const LocalRun& run,
@@ -89,7 +91,7 @@ absl::optional<nlohmann::ordered_json> PredictLocalRun(
   if (!inputs.has_value()) return absl::nullopt;
   const char* way = "memory";
   const ExchangeSpec& exchange = run.job.exchange();
-  if (exchange.has_all_reduce()) {
+  if (ResolveExchange(run.job).kind == ExchangeKind::kAllReduce) {
     way = "tcp";
     inputs->socket_seconds_per_byte = kGlooSecondsPerByte;
   } else if (exchange.transport() == ExchangeSpec::WIRE) {

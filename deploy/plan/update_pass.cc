@@ -17,10 +17,10 @@
 #include "common/optimizer/optimizer.h"
 #include "common/parameters/parameter_table.h"
 #include "proto/job.pb.h"
+#include "server/store/aggregation/chunk_aggregator.h"
+#include "server/store/aggregation/gradient_source.h"
 #include "server/store/block_pass.h"
-#include "server/store/chunk_aggregator.h"
 #include "server/store/chunk_weights.h"
-#include "server/store/gradient_source.h"
 
 namespace tributary {
 namespace {

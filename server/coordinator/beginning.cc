@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
+#include "common/job/exchange_traits.h"
 #include "common/optimizer/rounds.h"
 #include "common/parameters/parameter_table.h"
 #include "server/coordinator/peer_checks.h"
@@ -106,8 +107,7 @@ ServerOrder ConfigureOrder(const BeginningOptions& options, const Ready& ready,
   configure->set_steps(ready.data().steps());
   configure->set_attempt(options.attempt);
   configure->set_checkpoint(beginning.checkpoint);
-  if (options.job.recovery().journal() ||
-      options.job.exchange().has_all_reduce()) {
+  if (ResolveExchange(options.job).servers_hold_replicas) {
     *configure->mutable_journal_scope() =
         ScopeOf(options, ready, servers.size());
   }

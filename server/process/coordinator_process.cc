@@ -15,6 +15,7 @@
 #include "common/base/monotonic_clock.h"
 #include "common/base/retry.h"
 #include "common/base/status_macros.h"
+#include "common/job/exchange_traits.h"
 #include "common/transport/channel.h"
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/checkpoint/final_folder.h"
@@ -79,8 +80,7 @@ absl::StatusOr<std::string> WriteModel(const Coordinator& coordinator,
   sources.complete_checkpoint = coordinator.complete_checkpoint();
   sources.store = local.store();
   sources.addresses = coordinator.server_addresses();
-  if (options.job.recovery().journal() ||
-      options.job.exchange().has_all_reduce()) {
+  if (ResolveExchange(options.job).servers_hold_replicas) {
     sources.copies = [&](int shard, int holder, Snapshot* snapshot) {
       return local.ReadCopies(shard, sources.version, holder,
                               sources.addresses[holder], snapshot);
@@ -381,8 +381,8 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
                      "; the last one ended so: ", end.status.message())));
   }
   if (goes_back) {
-    // Who is missing at the start of an all-reduce cannot join in the middle.
-    expected_workers_ = options_.job.exchange().has_all_reduce()
+    // A worker that is missing at the start could not join later.
+    expected_workers_ = ResolveExchange(options_.job).fixed_members
                             ? options_.expected_workers
                             : std::clamp(coordinator.workers_at_ending(), 1,
                                          options_.expected_workers);

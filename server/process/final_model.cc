@@ -10,6 +10,7 @@
 #include "common/base/counted.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
+#include "common/job/exchange_traits.h"
 #include "common/optimizer/optimizer.h"
 #include "common/transport/channel.h"
 #include "common/transport/chunk_codec.h"
@@ -176,7 +177,7 @@ absl::Status ReadFinalModel(const FinalModelSources& sources,
   absl::Status read = absl::UnavailableError("the model is in the checkpoint");
   if (sources.store != nullptr) {
     read = AwaitModel(sources, options, arena);
-  } else if (options.job.exchange().has_all_reduce()) {
+  } else if (!ResolveExchange(options.job).servers_update) {
     read = ReadKept(sources, options, layout, arena);
   }
   if (read.ok()) return read;

@@ -8,6 +8,7 @@
 #include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
 #include "common/base/thread_pool.h"
+#include "common/job/exchange_traits.h"
 #include "common/optimizer/rounds.h"
 #include "common/os/process.h"
 #include "common/parameters/parameter_table.h"
@@ -117,7 +118,7 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
   }
   TRIBUTARY_ASSIGN_OR_RETURN(ArenaLayout layout,
                              ArenaLayout::Create(configure.table()));
-  if (configure.job().exchange().has_all_reduce()) {
+  if (!ResolveExchange(configure.job()).servers_update) {
     return ConfigureReplicaHolder(configure, std::move(layout));
   }
   ParameterStore::Options options;

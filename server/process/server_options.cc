@@ -1,11 +1,12 @@
 #include "server/process/server_options.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/job/exchange_traits.h"
 
 namespace tributary {
 
 absl::Status CheckServers(const JobSpec& job, int servers) {
-  if (job.exchange().has_all_reduce() && servers > 1) {
+  if (!ResolveExchange(job).servers_update && servers > 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("exchange.all_reduce has one server, which no gradient "
                      "passes, and not ",

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/latency_histogram.h"
+#include "common/job/exchange_traits.h"
 #include "nlohmann/json.hpp"
 #include "server/progress/step_breakdown.h"
 
@@ -113,9 +114,9 @@ std::string SummaryJson(const RunFacts& facts) {
   summary["deals_by_speed"] = facts.reassignments_by_speed;
   summary["servers"] = facts.servers;
   summary["precision"] = JobSpec::Precision_Name(facts.job->precision());
-  summary["exchange"] = facts.job->exchange().has_all_reduce()
-                            ? "all_reduce"
-                            : "parameter_server";
+  summary["exchange"] = ResolveExchange(*facts.job).servers_update
+                            ? "parameter_server"
+                            : "all_reduce";
   if (facts.parameters > 0) summary["parameters"] = facts.parameters;
   ProcessStatistics total;
   double waiting = 0;

@@ -15,7 +15,7 @@
 #include "common/parameters/parameter_table.h"
 #include "common/parameters/snapshot.h"
 #include "proto/job.pb.h"
-#include "server/store/chunk_aggregator.h"
+#include "server/store/aggregation/chunk_aggregator.h"
 #include "server/store/chunk_weights.h"
 
 namespace tributary {

@@ -6,7 +6,7 @@
 #include "absl/strings/string_view.h"
 #include "common/numerics/half.h"
 #include "common/numerics/streaming_copy.h"
-#include "server/store/chunk_aggregator.h"
+#include "server/store/aggregation/chunk_aggregator.h"
 
 namespace tributary {
 namespace {

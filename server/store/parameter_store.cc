@@ -10,10 +10,12 @@
 #include "common/base/counted.h"
 #include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
+#include "common/job/exchange_traits.h"
 #include "common/numerics/streaming_copy.h"
 #include "common/optimizer/rounds.h"
 #include "common/optimizer/schedule.h"
 #include "common/parameters/reduction_tree.h"
+#include "server/store/consistency/create_consistency_policy.h"
 
 namespace tributary {
 namespace {
@@ -24,15 +26,14 @@ std::function<Buffer()> SourceOf(const ChunkPasses& passes) {
   return [] { return nullptr; };
 }
 
-const ConsistencySpec& ConsistencyOf(const JobSpec& job) {
-  return job.exchange().parameter_server().consistency();
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(
     const Options& options, ArenaLayout layout, Executor* pool,
     SumsCallback on_sums) {
+  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<ConsistencyPolicy> policy,
+                             CreateConsistencyPolicy(options.job, options.steps,
+                                                     options.first_version));
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
                              Optimizer::Create(options.job.optimizer()));
   ChunkPassPlan plan;
@@ -41,23 +42,21 @@ absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(
   plan.chunks = layout.ChunksOf(options.shard, options.servers);
   plan.optimizer = optimizer.get();
   TRIBUTARY_ASSIGN_OR_RETURN(ChunkPasses passes, options.make_passes(plan));
-  return std::unique_ptr<ParameterStore>(
-      new ParameterStore(options, std::move(layout), pool, std::move(optimizer),
-                         std::move(passes), std::move(on_sums)));
+  return std::unique_ptr<ParameterStore>(new ParameterStore(
+      options, std::move(layout), pool, std::move(policy), std::move(optimizer),
+      std::move(passes), std::move(on_sums)));
 }
 
 ParameterStore::ParameterStore(const Options& options, ArenaLayout layout,
                                Executor* pool,
+                               std::unique_ptr<ConsistencyPolicy> policy,
                                std::unique_ptr<Optimizer> optimizer,
                                ChunkPasses passes, SumsCallback on_sums)
     : options_(options),
       leaves_(static_cast<int>(options.job.batch().micro_batches())),
-      rate_by_staleness_(ConsistencyOf(options.job)
-                             .asynchronous()
-                             .learning_rate_by_staleness()),
+      policy_(std::move(policy)),
       skips_(options.job.on_nonfinite() == JobSpec::SKIP),
-      awaits_norm_(AwaitsNorm(options.job)),
-      useful_versions_(UsefulVersions(options.job)),
+      awaits_norm_(ResolveExchange(options.job).updates_await_norm),
       layout_(std::move(layout)),
       // What is compressed is read again at once.
       streams_(!options.job.exchange().has_compression() &&
@@ -88,9 +87,7 @@ ParameterStore::Chunk::Chunk(ParameterStore* store, int number, int place,
       elements(store->layout_.ChunkSize(number)),
       weights(&store->options_.job.exchange(), elements, &store->buffers_,
               &store->halves_),
-      policy(ConsistencyPolicy::Create(store->options_.job,
-                                       store->options_.steps,
-                                       store->options_.first_version)),
+      contributions(store->policy_->NewQueue()),
       pass(std::move(pass)) {}
 
 ParameterStore::Chunk* ParameterStore::Find(int chunk) const {
@@ -204,7 +201,7 @@ absl::Status ParameterStore::AddContribution(int number, IncomingSum sum) {
   {
     absl::MutexLock lock(&chunk->mu);
     const absl::Status status =
-        chunk->policy->Add(chunk->weights.version(), std::move(sum));
+        chunk->contributions->Add(chunk->weights.version(), std::move(sum));
     if (!status.ok()) {
       return absl::Status(status.code(), absl::StrCat("chunk ", number, ": ",
                                                       status.message()));
@@ -222,32 +219,30 @@ absl::Status ParameterStore::AddContribution(int number, IncomingSum sum) {
 bool ParameterStore::TakeUpdate(Chunk* chunk) {
   if (chunk->updating) return false;
   while (true) {
-    ConsistencyPolicy::Decision decision =
-        chunk->policy->Next(chunk->weights.version());
+    ContributionQueue::Decision decision =
+        chunk->contributions->Next(chunk->weights.version());
     if (std::holds_alternative<ChunkUpdate>(decision)) {
       // Nobody but what is begun now touches it until the next version.
       chunk->update = std::get<ChunkUpdate>(std::move(decision));
       chunk->updating = true;
       return true;
     }
-    if (!std::holds_alternative<Rejection>(decision)) return false;
-    const Rejection& rejection = std::get<Rejection>(decision);
-    Answer(*chunk, rejection.sender, rejection.step, rejection.refused,
-           rejection.age);
+    if (!std::holds_alternative<ContributionOutcome>(decision)) return false;
+    Answer(*chunk, std::get<ContributionOutcome>(decision));
   }
 }
 
-void ParameterStore::Answer(const Chunk& chunk, int64_t sender, int64_t step,
-                            bool refused, int64_t age) {
-  if (sender == 0) return;
+void ParameterStore::Answer(const Chunk& chunk,
+                            const ContributionOutcome& answer) {
+  if (answer.receiver == 0) return;
   Outcome outcome;
-  outcome.set_step(step);
+  outcome.set_step(answer.step);
   outcome.set_chunk(chunk.number);
-  outcome.set_refused(refused);
-  outcome.set_age(age);
+  outcome.set_refused(answer.refused);
+  outcome.set_age(answer.age);
   // It may have gone in the meantime.
   for (const Subscription& subscription : chunk.subscriptions) {
-    if (subscription.subscriber->id() == sender) {
+    if (subscription.subscriber->id() == answer.receiver) {
       subscription.subscriber->OnOutcome(outcome, chunk.weights.version());
     }
   }
@@ -369,7 +364,7 @@ void ParameterStore::FinishUpdate(Chunk* chunk, ChunkWeights::Next next,
     chunk->weights.Finish(std::move(next));
     FailpointOrDie("S10");
     Publish(chunk, more);
-    Answer(*chunk, done.sender, done.step, /*refused=*/false, done.staleness);
+    if (done.outcome.has_value()) Answer(*chunk, *done.outcome);
     chunk->updating = false;
     if (!TakeUpdate(chunk)) return;
   }
@@ -389,11 +384,8 @@ double ParameterStore::RunPass(const Chunk& chunk, int64_t version, double norm,
       GradientScale(sample_count, options_.job.clip_norm(), norm);
   pass.statistics_scale =
       StatisticsRate(options_.job) / static_cast<double>(sample_count);
-  pass.learning_rate = LearningRateAt(options_.job, options_.steps, version);
-  if (rate_by_staleness_) {
-    pass.learning_rate /=
-        static_cast<double>(std::max<int64_t>(chunk.update.staleness, 1));
-  }
+  pass.learning_rate = LearningRateAt(options_.job, options_.steps, version) /
+                       chunk.update.learning_rate_divisor;
   pass.step = version;
   pass.weights = &weights;
   pass.next = &next;

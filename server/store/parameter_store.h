@@ -28,7 +28,7 @@
 #include "server/store/block_pass.h"
 #include "server/store/chunk_pass.h"
 #include "server/store/chunk_weights.h"
-#include "server/store/consistency_policy.h"
+#include "server/store/consistency/consistency_policy.h"
 #include "server/store/sum_reports.h"
 
 namespace tributary {
@@ -72,8 +72,8 @@ class WeightsSubscriber {
 
 // Thread-safe.
 //
-// Contributions to a chunk go to its ConsistencyPolicy, which knows the
-// consistency mode; the one that makes an update possible queues it on the
+// Contributions to a chunk go to its ContributionQueue, made by the policy of
+// the consistency mode; the one that makes an update possible queues it on the
 // thread pool. The chunk's ChunkPass, on the CPU or on a GPU, reads the
 // gradients where they are, adds them up, reads version s and writes version s
 // + 1 into another buffer, which is then published. The sum's squares are
@@ -122,7 +122,7 @@ class ParameterStore {
   // `pool` must outlive the store and be drained before it is destroyed; by
   // then nobody may call what a ReplicateCallback was given any more.
   // `on_sums` is called once for each step, on any thread; in synchronous mode
-  // in order. Errors are those of `make_passes`.
+  // in order. Errors are those of `make_passes` and CreateConsistencyPolicy.
   static absl::StatusOr<std::unique_ptr<ParameterStore>> Create(
       const Options& options, ArenaLayout layout, Executor* pool,
       SumsCallback on_sums);
@@ -175,8 +175,8 @@ class ParameterStore {
   // skip what is not finite, and apply steps in order; others ignore it.
   void SetGradientNorm(int64_t step, double norm);
 
-  // Versions of each chunk that are of use to workers: see UsefulVersions.
-  int useful_versions() const { return useful_versions_; }
+  // Versions of each chunk that are of use to workers: see ConsistencyPolicy.
+  int useful_versions() const { return policy_->useful_versions(); }
 
   // Puts the weights into memory that processes on this host may map: two
   // arenas, each rounded up to whole pages, with the chunks at their places.
@@ -211,7 +211,8 @@ class ParameterStore {
     mutable absl::Mutex mu;
     // But for what its header says.
     ChunkWeights weights ABSL_GUARDED_BY(mu);
-    const std::unique_ptr<ConsistencyPolicy> policy ABSL_PT_GUARDED_BY(mu);
+    const std::unique_ptr<ContributionQueue> contributions
+        ABSL_PT_GUARDED_BY(mu);
     // `update` is on its way to be the next version.
     bool updating ABSL_GUARDED_BY(mu) = false;
     std::vector<Subscription> subscriptions ABSL_GUARDED_BY(mu);
@@ -224,6 +225,7 @@ class ParameterStore {
   };
 
   ParameterStore(const Options& options, ArenaLayout layout, Executor* pool,
+                 std::unique_ptr<ConsistencyPolicy> policy,
                  std::unique_ptr<Optimizer> optimizer, ChunkPasses passes,
                  SumsCallback on_sums);
 
@@ -231,8 +233,7 @@ class ParameterStore {
   // Takes the next update, if there is one and none is under way. True: Begin
   // it.
   static bool TakeUpdate(Chunk* chunk) ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
-  static void Answer(const Chunk& chunk, int64_t sender, int64_t step,
-                     bool refused, int64_t age)
+  static void Answer(const Chunk& chunk, const ContributionOutcome& answer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk.mu);
   void Begin(Chunk* chunk) ABSL_LOCKS_EXCLUDED(chunk->mu);
   // Runs work(chunk) on the pool. Of several that wait the first layers go
@@ -264,10 +265,9 @@ class ParameterStore {
   // Constant after construction.
   const Options options_;
   const int leaves_;
-  const bool rate_by_staleness_;
+  const std::unique_ptr<const ConsistencyPolicy> policy_;
   const bool skips_;        // Steps whose gradient is not finite.
   const bool awaits_norm_;  // Updates wait for SetGradientNorm.
-  const int useful_versions_;
   const ArenaLayout layout_;
   const bool streams_;  // New weights are written past the caches.
   Executor* const pool_;

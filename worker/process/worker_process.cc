@@ -13,6 +13,7 @@
 #include "common/base/pulse.h"
 #include "common/base/retry.h"
 #include "common/base/status_macros.h"
+#include "common/job/exchange_traits.h"
 #include "common/os/log.h"
 #include "common/os/process.h"
 #include "common/os/shared_memory.h"
@@ -73,13 +74,9 @@ absl::StatusOr<std::unique_ptr<Exchange>> Connect(const WorkerOptions& options,
                                                 : LocalAddress()});
   }
   exchange_options.exchange = admission.job().exchange();
+  exchange_options.traits = setup.traits();
   // What each step can hold that may be open, the next one included.
-  const ConsistencySpec& consistency =
-      admission.job().exchange().parameter_server().consistency();
-  const int64_t open_steps =
-      2 + (consistency.has_stale_synchronous()
-               ? consistency.stale_synchronous().staleness()
-               : 0);
+  const int64_t open_steps = 2 + exchange_options.traits.staleness;
   exchange_options.shared_arenas = static_cast<int>(
       open_steps * admission.job().batch().micro_batches() + 2);
   exchange_options.incarnation = admission.incarnation();
@@ -96,7 +93,7 @@ absl::StatusOr<NcclLibrary*> FindNccl(const WorkerOptions& options,
                                       const JobSpec& job,
                                       const Device& device) {
   const AllReduceSpec& all_reduce = job.exchange().all_reduce();
-  if (!job.exchange().has_all_reduce() ||
+  if (ResolveExchange(job).kind != ExchangeKind::kAllReduce ||
       all_reduce.backend() == AllReduceSpec::GLOO) {
     return nullptr;
   }
@@ -196,7 +193,7 @@ absl::Status TakePart(const WorkerOptions& options,
     TRIBUTARY_RETURN_IF_ERROR(Failpoint("W3"));
     TRIBUTARY_ASSIGN_OR_RETURN(
         const std::unique_ptr<Exchange> exchange,
-        admission.job().exchange().has_all_reduce()
+        setup->traits().kind == ExchangeKind::kAllReduce
             ? JoinGroup(options, admission, open, nccl, setup.get(), membership,
                         state.get())
             : Connect(options, admission, *setup, state.get()));

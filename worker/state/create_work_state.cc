@@ -1,5 +1,6 @@
 #include "worker/state/create_work_state.h"
 
+#include "common/job/exchange_traits.h"
 #include "worker/state/asynchronous_work.h"
 #include "worker/state/stale_synchronous_work.h"
 #include "worker/state/synchronous_work.h"
@@ -9,17 +10,17 @@ namespace tributary {
 std::unique_ptr<WorkState> CreateWorkState(const JobSpec& job,
                                            const WorkState::Options& options,
                                            const ArenaLayout* layout) {
-  const ConsistencySpec& consistency =
-      job.exchange().parameter_server().consistency();
-  if (consistency.has_asynchronous()) {
-    return std::make_unique<AsynchronousWork>(
-        options, static_cast<int>(job.batch().micro_batches()), layout);
-  }
-  // Without staleness nothing may differ from synchronous, the bits included.
-  if (consistency.has_stale_synchronous() &&
-      consistency.stale_synchronous().staleness() > 0) {
-    return std::make_unique<StaleSynchronousWork>(
-        options, consistency.stale_synchronous(), layout);
+  switch (ResolveExchange(job).kind) {
+    case ExchangeKind::kAsynchronous:
+      return std::make_unique<AsynchronousWork>(
+          options, static_cast<int>(job.batch().micro_batches()), layout);
+    case ExchangeKind::kBoundedStaleness:
+      return std::make_unique<StaleSynchronousWork>(
+          options, ConsistencyOf(job).stale_synchronous(), layout);
+    case ExchangeKind::kSynchronous:
+    case ExchangeKind::kLocalSteps:
+    case ExchangeKind::kAllReduce:
+      break;
   }
   return std::make_unique<SynchronousWork>(options, layout);
 }

@@ -180,14 +180,7 @@ absl::Status Trainer::Train(const Task& task) {
     sum.base_version = state_->BaseVersion(sum.chunk);
     exchange_->Push(task.version, std::move(sum));
   };
-  // Elsewhere the servers add the norm up.
-  const bool hold_for_norm = (setup_->job().clip_norm() > 0 ||
-                              setup_->job().on_nonfinite() == JobSpec::SKIP) &&
-                             setup_->job()
-                                 .exchange()
-                                 .parameter_server()
-                                 .consistency()
-                                 .has_asynchronous();
+  const bool hold_for_norm = setup_->traits().contributions_await_norm;
   const WireDtype dtype = setup_->job().exchange().wire_dtype();
   NormGate norm_gate(&setup_->layout(), dtype, push);
   SubtreeReducer reducer(

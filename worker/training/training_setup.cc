@@ -42,6 +42,7 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
     const JobSpec& job, int threads, const DeviceMaker& make_device) {
   auto setup = std::unique_ptr<TrainingSetup>(new TrainingSetup());
   setup->job_ = job;
+  setup->traits_ = ResolveExchange(job);
   TRIBUTARY_RETURN_IF_ERROR(setup->Open());
   // A model that computes nothing does so on the host.
   const DeviceMaker& make =
@@ -112,10 +113,8 @@ absl::Status TrainingSetup::AddThread(const DeviceMaker& make_device,
   ComputeThread thread;
   TRIBUTARY_ASSIGN_OR_RETURN(thread.device, make_device(PrecisionOf(job_)));
   TRIBUTARY_RETURN_IF_ERROR(CheckMemory(threads(), *thread.device, host_bytes));
-  const bool local_steps =
-      job_.exchange().parameter_server().consistency().has_local_steps();
   WeightCopies* copies = nullptr;
-  if (!local_steps) {
+  if (!traits_.local_sgd) {
     if (threads_.empty() || thread.device->has_own_memory()) {
       thread.weight_copies = std::make_unique<WeightCopies>();
     }
@@ -131,7 +130,7 @@ absl::Status TrainingSetup::AddThread(const DeviceMaker& make_device,
         thread.arenas,
         DeviceArenas::Create(thread.device.get(), layout_.get()));
   }
-  if (local_steps) {
+  if (traits_.local_sgd) {
     TRIBUTARY_ASSIGN_OR_RETURN(
         thread.local_sgd,
         LocalSgd::Create(job_, facts_.steps(), layout_.get()));

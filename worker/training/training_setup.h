@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/job/exchange_traits.h"
 #include "common/optimizer/rounds.h"
 #include "common/parameters/parameter_table.h"
 #include "proto/job.pb.h"
@@ -52,6 +53,7 @@ class TrainingSetup {
   ~TrainingSetup();
 
   const JobSpec& job() const { return job_; }
+  const ExchangeTraits& traits() const { return traits_; }
   const DataSet& data() const { return *data_; }
   const Sampler& sampler() const { return *sampler_; }
   const ArenaLayout& layout() const { return *layout_; }
@@ -111,6 +113,7 @@ class TrainingSetup {
   absl::Status LayOut(const Model& model);
 
   JobSpec job_;
+  ExchangeTraits traits_;
   std::unique_ptr<DataSet> data_;
   std::unique_ptr<Sampler> sampler_;
   std::unique_ptr<ArenaLayout> layout_;

@@ -18,7 +18,7 @@
 #include "common/base/status_macros.h"
 #include "common/cuda/cuda_status.h"
 #include "common/cuda/pinned_memory.h"
-#include "common/optimizer/rounds.h"
+#include "common/job/exchange_traits.h"
 #include "server/store/cuda/chunk_rows.h"
 #include "server/store/cuda/pass_stream.h"
 #include "server/store/cuda/square_sums.h"
@@ -383,7 +383,7 @@ absl::StatusOr<ChunkPasses> MakeCudaPasses(int ordinal, int pass_streams,
       std::min(layout.chunk_elements(), layout.arena_elements());
   const int depth =
       TreeSum::MostDepth(static_cast<int>(plan.job->batch().micro_batches()));
-  const bool keeps_sums = AwaitsNorm(*plan.job);
+  const bool keeps_sums = ResolveExchange(*plan.job).updates_await_norm;
   MemoryPlan memory;
   for (const int chunk : plan.chunks) {
     memory.weights += layout.ChunkSize(chunk);

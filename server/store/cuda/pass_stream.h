@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "common/cuda/node_sums.h"
 #include "common/cuda/stream.h"
-#include "server/store/chunk_aggregator.h"
+#include "server/store/aggregation/chunk_aggregator.h"
 #include "server/store/cuda/chunk_rows.h"
 #include "server/store/cuda/square_sums.h"
 

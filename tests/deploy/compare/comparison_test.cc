@@ -121,20 +121,21 @@ TEST(ComparisonTest, FindsRunsOfTheSameWeights) {
 }
 
 TEST(ComparisonTest, NamesTheTransport) {
-  ExchangeSpec exchange;
-  EXPECT_EQ(TransportName(exchange, /*on_gpus=*/false), "shared memory");
+  JobSpec job;
+  ExchangeSpec& exchange = *job.mutable_exchange();
+  EXPECT_EQ(TransportName(job, /*on_gpus=*/false), "shared memory");
   exchange.set_transport(ExchangeSpec::WIRE);
-  EXPECT_EQ(TransportName(exchange, /*on_gpus=*/true), "TCP");
+  EXPECT_EQ(TransportName(job, /*on_gpus=*/true), "TCP");
   exchange.clear_transport();
   exchange.mutable_compression()->mutable_eight_bit();
-  EXPECT_EQ(TransportName(exchange, /*on_gpus=*/false), "Unix sockets");
+  EXPECT_EQ(TransportName(job, /*on_gpus=*/false), "Unix sockets");
   AllReduceSpec* all_reduce = exchange.mutable_all_reduce();
-  EXPECT_EQ(TransportName(exchange, /*on_gpus=*/false), "TCP");
-  EXPECT_EQ(TransportName(exchange, /*on_gpus=*/true), "NCCL, else TCP");
+  EXPECT_EQ(TransportName(job, /*on_gpus=*/false), "TCP");
+  EXPECT_EQ(TransportName(job, /*on_gpus=*/true), "NCCL, else TCP");
   all_reduce->set_backend(AllReduceSpec::GLOO);
-  EXPECT_EQ(TransportName(exchange, /*on_gpus=*/true), "TCP");
+  EXPECT_EQ(TransportName(job, /*on_gpus=*/true), "TCP");
   all_reduce->set_backend(AllReduceSpec::NCCL);
-  EXPECT_EQ(TransportName(exchange, /*on_gpus=*/true), "NCCL");
+  EXPECT_EQ(TransportName(job, /*on_gpus=*/true), "NCCL");
 }
 
 TEST(ComparisonTest, SetsDigitsApart) {

@@ -14,10 +14,10 @@
 #include "common/job/job.h"
 #include "common/numerics/half.h"
 #include "common/numerics/philox.h"
+#include "server/store/aggregation/chunk_aggregator.h"
+#include "server/store/aggregation/gradient_source.h"
 #include "server/store/block_pass.h"
-#include "server/store/chunk_aggregator.h"
 #include "server/store/chunk_weights.h"
-#include "server/store/gradient_source.h"
 
 namespace tributary {
 namespace {

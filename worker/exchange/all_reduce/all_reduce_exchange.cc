@@ -8,7 +8,7 @@
 #include "common/base/counted.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
-#include "common/optimizer/rounds.h"
+#include "common/job/exchange_traits.h"
 #include "worker/exchange/all_reduce/all_reduce_step.h"
 
 namespace tributary {
@@ -65,7 +65,7 @@ AllReduceExchange::AllReduceExchange(const Options& options,
       mesh_(std::move(mesh)),
       updater_(std::move(updater)),
       tree_leaves_(static_cast<int>(options.job.batch().micro_batches())),
-      gated_(AwaitsNorm(options.job)),
+      gated_(ResolveExchange(options.job).updates_await_norm),
       arenas_(layout->arena_elements(),
               [elements = layout->arena_elements(), pin = options.pin] {
                 return PinnedBuffer(AllocateBuffer(elements),

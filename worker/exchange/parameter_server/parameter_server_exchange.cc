@@ -343,8 +343,7 @@ ParameterServerExchange::ParameterServerExchange(const Options& options,
     : layout_(layout),
       state_(state),
       transport_(options.exchange.transport()),
-      answered_(
-          options.exchange.parameter_server().consistency().has_asynchronous()),
+      answered_(options.traits.contributions_answered),
       encoder_(options.exchange, layout),
       weights_(options.exchange, layout),
       latency_(layout->chunk_count()) {}

@@ -16,6 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/base/buffer_pool.h"
+#include "common/job/exchange_traits.h"
 #include "common/os/shared_memory.h"
 #include "common/parameters/parameter_table.h"
 #include "common/transport/security.h"
@@ -40,6 +41,7 @@ class ParameterServerExchange final : public Exchange {
   struct Options {
     std::vector<Server> servers;  // By shard.
     ExchangeSpec exchange;        // The job's.
+    ExchangeTraits traits;        // Of the job.
     // How many gradient arenas to have in shared memory; those beyond are sent.
     int shared_arenas = 16;
     int64_t incarnation = 0;
@@ -82,9 +84,7 @@ class ParameterServerExchange final : public Exchange {
   const ArenaLayout* const layout_;
   WorkState* const state_;
   const ExchangeSpec::Transport transport_;
-  // Servers answer contributions, and may read gradients until then; else until
-  // the chunk's next version.
-  const bool answered_;
+  const bool answered_;  // ExchangeTraits::contributions_answered.
   GradientEncoder encoder_;
   ReceivedWeights weights_;
   // Of the gradients; null without a server that could map it.

@@ -1,7 +1,7 @@
 // Collects the contributions to one chunk's step until they cover the reduction
 // tree, and adds them up in the tree's order.
-#ifndef TRIBUTARY_SERVER_STORE_CHUNK_AGGREGATOR_H_
-#define TRIBUTARY_SERVER_STORE_CHUNK_AGGREGATOR_H_
+#ifndef TRIBUTARY_SERVER_STORE_AGGREGATION_CHUNK_AGGREGATOR_H_
+#define TRIBUTARY_SERVER_STORE_AGGREGATION_CHUNK_AGGREGATOR_H_
 
 #include <cstdint>
 #include <memory>
@@ -10,7 +10,7 @@
 
 #include "absl/types/span.h"
 #include "common/numerics/half.h"
-#include "server/store/gradient_source.h"
+#include "server/store/aggregation/gradient_source.h"
 
 namespace tributary {
 
@@ -114,4 +114,4 @@ class ChunkAggregator {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_SERVER_STORE_CHUNK_AGGREGATOR_H_
+#endif  // TRIBUTARY_SERVER_STORE_AGGREGATION_CHUNK_AGGREGATOR_H_

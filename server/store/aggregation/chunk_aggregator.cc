@@ -1,4 +1,4 @@
-#include "server/store/chunk_aggregator.h"
+#include "server/store/aggregation/chunk_aggregator.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Where a contribution's gradient lies until it is added up: in memory, or
 // still in the pieces in which it came from the wire.
-#ifndef TRIBUTARY_SERVER_STORE_GRADIENT_SOURCE_H_
-#define TRIBUTARY_SERVER_STORE_GRADIENT_SOURCE_H_
+#ifndef TRIBUTARY_SERVER_STORE_AGGREGATION_GRADIENT_SOURCE_H_
+#define TRIBUTARY_SERVER_STORE_AGGREGATION_GRADIENT_SOURCE_H_
 
 #include <cstdint>
 #include <memory>
@@ -50,4 +50,4 @@ class GradientInMemory final : public GradientSource {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_SERVER_STORE_GRADIENT_SOURCE_H_
+#endif  // TRIBUTARY_SERVER_STORE_AGGREGATION_GRADIENT_SOURCE_H_

@@ -1,0 +1,68 @@
+#include "common/job/exchange_traits.h"
+
+namespace tributary {
+namespace {
+
+ExchangeKind KindOf(const JobSpec& job) {
+  if (job.exchange().has_all_reduce()) return ExchangeKind::kAllReduce;
+  const ConsistencySpec& consistency = ConsistencyOf(job);
+  switch (consistency.mode_case()) {
+    case ConsistencySpec::kStaleSynchronous:
+      // Without staleness nothing may differ from synchronous, the bits
+      // included.
+      return consistency.stale_synchronous().staleness() > 0
+                 ? ExchangeKind::kBoundedStaleness
+                 : ExchangeKind::kSynchronous;
+    case ConsistencySpec::kAsynchronous:
+      return ExchangeKind::kAsynchronous;
+    case ConsistencySpec::kLocalSteps:
+      return ExchangeKind::kLocalSteps;
+    case ConsistencySpec::kSynchronous:
+    case ConsistencySpec::MODE_NOT_SET:
+      break;
+  }
+  return ExchangeKind::kSynchronous;
+}
+
+}  // namespace
+
+const ConsistencySpec& ConsistencyOf(const JobSpec& job) {
+  return job.exchange().parameter_server().consistency();
+}
+
+ExchangeTraits ResolveExchange(const JobSpec& job) {
+  ExchangeTraits traits;
+  traits.kind = KindOf(job);
+  switch (traits.kind) {
+    case ExchangeKind::kSynchronous:
+      break;
+    case ExchangeKind::kBoundedStaleness:
+      traits.staleness = ConsistencyOf(job).stale_synchronous().staleness();
+      break;
+    case ExchangeKind::kAsynchronous:
+      traits.whole_batches = true;
+      traits.contributions_answered = true;
+      break;
+    case ExchangeKind::kLocalSteps:
+      traits.steps_per_round = ConsistencyOf(job).local_steps().inner_steps();
+      traits.local_sgd = true;
+      break;
+    case ExchangeKind::kAllReduce:
+      traits.servers_update = false;
+      traits.servers_hold_replicas = true;
+      traits.fixed_members = true;
+      break;
+  }
+  if (job.recovery().journal()) traits.servers_hold_replicas = true;
+  // Local SGD clips each inner step by itself.
+  const bool needs_norm = (job.clip_norm() > 0 && !traits.local_sgd) ||
+                          job.on_nonfinite() == JobSpec::SKIP;
+  // A worker knows the norm of a whole batch. What the others wait for also
+  // keeps the servers in the same step, as recovery.journal needs it.
+  traits.contributions_await_norm = traits.whole_batches && needs_norm;
+  traits.updates_await_norm =
+      !traits.whole_batches && (needs_norm || job.recovery().journal());
+  return traits;
+}
+
+}  // namespace tributary

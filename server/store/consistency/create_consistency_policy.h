@@ -1,0 +1,21 @@
+// Which policy a job's consistency mode has.
+#ifndef TRIBUTARY_SERVER_STORE_CONSISTENCY_CREATE_CONSISTENCY_POLICY_H_
+#define TRIBUTARY_SERVER_STORE_CONSISTENCY_CREATE_CONSISTENCY_POLICY_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "proto/job.pb.h"
+#include "server/store/consistency/consistency_policy.h"
+
+namespace tributary {
+
+// `job` is resolved; with `steps` and `first_step` as servers count them, in
+// rounds. InvalidArgument for an all-reduce, which has no consistency mode.
+absl::StatusOr<std::unique_ptr<ConsistencyPolicy>> CreateConsistencyPolicy(
+    const JobSpec& job, int64_t steps, int64_t first_step);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_STORE_CONSISTENCY_CREATE_CONSISTENCY_POLICY_H_

@@ -1,0 +1,64 @@
+#include "server/store/consistency/ordered_policy.h"
+
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace tributary {
+namespace {
+
+class OrderedQueue final : public ContributionQueue {
+ public:
+  OrderedQueue(const ConsistencyPolicy::Options& options, int64_t staleness)
+      : leaves_(options.leaves),
+        dtype_(options.dtype),
+        staleness_(staleness),
+        steps_(options.steps),
+        next_(options.first_step) {}
+
+  absl::Status Add(int64_t version, IncomingSum sum) override {
+    // Its tree was complete: covered already.
+    if (sum.step < next_) return absl::OkStatus();
+    if (sum.step > version + staleness_ || sum.step >= steps_ || version < 0) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "a contribution to step ", sum.step, " comes too early at version ",
+          version, " of ", steps_));
+    }
+    open_.try_emplace(sum.step, leaves_, dtype_)
+        .first->second.Add(sum.node, std::move(sum.sum));
+    return absl::OkStatus();
+  }
+
+  Decision Next(int64_t version) override {
+    const auto oldest = open_.begin();
+    if (oldest == open_.end() || oldest->first != version ||
+        !oldest->second.complete()) {
+      return std::monostate();
+    }
+    ChunkUpdate update;
+    update.step = version;
+    update.sum = oldest->second.Take();
+    open_.erase(oldest);
+    next_ = version + 1;
+    return update;
+  }
+
+ private:
+  const int leaves_;
+  const WireDtype dtype_;
+  const int64_t staleness_;
+  const int64_t steps_;
+  // Steps below have been handed out as updates.
+  int64_t next_;
+  // By step: at most staleness + 1 of them.
+  std::map<int64_t, ChunkAggregator> open_;
+};
+
+}  // namespace
+
+std::unique_ptr<ContributionQueue> OrderedPolicy::NewQueue() const {
+  return std::make_unique<OrderedQueue>(options_, staleness_);
+}
+
+}  // namespace tributary

@@ -1,0 +1,32 @@
+// The suite that every ConsistencyPolicy passes. A test of one links the
+// library and instantiates ConsistencyPolicyConformanceTest with its modes.
+#ifndef TRIBUTARY_TESTS_SERVER_STORE_CONSISTENCY_POLICY_CONFORMANCE_H_
+#define TRIBUTARY_TESTS_SERVER_STORE_CONSISTENCY_POLICY_CONFORMANCE_H_
+
+#include <ostream>
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace tributary {
+
+struct ConsistencyMode {
+  std::string name;
+  std::string consistency;  // Of the job file.
+};
+
+inline void PrintTo(const ConsistencyMode& mode, std::ostream* os) {
+  *os << mode.consistency;
+}
+
+inline std::string ModeName(
+    const testing::TestParamInfo<ConsistencyMode>& mode) {
+  return mode.param.name;
+}
+
+class ConsistencyPolicyConformanceTest
+    : public testing::TestWithParam<ConsistencyMode> {};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_TESTS_SERVER_STORE_CONSISTENCY_POLICY_CONFORMANCE_H_
