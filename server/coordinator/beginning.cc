@@ -6,7 +6,7 @@
 #include "common/job/exchange_traits.h"
 #include "common/optimizer/rounds.h"
 #include "common/parameters/parameter_table.h"
-#include "server/coordinator/peer_checks.h"
+#include "server/membership/peer_checks.h"
 #include "server/replication/replica_store.h"
 
 namespace tributary {

@@ -13,8 +13,8 @@
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
-#include "server/coordinator/membership.h"
-#include "server/coordinator/server_roster.h"
+#include "server/membership/membership.h"
+#include "server/membership/server_roster.h"
 
 namespace tributary {
 

@@ -3,7 +3,7 @@
 #include <variant>
 
 #include "common/job/job.h"
-#include "server/coordinator/peer_checks.h"
+#include "server/membership/peer_checks.h"
 
 namespace tributary {
 namespace {

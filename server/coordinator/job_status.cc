@@ -9,9 +9,8 @@ namespace {
 
 void FillProcesses(const JobView& view, StatusReply* reply) {
   const int64_t round = view.progress == nullptr ? 0 : view.progress->round();
-  const Member* const straggler = view.phase == StatusReply::TRAINING
-                                      ? view.membership.Straggler(round)
-                                      : nullptr;
+  const Member* const straggler =
+      view.phase.training() ? view.membership.Straggler(round) : nullptr;
   const std::string whom = straggler == nullptr
                                ? std::string()
                                : absl::StrCat("worker ", straggler->rank, ": ",
@@ -52,7 +51,7 @@ void FillProcesses(const JobView& view, StatusReply* reply) {
         absl::ToInt64Milliseconds(view.now - member.last_heard));
     if (missing >= 0) {
       process->set_waits_for(absl::StrCat("server ", missing));
-    } else if (view.phase == StatusReply::WAITING &&
+    } else if (view.phase.waiting() &&
                (member.synced || (member.ready && view.progress == nullptr))) {
       process->set_waits_for("other workers");
     } else if (member.synced && member.micro_batches == 0) {
@@ -74,13 +73,33 @@ void FillStall(const JobView& view, StatusReply* reply) {
   reply->set_waiting_phase(straggler->heartbeat.phase());
 }
 
+StatusReply::Phase PhaseOf(AttemptPhase::Phase phase) {
+  switch (phase) {
+    case AttemptPhase::Phase::kWaiting:
+      return StatusReply::WAITING;
+    case AttemptPhase::Phase::kTraining:
+      return StatusReply::TRAINING;
+    case AttemptPhase::Phase::kFinishing:
+      return StatusReply::FINISHING;
+    case AttemptPhase::Phase::kDone:
+      return StatusReply::DONE;
+    case AttemptPhase::Phase::kRecovering:
+      return StatusReply::RECOVERING;
+    case AttemptPhase::Phase::kDrained:
+      return StatusReply::DRAINED;
+    case AttemptPhase::Phase::kFailed:
+      return StatusReply::FAILED;
+  }
+  return StatusReply::PHASE_UNSPECIFIED;
+}
+
 }  // namespace
 
 StatusReply DescribeJob(const JobView& view) {
   StatusReply reply;
   reply.set_evaluation_version(-1);
   if (view.progress != nullptr) view.progress->FillStatus(&reply);
-  reply.set_phase(view.phase);
+  reply.set_phase(PhaseOf(view.phase.phase()));
   reply.set_attempt(view.attempt);
   reply.set_checkpoint_step(-1);
   if (view.checkpoints != nullptr) {
@@ -90,8 +109,7 @@ StatusReply DescribeJob(const JobView& view) {
     reply.set_checkpoint_failure(plan.failure());
   }
   for (const auto& [incarnation, member] : view.membership.members()) {
-    if (member.heartbeat.phase() == "evaluate" &&
-        view.phase == StatusReply::TRAINING) {
+    if (member.heartbeat.phase() == "evaluate" && view.phase.training()) {
       reply.set_phase(StatusReply::EVALUATING);
     }
   }
@@ -99,9 +117,10 @@ StatusReply DescribeJob(const JobView& view) {
   FillProcesses(view, &reply);
   reply.set_workers(view.membership.count());
   reply.set_servers(static_cast<int>(view.servers.servers().size()));
-  if (!view.failure.ok()) {
-    reply.set_failure(std::string(view.failure.message()));
-    reply.set_failure_exit_code(view.failure_exit_code);
+  const absl::Status& failure = view.phase.failure();
+  if (!failure.ok()) {
+    reply.set_failure(std::string(failure.message()));
+    reply.set_failure_exit_code(view.phase.failure_exit_code());
   }
   return reply;
 }

@@ -5,12 +5,12 @@
 
 #include <cstdint>
 
-#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "proto/rendezvous.pb.h"
+#include "server/coordinator/attempt_phase.h"
 #include "server/coordinator/checkpoint_driver.h"
-#include "server/coordinator/membership.h"
-#include "server/coordinator/server_roster.h"
+#include "server/membership/membership.h"
+#include "server/membership/server_roster.h"
 #include "server/progress/job_progress.h"
 
 namespace tributary {
@@ -21,10 +21,8 @@ struct JobView {
   const Membership& membership;
   const JobProgress* progress;
   const CheckpointDriver* checkpoints;
-  StatusReply::Phase phase;
+  const AttemptPhase& phase;
   int64_t attempt;
-  absl::Status failure;  // OK: it has not failed.
-  int failure_exit_code;
   absl::Time now;
 };
 

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "common/parameters/parameter_table.h"
-#include "server/coordinator/membership.h"
+#include "server/membership/membership.h"
 #include "server/progress/job_progress.h"
 
 namespace tributary {

@@ -12,7 +12,7 @@
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/checkpoint/final_folder.h"
 #include "server/checkpoint/manifest.h"
-#include "server/coordinator/peer_checks.h"
+#include "server/membership/peer_checks.h"
 
 namespace tributary {
 namespace {

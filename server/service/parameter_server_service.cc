@@ -18,7 +18,8 @@
 #include "common/transport/chunk_codec.h"
 #include "common/transport/received_floats.h"
 #include "common/transport/server_stream.h"
-#include "server/coordinator/peer_checks.h"
+#include "server/membership/peer_checks.h"
+#include "server/service/arrived_gradient.h"
 
 namespace tributary {
 namespace {
@@ -48,55 +49,6 @@ int64_t DifferencesPerWhole(const ExchangeSpec& exchange) {
                           kLikeAChunk)
           : PayloadBytes(EIGHT_BIT, kLikeAChunk);
   return std::max<int64_t>(2, PayloadBytes(FLOAT32, kLikeAChunk) / bytes);
-}
-
-// A gradient as it came from the wire.
-class ReceivedGradient final : public GradientSource {
- public:
-  explicit ReceivedGradient(ReceivedFloats floats)
-      : floats_(std::move(floats)) {}
-
-  const float* Read(int64_t begin, int64_t count,
-                    float* scratch) const override {
-    floats_.Read(begin, count, scratch);
-    return scratch;
-  }
-  bool sparse() const override { return floats_.sparse(); }
-  void Add(int64_t begin, int64_t count, float* sum) const override {
-    floats_.AddPart(begin, count, sum);
-  }
-
- private:
-  const ReceivedFloats floats_;
-};
-
-// A gradient in a worker's memory, rounded where it is read: bare leaves are
-// not rounded yet.
-class RoundedGradient final : public GradientSource {
- public:
-  RoundedGradient(WireDtype dtype, const float* values,
-                  std::shared_ptr<const void> owner)
-      : dtype_(dtype), values_(values), owner_(std::move(owner)) {}
-
-  const float* Read(int64_t begin, int64_t count,
-                    float* scratch) const override {
-    RoundedCopy(dtype_, values_ + begin, scratch, count);
-    return scratch;
-  }
-  const float* InOnePiece() const override { return values_; }
-
- private:
-  const WireDtype dtype_;
-  const float* const values_;
-  const std::shared_ptr<const void> owner_;
-};
-
-std::shared_ptr<const GradientSource> GradientAt(
-    WireDtype dtype, const float* values, std::shared_ptr<const void> owner) {
-  if (dtype == ExchangeSpec::FLOAT32) {
-    return std::make_shared<GradientInMemory>(values, std::move(owner));
-  }
-  return std::make_shared<RoundedGradient>(dtype, values, std::move(owner));
 }
 
 // One worker's stream.
@@ -284,8 +236,7 @@ class ExchangeStream final
     TRIBUTARY_ASSIGN_OR_RETURN(
         ReceivedFloats floats,
         Receive(c.chunk(), c.encoding(), std::move(payload)));
-    return AddContribution(
-        c, std::make_shared<ReceivedGradient>(std::move(floats)));
+    return AddContribution(c, GradientFromWire(std::move(floats)));
   }
 
   absl::Status AddContribution(const Contribution& c,
@@ -319,7 +270,7 @@ class ExchangeStream final
       const float* values =
           reinterpret_cast<const float*>(memory_->data()) + c.offset();
       TRIBUTARY_RETURN_IF_ERROR(AddContribution(
-          c, GradientAt(store_->exchange().wire_dtype(), values, gradients_)));
+          c, GradientAt(values, store_->exchange().wire_dtype(), gradients_)));
     }
     return absl::OkStatus();
   }

@@ -1,6 +1,5 @@
 // The coordinator of an all-reduce: who is in the group, what its members tell
 // each other, whose state goes into a checkpoint.
-#include <map>
 #include <string>
 #include <vector>
 
@@ -8,7 +7,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/rendezvous.pb.h"
-#include "server/coordinator/all_reduce_group.h"
 #include "server/coordinator/coordinator.h"
 #include "tests/server/coordinator/coordinator_fixture.h"
 
@@ -105,36 +103,6 @@ TEST_F(CoordinatorAllReduceTest, FormsAGroupWhenAllHaveCome) {
   EXPECT_FALSE(late.Got(CoordinatorOrder::kGroup));
   coordinator_->WorkerGone(late.incarnation);
   EXPECT_EQ(Ending(), Coordinator::Ending::kNone);
-}
-
-TEST(AllReduceGroup, TakesNcclWhereEverybodyHasAGpuOfItsOwn) {
-  const auto nccl = [](AllReduceSpec::Backend wanted,
-                       const std::vector<std::string>& gpus) {
-    Membership membership(/*micro_batches=*/4, absl::Seconds(10));
-    std::map<int64_t, Deal> assignments;
-    for (int i = 0; i < 3; ++i) {
-      ::tributary::Join join;
-      join.set_rank(i);
-      const int64_t worker =
-          membership.Add(join, absl::UnixEpoch()).incarnation;
-      membership.Find(worker)->nccl_device = gpus[i];
-      Deal& assignment = assignments[worker];
-      assignment.set_leaf_begin(2 * i);
-      assignment.set_leaf_end(2 * i +
-                              (i < 2 ? 2 : 0));  // The third is a spare.
-    }
-    AllReduceGroup group(&membership);
-    group.Begin(assignments, wanted);
-    EXPECT_EQ(group.size(), 2);
-    return group.OrderTo(assignments.begin()->first).group().nccl();
-  };
-  EXPECT_TRUE(nccl(AllReduceSpec::AUTO, {"a 1", "b 1", ""}));
-  // On one GPU, or on none.
-  EXPECT_FALSE(nccl(AllReduceSpec::AUTO, {"a 1", "a 1", ""}));
-  EXPECT_FALSE(nccl(AllReduceSpec::AUTO, {"a 1", "", ""}));
-  EXPECT_FALSE(nccl(AllReduceSpec::AUTO, {"", "", ""}));
-  EXPECT_FALSE(nccl(AllReduceSpec::GLOO, {"a 1", "b 1", ""}));
-  EXPECT_TRUE(nccl(AllReduceSpec::NCCL, {"a 1", "", ""}));
 }
 
 TEST_F(CoordinatorAllReduceTest, GoesBackWhenAMemberIsGone) {

@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/coordinator/coordinator.h"
-#include "server/coordinator/peer_checks.h"
+#include "server/membership/peer_checks.h"
 #include "tests/server/coordinator/coordinator_fixture.h"
 
 namespace tributary {

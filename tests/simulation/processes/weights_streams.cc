@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
-#include "server/coordinator/peer_checks.h"
+#include "server/membership/peer_checks.h"
 
 namespace tributary::simulation {
 namespace {

@@ -4,7 +4,6 @@
 
 #include <cuda_runtime.h>
 
-#include <algorithm>
 #include <type_traits>
 #include <utility>
 
@@ -20,6 +19,7 @@
 #include "worker/device/cuda/convolution.h"
 #include "worker/device/cuda/cuda_copies.h"
 #include "worker/device/cuda/cuda_graph.h"
+#include "worker/device/cuda/cuda_memory.h"
 #include "worker/device/cuda/kernels/attention.h"
 #include "worker/device/cuda/kernels/batch_norm.h"
 #include "worker/device/cuda/kernels/bfloat16.h"
@@ -38,25 +38,6 @@ namespace {
 using cuda::Scratch;
 using cuda::Stream;
 using cuda::ToStatus;
-
-// Waits until the GPU has done all that was queued, so that nothing queued
-// before uses the memory after it.
-void FreeMemory(void* memory) { cudaFree(memory); }
-
-absl::Status NoMemory(size_t bytes) {
-  size_t free = 0, total = 0;
-  cudaMemGetInfo(&free, &total);
-  return absl::ResourceExhaustedError(
-      absl::StrCat("no ", bytes, " bytes of GPU memory: ", free, " of ", total,
-                   " bytes are free"));
-}
-
-// Whether a copy from it is left to the GPU, to be made at any time.
-bool IsPinned(const void* memory) {
-  cudaPointerAttributes attributes = {};
-  return cudaPointerGetAttributes(&attributes, memory) == cudaSuccess &&
-         attributes.type != cudaMemoryTypeUnregistered;
-}
 
 // T is what Real stands for.
 template <typename T>
@@ -79,21 +60,7 @@ class CudaDevice final : public Device {
   Precision precision() const override { return kPrecision; }
 
   absl::StatusOr<Memory> Allocate(size_t bytes) override {
-    Stream& stream = Current();
-    void* memory = nullptr;
-    // CUDA gives null for 0 bytes.
-    const cudaError_t error = cudaMalloc(&memory, std::max<size_t>(bytes, 1));
-    if (error == cudaErrorMemoryAllocation) {
-      cudaGetLastError();  // Not an error of a later call.
-      return NoMemory(bytes);
-    }
-    TRIBUTARY_RETURN_IF_ERROR(ToStatus(error, "cudaMalloc"));
-    Memory owned(memory, &FreeMemory);
-    // Waits: other instances may use it at once.
-    TRIBUTARY_RETURN_IF_ERROR(ToStatus(
-        cudaMemsetAsync(memory, 0, bytes, stream.get()), "cudaMemsetAsync"));
-    stream.Wait();
-    return owned;
+    return cuda::AllocateMemory(Current(), bytes);
   }
   void CopyFromHost(void* to, const void* from, size_t bytes) override {
     if (bytes == 0) return;
@@ -101,7 +68,7 @@ class CudaDevice final : public Device {
     stream.Check(
         cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream.get()),
         "CopyFromHost");
-    if (IsPinned(from)) stream.Wait();
+    if (cuda::IsPinned(from)) stream.Wait();
   }
   void CopyToHost(void* to, const void* from, size_t bytes) override {
     Stream& stream = Current();
@@ -125,13 +92,7 @@ class CudaDevice final : public Device {
   std::string name() const override { return name_; }
   std::string bus_id() const override { return bus_id_; }
   std::optional<int64_t> AvailableMemoryBytes() const override {
-    size_t free = 0, total = 0;
-    if (cudaSetDevice(stream_->ordinal()) != cudaSuccess ||
-        cudaMemGetInfo(&free, &total) != cudaSuccess) {
-      cudaGetLastError();  // Not an error of a later call.
-      return std::nullopt;
-    }
-    return static_cast<int64_t>(free);
+    return cuda::FreeMemoryBytes(stream_->ordinal());
   }
   absl::StatusOr<std::unique_ptr<CopyStream>> CreateCopyStream() override {
     return cuda::CudaCopyStream::Create(stream_->ordinal());
@@ -433,7 +394,7 @@ class CudaDevice final : public Device {
   const std::string name_;
   const std::string bus_id_;
   const std::unique_ptr<cuda::CudaEvent> loss_made_;
-  Memory random_base_{nullptr, &FreeMemory};
+  Memory random_base_{nullptr, &cuda::FreeMemory};
   Scratch scratch_{Scratch::Place::kDevice};
   const std::unique_ptr<cuda::LinearRunner> linear_;
   const std::unique_ptr<cuda::ConvolutionRunner> convolution_;

@@ -1,0 +1,289 @@
+#include "server/coordinator/admission_control.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/counted.h"
+#include "common/base/status_macros.h"
+#include "server/membership/peer_checks.h"
+
+namespace tributary {
+namespace {
+
+// Beyond it notices are dropped until somebody takes them: they come from
+// workers that may be started again and again.
+constexpr size_t kMostNotices = 100;
+
+BeginningOptions BeginningOf(const AttemptOptions& options) {
+  return {options.job,    JobId(options.job),
+          options.resume, options.resume_from_memory,
+          options.run,    options.attempt};
+}
+
+}  // namespace
+
+AdmissionControl::AdmissionControl(Attempt* attempt)
+    : attempt_(*attempt),
+      beginning_(BeginningOf(attempt->options())),
+      quorum_(attempt->options().expected_workers,
+              attempt->options().start_timeout,
+              /*data_known=*/attempt->options().data.has_value()),
+      data_owner_("the workers that it was begun with") {}
+
+absl::StatusOr<int64_t> AdmissionControl::AddWorker(const Join& join,
+                                                    WorkerLink* link) {
+  TRIBUTARY_RETURN_IF_ERROR(attempt_.phase().CheckWorkerMayJoin());
+  Membership& membership = attempt_.membership();
+  // Who takes a rank over takes a place that was taken before.
+  if (membership.count() >= attempt_.options().max_workers &&
+      !membership.HasRank(join.rank())) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the job has ", Counted(membership.count(), "worker"),
+                     ", as many as its server allows: start that with a higher "
+                     "--workers for more"));
+  }
+  const Membership::Admitted admitted = membership.Add(join, attempt_.now());
+  if (admitted.fenced.has_value()) {
+    const Member& old = *admitted.fenced;
+    old.link->Close(absl::FailedPreconditionError(absl::StrCat(
+        "rank ", admitted.rank, " was taken over by a newer process (host ",
+        join.host(), ", process ", join.pid(),
+        "): give each worker a rank of its own, or none")));
+    attempt_.Forget(old.incarnation);
+  }
+  membership.Find(admitted.incarnation)->link = link;
+  attempt_.OnJoined();
+  AdmitWaiting();
+  // Last: it may send everybody away, this worker included.
+  if (admitted.fenced.has_value() && attempt_.phase().training()) {
+    attempt_.OnWorkerLost(admitted.fenced->incarnation,
+                          admitted.fenced->Name());
+  }
+  return admitted.incarnation;
+}
+
+void AdmissionControl::AdmitWaiting() {
+  const ServerRoster& servers = attempt_.servers();
+  if (!servers.all_there()) return;
+  for (const auto& [incarnation, listed] : attempt_.membership().members()) {
+    if (listed.admitted) continue;
+    Member* const member = attempt_.membership().Find(incarnation);
+    member->admitted = true;
+    member->link->Send(AdmissionOrder(beginning_, servers.servers(), *member,
+                                      attempt_.options().lease));
+  }
+}
+
+absl::Status AdmissionControl::OnReady(Member* member, const Ready& ready) {
+  // Before, there are servers missing that would have to be told.
+  if (!member->admitted) {
+    return absl::FailedPreconditionError("Ready before Admission");
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const ArenaLayout layout,
+                             ArenaLayout::Create(ready.table()));
+  const absl::Status fits = CheckReady(ready);
+  if (!fits.ok()) {
+    // Its connection ends with that.
+    RefuseWorker(member->incarnation, fits, std::string(fits.message()));
+    return fits;
+  }
+  if (ready.data().steps() < 1 || ready.data().steps_per_epoch() < 1) {
+    return absl::InvalidArgumentError("a job needs at least one step");
+  }
+  member->device = ready.device();
+  member->nccl_device = ready.nccl_device();
+  member->ready = true;
+  quorum_.Add(*member, ready, layout.signature(), attempt_.now());
+  TRIBUTARY_RETURN_IF_ERROR(PrepareIfDue());
+  OpenWaiting();
+  return absl::OkStatus();
+}
+
+absl::Status AdmissionControl::CheckReady(const Ready& ready) const {
+  if (attempt_.layout().has_value()) {
+    TRIBUTARY_RETURN_IF_ERROR(
+        CheckData(ready.data(), attempt_.progress()->facts(), data_owner_));
+    return CheckModel(ready.table(), *attempt_.layout());
+  }
+  const std::optional<DataFacts>& data = attempt_.options().data;
+  if (!data.has_value()) return absl::OkStatus();
+  return CheckData(ready.data(), *data, data_owner_);
+}
+
+absl::Status AdmissionControl::PrepareIfDue() {
+  if (!attempt_.phase().waiting() || attempt_.layout().has_value()) {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::optional<StartQuorum::Decision>> decided =
+      quorum_.Decide(attempt_.now());
+  if (!decided.ok()) {
+    attempt_.Fail(decided.status(), /*exit_code=*/2);
+    return decided.status();
+  }
+  if (!decided->has_value()) return absl::OkStatus();
+  const StartQuorum::Decision decision = **std::move(decided);
+  data_owner_ = decision.whose;
+  TRIBUTARY_RETURN_IF_ERROR(Prepare(decision.ready));
+  for (const auto& [incarnation, ready] : decision.outvoted) {
+    const absl::Status outvoted = CheckReady(ready);
+    RefuseWorker(incarnation, outvoted, std::string(outvoted.message()));
+  }
+  OpenWaiting();
+  return absl::OkStatus();
+}
+
+absl::Status AdmissionControl::Prepare(const Ready& ready) {
+  TRIBUTARY_ASSIGN_OR_RETURN(ArenaLayout layout,
+                             ArenaLayout::Create(ready.table()));
+  ServerRoster& servers = attempt_.servers();
+  const absl::StatusOr<Beginning> beginning =
+      ChooseBeginning(beginning_, ready, servers.servers());
+  if (!beginning.ok()) {
+    attempt_.Fail(beginning.status(), /*exit_code=*/2);
+    return beginning.status();
+  }
+  if (attempt_.options().on_begin) attempt_.options().on_begin(*beginning);
+  attempt_.Prepare(std::move(layout), ready, *beginning);
+  from_memory_ = !beginning->holders.empty();
+  initialized_ = beginning->resumes() || attempt_.mode().workers_load_state();
+  const auto order = [&](int shard) {
+    return ConfigureOrder(beginning_, ready, *beginning, servers.servers(),
+                          shard);
+  };
+  if (attempt_.mode().workers_load_state()) {
+    open_ = OpenOrder(order(/*shard=*/0), *beginning);
+  }
+  servers.SendEach(order);
+  return absl::OkStatus();
+}
+
+void AdmissionControl::RefuseWorker(int64_t incarnation,
+                                    const absl::Status& told,
+                                    const std::string& reason) {
+  const Member& member = *attempt_.membership().Find(incarnation);
+  last_refusal_ = absl::StrCat(member.Name(), " cannot take part: ", reason);
+  if (notices_.size() < kMostNotices) notices_.push_back(last_refusal_);
+  quorum_.Refuse(member);
+  attempt_.RemoveWorker(incarnation, told);
+}
+
+std::vector<std::string> AdmissionControl::TakeNotices() {
+  return std::exchange(notices_, {});
+}
+
+void AdmissionControl::OpenWaiting() {
+  const ServerRoster& servers = attempt_.servers();
+  if (!attempt_.layout().has_value() || !servers.all_configured()) return;
+  if (attempt_.journals() && !servers.all_replicated()) return;
+  for (const auto& [incarnation, listed] : attempt_.membership().members()) {
+    if (!listed.ready) continue;
+    const bool initialize = !initialized_ && initializer_ == 0;
+    if (listed.opened && !initialize) continue;
+    if (initialize) initializer_ = incarnation;
+    Member* const member = attempt_.membership().Find(incarnation);
+    member->opened = true;
+    CoordinatorOrder order = open_;
+    order.mutable_open()->set_initialize(initialize);
+    member->link->Send(order);
+  }
+}
+
+absl::Status AdmissionControl::OnSynced(Member* member) {
+  if (!member->opened) {
+    return absl::FailedPreconditionError("Synced before Open");
+  }
+  if (member->synced) return absl::OkStatus();
+  member->synced = true;
+  initialized_ = true;
+  first_synced_ = std::min(first_synced_, attempt_.now());
+  if (attempt_.phase().training()) {
+    attempt_.AssignWork();
+  } else {
+    StartIfDue();
+  }
+  return absl::OkStatus();
+}
+
+void AdmissionControl::StartIfDue() {
+  const int synced = attempt_.membership().synced_count();
+  if (!attempt_.phase().waiting() || synced == 0) return;
+  if (synced < quorum_.awaited() &&
+      attempt_.now() - first_synced_ < attempt_.options().start_timeout) {
+    return;
+  }
+  attempt_.Train();
+}
+
+void AdmissionControl::OnFailure(const Member& member, const Failure& failure) {
+  const std::string reason =
+      absl::StrCat(member.Name(), " failed: ", failure.message());
+  if (!member.ready) {
+    // It cannot open the data, or build the model. Where nobody can, that is
+    // the job's fault; where others may, its machine's.
+    RefuseWorker(member.incarnation, absl::AbortedError(reason),
+                 failure.message());
+    if (!attempt_.phase().waiting()) return;
+    if (attempt_.membership().count() == 0 && quorum_.all_refused()) {
+      attempt_.FailAsReported(failure, reason);
+    } else if (PrepareIfDue().ok()) {
+      StartIfDue();
+    }
+  } else if (attempt_.phase().waiting() || attempt_.membership().count() == 1) {
+    attempt_.FailAsReported(failure, reason);
+  } else {
+    attempt_.RemoveWorker(member.incarnation, absl::AbortedError(reason));
+  }
+}
+
+void AdmissionControl::Forget(int64_t incarnation) {
+  quorum_.Remove(incarnation);
+  if (initializer_ != incarnation) return;
+  initializer_ = 0;
+  if (!initialized_) OpenWaiting();
+}
+
+absl::Status AdmissionControl::AddServer(const Enlist& enlist,
+                                         ServerLink* link) {
+  TRIBUTARY_RETURN_IF_ERROR(attempt_.phase().CheckServerMayEnlist());
+  TRIBUTARY_RETURN_IF_ERROR(
+      attempt_.servers().Add(enlist, link, attempt_.now()));
+  if (attempt_.complete() && attempt_.servers().all_there()) {
+    attempt_.FinishComplete();
+  }
+  AdmitWaiting();
+  return absl::OkStatus();
+}
+
+void AdmissionControl::OnConfigured(int shard) {
+  // What ends with an attempt may still say so.
+  if (!attempt_.phase().waiting()) return;
+  ServerRoster& servers = attempt_.servers();
+  servers.SetConfigured(shard);
+  if (attempt_.journals() && servers.all_configured()) {
+    servers.SendEach([&servers](int other) {
+      return ReplicateOrder(servers.servers(), other);
+    });
+  }
+  OpenWaiting();
+}
+
+void AdmissionControl::OnReplicated(int shard) {
+  if (!attempt_.phase().waiting()) return;
+  attempt_.servers().SetReplicated(shard);
+  OpenWaiting();
+}
+
+void AdmissionControl::OnReplicationFailure(int shard,
+                                            const std::string& message) {
+  if (attempt_.phase().waiting()) memory_failed_ = from_memory_;
+  // At the end the others may be gone first.
+  if (!attempt_.phase().under_way()) return;
+  attempt_.GoBack(AttemptEnding::kGoesBack,
+                  absl::UnavailableError(absl::StrCat(
+                      "server ", shard,
+                      " cannot have its state kept, or read it: ", message)));
+}
+
+}  // namespace tributary

@@ -1,0 +1,441 @@
+#include "server/coordinator/attempt.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "server/coordinator/job_status.h"
+#include "server/coordinator/nonfinite_gradient.h"
+#include "server/run_mode/run_mode_factory.h"
+
+namespace tributary {
+
+Attempt::Attempt(const AttemptOptions& options, Clock clock,
+                 MetricsSink metrics, std::function<void(int64_t)> on_forget)
+    : options_(options),
+      clock_(std::move(clock)),
+      metrics_(std::move(metrics)),
+      on_forget_(std::move(on_forget)),
+      membership_(static_cast<int>(options.job.batch().micro_batches()),
+                  options.lease),
+      servers_(options.servers),
+      mode_(CreateRunMode(options_.job, &membership_, &servers_)),
+      alone_since_(clock_()) {}
+
+void Attempt::Prepare(ArenaLayout layout, const Ready& ready,
+                      const Beginning& beginning) {
+  layout_ = std::move(layout);
+  progress_.emplace(options_.job, ready.data(), layout_->chunk_count(),
+                    options_.servers);
+  if (beginning.resumes()) {
+    progress_->Resume(beginning.version, beginning.job_state);
+  }
+  mode_->Begin(beginning.version);
+  checkpoints_.emplace(options_.job, ready, options_.servers,
+                       beginning.saved_version, options_.checkpoints);
+}
+
+void Attempt::Train() {
+  phase_.Train();
+  progress_->Begin(clock_());
+  AssignWork();
+  RunCheckpoints();
+}
+
+bool Attempt::complete() const {
+  return options_.resume.has_value() && options_.resume->manifest.complete();
+}
+
+void Attempt::FinishComplete() {
+  if (!phase_.waiting()) return;
+  const ResumePoint& resume = *options_.resume;
+  absl::StatusOr<ArenaLayout> layout =
+      ArenaLayout::Create(resume.manifest.table());
+  if (!layout.ok()) {
+    Fail(layout.status(), /*exit_code=*/1);
+    return;
+  }
+  Beginning beginning;
+  beginning.step = resume.manifest.step();
+  beginning.job_state = resume.manifest.job_state();
+  beginning.checkpoint = resume.folder;
+  if (options_.on_begin) options_.on_begin(beginning);
+  layout_ = *std::move(layout);
+  phase_.Finish();
+  RemoveWorkers(absl::OutOfRangeError("the job is done"));
+  DataFacts facts;
+  facts.set_steps(resume.manifest.step());
+  facts.set_steps_per_epoch(1);
+  progress_.emplace(options_.job, facts, /*chunks=*/1, options_.servers);
+  progress_->Resume(resume.manifest.version(), resume.manifest.job_state());
+  progress_->Begin(clock_());
+}
+
+void Attempt::OnJoined() {
+  most_workers_ = std::max(most_workers_, membership_.count());
+  alone_since_ = absl::InfiniteFuture();
+}
+
+void Attempt::OnHeartbeat(Member* member, const Heartbeat& heartbeat) {
+  double waiting_seconds = 0;
+  if (progress_.has_value()) {
+    StepBreakdown* breakdown = progress_->breakdown();
+    breakdown->AddCounters(member->incarnation, heartbeat.statistics());
+    waiting_seconds = breakdown->waiting_seconds(member->incarnation);
+  }
+  membership_.AddHeartbeat(member, heartbeat, waiting_seconds, clock_());
+  if (phase_.training() && mode_->AssignmentIsSlow(clock_())) {
+    ++assignments_by_speed_;
+    AssignWork();
+  }
+}
+
+void Attempt::AssignWork() {
+  auto orders = mode_->Assign(progress_->facts().evaluation_pieces(), clock_());
+  for (auto& [incarnation, list] : orders) {
+    const Member* const member = membership_.Find(incarnation);
+    for (CoordinatorOrder& order : list) {
+      if (order.has_deal()) {
+        order.mutable_deal()->set_evaluated_version(
+            progress_->evaluated_version());
+      }
+      member->link->Send(order);
+    }
+    progress_->breakdown()->Introduce(incarnation, member->rank);
+  }
+  GrantSteps();
+}
+
+int64_t Attempt::StepLimit() const {
+  const int64_t limit = progress_->NextEvaluation();
+  const CheckpointPlan& plan = checkpoints_->plan();
+  if (plan.version() < 0 || plan.taken()) return limit;
+  return std::min(limit, plan.version());
+}
+
+void Attempt::GrantSteps() {
+  if (phase_.training()) mode_->GrantSteps(StepLimit());
+}
+
+absl::Status Attempt::OnStepRequest(const Member& member) {
+  TRIBUTARY_RETURN_IF_ERROR(mode_->RequestStep(member));
+  GrantSteps();
+  return absl::OkStatus();
+}
+
+absl::Status Attempt::OnWorkerSums(int64_t incarnation, const StepSums& sums) {
+  TRIBUTARY_RETURN_IF_ERROR(mode_->CheckReportsSums(incarnation));
+  return OnSums(/*shard=*/0, sums);
+}
+
+void Attempt::OnSaved(int64_t incarnation, const Saved& saved) {
+  if (const auto outcome = mode_->OnSaved(incarnation, saved)) {
+    checkpoints_->plan()->OnReport(/*shard=*/0, *outcome);
+  }
+  RunCheckpoints();
+}
+
+absl::Status Attempt::OnEvaluation(const EvaluationReport& report) {
+  if (!progress_.has_value()) {
+    return absl::FailedPreconditionError("evaluation before the start");
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const bool complete,
+                             progress_->AddEvaluation(report, clock_()));
+  if (!complete) return absl::OkStatus();
+  CoordinatorOrder order;
+  order.mutable_evaluated()->set_version(report.version());
+  for (const auto& [incarnation, member] : membership_.members()) {
+    if (member.opened) member.link->Send(order);
+  }
+  FlushMetrics();
+  RunCheckpoints();
+  return absl::OkStatus();
+}
+
+void Attempt::RemoveWorker(int64_t incarnation, const absl::Status& status) {
+  const Member* const member = membership_.Find(incarnation);
+  if (member == nullptr) return;
+  if (!status.ok()) member->link->Close(status);
+  const std::string name = member->Name();
+  membership_.Remove(incarnation);
+  Forget(incarnation);
+  if (membership_.count() == 0) alone_since_ = clock_();
+  if (phase_.training()) {
+    ++workers_lost_;
+    OnWorkerLost(incarnation, name);
+  }
+}
+
+void Attempt::RemoveWorkers(const absl::Status& status) {
+  while (membership_.count() > 0) {
+    RemoveWorker(membership_.members().begin()->first, status);
+  }
+}
+
+void Attempt::Forget(int64_t incarnation) {
+  if (progress_.has_value()) progress_->breakdown()->Forget(incarnation);
+  mode_->Forget(incarnation);
+  on_forget_(incarnation);
+}
+
+void Attempt::OnWorkerLost(int64_t incarnation, const std::string& name) {
+  const absl::Status lost = mode_->OnWorkerLost(incarnation, name);
+  if (lost.ok()) {
+    AssignWork();
+  } else {
+    GoBack(AttemptEnding::kGoesBack, lost);
+  }
+}
+
+absl::Status Attempt::OnSums(int shard, const StepSums& sums) {
+  // Servers go on until they hear that it is over.
+  if (ending() != AttemptEnding::kNone) return absl::OkStatus();
+  if (!phase_.training()) {
+    return absl::FailedPreconditionError("step sums outside of training");
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::optional<GradientNorm> norm,
+                             progress_->AddSums(shard, sums, clock_()));
+  if (norm.has_value()) OnRound(sums.step(), *norm);
+  return absl::OkStatus();
+}
+
+void Attempt::OnRound(int64_t step, const GradientNorm& norm) {
+  mode_->OnStepComplete(step);
+  if (const auto gradient = progress_->TakeNonfinite()) {
+    OnNonfinite(*gradient);
+    if (!phase_.training()) return;
+  }
+  if (mode_->servers_await_norms()) {
+    ServerOrder order;
+    *order.mutable_norm() = norm;
+    if (journals()) {
+      *order.mutable_norm()->mutable_job_state() = progress_->Save();
+    }
+    servers_.Send(order);
+  }
+  FlushMetrics();
+  checkpoints_->OnRound(*progress_);
+  RunCheckpoints();
+}
+
+void Attempt::OnNonfinite(const JobProgress::NonfiniteGradient& gradient) {
+  if (options_.job.on_nonfinite() == JobSpec::SKIP) {
+    metrics_(SkippedStepLine(gradient, *layout_, membership_));
+  } else {
+    Fail(NonfiniteError(gradient, *layout_, membership_), /*exit_code=*/1);
+  }
+}
+
+void Attempt::FlushMetrics() {
+  for (const std::string& line : progress_->TakeMetrics()) metrics_(line);
+}
+
+absl::Status Attempt::OnSnapshot(int shard, const SnapshotReport& report) {
+  if (!checkpoints_.has_value()) {
+    return absl::FailedPreconditionError("a snapshot before the table");
+  }
+  checkpoints_->plan()->OnReport(shard, report);
+  RunCheckpoints();
+  return absl::OkStatus();
+}
+
+void Attempt::OnServerFailure(int shard, const Failure& failure) {
+  if (failure.checkpoint_damaged()) {
+    GoBack(AttemptEnding::kDamaged,
+           absl::DataLossError(
+               absl::StrCat("server ", shard, ": ", failure.message())));
+  } else {
+    FailAsReported(failure, absl::StrCat("server ", shard,
+                                         " failed: ", failure.message()));
+  }
+}
+
+void Attempt::OnLeaving(int shard) {
+  if (!phase_.under_way()) return;
+  leaving_ = shard;
+  if (checkpoints_.has_value()) checkpoints_->plan()->TakeSoon();
+  if (phase_.waiting()) {
+    LetServerLeave();
+  } else {
+    RunCheckpoints();
+  }
+}
+
+void Attempt::LetServerLeave() {
+  GoBack(AttemptEnding::kGoesBack,
+         absl::UnavailableError(absl::StrCat(
+             "server ", *leaving_, " (", servers_.servers()[*leaving_].address,
+             ") leaves: it was asked to stop")));
+}
+
+void Attempt::OnServerGone(int shard) {
+  if (!servers_.Remove(shard) || phase_.concluded()) return;
+  const absl::Status reason = absl::UnavailableError(
+      absl::StrCat("server ", shard, " (", servers_.servers()[shard].address,
+                   ") is gone, and its part of the state with it"));
+  // Another one has the model.
+  if (phase_.finishing() && journals()) return;
+  if (phase_.finishing() && ending() == AttemptEnding::kNone && !complete() &&
+      checkpoints_->plan()->committed() != progress_->final_version()) {
+    // Workers have begun to leave: nobody would be there to compute it again.
+    Fail(reason, /*exit_code=*/1);
+    return;
+  }
+  GoBack(AttemptEnding::kGoesBack, reason);
+}
+
+void Attempt::OnCheckpointFolder(const absl::StatusOr<std::string>& folder) {
+  if (!checkpoints_.has_value()) return;
+  checkpoints_->plan()->OnFolder(folder);
+  RunCheckpoints();
+}
+
+void Attempt::OnCheckpointCommitted(const absl::Status& status) {
+  if (!checkpoints_.has_value()) return;
+  checkpoints_->plan()->OnCommitted(status);
+  RunCheckpoints();
+  if (!status.ok() || !phase_.training() || checkpoints_->plan()->over()) {
+    return;
+  }
+  const absl::Status begin_again = mode_->OnCheckpoint();
+  if (!begin_again.ok()) GoBack(AttemptEnding::kGoesBack, begin_again);
+}
+
+void Attempt::RunCheckpoints() {
+  if (!checkpoints_.has_value() || !phase_.training()) return;
+  checkpoints_->Run(*progress_, mode_->earliest_checkpoint(),
+                    [this](const ServerOrder& order) {
+                      mode_->OrderSnapshot(
+                          order, /*last=*/order.snapshot().version() ==
+                                     progress_->final_version());
+                    });
+  mode_->OrderWaitingSnapshot(progress_->round());
+  GrantSteps();
+  FinishIfDue();
+  if (draining_ && phase_.training() && checkpoints_->plan()->over()) {
+    phase_.Drain();
+  }
+  if (leaving_.has_value() && phase_.training() &&
+      !checkpoints_->plan()->soon()) {
+    LetServerLeave();
+  }
+}
+
+void Attempt::RunCheckpointsAtRest() {
+  if (!phase_.training() || membership_.synced_count() > 0) return;
+  checkpoints_->plan()->Rest(progress_->round(), mode_->earliest_checkpoint(),
+                             progress_->finished());
+  RunCheckpoints();
+}
+
+void Attempt::FinishIfDue() {
+  // As long as the last checkpoint is being written nobody may leave: with a
+  // server lost now, workers would be needed again.
+  if (!phase_.training() || !progress_->finished() ||
+      !checkpoints_->plan()->over() ||
+      !mode_->HasState(progress_->final_version())) {
+    return;
+  }
+  phase_.Finish();
+  finishing_since_ = clock_();
+  CoordinatorOrder order;
+  order.mutable_finished()->set_version(progress_->final_version());
+  for (const auto& [incarnation, member] : membership_.members()) {
+    member.link->Send(order);
+  }
+}
+
+void Attempt::Fail(const absl::Status& reason, int exit_code) {
+  if (!phase_.Fail(reason, exit_code)) return;
+  const absl::Status told = JobFailed(reason);
+  membership_.Close(told);
+  servers_.Close(told);
+}
+
+void Attempt::FailAsReported(const Failure& failure,
+                             const std::string& reason) {
+  Fail(failure.exit_code() == 2 ? absl::InvalidArgumentError(reason)
+                                : absl::AbortedError(reason),
+       failure.exit_code());
+}
+
+void Attempt::GoBack(AttemptEnding ending, const absl::Status& reason) {
+  if (phase_.GoBack(ending, reason,
+                    /*workers_left=*/membership_.count() > 0)) {
+    SendAway(reason);
+  }
+}
+
+void Attempt::GiveUp(const absl::Status& reason) {
+  if (phase_.GiveUp(reason)) SendAway(reason);
+}
+
+void Attempt::SendAway(const absl::Status& reason) {
+  workers_at_ending_ = membership_.count();
+  membership_.Close(JoinAgain(reason));
+  servers_.Close(JoinAgain(reason));
+}
+
+void Attempt::Drain() {
+  if (draining_) return;
+  draining_ = true;
+  if (phase_.training()) {
+    checkpoints_->plan()->Drain();
+    RunCheckpoints();
+  } else if (phase_.waiting()) {
+    phase_.Drain();  // Nothing has been done that could be lost.
+  }
+}
+
+void Attempt::Conclude() {
+  // A job that has failed stays so, for workers that come late.
+  phase_.Conclude();
+  if (phase_.drained()) {
+    CoordinatorOrder stopped;
+    stopped.mutable_finished()->set_stopped(true);
+    for (const auto& [incarnation, member] : membership_.members()) {
+      member.link->Send(stopped);
+    }
+    membership_.Close(
+        absl::FailedPreconditionError("the job was stopped by request"));
+  }
+  ServerOrder order;
+  order.mutable_finish()->set_stopped(phase_.drained());
+  servers_.Send(order);
+}
+
+CheckpointManifest Attempt::FinalManifest() const {
+  return complete() ? options_.resume->manifest
+                    : checkpoints_->FinalManifest(*progress_);
+}
+
+StatusReply Attempt::Describe() const {
+  return DescribeJob({servers_, membership_,
+                      progress_.has_value() ? &*progress_ : nullptr,
+                      checkpoints_.has_value() ? &*checkpoints_ : nullptr,
+                      phase_, options_.attempt, clock_()});
+}
+
+std::string Attempt::Summary(const std::string& weights_sha256) const {
+  RunFacts facts;
+  facts.job = &options_.job;
+  facts.failure = phase_.failure();
+  facts.stopped = phase_.drained();
+  facts.attempt = options_.attempt;
+  if (checkpoints_.has_value()) {
+    facts.checkpoint_failures = checkpoints_->plan().failures();
+  }
+  if (progress_.has_value()) facts.skipped_steps = progress_->skipped_rounds();
+  facts.progress = progress_.has_value() ? &*progress_ : nullptr;
+  facts.parameters = layout_.has_value() ? layout_->parameter_count() : 0;
+  facts.workers = most_workers_;
+  facts.workers_lost = workers_lost_;
+  facts.reassignments_by_speed = assignments_by_speed_;
+  facts.servers = options_.servers;
+  facts.processes = farewells_;
+  facts.weights_sha256 = weights_sha256;
+  return SummaryJson(facts);
+}
+
+}  // namespace tributary

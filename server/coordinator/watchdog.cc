@@ -1,0 +1,136 @@
+#include "server/coordinator/watchdog.h"
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace tributary {
+namespace {
+
+// Workers that do not answer Finished are given up after this; and so are
+// servers that are missing when there is nothing left to compute.
+constexpr absl::Duration kFarewellTimeout = absl::Seconds(10);
+
+}  // namespace
+
+Watchdog::Watchdog(Attempt* attempt, AdmissionControl* admission)
+    : attempt_(*attempt), admission_(*admission) {
+  last_tick_ = servers_missing_since_ = stall_ended_ = attempt_.now();
+}
+
+void Watchdog::Tick() {
+  const absl::Time now = attempt_.now();
+  ForgivePause(now);
+  ExpireServers(now);
+  AwaitServers(now);
+  ExpireWorkers(now);
+  admission_.PrepareIfDue().IgnoreError();  // It has failed the job.
+  admission_.StartIfDue();
+  attempt_.RunCheckpointsAtRest();
+  EndStall(now);
+  if (attempt_.phase().finishing() &&
+      now - attempt_.finishing_since() > kFarewellTimeout) {
+    attempt_.RemoveWorkers(absl::DeadlineExceededError("the job is done"));
+  }
+  AwaitWorkers(now);
+}
+
+void Watchdog::ForgivePause(absl::Time now) {
+  const absl::Duration gap = now - last_tick_;
+  last_tick_ = now;
+  if (gap <= attempt_.options().lease / 4) return;
+  attempt_.membership().Forgive(gap);
+  attempt_.servers().Forgive(gap);
+}
+
+void Watchdog::ExpireServers(absl::Time now) {
+  const absl::Duration lease = attempt_.options().lease;
+  for (const int shard : attempt_.servers().Expired(now, lease)) {
+    const absl::Status reason = absl::DeadlineExceededError(
+        absl::StrCat("server ", shard,
+                     " was silent for longer than its lease "
+                     "of ",
+                     absl::FormatDuration(lease)));
+    attempt_.servers().servers()[shard].link->Close(JoinAgain(reason));
+    attempt_.GoBack(AttemptEnding::kGoesBack, reason);
+  }
+}
+
+void Watchdog::AwaitServers(absl::Time now) {
+  // Those that are missing have no part in it any more.
+  if (attempt_.complete() && now - servers_missing_since_ > kFarewellTimeout) {
+    attempt_.FinishComplete();
+  }
+  const ServerRoster& servers = attempt_.servers();
+  const AttemptOptions& options = attempt_.options();
+  if (servers.all_there()) {
+    servers_missing_since_ = now;
+  } else if (attempt_.phase().waiting() &&
+             now - servers_missing_since_ > options.no_server_timeout) {
+    attempt_.Fail(
+        absl::DeadlineExceededError(absl::StrCat(
+            "server ", servers.FirstMissing(), " has not come within ",
+            absl::FormatDuration(options.no_server_timeout),
+            ": start it with `tributary server --shard ",
+            servers.FirstMissing(), " --servers ", options.servers,
+            " --coordinator HOST:PORT`")),
+        /*exit_code=*/1);
+  }
+}
+
+void Watchdog::ExpireWorkers(absl::Time now) {
+  for (const int64_t incarnation : attempt_.membership().Expired(now)) {
+    const Member* member = attempt_.membership().Find(incarnation);
+    attempt_.RemoveWorker(
+        incarnation,
+        absl::DeadlineExceededError(absl::StrCat(
+            member->Name(), " was silent for longer than its lease of ",
+            absl::FormatDuration(attempt_.options().lease))));
+  }
+}
+
+void Watchdog::AwaitWorkers(absl::Time now) {
+  const absl::Duration timeout = attempt_.options().no_worker_timeout;
+  if (!attempt_.phase().under_way() ||
+      now - attempt_.alone_since() <= timeout) {
+    return;
+  }
+  const std::string& refusal = admission_.last_refusal();
+  attempt_.Fail(absl::DeadlineExceededError(absl::StrCat(
+                    "no worker for ", absl::FormatDuration(timeout),
+                    ": start some with `tributary worker --coordinator "
+                    "HOST:PORT`",
+                    refusal.empty() ? "" : absl::StrCat("; ", refusal))),
+                /*exit_code=*/1);
+}
+
+void Watchdog::EndStall(absl::Time now) {
+  if (!attempt_.phase().training() || !attempt_.progress()->measured()) return;
+  const JobProgress& progress = *attempt_.progress();
+  const Membership& membership = attempt_.membership();
+  const absl::Duration timeout = attempt_.options().stall_timeout;
+  const absl::Duration stalled = progress.Stalled(now);
+  if (stalled < timeout || now - stall_ended_ < timeout) return;
+  for (const auto& [incarnation, member] : membership.members()) {
+    if (member.heartbeat.phase() == "evaluate") return;
+  }
+  stall_ended_ = now;
+  const std::string step = absl::StrCat(
+      "step ", progress.completed_steps() + 1, " has not ended for ",
+      absl::FormatDuration(absl::Trunc(stalled, absl::Seconds(1))));
+  const Member* const straggler = membership.Straggler(progress.round());
+  if (straggler != nullptr && membership.synced_count() > 1) {
+    attempt_.RemoveWorker(straggler->incarnation,
+                          absl::DeadlineExceededError(absl::StrCat(
+                              step, ": the others wait for ", straggler->Name(),
+                              ", ", straggler->heartbeat.phase())));
+  } else {
+    attempt_.GoBack(AttemptEnding::kGoesBack,
+                    absl::DeadlineExceededError(
+                        absl::StrCat(step, ", and nobody says why")));
+  }
+}
+
+}  // namespace tributary

@@ -1,0 +1,204 @@
+#include "server/membership/membership.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "common/parameters/reduction_tree.h"
+
+namespace tributary {
+namespace {
+
+std::optional<double> Median(std::vector<double> values) {
+  if (values.empty()) return std::nullopt;
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+}  // namespace
+
+std::string Member::Name() const {
+  return absl::StrCat("worker ", rank, " (host ", host, ", process ", pid, ")");
+}
+
+Membership::Membership(int micro_batches, absl::Duration lease)
+    : micro_batches_(micro_batches), lease_(lease) {}
+
+Membership::Admitted Membership::Add(const Join& join, absl::Time now) {
+  Admitted admitted;
+  std::set<int> taken;
+  for (const auto& [incarnation, member] : members_) {
+    taken.insert(member.rank);
+    if (join.rank() >= 0 && member.rank == join.rank()) {
+      admitted.fenced = member;
+    }
+  }
+  if (admitted.fenced.has_value()) {
+    members_.erase(admitted.fenced->incarnation);
+  }
+  int rank = join.rank();
+  if (rank < 0) {
+    rank = 0;
+    while (taken.count(rank) > 0) ++rank;
+  }
+  admitted.incarnation = next_incarnation_++;
+  admitted.rank = rank;
+  Member& member = members_[admitted.incarnation];
+  member.incarnation = admitted.incarnation;
+  member.rank = rank;
+  member.ranked = join.rank() >= 0;
+  member.host = join.host();
+  member.pid = join.pid();
+  member.last_heard = now;
+  return admitted;
+}
+
+Member* Membership::Find(int64_t incarnation) {
+  const auto found = members_.find(incarnation);
+  return found == members_.end() ? nullptr : &found->second;
+}
+
+void Membership::Remove(int64_t incarnation) { members_.erase(incarnation); }
+
+void Membership::Close(const absl::Status& status) const {
+  for (const auto& [incarnation, member] : members_) {
+    member.link->Close(status);
+  }
+}
+
+std::vector<int64_t> Membership::Expired(absl::Time now) const {
+  std::vector<int64_t> expired;
+  for (const auto& [incarnation, member] : members_) {
+    if (now - member.last_heard > lease_) expired.push_back(incarnation);
+  }
+  return expired;
+}
+
+void Membership::Forgive(absl::Duration gap) {
+  for (auto& [incarnation, member] : members_) member.last_heard += gap;
+}
+
+bool Membership::HasRank(int rank) const {
+  return std::any_of(
+      members_.begin(), members_.end(),
+      [rank](const auto& entry) { return entry.second.rank == rank; });
+}
+
+int Membership::synced_count() const {
+  return static_cast<int>(
+      std::count_if(members_.begin(), members_.end(),
+                    [](const auto& entry) { return entry.second.synced; }));
+}
+
+std::vector<const Member*> Membership::Active() const {
+  std::vector<const Member*> active;
+  for (const auto& [incarnation, member] : members_) {
+    if (member.synced) active.push_back(&member);
+  }
+  std::sort(active.begin(), active.end(),
+            [](const Member* a, const Member* b) { return a->rank < b->rank; });
+  return active;
+}
+
+bool Membership::AllFresh() const {
+  return std::all_of(members_.begin(), members_.end(), [](const auto& entry) {
+    return entry.second.micro_batches == 0 || entry.second.speed.fresh();
+  });
+}
+
+void Membership::AddHeartbeat(Member* member, const Heartbeat& heartbeat,
+                              double waiting_seconds, absl::Time now) {
+  member->heartbeat = heartbeat;
+  member->speed.Add(heartbeat.statistics(), waiting_seconds);
+  if (!AllFresh()) return;
+  std::vector<double> transfers;
+  for (const auto& [incarnation, other] : members_) {
+    if (other.micro_batches == 0) continue;
+    // Its contributions up, and the weights down.
+    transfers.push_back(other.speed.exchange_seconds() /
+                        (other.contributions + 1));
+  }
+  const double transfer = Median(transfers).value_or(0);
+  if (transfer < Faded(transfer_seconds_, now - transfer_measured_)) return;
+  transfer_seconds_ = transfer;
+  transfer_measured_ = now;
+}
+
+StepCosts Membership::CostsOf(const std::vector<const Member*>& members,
+                              absl::Time now) const {
+  std::vector<double> measured;
+  for (const Member* member : members) {
+    const std::optional<double> seconds =
+        member->speed.micro_batch_seconds(now);
+    if (seconds.has_value()) measured.push_back(*seconds);
+  }
+  const double median = Median(measured).value_or(1);
+  StepCosts costs;
+  for (const Member* member : members) {
+    costs.workers.push_back(
+        {member->speed.micro_batch_seconds(now).value_or(median),
+         member->speed.threads()});
+  }
+  costs.transfer_seconds = Faded(transfer_seconds_, now - transfer_measured_);
+  return costs;
+}
+
+std::map<int64_t, Deal> Membership::AssignWork(int64_t pieces, absl::Time now,
+                                               bool spares_rest) {
+  std::vector<const Member*> active = Active();
+  if (spares_rest && active.size() > static_cast<size_t>(micro_batches_)) {
+    active.resize(micro_batches_);
+  }
+  StepCosts costs = CostsOf(active, now);
+  const Assignment micro_batch_assignment =
+      ChooseAssignment(micro_batches_, costs);
+  costs.transfer_seconds = 0;  // Evaluating sends next to nothing.
+  const Assignment piece_assignment = ChooseAssignment(pieces, costs);
+  ++generation_;
+  int micro_batch = 0;
+  int64_t piece = 0;
+  std::map<int64_t, Deal> assignments;
+  for (size_t i = 0; i < active.size(); ++i) {
+    Member& member = members_.at(active[i]->incarnation);
+    member.micro_batches = static_cast<int>(micro_batch_assignment[i]);
+    member.contributions = static_cast<int>(
+        MaximalSubtrees({micro_batch, micro_batch + member.micro_batches},
+                        micro_batches_)
+            .size());
+    member.speed.Restart(/*has_micro_batches=*/member.micro_batches > 0, now);
+    Deal& assignment = assignments[member.incarnation];
+    assignment.set_generation(generation_);
+    assignment.set_leaf_begin(micro_batch);
+    assignment.set_leaf_end(micro_batch += member.micro_batches);
+    assignment.set_piece_begin(piece);
+    assignment.set_piece_end(piece += piece_assignment[i]);
+  }
+  return assignments;
+}
+
+bool Membership::AssignmentIsSlow(absl::Time now) const {
+  if (!AllFresh()) return false;
+  const std::vector<const Member*> active = Active();
+  Assignment assignment;
+  for (const Member* member : active) {
+    assignment.push_back(member->micro_batches);
+  }
+  return IsSlowAssignment(assignment, CostsOf(active, now));
+}
+
+const Member* Membership::Straggler(int64_t step) const {
+  const Member* straggler = nullptr;
+  bool somebody_waits = false;
+  for (const Member* member : Active()) {
+    if (member->micro_batches == 0) continue;
+    if (member->heartbeat.step() >= step &&
+        member->heartbeat.phase() == "exchange") {
+      somebody_waits = true;
+    } else if (straggler == nullptr) {
+      straggler = member;
+    }
+  }
+  return somebody_waits ? straggler : nullptr;
+}
+
+}  // namespace tributary

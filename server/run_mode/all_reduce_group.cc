@@ -1,0 +1,117 @@
+#include "server/run_mode/all_reduce_group.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace tributary {
+
+void AllReduceGroup::Begin(const std::map<int64_t, Deal>& assignments,
+                           AllReduceSpec::Backend wanted) {
+  std::map<int, int64_t> by_micro_batch;
+  for (const auto& [incarnation, assignment] : assignments) {
+    if (assignment.leaf_begin() < assignment.leaf_end()) {
+      by_micro_batch[assignment.leaf_begin()] = incarnation;
+    }
+  }
+  for (const auto& [micro_batch, incarnation] : by_micro_batch) {
+    micro_batch_begin_.push_back(micro_batch);
+    members_.push_back(incarnation);
+  }
+  saved_.assign(members_.size(), 0);
+  nccl_ = wanted == AllReduceSpec::NCCL;
+  if (wanted != AllReduceSpec::AUTO) return;
+  // NCCL refuses two members on one GPU.
+  std::set<std::string> distinct;
+  for (const int64_t member : members_) {
+    const auto found = membership_.members().find(member);
+    if (found == membership_.members().end()) continue;
+    const std::string& gpu = found->second.nccl_device;
+    if (!gpu.empty()) distinct.insert(gpu);
+  }
+  nccl_ = distinct.size() == members_.size();
+}
+
+bool AllReduceGroup::Has(int64_t incarnation) const {
+  return std::find(members_.begin(), members_.end(), incarnation) !=
+         members_.end();
+}
+
+CoordinatorOrder AllReduceGroup::OrderTo(int64_t incarnation) const {
+  CoordinatorOrder order;
+  Group* const group = order.mutable_group();
+  group->set_member(static_cast<int>(
+      std::find(members_.begin(), members_.end(), incarnation) -
+      members_.begin()));
+  for (const int micro_batch : micro_batch_begin_) {
+    group->add_leaf_begin(micro_batch);
+  }
+  group->set_nccl(nccl_);
+  return order;
+}
+
+void AllReduceGroup::Send(const CoordinatorOrder& order) const {
+  for (const int64_t incarnation : members_) {
+    const auto found = membership_.members().find(incarnation);
+    if (found != membership_.members().end()) found->second.link->Send(order);
+  }
+}
+
+absl::Status AllReduceGroup::Publish(int64_t incarnation,
+                                     const Publication& publication) {
+  if (!Has(incarnation)) {
+    return absl::FailedPreconditionError(
+        "a publication from a worker that is in no all-reduce");
+  }
+  CoordinatorOrder order;
+  *order.mutable_publication() = publication;
+  Send(order);
+  return absl::OkStatus();
+}
+
+void AllReduceGroup::OrderSave(const TakeSnapshot& order, bool asks) {
+  awaited_ = order;
+  if (!asks) return;
+  CoordinatorOrder save;
+  save.mutable_save()->set_version(order.version());
+  Send(save);
+}
+
+std::optional<SnapshotReport> AllReduceGroup::OnSaved(int64_t incarnation,
+                                                      const Saved& saved) {
+  if (saved.passed()) {
+    if (!awaited_.has_value() || awaited_->version() != saved.version()) {
+      return std::nullopt;
+    }
+    awaited_.reset();
+    SnapshotReport report;
+    report.set_version(saved.version());
+    report.set_outcome(SnapshotReport::PASSED);
+    return report;
+  }
+  for (size_t i = 0; i < members_.size(); ++i) {
+    if (members_[i] == incarnation) {
+      saved_[i] = std::max(saved_[i], saved.version());
+    }
+  }
+  return std::nullopt;
+}
+
+bool AllReduceGroup::Kept(int64_t version) const {
+  return begun() &&
+         std::all_of(saved_.begin(), saved_.end(),
+                     [version](int64_t saved) { return saved >= version; });
+}
+
+std::optional<ServerOrder> AllReduceGroup::TakeKept(int64_t completed) {
+  if (!awaited_.has_value() || awaited_->version() > completed ||
+      !Kept(awaited_->version())) {
+    return std::nullopt;
+  }
+  ServerOrder order;
+  *order.mutable_snapshot() = *std::exchange(awaited_, std::nullopt);
+  return order;
+}
+
+}  // namespace tributary

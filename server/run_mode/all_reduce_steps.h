@@ -1,0 +1,59 @@
+// Run mode of an all-reduce.
+#ifndef TRIBUTARY_SERVER_RUN_MODE_ALL_REDUCE_STEPS_H_
+#define TRIBUTARY_SERVER_RUN_MODE_ALL_REDUCE_STEPS_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "proto/rendezvous.pb.h"
+#include "server/run_mode/all_reduce_group.h"
+#include "server/run_mode/run_mode.h"
+
+namespace tributary {
+
+// The workers that come first form a group for the whole attempt: they add
+// gradients and update weights among themselves, and bring their state to the
+// server for checkpoints and for the final model. The loss of a member ends the
+// attempt. Workers that come later wait for the next attempt, which begins
+// after the next checkpoint.
+class AllReduceSteps final : public RunMode {
+ public:
+  AllReduceSteps(const JobSpec& job, Membership* membership,
+                 ServerRoster* servers)
+      : RunMode(job, membership, servers), group_(membership) {}
+
+  bool workers_load_state() const override { return true; }
+
+  // Forms the group at the first call.
+  std::map<int64_t, std::vector<CoordinatorOrder>> Assign(
+      int64_t pieces, absl::Time now) override;
+  bool AssignmentIsSlow(absl::Time) const override { return false; }
+  // The group's members know the norm themselves.
+  bool servers_await_norms() const override { return false; }
+
+  absl::Status CheckReportsSums(int64_t worker) const override;
+  absl::Status Publish(int64_t worker, const Publication& publication) override;
+
+  absl::Status OnWorkerLost(int64_t worker, const std::string& name) override;
+
+  // Asks the members for their state; OrderWaitingSnapshot then has the server
+  // write it.
+  void OrderSnapshot(const ServerOrder& order, bool last) override;
+  std::optional<SnapshotReport> OnSaved(int64_t worker,
+                                        const Saved& saved) override;
+  void OrderWaitingSnapshot(int64_t completed) override;
+  bool HasState(int64_t version) const override;
+  absl::Status OnCheckpoint() const override;
+
+ private:
+  AllReduceGroup group_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_RUN_MODE_ALL_REDUCE_STEPS_H_

@@ -1,0 +1,34 @@
+// Run mode of asynchronous training.
+#ifndef TRIBUTARY_SERVER_RUN_MODE_LEASED_STEPS_H_
+#define TRIBUTARY_SERVER_RUN_MODE_LEASED_STEPS_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "proto/rendezvous.pb.h"
+#include "server/run_mode/run_mode.h"
+#include "server/run_mode/step_leases.h"
+
+namespace tributary {
+
+// Each step is computed by one worker, which holds a lease of it until the step
+// is applied. The steps of a lost worker are leased to others.
+class LeasedSteps final : public RunMode {
+ public:
+  using RunMode::RunMode;
+
+  void Begin(int64_t version) override;
+  void GrantSteps(int64_t limit) override;
+  void OnStepComplete(int64_t step) override { step_leases_.Complete(step); }
+  absl::Status RequestStep(const Member& worker) override;
+  void Forget(int64_t worker) override { step_leases_.Remove(worker); }
+  // Steps that are leased already may be applied at any time.
+  int64_t earliest_checkpoint() const override { return step_leases_.next(); }
+
+ private:
+  StepLeases step_leases_{/*limit=*/0};
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_RUN_MODE_LEASED_STEPS_H_

@@ -1,0 +1,21 @@
+// Chooses the run mode of a job.
+#ifndef TRIBUTARY_SERVER_RUN_MODE_RUN_MODE_FACTORY_H_
+#define TRIBUTARY_SERVER_RUN_MODE_RUN_MODE_FACTORY_H_
+
+#include <memory>
+
+#include "proto/job.pb.h"
+#include "server/membership/membership.h"
+#include "server/membership/server_roster.h"
+#include "server/run_mode/run_mode.h"
+
+namespace tributary {
+
+// `job` is resolved and valid; all three must outlive the mode.
+std::unique_ptr<RunMode> CreateRunMode(const JobSpec& job,
+                                       Membership* membership,
+                                       ServerRoster* servers);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_RUN_MODE_RUN_MODE_FACTORY_H_

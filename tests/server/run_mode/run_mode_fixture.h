@@ -1,0 +1,85 @@
+// A run mode between fake workers and one fake server, for its tests.
+#ifndef TRIBUTARY_TESTS_SERVER_RUN_MODE_RUN_MODE_FIXTURE_H_
+#define TRIBUTARY_TESTS_SERVER_RUN_MODE_RUN_MODE_FIXTURE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "gtest/gtest.h"
+#include "proto/job.pb.h"
+#include "proto/rendezvous.pb.h"
+#include "server/membership/membership.h"
+#include "server/membership/server_roster.h"
+#include "server/run_mode/run_mode.h"
+#include "server/run_mode/run_mode_factory.h"
+
+namespace tributary {
+
+class RunModeTest : public ::testing::Test {
+ protected:
+  // 4 leaves.
+  RunModeTest() {
+    job_.mutable_batch()->set_micro_batches(4);
+    Enlist enlist;
+    EXPECT_TRUE(servers_.Add(enlist, &server_, absl::UnixEpoch()).ok());
+  }
+
+  void Make() { mode_ = CreateRunMode(job_, &membership_, &servers_); }
+
+  // A worker that has weights.
+  int64_t AddWorker() {
+    const int64_t worker =
+        membership_.Add(Join(), absl::UnixEpoch()).incarnation;
+    Member* const member = membership_.Find(worker);
+    member->link = &links_[worker];
+    member->opened = member->synced = true;
+    return worker;
+  }
+
+  std::map<int64_t, std::vector<CoordinatorOrder>> Assign() {
+    return mode_->Assign(/*pieces=*/0, absl::UnixEpoch());
+  }
+
+  static ServerOrder Snapshot(int64_t version) {
+    ServerOrder order;
+    order.mutable_snapshot()->set_version(version);
+    return order;
+  }
+
+  // Of the server's orders, those for snapshots: their versions.
+  std::vector<int64_t> Snapshots() const {
+    std::vector<int64_t> versions;
+    for (const ServerOrder& order : server_.orders) {
+      if (order.has_snapshot()) versions.push_back(order.snapshot().version());
+    }
+    return versions;
+  }
+
+  struct FakeWorkerLink : WorkerLink {
+    void Send(const CoordinatorOrder& order) override {
+      orders.push_back(order);
+    }
+    void Close(const absl::Status&) override {}
+    std::vector<CoordinatorOrder> orders;
+  };
+  struct FakeServerLink : ServerLink {
+    void Send(const ServerOrder& order) override { orders.push_back(order); }
+    void Close(const absl::Status&) override {}
+    std::vector<ServerOrder> orders;
+  };
+
+  JobSpec job_;
+  Membership membership_{/*micro_batches=*/4, absl::Seconds(10)};
+  ServerRoster servers_{1};
+  FakeServerLink server_;
+  std::map<int64_t, FakeWorkerLink> links_;  // By incarnation.
+  std::unique_ptr<RunMode> mode_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_TESTS_SERVER_RUN_MODE_RUN_MODE_FIXTURE_H_

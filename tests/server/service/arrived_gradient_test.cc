@@ -1,0 +1,85 @@
+#include "server/service/arrived_gradient.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/codec/top_k.h"
+#include "common/transport/chunk_codec.h"
+#include "common/transport/received_floats.h"
+#include "gmock/gmock.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "gtest/gtest.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::ElementsAre;
+
+// 1 + 2^-10 is not a bfloat16; the nearest is 1.
+constexpr float kBetween = 1.0009765625f;
+
+std::shared_ptr<const GradientSource> FromWire(Encoding encoding,
+                                               const std::string& payload,
+                                               int64_t elements) {
+  const grpc::Slice slice(payload);
+  auto floats = ReceivedFloats::Create(
+      encoding,
+      ReceivedPayload(grpc::ByteBuffer(&slice, 1),
+                      static_cast<uint32_t>(payload.size())),
+      elements);
+  EXPECT_TRUE(floats.ok()) << floats.status();
+  return GradientFromWire(*std::move(floats));
+}
+
+TEST(ArrivedGradientTest, DecodesAPayloadWhereItIsRead) {
+  const std::vector<float> values = {1, kBetween, 3};
+  const auto gradient =
+      FromWire(FLOAT32,
+               std::string(reinterpret_cast<const char*>(values.data()),
+                           values.size() * sizeof(float)),
+               /*elements=*/3);
+  std::vector<float> scratch(2);
+  EXPECT_EQ(gradient->Read(1, 2, scratch.data()), scratch.data());
+  EXPECT_THAT(scratch, ElementsAre(kBetween, 3));
+  EXPECT_EQ(gradient->InOnePiece(), nullptr);
+  EXPECT_FALSE(gradient->sparse());
+}
+
+TEST(ArrivedGradientTest, AddsASparsePayloadWithoutTheRest) {
+  const std::vector<float> zeros(8);
+  const std::vector<float> values = {0, 0, 0, 5, 0, 0, 0, 0};
+  const auto gradient = FromWire(
+      TOP_K, EncodeTopKDifference(0.1, zeros.data(), values.data(), 8), 8);
+  EXPECT_TRUE(gradient->sparse());
+  std::vector<float> sum = {1, 1, 1};
+  gradient->Add(/*begin=*/2, /*count=*/3, sum.data());
+  EXPECT_THAT(sum, ElementsAre(1, 6, 1));
+}
+
+TEST(ArrivedGradientTest, ReadsSharedMemoryInPlaceWhereNothingIsRounded) {
+  const auto memory = std::make_shared<std::vector<float>>(3, kBetween);
+  const auto gradient =
+      GradientAt(memory->data(), ExchangeSpec::FLOAT32, memory);
+  EXPECT_EQ(memory.use_count(), 2);
+  EXPECT_EQ(gradient->Read(1, 2, nullptr), memory->data() + 1);
+  EXPECT_EQ(gradient->InOnePiece(), memory->data());
+}
+
+TEST(ArrivedGradientTest, RoundsSharedMemoryWhereItIsRead) {
+  const auto memory = std::make_shared<std::vector<float>>(3, kBetween);
+  const auto gradient =
+      GradientAt(memory->data(), ExchangeSpec::BFLOAT16, memory);
+  EXPECT_EQ(memory.use_count(), 2);
+  std::vector<float> scratch(2);
+  EXPECT_EQ(gradient->Read(1, 2, scratch.data()), scratch.data());
+  EXPECT_THAT(scratch, ElementsAre(1, 1));
+  // Bare leaves are not rounded yet.
+  EXPECT_EQ(gradient->InOnePiece(), memory->data());
+  EXPECT_EQ((*memory)[0], kBetween);
+}
+
+}  // namespace
+}  // namespace tributary

@@ -1,0 +1,59 @@
+#include "worker/device/cuda/cuda_memory.h"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/cuda/cuda_status.h"
+
+namespace tributary::cuda {
+namespace {
+
+absl::Status NoMemory(size_t bytes) {
+  size_t free = 0, total = 0;
+  cudaMemGetInfo(&free, &total);
+  return absl::ResourceExhaustedError(
+      absl::StrCat("no ", bytes, " bytes of GPU memory: ", free, " of ", total,
+                   " bytes are free"));
+}
+
+}  // namespace
+
+absl::StatusOr<Device::Memory> AllocateMemory(Stream& stream, size_t bytes) {
+  void* memory = nullptr;
+  // CUDA gives null for 0 bytes.
+  const cudaError_t error = cudaMalloc(&memory, std::max<size_t>(bytes, 1));
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // Not an error of a later call.
+    return NoMemory(bytes);
+  }
+  TRIBUTARY_RETURN_IF_ERROR(ToStatus(error, "cudaMalloc"));
+  Device::Memory owned(memory, &FreeMemory);
+  TRIBUTARY_RETURN_IF_ERROR(ToStatus(
+      cudaMemsetAsync(memory, 0, bytes, stream.get()), "cudaMemsetAsync"));
+  stream.Wait();
+  return owned;
+}
+
+void FreeMemory(void* memory) { cudaFree(memory); }
+
+std::optional<int64_t> FreeMemoryBytes(int ordinal) {
+  size_t free = 0, total = 0;
+  if (cudaSetDevice(ordinal) != cudaSuccess ||
+      cudaMemGetInfo(&free, &total) != cudaSuccess) {
+    cudaGetLastError();  // Not an error of a later call.
+    return std::nullopt;
+  }
+  return static_cast<int64_t>(free);
+}
+
+bool IsPinned(const void* memory) {
+  cudaPointerAttributes attributes = {};
+  return cudaPointerGetAttributes(&attributes, memory) == cudaSuccess &&
+         attributes.type != cudaMemoryTypeUnregistered;
+}
+
+}  // namespace tributary::cuda
