@@ -16,6 +16,7 @@ namespace tributary::cuda {
 // would round to if there were no least exponent, and so do these operations.
 class Flushed {
  public:
+  Flushed() = default;  // Not initialized.
   // A denormal number counts as zero.
   __device__ explicit Flushed(float value)
       : value_(fabsf(value) < kLeast ? copysignf(0.0f, value) : value) {}
@@ -47,6 +48,9 @@ class Flushed {
   }
   __device__ friend Flushed SquareRoot(Flushed x) {
     return Flushed(__fsqrt_rn(x.value_));
+  }
+  __device__ friend bool operator<(Flushed a, Flushed b) {
+    return a.value_ < b.value_;
   }
 
  private:

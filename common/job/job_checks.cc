@@ -7,6 +7,9 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "common/base/field_checks.h"
 #include "common/base/status_macros.h"
 
 namespace tributary {
@@ -38,31 +41,6 @@ absl::Status ValidateText(absl::string_view text, const std::string& path) {
 }
 
 }  // namespace
-
-absl::Status Required(absl::string_view path) {
-  return Error(path, "is required");
-}
-
-absl::Status Between(absl::string_view path, int64_t value, int64_t least,
-                     int64_t most) {
-  if (value >= least && value <= most) return absl::OkStatus();
-  return Error(path, value, " is not between ", least, " and ", most);
-}
-
-absl::Status Positive(absl::string_view path, double value) {
-  if (value > 0 && value <= kMaxScale) return absl::OkStatus();
-  return Error(path, value, " is not above 0 and at most ", kMaxScale);
-}
-
-absl::Status NotNegative(absl::string_view path, double value) {
-  if (value >= 0 && value <= kMaxScale) return absl::OkStatus();
-  return Error(path, value, " is not between 0 and ", kMaxScale);
-}
-
-absl::Status BelowOne(absl::string_view path, double value) {
-  if (value >= 0 && value < 1) return absl::OkStatus();
-  return Error(path, value, " is not at least 0 and below 1");
-}
 
 absl::Status ValidateValues(const Message& message, const std::string& prefix) {
   const auto* reflection = message.GetReflection();

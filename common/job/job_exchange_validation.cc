@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "common/base/field_checks.h"
 #include "common/base/limits.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/base/field_checks.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_checks.h"
 

@@ -5,11 +5,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/counted.h"
+#include "common/base/field_checks.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
 #include "common/job/job_checks.h"
 #include "common/job/job_exchange_validation.h"
 #include "common/job/job_model_validation.h"
+#include "common/optimizer/optimizer.h"
 
 namespace tributary {
 namespace {
@@ -22,8 +24,6 @@ constexpr int64_t kMaxIdxClasses = 256;
 constexpr int64_t kMaxRandomElements = int64_t{1} << 28;
 constexpr int64_t kMaxSampleBytes = 1000000;
 constexpr size_t kMaxNameBytes = 100;
-// Smaller ones are 0 in float32 or vanish beside any gradient.
-constexpr double kMinEpsilon = 1e-30;
 
 bool TakesImages(const ModelSpec& model) {
   return model.has_cnn() || model.has_resnet();
@@ -170,66 +170,6 @@ absl::Status ValidateBatch(const BatchSpec& batch) {
   return absl::OkStatus();
 }
 
-absl::Status ValidateLearningRate(const std::string& path, bool present,
-                                  double rate) {
-  if (!present) return Required(path + ".learning_rate");
-  return Positive(path + ".learning_rate", rate);
-}
-
-absl::Status ValidateSgd(const SgdSpec& sgd) {
-  const std::string path = "optimizer.sgd";
-  TRIBUTARY_RETURN_IF_ERROR(
-      ValidateLearningRate(path, sgd.has_learning_rate(), sgd.learning_rate()));
-  TRIBUTARY_RETURN_IF_ERROR(BelowOne(path + ".momentum", sgd.momentum()));
-  if (sgd.nesterov() && sgd.momentum() == 0) {
-    return Error(path + ".nesterov", "needs a momentum above 0");
-  }
-  return NotNegative(path + ".weight_decay", sgd.weight_decay());
-}
-
-absl::Status ValidateAdam(const std::string& path, const AdamSpec& adam,
-                          bool decoupled) {
-  TRIBUTARY_RETURN_IF_ERROR(ValidateLearningRate(path, adam.has_learning_rate(),
-                                                 adam.learning_rate()));
-  TRIBUTARY_RETURN_IF_ERROR(BelowOne(path + ".beta1", adam.beta1()));
-  TRIBUTARY_RETURN_IF_ERROR(BelowOne(path + ".beta2", adam.beta2()));
-  if (adam.epsilon() < kMinEpsilon) {
-    return Error(path + ".epsilon", adam.epsilon(), " is not at least ",
-                 kMinEpsilon);
-  }
-  TRIBUTARY_RETURN_IF_ERROR(Positive(path + ".epsilon", adam.epsilon()));
-  TRIBUTARY_RETURN_IF_ERROR(
-      NotNegative(path + ".weight_decay", adam.weight_decay()));
-  if (decoupled && adam.learning_rate() * adam.weight_decay() >= 1) {
-    return Error(path + ".weight_decay", adam.weight_decay(),
-                 " times the learning rate ", adam.learning_rate(),
-                 " is not below 1: every step would wipe the weights out");
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ValidateOptimizer(const OptimizerSpec& optimizer) {
-  switch (optimizer.rule_case()) {
-    case OptimizerSpec::kSgd:
-      return ValidateSgd(optimizer.sgd());
-    case OptimizerSpec::kAdam:
-      return ValidateAdam("optimizer.adam", optimizer.adam(),
-                          /*decoupled=*/false);
-    case OptimizerSpec::kAdamw:
-      return ValidateAdam("optimizer.adamw", optimizer.adamw(),
-                          /*decoupled=*/true);
-    case OptimizerSpec::RULE_NOT_SET:
-      break;
-  }
-  return Error("optimizer", "is required: set sgd, adam or adamw");
-}
-
-double PeakLearningRate(const OptimizerSpec& optimizer) {
-  if (optimizer.has_sgd()) return optimizer.sgd().learning_rate();
-  if (optimizer.has_adam()) return optimizer.adam().learning_rate();
-  return optimizer.adamw().learning_rate();
-}
-
 absl::Status ValidateLength(const JobSpec& job) {
   if (!job.has_steps() && !job.has_epochs()) {
     return Error("steps", "set steps or epochs");
@@ -345,7 +285,7 @@ absl::Status ValidateJob(const JobSpec& job) {
   TRIBUTARY_RETURN_IF_ERROR(ValidateModel(job));
   TRIBUTARY_RETURN_IF_ERROR(ValidateData(job));
   TRIBUTARY_RETURN_IF_ERROR(ValidateBatch(job.batch()));
-  TRIBUTARY_RETURN_IF_ERROR(ValidateOptimizer(job.optimizer()));
+  TRIBUTARY_RETURN_IF_ERROR(Optimizer::Create(job.optimizer()).status());
   TRIBUTARY_RETURN_IF_ERROR(ValidateLength(job));
   TRIBUTARY_RETURN_IF_ERROR(ValidateSchedule(job));
   TRIBUTARY_RETURN_IF_ERROR(NotNegative("clip_norm", job.clip_norm()));

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "common/optimizer/optimizer_factors.h"
+#include "common/optimizer/optimizer_list.h"
 #include "common/parameters/parameter_table.h"
 #include "proto/job.pb.h"
 
@@ -21,6 +21,20 @@ namespace tributary {
 // weights faster, a smaller one averages more steps.
 inline constexpr double kStatisticsRate = 0.1;
 
+// The numbers of one step's update, the same for all chunks: see UpdateRecipe.
+struct UpdateStep {
+  // What the sum of gradients is multiplied with to be the gradient.
+  float gradient_scale = 1;
+  // The same for segments of group STATISTICS, whose rule is
+  //   w -= statistics_scale * sum
+  // whatever the optimizer: the rate divided by the sum's weight. Their slots
+  // are not used.
+  float statistics_scale = 0;
+  double learning_rate = 0;
+  // Of the updates that the state has seen, counted from 0.
+  int64_t number = 0;
+};
+
 // What one update reads and writes. All arrays are indexed from the start of
 // the chunk, borrowed for the call, and must not overlap one another.
 struct UpdateArguments {
@@ -30,14 +44,7 @@ struct UpdateArguments {
   // (gradient_sum[i] + other_gradient_sum[i]) * gradient_scale, with the same
   // bits as if Sum2 had added the halves first.
   const float* other_gradient_sum = nullptr;
-  // What the sum is multiplied with to be the gradient: GradientScale().
-  float gradient_scale = 1;
-  // The same for segments of group STATISTICS, whose rule is
-  //   w -= statistics_scale * sum
-  // whatever the optimizer: the rate divided by the sum's weight. Their slots
-  // are not used.
-  float statistics_scale = 0;
-  // Weights of version `step`, and where those of `step` + 1 go.
+  // Weights of the step's version, and where those of the next one go.
   const float* weights = nullptr;
   float* new_weights = nullptr;
   // slots() arrays of the rule's state, updated in place. All zero before the
@@ -46,10 +53,18 @@ struct UpdateArguments {
   // What to update: elements outside of the segments are left alone, in all
   // arrays. Weight decay applies to segments of group DECAY.
   absl::Span<const ChunkSegment> segments;
-  // Of this step: LearningRateAt().
-  double learning_rate = 0;
-  // Counted from 0.
-  int64_t step = 0;
+};
+
+// An optimizer at one step: what is computed with for all elements. To be made
+// once for many updates: Adam's takes as long as the update of 100 elements.
+struct OptimizerStep {
+  // For elements to which weight decay applies, and for others: the same rule.
+  OptimizerRule decayed, plain;
+  // As in UpdateStep.
+  float gradient_scale = 1;
+  float statistics_scale = 0;
+
+  void Update(const UpdateArguments& arguments) const;
 };
 
 // A rule without state of its own: the state is the caller's, in slots. The
@@ -59,35 +74,30 @@ struct UpdateArguments {
 // thread; a call takes as long as memory takes to deliver the arrays.
 class Optimizer {
  public:
-  // InvalidArgument if no rule is set. `spec` must be valid otherwise.
+  // InvalidArgument, naming the field, if `spec` has no rule or an option that
+  // is out of range.
   static absl::StatusOr<std::unique_ptr<Optimizer>> Create(
       const OptimizerSpec& spec);
 
   virtual ~Optimizer() = default;
 
-  // The floats of state for each weight, as PyTorch's optimizers call them: SGD
-  // "momentum_buffer", or none without momentum; Adam and AdamW "exp_avg"
-  // (first moment) and "exp_avg_sq" (second moment).
+  // The floats of state for each weight, in the order of the rule's slots, as
+  // PyTorch's optimizers call them.
   virtual std::vector<std::string> slot_names() const = 0;
   int slots() const { return static_cast<int>(slot_names().size()); }
 
-  void Update(const UpdateArguments& arguments) const;
-
-  // What Update computes with at a step, for elements to which weight decay
-  // applies or does not: for those who compute elsewhere, to the same bits.
-  virtual OptimizerFactors FactorsAt(int64_t step, double learning_rate,
-                                     bool decays) const = 0;
+  OptimizerStep At(const UpdateStep& step) const;
 
  private:
-  // Updates arguments.segments but for those of group STATISTICS.
-  virtual void UpdateByGradient(const UpdateArguments& arguments) const = 0;
+  // For elements to which weight decay applies or does not: the same rule for
+  // both and at every step, with as many slots as slot_names().
+  virtual OptimizerRule RuleAt(int64_t step, double learning_rate,
+                               bool decays) const = 0;
 };
 
-// What turns the sum of a batch's gradients into the gradient: 1 / weight, and
-// times clip_norm / norm where the norm is above clip_norm (PyTorch's rule,
-// which adds 1e-6 to the norm). `sample_count`: samples or tokens in the batch,
-// at least 1. `norm`: of the mean gradient; unused if `clip_norm` is 0.
-float GradientScale(int64_t sample_count, double clip_norm, double norm);
+// What the options call learning_rate, from which schedules start; 0 without a
+// rule.
+double PeakLearningRate(const OptimizerSpec& spec);
 
 }  // namespace tributary
 

@@ -1,6 +1,6 @@
 #include "common/optimizer/schedule.h"
 
-#include <algorithm>
+#include "common/optimizer/optimizer.h"
 
 namespace tributary {
 namespace {
@@ -27,25 +27,11 @@ double CosinePi(double t) {
   return Series(rest, rest, 1);
 }
 
-double Peak(const OptimizerSpec& optimizer) {
-  switch (optimizer.rule_case()) {
-    case OptimizerSpec::kSgd:
-      return optimizer.sgd().learning_rate();
-    case OptimizerSpec::kAdam:
-      return optimizer.adam().learning_rate();
-    case OptimizerSpec::kAdamw:
-      return optimizer.adamw().learning_rate();
-    case OptimizerSpec::RULE_NOT_SET:
-      break;
-  }
-  return 0;
-}
-
 }  // namespace
 
 double LearningRateAt(const JobSpec& job, int64_t total_steps, int64_t step) {
   const ScheduleSpec& schedule = job.schedule();
-  const double peak = Peak(job.optimizer());
+  const double peak = PeakLearningRate(job.optimizer());
   const int64_t warmup = schedule.warmup_steps();
   if (step < warmup) {
     return peak * static_cast<double>(step + 1) / static_cast<double>(warmup);

@@ -163,18 +163,19 @@ class SingleTrainer {
   void Update(int chunk) {
     std::vector<float*> slots;
     for (const Buffer& slot : slots_) slots.push_back(At(slot, chunk));
+    UpdateStep step;
+    step.gradient_scale = 1.f / static_cast<float>(sample_count());
+    step.statistics_scale =
+        static_cast<float>(kStatisticsRate) * step.gradient_scale;
+    step.learning_rate = 1e-3;
+    step.number = step_;
     UpdateArguments update;
     update.gradient_sum = At(gradients_[0], chunk);
-    update.gradient_scale = 1.f / static_cast<float>(sample_count());
-    update.statistics_scale =
-        static_cast<float>(kStatisticsRate) * update.gradient_scale;
     update.weights = At(weights_[step_ % 2], chunk);
     update.new_weights = At(weights_[(step_ + 1) % 2], chunk);
     update.slots = slots;
     update.segments = segments_[chunk];
-    update.learning_rate = 1e-3;
-    update.step = step_;
-    optimizer_->Update(update);
+    optimizer_->At(step).Update(update);
   }
 
   bool on_device() const { return setup_.arenas(/*thread=*/0) != nullptr; }

@@ -109,9 +109,9 @@ class Passes {
     ChunkWeights::Next next = chunk->weights.Begin(/*for_streams=*/false);
     BlockPass::Arguments pass;
     pass.sum = &sum;
-    pass.gradient_scale = 1.0 / leaves;
-    pass.learning_rate = 1e-3;
-    pass.step = chunk->weights.version();
+    pass.step.gradient_scale = 1.f / static_cast<float>(leaves);
+    pass.step.learning_rate = 1e-3;
+    pass.step.number = chunk->weights.version();
     pass.weights = &chunk->weights;
     pass.next = &next;
     pass.streams = streams_;

@@ -81,11 +81,8 @@ double BlockPass::Run(const Arguments& arguments) {
   const ChunkWeights::Next& next = *arguments.next;
   if (!arguments.streams) ZeroGaps(segments_, elements_, next.values.get());
   alignas(64) float fresh[TreeSum::kBlock];
+  const OptimizerStep step = optimizer_.At(arguments.step);
   UpdateArguments update;
-  update.gradient_scale = arguments.gradient_scale;
-  update.statistics_scale = static_cast<float>(arguments.statistics_scale);
-  update.learning_rate = arguments.learning_rate;
-  update.step = arguments.step;
   GradientSquares squares(segments_);
   std::vector<float*> slots(slots_.size());
   for (int64_t begin = 0; begin < elements_; begin += TreeSum::kBlock) {
@@ -109,7 +106,7 @@ double BlockPass::Run(const Arguments& arguments) {
     if (arguments.skip) {
       std::copy_n(update.weights, count, update.new_weights);
     } else {
-      optimizer_.Update(update);
+      step.Update(update);
     }
     arguments.weights->Write(next, begin, count, update.new_weights);
     if (arguments.copy != nullptr) {

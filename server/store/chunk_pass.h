@@ -36,10 +36,7 @@ class ChunkPass {
 
   struct Arguments {
     const TreeSum* sum = nullptr;
-    double gradient_scale = 1;
-    double statistics_scale = 0;
-    double learning_rate = 0;
-    int64_t step = 0;
+    UpdateStep step;
     const ChunkWeights* weights = nullptr;
     // Its `from` is what the last Run has made, or the chunk's first version.
     const ChunkWeights::Next* next = nullptr;

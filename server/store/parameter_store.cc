@@ -1,7 +1,6 @@
 #include "server/store/parameter_store.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -13,7 +12,6 @@
 #include "common/job/exchange_traits.h"
 #include "common/numerics/streaming_copy.h"
 #include "common/optimizer/rounds.h"
-#include "common/optimizer/schedule.h"
 #include "common/parameters/reduction_tree.h"
 #include "server/store/consistency/create_consistency_policy.h"
 
@@ -55,7 +53,7 @@ ParameterStore::ParameterStore(const Options& options, ArenaLayout layout,
     : options_(options),
       leaves_(static_cast<int>(options.job.batch().micro_batches())),
       policy_(std::move(policy)),
-      skips_(options.job.on_nonfinite() == JobSpec::SKIP),
+      recipe_(options.job, options.steps, StatisticsRate(options.job)),
       awaits_norm_(ResolveExchange(options.job).updates_await_norm),
       layout_(std::move(layout)),
       // What is compressed is read again at once.
@@ -378,19 +376,12 @@ double ParameterStore::RunPass(const Chunk& chunk, int64_t version, double norm,
                                const Snapshot::Chunk* copy) const {
   ChunkPass::Arguments pass;
   pass.sum = &chunk.update.sum;
-  const int64_t sample_count =
-      std::max<int64_t>(chunk.update.sum.sample_count(), 1);
-  pass.gradient_scale =
-      GradientScale(sample_count, options_.job.clip_norm(), norm);
-  pass.statistics_scale =
-      StatisticsRate(options_.job) / static_cast<double>(sample_count);
-  pass.learning_rate = LearningRateAt(options_.job, options_.steps, version) /
-                       chunk.update.learning_rate_divisor;
-  pass.step = version;
+  pass.step = recipe_.At(version, chunk.update.sum.sample_count(), norm);
+  pass.step.learning_rate /= chunk.update.learning_rate_divisor;
   pass.weights = &weights;
   pass.next = &next;
   pass.streams = streams_;
-  pass.skip = skips_ && !std::isfinite(norm);
+  pass.skip = recipe_.Skips(norm);
   pass.copy = copy;
   return chunk.pass->Run(pass);
 }

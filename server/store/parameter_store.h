@@ -19,6 +19,7 @@
 #include "common/base/executor.h"
 #include "common/codec/encoding.h"
 #include "common/optimizer/optimizer.h"
+#include "common/optimizer/update_recipe.h"
 #include "common/os/shared_memory.h"
 #include "common/parameters/parameter_table.h"
 #include "common/parameters/snapshot.h"
@@ -266,7 +267,7 @@ class ParameterStore {
   const Options options_;
   const int leaves_;
   const std::unique_ptr<const ConsistencyPolicy> policy_;
-  const bool skips_;        // Steps whose gradient is not finite.
+  const UpdateRecipe recipe_;
   const bool awaits_norm_;  // Updates wait for SetGradientNorm.
   const ArenaLayout layout_;
   const bool streams_;  // New weights are written past the caches.

@@ -6,7 +6,6 @@
 
 #include "common/base/status_macros.h"
 #include "common/numerics/flush_denormals.h"
-#include "common/optimizer/schedule.h"
 #include "common/parameters/gradient_squares.h"
 
 namespace tributary {
@@ -21,8 +20,7 @@ absl::StatusOr<std::unique_ptr<LocalSgd>> LocalSgd::Create(
 
 LocalSgd::LocalSgd(const JobSpec& job, int64_t steps, const ArenaLayout* layout,
                    std::unique_ptr<Optimizer> optimizer)
-    : job_(job),
-      steps_(steps),
+    : recipe_(job, steps, kStatisticsRate),
       layout_(layout),
       optimizer_(std::move(optimizer)) {
   BufferPool arenas(layout->arena_elements());
@@ -63,15 +61,12 @@ void LocalSgd::Step(const float* gradient_sum, int64_t sample_count) {
   const int64_t number = step();
   ++taken_;
   if (sample_count == 0) return;
-  const double norm =
-      job_.clip_norm() > 0 ? NormOf(gradient_sum, sample_count) : 0;
+  const double norm = recipe_.clips() ? NormOf(gradient_sum, sample_count) : 0;
   float* const next = arenas_[weights_ == arenas_[0].get() ? 1 : 0].get();
+  UpdateStep numbers = recipe_.At(number, sample_count, norm);
+  numbers.number = updates_++;
+  const OptimizerStep optimizer = optimizer_->At(numbers);
   UpdateArguments update;
-  update.gradient_scale = GradientScale(sample_count, job_.clip_norm(), norm);
-  update.statistics_scale =
-      static_cast<float>(kStatisticsRate / static_cast<double>(sample_count));
-  update.learning_rate = LearningRateAt(job_, steps_, number);
-  update.step = updates_++;
   std::vector<float*> slots(slots_.size());
   for (int chunk = 0; chunk < layout_->chunk_count(); ++chunk) {
     const int64_t begin = layout_->ChunkBegin(chunk);
@@ -82,7 +77,7 @@ void LocalSgd::Step(const float* gradient_sum, int64_t sample_count) {
     update.new_weights = next + begin;
     update.slots = slots;
     update.segments = segments_[chunk];
-    optimizer_->Update(update);
+    optimizer.Update(update);
   }
   weights_ = next;
   total_sample_count_ += sample_count;

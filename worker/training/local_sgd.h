@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/buffer_pool.h"
 #include "common/optimizer/optimizer.h"
+#include "common/optimizer/update_recipe.h"
 #include "common/parameters/parameter_table.h"
 #include "proto/job.pb.h"
 
@@ -56,8 +57,7 @@ class LocalSgd {
   // Of the mean gradient.
   double NormOf(const float* gradient_sum, int64_t sample_count) const;
 
-  const JobSpec job_;
-  const int64_t steps_;
+  const UpdateRecipe recipe_;
   const ArenaLayout* const layout_;
   const std::unique_ptr<Optimizer> optimizer_;
   std::vector<std::vector<ChunkSegment>> segments_;  // By chunk.

@@ -300,13 +300,12 @@ class CudaPass final : public ChunkPass {
     pass.rows = rows_;
     pass.sum = sum;
     pass.weights = weights_;
-    std::copy(slots_.begin(), slots_.end(), pass.slots);
-    pass.gradient_scale = static_cast<float>(arguments.gradient_scale);
-    pass.statistics_scale = static_cast<float>(arguments.statistics_scale);
-    pass.decayed = optimizer_.FactorsAt(arguments.step, arguments.learning_rate,
-                                        /*decays=*/true);
-    pass.plain = optimizer_.FactorsAt(arguments.step, arguments.learning_rate,
-                                      /*decays=*/false);
+    pass.slots = slots_;
+    const OptimizerStep step = optimizer_.At(arguments.step);
+    pass.gradient_scale = step.gradient_scale;
+    pass.statistics_scale = step.statistics_scale;
+    pass.decayed = step.decayed;
+    pass.plain = step.plain;
     cuda::UpdateChunk(stream, pass);
   }
 

@@ -4,8 +4,9 @@
 
 #include <cstdint>
 
+#include "absl/types/span.h"
 #include "common/cuda/stream.h"
-#include "common/optimizer/optimizer_factors.h"
+#include "common/optimizer/optimizer_list.h"
 #include "server/store/cuda/chunk_rows.h"
 
 namespace tributary::cuda {
@@ -16,12 +17,12 @@ struct ChunkUpdatePass {
   const ChunkRow* rows = nullptr;  // [elements / kRowElements]
   const float* sum = nullptr;      // [elements], never written.
   float* weights = nullptr;        // [elements], in place; 0 in gaps.
-  // [elements] each, in place; as many as the rule has.
-  float* slots[2] = {};
+  // [elements] each, in place; as many as the rule has. Read by the call.
+  absl::Span<float* const> slots;
   float gradient_scale = 1;
   float statistics_scale = 0;
   // For rows of group kDecay, and of group kNoDecay; the same rule.
-  OptimizerFactors decayed, plain;
+  OptimizerRule decayed, plain;
 };
 
 // In one pass over the memory.

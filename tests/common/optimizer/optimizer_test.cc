@@ -1,14 +1,14 @@
 #include "common/optimizer/optimizer.h"
 
 #include <cmath>
-#include <limits>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "common/job/job.h"
-#include "common/optimizer/optimizer_kernels.h"
+#include "common/numerics/simd.h"
+#include "common/optimizer/element_loops.h"
 #include "gtest/gtest.h"
 #include "tests/common/optimizer/optimizer_golden.h"
 
@@ -65,18 +65,19 @@ class Chunk {
     std::vector<float> next(weights_.size(), 0);
     std::vector<float*> slots;
     for (std::vector<float>& slot : slots_) slots.push_back(slot.data());
+    UpdateStep at;
     UpdateArguments arguments;
     arguments.gradient_sum = sum.data();
     if (other != nullptr) arguments.other_gradient_sum = other->data();
-    arguments.gradient_scale = scale;
-    arguments.statistics_scale = statistics_scale_;
+    at.gradient_scale = scale;
+    at.statistics_scale = statistics_scale_;
     arguments.weights = weights_.data();
     arguments.new_weights = next.data();
     arguments.slots = slots;
     arguments.segments = segments_;
-    arguments.learning_rate = learning_rate;
-    arguments.step = step_++;
-    optimizer_->Update(arguments);
+    at.learning_rate = learning_rate;
+    at.number = step_++;
+    optimizer_->At(at).Update(arguments);
     weights_ = std::move(next);
   }
 
@@ -113,7 +114,7 @@ void ExpectGolden(const std::string& spec, double learning_rate,
       const double gradient = ((i * 53 + step * 29) % 23 - 11) / 7.0;
       sum.push_back(static_cast<float>(4 * gradient));
     }
-    chunk.Step(sum, learning_rate, GradientScale(4, 0, 0));
+    chunk.Step(sum, learning_rate, /*scale=*/0.25f);
     for (int i = 0; i < kGoldenCount; ++i) {
       EXPECT_NEAR(chunk.weights()[i], golden[step][i], kGoldenTolerance)
           << spec << " step " << step << " element " << i;
@@ -189,8 +190,17 @@ TEST(OptimizerTest, HasTheDocumentedNumberOfSlots) {
 }
 
 TEST(OptimizerTest, RefusesASpecWithoutARule) {
-  EXPECT_EQ(Optimizer::Create(OptimizerSpec()).status().code(),
-            absl::StatusCode::kInvalidArgument);
+  const absl::Status status = Optimizer::Create(OptimizerSpec()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), "optimizer: is required: set sgd, adam or adamw");
+}
+
+TEST(OptimizerTest, RefusesOptionsOutOfRange) {
+  const absl::Status status =
+      Optimizer::Create(Spec("adamw {learning_rate: 0.01 beta2: 1}")).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(),
+            "optimizer.adamw.beta2: 1 is not at least 0 and below 1");
 }
 
 TEST(OptimizerTest, TheDivisionIntoSegmentsDoesNotChangeBits) {
@@ -276,52 +286,56 @@ TEST(OptimizerTest, AveragesOfVanishedGradientsBecomeZero) {
 // Adam and Nesterov as each instruction set computes them; the others are
 // parts of these.
 
-using optimizer_kernels::OneSum;
-
 struct State {
   std::vector<float> w, out, m, v;
 };
 
-__attribute__((noinline)) void Baseline(OneSum g, const AdamFactors& a,
-                                        const SgdFactors& s, State* state) {
-  const int64_t count = state->w.size();
-  optimizer_kernels::Adam(g, a, state->w.data(), state->out.data(),
-                          state->m.data(), state->v.data(), count);
-  optimizer_kernels::MomentumSgd<true>(g, s, state->out.data(), state->w.data(),
-                                       state->m.data(), count);
+TRIBUTARY_INLINE void AdamThenNesterov(const float* g, const AdamRule& adam,
+                                       const MomentumSgd<true>& sgd,
+                                       State* state) {
+  float* const slots[] = {state->m.data(), state->v.data()};
+  ElementArrays arrays;
+  arrays.gradient_sum = g;
+  arrays.gradient_scale = 0.123f;
+  arrays.weights = state->w.data();
+  arrays.new_weights = state->out.data();
+  arrays.slots = slots;
+  arrays.end = static_cast<int64_t>(state->w.size());
+  element_loops::Update(adam, arrays);
+  arrays.weights = state->out.data();
+  arrays.new_weights = state->w.data();
+  element_loops::Update(sgd, arrays);
 }
 
-__attribute__((target("avx2,fma"), noinline)) void Avx2(OneSum g,
-                                                        const AdamFactors& a,
-                                                        const SgdFactors& s,
-                                                        State* state) {
-  const int64_t count = state->w.size();
-  optimizer_kernels::Adam(g, a, state->w.data(), state->out.data(),
-                          state->m.data(), state->v.data(), count);
-  optimizer_kernels::MomentumSgd<true>(g, s, state->out.data(), state->w.data(),
-                                       state->m.data(), count);
+__attribute__((noinline)) void Baseline(const float* g, const AdamRule& adam,
+                                        const MomentumSgd<true>& sgd,
+                                        State* state) {
+  AdamThenNesterov(g, adam, sgd, state);
+}
+
+__attribute__((target("avx2,fma"), noinline)) void Avx2(
+    const float* g, const AdamRule& adam, const MomentumSgd<true>& sgd,
+    State* state) {
+  AdamThenNesterov(g, adam, sgd, state);
 }
 
 __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma"), noinline)) void
-Avx512(OneSum g, const AdamFactors& a, const SgdFactors& s, State* state) {
-  const int64_t count = state->w.size();
-  optimizer_kernels::Adam(g, a, state->w.data(), state->out.data(),
-                          state->m.data(), state->v.data(), count);
-  optimizer_kernels::MomentumSgd<true>(g, s, state->out.data(), state->w.data(),
-                                       state->m.data(), count);
+Avx512(const float* g, const AdamRule& adam, const MomentumSgd<true>& sgd,
+       State* state) {
+  AdamThenNesterov(g, adam, sgd, state);
 }
 
 TEST(OptimizerTest, HasTheSameBitsOnEveryInstructionSet) {
   constexpr int kCount = 1003;
   const auto run = [](auto kernel) {
-    const AdamFactors adam = {0.9f, 0.1f,  0.99f,  0.01f, 1e-8f,
-                              1,    0.01f, 0.013f, 1.7f};
-    const SgdFactors sgd = {0.1f, 0.9f, 0.02f};
+    const AdamRule adam = {0.9f, 0.1f,  0.99f,  0.01f, 1e-8f,
+                           1,    0.01f, 0.013f, 1.7f};
+    const MomentumSgd<true> sgd = {0.1f, 0.9f, 0.02f};
     State state = {Random(kCount, 1), std::vector<float>(kCount),
                    std::vector<float>(kCount), std::vector<float>(kCount)};
     for (int step = 0; step < 5; ++step) {
       const std::vector<float> g = Random(kCount, 10 + step);
-      kernel(OneSum{g.data(), 0.123f}, adam, sgd, &state);
+      kernel(g.data(), adam, sgd, &state);
     }
     return state;
   };
@@ -339,16 +353,6 @@ TEST(OptimizerTest, HasTheSameBitsOnEveryInstructionSet) {
     EXPECT_EQ(state.w, expected.w);
     EXPECT_EQ(state.v, expected.v);
   }
-}
-
-TEST(GradientScaleTest, DividesByTheWeightAndClipsTheNorm) {
-  EXPECT_EQ(GradientScale(4, 0, 100), 0.25f);
-  EXPECT_EQ(GradientScale(4, 1, 0.5), 0.25f);
-  // PyTorch adds 1e-6 to the norm.
-  EXPECT_NEAR(GradientScale(4, 1, 2), 0.125f, 1e-6);
-  EXPECT_FLOAT_EQ(GradientScale(1, 1, 1e9), 1e-9f);
-  EXPECT_TRUE(std::isnan(
-      GradientScale(1, 1, std::numeric_limits<double>::quiet_NaN())));
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ struct Case {
   WireDtype dtype = ExchangeSpec::FLOAT32;
   Way way = Way::kBoth;
   bool awaits_norm = false;
-  double gradient_scale = 0.3;
+  float gradient_scale = 0.3f;
   // A worker's subtree of half the leaves.
   bool subtree = false;
   int64_t skipped = -1;  // A step.
@@ -254,10 +254,10 @@ class Driver {
     copy.slots = Buffers();
     ChunkPass::Arguments pass;
     pass.sum = &sum;
-    pass.gradient_scale = case_.gradient_scale;
-    pass.statistics_scale = 0.025;
-    pass.learning_rate = 0.01;
-    pass.step = step;
+    pass.step.gradient_scale = case_.gradient_scale;
+    pass.step.statistics_scale = 0.025f;
+    pass.step.learning_rate = 0.01;
+    pass.step.number = step;
     pass.weights = &weights;
     pass.next = &next;
     pass.skip = step == case_.skipped;
@@ -473,8 +473,8 @@ TEST_P(ChunkPassConformanceTest, AdamWIsNearItsFormula) {
   ChunkWeights::Next next = weights.Begin(/*for_streams=*/false);
   ChunkPass::Arguments pass;
   pass.sum = &sum;
-  pass.gradient_scale = 0.5;
-  pass.learning_rate = 0.01;
+  pass.step.gradient_scale = 0.5;
+  pass.step.learning_rate = 0.01;
   pass.weights = &weights;
   pass.next = &next;
   made->passes[0]->Run(pass);

@@ -9,6 +9,7 @@
 #include "common/optimizer/optimizer.h"
 #include "common/optimizer/rounds.h"
 #include "common/optimizer/schedule.h"
+#include "common/optimizer/update_recipe.h"
 #include "tests/simulation/world/tiny_model.h"
 
 namespace tributary::simulation {
@@ -85,17 +86,18 @@ ReferenceRun TrainReference(const Scenario& scenario,
         slots.push_back(slot.data() + begin);
       }
       const std::vector<ChunkSegment> segments = layout.ChunkSegments(chunk);
+      UpdateStep numbers;
       UpdateArguments update;
       update.gradient_sum = sum.data() + begin;
-      update.gradient_scale =
+      numbers.gradient_scale =
           GradientScale(sample_count, job.clip_norm(), norm);
       update.weights = run.state.weights.data() + begin;
       update.new_weights = next.data() + begin;
       update.slots = absl::MakeSpan(slots);
       update.segments = segments;
-      update.learning_rate = LearningRateAt(job, rounds.count(), step);
-      update.step = step;
-      (*optimizer)->Update(update);
+      numbers.learning_rate = LearningRateAt(job, rounds.count(), step);
+      numbers.number = step;
+      (*optimizer)->At(numbers).Update(update);
     }
     run.state.weights = std::move(next);
   }

@@ -1,13 +1,11 @@
 #include "worker/exchange/all_reduce/chunk_updater.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "common/base/status_macros.h"
 #include "common/optimizer/rounds.h"
-#include "common/optimizer/schedule.h"
 #include "common/parameters/gradient_squares.h"
 
 namespace tributary {
@@ -34,8 +32,7 @@ absl::StatusOr<std::unique_ptr<ChunkUpdater>> ChunkUpdater::Create(
 ChunkUpdater::ChunkUpdater(const JobSpec& job, int64_t steps,
                            const ArenaLayout* layout,
                            std::unique_ptr<Optimizer> optimizer)
-    : job_(job),
-      steps_(steps),
+    : recipe_(job, steps, StatisticsRate(job)),
       layout_(layout),
       optimizer_(std::move(optimizer)),
       slots_(layout->chunk_count()) {
@@ -61,7 +58,7 @@ double ChunkUpdater::SumOfSquares(int chunk,
 void ChunkUpdater::Update(int chunk, const ChunkGradient& gradient,
                           const Step& step, const float* weights,
                           float* new_weights) {
-  if (job_.on_nonfinite() == JobSpec::SKIP && !std::isfinite(step.norm)) {
+  if (recipe_.Skips(step.norm)) {
     std::copy_n(weights, layout_->ChunkSize(chunk), new_weights);
     return;
   }
@@ -70,18 +67,12 @@ void ChunkUpdater::Update(int chunk, const ChunkGradient& gradient,
   UpdateArguments update;
   update.gradient_sum = gradient.half;
   update.other_gradient_sum = gradient.other_half;
-  const int64_t sample_count = std::max<int64_t>(step.sample_count, 1);
-  update.gradient_scale =
-      GradientScale(sample_count, job_.clip_norm(), step.norm);
-  update.statistics_scale = static_cast<float>(
-      StatisticsRate(job_) / static_cast<double>(sample_count));
-  update.learning_rate = LearningRateAt(job_, steps_, step.number);
-  update.step = step.number;
   update.weights = weights;
   update.new_weights = new_weights;
   update.slots = absl::MakeSpan(slots);
   update.segments = segments_[chunk];
-  optimizer_->Update(update);
+  optimizer_->At(recipe_.At(step.number, step.sample_count, step.norm))
+      .Update(update);
 }
 
 }  // namespace tributary

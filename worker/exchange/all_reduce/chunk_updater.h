@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/buffer_pool.h"
 #include "common/optimizer/optimizer.h"
+#include "common/optimizer/update_recipe.h"
 #include "common/parameters/parameter_table.h"
 #include "common/parameters/snapshot.h"
 #include "proto/job.pb.h"
@@ -58,8 +59,7 @@ class ChunkUpdater {
   ChunkUpdater(const JobSpec& job, int64_t steps, const ArenaLayout* layout,
                std::unique_ptr<Optimizer> optimizer);
 
-  const JobSpec job_;
-  const int64_t steps_;
+  const UpdateRecipe recipe_;
   const ArenaLayout* const layout_;
   const std::unique_ptr<Optimizer> optimizer_;
   // By chunk.

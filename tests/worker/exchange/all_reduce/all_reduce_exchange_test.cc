@@ -14,6 +14,7 @@
 #include "common/numerics/vector_ops.h"
 #include "common/optimizer/optimizer.h"
 #include "common/optimizer/schedule.h"
+#include "common/optimizer/update_recipe.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/exchange/mesh/gloo_meshes.h"
@@ -151,18 +152,19 @@ Reference Compute(const JobSpec& job) {
       const std::vector<ChunkSegment> segments = layout.ChunkSegments(chunk);
       std::vector<float*> state;
       for (auto& slot : slots) state.push_back(&slot[begin]);
+      UpdateStep numbers;
       UpdateArguments update;
       update.gradient_sum = &sum[begin];
-      update.gradient_scale =
+      numbers.gradient_scale =
           GradientScale(sample_count, job.clip_norm(),
                         std::sqrt(all) / static_cast<double>(sample_count));
       update.weights = &reference.weights[begin];
       update.new_weights = &next[begin];
       update.slots = absl::MakeSpan(state);
       update.segments = segments;
-      update.learning_rate = LearningRateAt(job, kSteps, step);
-      update.step = step;
-      optimizer->Update(update);
+      numbers.learning_rate = LearningRateAt(job, kSteps, step);
+      numbers.number = step;
+      optimizer->At(numbers).Update(update);
     }
     reference.weights = next;
   }

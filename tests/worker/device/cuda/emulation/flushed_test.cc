@@ -21,6 +21,7 @@ __attribute__((noinline)) void Compute(float a, float b, float* results) {
   results[2] = x * y;
   results[3] = x / y;
   results[4] = std::sqrt(x);
+  results[5] = x < y;
 }
 
 std::vector<float> Interesting() {
@@ -54,16 +55,16 @@ TEST(Flushed, HasTheBitsOfAProcessorThatFlushes) {
   int64_t differences = 0;
   for (const float a : values) {
     for (const float b : values) {
-      float expected[5];
+      float expected[6];
       {
         const FlushDenormals flush;
         Compute(a, b, expected);
       }
       const Flushed x(a), y(b);
-      const float results[5] = {(x + y).value(), (x - y).value(),
-                                (x * y).value(), (x / y).value(),
-                                SquareRoot(x).value()};
-      for (int i = 0; i < 5; ++i) {
+      const float results[6] = {(x + y).value(),       (x - y).value(),
+                                (x * y).value(),       (x / y).value(),
+                                SquareRoot(x).value(), x < y ? 1.0f : 0.0f};
+      for (int i = 0; i < 6; ++i) {
         if (Same(results[i], expected[i])) continue;
         if (++differences > 10) continue;
         ADD_FAILURE() << "operation " << i << " of " << std::hexfloat << a

@@ -1,0 +1,59 @@
+// Adam and AdamW: see AdamSpec in proto/job.proto.
+#ifndef TRIBUTARY_COMMON_OPTIMIZER_ADAM_H_
+#define TRIBUTARY_COMMON_OPTIMIZER_ADAM_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/optimizer/element.h"
+
+namespace tributary {
+
+class AdamSpec;
+class Optimizer;
+
+// Slots: m and v, the first and the second moment. With d = g + weight_decay w:
+//   m = beta1 m + (1 - beta1) d;  v = beta2 v + (1 - beta2) d^2
+//   w = keep w - step_size m / (sqrt(v) root_scale + epsilon)
+struct AdamRule {
+  static constexpr int kSlots = 2;
+  float beta1;
+  float rest1;  // 1 - beta1
+  float beta2;
+  float rest2;
+  float epsilon;
+  // The decoupled decay: w is multiplied with this first. 1 for Adam.
+  float keep;
+  // Of the gradient; 0 for AdamW.
+  float weight_decay;
+  // learning_rate / (1 - beta1^t)
+  float step_size;
+  // 1 / sqrt(1 - beta2^t)
+  float root_scale;
+
+  template <typename Real>
+  TRIBUTARY_ELEMENT Real Update(Real g, Real w, Real* slots) const {
+    const Real decayed = g + Real(weight_decay) * w;
+    const Real first = Real(beta1) * slots[0] + Real(rest1) * decayed;
+    const Real second =
+        Real(beta2) * slots[1] + Real(rest2) * (decayed * decayed);
+    slots[0] = first;
+    slots[1] = second;
+    const Real root = SquareRoot(second) * Real(root_scale) + Real(epsilon);
+    return Real(keep) * w - Real(step_size) * (first / root);
+  }
+};
+
+void UpdateElements(const AdamRule& rule, const ElementArrays& arrays);
+
+// Slots "exp_avg" (first moment) and "exp_avg_sq" (second moment).
+// InvalidArgument, naming the field, which is below `path`.
+absl::StatusOr<std::unique_ptr<Optimizer>> MakeAdam(const std::string& path,
+                                                    const AdamSpec& spec);
+absl::StatusOr<std::unique_ptr<Optimizer>> MakeAdamW(const std::string& path,
+                                                     const AdamSpec& spec);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_COMMON_OPTIMIZER_ADAM_H_

@@ -1,0 +1,59 @@
+// What optimizers' rules are written with: each is the formula of one element,
+// which the CPU's loops (element_loops.h) and the GPU's kernel
+// (server/store/cuda/update.cu) both compile.
+//
+// A rule is a struct whose fields are the numbers of its formula at one step,
+// with
+//   static constexpr int kSlots: floats of state for each weight;
+//   template <typename Real>
+//   TRIBUTARY_ELEMENT Real Update(Real g, Real w, Real* slots) const: returns
+//     the new weight. g: gradient; w: weight; slots: the state [kSlots], which
+//     it changes in place.
+// Real is float, or cuda::Flushed: it has + - * / <, SquareRoot, and makes one
+// of a float by Real(x). Each operation rounds to float32 once, in the order in
+// which the formula has them, and counts denormal numbers as zero.
+#ifndef TRIBUTARY_COMMON_OPTIMIZER_ELEMENT_H_
+#define TRIBUTARY_COMMON_OPTIMIZER_ELEMENT_H_
+
+#include <cmath>
+#include <cstdint>
+
+#ifdef __CUDACC__
+#define TRIBUTARY_ELEMENT __device__ __forceinline__
+#else
+// Each instruction set's loop needs a copy of its own.
+#define TRIBUTARY_ELEMENT inline __attribute__((always_inline))
+#endif
+
+namespace tributary {
+
+TRIBUTARY_ELEMENT float SquareRoot(float x) { return std::sqrt(x); }
+
+// Group STATISTICS: w -= g, where g is the sum times
+// UpdateStep::statistics_scale.
+struct StatisticsRule {
+  static constexpr int kSlots = 0;
+
+  template <typename Real>
+  TRIBUTARY_ELEMENT Real Update(Real g, Real w, Real* /*slots*/) const {
+    return w - g;
+  }
+};
+
+// What the loops read and write. Arrays are indexed from the start of the
+// chunk and must not overlap.
+struct ElementArrays {
+  const float* gradient_sum = nullptr;
+  const float* other_gradient_sum = nullptr;  // Null: none.
+  float gradient_scale = 1;
+  const float* weights = nullptr;
+  float* new_weights = nullptr;
+  float* const* slots = nullptr;  // [kSlots]
+  // The elements to update.
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_COMMON_OPTIMIZER_ELEMENT_H_

@@ -1,0 +1,83 @@
+// Rules over arrays, on the CPU. Internal to //common/optimizer and its test.
+//
+// Division and square root are exactly rounded on every processor, so no loop
+// needs a fixed width.
+#ifndef TRIBUTARY_COMMON_OPTIMIZER_ELEMENT_LOOPS_H_
+#define TRIBUTARY_COMMON_OPTIMIZER_ELEMENT_LOOPS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "common/numerics/simd.h"
+#include "common/optimizer/element.h"
+
+namespace tributary::element_loops {
+
+// The gradient: a sum in one array, or in two halves.
+struct OneSum {
+  const float* g;
+  float scale;
+  __attribute__((always_inline)) float operator()(int64_t i) const {
+    return g[i] * scale;
+  }
+};
+
+struct TwoSums {
+  const float* g;
+  const float* other;
+  float scale;
+  __attribute__((always_inline)) float operator()(int64_t i) const {
+    return (g[i] + other[i]) * scale;
+  }
+};
+
+// w: weights, out: new weights, slots: one array for each of the rule's, all
+// [count]. Parameters of their own, as __restrict means nothing in an array.
+template <typename Rule, typename Gradient, typename... Slot>
+TRIBUTARY_INLINE void UpdateAll(const Rule rule, const Gradient gradient,
+                                const float* __restrict w,
+                                float* __restrict out, int64_t count,
+                                Slot* __restrict... slots) {
+  for (int64_t i = 0; i < count; ++i) {
+    float state[] = {slots[i]..., 0.f};  // Not empty without slots.
+    out[i] = rule.Update(gradient(i), w[i], state);
+    const float* changed = state;
+    ((slots[i] = *changed++), ...);
+  }
+}
+
+template <typename Rule, typename Gradient, size_t... kSlot>
+TRIBUTARY_INLINE void UpdateSlots(const Rule& rule, const Gradient gradient,
+                                  const ElementArrays& a,
+                                  std::index_sequence<kSlot...>) {
+  UpdateAll(rule, gradient, a.weights + a.begin, a.new_weights + a.begin,
+            a.end - a.begin, (a.slots[kSlot] + a.begin)...);
+}
+
+template <typename Rule>
+TRIBUTARY_INLINE void Update(const Rule& rule, const ElementArrays& a) {
+  constexpr auto kSlots = std::make_index_sequence<Rule::kSlots>();
+  if (a.other_gradient_sum == nullptr) {
+    const OneSum gradient = {a.gradient_sum + a.begin, a.gradient_scale};
+    UpdateSlots(rule, gradient, a, kSlots);
+  } else {
+    const TwoSums gradient = {a.gradient_sum + a.begin,
+                              a.other_gradient_sum + a.begin, a.gradient_scale};
+    UpdateSlots(rule, gradient, a, kSlots);
+  }
+}
+
+}  // namespace tributary::element_loops
+
+// Defines UpdateElements for a rule, compiled for each instruction set. Not
+// inlined, so that none of its arithmetic leaves the scope of FlushDenormals.
+// Structures go by reference: a copy of one that has just been written waits
+// until all stores before it have reached memory.
+#define TRIBUTARY_DEFINE_UPDATE_ELEMENTS(Rule)                          \
+  TRIBUTARY_MULTIVERSION __attribute__((noinline)) void UpdateElements( \
+      const Rule& rule, const ElementArrays& arrays) {                  \
+    element_loops::Update(rule, arrays);                                \
+  }
+
+#endif  // TRIBUTARY_COMMON_OPTIMIZER_ELEMENT_LOOPS_H_

@@ -1,0 +1,61 @@
+// Stochastic gradient descent: see SgdSpec in proto/job.proto.
+#ifndef TRIBUTARY_COMMON_OPTIMIZER_SGD_H_
+#define TRIBUTARY_COMMON_OPTIMIZER_SGD_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/optimizer/element.h"
+
+namespace tributary {
+
+class Optimizer;
+class SgdSpec;
+
+// w -= learning_rate * (g + weight_decay * w)
+struct PlainSgd {
+  static constexpr int kSlots = 0;
+  float learning_rate;
+  float weight_decay;
+
+  template <typename Real>
+  TRIBUTARY_ELEMENT Real Update(Real g, Real w, Real* /*slots*/) const {
+    return w - Real(learning_rate) * (g + Real(weight_decay) * w);
+  }
+};
+
+// v = momentum * v + g + weight_decay * w, and then
+// w -= learning_rate * v, or Nesterov's
+// w -= learning_rate * (g + weight_decay * w + momentum * v). Slot: v.
+template <bool kNesterov>
+struct MomentumSgd {
+  static constexpr int kSlots = 1;
+  float learning_rate;
+  float momentum;
+  float weight_decay;
+
+  template <typename Real>
+  TRIBUTARY_ELEMENT Real Update(Real g, Real w, Real* slots) const {
+    const Real decayed = g + Real(weight_decay) * w;
+    const Real velocity = Real(momentum) * slots[0] + decayed;
+    slots[0] = velocity;
+    const Real direction =
+        kNesterov ? decayed + Real(momentum) * velocity : velocity;
+    return w - Real(learning_rate) * direction;
+  }
+};
+
+void UpdateElements(const PlainSgd& rule, const ElementArrays& arrays);
+void UpdateElements(const MomentumSgd<false>& rule,
+                    const ElementArrays& arrays);
+void UpdateElements(const MomentumSgd<true>& rule, const ElementArrays& arrays);
+
+// Slot "momentum_buffer", or none without momentum. InvalidArgument, naming the
+// field, which is below `path`.
+absl::StatusOr<std::unique_ptr<Optimizer>> MakeSgd(const std::string& path,
+                                                   const SgdSpec& spec);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_COMMON_OPTIMIZER_SGD_H_
