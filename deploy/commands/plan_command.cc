@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/optimizer/rounds.h"
+#include "common/job/rounds.h"
 #include "common/os/process.h"
 #include "common/plan/bandwidth.h"
 #include "deploy/commands/server_command.h"

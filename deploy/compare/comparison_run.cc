@@ -13,7 +13,7 @@
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "common/job/exchange_traits.h"
-#include "common/optimizer/rounds.h"
+#include "common/job/rounds.h"
 #include "common/os/file.h"
 #include "common/os/process.h"
 #include "deploy/compare/comparison_hosts.h"

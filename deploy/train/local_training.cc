@@ -9,7 +9,7 @@
 #include "absl/types/optional.h"
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
-#include "common/optimizer/rounds.h"
+#include "common/job/rounds.h"
 #include "common/os/file.h"
 #include "common/os/process.h"
 #include "deploy/flags/device_flag.h"

@@ -4,7 +4,7 @@
 
 #include "common/base/status_macros.h"
 #include "common/job/exchange_traits.h"
-#include "common/optimizer/rounds.h"
+#include "common/job/rounds.h"
 #include "common/parameters/parameter_table.h"
 #include "server/membership/peer_checks.h"
 #include "server/replication/replica_store.h"

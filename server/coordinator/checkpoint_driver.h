@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "common/optimizer/rounds.h"
+#include "common/job/rounds.h"
 #include "common/parameters/parameter_table.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"

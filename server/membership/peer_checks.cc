@@ -11,8 +11,8 @@
 #include "common/base/counted.h"
 #include "common/base/digest.h"
 #include "common/base/status_macros.h"
+#include "common/job/rounds.h"
 #include "common/optimizer/optimizer.h"
-#include "common/optimizer/rounds.h"
 #include "common/transport/channel.h"
 
 namespace tributary {

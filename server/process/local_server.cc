@@ -9,7 +9,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/thread_pool.h"
 #include "common/job/exchange_traits.h"
-#include "common/optimizer/rounds.h"
+#include "common/job/rounds.h"
 #include "common/os/process.h"
 #include "common/parameters/parameter_table.h"
 #include "server/checkpoint/manifest.h"

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/optimizer/rounds.h"
+#include "common/job/rounds.h"
 #include "nlohmann/json_fwd.hpp"
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"

@@ -1,6 +1,6 @@
 #include "server/run_mode/run_mode.h"
 
-#include "common/optimizer/rounds.h"
+#include "common/job/rounds.h"
 
 namespace tributary {
 

@@ -10,8 +10,8 @@
 #include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
 #include "common/job/exchange_traits.h"
+#include "common/job/rounds.h"
 #include "common/numerics/streaming_copy.h"
-#include "common/optimizer/rounds.h"
 #include "common/parameters/reduction_tree.h"
 #include "server/store/consistency/create_consistency_policy.h"
 

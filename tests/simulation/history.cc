@@ -10,7 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/optimizer/rounds.h"
+#include "common/job/rounds.h"
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/checkpoint/shard_files.h"
 #include "tests/simulation/faults.h"

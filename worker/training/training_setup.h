@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/job/exchange_traits.h"
-#include "common/optimizer/rounds.h"
+#include "common/job/rounds.h"
 #include "common/parameters/parameter_table.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"

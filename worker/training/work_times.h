@@ -9,7 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "common/optimizer/rounds.h"
+#include "common/job/rounds.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/state/work_state.h"
 #include "worker/training/compute_thread_timer.h"

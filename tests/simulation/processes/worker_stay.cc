@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/retry.h"
-#include "common/optimizer/rounds.h"
+#include "common/job/rounds.h"
 #include "common/transport/channel.h"
 #include "tests/simulation/world/tiny_model.h"
 #include "worker/state/create_work_state.h"

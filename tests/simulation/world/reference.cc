@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "absl/types/span.h"
+#include "common/job/rounds.h"
 #include "common/optimizer/optimizer.h"
-#include "common/optimizer/rounds.h"
 #include "common/optimizer/schedule.h"
 #include "common/optimizer/update_recipe.h"
 #include "tests/simulation/world/tiny_model.h"

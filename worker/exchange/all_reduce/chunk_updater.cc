@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
-#include "common/optimizer/rounds.h"
+#include "common/job/rounds.h"
 #include "common/parameters/gradient_squares.h"
 
 namespace tributary {

@@ -1,6 +1,6 @@
 // How the job's steps are grouped for the exchange.
-#ifndef TRIBUTARY_COMMON_OPTIMIZER_ROUNDS_H_
-#define TRIBUTARY_COMMON_OPTIMIZER_ROUNDS_H_
+#ifndef TRIBUTARY_COMMON_JOB_ROUNDS_H_
+#define TRIBUTARY_COMMON_JOB_ROUNDS_H_
 
 #include <cstdint>
 
@@ -45,4 +45,4 @@ double StatisticsRate(const JobSpec& job);
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_COMMON_OPTIMIZER_ROUNDS_H_
+#endif  // TRIBUTARY_COMMON_JOB_ROUNDS_H_

@@ -1,4 +1,4 @@
-#include "common/optimizer/rounds.h"
+#include "common/job/rounds.h"
 
 #include "common/job/exchange_traits.h"
 #include "common/optimizer/optimizer.h"
