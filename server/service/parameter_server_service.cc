@@ -33,13 +33,15 @@ grpc::ByteBuffer EncodeWeights(int64_t version, int chunk,
   return EncodeWithPayload(message, values.data, values.bytes, values.owner);
 }
 
-// Older versions first, and of one version the first layers first: forward
-// begins with them. An even number.
+// Returns the priority of a write: older versions first, and within a version
+// the first layers first, because forward begins with them. The result is even,
+// which leaves room for OnOutcome.
 int64_t WritePriority(int64_t version, int chunk) {
   return ((version + 1) << 24 | chunk) << 1;
 }
 
-// As many differences of a chunk as take no more bytes than its whole.
+// Returns how many differences of a chunk fit into the bytes of the whole
+// chunk; at least 2.
 int64_t DifferencesPerWhole(const ExchangeSpec& exchange) {
   constexpr int64_t kLikeAChunk = 1 << 18;
   const int64_t bytes =
@@ -50,7 +52,7 @@ int64_t DifferencesPerWhole(const ExchangeSpec& exchange) {
   return std::max<int64_t>(2, PayloadBytes(FLOAT32, kLikeAChunk) / bytes);
 }
 
-// A gradient as it came from the wire.
+// A gradient received over the stream.
 class ReceivedGradient final : public GradientSource {
  public:
   explicit ReceivedGradient(ReceivedFloats floats)
@@ -70,8 +72,8 @@ class ReceivedGradient final : public GradientSource {
   const ReceivedFloats floats_;
 };
 
-// A gradient in a worker's memory, rounded where it is read: bare leaves are
-// not rounded yet.
+// A gradient in a worker's shared memory. It is rounded when it is read,
+// because the gradients of single micro-batches are not rounded yet.
 class RoundedGradient final : public GradientSource {
  public:
   RoundedGradient(WireDtype dtype, const float* values,
@@ -99,12 +101,12 @@ std::shared_ptr<const GradientSource> GradientAt(
   return std::make_shared<RoundedGradient>(dtype, values, std::move(owner));
 }
 
-// One worker's stream.
+// The stream of one worker.
 class ExchangeStream final
     : public ServerStream<grpc::ByteBuffer, grpc::ByteBuffer>,
       public WeightsSubscriber {
  public:
-  // `store` may be null: the call is refused.
+  // A null `store` refuses the call.
   ExchangeStream(int shard, std::string job_id, ParameterStore* store,
                  int64_t attempt, TransportCounters* counters,
                  StepArrivals* arrivals, std::shared_ptr<LiveCalls> calls)
@@ -126,8 +128,8 @@ class ExchangeStream final
     }
   }
 
-  // After the weights that are older: whoever must compute a step again has
-  // them then.
+  // Sent after all older weights, so a worker that must compute a step again
+  // has them by then.
   void OnOutcome(const Outcome& outcome, int64_t version) override {
     ServerMessage message;
     *message.mutable_outcome() = outcome;
@@ -153,8 +155,8 @@ class ExchangeStream final
       SendDifference(weights);
       return;
     }
-    // Nobody needs a version that is of no use any more: see ParameterStore.
-    // This bounds the queue of a worker that does not read.
+    // Versions older than useful_versions are not needed (see ParameterStore).
+    // Dropping them bounds the queue of a worker that does not read.
     const int64_t useless = weights.version - store_->useful_versions();
     if (useless >= 0) Drop(WritePriority(useless, weights.chunk));
     Send(weights.version, weights.chunk, weights.values, /*difference=*/false);
@@ -181,9 +183,10 @@ class ExchangeStream final
          WritePriority(version, chunk));
   }
 
-  // Each difference needs the one before it, so none may be left out. When as
-  // many wait as the whole chunk is large, that is sent instead, at both
-  // versions that somebody may need. This, too, bounds the queue.
+  // Each difference builds on the one before it, so none may be dropped alone.
+  // When the queued differences of a chunk are as large as the whole chunk,
+  // sends the chunk itself instead, at the two versions that workers may need.
+  // This also bounds the queue.
   void SendDifference(const WeightsVersion& weights) {
     const int chunk = weights.chunk;
     const int64_t oldest = weights.version - differences_per_whole_;
@@ -216,7 +219,8 @@ class ExchangeStream final
     return true;
   }
 
-  // Nobody needs word of these: bounds the list of a worker that does not read.
+  // Drops notices of versions that workers no longer need. This bounds the list
+  // of a worker that does not read.
   void DropOld(int64_t version) ABSL_EXCLUSIVE_LOCKS_REQUIRED(in_place_mu_) {
     in_place_.erase(
         std::remove_if(in_place_.begin(), in_place_.end(),
@@ -233,7 +237,7 @@ class ExchangeStream final
     TRIBUTARY_RETURN_IF_ERROR(DecodeInPlace(bytes, &message, &payload));
     if (message.has_hello()) return OnHello(message.hello());
     if (message.message_case() == WorkerMessage::MESSAGE_NOT_SET) {
-      return absl::InvalidArgumentError("a message of no known kind");
+      return absl::InvalidArgumentError("a message of an unknown kind");
     }
     if (!welcomed_) {
       return absl::FailedPreconditionError("the first message must be Hello");
@@ -247,7 +251,7 @@ class ExchangeStream final
         return OnContributionsInMemory(message.in_memory());
       case WorkerMessage::kMemoryAnswer:
         if (subscribed_) {
-          return absl::FailedPreconditionError("an answer to no offer");
+          return absl::FailedPreconditionError("MemoryAnswer without an offer");
         }
         Subscribe(/*in_memory=*/message.memory_answer().mapped());
         return absl::OkStatus();
@@ -305,7 +309,7 @@ class ExchangeStream final
   absl::Status OnContributionsInMemory(const ContributionsInMemory& message) {
     if (memory_ == nullptr) {
       return absl::FailedPreconditionError(
-          "gradients in memory that was not agreed on");
+          "gradients in shared memory that the server has not mapped");
     }
     const int64_t elements = memory_->bytes() / int64_t{sizeof(float)};
     for (const Contribution& c : message.contribution()) {
@@ -353,14 +357,14 @@ class ExchangeStream final
     return absl::OkStatus();
   }
 
-  // Maps the worker's memory and offers the store's. Where either does not
-  // work, nothing is lost: the stream carries everything.
+  // Maps the worker's memory and offers the store's. If either fails, the
+  // stream carries all data.
   void AgreeOnMemory(const SharedMemoryOffer& offer, ServerMessage* welcome) {
     if (store_->exchange().has_compression()) return;
     absl::StatusOr<std::shared_ptr<const MappedMemory>> memory =
         MappedMemory::Map(offer);
     if (!memory.ok()) return;
-    // Without a version to fall back on, weights cannot be read in place.
+    // Reading weights in place needs an older version to fall back on.
     const absl::StatusOr<SharedMemoryOffer> ours =
         store_->useful_versions() > 1
             ? store_->ShareWeights()
@@ -388,19 +392,19 @@ class ExchangeStream final
   const int64_t differences_per_whole_;
   size_t words_per_message_ = 1;
   StepArrivals* const arrivals_;
-  // Touched only by the read in flight.
+  // Accessed only by the read in flight.
   bool welcomed_ = false;
   int64_t incarnation_ = 0;
   bool subscribed_ = false;
   std::shared_ptr<const MappedMemory> memory_;  // The worker's gradients.
-  std::shared_ptr<const void> gradients_;       // The same, pinned.
+  std::shared_ptr<const void> gradients_;       // The same memory, pinned.
 
   absl::Mutex in_place_mu_;
-  // (version, chunk) of which word has not been sent.
+  // (version, chunk) of weights that were not announced to the worker yet.
   std::vector<std::pair<int64_t, int>> in_place_ ABSL_GUARDED_BY(in_place_mu_);
 };
 
-// Writes every chunk at one version.
+// Sends every chunk at one version.
 class WeightsReader final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
   WeightsReader(ParameterStore* store, const grpc::ByteBuffer& request,
