@@ -20,9 +20,9 @@
 namespace tributary {
 namespace {
 
-// Holds the newest attempt's number.
+// Name of the file with the newest attempt's number.
 constexpr char kAttemptName[] = "attempt";
-// Names the run.
+// Name of the file with the run's ID.
 constexpr char kRunName[] = "run-id";
 constexpr int64_t kMaxAttemptBytes = 64;
 
@@ -67,7 +67,7 @@ std::string RunOutput::RunId(bool begins) {
       absl::Hex((uint64_t{random()} << 32) | random(), absl::kZeroPad16));
   const absl::Status status = WriteFileAtomically(path, {name});
   if (!status.ok()) {
-    log_->Warning("the run's name is not kept: %s",
+    log_->Warning("cannot store the run's ID: %s",
                   std::string(status.message()));
   }
   return name;
@@ -100,7 +100,7 @@ absl::Status RunOutput::RewindMetrics(int64_t step, int64_t evaluated_step) {
   {
     std::ifstream file(path);
     for (std::string line; std::getline(file, line);) {
-      // A crash may have cut the last line.
+      // A crash may have truncated the last line.
       const nlohmann::json json =
           nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
       if (!json.is_object() || !json.contains("step") ||

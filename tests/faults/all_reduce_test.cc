@@ -102,7 +102,7 @@ TEST_F(AllReduceJobTest, AWorkersDeathGoesBackToTheCheckpoint) {
     ExpectEqualBits(std::move(options), /*restarts=*/1);
     EXPECT_THAT(ReadWholeFile(log),
                 HasSubstr("is gone, and an all-reduce needs all of its"));
-    EXPECT_THAT(ReadWholeFile(log), HasSubstr("attempt 2: goes on from step "));
+    EXPECT_THAT(ReadWholeFile(log), HasSubstr("attempt 2: resumes from step "));
   }
 }
 

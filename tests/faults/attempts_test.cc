@@ -69,7 +69,7 @@ TEST_F(AttemptsTest, TakesTheCheckpointWhenMemoryFailsAgainAndAgain) {
   EXPECT_TRUE(cluster.CheckLedger(kSteps).ok());
   EXPECT_EQ(cluster.weights_sha256(), UndisturbedDigest());
   EXPECT_THAT(CoordinatorLog("memory"),
-              ContainsRegex("goes on from step [0-9]+, /.*/checkpoints/step-"));
+              ContainsRegex("resumes from step [0-9]+, /.*/checkpoints/step-"));
 }
 
 TEST_F(AttemptsTest, FailsWhenNothingComesOfThemForTooLong) {
@@ -85,8 +85,8 @@ TEST_F(AttemptsTest, FailsWhenNothingComesOfThemForTooLong) {
   ProcessCluster cluster(std::move(options));
   const absl::Status status = cluster.Run();
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("no attempt has come to anything for 8s; the last one "
-                        "ended so: server 1"));
+              HasSubstr("no attempt has trained for 8s; the last one ended "
+                        "with: server 1"));
   EXPECT_EQ(cluster.weights_sha256(), "");
 }
 

@@ -201,7 +201,7 @@ TEST_F(ResumeTest, TakesTheCheckpointBeforeADamagedOne) {
   EXPECT_EQ(again.exit_code, 0) << again.standard_error;
   EXPECT_EQ(Digest("run"), digest);
   EXPECT_THAT(ReadWholeFile(folder_ + "/run/logs/server-0.log"),
-              AllOf(HasSubstr(told), HasSubstr("goes on from step "),
+              AllOf(HasSubstr(told), HasSubstr("resumes from step "),
                     HasSubstr(before + "\n")));
 
   // The server that needs the file finds it.
@@ -212,7 +212,7 @@ TEST_F(ResumeTest, TakesTheCheckpointBeforeADamagedOne) {
   EXPECT_EQ(longer.exit_code, 0) << longer.standard_error;
   EXPECT_THAT(ReadWholeFile(folder_ + "/run/logs/server-0.log"),
               AllOf(HasSubstr(told),
-                    HasSubstr("going back to the checkpoint before it")));
+                    HasSubstr("resuming from the checkpoint before it")));
   ASSERT_EQ(RunCommand(Train("calm", 1, 1, {"--steps", "1600"})).exit_code, 0);
   EXPECT_EQ(Digest("run"), Digest("calm"));
 }

@@ -382,7 +382,7 @@ TEST_F(TrainTest, AServerWhoseWorkersHaveLeftStopsOnASignal) {
   EXPECT_THAT(stopped.standard_error, HasSubstr("stopped by request"));
   // A step that was half done leaves nothing to save, and that is said.
   EXPECT_TRUE(absl::StrContains(stopped.standard_error,
-                                "--resume goes on from there") ||
+                                "--resume auto resumes from there") ||
               absl::StrContains(stopped.standard_error, "the last worker left"))
       << stopped.standard_error;
 }
