@@ -15,7 +15,7 @@ class ProcessDisk::File final : public WritableFile {
   absl::Status Append(absl::string_view bytes) override {
     const absl::Status status = owner_->Begin(path_);
     if (!status.ok()) {
-      // Part of it was written.
+      // Half of the data is written.
       if (!owner_->life_->gone()) {
         (void)file_->Append(bytes.substr(0, bytes.size() / 2));
       }
