@@ -64,9 +64,9 @@ absl::Status CheckChanges(const Found& found, const JobSpec& job) {
                               std::string(was.status().message()));
   if (changes.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "the job is not the one of ", found.folder, ": ", changes,
+      "the job differs from that of ", found.folder, ": ", changes,
       "; restore the old values, choose another --output, or resume with "
-      "--allow-job-changes: the result is then that of neither job"));
+      "--allow-job-changes: the result then matches neither job"));
 }
 
 }  // namespace

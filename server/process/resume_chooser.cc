@@ -106,8 +106,7 @@ void ResumeChooser::WarnOfAnotherResult(
   }
   if (changes.empty()) return;
   options_.log->Warning(
-      "the job is not the one of %s: %s; the result will be that of neither "
-      "job",
+      "the job differs from that of %s: %s; the result will match neither job",
       folder, changes);
 }
 

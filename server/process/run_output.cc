@@ -33,7 +33,8 @@ absl::StatusOr<int64_t> ReadAttempt(const std::string& path) {
   if (absl::SimpleAtoi(text, &attempt) && attempt >= 0) return attempt;
   return absl::DataLossError(absl::StrCat(
       path,
-      ": is no number; if no other process works in this folder, remove it"));
+      ": does not contain a number; if no other process uses this folder, "
+      "remove the file"));
 }
 
 absl::Status MakeDirectory(const std::string& path) {
@@ -125,8 +126,10 @@ void RunOutput::AppendMetrics(const nlohmann::ordered_json& line) {
   absl::MutexLock lock(&mu_);
   metrics_ << line.dump() << std::endl;
   if (!metrics_ && !metrics_failed_) {
-    log_->Warning("metrics.jsonl in %s is incomplete: is the disk full?",
-                  directory_);
+    log_->Warning(
+        "metrics.jsonl in %s is incomplete because a write failed: check the "
+        "disk's free space",
+        directory_);
     metrics_failed_ = true;
   }
   metrics_.clear();

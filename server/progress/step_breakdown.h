@@ -1,4 +1,4 @@
-// Where the workers' time goes in a step, and which worker is the straggler. A
+// A breakdown of the workers' time in a step, and the step's straggler. A
 // pure state machine over the counters in heartbeats and the arrival times in
 // StepSums.
 #ifndef TRIBUTARY_SERVER_PROGRESS_STEP_BREAKDOWN_H_

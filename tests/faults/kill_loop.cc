@@ -29,7 +29,8 @@ struct RunFacts {
   std::string weights_sha256;
   absl::Duration time;
   int kills = 0;
-  // Time from each kill to the completion of a step not completed before.
+  // Total time from each kill to the completion of a step that was not
+  // completed before.
   absl::Duration lost;
 };
 

@@ -289,7 +289,7 @@ TEST_F(ResumeTest, ARefusedJobChangesNothing) {
   EXPECT_EQ(refused.exit_code, 2) << refused.standard_error;
   EXPECT_THAT(
       refused.standard_error,
-      AllOf(HasSubstr("error: the job is not the one of " + run +
+      AllOf(HasSubstr("error: the job differs from that of " + run +
                       "/checkpoints/step-00001500: model.mlp.hidden was [48, "
                       "32], is [7]; optimizer.sgd.learning_rate was 0.1, is "
                       "0.5; "),
@@ -345,10 +345,10 @@ TEST_F(ResumeTest, GoesOnWithAChangedJobWhereThatIsAllowed) {
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
   EXPECT_EQ(
       result.standard_error,
-      absl::StrCat("warning: server-0: the job is not the one of ", folder_,
+      absl::StrCat("warning: server-0: the job differs from that of ", folder_,
                    "/run/checkpoints/step-00001500: "
                    "optimizer.sgd.learning_rate was 0.1, is 0.01; the "
-                   "result will be that of neither job\n"));
+                   "result will match neither job\n"));
   EXPECT_EQ(Summary("run").value("steps", 0), 1600);
   EXPECT_THAT(ReadWholeFile(folder_ + "/run/job.textproto"),
               HasSubstr("learning_rate: 0.01"));

@@ -272,7 +272,8 @@ void CoordinatorProcess::OnEnding(Coordinator::Ending ending) {
       // If this coordinator was overtaken, the other one may have removed its
       // checkpoint.
       if (world_->ledger.newest_attempt() == attempt_number_) {
-        world_->Violate(absl::StrCat("P8: a server says: ", status.ToString()));
+        world_->Violate(
+            absl::StrCat("P8: a server reports: ", status.ToString()));
       }
       chooser_->SetDamaged(resumed_from_);
       [[fallthrough]];

@@ -42,7 +42,7 @@ absl::Status ProcessDisk::Begin(const std::string& path) {
   if (life_->silent()) return FileError(EIO, "the process is gone:", path);
   if (crash_after_ >= 0 && crash_after_-- == 0) {
     life_->root()->dying = true;
-    return FileError(EIO, "the process dies:", path);
+    return FileError(EIO, "the process crashes:", path);
   }
   if (fault_->operations_left > 0) --fault_->operations_left;
   if (fault_->operations_left != 0) return absl::OkStatus();

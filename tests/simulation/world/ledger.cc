@@ -88,7 +88,7 @@ std::string Ledger::Trace(int64_t attempt, int64_t end, int chunk) const {
   const auto by = committed_by_.find(part.checkpoint);
   if (by == committed_by_.end()) {
     return absl::StrCat("P8: attempt ", attempt,
-                        " began from a checkpoint that nobody committed");
+                        " began from a checkpoint that no attempt committed");
   }
   return Trace(by->second, part.first, chunk);
 }

@@ -167,7 +167,7 @@ void World::TryToConnect(
     return;
   }
   if (loop.now() > deadline) {
-    done(absl::DeadlineExceededError("nobody there"));
+    done(absl::DeadlineExceededError("no process accepts the call"));
     return;
   }
   loop.After(random.Between(absl::Milliseconds(20), absl::Milliseconds(300)),
@@ -222,7 +222,7 @@ void World::OnExit(Process* process, const absl::Status& status) {
       "stopped by request",
       "no worker for",
       "has not come within",
-      "nobody there",
+      "no process accepts the call",
       "another coordinator",
       "is gone, and its part of the state with it",
       "was silent for longer"};
