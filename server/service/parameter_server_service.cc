@@ -33,15 +33,13 @@ grpc::ByteBuffer EncodeWeights(int64_t version, int chunk,
   return EncodeWithPayload(message, values.data, values.bytes, values.owner);
 }
 
-// Returns the priority of a write: older versions first, and within a version
-// the first layers first, because forward begins with them. The result is even,
-// which leaves room for OnOutcome.
+// Older versions first, then the first layers, with which forward begins. Even,
+// so that OnOutcome can use the next number.
 int64_t WritePriority(int64_t version, int chunk) {
   return ((version + 1) << 24 | chunk) << 1;
 }
 
-// Returns how many differences of a chunk fit into the bytes of the whole
-// chunk; at least 2.
+// How many differences of a chunk fit into the bytes of the chunk; at least 2.
 int64_t DifferencesPerWhole(const ExchangeSpec& exchange) {
   constexpr int64_t kLikeAChunk = 1 << 18;
   const int64_t bytes =
@@ -128,8 +126,7 @@ class ExchangeStream final
     }
   }
 
-  // Sent after all older weights, so a worker that must compute a step again
-  // has them by then.
+  // Sent after all older weights, which a worker needs to repeat a step.
   void OnOutcome(const Outcome& outcome, int64_t version) override {
     ServerMessage message;
     *message.mutable_outcome() = outcome;
@@ -183,10 +180,9 @@ class ExchangeStream final
          WritePriority(version, chunk));
   }
 
-  // Each difference builds on the one before it, so none may be dropped alone.
-  // When the queued differences of a chunk are as large as the whole chunk,
-  // sends the chunk itself instead, at the two versions that workers may need.
-  // This also bounds the queue.
+  // A difference needs the one before it, so none may be dropped alone. Once
+  // the queued differences are as large as the chunk, sends the chunk instead,
+  // at the two versions that workers may need. This also bounds the queue.
   void SendDifference(const WeightsVersion& weights) {
     const int chunk = weights.chunk;
     const int64_t oldest = weights.version - differences_per_whole_;
@@ -219,8 +215,7 @@ class ExchangeStream final
     return true;
   }
 
-  // Drops notices of versions that workers no longer need. This bounds the list
-  // of a worker that does not read.
+  // Drops notices of old versions, to bound the list if a worker does not read.
   void DropOld(int64_t version) ABSL_EXCLUSIVE_LOCKS_REQUIRED(in_place_mu_) {
     in_place_.erase(
         std::remove_if(in_place_.begin(), in_place_.end(),
@@ -357,8 +352,8 @@ class ExchangeStream final
     return absl::OkStatus();
   }
 
-  // Maps the worker's memory and offers the store's. If either fails, the
-  // stream carries all data.
+  // Maps the worker's memory and offers the store's, or leaves all to the
+  // stream.
   void AgreeOnMemory(const SharedMemoryOffer& offer, ServerMessage* welcome) {
     if (store_->exchange().has_compression()) return;
     absl::StatusOr<std::shared_ptr<const MappedMemory>> memory =

@@ -30,7 +30,7 @@ class Replicas final : public ReplicaNetwork {
   std::unique_ptr<ReplicaStream> Open(
       const std::string& address, const JournalHello& hello,
       std::function<void(const absl::Status&)> lost) override;
-  // Takes no virtual time. Fails if the network is partitioned.
+  // Takes no virtual time. Fails if the server is not reachable now.
   absl::Status Fetch(const std::string& address,
                      const ReadJournalRequest& request,
                      Snapshot* snapshot) override;
