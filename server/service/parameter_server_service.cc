@@ -180,9 +180,9 @@ class ExchangeStream final
          WritePriority(version, chunk));
   }
 
-  // A difference needs the one before it, so none may be dropped alone. Once
-  // the queued differences are as large as the chunk, sends the chunk instead,
-  // at the two versions that workers may need. This also bounds the queue.
+  // A difference needs the one before it, so none may be dropped alone. If the
+  // queued differences are as large as the chunk, sends the chunk instead, at
+  // the two versions that workers may need. This also bounds the queue.
   void SendDifference(const WeightsVersion& weights) {
     const int chunk = weights.chunk;
     const int64_t oldest = weights.version - differences_per_whole_;
@@ -352,8 +352,7 @@ class ExchangeStream final
     return absl::OkStatus();
   }
 
-  // Maps the worker's memory and offers the store's, or leaves all to the
-  // stream.
+  // Maps the worker's memory and offers the store's; else the stream is used.
   void AgreeOnMemory(const SharedMemoryOffer& offer, ServerMessage* welcome) {
     if (store_->exchange().has_compression()) return;
     absl::StatusOr<std::shared_ptr<const MappedMemory>> memory =
