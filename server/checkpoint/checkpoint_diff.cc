@@ -18,16 +18,17 @@
 namespace tributary {
 namespace {
 
-// What is in memory at a time, for each array: as large as the blocks in which
-// files are read, so that few are read twice.
+// Elements of each array that are in memory at a time. A part is as large as
+// the blocks in which files are read, so that few blocks are read twice.
 constexpr int64_t kPartElements = int64_t{4} << 20;
 
-// One of the two, read part by part.
+// One of the two checkpoints, read in parts.
 struct Side {
   std::string folder;
   CheckpointManifest manifest;
 
-  // Where the manifest's `state` has the name; -1 if it has not.
+  // Returns the index of `name` in the manifest's `state`, or -1 if it is
+  // absent.
   int SlotOf(const std::string& name) const {
     const auto& state = manifest.state();
     const auto found = std::find(state.begin(), state.end(), name);
@@ -62,7 +63,7 @@ std::string Describe(const ParameterTable::Parameter& parameter) {
                       absl::StrJoin(parameter.shape(), ", "), "]");
 }
 
-// The same parameters in the same order; chunks may differ.
+// Requires the same parameters in the same order. The chunk sizes may differ.
 absl::Status CheckSameModel(const Side& a, const Side& b) {
   const auto& of_a = a.manifest.table().parameter();
   const auto& of_b = b.manifest.table().parameter();
@@ -84,7 +85,7 @@ absl::Status CheckSameModel(const Side& a, const Side& b) {
 }
 
 void Compare(const float* a, const float* b, int64_t count, TensorDiff* diff) {
-  // Most of the time all is equal.
+  // In the common case all elements are equal.
   if (std::memcmp(a, b, static_cast<size_t>(count) * sizeof(float)) == 0) {
     return;
   }
@@ -93,7 +94,7 @@ void Compare(const float* a, const float* b, int64_t count, TensorDiff* diff) {
     ++diff->differing;
     const double difference =
         std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i]));
-    // Once not a number, always.
+    // The negated comparison also accepts NaN, which then stays the result.
     if (!(difference <= diff->largest_difference)) {
       diff->largest_difference = std::isnan(diff->largest_difference)
                                      ? diff->largest_difference
@@ -102,7 +103,8 @@ void Compare(const float* a, const float* b, int64_t count, TensorDiff* diff) {
   }
 }
 
-// An array of each side: weights, or a state that both have.
+// The array to compare on each side: the weights (-1), or a state array that
+// both checkpoints have.
 struct Pair {
   int slot_a = -1;
   int slot_b = -1;

@@ -1,4 +1,4 @@
-// What two checkpoints hold in common, and where they differ.
+// Comparison of two checkpoints, tensor by tensor.
 #ifndef TRIBUTARY_SERVER_CHECKPOINT_CHECKPOINT_DIFF_H_
 #define TRIBUTARY_SERVER_CHECKPOINT_CHECKPOINT_DIFF_H_
 
@@ -11,31 +11,35 @@
 namespace tributary {
 
 struct TensorDiff {
-  // PARAMETER, or PARAMETER.STATE.
+  // PARAMETER for weights, PARAMETER.STATE for an optimizer state array.
   std::string name;
   int64_t elements = 0;
-  // How many have other bits.
+  // Number of elements whose bits differ.
   int64_t differing = 0;
-  // Of those; not a number if one of a pair is not.
+  // Largest absolute difference between two elements; NaN if an element of a
+  // differing pair is NaN.
   double largest_difference = 0;
 };
 
 struct CheckpointDiff {
   int64_t step_a = 0;
   int64_t step_b = 0;
-  // The weights, in the model's order, then the state that both have.
+  // The weights in the model's order, then the state arrays that both
+  // checkpoints have.
   std::vector<TensorDiff> tensors;
-  // State arrays that only one has.
+  // Names of the state arrays that only one of the checkpoints has.
   std::vector<std::string> only_in_a;
   std::vector<std::string> only_in_b;
 
-  // Every bit of every tensor: steps do not matter, nor how many servers wrote.
+  // Returns whether every bit of every tensor is equal. The steps and the
+  // numbers of servers may differ.
   bool equal() const;
 };
 
-// Reads all of both folders, a part at a time: it takes some 100 MB of memory.
-// FailedPrecondition, naming the difference, if they are of different models;
-// DataLoss, as VerifyCheckpoint, if one is damaged.
+// Compares the checkpoints in folders `a` and `b`. Reads all files of both in
+// parts, which takes about 100 MB of memory. Returns FailedPrecondition, naming
+// the difference, if the checkpoints are of different models, and DataLoss, as
+// VerifyCheckpoint does, if one is damaged.
 absl::StatusOr<CheckpointDiff> DiffCheckpoints(const std::string& a,
                                                const std::string& b);
 

@@ -18,7 +18,7 @@ namespace tributary {
 namespace {
 
 constexpr char kPrefix[] = "step-";
-// A checkpoint whose step was saved again.
+// Marks an existing checkpoint that a new one of the same step replaced.
 constexpr char kAside[] = ".old-";
 constexpr char kLatest[] = "latest";
 
@@ -26,7 +26,7 @@ std::string StepName(int64_t step) {
   return absl::StrFormat("%s%08d", kPrefix, step);
 }
 
-// -1: not a checkpoint's name.
+// Returns the step in a checkpoint's name, or -1 for any other name.
 int64_t StepOf(absl::string_view name) {
   int64_t step = -1;
   absl::string_view digits = name;
@@ -37,8 +37,8 @@ int64_t StepOf(absl::string_view name) {
   return step;
 }
 
-// Of a checkpoint that was not finished or is being removed, or of the pointer
-// to the newest.
+// Returns whether `name` is a temporary name: that of an unfinished or partly
+// removed checkpoint, or of the file that points to the newest one.
 bool IsLeftover(absl::string_view name) {
   const absl::string_view whole = name.substr(0, name.find('.'));
   return (whole == kLatest || StepOf(whole) >= 0) && IsUnfinished(name, whole);
@@ -94,7 +94,7 @@ absl::Status CheckpointFolder::Commit(const std::string& temporary,
   TRIBUTARY_RETURN_IF_ERROR(files_->SyncFolder(folder_));
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S16"));
   committed_step_ = manifest.step();
-  // For people and scripts; ListCheckpoints needs no pointer.
+  // The pointer is for users and scripts; ListCheckpoints does not read it.
   return WriteFileAtomically(absl::StrCat(folder_, "/", kLatest),
                              {absl::StrCat(name, "\n")}, files_);
 }
@@ -103,11 +103,13 @@ absl::Status CheckpointFolder::PutInPlace(const std::string& temporary,
                                           const std::string& path,
                                           const std::string& aside) {
   if (access(path.c_str(), F_OK) != 0) return files_->Rename(temporary, path);
-  // Training has come by here before. At every moment there is one of the two.
+  // The step was saved before. With Exchange, one of the two checkpoints has
+  // the name at any time.
   const absl::Status exchanged = files_->Exchange(temporary, path);
   if (exchanged.ok()) {
     const absl::Status renamed = files_->Rename(temporary, aside);
-    // Whoever gets an error discards `temporary`, which must not be the other.
+    // On an error the caller discards `temporary`, so that name must not hold
+    // the existing checkpoint.
     if (!renamed.ok()) (void)files_->Exchange(temporary, path);
     return renamed;
   }
@@ -119,8 +121,8 @@ absl::Status CheckpointFolder::PutInPlace(const std::string& temporary,
 }
 
 void CheckpointFolder::Discard(const std::string& temporary) {
-  // A power cut must not give the folder back a name that it had before, but
-  // not its files. Whatever stays is found by the next Begin.
+  // Syncs first: otherwise a power failure could restore an earlier name of the
+  // folder without its files. The next Begin removes what remains.
   if (!files_->SyncFolder(folder_).ok()) return;
   RemoveWithContents(temporary);
 }

@@ -1,5 +1,5 @@
-// Where checkpoints lie, and how a folder of files becomes one: by a rename,
-// when everything in it is on the disk.
+// The folder of a run's checkpoints. A checkpoint is written under a temporary
+// name and renamed when all its files are on disk.
 #ifndef TRIBUTARY_SERVER_CHECKPOINT_CHECKPOINT_FOLDER_H_
 #define TRIBUTARY_SERVER_CHECKPOINT_CHECKPOINT_FOLDER_H_
 
@@ -17,26 +17,27 @@
 
 namespace tributary {
 
-// DIR/checkpoints, of a run's folder.
+// Returns the checkpoints folder of the run folder `run`: RUN/checkpoints.
 std::string CheckpointsFolder(absl::string_view run);
 
-// One in CheckpointsFolder.
+// A checkpoint in a CheckpointsFolder.
 struct CheckpointName {
   int64_t step = 0;
   std::string path;
 };
 
-// Those in `folder` (see CheckpointsFolder), newest first. Nothing in them is
-// looked at. None if the folder is not there.
+// Lists the checkpoints in `folder` (see CheckpointsFolder), newest first, by
+// name only: their contents are not read. Returns an empty list if the folder
+// does not exist.
 absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
     const std::string& folder);
 
-// How many checkpoints stay. A name that this file does not make is never
-// touched.
+// Which checkpoints Prune keeps. Only names of the form that CheckpointFolder
+// writes are ever removed.
 struct CheckpointRetention {
-  // The newest so many; 0: all.
+  // Number of newest checkpoints to keep; 0 keeps all.
   int64_t keep_last = 0;
-  // Besides, those whose step is a multiple of this; 0: none.
+  // Also keeps each checkpoint whose step is a multiple of this; 0: none.
   int64_t keep_every = 0;
 };
 
@@ -47,45 +48,49 @@ class CheckpointFolder {
   CheckpointFolder(std::string folder, FileSystem* files)
       : folder_(std::move(folder)), files_(files) {}
 
-  // Makes a folder, under a name that is no checkpoint's, for the files of step
-  // `step`; returns its path. Removes what a crash or an error has left behind:
-  // there is one save at a time.
+  // Creates a folder with a temporary name for the files of step `step` and
+  // returns its path. Removes temporary folders and files that a crash or an
+  // error left behind, so only one save may be in progress at a time.
   absl::StatusOr<std::string> Begin(int64_t step);
 
-  // Everything that the manifest speaks of is written and synced in
-  // `temporary`: makes it the checkpoint. When this returns OK it survives a
-  // power cut; on any error there is no such checkpoint, or all of it. One of
-  // the same step that is there already stays until then, and is kept under
-  // another name, step-*.old-*, for whoever wants to know why it was there.
-  // (Where the file system cannot exchange names, a crash may leave it under
-  // the other name only.)
+  // Turns the folder `temporary` into the checkpoint that `manifest` describes.
+  // All files that the manifest names must be written and synced in it. After
+  // OK the checkpoint survives a power failure. After an error the checkpoint
+  // either does not exist or is complete.
+  //
+  // An existing checkpoint of the same step keeps its name until the new one
+  // takes it. It then stays for inspection as step-*.old-*. On a file system
+  // that cannot exchange names, a crash may leave the existing checkpoint under
+  // that name only.
   absl::Status Commit(const std::string& temporary,
                       const CheckpointManifest& manifest);
 
-  // Removes a folder that Begin has made. What cannot be removed now is removed
-  // by the next Begin.
+  // Removes a folder that Begin created. If that fails, the next Begin removes
+  // it.
   void Discard(const std::string& temporary);
 
-  // Removes the checkpoints that need not stay, oldest first; never the newest.
-  // Those of later steps than the last Commit of this object do not count and
-  // stay: they were given up, being damaged perhaps, when training went on from
-  // an earlier one.
+  // Removes, oldest first, the checkpoints that `retention` does not keep.
+  // Never removes the newest checkpoint. Checkpoints of later steps than this
+  // object's last Commit are neither counted nor removed: the job resumed from
+  // an earlier checkpoint, and the later ones may be damaged.
   absl::Status Prune(const CheckpointRetention& retention);
 
  private:
-  // With what is in it. Its files first get out of sight by a rename, so that
-  // nobody finds half of a checkpoint.
+  // Removes a checkpoint and its files. Renames it to a temporary name first,
+  // so that a reader never finds part of a checkpoint.
   absl::Status RemoveCheckpoint(const std::string& path);
-  // A folder, or a file, whose name is on the disk.
+  // Removes a file, or a folder and its files. The current name of `path` must
+  // be on disk already.
   void RemoveWithContents(const std::string& path);
-  // Gives the folder `temporary` the checkpoint's name `path`. Whatever had it
-  // before is then called `aside`; on an error it has it still.
+  // Renames the folder `temporary` to the checkpoint's name `path`. An existing
+  // `path` is renamed to `aside`; on an error it keeps its name.
   absl::Status PutInPlace(const std::string& temporary, const std::string& path,
                           const std::string& aside);
 
   const std::string folder_;
   FileSystem* const files_;
-  // The step of the last Commit; none: all checkpoints are older.
+  // Step of the last Commit. Before the first Commit, Prune counts every
+  // checkpoint.
   int64_t committed_step_ = std::numeric_limits<int64_t>::max();
 };
 

@@ -1,5 +1,5 @@
-// Where the model of a finished job lies: a checkpoint of one server, without
-// optimizer state, which says that nothing is left to compute.
+// The folder of a finished job's model: a checkpoint of one server, without
+// optimizer state, that is marked complete.
 #ifndef TRIBUTARY_SERVER_CHECKPOINT_FINAL_FOLDER_H_
 #define TRIBUTARY_SERVER_CHECKPOINT_FINAL_FOLDER_H_
 
@@ -12,16 +12,16 @@
 
 namespace tributary {
 
-// DIR/final, of a run's folder.
+// Returns the final model's folder in the run folder `run`: RUN/final.
 std::string FinalFolder(absl::string_view run);
 
-// The model in it.
+// Name of the model file in FinalFolder.
 inline constexpr char kFinalModelName[] = "model.safetensors";
 
-// Describes the model that lies in `folder` in a manifest beside it, which
-// survives a power cut when this returns OK. `manifest` is that of the job's
-// last version; files, servers and optimizer state in it are replaced. Reads
-// the model; blocks for as long as the disk takes.
+// Writes a manifest for the model file in `folder`. Starts from `manifest`, the
+// manifest of the job's last version, and replaces its files, number of servers
+// and optimizer state. Reads the whole model; blocks on the disk. After OK the
+// manifest survives a power failure.
 absl::Status WriteFinalManifest(const std::string& folder,
                                 CheckpointManifest manifest,
                                 FileSystem* files = FileSystem::Posix());

@@ -23,11 +23,11 @@ namespace tributary {
 namespace {
 
 constexpr int kFormat = 1;
-// A digest of 22 characters for each block of 4 MiB: enough for 20 TB.
+// One digest of 22 characters for each block of 4 MiB: enough for 20 TB.
 constexpr int64_t kMaxManifestBytes = int64_t{128} << 20;
-// Of what is read at a time: whoever reads has so much memory.
+// A reader holds one block in memory, so this bounds its memory.
 constexpr int64_t kMaxBlockBytes = int64_t{64} << 20;
-// Many more than anybody has; their names have five digits.
+// Far above any real deployment; server numbers in file names have five digits.
 constexpr int kMaxServers = 65536;
 constexpr int kMaxStateArrays = 16;
 constexpr size_t kMaxStateNameBytes = 64;
@@ -54,7 +54,8 @@ std::string FileName(const char* kind, int shard, int servers) {
                                         shard + 1, servers);
 }
 
-// The optimizer's state arrays have names that tensors may end with.
+// Checks that the names of the optimizer's state arrays are distinct and usable
+// as suffixes of tensor names.
 absl::Status CheckState(const CheckpointManifest& manifest) {
   if (manifest.state_size() > kMaxStateArrays) {
     return Error(manifest.state_size(), " state arrays, at most ",
@@ -65,8 +66,9 @@ absl::Status CheckState(const CheckpointManifest& manifest) {
     if (name.empty() || name.size() > kMaxStateNameBytes ||
         !std::all_of(name.begin(), name.end(), absl::ascii_isgraph) ||
         !names.insert(name).second) {
-      return Error("a state array cannot be called \"",
-                   absl::CHexEscape(name.substr(0, 64)), "\" here");
+      return Error("a state array has the name \"",
+                   absl::CHexEscape(name.substr(0, 64)),
+                   "\", which is invalid or listed twice");
     }
   }
   return absl::OkStatus();
@@ -87,7 +89,8 @@ absl::Status CheckBlocks(const CheckpointFile& file) {
   return absl::OkStatus();
 }
 
-// That the files are those of all servers, each once, and can hold the model.
+// Checks that there is each file of each server once, and that the files are
+// large enough for the model.
 absl::Status CheckFiles(const CheckpointManifest& manifest,
                         const ArenaLayout& layout) {
   std::set<std::string> missing;
@@ -109,7 +112,7 @@ absl::Status CheckFiles(const CheckpointManifest& manifest,
     if (missing.erase(file.name()) == 0) {
       return Error("no server's file is called \"",
                    absl::CHexEscape(file.name().substr(0, 64)),
-                   "\", or two are");
+                   "\", or it is listed twice");
     }
     TRIBUTARY_RETURN_IF_ERROR(CheckBlocks(file));
     bytes += static_cast<double>(file.bytes());
@@ -129,16 +132,17 @@ absl::Status Check(const CheckpointManifest& manifest) {
   }
   if (manifest.step() < 0 || manifest.version() < 0 ||
       manifest.version() > manifest.step()) {
-    return Error("step ", manifest.step(), ", version ", manifest.version());
+    return Error("step ", manifest.step(), ", version ", manifest.version(),
+                 ": expected 0 <= version <= step");
   }
   if (manifest.servers() < 1 || manifest.servers() > kMaxServers) {
-    return Error(manifest.servers(), " servers");
+    return Error(manifest.servers(), " servers: expected 1 to ", kMaxServers);
   }
   const absl::StatusOr<ArenaLayout> layout =
       ArenaLayout::Create(manifest.table());
   if (!layout.ok()) return Error(layout.status().message());
   if (manifest.signature() != layout->signature()) {
-    return Error("the signature is not the table's");
+    return Error("the signature is not that of the parameter table");
   }
   TRIBUTARY_RETURN_IF_ERROR(CheckState(manifest));
   return CheckFiles(manifest, *layout);
@@ -178,10 +182,9 @@ absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view text) {
                  " to ", text.size(), " do not begin or end as they must");
   }
   if (Xxh3Of128Bits(rest) != digest) {
-    return absl::DataLossError(
-        absl::StrCat("bytes ", text.size() - rest.size() - kEnd.size(), " to ",
-                     text.size() - kEnd.size(),
-                     " do not have the digest that stands before them"));
+    return absl::DataLossError(absl::StrCat(
+        "bytes ", text.size() - rest.size() - kEnd.size(), " to ",
+        text.size() - kEnd.size(), " do not match the digest before them"));
   }
   CheckpointManifest manifest;
   google::protobuf::util::JsonParseOptions options;
@@ -216,7 +219,7 @@ absl::Status WriteManifest(const std::string& folder,
   const absl::Status readable = ParseManifest(text).status();
   if (!readable.ok()) {
     return absl::InternalError(absl::StrCat(
-        "nobody could read this checkpoint: ", readable.message()));
+        "the new checkpoint's manifest is invalid: ", readable.message()));
   }
   return WriteFileAtomically(absl::StrCat(folder, "/", kManifestName), {text},
                              files);

@@ -1,5 +1,5 @@
-// manifest.json: what a checkpoint folder says of itself. See
-// proto/checkpoint.proto.
+// manifest.json, the description of a checkpoint folder. proto/checkpoint.proto
+// defines its contents.
 #ifndef TRIBUTARY_SERVER_CHECKPOINT_MANIFEST_H_
 #define TRIBUTARY_SERVER_CHECKPOINT_MANIFEST_H_
 
@@ -15,28 +15,29 @@ namespace tributary {
 
 inline constexpr char kManifestName[] = "manifest.json";
 
-// The files of one of `servers` servers, in a checkpoint with or without
-// optimizer state.
+// Names of the files that server `shard` of `servers` writes into a checkpoint,
+// with or without optimizer state.
 struct ShardFileNames {
   std::string model;
-  std::string optimizer;  // Empty without state.
+  std::string optimizer;  // Empty if there is no optimizer state.
 };
 ShardFileNames ShardFileNamesOf(int shard, int servers, bool has_state);
 
-// The file's text.
+// Returns the text of manifest.json.
 absl::StatusOr<std::string> PrintManifest(const CheckpointManifest& manifest);
 
-// Reads what PrintManifest has made, from anywhere: nothing in it is trusted.
-// DataLoss, saying what is wrong, if a byte was changed, a number makes no
-// sense, or the files are not those that the servers write.
+// Parses the text that PrintManifest returns. The text is untrusted. Returns
+// DataLoss, naming the problem, if a byte changed, a number is out of range, or
+// the files are not those that the servers write.
 absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view text);
 
-// Of a checkpoint folder. Errors name the file; NotFound if there is none: this
-// is no checkpoint, or a damaged one.
+// Reads the manifest of a checkpoint folder. Errors name the file. Returns
+// NotFound if the folder has no manifest: it is no checkpoint, or a damaged
+// one.
 absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& folder);
 
-// Makes it the folder's, as WriteFileAtomically does. Internal for one that
-// nobody could read.
+// Writes the manifest into `folder`, atomically (see WriteFileAtomically).
+// Returns Internal if ParseManifest would refuse the text.
 absl::Status WriteManifest(const std::string& folder,
                            const CheckpointManifest& manifest,
                            FileSystem* files);

@@ -26,7 +26,7 @@ struct FreeState {
   void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
 };
 
-// Takes the digests of a file's blocks as it is written.
+// A file that computes the digest of each block while it is written.
 class DigestingFile {
  public:
   DigestingFile(std::unique_ptr<WritableFile> file, std::string name)
@@ -70,7 +70,7 @@ class DigestingFile {
   CheckpointFile facts_;
 };
 
-// Where the elements of a server's chunks are.
+// Finds elements of the arena in the chunks of a snapshot.
 class ChunkPlaces {
  public:
   ChunkPlaces(const ArenaLayout& layout, const Snapshot& snapshot)
@@ -80,8 +80,9 @@ class ChunkPlaces {
     }
   }
 
-  // The run of elements from `begin` on, up to `end` at most, that lie in one
-  // chunk. `slot` -1: weights. Null if that chunk is not one of these.
+  // Returns the elements from `begin` up to the end of their chunk, at most up
+  // to `end`, and stores their number in `*count`. `slot` -1 selects the
+  // weights. Returns null if the snapshot does not hold the chunk.
   float* Find(int64_t begin, int64_t end, int slot, int64_t* count) const {
     const int number = static_cast<int>(begin / layout_.chunk_elements());
     *count = std::min(end, layout_.ChunkBegin(number + 1)) - begin;
@@ -97,7 +98,7 @@ class ChunkPlaces {
   std::map<int, const Snapshot::Chunk*> chunks_;
 };
 
-// The tensors of one file: `slots` of each piece, -1 being the weights.
+// The tensors of one file. Slot -1 stands for the weights.
 struct FileContents {
   std::string name;
   struct Tensor {
@@ -108,7 +109,7 @@ struct FileContents {
   std::vector<Tensor> tensors;
 };
 
-// The model file, and the optimizer's if it has state.
+// Returns the model file and, if there is optimizer state, the optimizer file.
 std::vector<FileContents> ContentsOf(const ShardFiles& files) {
   const std::vector<TensorPiece> pieces =
       PiecesOf(*files.layout, files.shard, files.servers);
@@ -184,7 +185,8 @@ absl::StatusOr<const CheckpointFile*> FindFile(
       absl::StrCat(folder, "/", kManifestName, ": does not name ", name));
 }
 
-// The file's entries for the tensors that it must hold, in their order.
+// Returns the file's entries for the tensors that it must hold, in the order of
+// `contents`.
 absl::StatusOr<std::vector<const TensorEntry*>> FindTensors(
     const FileContents& contents, const SafetensorsFile& file,
     const std::string& path) {
@@ -207,15 +209,15 @@ absl::StatusOr<std::vector<const TensorEntry*>> FindTensors(
   return found;
 }
 
-// Reads what `places` (of `layout`) want of one file.
+// Reads from one file the elements of the chunks in `places`.
 absl::Status ReadFileFor(const std::string& folder,
                          const CheckpointManifest& manifest,
                          const FileContents& contents,
                          const std::map<std::string, const Parameter*>& ours,
                          const ChunkPlaces& places) {
   struct Wanted {
-    size_t tensor = 0;  // Of `contents`.
-    int64_t begin = 0;  // Elements of the piece.
+    size_t tensor = 0;  // Index in `contents`.
+    int64_t begin = 0;  // Offset in the piece, in elements.
     int64_t count = 0;
     float* to = nullptr;
   };
@@ -249,7 +251,7 @@ absl::Status ReadFileFor(const std::string& folder,
   return absl::OkStatus();
 }
 
-// That the checkpoint is of the model whose parameters are `ours`.
+// Checks that the checkpoint is of the model whose parameters are `ours`.
 absl::Status CheckModel(const std::string& folder, const ArenaLayout& written,
                         const std::map<std::string, const Parameter*>& ours) {
   const auto error = [&](const auto&... what) {
@@ -261,7 +263,7 @@ absl::Status CheckModel(const std::string& folder, const ArenaLayout& written,
     theirs.insert(parameter.name);
     const auto found = ours.find(parameter.name);
     if (found == ours.end()) {
-      return error("it has ", parameter.name, ", which this job has not");
+      return error("it has ", parameter.name, ", which this job does not have");
     }
     if (found->second->shape != parameter.shape) {
       return error(parameter.name, " is [",
@@ -302,7 +304,7 @@ absl::StatusOr<std::vector<CheckpointFile>> WriteShardFiles(
 absl::Status ReadShard(const std::string& folder,
                        const CheckpointManifest& manifest,
                        const ArenaLayout& layout, Snapshot* snapshot) {
-  // As a disk that cannot be read.
+  // The failpoint simulates an unreadable disk.
   const absl::Status readable = Failpoint("S17");
   if (!readable.ok()) return absl::DataLossError(readable.message());
   TRIBUTARY_ASSIGN_OR_RETURN(const ArenaLayout written,

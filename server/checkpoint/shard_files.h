@@ -1,5 +1,5 @@
-// The files of a checkpoint: how a server writes its part, and how any number
-// of servers read theirs again.
+// The tensor files of a checkpoint. Each server writes the files of its shard;
+// any number of servers can read them.
 #ifndef TRIBUTARY_SERVER_CHECKPOINT_SHARD_FILES_H_
 #define TRIBUTARY_SERVER_CHECKPOINT_SHARD_FILES_H_
 
@@ -18,34 +18,36 @@
 
 namespace tributary {
 
-// Which files a server writes, and what they hold. The layout must outlive it.
+// Which files a server writes and what they hold. The layout must outlive it.
 struct ShardFiles {
   const ArenaLayout* layout = nullptr;
   int shard = 0;
   int servers = 1;
-  // Optimizer::slot_names.
+  // The optimizer's slot names, see Optimizer::slot_names.
   std::vector<std::string> state;
 };
 
-// Writes model and, if there is state, optimizer file into `folder`, and syncs
-// them and the folder. Returns what the manifest says of them. The snapshot has
-// all chunks of the shard. Makes no copy of the tensors. Blocks for as long as
-// the disk takes.
+// Writes the model file and, if there is optimizer state, the optimizer file
+// into `folder`, and syncs the files and the folder. `snapshot` must hold all
+// chunks of the shard. Returns the files' entries for the manifest. Does not
+// copy the tensors. Blocks on the disk.
 absl::StatusOr<std::vector<CheckpointFile>> WriteShardFiles(
     const ShardFiles& files, const Snapshot& snapshot,
     const std::string& folder, FileSystem* file_system);
 
-// Reads what `shard` of `servers`, any numbers, need of the checkpoint in
-// `folder`: `snapshot` has the shard's chunks with their buffers, values and
-// one for each of the manifest's `state`; gaps between tensors become zero.
-// Every byte that is used has the digest that the manifest says. DataLoss,
-// naming file and byte range, if one has not.
+// Reads from the checkpoint in `folder` the chunks that `*snapshot` lists. The
+// checkpoint may come from any number of servers. The caller allocates the
+// buffers of each chunk: its values, and one slot for each entry of the
+// manifest's `state`. Gaps between tensors become zero. Every byte used is
+// verified against the manifest's digests; a mismatch is DataLoss, which names
+// the file and the byte range.
 absl::Status ReadShard(const std::string& folder,
                        const CheckpointManifest& manifest,
                        const ArenaLayout& layout, Snapshot* snapshot);
 
-// Reads all of a checkpoint. OK if it is whole and every byte is as it was
-// written; otherwise DataLoss names the first file and byte range that is not.
+// Reads the whole checkpoint in `folder`. Returns OK if it is complete and
+// every byte matches its digest; otherwise returns DataLoss, which names the
+// first damaged file and byte range.
 absl::Status VerifyCheckpoint(const std::string& folder);
 
 }  // namespace tributary

@@ -1,4 +1,4 @@
-// Which parts of which tensors a server's chunks hold.
+// The parts of tensors that lie in the chunks of one server.
 #ifndef TRIBUTARY_SERVER_CHECKPOINT_TENSOR_PIECES_H_
 #define TRIBUTARY_SERVER_CHECKPOINT_TENSOR_PIECES_H_
 
@@ -12,7 +12,7 @@ namespace tributary {
 
 // Consecutive elements [begin, end) of one parameter.
 struct TensorPiece {
-  const Parameter* parameter = nullptr;  // The layout's.
+  const Parameter* parameter = nullptr;  // Owned by the layout.
   int64_t begin = 0;
   int64_t end = 0;
 
@@ -21,9 +21,9 @@ struct TensorPiece {
   std::string Name() const;
 };
 
-// The pieces in the chunks of `shard`, as long as they can be, ordered as in
-// its files: by the parameters' names, then by their place. Over all shards
-// each element is in one piece.
+// Returns the pieces in the chunks of `shard`, with adjacent chunks merged, in
+// the order of the shard's files: by parameter name, then by position. Over all
+// shards, each element lies in exactly one piece.
 std::vector<TensorPiece> PiecesOf(const ArenaLayout& layout, int shard,
                                   int servers);
 

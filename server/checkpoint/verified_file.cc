@@ -20,7 +20,7 @@ namespace tributary {
 absl::StatusOr<std::unique_ptr<VerifiedFile>> VerifiedFile::Open(
     const std::string& folder, const CheckpointFile& facts) {
   const std::string path = absl::StrCat(folder, "/", facts.name());
-  // A pipe of that name must not make this wait for its other end.
+  // O_NONBLOCK keeps open() from waiting if the path is a pipe.
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     return errno == ENOENT
@@ -39,9 +39,9 @@ absl::StatusOr<std::unique_ptr<VerifiedFile>> VerifiedFile::Open(
   if (found.st_size != facts.bytes()) {
     return absl::DataLossError(
         absl::StrCat(path, ": has ", Counted(found.st_size, "byte"),
-                     ", was written with ", facts.bytes(), ": bytes from ",
+                     ", expected ", facts.bytes(), ": bytes from ",
                      std::min<int64_t>(found.st_size, facts.bytes()),
-                     " on are lost or strange"));
+                     " on are missing or extra"));
   }
   return file;
 }
@@ -71,7 +71,7 @@ absl::Status VerifiedFile::VerifyAll() { return VerifyUpTo(facts_.bytes()); }
 absl::StatusOr<SafetensorsFile> VerifiedFile::OpenTensors() {
   uint64_t length = 0;
   const int64_t length_bytes = sizeof(length);
-  // A file that is too short for its header is refused below.
+  // SafetensorsFile::Open refuses a file that is too short for a header.
   if (facts_.bytes() >= length_bytes) {
     TRIBUTARY_RETURN_IF_ERROR(
         Read(0, length_bytes, reinterpret_cast<char*>(&length)));

@@ -1,4 +1,4 @@
-// Reading a file of a checkpoint.
+// Reads a file of a checkpoint and verifies its digests.
 #ifndef TRIBUTARY_SERVER_CHECKPOINT_VERIFIED_FILE_H_
 #define TRIBUTARY_SERVER_CHECKPOINT_VERIFIED_FILE_H_
 
@@ -15,31 +15,31 @@
 
 namespace tributary {
 
-// Of the digests: damage is named to within one block, which is also what is
-// read at a time.
+// Size of the blocks that have a digest each. A damaged byte is located to
+// within one block, and one block is read at a time.
 inline constexpr int64_t kDigestBlockBytes = int64_t{4} << 20;
 
-// A file of which nothing is given out that has not the digest that the
-// manifest says. Errors are DataLoss and name the file and the byte range, or
-// what keeps the system from opening it. One thread at a time; blocks on the
-// disk.
+// A file of a checkpoint that returns only bytes whose digest matches the
+// manifest. Errors are DataLoss, which names the file and the byte range, or
+// the system's error for a file that cannot be opened. Not thread-safe; blocks
+// on the disk.
 class VerifiedFile {
  public:
-  // `facts`: what the manifest says of it; its blocks are what one read takes
-  // in memory.
+  // `facts` is the manifest's entry for the file. Reading takes as much memory
+  // as one of its blocks.
   static absl::StatusOr<std::unique_ptr<VerifiedFile>> Open(
       const std::string& folder, const CheckpointFile& facts);
   ~VerifiedFile();
   VerifiedFile(const VerifiedFile&) = delete;
   VerifiedFile& operator=(const VerifiedFile&) = delete;
 
-  // Copies bytes [begin, begin + count), which the file has. Each block is read
-  // once if calls come in ascending order.
+  // Copies bytes [begin, begin + count), which must lie in the file. Reads each
+  // block once if calls come in ascending order.
   absl::Status Read(int64_t begin, int64_t count, char* to);
 
   absl::Status VerifyAll();
 
-  // What the header says of the tensors; its bytes have their digests.
+  // Parses the header after verifying its bytes.
   absl::StatusOr<SafetensorsFile> OpenTensors();
 
   const std::string& path() const { return path_; }
@@ -50,9 +50,9 @@ class VerifiedFile {
 
   VerifiedFile(int descriptor, std::string path, const CheckpointFile& facts);
 
-  // Reads the block of this number into block_.
+  // Reads block `number` into block_.
   absl::Status Fetch(int64_t number);
-  // The same, unless it is there, and checks it.
+  // Reads block `number` into block_ unless it is there, and verifies it.
   absl::Status Load(int64_t number);
   absl::Status VerifyUpTo(int64_t end);
   absl::Status BlockError(int64_t number, absl::string_view what) const;
@@ -61,10 +61,10 @@ class VerifiedFile {
   const std::string path_;
   const CheckpointFile facts_;
   std::vector<char> block_;
-  int64_t loaded_ = -1;  // Its number.
+  int64_t loaded_ = -1;  // Number of the verified block in block_; -1: none.
 };
 
-// What a manifest is to say of a file as it is now.
+// Returns the manifest's entry for a file as it is now.
 absl::StatusOr<CheckpointFile> DescribeFile(const std::string& folder,
                                             const std::string& name);
 

@@ -34,7 +34,7 @@ void Checkpointer::Commit(const std::string& folder,
     options_.log->Info("checkpoint at step %d", manifest.step());
     const absl::Status pruned = folder_.Prune(options_.retention);
     if (!pruned.ok()) {
-      options_.log->Warning("old checkpoints stay: %s",
+      options_.log->Warning("cannot remove old checkpoints: %s",
                             std::string(pruned.message()));
     }
   });
@@ -48,8 +48,8 @@ absl::Status Checkpointer::CommitNow(const std::string& folder,
     if (stat(path.c_str(), &facts) != 0 || facts.st_size != file.bytes()) {
       return absl::FailedPreconditionError(absl::StrCat(
           path,
-          " is not there as its server has written it: the output "
-          "folder must be on a file system that all servers share"));
+          " is missing or differs in size from what its server wrote: the "
+          "output folder must be on a file system that all servers share"));
     }
   }
   const absl::Status current = options_.before_commit();
@@ -63,7 +63,7 @@ void Checkpointer::Discard(const std::string& folder) {
 }
 
 void Checkpointer::Warn(int64_t step, const std::string& message) {
-  // The log may be a file.
+  // Logging may block on a file, so it runs on the thread.
   thread_->Run([this, step, message] {
     options_.log->Warning(
         "no checkpoint at step %d, so the one before it stays the newest: %s",

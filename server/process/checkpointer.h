@@ -1,4 +1,4 @@
-// Writes checkpoints for the coordinator, away from its threads.
+// Writes checkpoints for the coordinator on a separate thread.
 #ifndef TRIBUTARY_SERVER_PROCESS_CHECKPOINTER_H_
 #define TRIBUTARY_SERVER_PROCESS_CHECKPOINTER_H_
 
@@ -17,28 +17,31 @@
 
 namespace tributary {
 
-// Thread-safe. One that fails is logged once, until one succeeds.
+// A CheckpointSink that performs each request asynchronously, in order, and
+// passes the results to the coordinator. A failed checkpoint is logged; further
+// failures are not logged until a checkpoint succeeds. Thread-safe.
 class Checkpointer final : public CheckpointSink {
  public:
   struct Options {
-    std::string folder;  // See CheckpointsFolder.
+    std::string folder;  // A CheckpointsFolder.
     CheckpointRetention retention;
     FileSystem* files = FileSystem::Posix();
-    // Called before every commit, which an error prevents. FailedPrecondition:
-    // another coordinator has taken the job over.
+    // Called before every commit. An error prevents the commit.
+    // FailedPrecondition means that another coordinator has taken over the job.
     std::function<absl::Status()> before_commit;
     Logger* log = nullptr;
   };
-  // On a thread of its own.
+  // Runs requests on a new thread.
   explicit Checkpointer(Options options);
-  // `thread` runs one task at a time.
+  // Runs requests on `thread`, which must run one task at a time.
   Checkpointer(Options options, std::unique_ptr<Executor> thread);
-  // Finishes what it was asked for.
+  // Waits until all requests are done.
   ~Checkpointer() override;
 
-  // Where answers go; before anything is asked for. It must outlive Stop.
+  // Sets the receiver of results. Call it before the first request. The
+  // coordinator must outlive Stop.
   void SetCoordinator(Coordinator* coordinator) { coordinator_ = coordinator; }
-  // Finishes what it was asked for; nothing may be asked for after it.
+  // Waits until all requests are done. No request may follow.
   void Stop() { thread_.reset(); }
 
   void MakeFolder(int64_t step) override;
@@ -53,7 +56,7 @@ class Checkpointer final : public CheckpointSink {
 
   const Options options_;
   Coordinator* coordinator_ = nullptr;
-  CheckpointFolder folder_;  // Used by the thread only.
+  CheckpointFolder folder_;  // Used only on thread_.
   std::unique_ptr<Executor> thread_;
 };
 

@@ -38,21 +38,21 @@ namespace tributary {
 namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(100);
-// Of looks at the number of the newest attempt.
+// Interval between checks for a newer attempt.
 constexpr absl::Duration kFencingInterval = absl::Seconds(1);
-// For peers that were told to end; after it they are cut.
+// Time for peers to leave after Finish; then their calls are cancelled.
 constexpr absl::Duration kDrainTimeout = absl::Seconds(5);
-// The same when the attempt is over anyway.
+// The same if another attempt follows, which must not be delayed.
 constexpr absl::Duration kCutTimeout = absl::Milliseconds(200);
-// After a server was lost: workers that were there come back at once, or later
-// in the middle.
+// Start timeout after the loss of a server: the other workers rejoin at once,
+// or join later while the job runs.
 constexpr absl::Duration kRecoveryTimeout = absl::Seconds(5);
 
-// The coordinator's own server, in the same process.
+// Passes the coordinator's orders to the server in the same process.
 class LocalLink final : public ServerLink {
  public:
   explicit LocalLink(Logger* log) : log_(log) {}
-  // To be called before the first order.
+  // Call it before the first order.
   void SetServer(LocalServer* server) { server_ = server; }
   void Send(const ServerOrder& order) override {
     const absl::Status status = server_->Handle(order);
@@ -65,8 +65,8 @@ class LocalLink final : public ServerLink {
   Logger* const log_;
 };
 
-// Writes the final model and returns its digest. From then on whoever resumes
-// the job takes it for finished, even if there is no checkpoint of its end.
+// Writes the final model and returns its digest. After that, resuming treats
+// the job as finished even if there is no checkpoint of its last step.
 absl::StatusOr<std::string> WriteModel(const Coordinator& coordinator,
                                        int64_t attempt,
                                        const LocalServer& local,
@@ -87,7 +87,8 @@ absl::StatusOr<std::string> WriteModel(const Coordinator& coordinator,
     };
   }
   const absl::Status read = ReadFinalModel(sources, options, layout, arena);
-  // Servers that have gone over to a newer attempt have its weights.
+  // Servers that joined a newer attempt return its weights, so check the
+  // attempt after reading.
   const absl::Status current = output->CheckAttempt(attempt);
   if (absl::IsFailedPrecondition(current)) return current;
   TRIBUTARY_RETURN_IF_ERROR(read);
@@ -102,9 +103,9 @@ absl::StatusOr<std::string> WriteModel(const Coordinator& coordinator,
   return digest;
 }
 
-// Ends the job for everybody, and leaves its results behind; no summary if
-// `begun` is false, because there is that of the run that it did not go on
-// with.
+// Ends the job for all processes and writes its results. Writes no summary if
+// `begun` is false, so that the summary of the existing run stays in its
+// folder.
 absl::Status Conclude(bool trained, bool begun, int64_t attempt,
                       const LocalServer& local, const ServerOptions& options,
                       Coordinator* coordinator, RunOutput* output,
@@ -130,9 +131,9 @@ absl::Status Conclude(bool trained, bool begun, int64_t attempt,
   (void)coordinator->OnServerReport(0, farewell);
   coordinator->ServerGone(0);
   if (!coordinator->AwaitServersGone(kDrainTimeout)) {
-    options.log->Warning("some servers did not say goodbye");
+    options.log->Warning("some servers did not disconnect in time");
   }
-  // Who finds a summary finds all lines beside it.
+  // When summary.json exists, metrics.jsonl must be complete.
   metrics->Flush();
   if (!begun) return status;
   const absl::Status written =
@@ -140,7 +141,7 @@ absl::Status Conclude(bool trained, bool begun, int64_t attempt,
   return status.ok() ? written : status;
 }
 
-// What lasts longer than an attempt.
+// The state of the coordinator's process that outlives an attempt.
 class CoordinatorProcess {
  public:
   CoordinatorProcess(const ServerOptions& options, Shutdown* shutdown,
@@ -163,17 +164,18 @@ class CoordinatorProcess {
     int64_t checkpoint_step = -1;
   };
 
-  // Counts the attempt.
+  // Takes the attempt's number and chooses where it begins.
   absl::StatusOr<std::optional<ResumePoint>> Prepare();
   absl::StatusOr<AttemptEnd> RunAttempt(std::optional<ResumePoint> resume);
-  // Puts metrics.jsonl where the attempt begins, on the thread that writes it.
+  // Rewinds metrics.jsonl to where the attempt begins, on the writing thread.
   void OnBegin(const Beginning& beginning, Coordinator* coordinator);
   Coordinator::Options CoordinatorOptions(std::optional<ResumePoint> resume,
                                           CheckpointSink* checkpoints);
   Checkpointer::Options CheckpointerOptions();
-  // Waits for the attempt's end. Looks now and then whether another
-  // coordinator, started while this one stood still, has begun a newer one: it
-  // must not keep what servers and workers still believe in this one.
+  // Waits for the attempt's end. Checks periodically whether another
+  // coordinator has begun a newer attempt, which can happen while this process
+  // is suspended. This coordinator then ends its attempt and releases the
+  // servers and workers that still follow it.
   Coordinator::Ending Follow(Coordinator* coordinator);
 
   const ServerOptions& options_;
@@ -184,13 +186,14 @@ class CoordinatorProcess {
   ReplicaStore replicas_;
   int64_t attempt_ = 0;
   bool first_ = true;
-  // Some attempt has. Set by a thread of the coordinator.
+  // Whether any attempt has begun training. Set by a coordinator thread.
   std::atomic<bool> has_begun_ = false;
   std::string run_;  // See JournalScope.
-  // Of the attempts before, see Coordinator::Options.
+  // Facts from earlier attempts, see Coordinator::Options.
   std::optional<DataFacts> data_;
   AttemptHistory history_;
-  // Where to listen: after the first attempt the same port, which peers know.
+  // Address to listen on. Later attempts reuse the first one's port, which
+  // peers know.
   std::string listen_;
   int expected_workers_;
   absl::Duration start_timeout_;
@@ -198,23 +201,23 @@ class CoordinatorProcess {
 
 absl::StatusOr<std::optional<ResumePoint>> CoordinatorProcess::Prepare() {
   if (!first_) {
-    // A newer attempt is another coordinator's: it must not be overtaken in
-    // turn.
+    // A newer attempt belongs to another coordinator, which this process must
+    // not supersede.
     const absl::Status current = output_->CheckAttempt(attempt_);
     if (absl::IsFailedPrecondition(current)) return current;
   }
   const absl::StatusOr<int64_t> attempt = output_->NextAttempt();
-  // A disk that fails later costs no training.
+  // Only the first attempt fails on a disk error.
   if (!attempt.ok()) {
     if (first_) return attempt.status();
-    options_.log->Warning("the number of this attempt is not kept: %s",
+    options_.log->Warning("cannot store the number of this attempt: %s",
                           std::string(attempt.status().message()));
   }
   attempt_ = attempt.value_or(attempt_ + 1);
   if (first_) run_ = output_->RunId(/*begins=*/!options_.resume);
   TRIBUTARY_ASSIGN_OR_RETURN(std::optional<ResumePoint> resume,
                              chooser_.Choose());
-  // Else when it is certain that the job can go on from there.
+  // If the job resumes, OnBegin writes it once the attempt has begun.
   if (first_ && !resume.has_value()) {
     TRIBUTARY_RETURN_IF_ERROR(output_->WriteJob(options_.job));
   }
@@ -226,9 +229,9 @@ void CoordinatorProcess::OnBegin(const Beginning& beginning,
   std::string from;
   if (beginning.resumes()) {
     from = absl::StrCat(
-        "attempt ", attempt_, ": goes on from step ", beginning.step, ", ",
+        "attempt ", attempt_, ": resumes from step ", beginning.step, ", ",
         beginning.holders.empty() ? beginning.checkpoint
-                                  : "which the servers have in memory");
+                                  : "held in the servers' memory");
   }
   const bool again = has_begun_.exchange(true);
   metrics_.Rewind(
@@ -253,7 +256,8 @@ Checkpointer::Options CoordinatorProcess::CheckpointerOptions() {
   checkpoints.retention = {options_.job.checkpoint().keep_last(),
                            options_.job.checkpoint().keep_every()};
   checkpoints.before_commit = [this] {
-    // Whoever resumes from it will not write the lines up to it again.
+    // A job that resumes from this checkpoint does not write the earlier lines
+    // again.
     metrics_.Flush();
     return output_->CheckAttempt(attempt_);
   };
@@ -318,12 +322,14 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
     metrics_.Append(line);
   });
   running = &coordinator;
-  // What is still to be written may fail the coordinator.
+  // Queued metrics writes may call coordinator.Fail, so they must end before
+  // the coordinator is destroyed.
   const absl::Cleanup write_metrics = [this] { metrics_.Flush(); };
   checkpointer.SetCoordinator(&coordinator);
   const absl::Cleanup stop_checkpointer = [&] { checkpointer.Stop(); };
   CoordinatorService coordinator_service(&coordinator);
-  // The server's last reports may be answered by orders to it.
+  // Must outlive `local`: the coordinator may answer the server's last reports
+  // with orders.
   LocalLink link(options_.log);
   ParameterServerService service(/*shard=*/0);
   ReplicaService replica_service({/*shard=*/0, "", options_.security},
@@ -376,9 +382,9 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
     goes_back = false;
     end.ending = Coordinator::Ending::kFailed;
     coordinator.Fail(absl::DeadlineExceededError(
-        absl::StrCat("no attempt has come to anything for ",
+        absl::StrCat("no attempt has trained for ",
                      absl::FormatDuration(options_.no_server_timeout),
-                     "; the last one ended so: ", end.status.message())));
+                     "; the last one ended with: ", end.status.message())));
   }
   if (goes_back) {
     // A worker that is missing at the start could not join later.
@@ -410,12 +416,12 @@ absl::Status CoordinatorProcess::Run() {
     const std::string reason(end.status.message());
     switch (end.ending) {
       case Coordinator::Ending::kDamaged:
-        options_.log->Error("%s; going back to the checkpoint before it",
+        options_.log->Error("%s; resuming from the checkpoint before it",
                             reason);
         chooser_.SetDamaged(from);
         break;
       case Coordinator::Ending::kGoesBack:
-        options_.log->Warning("%s; beginning again", reason);
+        options_.log->Warning("%s; starting another attempt", reason);
         break;
       case Coordinator::Ending::kDrained:
         return absl::CancelledError(
@@ -423,7 +429,7 @@ absl::Status CoordinatorProcess::Run() {
                 ? std::string("stopped by request")
                 : absl::StrCat("stopped by request at step ",
                                end.checkpoint_step,
-                               "; --resume goes on from there"));
+                               "; --resume auto resumes from there"));
       default:
         return end.status;
     }

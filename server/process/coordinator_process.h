@@ -1,4 +1,4 @@
-// The server that coordinates (shard 0), from start to end.
+// The process of shard 0, which coordinates the job.
 #ifndef TRIBUTARY_SERVER_PROCESS_COORDINATOR_PROCESS_H_
 #define TRIBUTARY_SERVER_PROCESS_COORDINATOR_PROCESS_H_
 
@@ -8,8 +8,8 @@
 
 namespace tributary {
 
-// As RunServer, for shard 0: one attempt at the job after another, until it is
-// done, has failed or is stopped.
+// Implements RunServer for shard 0. Runs attempts at the job until it is done,
+// has failed or is stopped.
 absl::Status RunCoordinator(const ServerOptions& options, Shutdown* shutdown);
 
 }  // namespace tributary

@@ -25,7 +25,7 @@ namespace tributary {
 namespace {
 
 constexpr absl::Duration kReadWeightsTimeout = absl::Minutes(10);
-// For the last updates, which have all they need.
+// Bounds the wait for the last updates, whose inputs are all at the servers.
 constexpr absl::Duration kUpdateTimeout = absl::Seconds(5);
 constexpr absl::Duration kPoll = absl::Milliseconds(100);
 
@@ -48,9 +48,10 @@ absl::Status ReadRemote(const std::string& address, const Security& security,
     if (weights.chunk() < 0 || weights.chunk() >= layout.chunk_count() ||
         weights.payload().size() !=
             layout.ChunkSize(weights.chunk()) * sizeof(float)) {
-      return absl::DataLossError(absl::StrCat(
-          address, ": chunk ", weights.chunk(), " of ",
-          Counted(weights.payload().size(), "byte"), " does not fit"));
+      return absl::DataLossError(
+          absl::StrCat(address, ": chunk ", weights.chunk(), " of ",
+                       Counted(weights.payload().size(), "byte"),
+                       " does not fit the model"));
     }
     std::copy_n(
         weights.payload().data(), weights.payload().size(),
@@ -62,7 +63,8 @@ absl::Status ReadRemote(const std::string& address, const Security& security,
                                           Counted(chunks, "chunk")));
 }
 
-// Of some chunks: where they belong in the arena, and room for their state.
+// Returns a snapshot of `chunks` whose values lie in `arena`, with new buffers
+// for `slots` optimizer state arrays each.
 Snapshot InArena(const std::vector<int>& chunks, int slots,
                  const ArenaLayout& layout, const Buffer& arena) {
   BufferPool buffers(layout.chunk_elements());
@@ -80,8 +82,7 @@ Snapshot InArena(const std::vector<int>& chunks, int slots,
   return model;
 }
 
-// A remote server's part or, if it is gone and another one keeps its state,
-// that one's copy.
+// Reads a remote server's shard, or its replica if the server is lost.
 absl::Status ReadShardOf(const FinalModelSources& sources, int shard,
                          const ServerOptions& options, const Buffer& arena) {
   const ArenaLayout& layout = sources.store->layout();
@@ -98,12 +99,12 @@ absl::Status ReadShardOf(const FinalModelSources& sources, int shard,
       sources.copies(shard, ReplicaHolderOf(shard, servers), &copies);
   if (!kept.ok()) return read;
   options.log->Info(
-      "server %d's part of the model is the copy of server %d: %s", shard,
-      ReplicaHolderOf(shard, servers), std::string(read.message()));
+      "took server %d's part of the model from its replica on server %d: %s",
+      shard, ReplicaHolderOf(shard, servers), std::string(read.message()));
   return absl::OkStatus();
 }
 
-// The whole model, from this server and the others.
+// Reads the whole model from this server and the others.
 absl::Status ReadModel(const FinalModelSources& sources,
                        const ServerOptions& options, const Buffer& arena) {
   ParameterStore* const store = sources.store;
@@ -120,9 +121,9 @@ absl::Status ReadModel(const FinalModelSources& sources,
   return absl::OkStatus();
 }
 
-// ReadModel, once the servers have applied the last step. Every worker that
-// says farewell has seen that; without one (the last was lost after its last
-// push) it is a matter of milliseconds.
+// Calls ReadModel until the servers have applied the last step. A worker leaves
+// only after that. If the last worker was lost after its last push, the step
+// completes within milliseconds.
 absl::Status AwaitModel(const FinalModelSources& sources,
                         const ServerOptions& options, const Buffer& arena) {
   const absl::Time deadline = MonotonicNow() + kUpdateTimeout;
@@ -135,7 +136,7 @@ absl::Status AwaitModel(const FinalModelSources& sources,
   return status;
 }
 
-// What the workers of an all-reduce have brought.
+// Reads the model that the workers of an all-reduce saved on this server.
 absl::Status ReadKept(const FinalModelSources& sources,
                       const ServerOptions& options, const ArenaLayout& layout,
                       const Buffer& arena) {
@@ -146,8 +147,8 @@ absl::Status ReadKept(const FinalModelSources& sources,
   return sources.copies(/*shard=*/0, /*holder=*/0, &model);
 }
 
-// The same from a checkpoint: the one in which all was computed already, or the
-// job's last, when a server is gone that has the model.
+// Reads the model from a checkpoint: the one of the finished job, or the job's
+// last one if a server is lost.
 absl::Status ReadSavedModel(const FinalModelSources& sources,
                             const ServerOptions& options,
                             const ArenaLayout& layout, const Buffer& arena) {
@@ -161,7 +162,9 @@ absl::Status ReadSavedModel(const FinalModelSources& sources,
   }
   TRIBUTARY_ASSIGN_OR_RETURN(CheckpointManifest manifest, ReadManifest(folder));
   if (manifest.version() != sources.version) {
-    return absl::NotFoundError(folder);
+    return absl::NotFoundError(
+        absl::StrCat(folder, ": has version ", manifest.version(),
+                     " of the model, expected ", sources.version));
   }
   manifest.clear_state();
   Snapshot model = InArena(layout.ChunksOf(/*shard=*/0, /*servers=*/1),
@@ -183,7 +186,7 @@ absl::Status ReadFinalModel(const FinalModelSources& sources,
   if (read.ok()) return read;
   const absl::Status saved = ReadSavedModel(sources, options, layout, arena);
   if (saved.ok()) {
-    options.log->Info("the model is that of the last checkpoint: %s",
+    options.log->Info("took the final model from the last checkpoint: %s",
                       std::string(read.message()));
     return absl::OkStatus();
   }

@@ -1,4 +1,4 @@
-// The model of a job that is all computed, gathered from all its servers.
+// Collects the model of a finished job from its servers.
 #ifndef TRIBUTARY_SERVER_PROCESS_FINAL_MODEL_H_
 #define TRIBUTARY_SERVER_PROCESS_FINAL_MODEL_H_
 
@@ -17,22 +17,23 @@ namespace tributary {
 
 struct FinalModelSources {
   int64_t version = 0;
-  // The checkpoint's folder, if all was computed before this attempt began.
+  // Folder of the checkpoint, if the job was finished before this attempt
+  // began.
   std::string complete_checkpoint;
-  // The caller's own part of it; null in an all-reduce, and where all was
-  // computed before this attempt began.
+  // The caller's own shard. Null in an all-reduce, and if the job was finished
+  // before this attempt began.
   ParameterStore* store = nullptr;
-  // host:port of all servers, by shard; the first one is the caller.
+  // host:port of all servers, by shard. The first one is the caller's.
   std::vector<std::string> addresses;
-  // With a journal, and in an all-reduce: reads a shard, as
-  // LocalServer::ReadCopies does.
+  // Reads a shard's in-memory replica, as LocalServer::ReadCopies does. Set
+  // with recovery.journal and in an all-reduce.
   std::function<absl::Status(int shard, int holder, Snapshot*)> copies;
 };
 
-// Reads it into `arena`, of layout.arena_elements(): from the servers or, when
-// one is gone, from the one that keeps its state, or from the job's last
-// checkpoint, which the log then tells.
-// Blocks, at most for minutes each server.
+// Reads the final model into `arena`, which has layout.arena_elements()
+// elements. Reads from all servers. If a server is lost, reads its replica on
+// another server or the job's last checkpoint, and logs that. Blocks for at
+// most minutes per server.
 absl::Status ReadFinalModel(const FinalModelSources& sources,
                             const ServerOptions& options,
                             const ArenaLayout& layout, const Buffer& arena);

@@ -36,7 +36,7 @@ LocalServer::LocalServer(int shard, int threads, WeightsService* service,
                   FileSystem::Posix(), service, std::move(report)) {}
 
 LocalServer::~LocalServer() {
-  // What it calls back uses executors, whose tasks use it.
+  // The stream's callbacks use the executors, whose tasks use the stream.
   EndReplication();
 }
 
@@ -67,8 +67,8 @@ ParameterStore* LocalServer::store() const {
 absl::Status LocalServer::Handle(const ServerOrder& order) {
   switch (order.order_case()) {
     case ServerOrder::kConfigure:
-      // On the pool, because the coordinator gives its own server orders with
-      // its lock held.
+      // Runs on the pool because the coordinator sends orders to its own server
+      // with its lock held.
       pool_->Run([this, configure = order.configure()] {
         const absl::Status status = OnConfigure(configure);
         ServerReport report;
@@ -79,7 +79,8 @@ absl::Status LocalServer::Handle(const ServerOrder& order) {
           return;
         } else {
           report.mutable_failure()->set_message(std::string(status.message()));
-          // Starting again does not help a device that is too small.
+          // Exit code 2 prevents a restart, which does not help if device
+          // memory is too small.
           report.mutable_failure()->set_exit_code(
               absl::IsResourceExhausted(status) ? 2 : 1);
           report.mutable_failure()->set_checkpoint_damaged(
@@ -91,7 +92,8 @@ absl::Status LocalServer::Handle(const ServerOrder& order) {
     case ServerOrder::kNorm: {
       ParameterStore* const target = store();
       if (target == nullptr) {
-        return absl::FailedPreconditionError("a norm before the table");
+        return absl::FailedPreconditionError(
+            "a gradient norm before the parameter table");
       }
       if (replicas_ != nullptr && order.norm().has_job_state()) {
         replicas_->AddJobState(order.norm().step() + 1,
@@ -130,7 +132,8 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
   options.make_passes = make_passes_;
   const bool replicates = configure.job().recovery().journal();
   if (replicates && replicas_ == nullptr) {
-    return absl::UnimplementedError("this server keeps no journal");
+    return absl::UnimplementedError(
+        "this server does not support recovery.journal");
   }
   CheckpointManifest manifest;
   if (configure.has_journal()) {
@@ -170,7 +173,8 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
 absl::Status LocalServer::ConfigureReplicaHolder(const Configure& configure,
                                                  ArenaLayout layout) {
   if (replicas_ == nullptr) {
-    return absl::UnimplementedError("this server keeps no state");
+    return absl::UnimplementedError(
+        "this server does not support exchange.all_reduce");
   }
   TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer,
                              Optimizer::Create(configure.job().optimizer()));
@@ -213,7 +217,7 @@ absl::Status LocalServer::Restore(const Configure& configure,
   const int64_t version = snapshot.version;
   store->Restore(std::move(snapshot));
   if (!configure.job().recovery().journal()) return absl::OkStatus();
-  // From now on it is here, whatever becomes of where it came from.
+  // Keeps the state here as well, so that it survives the loss of its source.
   absl::Status added;
   store->TakeSnapshot(version, [&](Snapshot base) {
     for (Snapshot::Chunk& chunk : base.chunks) {
@@ -239,7 +243,7 @@ absl::Status LocalServer::ReadCopies(int shard, int64_t version, int holder,
   }
   TRIBUTARY_ASSIGN_OR_RETURN(const Snapshot held,
                              replicas_->Find(shard, version));
-  // The optimizer will write to its state.
+  // Copied because the optimizer modifies its state.
   CopySnapshot(held, snapshot);
   return absl::OkStatus();
 }
@@ -263,10 +267,11 @@ void LocalServer::PrepareReplicas(const Configure& configure,
 
 absl::Status LocalServer::OnReplicate(const ::tributary::Replicate& order) {
   if (store() == nullptr || replicas_ == nullptr) {
-    return absl::FailedPreconditionError("replication before the table");
+    return absl::FailedPreconditionError(
+        "replication before the parameter table");
   }
-  // Not on the caller's thread: certificates may be read, and the coordinator
-  // gives its own server orders with its lock held.
+  // Runs on the pool because opening a stream may read certificates, and the
+  // coordinator sends orders to its own server with its lock held.
   pool_->Run([this, address = order.address()] {
     ReplicaStream* replication = nullptr;
     int64_t base = 0;
@@ -300,7 +305,7 @@ void LocalServer::Replicate(ReplicaStream* replication, int64_t base) {
     }
     begun_with = *std::move(found);
   }
-  // There may be none, of a model with fewer chunks than servers.
+  // A shard has no chunks if there are fewer chunks than servers.
   if (begun_with.chunks.empty()) {
     ready();
     return;
@@ -332,7 +337,7 @@ void LocalServer::Keep(int64_t version, Snapshot::Chunk copy,
   if (!status.ok()) {
     ReportReplicationFailure(status);
   } else if (replication != nullptr) {
-    // It is there: workers come in only after Replicated.
+    // The stream is open before workers join: they join only after Replicated.
     replication->Send(version, copy, std::move(kept));
   }
 }
@@ -347,10 +352,11 @@ absl::Status LocalServer::OnSnapshot(const TakeSnapshot& order) {
   }
   ParameterStore* const from = store();
   if (from == nullptr) {
-    return absl::FailedPreconditionError("a snapshot before the table");
+    return absl::FailedPreconditionError(
+        "a snapshot before the parameter table");
   }
   const int64_t version = order.version();
-  // Copying may take a while: not on the caller's thread.
+  // Copying takes time, so it does not run on the caller's thread.
   writer_->Run([this, from, version, folder = order.folder()] {
     const bool taken = from->TakeSnapshot(version, [this,
                                                     folder](Snapshot snapshot) {

@@ -1,5 +1,6 @@
-// What every server does, coordinator or not: gets the table, builds its store,
-// serves it, applies norms, writes its part of checkpoints.
+// The part of a server that every shard runs, including the coordinator's:
+// builds and serves the store, applies gradient norms, and writes the shard's
+// part of checkpoints.
 #ifndef TRIBUTARY_SERVER_PROCESS_LOCAL_SERVER_H_
 #define TRIBUTARY_SERVER_PROCESS_LOCAL_SERVER_H_
 
@@ -26,64 +27,72 @@
 
 namespace tributary {
 
-// Follows the coordinator's orders. Thread-safe.
+// Executes the coordinator's orders and reports the results. Thread-safe.
 class LocalServer {
  public:
-  // Where its work is done.
+  // The threads that do the work.
   struct Executors {
-    // Waits for the disk, so that nobody else does; one task at a time.
+    // Runs tasks that block on the disk, one at a time.
     std::unique_ptr<Executor> writer;
-    // Its tasks use the writer, so it ends first.
+    // Runs all other tasks. These use the writer, so the pool must be destroyed
+    // first.
     std::unique_ptr<Executor> pool;
   };
 
-  // Reports go to `report`, from executors; it must not block. Must outlive the
-  // streams of `service`, which must outlive this object, as must `files`.
+  // Passes reports to `report`, which must not block, on executor threads.
+  // `files` and `service` must outlive this object, and this object must
+  // outlive the streams of `service`.
   LocalServer(int shard, Executors executors, FileSystem* files,
               WeightsService* service,
               std::function<void(const ServerReport&)> report);
-  // With threads of its own, on the machine's own disk.
+  // Creates its own threads and uses the machine's file system.
   LocalServer(int shard, int threads, WeightsService* service,
               std::function<void(const ServerReport&)> report);
-  // Ends what is under way first.
+  // Waits for tasks that are in progress.
   ~LocalServer();
 
-  // To be called before Handle. Without it the CPU sums and updates.
+  // Sets the implementation that sums and updates chunks; the default uses the
+  // CPU. Call it before Handle.
   void UsePasses(ChunkPassMaker make_passes);
-  // To be called before Handle, for jobs with a journal. Both must outlive this
-  // object.
+  // Enables in-memory replicas, for jobs that use them. Call it before Handle.
+  // Both arguments must outlive this object.
   void UseReplicas(ReplicaStore* replicas, ReplicaNetwork* network);
 
-  // Returns at once; the work is done on executors. Orders that make no sense
-  // are errors.
+  // Starts to execute an order and returns at once. Returns an error for an
+  // order that is invalid in this state.
   absl::Status Handle(const ServerOrder& order) ABSL_LOCKS_EXCLUDED(mu_);
 
   ProcessStatistics Statistics() const;
 
-  // Fills the buffers of `*snapshot`, which has all chunks of the shard, from
-  // the journal of server `holder`: this one, or the one at that address.
-  // Waits, within bounds. After Configure.
+  // Reads the shard's in-memory replica at `version` into the buffers of
+  // `*snapshot`, which must list all chunks of the shard. `holder` is the
+  // server that holds the replica: this one, or the one at `address`. Blocks
+  // for a bounded time. Call it after Configure.
   absl::Status ReadCopies(int shard, int64_t version, int holder,
                           const std::string& address, Snapshot* snapshot) const
       ABSL_LOCKS_EXCLUDED(mu_);
 
-  // At the attempt's end: nothing is kept, or given out, any more. To be called
-  // before waiting for the calls of others, who wait for this one's.
+  // Stops replication at the attempt's end: from now on no copy is stored and
+  // no version is published. Call it before waiting for calls from other
+  // servers, which wait for this server's calls.
   void EndReplication() ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Null before the first Configure, and in an all-reduce.
+  // Null before Configure, and in an all-reduce.
   ParameterStore* store() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   absl::Status OnConfigure(const Configure& configure) ABSL_LOCKS_EXCLUDED(mu_);
-  // In an all-reduce, where the journal is all there is.
+  // Configures a server of an all-reduce, which keeps replicas and has no
+  // store.
   absl::Status ConfigureReplicaHolder(const Configure& configure,
                                       ArenaLayout layout)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Lets the journal belong to this job, and forget what does not lead on.
+  // Prepares the replicas for this job and removes those that the attempt does
+  // not begin from.
   void PrepareReplicas(const Configure& configure, const ArenaLayout& layout,
                        int arrays);
-  // Has the store begin where the order says.
+  // Loads the store's initial state from the replica or checkpoint in the
+  // order.
   absl::Status Restore(const Configure& configure,
                        const CheckpointManifest& manifest,
                        ParameterStore* store);
@@ -91,13 +100,14 @@ class LocalServer {
   void ReportReplicationFailure(const absl::Status& status);
   absl::Status OnReplicate(const ::tributary::Replicate& order)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Puts the copy into the journal and has it kept by the next server.
+  // Stores a copy here and sends it to the next server. Calls `kept` when that
+  // server has it.
   void Keep(int64_t version, Snapshot::Chunk copy, std::function<void()> kept)
       ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status OnSnapshot(const TakeSnapshot& order) ABSL_LOCKS_EXCLUDED(mu_);
-  // What workers have brought.
+  // Writes the state that workers of an all-reduce have saved here.
   void WriteKept(const TakeSnapshot& order) ABSL_LOCKS_EXCLUDED(mu_);
-  // Writes the files and reports.
+  // Writes the shard's files and reports the result.
   void WriteSnapshot(const std::string& folder, const Snapshot& snapshot);
   void ReportSnapshot(int64_t version, SnapshotReport::Outcome outcome,
                       const std::string& message = "",
@@ -113,18 +123,19 @@ class LocalServer {
   mutable absl::Mutex mu_;
   std::unique_ptr<ParameterStore> store_ ABSL_GUARDED_BY(mu_);
   int servers_ ABSL_GUARDED_BY(mu_) = 1;
-  // Of an all-reduce, which has no store.
+  // Set in an all-reduce, which has no store.
   std::optional<ArenaLayout> layout_ ABSL_GUARDED_BY(mu_);
   std::vector<std::string> state_names_ ABSL_GUARDED_BY(mu_);
-  // Null: there is none.
+  // Null without in-memory replicas.
   ReplicaStore* replicas_ = nullptr;
   ReplicaNetwork* network_ = nullptr;
   JournalHello replica_hello_ ABSL_GUARDED_BY(mu_);
-  // What it has begun with, and the next server is to have; 0: nothing yet.
+  // The version that the attempt began with and that the next server must
+  // receive; 0 before any step.
   int64_t base_version_ ABSL_GUARDED_BY(mu_) = 0;
   std::unique_ptr<ReplicaStream> replication_ ABSL_GUARDED_BY(mu_);
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
-  // What is still queued when they end uses all of the above, and these.
+  // Declared last: queued tasks use all fields above, and these.
   Executor* const writer_;
   Executor* const pool_;
   const Executors executors_;

@@ -1,4 +1,4 @@
-// Writes metrics.jsonl on a thread of its own, so that training never waits for
+// Writes metrics.jsonl on a separate thread, so that training never waits for
 // the disk.
 #ifndef TRIBUTARY_SERVER_PROCESS_METRICS_WRITER_H_
 #define TRIBUTARY_SERVER_PROCESS_METRICS_WRITER_H_
@@ -17,23 +17,23 @@
 
 namespace tributary {
 
-// Thread-safe. What is asked for is done in the order of the calls. Only Flush
-// blocks; the others may be called with locks held. Destruction flushes.
+// Queues changes of metrics.jsonl and applies them in order. Only Flush and the
+// destructor, which flushes, block; the other methods may be called with locks
+// held. Thread-safe.
 class MetricsWriter {
  public:
-  // Lines that may wait to be written. A job that writes a thousand lines a
-  // second can go on for 16 s while the disk does not answer; the lines take
-  // about 5 MB then.
+  // Number of lines that may wait. At a thousand lines per second this covers
+  // 16 s in which the disk does not respond, with about 5 MB of lines.
   static constexpr int64_t kMostWaiting = 16384;
 
   // Both must outlive this object.
   MetricsWriter(RunOutput* output, Logger* log);
-  // `thread` runs one task at a time.
+  // Writes on `thread`, which must run one task at a time.
   MetricsWriter(RunOutput* output, Logger* log,
                 std::unique_ptr<Executor> thread);
 
-  // RunOutput::RewindMetrics; `done` is called with its result, on the thread
-  // that writes.
+  // Calls RunOutput::RewindMetrics, then `done` with its result, on the writing
+  // thread.
   void Rewind(int64_t step, int64_t evaluated_step,
               std::function<void(const absl::Status&)> done);
   // RunOutput::AppendMetrics. Where kMostWaiting lines wait, this one is

@@ -20,7 +20,7 @@ namespace {
 struct Found {
   std::string folder;
   CheckpointManifest manifest;
-  bool has_state = true;  // It is not the final model.
+  bool has_state = true;  // False for the final model.
 };
 
 std::optional<Found> ManifestIn(const std::string& folder) {
@@ -39,7 +39,7 @@ absl::StatusOr<std::optional<Found>> NewestIn(const std::string& run) {
   return std::optional<Found>();
 }
 
-// In the order of ResumeChooser.
+// Searches in the same order as ResumeChooser.
 absl::StatusOr<std::optional<Found>> Newest(const ResumeRequest& request) {
   TRIBUTARY_ASSIGN_OR_RETURN(std::optional<Found> found,
                              NewestIn(request.output_directory));
@@ -60,13 +60,13 @@ absl::Status CheckChanges(const Found& found, const JobSpec& job) {
       ParseJob(found.manifest.job(), absl::StrCat(found.folder, ": its job"));
   const std::string changes =
       was.ok() ? PrintChanges(ResultChanges(*was, job))
-               : absl::StrCat("that one cannot be read: ",
+               : absl::StrCat("its job cannot be read: ",
                               std::string(was.status().message()));
   if (changes.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "the job is not the one of ", found.folder, ": ", changes,
-      "; give the old values, train in another --output, or go on with this "
-      "job with --allow-job-changes: the result is then that of neither job"));
+      "the job differs from that of ", found.folder, ": ", changes,
+      "; restore the old values, choose another --output, or resume with "
+      "--allow-job-changes: the result then matches neither job"));
 }
 
 }  // namespace
@@ -82,7 +82,8 @@ absl::Status CheckResumeRequest(const ResumeRequest& request) {
   }
   if (!found->has_state) return absl::OkStatus();
   TRIBUTARY_RETURN_IF_ERROR(CheckState(found->manifest, request.job));
-  // How many steps epochs have only the data tell.
+  // The number of steps in an epoch depends on the data, which are not read
+  // here.
   return request.job.has_steps()
              ? CheckSteps(found->manifest, request.job, request.job.steps())
              : absl::OkStatus();

@@ -1,4 +1,4 @@
-// Whether a job may go on with a run.
+// Checks whether a job may resume from a run.
 #ifndef TRIBUTARY_SERVER_PROCESS_RESUME_CHECK_H_
 #define TRIBUTARY_SERVER_PROCESS_RESUME_CHECK_H_
 
@@ -9,24 +9,24 @@
 
 namespace tributary {
 
-// A job that asks to go on.
+// A job and the run to resume from.
 struct ResumeRequest {
-  JobSpec job;  // Resolved and valid.
-  // As in ServerOptions.
+  JobSpec job;  // Must be resolved and valid.
+  // See the fields of the same names in ServerOptions.
   std::string output_directory;
   std::string resume_from;
   bool allow_job_changes = false;
 };
 
-// Looks at the manifests of the run, and changes nothing, so it comes before
-// anything that does. InvalidArgument if the newest checkpoint is of a job with
-// another result, and that is not allowed, or of one that this job cannot go on
-// with in any case, as far as that shows without the model. NotFound if there
-// is no checkpoint in `resume_from`. Damaged checkpoints are left to
-// ResumeChooser.
+// Checks the manifests of the run and changes nothing, so call it before
+// anything that does. Returns InvalidArgument if the newest checkpoint is of a
+// job with a different result and `allow_job_changes` is false, or if the job
+// cannot resume from it at all, as far as this shows without the model. Returns
+// NotFound if `resume_from` has no checkpoint. ResumeChooser handles damaged
+// checkpoints.
 absl::Status CheckResumeRequest(const ResumeRequest& request);
 
-// NotFound for ServerOptions::resume_from.
+// Returns the NotFound error for ServerOptions::resume_from.
 absl::Status NoCheckpointIn(const std::string& resume_from);
 
 }  // namespace tributary

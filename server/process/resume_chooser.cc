@@ -25,14 +25,15 @@ absl::StatusOr<std::optional<ResumePoint>> ResumeChooser::Choose() {
     TRIBUTARY_ASSIGN_OR_RETURN(std::optional<ResumePoint> found,
                                NewestIn(own_));
     if (!found.has_value() || !found->manifest.complete()) {
-      // There may be no checkpoint of the end: the disk was full then.
+      // If the disk was full at the end, the final model exists without a
+      // checkpoint of the last step.
       std::optional<ResumePoint> finished = TryFinal();
       if (finished.has_value()) return finished;
     }
     if (found.has_value()) return found;
   }
   if (options_.resume_from.empty()) return std::optional<ResumePoint>();
-  // A checkpoint itself, or a run's folder.
+  // `resume_from` is either a checkpoint or a run's folder.
   std::optional<ResumePoint> found = Try(options_.resume_from);
   if (!found.has_value()) {
     TRIBUTARY_ASSIGN_OR_RETURN(
@@ -50,8 +51,7 @@ absl::StatusOr<std::optional<ResumePoint>> ResumeChooser::NewestIn(
     std::optional<ResumePoint> found = Try(checkpoint.path);
     if (found.has_value()) return found;
     if (damaged_.insert(checkpoint.path).second) {
-      options_.log->Error("%s has no manifest: it is passed over",
-                          checkpoint.path);
+      options_.log->Error("%s has no manifest and is skipped", checkpoint.path);
     }
   }
   return std::optional<ResumePoint>();
@@ -64,7 +64,8 @@ std::optional<ResumePoint> ResumeChooser::Try(const std::string& folder) {
   if (status.ok()) {
     if (!IsOfThisJob(*manifest)) manifest->set_complete(false);
     WarnOfAnotherResult(folder, *manifest);
-    // Where nothing is left to compute nobody else looks at it.
+    // If the job is complete, no server reads the checkpoint, so it is verified
+    // here.
     if (manifest->complete()) status = VerifyCheckpoint(folder);
   }
   if (status.ok()) return ResumePoint{folder, *std::move(manifest)};
@@ -78,8 +79,8 @@ std::optional<ResumePoint> ResumeChooser::Try(const std::string& folder) {
 
 std::optional<ResumePoint> ResumeChooser::TryFinal() {
   const absl::StatusOr<CheckpointManifest> manifest = ReadManifest(final_);
-  // Nobody could go on from there with a longer job: optimizer state is
-  // missing.
+  // A longer job cannot resume from the final model, which lacks the optimizer
+  // state.
   if (manifest.ok() && !(manifest->complete() && IsOfThisJob(*manifest))) {
     return std::nullopt;
   }
@@ -100,13 +101,12 @@ void ResumeChooser::WarnOfAnotherResult(
                             : std::string(was.status().message());
   if (changes.empty() && LengthChangesSchedule(*was, options_.job)) {
     changes =
-        "it has another number of steps, until the last of which the learning "
-        "rate changes";
+        "its number of steps differs, and its learning rate schedule depends "
+        "on it";
   }
   if (changes.empty()) return;
   options_.log->Warning(
-      "the job is not the one of %s: %s; the result will be that of neither "
-      "job",
+      "the job differs from that of %s: %s; the result will match neither job",
       folder, changes);
 }
 

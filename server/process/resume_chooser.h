@@ -1,4 +1,4 @@
-// Where an attempt at a job begins: at the newest checkpoint that is good.
+// Chooses where an attempt begins: at the newest intact checkpoint.
 #ifndef TRIBUTARY_SERVER_PROCESS_RESUME_CHOOSER_H_
 #define TRIBUTARY_SERVER_PROCESS_RESUME_CHOOSER_H_
 
@@ -13,31 +13,33 @@
 
 namespace tributary {
 
-// For one thread. Says on the log what it passes over, each folder once.
+// Chooses the checkpoint that an attempt begins from. Logs each folder that it
+// skips once. Not thread-safe.
 class ResumeChooser {
  public:
   // `options` must outlive this object.
   explicit ResumeChooser(const ServerOptions& options);
 
-  // From now on this run's own checkpoints count: they are newer than what it
-  // was started from.
+  // From now on uses this run's own checkpoints, which are newer than the one
+  // it was started from.
   void UseOwn() { use_own_ = true; }
   bool uses_own() const { return use_own_; }
-  // It cannot be used.
+  // Excludes a damaged checkpoint from now on.
   void SetDamaged(const std::string& folder) { damaged_.insert(folder); }
 
-  // Of the good ones the newest, or the finished model where that is newer;
-  // nullopt: from the start. NotFound if the one that was asked for
-  // (ServerOptions::resume_from) has none.
+  // Returns the newest intact checkpoint, or the finished model if that is
+  // newer; nullopt if the job begins at step 0. Returns NotFound if
+  // ServerOptions::resume_from is set and has no intact checkpoint.
   absl::StatusOr<std::optional<ResumePoint>> Choose();
 
  private:
   absl::StatusOr<std::optional<ResumePoint>> NewestIn(
       const std::string& folder);
   std::optional<ResumePoint> Try(const std::string& folder);
-  // The run's finished model.
+  // Tries the run's final model.
   std::optional<ResumePoint> TryFinal();
-  // But for what does not change the result.
+  // Returns whether the checkpoint is of this job, ignoring fields that do not
+  // change the result.
   bool IsOfThisJob(const CheckpointManifest& manifest) const;
   void WarnOfAnotherResult(const std::string& folder,
                            const CheckpointManifest& manifest) const;

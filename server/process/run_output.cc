@@ -22,9 +22,9 @@
 namespace tributary {
 namespace {
 
-// Holds the newest attempt's number.
+// Name of the file with the newest attempt's number.
 constexpr char kAttemptName[] = "attempt";
-// Names the run.
+// Name of the file with the run's ID.
 constexpr char kRunName[] = "run-id";
 constexpr int64_t kMaxAttemptBytes = 64;
 
@@ -35,7 +35,8 @@ absl::StatusOr<int64_t> ReadAttempt(const std::string& path) {
   if (absl::SimpleAtoi(text, &attempt) && attempt >= 0) return attempt;
   return absl::DataLossError(absl::StrCat(
       path,
-      ": is no number; if no other process works in this folder, remove it"));
+      ": does not contain a number; if no other process uses this folder, "
+      "remove the file"));
 }
 
 absl::Status MakeDirectory(const std::string& path) {
@@ -69,7 +70,7 @@ std::string RunOutput::RunId(bool begins) {
       absl::Hex((uint64_t{random()} << 32) | random(), absl::kZeroPad16));
   const absl::Status status = WriteFileAtomically(path, {name});
   if (!status.ok()) {
-    log_->Warning("the run's name is not kept: %s",
+    log_->Warning("cannot store the run's ID: %s",
                   std::string(status.message()));
   }
   return name;
@@ -126,8 +127,10 @@ void RunOutput::AppendMetrics(const std::string& line) {
   absl::MutexLock lock(&mu_);
   metrics_ << line << std::endl;
   if (!metrics_ && !metrics_failed_) {
-    log_->Warning("metrics.jsonl in %s is incomplete: is the disk full?",
-                  directory_);
+    log_->Warning(
+        "metrics.jsonl in %s is incomplete because a write failed: check the "
+        "disk's free space",
+        directory_);
     metrics_failed_ = true;
   }
   metrics_.clear();

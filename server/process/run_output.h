@@ -1,5 +1,5 @@
-// What a job leaves behind in its output folder: job.textproto, metrics.jsonl,
-// final/model.safetensors, summary.json.
+// The files of a job in its output folder: job.textproto, metrics.jsonl,
+// final/model.safetensors and summary.json.
 #ifndef TRIBUTARY_SERVER_PROCESS_RUN_OUTPUT_H_
 #define TRIBUTARY_SERVER_PROCESS_RUN_OUTPUT_H_
 
@@ -19,32 +19,33 @@
 
 namespace tributary {
 
-// Thread-safe.
+// Writes the results of a job into one folder. Thread-safe. Methods block on
+// the disk.
 class RunOutput {
  public:
-  // Makes the folder and those above it. PermissionDenied or another code of
-  // the file system, naming the path, if that cannot be.
-  // `log` must outlive this object.
+  // Creates the folder and its parents. Returns the file system's error, such
+  // as PermissionDenied, with the path if that fails. `log` must outlive this
+  // object.
   static absl::StatusOr<std::unique_ptr<RunOutput>> Create(
       const std::string& directory, Logger* log);
 
-  // job.textproto. In a folder that has a run already: not before it is certain
-  // that this job goes on with it.
+  // Writes job.textproto. In the folder of an existing run, call it only when
+  // this job is certain to resume that run.
   absl::Status WriteJob(const JobSpec& job);
 
-  // Names the run whose results are in this folder, on the disk if that can be.
-  // `begins`: gives it a new name.
+  // Returns the ID of the run whose results are in this folder. Creates a new
+  // ID if `begins` is true or there is none, and stores it if the disk permits.
   std::string RunId(bool begins);
 
-  // A number that has not been used in this folder: one more than the last. It
-  // is on the disk when this returns.
+  // Returns an attempt number that was not used in this folder: one more than
+  // the last. The number is on disk when this returns.
   absl::StatusOr<int64_t> NextAttempt();
-  // FailedPrecondition when somebody else has used NextAttempt since it gave
-  // `attempt`.
+  // Returns FailedPrecondition if another process has called NextAttempt since
+  // it returned `attempt`.
   absl::Status CheckAttempt(int64_t attempt) const;
 
-  // Takes the lines of steps after `step`, and of evaluations after
-  // `evaluated_step`, out of metrics.jsonl: they will come again. To be called
+  // Removes from metrics.jsonl the lines of steps after `step` and of
+  // evaluations after `evaluated_step`, which will be computed again. Call it
   // before AppendMetrics.
   absl::Status RewindMetrics(int64_t step, int64_t evaluated_step)
       ABSL_LOCKS_EXCLUDED(mu_);
@@ -53,8 +54,9 @@ class RunOutput {
   // training: the first failure is logged.
   void AppendMetrics(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Writes the model of FinalFolder from a whole arena. Returns the SHA-256
-  // (hex) of the float32 weights in the order of the table, without gaps.
+  // Writes the model file in FinalFolder from a whole arena. Returns the
+  // SHA-256, in hexadecimal, of the float32 weights in the order of the table,
+  // without gaps.
   absl::StatusOr<std::string> WriteModel(const ArenaLayout& layout,
                                          const float* weights);
 

@@ -8,14 +8,14 @@ namespace tributary {
 absl::Status CheckServers(const JobSpec& job, int servers) {
   if (!ResolveExchange(job).servers_update && servers > 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("exchange.all_reduce has one server, which no gradient "
-                     "passes, and not ",
-                     servers, ": leave --servers out"));
+        absl::StrCat("exchange.all_reduce has one server, because gradients do "
+                     "not pass through servers; --servers is ",
+                     servers, ": omit it"));
   }
   if (!job.recovery().journal() || servers > 1) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("recovery.journal keeps each server's state on another one, "
-                   "and there is ",
+      absl::StrCat("recovery.journal keeps each server's state on another "
+                   "server, but the number of servers is ",
                    servers, ": add --servers 2, or more"));
 }
 

@@ -1,4 +1,4 @@
-// What one server process is told when it is started.
+// The options of a server process.
 #ifndef TRIBUTARY_SERVER_PROCESS_SERVER_OPTIONS_H_
 #define TRIBUTARY_SERVER_PROCESS_SERVER_OPTIONS_H_
 
@@ -18,72 +18,75 @@
 namespace tributary {
 
 struct ServerOptions {
-  // Which server this is; shard 0 coordinates.
+  // Number of this server. Shard 0 is the coordinator.
   int shard = 0;
-  // How many there are.
+  // Number of servers.
   int servers = 1;
-  // host:port to listen on; port 0 lets the system choose.
+  // host:port to listen on; port 0 selects a free port.
   std::string listen = "127.0.0.1:0";
-  // host or host:port that workers are told; empty: what the listener got.
+  // host or host:port at which other processes reach this one; empty: the
+  // address that the listener got.
   std::string advertise;
 
-  // Shard 0 only: the job (resolved and valid), and the folder for
-  // metrics.jsonl, summary.json, job.textproto and final/model.safetensors,
-  // which is made if it is not there.
+  // Shard 0 only: the job, resolved and valid, and the folder for
+  // metrics.jsonl, summary.json, job.textproto and final/model.safetensors. The
+  // folder is created if it does not exist.
   JobSpec job;
   std::string output_directory;
-  // Shard 0 only: training starts when so many workers are synced, or when
-  // start_timeout has passed since the first was; later ones join in the
-  // middle.
+  // Shard 0 only: training starts when this many workers are synced, or
+  // `start_timeout` after the first one is. Later workers join a running job.
   int expected_workers = 1;
   absl::Duration start_timeout = absl::Seconds(60);
-  // Shard 0 only: a worker or server not heard of for so long is out. Too short
-  // drops slow peers, too long delays recovery of what dies without closing its
+  // Shard 0 only: a worker or server without a heartbeat for this long is
+  // removed. A value that is too small removes slow peers. A value that is too
+  // large delays recovery from a process that fails without closing its
   // connection.
   absl::Duration lease = absl::Seconds(10);
-  // Shard 0 only: how long the job may be without any worker before it fails.
+  // Shard 0 only: the job fails after this long without any worker.
   absl::Duration no_worker_timeout = absl::Seconds(60);
 
-  // Shard 0 only: how long the job may be without one of its servers.
+  // Shard 0 only: the job fails after this long without one of its servers.
   absl::Duration no_server_timeout = absl::Minutes(10);
-  // Shard 0 only: how long a step may take, beyond what is usual, before
-  // whoever holds it up is done without.
+  // Shard 0 only: how much longer than usual a step may take before the process
+  // that delays it is removed.
   absl::Duration stall_timeout = absl::Minutes(10);
-  // Shard 0 only: the newest checkpoint in output_directory, if there is one,
-  // is where the job goes on from.
+  // Shard 0 only: resume from the newest checkpoint in output_directory, if
+  // there is one.
   bool resume = false;
-  // Shard 0 only: the same for a checkpoint's folder, or that of a run, when
-  // output_directory has none. NotFound if there is no good one.
+  // Shard 0 only: a checkpoint's folder, or a run's, to resume from if
+  // output_directory has no checkpoint. NotFound if it has no intact
+  // checkpoint.
   std::string resume_from;
-  // Shard 0 only: what it goes on from may be of a job with another result; see
-  // ResultChanges.
+  // Shard 0 only: permits resuming from the checkpoint of a job with a
+  // different result; see ResultChanges.
   bool allow_job_changes = false;
-  // Whom this server believes, and how it shows who it is; and what any peer
-  // may ask of it.
+  // How this server and its peers authenticate each other, and the limits on
+  // what a peer may request.
   Security security;
   Limits limits;
 
-  // Other shards: host:port of shard 0.
+  // Other shards only: host:port of shard 0.
   std::string coordinator;
-  // Other shards: how long to look for a coordinator that is away.
+  // Other shards only: how long to try to reach a coordinator that does not
+  // respond.
   absl::Duration reconnect_timeout = absl::Minutes(10);
 
-  // Threads that sum and update chunks.
+  // Number of threads that sum and update chunks.
   int threads = 1;
-  // What they do it on.
+  // Implementation that sums and updates chunks.
   ChunkPassMaker make_passes = &MakeBlockPasses;
 
   // Must outlive the call of RunServer. Required.
   Logger* log = nullptr;
 
-  // Called once, when the server accepts calls, with the host:port that it got.
+  // Called once, with the listener's host:port, when the server accepts calls.
   std::function<void(const std::string&)> on_listening;
 };
 
-// InvalidArgument if the job needs more, or fewer, of them.
+// Returns InvalidArgument if the job does not support this number of servers.
 absl::Status CheckServers(const JobSpec& job, int servers);
 
-// For the listener of such a server.
+// Returns the options of this server's Listener.
 Listener::Options ListenerOptions(const ServerOptions& options,
                                   const LocalAddress& local);
 

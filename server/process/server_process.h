@@ -1,5 +1,5 @@
-// One server from start to end: listens, enlists (or coordinates), serves,
-// writes what the job leaves behind.
+// Runs one server process: listens, coordinates or enlists with the
+// coordinator, serves, and writes the job's results.
 #ifndef TRIBUTARY_SERVER_PROCESS_SERVER_PROCESS_H_
 #define TRIBUTARY_SERVER_PROCESS_SERVER_PROCESS_H_
 
@@ -9,11 +9,11 @@
 
 namespace tributary {
 
-// Blocks until the job is done (OK), has failed (the reason, one line, ready to
-// show) or `shutdown` was requested (Cancelled; shard 0 writes a checkpoint
-// first). Survives the loss of other processes: shard 0 then begins another
-// attempt of the job, from the newest checkpoint, and the others join it again.
-// `shutdown` must outlive the call.
+// Runs a server and blocks until the job ends. Returns OK when the job is done,
+// Cancelled when `shutdown` was requested (shard 0 writes a checkpoint first),
+// and otherwise the reason of the failure as one line for the user. Tolerates
+// the loss of other processes: shard 0 begins another attempt from the newest
+// checkpoint, and the other shards join it. `shutdown` must outlive the call.
 absl::Status RunServer(const ServerOptions& options, Shutdown* shutdown);
 
 }  // namespace tributary

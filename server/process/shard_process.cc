@@ -21,17 +21,19 @@
 namespace tributary {
 namespace {
 
-// For streams that were told to end; after it they are cut.
+// Time for streams to end after Finish; then they are cancelled.
 constexpr absl::Duration kDrainTimeout = absl::Seconds(5);
-// The same when the attempt is over anyway.
+// The same if another attempt follows, which must not be delayed.
 constexpr absl::Duration kCutTimeout = absl::Milliseconds(200);
 constexpr absl::Duration kConnectTimeout = absl::Seconds(60);
 constexpr absl::Duration kHeartbeat = absl::Milliseconds(500);
-// For the coordinator to notice that this server's last connection is gone.
+// Time for the coordinator to notice that this server's previous connection is
+// closed.
 constexpr absl::Duration kOldSelfTimeout = absl::Seconds(30);
 
-// One attempt of the job. OK when the job is done; `*enlisted`: the coordinator
-// was there; `*over`: there is nothing to come back to.
+// Runs one attempt of the job. Returns OK when the job is done. Sets
+// `*enlisted` if the coordinator was reached, and `*over` if the job was
+// stopped and must not be joined again.
 absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
                              ReplicaStore* replicas,
                              absl::Duration connect_timeout, bool* enlisted,
@@ -87,7 +89,7 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
         store == nullptr ? -1 : store->CompleteVersion());
     enlistment->Send(report);
   });
-  // The coordinator ends the attempt when there is a checkpoint.
+  // After this report the coordinator writes a checkpoint and ends the attempt.
   const Shutdown::Registration leaving = shutdown->OnRequest([&enlistment] {
     ServerReport report;
     report.mutable_leaving();
@@ -127,7 +129,8 @@ absl::Status RunShard(const ServerOptions& options, Shutdown* shutdown) {
                         enlisted ? options.reconnect_timeout : kConnectTimeout,
                         &enlisted, &over);
     if (status.ok() || over || shutdown->requested()) return status;
-    // Right after it was cut off, the coordinator may still take it for there.
+    // The coordinator may not have noticed yet that the previous connection is
+    // closed, and then refuses a second one.
     const bool in_the_way = absl::IsAlreadyExists(status);
     if (!IsTransient(status) && !in_the_way) return status;
     if (!in_the_way) last_seen = MonotonicNow();

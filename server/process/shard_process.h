@@ -1,4 +1,4 @@
-// A server that does not coordinate, from start to end.
+// The process of a server other than shard 0.
 #ifndef TRIBUTARY_SERVER_PROCESS_SHARD_PROCESS_H_
 #define TRIBUTARY_SERVER_PROCESS_SHARD_PROCESS_H_
 
@@ -8,7 +8,7 @@
 
 namespace tributary {
 
-// As RunServer, for shards other than 0.
+// Implements RunServer for shards other than 0.
 absl::Status RunShard(const ServerOptions& options, Shutdown* shutdown);
 
 }  // namespace tributary

@@ -1,4 +1,4 @@
-// What the attempts at a job came to, one after the other.
+// The outcomes of a job's attempts, in order.
 #ifndef TRIBUTARY_SERVER_PROGRESS_ATTEMPT_HISTORY_H_
 #define TRIBUTARY_SERVER_PROGRESS_ATTEMPT_HISTORY_H_
 
@@ -6,23 +6,23 @@
 
 namespace tributary {
 
-// Decides how long it makes sense to begin again, and from what. For one
-// thread.
+// Decides whether to retry a job and where the next attempt begins. Not
+// thread-safe.
 class AttemptHistory {
  public:
-  // So many attempts in a row may fail to begin from what servers have in
-  // memory; then the checkpoint is taken.
+  // Number of attempts in a row that may fail to begin from the servers'
+  // in-memory replicas. The next attempt then begins from the checkpoint.
   static constexpr int kMostMemoryFailures = 3;
 
-  // An attempt has ended, and the job has not. `trained`: it came as far as
-  // that; `memory_failed`: it was to begin from memory, and could not. `now` is
-  // of a monotonic clock.
+  // Adds an attempt that ended before the job did. `trained`: the attempt
+  // trained. `memory_failed`: the attempt failed to begin from the in-memory
+  // replicas. `now` is the monotonic clock.
   void Add(bool trained, bool memory_failed, absl::Time now);
 
-  // Whether the next attempt may begin from memory.
+  // Returns whether the next attempt may begin from the in-memory replicas.
   bool trusts_memory() const { return memory_failures_ < kMostMemoryFailures; }
-  // Since when attempts have ended before anything was computed, until the last
-  // one that was added.
+  // Returns how long all attempts have ended without training, up to the
+  // attempt that was added last.
   absl::Duration stuck() const { return last_ - stuck_since_; }
 
  private:

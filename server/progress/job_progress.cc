@@ -12,13 +12,13 @@
 namespace tributary {
 namespace {
 
-// The first rounds fill caches and pools.
+// Rounds that fill caches and pools and are not measured.
 constexpr int64_t kWarmUpRounds = 3;
-// Enough for a good median, little to keep.
+// Number of step times kept: enough for a stable median, at little memory.
 constexpr size_t kStepTimes = 4096;
 
-// A round that takes this long, and several times as long as those before it,
-// is stalled.
+// A round is stalled when it takes at least this long and at least kStallFactor
+// times as long as the rounds before it.
 constexpr absl::Duration kStall = absl::Seconds(2);
 constexpr double kStallFactor = 3;
 
@@ -69,8 +69,8 @@ void JobProgress::Begin(absl::Time now) {
 absl::StatusOr<std::optional<GradientNorm>> JobProgress::AddSums(
     int shard, const StepSums& sums, absl::Time now) {
   const int64_t round = sums.step();
-  // Servers keep pace with one another, but their reports may be on the way for
-  // any number of steps.
+  // Servers stay in step with each other, but their reports of several rounds
+  // may be in flight.
   if (round < all_complete_below_ || complete_beyond_.count(round) > 0 ||
       round >= rounds_.count()) {
     return absl::InvalidArgumentError(
@@ -81,7 +81,8 @@ absl::StatusOr<std::optional<GradientNorm>> JobProgress::AddSums(
   if (open.reported.empty()) {
     open.squares.resize(chunks_);
     open.reported.resize(servers_);
-    // With more servers than chunks, some have nothing to report.
+    // With more servers than chunks, some servers have no chunk and report
+    // nothing.
     open.missing = std::min(servers_, chunks_);
   }
   int place = 0;
@@ -197,11 +198,11 @@ void JobProgress::EmitBreakdown(nlohmann::ordered_json* line) {
   double compute = 0;
   double exchange = 0;
   double all = 0;
-  // Workers count rounds, people steps.
+  // Workers report per round, metrics lines per step.
   const double rounds_per_step =
       static_cast<double>(window_.rounds) / static_cast<double>(window_.steps);
   const auto milliseconds = [rounds_per_step](double round_seconds) {
-    // To the microsecond, so that lines stay short.
+    // Rounded to microseconds to keep the lines short.
     return std::round(1e6 * round_seconds * rounds_per_step) / 1e3;
   };
   nlohmann::ordered_json& workers = (*line)["workers"];
@@ -279,7 +280,7 @@ absl::StatusOr<bool> JobProgress::AddEvaluation(const EvaluationReport& report,
       static_cast<double>(correct) / static_cast<double>(sample_count)};
   last_ = now;
   if (report.version() < rounds_.count()) {
-    // From the end of the last step to now nobody trained.
+    // No worker trained from the end of the last step until now.
     window_.evaluating += now - last_step_;
     evaluating_ += now - last_step_;
   }

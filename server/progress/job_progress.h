@@ -1,5 +1,5 @@
-// How far the job is: gradient norms, losses, evaluations, speed. A pure state
-// machine over reports and a clock.
+// The progress of a job: gradient norms, losses, evaluations and speed. A pure
+// state machine over reports and a clock.
 #ifndef TRIBUTARY_SERVER_PROGRESS_JOB_PROGRESS_H_
 #define TRIBUTARY_SERVER_PROGRESS_JOB_PROGRESS_H_
 
@@ -23,46 +23,50 @@
 namespace tributary {
 
 struct Evaluation {
-  int64_t step = 0;  // After so many steps.
+  int64_t step = 0;  // Number of steps before the evaluation.
   double loss = 0;
   double accuracy = 0;
 };
 
-// What servers and workers report counts rounds (see Rounds); what is told to
-// people counts the job's steps. Not thread-safe.
+// Tracks the progress of a job. Reports of servers and workers count rounds
+// (see Rounds); metrics and the status count the job's steps. Not thread-safe.
 class JobProgress {
  public:
-  // `job` is resolved. `chunks` of the model are dealt over `servers`.
+  // `job` is resolved. The model has `chunks` chunks, distributed over
+  // `servers` servers.
   JobProgress(const JobSpec& job, const DataFacts& facts, int chunks,
               int servers);
 
-  // Goes on from a checkpoint: rounds below `version` are done. Before Begin.
+  // Resumes from a checkpoint: the rounds below `version` are done. Call it
+  // before Begin.
   void Resume(int64_t version, const JobState& state);
-  // For the manifest of a checkpoint at version round().
+  // Returns the state to store in the manifest of a checkpoint at version
+  // round().
   JobState Save() const;
 
-  // The clock of speed and time left starts.
+  // Starts the clock for the speed and the time left.
   void Begin(absl::Time now);
 
-  // A server's sums of one round; rounds may come in any order. When it was the
-  // last server's, the norm of the round's mean gradient: sums are added in the
-  // order of chunks, so its bits do not depend on the number of servers.
-  // InvalidArgument for what does not fit.
+  // Adds a server's sums of one round. Rounds may complete in any order.
+  // Returns the norm of the round's mean gradient when the last server has
+  // reported. Sums are added in the order of chunks, so the bits of the norm do
+  // not depend on the number of servers. Returns InvalidArgument for a report
+  // that does not match the job's state.
   absl::StatusOr<std::optional<GradientNorm>> AddSums(int shard,
                                                       const StepSums& sums,
                                                       absl::Time now);
 
-  // Evaluation is wanted at this version.
+  // Returns whether the job evaluates this version.
   bool EvaluationDue(int64_t version) const;
-  // The next version, after the one evaluated last, at which everybody waits
-  // for evaluation, or the last of all.
+  // Returns the next version to evaluate after the one evaluated last, at which
+  // training waits for the evaluation, or the final version.
   int64_t NextEvaluation() const;
-  // True when the report was the one that completed the version's evaluation.
-  // Repeats are ignored.
+  // Returns true if this report completed the evaluation of its version.
+  // Ignores repeated reports.
   absl::StatusOr<bool> AddEvaluation(const EvaluationReport& report,
                                      absl::Time now);
 
-  // Steps of the rounds whose sums are all known.
+  // Steps of the rounds that every server has reported.
   int64_t completed_steps() const {
     return rounds_.StepsAfter(completed_rounds_);
   }
@@ -71,45 +75,49 @@ class JobProgress {
   // Newest version whose evaluation is complete; 0: none.
   int64_t evaluated_version() const { return evaluated_version_; }
   const std::optional<Evaluation>& evaluation() const { return evaluation_; }
-  // All steps and the last evaluation are done.
+  // True when all steps and the last evaluation are done.
   bool finished() const;
   double final_loss() const { return last_loss_; }
-  // Since Begin, up to the last step, evaluations included.
+  // Seconds from Begin to the last step or evaluation, including evaluations.
   double seconds() const { return absl::ToDoubleSeconds(last_ - begin_); }
   double samples_per_second() const;
-  // Milliseconds for a step, from the completion of one round to that of the
-  // next, of the last kStepTimes rounds; without those around evaluations and
-  // the first few.
+  // Milliseconds per step, from the completion of one round to that of the
+  // next, for the last kStepTimes rounds. Omits the first few rounds and those
+  // next to an evaluation.
   const std::deque<double>& step_milliseconds() const { return step_times_; }
   const DataFacts& facts() const { return facts_; }
-  // Must be told of workers and their heartbeats; knows the arrivals.
+  // The caller introduces workers and adds their heartbeats; this object adds
+  // the arrival times.
   StepBreakdown* breakdown() { return &breakdown_; }
   const StepBreakdown& breakdown() const { return breakdown_; }
 
-  // The gradient of the round that was closed last was not finite.
+  // A round whose gradient was not finite.
   struct NonfiniteGradient {
-    int64_t step = 0;  // The round's first.
-    // The non-finite chunk that backward came to first, and where in it.
+    int64_t step = 0;  // First step of the round.
+    // The first non-finite chunk in the order of backward, and the position in
+    // it.
     StepSums::Nonfinite place;
   };
-  // Once for each such round.
+  // Returns the last closed round's gradient if it was not finite. Returns each
+  // such round once.
   std::optional<NonfiniteGradient> TakeNonfinite();
   int64_t skipped_rounds() const { return skipped_rounds_; }
 
   // Lines for metrics.jsonl that have become due since the last call.
   std::vector<std::string> TakeMetrics();
 
-  // Fills the reply's fields that this object knows.
+  // Sets the fields of `*reply` that describe progress.
   void FillStatus(StatusReply* reply) const;
   // The round in progress.
   int64_t round() const { return completed_rounds_; }
-  // What a round takes is known.
+  // True when the time per round is known.
   bool measured() const { return recent_.step_milliseconds() > 0; }
-  // How long it has been in progress, if that is unusually long; else 0.
+  // Returns how long the current round has been in progress if that is
+  // unusually long, otherwise 0.
   absl::Duration Stalled(absl::Time now) const;
 
  private:
-  // One round's sums while servers are missing.
+  // The sums of a round until all servers have reported.
   struct OpenRound {
     std::vector<double> squares;  // By chunk.
     std::vector<bool> reported;   // By shard.
@@ -118,12 +126,12 @@ class JobProgress {
     double loss_sum = 0;
     std::optional<StepSums::Nonfinite> nonfinite;
   };
-  // What the next metrics line is made of.
+  // Accumulates the values of the next metrics line.
   struct Window {
     double loss_sum = 0;
     int64_t sample_count = 0;
     int64_t rounds = 0;
-    int64_t steps = 0;  // Of these rounds.
+    int64_t steps = 0;  // Steps in these rounds.
     absl::Time begin;
     // Time spent in evaluations, which does not count as training.
     absl::Duration evaluating;
@@ -131,9 +139,9 @@ class JobProgress {
 
   GradientNorm Close(int64_t round, const OpenRound& open, absl::Time now);
   void EmitTraining(absl::Time now);
-  // The workers' part of a metrics line, and of the status.
+  // Sets the fields about workers in a metrics line and in the status.
   void EmitBreakdown(nlohmann::ordered_json* line);
-  // `steps`: of the round that is complete.
+  // `steps` is the number of steps in the completed round.
   void RecordStepTime(absl::Time now, int64_t steps);
 
   const JobSpec job_;
@@ -143,9 +151,10 @@ class JobProgress {
   const int servers_;
 
   std::map<int64_t, OpenRound> open_;
-  int64_t first_round_ = 0;  // Of this process.
+  int64_t first_round_ = 0;  // First round of this process.
   int64_t completed_rounds_ = 0;
-  // Every round below is complete; of the others, these.
+  // All rounds below this are complete. complete_beyond_ holds the complete
+  // rounds above it.
   int64_t all_complete_below_ = 0;
   std::set<int64_t> complete_beyond_;
   std::optional<NonfiniteGradient> nonfinite_;
@@ -161,7 +170,7 @@ class JobProgress {
   Window window_;
   std::deque<double> step_times_;
   StepBreakdown breakdown_;
-  StatusReply recent_;  // Figures of the last full window.
+  StatusReply recent_;  // Values of the last full window.
 
   int64_t evaluated_version_ = 0;
   std::optional<Evaluation> evaluation_;

@@ -134,7 +134,7 @@ std::string SummaryJson(const RunFacts& facts) {
     waiting += WaitsOf(process.rank, facts.progress).waiting_seconds;
     latency.Add(LatencyHistogram(s.chunk_latency()));
   }
-  // Over all workers.
+  // Sums over all workers.
   summary["bytes_sent"] = total.bytes_sent();
   summary["bytes_received"] = total.bytes_received();
   summary["compute_seconds"] = total.compute_seconds();

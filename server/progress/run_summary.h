@@ -1,4 +1,4 @@
-// What summary.json says of a run.
+// The contents of summary.json.
 #ifndef TRIBUTARY_SERVER_PROGRESS_RUN_SUMMARY_H_
 #define TRIBUTARY_SERVER_PROGRESS_RUN_SUMMARY_H_
 
@@ -13,27 +13,28 @@
 
 namespace tributary {
 
-// A process's last words.
+// The final statistics of a process.
 struct ProcessReport {
   std::string role;  // "server" or "worker".
   int rank = 0;
   ProcessStatistics statistics;
 };
 
-// What is known of a run when it ends. Pointers are borrowed.
+// The state of a run when it ends. Pointers are borrowed.
 struct RunFacts {
   const JobSpec* job = nullptr;
-  absl::Status failure;  // OK: the job is done.
+  absl::Status failure;  // OK: the job did not fail.
   bool stopped = false;  // By request, before its end.
-  int64_t attempt = 1;   // How often it has begun, or gone back.
+  int64_t attempt = 1;   // Number of the last attempt.
   int64_t checkpoint_failures = 0;
-  int64_t skipped_steps = 0;  // Their gradients were not finite.
+  int64_t skipped_steps = 0;  // Steps whose gradient was not finite.
   // Null if no worker was ever ready.
   const JobProgress* progress = nullptr;
   int64_t parameters = 0;
-  int workers = 0;  // At the same time, at most.
+  int workers = 0;  // Largest number at one time.
   int64_t workers_lost = 0;
-  int64_t reassignments_by_speed = 0;  // Because other shares were faster.
+  // Reassignments made because the workers' speeds differed.
+  int64_t reassignments_by_speed = 0;
   int servers = 0;
   std::vector<ProcessReport> processes;
   std::string weights_sha256;  // Of the final model. Empty: there is none.

@@ -1,4 +1,4 @@
-// When each worker's last contribution to a step came in at one server.
+// The arrival times of each worker's last contribution to a step at one server.
 #ifndef TRIBUTARY_SERVER_PROGRESS_STEP_ARRIVALS_H_
 #define TRIBUTARY_SERVER_PROGRESS_STEP_ARRIVALS_H_
 
@@ -13,19 +13,19 @@
 
 namespace tributary {
 
-// Thread-safe.
+// Records when contributions arrive, by step and worker. Thread-safe.
 class StepArrivals {
  public:
   using Clock = std::function<absl::Time()>;
   explicit StepArrivals(Clock clock);
 
-  // A contribution of this worker has come in. To be called before it is used:
-  // it may be the one that completes the step. What is too far ahead of the
-  // steps taken is not noted; nor is what comes after Take.
+  // Records a contribution of worker `incarnation`. Call it before the
+  // contribution is applied, which may complete the step. Ignores steps that
+  // Take has returned and steps too far ahead of them.
   void Add(int64_t step, int64_t incarnation) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Writes who contributed to the step, and when, to `sums`, and forgets this
-  // step and older ones.
+  // Writes the step's contributors and their arrival times to `sums`. Forgets
+  // this step and all older ones.
   void Take(int64_t step, StepSums* sums) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

@@ -8,8 +8,8 @@
 namespace tributary {
 namespace {
 
-// Of an odd number the middle one, of an even number the mean of the middle
-// two.
+// Returns the middle value, or the mean of the two middle values if the count
+// is even.
 double Median(std::vector<double> values) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
@@ -18,7 +18,7 @@ double Median(std::vector<double> values) {
                                 : (values[half - 1] + values[half]) / 2;
 }
 
-// What a worker did per step between two heartbeats.
+// Returns a worker's mean step between two heartbeats.
 WorkerStep MeanOf(const ProcessStatistics& from, const ProcessStatistics& to) {
   const auto steps = static_cast<double>(to.steps() - from.steps());
   WorkerStep mean;
@@ -66,7 +66,7 @@ void StepBreakdown::AddArrivals(const StepSums& sums) {
     others.push_back(waiting);
     const auto found = workers_.find(sums.contributor(i));
     if (found == workers_.end()) continue;
-    // Servers wait at the same time, each for itself.
+    // All servers wait at the same time, so the waits are averaged over them.
     found->second.waiting_seconds += waiting / servers_;
     found->second.window.waiting_seconds += waiting / servers_;
     totals_[found->second.rank].waiting_seconds += waiting / servers_;
@@ -144,7 +144,7 @@ std::string StepBreakdown::PhaseOf(int rank, double late_seconds) const {
       longest = name;
     }
   }
-  // Where workers are late by turns, their means differ by less than that.
+  // If workers are late in turn, their means differ by less than late_seconds.
   const double late_on_balance = late_seconds - own->waiting_seconds;
   return explained >= late_on_balance / 2 ? longest : "exchange";
 }

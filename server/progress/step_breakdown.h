@@ -1,5 +1,6 @@
-// Where the workers' time goes in a step, and whom they wait for. A pure state
-// machine over the counters in heartbeats and the arrivals in StepSums.
+// A breakdown of the workers' time in a step, and the step's straggler. A
+// pure state machine over the counters in heartbeats and the arrival times in
+// StepSums.
 #ifndef TRIBUTARY_SERVER_PROGRESS_STEP_BREAKDOWN_H_
 #define TRIBUTARY_SERVER_PROGRESS_STEP_BREAKDOWN_H_
 
@@ -13,69 +14,78 @@
 
 namespace tributary {
 
-// One worker's step; seconds of wall time.
+// The mean step of one worker, in seconds of wall time.
 struct WorkerStep {
   int rank = 0;
   double micro_batches = 0;
   double forward_seconds = 0;
   double backward_seconds = 0;
   double data_seconds = 0;
-  // Waiting for weights: the part of the exchange that computing did not hide.
+  // Waiting for weights: the part of the exchange that computation did not
+  // hide.
   double exchange_seconds = 0;
-  // Of this, while the servers had its gradients but not yet somebody else's.
+  // The part of exchange_seconds in which the servers had this worker's
+  // gradients but still waited for another worker's.
   double waiting_seconds = 0;
 };
 
-// The worker that the others waited for most.
+// The worker that the other workers waited for most.
 struct Straggler {
   int rank = 0;
-  // In the mean of all steps: from the median worker's last contribution to
-  // this worker's, where this came last.
+  // Mean over all steps of the delay between the median worker's last
+  // contribution and this worker's, counting only steps in which this worker
+  // came last.
   double seconds = 0;
-  // What takes it longer than the others: "data", "forward" or "backward"; if
-  // none of these explains it, "exchange". Empty before its first heartbeat.
+  // The phase that takes this worker longer than the others: "data", "forward"
+  // or "backward", or "exchange" if none of these explains the delay. Empty
+  // before the worker's first heartbeat.
   std::string phase;
 };
 
-// Not thread-safe.
+// Computes the mean step of each worker, and the straggler, for windows of
+// steps. Not thread-safe.
 class StepBreakdown {
  public:
-  // So many servers report each step.
+  // `servers` is the number of servers that report each step.
   explicit StepBreakdown(int servers);
 
-  // From here to Forget the worker counts. Repeats are ignored.
+  // Counts the worker from Introduce until Forget. A repeated Introduce has no
+  // effect.
   void Introduce(int64_t incarnation, int rank);
   void Forget(int64_t incarnation);
   void AddCounters(int64_t incarnation, const ProcessStatistics& counters);
-  // What one server says of one step. Those that nobody introduced are ignored.
+  // Adds one server's arrival times for one step. Ignores workers that were not
+  // introduced.
   void AddArrivals(const StepSums& sums);
 
-  // How long this worker has waited for others since it was introduced.
+  // Returns how long this worker has waited for other workers since Introduce.
   double waiting_seconds(int64_t incarnation) const;
 
-  // Ends a window of `steps` steps (at least 1). The means are taken over what
-  // was counted between the newest heartbeats before this window's ends; where
-  // there was none meanwhile they stay as they are.
+  // Ends a window of `steps` steps (at least 1). A worker's means cover the
+  // time between its last heartbeats in the previous window and in this one.
+  // They do not change if the worker sent no heartbeat in this window.
   void EndWindow(int64_t steps);
-  // Of the last window, by rank. Workers that have not been heard of are left
-  // out.
+  // Means of the last window, by rank. Omits workers without a heartbeat so
+  // far.
   const std::vector<WorkerStep>& workers() const { return means_; }
-  // Absent if nobody waited.
+  // Absent if no worker waited.
   const std::optional<Straggler>& straggler() const { return straggler_; }
 
-  // Since the start.
+  // One rank's totals since the start.
   struct Total {
-    double waiting_seconds = 0;     // For others, all servers having the same.
-    double waited_for_seconds = 0;  // By the median other.
+    // Time spent waiting for other workers, as a mean over the servers.
+    double waiting_seconds = 0;
+    // Time that the median other worker spent waiting for this one.
+    double waited_for_seconds = 0;
   };
-  // By rank, those who have left included.
+  // Totals by rank, including workers that left.
   const std::map<int, Total>& totals() const { return totals_; }
 
  private:
   struct Worker {
     int rank = 0;
     ProcessStatistics newest;
-    ProcessStatistics base;  // At the start of the window.
+    ProcessStatistics base;  // Counters at the start of the window.
     WorkerStep mean;
     bool counted = false;
     Total window;

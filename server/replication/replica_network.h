@@ -1,4 +1,4 @@
-// How a server gets at the journals of the others.
+// Access to the in-memory replicas of other servers.
 #ifndef TRIBUTARY_SERVER_REPLICATION_REPLICA_NETWORK_H_
 #define TRIBUTARY_SERVER_REPLICATION_REPLICA_NETWORK_H_
 
@@ -14,22 +14,23 @@
 
 namespace tributary {
 
-// Thread-safe.
+// Sends and reads copies of server state over the network. Thread-safe.
 class ReplicaNetwork {
  public:
   virtual ~ReplicaNetwork() = default;
-  // Lets the server before this one replicate into this one's journal, in this
-  // attempt of the job.
+  // Accepts copies from the server before this one, in this attempt of the job.
   virtual void Serve(int64_t attempt) = 0;
-  // Lets the workers of an all-reduce bring their state here, and read it.
+  // Lets the workers of an all-reduce save their state here and read it, in
+  // this attempt of the job.
   virtual void ServeWorkers(int64_t attempt) = 0;
-  // Returns at once. `lost` is called, at most once, on any thread, if the
-  // stream breaks.
+  // Opens a stream that replicates this server's state to the server at
+  // `address`. Returns at once. If the stream breaks, calls `lost` at most
+  // once, on any thread.
   virtual std::unique_ptr<ReplicaStream> Open(
       const std::string& address, const JournalHello& hello,
       std::function<void(const absl::Status&)> lost) = 0;
-  // Fills the buffers of `*snapshot`, which has all chunks. Waits, within
-  // bounds.
+  // Reads a shard's copies from the server at `address` into the buffers of
+  // `*snapshot`, which must list all its chunks. Blocks for a bounded time.
   virtual absl::Status Fetch(const std::string& address,
                              const ReadJournalRequest& request,
                              Snapshot* snapshot) = 0;

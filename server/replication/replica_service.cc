@@ -20,22 +20,23 @@
 namespace tributary {
 namespace {
 
-// Servers at a time: one, and another whose end has not been noticed yet.
+// Open reads by servers: one, and another whose end was not noticed yet.
 constexpr int kMostReaders = 2;
 
 int64_t Bytes(int64_t elements) { return elements * int64_t{sizeof(float)}; }
 
-// Journals are for servers, or in an all-reduce for workers.
+// Replicas are open to servers or, in an all-reduce, to workers.
 absl::Status NotServed() {
   return absl::UnavailableError(
-      "this server keeps no journal for such a process, or not yet");
+      "this server does not keep replicas for this kind of process, or not "
+      "yet");
 }
 
-// The stream of the server whose copies are kept here.
+// A stream of copies from the server whose state is replicated here.
 class ReplicateStream final
     : public ServerStream<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  // `attempt` 0: not known yet.
+  // `attempt` 0: no attempt is served yet, so the stream is refused.
   ReplicateStream(int shard, int64_t attempt, ReplicaStore* memory,
                   std::shared_ptr<LiveCalls> calls)
       : ServerStream(std::move(calls)),
@@ -57,7 +58,7 @@ class ReplicateStream final
     TRIBUTARY_RETURN_IF_ERROR(DecodeInPlace(bytes, &message, &payload));
     if (message.has_hello()) return OnHello(message.hello());
     if (!message.has_part()) {
-      return absl::InvalidArgumentError("a message of no known kind");
+      return absl::InvalidArgumentError("a message of an unknown kind");
     }
     if (from_ < 0) {
       return absl::FailedPreconditionError(
@@ -146,10 +147,10 @@ class ReplicateStream final
   const int shard_;
   const int64_t attempt_;
   ReplicaStore* const memory_;
-  // Touched only by the read in flight.
-  int from_ = -1;  // A shard; -1: no JournalHello yet.
+  // Accessed only by the read in flight.
+  int from_ = -1;  // The sender's shard; -1: no JournalHello yet.
   std::unique_ptr<BufferPool> buffers_;
-  int64_t version_ = 0;  // Of the copy whose arrays are coming in:
+  int64_t version_ = 0;  // Version of copy_, which is being received.
   Snapshot::Chunk copy_;
 
   absl::Mutex kept_mu_;
@@ -157,21 +158,22 @@ class ReplicateStream final
   int64_t told_ ABSL_GUARDED_BY(kept_mu_) = 0;
 };
 
-// Writes one shard at one version.
+// Sends one shard at one version.
 class ReplicaReader final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
-  // `readers` counts those there are, which may be `most`. `memory` is null
-  // where the journal is not the caller's to read.
+  // `readers` counts the open reads, of which `most` are allowed. A null
+  // `memory` refuses the call.
   ReplicaReader(const ReplicaStore* memory, const grpc::ByteBuffer& request,
                 std::shared_ptr<std::atomic<int>> readers, int most,
                 std::shared_ptr<LiveCalls> calls)
       : token_(std::move(calls)), readers_(std::move(readers)) {
     grpc::ByteBuffer bytes = request;
-    // Each holds what it reads.
+    // Each open read holds a snapshot in memory.
     const absl::Status status =
-        ++*readers_ > most ? absl::ResourceExhaustedError(
-                                 "others are reading this journal; try again")
-                           : Prepare(memory, &bytes);
+        ++*readers_ > most
+            ? absl::ResourceExhaustedError(
+                  "too many processes are reading these replicas; try again")
+            : Prepare(memory, &bytes);
     if (status.ok()) {
       WriteNext();
     } else {

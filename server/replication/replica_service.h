@@ -1,4 +1,5 @@
-// Journals over gRPC, both ends. See proto/journal.proto for the protocol.
+// Replication of server state over gRPC, client and server side.
+// proto/journal.proto defines the protocol.
 #ifndef TRIBUTARY_SERVER_REPLICATION_REPLICA_SERVICE_H_
 #define TRIBUTARY_SERVER_REPLICATION_REPLICA_SERVICE_H_
 
@@ -19,9 +20,10 @@
 
 namespace tributary {
 
-// Lets other servers replicate into this server's journal and read it, and this
-// one into and from theirs; or workers, those of an all-reduce. For one
-// attempt. Thread-safe. Both methods are raw: payloads go past protobuf.
+// Serves this server's in-memory replicas, and sends and reads those of other
+// servers. In an all-reduce, serves the workers' state instead. One object
+// serves one attempt. Thread-safe. The methods are raw: payloads bypass
+// protobuf.
 class ReplicaService final
     : public Journal::WithRawCallbackMethod_Replicate<
           Journal::WithRawCallbackMethod_ReadJournal<
@@ -31,7 +33,7 @@ class ReplicaService final
  public:
   struct Options {
     int shard = 0;
-    // Stands for an address that is empty.
+    // Address of the coordinator; used where the address of a server is empty.
     std::string coordinator;
     Security security;
   };
@@ -48,7 +50,8 @@ class ReplicaService final
                      const ReadJournalRequest& request,
                      Snapshot* snapshot) override;
 
-  // After the gRPC server's shutdown: waits until no call uses the journal.
+  // Waits until no call uses the replicas. Call it after the gRPC server's
+  // shutdown.
   void AwaitIdle() { calls_->AwaitNone(); }
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Replicate(
@@ -65,7 +68,7 @@ class ReplicaService final
  private:
   int64_t attempt() const ABSL_LOCKS_EXCLUDED(mu_);
   int64_t workers_attempt() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Takes copies in from one process of that attempt; 0: from none.
+  // Accepts a stream of copies from one process of `attempt`; 0 refuses it.
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Keep(
       int64_t attempt);
   const std::string& Reach(const std::string& address) const {
@@ -75,13 +78,13 @@ class ReplicaService final
   const Options options_;
   ReplicaStore* const memory_;
   const std::shared_ptr<LiveCalls> calls_ = std::make_shared<LiveCalls>();
-  // How many there are.
+  // Numbers of open read calls, of servers and of workers.
   const std::shared_ptr<std::atomic<int>> readers_ =
       std::make_shared<std::atomic<int>>(0);
   const std::shared_ptr<std::atomic<int>> worker_readers_ =
       std::make_shared<std::atomic<int>>(0);
   mutable absl::Mutex mu_;
-  // 0: not serving servers, or workers, yet.
+  // 0: not serving servers (attempt_) or workers (workers_attempt_) yet.
   int64_t attempt_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t workers_attempt_ ABSL_GUARDED_BY(mu_) = 0;
 };

@@ -11,7 +11,7 @@ namespace tributary {
 namespace {
 
 constexpr size_t kVersions = 2;
-// Chunks of one server may be a version apart, and so may two servers.
+// Chunks of one server may be one version apart, and so may two servers.
 constexpr size_t kJobStates = 4;
 
 }  // namespace
@@ -54,7 +54,8 @@ void ReplicaStore::KeepOnly(std::optional<int64_t> version) {
 absl::Status ReplicaStore::CheckScope(const JournalScope& scope) const {
   absl::MutexLock lock(&mu_);
   if (!layout_.has_value()) {
-    return absl::UnavailableError("this server keeps no journal yet");
+    return absl::UnavailableError(
+        "this server keeps no in-memory replicas yet");
   }
   if (SameScope(scope, scope_)) return absl::OkStatus();
   return absl::FailedPreconditionError(
@@ -63,7 +64,7 @@ absl::Status ReplicaStore::CheckScope(const JournalScope& scope) const {
 }
 
 absl::StatusOr<size_t> ReplicaStore::PlaceOf(int shard, int chunk) const {
-  // The shard's chunks are every servers-th from its number on.
+  // The shard's chunks are every servers-th chunk, starting at its number.
   if (layout_.has_value() && shard >= 0 && chunk >= 0 &&
       chunk < layout_->chunk_count() &&
       ArenaLayout::ShardOf(chunk, scope_.servers()) == shard) {
@@ -143,7 +144,7 @@ absl::StatusOr<Snapshot> ReplicaStore::Find(int shard, int64_t version) const {
   Snapshot snapshot;
   snapshot.version = version;
   const auto chunks = shards_.find(shard);
-  // There may be fewer chunks than servers.
+  // A shard has no chunks if there are fewer chunks than servers.
   if (layout_.has_value() &&
       layout_->ChunksOf(shard, scope_.servers()).empty()) {
     return snapshot;
@@ -155,9 +156,9 @@ absl::StatusOr<Snapshot> ReplicaStore::Find(int shard, int64_t version) const {
     }
     if (snapshot.chunks.size() == chunks->second.size()) return snapshot;
   }
-  return absl::NotFoundError(absl::StrCat("version ", version, " of server ",
-                                          shard,
-                                          "'s state is not in memory here"));
+  return absl::NotFoundError(
+      absl::StrCat("version ", version, " of server ", shard,
+                   "'s state is not in this server's memory"));
 }
 
 std::optional<ReplicaPoint> NewestInMemory(
@@ -165,7 +166,7 @@ std::optional<ReplicaPoint> NewestInMemory(
     const JournalScope& scope, const ArenaLayout& layout) {
   const int servers = static_cast<int>(holdings.size());
   std::map<int64_t, JobState> states;
-  // By version, by shard.
+  // Maps version to shard to the server that holds it.
   std::map<int64_t, std::map<int, int>> holders;
   for (int server = 0; server < servers; ++server) {
     if (!holdings[server].has_value()) continue;

@@ -1,5 +1,5 @@
-// What a server keeps in memory so that no step is lost with another server:
-// the newest versions of its own shard and of the one before it.
+// In-memory replicas. Each server keeps the newest versions of its own shard
+// and of the preceding one, so that no step is lost with a server.
 #ifndef TRIBUTARY_SERVER_REPLICATION_REPLICA_STORE_H_
 #define TRIBUTARY_SERVER_REPLICATION_REPLICA_STORE_H_
 
@@ -21,58 +21,63 @@
 
 namespace tributary {
 
-// Lives as long as the server's process, through all attempts. Thread-safe.
+// Keeps the newest two versions of each chunk of two shards. Lives as long as
+// the server's process, across all attempts. Thread-safe.
 //
-// Why two versions of each chunk are enough: a server gives out version v + 1
-// of a chunk only when the next server has a copy (see ParameterStore), and
-// makes v + 2 of any chunk only from gradients that were computed from v + 1 of
-// all. So the version w that all chunks have been given out at is, whatever
-// happens to one server, among the newest two of every chunk, here or there:
-// chunks are at w or w + 1, and what is beyond that was given to nobody.
+// Two versions of each chunk are enough. A server publishes version v + 1 of a
+// chunk only after the next server has a copy (see ParameterStore). It makes v
+// + 2 of any chunk only from gradients that were computed from v + 1 of all
+// chunks. Let w be the newest version that has been published of all chunks.
+// Each chunk is then at w or w + 1, so after the loss of any one server, w is
+// among the newest two versions of every chunk on the remaining servers. No
+// worker has received a version beyond w + 1.
 class ReplicaStore {
  public:
-  // Keeps copies for this job from now on, each of `arrays` arrays, and forgets
-  // those for another one. With `every_version`, one version comes after the
-  // other; else some are left out.
+  // Keeps copies for the job `scope`, of `arrays` arrays each, and forgets the
+  // copies of any other job. With `every_version`, versions of a chunk must be
+  // consecutive; otherwise they only increase.
   void Begin(const JournalScope& scope, const ArenaLayout& layout, int arrays,
              bool every_version = true) ABSL_LOCKS_EXCLUDED(mu_);
-  // Forgets all copies but those of one version; nullopt: all.
+  // Forgets all copies except those of `version`; nullopt forgets all.
   void KeepOnly(std::optional<int64_t> version) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // FailedPrecondition if it is not what Begin was told, Unavailable before
-  // that.
+  // Returns FailedPrecondition if `scope` differs from that of Begin, and
+  // Unavailable before Begin.
   absl::Status CheckScope(const JournalScope& scope) const
       ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Replaces a copy of that version, and the oldest beyond two. The copy is not
-  // written to any more. InvalidArgument for a chunk that is not the shard's,
+  // Adds a copy of a chunk. Replaces a copy of the same version and removes all
+  // but the newest two versions. The caller must not modify the copy
+  // afterwards. Returns InvalidArgument for a chunk that is not the shard's,
   // and for a version that does not follow the newest.
   absl::Status Add(int shard, int64_t version, Snapshot::Chunk copy)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // How far the job is at that version.
+  // Adds the job's progress at `version`.
   void AddJobState(int64_t version, const JobState& state)
       ABSL_LOCKS_EXCLUDED(mu_);
 
-  // For Enlist; nullopt: there is nothing.
+  // Returns what this store holds, for the Enlist message; nullopt if it is
+  // empty.
   std::optional<JournalHoldings> Holdings() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Shares the copies. NotFound if some are not there.
+  // Returns the copies of a shard, shared with this object. NotFound if any is
+  // missing.
   absl::StatusOr<Snapshot> Find(int shard, int64_t version) const
       ABSL_LOCKS_EXCLUDED(mu_);
 
-  // What a copy of a chunk must have.
+  // The shape of a copy of a chunk.
   struct CopyShape {
-    int64_t elements = 0;       // Of this chunk.
-    int64_t most_elements = 0;  // Of any.
+    int64_t elements = 0;       // Elements of this chunk.
+    int64_t most_elements = 0;  // Elements of the largest chunk.
     int arrays = 0;
   };
-  // InvalidArgument as Add.
+  // Returns InvalidArgument for a chunk that is not the shard's.
   absl::StatusOr<CopyShape> ShapeOf(int shard, int chunk) const
       ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   using Versions = std::map<int64_t, Snapshot::Chunk>;
 
-  // Of the shard's chunks the place of this one.
+  // Returns the index of `chunk` among the shard's chunks.
   absl::StatusOr<size_t> PlaceOf(int shard, int chunk) const
       ABSL_SHARED_LOCKS_REQUIRED(mu_);
 
@@ -81,26 +86,27 @@ class ReplicaStore {
   std::optional<ArenaLayout> layout_ ABSL_GUARDED_BY(mu_);
   int arrays_ ABSL_GUARDED_BY(mu_) = 1;
   bool every_version_ ABSL_GUARDED_BY(mu_) = true;
-  // By shard, by place among the shard's chunks.
+  // By shard, then by index among the shard's chunks.
   std::map<int, std::vector<Versions>> shards_ ABSL_GUARDED_BY(mu_);
   std::map<int64_t, JobState> states_ ABSL_GUARDED_BY(mu_);
 };
 
-// Where a job can go on from, in the memory of its servers.
+// A version from which a job can resume out of its servers' memory.
 struct ReplicaPoint {
   int64_t version = 0;
   JobState job_state;
-  std::vector<int> holders;  // By shard: the server that has it.
+  std::vector<int> holders;  // By shard: the server that holds its copies.
 };
 
-// The newest version of which every shard, and how far the job was, is in the
-// memory of some server. `holdings` by server, with what Enlist said; those of
-// another scope, which is that of a model with this layout, do not count.
+// Returns the newest version whose shards, and the job's progress at it, are
+// all in the memory of some server. `holdings` lists each server's report in
+// Enlist. Ignores reports of another scope. `layout` is that of the scope's
+// model.
 std::optional<ReplicaPoint> NewestInMemory(
     const std::vector<std::optional<JournalHoldings>>& holdings,
     const JournalScope& scope, const ArenaLayout& layout);
 
-// The server that keeps copies of the shard.
+// Returns the server that keeps copies of the shard.
 inline int ReplicaHolderOf(int shard, int servers) {
   return (shard + 1) % servers;
 }

@@ -56,7 +56,8 @@ class WorkerStream final : public RawStream, public WorkerLink {
   }
 
   Coordinator* const coordinator_;
-  int64_t incarnation_ = 0;  // Touched only by the read in flight and the end.
+  // Accessed only by the read in flight and at the stream's end.
+  int64_t incarnation_ = 0;
 };
 
 class EnlistmentStream final : public RawStream, public ServerLink {
@@ -99,7 +100,8 @@ class EnlistmentStream final : public RawStream, public ServerLink {
   }
 
   Coordinator* const coordinator_;
-  int shard_ = -1;  // Touched only by the read in flight and the end.
+  // Accessed only by the read in flight and at the stream's end.
+  int shard_ = -1;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Rendezvous over gRPC: streams in front of a Coordinator. See
-// proto/rendezvous.proto for the protocol.
+// The Rendezvous service: gRPC streams in front of a Coordinator.
+// proto/rendezvous.proto defines the protocol.
 #ifndef TRIBUTARY_SERVER_SERVICE_COORDINATOR_SERVICE_H_
 #define TRIBUTARY_SERVER_SERVICE_COORDINATOR_SERVICE_H_
 
@@ -13,16 +13,15 @@
 
 namespace tributary {
 
-// Thread-safe.
-// The streams' methods are raw: what a peer sends is looked at before it is
-// parsed.
+// Serves a Coordinator over gRPC. Thread-safe. The streaming methods are raw,
+// so that messages are checked before they are parsed.
 class CoordinatorService final
     : public Rendezvous::WithRawCallbackMethod_Membership<
           Rendezvous::WithRawCallbackMethod_Enlistment<
               Rendezvous::WithCallbackMethod_GetStatus<Rendezvous::Service>>> {
  public:
-  // `coordinator` must outlive the gRPC server. Who opens a stream and says
-  // nothing for `silence` is sent away.
+  // `coordinator` must outlive the gRPC server. A stream without a first
+  // message within `silence` is closed.
   explicit CoordinatorService(
       Coordinator* coordinator,
       absl::Duration silence = kDefaultLimits.handshake_timeout);
@@ -36,7 +35,8 @@ class CoordinatorService final
                                       const StatusRequest* request,
                                       StatusReply* reply) override;
 
-  // After the gRPC server's shutdown: waits until no call uses the coordinator.
+  // Waits until no call uses the coordinator. Call it after the gRPC server's
+  // shutdown.
   void AwaitIdle() { calls_->AwaitNone(); }
 
  private:

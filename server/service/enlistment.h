@@ -1,5 +1,4 @@
-// A server's tie to the coordinator on another process: brings orders to the
-// LocalServer and reports back.
+// A server's stream to a coordinator in another process.
 #ifndef TRIBUTARY_SERVER_SERVICE_ENLISTMENT_H_
 #define TRIBUTARY_SERVER_SERVICE_ENLISTMENT_H_
 
@@ -14,19 +13,22 @@
 
 namespace tributary {
 
-// Keep until AwaitDone has returned.
+// Passes the coordinator's orders to a handler and sends reports back. Keep
+// this object until AwaitDone has returned. Thread-safe.
 class Enlistment final : public ClientStream<ServerOrder, ServerReport> {
  public:
-  // `handle` gets every order, on a gRPC thread; an error ends the stream.
+  // `handle` receives every order, on a gRPC thread. If it returns an error,
+  // the stream is cancelled.
   explicit Enlistment(std::function<absl::Status(const ServerOrder&)> handle)
       : handle_(std::move(handle)) {}
 
   // Connects and enlists. `stub` must outlive this object.
   void Begin(Rendezvous::Stub* stub, const Enlist& enlist);
 
-  // The coordinator said Finish.
+  // True if the coordinator has sent Finish.
   bool finished() const ABSL_LOCKS_EXCLUDED(mu_);
-  // The same, but the job was stopped before its end.
+  // True if the coordinator has sent Finish because the job was stopped before
+  // its end.
   bool stopped() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

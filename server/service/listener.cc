@@ -21,7 +21,8 @@ namespace {
 
 using grpc::experimental::ExternalConnectionAcceptor;
 
-// Hands sockets to gRPC. Shared by the doors of one kind.
+// Returns a handler that passes accepted sockets to gRPC. Shared by the sockets
+// of one kind.
 ConnectionAcceptor::Handler HandTo(
     std::unique_ptr<ExternalConnectionAcceptor> acceptor) {
   return [to = std::shared_ptr<ExternalConnectionAcceptor>(
@@ -41,7 +42,7 @@ ConnectionAcceptor::Handler AddDoor(const Security& security,
       MakeServerCredentials(security, std::move(authorizer))));
 }
 
-// The part of host:port before the last colon.
+// Returns the part of host:port before the last colon.
 std::string HostOf(const std::string& address) {
   return address.substr(0, address.rfind(':'));
 }

@@ -1,5 +1,6 @@
-// A server's gRPC side: its two doors (network and, for processes of its host,
-// a Unix socket), who may come in, and the health service.
+// The gRPC server of a process. It listens on the network and, for processes of
+// the same host, on a Unix socket; authenticates peers; and serves health
+// checks.
 #ifndef TRIBUTARY_SERVER_SERVICE_LISTENER_H_
 #define TRIBUTARY_SERVER_SERVICE_LISTENER_H_
 
@@ -22,19 +23,22 @@ class Service;
 
 namespace tributary {
 
-// A Unix socket's name that nobody else has, for workers on this host.
+// Returns a unique name of a Unix socket, for workers on this host.
 LocalAddress MakeLocalAddress();
 
-// For one thread, but for SetReady.
+// A running gRPC server with its listening sockets. Not thread-safe, except
+// SetReady.
 class Listener {
  public:
   struct Options {
-    // host:port; port 0: any free one.
+    // host:port to listen on; port 0 selects a free port.
     std::string network;
-    // host or host:port where others reach it; empty: as `network`.
+    // host or host:port at which other processes reach this one; empty:
+    // `network`.
     std::string advertise;
-    // unix-abstract:NAME. With TLS or a token only processes of this user come
-    // in: the kernel says who they are, so they need neither.
+    // unix-abstract:NAME. With TLS or a token, only processes of the same user
+    // may connect. The kernel authenticates them, so they need neither a
+    // certificate nor a token.
     std::string unix_socket;
     Security security;
     Limits limits;
@@ -43,21 +47,22 @@ class Listener {
   };
 
   // Accepts calls from now on, with health NOT_SERVING. `services` must outlive
-  // the listener. Unavailable if the address cannot be had.
+  // the listener. Returns Unavailable if the address cannot be bound.
   static absl::StatusOr<std::unique_ptr<Listener>> Start(
       const Options& options, const std::vector<grpc::Service*>& services);
   ~Listener();
 
   int port() const { return port_; }
-  // host:port that it listens on, and where others reach it.
+  // host:port that it listens on, and host:port at which other processes reach
+  // it.
   const std::string& network() const { return network_; }
   const std::string& address() const { return address_; }
 
-  // What grpc.health.v1 says: SERVING, or NOT_SERVING. Thread-safe.
+  // Sets the status in grpc.health.v1: SERVING or NOT_SERVING. Thread-safe.
   void SetReady(bool ready);
 
-  // Accepts nobody any more, and waits for calls to end; cuts them after
-  // `timeout`.
+  // Stops accepting connections and waits for calls to end. Cancels calls that
+  // are still open after `timeout`.
   void ShutDown(absl::Duration timeout);
 
  private:

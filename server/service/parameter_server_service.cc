@@ -34,13 +34,13 @@ grpc::ByteBuffer EncodeWeights(int64_t version, int chunk,
   return EncodeWithPayload(message, values.data, values.bytes, values.owner);
 }
 
-// Older versions first, and of one version the first layers first: forward
-// begins with them. An even number.
+// Older versions first, then the first layers, with which forward begins. Even,
+// so that OnOutcome can use the next number.
 int64_t WritePriority(int64_t version, int chunk) {
   return ((version + 1) << 24 | chunk) << 1;
 }
 
-// As many differences of a chunk as take no more bytes than its whole.
+// How many differences of a chunk fit into the bytes of the chunk; at least 2.
 int64_t DifferencesPerWhole(const ExchangeSpec& exchange) {
   constexpr int64_t kLikeAChunk = 1 << 18;
   const int64_t bytes =
@@ -56,7 +56,7 @@ class ExchangeStream final
     : public ServerStream<grpc::ByteBuffer, grpc::ByteBuffer>,
       public WeightsSubscriber {
  public:
-  // `store` may be null: the call is refused.
+  // A null `store` refuses the call.
   ExchangeStream(int shard, std::string job_id, ParameterStore* store,
                  int64_t attempt, TransportCounters* counters,
                  StepArrivals* arrivals, std::shared_ptr<LiveCalls> calls)
@@ -78,8 +78,7 @@ class ExchangeStream final
     }
   }
 
-  // After the weights that are older: whoever must compute a step again has
-  // them then.
+  // Sent after all older weights, which a worker needs to repeat a step.
   void OnOutcome(const Outcome& outcome, int64_t version) override {
     ServerMessage message;
     *message.mutable_outcome() = outcome;
@@ -105,8 +104,8 @@ class ExchangeStream final
       SendDifference(weights);
       return;
     }
-    // Nobody needs a version that is of no use any more: see ParameterStore.
-    // This bounds the queue of a worker that does not read.
+    // Versions older than useful_versions are not needed (see ParameterStore).
+    // Dropping them bounds the queue of a worker that does not read.
     const int64_t useless = weights.version - store_->useful_versions();
     if (useless >= 0) Drop(WritePriority(useless, weights.chunk));
     Send(weights.version, weights.chunk, weights.values, /*difference=*/false);
@@ -133,9 +132,9 @@ class ExchangeStream final
          WritePriority(version, chunk));
   }
 
-  // Each difference needs the one before it, so none may be left out. When as
-  // many wait as the whole chunk is large, that is sent instead, at both
-  // versions that somebody may need. This, too, bounds the queue.
+  // A difference needs the one before it, so none may be dropped alone. If the
+  // queued differences are as large as the chunk, sends the chunk instead, at
+  // the two versions that workers may need. This also bounds the queue.
   void SendDifference(const WeightsVersion& weights) {
     const int chunk = weights.chunk;
     const int64_t oldest = weights.version - differences_per_whole_;
@@ -168,7 +167,7 @@ class ExchangeStream final
     return true;
   }
 
-  // Nobody needs word of these: bounds the list of a worker that does not read.
+  // Drops notices of old versions, to bound the list if a worker does not read.
   void DropOld(int64_t version) ABSL_EXCLUSIVE_LOCKS_REQUIRED(in_place_mu_) {
     in_place_.erase(
         std::remove_if(in_place_.begin(), in_place_.end(),
@@ -185,7 +184,7 @@ class ExchangeStream final
     TRIBUTARY_RETURN_IF_ERROR(DecodeInPlace(bytes, &message, &payload));
     if (message.has_hello()) return OnHello(message.hello());
     if (message.message_case() == WorkerMessage::MESSAGE_NOT_SET) {
-      return absl::InvalidArgumentError("a message of no known kind");
+      return absl::InvalidArgumentError("a message of an unknown kind");
     }
     if (!welcomed_) {
       return absl::FailedPreconditionError("the first message must be Hello");
@@ -199,7 +198,7 @@ class ExchangeStream final
         return OnContributionsInMemory(message.in_memory());
       case WorkerMessage::kMemoryAnswer:
         if (subscribed_) {
-          return absl::FailedPreconditionError("an answer to no offer");
+          return absl::FailedPreconditionError("MemoryAnswer without an offer");
         }
         Subscribe(/*in_memory=*/message.memory_answer().mapped());
         return absl::OkStatus();
@@ -256,7 +255,7 @@ class ExchangeStream final
   absl::Status OnContributionsInMemory(const ContributionsInMemory& message) {
     if (memory_ == nullptr) {
       return absl::FailedPreconditionError(
-          "gradients in memory that was not agreed on");
+          "gradients in shared memory that the server has not mapped");
     }
     const int64_t elements = memory_->bytes() / int64_t{sizeof(float)};
     for (const Contribution& c : message.contribution()) {
@@ -304,14 +303,13 @@ class ExchangeStream final
     return absl::OkStatus();
   }
 
-  // Maps the worker's memory and offers the store's. Where either does not
-  // work, nothing is lost: the stream carries everything.
+  // Maps the worker's memory and offers the store's; else the stream is used.
   void AgreeOnMemory(const SharedMemoryOffer& offer, ServerMessage* welcome) {
     if (store_->exchange().has_compression()) return;
     absl::StatusOr<std::shared_ptr<const MappedMemory>> memory =
         MappedMemory::Map(offer);
     if (!memory.ok()) return;
-    // Without a version to fall back on, weights cannot be read in place.
+    // Reading weights in place needs an older version to fall back on.
     const absl::StatusOr<SharedMemoryOffer> ours =
         store_->useful_versions() > 1
             ? store_->ShareWeights()
@@ -339,19 +337,19 @@ class ExchangeStream final
   const int64_t differences_per_whole_;
   size_t words_per_message_ = 1;
   StepArrivals* const arrivals_;
-  // Touched only by the read in flight.
+  // Accessed only by the read in flight.
   bool welcomed_ = false;
   int64_t incarnation_ = 0;
   bool subscribed_ = false;
   std::shared_ptr<const MappedMemory> memory_;  // The worker's gradients.
-  std::shared_ptr<const void> gradients_;       // The same, pinned.
+  std::shared_ptr<const void> gradients_;       // The same memory, pinned.
 
   absl::Mutex in_place_mu_;
-  // (version, chunk) of which word has not been sent.
+  // (version, chunk) of weights that were not announced to the worker yet.
   std::vector<std::pair<int64_t, int>> in_place_ ABSL_GUARDED_BY(in_place_mu_);
 };
 
-// Writes every chunk at one version.
+// Sends every chunk at one version.
 class WeightsReader final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
   WeightsReader(ParameterStore* store, const grpc::ByteBuffer& request,

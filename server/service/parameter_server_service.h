@@ -1,5 +1,5 @@
-// ParameterServer over gRPC: streams in front of a ParameterStore. See
-// proto/parameter_server.proto for the protocol.
+// The ParameterServer service: gRPC streams in front of a ParameterStore.
+// proto/parameter_server.proto defines the protocol.
 #ifndef TRIBUTARY_SERVER_SERVICE_PARAMETER_SERVER_SERVICE_H_
 #define TRIBUTARY_SERVER_SERVICE_PARAMETER_SERVER_SERVICE_H_
 
@@ -19,13 +19,14 @@
 
 namespace tributary {
 
-// Payload bytes of all streams; their headers are less than a thousandth.
+// Payload bytes of all streams. Headers add less than a thousandth.
 struct TransportCounters {
   std::atomic<int64_t> bytes_sent{0};
   std::atomic<int64_t> bytes_received{0};
 };
 
-// Thread-safe. Both methods are raw: payloads go past protobuf.
+// Serves a ParameterStore over gRPC. Thread-safe. The methods are raw: payloads
+// bypass protobuf.
 class ParameterServerService final
     : public ParameterServer::WithRawCallbackMethod_Exchange<
           ParameterServer::WithRawCallbackMethod_ReadWeights<
@@ -43,7 +44,8 @@ class ParameterServerService final
   }
   void CountBytes(ProcessStatistics* statistics) const override;
 
-  // After the gRPC server's shutdown: waits until no call uses the store.
+  // Waits until no call uses the store. Call it after the gRPC server's
+  // shutdown.
   void AwaitIdle() { calls_->AwaitNone(); }
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Exchange(

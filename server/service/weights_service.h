@@ -1,5 +1,5 @@
-// What a server's streams are to the rest of it: whatever brings workers'
-// messages to the store.
+// The interface between a server and the service that brings workers' messages
+// to its store.
 #ifndef TRIBUTARY_SERVER_SERVICE_WEIGHTS_SERVICE_H_
 #define TRIBUTARY_SERVER_SERVICE_WEIGHTS_SERVICE_H_
 
@@ -12,17 +12,19 @@ namespace tributary {
 
 class ParameterStore;
 
-// Thread-safe; nothing blocks.
+// Serves a ParameterStore to workers. Thread-safe; no method blocks.
 class WeightsService {
  public:
   virtual ~WeightsService() = default;
 
-  // Until a store is given, workers are refused with UNAVAILABLE; from then on
-  // those of another job or attempt. `store` must outlive all streams.
+  // Serves `store` to the workers of this job and attempt, and refuses other
+  // workers. Before this call, all workers are refused with UNAVAILABLE.
+  // `store` must outlive all streams.
   virtual void Serve(ParameterStore* store, const std::string& job_id,
                      int64_t attempt) = 0;
 
-  // Writes who contributed to the step, and when, to `sums`, and forgets it.
+  // Writes the step's contributors and their arrival times to `sums`, and
+  // forgets the step.
   virtual void TakeArrivals(int64_t step, StepSums* sums) = 0;
 
   // Sets the bytes sent and received so far.

@@ -1,5 +1,5 @@
-// Jobs by all-reduce, with real processes: the bits of the parameter server,
-// whoever dies meanwhile.
+// All-reduce jobs with real processes: the same bits as with the parameter
+// server, also when processes fail.
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -24,7 +24,7 @@ constexpr char kProgram[] = "tests/faults/tributary_with_failpoints";
 
 class AllReduceJobTest : public testing::Test {
  protected:
-  // With a checkpoint every ten steps.
+  // Returns the options of a job with a checkpoint every ten steps.
   ProcessCluster::Options Options(const std::string& name,
                                   const std::string& model = "gpt") {
     const std::string folder = absl::StrCat(folder_, "/", name);
@@ -47,7 +47,7 @@ class AllReduceJobTest : public testing::Test {
     return options;
   }
 
-  // Of the parameter server, with one worker.
+  // Returns the digest of the parameter server's result, with one worker.
   std::string UndisturbedDigest(const std::string& model) {
     ProcessCluster::Options options = Options("undisturbed", model);
     options.workers = 1;
@@ -75,7 +75,7 @@ TEST_F(AllReduceJobTest, GivesTheBitsOfTheParameterServer) {
   ExpectEqualBits(Options("calm"), /*restarts=*/0);
 }
 
-// Running statistics are no gradients, and count in no norm.
+// Running statistics are not gradients and are not part of the norm.
 TEST_F(AllReduceJobTest, RunningStatisticsAreAddedUpToo) {
   ExpectEqualBits(Options("statistics", "resnet"), /*restarts=*/0, "resnet");
 }
@@ -87,7 +87,7 @@ TEST_F(AllReduceJobTest, ShardedOptimizersGiveTheSame) {
   ExpectEqualBits(std::move(options), /*restarts=*/0);
 }
 
-// Leaves are left to the first eight of them.
+// The job has eight micro-batches, which the first eight workers compute.
 TEST_F(AllReduceJobTest, WorkersBeyondTheMicroBatchesWait) {
   ProcessCluster::Options options = Options("many");
   options.workers = 9;
@@ -102,11 +102,11 @@ TEST_F(AllReduceJobTest, AWorkersDeathGoesBackToTheCheckpoint) {
     ExpectEqualBits(std::move(options), /*restarts=*/1);
     EXPECT_THAT(ReadWholeFile(log),
                 HasSubstr("is gone, and an all-reduce needs all of its"));
-    EXPECT_THAT(ReadWholeFile(log), HasSubstr("attempt 2: goes on from step "));
+    EXPECT_THAT(ReadWholeFile(log), HasSubstr("attempt 2: resumes from step "));
   }
 }
 
-// The lease is two seconds.
+// The worker is stopped for longer than the lease of 2 s.
 TEST_F(AllReduceJobTest, SoDoesOneThatStandsStill) {
   ProcessCluster::Options options = Options("stopped");
   options.failpoints["worker-1"] = "W9=27*off->1*stop(4000)";
@@ -119,7 +119,7 @@ TEST_F(AllReduceJobTest, TheServersDeathCostsNoBits) {
   ExpectEqualBits(std::move(options), /*restarts=*/1);
 }
 
-// Nothing protects what members send each other.
+// Workers exchange gradients without encryption or authentication.
 TEST_F(AllReduceJobTest, KeepsGradientsOfASecuredJobOnTheMachine) {
   const std::string token = folder_ + "/token";
   WriteWholeFile(token, std::string(64, 'a'));
@@ -138,7 +138,7 @@ TEST_F(AllReduceJobTest, KeepsGradientsOfASecuredJobOnTheMachine) {
   }
   options.ends_with_job = true;
   ProcessCluster cluster(options);
-  // Of whoever ends first.
+  // The error of the first process that ends.
   EXPECT_THAT(std::string(cluster.Run().message()),
               HasSubstr("sends gradients from 192.0.2.1 neither encrypted nor "
                         "authenticated"));

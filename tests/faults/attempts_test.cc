@@ -1,4 +1,4 @@
-// A server that cannot be brought back the usual way.
+// Servers that cannot be restored in the usual way.
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -22,7 +22,7 @@ constexpr int64_t kSteps = 60;
 
 class AttemptsTest : public testing::Test {
  protected:
-  // Of a job with a checkpoint every ten steps.
+  // Returns the options of a job with a checkpoint every ten steps.
   ProcessCluster::Options Options(const std::string& name, bool journal) {
     const std::string folder = absl::StrCat(folder_, "/", name);
     std::filesystem::create_directory(folder);
@@ -64,20 +64,20 @@ TEST_F(AttemptsTest, TakesTheCheckpointWhenMemoryFailsAgainAndAgain) {
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(cluster.restarts(), 1);
   EXPECT_EQ(cluster.actions(), 1 + 3);
-  // What was done since the checkpoint.
+  // The steps since the checkpoint are computed again.
   EXPECT_GT(cluster.StepsAgain(), 0);
   EXPECT_TRUE(cluster.CheckLedger(kSteps).ok());
   EXPECT_EQ(cluster.weights_sha256(), UndisturbedDigest());
   EXPECT_THAT(CoordinatorLog("memory"),
-              ContainsRegex("goes on from step [0-9]+, /.*/checkpoints/step-"));
+              ContainsRegex("resumes from step [0-9]+, /.*/checkpoints/step-"));
 }
 
 TEST_F(AttemptsTest, FailsWhenNothingComesOfThemForTooLong) {
   ProcessCluster::Options options = Options("stuck", /*journal=*/false);
   options.arguments["server-0"] = {"--no-server-timeout", "8"};
-  // Long enough for a checkpoint, and another one, however slow the disk is.
+  // Enough steps for two checkpoints, even on a slow disk.
   options.sets = {"steps=2000"};
-  // Does not survive being restored.
+  // The server crashes whenever it is restored.
   options.environment["server-1"] = {
       "TRIBUTARY_FAILPOINTS=S13=5*off->crash;"
       "S17=crash"};
@@ -85,8 +85,8 @@ TEST_F(AttemptsTest, FailsWhenNothingComesOfThemForTooLong) {
   ProcessCluster cluster(std::move(options));
   const absl::Status status = cluster.Run();
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("no attempt has come to anything for 8s; the last one "
-                        "ended so: server 1"));
+              HasSubstr("no attempt has trained for 8s; the last one ended "
+                        "with: server 1"));
   EXPECT_EQ(cluster.weights_sha256(), "");
 }
 

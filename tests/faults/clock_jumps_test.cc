@@ -1,6 +1,6 @@
-// Row 29: somebody sets the machine's clock while a job runs. Nothing of the
-// protocol goes by it: nobody's lease ends, nobody waits for long, and the bits
-// are those of an undisturbed run.
+// Row 29: the machine's clock is set while a job runs. The protocol does not
+// depend on it: no lease expires, no process waits for long, and the bits are
+// those of an undisturbed run.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -22,12 +22,12 @@
 namespace tributary {
 namespace {
 
-// The last of them last longer than a lease of 2 s.
+// The steps after the last jump take longer than a lease of 2 s.
 constexpr int64_t kSteps = 24000;
 constexpr int64_t kStepsToJump = 2000;
 constexpr int64_t kHour = 3600;
 
-// The setting of the processes' clock; see jumping_clock.cc.
+// Sets the clock of the processes; see jumping_clock.cc.
 class ClockSetting {
  public:
   explicit ClockSetting(const std::string& path) {
@@ -52,14 +52,15 @@ struct Facts {
   std::string logs;
 };
 
-// `jumps`: where the clock of those processes is set to, kStepsToJump apart.
+// Runs a job and sets the clock of `processes` to each of `jumps`, kStepsToJump
+// steps apart.
 Facts RunWithJumps(const std::vector<std::string>& processes,
                    const std::vector<int64_t>& jumps) {
   const std::string folder = MakeTestFolder();
   JobSpec job = TinyJob("mlp", folder);
   job.set_steps(kSteps);
   job.clear_epochs();
-  // Workers say nothing but heartbeats.
+  // Without evaluations, workers report only heartbeats.
   job.mutable_evaluation()->set_every_steps(0);
   job.mutable_checkpoint()->set_every_steps(500);
   job.mutable_output()->set_log_every_steps(1);
@@ -106,17 +107,18 @@ TEST_P(ClockJumpsTest, NothingOfAJobGoesByTheWallClock) {
   static const std::string* const undisturbed =
       new std::string(RunWithJumps({}, {}).digest);
   ASSERT_EQ(undisturbed->size(), 64u);
-  // An hour forth, then back to 1970.
+  // An hour forward, then back to 1970.
   const Facts facts = RunWithJumps(
       GetParam().processes, {kHour, 100 - absl::ToUnixSeconds(absl::Now())});
   EXPECT_TRUE(facts.status.ok()) << facts.status;
   EXPECT_EQ(facts.digest, *undisturbed);
   EXPECT_EQ(facts.attempts, 1);
   EXPECT_EQ(facts.restarts, 0);
-  // Nobody was given up.
+  // No process was removed.
   EXPECT_EQ(facts.logs.find("silent"), std::string::npos) << facts.logs;
   if (GetParam().processes[0] == "server-0") {
-    // That the clock was set at all: the others say too little.
+    // Shows that the clock was set. The other processes log too little for
+    // this.
     EXPECT_NE(facts.logs.find("1970-01-01T"), std::string::npos) << facts.logs;
   }
 }

@@ -20,8 +20,8 @@ namespace {
 
 constexpr int64_t kSteps = 60;
 
-// How often the process comes to the point before it acts, so that it does so
-// in the midst of things. Most points are passed once a chunk or more.
+// Returns how often the process passes the failpoint before it acts, so that it
+// acts during training. Most points are passed at least once per chunk.
 int64_t Passes(const std::string& point, int64_t seed) {
   static const std::set<std::string> once = {"W1", "W2",  "W3",  "W5",
                                              "S1", "S17", "S18", "J4"};
@@ -41,7 +41,7 @@ std::string VictimOf(const std::string& point, int64_t seed) {
                                                      "S15", "S16", "S18"};
   if (point[0] == 'W') return absl::StrCat("worker-", seed % 2);
   if (coordinators.count(point) > 0) return "server-0";
-  // The coordinator listens before there is anybody to disturb.
+  // The coordinator passes S1 before other processes exist.
   if (point == "S1" || point == "J4") return "server-1";
   return absl::StrCat("server-", seed % 2);
 }
@@ -89,7 +89,7 @@ FaultResult RunFault(const FaultCase& fault, const std::string& parent) {
       absl::StrCat(fault.point, "=", Passes(fault.point, fault.seed),
                    "*off->1*", fault.action);
   if (fault.point == "S17") {
-    // There is something to restore from only after another death.
+    // A checkpoint is restored only after another crash.
     options.failpoints[victim] =
         absl::StrCat("S13=", 1 + fault.seed, "*off->1*crash");
     options.failpoints_again[victim] = setting;

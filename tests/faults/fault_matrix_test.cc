@@ -1,5 +1,4 @@
-// Each failpoint once, with the action that leaves least behind; some with the
-// others.
+// Each failpoint with the action "crash", and some with the other actions.
 #include "tests/faults/fault_matrix.h"
 
 #include <string>
@@ -46,7 +45,7 @@ INSTANTIATE_TEST_SUITE_P(All, FaultMatrixTest,
 
 using ErrorTest = FaultMatrixTest;
 
-// The process goes on, in one attempt of the job or another.
+// The process continues, in this attempt of the job or another.
 TEST_P(ErrorTest, AnErrorLosesNothing) {
   FaultCase fault;
   fault.program = kProgram;
@@ -64,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(Errors, ErrorTest,
 
 using StopTest = FaultMatrixTest;
 
-// Longer than the lease, which is 2 s.
+// The process is stopped for longer than the lease of 2 s.
 TEST_P(StopTest, AProcessThatStoodStillLosesNothing) {
   FaultCase fault;
   fault.program = kProgram;

@@ -1,5 +1,6 @@
-// For LD_PRELOAD: a wall clock that somebody sets. Seconds from the true time
-// are in the file that TRIBUTARY_CLOCK names, and may change at any moment.
+// A library for LD_PRELOAD that replaces the wall clock. The file that
+// TRIBUTARY_CLOCK names holds the offset from the true time in seconds. The
+// offset may change at any time.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -66,8 +67,8 @@ time_t time(time_t* to) {
   return now.tv_sec;
 }
 
-// The kernel's clock is not set: what waits until a time of the wall clock has
-// to say which time of the kernel's that is.
+// The kernel's clock is unchanged, so a wait until a wall-clock time must be
+// converted to the kernel's time.
 long syscall(long number, ...) {
   static const auto original = Original<Syscall>("syscall");
   long a[6];

@@ -1,9 +1,9 @@
-// Trains a small transformer while a random process is killed again and again,
-// compares the bits with an undisturbed run, and prints what it cost:
+// Trains a small transformer while random processes are killed, compares the
+// bits with an undisturbed run, and prints the cost of the kills:
 //   kill_loop PROGRAM FOLDER [--steps 20000] [--every 5] [--seldom 0]
 //             [--servers 2] [--workers 4] [--seed 1] [--journal 0]
-// `every`, and for another run `seldom`: seconds from kill to kill. Ends with 1
-// if the bits differ.
+// `every`, and for another run `seldom`, are the seconds between two kills.
+// Exits with 1 if the bits differ.
 #include <signal.h>
 
 #include <algorithm>
@@ -29,11 +29,13 @@ struct RunFacts {
   std::string weights_sha256;
   absl::Duration time;
   int kills = 0;
-  // From a kill until a step was done that had not been before.
+  // Total time from each kill to the completion of a step that was not
+  // completed before.
   absl::Duration lost;
 };
 
-// The job's own time: from its first step to its end. `every` 0: no kills.
+// Returns the job's own time, from its first step to its end. `every` 0: no
+// kills.
 RunFacts Run(const std::string& program, const std::string& folder,
              std::map<std::string, int64_t> flags, int64_t every) {
   std::filesystem::create_directories(folder);
@@ -121,7 +123,7 @@ int Main(int argc, char** argv) {
         Run(argv[1], absl::StrCat(folder, "/killed-", every), flags, every);
     const bool equal = !calm.weights_sha256.empty() &&
                        calm.weights_sha256 == killed.weights_sha256;
-    // The machine's speed changes from run to run: what is lost within one is
+    // The machine's speed varies between runs, so the time lost within a run is
     // the better measure.
     std::printf(
         "bits %s; at a kill every %d s %.1f s without progress, "

@@ -1,4 +1,4 @@
-// A worker that has no memory left computes fewer leaves at a time.
+// A worker that runs out of memory computes fewer micro-batches at a time.
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -55,7 +55,7 @@ class MemoryTest : public testing::Test {
 TEST_F(MemoryTest, FewerMicroBatchesAtATimeGiveTheSameResult) {
   const std::string digest = Train("calm", "");
   ASSERT_EQ(digest.size(), 64u);
-  // In training, and in an evaluation.
+  // During training, and during an evaluation.
   for (const std::string point : {"W6=33*off->1*memory", "W12=1*memory"}) {
     const std::string output = point.substr(0, point.find('='));
     EXPECT_EQ(Train(output, point), digest);
@@ -72,7 +72,7 @@ TEST_F(MemoryTest, NoMemoryForASingleMicroBatchEndsWithAdvice) {
               HasSubstr("give the job more batch.micro_batches"));
 }
 
-// Asks for more than a terabyte.
+// The job needs more than a terabyte.
 TEST_F(MemoryTest, AJobThatCannotFitSaysSoBeforeItStarts) {
   const CommandResult result =
       RunCommand({kProgram, "train", folder_ + "/job.textproto", "--output",

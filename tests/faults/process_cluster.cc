@@ -23,9 +23,9 @@ namespace tributary {
 namespace {
 
 constexpr absl::Duration kLook = absl::Milliseconds(5);
-// For the others to say goodbye, after the coordinator.
+// Time for other processes to end after the coordinator.
 constexpr absl::Duration kFarewell = absl::Seconds(1);
-// A process that does not stay up is not what is tested here.
+// More starts than this mean that a process cannot run at all.
 constexpr int kMostStarts = 200;
 
 std::vector<std::string> Lines(const std::string& path) {
@@ -35,7 +35,7 @@ std::vector<std::string> Lines(const std::string& path) {
   return lines;
 }
 
-// The coordinator has ended well.
+// Returns whether the coordinator has ended with success.
 bool JobDone(const std::set<std::string>& done) {
   return done.count("server-0") > 0;
 }
@@ -142,7 +142,7 @@ absl::Status ProcessCluster::Run(
         continue;
       }
       if (WIFSIGNALED(exit.wait_status)) ++killed_;
-      // A cluster's manager knows nothing of what processes do.
+      // A cluster manager restarts a process after any exit code but 2.
       if (WIFEXITED(exit.wait_status) &&
           (WEXITSTATUS(exit.wait_status) == 2 ||
            (options_.ends_with_job && name == "server-0"))) {
@@ -160,7 +160,7 @@ absl::Status ProcessCluster::Run(
       ++restarts_;
       TRIBUTARY_RETURN_IF_ERROR(Start(name));
     }
-    // Whoever was started again too late looks for a job that is over.
+    // A process that was restarted too late looks for a job that has ended.
     if (JobDone(done) && !asked_to_end) {
       if (end == absl::InfiniteFuture()) end = absl::Now() + kFarewell;
       if (absl::Now() > end) {
@@ -262,7 +262,7 @@ int64_t ProcessCluster::StepsAgain() const {
     for (const auto& [attempt, steps] : by_attempt) attempts.insert(attempt);
   }
   int64_t again = 0;
-  int64_t given_out = 0;  // Steps.
+  int64_t given_out = 0;  // Number of published steps.
   for (const int64_t attempt : attempts) {
     int64_t first = INT64_MAX;
     int64_t last = 0;
@@ -273,7 +273,7 @@ int64_t ProcessCluster::StepsAgain() const {
       last = std::max(last, found->second.back());
     }
     again += std::max<int64_t>(0, given_out - first);
-    // The gradients of a step come from what all steps before it have made.
+    // The gradients of a step depend on the results of all steps before it.
     given_out = std::max(given_out, last);
   }
   return again;
@@ -289,7 +289,7 @@ absl::Status ProcessCluster::CheckLedger(int64_t steps) const {
     }
   }
   for (const auto& [chunk, attempts] : applied) {
-    int64_t reached = 0;  // Steps below were applied in some attempt.
+    int64_t reached = 0;  // All steps below were applied in some attempt.
     for (const auto& [attempt, done] : attempts) {
       for (size_t i = 0; i < done.size(); ++i) {
         const int64_t expected = done[0] + static_cast<int64_t>(i);

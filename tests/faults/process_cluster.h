@@ -1,5 +1,5 @@
-// Servers and workers as processes of their own, which are started again when
-// they die, as a cluster's manager does; and what they left behind.
+// Runs a job with servers and workers as processes, restarts failed processes
+// as a cluster manager does, and checks the results.
 #ifndef TRIBUTARY_TESTS_FAULTS_PROCESS_CLUSTER_H_
 #define TRIBUTARY_TESTS_FAULTS_PROCESS_CLUSTER_H_
 
@@ -19,65 +19,66 @@
 
 namespace tributary {
 
-// For one thread.
+// A cluster of processes that runs one job. Not thread-safe.
 class ProcessCluster {
  public:
   struct Options {
-    std::string program;  // tributary, with failpoints.
-    std::string job;      // A job file.
-    std::string folder;   // For everything; must exist and be empty.
+    std::string program;  // The tributary program with failpoints.
+    std::string job;      // Path of the job file.
+    std::string folder;   // For all files; must exist and be empty.
     int servers = 2;
     int workers = 2;
     int worker_threads = 1;
-    std::vector<std::string> sets;  // Of the job.
-    // More of its environment, "NAME=value", and arguments by process.
+    std::vector<std::string> sets;  // Changes of the job, as in --set.
+    // By process: additional environment ("NAME=value") and arguments.
     std::map<std::string, std::vector<std::string>> environment;
     std::map<std::string, std::vector<std::string>> arguments;
-    // What a process is told of server 0's address, "host:port"; null: that.
+    // Returns the address that a process uses for server 0, which listens on
+    // `address` ("host:port"). Null: `address`.
     std::function<std::string(const std::string& name,
                               const std::string& address)>
         route;
     // By process ("server-1", "worker-0"): TRIBUTARY_FAILPOINTS of its first
-    // start, and of its second.
+    // and its second start.
     std::map<std::string, std::string> failpoints;
     std::map<std::string, std::string> failpoints_again;
-    // A job that has failed is not tried again.
+    // If true, a failed job is not restarted.
     bool ends_with_job = false;
-    // After which the run has failed.
+    // Time after which the run fails.
     absl::Duration timeout = absl::Seconds(60);
   };
   explicit ProcessCluster(Options options);
 
-  // Runs the job to its end: OK, or what went wrong. `look` is called several
-  // times a step.
+  // Runs the job to its end. Returns OK or the first error. Calls `look`
+  // several times per step.
   absl::Status Run(const std::function<void(ProcessCluster*)>& look = nullptr);
 
-  // Sends a signal to the newest process of that name.
+  // Sends a signal to the newest process with this name.
   void Signal(const std::string& name, int signal);
   std::vector<std::string> names() const;
-  // Newest step in metrics.jsonl; 0: none.
+  // Newest step in metrics.jsonl; 0 if there is none.
   int64_t step() const;
   int restarts() const { return restarts_; }
-  // How many processes were ended by a signal, whoever sent it.
+  // Number of processes that any signal has ended.
   int killed() const { return killed_; }
-  // From the first death or action of a failpoint until a step was done that
-  // had not been before.
+  // Time from the first failed process or action of a failpoint to the
+  // completion of a step that was not completed before.
   absl::optional<absl::Duration> recovery() const { return recovery_; }
 
-  // After Run: of summary.json.
+  // After Run: the digest in summary.json.
   std::string weights_sha256() const;
-  // After Run: whether each update was made exactly once, with all samples of
-  // the batch; what is wrong if not.
+  // After Run: checks that each update was applied exactly once, with all
+  // samples of the batch. Returns the first violation.
   absl::Status CheckLedger(int64_t steps) const;
-  // After Run: steps that had been applied to all chunks and given out, and
-  // were computed again in a later attempt.
+  // After Run: number of steps that were applied to all chunks, published, and
+  // computed again in a later attempt.
   int64_t StepsAgain() const;
-  // How often failpoints have acted.
+  // Number of times that failpoints acted.
   int actions() const;
 
  private:
-  // Of each chunk, by attempt, the steps applied, and by step the numbers of
-  // samples that went in.
+  // By chunk and attempt, the steps that were applied. By step, the sample
+  // counts of its gradients.
   struct Ledger {
     std::map<int, std::map<int64_t, std::vector<int64_t>>> applied;
     std::map<int64_t, std::set<int64_t>> sample_counts;
@@ -90,9 +91,9 @@ class ProcessCluster {
 
   const Options options_;
   Supervisor supervisor_;
-  std::map<std::string, int> newest_;  // Process by name.
+  std::map<std::string, int> newest_;  // Newest process by name.
   std::map<std::string, int> starts_;
-  std::vector<std::string> name_of_;  // By process.
+  std::vector<std::string> name_of_;  // Name by process.
   std::string coordinator_;
   int restarts_ = 0;
   int killed_ = 0;

@@ -1,5 +1,5 @@
-// With recovery.journal one server after the other dies, where it hurts most,
-// and no step that was done is computed again. There are no checkpoints.
+// With recovery.journal, servers fail one after the other at critical points,
+// and no completed step is computed again. There are no checkpoints.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -36,7 +36,7 @@ std::string UndisturbedDigest(int64_t seed) {
   return (*digests)[seed] = result.weights_sha256;
 }
 
-// Failpoint, seed (of which the victim depends), servers.
+// Parameters: failpoint, seed (which determines the victim), number of servers.
 class ReplicaTest
     : public testing::TestWithParam<std::tuple<std::string, int64_t, int>> {};
 
@@ -56,8 +56,8 @@ TEST_P(ReplicaTest, ACrashCostsNoStep) {
   EXPECT_EQ(result.weights_sha256, UndisturbedDigest(seed));
 }
 
-// Before and after a sum is known, in the middle of an update, before and after
-// its weights are given out; when a copy has come in, and when it is kept.
+// Before and after a sum is known, during an update, before and after its
+// weights are published, when a replica has arrived, and when it is stored.
 INSTANTIATE_TEST_SUITE_P(
     Two, ReplicaTest,
     testing::Combine(testing::Values("S5", "S7", "S8", "S10", "J1", "J2"),
@@ -69,8 +69,8 @@ INSTANTIATE_TEST_SUITE_P(Three, ReplicaTest,
                                           testing::Values(3)),
                          NameOf);
 
-// The server dies when the coordinator asks for its part of the model. Of
-// three, another one than the coordinator has a copy.
+// The server fails when the coordinator requests its part of the model. With
+// three servers, another server than the coordinator holds the replica.
 TEST(ReplicaModelTest, TheModelIsReadFromWhoeverKeepsIt) {
   for (const int servers : {2, 3}) {
     const FaultResult result =
@@ -82,7 +82,7 @@ TEST(ReplicaModelTest, TheModelIsReadFromWhoeverKeepsIt) {
   }
 }
 
-// What the tests above would see without one.
+// Shows what the tests above would find without replicas.
 TEST(WithoutReplicaTest, ACrashCostsTheStepsSinceTheCheckpoint) {
   FaultCase fault = Case("S10", /*seed=*/1, /*servers=*/2);
   fault.journal = false;

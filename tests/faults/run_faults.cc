@@ -1,7 +1,8 @@
-// Runs failpoints x actions x models x seeds and prints a table:
+// Runs combinations of failpoints, actions, models and seeds, and prints a
+// table:
 //   run_faults PROGRAM FOLDER [--points W1,S3] [--actions crash,error]
 //              [--models mlp,gpt] [--seeds 3]
-// Ends with 1 if any run was not as it must be.
+// Exits with 1 if any run fails its checks.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -49,7 +50,7 @@ bool Parse(int argc, char** argv, Flags* flags) {
 
 int Main(const Flags& flags) {
   int runs = 0, wrong = 0, silent = 0;
-  std::map<std::string, std::vector<double>> recovery;  // By action.
+  std::map<std::string, std::vector<double>> recovery;  // Times by action.
   for (const std::string& model : flags.models) {
     for (int64_t seed = 1; seed <= flags.seeds; ++seed) {
       FaultCase fault;

@@ -15,8 +15,7 @@ namespace {
 
 constexpr int kTurnMs = 100;
 constexpr int kPerAddress = 100;
-// Connections that one turn makes anew: they come in a stream, not in a flood
-// that the kernel would drop.
+// New connections per turn: few enough that the kernel does not drop them.
 constexpr int kConnectsPerTurn = 500;
 
 sockaddr_in Loopback(uint32_t host, int port) {
@@ -27,7 +26,7 @@ sockaddr_in Loopback(uint32_t host, int port) {
   return address;
 }
 
-// The other end has hung up.
+// Returns whether the other end has closed the connection.
 bool IsCut(int socket) {
   char bytes[4096];
   const ssize_t result = recv(socket, bytes, sizeof(bytes), 0);
@@ -39,7 +38,7 @@ bool IsCut(int socket) {
 int ConnectStranger(int port, int number) {
   const int stranger = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (stranger < 0) return -1;
-  // 127.0.0.1 is where the honest ones live.
+  // The job's own processes use 127.0.0.1, so strangers use other addresses.
   const sockaddr_in from =
       Loopback(0x100 + static_cast<uint32_t>(number / kPerAddress), 0);
   const sockaddr_in to = Loopback(1, port);

@@ -1,5 +1,4 @@
-// Peers that mean no good, or know no better: what a server on a network gets
-// to see.
+// Misbehaving peers, as a server on an open network may see them.
 #ifndef TRIBUTARY_TESTS_FAULTS_STRANGERS_H_
 #define TRIBUTARY_TESTS_FAULTS_STRANGERS_H_
 
@@ -13,11 +12,11 @@
 
 namespace tributary {
 
-// A socket connected to 127.0.0.1:`port` from an address of its own for each
-// hundred `number`s; -1 if that did not work. Non-blocking.
+// Connects a non-blocking socket to 127.0.0.1:`port`, from a different address
+// for each hundred values of `number`. Returns the socket, or -1 on failure.
 int ConnectStranger(int port, int number);
 
-// Works on a thread of its own from construction until it is destroyed.
+// Misbehaves on a thread of its own until it is destroyed.
 class Strangers {
  public:
   virtual ~Strangers() { Stop(); }
@@ -26,9 +25,9 @@ class Strangers {
 
  protected:
   Strangers() = default;
-  // Calls `turn` again and again; to be called at the end of a constructor.
+  // Starts to call `turn` repeatedly. Call it at the end of a constructor.
   void Work(std::function<void()> turn);
-  // At the beginning of a destructor.
+  // Ends the thread. Call it at the start of a destructor.
   void Stop();
 
  private:
@@ -36,8 +35,8 @@ class Strangers {
   std::thread thread_;
 };
 
-// Connections that say nothing, or one byte of `script` in each turn of some
-// 0.1 s. Those that are cut connect again.
+// Connections that send nothing, or one byte of `script` about every 0.1 s.
+// They reconnect when the server closes them.
 class SlowStrangers final : public Strangers {
  public:
   SlowStrangers(int port, int count, std::string script);
@@ -55,7 +54,7 @@ class SlowStrangers final : public Strangers {
   std::vector<Stranger> strangers_;
 };
 
-// Connects, sends 1 KiB of random bytes and leaves, without a pause.
+// Repeatedly connects, sends 1 KiB of random bytes and disconnects.
 class RandomStrangers final : public Strangers {
  public:
   explicit RandomStrangers(int port);
@@ -66,7 +65,7 @@ class RandomStrangers final : public Strangers {
   int number_ = 0;
 };
 
-// Calls `call` without a pause.
+// Calls `call` repeatedly.
 class CallingStrangers final : public Strangers {
  public:
   explicit CallingStrangers(std::function<void()> call);

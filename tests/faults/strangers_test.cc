@@ -1,9 +1,9 @@
-// A job goes on at its pace while a server is pestered, its memory has a bound,
-// and afterwards everything is as before. Prints a row of RESULTS.md for each
-// case.
+// Strangers that connect to a server do not slow its job down, the server's
+// memory stays bounded, and afterwards new peers are served at once. Prints a
+// row of RESULTS.md for each case.
 //
-// TRIBUTARY_STRANGERS is how many there are (default: 300, for a test of half a
-// minute on a busy machine); RESULTS.md says how to measure.
+// TRIBUTARY_STRANGERS is the number of strangers. The default of 300 is for a
+// test of half a minute on a busy machine; RESULTS.md describes how to measure.
 #include "tests/faults/strangers.h"
 
 #include <poll.h>
@@ -32,7 +32,7 @@ namespace tributary {
 namespace {
 
 constexpr char kToken[] = "0123456789abcdef0123456789abcdef";
-// Not so small that a turn of the scheduler is a step.
+// Large enough that a step takes longer than a turn of the scheduler.
 constexpr char kJob[] = R"(
 model { mlp { hidden: [ 256, 256 ] } loss: MEAN_SQUARED_ERROR }
 data { csv { train: "examples/data/waves.train.csv" label_column: -1 } }
@@ -53,7 +53,7 @@ int StrangerCount() {
   return count;
 }
 
-// With many strangers it is a measurement, on a machine that is quiet.
+// With many strangers this is a measurement, which needs an idle machine.
 bool IsMeasurement() { return StrangerCount() >= 1000; }
 
 enum class Kind { kIdle, kSlow, kRandom, kOversized, kUnauthenticated };
@@ -98,7 +98,7 @@ class StrangersTest : public testing::TestWithParam<Case> {
     return std::make_unique<BackgroundCommand>(arguments);
   }
 
-  // A connection of its own, as a worker's.
+  // Returns a stub with its own connection, as a worker has.
   std::unique_ptr<Rendezvous::Stub> Connect(const std::string& token) {
     return Rendezvous::NewStub(
         CreateChannel(address_, TestSecurity(tls_, Role::kWorker, token)));
@@ -130,8 +130,8 @@ class StrangersTest : public testing::TestWithParam<Case> {
     }
   }
 
-  // Wall time of a mean step over the next while. Also finds how much memory
-  // the server has at most.
+  // Returns the mean wall time of a step over `window`. Also updates the peak
+  // of the server's memory.
   absl::Duration StepTime(absl::Duration window) {
     const int64_t first = Step();
     const absl::Time begin = absl::Now();
@@ -144,7 +144,7 @@ class StrangersTest : public testing::TestWithParam<Case> {
     return (absl::Now() - begin) / std::max<int64_t>(1, last - first);
   }
 
-  // Resident memory of the server.
+  // Resident memory of the server, in KiB.
   int64_t ServerKb() const {
     std::ifstream file(absl::StrCat("/proc/", server_->pid(), "/status"));
     std::string word;
@@ -156,7 +156,7 @@ class StrangersTest : public testing::TestWithParam<Case> {
   }
 
   std::unique_ptr<Strangers> Let(Kind kind) {
-    // The beginning of a connection, which goes on as long as anybody cares to.
+    // The beginning of a connection, which SlowStrangers send byte by byte.
     std::string slow = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     if (!tls_.empty()) slow = std::string("\x16\x03\x01\x02\x00\x01", 6);
     slow.resize(4096, '\0');
@@ -171,7 +171,8 @@ class StrangersTest : public testing::TestWithParam<Case> {
       case Kind::kOversized:
         return std::make_unique<CallingStrangers>([this] {
           StatusReply reply;
-          // Metadata of several times the limit, and a message of twice it.
+          // Metadata of several times the limit, and a message of twice the
+          // limit.
           EXPECT_FALSE(Ask(Connect(kToken).get(), &reply, 64 << 10).ok());
           SendTooMuch();
         });
@@ -180,7 +181,7 @@ class StrangersTest : public testing::TestWithParam<Case> {
     }
     return std::make_unique<CallingStrangers>([this] {
       StatusReply reply;
-      // Turned away at the latest when they come too fast.
+      // Calls without a token are refused, or rejected by the rate limit.
       EXPECT_FALSE(Ask(Connect("").get(), &reply).ok());
     });
   }
@@ -227,11 +228,11 @@ TEST_P(StrangersTest, DoNotHoldTheJobUp) {
   absl::Duration during;
   {
     const std::unique_ptr<Strangers> strangers = Let(GetParam().kind);
-    // Longer than a handshake may take, where that is what they wait for.
+    // Longer than the handshake timeout, if the strangers run into that.
     during = StepTime(IsMeasurement() ? 3 * window : window);
   }
   const int64_t during_kb = std::exchange(most_kb_, 0);
-  // Newcomers are served at once.
+  // A new peer is served at once.
   StatusReply reply;
   const absl::Time asked = absl::Now();
   grpc::Status status;
@@ -248,7 +249,7 @@ TEST_P(StrangersTest, DoNotHoldTheJobUp) {
       absl::ToDoubleMilliseconds(after), absl::FDivDuration(during, before),
       before_kb / 1024, during_kb / 1024, absl::ToDoubleSeconds(answer));
 
-  // A busy machine has more to do than what is measured here.
+  // On a busy machine other processes take time, too, so the bound is larger.
   const double most = IsMeasurement() ? 2 : 4;
   EXPECT_LT(absl::FDivDuration(during, before), most);
   EXPECT_LT(absl::FDivDuration(after, before), most);

@@ -1,5 +1,5 @@
-// Peers that are not what they should be: each is refused with a reason, and
-// the job they meet goes on and ends with the same bits.
+// Incorrect peers: the server refuses each with a reason, and its job continues
+// and ends with the same bits.
 #include <fstream>
 #include <memory>
 #include <string>
@@ -34,9 +34,9 @@ void SetDeadline(grpc::ClientContext* context) {
   context->set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(20)));
 }
 
-// A job that runs while the test's client does what it should not. Two workers
-// of three are there: they decide what the model and the data are, and the job
-// waits for the third until the client is done.
+// Runs a job while the test's client violates the protocol. Two of three
+// workers join and determine the model and the data. The job waits for the
+// third worker until the client is done.
 class BadPeerTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -70,7 +70,8 @@ class BadPeerTest : public ::testing::Test {
     EXPECT_EQ(cluster_.Summary().value("weights_sha256", ""), *digest_);
   }
 
-  // Says all of it on one exchange, once the server knows the model; the end.
+  // Sends all messages on one Exchange call once the server knows the model.
+  // Returns the call's status.
   grpc::Status Exchange(const std::vector<WorkerMessage>& messages) {
     while (true) {
       grpc::ClientContext context;
@@ -86,7 +87,7 @@ class BadPeerTest : public ::testing::Test {
     }
   }
 
-  // What the job's own workers say.
+  // The Hello of a correct worker.
   WorkerMessage GoodHello() {
     WorkerMessage hello;
     hello.mutable_hello()->set_signature(Signature());
@@ -94,14 +95,14 @@ class BadPeerTest : public ::testing::Test {
     return hello;
   }
 
-  // The folder counts them: each test is one more.
+  // The output folder counts attempts, and each test adds one.
   static int64_t Attempt() {
     int64_t attempt = 0;
     std::ifstream(Directory("disturbed") + "/attempt") >> attempt;
     return attempt;
   }
 
-  // The signature of the job's table, computed as PROTOCOL.md says.
+  // The signature of the job's table, computed as PROTOCOL.md defines it.
   std::string Signature();
 
   grpc::Status Membership(const std::vector<WorkerReport>& reports) {
@@ -347,7 +348,7 @@ TEST_F(BadPeerTest, WorkerThatIsSyncedBeforeItBegan) {
 }
 
 TEST_F(BadPeerTest, WorkerWithOtherDataAndAnotherModel) {
-  // Once the job's own workers have fixed both.
+  // The job's own workers have determined the model and the data by then.
   WorkerMessage hello;
   hello.mutable_hello()->set_signature("x");
   Exchange({hello});

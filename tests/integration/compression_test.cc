@@ -1,5 +1,5 @@
-// exchange.compression: training gets as far with a part of the bytes, whoever
-// comes and goes.
+// exchange.compression: training reaches a similar loss with a fraction of the
+// bytes, also when workers are replaced.
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
@@ -32,7 +32,7 @@ std::string Directory(const std::string& name) {
 struct Method {
   const char* name;
   const char* change;
-  double share_of_bytes;  // At most.
+  double share_of_bytes;  // Upper bound.
 };
 
 constexpr Method kMethods[] = {
@@ -60,8 +60,8 @@ class CompressionTest : public ::testing::TestWithParam<Method> {
     return ResultOf(&cluster);
   }
 
-  // The untrained model's loss is about 1.1, and what dropout and the few data
-  // make of it afterwards is below 0.05 without compression.
+  // The untrained model's loss is about 1.1. Without compression, training ends
+  // below 0.05, depending on dropout and the small data set.
   static nlohmann::json ResultOf(LocalCluster* cluster) {
     const absl::Status status = cluster->Await();
     EXPECT_TRUE(status.ok()) << status;
@@ -92,7 +92,7 @@ TEST_P(CompressionTest, WorkersMayComeAndGo) {
   cluster.AwaitStep(20);
   cluster.KillWorker(1);
   cluster.AwaitStep(40);
-  // It begins with whole chunks and goes on with differences.
+  // A new worker receives whole chunks first and differences after that.
   cluster.StartWorker();
   cluster.AwaitStep(60);
   cluster.KillWorker(0);
@@ -100,8 +100,8 @@ TEST_P(CompressionTest, WorkersMayComeAndGo) {
   EXPECT_GE(ResultOf(&cluster).value("workers_lost", 0), 1);
 }
 
-// Every worker that ever was is gone in the end, so that what trains on is what
-// newcomers were given.
+// All initial workers have left in the end, so training continues from the
+// weights that new workers received.
 TEST_P(CompressionTest, EveryWorkerMayBeReplaced) {
   Compress();
   LocalCluster cluster(job_, /*servers=*/1, /*expected_workers=*/1,
@@ -119,8 +119,8 @@ INSTANTIATE_TEST_SUITE_P(Methods, CompressionTest,
                          ::testing::ValuesIn(kMethods),
                          [](const auto& info) { return info.param.name; });
 
-// A client that reads nothing for a while, although far more bytes come than
-// sockets and windows hold: differences have to be left out.
+// A client that does not read for a while, although far more bytes arrive than
+// sockets and windows hold: the server must drop differences.
 TEST(SlowReaderTest, GetsWholeChunksInPlaceOfDifferencesThatWereLeftOut) {
   constexpr int64_t kParameters = 1 << 20;
   constexpr int64_t kChunkBytes = 1 << 18;
@@ -158,7 +158,7 @@ TEST(SlowReaderTest, GetsWholeChunksInPlaceOfDifferencesThatWereLeftOut) {
       stream;
   ServerMessage message;
   do {
-    // Until the two workers have told the server what the model is.
+    // Retries until the two workers have determined the server's model.
     context = std::make_unique<grpc::ClientContext>();
     context->set_deadline(absl::ToChronoTime(absl::Now() + absl::Minutes(10)));
     stream = stub->Exchange(context.get());
@@ -179,7 +179,8 @@ TEST(SlowReaderTest, GetsWholeChunksInPlaceOfDifferencesThatWereLeftOut) {
     const auto floats = received.Take(
         *part, ReceivedPayload(grpc::ByteBuffer(&slice, 1),
                                static_cast<uint32_t>(slice.size())));
-    // A difference to a version that did not come would be an error.
+    // Applying a difference to a version that was not received would be an
+    // error.
     ASSERT_TRUE(floats.ok()) << floats.status();
     received.Write(part->chunk(), *floats,
                    values.data() + layout.ChunkBegin(part->chunk()));
@@ -187,12 +188,13 @@ TEST(SlowReaderTest, GetsWholeChunksInPlaceOfDifferencesThatWereLeftOut) {
     finished += part->version() == kSteps ? 1 : 0;
   }
   EXPECT_EQ(finished, kChunks);
-  // Version 0 is not the only one that came in whole.
+  // Some version after 0 was also received as whole chunks.
   EXPECT_GT(*std::max_element(wholes.begin(), wholes.end()), 1);
   stream->WritesDone();
   EXPECT_TRUE(stream->Finish().ok());
   EXPECT_TRUE(cluster.Await().ok());
-  // Feedback on both ways: what has not come is less than a few steps' worth.
+  // With error feedback in both directions, the missing part is less than a few
+  // steps' gradients.
   for (int64_t i = 0; i < kParameters; ++i) {
     const double gradient = static_cast<double>(i % 251 + 1) / 256;
     ASSERT_NEAR(values[i], -kLearningRate * kSteps * gradient,

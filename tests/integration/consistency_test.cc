@@ -1,5 +1,5 @@
-// The modes in which workers run ahead of one another, on whole clusters: every
-// step is applied once, the job ends, and it learns.
+// Consistency policies in which workers run ahead of each other, on whole
+// clusters: every step is applied once, the job ends, and the model learns.
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
@@ -71,7 +71,7 @@ class BoundedStalenessTest : public ::testing::TestWithParam<Mode> {
     return job;
   }
 
-  // Every evaluation happened, at its step.
+  // Expects every evaluation at its step.
   static void ExpectComplete(const RunResult& run, int64_t steps,
                              int64_t every) {
     EXPECT_EQ(run.summary.value("steps", int64_t{0}), steps);
@@ -94,7 +94,7 @@ TEST_P(BoundedStalenessTest, AppliesEveryStepAndLearnsOnAnyMachines) {
            {"cnn", "adam.learning_rate=0.001"},
            {"gpt", "adamw.learning_rate=0.001"}}) {
     JobSpec job = Job(family, 300);
-    // Gradients that are late leave less room for large steps.
+    // Stale gradients require smaller steps.
     Set(&job, absl::StrCat("optimizer.", rate));
     JobSpec synchronous = job;
     synchronous.mutable_exchange()
@@ -111,7 +111,7 @@ TEST_P(BoundedStalenessTest, AppliesEveryStepAndLearnsOnAnyMachines) {
           Start(job, absl::StrCat(GetParam().name, workers, "x", servers),
                 workers, servers, threads);
       ExpectComplete(run, 300, 12);
-      // Both have learnt the tiny data about as well as they can be.
+      // Both have learned the small data set about as well as possible.
       EXPECT_LT(run.summary["evaluation"]["loss"], 1.4 * expected + 0.2);
     }
   }
@@ -142,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mode{"stale1", "stale_synchronous { staleness: 1 }"},
         Mode{"stale4", "stale_synchronous { staleness: 4 }"},
         Mode{"asynchronous", "asynchronous {}"},
-        // Nothing that was computed beside another step's update is taken.
+        // Rejects gradients computed before another step's update.
         Mode{"impatient",
              "asynchronous { max_staleness: 0 learning_rate_by_staleness: true "
              "}"}),
@@ -158,18 +158,19 @@ TEST(StaleSynchronousTest, WithoutStalenessIsSynchronousBitByBit) {
             synchronous.summary["weights_sha256"]);
 }
 
-// With one worker nobody else's update comes between two of its steps. It takes
-// a chunk for the next step when the outcome of its own last gradient is there
-// (see AsynchronousWork), and that follows the new weights on the same stream:
-// so it computes step t from version t of every chunk, with step t's samples
-// and learning rate. It adds up the whole tree by itself, in the tree's order,
-// and takes the norm of the same sums, chunk by chunk, as the coordinator does.
+// With one worker, no other worker's update lies between two of its steps. The
+// worker uses a chunk for the next step once it has the outcome of its own last
+// gradient (see AsynchronousWork). On the stream, this outcome follows the new
+// weights. The worker therefore computes step t from version t of every chunk,
+// with the samples and learning rate of step t. It reduces the whole tree
+// itself, in the tree's order, and takes the norm of the same sums, chunk by
+// chunk, as the coordinator does.
 TEST(AsynchronousTest, WithOneWorkerIsSynchronousBitByBit) {
   for (const char* family : {"mlp", "cnn", "resnet", "gpt"}) {
     for (const char* field : {
              "exchange.wire_dtype=FLOAT32",
              "exchange.wire_dtype=BFLOAT16",
-             // The batch is one leaf, which the server rounds.
+             // The batch is one micro-batch, which the server rounds.
              "batch.micro_batches=1",
          }) {
       JobSpec job = TinyJob(family, Directory(absl::StrCat("one-", family)));

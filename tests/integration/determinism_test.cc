@@ -1,4 +1,4 @@
-// The first promise: the job decides the result, not the machines.
+// The first promise: the result depends on the job, not on the machines.
 #include <set>
 #include <string>
 
@@ -40,7 +40,7 @@ class DeterminismTest : public ::testing::TestWithParam<const char*> {
   static void ExpectSame(const Result& a, const Result& b) {
     EXPECT_EQ(a.digest, b.digest);
     EXPECT_EQ(a.evaluation_loss, b.evaluation_loss);
-    // Losses are added in the order of the tree too.
+    // Losses are also added in the order of the tree.
     EXPECT_EQ(a.loss, b.loss);
   }
 
@@ -55,7 +55,7 @@ class DeterminismTest : public ::testing::TestWithParam<const char*> {
   JobSpec job_;
 };
 
-// The table of (workers, servers), over one way of exchange.
+// The table of (workers, servers), over one transport.
 class TableTest : public DeterminismTest {
  protected:
   void ExpectTheSameBits(ExchangeSpec::Transport transport) {
@@ -124,7 +124,7 @@ TEST_P(DeterminismTest, UnixSocketsGiveTheSameBits) {
 }
 
 TEST_P(DeterminismTest, AnyNumberOfThreadsGivesTheSameBits) {
-  // In bfloat16 threads share copies of the weights.
+  // In bfloat16, threads share copies of the weights.
   for (const JobSpec::Precision precision :
        {JobSpec::FLOAT32, JobSpec::BFLOAT16}) {
     job_.set_precision(precision);
@@ -142,7 +142,7 @@ TEST_P(DeterminismTest, OtherSeedsGiveOtherBits) {
   EXPECT_NE(Run(/*workers=*/1, /*servers=*/1).digest, expected.digest);
 }
 
-// Long enough that whatever happens at a step happens before the end.
+// Enough steps that every event at a step happens before the job's end.
 constexpr int64_t kManySteps = 200;
 
 class ChurnTest : public DeterminismTest {
@@ -156,7 +156,7 @@ class ChurnTest : public DeterminismTest {
     return ResultOf(&cluster, kManySteps);
   }
 
-  // Two of three workers are lost, and two others come, from step `at` on.
+  // From step `at` on, two of three workers fail and two others join.
   void LoseAndGain(int at, const Result& expected) {
     SCOPED_TRACE(absl::StrCat("at step ", at));
     LocalCluster cluster(job_, /*servers=*/2, /*expected_workers=*/3,

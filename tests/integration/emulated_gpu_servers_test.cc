@@ -1,5 +1,5 @@
-// Servers on the emulated GPU, whose memory the host cannot touch and whose
-// work runs as late as it may.
+// Servers on the emulated GPU, whose memory the host cannot access and whose
+// work runs as late as possible.
 #include <string>
 
 #include "gmock/gmock.h"
@@ -33,7 +33,7 @@ TEST_P(EmulatedGpuServersTest, AGpuThatIsTooSmallEndsTheJobAndSaysWhy) {
   cluster.StartWorker();
   const absl::Status status = cluster.Await();
   emulated_gpu::SetMemoryBytes(size_t{1} << 40);
-  // As for a job file that is wrong.
+  // The same code as for an invalid job file.
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("cuda:0 has no memory"), HasSubstr("are free")));
@@ -42,7 +42,7 @@ TEST_P(EmulatedGpuServersTest, AGpuThatIsTooSmallEndsTheJobAndSaysWhy) {
 TEST_P(EmulatedGpuServersTest, PinsWhatCopiesReadAndWrite) {
   const int64_t before = emulated_gpu::PinnedRanges();
   Train({/*servers=*/1, /*workers=*/2});
-  // The gradients of each worker, and the weights.
+  // The gradients of each worker, and the weights, are pinned.
   EXPECT_GE(emulated_gpu::PinnedRanges() - before, 3);
 }
 

@@ -1,5 +1,5 @@
-// Workers on the emulated GPU, whose memory the host cannot touch and whose
-// copies run as late as they may.
+// Workers on the emulated GPU, whose memory the host cannot access and whose
+// copies run as late as possible.
 #include <cstdlib>
 #include <string>
 
@@ -52,7 +52,7 @@ class EmulatedGpuTest : public testing::Test {
                         : "";
   }
 
-  // Of a lane.
+  // Returns the memory that one lane needs.
   MicroBatchMemory Needed() {
     DataInfo info;
     info.kind = DataInfo::Kind::kRows;
@@ -74,7 +74,7 @@ class EmulatedGpuTest : public testing::Test {
 };
 
 TEST_F(EmulatedGpuTest, AllReducesByNcclToTheSameBits) {
-  // Chunks that are large enough for it.
+  // Makes the chunks large enough for NCCL.
   MlpSpec* const mlp = job_.mutable_model()->mutable_mlp();
   mlp->clear_hidden();
   mlp->add_hidden(256);
@@ -84,14 +84,14 @@ TEST_F(EmulatedGpuTest, AllReducesByNcclToTheSameBits) {
   all_reduce->set_chunk_bytes(65536);
   FakeNccl nccl;
   absl::Status status;
-  // Both have the same GPU, which NCCL does not serve twice.
+  // Both workers have the same GPU, which NCCL does not support.
   const std::string by_gloo = Train(&nccl, /*threads=*/1, &status);
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(nccl.messages(), 0);
   all_reduce->set_backend(AllReduceSpec::NCCL);
   EXPECT_EQ(Train(&nccl, /*threads=*/1, &status), by_gloo);
   EXPECT_TRUE(status.ok()) << status;
-  // There and back, each of the model's whole chunks in each step.
+  // Each step sends each of the model's whole chunks in both directions.
   EXPECT_GE(nccl.messages(), 2 * 4 * job_.steps());
   EXPECT_EQ(nccl.communicators(), 0);
 }
@@ -133,7 +133,7 @@ TEST_F(EmulatedGpuTest, AFullGpuComputesFewerMicroBatchesAtATime) {
   const std::string digest =
       Train(/*nccl=*/nullptr, /*threads=*/2, &status, /*workers=*/1);
   ASSERT_TRUE(status.ok()) << status;
-  // For a lane and a half.
+  // Enough memory for one and a half lanes.
   const MicroBatchMemory needed = Needed();
   emulated_gpu::SetMemoryBytes(static_cast<size_t>(
       needed.working + 3 * (needed.total() - needed.working) / 2));
@@ -146,7 +146,7 @@ TEST_F(EmulatedGpuTest, AddsUpMicroBatchesInTheGpusMemoryToTheSameBits) {
   MlpSpec* const mlp = job_.mutable_model()->mutable_mlp();
   mlp->clear_hidden();
   mlp->add_hidden(512);
-  // The model is four chunks.
+  // The model has four chunks.
   job_.mutable_exchange()->mutable_parameter_server()->set_chunk_bytes(4096);
   job_.mutable_batch()->set_global(8);
   job_.mutable_batch()->set_micro_batches(8);
@@ -165,11 +165,11 @@ TEST_F(EmulatedGpuTest, AddsUpMicroBatchesInTheGpusMemoryToTheSameBits) {
       };
       int64_t all = 0, sums = 0;
       const std::string digest = train(&sums);
-      // For the lanes and no more.
+      // Enough memory for the lanes only.
       emulated_gpu::SetMemoryBytes(static_cast<size_t>(3 * Needed().total()));
       EXPECT_EQ(train(&all), digest);
       emulated_gpu::SetMemoryBytes(size_t{1} << 40);
-      // Of eight leaves one sum for each lane.
+      // Of eight micro-batches, one sum for each lane is copied.
       EXPECT_LT(sums, all * threads / 6);
     }
   }
@@ -189,7 +189,7 @@ TEST_F(EmulatedGpuTest, AGpuThatIsTooSmallSaysWhatWouldFit) {
 
 }  // namespace
 
-// Attention takes the emulated GPU ten times as long as the rest.
+// On the emulated GPU, attention takes ten times as long as the other layers.
 INSTANTIATE_TEST_SUITE_P(Emulated, GpuWorkersTest,
                          testing::Values(GpuWorkers{"mlp", 6, &MakeEmulatedGpu},
                                          GpuWorkers{"cnn", 6, &MakeEmulatedGpu},

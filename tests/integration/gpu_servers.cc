@@ -16,7 +16,7 @@ namespace {
 
 constexpr char kAdamW[] = "{adamw {learning_rate: 0.01 weight_decay: 0.1}}";
 
-// Whether there is such a device.
+// Checks whether the machine has such a device.
 absl::Status Try(const ChunkPassMaker& make) {
   ParameterTable table;
   table.set_chunk_elements(1024);
@@ -95,7 +95,7 @@ TEST_P(GpuServersTest, NorWithNumbersOf16BitsOnTheWire) {
   }
 }
 
-// With one worker: results depend on their number.
+// With one worker, because compressed results depend on the number of workers.
 TEST_P(GpuServersTest, NorWithCompression) {
   for (const char* method : {"{top_k {fraction: 0.05}}", "{eight_bit {}}"}) {
     Set("exchange.compression", method);
@@ -137,7 +137,7 @@ TEST_P(GpuServersTest, NorWhereStepsAreLeftOut) {
 TEST_P(GpuServersTest, EitherKindGoesOnFromTheOthersCheckpoint) {
   Set("optimizer", kAdamW);
   const std::string expected = Train({1, 2, /*on_cpu=*/true});
-  // The last one is of the end.
+  // The last checkpoint is that of the last step.
   job_.mutable_checkpoint()->set_every_steps(GetParam().steps / 2);
   job_.mutable_checkpoint()->set_keep_last(0);
   for (const bool on_cpu : {false, true}) {

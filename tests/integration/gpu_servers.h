@@ -1,5 +1,5 @@
-// The suite of servers that sum and update on a device of their own. A test of
-// a kind of device links the library and instantiates GpuServersTest with it.
+// Test suite for servers that sum and update on a device. The test of a kind of
+// device links this library and instantiates GpuServersTest with it.
 #ifndef TRIBUTARY_TESTS_INTEGRATION_GPU_SERVERS_H_
 #define TRIBUTARY_TESTS_INTEGRATION_GPU_SERVERS_H_
 
@@ -16,8 +16,8 @@ namespace tributary {
 struct GpuServers {
   std::string name;
   int64_t steps = 1;
-  // FailedPrecondition where the machine has no such device: the test is
-  // skipped.
+  // Returns FailedPrecondition if the machine has no such device; the test is
+  // then skipped.
   ChunkPassMaker make_passes;
 };
 
@@ -30,16 +30,17 @@ class GpuServersTest : public testing::TestWithParam<GpuServers> {
   struct Cluster {
     int servers = 1;
     int workers = 2;
-    bool on_cpu = false;      // The servers.
-    std::string resume_from;  // A checkpoint.
+    bool on_cpu = false;      // Whether the servers use the CPU.
+    std::string resume_from;  // Folder of a checkpoint.
   };
 
   void SetUp() override;
-  // Changes a field of the job.
+  // Sets a field of the job.
   void Set(const std::string& path, const std::string& value);
-  // Trains the job. The weights' digest, and where the results are.
+  // Trains the job. Returns the weights' digest, and the output folder in
+  // `*output`.
   std::string Train(const Cluster& cluster, std::string* output = nullptr);
-  // The job comes to the same bits on servers of either kind.
+  // Expects the same bits from servers on the device and on the CPU.
   void ExpectTheCpusBits(const Cluster& cluster);
   void ExpectTheCpusBits() { ExpectTheCpusBits(Cluster()); }
 

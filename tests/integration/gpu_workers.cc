@@ -43,7 +43,7 @@ GpuWorkersTest::Result GpuWorkersTest::Train(const JobSpec& job,
 TEST_P(GpuWorkersTest, TheMachinesDoNotDecideTheResult) {
   const Result one = Train(job_, {});
   EXPECT_EQ(one.digest.size(), 64u);
-  // Two lanes at a time; several workers on one device; several servers.
+  // Two lanes at a time, several workers on one device, and several servers.
   EXPECT_EQ(Train(job_, {1, 2}).digest, one.digest);
   EXPECT_EQ(Train(job_, {2, 1, 2}).digest, one.digest);
   EXPECT_EQ(Train(job_, {3, 2}).digest, one.digest);
@@ -67,7 +67,7 @@ TEST_P(GpuWorkersTest, NorDoTheyInTf32WhichACpuHasNot) {
   job_.set_precision(JobSpec::TF32);
   const Result one = Train(job_, {});
   EXPECT_EQ(Train(job_, {2, 2}).digest, one.digest);
-  // A factor loses a two-thousandth at most.
+  // Each factor loses at most a two-thousandth to rounding.
   EXPECT_NEAR(one.loss, float32.loss, 0.01 * std::abs(float32.loss));
   EXPECT_EQ(Train(job_, {1, 2, 1, /*on_cpu=*/true}).digest, on_cpu.digest);
 }
@@ -75,8 +75,8 @@ TEST_P(GpuWorkersTest, NorDoTheyInTf32WhichACpuHasNot) {
 TEST_P(GpuWorkersTest, TheResultIsNearTheCpus) {
   const Result gpu = Train(job_, {2});
   const Result cpu = Train(job_, {2, 1, 1, /*on_cpu=*/true});
-  // Roundings of a few steps; a step without its gradient, or from old weights,
-  // makes a hundred times as much.
+  // The tolerance covers the rounding of a few steps. A missing gradient or old
+  // weights in a step differ a hundred times as much.
   EXPECT_NEAR(gpu.loss, cpu.loss, 1e-4 * std::abs(cpu.loss));
   EXPECT_NEAR(gpu.evaluation_loss, cpu.evaluation_loss,
               1e-4 * std::abs(cpu.evaluation_loss));

@@ -1,6 +1,5 @@
-// The suite of workers that compute in the memory of a device of its own. A
-// test of a kind of device links the library and instantiates GpuWorkersTest
-// with it.
+// Test suite for workers that compute in the memory of a device. The test of a
+// kind of device links this library and instantiates GpuWorkersTest with it.
 #ifndef TRIBUTARY_TESTS_INTEGRATION_GPU_WORKERS_H_
 #define TRIBUTARY_TESTS_INTEGRATION_GPU_WORKERS_H_
 
@@ -17,8 +16,8 @@ namespace tributary {
 struct GpuWorkers {
   std::string family;  // See TinyJob.
   int64_t steps = 1;
-  // FailedPrecondition where the machine has no such device: the test is
-  // skipped.
+  // Returns FailedPrecondition if the machine has no such device; the test is
+  // then skipped.
   DeviceMaker make_device;
 };
 
@@ -33,7 +32,7 @@ class GpuWorkersTest : public testing::TestWithParam<GpuWorkers> {
     int threads = 1;
     int servers = 1;
     bool on_cpu = false;
-    int64_t kill_at = -1;  // Cut a worker off at this step.
+    int64_t kill_at = -1;  // Step at which to kill a worker; -1: none.
   };
   struct Result {
     std::string digest;

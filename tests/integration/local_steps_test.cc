@@ -1,5 +1,5 @@
-// Local steps (DiLoCo) on whole clusters: the result is the algorithm's, does
-// not depend on the machines, and costs a fraction of the bytes.
+// Local SGD (DiLoCo) on whole clusters: the result is that of the algorithm,
+// does not depend on the machines, and takes a fraction of the bytes.
 #include <cmath>
 #include <fstream>
 #include <memory>
@@ -72,8 +72,8 @@ class Reference {
     weights_.assign(arena.begin(), arena.end());
   }
 
-  // DiLoCo with SGD (momentum, weight decay) inside and Nesterov momentum
-  // outside.
+  // Trains by DiLoCo with SGD (momentum, weight decay) as the inner optimizer
+  // and Nesterov momentum as the outer one.
   void Train(int inner_steps, double outer_rate, double outer_momentum) {
     const SgdSpec& sgd = setup_->job().optimizer().sgd();
     const int64_t steps = setup_->facts().steps();
@@ -115,7 +115,7 @@ class Reference {
     }
   }
 
-  // Compares with the model that a run has written.
+  // Compares with the model in a run's folder.
   void ExpectEqual(const std::string& directory, double tolerance) const {
     const auto file =
         SafetensorsFile::Open(directory + "/final/model.safetensors");
@@ -132,17 +132,17 @@ class Reference {
         largest = std::max(largest, std::abs(double{values[i]}));
       }
     }
-    EXPECT_GT(largest, 0.1);  // It has learnt something to compare.
+    EXPECT_GT(largest, 0.1);  // The weights have changed.
   }
 
  private:
   static constexpr int kFeatures = 4;
   static constexpr int kClasses = 3;
 
-  // Where the second parameter begins.
+  // Offset of the second parameter.
   size_t biases() const { return setup_->layout().parameters()[1].offset; }
 
-  // The matrix is [classes, features].
+  // The weight matrix is [classes, features].
   Vector MeanGradient(const Batch& batch, const Vector& w) const {
     Vector g(w.size());
     for (int64_t n = 0; n < batch.samples; ++n) {
@@ -174,8 +174,8 @@ TEST_F(LocalStepsTest, IsDiLoCo) {
   JobSpec job = TinyJob("mlp", Directory("reference-data"));
   Set(&job, "model.mlp={}");
   // The last round is short, and so is the last batch of each epoch of seven
-  // steps: two leaves have samples then, and they have them for the whole
-  // round's mean.
+  // steps. Such a batch has samples for two micro-batches only, which count in
+  // the mean of the whole round.
   Set(&job, absl::StrCat(kMode,
                          "={ inner_steps: 4 outer_optimizer { learning_rate: "
                          "0.6 momentum: 0.5 } }"));
@@ -189,19 +189,19 @@ TEST_F(LocalStepsTest, IsDiLoCo) {
 }
 
 TEST_F(LocalStepsTest, RoundsOfOneStepWithoutMomentumAreSynchronousSgd) {
-  // A residual network's evaluation shows its running statistics, too.
+  // A residual network's evaluation also shows its running statistics.
   for (const char* family : {"cnn", "resnet"}) {
     SCOPED_TRACE(family);
     JobSpec job =
         TinyJob(family, Directory(absl::StrCat("single-data-", family)));
     Set(&job, "optimizer.sgd={learning_rate: 0.1 momentum: 0}");
-    Set(&job, "clip_norm=0");  // Of a leaf, it would not be the batch's.
+    Set(&job, "clip_norm=0");  // Would clip by micro-batch, not by batch.
     const Result synchronous = Run(job, "synchronous", 1, 1);
     Set(&job, absl::StrCat(kMode,
                            "={ inner_steps: 1 outer_optimizer { learning_rate: "
                            "1 momentum: 0 nesterov: false } }"));
     const Result local = Run(job, "single", 1, 1);
-    // The same but for roundings, after 30 steps.
+    // Equal after 30 steps except for rounding.
     EXPECT_NEAR(local.summary.value("final_loss", 0.0),
                 synchronous.summary.value("final_loss", 1.0), 1e-4);
     EXPECT_NEAR(local.summary["evaluation"].value("loss", 0.0),
@@ -212,10 +212,10 @@ TEST_F(LocalStepsTest, RoundsOfOneStepWithoutMomentumAreSynchronousSgd) {
 TEST_F(LocalStepsTest, SendsAFractionOfTheBytesAndCountsInnerSteps) {
   JobSpec job = TinyJob("mlp", Directory("bytes-data"));
   job.set_steps(400);
-  Set(&job, "exchange.transport=WIRE");  // Else there is nothing to send.
+  Set(&job, "exchange.transport=WIRE");  // Shared memory sends no bytes.
   const Result synchronous = Run(job, "bytes-synchronous", 1, 1);
   Set(&job, absl::StrCat(kMode, "={ inner_steps: 20 }"));
-  // Every 15 steps, rounded up to a round.
+  // Every 15 steps, rounded up to a whole round.
   Set(&job, "evaluation.every_steps=15");
   const Result local = Run(job, "bytes", 1, 1);
   for (const char* way : {"bytes_sent", "bytes_received"}) {
@@ -244,7 +244,7 @@ class LocalStepsDeterminismTest
     : public LocalStepsTest,
       public ::testing::WithParamInterface<const char*> {
  protected:
-  // Rounds of three steps, the last one of two.
+  // Returns a job with rounds of three steps; the last round has two.
   JobSpec Job(int64_t steps) {
     JobSpec job =
         TinyJob(GetParam(), Directory(absl::StrCat(GetParam(), "-data")));

@@ -22,7 +22,8 @@ namespace {
 
 constexpr char kProgram[] = "tests/faults/tributary_with_failpoints";
 
-// A port of 127.0.0.1 that the kernel gives to nobody who does not ask for it.
+// Reserves a port of 127.0.0.1: the kernel does not assign it to another socket
+// unless that socket requests it.
 class ReservedPort {
  public:
   ReservedPort() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -31,7 +32,8 @@ class ReservedPort {
     socklen_t size = sizeof(address);
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    // Whoever listens sets it too, and may have the port beside this socket.
+    // A listener that also sets SO_REUSEADDR can share the port with this
+    // socket.
     if (setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
         bind(socket_, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
         getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size) !=
@@ -93,7 +95,7 @@ NetworkResult RunOnNetwork(const JobSpec& job,
   options.arguments["server-1"] = {"--listen", server_1.address(),
                                    "--advertise",
                                    network.ToServer1()->address()};
-  // What was spoiled unnoticed may be what a step waits for.
+  // An undetected change of a byte may lose what a step waits for.
   options.arguments["server-0"] = {"--stall-timeout", "15"};
   options.route = [&network](const std::string& name,
                              const std::string& address) {

@@ -1,4 +1,4 @@
-// A job of two servers and two workers, as processes, on a bad network.
+// Runs a job of two servers and two workers, as processes, on a faulty network.
 #ifndef TRIBUTARY_TESTS_INTEGRATION_NETWORK_CLUSTER_H_
 #define TRIBUTARY_TESTS_INTEGRATION_NETWORK_CLUSTER_H_
 
@@ -16,16 +16,16 @@
 
 namespace tributary {
 
-// The ways between the processes. There is none between workers, and none from
-// server 0 to a worker.
+// The connections between the processes. Workers do not connect to each other,
+// and server 0 does not connect to workers.
 class Network {
  public:
-  // From "server-1", "worker-0" or "worker-1" to server 0: its orders, and a
-  // worker's part of the exchange.
+  // Connections from "server-1", "worker-0" or "worker-1" to server 0. They
+  // carry its orders and, for a worker, its part of the exchange.
   TcpProxy* ToCoordinator(const std::string& name) {
     return &to_coordinator_[name];
   }
-  // From everybody to server 1.
+  // Connections from all processes to server 1.
   TcpProxy* ToServer1() { return &to_server_1_; }
   std::vector<TcpProxy*> all();
 
@@ -34,37 +34,37 @@ class Network {
   TcpProxy to_server_1_;
 };
 
-// What happens to the network, in order.
+// A change of the network. Events happen in order.
 struct NetworkEvent {
-  // Not before the job has done so many steps,
+  // The event happens after the job has completed this many steps
   int64_t step = 0;
-  // nor sooner after the event before than this.
+  // and at least this long after the previous event.
   absl::Duration after;
   std::function<void(Network*)> action;
 };
 
 struct NetworkResult {
-  absl::Status status;  // Of the run, and of its ledger.
+  absl::Status status;  // Status of the run and of its ledger.
   std::string weights_sha256;
-  size_t events = 0;  // That have happened.
-  int faults = 0;     // Cuts, resets and flips.
+  size_t events = 0;  // Number of events that happened.
+  int faults = 0;     // Number of cuts, resets and flips.
   int restarts = 0;
-  int killed = 0;  // Ended by a signal.
+  int killed = 0;  // Number of processes ended by a signal.
   int64_t attempts = 0;
   absl::Duration time;
 };
 
-// An mlp that trains for so many steps and uses nothing but TCP. Its data are
-// in `folder`.
+// Returns the job of an mlp that trains for `steps` steps and communicates only
+// over TCP. Writes its data to `folder`.
 JobSpec NetworkJob(const std::string& folder, int64_t steps);
 
-// Runs the job in a new folder; `tls`: with certificates.
+// Runs the job in a new folder, with certificates if `tls` is true.
 NetworkResult RunOnNetwork(const JobSpec& job,
                            const std::vector<NetworkEvent>& events,
                            absl::Duration timeout = absl::Seconds(60),
                            bool tls = false);
 
-// The digest of the same job on a good network.
+// Returns the digest of the same job on a network without faults.
 std::string UndisturbedDigest(const JobSpec& job);
 
 }  // namespace tributary

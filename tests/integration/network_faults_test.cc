@@ -1,5 +1,5 @@
-// Jobs on a network that holds, delays, cuts, repeats and spoils what is said:
-// they end in bounded time, with the bits of an undisturbed run.
+// Jobs on a network that holds, delays, cuts, replays and corrupts data: they
+// end in bounded time with the bits of an undisturbed run.
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -16,7 +16,7 @@ namespace tributary {
 namespace {
 
 constexpr int64_t kSteps = 60;
-// The lease is 2 s.
+// Longer than the lease of 2 s.
 constexpr absl::Duration kBeyondTheLease = absl::Seconds(4);
 
 using Direction = TcpProxy::Direction;
@@ -35,7 +35,7 @@ class NetworkFaultsTest : public testing::Test {
     delete digest_;
   }
 
-  // All events happen, and change nothing.
+  // Expects that all events happen and do not change the result.
   static NetworkResult ExpectTheSameBits(
       const std::vector<NetworkEvent>& events) {
     const NetworkResult result = RunOnNetwork(*job_, events);
@@ -46,8 +46,8 @@ class NetworkFaultsTest : public testing::Test {
     return result;
   }
 
-  // A network where steps take some time, so that whoever is cut off comes back
-  // in the midst of them.
+  // Slows the network down, so that steps take some time and a process that was
+  // disconnected returns while the job runs.
   static NetworkEvent Slowly() {
     return {0, absl::ZeroDuration(), [](Network* network) {
               for (TcpProxy* const proxy : network->all()) {
@@ -66,7 +66,7 @@ class NetworkFaultsTest : public testing::Test {
 JobSpec* NetworkFaultsTest::job_ = nullptr;
 std::string* NetworkFaultsTest::digest_ = nullptr;
 
-// Row 9: partitions, in both directions and in one. `time` later they heal.
+// Row 9: partitions in one or both directions, which heal after `time`.
 std::vector<NetworkEvent> Partition(
     const std::function<std::vector<TcpProxy*>(Network*)>& proxies,
     const std::vector<Direction>& directions, absl::Duration time) {
@@ -98,7 +98,7 @@ TEST_P(PartitionTest, OfAWorkerBeyondItsLease) {
       GetParam().directions, kBeyondTheLease);
   events.insert(events.begin(), Slowly());
   const NetworkResult result = ExpectTheSameBits(events);
-  // The others go on meanwhile.
+  // The other processes continue meanwhile.
   EXPECT_EQ(result.attempts, 1);
 }
 
@@ -116,7 +116,7 @@ TEST_P(PartitionTest, OfAServerFromTheCoordinatorBeyondItsLease) {
         return {network->ToCoordinator("server-1")};
       },
       GetParam().directions, kBeyondTheLease));
-  // Only whoever is not heard of is given up.
+  // Only a process that cannot send is removed.
   EXPECT_EQ(result.attempts > 1, GetParam().directions[0] == kToServer);
 }
 
@@ -132,7 +132,8 @@ INSTANTIATE_TEST_SUITE_P(
                     PartitionCase{"ToClient", {kToClient}}),
     [](const auto& info) { return info.param.name; });
 
-// A connection that says nothing is given up after 20 s, before it heals.
+// The keepalive closes a silent connection after 20 s, before the partition
+// heals.
 TEST_F(NetworkFaultsTest, APartitionBeyondTheKeepalive) {
   ExpectTheSameBits(Partition(
       [](Network* network) -> std::vector<TcpProxy*> {
@@ -141,7 +142,7 @@ TEST_F(NetworkFaultsTest, APartitionBeyondTheKeepalive) {
       {kToServer, kToClient}, absl::Seconds(23)));
 }
 
-// Row 10. A step of this job is about 4 KB to each server from each worker.
+// Row 10. In a step of this job, each worker sends about 4 KB to each server.
 TEST_F(NetworkFaultsTest, ConnectionsResetInTheMidstOfPushes) {
   for (const Direction direction : {kToServer, kToClient}) {
     std::vector<NetworkEvent> events = {Slowly()};
@@ -169,7 +170,7 @@ TEST_F(NetworkFaultsTest, ConnectionsCutAndRefusedForAWhile) {
                       }}});
 }
 
-// Row 11: connections stop one by one, and heal in another order.
+// Row 11: connections stall one after the other and recover in another order.
 TEST_F(NetworkFaultsTest, SwizzleClog) {
   std::vector<NetworkEvent> events = {Slowly()};
   const auto set = [](size_t proxy, size_t connection, bool held) {
@@ -197,10 +198,10 @@ TEST_F(NetworkFaultsTest, SwizzleClog) {
   ExpectTheSameBits(events);
 }
 
-// Row 16: what a worker said is said again by somebody, while it goes on, and
-// after it was cut off.
+// Row 16: a third party replays a worker's bytes while the worker is connected,
+// and after it was disconnected.
 TEST_F(NetworkFaultsTest, AReplayedStreamChangesNothing) {
-  // The connection that has said most is an exchange.
+  // The connection with the most bytes is an exchange.
   const auto replay = [](TcpProxy* proxy) {
     std::string longest;
     const int connections = proxy->statistics().connections;
@@ -227,7 +228,7 @@ TEST_F(NetworkFaultsTest, AReplayedStreamChangesNothing) {
   ExpectTheSameBits(events);
 }
 
-// Row 33. A payload has no checksum but TLS's.
+// Row 33. Only TLS has a checksum for payloads.
 TEST_F(NetworkFaultsTest, WithTlsASpoiledByteIsNoticed) {
   std::vector<NetworkEvent> events = {Slowly()};
   for (int64_t i = 0; i < 6; ++i) {
@@ -248,9 +249,9 @@ TEST_F(NetworkFaultsTest, WithTlsASpoiledByteIsNoticed) {
   EXPECT_EQ(result.killed, 0);
 }
 
-// Without it nobody can tell: the weights may be others, or a process ends with
-// an error. No process crashes. What looks like a frame that goes on for long
-// ends with the keepalive, after 20 s.
+// Without TLS a changed byte may go unnoticed: the weights may differ, or a
+// process ends with an error. No process crashes. If the byte makes a frame
+// look much longer, the keepalive closes the connection after 20 s.
 TEST_F(NetworkFaultsTest, WithoutTlsASpoiledByteCrashesNobody) {
   for (int64_t seed = 0; seed < 3; ++seed) {
     std::vector<NetworkEvent> events;
@@ -262,7 +263,7 @@ TEST_F(NetworkFaultsTest, WithoutTlsASpoiledByteCrashesNobody) {
                               (13 * i + 29 * seed) % 97);
            }});
     }
-    // Both bytes may cost several such waits, one after the other.
+    // Both bytes may cause several such waits, one after the other.
     const NetworkResult result = RunOnNetwork(*job_, events, absl::Minutes(3));
     EXPECT_NE(result.status.code(), absl::StatusCode::kDeadlineExceeded)
         << result.status;
@@ -291,14 +292,14 @@ TEST(SlowNetworkTest, ManyDelays) {
         absl::Seconds(90));
     EXPECT_TRUE(result.status.ok()) << result.status;
     EXPECT_EQ(result.weights_sha256, UndisturbedDigest(job));
-    // Slow is not lost.
+    // A slow peer is not removed.
     EXPECT_EQ(result.attempts, 1);
     EXPECT_EQ(result.restarts, 0);
   }
 }
 
-// Row 13: 10 Mbit/s, where a step's gradients and weights take longer than
-// the interval of heartbeats.
+// Row 13: at 10 Mbit/s a step's gradients and weights take longer than the
+// heartbeat interval.
 TEST(SlowNetworkTest, AThrottledLink) {
   JobSpec job = NetworkJob(MakeTestFolder(), 8);
   job.mutable_model()->mutable_mlp()->set_hidden(0, 768);

@@ -1,4 +1,4 @@
-// Gradients that are NaN or infinite, from a learning rate far too high.
+// NaN and infinite gradients, caused by a learning rate that is far too high.
 #include <string>
 
 #include "gmock/gmock.h"
@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 class NonfiniteTest : public testing::TestWithParam<const char*> {
  protected:
-  // After a few steps the weights are so large that activations overflow.
+  // Returns a job whose activations overflow after a few steps.
   JobSpec Job(JobSpec::OnNonfinite on_nonfinite) {
     JobSpec job = TinyJob("mlp", folder_);
     job.set_steps(12);

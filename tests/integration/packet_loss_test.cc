@@ -1,5 +1,5 @@
-// A job whose processes speak TCP over a loopback that loses packets, in a
-// network namespace of its own.
+// A job over TCP on a loopback interface that loses packets, in a network
+// namespace of its own.
 #include <unistd.h>
 
 #include <fstream>
@@ -17,7 +17,7 @@ namespace {
 
 class PacketLossTest : public testing::TestWithParam<int> {
  protected:
-  // Runs a shell script where it can do no harm.
+  // Runs a shell script in a new network namespace.
   static CommandResult InNamespace(const std::string& script) {
     return RunCommand({"/usr/bin/unshare", "--net", "sh", "-ec",
                        absl::StrCat("PATH=$PATH:/usr/sbin:/sbin; "

@@ -1,5 +1,5 @@
-// Row 21: two processes say that they are the same worker. The newer one is,
-// the older one ends, and the result stays the same.
+// Row 21: two processes claim the same rank. The newer one gets it, the older
+// one ends, and the result does not change.
 #include <filesystem>
 #include <string>
 
@@ -52,7 +52,7 @@ TEST(RankTest, TheNewestProcessOfARankTakesItsPlace) {
   EXPECT_EQ(cluster.Summary()["weights_sha256"], expected);
 }
 
-// As a cluster's manager starts a worker again that has died.
+// A cluster manager restarts a failed worker with the same rank.
 TEST(RankTest, ARankMayComeBack) {
   JobSpec job = TinyJob("mlp", Directory("data"));
   job.set_steps(2000);

@@ -1,4 +1,4 @@
-// Real workers of which some have the wrong files, or none.
+// Workers as processes, some of which have wrong or missing files.
 #include <unistd.h>
 
 #include <filesystem>
@@ -36,13 +36,14 @@ class RefusedWorkerTest : public testing::Test {
         folder_ + "/run"};
   }
 
-  // Where the server listens.
+  // Returns the address that the server listens on.
   static std::string Address(const BackgroundCommand& server) {
     const std::string line = server.AwaitStandardError("listens on ");
     return line.substr(line.rfind(' ') + 1);
   }
 
-  // In a folder of its own, as on a machine of its own.
+  // Returns the command of a worker in its own folder, as on a separate
+  // machine.
   std::vector<std::string> Worker(const std::string& address,
                                   const std::string& data) {
     const std::string machine = absl::StrCat(folder_, "/", ++machines_);

@@ -1,5 +1,5 @@
-// Jobs that are stopped, or lose processes, and go on with other numbers of
-// servers and workers: the result is that of a run that never stopped.
+// Jobs that are stopped or lose processes, and resume with other numbers of
+// servers and workers. The result is that of an uninterrupted run.
 #include <signal.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ constexpr int kSteps = 1500;
 
 class ResumeTest : public testing::TestWithParam<const char*> {
  protected:
-  // `mode`: a field of ConsistencySpec, or "clipping".
+  // `mode` is a field of ConsistencySpec, or "clipping".
   void WriteJob(const std::string& mode) {
     JobSpec job = TinyJob(mode == "clipping" ? "gpt" : "mlp", folder_);
     job.set_steps(kSteps);
@@ -76,7 +76,7 @@ class ResumeTest : public testing::TestWithParam<const char*> {
     return Summary(output).value("weights_sha256", "");
   }
 
-  // Steps in metrics.jsonl, evaluations left out.
+  // Returns the steps in metrics.jsonl, without evaluations.
   std::vector<int64_t> Steps(const std::string& output) {
     std::ifstream file(folder_ + "/" + output + "/metrics.jsonl");
     std::vector<int64_t> steps;
@@ -87,7 +87,7 @@ class ResumeTest : public testing::TestWithParam<const char*> {
     return steps;
   }
 
-  // Each with its contents.
+  // Maps the path of each file to its contents.
   static std::map<std::string, std::string> FilesIn(const std::string& folder) {
     std::map<std::string, std::string> files;
     for (const auto& entry :
@@ -99,7 +99,8 @@ class ResumeTest : public testing::TestWithParam<const char*> {
     return files;
   }
 
-  // Its folder. Of which step depends on how busy the machine was.
+  // Returns the folder of the last checkpoint but one. Its step depends on the
+  // machine's load.
   std::string CheckpointBeforeTheLast(const std::string& output) {
     std::string newest;
     for (const auto& entry : std::filesystem::directory_iterator(
@@ -133,18 +134,18 @@ TEST_F(ResumeTest, AnyNumbersOfServersAndWorkersGoOnToTheSameBits) {
     EXPECT_THAT(result.standard_error, HasSubstr("--resume"));
     EXPECT_EQ(Summary("stopped").value("status", ""), "stopped");
   }
-  // A run's folder has its job.
+  // A run's folder contains its job.
   const CommandResult last =
       RunCommand({kTributary, "train", "--resume", folder_ + "/stopped",
                   "--servers", "1", "--workers", "2", "--quiet"});
   EXPECT_EQ(last.exit_code, 0) << last.standard_error;
   EXPECT_EQ(Digest("stopped"), Digest("calm"));
   EXPECT_EQ(Summary("stopped")["evaluation"], Summary("calm")["evaluation"]);
-  // One history, without gaps and repeats.
+  // metrics.jsonl has every step once.
   EXPECT_EQ(Steps("stopped"), Steps("calm"));
 }
 
-// Members bring their state to the server, which saves it before it stops.
+// Workers send their state to the server, which saves it before it stops.
 TEST_F(ResumeTest, SoDoesAnAllReduce) {
   WriteJob("clipping");
   ASSERT_EQ(RunCommand(Train("calm", 1, 2)).exit_code, 0);
@@ -160,7 +161,7 @@ TEST_F(ResumeTest, SoDoesAnAllReduce) {
     const CommandResult result = launcher.Wait();
     EXPECT_EQ(result.exit_code, 75) << result.standard_error;
   }
-  // The checkpoint is of no kind of exchange.
+  // A checkpoint does not depend on the exchange.
   const CommandResult last =
       RunCommand(Train("stopped", 2, 3, {"--resume", "auto"}));
   EXPECT_EQ(last.exit_code, 0) << last.standard_error;
@@ -194,17 +195,17 @@ TEST_F(ResumeTest, TakesTheCheckpointBeforeADamagedOne) {
   const std::string told = "optimizer-00002-of-00002.safetensors: bytes 0 to ";
 
   std::filesystem::remove(folder_ + "/run/final/manifest.json");
-  // Nothing is left to do but to write the results.
+  // All steps are done, so only the results must be written.
   const CommandResult again =
       RunCommand({kTributary, "train", "--resume", folder_ + "/run",
                   "--servers", "2", "--quiet"});
   EXPECT_EQ(again.exit_code, 0) << again.standard_error;
   EXPECT_EQ(Digest("run"), digest);
   EXPECT_THAT(ReadWholeFile(folder_ + "/run/logs/server-0.log"),
-              AllOf(HasSubstr(told), HasSubstr("goes on from step "),
+              AllOf(HasSubstr(told), HasSubstr("resumes from step "),
                     HasSubstr(before + "\n")));
 
-  // The server that needs the file finds it.
+  // Now the server that needs the damaged file detects it.
   WriteWholeFile(damaged, bytes);
   const CommandResult longer =
       RunCommand({kTributary, "train", "--resume", folder_ + "/run",
@@ -212,12 +213,13 @@ TEST_F(ResumeTest, TakesTheCheckpointBeforeADamagedOne) {
   EXPECT_EQ(longer.exit_code, 0) << longer.standard_error;
   EXPECT_THAT(ReadWholeFile(folder_ + "/run/logs/server-0.log"),
               AllOf(HasSubstr(told),
-                    HasSubstr("going back to the checkpoint before it")));
+                    HasSubstr("resuming from the checkpoint before it")));
   ASSERT_EQ(RunCommand(Train("calm", 1, 1, {"--steps", "1600"})).exit_code, 0);
   EXPECT_EQ(Digest("run"), Digest("calm"));
 }
 
-// As when the disk was full at every save: the model alone says so.
+// Without any checkpoint, as on a full disk, only the final model shows that
+// the job is finished.
 TEST_F(ResumeTest, KnowsAFinishedJobWithoutItsCheckpoints) {
   WriteJob("synchronous");
   ASSERT_EQ(RunCommand(Train("run", 2, 2)).exit_code, 0);
@@ -226,7 +228,7 @@ TEST_F(ResumeTest, KnowsAFinishedJobWithoutItsCheckpoints) {
   std::filesystem::remove_all(run + "/checkpoints");
   std::filesystem::remove(run + "/summary.json");
   std::filesystem::remove(run + "/logs/server-0.log");
-  // No other run takes its place unasked.
+  // A new run does not replace this one unless it is asked to.
   const CommandResult fresh = RunCommand(Train("run", 2, 2));
   EXPECT_NE(fresh.exit_code, 0);
   EXPECT_THAT(fresh.standard_error, HasSubstr("results of another run"));
@@ -235,11 +237,11 @@ TEST_F(ResumeTest, KnowsAFinishedJobWithoutItsCheckpoints) {
       {kTributary, "train", "--resume", run, "--servers", "2", "--quiet"});
   EXPECT_EQ(again.exit_code, 0) << again.standard_error;
   EXPECT_THAT(ReadWholeFile(run + "/logs/server-0.log"),
-              HasSubstr("goes on from step 1500, " + run + "/final\n"));
+              HasSubstr("resumes from step 1500, " + run + "/final\n"));
   EXPECT_EQ(Summary("run")["weights_sha256"], summary["weights_sha256"]);
   EXPECT_EQ(Summary("run")["evaluation"], summary["evaluation"]);
 
-  // A damaged one is no end.
+  // A damaged final model does not count as finished.
   const std::string model = run + "/final/model.safetensors";
   std::string bytes = ReadWholeFile(model);
   bytes[bytes.size() - 9] ^= 1;
@@ -287,13 +289,13 @@ TEST_F(ResumeTest, ARefusedJobChangesNothing) {
   EXPECT_EQ(refused.exit_code, 2) << refused.standard_error;
   EXPECT_THAT(
       refused.standard_error,
-      AllOf(HasSubstr("error: the job is not the one of " + run +
+      AllOf(HasSubstr("error: the job differs from that of " + run +
                       "/checkpoints/step-00001500: model.mlp.hidden was [48, "
                       "32], is [7]; optimizer.sgd.learning_rate was 0.1, is "
                       "0.5; "),
             HasSubstr("--allow-job-changes")));
   EXPECT_EQ(FilesIn(run), before);
-  // A server that is started by hand does the same.
+  // A server started by hand refuses it as well.
   const CommandResult server =
       RunCommand({kTributary, "server", job_, "--listen", "127.0.0.1:0",
                   "--output", run, "--resume", "auto", "--set", "seed=2"});
@@ -306,7 +308,7 @@ TEST_F(ResumeTest, ARefusedJobChangesNothing) {
   EXPECT_EQ(shorter.exit_code, 2) << shorter.standard_error;
   EXPECT_EQ(FilesIn(run), before);
 
-  // Only a worker can tell that the model is another one.
+  // Only a worker can detect that the model differs.
   const CommandResult model =
       RunCommand(Train("run", 1, 1,
                        {"--resume", "auto", "--set", "model.mlp.hidden=[7]",
@@ -316,7 +318,7 @@ TEST_F(ResumeTest, ARefusedJobChangesNothing) {
   const std::map<std::string, std::string> after = FilesIn(run);
   for (const auto& [path, contents] : before) {
     ASSERT_EQ(after.count(path), 1u) << path;
-    // Logs grow, and attempts are counted.
+    // Log files grow, and the attempt number increases.
     const bool grows =
         path.find("/logs/") != std::string::npos || path == run + "/attempt";
     if (grows) continue;
@@ -324,7 +326,7 @@ TEST_F(ResumeTest, ARefusedJobChangesNothing) {
   }
   EXPECT_THAT(after.at(run + "/logs/server-0.log"),
               StartsWith(before.at(run + "/logs/server-0.log")));
-  // What the messages advise works.
+  // The action that the messages advise works.
   const CommandResult longer =
       RunCommand({kTributary, "train", "--resume", run, "--quiet", "--steps",
                   "1600", "--workers", "1"});
@@ -343,10 +345,10 @@ TEST_F(ResumeTest, GoesOnWithAChangedJobWhereThatIsAllowed) {
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
   EXPECT_EQ(
       result.standard_error,
-      absl::StrCat("warning: server-0: the job is not the one of ", folder_,
+      absl::StrCat("warning: server-0: the job differs from that of ", folder_,
                    "/run/checkpoints/step-00001500: "
                    "optimizer.sgd.learning_rate was 0.1, is 0.01; the "
-                   "result will be that of neither job\n"));
+                   "result will match neither job\n"));
   EXPECT_EQ(Summary("run").value("steps", 0), 1600);
   EXPECT_THAT(ReadWholeFile(folder_ + "/run/job.textproto"),
               HasSubstr("learning_rate: 0.01"));
@@ -394,10 +396,11 @@ TEST_F(ResumeTest, AServerThatIsAskedToStopCostsFewSteps) {
   EXPECT_EQ(Steps("run"), Steps("calm"));
   const std::string log = ReadWholeFile(folder_ + "/run/logs/server-0.log");
   EXPECT_THAT(log, HasSubstr("leaves: it was asked to stop"));
-  EXPECT_THAT(log, HasSubstr("attempt 2: goes on from step"));
+  EXPECT_THAT(log, HasSubstr("attempt 2: resumes from step"));
 }
 
-// In these modes, too, a lost server costs no step.
+// In these modes, too, the job completes all its steps after the loss of a
+// server.
 TEST_P(ResumeTest, SurvivesTheLossOfAServer) {
   WriteJob(GetParam());
   BackgroundCommand launcher(Train("run", 2, 2));

@@ -1,5 +1,5 @@
-// Who may take part: the same job trains behind certificates and a token, with
-// the same bits, and whoever has the wrong ones is told what to do.
+// Authentication: a job with certificates and a token trains to the same bits,
+// and a peer with wrong credentials receives an error that says what to do.
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -37,7 +37,7 @@ std::string Directory(const std::string& name) {
 
 JobSpec Job() {
   JobSpec job = TinyJob("mlp", Directory("data"));
-  // What would go through shared memory meets neither TLS nor token.
+  // Shared memory would bypass TLS and the token.
   job.mutable_exchange()->set_transport(ExchangeSpec::WIRE);
   return job;
 }
@@ -47,7 +47,7 @@ ClusterSecurity SecurityIn(const std::string& tls, const std::string& token) {
           TestSecurity(tls, Role::kWorker, token)};
 }
 
-// The answer to an empty message.
+// Returns the status of a call with an empty message.
 grpc::Status Call(const std::string& address, const Security& security,
                   const std::string& method,
                   grpc::ByteBuffer* reply = nullptr) {
@@ -68,7 +68,7 @@ grpc::Status Call(const std::string& address, const Security& security,
   return status;
 }
 
-// What grpc.health.v1 says: field 1 of its answer.
+// Returns the status in grpc.health.v1: field 1 of the reply.
 bool IsServing(const std::string& address, const Security& security) {
   grpc::ByteBuffer reply;
   const grpc::Status status = Call(address, security, kHealthCheck, &reply);
@@ -98,7 +98,7 @@ class SecurityTest : public testing::Test {
     WriteTlsDirectory(tls_, authority_, authority_.certificate);
   }
 
-  // Trains the job; the digest of its weights.
+  // Trains the job and returns the digest of its weights.
   std::string Train(const ClusterSecurity& security, int servers) {
     LocalCluster cluster(Job(), servers, /*expected_workers=*/2,
                          Directory("run"), security);
@@ -109,7 +109,7 @@ class SecurityTest : public testing::Test {
     return cluster.Summary().value("weights_sha256", "");
   }
 
-  // A job that waits for workers, with TLS and the token.
+  // Returns a cluster whose job waits for workers, with TLS and the token.
   std::unique_ptr<LocalCluster> WaitingCluster(
       const ClusterSecurity& security) {
     return std::make_unique<LocalCluster>(Job(), /*servers=*/1,
@@ -117,7 +117,7 @@ class SecurityTest : public testing::Test {
                                           Directory("run"), security);
   }
 
-  // What the job says to a worker with this security.
+  // Returns the job's error for a worker with these credentials.
   static std::string RefusalOf(LocalCluster* cluster, const Security& worker,
                                absl::StatusCode code) {
     const absl::Time start = absl::Now();
@@ -139,7 +139,7 @@ TEST_F(SecurityTest, TheResultIsTheSame) {
   EXPECT_EQ(Train(SecurityIn("", kToken), /*servers=*/2), plain);
 }
 
-// Their short ways are the kernel's to guard.
+// The kernel protects the Unix socket and shared memory.
 TEST_F(SecurityTest, ProcessesOfOneHostMayUseTheSocketAndItsMemory) {
   for (const auto transport :
        {ExchangeSpec::UNIX_SOCKET, ExchangeSpec::MEMORY}) {
@@ -195,7 +195,7 @@ TEST_F(SecurityTest, EveryMethodRefusesTheWrongRole) {
                   HasSubstr("a certificate for admin may not call"));
     }
   }
-  EXPECT_EQ(refused, 3);  // An admin asks, and reads weights.
+  EXPECT_EQ(refused, 3);  // An admin may get the status and read weights.
 }
 
 TEST_F(SecurityTest, MethodsThatAreNotThereAreRefused) {
@@ -229,7 +229,7 @@ TEST_F(SecurityTest, AServerOfAnotherAuthorityIsRefused) {
 }
 
 TEST_F(SecurityTest, AWorkerOfAnotherAuthorityIsRefused) {
-  // It trusts the server, which does not trust it.
+  // The worker trusts the server, but the server does not trust the worker.
   const std::string other = Directory("other");
   WriteTlsDirectory(other, TestAuthority(), authority_.certificate);
   const auto cluster = WaitingCluster(SecurityIn(tls_, ""));
@@ -282,7 +282,7 @@ TEST_F(SecurityTest, AnotherJobsTokenIsRefused) {
       HasSubstr("the token is not this job's"));
 }
 
-// New connections use new files; the old ones stay.
+// New connections use the new files; existing connections stay open.
 TEST_F(SecurityTest, FilesAreReadAgainWhileTheJobRuns) {
   const std::string mine = Directory("mine");
   WriteTlsDirectory(mine, authority_, authority_.certificate);
@@ -298,8 +298,9 @@ TEST_F(SecurityTest, FilesAreReadAgainWhileTheJobRuns) {
   WriteTlsDirectory(tls_, next, next.certificate);
   const std::string theirs = Directory("theirs");
   WriteTlsDirectory(theirs, next, next.certificate);
-  // Its credentials are of the new authority: it gets in once the server has
-  // read its files again, and completes the job with the one that was there.
+  // The worker's credentials are from the new authority. It joins once the
+  // server has read its files again, and completes the job with the first
+  // worker.
   const auto renewed = CreateChannel(cluster->coordinator(),
                                      TestSecurity(theirs, Role::kWorker));
   ASSERT_TRUE(renewed->WaitForConnected(

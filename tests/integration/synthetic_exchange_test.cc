@@ -1,6 +1,6 @@
-// What the exchange does to the weights, worked out by hand: the synthetic
-// model's gradients are known and have few bits, so every sum, mean and step is
-// exact, and one lost, doubled or misplaced chunk shows.
+// The effect of the exchange on the weights, compared with a closed form. The
+// synthetic model's gradients are known and have few bits, so every sum, mean
+// and step is exact, and a lost, doubled or misplaced chunk shows.
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -22,7 +22,8 @@ constexpr int kSteps = 7;
 constexpr double kLearningRate = 0.125;
 constexpr double kMomentum = 0.5;
 
-// 40 samples: every third batch is half full, and half of its leaves are empty.
+// 40 samples: every third batch is half full, and half of its micro-batches are
+// empty.
 JobSpec Job() {
   const absl::StatusOr<JobSpec> job = ParseJob(
       absl::StrCat("model { synthetic { parameters: ", kParameters,
@@ -37,7 +38,7 @@ JobSpec Job() {
   return *job;
 }
 
-// The mean gradient is that of one sample at every step.
+// At every step the mean gradient equals that of one sample.
 std::vector<float> ExpectedWeights() {
   std::vector<float> weights(kParameters);
   for (int64_t i = 0; i < kParameters; ++i) {
@@ -83,8 +84,8 @@ TEST(SyntheticExchangeTest, WeightsAreWhatTheRuleOfSgdSays) {
       EXPECT_EQ(TrainedWeights(directory), expected);
       const nlohmann::json summary = cluster.Summary();
       EXPECT_EQ(summary.value("final_loss", -1.0), 0);
-      // Of every worker and chunk, without three steps at the start, and
-      // perhaps the last, after which nobody waits.
+      // Counts each worker and chunk, except for three steps at the start and
+      // possibly the last step, after which no worker waits.
       const nlohmann::json latency = summary["chunk_latency_microseconds"];
       EXPECT_GE(latency.value("count", 0), workers * kChunks * (kSteps - 4));
       EXPECT_LE(latency.value("count", 0), workers * kChunks * (kSteps - 3));

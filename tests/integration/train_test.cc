@@ -1,5 +1,5 @@
-// `tributary train` with real processes: trains, survives, stops, and leaves
-// nothing behind.
+// `tributary train` with real processes: training, failures, stopping and
+// cleanup.
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -62,7 +62,7 @@ class TrainTest : public testing::Test {
     return Summary(output)["weights_sha256"].get<std::string>();
   }
 
-  // The child of the launcher that plays this part: "worker --".
+  // Returns the launcher's child that runs `command` with `option`.
   static pid_t FindChild(pid_t launcher, const std::string& command,
                          const std::string& option) {
     for (const pid_t child : ChildrenOf(launcher)) {
@@ -85,7 +85,7 @@ class TrainTest : public testing::Test {
   const std::string job_;
 };
 
-// Enough steps to be in the middle of them when the test acts.
+// So many that the job still runs when the test acts.
 constexpr int kManySteps = 1000000;
 
 TEST_F(TrainTest, WritesWhatItPromises) {
@@ -122,7 +122,7 @@ TEST_F(TrainTest, SaysWhereTheTimeWent) {
     EXPECT_GT(process["backward_seconds"], 0.0);
     EXPECT_GT(process["exchange_seconds"], 0.0);
     EXPECT_GT(process["steps"], 0);
-    // Each second is counted once.
+    // Each second is counted only once.
     const double counted = process["forward_seconds"].get<double>() +
                            process["backward_seconds"].get<double>() +
                            process["data_seconds"].get<double>() +
@@ -153,9 +153,10 @@ TEST_F(TrainTest, FindsMicroBatchesOnceAndRecordsThem) {
     EXPECT_EQ(RunCommand(arguments).exit_code, 0);
     return ReadWholeFile(Path("found") + "/job.textproto");
   };
-  // The model is small: a part for each worker is few enough.
+  // For this small model, one micro-batch per worker is enough.
   EXPECT_THAT(run("2", 2), HasSubstr("micro_batches: 2"));
-  // Of other workers another number would follow, and other weights.
+  // Resuming with another number of workers keeps the number of micro-batches,
+  // and with it the weights.
   EXPECT_THAT(run("4", 3), HasSubstr("micro_batches: 2"));
   EXPECT_EQ(Summary("found")["steps"], 3);
   EXPECT_EQ(
@@ -207,7 +208,7 @@ TEST_F(TrainTest, QuietRunsWriteOnlyResults) {
   EXPECT_EQ(result.standard_error, "");
 }
 
-// Nothing can be made in a folder that is a link to nowhere.
+// A dangling link makes it impossible to create the checkpoints folder.
 TEST_F(TrainTest, ShowsWhatItsServersWarnOf) {
   std::filesystem::create_directories(Path("out"));
   std::filesystem::create_symlink("nowhere/at/all", Path("out/checkpoints"));
@@ -317,8 +318,8 @@ TEST_F(TrainTest, TrainsTheTableExample) {
   EXPECT_THAT(result.standard_output, HasSubstr("evaluation   loss "));
 }
 
-// A port that nobody listens on. The system does not give the same one again
-// soon.
+// Returns a port that no process listens on. The system does not assign it
+// again soon.
 int FreePort() {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address = {};
@@ -331,7 +332,7 @@ int FreePort() {
   return ntohs(address.sin_port);
 }
 
-// Server and worker started by hand, as in two terminals.
+// Server and worker are started by hand, as in two terminals.
 TEST_F(TrainTest, ProcessesFindEachOtherWithoutALauncher) {
   const std::string port = absl::StrCat(FreePort());
   BackgroundCommand server(
@@ -363,7 +364,7 @@ TEST_F(TrainTest, AServerAloneStopsOnASignal) {
   EXPECT_EQ(server.Wait().exit_code, 75);
 }
 
-// It waited for workers in silence, until --no-worker-timeout.
+// The server must not wait for workers until --no-worker-timeout.
 TEST_F(TrainTest, AServerWhoseWorkersHaveLeftStopsOnASignal) {
   const std::string port = absl::StrCat(FreePort());
   BackgroundCommand server({kTributary, "server", job_, "--set",
@@ -380,9 +381,10 @@ TEST_F(TrainTest, AServerWhoseWorkersHaveLeftStopsOnASignal) {
   const CommandResult stopped = server.Wait(absl::Seconds(30));
   EXPECT_EQ(stopped.exit_code, 75);
   EXPECT_THAT(stopped.standard_error, HasSubstr("stopped by request"));
-  // A step that was half done leaves nothing to save, and that is said.
+  // If the stop interrupts a step, there is no checkpoint, and the message says
+  // so.
   EXPECT_TRUE(absl::StrContains(stopped.standard_error,
-                                "--resume goes on from there") ||
+                                "--resume auto resumes from there") ||
               absl::StrContains(stopped.standard_error, "the last worker left"))
       << stopped.standard_error;
 }

@@ -10,13 +10,13 @@
 namespace tributary::simulation {
 namespace {
 
-// What gRPC's keepalive takes to give a silent peer up.
+// The time after which gRPC's keepalive closes the connection to a silent peer.
 constexpr absl::Duration kKeepalive = absl::Seconds(15);
 
 constexpr const char* kServerPoints[] = {
     "S2",  "S3",  "S4",  "S5",  "S6",  "S7",  "S8",  "S9",
     "S10", "S11", "S12", "S13", "S14", "S15", "S16", "S17"};
-// There the call may fail.
+// Failpoints at which the call may fail.
 constexpr const char* kErrorPoints[] = {"S2",  "S3",  "S4",  "S5",  "S6", "S11",
                                         "S12", "S13", "S14", "S15", "S16"};
 
@@ -98,7 +98,7 @@ absl::Duration Faults::Notice() {
 
 void Faults::CrashAndRestart(Process* process) {
   process->Crash(Notice());
-  // Once it does not stand still any more it is a new process.
+  // When its pause is over, it starts as a new process.
   world_->RestartLater(process);
 }
 
@@ -177,7 +177,7 @@ absl::Duration Faults::Stop(Process* process, absl::Duration least,
   world_->loop.Trace(process->name(), " stands still for ",
                      absl::FormatDuration(time));
   process->life()->paused_until = world_->loop.now() + time;
-  // It answers no pings.
+  // A paused process does not answer keepalive pings.
   if (time > kKeepalive) {
     world_->loop.After(kKeepalive, nullptr, "keepalive",
                        [this, number = process->number()] {
@@ -202,7 +202,7 @@ void Faults::PauseCoordinator() {
   ++world_->injected["second coordinator"];
   const absl::Duration time =
       Stop(coordinator_, absl::Seconds(2), absl::Seconds(40));
-  // Somebody takes it for dead.
+  // An operator may take it for failed and start another one.
   world_->loop.After(world_->random.Between(absl::ZeroDuration(), time * 1.1),
                      nullptr, "second coordinator", [this] {
                        if (world_->done || spare_coordinator_->running())

@@ -1,4 +1,4 @@
-// What goes wrong in a history, and when: all by the seed.
+// Injects the faults of a history at times that depend only on the seed.
 #ifndef TRIBUTARY_TESTS_SIMULATION_FAULTS_H_
 #define TRIBUTARY_TESTS_SIMULATION_FAULTS_H_
 
@@ -11,14 +11,15 @@ namespace tributary::simulation {
 
 class Faults {
  public:
-  // `spare_coordinator` is started while the other stands still, `spare_worker`
-  // claims another's rank. All must outlive this object.
+  // `spare_coordinator` is started while the coordinator is paused.
+  // `spare_worker` claims the rank of another worker. All arguments must
+  // outlive this object.
   Faults(World* world, Process* coordinator, Process* spare_coordinator,
          Process* spare_worker);
 
-  // To be called after each event.
+  // Call it after each event.
   void OnEvent();
-  // Nothing more will happen, and nothing that has is still going on.
+  // True when no fault is in progress or pending.
   bool over() const;
 
  private:
@@ -36,12 +37,12 @@ class Faults {
   void Drain();
 
   Process* Any();
-  // A process that runs; null: by chance there was none.
+  // Returns a random process that runs, or null if it finds none.
   Process* AnyRunning();
-  // How soon others hear of a death: at once, or when keepalive gives up.
+  // Returns when peers notice a crash: at once, or at the keepalive timeout.
   absl::Duration Notice();
   void CrashAndRestart(Process* process);
-  // Lets it stand still; returns for how long.
+  // Pauses the process and returns for how long.
   absl::Duration Stop(Process* process, absl::Duration least,
                       absl::Duration most);
   void Lasts(absl::Duration duration);

@@ -22,12 +22,12 @@
 namespace tributary::simulation {
 namespace {
 
-// P5: after the last fault a job of this size is done in seconds; what takes
-// longer waits for leases and timeouts, of which there may be several.
+// P5: after the last fault a job of this size takes seconds. Anything longer
+// waits for leases and timeouts, of which several may follow each other.
 constexpr absl::Duration kPatience = absl::Minutes(4);
-// For everybody to hear that the job is done.
+// Time for all processes to notice that the job is done.
 constexpr absl::Duration kGoodbye = absl::Seconds(40);
-// Something goes round and round without time passing.
+// More events than this mean an endless loop.
 constexpr int64_t kMostEvents = 3000000;
 
 struct Cluster {
@@ -84,7 +84,7 @@ std::string States(const World& world) {
   return states;
 }
 
-// To the end of the job, or to the end of patience.
+// Runs until the job ends or kPatience is over.
 void Run(World* world, Faults* faults) {
   absl::Time quiet_since = absl::InfiniteFuture();
   while (!world->done && world->violation().empty()) {
@@ -103,7 +103,7 @@ void Run(World* world, Faults* faults) {
   }
 }
 
-// Nobody may wait for what will not come.
+// Checks that every process notices the end of the job.
 void SayGoodbye(World* world) {
   const absl::Time end = world->loop.now() + kGoodbye;
   while (world->loop.now() < end && world->loop.RunOne()) {
@@ -111,10 +111,11 @@ void SayGoodbye(World* world) {
   for (const auto& process : world->processes) {
     if (!process->running() || process->life()->paused_until > end) continue;
     const std::string state = process->State();
-    // Those who came late look for a coordinator that is no more.
+    // Processes that started late may still look for the coordinator, which has
+    // ended.
     if (state == "connecting" || state == "between stays" ||
         state == "not enlisted, version -2" || state == "between attempts" ||
-        // One that was started beside the other, and only now begins.
+        // A second coordinator that has only begun.
         absl::StartsWith(
             state, absl::StrCat("attempt ", world->ledger.newest_attempt(),
                                 ": phase: WAITING"))) {
@@ -209,7 +210,7 @@ HistoryResult RunHistory(const HistoryOptions& options) {
   const absl::StatusOr<ArenaLayout> layout =
       ArenaLayout::Create(scenario.table);
   if (!layout.ok()) std::abort();
-  // The same name for a seed each time.
+  // The name is the same for each run of a seed.
   const std::string folder =
       absl::StrCat(options.folder, "/simulation-", getpid());
   std::filesystem::remove_all(folder);

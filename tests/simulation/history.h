@@ -1,4 +1,4 @@
-// One simulated history from its seed to the verdict.
+// Runs one simulated history from its seed and checks its properties.
 #ifndef TRIBUTARY_TESTS_SIMULATION_HISTORY_H_
 #define TRIBUTARY_TESTS_SIMULATION_HISTORY_H_
 
@@ -15,14 +15,14 @@ struct HistoryOptions {
   uint64_t seed = 1;
   bool tracing = false;
   Sabotage sabotage;
-  // Where to put a folder of its own; it is removed.
+  // Parent folder of the history's own folder, which is removed at the end.
   std::string folder;
 };
 
 struct HistoryResult {
-  // What property did not hold; empty: all did.
+  // The property that did not hold; empty if all held.
   std::string violation;
-  // Of all events, in their order.
+  // Hash of all events in order.
   uint64_t hash = 0;
   int64_t events = 0;
   int64_t updates = 0;
@@ -32,11 +32,12 @@ struct HistoryResult {
   std::map<std::string, int64_t> injected;
 };
 
-// Runs a whole cluster through a job, and through faults, on this thread. One
-// at a time in a process.
+// Runs a job on a simulated cluster, with faults, on the calling thread. A
+// process may run only one history at a time.
 HistoryResult RunHistory(const HistoryOptions& options);
 
-// A place for many small files: memory, where there is some.
+// Returns a folder for many small files, in memory if the machine has a memory
+// file system.
 std::string FastFolder();
 
 }  // namespace tributary::simulation

@@ -1,8 +1,8 @@
 // Runs simulated histories:
 //   simulate --histories 10000 --seed 1 [--jobs 2]
 //   simulate --seed 4711 --histories 1 --trace
-// Seeds count up from the one given. Those that fail are printed with the
-// command that runs them again; the exit code is then 1.
+// Seeds count up from --seed. For each history that fails, prints the command
+// that repeats it; the exit code is then 1.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -64,7 +64,7 @@ struct Totals {
   std::map<std::string, int64_t> injected;
 };
 
-// Every `jobs`-th history from the `first`-th on.
+// Runs every `jobs`-th history, starting at number `first`.
 Totals RunSome(const Flags& flags, int first) {
   Totals totals;
   for (int64_t i = first; i < flags.histories; i += flags.jobs) {

@@ -1,5 +1,5 @@
-// Some of the histories that `simulate` runs by the thousand, and the checker's
-// own tests.
+// A few of the histories that `simulate` runs in large numbers, and tests of
+// the checker itself.
 #include <cstdint>
 #include <string>
 
@@ -40,7 +40,8 @@ TEST(SimulationTest, ASeedDecidesEverything) {
   }
 }
 
-// Of a job whose result does not depend on timing, and which evaluates.
+// Returns a seed whose job evaluates and has a result that does not depend on
+// timing.
 uint64_t OrderedSeed(uint64_t from) {
   while (!MakeScenario(from).ordered() ||
          MakeScenario(from).facts.evaluation_pieces() == 0) {
@@ -70,49 +71,50 @@ TEST(SimulationTest, FindsAJobThatHangs) {
   EXPECT_THAT(violation, HasSubstr("evaluating"));
 }
 
-// What simulated histories have found, each by one of the seeds that did.
+// Regression tests for faults that simulated histories have found. Each runs
+// one of the seeds that found the fault; its comment describes the fault.
 
-// The callback of a snapshot used the writer while this was being destroyed.
+// The callback of a snapshot used the writer during the writer's destruction.
 TEST(SimulationRegressionTest, AServerEndsWithASnapshotStillQueued) {
   ExpectAllHold(710);
   ExpectAllHold(1225);
 }
 
-// It was told that the job is done.
+// The server received the order that the job is done.
 TEST(SimulationRegressionTest, AServerEnlistsAfterTheAttemptHasFailed) {
   ExpectAllHold(431);
 }
 
-// Each had some of the servers, and waited for the others.
+// Each coordinator had some of the servers and waited for the others.
 TEST(SimulationRegressionTest, TwoCoordinatorsShareTheServers) {
   ExpectAllHold(214);
   ExpectAllHold(318);
 }
 
-// It looked for servers for as long as for those of a job that is not done.
+// The worker looked for the servers for as long as in a running job.
 TEST(SimulationRegressionTest, AWorkerConnectsWhenTheJobIsDone) {
   ExpectAllHold(11364);
 }
 
-// The other coordinator had removed it.
+// The other coordinator had removed the checkpoint.
 TEST(SimulationRegressionTest, ACheckpointVanishesBeforeServersReadIt) {
   ExpectAllHold(16299);
 }
 
-// It had stood still between the last step and reading the model, and read it
-// from servers that had gone over to the other.
+// The coordinator was paused between the last step and reading the model. It
+// then read the model from servers that had joined the other coordinator.
 TEST(SimulationRegressionTest, AnOvertakenCoordinatorReadsTheModel) {
   ExpectAllHold(3237);
   ExpectAllHold(13451);
 }
 
-// It took the step before the last weights again and again, without a pause.
+// The worker repeated the step before the last weights in an endless loop.
 TEST(SimulationRegressionTest, AJobIsFinishedBeforeAWorkerHasTheLastWeights) {
   ExpectAllHold(48802);
 }
 
-// No checkpoint could be made, the last one neither; the coordinator died when
-// all was computed and the other server had ended.
+// No checkpoint could be written, including the last one. The coordinator
+// failed when all steps were done and the other server had ended.
 TEST(SimulationRegressionTest, AFullDiskAndADeathWhileSayingGoodbye) {
   ExpectAllHold(72380);
 }

@@ -1,4 +1,5 @@
-// Authorities and certificates for tests, in folders as --tls-dir wants them.
+// Certificate authorities and certificates for tests, in folders of the
+// --tls-dir layout.
 #ifndef TRIBUTARY_TESTS_SUPPORT_CERTIFICATES_H_
 #define TRIBUTARY_TESTS_SUPPORT_CERTIFICATES_H_
 
@@ -10,20 +11,20 @@
 
 namespace tributary {
 
-// A new authority.
+// Returns a new certificate authority.
 CertificateAndKey TestAuthority();
 
-// Makes a folder with `authorities` as ca.pem and certificates of `issuer` for
-// all roles, good for `validity` from an hour ago; or replaces what is there.
+// Creates or replaces a folder with `authorities` as ca.pem and certificates by
+// `issuer` for all roles. They are valid for `validity`, starting one hour ago.
 void WriteTlsDirectory(const std::string& directory,
                        const CertificateAndKey& issuer,
                        const std::string& authorities,
                        absl::Duration validity = absl::Hours(2));
 
-// The same with a new authority of its own.
+// As above, with a new authority.
 void WriteTlsDirectory(const std::string& directory);
 
-// What LoadSecurity would make of the folder, unchecked.
+// Returns what LoadSecurity returns for the folder, without its checks.
 Security TestSecurity(const std::string& directory, Role role,
                       const std::string& token = "");
 

@@ -55,7 +55,7 @@ BackgroundCommand::BackgroundCommand(
     : folder_(MakeTestFolder()) {
   std::vector<std::string> variables = {
       "PATH=/usr/bin:/bin", absl::StrCat("HOME=", testing::TempDir())};
-  // The sanitizers' settings must reach the program too.
+  // The sanitizers' settings must also reach the program.
   for (const char* name : {"ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"}) {
     const char* value = getenv(name);
     if (value != nullptr) variables.push_back(absl::StrCat(name, "=", value));

@@ -1,4 +1,4 @@
-// Runs the real program, as a person would.
+// Runs the tributary program as a user does.
 #ifndef TRIBUTARY_TESTS_SUPPORT_COMMAND_RUNNER_H_
 #define TRIBUTARY_TESTS_SUPPORT_COMMAND_RUNNER_H_
 
@@ -11,37 +11,37 @@
 
 namespace tributary {
 
-// The program in the test's data: give //deploy:tributary as data.
+// Path of the program. The test must list //deploy:tributary as data.
 inline constexpr char kTributary[] = "deploy/tributary";
 
 struct CommandResult {
-  // As a shell shows it: 128 + signal if one ended the program.
+  // The exit code as in a shell: 128 + signal if a signal ended the program.
   int exit_code = -1;
   std::string standard_output;
   std::string standard_error;
 };
 
-// A program that runs beside the test. Not thread-safe.
+// A program that runs concurrently with the test. Not thread-safe.
 class BackgroundCommand {
  public:
-  // `arguments[0]` is the program. It gets PATH, HOME and `environment`
-  // ("NAME=value") and nothing else. Ends the test program if it cannot start.
+  // Starts the program `arguments[0]`. Its environment is PATH, HOME and
+  // `environment` ("NAME=value"). Aborts the test program if it cannot start.
   BackgroundCommand(const std::vector<std::string>& arguments,
                     const std::vector<std::string>& environment = {});
-  // Kills it with SIGKILL if it still runs.
+  // Kills the program with SIGKILL if it still runs.
   ~BackgroundCommand();
   BackgroundCommand(const BackgroundCommand&) = delete;
   BackgroundCommand& operator=(const BackgroundCommand&) = delete;
 
   pid_t pid() const { return pid_; }
   void Signal(int signal);
-  // Waits for its end; after `timeout` it is killed and the test fails.
+  // Waits for the program's end. After `timeout`, kills it and fails the test.
   CommandResult Wait(absl::Duration timeout = absl::Seconds(60));
-  // What it has written so far.
+  // Output of the program so far.
   std::string StandardOutput() const;
   std::string StandardError() const;
-  // Waits for a line with this text on stderr, and returns it; empty after a
-  // generous time.
+  // Waits for a line on stderr that contains `text` and returns it. Returns an
+  // empty string after a long timeout.
   std::string AwaitStandardError(const std::string& text) const;
 
  private:
@@ -50,26 +50,27 @@ class BackgroundCommand {
   bool running_ = false;
 };
 
-// Runs it to its end.
+// Runs a program to its end.
 CommandResult RunCommand(const std::vector<std::string>& arguments,
                          const std::vector<std::string>& environment = {});
 
-// The processes that `pid` has started, oldest first.
+// Returns the child processes of `pid`, oldest first.
 std::vector<pid_t> ChildrenOf(pid_t pid);
 
-// False for zombies too.
+// Returns whether the process runs; false for a zombie.
 bool IsAlive(pid_t pid);
 
-// The command line of a process, spaces between the arguments.
+// Returns the command line of a process, with spaces between the arguments.
 std::string CommandLineOf(pid_t pid);
 
-// Waits until `path` has at least `lines` lines; false after a generous time.
+// Waits until `path` has at least `lines` lines. Returns false after a long
+// timeout.
 bool AwaitLines(const std::string& path, int lines);
 
-// A new folder for the running test.
+// Creates a new folder for the running test and returns its path.
 std::string MakeTestFolder();
 
-// Ends the test program if the file cannot be read.
+// Aborts the test program if the file cannot be read.
 std::string ReadWholeFile(const std::string& path);
 
 void WriteWholeFile(const std::string& path, const std::string& contents);

@@ -16,17 +16,18 @@
 
 namespace tributary {
 
-// A file or a folder. Names lead to it; it outlives them as long as a folder on
-// the disk still has one.
+// A file or a folder. It exists while a program or the state on disk has a name
+// for it.
 struct FaultyFileSystem::Node {
   bool is_folder = false;
-  // Of a file: what was appended, and how much of it is on the disk.
+  // For a file: the appended bytes, and the number of them that are on disk.
   std::string bytes;
   size_t synced = 0;
-  // After a failed sync the pages count as written: no later one writes them.
+  // After a failed sync the kernel treats the pages as written, so a later sync
+  // does not write them.
   bool sync_failed = false;
-  // Of a folder: its names as they are on the disk, and after each change since
-  // then. The last are those that programs see.
+  // For a folder: its names on disk, followed by its names after each later
+  // change. Programs see the last entry.
   std::vector<Entries> history = {Entries()};
 
   const Entries& entries() const { return history.back(); }
@@ -162,7 +163,7 @@ void FaultyFileSystem::Apply(const std::vector<Change>& changes) {
   std::map<std::shared_ptr<Node>, Entries> changed;
   for (const Change& change : changes) {
     const std::shared_ptr<Node> folder = Find(FolderOf(change.path));
-    // Made by other ways, and not rescanned.
+    // The folder was created directly and not rescanned.
     if (folder == nullptr) continue;
     Entries& entries = changed.emplace(folder, folder->entries()).first->second;
     const std::string name = change.path.substr(change.path.rfind('/') + 1);
@@ -277,7 +278,7 @@ void FaultyFileSystem::LoseUnsynced(uint64_t seed) {
 }
 
 void FaultyFileSystem::CutPower(std::mt19937_64* random) {
-  // A number up to `most`, or 0 where nothing is left to chance.
+  // A random number up to `most`, or 0 if `random` is null.
   const auto any = [&](size_t most) -> size_t {
     return random == nullptr ? 0 : (*random)() % (most + 1);
   };

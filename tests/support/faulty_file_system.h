@@ -1,5 +1,5 @@
-// A disk that fails on command and forgets what was not synced, as LevelDB's
-// FaultInjectionTestEnv.
+// A file system that fails on request and loses data that was not synced, like
+// LevelDB's FaultInjectionTestEnv.
 #ifndef TRIBUTARY_TESTS_SUPPORT_FAULTY_FILE_SYSTEM_H_
 #define TRIBUTARY_TESTS_SUPPORT_FAULTY_FILE_SYSTEM_H_
 
@@ -18,62 +18,62 @@
 
 namespace tributary {
 
-// Passes calls on to FileSystem::Posix(), for paths below one folder, so that
-// whoever reads sees real files; only syncs are not done, which takes long.
-// Beside them it keeps, in memory, what a disk would hold after a power cut, by
-// the rules of POSIX alone:
-//   - the bytes of a file that were synced, whatever its name;
-//   - the names in a folder as they were when that folder was synced.
-// Nothing else is promised: a file may have lost its name, or a name its bytes,
-// and folders do not wait for one another. Thread-safe.
+// Forwards calls on paths below one folder to FileSystem::Posix(), so that
+// readers see real files. Syncs are not forwarded because they are slow. In
+// memory, keeps the state of the disk after a power failure, by the rules of
+// POSIX alone:
+// - the synced bytes of a file, whatever its name;
+// - the names in a folder at the time when that folder was synced.
+// Nothing else is guaranteed: a file may have lost its name, a name its bytes,
+// and the syncs of different folders are independent. Thread-safe.
 class FaultyFileSystem : public FileSystem {
  public:
   struct Fault {
-    // Which call fails: the first one is number 0.
+    // Number of the call that fails, from 0.
     int64_t operation = 0;
     int error_number = 0;  // EIO, ENOSPC, EROFS, ...
-    // All later calls fail too, until Heal: the disk is gone, or the process.
+    // All later calls also fail, until Heal, as on a lost disk.
     bool lasting = false;
-    // If the call is an Append: it writes so many bytes before it fails.
+    // If the call is an Append: number of bytes it writes before it fails.
     int64_t short_write_bytes = 0;
   };
-  // What becomes of calls that answer OK without doing their work, as some
-  // disks and file systems do.
+  // Calls that return OK without doing their work, as on some disks and file
+  // systems.
   struct Lies {
     bool sync = false;
     bool sync_folder = false;
   };
 
-  // What is in `root`, a folder, counts as being on the disk.
+  // Treats the contents of the folder `root` as being on disk.
   explicit FaultyFileSystem(std::string root);
   ~FaultyFileSystem() override;
 
   const std::string& root() const { return root_; }
 
-  // The calls so far, those that failed included: "append checkpoints/f". Close
-  // counts; the destructor of a file does not.
+  // The calls so far, including failed ones, such as "append checkpoints/f".
+  // Close counts as a call; the destructor of a file does not.
   std::vector<std::string> Operations() const;
 
   void SetFault(const Fault& fault);
-  // As many bytes as all files together may have; the write that goes beyond is
-  // cut short and fails with ENOSPC.
+  // Limits the total size of all files. A write beyond it is truncated and
+  // fails with ENOSPC.
   void SetCapacity(int64_t bytes);
-  // What they have now.
+  // Total size of all files.
   int64_t UsedBytes() const;
   void SetLies(const Lies& lies);
-  // No fault, no limit, no lies; the count of calls begins anew.
+  // Removes faults, the size limit and lies, and restarts the count of calls.
   void Heal();
 
-  // Power cut and restart: the folder then holds what was on the disk, and no
-  // byte or name more. Files that are open are of no use any more.
+  // Simulates a power failure and a restart: reduces the folder to what was on
+  // disk. Open files become unusable.
   void LoseUnsynced();
-  // The same, but of what was not synced a random part has reached the disk: of
-  // each folder the first few changes of names, of each file a part of its
+  // As above, but a random part of the unsynced data has reached the disk: of
+  // each folder a prefix of its name changes, of each file a prefix of its
   // bytes, the end of which may read as zeros.
   void LoseUnsynced(uint64_t seed);
 
-  // Counts what is in the folder now as being on the disk: for tests that
-  // change files by other ways.
+  // Treats the current contents of the folder as being on disk, for tests that
+  // change files directly.
   void Rescan();
 
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(
@@ -89,14 +89,14 @@ class FaultyFileSystem : public FileSystem {
   struct Node;
   using Entries = std::map<std::string, std::shared_ptr<Node>>;
 
-  // Counts a call; the error with which it fails, if it does.
+  // Counts a call. Returns the error with which it fails, or OK.
   absl::Status Count(const char* what, const std::string& path)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Null if there is none, or none that this object knows of.
+  // Returns null if the path does not exist or is unknown to this object.
   std::shared_ptr<Node> Find(const std::string& path) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Lets a path name `node`, or nothing if it is null. Changes in one folder
-  // are one: either all of them reach the disk or none.
+  // Makes `path` refer to `node`, or removes it if `node` is null. The changes
+  // of one call in one folder are atomic: all or none of them reach the disk.
   struct Change {
     std::string path;
     std::shared_ptr<Node> node;
@@ -106,7 +106,7 @@ class FaultyFileSystem : public FileSystem {
   absl::Status Append(Node* node, absl::string_view bytes, WritableFile* file,
                       const std::string& path);
   absl::Status Sync(Node* node, const std::string& path);
-  // `random` null: nothing that was not synced.
+  // If `random` is null, all unsynced data is lost.
   void CutPower(std::mt19937_64* random);
 
   const std::string root_;
@@ -118,7 +118,7 @@ class FaultyFileSystem : public FileSystem {
   Lies lies_ ABSL_GUARDED_BY(mu_);
   int64_t capacity_bytes_ ABSL_GUARDED_BY(mu_) =
       std::numeric_limits<int64_t>::max();
-  // Files opened in another are of before a power cut.
+  // Number of power failures. Files opened before the last one are unusable.
   int64_t power_cuts_ ABSL_GUARDED_BY(mu_) = 0;
 };
 

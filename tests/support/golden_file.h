@@ -1,4 +1,4 @@
-// Reads the small safetensors files that tests compare with.
+// Reads the small safetensors files with expected values.
 #ifndef TRIBUTARY_TESTS_SUPPORT_GOLDEN_FILE_H_
 #define TRIBUTARY_TESTS_SUPPORT_GOLDEN_FILE_H_
 
@@ -10,16 +10,16 @@ namespace tributary {
 
 struct GoldenFile {
   std::map<std::string, std::string> metadata;
-  // By name; F32, F64 and I32 are all exact in double.
+  // By name. Double represents F32, F64 and I32 exactly.
   std::map<std::string, std::vector<double>> tensors;
 
-  // Both end the test program if there is no such entry.
+  // Abort the test program if there is no such entry.
   const std::string& Text(const std::string& key) const;
   const std::vector<double>& Tensor(const std::string& name) const;
 };
 
-// `path` is relative to the repository's root. Ends the test program with a
-// message if the file cannot be read.
+// Reads the file at `path`, relative to the repository's root. Aborts the test
+// program with a message if it cannot be read.
 GoldenFile ReadGoldenFile(const std::string& path);
 
 }  // namespace tributary

@@ -109,7 +109,7 @@ int LocalCluster::Start(const WorkerOptions& worker) {
   WorkerOptions options = worker;
   options.log = log_.get();
   options.coordinator = coordinator_;
-  // Tests are shorter than what is usual between two heartbeats.
+  // Short, because tests are shorter than the default interval.
   options.heartbeat_interval = absl::Milliseconds(2);
   process->thread = std::thread([process, options] {
     process->status = RunWorker(options, &process->shutdown);

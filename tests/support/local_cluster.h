@@ -1,5 +1,5 @@
-// A whole cluster in the test's process: servers and workers as threads, over
-// gRPC on loopback.
+// A whole cluster in one process: servers and workers run as threads and
+// communicate over gRPC on loopback.
 #ifndef TRIBUTARY_TESTS_SUPPORT_LOCAL_CLUSTER_H_
 #define TRIBUTARY_TESTS_SUPPORT_LOCAL_CLUSTER_H_
 
@@ -24,58 +24,59 @@
 
 namespace tributary {
 
-// How the cluster's processes show who they are.
+// Credentials of the cluster's servers and workers.
 struct ClusterSecurity {
   Security servers;
   Security workers;
 };
 
-// What its servers are told beside the job.
+// Options of the servers besides the job.
 struct ClusterServers {
   ChunkPassMaker make_passes = &MakeBlockPasses;
-  std::string resume_from;  // See ServerOptions; empty: they begin.
+  std::string resume_from;  // See ServerOptions; empty: begin at step 0.
 };
 
-// For one thread of the test.
+// Runs one job on a cluster of threads. Not thread-safe.
 class LocalCluster {
  public:
-  // Starts `servers` servers for the job (valid, unresolved), which writes to
-  // `directory` and begins when `expected_workers` are there.
+  // Starts `servers` servers for `job` (valid, unresolved). The job writes to
+  // `directory` and begins when `expected_workers` workers have joined.
   LocalCluster(const JobSpec& job, int servers, int expected_workers,
                const std::string& directory,
                const ClusterSecurity& security = {},
                const ClusterServers& how = {});
-  // Stops what still runs.
+  // Stops all servers and workers that still run.
   ~LocalCluster();
 
-  // Starts a worker; returns its number.
+  // Starts a worker and returns its number.
   int StartWorker(int threads = 1);
-  // The same, on devices that this makes, and with this NCCL, or none.
+  // As above, on devices from `make_device` and with this NCCL library, if any.
   int StartWorkerOn(const DeviceMaker& make_device, int threads = 1,
                     NcclLibrary* nccl = nullptr);
-  // The same, with a clock that runs `slowness` times as fast: the worker
-  // finds, and reports, that computing takes it so much longer. Nobody waits
-  // for it.
+  // As above, with a clock that runs `slowness` times as fast. The worker
+  // measures and reports a compute time that is longer by this factor; no
+  // thread is delayed.
   int StartSlowWorker(double slowness);
-  // The same, as the worker of that rank.
+  // As above, with this rank.
   int StartWorkerOfRank(int rank);
-  // The same, showing something else than the cluster's workers do.
+  // As above, with other credentials than the cluster's workers.
   int StartWorkerWith(const Security& security);
-  // Cuts the worker off wherever it is, as its death would, and waits for its
-  // thread.
+  // Disconnects the worker at once, as if its process had failed, and waits for
+  // its thread.
   void KillWorker(int worker);
 
-  // Waits until the job has completed `step` steps, or has ended.
+  // Waits until the job has completed `step` steps or has ended.
   void AwaitStep(int64_t step);
-  // Waits for the end of all servers and workers. The coordinator's status.
+  // Waits for the end of all servers and workers. Returns the coordinator's
+  // status.
   absl::Status Await();
-  // Waits for the worker's end.
+  // Waits for the worker's end and returns its status.
   absl::Status AwaitWorker(int worker);
-  // After Await: a worker's status.
+  // The worker's status, after Await.
   absl::Status worker_status(int worker) const {
     return workers_[worker]->status;
   }
-  // After Await: summary.json.
+  // Contents of summary.json, after Await.
   nlohmann::json Summary() const;
   const std::string& coordinator() const { return coordinator_; }
 

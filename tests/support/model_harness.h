@@ -1,4 +1,4 @@
-// A model with its device, arenas and a made-up batch, ready to step.
+// A model with its device, arenas and a synthetic batch, ready to run steps.
 #ifndef TRIBUTARY_TESTS_SUPPORT_MODEL_HARNESS_H_
 #define TRIBUTARY_TESTS_SUPPORT_MODEL_HARNESS_H_
 
@@ -16,7 +16,7 @@
 
 namespace tributary {
 
-// ModelSpec from protobuf text; ends the program if it is wrong.
+// Parses a ModelSpec from protobuf text. Aborts the program if it is invalid.
 ModelSpec ParseModel(absl::string_view text);
 
 DataInfo ImageInfo(int64_t channels, int64_t height, int64_t width,
@@ -24,16 +24,17 @@ DataInfo ImageInfo(int64_t channels, int64_t height, int64_t width,
 DataInfo RowInfo(int64_t features, int64_t classes);
 DataInfo TokenInfo(int64_t context, int64_t vocabulary);
 
-// Values that depend on the arguments alone.
+// Returns a batch that depends only on the arguments.
 Batch MakeBatch(const DataInfo& info, int64_t samples, uint32_t seed);
 
-// Owns everything; one thread. Ends the program when the model cannot be built.
+// Owns a device, a model and its arenas. Not thread-safe. Aborts the program if
+// the model cannot be built.
 class ModelHarness {
  public:
-  // Weights are initialized from seed 1.
+  // Uses the CPU. Weights are initialized from seed 1.
   ModelHarness(const ModelSpec& spec, const DataInfo& info, int64_t max_samples,
                Precision precision = Precision::kFloat32);
-  // The same on a device that may be any.
+  // As above, on any device.
   ModelHarness(const ModelSpec& spec, const DataInfo& info, int64_t max_samples,
                std::unique_ptr<Device> device);
 
@@ -43,10 +44,10 @@ class ModelHarness {
   float* weights() { return static_cast<float*>(weights_.get()); }
   float* gradients() { return static_cast<float*>(gradients_.get()); }
 
-  // Ends the program if the step fails.
+  // Aborts the program if the step fails.
   LossSums Step(const Batch& batch, int64_t step = 0, int micro_batch = 0,
                 StepObserver* observer = nullptr);
-  // All of the gradient arena.
+  // Copy of the whole gradient arena.
   std::vector<float> Gradients();
   const Parameter& FindParameter(const std::string& name) const;
 

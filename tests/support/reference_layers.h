@@ -1,5 +1,5 @@
-// Forward passes of the layers, written plainly in float64 from the formulas in
-// the layers' headers, to compare with.
+// Reference implementations of the layers' forward passes, in float64, directly
+// from the formulas in the layers' headers.
 #ifndef TRIBUTARY_TESTS_SUPPORT_REFERENCE_LAYERS_H_
 #define TRIBUTARY_TESTS_SUPPORT_REFERENCE_LAYERS_H_
 
@@ -14,24 +14,24 @@ namespace tributary {
 
 using Values = std::vector<double>;
 
-// The output of a layer for its inputs and weights (in the order of its
-// parameters).
+// Computes the output of a layer from its inputs and its weights, in the order
+// of its parameters.
 using ReferenceLayer = std::function<Values(
     const std::vector<Values>& inputs, const std::vector<Values>& weights)>;
 
-// Without a bias if there is only one weight.
+// Has no bias if there is only one weight.
 ReferenceLayer ReferenceLinear(int64_t rows, int64_t inputs, int64_t outputs);
-// Without a bias if there is only one weight.
+// Has no bias if there is only one weight.
 ReferenceLayer ReferenceConvolution(const ConvolutionShape& shape);
 ReferenceLayer ReferenceMaxPool(const PoolShape& shape);
 ReferenceLayer ReferenceAveragePool(const PoolShape& shape);
 ReferenceLayer ReferenceGlobalAveragePool(int64_t pixels);
 ReferenceLayer ReferenceRelu();
 ReferenceLayer ReferenceGelu();
-// Identity if the rate is 0.
+// The identity if the rate is 0.
 ReferenceLayer ReferenceDropout(const RandomStream& stream, float rate);
 ReferenceLayer ReferenceLayerNorm(int64_t rows, int64_t width);
-// In training; adds input 1 if there is one.
+// In training mode. Adds input 1 to the result if there is one.
 ReferenceLayer ReferenceBatchNorm(const BatchNormShape& shape);
 ReferenceLayer ReferenceEmbedding(int64_t context, int64_t width,
                                   const std::vector<int32_t>& tokens);

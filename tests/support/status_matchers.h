@@ -1,4 +1,4 @@
-// A matcher for errors, as later releases of Abseil have one.
+// A matcher for errors, like StatusIs in later releases of Abseil.
 #ifndef TRIBUTARY_TESTS_SUPPORT_STATUS_MATCHERS_H_
 #define TRIBUTARY_TESTS_SUPPORT_STATUS_MATCHERS_H_
 
@@ -19,8 +19,7 @@ const absl::Status& StatusOf(const absl::StatusOr<T>& value) {
   return value.status();
 }
 
-// Of a Status or a StatusOr: has this code, and a message that `message`
-// matches.
+// Matches a Status or StatusOr with this code whose message matches `message`.
 MATCHER_P2(StatusIs, code, message,
            absl::StrCat(negation ? "is not " : "is ",
                         absl::StatusCodeToString(code), " with a message that ",

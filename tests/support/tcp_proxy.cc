@@ -19,10 +19,10 @@
 namespace tributary {
 namespace {
 
-// A sender whose bytes nobody takes has to wait.
+// A sender must wait while this many bytes are queued for its receiver.
 constexpr size_t kMostQueued = 1 << 20;
 constexpr size_t kReadBytes = 64 << 10;
-// How much of a slow link's rate may come at once.
+// Length of the burst that a rate-limited link may send at once.
 constexpr double kBurstSeconds = 0.02;
 constexpr int kThrottlePollMs = 5;
 constexpr size_t kMostRecorded = 64 << 20;
@@ -189,7 +189,7 @@ int TcpProxy::ConnectToServer() const {
   if (server_port_ == 0) return -1;
   const int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const sockaddr_in address = Loopback(server_port_);
-  // On loopback this does not wait.
+  // Does not block on loopback.
   if (connect(server, reinterpret_cast<const sockaddr*>(&address),
               sizeof(address)) != 0) {
     close(server);
@@ -336,7 +336,7 @@ void TcpProxy::Move(Connection* connection, int direction) {
   }
   pipe->passed = true;
   if (pipe->to >= 0) shutdown(pipe->to, SHUT_WR);
-  // Of a replay nobody waits for the other half.
+  // A replayed connection has no client that must close the other direction.
   if (pipe->to < 0 || connection->pipes[1 - direction].passed) {
     Close(connection, /*reset=*/false);
   }
@@ -401,7 +401,8 @@ void TcpProxy::Work() {
       link.allowance = std::min(link.allowance + rate * seconds,
                                 std::max(rate * kBurstSeconds, 1.0));
     }
-    // Whoever comes first takes the most of a slow link: each in its turn.
+    // The first connection gets most of a slow link's rate, so the order
+    // rotates.
     ++turn;
     for (size_t i = 0; i < connections_.size(); ++i) {
       Connection* const connection =

@@ -1,5 +1,5 @@
-// A bad network on loopback: everything that a server and its clients say to
-// one another goes through it, and it does to the bytes what tests tell it.
+// A TCP proxy on loopback between a server and its clients that injects network
+// faults on request.
 #ifndef TRIBUTARY_TESTS_SUPPORT_TCP_PROXY_H_
 #define TRIBUTARY_TESTS_SUPPORT_TCP_PROXY_H_
 
@@ -18,58 +18,61 @@
 
 namespace tributary {
 
-// Thread-safe. One thread of its own moves all bytes.
+// Forwards all bytes on a thread of its own. Thread-safe.
 class TcpProxy {
  public:
   enum Direction { kToServer = 0, kToClient = 1 };
   struct Statistics {
-    int connections = 0;    // Ever, replayed ones included.
-    int refused = 0;        // Not counted above.
-    int faults = 0;         // Cuts, resets and flips that have happened.
+    int connections = 0;    // Connections so far, including replayed ones.
+    int refused = 0;        // Refused connections, not counted above.
+    int faults = 0;         // Cuts, resets and flips so far.
     int64_t bytes[2] = {};  // Delivered, by direction.
   };
 
-  // Listens on a port of 127.0.0.1; jitter depends on the seed only.
+  // Listens on a free port of 127.0.0.1. The jitter depends only on `seed`.
   explicit TcpProxy(uint64_t seed = 1);
   ~TcpProxy();
   TcpProxy(const TcpProxy&) = delete;
   TcpProxy& operator=(const TcpProxy&) = delete;
 
-  // For clients: host:port.
+  // host:port for clients.
   const std::string& address() const { return address_; }
-  // Where new connections lead, "127.0.0.1:port". Before, they are refused.
+  // Sets the target of new connections, "127.0.0.1:port". Before this call,
+  // connections are refused.
   void SetServer(const std::string& address) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // ---- What holds from now on, for all connections together.
-  // Each piece comes `mean` later, give or take `jitter`, in order.
+  // ---- Lasting settings, for all connections together.
+
+  // Delays each piece by `mean` +/- `jitter`; the order stays the same.
   void SetDelay(Direction direction, absl::Duration mean, absl::Duration jitter)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // 0: as fast as it goes.
+  // Limits the rate; 0: no limit.
   void SetRate(Direction direction, int64_t bytes_per_second)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Nothing is delivered, and nothing lost; connections stay open.
+  // Holds all bytes back. Nothing is lost, and connections stay open.
   void SetHeld(Direction direction, bool held) ABSL_LOCKS_EXCLUDED(mu_);
-  // The same for one connection, in both directions.
+  // As above, for one connection in both directions.
   void SetConnectionHeld(int connection, bool held) ABSL_LOCKS_EXCLUDED(mu_);
-  // New connections are reset at once.
+  // Resets new connections at once.
   void SetRefusing(bool refusing) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // ---- What happens once, to the connection that delivers the byte after
-  // `bytes` more in this direction, all connections together.
+  // ---- One-time faults. Each hits the connection that delivers the byte after
+  // `bytes` more bytes in this direction, counted over all connections.
   void CutAfter(Direction direction, int64_t bytes);
   void ResetAfter(Direction direction, int64_t bytes);
-  // One bit of that byte changes.
+  // Flips one bit of that byte.
   void FlipAfter(Direction direction, int64_t bytes);
 
-  // ---- Single connections, which count from 0.
+  // ---- Single connections, numbered from 0.
   std::vector<int> OpenConnections() const ABSL_LOCKS_EXCLUDED(mu_);
   void ResetAll() ABSL_LOCKS_EXCLUDED(mu_);
-  // From now on what clients say is kept, for Replay.
+  // From now on records the bytes that clients send, for Replay.
   void Record() ABSL_LOCKS_EXCLUDED(mu_);
-  // What the client of a connection has said, which may be closed.
+  // Returns the bytes that the client of a connection has sent. The connection
+  // may be closed.
   std::string Recorded(int connection) const ABSL_LOCKS_EXCLUDED(mu_);
-  // Says these bytes to the server in a new connection; what it answers goes
-  // nowhere. -1: there is no server.
+  // Sends these bytes to the server on a new connection and discards the
+  // response. Returns the connection's number, or -1 if there is no server.
   int Replay(const std::string& bytes) ABSL_LOCKS_EXCLUDED(mu_);
 
   Statistics statistics() const ABSL_LOCKS_EXCLUDED(mu_);
@@ -79,9 +82,9 @@ class TcpProxy {
   enum class Kind { kCut, kReset, kFlip };
   struct Trigger {
     Kind kind = Kind::kCut;
-    int64_t at = 0;  // Bytes delivered in its direction.
+    int64_t at = 0;  // Number of bytes delivered in its direction.
   };
-  // What holds for a direction.
+  // The settings and pending faults of one direction.
   struct Link {
     absl::Duration delay;
     absl::Duration jitter;
@@ -96,12 +99,12 @@ class TcpProxy {
   };
   struct Pipe {
     int from = -1;
-    int to = -1;  // -1: what comes is thrown away.
+    int to = -1;  // -1: received bytes are discarded.
     std::deque<Piece> pieces;
     size_t queued = 0;
-    bool full = false;    // The receiver's buffer was.
-    bool ended = false;   // The sender has said that nothing more comes,
-    bool passed = false;  // and the receiver knows.
+    bool full = false;    // The receiver's buffer was full.
+    bool ended = false;   // The sender has closed its direction.
+    bool passed = false;  // The end has been passed on to the receiver.
   };
   struct Connection {
     int number = 0;
@@ -123,11 +126,12 @@ class TcpProxy {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Read(Connection* connection, int direction)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Whether the front piece, of which `most` bytes may go, went on its way.
+  // Sends up to `most` bytes of the front piece. Returns false if the
+  // receiver's buffer is full or the connection was closed.
   bool Deliver(Connection* connection, int direction, int64_t most)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   static void Close(Connection* connection, bool reset);
-  // Bytes that may be sent now.
+  // Returns the number of bytes that may be sent now.
   int64_t Allowance(const Link& link) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   int PollTimeout() const ABSL_SHARED_LOCKS_REQUIRED(mu_);
 

@@ -31,7 +31,7 @@ sockaddr_in Loopback(int port) {
   return address;
 }
 
-// Says back what it is told; remembers what all connections have said.
+// Echoes what clients send, and records it by connection.
 class EchoServer {
  public:
   EchoServer() {
@@ -52,7 +52,8 @@ class EchoServer {
   }
   std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
 
-  // What the connections that have ended have said, in the order of their ends.
+  // Waits for `count` ended connections and returns the bytes that each sent,
+  // in the order in which they ended.
   std::vector<std::string> AwaitHeard(size_t count) {
     const auto there = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
       return heard_.size() >= count;
@@ -115,7 +116,7 @@ class Client {
     send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
   void End() { shutdown(socket_, SHUT_WR); }
-  // So many bytes, or fewer if the connection ends before.
+  // Reads this many bytes, or fewer if the connection ends before.
   std::string Hear(size_t bytes) {
     std::string heard(bytes, '\0');
     size_t done = 0;
@@ -136,7 +137,7 @@ class Client {
     setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof(none));
     return nothing;
   }
-  // Of the last Hear: 0, or why it heard less.
+  // 0, or why the last Hear returned fewer bytes.
   int error() const { return error_; }
 
  private:
@@ -239,7 +240,7 @@ TEST_F(TcpProxyTest, CutsInTheMidst) {
   EXPECT_THAT(server_.AwaitHeard(1), ElementsAre("12345"));
   EXPECT_EQ(proxy_.statistics().faults, 1);
   EXPECT_THAT(proxy_.OpenConnections(), IsEmpty());
-  // Once only.
+  // The fault happens only once.
   Client next(proxy_);
   next.Say("345678");
   EXPECT_EQ(next.Hear(6), "345678");
@@ -280,7 +281,7 @@ TEST_F(TcpProxyTest, ReplaysWhatAClientHasSaid) {
   EXPECT_EQ(proxy_.Recorded(0), "hello");
   EXPECT_EQ(proxy_.Replay(proxy_.Recorded(0)), 1);
   client.Say("!");
-  // Its own answers only.
+  // The client receives only its own echo.
   EXPECT_EQ(client.Hear(1), "!");
   while (proxy_.statistics().bytes[TcpProxy::kToServer] < 11) {
   }

@@ -11,7 +11,7 @@
 namespace tributary {
 namespace {
 
-// A fixed sequence that looks random enough to learn from.
+// A fixed pseudo-random sequence.
 uint32_t Mix(uint32_t x) {
   x ^= x >> 16;
   x *= 0x7feb352du;

@@ -1,5 +1,5 @@
-// Jobs of the model families that run in a fraction of a second, with dropout
-// or batch norm, on data made by a fixed rule.
+// Small jobs of each model family, with dropout or batch norm, on synthetic
+// data. Each runs in a fraction of a second.
 #ifndef TRIBUTARY_TESTS_SUPPORT_TINY_JOBS_H_
 #define TRIBUTARY_TESTS_SUPPORT_TINY_JOBS_H_
 
@@ -9,9 +9,9 @@
 
 namespace tributary {
 
-// `family` is "mlp", "cnn", "resnet" or "gpt". Writes the data to `directory`,
-// which must exist. 8 leaves, a short last batch in each epoch, chunks of 4 KiB
-// so that there are several.
+// Returns a job of `family`: "mlp", "cnn", "resnet" or "gpt". Writes its data
+// to `directory`, which must exist. The job has 8 micro-batches, a short last
+// batch in each epoch, and chunks of 4 KiB, so that there are several.
 JobSpec TinyJob(const std::string& family, const std::string& directory);
 
 }  // namespace tributary

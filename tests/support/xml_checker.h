@@ -1,5 +1,6 @@
-// Tells whether a text is an XML document of the simple kind that we write:
-// elements, attributes in double quotes, text, and the predefined entities.
+// Checks that a text is an XML document of the simple kind that this project
+// writes: elements, attributes in double quotes, text, and the predefined
+// entities.
 #ifndef TRIBUTARY_TESTS_SUPPORT_XML_CHECKER_H_
 #define TRIBUTARY_TESTS_SUPPORT_XML_CHECKER_H_
 
@@ -9,9 +10,10 @@
 
 namespace tributary {
 
-// Empty if it is well-formed (https://www.w3.org/TR/xml): one root, tags that
-// match, no attribute twice, no stray '<' or '&', no control characters. Else
-// what is wrong, and after which text. UTF-8 is not checked.
+// Returns an empty string if the document is well-formed
+// (https://www.w3.org/TR/xml): one root, matching tags, no repeated attribute,
+// no stray '<' or '&', no control characters. Otherwise returns the problem and
+// the text before it. Does not check UTF-8.
 std::string CheckXml(absl::string_view document);
 
 }  // namespace tributary

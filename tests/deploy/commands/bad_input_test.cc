@@ -199,8 +199,8 @@ std::vector<BadInput> BadFlags() {
        {"server", "DIR/job.textproto", "--listen", "127.0.0.1:0", "--output",
         "DIR/run", "--set", "recovery.journal=true"},
        2,
-       "recovery.journal keeps each server's state on another one, and there "
-       "is 1: add --servers 2"},
+       "recovery.journal keeps each server's state on another server, but the "
+       "number of servers is 1: add --servers 2"},
       {"bad_shard",
        {"server", "--shard", "2", "--servers", "2"},
        2,

@@ -171,7 +171,7 @@ TEST(ShardFilesTest, AnotherModelIsRefused) {
   expect_refused("c is [5, 7] there and [7, 5] in this job");
   facts.table = table;
   facts.table.mutable_parameter(2)->set_name("other");
-  expect_refused("has c, which this job has not");
+  expect_refused("has c, which this job does not have");
   facts.table = table;
   facts.table.mutable_parameter(5)->set_name("f2");
   facts.table.add_parameter()->set_name("f");

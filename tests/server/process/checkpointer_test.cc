@@ -165,7 +165,7 @@ TEST_F(CheckpointerTest, NothingIsCommittedByWhoCannotTell) {
   EXPECT_THAT(Committed(), IsEmpty());
   EXPECT_TRUE(coordinator_->status().ok());
   EXPECT_THAT(coordinator_->GetStatus().checkpoint_failure(),
-              HasSubstr("is no number"));
+              HasSubstr("does not contain a number"));
 }
 
 // A server that has another disk under the same path.

@@ -120,7 +120,7 @@ TEST_F(RunOutputTest, RefusesAnAttemptThatIsNoNumber) {
             ? StatusIs(absl::StatusCode::kOutOfRange,
                        HasSubstr(run_ + "/attempt: larger than 64 bytes"))
             : StatusIs(absl::StatusCode::kDataLoss,
-                       HasSubstr(run_ + "/attempt: is no number"));
+                       HasSubstr(run_ + "/attempt: does not contain a number"));
     EXPECT_THAT(output_->NextAttempt(), refused) << bytes;
     EXPECT_THAT(output_->CheckAttempt(1), refused) << bytes;
     // It stays for whoever looks into it.

@@ -18,7 +18,7 @@
 namespace tributary::simulation {
 namespace {
 
-// As in server/process/coordinator_process.cc.
+// The same values as in server/process/coordinator_process.cc.
 constexpr absl::Duration kTick = absl::Milliseconds(100);
 constexpr absl::Duration kFencingInterval = absl::Seconds(1);
 constexpr absl::Duration kDrainTimeout = absl::Seconds(5);
@@ -27,7 +27,7 @@ constexpr absl::Duration kRecoveryTimeout = absl::Seconds(5);
 
 }  // namespace
 
-// Tells the ledger what the checkpointer is asked to commit.
+// Records in the ledger what the checkpointer commits.
 class CoordinatorProcess::RecordingSink final : public CheckpointSink {
  public:
   RecordingSink(World* world, int64_t attempt, CheckpointSink* sink)
@@ -51,7 +51,8 @@ class CoordinatorProcess::RecordingSink final : public CheckpointSink {
   CheckpointSink* const sink_;
 };
 
-// Destroyed as in RunAttempt: server, checkpointer, coordinator.
+// Destroyed in the same order as in RunAttempt: server, checkpointer,
+// coordinator.
 struct CoordinatorProcess::Attempt {
   ~Attempt() {
     server.reset();
@@ -268,9 +269,11 @@ void CoordinatorProcess::OnEnding(Coordinator::Ending ending) {
                      status.ToString());
   switch (ending) {
     case Coordinator::Ending::kDamaged:
-      // An overtaken one's may have been removed by the other.
+      // If this coordinator was overtaken, the other one may have removed its
+      // checkpoint.
       if (world_->ledger.newest_attempt() == attempt_number_) {
-        world_->Violate(absl::StrCat("P8: a server says: ", status.ToString()));
+        world_->Violate(
+            absl::StrCat("P8: a server reports: ", status.ToString()));
       }
       chooser_->SetDamaged(resumed_from_);
       [[fallthrough]];
@@ -290,7 +293,7 @@ void CoordinatorProcess::OnEnding(Coordinator::Ending ending) {
         result_deadline_ = world_->loop.now() + kDrainTimeout;
       }
       const absl::Status taken = TakeResult();
-      // A server may not have applied the last step yet.
+      // A server may still have to apply the last step.
       if (absl::IsFailedPrecondition(taken) &&
           world_->loop.now() < *result_deadline_) {
         world_->loop.After(kTick, attempt_->scope, "-result",
@@ -339,7 +342,8 @@ absl::Status CoordinatorProcess::TakeResult() {
   const int64_t version = coordinator->final_version();
   absl::StatusOr<ModelState> result = ReadServers(world_, this, version);
   const absl::Status current = output_->CheckAttempt(attempt_number_);
-  // Not a code after which it is read again.
+  // Returns another code than FailedPrecondition, after which the caller reads
+  // again.
   if (!current.ok()) {
     coordinator->Overtaken(current);
     return absl::CancelledError(current.message());
@@ -349,7 +353,7 @@ absl::Status CoordinatorProcess::TakeResult() {
     if (saved.ok()) result = std::move(saved);
   }
   TRIBUTARY_RETURN_IF_ERROR(result.status());
-  // That the model cannot be written is not among the faults.
+  // Faults do not include a failure to write the model.
   TRIBUTARY_ASSIGN_OR_RETURN(
       const CheckpointManifest written,
       WriteFinal(world_, *result, coordinator->FinalManifest()));
@@ -364,7 +368,7 @@ absl::Status CoordinatorProcess::TakeResult() {
 void CoordinatorProcess::EndAttempt(absl::Duration notice) {
   listener_ = nullptr;
   EndLinks(attempt_->scope.get(), notice);
-  // Runs what its executors have been asked to do.
+  // Destroying the attempt runs the tasks that its executors have queued.
   const std::shared_ptr<Life> scope = attempt_->scope;
   attempt_.reset();
   EndScope(scope, notice);
@@ -372,7 +376,7 @@ void CoordinatorProcess::EndAttempt(absl::Duration notice) {
 
 void CoordinatorProcess::CheckName(const std::string& path) {
   const std::string name = path.substr(path.rfind('/') + 1);
-  // A checkpoint's: step-NNNNNNNN, no more.
+  // Only names of checkpoints count: step-NNNNNNNN.
   if (!absl::StartsWith(name, "step-") || absl::StrContains(name, ".") ||
       world_->ledger.newest_attempt() <= attempt_number_) {
     return;

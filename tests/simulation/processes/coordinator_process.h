@@ -1,4 +1,4 @@
-// Shard 0 as a simulated process: what RunServer does for it, around the real
+// Shard 0 as a simulated process: the parts of RunServer around the real
 // coordinator, store and checkpoints.
 #ifndef TRIBUTARY_TESTS_SIMULATION_PROCESSES_COORDINATOR_PROCESS_H_
 #define TRIBUTARY_TESTS_SIMULATION_PROCESSES_COORDINATOR_PROCESS_H_
@@ -29,11 +29,11 @@ class CoordinatorProcess final : public Process {
   const ReplicaStore* replicas() const override { return replicas_.get(); }
   std::string State() const override;
 
-  // SIGTERM.
+  // Simulates SIGTERM.
   void Drain() { draining_ = true; }
-  // Dies at one of its next calls to the disk.
+  // Crashes the process after `calls` more calls to the disk.
   void CrashAtDiskCall(int64_t calls);
-  // Null: none is under way.
+  // Null if no attempt is in progress.
   ServerAttempt* server() const;
 
  private:
@@ -46,27 +46,27 @@ class CoordinatorProcess final : public Process {
   void BeginAttempt();
   void Tick();
   void OnEnding(Coordinator::Ending ending);
-  // Gives the model to the world, from the servers or the last checkpoint.
+  // Passes the model to the world, from the servers or the last checkpoint.
   absl::Status TakeResult();
   void AwaitServersGone(absl::Time deadline, const absl::Status& status);
   void EndAttempt(absl::Duration notice);
   absl::Duration NextWait();
-  // P4: a name that came to be on the disk.
+  // Checks property P4 for a new name on the disk.
   void CheckName(const std::string& path);
 
-  // Of a process.
+  // State of the process.
   std::unique_ptr<RunOutput> output_;
   ServerOptions options_;
   std::optional<ResumeChooser> chooser_;
   std::unique_ptr<ReplicaStore> replicas_;
   int64_t attempt_number_ = 0;
   AttemptHistory history_;
-  std::optional<DataFacts> data_;  // Of the attempts before.
+  std::optional<DataFacts> data_;  // From earlier attempts.
   int expected_workers_ = 1;
   absl::Duration start_timeout_;
   absl::Duration wait_;
   absl::Time attempt_began_;
-  absl::Time looked_;  // At the number of the newest attempt.
+  absl::Time looked_;  // Last check for a newer attempt.
   std::optional<absl::Time> result_deadline_;
   bool draining_ = false;
   std::string resumed_from_;

@@ -1,5 +1,5 @@
-// The coordinator's end of simulated Membership and Enlistment calls: what
-// CoordinatorService is over gRPC.
+// The coordinator's side of simulated Membership and Enlistment calls, in place
+// of CoordinatorService.
 #ifndef TRIBUTARY_TESTS_SIMULATION_PROCESSES_COORDINATOR_STREAMS_H_
 #define TRIBUTARY_TESTS_SIMULATION_PROCESSES_COORDINATOR_STREAMS_H_
 
@@ -15,7 +15,7 @@
 
 namespace tributary::simulation {
 
-// Of a worker's. A refusal of what an honest worker says is a violation.
+// The stream of a worker. Refusing a correct worker's report is a violation.
 class WorkerStream final : public WorkerLink {
  public:
   WorkerStream(World* world, Coordinator* coordinator,
@@ -69,7 +69,7 @@ class WorkerStream final : public WorkerLink {
   int64_t incarnation_ = 0;
 };
 
-// The same of a server's.
+// The stream of a server. Refusing its report is a violation.
 class ServerStream final : public ServerLink {
  public:
   ServerStream(World* world, Coordinator* coordinator,

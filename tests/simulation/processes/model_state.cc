@@ -35,7 +35,7 @@ void AddSnapshot(const ArenaLayout& layout, const Snapshot& snapshot,
   }
 }
 
-// What the keeper of a server that is gone has of it.
+// Returns the replica of a lost server's shard.
 absl::StatusOr<Snapshot> CopyOf(const World* world, const Process* reader,
                                 int shard, int64_t version) {
   const int holder =
@@ -92,7 +92,7 @@ absl::StatusOr<ModelState> ReadServers(World* world, Process* reader,
       AddSnapshot(world->layout, *copy, &state);
       continue;
     }
-    // What the written model is made of.
+    // Read as the written model is read.
     for (const int chunk : store->chunk_numbers()) {
       TRIBUTARY_RETURN_IF_ERROR(store->Read(chunk, version).status());
     }

@@ -1,4 +1,4 @@
-// Weights and the optimizer's state, from where they are.
+// Reads the weights and the optimizer's state of a simulated job.
 #ifndef TRIBUTARY_TESTS_SIMULATION_PROCESSES_MODEL_STATE_H_
 #define TRIBUTARY_TESTS_SIMULATION_PROCESSES_MODEL_STATE_H_
 
@@ -10,16 +10,17 @@
 
 namespace tributary::simulation {
 
-// From all servers' stores, which must be at this version. Unavailable if one
-// is not there, or cannot be reached from `reader`.
+// Reads from the stores of all servers, which must be at `version`. Returns
+// Unavailable if a server is not running or cannot be reached from `reader`.
 absl::StatusOr<ModelState> ReadServers(World* world, Process* reader,
                                        int64_t version);
 
-// From the newest checkpoint, which must be of this version, or the final
-// model; this has no optimizer state: that of the world's result is taken.
+// Reads from the newest checkpoint, which must be of `version`, or from the
+// final model. The final model has no optimizer state; this is taken from the
+// world's result.
 absl::StatusOr<ModelState> ReadSaved(World* world, int64_t version);
 
-// Writes the weights as the final model. Returns the manifest beside it.
+// Writes the weights as the final model and returns its manifest.
 absl::StatusOr<CheckpointManifest> WriteFinal(
     World* world, const ModelState& state, const CheckpointManifest& manifest);
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr absl::Duration kConnectTimeout = absl::Seconds(20);
 
-// "server-N", or that of shard 0, which is empty.
+// Returns N for "server-N", and 0 for the empty address of shard 0.
 int ShardAt(absl::string_view address) {
   (void)absl::ConsumePrefix(&address, "server-");
   return std::atoi(std::string(address).c_str());
@@ -121,7 +121,7 @@ class Replicas::Outgoing final : public ReplicaStream {
   }
 
  private:
-  // Connecting may take longer than the stream lives.
+  // Shared, because connecting may take longer than the stream exists.
   struct State : std::enable_shared_from_this<State> {
     void Send(const JournalMessage& message) {
       if (link != nullptr) {

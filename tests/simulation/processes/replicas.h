@@ -1,5 +1,4 @@
-// A simulated server's part in keeping the others' state: what ReplicaService
-// is over gRPC.
+// Replication between simulated servers, in place of ReplicaService.
 #ifndef TRIBUTARY_TESTS_SIMULATION_PROCESSES_REPLICAS_H_
 #define TRIBUTARY_TESTS_SIMULATION_PROCESSES_REPLICAS_H_
 
@@ -18,12 +17,12 @@ namespace tributary::simulation {
 
 class Replicas final : public ReplicaNetwork {
  public:
-  // `scope` is what the streams belong to. `memory` must outlive this object.
+  // The streams belong to `scope`. `memory` must outlive this object.
   Replicas(World* world, int shard, std::shared_ptr<Life> scope,
            ReplicaStore* memory);
   ~Replicas() override;
 
-  // Another server's stream.
+  // Accepts the stream of another server.
   void Accept(const std::shared_ptr<Link>& link);
 
   void Serve(int64_t attempt) override { attempt_ = attempt; }
@@ -31,7 +30,7 @@ class Replicas final : public ReplicaNetwork {
   std::unique_ptr<ReplicaStream> Open(
       const std::string& address, const JournalHello& hello,
       std::function<void(const absl::Status&)> lost) override;
-  // In no time, unless the network is in the way.
+  // Takes no virtual time. Fails if the server is not reachable now.
   absl::Status Fetch(const std::string& address,
                      const ReadJournalRequest& request,
                      Snapshot* snapshot) override;

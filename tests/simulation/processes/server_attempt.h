@@ -1,5 +1,5 @@
-// What every simulated server has in an attempt: the real LocalServer, streams
-// for workers, its view of the disk.
+// The parts that every simulated server has in an attempt: the real
+// LocalServer, streams for workers, and its view of the disk.
 #ifndef TRIBUTARY_TESTS_SIMULATION_PROCESSES_SERVER_ATTEMPT_H_
 #define TRIBUTARY_TESTS_SIMULATION_PROCESSES_SERVER_ATTEMPT_H_
 
@@ -31,7 +31,8 @@ struct ServerAttempt {
               &disk, &streams, std::move(report)) {
     local.UseReplicas(memory, &replicas);
   }
-  // The scope ends first if the process has crashed, else after it.
+  // If the process has crashed, the scope has ended before this; otherwise it
+  // ends after this.
   ~ServerAttempt() { streams.EndAll(); }
 
   static std::unique_ptr<Executor> MakeExecutor(World* world,

@@ -10,7 +10,7 @@
 namespace tributary::simulation {
 namespace {
 
-// As in server_process.cc.
+// The same values as in server/process/shard_process.cc.
 constexpr absl::Duration kDrainTimeout = absl::Seconds(5);
 constexpr absl::Duration kCutTimeout = absl::Milliseconds(200);
 constexpr absl::Duration kConnectTimeout = absl::Seconds(60);
@@ -119,7 +119,7 @@ void ShardProcess::OnGone(const absl::Status& status) {
     AwaitStreams(world_->loop.now() + kDrainTimeout);
     return;
   }
-  // Not from within the link's own doings.
+  // Deferred, because the link's handler must return first.
   world_->loop.After(
       world_->network.Latency(), server_->scope, "attempt over",
       [this, status] {
@@ -159,7 +159,7 @@ void ShardProcess::EndAttempt(absl::Duration notice) {
   listener_ = nullptr;
   const std::shared_ptr<Life> scope = server_->scope;
   EndLinks(scope.get(), notice);
-  // Runs what its executors have been asked to do.
+  // Destroying the server runs the tasks that its executors have queued.
   server_.reset();
   EndScope(scope, notice);
 }

@@ -1,5 +1,5 @@
-// A server other than shard 0 as a simulated process: what RunServer does for
-// it, around the real LocalServer.
+// A server other than shard 0 as a simulated process: the parts of RunServer
+// around the real LocalServer.
 #ifndef TRIBUTARY_TESTS_SIMULATION_PROCESSES_SHARD_PROCESS_H_
 #define TRIBUTARY_TESTS_SIMULATION_PROCESSES_SHARD_PROCESS_H_
 
@@ -19,7 +19,7 @@ class ShardProcess final : public Process {
   void Accept(Service service, const std::shared_ptr<Link>& link) override;
   std::string State() const override;
   const ReplicaStore* replicas() const override { return replicas_.get(); }
-  // Null: none is under way.
+  // Null if no attempt is in progress.
   ServerAttempt* server() const { return server_.get(); }
 
  private:
@@ -29,7 +29,7 @@ class ShardProcess final : public Process {
   void BeginAttempt();
   void OnOrder(const ServerOrder& order);
   void Beat();
-  // The enlistment is over.
+  // Called when the enlistment has ended.
   void OnGone(const absl::Status& status);
   void AwaitStreams(absl::Time deadline);
   void EndAttempt(absl::Duration notice);
@@ -42,7 +42,7 @@ class ShardProcess final : public Process {
 
   std::unique_ptr<ReplicaStore> replicas_;
 
-  // Of an attempt.
+  // State of an attempt.
   std::unique_ptr<ServerAttempt> server_;
   std::shared_ptr<Link> link_;
   bool finished_ = false;

@@ -12,7 +12,8 @@
 namespace tributary::simulation {
 namespace {
 
-// As the service's: older versions first, of one version the first layers.
+// As in ParameterServerService: older versions first, and within a version the
+// first layers first.
 int64_t WritePriority(int64_t version, int chunk) {
   return ((version + 1) << 24 | chunk) << 1;
 }
@@ -68,7 +69,7 @@ class WeightsStreams::Stream final : public WeightsSubscriber {
     queue_.emplace(priority, std::move(message));
     if (std::exchange(flushing_, true)) return;
     World* const world = owner_->world_;
-    // A worker that reads slowly lets messages wait here.
+    // If a worker reads slowly, messages wait here.
     const absl::Duration wait = world->random.Between(
         absl::Microseconds(1), world->random.Chance(0.05)
                                    ? absl::Milliseconds(100)
@@ -101,7 +102,8 @@ class WeightsStreams::Stream final : public WeightsSubscriber {
     const absl::Status status = Handle(message);
     if (status.ok()) return;
     World* const world = owner_->world_;
-    // Simulated workers are honest; but after a refusal nothing fits.
+    // Simulated workers send correct messages, so refusing one is a violation.
+    // After a refusal no message is correct.
     if (!closed_ && !absl::IsAborted(status) && !absl::IsUnavailable(status)) {
       world->Violate(absl::StrCat("server ", owner_->shard_,
                                   " refuses a worker: ", status.ToString()));

@@ -1,5 +1,5 @@
-// A simulated server's Exchange streams in front of the real store: what
-// ParameterServerService is over gRPC, without shared memory and compression.
+// A simulated server's Exchange streams in front of the real store, in place of
+// ParameterServerService. They have no shared memory and no compression.
 #ifndef TRIBUTARY_TESTS_SIMULATION_PROCESSES_WEIGHTS_STREAMS_H_
 #define TRIBUTARY_TESTS_SIMULATION_PROCESSES_WEIGHTS_STREAMS_H_
 
@@ -18,13 +18,13 @@ namespace tributary::simulation {
 
 class WeightsStreams final : public WeightsService {
  public:
-  // `scope` is what the streams belong to.
+  // The streams belong to `scope`.
   WeightsStreams(World* world, int shard, std::shared_ptr<Life> scope);
   ~WeightsStreams() override;
 
   void Accept(const std::shared_ptr<Link>& link);
   bool idle() const { return streams_.empty(); }
-  // Before the store goes.
+  // Ends all streams. Call it before the store is destroyed.
   void EndAll();
 
   void Serve(ParameterStore* store, const std::string& job_id,

@@ -1,4 +1,4 @@
-// The part of a simulated worker's stay that speaks with servers.
+// The part of a simulated worker's stay that exchanges messages with servers.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr absl::Duration kExchangeTimeout = absl::Seconds(60);
 
-// As ParameterServerExchange's.
+// The same as in ParameterServerExchange.
 int64_t WritePriority(int64_t step, int chunk) {
   return (step + 1) << 24 | chunk;
 }
@@ -90,7 +90,7 @@ void WorkerStay::RetryParked() {
   }
 }
 
-// False: its place is being read.
+// Returns false if the weights' buffer is being read.
 bool WorkerStay::Handle(const ServerMessage& message) {
   if (message.has_outcome()) {
     --unanswered_[static_cast<size_t>(message.outcome().chunk())];
@@ -158,8 +158,9 @@ void WorkerStay::Queue(int shard, int64_t priority, WorkerMessage message) {
       scope_, "-flush", [this, shard] { Flush(shard); });
 }
 
-// What comes twice, or in another order, is as good as what does not. In
-// asynchronous mode each contribution has one answer.
+// Repeats and reorders some messages, which must not change the result. In
+// asynchronous mode nothing is repeated, because each contribution has one
+// outcome.
 void WorkerStay::Flush(int shard) {
   Stream& stream = streams_[static_cast<size_t>(shard)];
   stream.flushing = false;

@@ -36,7 +36,7 @@ void WorkerProcess::BeginStay() {
   options.connect_timeout = was_in_ ? kReconnectTimeout : kConnectTimeout;
   stay_ = std::make_unique<WorkerStay>(
       world_, scope_, options, [this](const absl::Status& status) {
-        // Not from within its own doings.
+        // Deferred, because the stay's handler must return first.
         world_->loop.After(absl::Microseconds(10), scope_, "stay over",
                            [this, status] { OnOver(status); });
       });
@@ -50,7 +50,7 @@ void WorkerProcess::OnOver(const absl::Status& status) {
   stay_.reset();
   if (status.ok() || stopped || !IsTransient(status) ||
       (!was_in_ && world_->loop.now() > patience_ends_)) {
-    // Whoever gave two workers the same rank mends it.
+    // An operator who gave two workers the same rank corrects that.
     if (absl::StrContains(status.message(), "was taken over")) rank_ = -1;
     Exit(status);
     return;

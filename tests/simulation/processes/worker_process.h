@@ -1,4 +1,4 @@
-// A worker as a simulated process: one stay after the other, as RunWorker.
+// A worker as a simulated process: a sequence of stays, as in RunWorker.
 #ifndef TRIBUTARY_TESTS_SIMULATION_PROCESSES_WORKER_PROCESS_H_
 #define TRIBUTARY_TESTS_SIMULATION_PROCESSES_WORKER_PROCESS_H_
 
@@ -12,7 +12,7 @@ namespace tributary::simulation {
 
 class WorkerProcess final : public Process {
  public:
-  // `rank`: that it asks for.
+  // `rank` is the rank that the worker requests.
   WorkerProcess(World* world, int place, int number, int rank,
                 absl::Duration micro_batch)
       : Process(world, absl::StrCat("worker-", place), number),

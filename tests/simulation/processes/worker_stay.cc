@@ -17,8 +17,8 @@ namespace {
 constexpr int kBeatsPerLease = 10;
 constexpr absl::Duration kEarlyBeat = absl::Milliseconds(250);
 constexpr absl::Duration kLongestBeat = absl::Milliseconds(500);
-// Chunks and shares of a step are few: more without a pause is a loop without
-// end.
+// A step has few chunks and items; more turns without a pause mean an endless
+// loop.
 constexpr int kMostTurns = 1000;
 
 }  // namespace
@@ -101,7 +101,7 @@ void WorkerStay::OnOrder(const CoordinatorOrder& order) {
   if (order.has_admission()) {
     admission_ = order.admission();
     phase_ = "setting up";
-    // It opens its data and builds the model.
+    // Time to open the data and build the model.
     world_->loop.After(
         world_->random.Between(absl::Milliseconds(1), absl::Milliseconds(300)),
         scope_, "set up", [this] { SetUp(); });
@@ -280,7 +280,7 @@ bool WorkerStay::Begin() {
   return true;
 }
 
-// AwaitWeights of the state would not return now, if this is false.
+// Returns false if the state's AwaitWeights would block now.
 bool WorkerStay::MayAwait(int chunk) const {
   if (state_->GivenUp(*task_)) return true;
   if (world_->scenario.ordered()) {

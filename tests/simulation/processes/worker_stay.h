@@ -1,5 +1,5 @@
-// One stay of a simulated worker in a job, from joining to farewell: what
-// RunWorker, the trainer and the exchange do, around the real WorkState and
+// One stay of a simulated worker in a job, from Join to Farewell: the parts of
+// RunWorker, the trainer and the exchange around the real WorkState and
 // SubtreeReducer.
 #ifndef TRIBUTARY_TESTS_SIMULATION_PROCESSES_WORKER_STAY_H_
 #define TRIBUTARY_TESTS_SIMULATION_PROCESSES_WORKER_STAY_H_
@@ -29,11 +29,11 @@ class WorkerStay {
   struct Options {
     int rank = -1;
     absl::Duration connect_timeout;
-    // What a leaf takes here.
+    // Compute time of one micro-batch on this worker.
     absl::Duration micro_batch;
   };
-  // `over` is called once, at the end of everything, in an event of its own;
-  // it may destroy the stay.
+  // Calls `over` once, at the end, in an event of its own. It may destroy this
+  // object.
   WorkerStay(World* world, std::shared_ptr<Life> scope, const Options& options,
              std::function<void(const absl::Status&)> over);
   ~WorkerStay();
@@ -48,7 +48,7 @@ class WorkerStay {
     std::shared_ptr<Link> link;
     std::multimap<int64_t, WorkerMessage> queue;
     bool flushing = false;
-    // Weights that wait for their place, and what came after them.
+    // Weights whose buffer is in use, and all later messages.
     std::deque<ServerMessage> parked;
     bool gone = false;
   };
@@ -74,7 +74,8 @@ class WorkerStay {
   // Training.
   void Poke();
   void Work();
-  // Begins the task that was decided on. False: nothing is left of it.
+  // Begins the task that the state has chosen. Returns false if nothing of it
+  // remains.
   bool Begin();
   enum class Presence { kThere, kMissing, kGivenUp };
   Presence AwaitWeights();
@@ -113,8 +114,9 @@ class WorkerStay {
   int next_chunk_ = 0;
   std::unique_ptr<NormGate> norm_gate_;
   std::unique_ptr<SubtreeReducer> reducer_;
-  // What the state has, so that it is never asked to wait: the version of each
-  // chunk in each of the two arenas, and the outcomes that are missing.
+  // The contents of the state, tracked so that it is never asked to wait: the
+  // version of each chunk in each of the two arenas, and the number of missing
+  // outcomes by chunk.
   std::vector<int64_t> versions_[2];
   std::vector<int> unanswered_;
   int64_t round_ = -1;

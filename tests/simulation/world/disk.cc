@@ -15,7 +15,7 @@ class ProcessDisk::File final : public WritableFile {
   absl::Status Append(absl::string_view bytes) override {
     const absl::Status status = owner_->Begin(path_);
     if (!status.ok()) {
-      // Part of it was written.
+      // Half of the data is written.
       if (!owner_->life_->gone()) {
         (void)file_->Append(bytes.substr(0, bytes.size() / 2));
       }
@@ -42,7 +42,7 @@ absl::Status ProcessDisk::Begin(const std::string& path) {
   if (life_->silent()) return FileError(EIO, "the process is gone:", path);
   if (crash_after_ >= 0 && crash_after_-- == 0) {
     life_->root()->dying = true;
-    return FileError(EIO, "the process dies:", path);
+    return FileError(EIO, "the process crashes:", path);
   }
   if (fault_->operations_left > 0) --fault_->operations_left;
   if (fault_->operations_left != 0) return absl::OkStatus();

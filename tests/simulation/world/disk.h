@@ -1,4 +1,4 @@
-// The disk that all servers share, as one process sees it.
+// The disk that all servers share, as seen by one process.
 #ifndef TRIBUTARY_TESTS_SIMULATION_WORLD_DISK_H_
 #define TRIBUTARY_TESTS_SIMULATION_WORLD_DISK_H_
 
@@ -13,21 +13,21 @@
 
 namespace tributary::simulation {
 
-// What is wrong with the disk, for everybody.
+// A fault of the disk that affects all processes.
 struct DiskFault {
-  int64_t operations_left = -1;  // Until it begins; -1: nothing is wrong.
+  int64_t operations_left = -1;  // Until the fault begins; -1: no fault.
   int error_number = 0;
-  absl::Time until;  // From its beginning on; the past: one operation only.
+  absl::Time until;  // End of the fault; in the past: one operation only.
 };
 
-// Passes calls on. A process that has died has no effect on the disk, and one
-// may be made to die in the middle of a call.
+// Forwards calls to the shared disk. Calls of a crashed process have no effect.
+// The process can be made to crash during a call.
 class ProcessDisk final : public FileSystem {
  public:
   using Renamed = std::function<void(const std::string& to)>;
 
-  // `renamed` is told of every name that comes to be by Rename or Exchange.
-  // All must outlive this object.
+  // Calls `renamed` for every name that Rename or Exchange creates. All
+  // arguments must outlive this object.
   ProcessDisk(EventLoop* loop, FaultyFileSystem* disk, DiskFault* fault,
               std::shared_ptr<Life> life, Renamed renamed)
       : loop_(loop),
@@ -36,7 +36,7 @@ class ProcessDisk final : public FileSystem {
         life_(std::move(life)),
         renamed_(std::move(renamed)) {}
 
-  // After so many more calls the process dies.
+  // Crashes the process after this many more calls.
   void CrashAfter(int64_t calls) { crash_after_ = calls; }
 
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(
@@ -50,7 +50,7 @@ class ProcessDisk final : public FileSystem {
  private:
   class File;
 
-  // The error with which a call fails; counts it.
+  // Counts a call. Returns the error with which it fails, or OK.
   absl::Status Begin(const std::string& path);
 
   EventLoop* const loop_;

@@ -16,7 +16,7 @@ void EventLoop::At(absl::Time time, std::shared_ptr<Life> life,
 
 bool EventLoop::RunOne() {
   while (!queue_.empty()) {
-    // The queue does not look at it again before pop.
+    // Moving is safe: the queue does not compare this element again before pop.
     Event event = std::move(const_cast<Event&>(queue_.top()));
     queue_.pop();
     Life* const life = event.life.get();
@@ -24,7 +24,7 @@ bool EventLoop::RunOne() {
       if (life->gone()) continue;
       const absl::Time until = life->root()->paused_until;
       if (until > event.time) {
-        // Keeps its number, and so its place.
+        // The event keeps its number, and with it its order.
         event.time = until;
         queue_.push(std::move(event));
         continue;

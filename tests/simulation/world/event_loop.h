@@ -1,4 +1,4 @@
-// Virtual time: events of many processes, run one at a time on one thread.
+// Virtual time: runs the events of many processes one at a time, on one thread.
 #ifndef TRIBUTARY_TESTS_SIMULATION_WORLD_EVENT_LOOP_H_
 #define TRIBUTARY_TESTS_SIMULATION_WORLD_EVENT_LOOP_H_
 
@@ -19,52 +19,53 @@ namespace tributary::simulation {
 
 class Link;
 
-// What events belong to: a process from its start to its end, or a part of that
-// (an attempt, a stay). Events of what has ended are never run, those of what
-// stands still wait.
+// The scope that events belong to: a process from its start to its end, or a
+// part of that, such as an attempt or a stay. Events of a scope that has ended
+// do not run. Events of a paused process wait.
 struct Life {
   std::string name;
-  int process = 0;               // The number of the process.
-  std::shared_ptr<Life> parent;  // Null: the process itself.
+  int process = 0;               // Number of the process.
+  std::shared_ptr<Life> parent;  // Null for the process itself.
   bool ended = false;
-  // The process has come to the point at which it crashes: the rest of the
-  // event that is running has no effect on anybody else. Of processes only.
+  // For processes only: the process has reached the point at which it crashes.
+  // The rest of the running event has no effect on other processes.
   bool dying = false;
-  absl::Time paused_until = absl::InfinitePast();  // Of processes only.
-  std::vector<std::weak_ptr<Link>> links;          // Of its parts, too.
+  absl::Time paused_until = absl::InfinitePast();  // For processes only.
+  std::vector<std::weak_ptr<Link>> links;          // Including its parts'.
 
   bool IsPartOf(const Life* whole) const {
     return this == whole || (parent != nullptr && parent->IsPartOf(whole));
   }
   Life* root() { return parent == nullptr ? this : parent->root(); }
   bool gone() const { return ended || (parent != nullptr && parent->gone()); }
-  // Nobody hears it any more.
+  // True if other processes receive nothing from it any more.
   bool silent() { return gone() || root()->dying; }
 };
 
 class EventLoop {
  public:
-  // `crash` is called after an event whose process is dying.
+  // Calls `crash` after an event whose process is dying.
   EventLoop(bool tracing, std::function<void(Life*)> crash)
       : tracing_(tracing), crash_(std::move(crash)) {}
 
   absl::Time now() const { return now_; }
   int64_t events() const { return events_; }
-  // Of all events so far, in their order: equal for equal histories.
+  // Hash of all events so far, in order. Equal for equal histories.
   uint64_t hash() const { return hash_; }
-  // Whose event is running; null: nobody's.
+  // The scope of the running event; null if it belongs to no process.
   Life* running() const { return running_; }
 
-  // `label` must live for ever. Of events at the same time the first given runs
-  // first. `life` null: the world outside.
+  // Schedules an event. `label` must live forever. Events at the same time run
+  // in the order in which they were scheduled. A null `life` is for events
+  // outside all processes.
   void After(absl::Duration delay, std::shared_ptr<Life> life,
              const char* label, std::function<void()> action);
   void At(absl::Time time, std::shared_ptr<Life> life, const char* label,
           std::function<void()> action);
 
-  // False: there are none.
+  // Runs the next event. Returns false if there is none.
   bool RunOne();
-  // Gives up what is left.
+  // Discards all events.
   void Clear() { queue_ = {}; }
 
   bool tracing() const { return tracing_; }

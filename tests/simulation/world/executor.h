@@ -1,4 +1,4 @@
-// Runs tasks as events, at times that the seed decides.
+// Runs tasks as events, at times that depend on the seed.
 #ifndef TRIBUTARY_TESTS_SIMULATION_WORLD_EXECUTOR_H_
 #define TRIBUTARY_TESTS_SIMULATION_WORLD_EXECUTOR_H_
 
@@ -16,8 +16,8 @@ namespace tributary::simulation {
 
 class SimulatedExecutor final : public Executor {
  public:
-  // A task takes up to `longest` to come to its turn. One thread runs tasks in
-  // order; of several any may be first. `loop` and `random` must outlive this
+  // A task starts within `longest`. One thread runs tasks in order; several
+  // threads run them in any order. `loop` and `random` must outlive this
   // object.
   SimulatedExecutor(EventLoop* loop, Random* random, std::shared_ptr<Life> life,
                     int threads, absl::Duration longest)
@@ -27,7 +27,7 @@ class SimulatedExecutor final : public Executor {
         threads_(threads),
         longest_(longest) {}
 
-  // Runs what is queued, unless the process has crashed.
+  // Runs the queued tasks unless the process has crashed.
   ~SimulatedExecutor() override {
     while (!life_->gone() && !tasks_->empty()) {
       auto task = tasks_->extract(tasks_->begin());

@@ -30,7 +30,8 @@ void Ledger::SetFromMemory(int64_t attempt, int64_t version) {
 }
 
 void Ledger::AddCommit(int64_t attempt, const CheckpointManifest& checkpoint) {
-  // Who finds that all is done writes the same once more.
+  // A later attempt that finds the job complete writes the same manifest again;
+  // the first one counts.
   committed_by_.emplace(checkpoint.SerializeAsString(), attempt);
 }
 
@@ -70,8 +71,8 @@ std::string Ledger::Trace(int64_t attempt, int64_t end, int chunk) const {
     }
   }
   if (part.from_memory) {
-    // Made by some attempt before that came so far: others may have begun in
-    // between and come to less, and chunks may have come from different ones.
+    // An earlier attempt made that version. Attempts in between may have begun
+    // and made fewer steps, and chunks may come from different attempts.
     std::string why;
     for (auto before = found; before != attempts_.begin();) {
       --before;
@@ -87,7 +88,7 @@ std::string Ledger::Trace(int64_t attempt, int64_t end, int chunk) const {
   const auto by = committed_by_.find(part.checkpoint);
   if (by == committed_by_.end()) {
     return absl::StrCat("P8: attempt ", attempt,
-                        " began from a checkpoint that nobody committed");
+                        " began from a checkpoint that no attempt committed");
   }
   return Trace(by->second, part.first, chunk);
 }

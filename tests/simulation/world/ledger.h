@@ -1,4 +1,4 @@
-// What was applied where, and whether the whole of it is what it should be.
+// Records which updates were applied where, and checks that they are complete.
 #ifndef TRIBUTARY_TESTS_SIMULATION_WORLD_LEDGER_H_
 #define TRIBUTARY_TESTS_SIMULATION_WORLD_LEDGER_H_
 
@@ -12,32 +12,33 @@
 
 namespace tributary::simulation {
 
-// Updates, attempts and checkpoints of one history.
+// The updates, attempts and checkpoints of one history.
 class Ledger {
  public:
-  // `step` was applied to `chunk`.
+  // Records that `step` was applied to `chunk`.
   void AddUpdate(int64_t attempt, int chunk, int64_t step,
                  int64_t sample_count);
-  // An attempt begins, from `checkpoint` or, if that is null, from the start.
+  // Records that an attempt begins from `checkpoint`, or from step 0 if null.
   void AddAttempt(int64_t attempt, const CheckpointManifest* checkpoint);
-  // The same attempt, but with what servers have in memory of earlier ones.
+  // Changes the attempt's beginning to the servers' in-memory replicas.
   void SetFromMemory(int64_t attempt, int64_t version);
-  // The attempt is about to commit this.
+  // Records that the attempt is about to commit a checkpoint.
   void AddCommit(int64_t attempt, const CheckpointManifest& checkpoint);
 
   int64_t newest_attempt() const { return newest_attempt_; }
   int64_t updates() const { return updates_; }
 
-  // Each step was applied to each chunk at most once in each attempt and, on
-  // the way from the start over checkpoints to the end of `attempt`, exactly
-  // once, with the whole batch. `sample_counts`: of each step's batch. Empty:
-  // all is well.
+  // Checks that each step was applied to each chunk at most once in each
+  // attempt. Also checks that on the path from step 0 over checkpoints to the
+  // end of `attempt`, each step was applied exactly once, with the whole batch.
+  // `sample_counts` lists the size of each step's batch. Returns an empty
+  // string if all of this holds.
   std::string Check(int64_t attempt, int chunks,
                     const std::vector<int64_t>& sample_counts) const;
 
  private:
   struct Attempt {
-    int64_t first = 0;  // Version.
+    int64_t first = 0;  // First version.
     std::string checkpoint;
     bool from_memory = false;
   };
@@ -46,14 +47,14 @@ class Ledger {
     int64_t sample_count = 0;
   };
 
-  // The chunk's steps from the start to version `end` are all there, the last
-  // of them in this attempt.
+  // Checks that all steps of the chunk from the start to version `end` were
+  // applied, the last of them in this attempt.
   std::string Trace(int64_t attempt, int64_t end, int chunk) const;
 
   std::map<std::tuple<int64_t, int, int64_t>, Update> applied_;
   std::map<int64_t, Attempt> attempts_;
-  // By contents: who commits a checkpoint. Where several have made the same it
-  // does not matter whose it is.
+  // Maps a checkpoint's contents to the attempt that committed it. If several
+  // attempts wrote the same checkpoint, any of them is correct.
   std::map<std::string, int64_t> committed_by_;
   int64_t newest_attempt_ = 0;
   int64_t updates_ = 0;

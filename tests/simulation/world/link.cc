@@ -50,7 +50,7 @@ void Link::Send(Side from, const Message& message) {
   copy->CopyFrom(message);
   Put(to, {network_->loop()->now() + network_->Latency(), LabelOf(message),
            [this, to, copy = std::move(copy)] {
-             // Handlers may be taken away while one runs.
+             // Copied, because handlers may be replaced while one runs.
              const auto handler = ends_[to].handlers.message;
              if (handler) handler(*copy);
            }});
@@ -92,7 +92,7 @@ void Link::Go(Side side, const absl::Status& status) {
   if (end.gone) return;
   end.gone = true;
   end.incoming.clear();
-  // Whatever holds the handlers' owner may be freed by them.
+  // Moved out, because a handler may destroy the object that owns it.
   const Handlers handlers = std::exchange(end.handlers, Handlers());
   if (handlers.gone) handlers.gone(status);
 }
@@ -136,7 +136,7 @@ void Link::Truncate(Side to, absl::Duration notice) {
       random->Uniform(0, static_cast<int64_t>(end.incoming.size()));
   end.incoming.erase(end.incoming.begin() + kept, end.incoming.end());
   if (random->Chance(0.3)) {
-    // The rest was still in some buffer.
+    // The remaining messages were delayed in a buffer.
     for (Parcel& message : end.incoming) {
       end.last_arrival = std::max(end.last_arrival, message.arrival) +
                          random->Between(absl::ZeroDuration(),

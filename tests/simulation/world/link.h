@@ -1,5 +1,6 @@
-// One call between two processes, as gRPC gives it: an ordered stream each way,
-// which ends in one way or another at both ends, but not at the same time.
+// One call between two processes, as in gRPC: an ordered stream in each
+// direction. The two sides may see its end in different ways and at different
+// times.
 #ifndef TRIBUTARY_TESTS_SIMULATION_WORLD_LINK_H_
 #define TRIBUTARY_TESTS_SIMULATION_WORLD_LINK_H_
 
@@ -15,18 +16,18 @@
 
 namespace tributary::simulation {
 
-// Handlers run as events of their side's life. After `gone` of a side nothing
-// of it is called any more.
+// A simulated gRPC call. Handlers run as events in their side's scope. After a
+// side's `gone` handler, no handler of that side is called.
 class Link : public std::enable_shared_from_this<Link> {
  public:
   enum Side { kClient = 0, kServer = 1 };
   using Message = google::protobuf::Message;
   struct Handlers {
-    // Of the kind that the other end sends.
+    // Receives a message from the other side.
     std::function<void(const Message&)> message;
-    // The client has said its last word. Servers only.
+    // Servers only: the client has half-closed the stream.
     std::function<void()> half_closed;
-    // The call is over; for the client, with this status.
+    // The call has ended; for the client, with this status.
     std::function<void(const absl::Status&)> gone;
   };
 
@@ -41,24 +42,24 @@ class Link : public std::enable_shared_from_this<Link> {
     return ends_[side].life;
   }
 
-  // Has `accept` run at the server's end before anything else comes there.
+  // Runs `accept` on the server's side before any message arrives there.
   void Open(std::function<void()> accept);
-  // What is sent arrives after all that was sent before. `message` is
-  // known in traces by the field of its oneof, if it has one.
+  // Sends a message; messages arrive in order. Traces show the name of its
+  // oneof field if it has one.
   void Send(Side from, const Message& message);
-  // By the client, after what it has sent.
+  // Called by the client; takes effect after all messages it has sent.
   void HalfClose();
-  // By the server, after what it has sent. What the client says before it has
-  // heard still comes.
+  // Called by the server; takes effect after all messages it has sent. Messages
+  // that the client sends before it receives the status still arrive.
   void Close(const absl::Status& status);
-  // By the client: it is gone at once.
+  // Called by the client; its side ends at once.
   void Cancel();
 
-  // What the network does. Of the messages on the way in each direction only
-  // the first few arrive; each end hears of it at its own time, up to `notice`
-  // later, and until then talks to nobody.
+  // Simulates a connection failure. In each direction, only a prefix of the
+  // messages in flight arrives. Each side notices the failure at its own time,
+  // up to `notice` later, and what it sends until then is lost.
   void Cut(absl::Duration notice);
-  // One side's process, or what it had this call for, has ended.
+  // Ends the call because one side's process, or its scope, has ended.
   void SideEnded(Side side, absl::Duration notice);
   bool over() const { return ends_[0].gone && ends_[1].gone; }
 
@@ -67,15 +68,15 @@ class Link : public std::enable_shared_from_this<Link> {
     absl::Time arrival;
     const char* label = "";
     std::function<void()> deliver;
-    bool last = false;  // What follows is not delivered.
+    bool last = false;  // Nothing after it is delivered.
   };
   struct End {
     std::shared_ptr<Life> life;
     Handlers handlers;
-    // What is on the way here.
+    // Messages in flight to this side.
     std::deque<Parcel> incoming;
     absl::Time last_arrival = absl::InfinitePast();
-    bool closed_to = false;  // Nothing more is put on the way.
+    bool closed_to = false;  // No further message is sent to this side.
     bool gone = false;
   };
 
@@ -84,8 +85,8 @@ class Link : public std::enable_shared_from_this<Link> {
   void Put(Side to, Parcel parcel);
   void Pump(Side to);
   void Go(Side side, const absl::Status& status);
-  // Lets a random part of what is on the way to the side be lost, and tells it
-  // of the end.
+  // Drops a random suffix of the messages in flight to the side, and notifies
+  // it of the end.
   void Truncate(Side to, absl::Duration notice);
 
   Network* const network_;

@@ -1,4 +1,4 @@
-// How long messages take, and between whom none get through.
+// Message latencies, and network partitions between processes.
 #ifndef TRIBUTARY_TESTS_SIMULATION_WORLD_NETWORK_H_
 #define TRIBUTARY_TESTS_SIMULATION_WORLD_NETWORK_H_
 
@@ -15,8 +15,8 @@ namespace tributary::simulation {
 
 class Network {
  public:
-  // A part `slow` of all messages takes up to `slowest`, the others a
-  // millisecond at most. Both must outlive the network.
+  // A fraction `slow` of all messages takes up to `slowest`, the others at most
+  // a millisecond. `loop` and `random` must outlive this object.
   Network(EventLoop* loop, Random* random, double slow, absl::Duration slowest)
       : loop_(loop), random_(random), slow_(slow), slowest_(slowest) {}
 
@@ -30,12 +30,14 @@ class Network {
                                   absl::Milliseconds(1));
   }
 
-  // Nothing gets from one process to the other until then.
+  // Blocks messages between the two processes, in this direction, until
+  // `until`.
   void Block(int from, int to, absl::Time until) {
     absl::Time& known = blocked_[{from, to}];
     known = std::max(known, until);
   }
-  // The time until when nothing gets through; in the past: it does.
+  // Returns when messages in this direction get through again; a time in the
+  // past if they are not blocked.
   absl::Time BlockedUntil(int from, int to) const {
     const auto found = blocked_.find({from, to});
     return found == blocked_.end() ? absl::InfinitePast() : found->second;

@@ -1,5 +1,5 @@
-// The one source of chance in a simulated history: what it gives depends on the
-// seed alone, on every machine.
+// The only source of randomness in a simulated history. Its values depend only
+// on the seed, on every machine.
 #ifndef TRIBUTARY_TESTS_SIMULATION_WORLD_RANDOM_H_
 #define TRIBUTARY_TESTS_SIMULATION_WORLD_RANDOM_H_
 
@@ -9,7 +9,7 @@
 
 namespace tributary::simulation {
 
-// A good mixture of the bits of two numbers (splitmix64's).
+// Mixes the bits of two numbers, as in splitmix64.
 inline uint64_t Mix(uint64_t a, uint64_t b) {
   uint64_t x = a + 0x9e3779b97f4a7c15u * (b + 1);
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -17,13 +17,13 @@ inline uint64_t Mix(uint64_t a, uint64_t b) {
   return x ^ (x >> 31);
 }
 
-// Not thread-safe.
+// A pseudo-random number generator. Not thread-safe.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(Mix(seed, 1)) {}
 
   uint64_t Bits() { return Mix(state_, ++count_); }
-  // From `low` to `high`, both included.
+  // Returns a number from `low` to `high`, inclusive.
   int64_t Uniform(int64_t low, int64_t high) {
     return low +
            static_cast<int64_t>(Bits() % static_cast<uint64_t>(high - low + 1));

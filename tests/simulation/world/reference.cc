@@ -15,7 +15,7 @@
 namespace tributary::simulation {
 namespace {
 
-// What is under `node`: a leaf's own gradient, or the sum of the two halves.
+// Returns a leaf's gradient, or the sum of the two subtrees of `node`.
 std::vector<float> SumUnder(
     int64_t node, const std::vector<std::vector<float>>& micro_batches) {
   const auto count = static_cast<int64_t>(micro_batches.size());

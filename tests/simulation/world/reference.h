@@ -1,5 +1,5 @@
-// The same training once more, one step after the other on one page: what every
-// history of a job whose result does not depend on timing must come to.
+// A sequential implementation of the same training. Every history of a job
+// whose result does not depend on timing must produce its result.
 #ifndef TRIBUTARY_TESTS_SIMULATION_WORLD_REFERENCE_H_
 #define TRIBUTARY_TESTS_SIMULATION_WORLD_REFERENCE_H_
 
@@ -12,18 +12,18 @@
 namespace tributary::simulation {
 
 struct ModelState {
-  std::vector<float> weights;             // The arena.
-  std::vector<std::vector<float>> slots;  // The optimizer's, likewise.
+  std::vector<float> weights;             // Laid out as the arena.
+  std::vector<std::vector<float>> slots;  // Optimizer state, likewise.
 };
 
 struct ReferenceRun {
   ModelState state;            // After the last step.
-  double evaluation_loss = 0;  // Of it, if the job evaluates.
-  int64_t skipped = 0;         // Steps.
+  double evaluation_loss = 0;  // Of `state`, if the job evaluates.
+  int64_t skipped = 0;         // Number of skipped steps.
 };
 
-// Knows of no servers, workers or messages: only leaves, the tree, the norm and
-// the optimizer.
+// Trains without servers, workers or messages: only micro-batches, the
+// reduction tree, the norm and the optimizer.
 ReferenceRun TrainReference(const Scenario& scenario,
                             const ArenaLayout& layout);
 

@@ -13,7 +13,7 @@ const ConsistencySpec& ConsistencyOf(const JobSpec& job) {
   return job.exchange().parameter_server().consistency();
 }
 
-// Seven of ten are synchronous.
+// Seven of ten jobs are synchronous.
 void SetConsistency(Random* random, ConsistencySpec* mode) {
   const int64_t kind = random->Uniform(0, 19);
   if (kind < 14) {
@@ -22,7 +22,7 @@ void SetConsistency(Random* random, ConsistencySpec* mode) {
     mode->mutable_stale_synchronous()->set_staleness(0);
   } else if (kind == 15) {
     mode->mutable_stale_synchronous()->set_staleness(random->Uniform(1, 3));
-    // The worker's patience is measured in real time.
+    // Must be 0, because the worker measures patience in real time.
     mode->mutable_stale_synchronous()->set_patience(0);
   } else if (kind < 18) {
     mode->mutable_asynchronous()->set_max_staleness(
@@ -85,7 +85,7 @@ JobSpec MakeJob(Random* random) {
   return job;
 }
 
-// Three to six chunks of sixteen elements, some of them gaps.
+// Returns a table of three to six chunks of sixteen elements, with gaps.
 ParameterTable MakeTable(Random* random) {
   ParameterTable table;
   table.set_chunk_elements(kArenaAlignment);
@@ -155,7 +155,7 @@ Scenario MakeScenario(uint64_t seed) {
   scenario.faults =
       static_cast<int>(random.Chance(0.05) ? 0 : random.Uniform(1, 8));
   scenario.events_between_faults = random.Uniform(100, 1500);
-  // Chance of its own: what seeds meant before journals they still mean.
+  // A separate generator, so that this choice does not affect the others.
   Random replicas(Mix(seed, 55));
   const ConsistencySpec& mode = ConsistencyOf(scenario.job);
   if (scenario.servers > 1 &&

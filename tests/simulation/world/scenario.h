@@ -1,5 +1,5 @@
-// What a seed decides before anything happens: the job, the cluster, and how
-// much goes wrong.
+// The job, the cluster and the amount of faults, which the seed determines
+// before a history begins.
 #ifndef TRIBUTARY_TESTS_SIMULATION_WORLD_SCENARIO_H_
 #define TRIBUTARY_TESTS_SIMULATION_WORLD_SCENARIO_H_
 
@@ -22,22 +22,23 @@ struct Scenario {
 
   int servers = 1;
   int workers = 1;
-  // The rank that each worker asks for; -1: any.
+  // The rank that each worker requests; -1: any.
   std::vector<int> ranks;
   absl::Duration lease;
   int pool_threads = 1;
 
-  // Parts of all messages, and of those to servers that hold gradients.
+  // Fractions of slow messages, and of repeated and reordered gradient
+  // messages.
   double slow_messages = 0;
   absl::Duration slowest_message;
   double repeated = 0;
   double reordered = 0;
 
-  // How many faults there are, and at most how many events lie between them.
+  // Number of faults, and the largest number of events between two of them.
   int faults = 0;
   int64_t events_between_faults = 1;
 
-  bool ordered() const;  // The result does not depend on timing.
+  bool ordered() const;  // True if the result does not depend on timing.
   bool asynchronous() const;
   std::string Describe() const;
 };

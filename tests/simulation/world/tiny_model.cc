@@ -8,7 +8,7 @@
 namespace tributary::simulation {
 namespace {
 
-// In [-1, 1), a multiple of 2^-23.
+// Returns a multiple of 2^-23 in [-1, 1).
 float Number(uint64_t bits) {
   return static_cast<float>(static_cast<int64_t>(bits >> 40) - (1 << 23)) *
          (1.f / (1 << 23));

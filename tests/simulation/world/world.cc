@@ -27,7 +27,7 @@ namespace {
 
 constexpr int64_t kMostRestarts = 400;
 
-// Nobody reads it; what matters is in traces.
+// Returns a logger that discards its messages; traces show what matters.
 Logger* SilentLog() {
   static Logger* const log = [] {
     LogOptions options;
@@ -57,7 +57,7 @@ void Process::Crash(absl::Duration notice) {
   world_->loop.Trace(name_, " crashes");
   life_->ended = true;
   listener_ = nullptr;
-  // Whatever the objects do now has no effect.
+  // The process is gone, so what its objects do while they end has no effect.
   OnCrash();
   EndLinks(life_.get(), notice);
 }
@@ -167,7 +167,7 @@ void World::TryToConnect(
     return;
   }
   if (loop.now() > deadline) {
-    done(absl::DeadlineExceededError("nobody there"));
+    done(absl::DeadlineExceededError("no process accepts the call"));
     return;
   }
   loop.After(random.Between(absl::Milliseconds(20), absl::Milliseconds(300)),
@@ -222,7 +222,7 @@ void World::OnExit(Process* process, const absl::Status& status) {
       "stopped by request",
       "no worker for",
       "has not come within",
-      "nobody there",
+      "no process accepts the call",
       "another coordinator",
       "is gone, and its part of the state with it",
       "was silent for longer"};
@@ -230,18 +230,18 @@ void World::OnExit(Process* process, const absl::Status& status) {
   for (const char* reason : kExpected) {
     expected |= absl::StrContains(status.message(), reason);
   }
-  // It would try again by itself.
+  // After any other error the process must retry and not end.
   if (!expected) {
     Violate(absl::StrCat(process->name(), " ended: ", status.ToString()));
   }
-  // Of two coordinators one is enough.
+  // If two coordinators were running, the other one continues the job.
   if (process->coordinates() && servers[0] != process &&
       servers[0]->running()) {
     return;
   }
   RestartLater(process);
   if (process != servers[0]) return;
-  // The job failed: a person starts all of it again, with --resume.
+  // The job failed: an operator restarts all processes with --resume.
   for (const auto& other : processes) {
     if (!other->spare && !other->running()) RestartLater(other.get());
   }

@@ -1,5 +1,5 @@
-// Everything that a history has: time, chance, the network, the disk, the
-// processes, and what is found out about them.
+// The state of a simulated history: time, randomness, the network, the disk,
+// the processes, and the findings about them.
 #ifndef TRIBUTARY_TESTS_SIMULATION_WORLD_WORLD_H_
 #define TRIBUTARY_TESTS_SIMULATION_WORLD_WORLD_H_
 
@@ -29,10 +29,10 @@ namespace tributary::simulation {
 
 class World;
 
-// What a call is for.
+// The RPC of a call.
 enum class Service { kMembership, kEnlistment, kExchange, kReplica };
 
-// One process, which may end and be started again any number of times.
+// One process, which may end and be restarted any number of times.
 class Process {
  public:
   Process(World* world, std::string name, int number)
@@ -40,34 +40,34 @@ class Process {
   virtual ~Process() = default;
 
   void Start();
-  // Ends it at once. Peers hear of it within `notice`.
+  // Ends the process at once. Peers notice within `notice`.
   void Crash(absl::Duration notice);
 
   virtual void Accept(Service service, const std::shared_ptr<Link>& link) = 0;
   virtual bool coordinates() const { return false; }
-  // Of servers.
+  // Servers only.
   virtual const ReplicaStore* replicas() const { return nullptr; }
-  // What it is doing, for a person who wonders why it hangs.
+  // Describes what the process is doing, to debug a history that hangs.
   virtual std::string State() const = 0;
 
   const std::string& name() const { return name_; }
   int number() const { return number_; }
   bool running() const { return life_ != nullptr && !life_->gone(); }
   const std::shared_ptr<Life>& life() const { return life_; }
-  // Not there from the start.
+  // True for a process that is not started with the others.
   bool spare = false;
-  // Who takes calls; null: nobody.
+  // The scope that accepts calls; null if none does.
   const std::shared_ptr<Life>& listener() const { return listener_; }
 
  protected:
   virtual void OnStart() = 0;
-  // Gives everything up. What has threads must find the life ended.
+  // Releases all state. Objects with threads must find the scope ended.
   virtual void OnCrash() = 0;
-  // Ends the process by its own wish.
+  // Ends the process with this status.
   void Exit(const absl::Status& status);
-  // A part of this process's life.
+  // Returns a new scope within this process.
   std::shared_ptr<Life> MakeScope(const std::string& what) const;
-  // Ends the part, and its calls within `notice`.
+  // Ends the scope, and its calls within `notice`.
   static void EndScope(const std::shared_ptr<Life>& scope,
                        absl::Duration notice);
   static void EndLinks(Life* life, absl::Duration notice);
@@ -81,25 +81,25 @@ class Process {
   std::shared_ptr<Life> life_;
 };
 
-// Faults in the simulated programs themselves, for the checker's own tests.
+// Faults in the simulated programs themselves, to test the checker.
 struct Sabotage {
-  bool wrong_gradient = false;   // One, of one worker.
-  bool counted_twice = false;    // A ledger entry is written twice.
-  bool lost_evaluation = false;  // Never said.
+  bool wrong_gradient = false;   // One gradient of one worker.
+  bool counted_twice = false;    // One ledger entry is written twice.
+  bool lost_evaluation = false;  // One evaluation is not reported.
 };
 
-// A point of the protocol at which something happens to a process.
+// A failpoint that is set for one process.
 struct ArmedFailpoint {
   std::string point;
   int process = -1;
-  int64_t count = 0;  // Times that the process passes by before.
-  bool crash = true;  // Else the call fails.
+  int64_t count = 0;  // Number of times the process passes it before.
+  bool crash = true;  // If false, the call fails.
 };
 
 class World {
  public:
-  // Everything on the disk lies in `folder`, which holds nothing but an empty
-  // folder `disk`.
+  // The simulated disk is in `folder`, which must contain only an empty folder
+  // `disk`.
   World(const Scenario& scenario, const ArenaLayout& layout,
         const std::string& folder, bool tracing, const Sabotage& sabotage);
   ~World();
@@ -117,44 +117,45 @@ class World {
   Logger* const log;
 
   std::vector<std::unique_ptr<Process>> processes;
-  // By shard. That of shard 0 is whoever has the coordinator's address now.
+  // By shard. For shard 0, the process that has the coordinator's address now.
   std::vector<Process*> servers;
-  // What the job came to, from whoever coordinated it last.
+  // The job's result, from the last coordinator.
   bool done = false;
   absl::StatusOr<ModelState> result = absl::UnknownError("there is none");
   int64_t result_attempt = 0;
   double evaluation_loss = 0;
   int64_t skipped = 0;
   int64_t restarts = 0;
-  // Faults by kind; and of attempts those that began from memory.
+  // Number of faults by kind, and of attempts that began from in-memory
+  // replicas.
   std::map<std::string, int64_t> injected;
 
   std::string run_folder() const { return folder_ + "/run"; }
   std::string disk_folder() const { return folder_ + "/disk"; }
 
-  // What must not happen has; the first counts.
+  // Records the violation of a property; the first one counts.
   void Violate(const std::string& what);
   const std::string& violation() const { return violation_; }
 
-  // Calls `done` in `client`'s life, when there is a connection or none until
-  // `deadline`. `target` is asked again each time.
+  // Calls `done` in the scope `client` with a connection, or with an error if
+  // there is none by `deadline`. Calls `target` before each try.
   void Connect(const std::shared_ptr<Life>& client,
                std::function<Process*()> target, Service service,
                absl::Time deadline,
                std::function<void(absl::StatusOr<std::shared_ptr<Link>>)> done);
-  // Ends connections between two processes, or with all others (-1).
+  // Cuts the connections between two processes, or those to all others (-1).
   void CutLinks(int process, int other, absl::Duration notice);
 
-  // A process has ended by its own wish.
+  // Called when a process has ended with a status.
   void OnExit(Process* process, const absl::Status& status);
   void RestartLater(Process* process);
 
-  // From the code under test, about the process whose event is running.
+  // Called by the code under test, for the process whose event is running.
   absl::Status HitFailpoint(const char* point);
   void RecordUpdate(int64_t attempt, int chunk, int64_t step,
                     int64_t sample_count);
 
-  // Histories are run one at a time.
+  // The current history; they run one at a time.
   static World* current;
 
  private:
