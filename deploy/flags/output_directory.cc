@@ -27,31 +27,36 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a run writes, and no more: a folder may hold other things of its owner.
+// The files of a run. Only these are removed, because a folder may contain
+// other files of its owner.
 constexpr const char* kFilesOfARun[] = {"summary.json", "metrics.jsonl",
                                         "job.textproto", "final/manifest.json",
                                         "final/model.safetensors"};
 constexpr int64_t kMaxSummaryBytes = 16 << 20;
 
-// Checkpoints, and what was put aside when their steps were saved again.
+// Returns true for checkpoints, including those that were moved aside when
+// their steps were saved again.
 bool IsCheckpoint(const std::string& name) {
   return absl::StartsWith(name, "step-") && !absl::StrContains(name, ".tmp-");
 }
 
-// It says how a run ended that had not completed a step.
+// Returns true if `summary` describes a run that ended before it completed a
+// step.
 bool IsOfNoStep(const std::string& summary) {
   const auto json = nlohmann::json::parse(summary, nullptr,
                                           /*allow_exceptions=*/false);
   if (!json.is_object()) return false;
   const auto status = json.find("status");
-  const auto steps = json.find("steps");  // Missing without a worker.
+  // The field is missing if no worker joined.
+  const auto steps = json.find("steps");
   return status != json.end() &&
          (*status == "failed" || *status == "stopped") &&
          json.contains("attempt") && (steps == json.end() || *steps == 0);
 }
 
-// What an earlier run has left that must not be lost; empty: nothing. A run
-// that failed before its first step leaves nothing but its summary and logs.
+// Returns the kind of results of an earlier run that must not be lost; empty:
+// none. A run that failed before its first step leaves only its summary and
+// logs.
 absl::StatusOr<std::string> ValuableIn(const std::string& path) {
   const absl::StatusOr<std::vector<std::string>> names =
       ListFolder(CheckpointsFolder(path));
@@ -79,7 +84,7 @@ absl::Status RemoveRun(const std::string& path) {
   const absl::StatusOr<std::vector<std::string>> names = ListFolder(folder);
   for (const std::string& name :
        names.ok() ? *names : std::vector<std::string>()) {
-    // Checkpoints, and what was put aside.
+    // Checkpoints, and those that were moved aside.
     if (!absl::StartsWith(name, "step-") && !absl::StartsWith(name, "latest")) {
       continue;
     }
