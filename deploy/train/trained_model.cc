@@ -40,7 +40,7 @@ absl::StatusOr<JobSpec> LoadGptJob(const std::string& directory) {
   return ResolveJob(*std::move(job));
 }
 
-// Reads the tensors of the file into the arena that the table lays out.
+// Reads the tensors of the file into the arena of `layout`.
 absl::Status ReadWeights(const std::string& path, const ArenaLayout& layout,
                          float* arena) {
   absl::StatusOr<SafetensorsFile> file = SafetensorsFile::Open(path);
