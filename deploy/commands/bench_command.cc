@@ -38,7 +38,7 @@ int RunBenchCommand(const std::vector<std::string>& arguments,
   }
   if (what == "step") return RunBenchStepCommand(rest, environment);
   if (what == "exchange") return RunBenchExchangeCommand(rest, environment);
-  // What bench exchange starts to measure the limit; not for people.
+  // Started by bench exchange to measure the limit; not listed in --help.
   if (what == "stream") return RunBenchStreamCommand(rest, environment);
   return ReportError(absl::InvalidArgumentError(absl::StrCat(
       what.empty() ? "bench what?" : absl::StrCat("unknown benchmark ", what),

@@ -27,7 +27,7 @@ struct Flags {
   ExchangeLoad load;
   int64_t workers = 2;
   int64_t servers = 1;
-  int64_t threads = 0;  // 0: not given.
+  int64_t threads = 0;  // 0: not set.
   double seconds = 4;
   bool json = false;
 };
@@ -82,7 +82,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
   return line;
 }
 
-// All keys are always there; null: not measured.
+// All keys are always present; null: not measured.
 nlohmann::ordered_json Describe(const Flags& flags,
                                 const ExchangeTiming& timing) {
   const ExchangeLoad& load = flags.load;
@@ -166,7 +166,7 @@ std::string RateRow(const char* what, double bytes_per_second,
                          remark);
 }
 
-// `rate`: the exchange's bytes per second.
+// `rate` is the exchange's throughput in bytes per second.
 std::string StreamRow(const char* what,
                       const absl::optional<StreamLimit>& limit, double rate) {
   if (!limit.has_value()) return "";

@@ -23,8 +23,8 @@
 namespace tributary {
 namespace {
 
-// With and without exchange are timed in turn so many times: the machine's
-// speed drifts, and the cost is a difference.
+// Number of rounds, which time a step with and without exchange alternately.
+// The cost is a difference, and the speed of the machine drifts.
 constexpr int kRounds = 3;
 
 struct Flags {
@@ -34,7 +34,7 @@ struct Flags {
   int64_t threads = 1;
   int64_t batch = 0;
   std::string device;
-  DeviceName chosen;  // By it.
+  DeviceName chosen;  // The resolved value of `device`.
   std::string server_device;
   double seconds = 4;
   bool json = false;
@@ -121,7 +121,7 @@ nlohmann::ordered_json Describe(const Flags& flags, const JobSpec& job,
           {"cpu_ms_per_step_per_worker", timing.cpu_ms_per_step_per_worker}};
 }
 
-// Of the rounds, the one with the median time.
+// Returns the round with the median time.
 StepTiming MedianRound(std::vector<StepTiming> rounds) {
   const auto middle = rounds.begin() + rounds.size() / 2;
   std::nth_element(rounds.begin(), middle, rounds.end(),
@@ -133,7 +133,7 @@ StepTiming MedianRound(std::vector<StepTiming> rounds) {
 
 absl::StatusOr<nlohmann::ordered_json> Measure(const Flags& flags) {
   BenchLoad load = LoadOf(flags);
-  // Wrong flags are told here rather than by a child.
+  // Reports invalid flags before it starts a child process.
   TRIBUTARY_ASSIGN_OR_RETURN(const JobSpec job, BenchJob(load));
   if (flags.mode == "single") {
     TRIBUTARY_ASSIGN_OR_RETURN(const StepTiming timing,

@@ -60,11 +60,11 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
   return line;
 }
 
-// Tells whoever started this process.
+// Writes `text` to the process that started this one.
 void Ready(const Flags& flags, const std::string& text) {
   if (flags.ready_fd < 0) return;
   const std::string line = absl::StrCat(text, "\n");
-  // A starter that is gone does not care.
+  // The write fails if that process has ended, and is then pointless.
   if (write(static_cast<int>(flags.ready_fd), line.data(), line.size()) < 0) {
     return;
   }

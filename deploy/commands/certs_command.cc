@@ -51,7 +51,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
   return line;
 }
 
-// Makes files that are not there yet, all or none of them.
+// Creates all files, or none if one of them exists.
 absl::Status WriteNew(const std::string& directory,
                       const std::vector<NewFile>& files) {
   for (const NewFile& file : files) {
@@ -81,7 +81,7 @@ absl::Status WriteNew(const std::string& directory,
 
 absl::StatusOr<std::vector<NewFile>> MakeFiles(int64_t days) {
   CertificateRequest request;
-  // Clocks of a cluster differ.
+  // Allows for clock skew within a cluster.
   request.not_before = absl::Now() - absl::Hours(1);
   request.not_after = absl::Now() + absl::Hours(24 * days);
   request.common_name = "Tributary test authority";

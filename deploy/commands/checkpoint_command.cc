@@ -53,8 +53,8 @@ bool IsThere(const std::string& path) {
   return stat(path.c_str(), &facts) == 0;
 }
 
-// The checkpoints that `path` means, oldest first: those of a run, of the
-// folder in a run that holds them, or the one that it is itself.
+// Returns the checkpoints at `path`, oldest first. `path` is a run's folder,
+// the folder with its checkpoints, or one checkpoint.
 absl::StatusOr<std::vector<std::string>> FindCheckpoints(
     const std::string& path) {
   if (!IsFolder(path)) {
@@ -78,21 +78,22 @@ absl::StatusOr<std::vector<std::string>> FindCheckpoints(
   return paths;
 }
 
-// The newest of a run, if `path` is not a checkpoint.
+// Returns `path` if it is a checkpoint, otherwise the latest checkpoint of the
+// run at `path`.
 absl::StatusOr<std::string> FindCheckpoint(const std::string& path) {
   TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
                              FindCheckpoints(path));
   return paths.back();
 }
 
-// What `ls` says of one.
+// The description of one checkpoint in `checkpoint ls`.
 struct Summary {
   std::string path;
   absl::Time time;
   int64_t step = 0;
   int64_t bytes = 0;
   int servers = 0;
-  absl::Status whole;  // As far as sizes tell.
+  absl::Status whole;  // OK if all files have the sizes in the manifest.
 };
 
 absl::Status CheckSizes(const std::string& folder,
@@ -151,7 +152,7 @@ nlohmann::ordered_json ToJson(const Summary& summary) {
 }
 
 void PrintJson(const nlohmann::ordered_json& json) {
-  // Paths may be any bytes.
+  // Paths may contain bytes that are not valid UTF-8.
   std::printf("%s\n", json.dump(-1, ' ', false,
                                 nlohmann::json::error_handler_t::replace)
                           .c_str());
@@ -265,7 +266,7 @@ nlohmann::ordered_json ToJson(const CheckpointDiff& diff) {
           {"only_in_b", diff.only_in_b}, {"tensors", std::move(tensors)}};
 }
 
-// Nothing if there is none.
+// Prints nothing if `state` is empty.
 void PrintMissing(const std::vector<std::string>& state, const char* where) {
   if (state.empty()) return;
   absl::PrintF("state in %s only: %s\n", where, absl::StrJoin(state, ", "));
@@ -304,8 +305,8 @@ void PrintDiff(const CheckpointDiff& diff) {
   PrintMissing(diff.only_in_b, "the second");
 }
 
-// Also for damage: as from `diff` and `cmp`, 1 means a difference and nothing
-// else.
+// Returns 2 for all errors, including damage. As with `diff` and `cmp`, 1 means
+// that the inputs differ.
 int ReportTrouble(const absl::Status& status) {
   return ReportError(status, kExitUsage);
 }

@@ -34,8 +34,8 @@ struct Flags {
   JobSource source;
   std::string exchanges;
   int64_t workers = 2;
-  int64_t servers = 0;  // 0: not given.
-  int64_t threads = 0;  // 0: not given.
+  int64_t servers = 0;  // 0: not set.
+  int64_t threads = 0;  // 0: not set.
   std::string device;
   std::string server_device;
   std::string output;
@@ -142,7 +142,7 @@ absl::StatusOr<ComparisonOptions> MakeOptions(const CommandLine& line,
   return options;
 }
 
-// What does not come to the report alone: a person may not open it.
+// Prints the results that matter without opening the report.
 void PrintResults(const Comparison& comparison, const std::string& folder) {
   std::printf("\n%s\n%s/compare.svg\n%s/compare.md\n",
               ComparisonTable(comparison).c_str(), folder.c_str(),

@@ -26,7 +26,7 @@ void AddRow(const std::string& device, const std::string& memory,
                         name);
 }
 
-// Its name for --device.
+// Returns the GPU's name for --device.
 std::string NameOf(const MachineDevices& devices, const std::string& bus_id) {
   const auto& seen = devices.cuda_bus_ids;
   const auto found = std::find(seen.begin(), seen.end(), bus_id);
@@ -48,7 +48,8 @@ void AddProcesses(const MachineDevices& devices, const GpuReport& gpu,
   }
 }
 
-// Of this machine. The first bytes of a file under /proc say it.
+// Returns the name of a process of this machine, from the start of a file under
+// /proc.
 std::string ProcessName(int64_t pid) {
   std::string name;
   std::ifstream file(absl::StrCat("/proc/", pid, "/comm"));
@@ -93,7 +94,7 @@ std::string FormatDevices(const MachineDevices& devices) {
            absl::StrCat(gpu.name, ", ", gpu.bus_id), &table);
     AddProcesses(devices, gpu, &table);
   }
-  // Those that only CUDA tells of.
+  // GPUs that CUDA lists but the driver does not report.
   for (size_t i = 0; i < devices.cuda_bus_ids.size(); ++i) {
     const std::string& bus_id = devices.cuda_bus_ids[i];
     const bool listed =

@@ -26,7 +26,7 @@ struct Flags {
   JobSource source;
   int64_t workers = 2;
   int64_t servers = 1;
-  int64_t threads = 0;  // 0: not given.
+  int64_t threads = 0;  // 0: not set.
   std::string bandwidth = "10Gbit";
   double compute_ms = 0;
   bool json = false;

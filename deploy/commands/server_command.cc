@@ -45,8 +45,8 @@ struct Flags {
   int64_t shard = 0;
   int64_t servers = 1;
   std::string workers;
-  WorkerCount count{1, 1};  // What it says.
-  int64_t threads = 0;      // 0: not given.
+  WorkerCount count{1, 1};  // The parsed value of `workers`.
+  int64_t threads = 0;      // 0: not set.
   std::string device;
   int64_t ready_fd = -1;
   double lease = 10;
@@ -170,7 +170,7 @@ absl::Status CheckListen(const Flags& flags) {
   return absl::OkStatus();
 }
 
-// What flags and TRIBUTARY_* leave open, from the environment.
+// Fills in flags that were not set, from the environment.
 absl::Status FillFromEnvironment(const CommandLine& line,
                                  const Environment& environment, Logger* log,
                                  Flags* flags) {
@@ -207,7 +207,7 @@ absl::Status FillFromEnvironment(const CommandLine& line,
   return absl::OkStatus();
 }
 
-// Tells whoever started us the address, on the descriptor that they gave us.
+// Writes the address to the descriptor that the launcher passed.
 void ReportReady(int fd, const std::string& address, Logger* log) {
   const std::string line = absl::StrCat(address, "\n");
   if (write(fd, line.data(), line.size()) < 0) {
@@ -216,8 +216,8 @@ void ReportReady(int fd, const std::string& address, Logger* log) {
   close(fd);
 }
 
-// Fills in what depends on the device. The job, of server 0, and the threads
-// are there.
+// Sets the options that depend on the device. Requires the job, on server 0,
+// and the number of threads.
 absl::Status FillPasses(const Flags& flags, Logger* log,
                         ServerOptions* options) {
   std::string remark;
@@ -269,7 +269,7 @@ absl::Status Run(const Flags& flags, Logger* log, Shutdown* shutdown) {
       options.output_directory = DefaultOutputDirectory(
           options.job.name(), absl::Now(), absl::LocalTimeZone());
     }
-    // The launcher that passes --ready-fd has claimed the folder itself.
+    // A launcher that passes --ready-fd has claimed the folder itself.
     if (flags.ready_fd < 0) {
       TRIBUTARY_ASSIGN_OR_RETURN(
           output,
@@ -303,7 +303,7 @@ absl::Status Run(const Flags& flags, Logger* log, Shutdown* shutdown) {
 }  // namespace
 
 int DefaultServerThreads(int cores) {
-  // More than these do not get more out of the memory.
+  // More threads do not increase the memory bandwidth.
   constexpr int kEnoughThreads = 8;
   return std::min(cores, kEnoughThreads);
 }

@@ -69,7 +69,7 @@ absl::Status FillFromEnvironment(const Environment& environment, Flags* flags) {
   return ParseHostPort(flags->address).status();
 }
 
-// Results go to stdout; with --ready only the exit code and errors speak.
+// Writes results to stdout; with --ready it writes errors only.
 absl::Status Run(const Flags& flags) {
   TRIBUTARY_ASSIGN_OR_RETURN(
       const Security security,
@@ -100,7 +100,7 @@ absl::Status Run(const Flags& flags) {
     text = json.dump();
   } else {
     text = FormatProgress(status, 0);
-    // While it waits, the line counts them itself.
+    // While the job waits for workers, the progress line counts them itself.
     if (status.phase() != StatusReply::WAITING) {
       absl::StrAppendFormat(&text, " | workers %d | servers %d",
                             status.workers(), status.servers());

@@ -49,7 +49,7 @@ struct Flags {
   std::string workers;
   int64_t spares = 0;
   int64_t servers = 1;
-  int64_t threads = 0;  // 0: not given.
+  int64_t threads = 0;  // 0: not set.
   std::string device;
   std::string server_device;
   int64_t log_every = 0;
@@ -136,8 +136,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
   return line;
 }
 
-// A run that is gone on with has its own folder and job, unless others are
-// given.
+// A resumed run uses its own folder and job unless others are given.
 absl::Status FillFromResume(const Flags& flags, JobSource* source) {
   if (flags.resume.empty()) return absl::OkStatus();
   if (flags.overwrite) {
@@ -168,14 +167,14 @@ absl::Status FillFromResume(const Flags& flags, JobSource* source) {
   return absl::OkStatus();
 }
 
-// Of the run that is gone on with: what was found when it began.
+// Returns the number of micro-batches that the resumed run was started with.
 int64_t RecordedMicroBatches(const std::string& output) {
   const absl::StatusOr<JobSpec> job =
       LoadJob(absl::StrCat(output, "/job.textproto"));
   return job.ok() ? job->batch().micro_batches() : kFindMicroBatches;
 }
 
-// Finds batch.micro_batches where the job leaves it open.
+// Chooses batch.micro_batches if the job leaves the choice to the launcher.
 absl::Status FindMicroBatchesOf(const Flags& flags, int64_t workers,
                                 const DeviceName& device, JobSpec* job) {
   if (job->batch().micro_batches() != kFindMicroBatches) {
@@ -185,13 +184,13 @@ absl::Status FindMicroBatchesOf(const Flags& flags, int64_t workers,
                       ? kFindMicroBatches
                       : RecordedMicroBatches(job->output().directory());
   if (count < 1) {
-    // The workers will need what this process holds of a GPU.
+    // Releases this process's GPU memory for the workers.
     const absl::Cleanup leave = [&device] {
       if (device.kind == DeviceName::Kind::kCuda) LeaveCuda(device.ordinal);
     };
     TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Device> made,
                                CreateDevice(device, PrecisionOf(*job)));
-    // Those of them that the workers take turns with.
+    // Number of GPUs that the workers share.
     const bool one = flags.device == FormatDeviceName(device);
     const int64_t gpus = one ? 1 : CountCudaDevices().value_or(1);
     TRIBUTARY_ASSIGN_OR_RETURN(count,
@@ -217,7 +216,8 @@ absl::Status ReadWorkers(const CommandLine& line, const Flags& flags,
   return absl::OkStatus();
 }
 
-// "8 workers can compute at the same time, because batch.micro_batches is 8".
+// Returns "8 workers can compute at the same time, because batch.micro_batches
+// is 8".
 std::string WhoCanCompute(int64_t most) {
   return absl::StrCat(most, most == 1 ? " worker" : " workers",
                       " can compute at the same time, because "
@@ -225,8 +225,8 @@ std::string WhoCanCompute(int64_t most) {
                       most);
 }
 
-// Starts no workers that would have nothing to compute, except for spares, and
-// no spares that would compute.
+// Limits the number of workers to those that can compute, and rejects spares
+// that would compute.
 absl::Status FitWorkers(const CommandLine& line, const Flags& flags,
                         LocalTraining* plan, std::string* remark) {
   const int64_t most = MostComputing(plan->job);
@@ -336,7 +336,7 @@ void PrintConfig(const CommandLine& line, const Flags& flags,
   std::printf("\n%s", PrintJob(plan.job).c_str());
 }
 
-// Closing lines, on stdout.
+// Prints the closing lines to stdout.
 absl::Status PrintResults(const LocalTraining& plan) {
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string summary,
                              ReadSummary(plan.output));
@@ -352,7 +352,7 @@ absl::Status PrintResults(const LocalTraining& plan) {
   TRIBUTARY_ASSIGN_OR_RETURN(
       const std::string sample,
       SampleTrainedModel(plan.output, /*prompt=*/"", options, plan.device));
-  // Escaped also into files: it stands among other lines here.
+  // Escaped even for files, because the output contains other lines too.
   std::printf("sample\n%s\n", EscapeForTerminal(sample).c_str());
   return absl::OkStatus();
 }
@@ -363,7 +363,7 @@ absl::Status ClaimOutput(const Flags& flags, LocalTraining* plan,
       *claimed, OutputDirectory::Claim(
                     plan->output, EarlierRun(flags.resume, flags.overwrite)));
   if (!flags.resume.empty()) {
-    // Before anything of the run is touched.
+    // Checked before any file of the run is changed.
     TRIBUTARY_RETURN_IF_ERROR(CheckResumeRequest(
         {plan->job, plan->output,
          flags.resume == kResumeAuto ? std::string() : flags.resume,

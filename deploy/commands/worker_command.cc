@@ -62,7 +62,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                    "GPU, 2.",
                    1, 1024, &flags->threads);
   AddDeviceFlag(line.get(), "auto", &flags->device);
-  // Which of this machine's workers it is: they take turns with its GPUs.
+  // Index of this worker on its machine, which selects its GPU.
   line->AddHiddenInteger("local-rank", 0, 65535, &flags->local_rank);
   line->AddNumber("connect-timeout",
                   "Seconds to go on trying to reach server 0, and the others, "
@@ -83,7 +83,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
   return line;
 }
 
-// What flags and TRIBUTARY_* leave open, from the environment.
+// Fills in flags that were not set, from the environment.
 absl::Status FillFromEnvironment(const CommandLine& line,
                                  const LauncherEnvironment& launcher,
                                  Logger* log, Flags* flags) {
@@ -107,7 +107,7 @@ absl::Status FillFromEnvironment(const CommandLine& line,
   return absl::OkStatus();
 }
 
-// Fills in what depends on the device.
+// Sets the flags that depend on the device.
 absl::Status FillDevice(const LauncherEnvironment& launcher, Logger* log,
                         Flags* flags, DeviceName* device) {
   std::string remark;
