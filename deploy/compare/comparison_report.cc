@@ -23,7 +23,8 @@ constexpr int kDigestLetters = 8;
 
 using Row = std::vector<std::string>;
 
-// `text` columns stand on the left, the others, of numbers, on the right.
+// Formats a table. The first `text_columns` columns are left-aligned, the
+// others, which hold numbers, right-aligned.
 std::string Table(const std::vector<Row>& rows, size_t text_columns) {
   std::vector<size_t> widths(rows[0].size());
   for (const Row& row : rows) {
@@ -51,7 +52,7 @@ std::string Table(const std::vector<Row>& rows, size_t text_columns) {
   return table;
 }
 
-// Of names and errors, which may hold anything, in a line of Markdown.
+// Escapes a name or an error for one line of Markdown.
 std::string Plain(const std::string& text) {
   return absl::StrReplaceAll(
       EscapeForTerminal(text),
@@ -210,7 +211,7 @@ std::string NotRun(const Comparison& comparison) {
   return text;
 }
 
-// Json has no number for what is not finite, and writes null.
+// Returns null if the value is absent or not finite.
 nlohmann::ordered_json Optional(absl::optional<double> value) {
   if (!value.has_value() || !std::isfinite(*value)) return nullptr;
   return *value;

@@ -54,8 +54,7 @@ const std::vector<std::string>& ExchangeNames() {
 }
 
 void SetExchange(const std::string& name, ExchangeSpec* exchange) {
-  // Asking for a member of a oneof leaves it as it is if it is the one that is
-  // set.
+  // Setting a oneof to the member that is already set keeps its fields.
   const int64_t chunk_bytes = ChunkBytes(*exchange);
   if (name == kAllReduce || name == kAllReduceSharded) {
     AllReduceSpec* all_reduce = exchange->mutable_all_reduce();
