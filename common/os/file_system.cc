@@ -103,7 +103,7 @@ class PosixFileSystem final : public FileSystem {
         S_ISDIR(facts.st_mode)) {
       return absl::OkStatus();
     }
-    return FileError(error, "cannot make folder", path);
+    return FileError(error, "cannot create folder", path);
   }
 
   absl::Status Remove(const std::string& path) override {

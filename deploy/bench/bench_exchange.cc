@@ -186,8 +186,8 @@ absl::StatusOr<JobSpec> ExchangeJob(const ExchangeLoad& load, int64_t steps) {
   if ((load.workers & (load.workers - 1)) != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("--workers ", load.workers,
-                     " is not a power of two: then some would have twice the "
-                     "work of others"));
+                     " is not a power of two, so some workers would have twice "
+                     "the work of others"));
   }
   JobSpec job;
   const std::string transport =

@@ -89,7 +89,7 @@ TemporaryDirectory::Create() {
   std::string path =
       absl::StrCat(base == nullptr ? "/tmp" : base, "/tributary-XXXXXX");
   if (mkdtemp(path.data()) == nullptr) {
-    return FileError(errno, "cannot make a folder like", path);
+    return FileError(errno, "cannot create a folder like", path);
   }
   return std::unique_ptr<TemporaryDirectory>(new TemporaryDirectory(path));
 }

@@ -168,7 +168,8 @@ class GrpcClientEnd final
         new GrpcClientEnd(address, payloads, counters));
     if (!end->channel_->WaitForConnected(
             absl::ToChronoTime(absl::Now() + kTimeout))) {
-      return absl::UnavailableError(absl::StrCat("nobody is at ", address));
+      return absl::UnavailableError(
+          absl::StrCat("no server listens at ", address));
     }
     end->stub_.PrepareBidiStreamingCall(&end->context_, kMethod,
                                         grpc::StubOptions(), end.get());

@@ -102,7 +102,8 @@ std::string FormatDevices(const MachineDevices& devices) {
                     [&](const GpuReport& gpu) { return gpu.bus_id == bus_id; });
     if (listed) continue;
     AddRow(absl::StrCat("cuda:", i), "unknown", "-",
-           absl::StrCat(bus_id, "; the driver's libnvidia-ml.so.1 tells more"),
+           absl::StrCat(bus_id,
+                        "; install the driver's libnvidia-ml.so.1 for details"),
            &table);
   }
   if (!devices.cuda.ok()) {
@@ -113,11 +114,11 @@ std::string FormatDevices(const MachineDevices& devices) {
 
 int RunDevicesCommand(const std::vector<std::string>& arguments,
                       const Environment& environment) {
-  CommandLine line("devices", "",
-                   "Lists what this machine can compute on, by its names for "
-                   "--device: memory, how busy it is, and which processes use "
-                   "it.",
-                   {{"devices", "The CPU, and every GPU."}});
+  CommandLine line(
+      "devices", "",
+      "Lists the devices of this machine by their names for --device, with "
+      "their memory, utilization, and the processes that use them.",
+      {{"devices", "List the CPU and all GPUs."}});
   if (const auto code = line.ParseOrAnswer(arguments, environment)) {
     return *code;
   }

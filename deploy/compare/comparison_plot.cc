@@ -108,7 +108,7 @@ LineChart LossChart(const Comparison& comparison, bool over_time) {
 BarChart TimeChart(const Comparison& comparison) {
   BarChart chart;
   chart.title = "Where the time of a step goes";
-  chart.x_label = "milliseconds a step, mean of the workers";
+  chart.x_label = "milliseconds per step, mean of the workers";
   chart.keys = {{"computing", kComputeColor},
                 {"exposed exchange", kExchangeColor},
                 {"waiting", kWaitingColor},
@@ -180,7 +180,7 @@ BarChart ProcessChart(const Comparison& comparison, const std::string& title,
 
 BarChart HostChart(const Comparison& comparison) {
   BarChart chart;
-  chart.title = "With a host for each worker: bytes through its link";
+  chart.title = "With one host per worker: bytes through its link";
   chart.keys = {{"out", kOutColor}, {"in", kInColor}};
   double largest = 0;
   for (const HostFigures& host : comparison.hosts) {
@@ -188,7 +188,7 @@ BarChart HostChart(const Comparison& comparison) {
   }
   const Unit unit = ByteUnit(largest);
   chart.x_label =
-      absl::StrFormat("%s a step; predicted, for links of %.3g Gbit/s",
+      absl::StrFormat("%s per step; predicted, for links of %.3g Gbit/s",
                       unit.name, 8e-9 * comparison.bandwidth);
   std::string placement;
   for (const HostFigures& host : comparison.hosts) {
@@ -197,7 +197,7 @@ BarChart HostChart(const Comparison& comparison) {
     if (host.placement != placement) {
       placement = host.placement;
       bar.heading =
-          absl::StrCat(placement, ": ", Short(host.step_ms), " ms a step");
+          absl::StrCat(placement, ": ", Short(host.step_ms), " ms per step");
     }
     const double out = host.bytes_out / unit.size;
     const double in = host.bytes_in / unit.size;

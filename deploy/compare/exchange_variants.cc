@@ -83,11 +83,11 @@ absl::StatusOr<ExchangeVariants> MakeExchangeVariants(
   for (const std::string& name : names) {
     if (std::find(all.begin(), all.end(), name) == all.end()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("there is no exchange ", name, DidYouMean(name, all),
+          absl::StrCat("unknown exchange ", name, DidYouMean(name, all),
                        "; there are ", absl::StrJoin(all, ", ")));
     }
     if (!seen.insert(name).second) {
-      return absl::InvalidArgumentError(absl::StrCat(name, " is there twice"));
+      return absl::InvalidArgumentError(absl::StrCat(name, " is given twice"));
     }
   }
   ExchangeVariants result;

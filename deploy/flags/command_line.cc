@@ -310,7 +310,7 @@ std::string CommandLine::Help() const {
   }
   absl::StrAppend(&help, "\nUsage: tributary ", name_,
                   operand_.empty() ? "" : " ", operand_, " [flags]\n\n",
-                  "Flags (--a-b may be given as TRIBUTARY_A_B, too):\n");
+                  "Flags (--a-b may also be set as TRIBUTARY_A_B):\n");
   for (const Flag& flag : flags_) {
     if (flag.hidden) continue;
     std::string left = absl::StrCat("  --", flag.name);

@@ -47,8 +47,8 @@ bool IsOfSteps(absl::string_view set) {
 
 void AddStepsFlag(CommandLine* line, JobSource* source) {
   line->AddInteger("steps",
-                   "Train so many steps, whatever the job says. A schedule "
-                   "that is longer ends with them. As --set steps=N.",
+                   "Number of steps, in place of the job's. Shortens a "
+                   "schedule that is longer. Same as --set steps=N.",
                    1, INT64_MAX, &source->steps);
 }
 
@@ -65,8 +65,8 @@ absl::StatusOr<JobSpec> BuiltInJob(
   if (text->path().empty()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the built-in job reads the texts of /usr/share/common-licenses, and "
-        "none is there; name other files with --set "
-        "'data.text.path=[\"FILE\"]', or give a job file"));
+        "none exists; set other files with --set 'data.text.path=[\"FILE\"]', "
+        "or pass a job file"));
   }
   return job;
 }
@@ -112,9 +112,9 @@ absl::StatusOr<JobSpec> ReadJob(const JobSource& source) {
   if (job.batch().micro_batches() == kFindMicroBatches &&
       !source.finds_micro_batches) {
     return absl::InvalidArgumentError(
-        "batch.micro_batches: -1 leaves it to `tributary train` to find the "
-        "number, by the memory of this machine's devices; give a number here, "
-        "as in --set batch.micro_batches=8");
+        "batch.micro_batches: -1 is for `tributary train`, which chooses the "
+        "number by the memory of this machine's devices; set a number, as in "
+        "--set batch.micro_batches=8");
   }
   return ResolveJob(std::move(job));
 }

@@ -117,13 +117,13 @@ std::string DefaultOutputDirectory(const std::string& job_name, absl::Time now,
 }
 
 void AddAllowJobChangesFlag(CommandLine* line, bool* allow) {
-  line->AddSwitch("allow-job-changes",
-                  "Let --resume go on with a job that differs from the run's "
-                  "in what decides the result, such as the learning rate: the "
-                  "result is then that of neither job. Not needed for more "
-                  "steps, which train longer, nor for where and how often "
-                  "something is written, evaluated or sent.",
-                  allow);
+  line->AddSwitch(
+      "allow-job-changes",
+      "Allow --resume with a job that differs from the run's in a field that "
+      "affects the result, such as the learning rate. The result is then that "
+      "of neither job. Not needed to train more steps, or to change output, "
+      "checkpoints, evaluation or transport.",
+      allow);
 }
 
 OutputDirectory::OutputDirectory(std::string path, int fd)
@@ -146,7 +146,7 @@ absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Claim(
     const std::string& path, Earlier earlier) {
   std::error_code error;
   fs::create_directories(path, error);
-  if (error) return FileError(error.value(), "cannot make folder", path);
+  if (error) return FileError(error.value(), "cannot create folder", path);
   const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return FileError(errno, "cannot open folder", path);
   std::unique_ptr<OutputDirectory> claimed(new OutputDirectory(path, fd));
@@ -164,7 +164,7 @@ absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Claim(
       return absl::FailedPreconditionError(absl::StrCat(
           path, " holds the ", valuable,
           " of another run; choose another --output, ",
-          valuable == "checkpoints" ? "go on with it with --resume auto, " : "",
+          valuable == "checkpoints" ? "continue it with --resume auto, " : "",
           "or replace it with --overwrite"));
     }
   }

@@ -76,7 +76,7 @@ bool LocalJob::StartAgain(const ProcessExit& exit) {
   ++restarts_;
   Message(absl::StrCat("warning: ", spec.name, " ",
                        DescribeExit(exit.wait_status),
-                       "; it is started again (restart ", restarts_, " of ",
+                       "; restarting it (restart ", restarts_, " of ",
                        options_.max_restarts, ")"));
   const absl::optional<LocalJobResult> failure =
       StartProcess(place.role, place.number, spec);
@@ -218,7 +218,7 @@ void LocalJob::HandleWorkerExit(const ProcessExit& exit) {
   }
   Message(absl::StrCat("warning: ", spec.name, " ",
                        DescribeExit(exit.wait_status), "; ",
-                       Counted(left, "worker goes on", "workers go on")));
+                       Counted(left, "worker continues", "workers continue")));
 }
 
 void LocalJob::Fail(const ProcessExit& exit, const std::string& prefix) {

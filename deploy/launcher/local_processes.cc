@@ -123,7 +123,7 @@ absl::Status WriteJobFolder(const std::string& output, const JobSpec& job) {
   const std::string logs = LogsFolder(output);
   std::error_code error;
   std::filesystem::create_directories(logs, error);
-  if (error) return FileError(error.value(), "cannot make folder", logs);
+  if (error) return FileError(error.value(), "cannot create folder", logs);
   return WriteFileAtomically(JobPath(output), {PrintJob(job)});
 }
 

@@ -60,7 +60,7 @@ std::string EvaluationText(const StatusReply& status) {
 
 std::string WaitingText(const StatusReply& status) {
   return absl::StrCat("waiting: ", Counted(status.servers(), "server"), ", ",
-                      Counted(status.workers(), "worker"), " here so far");
+                      Counted(status.workers(), "worker"), " joined");
 }
 
 // Returns "31 ms", "1.2 ms", "12 s".

@@ -278,7 +278,7 @@ std::string DescribeExit(int wait_status) {
     const int signal = WTERMSIG(wait_status);
     return absl::StrCat(
         "was killed by SIG", SignalAbbreviation(signal),
-        signal == SIGKILL ? " (by someone, or because memory ran out)" : "");
+        signal == SIGKILL ? " (by a user, or because memory ran out)" : "");
   }
   return absl::StrCat("exited with code ", WEXITSTATUS(wait_status));
 }

@@ -335,8 +335,8 @@ std::string Advice(PlanInputs inputs) {
   double step = StepWith(inputs, placement);
   const double least = Planner(inputs).compute_seconds();
   if (step <= least * (1 + kWorthTelling)) {
-    return "The exchange hides behind computing: more workers or threads help, "
-           "a faster network does not.";
+    return "Computation hides the exchange: more workers or threads shorten "
+           "the step, a faster network does not.";
   }
   std::vector<std::string> ways;
   const auto consider = [&](const std::string& way, const PlanInputs& changed,
@@ -359,7 +359,8 @@ std::string Advice(PlanInputs inputs) {
     consider("exchange.wire_dtype: BFLOAT16", halves, placement);
   }
   if (ways.empty()) {
-    return "A faster network or fewer, larger steps would help.";
+    return "A faster network, or fewer and larger steps, would reduce the "
+           "training time.";
   }
   return absl::StrCat("To get faster: ", absl::StrJoin(ways, "; with "), ".");
 }
@@ -385,12 +386,12 @@ int Turns(const PlanInputs& inputs) {
 absl::StatusOr<ExchangePlan> PlanExchange(const PlanInputs& inputs) {
   const int64_t micro_batches = inputs.job.batch().micro_batches();
   if (inputs.workers > micro_batches && !Asynchronous(inputs.job)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--workers ", inputs.workers, ": the batch has ",
-        Counted(micro_batches, "leaf", "leaves"), ", so no more than ",
-        Counted(micro_batches, "worker"),
-        " can compute; raise batch.micro_batches (a power of two that divides "
-        "batch.global) or give fewer --workers"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--workers ", inputs.workers, ": the batch has ",
+                     Counted(micro_batches, "micro-batch", "micro-batches"),
+                     ", so at most ", Counted(micro_batches, "worker"),
+                     " can compute; raise batch.micro_batches (a power of two "
+                     "that divides batch.global) or lower --workers"));
   }
   const Planner planner(inputs);
   ExchangePlan plan;
@@ -420,15 +421,15 @@ PlannedExchange PlanOneHost(const PlanInputs& inputs) {
 
 std::string FormatPlan(const PlanInputs& inputs, const ExchangePlan& plan) {
   std::string text = absl::StrFormat(
-      "%s: %s parameters in %s; each worker sends and gets %s a step\n"
-      "%s with %s%s, links of %s; computing takes %s ms a step\n\n",
+      "%s: %s parameters in %s; each worker sends and receives %s per step\n"
+      "%s with %s%s, links of %s; computing takes %s ms per step\n\n",
       inputs.job.name(), absl::StrFormat("%.4g M", 1e-6 * inputs.parameters),
       Counted(inputs.chunk_elements.size(), "chunk"), Bytes(plan.bytes),
       Counted(inputs.workers, "worker"), Counted(inputs.threads, "thread"),
       inputs.workers == 1 ? "" : " each", FormatBandwidth(inputs.bandwidth),
       Milliseconds(plan.compute_seconds));
   absl::StrAppendFormat(&text, "%-31s %9s %9s %9s %9s  %s\n", "", "out", "in",
-                        "link ms", "step ms", "held up by");
+                        "link ms", "step ms", "bottleneck");
   for (const PlannedExchange& row : plan.rows) {
     absl::StrAppendFormat(&text, "%-31s %9s %9s %9s %9s  %s\n", row.name,
                           Bytes(row.bytes_out), Bytes(row.bytes_in),
