@@ -411,7 +411,7 @@ int Train(const Flags& flags, LocalTraining plan,
         stderr, "%s; metrics and logs are in %s%s\n",
         std::string(result.status.message()).c_str(), plan.output.c_str(),
         resumable
-            ? absl::StrCat("; go on from step ", checkpoints->front().step,
+            ? absl::StrCat("; resume from step ", checkpoints->front().step,
                            " with: tributary train --resume ", plan.output)
                   .c_str()
             : "");
