@@ -1,4 +1,4 @@
-// `tributary`, the one program: see commands.cc for what it can do.
+// `tributary`, the project's only program. commands.cc lists its subcommands.
 #include <malloc.h>
 
 #include <limits>
@@ -12,17 +12,19 @@
 
 namespace {
 
-// gRPC takes and frees memory by the megabyte with every message. Pages that go
-// back to the kernel in between have to be cleared and mapped again for the
-// next one, which costs a fifth of the exchange's time on the wire.
+// gRPC allocates and frees megabytes of memory with every message. Returning
+// the pages to the kernel in between means clearing and mapping them again for
+// the next message, which costs a fifth of the exchange's time on the wire.
 void KeepFreedMemory() {
-  constexpr int kLargestThreshold = 32 << 20;  // glibc accepts no more.
+  // The largest value that glibc accepts.
+  constexpr int kLargestThreshold = 32 << 20;
   mallopt(M_MMAP_THRESHOLD, kLargestThreshold);
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
 }
 
-// Debian's Abseil looks for deadlocks at every lock that is taken, gRPC's own
-// included: 2 % of the CPU time of an exchange on the wire. Tests leave it on.
+// Debian's Abseil checks every lock acquisition for deadlocks, including
+// gRPC's. This costs 2 % of the CPU time of an exchange on the wire. Tests
+// leave the check enabled.
 void TrustLocks() {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
 }

@@ -1,20 +1,20 @@
 #!/bin/bash
-# What a person with a new Debian 12 sees: makes a root file system with
-# debootstrap and nothing more, clones the last commit into it, and runs the two
-# commands of the README there. Prints how long each part took. Not part of CI:
-# it needs root, the network, about 4 GB of disk and half an hour.
+# Tests the first steps on a new Debian 12: creates a minimal root file system
+# with debootstrap, clones the latest commit into it, and runs the two commands
+# of the README there. Prints the time of each part. Not part of CI: it needs
+# root, the network, about 4 GB of disk and half an hour.
 #
 #   tests/bare_root.sh [--no-tests] [arguments of tributary train]
 #
-# MIRROR: where debootstrap gets Debian's packages, if not from its default.
+# MIRROR: source of Debian's packages; default: debootstrap's.
 set -euo pipefail
 
 project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 mirror=${MIRROR:-}
 
-# Runs "$@" in the root $1, in namespaces of its own: its mounts end with it,
-# and so does every process that it leaves behind (Bazel's server). pivot_root,
-# because in a chroot Bazel cannot make its sandboxes.
+# Runs "$@" in the root $1 and in namespaces of its own, which end its mounts
+# and remaining processes (Bazel's server). Uses pivot_root, because Bazel
+# cannot create sandboxes in a chroot.
 run_in_root() {
   unshare --mount --pid --fork --kill-child bash -c '
     set -euo pipefail
@@ -32,7 +32,7 @@ run_in_root() {
   ' bash "$@"
 }
 
-# Passes lines on, and notes in the file $1 when a part of the work begins.
+# Copies lines to the output, and records the start of each part in the file $1.
 note_parts() {
   local line
   while IFS= read -r line; do

@@ -1,17 +1,18 @@
 #!/bin/bash
-# Builds and runs tests, and counts their cases: ends with the line
-# "N passed, N failed", and with an error if anything failed.
+# Builds and runs tests, and counts their test cases. The last line of the
+# output is "N passed, N failed". Exits with an error if anything failed.
 #
 #   run_all.sh [--gpu] [--sanitizer=address|thread] [arguments of bazel test]
 #   run_all.sh --help
 #
-# Without targets among the arguments, all tests; tests that need a GPU are
-# skipped where there is none. With --gpu, those alone, and skipping is failing.
+# Runs all tests unless the arguments name targets, and skips tests that need a
+# GPU if there is none. With --gpu, runs only those, and a skipped test counts
+# as failed.
 set -euo pipefail
 
-# Counts the cases in a test.xml, as "passed failed skipped". GoogleTest and
-# Bazel (for a test that wrote none: it crashed, or is no GoogleTest) begin a
-# line with each element.
+# Counts the test cases in a test.xml as "passed failed skipped". Each element
+# starts on a new line, in the files of GoogleTest and in those that Bazel
+# writes for a test that crashed or does not use GoogleTest.
 readonly count_cases='
   function finish() {
     if (state != "") count[state]++
@@ -34,13 +35,13 @@ readonly help='Builds and runs tests. The last line is "N passed, N failed".
 
 Examples:
   ./tributary test
-      Every test. Those that need a GPU are skipped where there is none.
+      Run all tests. Those that need a GPU are skipped if there is none.
   ./tributary test //tests/server/... --test_filter=Manifest*
-      Some of them.
+      Run some of them.
   ./tributary test --sanitizer=thread //tests/server/...
-      The same with ThreadSanitizer.
+      Run them with ThreadSanitizer.
   ./tributary test --long simulation
-      Thousands of simulated histories.
+      Run thousands of simulated histories.
 
 Usage: ./tributary test [--gpu] [--sanitizer=KIND] [arguments of bazel test]
        ./tributary test --long [PART...]
@@ -49,11 +50,11 @@ Usage: ./tributary test [--gpu] [--sanitizer=KIND] [arguments of bazel test]
                     counts as failed.
   --sanitizer=KIND  Build with a sanitizer: address (AddressSanitizer and UBSan)
                     or thread (ThreadSanitizer).
-  --long            Run what takes hours, all of it or the named parts: faults,
+  --long            Run the tests that take hours, or the named parts: faults,
                     kills, strangers, simulation, fuzz, mutations.
-  -h, --help        Print this and exit.
+  -h, --help        Print this text and exit.
 
-Targets and options that are not listed go to "bazel test".'
+Targets and other options are passed to "bazel test".'
 
 usage() {
   echo "usage: ./tributary test [--gpu] [--sanitizer=address|thread]" \
@@ -80,7 +81,7 @@ while (($# > 0)); do
       ;;
     --gpu)
       gpu=true
-      # In containers, the driver's library may be found by this path alone.
+      # In containers, the driver's library may be on this path only.
       arguments+=(--test_tag_filters=gpu --test_env=LD_LIBRARY_PATH)
       ;;
     --sanitizer=*)
@@ -92,7 +93,7 @@ while (($# > 0)); do
       ;;
     -*) arguments+=("$1") ;;
     *)
-      # The first target replaces "all".
+      # The first target replaces the default, all tests.
       [[ ${targets[*]} == //... ]] && targets=()
       targets+=("$1")
       ;;
@@ -103,8 +104,8 @@ done
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 third_party/system/install_packages.sh || exit 1
 
-# Bazel's record of this run: which tests it looked at, how they ended, and
-# where their test.xml is. bazel-testlogs also holds those of other runs.
+# Bazel's record of this run: its tests, their results, and the paths of their
+# test.xml. bazel-testlogs would also contain the results of other runs.
 events=$(mktemp)
 trap 'rm -f "$events"' EXIT
 result=0
@@ -121,15 +122,15 @@ while read -r event; do
     read -r case_passed case_failed case_skipped \
       < <(awk "$count_cases" "$xml")
   fi
-  # A program can fail after its last case has passed (a leak, say).
+  # A program can fail after its last case has passed, for example with a leak.
   if [[ $event != *'"status":"PASSED"'* ]] && ((case_failed == 0)); then
     case_failed=1
   fi
   ((passed += case_passed, failed += case_failed, skipped += case_skipped, 1))
 done < <(grep '^{"id":{"testResult":' "$events" || true)
 
-# Bazel ends with 3 where tests failed: those are counted. Anything else means
-# that some were not built, or that there are none.
+# Bazel exits with 3 if tests failed, which were counted above. Any other code
+# means that some tests were not built, or that there are none.
 if ((result != 0 && (result != 3 || failed == 0))); then
   echo "tributary: not all tests ran; bazel test ended with $result" >&2
   ((failed += 1))

@@ -1,12 +1,12 @@
 #!/bin/bash
-# The tests that take hours: faults of every kind, in numbers. Ends with the
-# line "N passed, N failed", and with an error if anything failed.
+# Runs the tests that take hours, which inject faults of every kind. The last
+# line of the output is "N passed, N failed". Exits with an error if anything
+# failed.
 #
 #   run_long.sh [PART...]
 #
-# Without names, all parts: faults kills strangers simulation fuzz mutations.
-# Each writes its log and what it leaves behind to a folder, which is named
-# first.
+# Runs all parts by default: faults kills strangers simulation fuzz mutations.
+# The first line names the folder to which each part writes its log and files.
 set -euo pipefail
 
 root=$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")
@@ -16,12 +16,12 @@ folder=$(mktemp -d "${TMPDIR:-/tmp}/tributary-long-XXXXXX")
 readonly folder
 readonly program=bazel-bin/tests/faults/tributary_with_failpoints
 
-# 30 points x 3 actions x 2 models x 3 seeds.
+# Covers 30 failpoints, 3 actions, 2 models and 3 seeds.
 run_faults_part() {
   bazel-bin/tests/faults/run_faults "$program" "$folder/faults.d"
 }
 
-# Ten minutes with a kill every 5 s, and with one every 29 s.
+# Takes ten minutes with a kill every 5 s, and ten with a kill every 29 s.
 run_kills_part() {
   bazel-bin/tests/faults/kill_loop "$program" "$folder/kills.d" \
     --steps 210000 --every 5 --seldom 29
@@ -37,7 +37,7 @@ run_simulation_part() {
   bazel-bin/tests/simulation/simulate --histories 10000 --seed 1 --jobs 2
 }
 
-# Ten minutes for each target.
+# Takes ten minutes per fuzz target.
 run_fuzz_part() {
   local target
   for target in csv frame idx job manifest safetensors_header; do
@@ -63,7 +63,7 @@ done
 
 third_party/system/install_packages.sh
 bazel build //tests/faults/... //tests/simulation/...
-echo "logs go to $folder"
+echo "writing logs to $folder"
 passed=0
 failed=0
 for part in "${parts[@]}"; do

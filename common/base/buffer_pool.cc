@@ -37,7 +37,7 @@ Buffer PinnedBuffer(Buffer buffer, size_t bytes, const PinMemory& pin) {
   });
 }
 
-// Outlives the pool as long as a buffer is out.
+// Shared by the pool and its buffers, so that a buffer can outlive the pool.
 struct BufferPool::FreeList {
   absl::Mutex mu;
   std::vector<Buffer> all ABSL_GUARDED_BY(mu);

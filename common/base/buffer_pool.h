@@ -1,5 +1,5 @@
-// Reference-counted float buffers of one size that are used again and again, so
-// that a step allocates nothing.
+// A pool of reference-counted float buffers of one size. Reusing buffers keeps
+// a training step free of allocations.
 #ifndef TRIBUTARY_COMMON_BASE_BUFFER_POOL_H_
 #define TRIBUTARY_COMMON_BASE_BUFFER_POOL_H_
 
@@ -14,34 +14,36 @@
 
 namespace tributary {
 
-// Shared because a buffer is at once an input of the next update and the
-// payload of several outgoing messages; the last of them returns it to its
-// pool.
+// Shared because a buffer is both an input of the next update and the payload
+// of several outgoing messages. The last reference returns it to its pool.
 using Buffer = std::shared_ptr<float>;
 
-// A buffer of its own, of unspecified contents, aligned as a pool's. Throws
-// std::bad_alloc.
+// Returns a buffer outside of any pool, with unspecified contents and the
+// alignment of a pool's buffers. Throws std::bad_alloc.
 Buffer AllocateBuffer(int64_t elements);
 
-// Pins memory for a device's copies (see Device::PinHostMemory), for as long as
-// the handle lives. Any thread. Null: nothing is to be pinned.
+// Pins memory for copies to and from a device (see Device::PinHostMemory). The
+// memory stays pinned for the lifetime of the returned handle. Thread-safe. A
+// null function pins nothing.
 using PinMemory =
     std::function<std::shared_ptr<void>(void* memory, size_t bytes)>;
 
-// The same buffer, pinned, and unpinned before its memory goes.
+// Returns a handle to `buffer` that pins its memory and unpins it before the
+// memory is freed.
 Buffer PinnedBuffer(Buffer buffer, size_t bytes, const PinMemory& pin);
 
-// Thread-safe. Buffers may outlive the pool.
+// A pool of equally sized buffers. Thread-safe. Buffers may outlive the pool.
 class BufferPool {
  public:
-  // Buffers of `elements` floats, aligned to 64 bytes (to 2 MiB, in huge pages,
-  // where they are larger than that).
+  // Buffers have `elements` floats and are aligned to 64 bytes. Larger buffers
+  // than 2 MiB are aligned to 2 MiB and use huge pages.
   explicit BufferPool(int64_t elements);
-  // The same, but as long as `source` gives memory, new buffers lie there.
+  // Takes new buffers from `source` until it returns null, and allocates them
+  // after that.
   BufferPool(int64_t elements, std::function<Buffer()> source);
 
-  // A buffer of unspecified contents: a returned one if there is any, else a
-  // new one. Never waits.
+  // Returns a buffer with unspecified contents: a returned one if there is one,
+  // otherwise a new one. Never blocks on other buffers.
   Buffer Take();
 
   int64_t elements() const { return elements_; }

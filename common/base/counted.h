@@ -1,4 +1,4 @@
-// Numbers of things, for messages.
+// Formats counts with their nouns, for messages.
 #ifndef TRIBUTARY_COMMON_BASE_COUNTED_H_
 #define TRIBUTARY_COMMON_BASE_COUNTED_H_
 
@@ -9,10 +9,10 @@
 
 namespace tributary {
 
-// "1 worker", "2 workers".
+// Returns "1 worker", "2 workers".
 std::string Counted(int64_t count, absl::string_view noun);
 
-// The same with a plural that is more than an "s": "1 leaf", "2 leaves".
+// Takes the plural where it is irregular: "1 leaf", "2 leaves".
 std::string Counted(int64_t count, absl::string_view one,
                     absl::string_view several);
 

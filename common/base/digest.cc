@@ -9,8 +9,8 @@
 namespace tributary {
 namespace {
 
-// SHA-256 on memory fails only if OpenSSL itself is broken or out of memory;
-// nothing could be trusted after that.
+// SHA-256 of bytes in memory fails only if OpenSSL is broken or out of memory.
+// No later result could be trusted then, so the process ends.
 void Require(bool ok) {
   if (!ok) std::abort();
 }

@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4) of bytes, by OpenSSL.
+// SHA-256 (FIPS 180-4), computed by OpenSSL.
 #ifndef TRIBUTARY_COMMON_BASE_DIGEST_H_
 #define TRIBUTARY_COMMON_BASE_DIGEST_H_
 
@@ -6,12 +6,13 @@
 
 #include "absl/strings/string_view.h"
 
-// OpenSSL's digest state; its headers stay out of ours.
+// OpenSSL's digest state, declared here to keep OpenSSL's headers out of this
+// one.
 struct evp_md_ctx_st;
 
 namespace tributary {
 
-// The digest of bytes that come in pieces. One thread at a time.
+// An incremental SHA-256. Not thread-safe.
 class Sha256 {
  public:
   Sha256();
@@ -21,15 +22,15 @@ class Sha256 {
 
   void Update(absl::string_view bytes);
 
-  // The digest of everything so far, 64 lower-case hex digits. The object then
-  // starts anew, as if just constructed.
+  // Returns the digest of all bytes so far as 64 lower-case hex digits, and
+  // resets the object to its initial state.
   std::string FinishHex();
 
  private:
   evp_md_ctx_st* const context_;
 };
 
-// The digest of `bytes`, 64 lower-case hex digits.
+// Returns the digest of `bytes` as 64 lower-case hex digits.
 std::string Sha256Hex(absl::string_view bytes);
 
 }  // namespace tributary

@@ -1,4 +1,5 @@
-// Whoever runs tasks: threads, or a test that decides when each of them runs.
+// The interface through which code schedules tasks. A thread pool runs them in
+// production; tests run them one at a time.
 #ifndef TRIBUTARY_COMMON_BASE_EXECUTOR_H_
 #define TRIBUTARY_COMMON_BASE_EXECUTOR_H_
 
@@ -6,15 +7,15 @@
 
 namespace tributary {
 
-// Thread-safe. The queue has no bound of its own: callers bound what they have
-// under way.
+// Runs tasks asynchronously. Thread-safe. The queue is unbounded: callers bound
+// the number of tasks they have in flight.
 class Executor {
  public:
-  // Runs what is queued first.
+  // Runs all queued tasks before it returns.
   virtual ~Executor() = default;
 
-  // Runs the task later, never within this call. Tasks begin in the order in
-  // which they were given.
+  // Queues `task` and returns without running it. Tasks start in the order of
+  // the calls.
   virtual void Run(std::function<void()> task) = 0;
 };
 

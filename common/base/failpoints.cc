@@ -1,14 +1,14 @@
-// What happens at failpoints, from the environment. TRIBUTARY_FAILPOINTS is a
-// list, separated by ';', of
+// Reads the actions of failpoints from the environment. TRIBUTARY_FAILPOINTS is
+// a list, separated by ';', of
 //   POINT=TERM[->TERM]...    TERM: [COUNT*]ACTION[(ARGUMENT)]
-// in the manner of FreeBSD's fail(9). Each time the process comes to the point
-// the first term whose count is not used up acts; without a count it always
-// does. Actions:
-//   off            nothing
-//   crash          SIGKILL to itself
-//   stop(MS)       SIGSTOP to itself, and SIGCONT after so many milliseconds
-//   error          an UNAVAILABLE error
-//   memory         a RESOURCE_EXHAUSTED error, as if there were no memory left
+// as in FreeBSD's fail(9). Each time the process reaches the point, it performs
+// the first term whose count is not used up. A term without a count never is.
+// Actions:
+//   off            does nothing
+//   crash          sends SIGKILL to itself
+//   stop(MS)       sends SIGSTOP to itself, and SIGCONT after MS milliseconds
+//   error          returns an UNAVAILABLE error
+//   memory         returns a RESOURCE_EXHAUSTED error
 // Points:
 //   worker  W1 register-sent, W2 registered, W3 before-pull, W4 mid-pull,
 //           W5 after-pull, W6 before-backward-end, W7 before-push, W8 mid-push,
@@ -25,8 +25,9 @@
 //           S16 checkpoint-before-latest, S17 on-restore, S18 during-drain
 //   journal J1 copy-received-before-kept, J2 kept-before-answer,
 //           J3 before-copies-are-read, J4 asked-for-last-weights
-// TRIBUTARY_FAILPOINT_LOG, a file, gets a line for each action.
-// TRIBUTARY_LEDGER, a file, gets "attempt chunk step weight" for each update.
+// TRIBUTARY_FAILPOINT_LOG names a file that receives a line for each action.
+// TRIBUTARY_LEDGER names a file that receives "attempt chunk step sample_count"
+// for each update.
 #include <fcntl.h>
 #include <signal.h>
 #include <time.h>
@@ -50,14 +51,16 @@ namespace tributary {
 namespace {
 
 struct Term {
-  int64_t count = -1;  // -1: for ever.
+  int64_t count = -1;  // -1: unlimited.
   std::string action;
   int64_t argument = 0;
 };
 
 [[noreturn]] void BadSetting(absl::string_view text) {
-  std::fprintf(stderr, "error: TRIBUTARY_FAILPOINTS: \"%s\" makes no sense\n",
-               std::string(text).c_str());
+  std::fprintf(
+      stderr,
+      "error: TRIBUTARY_FAILPOINTS: \"%s\" is not POINT=TERM[->TERM]...\n",
+      std::string(text).c_str());
   std::_Exit(2);
 }
 
@@ -123,14 +126,14 @@ void AppendLine(const char* variable, const std::string& line) {
   const char* const path = std::getenv(variable);
   if (path == nullptr) return;
   const int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  // One write, so that lines of several threads and processes stay whole.
+  // A single write keeps the lines of concurrent threads and processes whole.
   if (file < 0 || write(file, line.data(), line.size()) < 0) {
     std::perror(path);
   }
   if (file >= 0) close(file);
 }
 
-// Somebody else must wake a process that stands still.
+// A stopped process cannot continue itself, so a child sends the SIGCONT.
 void StandStill(int64_t milliseconds) {
   const pid_t self = getpid();
   const pid_t waker = fork();

@@ -5,11 +5,11 @@
 namespace tributary {
 namespace {
 
-// 2^47 nanoseconds are 39 hours.
+// 2^47 nanoseconds are about 39 hours.
 constexpr int kMaxBits = 47;
 constexpr int kMaxIndex = 8 * (kMaxBits - 3) + 15;
 
-// See DurationCounts for the rule.
+// DurationCounts in proto/rendezvous.proto defines the buckets.
 int IndexOf(int64_t nanoseconds) {
   int shift = 0;
   while (nanoseconds >> shift >= 16) ++shift;

@@ -1,5 +1,4 @@
-// Counts durations in intervals that grow with them, to tell their percentiles
-// without keeping them.
+// A histogram of durations with logarithmic buckets, for percentiles.
 #ifndef TRIBUTARY_COMMON_BASE_LATENCY_HISTOGRAM_H_
 #define TRIBUTARY_COMMON_BASE_LATENCY_HISTOGRAM_H_
 
@@ -10,21 +9,22 @@
 
 namespace tributary {
 
-// A value type; not thread-safe. Durations are told apart to an eighth (see
-// DurationCounts in proto/rendezvous.proto), up to about a day; longer ones
-// count as that, negative ones as none.
+// Counts durations. A value type; not thread-safe. The relative bucket width is
+// one eighth (see DurationCounts in proto/rendezvous.proto), up to about a day.
+// Longer durations count in the last bucket, negative ones as zero.
 class LatencyHistogram {
  public:
   LatencyHistogram() = default;
   explicit LatencyHistogram(const DurationCounts& counts);
 
   void Add(absl::Duration duration);
-  // All that `other` has counted.
+  // Adds all counts of `other`.
   void Add(const LatencyHistogram& other);
 
   int64_t count() const { return count_; }
-  // The duration that a share `quantile`, in [0, 1], of those counted do not
-  // exceed, taken as spread evenly over their interval; zero if there are none.
+  // Returns the duration that a fraction `quantile`, in [0, 1], of the counted
+  // durations do not exceed. Interpolates linearly within a bucket. Zero if the
+  // histogram is empty.
   absl::Duration Quantile(double quantile) const;
 
   const DurationCounts& counts() const { return counts_; }

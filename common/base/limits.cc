@@ -7,15 +7,15 @@
 namespace tributary {
 
 Limits ForWorkers(int workers) {
-  // Membership and exchange, both twice while a worker is replaced; and some
-  // for those who ask how the job is doing.
+  // Membership and exchange take one connection each, and twice that while a
+  // worker is replaced. The remainder is for status queries.
   constexpr int kConnectionsPerWorker = 4;
   constexpr int kOthers = 64;
   Limits limits;
   limits.workers = std::max(limits.workers, 2 * workers);
   limits.connections_per_peer = std::max(
       limits.connections_per_peer, kConnectionsPerWorker * workers + kOthers);
-  // They come all at once.
+  // Workers may all connect at the same time.
   limits.new_connections_per_peer =
       std::max(limits.new_connections_per_peer, 2 * workers);
   limits.connections =

@@ -1,5 +1,5 @@
-// The limits on everything that a peer can send or hold: one struct, so that
-// they can be read in one place and are printed when a server starts.
+// The limits on everything that a peer can send or hold. One struct holds all
+// of them, and a server logs it when it starts.
 #ifndef TRIBUTARY_COMMON_BASE_LIMITS_H_
 #define TRIBUTARY_COMMON_BASE_LIMITS_H_
 
@@ -10,67 +10,74 @@
 
 namespace tributary {
 
-// The largest chunk that a job may ask for, in bytes: with the margin for its
-// header it must fit in a message.
+// The largest chunk size that a job may set, in bytes. A chunk and its header
+// must fit in one message.
 inline constexpr int kMaxChunkBytes = 3 << 20;
 
 struct Limits {
   // ---- Connections.
-  // Open at a time, from all peers and from one address (IPv6: one /64). Each
-  // costs a descriptor and some 30 KB. A worker needs one to each server and a
-  // second one to server 0. A server that expects many workers from one host
-  // has a higher limit than this; see ForWorkers.
+  //
+  // Maximum number of open connections, in total and from one address (IPv6:
+  // one /64 network). Each costs a descriptor and about 30 KB. A worker opens
+  // one connection to each server and a second one to server 0. A server that
+  // expects many workers from one host raises these limits; see ForWorkers.
   int connections = 4096;
   int connections_per_peer = 256;
-  // New connections cost a millisecond each with TLS, whether their peers mean
-  // it or not. Every address may open so many at once, and one more a second;
-  // what goes beyond that shares so many a second, of which ten seconds' worth
-  // may come at once.
+  // Limits on new connections, each of which costs about a millisecond with
+  // TLS. An address may open new_connections_per_peer at once, and one more per
+  // second. Connections beyond that share new_connections_per_second, with a
+  // burst of ten seconds' worth.
   int new_connections_per_peer = 16;
   int new_connections_per_second = 100;
-  // Calls at a time on one connection; ours have one each.
+  // Maximum number of concurrent calls on one connection. Tributary's own
+  // connections carry one each.
   int streams_per_connection = 16;
-  // From a connection's first byte to the end of the HTTP/2 preface, TLS
-  // included; and again from a stream's beginning to its first message.
+  // Time from a connection's first byte to the end of the HTTP/2 preface,
+  // including TLS; and time from the start of a stream to its first message.
   absl::Duration handshake_timeout = absl::Seconds(10);
-  // Without any call.
+  // Time after which a connection without calls is closed.
   absl::Duration idle_timeout = absl::Minutes(5);
-  // A peer whose machine has vanished is noticed after the sum of these two.
-  // Shorter would take a busy machine for a dead one.
+  // A peer whose machine has failed is detected after the sum of
+  // keepalive_interval and keepalive_timeout. Smaller values would disconnect
+  // peers on busy machines.
   absl::Duration keepalive_interval = absl::Seconds(10);
   absl::Duration keepalive_timeout = absl::Seconds(10);
-  // A client that pings more often is cut off. Must be shorter than
-  // keepalive_interval, or honest ones are.
+  // A client that pings more often is disconnected. Must be shorter than
+  // keepalive_interval, or correct clients are disconnected too.
   absl::Duration min_ping_interval = absl::Seconds(5);
 
-  // ---- One message.
-  // Chunk, header and room for the coordinator's tables.
+  // ---- Size of one message.
+  //
+  // A chunk, its header and room for the coordinator's tables.
   int message_bytes = kMaxChunkBytes + (1 << 20);
-  // All metadata of a call together.
+  // All metadata of one call.
   int metadata_bytes = 8 << 10;
 
-  // ---- What messages say.
-  // Members of a job at a time.
+  // ---- Contents of messages.
+  //
+  // Maximum number of members of a job at a time.
   int workers = 1024;
-  // Entries of a parameter table, bytes of a name in it, dimensions of a shape,
-  // elements of all of them.
+  // Entries of a parameter table, bytes of a parameter's name, dimensions of a
+  // shape, and elements of all parameters together.
   int parameters = 65536;
   int name_bytes = 256;
   int dimensions = 8;
   int64_t elements = int64_t{1} << 33;
-  // Bytes of any other text from a peer: host, address, reason of a failure.
+  // Bytes of any other text from a peer, such as a host, an address or a
+  // failure's reason.
   int text_bytes = 4096;
-  // Messages within one message, at any depth: counted before it is parsed.
+  // Messages nested in one message, at any depth. They are counted before the
+  // message is parsed.
   int submessages = 131072;
 };
 
 inline constexpr Limits kDefaultLimits;
 
-// The limits of a server that expects `workers`, all of which may be on one
-// host.
+// Returns the limits of a server that expects `workers` workers, all of which
+// may run on one host.
 Limits ForWorkers(int workers);
 
-// For the log: every limit with its name and unit, on one line.
+// Returns every limit with its name and unit on one line, for the log.
 std::string Describe(const Limits& limits);
 
 }  // namespace tributary

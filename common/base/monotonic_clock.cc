@@ -11,21 +11,22 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Longer waits end with their condition only.
+// Waits with a longer timeout end only with their condition.
 constexpr absl::Duration kLongest = absl::Hours(24 * 365);
 
-// One wait. Lives on the stack of whoever waits.
+// One wait, on the stack of the waiting thread.
 struct Alarm {
   absl::Mutex* mu = nullptr;
   bool rung = false;  // Guarded by *mu.
 };
 
-// Ends waits that have lasted long enough, on a thread of its own, by setting
-// their flag with their mutex held: then Abseil looks at what they wait for.
-// (A std::condition_variable waits by the clock that it is given.)
+// Ends waits whose timeout has expired. A thread of its own sets the wait's
+// flag while holding the wait's mutex, which makes Abseil evaluate the wait's
+// condition. The thread sleeps on a std::condition_variable, which accepts a
+// monotonic clock.
 class Alarms {
  public:
-  // Never destroyed: threads may wait until the process ends.
+  // Never destroyed, because threads may wait until the process ends.
   static Alarms* Get() {
     static Alarms* const alarms = new Alarms();
     return alarms;
@@ -37,7 +38,8 @@ class Alarms {
     if (place == alarms_.begin()) changed_.notify_one();
   }
 
-  // False: it is about to ring, and must live until it has.
+  // Returns false if the alarm is about to be set. It must stay alive until
+  // then.
   bool Remove(Clock::time_point time, const Alarm* alarm) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto [begin, end] = alarms_.equal_range(time);

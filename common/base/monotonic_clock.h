@@ -1,5 +1,5 @@
-// Time that nobody sets, for leases, heartbeats and waits. The wall clock jumps
-// when somebody corrects it, and Abseil's waits with a timeout follow it.
+// The monotonic clock, for leases, heartbeats and waits. The wall clock jumps
+// when it is adjusted, and Abseil's waits with a timeout follow the wall clock.
 #ifndef TRIBUTARY_COMMON_BASE_MONOTONIC_CLOCK_H_
 #define TRIBUTARY_COMMON_BASE_MONOTONIC_CLOCK_H_
 
@@ -9,11 +9,12 @@
 
 namespace tributary {
 
-// Time since some moment in the past. For differences only: it is no date, and
-// another machine's is another.
+// Returns the time since an unspecified moment in the past. Only differences
+// are meaningful, and only on one machine.
 absl::Time MonotonicNow();
 
-// As mu->AwaitWithTimeout and mu->AwaitWithDeadline, by MonotonicNow.
+// Like mu->AwaitWithTimeout and mu->AwaitWithDeadline, on the clock of
+// MonotonicNow.
 bool AwaitFor(absl::Mutex* mu, const absl::Condition& condition,
               absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 bool AwaitUntil(absl::Mutex* mu, const absl::Condition& condition,

@@ -9,13 +9,14 @@
 namespace tributary {
 namespace {
 
-// No name that a person means is longer; bounds the time for hostile input.
+// Bounds the running time for hostile input. No known name is longer.
 constexpr size_t kMaxLength = 200;
 
 }  // namespace
 
 int EditDistance(absl::string_view a, absl::string_view b) {
-  // row[j]: distance between the characters of a so far and the first j of b.
+  // row[j] is the distance between the current prefix of `a` and the first j
+  // characters of `b`.
   std::vector<int> row(b.size() + 1);
   std::iota(row.begin(), row.end(), 0);
   for (size_t i = 0; i < a.size(); ++i) {

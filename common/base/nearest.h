@@ -1,4 +1,4 @@
-// "Did you mean ...?": the known name that a mistyped one resembles most.
+// Suggests the known name that is nearest to a mistyped one.
 #ifndef TRIBUTARY_COMMON_BASE_NEAREST_H_
 #define TRIBUTARY_COMMON_BASE_NEAREST_H_
 
@@ -9,17 +9,19 @@
 
 namespace tributary {
 
-// Smallest number of characters to insert, delete or replace (Levenshtein,
-// 1966) that makes `b` of `a`. Case does not matter. Time a * b.
+// Returns the Levenshtein distance: the smallest number of insertions,
+// deletions and replacements that turn `a` into `b`. Ignores case. Takes O(|a|
+// * |b|) time.
 int EditDistance(absl::string_view a, absl::string_view b);
 
-// The candidate with the smallest distance, the first of several; empty if
-// none is near enough to be what was meant (more than half its characters
-// differ).
+// Returns the candidate with the smallest distance, and the first of several.
+// Returns an empty string if more than half of the characters of every
+// candidate differ.
 std::string Nearest(absl::string_view name,
                     const std::vector<std::string>& candidates);
 
-// "; did you mean X?" for Nearest(), or nothing: to end an error message.
+// Returns "; did you mean X?" with Nearest(), to append to an error message, or
+// an empty string if there is no such candidate.
 std::string DidYouMean(absl::string_view name,
                        const std::vector<std::string>& candidates);
 

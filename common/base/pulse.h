@@ -1,4 +1,4 @@
-// Something that is done again and again, on a thread of its own.
+// Calls a function periodically on a thread of its own.
 #ifndef TRIBUTARY_COMMON_BASE_PULSE_H_
 #define TRIBUTARY_COMMON_BASE_PULSE_H_
 
@@ -13,8 +13,8 @@
 
 namespace tributary {
 
-// Heartbeats: the first one comes after one interval. Ends when it is
-// destroyed. Thread-safe.
+// Sends heartbeats: calls `beat` every `interval`, first after one interval.
+// The destructor stops and joins the thread. Thread-safe.
 class Pulse {
  public:
   Pulse(absl::Duration interval, std::function<void()> beat)
@@ -32,8 +32,8 @@ class Pulse {
   Pulse(const Pulse&) = delete;
   Pulse& operator=(const Pulse&) = delete;
 
-  // Now is a better moment than the next regular one: beats at once, if the
-  // last beat is not too fresh, on this thread.
+  // Calls `beat` on this thread unless the last beat was less than half an
+  // interval ago.
   void BeatEarly() { BeatUnlessWithin(interval_ / 2); }
 
  private:
@@ -42,7 +42,7 @@ class Pulse {
     return AwaitFor(&mu_, absl::Condition(&stop_), timeout);
   }
 
-  // Time left to the next regular beat.
+  // Returns the time until the next periodic beat.
   absl::Duration BeatUnlessWithin(absl::Duration gap) ABSL_LOCKS_EXCLUDED(mu_) {
     {
       absl::MutexLock lock(&mu_);
@@ -59,7 +59,8 @@ class Pulse {
   absl::Mutex mu_;
   bool stop_ ABSL_GUARDED_BY(mu_) = false;
   absl::Time last_ ABSL_GUARDED_BY(mu_) = MonotonicNow();
-  std::thread thread_;  // The last member: it uses the others.
+  // Declared last, because the thread uses the other members.
+  std::thread thread_;
 };
 
 }  // namespace tributary

@@ -16,7 +16,7 @@ bool IsTransient(const absl::Status& status) {
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kAborted:
     case absl::StatusCode::kDeadlineExceeded:
-    // What gRPC makes of connections that break at odd moments.
+    // gRPC reports these codes for connections that break during a call.
     case absl::StatusCode::kUnknown:
     case absl::StatusCode::kInternal:
     case absl::StatusCode::kCancelled:

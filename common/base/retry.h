@@ -1,4 +1,4 @@
-// Trying again after what may pass by itself.
+// Retries of operations that fail for transient reasons.
 #ifndef TRIBUTARY_COMMON_BASE_RETRY_H_
 #define TRIBUTARY_COMMON_BASE_RETRY_H_
 
@@ -9,17 +9,18 @@
 
 namespace tributary {
 
-// The peer is away, was restarted, or asks to join again: what was said may or
-// may not have been heard, and may be said again. Other errors come back
-// whatever is tried.
+// Returns true if the operation may be retried: the peer is unreachable, has
+// restarted, or asks the caller to join again. The failed operation may or may
+// not have been applied. Retrying does not help with any other error.
 bool IsTransient(const absl::Status& status);
 
-// Longer and longer waits between attempts, up to a second, none before the
-// second attempt; anew after an attempt that has lasted for ten seconds. One
-// thread at a time.
+// Exponential backoff, up to one second. The second attempt follows at once,
+// and an attempt that lasted ten seconds or longer resets the backoff. Not
+// thread-safe.
 class Backoff {
  public:
-  // To be called after each attempt. False: `shutdown` was requested.
+  // Waits for the backoff; call after each attempt. Returns false if `shutdown`
+  // was requested.
   bool Wait(Shutdown* shutdown);
 
  private:

@@ -1,5 +1,5 @@
-// A request to stop, made once by a signal or a test and seen by every wait of
-// a process.
+// A request to stop that ends every wait of a process. A signal or a test makes
+// it, once.
 #ifndef TRIBUTARY_COMMON_BASE_SHUTDOWN_H_
 #define TRIBUTARY_COMMON_BASE_SHUTDOWN_H_
 
@@ -15,14 +15,14 @@
 
 namespace tributary {
 
-// Thread-safe, but not async-signal-safe: a signal must reach it through a
-// thread (sigwait).
+// Thread-safe, but not async-signal-safe: receive signals on a thread with
+// sigwait and request the shutdown there.
 class Shutdown {
  public:
-  // A function to run when the request comes, as long as this object lives.
+  // Keeps a callback registered for the lifetime of this object.
   class Registration {
    public:
-    // Waits while the function runs.
+    // Blocks while the callback runs.
     ~Registration() {
       absl::MutexLock lock(&shutdown_->callbacks_mu_);
       shutdown_->callbacks_.erase(place_);
@@ -55,15 +55,16 @@ class Shutdown {
     return requested_;
   }
 
-  // Waits for the request. False: `timeout` has passed first.
+  // Blocks until the request or until `timeout` has passed. Returns false in
+  // the latter case.
   bool AwaitRequest(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     return AwaitFor(&mu_, absl::Condition(&requested_), timeout);
   }
 
-  // Runs `callback` on the requesting thread, or at once if the request came
-  // already. It must be quick, and may neither make nor end registrations. The
-  // registration must not outlive this object.
+  // Runs `callback` on the requesting thread, or immediately if the request was
+  // made already. The callback must be quick and must not create or destroy
+  // registrations. The registration must not outlive this object.
   ABSL_MUST_USE_RESULT Registration OnRequest(std::function<void()> callback)
       ABSL_LOCKS_EXCLUDED(mu_, callbacks_mu_) {
     absl::MutexLock running(&callbacks_mu_);
@@ -75,7 +76,7 @@ class Shutdown {
  private:
   mutable absl::Mutex mu_;
   bool requested_ ABSL_GUARDED_BY(mu_) = false;
-  absl::Mutex callbacks_mu_;  // Held while they run.
+  absl::Mutex callbacks_mu_;  // Held while callbacks run.
   std::list<std::function<void()>> callbacks_ ABSL_GUARDED_BY(callbacks_mu_);
 };
 

@@ -1,5 +1,5 @@
 // A fixed number of threads that run tasks in the order in which they were
-// given.
+// queued.
 #ifndef TRIBUTARY_COMMON_BASE_THREAD_POOL_H_
 #define TRIBUTARY_COMMON_BASE_THREAD_POOL_H_
 
@@ -17,7 +17,7 @@ namespace tributary {
 class ThreadPool final : public Executor {
  public:
   explicit ThreadPool(int threads);
-  // Runs what is queued, then joins.
+  // Runs all queued tasks, then joins the threads.
   ~ThreadPool() override;
 
   void Run(std::function<void()> task) override ABSL_LOCKS_EXCLUDED(mu_);

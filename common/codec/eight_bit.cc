@@ -11,25 +11,26 @@
 #include "common/numerics/simd.h"
 #include "common/numerics/vector_ops.h"
 
-// Not inlined, so that no arithmetic leaves the scope of FlushDenormals.
+// Not inlined, so that the compiler does not move arithmetic out of the scope
+// of FlushDenormals.
 #define TRIBUTARY_KERNEL TRIBUTARY_MULTIVERSION __attribute__((noinline))
 
 namespace tributary {
 namespace {
 
 constexpr float kLargest = 127;
-// Blocks without larger numbers are sent as zeros: their scale, or its inverse,
-// might not be a normal number.
+// Blocks whose largest magnitude is smaller are sent as zeros, because their
+// scale or its inverse might not be a normal number.
 constexpr float kSmallest = 0x1p-100f;
-// Adding and subtracting it rounds smaller numbers to integers, to even ones
-// where two are equally near.
+// Adding and subtracting it rounds smaller numbers to integers, to nearest,
+// ties to even.
 constexpr float kRounder = 0x1.8p23f;
 
 int64_t BlockCount(int64_t count) {
   return (count + kEightBitBlock - 1) / kEightBitBlock;
 }
 
-// Infinite where `values` has infinite numbers or NaN.
+// Returns infinity if `values` contains infinity or NaN.
 TRIBUTARY_KERNEL float LargestMagnitude(const float* values, int64_t count) {
   int32_t largest = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -67,8 +68,8 @@ TRIBUTARY_KERNEL void AddBlock(const int8_t* __restrict from, int64_t count,
   }
 }
 
-// `form` makes each block's elements, just before they are encoded, and says
-// where they are.
+// `form` computes the elements of each block, just before they are encoded, and
+// returns a pointer to them.
 template <typename Form>
 std::string EncodeBlocks(int64_t count, const Form form) {
   const FlushDenormals flush;

@@ -1,5 +1,5 @@
-// What a job's exchange.wire_dtype and exchange.compression mean for payloads:
-// see Encoding in proto/parameter_server.proto.
+// Encodings of payloads for a job's exchange.wire_dtype and
+// exchange.compression; see Encoding in proto/parameter_server.proto.
 #ifndef TRIBUTARY_COMMON_CODEC_ENCODING_H_
 #define TRIBUTARY_COMMON_CODEC_ENCODING_H_
 
@@ -14,8 +14,8 @@
 
 namespace tributary {
 
-// Floats as they go on the wire: what they are, where, and who keeps them
-// there.
+// Encoded floats as they are sent: their encoding, their bytes, and the owner
+// of the memory.
 struct EncodedFloats {
   Encoding encoding = FLOAT32;
   const void* data = nullptr;
@@ -23,30 +23,31 @@ struct EncodedFloats {
   std::shared_ptr<const void> owner;
 };
 
-// Of contributions.
+// Returns the encoding of contributions.
 Encoding GradientEncoding(const ExchangeSpec& exchange);
-// Of weights that are no differences.
+// Returns the encoding of complete weights, as opposed to differences.
 Encoding WeightsEncoding(const ExchangeSpec& exchange);
-// The number format that FLOAT32, BFLOAT16 or FLOAT16 stands for.
+// Returns the number format of FLOAT32, BFLOAT16 or FLOAT16.
 WireDtype DtypeOf(Encoding encoding);
 
-// Bytes of a payload of `elements`. TOP_K: the most that it may have.
+// Returns the size in bytes of a payload of `elements`. TOP_K: the maximum
+// size.
 int64_t PayloadBytes(Encoding encoding, int64_t elements);
 
-// residual[i] += gradient[i], then moves what the method sends of `residual`
-// into a payload, and leaves in it what it does not: the error to be fed back.
-// `compression` is valid.
+// Computes residual[i] += gradient[i], then moves the part that the method
+// sends from `residual` to the payload. On return `residual` holds the
+// remainder for error feedback. `compression` must be valid.
 EncodedFloats CompressWithFeedback(const CompressionSpec& compression,
                                    const float* gradient, float* residual,
                                    int64_t count);
 
-// What the method sends of to[i] - from[i].
+// Compresses to[i] - from[i].
 EncodedFloats CompressDifference(const CompressionSpec& compression,
                                  const float* from, const float* to,
                                  int64_t count);
 
-// values[i] += element i, for all `count` elements of a TOP_K or EIGHT_BIT
-// payload that is known to be good.
+// values[i] += element i, for all `count` elements of a valid TOP_K or
+// EIGHT_BIT payload.
 void AddCompressed(Encoding encoding, absl::string_view payload, float* values,
                    int64_t count);
 

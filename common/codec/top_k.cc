@@ -17,23 +17,25 @@
 #include "common/numerics/simd.h"
 
 #define TRIBUTARY_FORCE_INLINE __attribute__((always_inline))
-// Not inlined, so that no arithmetic leaves the scope of FlushDenormals.
+// Not inlined, so that the compiler does not move arithmetic out of the scope
+// of FlushDenormals.
 #define TRIBUTARY_KERNEL TRIBUTARY_MULTIVERSION __attribute__((noinline))
 
 namespace tributary {
 namespace {
 
-// More would make the threshold more exact and take longer: each is a line of
-// the cache, or two, that nobody has read before. With 2,048 the number of
-// elements that reach a threshold meant for 1 % of them has a standard
-// deviation between a fourth and a fifth of that number.
+// Size of the sample that estimates the threshold. A larger one makes the
+// threshold more accurate but costs one or two cache misses per element. With
+// 2,048, the number of elements that reach a threshold meant for 1 % of them
+// has a standard deviation of a fifth to a fourth of that number.
 constexpr int64_t kSample = 2048;
-// How many such deviations more are aimed at, so that too few are very rare,
-// and how many more than that are looked at.
+// Number of standard deviations by which the target exceeds the wanted number,
+// so that too few elements are very rare. The limit of the search exceeds the
+// target by as many again.
 constexpr double kMargin = 2.5;
 
-// Magnitudes are compared as integers: the bits of a float without its sign
-// ascend with its magnitude, and those of NaN are above all others.
+// Compares magnitudes as integers: the bits of a float without its sign ascend
+// with its magnitude, and those of NaN exceed all others.
 constexpr int32_t kLeastNan = 0x7f800001;
 
 TRIBUTARY_INLINE int32_t Magnitude(float value) {
@@ -42,12 +44,12 @@ TRIBUTARY_INLINE int32_t Magnitude(float value) {
   return bits & 0x7fffffff;
 }
 
-// What to encode, in one pass that forms each element, with as little as there
-// can be of memory to go through: Four(i) forms elements [i, i + 4) and One(i)
-// one, each of them once; Before and After tell what is, or was, formed; Again
-// is what to go through if the same elements are wanted once more.
+// A Source computes the elements to encode in one pass that touches as little
+// memory as possible. Four(i) computes elements [i, i + 4) and One(i) one, each
+// element once. Before and After return an element before or after it was
+// computed. Again returns a source for a second pass over the same elements.
 
-// values[i], formed already.
+// Elements values[i], already computed.
 struct Formed {
   const float* values;
 
@@ -58,7 +60,7 @@ struct Formed {
   TRIBUTARY_FORCE_INLINE float After(int64_t i) const { return values[i]; }
 };
 
-// residual[i] += gradient[i].
+// Elements residual[i] += gradient[i].
 struct AddedToResidual {
   const float* gradient;
   float* residual;
@@ -80,7 +82,7 @@ struct AddedToResidual {
   Formed Again() const { return {residual}; }
 };
 
-// to[i] - from[i], which is stored nowhere.
+// Elements to[i] - from[i], which are not stored.
 struct Difference {
   const float* from;
   const float* to;
@@ -94,10 +96,11 @@ struct Difference {
   const Difference& Again() const { return *this; }
 };
 
-// The `rank`-th largest of `magnitudes`, counted from 1; their order is lost.
+// Returns the `rank`-th largest of `magnitudes`, counted from 1, and changes
+// their order.
 //
-// Counts them in a thousand classes first, so that only those of one class are
-// compared: sorting mispredicts every other comparison.
+// First counts them in a thousand buckets, so that it compares only the
+// elements of one bucket: every other comparison of a sort is mispredicted.
 int32_t NthLargest(int64_t rank, std::vector<int32_t>* magnitudes) {
   constexpr int kClassBits = 10;
   int32_t base = magnitudes->front();
@@ -122,14 +125,15 @@ int32_t NthLargest(int64_t rank, std::vector<int32_t>* magnitudes) {
 }
 
 struct Threshold {
-  // At least that of the smallest number but 0.
+  // At least the magnitude of the smallest nonzero number.
   int32_t magnitude = 1;
-  // How many elements are likely not to be below it, at most. Many more are
-  // there only if most are equal.
+  // The likely upper bound of the number of elements that reach `magnitude`.
+  // Far more reach it only if most elements are equal.
   int64_t elements = 0;
 };
 
-// The magnitude that `wanted` elements are likely to reach, and not many more.
+// Estimates the magnitude that at least `wanted` elements, and not many more,
+// reach.
 template <typename Source>
 __attribute__((noinline)) Threshold EstimateThreshold(const Source& source,
                                                       int64_t count,
@@ -138,8 +142,8 @@ __attribute__((noinline)) Threshold EstimateThreshold(const Source& source,
       static_cast<uint32_t>(std::max<int64_t>(1, count / kSample));
   std::vector<int32_t> sample;
   sample.reserve(count / stride);
-  // One from each stretch of `stride`, at a place that changes: a fixed one
-  // would fall on the same columns of every matrix.
+  // Samples one element per `stride`, at a varying position: a fixed one would
+  // select the same columns of every matrix.
   uint32_t random = 1;
   for (int64_t begin = 0; begin + stride <= count; begin += stride) {
     random = random * 1664525u + 1013904223u;
@@ -155,13 +159,15 @@ __attribute__((noinline)) Threshold EstimateThreshold(const Source& source,
           static_cast<int64_t>(most)};
 }
 
-// Elements whose comparisons make one word of bits.
+// Number of elements whose comparisons form one word of bits.
 constexpr int64_t kBlock = 64;
-// Places are written in so many at a time, whether they are there or not: one
-// of 64 elements is wanted, or none, or two, which no processor can predict.
+// Places are written in groups of this size, regardless of how many are valid.
+// The number of wanted elements among 64 varies between none, one and two,
+// which no branch predictor can predict.
 constexpr int kAtOnce = 4;
 
-// Bit i: the magnitude of element begin + i, i < 16, is above `below`.
+// Returns the bits of 16 comparisons: bit i is set if the magnitude of element
+// begin + i is above `below`.
 template <typename Source>
 TRIBUTARY_INLINE uint64_t SixteenAbove(const Source& source, int64_t begin,
                                        __m128i below) {
@@ -181,12 +187,13 @@ struct Element {
   float value;
 };
 
-// How many elements Collect may write if it is to find `room`.
+// Returns the number of elements that Collect may write when it collects
+// `room`.
 constexpr int64_t Capacity(int64_t room) { return room + kBlock + kAtOnce; }
 
-// Forms all elements. Those whose magnitude is at least threshold.magnitude are
-// written to `found`, by ascending places, until threshold.elements or somewhat
-// more are found. How many were.
+// Computes all elements. Writes those whose magnitude is at least
+// threshold.magnitude to `found`, in ascending order, until there are
+// threshold.elements or slightly more. Returns their number.
 template <typename Source>
 TRIBUTARY_INLINE int64_t Collect(const Source& source, int64_t count,
                                  Threshold threshold, Element* found) {
@@ -237,7 +244,7 @@ TRIBUTARY_KERNEL int64_t CollectFrom(Formed source, int64_t count,
 }
 
 // Keeps the `wanted` of the `count` elements with the largest magnitudes, in
-// order; how many are left.
+// order. Returns the number of elements left.
 int64_t KeepLargest(int64_t wanted, int64_t count, Element* elements) {
   if (count <= wanted) return count;
   std::vector<int32_t> magnitudes(count);
@@ -254,7 +261,7 @@ int64_t KeepLargest(int64_t wanted, int64_t count, Element* elements) {
     const Element element = elements[i];
     const int32_t magnitude = Magnitude(element.value);
     const bool tie = magnitude == least && equal > 0;
-    // In place of a branch, which would be mispredicted.
+    // Replaces a branch, which would be mispredicted.
     elements[kept] = element;
     equal -= tie;
     kept += magnitude > least || tie;
@@ -262,8 +269,8 @@ int64_t KeepLargest(int64_t wanted, int64_t count, Element* elements) {
   return kept;
 }
 
-// Forms all elements, and chooses the `wanted` largest. Valid until the next
-// call on this thread.
+// Computes all elements and returns the `wanted` largest. The result is valid
+// until the next call on this thread.
 template <typename Source>
 absl::Span<const Element> Choose(const Source& source, int64_t count,
                                  int64_t wanted) {
@@ -275,7 +282,8 @@ absl::Span<const Element> Choose(const Source& source, int64_t count,
   }
   int64_t found = CollectFrom(source, count, threshold, elements.data());
   if (found >= room) {
-    // So many are equal that the first ones may have kept larger ones out.
+    // So many magnitudes are equal that the first ones may have displaced
+    // larger ones.
     ++threshold.magnitude;
     std::vector<Element> larger(Capacity(room));
     larger.resize(CollectFrom(source.Again(), count, threshold, larger.data()));
@@ -304,7 +312,7 @@ std::string Payload(absl::Span<const Element> elements) {
   return payload;
 }
 
-// A payload's halves; they may lie at any address.
+// The two halves of a payload, which may be unaligned.
 struct View {
   explicit View(absl::string_view payload)
       : count(static_cast<int64_t>(payload.size() / 8)),
@@ -321,8 +329,8 @@ struct View {
     std::memcpy(&value, values + 4 * i, sizeof(value));
     return value;
   }
-  // The first of the entries whose place is at least `least`. Without branches:
-  // half of them would be mispredicted.
+  // Returns the first of the entries whose place is at least `least`. Avoids
+  // branches, half of which would be mispredicted.
   int64_t Find(int64_t least) const {
     int64_t begin = 0;
     for (int64_t rest = count; rest > 0;) {

@@ -1,5 +1,5 @@
-// The elements of the largest magnitude, with their places: payloads of
-// encoding TOP_K (see Encoding in proto/parameter_server.proto).
+// Top-k sparsification, the elements of largest magnitude with their places:
+// payloads of encoding TOP_K (see Encoding in proto/parameter_server.proto).
 #ifndef TRIBUTARY_COMMON_CODEC_TOP_K_H_
 #define TRIBUTARY_COMMON_CODEC_TOP_K_H_
 
@@ -11,42 +11,42 @@
 
 namespace tributary {
 
-// The number of elements to send of `count`: `fraction` of them, rounded, at
-// least one if there is any.
+// Returns the number of elements to send of `count`: `fraction` of them,
+// rounded, at least one unless `count` is 0.
 int64_t TopKCount(double fraction, int64_t count);
 
-// residual[i] += gradient[i], then moves the TopKCount largest magnitudes out
-// of `residual`, fewer than 2^31, into a payload; 0 is left in their place, so
-// `residual` then holds the error to be fed back. Of equal magnitudes the first
-// go. Zeros are not sent, NaN counts as the largest of all. A pure function:
-// the same bits on every x86-64. Denormal numbers count as zero. The arrays
-// must not overlap.
+// Computes residual[i] += gradient[i], then moves the TopKCount elements of
+// largest magnitude, fewer than 2^31, from `residual` to a payload. Their
+// residuals become 0, so `residual` then holds the errors for error feedback.
+// Among equal magnitudes the first elements are sent. Zeros are not sent, NaN
+// has the largest magnitude, and denormal numbers count as zero. A pure
+// function with the same bits on every x86-64. The arrays must not overlap.
 //
-// A threshold is estimated from a sample (Lin et al., 2018), the pass that adds
-// collects what reaches it, and the exact choice is made among these. If the
-// sample was unlucky they are too few, and somewhat less is sent than was asked
-// for; never more.
+// A sample yields an estimate of the threshold (Lin et al., 2018), the pass
+// that adds collects the elements that reach it, and the exact selection is
+// made among these. If the estimate is too high, slightly fewer elements are
+// sent; never more.
 std::string EncodeTopK(double fraction, const float* gradient, float* residual,
                        int64_t count);
 
-// The same of to[i] - from[i], which are stored nowhere: who keeps `from`, and
-// adds the payload to it, has the error in the next difference.
+// Like EncodeTopK for to[i] - from[i], without storing the differences. A
+// caller that keeps `from` and adds the payload to it carries the error over to
+// the next difference.
 std::string EncodeTopKDifference(double fraction, const float* from,
                                  const float* to, int64_t count);
 
-// InvalidArgument, saying why, unless `payload` is one of at most `count`
-// elements whose places ascend and lie below `count`. Values may be anything.
+// InvalidArgument, with the reason, unless `payload` encodes at most `count`
+// elements whose places ascend and are below `count`. Any values are valid.
 absl::Status CheckTopK(absl::string_view payload, int64_t count);
 
-// Of a payload that was checked: out[i] = element begin + i, for i < count.
+// out[i] = element begin + i, for i < count, of a checked payload.
 void DecodeTopK(absl::string_view payload, int64_t begin, int64_t count,
                 float* out);
 
-// values[i] += element i, for those in the payload.
+// values[i] += element i, for the elements in the payload.
 void AddTopK(absl::string_view payload, float* values);
 
-// The same of a part: sum[i] += element begin + i, for those in the payload
-// with i < count.
+// sum[i] += element begin + i, for the elements in the payload with i < count.
 void AddTopKPart(absl::string_view payload, int64_t begin, int64_t count,
                  float* sum);
 

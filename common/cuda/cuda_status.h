@@ -1,4 +1,4 @@
-// Errors of the CUDA runtime as absl::Status.
+// Converts errors of the CUDA runtime to absl::Status.
 #ifndef TRIBUTARY_COMMON_CUDA_CUDA_STATUS_H_
 #define TRIBUTARY_COMMON_CUDA_CUDA_STATUS_H_
 
@@ -9,14 +9,15 @@
 
 namespace tributary::cuda {
 
-// "`what`: <the runtime's message>". ResourceExhausted where memory is short,
-// FailedPrecondition where there is no GPU, no driver that fits or no code for
-// the GPU; Internal for everything else, after which the GPU cannot be used.
+// Returns the message "`what`: <the runtime's message>". ResourceExhausted if
+// memory is exhausted; FailedPrecondition if there is no GPU, no suitable
+// driver or no code for the GPU; Internal for all other errors, after which the
+// GPU cannot be used.
 absl::Status ToStatus(cudaError_t error, absl::string_view what);
 
-// Ends the process with exit code 1 and `status` as one line on stderr: for
-// operations, which have no way to fail. Does not run destructors, which would
-// wait for a GPU that may never answer.
+// Ends the process with exit code 1 and prints `status` as one line on stderr,
+// for operations that cannot return an error. Does not run destructors, which
+// could wait forever for the GPU.
 [[noreturn]] void EndProcess(const absl::Status& status);
 
 }  // namespace tributary::cuda

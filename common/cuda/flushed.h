@@ -1,6 +1,6 @@
-// float32 arithmetic with the bits of an x86-64 that flushes denormal numbers
-// (common/numerics/flush_denormals.h), for kernels whose results must be those
-// of the CPU's loops. For .cu files alone.
+// float32 arithmetic on a GPU with the bits of an x86-64 that flushes denormal
+// numbers (common/numerics/flush_denormals.h), for kernels whose results must
+// equal those of the CPU's loops. For .cu files only.
 #ifndef TRIBUTARY_COMMON_CUDA_FLUSHED_H_
 #define TRIBUTARY_COMMON_CUDA_FLUSHED_H_
 
@@ -8,12 +8,13 @@
 
 namespace tributary::cuda {
 
-// A number that is no denormal one. Each operation rounds once: no compiler
-// makes a fused multiply-add of two.
+// A number that is not denormal. Each operation rounds once; the compiler
+// cannot contract two operations to a fused multiply-add.
 //
-// The GPU's own flushing (nvcc -ftz=true) is not used: processors differ in
-// whether what rounds up to 2^-126 counts as denormal. x86-64 asks what it
-// would round to if there were no least exponent, and so do these operations.
+// The GPU's flushing (nvcc -ftz=true) is not used, because processors differ in
+// whether a result that rounds up to 2^-126 counts as denormal. x86-64 decides
+// by the result of rounding with an unbounded exponent, and so do these
+// operations.
 class Flushed {
  public:
   Flushed() = default;  // Not initialized.
@@ -54,11 +55,11 @@ class Flushed {
   }
 
  private:
-  static constexpr float kLeast = 0x1p-126f;  // That is not denormal.
+  static constexpr float kLeast = 0x1p-126f;  // The smallest normal number.
   static constexpr float kScale = 0x1p64f;
 
-  // `result` is 2^-126 or its negative; `scaled` what it is, times kScale,
-  // where there are lesser exponents.
+  // `result` is 2^-126 or -2^-126; `scaled` is the result with an unbounded
+  // exponent, times kScale.
   __device__ static Flushed OfScaled(float scaled, float result) {
     return Flushed(fabsf(scaled) < kLeast * kScale ? copysignf(0.0f, result)
                                                    : result);

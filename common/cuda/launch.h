@@ -1,4 +1,4 @@
-// Launching kernels. For .cu files alone.
+// Launches kernels. For .cu files only.
 #ifndef TRIBUTARY_COMMON_CUDA_LAUNCH_H_
 #define TRIBUTARY_COMMON_CUDA_LAUNCH_H_
 
@@ -13,15 +13,15 @@ namespace tributary::cuda {
 
 inline constexpr int kWarp = 32;
 
-// Threads of a block where the kernel has no reason for another number.
+// Default number of threads per block.
 inline constexpr int kBlockThreads = 256;
 
 constexpr int64_t CeilDivide(int64_t n, int64_t divisor) {
   return (n + divisor - 1) / divisor;
 }
 
-// Queues kernel(arguments...); nothing if `blocks` is 0. An error is kept by
-// the stream, under the operation's name.
+// Queues kernel(arguments...); does nothing if `blocks` is 0. The stream
+// records errors under the operation's name.
 template <typename... Parameters, typename... Arguments>
 void Launch(Stream& stream, const char* operation, int64_t blocks, dim3 threads,
             void (*kernel)(Parameters...), const Arguments&... arguments) {
@@ -33,7 +33,8 @@ void Launch(Stream& stream, const char* operation, int64_t blocks, dim3 threads,
   stream.Check(cudaLaunchKernelEx(&config, kernel, arguments...), operation);
 }
 
-// A grid this large keeps any GPU busy; its threads loop over the rest.
+// A grid of this size keeps any GPU busy; its threads loop over the remaining
+// elements.
 inline constexpr int64_t kMaximumBlocks = 1 << 16;
 
 template <typename Function>
@@ -45,7 +46,7 @@ __global__ void ForEachKernel(int64_t count, Function function) {
   }
 }
 
-// function(i) for each i in [0, count), in any order.
+// Calls function(i) for each i in [0, count), in any order.
 template <typename Function>
 void ForEach(Stream& stream, const char* operation, int64_t count,
              const Function& function) {
@@ -63,8 +64,8 @@ __global__ void ForEachInRowsKernel(int64_t rows, int64_t width,
   }
 }
 
-// function(r, c) for each element of [rows, width], in any order; without the
-// divisions that finding r and c from one number would take.
+// Calls function(r, c) for each element of [rows, width], in any order. Avoids
+// the divisions that compute r and c from one index.
 template <typename Function>
 void ForEachInRows(Stream& stream, const char* operation, int64_t rows,
                    int64_t width, const Function& function) {

@@ -1,4 +1,4 @@
-// How the nodes of a job's reduction tree are rounded, for GPUs' sums.
+// The rounding of the nodes of a job's reduction tree, for sums on GPUs.
 #ifndef TRIBUTARY_COMMON_CUDA_NODE_FORMAT_H_
 #define TRIBUTARY_COMMON_CUDA_NODE_FORMAT_H_
 

@@ -23,7 +23,7 @@ __device__ inline float FloatOf(uint32_t bits) {
   return value;
 }
 
-// As the formats of common/numerics/half_kernels.h round.
+// These formats round like those of common/numerics/half_kernels.h.
 struct Float32 {
   __device__ static uint32_t Rounded(uint32_t bits) { return bits; }
 };
@@ -32,7 +32,8 @@ struct Bfloat16 {
   __device__ static uint32_t Rounded(uint32_t bits) {
     const uint32_t magnitude = bits & ~kSign;
     uint32_t result = bits + 0x7fff + (bits >> 16 & 1);
-    // The NaN of a GPU's arithmetic has all bits set, which would carry.
+    // NaN from a GPU's arithmetic has all bits set, so an addition to it would
+    // carry.
     result = magnitude > kInfinity ? kQuietNan | (bits & kSign) : result;
     result = magnitude < 0x00800000 ? bits & kSign : result;
     return result & 0xffff0000;

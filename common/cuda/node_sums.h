@@ -1,4 +1,4 @@
-// Nodes of the reduction tree in a GPU's memory, with the bits of
+// Sums of the nodes of the reduction tree in a GPU's memory, with the bits of
 // common/numerics/half.h.
 #ifndef TRIBUTARY_COMMON_CUDA_NODE_SUMS_H_
 #define TRIBUTARY_COMMON_CUDA_NODE_SUMS_H_
@@ -9,14 +9,14 @@
 
 namespace tributary::cuda {
 
-// What the nodes are rounded to: exchange.wire_dtype.
+// The format that nodes are rounded to: exchange.wire_dtype.
 enum class NodeFormat { kFloat32, kBfloat16, kFloat16 };
 
-// to[i] = rounded from[i]; `to` may be `from`.
+// to[i] = rounded from[i]; `to` may equal `from`.
 void RoundNode(Stream& stream, NodeFormat format, int64_t count,
                const float* from, float* to);
 
-// sum[i] = rounded (sum[i] + rounded x[i]); `sum` is rounded already.
+// sum[i] = rounded (sum[i] + rounded x[i]); `sum` must be rounded already.
 void AddNode(Stream& stream, NodeFormat format, int64_t count, const float* x,
              float* sum);
 

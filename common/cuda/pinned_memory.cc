@@ -6,13 +6,13 @@ namespace tributary::cuda {
 
 std::shared_ptr<void> PinHostMemory(void* memory, size_t bytes) {
   cudaError_t error = cudaHostRegister(memory, bytes, cudaHostRegisterPortable);
-  // What a server has written is mapped for reading alone.
+  // Memory that a server shares is mapped read-only.
   if (error != cudaSuccess) {
     error = cudaHostRegister(
         memory, bytes, cudaHostRegisterPortable | cudaHostRegisterReadOnly);
   }
   if (error != cudaSuccess) {
-    cudaGetLastError();  // Not an error of a later call.
+    cudaGetLastError();  // Clears the error, so that no later call reports it.
     return nullptr;
   }
   return std::shared_ptr<void>(memory, [](void* pinned) {

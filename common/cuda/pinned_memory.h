@@ -1,4 +1,4 @@
-// Host memory that a GPU's copies use without the host.
+// Pinned host memory, which a GPU copies without the CPU.
 #ifndef TRIBUTARY_COMMON_CUDA_PINNED_MEMORY_H_
 #define TRIBUTARY_COMMON_CUDA_PINNED_MEMORY_H_
 
@@ -7,8 +7,8 @@
 
 namespace tributary::cuda {
 
-// Pins whole pages of this process's memory, for as long as the handle lives;
-// null where CUDA does not. Any thread.
+// Pins whole pages of this process's memory for the lifetime of the returned
+// handle. Returns null if CUDA cannot pin them. Thread-safe.
 std::shared_ptr<void> PinHostMemory(void* memory, size_t bytes);
 
 }  // namespace tributary::cuda

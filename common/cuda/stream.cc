@@ -12,17 +12,17 @@ absl::StatusOr<std::unique_ptr<Stream>> Stream::Create(int ordinal) {
   TRIBUTARY_RETURN_IF_ERROR(ToStatus(
       cudaSetDevice(ordinal), absl::StrCat("cannot use cuda:", ordinal)));
   cudaStream_t stream;
-  // Non-blocking: nothing of ours waits for CUDA's default stream.
+  // Non-blocking: the stream does not synchronize with CUDA's default stream.
   TRIBUTARY_RETURN_IF_ERROR(
       ToStatus(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
-               absl::StrCat("cannot make a stream of cuda:", ordinal)));
+               absl::StrCat("cannot create a stream on cuda:", ordinal)));
   return std::unique_ptr<Stream>(new Stream(ordinal, stream));
 }
 
 Stream::Stream(int ordinal, cudaStream_t stream)
     : ordinal_(ordinal), stream_(stream) {}
 
-// What is still queued runs to its end; CUDA frees the stream after it.
+// Queued operations complete first; CUDA then frees the stream.
 Stream::~Stream() { cudaStreamDestroy(stream_); }
 
 void Stream::Activate() { Check(cudaSetDevice(ordinal_), "cudaSetDevice"); }
@@ -40,8 +40,8 @@ absl::Status Stream::EndErrors() {
 }
 
 void Stream::Wait() {
-  // An error on the GPU shows in whatever is called next; the first one says
-  // the most.
+  // An error on the GPU appears in a later call; the first one is the most
+  // informative.
   Check(cudaStreamSynchronize(stream_), "while waiting for the GPU");
   EndIfFailed();
 }

@@ -1,4 +1,4 @@
-// The queue that the operations of a CUDA device run on.
+// The queue on which a CUDA device runs operations.
 #ifndef TRIBUTARY_COMMON_CUDA_STREAM_H_
 #define TRIBUTARY_COMMON_CUDA_STREAM_H_
 
@@ -12,11 +12,11 @@
 
 namespace tributary::cuda {
 
-// Owns a CUDA stream of one GPU and keeps the first error of what was queued on
-// it. One thread at a time, any thread. Only Wait waits.
+// Owns a CUDA stream of one GPU and records the first error of its operations.
+// Any thread may use it, one at a time. Only Wait blocks.
 class Stream {
  public:
-  // GPU number `ordinal`, which must exist.
+  // Creates a stream of GPU number `ordinal`, which must exist.
   static absl::StatusOr<std::unique_ptr<Stream>> Create(int ordinal);
 
   ~Stream();
@@ -26,23 +26,23 @@ class Stream {
   cudaStream_t get() const { return stream_; }
   int ordinal() const { return ordinal_; }
 
-  // Makes the GPU the calling thread's current one, which whatever is queued or
-  // allocated needs.
+  // Makes the GPU the calling thread's current device, as queueing and
+  // allocation require.
   void Activate();
 
-  // Keeps the first error. `operation`, a literal, says what failed.
+  // Records the first error. `operation`, a string literal, names what failed.
   void Check(cudaError_t error, const char* operation);
   void Check(const absl::Status& status);
 
-  // Errors from here on are not kept with the others: EndErrors returns the
-  // first of them. For what may fail and then be done in another way.
+  // Records later errors separately; EndErrors returns the first of them. For
+  // operations that have a fallback.
   void BeginErrors() { other_error_ = absl::OkStatus(); }
   absl::Status EndErrors();
 
-  // Returns when everything queued so far has been done. Ends the process if
-  // any of it failed.
+  // Blocks until all queued operations have completed. Ends the process if any
+  // of them failed.
   void Wait();
-  // Ends the process if anything is known to have failed by now.
+  // Ends the process if an error has been recorded by now.
   void EndIfFailed();
 
  private:
@@ -51,7 +51,8 @@ class Stream {
   const int ordinal_;
   const cudaStream_t stream_;
   absl::Status first_error_;
-  std::optional<absl::Status> other_error_;  // Between the two calls.
+  // Set between BeginErrors and EndErrors.
+  std::optional<absl::Status> other_error_;
 };
 
 }  // namespace tributary::cuda

@@ -16,13 +16,13 @@ namespace {
 
 using ::google::protobuf::TextFormat;
 
-// A job is a page of text; more is a mistaken file.
+// Bounds the size of a job file, which is about a page of text.
 constexpr int64_t kMaxJobBytes = 1 << 20;
-// Deeper than any job; bounds the parser's stack.
+// Bounds the parser's stack. No job is nested as deeply.
 constexpr int kMaxDepth = 20;
 constexpr int64_t kMostDefaultMicroBatches = 8;
-// Evaluation has no fixed tree of its own to keep to, and small batches make
-// small matrices.
+// Evaluation does not follow the reduction tree, and small batches make small
+// matrices.
 
 int64_t DefaultMicroBatches(int64_t global_batch) {
   int64_t count = 1;
@@ -36,7 +36,7 @@ int64_t DefaultMicroBatches(int64_t global_batch) {
 
 absl::StatusOr<JobSpec> ParseJob(absl::string_view text,
                                  absl::string_view file_name) {
-  // The mark that some editors put before UTF-8.
+  // The UTF-8 byte order mark, which some editors write.
   absl::ConsumePrefix(&text, "\xEF\xBB\xBF");
   FirstError errors(text);
   TextFormat::Parser parser;
@@ -80,7 +80,8 @@ JobSpec ResolveJob(JobSpec job) {
   if (batch->micro_batches() == 0) {
     batch->set_micro_batches(DefaultMicroBatches(batch->global()));
   }
-  // Else it depends on the number that is to be found.
+  // Otherwise it depends on the number of micro-batches, which is not known
+  // yet.
   if (job.evaluation().batch() == 0 &&
       batch->micro_batches() != kFindMicroBatches) {
     job.mutable_evaluation()->set_batch(std::max(

@@ -20,10 +20,10 @@ using ::google::protobuf::Message;
 using ::google::protobuf::OneofDescriptor;
 using ::google::protobuf::TextFormat;
 
-// More of a value does not help to tell it from another one.
+// Longer values are truncated in messages.
 constexpr size_t kMostCharacters = 100;
 
-// The job without what does not change its result.
+// Returns the job without the fields that do not affect its result.
 JobSpec ResultOf(JobSpec job) {
   job.clear_name();
   job.clear_steps();
@@ -35,7 +35,7 @@ JobSpec ResultOf(JobSpec job) {
   ExchangeSpec* const exchange = job.mutable_exchange();
   exchange->clear_transport();
   const int64_t chunk_bytes = ChunkBytes(*exchange);
-  // Replaces an all-reduce, whose result is that of mode synchronous.
+  // Replaces an all-reduce, which computes the same result as mode synchronous.
   ParameterServerSpec* const servers = exchange->mutable_parameter_server();
   if (servers->consistency().has_synchronous()) servers->clear_consistency();
   if (job.clip_norm() > 0 || exchange->has_compression()) {
@@ -51,7 +51,7 @@ std::string Shortened(const std::string& text) {
   return absl::StrCat(text.substr(0, kMostCharacters), "...");
 }
 
-// The whole field, as text: "none", "0.1", "[64, 32]", "{ ... }".
+// Prints the whole field as text: "none", "0.1", "[64, 32]", "{ ... }".
 std::string ValueOf(const Message& message, const FieldDescriptor* field) {
   const auto* const reflection = message.GetReflection();
   TextFormat::Printer printer;
@@ -68,12 +68,12 @@ std::string ValueOf(const Message& message, const FieldDescriptor* field) {
   }
   const bool present = reflection->HasField(message, field);
   if (!present && !field->has_default_value()) return "none";
-  // Of an absent field this is the default.
+  // Prints the default for an absent field.
   printer.PrintFieldValueToString(message, field, -1, &text);
   return text;
 }
 
-// The member of a oneof that is set: "adamw { learning_rate: 0.1 }".
+// Prints the member of a oneof that is set: "adamw { learning_rate: 0.1 }".
 std::string MemberOf(const Message& message, const OneofDescriptor* oneof) {
   const FieldDescriptor* const field =
       message.GetReflection()->GetOneofFieldDescriptor(message, oneof);
@@ -90,7 +90,7 @@ bool InOneof(const FieldDescriptor* field) {
   return field->real_containing_oneof() != nullptr;
 }
 
-// `prefix` is the path of the messages: empty, or ending in a dot.
+// `prefix` is the path of the messages, empty or with a trailing dot.
 void Compare(const Message& was, const Message& is, const std::string& prefix,
              std::vector<JobChange>* changes) {
   const auto* const type = was.GetDescriptor();
@@ -106,14 +106,14 @@ void Compare(const Message& was, const Message& is, const std::string& prefix,
   }
   for (int i = 0; i < type->field_count(); ++i) {
     const FieldDescriptor* const field = type->field(i);
-    // One that only one of them has was reported above.
+    // A member of a oneof that only one message has was reported above.
     if (InOneof(field) && !(reflection->HasField(was, field) &&
                             reflection->HasField(is, field))) {
       continue;
     }
     const std::string path = absl::StrCat(prefix, field->name());
     if (field->message_type() != nullptr && !field->is_repeated()) {
-      // A message that is absent has its defaults.
+      // An absent message equals its defaults.
       Compare(reflection->GetMessage(was, field),
               reflection->GetMessage(is, field), absl::StrCat(path, "."),
               changes);

@@ -1,4 +1,4 @@
-// How a job differs from the one that a run was begun with.
+// Compares a job with the one that a run was started with.
 #ifndef TRIBUTARY_COMMON_JOB_JOB_CHANGES_H_
 #define TRIBUTARY_COMMON_JOB_JOB_CHANGES_H_
 
@@ -10,30 +10,32 @@
 namespace tributary {
 
 struct JobChange {
-  // Its path, see SetField: "optimizer.adamw.learning_rate". Where another
-  // member of a oneof is set, that of the message they are in: "optimizer".
+  // Path of the field, see SetField: "optimizer.adamw.learning_rate". If a
+  // different member of a oneof is set, the path of the enclosing message:
+  // "optimizer".
   std::string field;
-  // Values as in a job file; "none" for a field without one. Long ones are cut.
+  // Values as in a job file, truncated if long; "none" for a field without one.
   std::string was;
   std::string is;
 };
 
-// The fields that decide the result of training and differ between two
-// resolved jobs, in the order of job.proto. Does not count the length of the
-// run (steps, epochs), because a longer run is the same one, only longer, nor
-// what never changes a result: names, output, checkpoints, evaluation,
-// recovery, transport, an all-reduce in place of mode synchronous, and, where
-// it decides nothing, chunk_bytes.
+// Returns the fields that affect the result of training and differ between two
+// resolved jobs, in the order of job.proto. Ignores the length of the run
+// (steps, epochs), because a longer run continues a shorter one. Ignores fields
+// that never affect a result: names, output, checkpoints, evaluation, recovery,
+// transport, an all-reduce instead of mode synchronous, and chunk_bytes where
+// it has no effect.
 std::vector<JobChange> ResultChanges(const JobSpec& was, const JobSpec& is);
 
-// The jobs differ in length and the learning rate falls until the last step:
-// steps of the shorter one have used other rates than those of the longer one.
+// Returns true if the jobs differ in length and the learning rate decays until
+// the last step. The steps of the shorter job then used other learning rates
+// than those of the longer one.
 bool LengthChangesSchedule(const JobSpec& was, const JobSpec& is);
 
-// Same length.
+// Returns true if both jobs have the same length.
 bool SameLength(const JobSpec& a, const JobSpec& b);
 
-// "seed was 1, is 2; steps was 10, is 20".
+// Prints "seed was 1, is 2; steps was 10, is 20".
 std::string PrintChanges(const std::vector<JobChange>& changes);
 
 }  // namespace tributary

@@ -11,8 +11,9 @@
 
 namespace tributary {
 
-// The limits are far above any use. They keep every product of sizes that the
-// program forms (at most two sizes, a batch and eight bytes) below 2^63.
+// The limits are far above practical values. They keep every product of sizes
+// that the program forms (at most two sizes, a batch and eight bytes) below
+// 2^63.
 inline constexpr int64_t kMaxSteps = int64_t{1} << 40;
 // Of a layer, of a sample in one dimension.
 inline constexpr int64_t kMaxWidth = int64_t{1} << 20;

@@ -12,11 +12,11 @@
 namespace tributary {
 namespace {
 
-// Each step that is open holds a gradient of every leaf.
+// Every open step holds a gradient of every micro-batch.
 constexpr int64_t kMaxStaleness = 64;
 constexpr int64_t kMinChunkBytes = 4096;
 constexpr int64_t kChunkMultiple = 64;
-// An element that is sent takes eight bytes in place of four.
+// A compressed element takes eight bytes instead of four.
 constexpr double kMaxTopKFraction = 0.5;
 
 absl::Status ValidateCompression(const ExchangeSpec& exchange) {
@@ -81,8 +81,8 @@ absl::Status ValidateConsistency(const ExchangeSpec& exchange) {
     case ConsistencySpec::MODE_NOT_SET:
       return absl::OkStatus();
   }
-  // What is left out of one version would have to come with a later one, which
-  // such a worker may never take.
+  // An element that is left out of one version is sent with a later one, which
+  // a worker of another consistency mode may never receive.
   if (exchange.has_compression()) {
     return Error("exchange.compression",
                  "works with synchronous and local_steps consistency only; "
@@ -91,7 +91,8 @@ absl::Status ValidateConsistency(const ExchangeSpec& exchange) {
   return absl::OkStatus();
 }
 
-// Gradients go between workers, not to servers.
+// The fields of a server's exchange do not apply: gradients pass between
+// workers.
 absl::Status ValidateAllReduce(const ExchangeSpec& exchange) {
   const std::string why = "is for exchange.parameter_server; leave it out";
   if (exchange.wire_dtype() != ExchangeSpec::FLOAT32) {

@@ -1,4 +1,4 @@
-// What a job's `exchange` must hold.
+// Validates the `exchange` of a job.
 #ifndef TRIBUTARY_COMMON_JOB_JOB_EXCHANGE_VALIDATION_H_
 #define TRIBUTARY_COMMON_JOB_JOB_EXCHANGE_VALIDATION_H_
 
@@ -7,8 +7,8 @@
 
 namespace tributary {
 
-// InvalidArgument, naming the field, for what makes no sense by itself or
-// beside another field. `exchange` has its defaults.
+// InvalidArgument, naming the field, for a value that is invalid by itself or
+// in combination with another field. `exchange` has its defaults.
 absl::Status ValidateExchange(const ExchangeSpec& exchange);
 
 }  // namespace tributary

@@ -1,4 +1,4 @@
-// SetField: one field of a job, found by its path.
+// SetField: sets one field of a job, found by its path.
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 #include <google/protobuf/text_format.h>
@@ -33,8 +33,8 @@ using ::google::protobuf::Message;
 using ::google::protobuf::OneofDescriptor;
 using ::google::protobuf::TextFormat;
 
-// Where parts of a path were left out, so much nearer must a path through
-// another member of a oneof be than one through the member that the job has.
+// If a typed path omits parts, this is added to the distance of paths through a
+// member of a oneof that the job does not have.
 constexpr int kOtherMemberPenalty = 4;
 
 template <typename... Args>
@@ -47,8 +47,8 @@ struct KnownPath {
   int penalty;
 };
 
-// Appends the paths of all fields of `type`. `message` is what the job has
-// there, or null.
+// Appends the paths of all fields of `type`. `message` is the job's value of
+// that type, or null.
 void ListPaths(const Descriptor* type, const Message* message,
                const std::string& prefix, int penalty,
                std::vector<KnownPath>* paths) {
@@ -78,7 +78,7 @@ int CountParts(absl::string_view path) {
   return 1 + static_cast<int>(std::count(path.begin(), path.end(), '.'));
 }
 
-// The last `count` parts of a path.
+// Returns the last `count` parts of a path.
 absl::string_view Tail(absl::string_view path, int count) {
   size_t begin = path.size();
   while (count-- > 0 && begin != 0) {
@@ -88,8 +88,8 @@ absl::string_view Tail(absl::string_view path, int count) {
   return begin < path.size() ? path.substr(begin + 1) : path;
 }
 
-// "; did you mean ...?" with the nearest path; people mistype parts and leave
-// out the first ones.
+// Returns "; did you mean ...?" with the nearest path. Considers paths whose
+// first parts are missing.
 std::string NearestPath(const JobSpec& job, absl::string_view typed) {
   std::vector<KnownPath> paths;
   ListPaths(JobSpec::descriptor(), &job, "", 0, &paths);
@@ -113,7 +113,7 @@ std::string NearestPath(const JobSpec& job, absl::string_view typed) {
                          : absl::StrCat("; did you mean ", best->path, "?");
 }
 
-// One part of a path: `name` or `name[index]`; index -1 where there is none.
+// One part of a path: `name` or `name[index]`; index -1 if there is none.
 struct Part {
   std::string name;
   int index = -1;
@@ -140,7 +140,7 @@ struct Place {
   int index;
 };
 
-// Checks that the list reaches `index`, or ends just before it.
+// Checks that `index` is within the list or one past its end.
 absl::Status CheckIndex(const Place& place, absl::string_view path) {
   if (!place.field->is_repeated()) {
     return Error(path, place.field->name(), " is not a list; leave out [",
@@ -155,7 +155,7 @@ absl::Status CheckIndex(const Place& place, absl::string_view path) {
   return absl::OkStatus();
 }
 
-// The message at `place`, made if it is not there.
+// Returns the message at `place`; creates it if it is absent.
 absl::StatusOr<Message*> Enter(const Place& place, absl::string_view path) {
   const auto* reflection = place.message->GetReflection();
   if (!place.field->is_repeated()) {
@@ -172,7 +172,7 @@ absl::StatusOr<Message*> Enter(const Place& place, absl::string_view path) {
                                             place.index);
 }
 
-// Follows `path` from `job`, making messages on the way.
+// Follows `path` from `job` and creates the messages along it.
 absl::StatusOr<Place> Find(JobSpec* job, const JobSpec& original,
                            absl::string_view path) {
   Place place{job, nullptr, -1};
@@ -240,7 +240,7 @@ absl::StatusOr<std::string> IntegerLiteral(absl::string_view path,
   return absl::StrCat(number);
 }
 
-// What a person wrote for one element of `field`, as the text format has it.
+// Converts the text of one element of `field` to protobuf's text format.
 absl::StatusOr<std::string> Literal(const FieldDescriptor* field,
                                     absl::string_view path,
                                     absl::string_view value) {
@@ -280,8 +280,8 @@ absl::StatusOr<std::string> Literal(const FieldDescriptor* field,
   }
 }
 
-// Splits at commas outside of quotes and braces; brackets around all are
-// dropped.
+// Splits at commas outside of quotes and braces, after removing enclosing
+// brackets.
 std::vector<std::string> SplitList(absl::string_view value) {
   value = absl::StripAsciiWhitespace(value);
   if (absl::StartsWith(value, "[") && absl::EndsWith(value, "]")) {

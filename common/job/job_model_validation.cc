@@ -13,13 +13,13 @@
 namespace tributary {
 namespace {
 
-// See job_checks.h for what limits are for.
+// job_checks.h explains the purpose of the limits.
 constexpr int64_t kMaxChannels = int64_t{1} << 16;
 constexpr int64_t kMaxWindow = 1024;
 constexpr int kMaxLayers = 1000;
 constexpr int kMaxStages = 8;
 constexpr int64_t kMaxStageBlocks = 100;
-// The largest arena.
+// The limit on the arena's size.
 constexpr int64_t kMaxSyntheticParameters = int64_t{1} << 33;
 constexpr double kMaxFloats = 0x1p50;
 
@@ -84,7 +84,7 @@ absl::Status ValidateResnet(const ResnetSpec& resnet) {
         Between(absl::StrCat("model.resnet.layers[", i, "]"), resnet.layers(i),
                 1, kMaxStageBlocks));
   }
-  // The channels double from stage to stage.
+  // The number of channels doubles with each stage.
   return Between("model.resnet.width", resnet.width(), 1,
                  kMaxChannels >> (kMaxStages - 1));
 }
@@ -142,7 +142,7 @@ absl::Status ValidateModel(const JobSpec& job) {
     case ModelSpec::KIND_NOT_SET:
       break;
   }
-  return Error("model", "is required: set mlp, cnn, resnet or gpt");
+  return Error("model", "is required: set mlp, cnn, resnet, gpt or synthetic");
 }
 
 }  // namespace tributary

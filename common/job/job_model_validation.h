@@ -1,4 +1,4 @@
-// What a job's `model` must hold.
+// Validates the `model` of a job.
 #ifndef TRIBUTARY_COMMON_JOB_JOB_MODEL_VALIDATION_H_
 #define TRIBUTARY_COMMON_JOB_JOB_MODEL_VALIDATION_H_
 
@@ -7,8 +7,8 @@
 
 namespace tributary {
 
-// InvalidArgument, naming the field, for what makes no sense by itself or with
-// the job's batch. `job` has its defaults.
+// InvalidArgument, naming the field, for a value that is invalid by itself or
+// in combination with the job's batch. `job` has its defaults.
 absl::Status ValidateModel(const JobSpec& job);
 
 }  // namespace tributary

@@ -19,7 +19,7 @@ using ::google::protobuf::DescriptorPool;
 using ::google::protobuf::EnumDescriptor;
 using ::google::protobuf::FieldDescriptor;
 
-// The text between the first pair of quotes at or after `from`.
+// Returns the text between the first pair of quotes at or after `from`.
 std::string Quoted(absl::string_view text, size_t from) {
   const size_t begin = text.find('"', from);
   if (begin == absl::string_view::npos) return "";
@@ -28,7 +28,8 @@ std::string Quoted(absl::string_view text, size_t from) {
   return std::string(text.substr(begin + 1, end - begin - 1));
 }
 
-// The first enum-typed field called `name` in `type` or the messages within.
+// Returns the first enum field named `name` in `type` or the messages within
+// it.
 const EnumDescriptor* FindEnum(const Descriptor* type,
                                const std::string& name) {
   for (int i = 0; i < type->field_count(); ++i) {
@@ -43,8 +44,8 @@ const EnumDescriptor* FindEnum(const Descriptor* type,
   return nullptr;
 }
 
-// Where line and column, from 0, are in `text`. A tab reaches to the next
-// multiple of eight columns, as in protobuf's tokenizer.
+// Returns the offset of line and column, counted from 0, in `text`. A tab
+// advances to the next multiple of eight columns, as in protobuf's tokenizer.
 size_t OffsetOf(absl::string_view text, int line, int column) {
   size_t offset = 0;
   for (; line > 0 && offset < text.size(); ++offset) {
@@ -56,7 +57,7 @@ size_t OffsetOf(absl::string_view text, int line, int column) {
   return offset;
 }
 
-// ":line:column", from 1, of a message about what begins at `offset`.
+// Returns ":line:column", counted from 1, of `offset`.
 std::string PlaceOf(absl::string_view text, size_t offset) {
   const absl::string_view before = text.substr(0, offset);
   const size_t newline = before.rfind('\n');
@@ -66,8 +67,8 @@ std::string PlaceOf(absl::string_view text, size_t offset) {
                       ":", column + 1);
 }
 
-// A message about a field comes when the parser has read past its name; this
-// goes back to it.
+// Returns the offset of the field's name. The parser reports an error of a
+// field after it has read the name.
 size_t BackToName(absl::string_view text, size_t offset,
                   const std::string& message) {
   std::string name;
@@ -82,9 +83,9 @@ size_t BackToName(absl::string_view text, size_t offset,
   return found == absl::string_view::npos ? offset : found;
 }
 
-// Adds to the parser's message what one may write instead. The parser tells
-// names only in its text, so this reads that; a text that it does not know
-// stays as it is.
+// Adds the valid alternatives to the parser's message. The parser reports names
+// only within its text, so this function parses the text; it returns an unknown
+// text unchanged.
 std::string Explain(const std::string& message) {
   const size_t unknown = message.find("has no field named");
   if (unknown != std::string::npos) {

@@ -1,4 +1,4 @@
-// Errors of protobuf's text parser, in our words. Internal to //common:job.
+// Error messages for protobuf's text parser. Internal to //common/job.
 #ifndef TRIBUTARY_COMMON_JOB_JOB_TEXT_H_
 #define TRIBUTARY_COMMON_JOB_JOB_TEXT_H_
 
@@ -10,21 +10,21 @@
 
 namespace tributary {
 
-// Keeps the first error: later ones are mostly its consequences.
+// Keeps the first error, because later ones are usually its consequences.
 class FirstError : public ::google::protobuf::io::ErrorCollector {
  public:
-  // `text` is what the parser reads, and must outlive this object.
+  // `text` is the parser's input and must outlive this object.
   explicit FirstError(absl::string_view text) : text_(text) {}
 
-  // ":12:5: ..." with line and column, from 1, or ": ..." where it has no
-  // place: goes behind a file's name. Empty if there was no error.
+  // The error as ":12:5: ..." with line and column from 1, or ": ..." if it has
+  // no position, to append to a file's name. Empty if there was no error.
   const std::string& message() const { return message_; }
-  // The same without line and column.
+  // The error without line and column.
   const std::string& what() const { return what_; }
 
-  // Lines and columns count from 0; line -1 is the text as a whole.
+  // Line and column count from 0; line -1 refers to the whole text.
   void AddError(int line, int column, const std::string& message) override;
-  // The only warnings are about deprecated fields, of which there are none.
+  // Warnings report deprecated fields only, and there are none.
   void AddWarning(int, int, const std::string&) override {}
 
  private:

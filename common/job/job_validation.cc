@@ -1,4 +1,4 @@
-// ValidateJob: each field by itself, then the fields together.
+// ValidateJob: checks each field by itself, then combinations of fields.
 #include <algorithm>
 #include <cmath>
 
@@ -16,10 +16,10 @@
 namespace tributary {
 namespace {
 
-// See job_checks.h for what limits are for.
+// job_checks.h explains the purpose of the limits.
 constexpr int64_t kMaxBatch = int64_t{1} << 24;
 constexpr int64_t kMaxClasses = int64_t{1} << 20;
-// IDX labels are bytes.
+// Labels in IDX files are bytes.
 constexpr int64_t kMaxIdxClasses = 256;
 constexpr int64_t kMaxRandomElements = int64_t{1} << 28;
 constexpr int64_t kMaxSampleBytes = 1000000;
@@ -67,8 +67,8 @@ absl::Status ValidateText(const TextSpec& text) {
   return absl::OkStatus();
 }
 
-// A sample has as many elements as an image of 1,024 x 1,024 pixels in 256
-// channels at most.
+// Limits a sample to 2^28 elements: an image of 1,024 x 1,024 pixels with 256
+// channels.
 absl::Status ValidateRandom(const JobSpec& job) {
   const RandomSpec& random = job.data().random();
   TRIBUTARY_RETURN_IF_ERROR(
@@ -100,7 +100,7 @@ absl::Status ValidateRandom(const JobSpec& job) {
   return absl::OkStatus();
 }
 
-// Which model learns from what, by which loss.
+// Checks that data, model and loss fit together.
 absl::Status ValidateDataFitModel(const JobSpec& job) {
   const DataSpec& data = job.data();
   if (job.model().has_gpt() && !data.has_text() && !data.has_random()) {
@@ -114,8 +114,7 @@ absl::Status ValidateDataFitModel(const JobSpec& job) {
     return Error("data.text", "model.mlp cannot read text; use model.gpt");
   }
   if (job.model().has_synthetic() && !data.has_random()) {
-    return Error("data",
-                 "model.synthetic learns from nothing; set data.random={}");
+    return Error("data", "model.synthetic reads no data; set data.random={}");
   }
   if (job.model().loss() == ModelSpec::MEAN_SQUARED_ERROR) {
     if (!data.has_csv()) {
@@ -146,7 +145,7 @@ absl::Status ValidateData(const JobSpec& job) {
       status = ValidateRandom(job);
       break;
     case DataSpec::SOURCE_NOT_SET:
-      return Error("data", "is required: set idx, csv or text");
+      return Error("data", "is required: set idx, csv, text or random");
   }
   TRIBUTARY_RETURN_IF_ERROR(status);
   return ValidateDataFitModel(job);
@@ -291,8 +290,8 @@ absl::Status ValidateJob(const JobSpec& job) {
   TRIBUTARY_RETURN_IF_ERROR(NotNegative("clip_norm", job.clip_norm()));
   TRIBUTARY_RETURN_IF_ERROR(ValidateEvaluation(job.evaluation()));
   TRIBUTARY_RETURN_IF_ERROR(ValidateExchange(job.exchange()));
-  // Steps that come late add up: running statistics would run past what they
-  // follow, a variance even below 0.
+  // Delayed updates accumulate: running statistics would overshoot the values
+  // that they average, and a variance could become negative.
   if (job.model().has_resnet() && job.exchange().has_compression()) {
     return Error("exchange.compression",
                  "does not work with model.resnet, whose batch norm's "

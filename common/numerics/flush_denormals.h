@@ -1,4 +1,4 @@
-// Numbers below 2^-126 count as zero while an object of this class lives.
+// Treats numbers with a magnitude below 2^-126 as zero within a scope.
 #ifndef TRIBUTARY_COMMON_NUMERICS_FLUSH_DENORMALS_H_
 #define TRIBUTARY_COMMON_NUMERICS_FLUSH_DENORMALS_H_
 
@@ -8,13 +8,13 @@ namespace tributary {
 
 // Sets flush-to-zero (results) and denormals-are-zero (operands) for the
 // calling thread, and restores its state at the end of the scope. A decaying
-// average of gradients that have become zero stays denormal for ever, and
-// arithmetic with such numbers takes a hundred times as long.
+// average of gradients that have become zero stays denormal indefinitely, and
+// arithmetic with denormal numbers is about a hundred times slower.
 //
-// The loops whose results processes must agree on (vector_ops.h, optimizer.h)
-// set it themselves, so their bits do not depend on the caller's thread. Put
-// such loops into functions of their own, not inlined: the compiler may move
-// arithmetic past the construction of this object.
+// The loops whose results must be equal in all processes (vector_ops.h,
+// optimizer.h) set it themselves, so their bits do not depend on the calling
+// thread. Put such loops into functions that are not inlined: otherwise the
+// compiler may move arithmetic ahead of the construction of this object.
 class FlushDenormals {
  public:
   FlushDenormals() : before_(_mm_getcsr()) {

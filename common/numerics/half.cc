@@ -7,7 +7,8 @@
 #include "common/numerics/simd.h"
 #include "common/numerics/vector_ops.h"
 
-// Not inlined, so that no addition leaves the scope of FlushDenormals.
+// Not inlined, so that the compiler does not move additions out of the scope of
+// FlushDenormals.
 #define TRIBUTARY_KERNEL TRIBUTARY_MULTIVERSION __attribute__((noinline))
 
 namespace tributary {

@@ -1,10 +1,10 @@
-// The loops behind half.h, to be compiled once for each instruction set.
-// Internal to //common/numerics:half and its test.
+// The loops of half.h, compiled once for each instruction set. Internal to
+// //common/numerics:half and its test.
 //
-// Everything is done on the bits of numbers, with selections in place of
-// branches, so that loops become vector instructions of any width. Where a
-// float addition rounds, its operands and result are no denormal numbers, so
-// the bits do not depend on whether the thread flushes these.
+// All operations work on the bits of numbers and use selections instead of
+// branches, so that the compiler vectorizes the loops for any width. Where a
+// float addition rounds, neither its operands nor its result are denormal, so
+// the bits do not depend on the thread's treatment of denormal numbers.
 #ifndef TRIBUTARY_COMMON_NUMERICS_HALF_KERNELS_H_
 #define TRIBUTARY_COMMON_NUMERICS_HALF_KERNELS_H_
 
@@ -31,28 +31,29 @@ TRIBUTARY_INLINE float FloatOf(uint32_t bits) {
   return value;
 }
 
-// Payloads lie at any address.
+// Payloads may be unaligned.
 TRIBUTARY_INLINE uint16_t Load16(const char* from, int64_t i) {
   uint16_t bits;
   std::memcpy(&bits, from + 2 * i, sizeof(bits));
   return bits;
 }
 
-// Each format says how a float32 is rounded, which 16 bits stand for the
-// rounded number, and which number 16 bits stand for.
+// Each format defines the rounding of a float32, the 16 bits of a rounded
+// number, and the number of given 16 bits.
 struct Bfloat16 {
   static __attribute__((always_inline)) uint32_t Rounded(uint32_t bits) {
     const uint32_t magnitude = bits & ~kSign;
-    // Half of the last place that stays, or just less where that place is even:
-    // a carry rounds up, into the exponent if need be.
+    // Adds half of the last place that is kept, or slightly less if that place
+    // is even. A carry rounds up, into the exponent if necessary.
     uint32_t result = bits + 0x7fff + (bits >> 16 & 1);
     result = magnitude > kInfinity ? kQuietNan | (bits & kSign) : result;
     // Denormal numbers count as zero.
     result = magnitude < 0x00800000 ? bits & kSign : result;
     return result & 0xffff0000;
   }
-  // Of a sum of rounded numbers: its NaN has the payload of one of these, or
-  // none, and it is no denormal number where these are flushed.
+  // Rounds a sum of rounded numbers. A NaN among such sums has the payload of
+  // an operand or none, and the sum is not denormal if denormal numbers are
+  // flushed.
   static __attribute__((always_inline)) uint32_t RoundedSum(uint32_t bits) {
     return (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
   }
@@ -65,13 +66,13 @@ struct Bfloat16 {
   }
 };
 
-// Below 2^-14, the least normal number, the last place is 2^-24: that of
+// Below 2^-14, the smallest normal number, the last place is 2^-24, as for
 // float32 numbers from 0.5 to 1.
 struct Float16 {
   static __attribute__((always_inline)) uint32_t Rounded(uint32_t bits) {
     const uint32_t magnitude = bits & ~kSign;
     uint32_t result = (magnitude + 0xfff + (magnitude >> 13 & 1)) & ~0x1fffu;
-    // What rounds to 2^16 is too large.
+    // Values that round to 2^16 overflow.
     result = result >= 0x47800000 ? kInfinity : result;
     result = magnitude > kInfinity ? kQuietNan : result;
     const uint32_t small = BitsOf((FloatOf(magnitude) + 0.5f) - 0.5f);
@@ -83,7 +84,7 @@ struct Float16 {
   }
   static __attribute__((always_inline)) uint32_t Encoded(uint32_t bits) {
     const uint32_t magnitude = bits & ~kSign;
-    // The exponent's bias is 127 in one and 15 in the other format.
+    // The exponent's bias is 127 in float32 and 15 in float16.
     uint32_t result =
         (magnitude - (112u << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;
     result = magnitude >= 0x477ff000 ? 0x7c00 : result;
@@ -96,7 +97,7 @@ struct Float16 {
     const uint32_t magnitude = half & 0x7fff;
     uint32_t result = (magnitude << 13) + (112u << 23);
     result = magnitude >= 0x7c00 ? magnitude << 13 | kInfinity : result;
-    // Quiet, as everything that comes out of arithmetic.
+    // Quiet, like every NaN that arithmetic produces.
     result = magnitude > 0x7c00 ? kQuietNan : result;
     const uint32_t small =
         BitsOf(FloatOf((magnitude << 13) + (113u << 23)) - 0x1p-14f);

@@ -1,8 +1,8 @@
 // Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw,
 // "Parallel random numbers: as easy as 1, 2, 3", SC 2011). The n-th number of a
-// stream is a pure function of (key, counter), so any process computes any part
-// of it, in any order, and gets the same bits. constexpr, so that GPU code may
-// call it too.
+// stream is a pure function of (key, counter), so any process can compute any
+// part of it, in any order, with the same bits. The functions are constexpr so
+// that GPU code can call them.
 #ifndef TRIBUTARY_COMMON_NUMERICS_PHILOX_H_
 #define TRIBUTARY_COMMON_NUMERICS_PHILOX_H_
 
@@ -11,8 +11,8 @@
 
 namespace tributary {
 
-// What the numbers are for; keeps the streams of one seed apart. Values are
-// part of the result: never renumber.
+// The purpose of a stream, which separates the streams of one seed. The values
+// determine results: never renumber them.
 enum class RandomPurpose : uint32_t {
   kInitialization = 1,
   kDropout = 2,
@@ -24,7 +24,7 @@ enum class RandomPurpose : uint32_t {
 
 using PhiloxBlock = std::array<uint32_t, 4>;
 
-// One block of four numbers, uniform over 32 bits.
+// Returns one block of four numbers, uniform over 32 bits.
 constexpr PhiloxBlock Philox(PhiloxBlock counter, std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t product0 = uint64_t{0xD2511F53} * counter[0];
@@ -39,17 +39,17 @@ constexpr PhiloxBlock Philox(PhiloxBlock counter, std::array<uint32_t, 2> key) {
   return counter;
 }
 
-// A stream of numbers for one use: (seed, purpose) make the key, (a, b) and the
-// position the counter. For dropout, `a` is the step and `b` combines leaf and
-// layer; for initialization `a` is 0 and `b` the parameter's place in the
-// table.
+// A stream of random numbers: (seed, purpose) form the key, (a, b) and the
+// position form the counter. For dropout, `a` is the step and `b` combines
+// micro-batch and layer. For initialization, `a` is 0 and `b` is the
+// parameter's index in the table.
 struct RandomStream {
   uint64_t seed = 0;
   RandomPurpose purpose = RandomPurpose::kInitialization;
   uint32_t a = 0;
   uint32_t b = 0;
 
-  // Numbers [4 * block, 4 * block + 4) of the stream.
+  // Returns numbers [4 * block, 4 * block + 4) of the stream.
   constexpr PhiloxBlock Block(uint64_t block) const {
     return Philox(
         {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), a,
@@ -60,7 +60,8 @@ struct RandomStream {
   }
 };
 
-// In [0, 1), with 24 random bits: every value is exact in float32.
+// Returns a number in [0, 1) with 24 random bits, which float32 represents
+// exactly.
 constexpr float UniformFloat(uint32_t bits) {
   return static_cast<float>(bits >> 8) * 0x1p-24f;
 }

@@ -1,28 +1,28 @@
-// How our own hot loops get vectorized for the processor they run on, in one
-// binary for any x86-64.
+// Vectorization of hot loops for the processor at run time, in one binary for
+// any x86-64.
 //
 // A function marked TRIBUTARY_MULTIVERSION is compiled once per instruction
-// set, and the loader picks the best version. Arithmetic is the same in all of
-// them: the build forbids the contraction of a * b + c (-ffp-contract=off),
-// element-wise loops have no order to change, and sums go through Lanes, whose
-// sixteen partial sums are sixteen in every version. So the bits of a result
-// do not depend on the processor.
+// set, and the loader selects the best version. All versions perform the same
+// arithmetic: the build disables contraction of a * b + c (-ffp-contract=off),
+// element-wise loops have no order of summation, and sums use Lanes, which has
+// sixteen partial sums in every version. The bits of a result therefore do not
+// depend on the processor.
 //
-// The mark goes on definitions of functions that are neither templates nor
-// inline. Helpers that such a function calls in its loop must be
-// TRIBUTARY_INLINE, so that each version compiles its own copy.
+// Mark definitions of functions that are neither templates nor inline. Helpers
+// that such a function calls in its loop must be TRIBUTARY_INLINE, so that each
+// version compiles its own copy.
 //
 // Targets that use Lanes need copts = ["-Wno-psabi"]: GCC warns that vector
-// arguments have another calling convention without AVX-512, which cannot
-// matter to functions that are always inlined.
+// arguments have another calling convention without AVX-512, which does not
+// affect functions that are always inlined.
 #ifndef TRIBUTARY_COMMON_NUMERICS_SIMD_H_
 #define TRIBUTARY_COMMON_NUMERICS_SIMD_H_
 
 #include <cstdint>
 
-// v3 is AVX2 (Haswell, Zen and later), v4 AVX-512 (Skylake-X, Zen 4 and later).
-// Versions are chosen by code that runs before the sanitizers are set up, so
-// sanitized builds have the default version only.
+// v3 is AVX2 (Haswell, Zen and later), v4 is AVX-512 (Skylake-X, Zen 4 and
+// later). The code that selects a version runs before the sanitizers are
+// initialized, so sanitized builds have the default version only.
 #if defined(__x86_64__) && !defined(__clang__) && \
     !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define TRIBUTARY_MULTIVERSION \
@@ -35,21 +35,21 @@
 
 namespace tributary::simd {
 
-// Sixteen floats, added and multiplied lane by lane.
+// Sixteen floats that are added and multiplied lane by lane.
 inline constexpr int kLanes = 16;
 typedef float Lanes __attribute__((vector_size(4 * kLanes)));
 typedef float UnalignedLanes
     __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
 
-// Half of them: all that a register of AVX2 holds. GCC keeps larger vectors in
-// memory there, which loops that hold sums over many iterations feel; it splits
-// those of element-wise loops well.
+// Half of Lanes: the capacity of an AVX2 register. With AVX2, GCC keeps larger
+// vectors in memory, which slows loops that hold sums over many iterations. It
+// splits the vectors of element-wise loops well.
 typedef float HalfLanes __attribute__((vector_size(2 * kLanes)));
 typedef float UnalignedHalfLanes
     __attribute__((vector_size(2 * kLanes), aligned(4), may_alias));
 
-// Whether registers hold Lanes, and are 32, as with AVX-512; else 16 of
-// HalfLanes.
+// Returns true if registers hold Lanes and there are 32 of them, as with
+// AVX-512. Otherwise there are 16 registers of HalfLanes.
 TRIBUTARY_INLINE bool HasWideRegisters() {
 #ifdef __x86_64__
   return __builtin_cpu_supports("avx512f");
@@ -74,14 +74,14 @@ TRIBUTARY_INLINE void Store(float* to, HalfLanes value) {
   *reinterpret_cast<UnalignedHalfLanes*>(to) = value;
 }
 
-// Reads `count` < 16 floats; the other lanes are zero.
+// Reads `count` < 16 floats and sets the other lanes to zero.
 TRIBUTARY_INLINE Lanes LoadFirst(const float* from, int64_t count) {
   Lanes value = {};
   for (int64_t i = 0; i < count; ++i) value[i] = from[i];
   return value;
 }
 
-// The sum of the lanes, always in the same order: halves are added to halves.
+// Returns the sum of the lanes in a fixed order: adds halves to halves.
 TRIBUTARY_INLINE float Sum(Lanes v) {
   const float a0 = v[0] + v[8], a1 = v[1] + v[9], a2 = v[2] + v[10],
               a3 = v[3] + v[11], a4 = v[4] + v[12], a5 = v[5] + v[13],

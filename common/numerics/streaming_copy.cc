@@ -8,7 +8,7 @@
 namespace tributary {
 namespace {
 
-constexpr int64_t kLine = 16;  // Floats in a cache line.
+constexpr int64_t kLine = 16;  // Number of floats in a cache line.
 
 const float* FloatsAt(const char* place) {
   return reinterpret_cast<const float*>(place);
@@ -35,7 +35,7 @@ void StreamingCopy(const void* from, int64_t count, float* to) {
     _mm_stream_ps(to + i + 12, d);
   }
   std::memcpy(to + i, in + i * sizeof(float), (count - i) * sizeof(float));
-  // Streaming stores are not ordered with the ones that publish them.
+  // Orders the streaming stores before the stores that publish them.
   _mm_sfence();
 }
 

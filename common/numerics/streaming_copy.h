@@ -1,4 +1,5 @@
-// Copies past the caches, for memory that is too large to stay in them.
+// A copy that bypasses the caches, for memory that is too large to stay in
+// them.
 #ifndef TRIBUTARY_COMMON_NUMERICS_STREAMING_COPY_H_
 #define TRIBUTARY_COMMON_NUMERICS_STREAMING_COPY_H_
 
@@ -6,15 +7,15 @@
 
 namespace tributary {
 
-// As std::memcpy, `from` at any address, with stores that neither read the
-// lines they replace nor put them in the cache: a third less traffic, but
-// whoever reads them next gets them from memory. Other threads that synchronize
-// with this one see the result. The arrays must not overlap. Thread-safe for
-// different `to`.
+// Like std::memcpy, with stores that neither read the replaced cache lines nor
+// keep them in the cache. This saves a third of the memory traffic, but the
+// next read comes from memory. `from` may be unaligned. Threads that
+// synchronize with this one see the result. The arrays must not overlap.
+// Thread-safe for different `to`.
 void StreamingCopy(const void* from, int64_t count, float* to);
 
-// Arrays from this size on are better written so. Bytes; twice a core's share
-// of the caches of today's servers, roughly.
+// Size in bytes from which arrays benefit from StreamingCopy: about twice a
+// core's share of the caches of current servers.
 inline constexpr int64_t kStreamingBytes = int64_t{32} << 20;
 
 }  // namespace tributary

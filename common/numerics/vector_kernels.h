@@ -1,5 +1,5 @@
-// The loops behind vector_ops.h, to be compiled once for each instruction set.
-// Internal to //common/numerics:vector_ops and its test.
+// The loops of vector_ops.h, compiled once for each instruction set. Internal
+// to //common/numerics:vector_ops and its test.
 #ifndef TRIBUTARY_COMMON_NUMERICS_VECTOR_KERNELS_H_
 #define TRIBUTARY_COMMON_NUMERICS_VECTOR_KERNELS_H_
 
@@ -25,9 +25,8 @@ TRIBUTARY_INLINE void Subtract(const float* __restrict a,
   for (int64_t i = 0; i < count; ++i) out[i] = a[i] - b[i];
 }
 
-// Adds the squares of x(i) to 16 partial sums. The square of a float is exact
-// in double precision, so it makes no difference whether the processor fuses
-// multiplication and addition.
+// Adds the squares of x(i) to 16 partial sums. Double precision represents the
+// square of a float exactly, so a fused multiply-add gives the same result.
 template <typename Value>
 TRIBUTARY_INLINE void AddSquares(const Value x, int64_t count,
                                  double* __restrict sums) {
@@ -47,7 +46,7 @@ TRIBUTARY_INLINE void AddSquares(const Value x, int64_t count,
   }
 }
 
-// The sum of 16 partial sums, neighbours first.
+// Returns the sum of 16 partial sums, adding neighbours first.
 TRIBUTARY_INLINE double AddPairwise(const double* sums) {
   double lanes[16];
   for (int lane = 0; lane < 16; ++lane) lanes[lane] = sums[lane];

@@ -1,6 +1,6 @@
-// Sums of gradients. The same bits on every x86-64, whatever instructions it
-// has, on any thread: element by element, or in an order that is fixed.
-// Denormal numbers count as zero (see flush_denormals.h).
+// Element-wise operations and sums on gradients. Results have the same bits on
+// every x86-64 and every thread: operations are element-wise or have a fixed
+// order. Denormal numbers count as zero (see flush_denormals.h).
 #ifndef TRIBUTARY_COMMON_NUMERICS_VECTOR_OPS_H_
 #define TRIBUTARY_COMMON_NUMERICS_VECTOR_OPS_H_
 
@@ -11,26 +11,27 @@ namespace tributary {
 // sum[i] += x[i]. The buffers must not overlap.
 void AddInto(const float* x, float* sum, int64_t count);
 
-// out[i] = a[i] + b[i]: the same bits as AddInto. `out` must not overlap the
-// others.
+// out[i] = a[i] + b[i], with the same bits as AddInto. `out` must not overlap
+// the others.
 void Sum2(const float* a, const float* b, float* out, int64_t count);
 
 // out[i] = a[i] - b[i]. `out` must not overlap the others.
 void Subtract(const float* a, const float* b, float* out, int64_t count);
 
-// The sum of x[i]^2 in double precision: element i belongs to partial sum
-// i % 16, and the 16 partial sums are added pairwise, neighbours first.
+// Returns the sum of x[i]^2 in double precision. Element i belongs to partial
+// sum i % 16, and the 16 partial sums are added pairwise, neighbours first.
 double SumOfSquares(const float* x, int64_t count);
 
-// What SumOfSquares makes of its 16 partial sums.
+// Adds the 16 partial sums as SumOfSquares does.
 double AddPartialSums(const double* sums);
 
-// The same sum, of an array that comes in pieces.
+// Computes SumOfSquares of an array that arrives in pieces.
 class SumOfSquaresInPieces {
  public:
-  // The next `count` elements; a multiple of 16 in all pieces but the last.
+  // Adds the next `count` elements; a multiple of 16 in all pieces except the
+  // last.
   void Add(const float* x, int64_t count);
-  // The same, of elements a[i] + b[i].
+  // Adds the next `count` elements a[i] + b[i].
   void AddSum(const float* a, const float* b, int64_t count);
   double Total() const;
 

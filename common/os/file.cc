@@ -64,7 +64,7 @@ absl::Status WriteFileAtomically(const std::string& path,
   file.reset();
   if (status.ok()) status = files->Rename(temporary, path);
   if (!status.ok()) {
-    // It may be gone with the disk; the first error counts.
+    // An error here adds nothing to the first one, which is returned.
     (void)files->Remove(temporary);
     return status;
   }

@@ -1,5 +1,4 @@
-// Whole files, read and written so that a crash leaves the old one or the new
-// one.
+// Reads and atomically replaces whole files.
 #ifndef TRIBUTARY_COMMON_OS_FILE_H_
 #define TRIBUTARY_COMMON_OS_FILE_H_
 
@@ -14,27 +13,27 @@
 
 namespace tributary {
 
-// The contents of a file. OutOfRange if it has more than `max_bytes`.
+// Returns the contents of a file. OutOfRange if it is larger than `max_bytes`.
 absl::StatusOr<std::string> ReadFile(const std::string& path,
                                      int64_t max_bytes);
 
-// Makes `path` hold the pieces, one behind the other: writes a new file beside
-// it, fsyncs, renames, and fsyncs the folder. When it returns OK the contents
-// survive a power cut. On an error `path` is what it was before, or, if only
-// the folder could not be synced, already the new contents; the new file is
-// gone, if the disk lets it be removed. The pieces are written from where they
-// are, not copied. Blocks for as long as the disk takes.
+// Replaces the contents of `path` with the concatenation of `pieces`: writes a
+// new file beside it, syncs it, renames it and syncs the folder. After OK the
+// contents survive a power failure. On an error `path` has its old contents, or
+// the new ones if only the folder could not be synced; the new file is removed
+// if possible. Writes the pieces without copying them together. Blocks for as
+// long as the disk takes.
 absl::Status WriteFileAtomically(const std::string& path,
                                  absl::Span<const absl::string_view> pieces,
                                  FileSystem* files = FileSystem::Posix());
 
-// What is being written goes by another name until it is whole: NAME.tmp- and
-// 16 random hex digits. `IsUnfinished`: `name` is such a name of `whole`, both
-// without folder. Where nobody is writing a crash has left it.
+// The name of a file until it is complete: NAME.tmp- and 16 random hex digits.
+// IsUnfinished returns true if `name` is such a name for `whole`; both are
+// without a folder. Such a file without a writer remains after a crash.
 std::string UnfinishedName(absl::string_view whole);
 bool IsUnfinished(absl::string_view name, absl::string_view whole);
 
-// 16 random hex digits.
+// Returns 16 random hex digits.
 std::string RandomSuffix();
 
 }  // namespace tributary

@@ -15,7 +15,7 @@
 namespace tributary {
 namespace {
 
-// Linux moves at most 2 GiB in one call.
+// Linux transfers at most 2 GiB per call.
 constexpr size_t kMaxTransferBytes = size_t{1} << 30;
 
 class PosixFile final : public WritableFile {
@@ -77,7 +77,7 @@ class PosixFileSystem final : public FileSystem {
       return absl::OkStatus();
     }
     const int error = errno;
-    // What file systems say that do not know the flag.
+    // File systems that do not know the flag return EINVAL.
     return FileError(error == EINVAL ? ENOSYS : error,
                      absl::StrCat("cannot exchange ", a, " and"), b);
   }
@@ -88,7 +88,7 @@ class PosixFileSystem final : public FileSystem {
     const int result = fsync(folder);
     const int error = errno;
     close(folder);
-    // Some network file systems cannot sync a folder, and need not.
+    // Some network file systems cannot sync a folder and do not need it.
     if (result != 0 && error != EINVAL && error != ENOTSUP) {
       return FileError(error, "cannot sync", path);
     }
@@ -103,7 +103,7 @@ class PosixFileSystem final : public FileSystem {
         S_ISDIR(facts.st_mode)) {
       return absl::OkStatus();
     }
-    return FileError(error, "cannot make folder", path);
+    return FileError(error, "cannot create folder", path);
   }
 
   absl::Status Remove(const std::string& path) override {

@@ -34,7 +34,7 @@ absl::StatusOr<std::string> LocalHostTowards(const std::string& address) {
         absl::StrCat(address, ": ", gai_strerror(error)));
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> to(found, &freeaddrinfo);
-  // Connecting a datagram socket only chooses the way.
+  // Connecting a datagram socket selects a route without sending anything.
   const int socket_file =
       socket(to->ai_family, to->ai_socktype | SOCK_CLOEXEC, to->ai_protocol);
   sockaddr_storage own = {};

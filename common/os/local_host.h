@@ -1,4 +1,4 @@
-// The machine's own addresses.
+// The network addresses of this machine.
 #ifndef TRIBUTARY_COMMON_OS_LOCAL_HOST_H_
 #define TRIBUTARY_COMMON_OS_LOCAL_HOST_H_
 
@@ -9,13 +9,14 @@
 
 namespace tributary {
 
-// The number of the address from which this machine reaches `address`
-// (host:port): of several, that of the right network. Sends nothing.
-// InvalidArgument or Unavailable, with the name, if it has no way there.
+// Returns the numeric local address from which this machine reaches `address`
+// (host:port). On a machine with several networks this selects the right one.
+// Sends nothing. InvalidArgument or Unavailable, with the name, if there is no
+// route.
 absl::StatusOr<std::string> LocalHostTowards(const std::string& address);
 
-// Whether only this machine can reach a listener at `host`: 127.0.0.0/8, ::1
-// or localhost.
+// Returns true if a listener at `host` is reachable from this machine only:
+// 127.0.0.0/8, ::1 or localhost.
 bool IsLoopback(absl::string_view host);
 
 }  // namespace tributary

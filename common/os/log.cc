@@ -35,7 +35,7 @@ absl::string_view NameOf(spdlog::level::level_enum level) {
   return "error";
 }
 
-// RFC 3339, UTC, microseconds.
+// Formats RFC 3339, in UTC with microseconds.
 std::string Timestamp(std::chrono::system_clock::time_point time) {
   return absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", absl::FromChrono(time),
                           absl::UTCTimeZone());
@@ -57,16 +57,16 @@ std::string OnOneLine(absl::string_view message) {
   return line;
 }
 
-// Hands a message to the process that reads `fd`. Lines of this size are never
-// mixed with other threads'.
+// Writes a message to the process that reads `fd`. Writes of this size are
+// atomic on a pipe, so lines of different threads do not mix.
 void Pass(int fd, absl::string_view message) {
   std::string line = OnOneLine(message).substr(0, PIPE_BUF - 1);
   line += '\n';
-  // It is in the log, too; nobody need read it here.
+  // The message is in the log too, so a failed write here is ignored.
   if (write(fd, line.data(), line.size()) < 0) return;
 }
 
-// Who writes; shared by the formatters of all sinks.
+// The process that writes the log; shared by the formatters of all sinks.
 struct Writer {
   bool json;
   std::string role;
@@ -74,7 +74,7 @@ struct Writer {
   std::atomic<int> rank;
 };
 
-// One line of the log.
+// Formats one line of the log.
 class LineFormatter final : public spdlog::formatter {
  public:
   explicit LineFormatter(std::shared_ptr<const Writer> writer)
@@ -95,7 +95,7 @@ class LineFormatter final : public spdlog::formatter {
     return {message.payload.data(), message.payload.size()};
   }
 
-  // 2026-01-31T12:00:00.000000Z info worker 3: message
+  // Example: 2026-01-31T12:00:00.000000Z info worker 3: message
   std::string Text(const spdlog::details::log_msg& message) const {
     const int rank = writer_->rank;
     return absl::StrCat(Timestamp(message.time), " ", NameOf(message.level),

@@ -1,4 +1,4 @@
-// The log of one process: lines on stderr, in a file, or both.
+// The log of one process, written to stderr, to a file, or to both.
 #ifndef TRIBUTARY_COMMON_OS_LOG_H_
 #define TRIBUTARY_COMMON_OS_LOG_H_
 
@@ -13,37 +13,38 @@ namespace tributary {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
-// "debug", "info", "warning" or "error", in any case; InvalidArgument names
-// them for anything else.
+// Parses "debug", "info", "warning" or "error", in any case. InvalidArgument
+// lists them for any other name.
 absl::StatusOr<LogLevel> ParseLogLevel(absl::string_view name);
 
 struct LogOptions {
-  // Lines below it are dropped.
+  // The lowest level that is logged.
   LogLevel level = LogLevel::kInfo;
-  // One JSON object per line (ts, level, msg, role, rank, host, pid) in place
-  // of text.
+  // Writes one JSON object per line (ts, level, msg, role, rank, host, pid)
+  // instead of text.
   bool json = false;
-  // What the process is: "server", "worker" or "launcher".
+  // The role of the process: "server", "worker" or "launcher".
   std::string role;
-  // Rank of a worker, shard of a server; -1: none, or not known yet.
+  // Rank of a worker or shard of a server; -1: none, or not known yet.
   int rank = -1;
   bool standard_error = true;
-  // Lines are appended to this file; its folder is made. Empty: no file.
+  // The file that lines are appended to; its folder is created. Empty: no file.
   std::string file;
-  // The messages of warnings and errors are also written to this descriptor,
-  // one a line, in text, for the process that started this one: a full disk
-  // does not keep them from it. It must not block; what does not fit is left
-  // out. -1: none.
+  // A descriptor that also receives the messages of warnings and errors, as
+  // text, one per line, for the process that started this one. They arrive even
+  // when the disk is full. Must be non-blocking; messages that do not fit are
+  // dropped. -1: none.
   int warning_fd = -1;
 };
 
-// Owned by main and passed to who needs it; any thread may write. Each line is
-// handed to the system before Write returns, so a crash loses none. A full disk
-// loses lines, never more.
+// Writes log lines. Owned by main, which passes it to the classes that log.
+// Thread-safe. Each line reaches the kernel before Write returns, so a crash of
+// the process loses no line. A full disk loses log lines but causes no other
+// failure.
 //   log->Info("step %d: loss %.4f", step, loss);
 class Logger {
  public:
-  // Error if the file cannot be opened.
+  // Returns an error if the file cannot be opened.
   static absl::StatusOr<std::unique_ptr<Logger>> Create(
       const LogOptions& options);
 
@@ -51,13 +52,13 @@ class Logger {
   Logger(const Logger&) = delete;
   Logger& operator=(const Logger&) = delete;
 
-  // For lines from now on.
+  // Sets the rank of all later lines.
   void SetRank(int rank);
 
   bool Enabled(LogLevel level) const { return level >= level_; }
 
-  // A control character in `message` (which may come from a peer) is written
-  // as an escape, so that one message is one line.
+  // Escapes control characters in `message`, which may come from a peer, so
+  // that each message is one line.
   void Write(LogLevel level, absl::string_view message);
 
   template <typename... Args>
@@ -84,7 +85,7 @@ class Logger {
   }
 
  private:
-  // spdlog's logger; its headers stay out of ours.
+  // spdlog's loggers, declared here to keep spdlog's headers out of this one.
   struct Sinks;
 
   Logger(const LogOptions& options, std::unique_ptr<Sinks> sinks);

@@ -21,7 +21,7 @@
 namespace tributary {
 namespace {
 
-// Files of /proc and /sys are small.
+// Bounds the size of files of /proc and /sys, which are small.
 constexpr int64_t kMaxBytes = 1 << 20;
 
 std::string Contents(const std::string& path) {
@@ -35,7 +35,7 @@ std::optional<Number> Smaller(std::optional<Number> a,
   return b.has_value() ? std::min(*a, *b) : a;
 }
 
-// cgroup v1: two files, quota -1 for none.
+// cgroup v1: quota and period are in two files; quota -1 means none.
 std::optional<double> QuotaV1(const std::string& folder) {
   double quota, period;
   if (!absl::SimpleAtod(
@@ -50,7 +50,7 @@ std::optional<double> QuotaV1(const std::string& folder) {
   return quota / period;
 }
 
-// cgroup v2: the group and each one above it may have a quota.
+// cgroup v2: the group and each of its ancestors may have a quota.
 std::optional<double> QuotaV2(const std::string& mount, std::string group) {
   std::optional<double> quota;
   for (;;) {
@@ -62,7 +62,7 @@ std::optional<double> QuotaV2(const std::string& mount, std::string group) {
   }
 }
 
-// The number after "name " in lines of "name number".
+// Returns the number in the line "NAME NUMBER".
 std::optional<int64_t> FieldOf(absl::string_view text, absl::string_view name) {
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     if (!absl::ConsumePrefix(&line, name)) continue;
@@ -73,7 +73,8 @@ std::optional<int64_t> FieldOf(absl::string_view text, absl::string_view name) {
   return std::nullopt;
 }
 
-// What the group may still take; none: as much as there is.
+// Returns the memory that the group may still allocate; none if it has no
+// limit.
 std::optional<int64_t> LeftInGroup(const std::string& folder) {
   int64_t limit = 0;
   int64_t used = 0;
@@ -88,7 +89,8 @@ std::optional<int64_t> LeftInGroup(const std::string& folder) {
 
 int AllowedCores() {
   cpu_set_t set;
-  // More than 1,024 cores do not fit the set: ask the library.
+  // The set holds 1,024 cores; for larger machines the standard library counts
+  // them.
   if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
   return static_cast<int>(std::thread::hardware_concurrency());
 }
@@ -98,7 +100,7 @@ int AllowedCores() {
 int64_t PeakMemoryBytes() {
   const auto kibibytes = FieldOf(Contents("/proc/self/status"), "VmHWM:");
   if (kibibytes.has_value()) return *kibibytes * 1024;
-  // Some sandboxes' /proc has no such line.
+  // The /proc of some sandboxes has no such line.
   rusage usage;
   if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
   return static_cast<int64_t>(usage.ru_maxrss) * 1024;
@@ -126,7 +128,7 @@ int UsableCores() {
   const std::optional<double> quota =
       CpuQuota("/sys/fs/cgroup", Contents("/proc/self/cgroup"));
   int cores = AllowedCores();
-  // Rounded up: a thread more uses what is left of the quota.
+  // Rounded up: one more thread uses the fraction of a core that remains.
   if (quota.has_value() && *quota < cores) {
     cores = static_cast<int>(std::ceil(*quota));
   }
@@ -147,7 +149,8 @@ std::optional<double> ParseCpuMax(absl::string_view text) {
 std::optional<double> CpuQuota(const std::string& mount,
                                absl::string_view membership) {
   std::optional<double> quota;
-  // Lines "hierarchy:controllers:path"; version 2 has no controllers.
+  // Lines have the form "hierarchy:controllers:path"; version 2 has no
+  // controllers.
   for (const absl::string_view line : absl::StrSplit(membership, '\n')) {
     const std::vector<std::string> parts =
         absl::StrSplit(line, absl::MaxSplits(':', 2));
@@ -162,7 +165,7 @@ std::optional<double> CpuQuota(const std::string& mount,
         controllers.end()) {
       const std::string folder = absl::StrCat(mount, "/", parts[1]);
       quota = Smaller(quota, QuotaV1(folder + group));
-      // In a container the group's own path is often not visible.
+      // The path of the group is often not visible inside a container.
       quota = Smaller(quota, QuotaV1(mount + "/cpu"));
     }
   }

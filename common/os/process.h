@@ -1,5 +1,6 @@
-// What this process is and what it has used. All functions are safe from any
-// thread; where the system does not tell, the answer is the documented one.
+// The identity and the resource usage of this process. All functions are
+// thread-safe. Where the system does not provide a value, each returns the
+// value documented for it.
 #ifndef TRIBUTARY_COMMON_OS_PROCESS_H_
 #define TRIBUTARY_COMMON_OS_PROCESS_H_
 
@@ -11,35 +12,37 @@
 
 namespace tributary {
 
-// Largest resident set so far, in bytes; 0 if unknown.
+// Returns the peak resident set size in bytes; 0 if unknown.
 int64_t PeakMemoryBytes();
 
-// User and system time of all threads so far, in seconds.
+// Returns the user and system time of all threads so far, in seconds.
 double CpuSeconds();
 
-// "localhost" if unknown.
+// Returns the host name; "localhost" if unknown.
 std::string HostName();
 
-// Number of threads that can run at once, at least 1: the cores that the
-// process may use, and no more than its control group's CPU quota, rounded up.
+// Returns the number of threads that can run at once, at least 1: the cores of
+// the process's CPU affinity, limited by the CPU quota of its control group,
+// rounded up.
 int UsableCores();
 
-// The quota, in cores, that a cgroup v2 cpu.max says ("150000 100000": 1.5);
-// none for "max" or anything else.
+// Parses a cgroup v2 cpu.max: "150000 100000" is 1.5 cores. Returns none for
+// "max" and for invalid text.
 std::optional<double> ParseCpuMax(absl::string_view text);
 
-// The smallest quota on the way from the root of the control groups, mounted
-// at `mount`, to the group that `membership` (/proc/self/cgroup) names. Knows
-// cgroup v2 and, for the group itself, v1.
+// Returns the smallest quota of the group that `membership` (/proc/self/cgroup)
+// names and its ancestors; `mount` is where the control groups are mounted.
+// Supports cgroup v2 and, for the group itself, v1.
 std::optional<double> CpuQuota(const std::string& mount,
                                absl::string_view membership);
 
-// What this process can still take before the machine, or its control group,
-// has no memory left, in bytes; none if unknown. Files in the page cache that
-// nobody uses count as free.
+// Returns the memory in bytes that this process can still allocate within the
+// limits of the machine and of its control group; none if unknown. Unused page
+// cache counts as available.
 std::optional<int64_t> AvailableMemoryBytes();
 
-// The same from /proc/meminfo's text, and for cgroup v2 as CpuQuota.
+// Like AvailableMemoryBytes, for the text of /proc/meminfo and a cgroup v2
+// hierarchy as in CpuQuota.
 std::optional<int64_t> AvailableMemory(absl::string_view meminfo,
                                        const std::string& mount,
                                        absl::string_view membership);

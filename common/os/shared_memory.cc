@@ -29,7 +29,7 @@ absl::Status Refused(const char* what) {
   return SystemError(absl::StatusCode::kFailedPrecondition, what);
 }
 
-// Closes a descriptor at the end of its scope.
+// Closes a file descriptor when it goes out of scope.
 class Descriptor {
  public:
   explicit Descriptor(int descriptor) : descriptor_(descriptor) {}
@@ -74,7 +74,7 @@ absl::StatusOr<std::shared_ptr<SharedMemory>> SharedMemory::Create(
   const int descriptor = memory->descriptor_;
   const int64_t total = kPageBytes + memory->bytes_;
   constexpr auto kUnavailable = absl::StatusCode::kUnavailable;
-  if (descriptor < 0) return SystemError(kUnavailable, "cannot be made");
+  if (descriptor < 0) return SystemError(kUnavailable, "cannot be created");
   if (fchmod(descriptor, S_IRUSR | S_IWUSR) != 0 ||
       ftruncate(descriptor, total) != 0 ||
       fcntl(descriptor, F_ADD_SEALS,
@@ -103,11 +103,11 @@ absl::StatusOr<std::shared_ptr<const MappedMemory>> MappedMemory::Map(
     const SharedMemoryOffer& offer) {
   const std::string path = absl::StrCat("/proc/", offer.process(), "/fd/",
                                         offer.descriptor_number());
-  // Looked at before it is opened: opening some kinds of files does something.
+  // Checked before it is opened: opening some kinds of files has side effects.
   const Descriptor seen(open(path.c_str(), O_PATH | O_CLOEXEC));
   struct stat status;
   if (seen.get() < 0 || fstat(seen.get(), &status) != 0) {
-    return Refused("the peer's is out of reach");
+    return Refused("the memory of the peer cannot be reached");
   }
   const bool sound = S_ISREG(status.st_mode) && status.st_uid == geteuid() &&
                      offer.bytes() > 0 && offer.bytes() % kPageBytes == 0 &&
@@ -115,19 +115,24 @@ absl::StatusOr<std::shared_ptr<const MappedMemory>> MappedMemory::Map(
                      offer.token().size() == kTokenBytes;
   if (!sound) {
     return absl::FailedPreconditionError(
-        "shared memory: the peer's is not what it says, or another user's");
+        "shared memory: the memory of the peer does not match its offer, or "
+        "belongs to another user");
   }
   Descriptor opened(open(absl::StrCat("/proc/self/fd/", seen.get()).c_str(),
                          O_RDONLY | O_CLOEXEC));
-  if (opened.get() < 0) return Refused("the peer's cannot be opened");
+  if (opened.get() < 0) {
+    return Refused("the memory of the peer cannot be opened");
+  }
   const int seals = fcntl(opened.get(), F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
     return absl::FailedPreconditionError(
-        "shared memory: the peer's could shrink while it is read");
+        "shared memory: the memory of the peer could shrink while it is read");
   }
   void* const begin = mmap(nullptr, kPageBytes + offer.bytes(), PROT_READ,
                            MAP_SHARED | MAP_NORESERVE, opened.get(), 0);
-  if (begin == MAP_FAILED) return Refused("the peer's cannot be mapped");
+  if (begin == MAP_FAILED) {
+    return Refused("the memory of the peer cannot be mapped");
+  }
   std::shared_ptr<MappedMemory> memory(new MappedMemory());
   memory->begin_ = static_cast<const char*>(begin);
   memory->data_ = memory->begin_ + kPageBytes;
@@ -135,7 +140,7 @@ absl::StatusOr<std::shared_ptr<const MappedMemory>> MappedMemory::Map(
   memory->descriptor_ = opened.Release();
   if (std::memcmp(memory->begin_, offer.token().data(), kTokenBytes) != 0) {
     return absl::FailedPreconditionError(
-        "shared memory: it is another process's than the peer's");
+        "shared memory: the offer names the memory of another process");
   }
   return std::shared_ptr<const MappedMemory>(std::move(memory));
 }
@@ -149,7 +154,7 @@ absl::Status MappedMemory::MapAt(void* to, int64_t offset,
                                  int64_t bytes) const {
   if (mmap(to, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
            descriptor_, kPageBytes + offset) == MAP_FAILED) {
-    return Refused("the peer's cannot be mapped in place");
+    return Refused("the memory of the peer cannot be mapped in place");
   }
   return absl::OkStatus();
 }

@@ -1,5 +1,5 @@
-// Memory that processes of one user on one host share: how gradients and
-// weights get from worker to server and back without being moved.
+// Memory shared by processes of one user on one host. Gradients and weights
+// pass between workers and servers through it without being copied to a socket.
 #ifndef TRIBUTARY_COMMON_OS_SHARED_MEMORY_H_
 #define TRIBUTARY_COMMON_OS_SHARED_MEMORY_H_
 
@@ -13,23 +13,24 @@
 
 namespace tributary {
 
-// Names this host and network namespace: processes with equal names reach one
-// another through shared memory and abstract Unix sockets.
+// Returns an identifier of this host and network namespace. Processes with
+// equal identifiers can reach each other through shared memory and abstract
+// Unix sockets.
 std::string HostIdentity();
 
-// The page size that offsets and sizes below are multiples of.
+// All offsets and sizes below are multiples of this page size.
 inline constexpr int64_t kPageBytes = 4096;
 constexpr int64_t RoundUpToPage(int64_t bytes) {
   return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
-// Memory of this process that others may map, for reading only. It has no name
-// in any file system, goes away with the last process that maps it, and takes
-// room only where it has been written to. All zero at first.
+// Memory of this process that other processes may map read-only. It has no name
+// in any file system, exists until the last process unmaps it, and occupies
+// only the pages that were written. Initially zero.
 class SharedMemory {
  public:
-  // `bytes` is rounded up to whole pages. Unavailable where the kernel does not
-  // give such memory.
+  // Rounds `bytes` up to whole pages. Unavailable if the kernel does not
+  // provide such memory.
   static absl::StatusOr<std::shared_ptr<SharedMemory>> Create(int64_t bytes);
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
@@ -37,27 +38,28 @@ class SharedMemory {
 
   char* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
-  // What another process needs to map it.
+  // The message with which another process maps this memory.
   const SharedMemoryOffer& offer() const { return offer_; }
 
  private:
   SharedMemory() = default;
 
   int descriptor_ = -1;
-  char* begin_ = nullptr;  // One page with the token, then the data.
+  char* begin_ = nullptr;  // One page with the token, followed by the data.
   char* data_ = nullptr;
   int64_t bytes_ = 0;
   SharedMemoryOffer offer_;
 };
 
-// Another process's SharedMemory, seen from here. It stays readable when that
-// process has ended.
+// The SharedMemory of another process, mapped into this one. It stays readable
+// after that process has ended.
 class MappedMemory {
  public:
-  // FailedPrecondition, with the reason, if it cannot be mapped: another host,
-  // container or user, or not what the offer says. The offer is checked before
-  // it is trusted: owner, size, a seal against shrinking (so that reading can
-  // never fault), and a random token in the memory itself.
+  // Maps the memory that `offer` describes. FailedPrecondition, with the
+  // reason, if that is impossible: the peer is on another host, in another
+  // container or of another user, or the offer is wrong. Verifies the owner,
+  // the size, a seal against shrinking (so that reads cannot fault) and a
+  // random token in the memory itself.
   static absl::StatusOr<std::shared_ptr<const MappedMemory>> Map(
       const SharedMemoryOffer& offer);
   ~MappedMemory();
@@ -67,8 +69,9 @@ class MappedMemory {
   const char* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
 
-  // Lets `bytes` from `offset` on appear at `to`, in place of what was mapped
-  // there, for as long as that range stays mapped. All multiples of kPageBytes.
+  // Maps `bytes` bytes from `offset` at address `to`, replacing the existing
+  // mapping of that range. All three are multiples of kPageBytes. The mapping
+  // may outlive this object.
   absl::Status MapAt(void* to, int64_t offset, int64_t bytes) const;
 
  private:
@@ -80,8 +83,8 @@ class MappedMemory {
   int64_t bytes_ = 0;
 };
 
-// Zeroed memory of this process alone, in whole pages, any of which
-// MappedMemory::MapAt may replace.
+// Zeroed private memory in whole pages. MappedMemory::MapAt may replace any of
+// them.
 class PrivatePages {
  public:
   // Throws std::bad_alloc.

@@ -5,8 +5,8 @@
 namespace tributary {
 namespace {
 
-// Where the next parameter can begin: the sums' lanes go by the place in the
-// arena.
+// Returns the first offset at which the next parameter can begin. The lanes of
+// the sums depend on the position in the arena.
 int64_t EndWithGap(const ChunkSegment& segment) {
   return (segment.end + kArenaAlignment - 1) / kArenaAlignment *
          kArenaAlignment;

@@ -1,4 +1,4 @@
-// What the global norm of a gradient is made of.
+// The sum of squares from which the global norm of a gradient is computed.
 #ifndef TRIBUTARY_COMMON_PARAMETERS_GRADIENT_SQUARES_H_
 #define TRIBUTARY_COMMON_PARAMETERS_GRADIENT_SQUARES_H_
 
@@ -11,34 +11,35 @@
 
 namespace tributary {
 
-// The sum of the squares of an arena's or a chunk's gradients, in double
-// precision, with the same bits for any division into blocks. Elements of group
-// STATISTICS are no gradients and count as zero; but if one is not finite, the
-// sum is NaN, as it is for a gradient, so that whoever looks for steps gone
-// wrong finds those too. Not thread-safe.
+// Sums the squares of the gradients of an arena or a chunk in double precision.
+// The result has the same bits for any division into blocks. Elements of group
+// STATISTICS are not gradients and count as zero; but a non-finite one makes
+// the sum NaN, as a non-finite gradient does, so that the check for non-finite
+// steps detects both. Not thread-safe.
 class GradientSquares {
  public:
-  // `segments`: from the start of what is added up, rising; beyond the
-  // lifetime of this object.
+  // `segments` ascend from the start of the range that is summed, and must
+  // outlive this object.
   explicit GradientSquares(absl::Span<const ChunkSegment> segments)
       : segments_(segments) {}
 
-  // The next `count` elements, in two halves to be added unless `other_half` is
-  // null. A multiple of 16 in all calls but the last. Gaps must be zero.
+  // Adds the next `count` elements: half[i] + other_half[i], or half[i] if
+  // `other_half` is null. `count` is a multiple of 16 in all calls except the
+  // last. Gaps between parameters must be zero.
   void Add(const float* half, const float* other_half, int64_t count);
   double Total() const {
     return TotalOf(gradients_.Total(), statistics_.Total());
   }
-  // Of the squares of gradients and of what has group STATISTICS, each summed
-  // up as SumOfSquares does, by place in the arena.
+  // Combines the squares of gradients and of elements of group STATISTICS, each
+  // summed as SumOfSquares does, by position in the arena.
   static double TotalOf(double gradients, double statistics) {
     return gradients + 0 * statistics;
   }
 
  private:
   const absl::Span<const ChunkSegment> segments_;
-  size_t next_ = 0;       // The first segment that may reach beyond position_.
-  int64_t position_ = 0;  // Elements added so far.
+  size_t next_ = 0;       // The first segment that may end after position_.
+  int64_t position_ = 0;  // Number of elements added so far.
   SumOfSquaresInPieces gradients_, statistics_;
 };
 

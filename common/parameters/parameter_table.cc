@@ -28,14 +28,14 @@ bool IsGoodName(absl::string_view name) {
          std::all_of(name.begin(), name.end(), absl::ascii_isgraph);
 }
 
-// Names come from peers: what is printed of one is short and printable.
+// Names come from peers, so error messages escape and truncate them.
 std::string Printable(absl::string_view name) {
   return absl::StrCat("\"", absl::CHexEscape(name.substr(0, 64)),
                       name.size() > 64 ? "...\"" : "\"");
 }
 
-// Converts and checks one parameter; leaves `offset` to the caller. No size is
-// larger than `max_elements`, so sums of two of them cannot overflow.
+// Converts and checks one parameter; the caller sets `offset`. No size exceeds
+// `max_elements`, so sums of two sizes cannot overflow.
 absl::StatusOr<Parameter> Convert(const ParameterTable::Parameter& from,
                                   int64_t max_elements) {
   const auto error = [&](const auto&... what) {
@@ -147,7 +147,7 @@ const Parameter& ArenaLayout::ParameterAt(int64_t element) const {
 std::vector<ChunkSegment> ArenaLayout::ChunkSegments(int chunk) const {
   const int64_t begin = ChunkBegin(chunk);
   const int64_t end = begin + ChunkSize(chunk);
-  // The first parameter that reaches into the chunk.
+  // The first parameter that extends into the chunk.
   auto parameter = std::partition_point(
       parameters_.begin(), parameters_.end(),
       [&](const Parameter& p) { return p.offset + p.size <= begin; });

@@ -19,8 +19,8 @@ std::vector<int> MaximalSubtrees(LeafRange range, int leaves) {
   for (int leaf = range.begin; leaf < range.end;) {
     int node = leaves + leaf;
     int width = 1;
-    // Climb while this is a left child and the parent's leaves still lie in the
-    // range.
+    // Climb while this node is a left child and the parent's leaves are within
+    // the range.
     while (node > 1 && node % 2 == 0 && leaf + 2 * width <= range.end) {
       node /= 2;
       width *= 2;

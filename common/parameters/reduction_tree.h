@@ -1,7 +1,8 @@
-// The fixed binary tree in which the gradients of a step's leaves are added.
-// Nodes are numbered as in a heap: 1 is the root, the children of n are 2n and
-// 2n + 1, leaf m of L (a power of two) is L + m. Because every sum follows the
-// tree, its bits do not depend on which worker computed which leaf.
+// The fixed binary tree in which the gradients of a step are added;
+// micro-batches are its leaves. Nodes are numbered as in a heap: 1 is the root,
+// the children of n are 2n and 2n + 1, and leaf m of L (a power of two) is L +
+// m. Every sum follows the tree, so its bits do not depend on which worker
+// computed which leaf.
 #ifndef TRIBUTARY_COMMON_PARAMETERS_REDUCTION_TREE_H_
 #define TRIBUTARY_COMMON_PARAMETERS_REDUCTION_TREE_H_
 
@@ -12,20 +13,20 @@ namespace tributary {
 
 struct LeafRange {
   int begin = 0;
-  int end = 0;  // Half open.
+  int end = 0;  // Exclusive.
 };
 
 inline bool IsNode(int node, int leaves) {
   return node >= 1 && node < 2 * leaves;
 }
 
-// The leaves under `node`, which must be one of the tree's.
+// Returns the leaves under `node`, a node of the tree with `leaves` leaves.
 LeafRange LeavesUnder(int node, int leaves);
 
-// The fewest nodes whose leaves are exactly `range`, from left to right: what a
-// worker that owns `range` contributes.
+// Returns the smallest set of nodes whose leaves are exactly `range`, from left
+// to right: the contributions of a worker that owns `range`.
 std::vector<int> MaximalSubtrees(LeafRange range, int leaves);
-// The same for some of the leaves, ascending.
+// Like MaximalSubtrees, for a set of leaves in ascending order.
 std::vector<int> MaximalSubtreesOf(const std::vector<int64_t>& some,
                                    int leaves);
 

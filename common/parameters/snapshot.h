@@ -1,4 +1,4 @@
-// One server's state at one version, as it was then.
+// The state of one server at one version.
 #ifndef TRIBUTARY_COMMON_PARAMETERS_SNAPSHOT_H_
 #define TRIBUTARY_COMMON_PARAMETERS_SNAPSHOT_H_
 
@@ -15,21 +15,22 @@
 
 namespace tributary {
 
-// Owns its copies, or shares what will not be written any more: whoever holds
-// it may read it while training goes on.
+// The state of a server's chunks at one version. Owns its copies or shares
+// buffers that are no longer written, so its holder may read it while training
+// continues.
 struct Snapshot {
   struct Chunk {
     int number = 0;
-    Buffer values;              // The optimizer's weights, float32.
-    std::vector<Buffer> slots;  // Its state, see Optimizer::slots.
-    int64_t elements = 0;       // Of each buffer; the rest is not used.
+    Buffer values;              // Weights of the optimizer, float32.
+    std::vector<Buffer> slots;  // State of the optimizer; see Optimizer::slots.
+    int64_t elements = 0;       // Number of elements in use in each buffer.
   };
   int64_t version = 0;
-  std::vector<Chunk> chunks;  // Ascending.
+  std::vector<Chunk> chunks;  // In ascending order.
 };
 
-// Buffers for these chunks, with so many arrays of optimizer state, of
-// unspecified contents.
+// Allocates buffers for `chunks` with `slots` arrays of optimizer state each;
+// their contents are unspecified.
 inline Snapshot MakeSnapshot(const ArenaLayout& layout,
                              const std::vector<int>& chunks, int slots) {
   BufferPool buffers(layout.chunk_elements());
@@ -47,7 +48,7 @@ inline Snapshot MakeSnapshot(const ArenaLayout& layout,
   return snapshot;
 }
 
-// Copies into the buffers of `*to`, which has the same chunks.
+// Copies into the buffers of `*to`, which must have the same chunks.
 inline void CopySnapshot(const Snapshot& from, Snapshot* to) {
   to->version = from.version;
   for (size_t i = 0; i < from.chunks.size(); ++i) {
@@ -61,11 +62,11 @@ inline void CopySnapshot(const Snapshot& from, Snapshot* to) {
   }
 }
 
-// A snapshot in the making: each chunk puts in its copy when it comes to the
-// version. Thread-safe.
+// Collects a snapshot: each chunk adds its copy when it reaches the version.
+// Thread-safe.
 class SnapshotCapture {
  public:
-  // `done` is called once, by the Put or Release that comes last.
+  // `done` is called once, by the last call of Put or Release.
   SnapshotCapture(int64_t version, size_t chunks,
                   std::function<void(Snapshot)> done)
       : done_(std::move(done)), missing_(chunks + 1) {
@@ -74,12 +75,12 @@ class SnapshotCapture {
   }
 
   int64_t version() const { return snapshot_.version; }
-  // `place` among the chunks. Each chunk once.
+  // Adds the copy of the chunk at index `place`. Call once per chunk.
   void Put(int place, Snapshot::Chunk copy) {
     snapshot_.chunks[place] = std::move(copy);
     Release();
   }
-  // To be called once: all chunks know of it.
+  // Call once, after all chunks have been asked for their copies.
   void Release() {
     if (--missing_ == 0) done_(std::move(snapshot_));
   }
@@ -87,7 +88,8 @@ class SnapshotCapture {
  private:
   const std::function<void(Snapshot)> done_;
   Snapshot snapshot_;
-  std::atomic<size_t> missing_;  // Copies, and Release.
+  // Copies that are missing, plus one for Release.
+  std::atomic<size_t> missing_;
 };
 
 }  // namespace tributary

@@ -12,10 +12,10 @@
 namespace tributary {
 namespace {
 
-// 1 Pbit/s: more is a slip of the finger.
+// 1 Pbit/s. A larger value is a typing error.
 constexpr double kMaxBytesPerSecond = 125e12;
 
-// Bytes per second of the unit, or 0 if it is none.
+// Returns the bytes per second of the unit, or 0 if it is unknown.
 double UnitBytes(absl::string_view unit) {
   const bool per_second = absl::ConsumeSuffix(&unit, "/s");
   double bytes = 0;

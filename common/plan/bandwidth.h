@@ -1,4 +1,4 @@
-// How people write the speed of a link.
+// Parses and prints the bandwidth of a link.
 #ifndef TRIBUTARY_COMMON_PLAN_BANDWIDTH_H_
 #define TRIBUTARY_COMMON_PLAN_BANDWIDTH_H_
 
@@ -9,14 +9,15 @@
 
 namespace tributary {
 
-// Bytes per second of "10Gbit", "800Mbit/s", "2.5Gbps", "3GB/s" or "200MiB/s":
-// a number, then bits (bit, bps) or bytes (B), with k, M, G, T (powers of 1000)
-// or, for bytes, Ki, Mi, Gi, Ti (powers of 1024) in front, then "/s" or
-// nothing. InvalidArgument, with what to write instead, for anything else:
-// "10G" and "10Gb" too, which some read as bits and others as bytes.
+// Returns the bytes per second of "10Gbit", "800Mbit/s", "2.5Gbps", "3GB/s" or
+// "200MiB/s": a number, an optional prefix, a unit, and optionally "/s". The
+// unit is bits (bit, bps) or bytes (B). Prefixes are k, M, G and T (powers of
+// 1000) and, for bytes, Ki, Mi, Gi and Ti (powers of 1024). InvalidArgument,
+// with the expected form, for other text, including the ambiguous "10G" and
+// "10Gb".
 absl::StatusOr<double> ParseBandwidth(absl::string_view text);
 
-// "10 Gbit/s", "1.5 Gbit/s".
+// Returns "10 Gbit/s", "1.5 Gbit/s".
 std::string FormatBandwidth(double bytes_per_second);
 
 }  // namespace tributary

@@ -15,8 +15,8 @@ std::vector<HostTraffic> TrafficByHost(const ExchangeLoad& load,
   for (const int host : placement.server_hosts)
     hosts = std::max(hosts, host + 1);
   const int servers = static_cast<int>(placement.server_hosts.size());
-  // Of one contribution and one version of all chunks that a host's servers
-  // own.
+  // Bytes of one contribution and one version of all chunks that each host's
+  // servers own.
   std::vector<ChunkBytes> owned(hosts);
   ChunkBytes whole;
   for (size_t chunk = 0; chunk < load.chunks.size(); ++chunk) {
@@ -31,7 +31,8 @@ std::vector<HostTraffic> TrafficByHost(const ExchangeLoad& load,
   double contributions = 0;
   for (const int count : load.contributions) contributions += count;
   const double workers = static_cast<double>(placement.worker_hosts.size());
-  // First as if everything crossed the network, then without what does not.
+  // First assumes that all bytes cross the network, then subtracts those that
+  // stay on a host.
   for (int host = 0; host < hosts; ++host) {
     traffic[host].up_in = contributions * owned[host].up;
     traffic[host].down_out = workers * owned[host].down;

@@ -1,9 +1,9 @@
-// How many bytes of an exchange pass through the network interface of each
-// host: with one server or several, wherever they run, and with all-reduce.
+// Computes the bytes that an exchange sends through the network interface of
+// each host, for any number and placement of servers and for all-reduce.
 //
-// "Up" are gradients from workers to servers, "down" weights from servers to
-// workers. What stays on a host does not touch its interface. Links are full
-// duplex: bytes out and bytes in do not share.
+// "Up" denotes gradients from workers to servers, "down" weights from servers
+// to workers. Traffic within a host does not use its interface. Links are full
+// duplex, so the two directions do not compete.
 #ifndef TRIBUTARY_COMMON_PLAN_EXCHANGE_TRAFFIC_H_
 #define TRIBUTARY_COMMON_PLAN_EXCHANGE_TRAFFIC_H_
 
@@ -12,23 +12,24 @@
 
 namespace tributary {
 
-// Messages of one chunk, in bytes on the wire.
+// Sizes of the messages of one chunk, in bytes on the wire.
 struct ChunkBytes {
-  double up = 0;    // One Contribution.
-  double down = 0;  // One Weights.
+  double up = 0;    // Size of one Contribution.
+  double down = 0;  // Size of one Weights message.
 };
 
 struct ExchangeLoad {
-  std::vector<ChunkBytes> chunks;  // By chunk.
-  // By worker: how many contributions it sends for each chunk; see
-  // ContributionsByWorker. A worker without any still gets the weights.
+  std::vector<ChunkBytes> chunks;  // Indexed by chunk.
+  // Number of contributions that each worker sends per chunk, indexed by
+  // worker; see ContributionsByWorker. A worker without contributions still
+  // receives the weights.
   std::vector<int> contributions;
 };
 
-// On which host each process runs. Hosts are numbered from 0.
+// The host of each process. Hosts are numbered from 0.
 struct Placement {
-  std::vector<int> worker_hosts;  // By rank.
-  std::vector<int> server_hosts;  // By shard; see ArenaLayout::ShardOf.
+  std::vector<int> worker_hosts;  // Indexed by rank.
+  std::vector<int> server_hosts;  // Indexed by shard; see ArenaLayout::ShardOf.
 };
 
 // Bytes through one host's interface in one step.
@@ -40,34 +41,37 @@ struct HostTraffic {
 
   double out() const { return up_out + down_out; }
   double in() const { return up_in + down_in; }
-  // Of the busier direction.
+  // Returns the bytes of the busier direction.
   double busier() const { return out() > in() ? out() : in(); }
 };
 
-// By host, 0 to the largest number in `placement`.
+// Returns the traffic of each host, from 0 to the largest number in
+// `placement`.
 std::vector<HostTraffic> TrafficByHost(const ExchangeLoad& load,
                                        const Placement& placement);
 
-// The host whose busier direction carries most; the first of several.
+// Returns the host whose busier direction carries the most bytes, and the first
+// of several.
 int BusiestHost(const std::vector<HostTraffic>& traffic);
 
-// What `workers` send for each chunk when the leaves are dealt evenly: as many
-// contributions as maximal subtrees make up a worker's run of leaves. One each
-// if `workers` is a power of two.
+// Returns the number of contributions that each of `workers` sends per chunk
+// when the micro-batches are divided evenly: the number of maximal subtrees in
+// a worker's range of leaves. It is 1 if `workers` is a power of two.
 std::vector<int> ContributionsByWorker(int micro_batches, int workers);
 
-// ---- The law: bytes each way through the busiest interface, in model sizes,
-// where up and down weigh the same and chunks are many. `workers` is at least
-// 2, each on a host of its own.
+// ---- Closed-form traffic: bytes in each direction through the busiest
+// interface, in units of the model size. Assumes that up and down have equal
+// sizes, that there are many chunks, and that `workers`, at least 2, run on a
+// host each.
 
 // One server on a host of its own.
 double CentralServerLaw(int workers);
-// Ring all-reduce (Patarasuk and Yuan, 2009), and equal shares on servers that
-// run on the workers' hosts.
+// Ring all-reduce (Patarasuk and Yuan, 2009), and also equal shards on servers
+// that run on the workers' hosts.
 double AllReduceLaw(int workers);
-// The least that servers can do with `extra_hosts`, at most `workers`, beside
-// those of the workers: shares are dealt so that no link waits for another
-// (Jiang et al., 2020: BytePS).
+// The minimum for servers on the workers' hosts and `extra_hosts` more, at most
+// `workers`: shards are sized so that all links are equally busy (Jiang et al.,
+// 2020: BytePS).
 double LeastTrafficLaw(int workers, int extra_hosts);
 
 }  // namespace tributary

@@ -1,4 +1,4 @@
-// How large a chunk is on the wire.
+// Computes the size of a chunk on the wire.
 #ifndef TRIBUTARY_COMMON_PLAN_PAYLOAD_BYTES_H_
 #define TRIBUTARY_COMMON_PLAN_PAYLOAD_BYTES_H_
 
@@ -8,9 +8,9 @@
 
 namespace tributary {
 
-// Bytes of the payload of one Contribution, or one Weights, of `elements`
-// numbers, as `exchange` (resolved) says it is encoded. TOP_K: what is asked
-// for; somewhat less may be sent.
+// Returns the size in bytes of the payload of one Contribution or one Weights
+// message of `elements` numbers, in the encoding of `exchange` (resolved).
+// TOP_K: the requested size; the actual size may be slightly smaller.
 int64_t ExpectedPayloadBytes(const ExchangeSpec& exchange, int64_t elements);
 
 }  // namespace tributary

@@ -10,8 +10,7 @@
 namespace tributary {
 namespace {
 
-// The first step finds all weights there; from the second on each is like the
-// one before.
+// The first step starts with all weights present; the steps after it are alike.
 constexpr int kSteps = 4;
 
 class Simulation {
@@ -74,7 +73,7 @@ class Simulation {
              std::tie(other.time, other.what, other.chunk);
     }
   };
-  // Something that the worker's computing meets on its way.
+  // An event at a fixed point of the worker's computation.
   struct Moment {
     double at;
     int chunk;
@@ -87,7 +86,7 @@ class Simulation {
   struct Job {
     What what;
     int chunk;
-    // The first layers go first.
+    // Chunks of earlier layers have priority.
     bool operator>(const Job& other) const {
       return std::tie(chunk, what) > std::tie(other.chunk, other.what);
     }
@@ -140,7 +139,7 @@ class Simulation {
     }
   }
 
-  // The worker computes up to its next moment.
+  // Computes until the worker's next event.
   void Resume(double now) {
     const double to = next_ < moments_.size() ? moments_[next_].at : end_;
     events_.push({now + to - worked_, What::kCompute, -1});
@@ -171,20 +170,21 @@ class Simulation {
 
   const ExchangeTimes times_;
   const int chunks_;
-  std::vector<double> share_;  // By chunk.
+  std::vector<double> share_;  // Indexed by chunk.
   std::vector<Moment> moments_;
   const double end_;
 
   std::priority_queue<Event, std::vector<Event>, std::greater<Event>> events_;
   Resource links_[2];
   Resource pass_;
-  // By chunk: the weights for the next forward are with the worker.
+  // Indexed by chunk: true if the worker has received the weights for the next
+  // forward.
   std::vector<bool> present_;
   int missing_gradients_;
-  size_t next_ = 0;    // Of moments_.
-  double worked_ = 0;  // Of the profile's time.
+  size_t next_ = 0;    // Index into moments_.
+  double worked_ = 0;  // Computing time spent in this step.
   int waiting_for_ = -1;
-  std::vector<double> ends_;  // Of steps.
+  std::vector<double> ends_;  // End times of the steps.
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
-// How long a training step takes when its exchange overlaps with computing: a
-// small simulation of one worker, its link and its server, chunk by chunk.
+// Predicts the time of a training step whose exchange overlaps with
+// computation, by simulating one worker, its link and its server chunk by
+// chunk.
 #ifndef TRIBUTARY_COMMON_PLAN_STEP_MODEL_H_
 #define TRIBUTARY_COMMON_PLAN_STEP_MODEL_H_
 
@@ -10,52 +11,55 @@
 
 namespace tributary {
 
-// One worker's step if nothing ever made it wait, in seconds since its start.
+// Timing of one worker's step without any waiting, in seconds from the start of
+// the step.
 struct ComputeProfile {
   double seconds = 0;
-  // By chunk: when forward first reads its weights, and when backward has its
-  // gradient in all of the worker's leaves.
+  // Indexed by chunk: the times when forward first reads the chunk's weights,
+  // and when backward has finished its gradient for all of the worker's
+  // micro-batches.
   std::vector<double> needed_at;
   std::vector<double> ready_at;
 };
 
-// The profile of a network that spends the same time on every parameter, in
-// forward `forward_share` of all of it. `chunk_elements` by chunk.
+// Returns the profile of a network that spends equal time on every parameter,
+// with the fraction `forward_share` of the time in forward. `chunk_elements` is
+// indexed by chunk.
 ComputeProfile EvenProfile(double seconds,
                            absl::Span<const int64_t> chunk_elements,
                            double forward_share = 1.0 / 3);
 
-// `profile` with its time multiplied by `factor`.
+// Returns `profile` with all times multiplied by `factor`.
 ComputeProfile Stretch(ComputeProfile profile, double factor);
 
-// How long all chunks of a step keep each resource busy, in seconds; a chunk
-// takes the part that it is of all elements. The link is the busiest one.
+// Seconds for which all chunks of a step keep each resource busy. A chunk's
+// part is proportional to its elements. The link is the busiest one.
 struct ExchangeTimes {
   double up = 0;    // Gradients on the link.
   double pass = 0;  // The server's sum and update.
   double down = 0;  // New weights on the link.
-  // Up and down go through the same interfaces in the same direction, because
-  // servers run on the workers' hosts; otherwise they are two directions of
-  // one link.
+  // True if up and down share interfaces in the same direction, because servers
+  // run on the workers' hosts. Otherwise they use the two directions of a link.
   bool shared_link = false;
-  // No update before the last gradient of the step is there: clipping by the
-  // global norm, or an optimizer that runs after an all-reduce.
+  // True if no update can start before the last gradient of the step has
+  // arrived: with clipping by the global norm, or with an optimizer that runs
+  // after an all-reduce.
   bool update_waits_for_all = false;
 };
 
-// Seconds from one step to the next, in synchronous mode, once steps follow
-// each other: a chunk goes up when its gradient is ready, first layers first
-// when several wait, is summed and updated, comes down, and only then can the
-// next forward read it.
+// Returns the seconds per step in steady state in synchronous mode. A chunk is
+// sent when its gradient is ready (earlier layers first if several wait),
+// summed and updated, and sent back; only then can the next forward read it.
 //
-// Assumes that all workers are equally fast and work in step; leaves out the
-// latency of single messages and the processors' work for the network.
+// Assumes equally fast workers that run in lockstep. Ignores the latency of
+// single messages and the CPU time of networking.
 double StepSeconds(const ComputeProfile& profile,
                    absl::Span<const int64_t> chunk_elements,
                    const ExchangeTimes& times);
 
-// The same where no worker waits for another, nor for its own last step: the
-// slowest resource sets the pace.
+// Like StepSeconds with bounded staleness, where a worker waits neither for
+// other workers nor for its own previous step: the slowest resource determines
+// the time.
 double BoundedStalenessStepSeconds(const ComputeProfile& profile,
                                    const ExchangeTimes& times);
 

@@ -20,7 +20,7 @@
 #include "common/os/file.h"
 #include "common/tensor_io/safetensors_header.h"
 
-// Tensors go from memory to the file as they are.
+// Tensors are written to the file without conversion.
 #ifndef ABSL_IS_LITTLE_ENDIAN
 #error "This program needs a little-endian processor."
 #endif
@@ -30,7 +30,7 @@ namespace {
 
 constexpr char kMetadataKey[] = "__metadata__";
 constexpr size_t kLengthBytes = 8;
-// The format's own limit.
+// The limit that the format defines.
 constexpr uint64_t kMaxHeaderBytes = 100000000;
 constexpr size_t kMaxTransferBytes = size_t{1} << 30;
 
@@ -88,14 +88,16 @@ absl::StatusOr<std::string> MakeSafetensorsHeader(
     }
     const int64_t end =
         offset + ElementsOf(tensor) * static_cast<int64_t>(sizeof(float));
-    // At the end, without looking for one of the same name.
+    // Appends without searching for a tensor of the same name, which was
+    // checked before.
     entries.push_back({tensor.name,
                        {{"dtype", "F32"},
                         {"shape", tensor.shape},
                         {"data_offsets", {offset, end}}}});
     offset = end;
   }
-  // Metadata that are not UTF-8 get replacement characters, not an exception.
+  // Replaces invalid UTF-8 in metadata by replacement characters instead of
+  // throwing.
   std::string text = header.dump(
       -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   text.resize((text.size() + 7) / 8 * 8, ' ');

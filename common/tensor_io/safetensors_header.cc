@@ -23,13 +23,14 @@ absl::Status Error(const Args&... what) {
   return absl::DataLossError(absl::StrCat(what...));
 }
 
-// Names are the file's: what is printed of one is short and printable.
+// Names come from the file, so error messages escape and truncate them.
 std::string Printable(absl::string_view name) {
   return absl::StrCat("\"", absl::CHexEscape(name.substr(0, 64)),
                       name.size() > 64 ? "...\"" : "\"");
 }
 
-// Bytes of one element; 0 for a type that the format does not have.
+// Returns the size in bytes of one element; 0 for a type that the format does
+// not define.
 int64_t SizeOf(absl::string_view dtype) {
   struct Type {
     absl::string_view name;
@@ -45,9 +46,9 @@ int64_t SizeOf(absl::string_view dtype) {
   return 0;
 }
 
-// Receives the header's parts from nlohmann's parser as it meets them, so that
-// repeated keys are seen and nothing is stored that the format has no use for.
-// Each function returns whether to go on; error() says why not.
+// Receives the parts of the header from nlohmann's parser as they are parsed,
+// so that repeated keys are detected and unknown data is not stored. Each
+// function returns whether to continue; error() gives the reason if not.
 class HeaderReader : public nlohmann::json_sax<json> {
  public:
   SafetensorsHeader TakeHeader() { return std::move(header_); }
@@ -147,7 +148,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
 
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::detail::exception&) override {
-    // 8: the header's own place in the file. Positions count from 1.
+    // Adds 8, the header's offset in the file. Positions count from 1.
     return Fail("offset ", 8 + (position > 0 ? position - 1 : 0),
                 ": the header is not valid JSON");
   }
@@ -155,10 +156,10 @@ class HeaderReader : public nlohmann::json_sax<json> {
  private:
   enum class State {
     kStart,
-    kTop,            // Between tensors.
+    kTop,            // Between two tensors.
     kMetadataValue,  // After "__metadata__".
     kMetadata,
-    kMetadataText,  // After a key in it.
+    kMetadataText,  // After a key of the metadata.
     kTensorValue,   // After a tensor's name.
     kTensor,
     kDtypeValue,
@@ -223,7 +224,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
   std::string error_;
   SafetensorsHeader header_;
   absl::flat_hash_set<std::string> names_;
-  // The tensor or metadata entry that is being read.
+  // The name of the tensor or metadata entry that is being read.
   std::string key_;
   TensorEntry tensor_;
   std::vector<int64_t> offsets_;
@@ -232,7 +233,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
   bool has_offsets_ = false;
 };
 
-// That type and shape fill exactly the bytes from begin to end.
+// Checks that type and shape match the number of bytes from begin to end.
 absl::Status CheckSize(const TensorEntry& tensor) {
   const std::string where =
       absl::StrCat("tensor ", Printable(tensor.name), ": ");

@@ -1,4 +1,5 @@
-// The JSON header of a safetensors file. Internal to //common:safetensors.
+// The JSON header of a safetensors file. Internal to
+// //common/tensor_io:safetensors.
 #ifndef TRIBUTARY_COMMON_TENSOR_IO_SAFETENSORS_HEADER_H_
 #define TRIBUTARY_COMMON_TENSOR_IO_SAFETENSORS_HEADER_H_
 
@@ -15,13 +16,13 @@
 namespace tributary {
 
 struct SafetensorsHeader {
-  // In the order of their data, which they cover without gap or overlap.
+  // In the order of their data, which they cover without gaps or overlaps.
   std::vector<TensorEntry> tensors;
   std::map<std::string, std::string> metadata;
 };
 
-// Reads and checks the header of a file with `data_bytes` behind it. DataLoss
-// with the reason if it is not as it must be.
+// Parses and validates the header of a file with `data_bytes` of data after it.
+// DataLoss, with the reason, if it is invalid.
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view json,
                                                          int64_t data_bytes);
 

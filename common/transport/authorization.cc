@@ -54,7 +54,7 @@ class CallGuard final : public grpc::AuthMetadataProcessor {
     const auto path = metadata.find(kPathKey);
     const auto authorization = metadata.find(kAuthorizationHeader);
     std::vector<grpc::string_ref> values;
-    // Held by `values` and the context.
+    // Views of strings that `values` and the context own.
     std::vector<absl::string_view> dns_names;
     if (context != nullptr) {
       values = context->FindPropertyValues(GRPC_PEER_DNS_PROPERTY_NAME);
@@ -67,7 +67,7 @@ class CallGuard final : public grpc::AuthMetadataProcessor {
         authorization == metadata.end() ? "" : View(authorization->second),
         dns_names);
     if (authorization != metadata.end()) {
-      // No service needs to see it.
+      // Consumed here, so that services do not see the token.
       consumed->emplace(kAuthorizationHeader,
                         std::string(View(authorization->second)));
     }
@@ -98,8 +98,8 @@ absl::Status Authorizer::Check(
   const auto allowed = Access().find(path);
   if (allowed == Access().end()) {
     return absl::PermissionDeniedError(
-        "there is no such method here, or nobody may call it: use the same "
-        "release everywhere");
+        "this server has no such method, or no role may call it: run the same "
+        "release in all processes");
   }
   return certificates_ ? CheckRole(path, allowed->second, dns_names)
                        : absl::OkStatus();
@@ -109,15 +109,16 @@ absl::Status Authorizer::CheckToken(absl::string_view authorization) const {
   if (digest_.empty()) return absl::OkStatus();
   if (authorization.empty()) {
     return absl::UnauthenticatedError(
-        "this job wants a token: add --token-file FILE, with the token that "
-        "its servers were given");
+        "this job requires a token: add --token-file FILE with the token of "
+        "its servers");
   }
-  // Digests have one length, whatever was sent.
+  // Digests have equal lengths, so the comparison's time does not depend on the
+  // token.
   const std::string digest = Sha256Hex(authorization);
   if (CRYPTO_memcmp(digest.data(), digest_.data(), digest_.size()) != 0) {
     return absl::UnauthenticatedError(
-        "the token is not this job's: give --token-file the file that its "
-        "servers were given, and check that this is the right job's address");
+        "the token is not this job's: set --token-file to the token file of "
+        "its servers, and check the address");
   }
   return absl::OkStatus();
 }
@@ -138,9 +139,10 @@ absl::Status Authorizer::CheckRole(
     absl::StrAppend(out, RoleName(role));
   };
   if (roles.empty()) {
-    return absl::UnauthenticatedError(absl::StrCat(
-        "no certificate with a role: add --tls-dir DIR with one that names ",
-        absl::StrJoin(allowed, " or ", append), ".tributary"));
+    return absl::UnauthenticatedError(
+        absl::StrCat("the caller has no certificate with a role: add --tls-dir "
+                     "DIR with one that names ",
+                     absl::StrJoin(allowed, " or ", append), ".tributary"));
   }
   return absl::PermissionDeniedError(
       absl::StrCat("a certificate for ", absl::StrJoin(roles, ", "),

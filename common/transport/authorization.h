@@ -1,5 +1,5 @@
-// Who may call which method: the one place that decides it, for every method
-// of every service.
+// Decides which peers may call which methods, for every method of every
+// service.
 #ifndef TRIBUTARY_COMMON_TRANSPORT_AUTHORIZATION_H_
 #define TRIBUTARY_COMMON_TRANSPORT_AUTHORIZATION_H_
 
@@ -14,23 +14,23 @@
 
 namespace tributary {
 
-// The metadata key and value by which a call carries the token.
+// The metadata key and value that carry the token of a call.
 inline constexpr char kAuthorizationHeader[] = "authorization";
 std::string AuthorizationValue(absl::string_view token);
 
-// Methods that are not in the table are refused, so a new one is closed until
-// it has been thought about. Health checks are open to everyone. Immutable, so
-// safe from any thread; never blocks.
+// Checks the token and the role of a caller against a table of methods. Refuses
+// methods that are not in the table, so a new method must be added to it.
+// Everyone may call health checks. Immutable, so thread-safe. Never blocks.
 class Authorizer {
  public:
-  // What a caller must show. With `certificates` its role must be one that may
-  // call the method; with a token it must know that.
+  // With `certificates` a caller's certificate must name a role that may call
+  // the method. With a non-empty `token` the caller must present the token.
   Authorizer(bool certificates, const std::string& token);
 
-  // `path` is "/package.Service/Method", `authorization` the call's metadata
-  // (empty: none), `dns_names` those of the caller's verified certificate.
-  // Unauthenticated or PermissionDenied, with what the caller should do. Takes
-  // the same time for every wrong token.
+  // `path` is "/package.Service/Method". `authorization` is the call's
+  // metadata; empty: none. `dns_names` are those of the caller's verified
+  // certificate. Returns Unauthenticated or PermissionDenied, with what the
+  // caller should do. Takes the same time for every wrong token.
   absl::Status Check(absl::string_view path, absl::string_view authorization,
                      const std::vector<absl::string_view>& dns_names) const;
 
@@ -41,11 +41,12 @@ class Authorizer {
                          const std::vector<absl::string_view>& dns_names) const;
 
   const bool certificates_;
-  // Of the expected metadata; empty: none is expected.
+  // Digest of the expected metadata; empty: no token is expected.
   const std::string digest_;
 };
 
-// Lets gRPC ask `authorizer` before any service sees the call.
+// Returns a processor through which gRPC checks every call with `authorizer`
+// before a service receives it.
 std::shared_ptr<grpc::AuthMetadataProcessor> MakeCallGuard(
     std::shared_ptr<const Authorizer> authorizer);
 

@@ -38,7 +38,7 @@ using NumberPtr = std::unique_ptr<BIGNUM, Free<&BN_free>>;
 void FreeStack(STACK_OF(X509) * stack) { sk_X509_free(stack); }
 using StackPtr = std::unique_ptr<STACK_OF(X509), Free<&FreeStack>>;
 
-// X.509 version 3.
+// The encoding of X.509 version 3.
 constexpr int kVersion3 = 2;
 
 BioPtr ReadBio(const std::string& text) {
@@ -69,7 +69,7 @@ absl::StatusOr<std::vector<CertificatePtr>> ParseCertificates(
     if (next == nullptr) break;
     certificates.push_back(std::move(next));
   }
-  ERR_clear_error();  // The end of the text is an error for OpenSSL.
+  ERR_clear_error();  // OpenSSL reports the end of the text as an error.
   if (certificates.empty()) {
     return absl::InvalidArgumentError("holds no certificate in PEM");
   }
@@ -78,7 +78,7 @@ absl::StatusOr<std::vector<CertificatePtr>> ParseCertificates(
 
 absl::StatusOr<KeyPtr> ParseKey(const std::string& pem) {
   const BioPtr bio = ReadBio(pem);
-  // A key with a passphrase must not make OpenSSL ask for it.
+  // Keeps OpenSSL from asking for the passphrase of an encrypted key.
   const auto no_passphrase = [](char*, int, int, void*) { return 0; };
   KeyPtr key(
       PEM_read_bio_PrivateKey(bio.get(), nullptr, no_passphrase, nullptr));
@@ -128,7 +128,7 @@ absl::StatusOr<CertificatePtr> MakeUnsigned(const CertificateRequest& request,
           X509_get_subject_name(certificate.get()), "CN", MBSTRING_UTF8,
           reinterpret_cast<const unsigned char*>(request.common_name.c_str()),
           -1, -1, 0) != 1) {
-    return OpenSslError("cannot make a certificate");
+    return OpenSslError("cannot create a certificate");
   }
   return certificate;
 }
@@ -149,7 +149,7 @@ absl::StatusOr<CertificateAndKey> Sign(X509* certificate, EVP_PKEY* own_key,
 
 absl::StatusOr<KeyPtr> MakeKey() {
   KeyPtr key(EVP_EC_gen("P-256"));
-  if (key == nullptr) return OpenSslError("cannot make a key");
+  if (key == nullptr) return OpenSslError("cannot create a key");
   return key;
 }
 
@@ -160,7 +160,7 @@ bool HasDnsName(X509* certificate, const std::string& name) {
              nullptr) == 1;
 }
 
-// Whether the chain leads to one of the authorities, and is valid now.
+// Checks that the chain leads to one of the authorities and is valid now.
 absl::Status Verify(const std::vector<CertificatePtr>& authorities,
                     const std::vector<CertificatePtr>& chain) {
   const StorePtr store(X509_STORE_new());

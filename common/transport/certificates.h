@@ -1,5 +1,5 @@
-// X.509 certificates in PEM text, by OpenSSL: checking the files that a process
-// was given, and making an authority for tests.
+// X.509 certificates in PEM, handled by OpenSSL: checks the files that a
+// process was started with, and creates an authority for tests.
 #ifndef TRIBUTARY_COMMON_TRANSPORT_CERTIFICATES_H_
 #define TRIBUTARY_COMMON_TRANSPORT_CERTIFICATES_H_
 
@@ -13,7 +13,7 @@ namespace tributary {
 
 struct CertificateAndKey {
   std::string certificate;
-  // Not encrypted: keep it from others.
+  // The private key, unencrypted: protect it from access by others.
   std::string key;
 };
 
@@ -25,17 +25,18 @@ struct CertificateRequest {
   absl::Time not_after;
 };
 
-// A new authority that signs itself, with a P-256 key.
+// Creates a self-signed authority with a P-256 key.
 absl::StatusOr<CertificateAndKey> MakeAuthority(
     const CertificateRequest& request);
 
-// A new certificate of `authority`, for TLS servers and clients alike.
+// Creates a certificate of `authority` for TLS servers and clients.
 absl::StatusOr<CertificateAndKey> IssueCertificate(
     const CertificateRequest& request, const CertificateAndKey& authority);
 
-// That the first certificate of the chain belongs to the key, is trusted by one
-// of `authorities`, valid now and has the DNS name. FailedPrecondition says
-// which of these it is not; InvalidArgument: one of the texts is no PEM.
+// Checks that the first certificate of the chain belongs to the key, chains to
+// one of `authorities`, is valid now and has the DNS name. FailedPrecondition
+// names the condition that does not hold. InvalidArgument: one of the texts is
+// not PEM.
 absl::Status CheckCertificate(const std::string& authorities,
                               const CertificateAndKey& chain,
                               const std::string& dns_name);

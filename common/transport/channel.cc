@@ -24,24 +24,25 @@ int Milliseconds(absl::Duration duration) {
   return static_cast<int>(absl::ToInt64Milliseconds(duration));
 }
 
-// How long one attempt to connect may take, on a busy machine as well. (gRPC
-// takes this time from what it calls the minimum backoff; after an attempt that
-// was refused it still tries again soon.)
+// Timeout of one attempt to connect, long enough for a busy machine. gRPC takes
+// it from the minimum reconnect backoff, but retries a refused connection
+// sooner.
 constexpr int kConnectTimeoutMs = 5'000;
 
-// What takes longer than this to connect is looked into.
+// A connection that takes longer than this is diagnosed.
 constexpr absl::Duration kDiagnosisInterval = absl::Seconds(1);
 
-// How long a wait for a connection goes on after it should stop.
+// The longest time that a wait for a connection continues after a request to
+// stop.
 constexpr absl::Duration kInterruptInterval = absl::Milliseconds(100);
 
-// gRPC stays up until the process ends. It would shut down with its last user,
-// and wait up to ten seconds for a thread of its own that watches sockets which
-// were once full.
+// Keeps gRPC initialized until the process ends. Otherwise it would shut down
+// with its last user, and the shutdown can wait up to ten seconds for a thread
+// that polls sockets.
 void KeepGrpc() {
   static const bool kept = [] {
-    // What gRPC says of every failed handshake is for its developers, and any
-    // stranger can make it say that as often as he likes.
+    // gRPC logs every failed handshake, and any peer can cause any number of
+    // them.
     if (std::getenv("GRPC_VERBOSITY") == nullptr) {
       gpr_set_log_function([](gpr_log_func_args*) {});
     }
@@ -71,22 +72,23 @@ std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address,
                    Milliseconds(limits.keepalive_timeout));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  // Each stream carries the whole exchange with one server, so channels to one
-  // address must not share a connection.
+  // A stream carries the whole exchange with one server, so channels to the
+  // same address must not share a connection.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  // We retry on our own terms: gRPC's retries would buffer whole messages.
+  // Tributary retries at a higher level; gRPC's retries would buffer whole
+  // messages.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  // Loopback and cluster addresses are never reached through a proxy.
+  // Loopback and cluster addresses need no proxy.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   if (IsUnixSocket(address)) {
     return grpc::CreateCustomChannel(
         address, grpc::InsecureChannelCredentials(), arguments);
   }
   if (security.tls()) {
-    // Whatever its address, it must have the role.
+    // The certificate must name the server's role; the address is not checked.
     arguments.SetSslTargetNameOverride(RoleDnsName(Role::kServer));
   }
   return grpc::experimental::CreateCustomChannelWithInterceptors(
@@ -97,7 +99,7 @@ std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address,
 absl::Status AwaitConnected(grpc::Channel* channel, const std::string& address,
                             const Security& security, absl::Time deadline,
                             const std::function<bool()>& stop) {
-  // gRPC's own wait cannot be interrupted; short ones can be given up between.
+  // gRPC's wait cannot be interrupted, so this waits in short intervals.
   absl::Time diagnosis = MonotonicNow() + kDiagnosisInterval;
   absl::Status found;
   while (!stop()) {
@@ -109,7 +111,7 @@ absl::Status AwaitConnected(grpc::Channel* channel, const std::string& address,
     if (MonotonicNow() >= deadline) break;
     if (MonotonicNow() < diagnosis || IsUnixSocket(address)) continue;
     const absl::Status last = std::exchange(found, Diagnose(address, security));
-    // Once may have been while files were being exchanged.
+    // A single failure may be due to files that are being replaced.
     if (!found.ok() && found == last) return found;
     diagnosis = MonotonicNow() + kDiagnosisInterval;
   }
@@ -147,7 +149,7 @@ void ConfigureServer(const Limits& limits, grpc::ServerBuilder* builder) {
        Milliseconds(limits.min_ping_interval)},
       {GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
        Milliseconds(limits.handshake_timeout)},
-      // Two servers on one port by accident must be an error.
+      // A second server on the same port must fail to start.
       {GRPC_ARG_ALLOW_REUSEPORT, 0}};
   for (const auto& [name, value] : arguments) {
     builder->AddChannelArgument(name, value);

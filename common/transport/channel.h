@@ -1,5 +1,5 @@
-// How Tributary's processes reach one another over gRPC: addresses, limits and
-// keepalive, the same on both ends.
+// gRPC channels between Tributary's processes: addresses, limits and keepalive,
+// equal on both ends.
 #ifndef TRIBUTARY_COMMON_TRANSPORT_CHANNEL_H_
 #define TRIBUTARY_COMMON_TRANSPORT_CHANNEL_H_
 
@@ -21,36 +21,36 @@ class ServerBuilder;
 
 namespace tributary {
 
-// Peers that differ in this number do not understand each other.
+// Peers with different protocol versions are incompatible.
 inline constexpr int kProtocolVersion = 1;
 
-// A channel to host:port, or to a Unix socket, with a connection of its own.
-// Never fails here: calls do. To a Unix socket goes neither TLS nor token: it
-// belongs to this host, whose kernel tells the server who we are.
+// Returns a channel to host:port, or to a Unix socket, with its own connection.
+// Does not connect; calls report connection errors. Uses neither TLS nor the
+// token on a Unix socket, where the kernel identifies the caller to the server.
 std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address,
                                              const Security& security = {});
 
-// Waits until a channel made with these arguments is connected.
-// DeadlineExceeded when it is not by `deadline`, of MonotonicNow, or soon after
-// `stop` returns true; `stop` is asked on this thread. FailedPrecondition,
-// within five seconds, if the two sides will never understand each other: one
-// of them without TLS, or a certificate that the other refuses.
+// Blocks until a channel created with these arguments is connected.
+// DeadlineExceeded if it is not by `deadline` (of MonotonicNow), or soon after
+// `stop` returns true; this thread calls `stop`. FailedPrecondition, within
+// five seconds, if the security settings are incompatible: only one side uses
+// TLS, or one side refuses the other's certificate.
 absl::Status AwaitConnected(grpc::Channel* channel, const std::string& address,
                             const Security& security, absl::Time deadline,
                             const std::function<bool()>& stop);
 
-// A channel to the coordinator, connected. Unavailable when there is none
-// within `timeout`, Cancelled when `stop` has returned true, FailedPrecondition
-// as above.
+// Returns a connected channel to the coordinator. Unavailable if it does not
+// connect within `timeout`, Cancelled if `stop` returned true,
+// FailedPrecondition as above.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToCoordinator(
     const std::string& address, const Security& security,
     absl::Duration timeout, const std::function<bool()>& stop);
 
-// Sets the limits that CreateChannel's counterpart needs.
+// Sets the limits that match those of CreateChannel.
 void ConfigureServer(const Limits& limits, grpc::ServerBuilder* builder);
 
-// The same code and message. `peer`, if not empty, is put in front:
-// "127.0.0.1:1234: ...".
+// Returns a status with the same code and message. A non-empty `peer` is
+// prepended: "127.0.0.1:1234: ...".
 absl::Status FromGrpc(const grpc::Status& status, const std::string& peer = "");
 grpc::Status ToGrpc(const absl::Status& status);
 

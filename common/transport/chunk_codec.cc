@@ -31,7 +31,7 @@ static_assert(Contribution::kPayloadFieldNumber == 15);
 static_assert(Weights::kPayloadFieldNumber == 15);
 static_assert(JournalPart::kPayloadFieldNumber == 15);
 
-// Headers hold a few numbers; a longer unknown field is no honest peer's.
+// Headers hold a few numbers, so a longer unknown field is malformed.
 constexpr uint32_t kMaxUnknownFieldBytes = 4096;
 
 struct Inner {
@@ -128,7 +128,8 @@ bool CopyField(uint32_t tag, CodedInputStream* in, CodedOutputStream* out) {
   }
 }
 
-// The envelope's fields whose messages have a payload, as a set of bits.
+// Returns the set of the envelope's fields, as bits, whose messages have a
+// payload.
 constexpr uint32_t PayloadKinds(const WorkerMessage*) {
   return 1u << WorkerMessage::kInitialFieldNumber |
          1u << WorkerMessage::kContributionFieldNumber;
@@ -140,8 +141,8 @@ constexpr uint32_t PayloadKinds(const JournalMessage*) {
   return 1u << JournalMessage::kPartFieldNumber;
 }
 
-// Parses what is before the payload of an inner message that has one, whose
-// envelope's tag has been read, into `message`.
+// Parses the fields before the payload of an inner message into `message`. The
+// envelope's tag has been read already.
 absl::Status ReadHeader(uint32_t outer_tag, CodedInputStream* in,
                         MessageLite* message, uint32_t* payload_bytes) {
   uint32_t inner_bytes = 0;

@@ -1,8 +1,8 @@
-// Encoding and decoding of the exchange's messages around gRPC's byte buffers:
-// on the wire they are the protobuf messages of parameter_server.proto (a test
-// proves it against the generated code), but an outgoing payload is borrowed
-// instead of copied, and an incoming one is left in the pieces in which it
-// came.
+// Encodes and decodes the messages of the exchange in gRPC's byte buffers
+// without copying payloads. On the wire they are the protobuf messages of
+// parameter_server.proto; a test compares them with the generated code. An
+// outgoing payload is borrowed, and an incoming one stays in the slices in
+// which it arrived.
 #ifndef TRIBUTARY_COMMON_TRANSPORT_CHUNK_CODEC_H_
 #define TRIBUTARY_COMMON_TRANSPORT_CHUNK_CODEC_H_
 
@@ -17,9 +17,9 @@
 
 namespace tributary {
 
-// The payload of `message`'s inner message (Initial, Contribution, Weights or
-// JournalPart) must be empty; `bytes` bytes at `payload` take its place.
-// `owner` is held until gRPC has done with them.
+// Encodes `message` with the `bytes` bytes at `payload` as the payload of its
+// inner message (Initial, Contribution, Weights or JournalPart), which must be
+// empty. `owner` is held until gRPC no longer needs the bytes.
 grpc::ByteBuffer EncodeWithPayload(const WorkerMessage& message,
                                    const void* payload, int64_t bytes,
                                    std::shared_ptr<const void> owner);
@@ -30,35 +30,37 @@ grpc::ByteBuffer EncodeWithPayload(const JournalMessage& message,
                                    const void* payload, int64_t bytes,
                                    std::shared_ptr<const void> owner);
 
-// Encodes a message that has no payload.
+// Encodes a message without a payload.
 grpc::ByteBuffer Encode(const google::protobuf::MessageLite& message);
-// Parses a whole message without a payload, copying. InvalidArgument if it is
-// not one; ResourceExhausted, before it is parsed, if it is beyond
+// Parses a whole message without a payload by copying. InvalidArgument if it is
+// malformed; ResourceExhausted, before it is parsed, if it exceeds
 // kDefaultLimits.
 absl::Status Decode(grpc::ByteBuffer* bytes,
                     google::protobuf::Message* message);
 
-// The bytes of a payload in gRPC's own buffers, which it keeps alive.
+// The bytes of a payload in gRPC's buffers, which this object keeps alive.
 // Immutable.
 class ReceivedPayload {
  public:
   ReceivedPayload() = default;
-  // The last `payload_bytes` of `bytes`.
+  // The last `payload_bytes` bytes of `bytes`.
   ReceivedPayload(const grpc::ByteBuffer& bytes, uint32_t payload_bytes);
 
   int64_t bytes() const { return bytes_; }
-  // Copies bytes [begin, begin + count).
+  // Copies bytes [begin, begin + count) to `to`.
   void Copy(int64_t begin, int64_t count, void* to) const;
-  // Where bytes [begin, begin + count) are: in place, at any address, if they
-  // came in one piece, else `scratch` after copying them there.
+  // Returns a pointer to bytes [begin, begin + count), which may be unaligned:
+  // in place if they are in one slice, otherwise `scratch` after copying them
+  // there.
   const char* View(int64_t begin, int64_t count, char* scratch) const;
 
  private:
   struct Piece {
     const uint8_t* data = nullptr;
-    int64_t end = 0;  // Where the piece after it begins, in bytes.
+    int64_t end = 0;  // Offset, in bytes, at which the next piece begins.
   };
-  // The piece with byte `position`, and where it begins.
+  // Returns the piece that contains byte `position` and sets `*begin` to its
+  // start.
   std::vector<Piece>::const_iterator Find(int64_t position,
                                           int64_t* begin) const;
 
@@ -67,11 +69,11 @@ class ReceivedPayload {
   int64_t bytes_ = 0;
 };
 
-// Decodes a WorkerMessage, ServerMessage or JournalMessage. The payload of an
-// Initial, Contribution, Weights or JournalPart goes to `*payload`, the fields
-// before it to `*message`. InvalidArgument for bytes that are no such message,
-// or a payload that is missing or not the last field; whether its length is
-// right is for the caller to check.
+// Decodes a WorkerMessage, ServerMessage or JournalMessage. Moves the payload
+// of an Initial, Contribution, Weights or JournalPart to `*payload`, and the
+// fields before it to `*message`. InvalidArgument for bytes that are not such a
+// message, or whose payload is missing or not the last field. The caller checks
+// the length of the payload.
 absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, WorkerMessage* message,
                            ReceivedPayload* payload);
 absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, ServerMessage* message,
@@ -79,10 +81,9 @@ absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, ServerMessage* message,
 absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, JournalMessage* message,
                            ReceivedPayload* payload);
 
-// How many chunks in shared memory one message is to speak of, while others
-// follow at once: at least so many that reading and writing them takes longer
-// than the message, and that a server's `chunks` need no more than 32 messages
-// in a step.
+// Number of chunks in shared memory that one message announces while more
+// follow. It is large enough that accessing the chunks takes longer than the
+// message, and that a server's `chunks` need at most 32 messages per step.
 constexpr size_t WordsPerMessage(size_t chunks, int64_t chunk_elements) {
   constexpr int64_t kElements = 1 << 20;
   const size_t enough = (kElements + chunk_elements - 1) / chunk_elements;

@@ -1,5 +1,5 @@
-// The client's end of a bidirectional stream: one read and one write in flight,
-// a queue in front of the writes.
+// The client's end of a bidirectional stream, with one read and one write in
+// flight and a queue of messages to write.
 #ifndef TRIBUTARY_COMMON_TRANSPORT_CLIENT_STREAM_H_
 #define TRIBUTARY_COMMON_TRANSPORT_CLIENT_STREAM_H_
 
@@ -14,23 +14,24 @@
 
 namespace tributary {
 
-// The owner binds it to a call (an async stub with context() and this as the
-// reactor), calls Start, and must keep it until AwaitDone has returned. Send,
-// HalfClose and Cancel are thread-safe.
+// Sends and receives the messages of one call. The owner starts the call on an
+// async stub with context() and this object as the reactor, calls Start, and
+// keeps the object until AwaitDone has returned. Send, HalfClose and Cancel are
+// thread-safe.
 template <typename In, typename Out>
 class ClientStream : public grpc::ClientBidiReactor<Out, In> {
  public:
   grpc::ClientContext* context() { return &context_; }
 
   void Start() {
-    // Writes start outside of reactions, so the call must not end by itself.
+    // Writes start outside of reactions, so a hold must keep the call open.
     this->AddHold();
     this->StartRead(&in_);
     this->StartCall();
   }
 
-  // Queues a message. Those with lower `priority` are written first, those with
-  // equal priority in the order of calls.
+  // Queues a message. Messages of lower `priority` are written first, messages
+  // of equal priority in the order of calls.
   void Send(Out message, int64_t priority = 0) ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     if (closing_ || broken_) return;
@@ -38,13 +39,14 @@ class ClientStream : public grpc::ClientBidiReactor<Out, In> {
     Proceed();
   }
 
-  // TakeMore has something.
+  // Announces that TakeMore has a message.
   void Wake() ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     Proceed();
   }
 
-  // Says goodbye when the queue has been written. Later messages are ignored.
+  // Half-closes the stream after the queue has been written. Later messages are
+  // ignored.
   void HalfClose() ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     if (closing_ || broken_) return;
@@ -52,18 +54,18 @@ class ClientStream : public grpc::ClientBidiReactor<Out, In> {
     Proceed();
   }
 
-  // Ends the call at once.
+  // Cancels the call immediately.
   void Cancel() ABSL_LOCKS_EXCLUDED(mu_) {
     context_.TryCancel();
     absl::MutexLock lock(&mu_);
     Break();
   }
 
-  // Reads on after OnMessage has returned false.
+  // Resumes reading after OnMessage has returned false.
   void Resume() { this->StartRead(&in_); }
 
-  // Waits until the call is over and nothing of this object will be called any
-  // more; its status.
+  // Blocks until the call has ended and no more callbacks of this object run.
+  // Returns the call's status.
   grpc::Status AwaitDone() ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     mu_.Await(absl::Condition(&done_));
@@ -71,14 +73,15 @@ class ClientStream : public grpc::ClientBidiReactor<Out, In> {
   }
 
  protected:
-  // A message has come. The next is read when this returns true; false: when
-  // Resume is called, until when `message` stays as it is. Must not block.
+  // Called for each message. Return true to read the next one. Return false to
+  // pause until Resume; `message` stays unchanged until then. Must not block.
   virtual bool OnMessage(In* message) = 0;
-  // The call is over.
+  // Called when the call has ended.
   virtual void OnGone(const grpc::Status& status) = 0;
-  // Makes a message when the queue is empty and the last one has been written:
-  // what has gathered meanwhile travels together. False: nothing to say. Called
-  // with the stream's lock held.
+  // Called when the queue is empty and the last write has finished, so that
+  // data which accumulated during the write goes into one message. Fills the
+  // message and returns true, or returns false if there is nothing to send. The
+  // stream's lock is held.
   virtual bool TakeMore(Out*) { return false; }
 
  private:
@@ -123,7 +126,7 @@ class ClientStream : public grpc::ClientBidiReactor<Out, In> {
     this->StartWrite(&out_);
   }
 
-  // No more writes: lets the call end.
+  // Stops writing, which lets the call end.
   void Break() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     broken_ = true;
     queue_.clear();
@@ -137,11 +140,11 @@ class ClientStream : public grpc::ClientBidiReactor<Out, In> {
   }
 
   grpc::ClientContext context_;
-  In in_;  // Touched only by the read in flight and OnMessage.
+  In in_;  // Accessed only by the read in flight and OnMessage.
 
   absl::Mutex mu_;
   std::multimap<int64_t, Out> queue_ ABSL_GUARDED_BY(mu_);
-  Out out_ ABSL_GUARDED_BY(mu_);  // Belongs to gRPC while writing_.
+  Out out_ ABSL_GUARDED_BY(mu_);  // Owned by gRPC while writing_ is true.
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   bool closing_ ABSL_GUARDED_BY(mu_) = false;
   bool broken_ ABSL_GUARDED_BY(mu_) = false;

@@ -27,12 +27,13 @@ namespace tributary {
 namespace {
 
 constexpr int kBacklog = 1024;
-// Sockets taken from one listener before the others, and a request to stop, are
-// looked at.
+// Number of sockets accepted from one listener before the loop checks the other
+// listeners and the request to stop.
 constexpr int kAcceptsPerTurn = 64;
-// Descriptors that a server needs for files, logs, memory and its own calls.
+// Number of descriptors that a server needs for files, logs, shared memory and
+// its own calls.
 constexpr int64_t kOwnDescriptors = 128;
-// How long nobody is accepted when descriptors have run out all the same.
+// Pause after descriptors have run out.
 constexpr int kExhaustedPauseMs = 20;
 constexpr absl::Duration kWarningInterval = absl::Seconds(10);
 constexpr char kUnixPrefix[] = "unix-abstract:";
@@ -55,7 +56,7 @@ Limits Within(Limits limits, int most_connections) {
   return limits;
 }
 
-// Leaves errno as it is.
+// Preserves errno.
 absl::Status SocketError(const std::string& what) {
   const int error = errno;
   const absl::Status status =
@@ -64,7 +65,7 @@ absl::Status SocketError(const std::string& what) {
   return status;
 }
 
-// Who is at the other end: for the table, and for a reader of the log.
+// Returns the address of the peer for the connection table and the log.
 std::string PeerOf(const sockaddr_storage& address) {
   char text[INET6_ADDRSTRLEN] = {};
   if (address.ss_family == AF_INET) {
@@ -76,7 +77,7 @@ std::string PeerOf(const sockaddr_storage& address) {
     if (IN6_IS_ADDR_V4MAPPED(&v6)) {
       return inet_ntop(AF_INET, &v6.s6_addr[12], text, sizeof(text));
     }
-    // One host usually has all addresses of such a network.
+    // An IPv6 host usually owns all addresses of a /64 network.
     constexpr int kNetworkBytes = 8;
     std::fill(v6.s6_addr + kNetworkBytes, v6.s6_addr + sizeof(v6), 0);
     return absl::StrCat(inet_ntop(AF_INET6, &v6, text, sizeof(text)), "/64");
@@ -93,7 +94,7 @@ bool IsOwnUser(int socket) {
   return peer.uid == geteuid() || peer.uid == 0;
 }
 
-// Splits "host:port" at the last colon; the host without brackets.
+// Splits "host:port" at the last colon, and removes brackets from the host.
 bool Split(const std::string& address, std::string* host, std::string* port) {
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos) return false;
@@ -122,7 +123,8 @@ void SetPort(int port, sockaddr* address) {
   }
 }
 
-// A listening socket; accepted ones inherit its options. -1, and errno.
+// Returns a listening socket, whose options accepted sockets inherit; -1, with
+// errno set, on failure.
 int OpenListener(const addrinfo& address, absl::Duration user_timeout) {
   const int listener =
       socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -136,7 +138,7 @@ int OpenListener(const addrinfo& address, absl::Duration user_timeout) {
   setsockopt(listener, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms,
              sizeof(timeout_ms));
   if (address.ai_family == AF_INET6) {
-    // "[::]" is every address of the machine, as with gRPC's own listener.
+    // "[::]" accepts IPv4 too, as gRPC's own listener does.
     setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
   }
   if (bind(listener, address.ai_addr, address.ai_addrlen) == 0 &&
@@ -191,7 +193,7 @@ absl::StatusOr<int> ConnectionAcceptor::ListenTcp(const std::string& address,
     const int listener = OpenListener(*one, limits_.keepalive_timeout);
     if (listener < 0) {
       status = SocketError(address);
-      // Somebody else's port is not to be shared on one of the addresses.
+      // Fail if another process uses the port on any of the addresses.
       if (errno == EADDRINUSE) return status;
       continue;
     }
@@ -208,11 +210,11 @@ absl::Status ConnectionAcceptor::ListenUnix(const std::string& address,
   absl::string_view name = address;
   sockaddr_un local = {};
   local.sun_family = AF_UNIX;
-  // An abstract name begins with a zero.
+  // The name of an abstract socket begins with a zero byte.
   if (!absl::ConsumePrefix(&name, kUnixPrefix) ||
       name.size() >= sizeof(local.sun_path)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", address, "' is no abstract Unix socket"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", address, "' is not an abstract Unix socket (unix-abstract:NAME)"));
   }
   std::copy(name.begin(), name.end(), local.sun_path + 1);
   const socklen_t size =
@@ -272,7 +274,7 @@ void ConnectionAcceptor::AcceptAll(const Door& door) {
       TurnOneAway(door);
       return;
     }
-    // Else the peer has gone while it waited.
+    // Any other error belongs to a peer that disconnected while it was queued.
     if (errno == EAGAIN || errno == EWOULDBLOCK) return;
   }
 }
@@ -291,7 +293,7 @@ bool ConnectionAcceptor::Admit(const Door& door, int socket,
                               " from ", peer, " (Limits.connections_per_peer)");
         break;
       case ConnectionTable::Answer::kTooFast:
-        reason = absl::StrCat("too many a second, from ", peer,
+        reason = absl::StrCat("too many per second from ", peer,
                               " (Limits.new_connections_per_second)");
         break;
       case ConnectionTable::Answer::kTooMany:
@@ -307,7 +309,7 @@ bool ConnectionAcceptor::Admit(const Door& door, int socket,
 }
 
 void ConnectionAcceptor::TurnOneAway(const Door& door) {
-  Warn("no descriptors left (ulimit -n)");
+  Warn("no file descriptors left: raise ulimit -n");
   if (spare_ >= 0) close(spare_);
   const int socket = accept4(door.listener, nullptr, nullptr, SOCK_CLOEXEC);
   if (socket >= 0) close(socket);

@@ -1,7 +1,6 @@
-// Accepts connections for a gRPC server. gRPC's own listener has no limit on
-// connections, and ends the process when descriptors run out (CVE-2023-4785);
-// this one counts before it hands a socket over, and outlives any number of
-// them.
+// Accepts connections for a gRPC server and limits their number. gRPC's own
+// listener has no limit, and ends the process when descriptors run out
+// (CVE-2023-4785).
 #ifndef TRIBUTARY_COMMON_TRANSPORT_CONNECTION_ACCEPTOR_H_
 #define TRIBUTARY_COMMON_TRANSPORT_CONNECTION_ACCEPTOR_H_
 
@@ -21,38 +20,38 @@
 
 namespace tributary {
 
-// Listen, Start and Stop belong to one thread; the handlers are called on a
-// thread of the acceptor's own.
+// Accepts connections on a thread of its own, which calls the handlers. Not
+// thread-safe: one thread calls Listen, Start and Stop.
 class ConnectionAcceptor {
  public:
-  // Gets a connected socket, non-blocking and closed on exec, which is its to
-  // close. Must not block.
+  // Receives a connected socket, non-blocking and close-on-exec, and must close
+  // it. Must not block.
   using Handler = std::function<void(int socket)>;
 
   // `log` must outlive this object.
   ConnectionAcceptor(const Limits& limits, Logger* log);
-  // Stops.
+  // Calls Stop.
   ~ConnectionAcceptor();
   ConnectionAcceptor(const ConnectionAcceptor&) = delete;
   ConnectionAcceptor& operator=(const ConnectionAcceptor&) = delete;
 
-  // Binds "host:port", every address that the host has; port 0: any free one.
-  // The port. Unavailable if that does not work; InvalidArgument for what is no
-  // address.
+  // Binds all addresses of "host:port"; port 0 selects a free port. Returns the
+  // port. Unavailable if binding fails; InvalidArgument if `address` is
+  // malformed.
   absl::StatusOr<int> ListenTcp(const std::string& address, Handler handler);
 
-  // Binds the abstract Unix socket "unix-abstract:NAME". Only processes of this
-  // process's user get in, and of root, if `own_user_only`.
+  // Binds the abstract Unix socket "unix-abstract:NAME". If `own_user_only`,
+  // accepts only processes of this process's user and of root.
   absl::Status ListenUnix(const std::string& address, bool own_user_only,
                           Handler handler);
 
-  // Begins to accept. No Listen after it.
+  // Starts to accept connections. No Listen may follow.
   void Start();
-  // Closes the listeners, not the connections. Harmless when repeated.
+  // Closes the listeners but not the accepted connections. Idempotent.
   void Stop();
 
-  // How many connections it allows at a time: the limit, or what descriptors
-  // this process may have beyond those that it needs for itself.
+  // The maximum number of concurrent connections: the limit, or the number of
+  // descriptors that the process may open beyond those it needs itself.
   int most_connections() const { return most_connections_; }
 
  private:
@@ -63,11 +62,11 @@ class ConnectionAcceptor {
   };
 
   void Run();
-  // Takes what waits there.
+  // Accepts the connections that are waiting at `door`.
   void AcceptAll(const Door& door);
-  // False: the socket was refused, and closed.
+  // Returns false if the socket was refused and closed.
   bool Admit(const Door& door, int socket, const std::string& peer);
-  // Frees a descriptor to accept, and turn away, one connection with.
+  // Frees the spare descriptor to accept and close one connection.
   void TurnOneAway(const Door& door);
   void Warn(const std::string& text);
 
@@ -75,18 +74,18 @@ class ConnectionAcceptor {
   Logger* const log_;
   const int most_connections_;
   int wake_ = -1;   // Becomes readable to stop the thread.
-  int spare_ = -1;  // Held back for when there are no more.
+  int spare_ = -1;  // A reserved descriptor for TurnOneAway.
   std::vector<Door> doors_;
   std::thread thread_;
 
-  // Of the thread.
+  // Accessed by the thread only.
   ConnectionTable table_;
   absl::Time warned_ = absl::InfinitePast();
-  int64_t refused_ = 0;  // Since the last warning.
+  int64_t refused_ = 0;  // Number of refusals since the last warning.
 };
 
-// Raises this process's limit on open descriptors as far as it may, so that it
-// can hold `connections` and what it needs for itself.
+// Raises this process's soft limit on open descriptors, within the hard limit,
+// to `connections` plus what the process needs itself.
 void RaiseDescriptorLimit(int connections);
 
 }  // namespace tributary

@@ -18,7 +18,8 @@ bool ConnectionTable::TakeFrom(Bucket* bucket, double most, double per_second,
 }
 
 bool ConnectionTable::MayConnect(const std::string& peer, absl::Time now) {
-  // Full buckets are as good as none.
+  // Bounds the number of buckets; a full bucket equals a missing one and is
+  // removed.
   constexpr size_t kMostBuckets = 4096;
   if (own_.size() >= kMostBuckets) {
     const absl::Time full =
@@ -69,7 +70,7 @@ void ConnectionTable::DropClosed(const std::string& peer, absl::Time now) {
 ConnectionTable::Answer ConnectionTable::Add(int socket, absl::string_view peer,
                                              absl::Time now) {
   if (static_cast<size_t>(socket) >= slots_.size()) slots_.resize(socket + 1);
-  // The number is new, so the connection that had it is gone.
+  // The kernel reused the descriptor, so its previous connection is closed.
   if (!slots_[socket].peer.empty()) Forget(socket);
   const std::string key(peer);
   if (!MayConnect(key, now)) return Answer::kTooFast;

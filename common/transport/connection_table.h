@@ -1,4 +1,5 @@
-// Which connections a server has, from whom, and whether one more is allowed.
+// Tracks a server's open connections per peer and decides whether another one
+// is allowed.
 #ifndef TRIBUTARY_COMMON_TRANSPORT_CONNECTION_TABLE_H_
 #define TRIBUTARY_COMMON_TRANSPORT_CONNECTION_TABLE_H_
 
@@ -16,26 +17,28 @@
 
 namespace tributary {
 
-// gRPC owns the sockets once it has them, and does not say when it closes one.
-// So the table remembers what each descriptor was and, where a limit is
-// reached, looks which of them still are: a socket's inode is its own. One
-// thread at a time; looks, but never blocks.
+// Counts connections without seeing them close: gRPC owns accepted sockets and
+// does not report when it closes one. The table remembers the inode of each
+// descriptor, which is unique to a socket. When a limit is reached, it checks
+// which descriptors still refer to the same inode. Not thread-safe. Makes
+// system calls, but never blocks.
 class ConnectionTable {
  public:
   enum class Answer { kWelcome, kPeerHasTooMany, kTooMany, kTooFast };
 
-  // Takes from `limits` what it says of connections.
+  // Uses the limits on connections.
   explicit ConnectionTable(const Limits& limits);
 
-  // Whether the new socket may stay; if so it counts until it is closed. `peer`
-  // is the other's address, without its port. A closed socket may go on to
-  // count for up to kLookInterval of `now`, which never decreases.
+  // Decides whether the new socket is allowed; if so, it counts until it is
+  // closed. `peer` is the remote address without its port. A closed socket may
+  // still count for up to kLookInterval. `now` must never decrease.
   Answer Add(int socket, absl::string_view peer, absl::Time now);
 
-  // Connections, some of which may be closed by now.
+  // Number of connections, including closed ones that were not detected yet.
   int size() const { return size_; }
 
-  // What many strangers at the limit can make us do is bounded by this.
+  // Minimum time between two scans for closed connections. It bounds the work
+  // that peers can cause at the limit.
   static constexpr absl::Duration kLookInterval = absl::Milliseconds(100);
 
  private:
@@ -43,7 +46,7 @@ class ConnectionTable {
     absl::flat_hash_set<int> sockets;
     absl::Time looked = absl::InfinitePast();
   };
-  // Permissions to connect, which come back with time.
+  // A token bucket of permissions to connect.
   struct Bucket {
     double level = 0;
     absl::Time filled = absl::InfinitePast();
@@ -51,7 +54,7 @@ class ConnectionTable {
   struct Slot {
     ino_t inode = 0;
     dev_t device = 0;
-    std::string peer;  // Empty: no connection of ours.
+    std::string peer;  // Empty: the descriptor is not an accepted connection.
   };
 
   bool IsOpen(int socket) const;
@@ -64,10 +67,10 @@ class ConnectionTable {
   const Limits limits_;
   int size_ = 0;
   absl::Time looked_ = absl::InfinitePast();
-  std::vector<Slot> slots_;  // By descriptor.
+  std::vector<Slot> slots_;  // Indexed by descriptor.
   absl::flat_hash_map<std::string, Peer> peers_;
   Bucket shared_;
-  // Of addresses that connected lately; others have full ones.
+  // Buckets of addresses that connected recently. All others are full.
   absl::flat_hash_map<std::string, Bucket> own_;
 };
 

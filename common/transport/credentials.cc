@@ -26,8 +26,8 @@ grpc::string_ref RefOf(const grpc_slice& slice) {
       GRPC_SLICE_LENGTH(slice));
 }
 
-// Plaintext whose calls go past a processor: gRPC's own class for plaintext
-// takes none, though the credentials beneath it do.
+// Plaintext credentials with an auth metadata processor. gRPC's plaintext class
+// does not accept one, but the credentials beneath it do.
 class PlaintextServerCredentials final : public grpc::ServerCredentials {
  public:
   void SetAuthMetadataProcessor(
@@ -120,7 +120,8 @@ std::shared_ptr<grpc::ChannelCredentials> MakeChannelCredentials(
   options.set_certificate_provider(WatchFiles(security));
   options.watch_root_certs();
   options.watch_identity_key_cert_pairs();
-  // With the name that ChannelArguments give the server: its role's.
+  // The verifier compares with the name that ChannelArguments set: the server's
+  // role.
   options.set_certificate_verifier(
       std::make_shared<experimental::HostNameCertificateVerifier>());
   options.set_check_call_host(false);
@@ -146,7 +147,7 @@ std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(
     options.watch_identity_key_cert_pairs();
     options.set_cert_request_type(
         GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-    // Whom a certificate names is the authorizer's to judge.
+    // The authorizer checks the names in the certificate.
     options.set_certificate_verifier(
         std::make_shared<experimental::NoOpCertificateVerifier>());
     credentials = experimental::TlsServerCredentials(options);

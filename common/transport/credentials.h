@@ -1,5 +1,5 @@
-// gRPC's credentials for our Security: TLS in both directions whose files are
-// read again while the process runs, or plaintext, and the token in every call.
+// gRPC credentials for Security: mutual TLS whose files are reloaded while the
+// process runs, or plaintext; and the token in every call.
 #ifndef TRIBUTARY_COMMON_TRANSPORT_CREDENTIALS_H_
 #define TRIBUTARY_COMMON_TRANSPORT_CREDENTIALS_H_
 
@@ -16,22 +16,22 @@
 
 namespace tributary {
 
-// How long after a change of the files new connections use them.
+// Delay after which new connections use changed files.
 inline constexpr absl::Duration kReloadInterval = absl::Seconds(1);
 
-// With TLS the server must present a certificate of our authority with the role
-// server.
+// With TLS, requires the server to present a certificate of the same authority
+// with the role server.
 std::shared_ptr<grpc::ChannelCredentials> MakeChannelCredentials(
     const Security& security);
 
-// Puts the token into every call; empty without one.
+// Adds the token to every call. Returns an empty list if `token` is empty.
 std::vector<
     std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>>
 MakeTokenInterceptors(const std::string& token);
 
-// Credentials that ask `authorizer` before any service sees a call. With TLS
-// the client must present a certificate of our authority; without one the
-// connection ends in the handshake.
+// Returns credentials that check every call with `authorizer` before a service
+// receives it. With TLS, requires the client to present a certificate of the
+// same authority; otherwise the handshake fails.
 std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(
     const Security& security, std::shared_ptr<const Authorizer> authorizer);
 

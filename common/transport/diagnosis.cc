@@ -16,7 +16,7 @@
 namespace tributary {
 namespace {
 
-constexpr int kTimeoutSeconds = 1;  // Of each thing that is waited for.
+constexpr int kTimeoutSeconds = 1;  // Timeout of each blocking operation.
 
 struct FreeContext {
   void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
@@ -64,7 +64,7 @@ class Connection {
     if (socket_ < 0) return;
     const timeval timeout = {kTimeoutSeconds, 0};
     setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
-    // Connecting counts as sending.
+    // The send timeout also limits connect().
     setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
     if (connect(socket_, to.ai_addr, to.ai_addrlen) == 0) return;
     close(socket_);
@@ -106,16 +106,16 @@ absl::Status Refusal(const std::string& address, const std::string& what) {
   return absl::FailedPreconditionError(absl::StrCat(address, ": ", what));
 }
 
-// What the server's certificate is judged by, once it has been shown.
+// Checks the server's certificate after the handshake.
 absl::Status JudgeServer(const std::string& address, const Security& security,
                          SSL* session) {
   const long result = SSL_get_verify_result(session);
   if (result != X509_V_OK) {
     return Refusal(
-        address,
-        absl::StrCat("the server's certificate is refused: ",
-                     X509_verify_cert_error_string(result), "; is ",
-                     security.CaPath(), " of --tls-dir its authority's?"));
+        address, absl::StrCat("the server's certificate is refused: ",
+                              X509_verify_cert_error_string(result),
+                              "; check that ", security.CaPath(),
+                              " of --tls-dir is the authority that issued it"));
   }
   const std::unique_ptr<X509, FreeCertificate> certificate(
       SSL_get1_peer_certificate(session));
@@ -124,15 +124,15 @@ absl::Status JudgeServer(const std::string& address, const Security& security,
                                                 name.size(), 0, nullptr) != 1) {
     return Refusal(
         address,
-        absl::StrCat("who answers is no server: its certificate does not name ",
-                     name,
-                     "; start the server with one that does, in "
-                     "--tls-dir"));
+        absl::StrCat(
+            "the peer is not a server: its certificate does not name ", name,
+            "; start the server with a certificate that does, in --tls-dir"));
   }
   return absl::OkStatus();
 }
 
-// Whether the server refuses ours: with TLS 1.3 it says so after the handshake.
+// Checks whether the server refuses this process's certificate. With TLS 1.3
+// the server reports that after the handshake.
 absl::Status AskJudgement(const std::string& address, const Security& security,
                           SSL* session) {
   char byte = 0;
@@ -144,8 +144,8 @@ absl::Status AskJudgement(const std::string& address, const Security& security,
       address,
       absl::StrCat("the server refuses ", security.CertificatePath(),
                    failure.alert ? absl::StrCat(" (", failure.reason, ")") : "",
-                   ": has its --tls-dir the same ca.pem, and is the "
-                   "certificate still good?"));
+                   ": check that its --tls-dir has the same ca.pem, and that "
+                   "the certificate has not expired"));
 }
 
 }  // namespace
@@ -171,7 +171,7 @@ absl::Status Diagnose(const std::string& address, const Security& security) {
       SSL_set_fd(session.get(), connection.socket()) != 1) {
     return absl::OkStatus();
   }
-  // gRPC wants to hear it.
+  // gRPC servers require this ALPN protocol.
   static constexpr unsigned char kHttp2[] = {2, 'h', '2'};
   SSL_set_alpn_protos(session.get(), kHttp2, sizeof(kHttp2));
   errno = 0;
@@ -181,14 +181,14 @@ absl::Status Diagnose(const std::string& address, const Security& security) {
   const bool tls = result == 1 || failure.alert;
   if (!security.tls()) {
     return tls ? Refusal(address,
-                         "the server wants TLS: add --tls-dir DIR, with "
+                         "the server requires TLS: add --tls-dir DIR with "
                          "certificates of its authority")
                : absl::OkStatus();
   }
   if (failure.not_tls) {
     return Refusal(address,
                    "the server does not speak TLS: start it with --tls-dir "
-                   "DIR, or this process without");
+                   "DIR, or start this process without it");
   }
   if (!tls) return absl::OkStatus();
   const absl::Status judged = JudgeServer(address, security, session.get());
@@ -196,7 +196,7 @@ absl::Status Diagnose(const std::string& address, const Security& security) {
   if (result != 1) {
     return Refusal(address,
                    absl::StrCat("the TLS handshake fails: ", failure.reason,
-                                "; check both --tls-dir"));
+                                "; check --tls-dir of both processes"));
   }
   return AskJudgement(address, security, session.get());
 }

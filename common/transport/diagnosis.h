@@ -1,5 +1,5 @@
-// Finds out why a gRPC channel does not connect: gRPC tells applications no
-// more than that it did not.
+// Finds the reason why a gRPC channel does not connect, which gRPC does not
+// report to applications.
 #ifndef TRIBUTARY_COMMON_TRANSPORT_DIAGNOSIS_H_
 #define TRIBUTARY_COMMON_TRANSPORT_DIAGNOSIS_H_
 
@@ -10,10 +10,11 @@
 
 namespace tributary {
 
-// Connects to the server at host:port by itself, looks whether it speaks TLS
-// as `security` does and whether either side refuses the other's certificate,
-// and hangs up. FailedPrecondition says which, and what to do; OK: no such
-// reason was found (nobody listens, say). Blocks for up to some two seconds.
+// Connects to the server at host:port, checks whether it uses TLS as `security`
+// does and whether either side refuses the other's certificate, and
+// disconnects. FailedPrecondition names the reason and the remedy. OK means
+// that no such reason was found; the server may not be listening, for example.
+// Blocks for up to about two seconds.
 absl::Status Diagnose(const std::string& address, const Security& security);
 
 }  // namespace tributary

@@ -1,5 +1,5 @@
-// Counts the calls that a service is serving, so that what they use can be
-// taken down after the last of them.
+// Counts the calls in progress of a service, so that its dependencies are
+// destroyed after the last call.
 #ifndef TRIBUTARY_COMMON_TRANSPORT_LIVE_CALLS_H_
 #define TRIBUTARY_COMMON_TRANSPORT_LIVE_CALLS_H_
 
@@ -11,11 +11,11 @@
 
 namespace tributary {
 
-// Thread-safe. Shared by the service and its calls, the last of which may
-// outlive the service by an instant.
+// Thread-safe. Owned jointly by the service and its calls, because a call may
+// outlive the service briefly.
 class LiveCalls {
  public:
-  // Held by a call from its beginning until it has done its last work.
+  // Held by a call until its last access to the service's dependencies.
   class Token {
    public:
     explicit Token(std::shared_ptr<LiveCalls> calls)
@@ -34,8 +34,8 @@ class LiveCalls {
     const std::shared_ptr<LiveCalls> calls_;
   };
 
-  // Waits until there is no call. Only after the gRPC server has been shut down
-  // will none begin.
+  // Blocks until no call is in progress. Call after the gRPC server has been
+  // shut down; otherwise new calls may start.
   void AwaitNone() ABSL_LOCKS_EXCLUDED(mu_) {
     const auto none = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
       return count_ == 0;

@@ -32,14 +32,14 @@ class Checker {
       }
       if (!status.ok()) return status;
     }
-    // A tag of 0 is an end only where the bytes end.
+    // A tag of 0 marks the end only at the end of the bytes.
     return in_->ConsumedEntireMessage() ? absl::OkStatus() : Malformed(type);
   }
 
  private:
   static absl::Status Malformed(const Descriptor& type) {
     return absl::InvalidArgumentError(
-        absl::StrCat("malformed message: no ", type.name(),
+        absl::StrCat("malformed message: not a ", type.name(),
                      " (is the peer a Tributary process?)"));
   }
 
@@ -67,7 +67,8 @@ class Checker {
     if (field != nullptr && field->type() == FieldDescriptor::TYPE_MESSAGE) {
       return CheckSubmessage(*field, static_cast<int>(bytes), depth);
     }
-    // Numbers in a row take no more than some times their bytes.
+    // Packed numbers need at most a small multiple of their encoded size in
+    // memory.
     const bool numbers = field != nullptr && field->is_packable();
     if (!numbers && bytes > static_cast<uint32_t>(limits_.text_bytes)) {
       return absl::ResourceExhaustedError(absl::StrCat(
@@ -83,10 +84,10 @@ class Checker {
                                int depth) {
     constexpr int kMaxDepth = 16;
     if (++submessages_ > limits_.submessages || depth >= kMaxDepth) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("a message with more than ", limits_.submessages,
-                       " others in it (Limits.submessages), or too deep, at ",
-                       field.containing_type()->name(), ".", field.name()));
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "a message with more than ", limits_.submessages,
+          " nested messages (Limits.submessages), or nested too deeply, at ",
+          field.containing_type()->name(), ".", field.name()));
     }
     const CodedInputStream::Limit outer = in_->PushLimit(bytes);
     absl::Status status = Check(*field.message_type(), depth + 1);

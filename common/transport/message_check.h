@@ -1,5 +1,5 @@
-// Looks at the bytes of a message before it is parsed: a few bytes on the wire
-// can ask for a hundred times as much memory.
+// Checks a message's encoding before it is parsed, because a few bytes on the
+// wire can expand to a hundred times as much memory.
 #ifndef TRIBUTARY_COMMON_TRANSPORT_MESSAGE_CHECK_H_
 #define TRIBUTARY_COMMON_TRANSPORT_MESSAGE_CHECK_H_
 
@@ -10,9 +10,9 @@
 
 namespace tributary {
 
-// ResourceExhausted if what `input` holds, a message of `type`, has more
-// submessages, longer texts or deeper nesting than `limits` allow;
-// InvalidArgument if it is no such message. Takes memory for nothing.
+// ResourceExhausted if the message of `type` in `input` has more submessages,
+// longer texts or deeper nesting than `limits` allow. InvalidArgument if it is
+// malformed. Allocates no memory for the message.
 absl::Status CheckMessage(const google::protobuf::Descriptor& type,
                           const Limits& limits,
                           google::protobuf::io::ZeroCopyInputStream* input);

@@ -15,8 +15,8 @@
 namespace tributary {
 namespace {
 
-// Elements that are handled at a time where they need a place in between: few
-// enough for the cache.
+// Number of elements processed at a time through a scratch buffer, which fits
+// in the L1 cache.
 constexpr int64_t kBlock = 2048;
 
 }  // namespace
@@ -41,7 +41,7 @@ absl::StatusOr<ReceivedFloats> ReceivedFloats::Create(Encoding encoding,
       return floats;
     case TOP_K:
     case EIGHT_BIT: {
-      // Not copied before this is known.
+      // Checked before the payload is copied.
       if (payload.bytes() > expected) {
         return absl::InvalidArgumentError(
             absl::StrCat("payload of ", Counted(payload.bytes(), "byte"),

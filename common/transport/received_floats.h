@@ -1,4 +1,4 @@
-// The floats of a payload that came from the wire, in whatever encoding.
+// The floats of a received payload, in any encoding.
 #ifndef TRIBUTARY_COMMON_TRANSPORT_RECEIVED_FLOATS_H_
 #define TRIBUTARY_COMMON_TRANSPORT_RECEIVED_FLOATS_H_
 
@@ -12,28 +12,30 @@
 
 namespace tributary {
 
-// Immutable, so safe from any thread. Numbers are decoded where they are read;
-// only what is compressed is copied before, into one piece.
+// Decodes elements when they are read. Only a compressed payload is copied at
+// construction, into contiguous memory. Immutable, so thread-safe.
 class ReceivedFloats {
  public:
-  // InvalidArgument, saying why, unless `payload` encodes `elements` floats.
+  // InvalidArgument, with the reason, unless `payload` encodes `elements`
+  // floats.
   static absl::StatusOr<ReceivedFloats> Create(Encoding encoding,
                                                ReceivedPayload payload,
                                                int64_t elements);
 
   // to[i] = element begin + i, for i < count.
   void Read(int64_t begin, int64_t count, float* to) const;
-  // Most elements are 0, so that AddPart takes less time than Read.
+  // True if most elements are 0, so that AddPart is faster than Read.
   bool sparse() const { return encoding_ == TOP_K; }
-  // sum[i] += element begin + i, for i < count; nothing is added where that is
-  // 0. Only of what is sparse.
+  // sum[i] += element begin + i, for i < count; skips elements that are 0.
+  // Requires sparse().
   void AddPart(int64_t begin, int64_t count, float* sum) const;
-  // Reads all elements, past the caches: see StreamingCopy.
+  // Writes all elements to `to`, bypassing the caches; see StreamingCopy.
   void Stream(float* to) const;
-  // values[i] += element i, for all of them. Only of what is compressed: TOP_K
-  // or EIGHT_BIT.
+  // values[i] += element i, for all elements. Requires a compressed encoding:
+  // TOP_K or EIGHT_BIT.
   void AddTo(float* values) const;
-  // to[i] = from[i], for all that AddTo may change. As above.
+  // to[i] = from[i], for all elements that AddTo may change. Requires a
+  // compressed encoding.
   void CopyChanged(const float* from, float* to) const;
 
  private:
@@ -42,7 +44,7 @@ class ReceivedFloats {
   Encoding encoding_ = FLOAT32;
   int64_t elements_ = 0;
   ReceivedPayload payload_;
-  // Shared, so that copies of this object cost nothing.
+  // Shared, so that copies of this object are cheap.
   std::shared_ptr<const std::string> compressed_;
 };
 

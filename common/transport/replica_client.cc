@@ -18,7 +18,7 @@
 namespace tributary {
 namespace {
 
-// For the state of one server.
+// Timeout for reading the state of one server.
 constexpr absl::Duration kFetchTimeout = absl::Minutes(10);
 
 int64_t Bytes(int64_t elements) { return elements * int64_t{sizeof(float)}; }
@@ -104,7 +104,7 @@ class ReplicationClient final
   absl::Mutex order_mu_;
   bool ending_ ABSL_GUARDED_BY(order_mu_) = false;
   int64_t kept_ ABSL_GUARDED_BY(order_mu_) = 0;
-  // What is to be called for the copies after those.
+  // Callbacks of the copies that were sent but not acknowledged.
   std::deque<std::function<void()>> waiting_ ABSL_GUARDED_BY(order_mu_);
 };
 
@@ -152,9 +152,9 @@ absl::Status ReadReplica(const std::string& address, const Security& security,
         static_cast<int64_t>(part.payload().size()) !=
             Bytes(snapshot->chunks[chunk].elements)) {
       context.TryCancel();
-      return absl::DataLossError(absl::StrCat(
-          address, ": array ", part.array(), " of chunk ", part.chunk(),
-          " does not come next, or has not its size"));
+      return absl::DataLossError(
+          absl::StrCat(address, ": array ", part.array(), " of chunk ",
+                       part.chunk(), " is out of order or has the wrong size"));
     }
     const Buffer& to =
         ArrayOf(snapshot->chunks[chunk], static_cast<int>(array));

@@ -1,4 +1,5 @@
-// How a process gets at the journal of a server: see proto/journal.proto.
+// The client of a server's in-memory replicas (the journal): see
+// proto/journal.proto.
 #ifndef TRIBUTARY_COMMON_TRANSPORT_REPLICA_CLIENT_H_
 #define TRIBUTARY_COMMON_TRANSPORT_REPLICA_CLIENT_H_
 
@@ -15,38 +16,38 @@
 
 namespace tributary {
 
-// To the server that keeps copies of this one's state. Thread-safe.
+// A stream to the server that keeps the in-memory replica of this server's
+// state. Thread-safe.
 class ReplicaStream {
  public:
   virtual ~ReplicaStream() = default;
-  // Sends a copy, whose buffers are shared until then. `kept` is called once,
-  // on any thread, when it is there, in the order of calls; never if the stream
-  // breaks first.
+  // Sends a copy and shares its buffers until it is acknowledged. Calls `kept`
+  // once, on any thread and in the order of calls, when the replica holds the
+  // copy; never if the stream breaks first.
   virtual void Send(int64_t version, const Snapshot::Chunk& copy,
                     std::function<void()> kept) = 0;
-  // Nothing is called any more when this returns, and Send does nothing. To be
-  // called before the destructor.
+  // After this returns no callback runs and Send does nothing. Call before the
+  // destructor.
   virtual void End() = 0;
 };
 
-// Which of the journal's methods a process may use.
+// The role of the caller, which decides the methods that it may call.
 enum class ReplicaPeer { kServer, kWorker };
 
-// To the journal of the server at `address`. Returns at once. `lost` is called,
-// at most once, on any thread, if the stream breaks.
+// Opens a stream to the journal of the server at `address`. Returns
+// immediately. Calls `lost` at most once, on any thread, if the stream breaks.
 std::unique_ptr<ReplicaStream> OpenReplicaStream(
     const std::string& address, const Security& security, ReplicaPeer peer,
     const JournalHello& hello, std::function<void(const absl::Status&)> lost);
 
-// Fills the buffers of `*snapshot`, which has all chunks of the request's
-// shard. Waits, for minutes at most. The server's error, or DataLoss for what
-// it should not have sent.
+// Reads a replica into the buffers of `*snapshot`, which must have all chunks
+// of the request's shard. Blocks for minutes at most. Returns the server's
+// error, or DataLoss if its response is malformed.
 absl::Status ReadReplica(const std::string& address, const Security& security,
                          ReplicaPeer peer, const ReadJournalRequest& request,
                          Snapshot* snapshot);
 
-// The message with one array of a chunk; shares its memory. Array 0: the
-// weights.
+// Encodes one array of a chunk without copying it. Array 0 holds the weights.
 grpc::ByteBuffer EncodeReplicaPart(int64_t version,
                                    const Snapshot::Chunk& chunk, int array);
 

@@ -18,8 +18,8 @@ namespace {
 
 constexpr char kDnsSuffix[] = ".tributary";
 constexpr int64_t kMaxPemBytes = 1 << 20;
-// Shorter ones can be guessed; longer ones do not fit in a call's metadata
-// beside the rest.
+// A shorter token can be guessed. A longer one does not fit in a call's
+// metadata.
 constexpr size_t kMinTokenBytes = 16;
 constexpr size_t kMaxTokenBytes = 1024;
 
@@ -34,7 +34,7 @@ absl::StatusOr<std::string> ReadToken(const std::string& path) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--token-file ", path, " must hold one line of ", kMinTokenBytes,
         " to ", kMaxTokenBytes,
-        " printable characters without spaces; make one with: openssl rand "
+        " printable characters without spaces; create one with: openssl rand "
         "-hex 32"));
   }
   return std::string(token);
@@ -58,8 +58,8 @@ absl::Status CheckFiles(const Security& security) {
   if (checked.ok()) return checked;
   return absl::InvalidArgumentError(absl::StrCat(
       security.CertificatePath(), " (with ", security.KeyPath(), " and ",
-      security.CaPath(), ") is of no use: ", checked.message(),
-      "; make new ones, for tests with `tributary certs DIR`"));
+      security.CaPath(), ") cannot be used: ", checked.message(),
+      "; create new ones (for tests: `tributary certs DIR`)"));
 }
 
 absl::Status FindRole(const std::vector<Role>& roles, Security* security) {

@@ -1,5 +1,5 @@
-// What proves to a peer who we are, and by which we know it: TLS certificates
-// of one authority, and the job's token.
+// The credentials of a process: TLS certificates of one authority and the job's
+// token.
 #ifndef TRIBUTARY_COMMON_TRANSPORT_SECURITY_H_
 #define TRIBUTARY_COMMON_TRANSPORT_SECURITY_H_
 
@@ -12,28 +12,28 @@
 
 namespace tributary {
 
-// What a process is for its peers.
+// The role of a process towards its peers.
 enum class Role { kServer, kWorker, kAdmin };
 
 inline constexpr Role kAllRoles[] = {Role::kServer, Role::kWorker,
                                      Role::kAdmin};
 
-// "server", "worker" or "admin".
+// Returns "server", "worker" or "admin".
 const char* RoleName(Role role);
 
-// The DNS name by which a certificate (subject alternative name) says its
-// role: "server.tributary". It names no machine, so certificates are good on
-// every one.
+// The DNS name (subject alternative name) that states a certificate's role,
+// such as "server.tributary". It names no machine, so a certificate is valid on
+// every machine.
 std::string RoleDnsName(Role role);
 absl::optional<Role> RoleOfDnsName(absl::string_view name);
 
-// A value; empty fields: not used.
+// The security settings of a process. An empty field disables its mechanism.
 struct Security {
-  // Holds ca.pem and, as ROLE.pem and ROLE-key.pem, the certificate chain and
-  // private key of `role`. They are read again when they change.
+  // The directory with ca.pem, ROLE.pem (the certificate chain of `role`) and
+  // ROLE-key.pem (its private key). Changed files are reloaded.
   std::string tls_directory;
   Role role = Role::kWorker;
-  // Every call carries it.
+  // Sent with every call.
   std::string token;
 
   bool tls() const { return !tls_directory.empty(); }
@@ -43,10 +43,10 @@ struct Security {
   std::string KeyPath() const;
 };
 
-// Checks that the files are there, and that certificate and key belong
-// together, come from the authority, have the role and are valid now; takes the
-// first of `roles` whose certificate is there. Reads the token. Either path may
-// be empty. The error says what is wrong with which file.
+// Loads and checks the security settings. The files must exist; certificate and
+// key must belong together, come from the authority, have the role and be valid
+// now. Uses the first of `roles` whose certificate exists. Reads the token from
+// `token_file`. Either path may be empty. Errors name the file and the problem.
 absl::StatusOr<Security> LoadSecurity(const std::string& tls_directory,
                                       const std::string& token_file,
                                       const std::vector<Role>& roles);

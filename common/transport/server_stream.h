@@ -1,6 +1,6 @@
 // The server's end of a bidirectional stream: one read and one write in flight,
-// a queue in front of the writes, and one Finish, however the stream ends.
-// Services derive from it and see messages only.
+// a queue of messages to write, and exactly one Finish. Services derive from it
+// and handle messages only.
 #ifndef TRIBUTARY_COMMON_TRANSPORT_SERVER_STREAM_H_
 #define TRIBUTARY_COMMON_TRANSPORT_SERVER_STREAM_H_
 
@@ -20,25 +20,26 @@
 
 namespace tributary {
 
-// Made with new when a call begins; Start must follow. Counts among the
-// service's live calls until it deletes itself, when gRPC
-// has done with the call. Send and Close are thread-safe and may be called
-// until OnGone has returned.
+// Serves one call. Created with new when the call begins; call Start after
+// construction. Counts as a live call of the service until gRPC has finished
+// the call and the object deletes itself. Send and Close are thread-safe, and
+// may be called until OnGone has returned.
 template <typename In, typename Out>
 class ServerStream : public grpc::ServerBidiReactor<In, Out> {
  public:
   explicit ServerStream(std::shared_ptr<LiveCalls> calls)
       : token_(std::move(calls)) {}
 
-  // Begins to read. To be called once, when the derived class is built. A
-  // client that has said nothing for `silence` is sent away.
+  // Starts to read. Call once, after the derived class is constructed. Closes
+  // the call if no message arrives within `silence`.
   void Start(absl::Duration silence) {
     {
       absl::MutexLock lock(&watch_->mu);
       watch_->stream = this;
     }
     watch_->alarm.Set(absl::ToChronoTime(absl::Now() + silence),
-                      // The alarm keeps this as long as the watch keeps it.
+                      // The alarm is a member of the watch, so it holds a weak
+                      // reference.
                       [weak = std::weak_ptr<Watch>(watch_)](bool over) {
                         const std::shared_ptr<Watch> watch = weak.lock();
                         if (over && watch != nullptr) watch->SendAway();
@@ -46,8 +47,8 @@ class ServerStream : public grpc::ServerBidiReactor<In, Out> {
     this->StartRead(&in_);
   }
 
-  // Queues a message. Those with lower `priority` are written first, those with
-  // equal priority in the order of calls.
+  // Queues a message. Messages of lower `priority` are written first, messages
+  // of equal priority in the order of calls.
   void Send(Out message, int64_t priority = 0) ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     if (closing_.has_value()) return;
@@ -55,21 +56,20 @@ class ServerStream : public grpc::ServerBidiReactor<In, Out> {
     Proceed();
   }
 
-  // Takes messages with this priority, if they still wait, out of the queue.
-  // True: there were some.
+  // Removes queued messages of this priority. Returns true if there were any.
   bool Drop(int64_t priority) ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     return queue_.erase(priority) > 0;
   }
 
-  // TakeMore has something.
+  // Announces that TakeMore has a message.
   void Wake() ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     Proceed();
   }
 
-  // Ends the call with `status` when the queue has been written. Later calls,
-  // and messages, are ignored.
+  // Ends the call with `status` after the queue has been written. Later calls
+  // and messages are ignored.
   void Close(const grpc::Status& status) ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     if (closing_.has_value()) return;
@@ -80,26 +80,31 @@ class ServerStream : public grpc::ServerBidiReactor<In, Out> {
  protected:
   ~ServerStream() override = default;
 
-  // A message has come; the next is read when this returns. Must not block.
+  // Called for each message. The next one is read after it returns. Must not
+  // block.
   virtual void OnMessage(In* message) = 0;
-  // No more messages will come: the client has half-closed, or is gone.
+  // Called when no more messages will arrive: the client has half-closed or
+  // disconnected.
   virtual void OnEnd() = 0;
-  // The call is over; nothing may be called on this object after this returns.
+  // Called when the call has ended. No method of this object may be called
+  // after it returns.
   virtual void OnGone() = 0;
-  // Makes a message when the queue is empty and the last one has been written:
-  // what has gathered meanwhile travels together. False: nothing to say. Called
-  // with the stream's lock held.
+  // Called when the queue is empty and the last write has finished, so that
+  // data which accumulated during the write goes into one message. Fills the
+  // message and returns true, or returns false if there is nothing to send. The
+  // stream's lock is held.
   virtual bool TakeMore(Out*) { return false; }
 
  private:
-  // Waits for the first message. Outlives the stream while the alarm's callback
-  // runs.
+  // Closes the call if its first message does not arrive in time. Outlives the
+  // stream while the alarm's callback runs.
   struct Watch {
     void SendAway() ABSL_LOCKS_EXCLUDED(mu) {
       absl::MutexLock lock(&mu);
       if (stream == nullptr) return;
-      stream->Close(grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED,
-                                 "the call was opened, and nothing was said"));
+      stream->Close(
+          grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED,
+                       "no message arrived after the call was opened"));
     }
     void End() ABSL_LOCKS_EXCLUDED(mu) {
       {
@@ -138,7 +143,8 @@ class ServerStream : public grpc::ServerBidiReactor<In, Out> {
     absl::MutexLock lock(&mu_);
     queue_.clear();
     if (!closing_.has_value()) {
-      closing_ = grpc::Status(grpc::StatusCode::CANCELLED, "peer is gone");
+      closing_ = grpc::Status(grpc::StatusCode::CANCELLED,
+                              "the peer has disconnected");
     }
     Proceed();
   }
@@ -146,7 +152,8 @@ class ServerStream : public grpc::ServerBidiReactor<In, Out> {
   void OnDone() final {
     OnGone();
     watch_->End();
-    // Whoever called Finish from outside of a reaction may still hold the lock.
+    // A thread that called Finish outside of a reaction may still hold the
+    // lock.
     { absl::MutexLock lock(&mu_); }
     delete this;
   }
@@ -170,12 +177,12 @@ class ServerStream : public grpc::ServerBidiReactor<In, Out> {
   const LiveCalls::Token token_;
   const std::shared_ptr<Watch> watch_ = std::make_shared<Watch>();
 
-  In in_;                 // Touched only by the read in flight and OnMessage.
-  bool greeted_ = false;  // The same.
+  In in_;                 // Accessed only by the read in flight and OnMessage.
+  bool greeted_ = false;  // Accessed like in_.
 
   absl::Mutex mu_;
   std::multimap<int64_t, Out> queue_ ABSL_GUARDED_BY(mu_);
-  Out out_ ABSL_GUARDED_BY(mu_);  // Belongs to gRPC while writing_.
+  Out out_ ABSL_GUARDED_BY(mu_);  // Owned by gRPC while writing_ is true.
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
   std::optional<grpc::Status> closing_ ABSL_GUARDED_BY(mu_);

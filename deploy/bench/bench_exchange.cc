@@ -17,15 +17,17 @@
 namespace tributary {
 namespace {
 
-// Enough to see what a step takes; the coordinator leaves out the first three.
+// Number of steps that estimates the step time. The coordinator does not count
+// the first three.
 constexpr int64_t kProbeSteps = 6;
 constexpr int64_t kMinSteps = 8;
-// As many step times as the coordinator keeps.
+// Number of step times that the coordinator keeps.
 constexpr int64_t kMaxSteps = 4096;
-// Payloads of the bare streams are taken from as much memory as the model has,
-// but not from more than is sure to be beyond all caches.
+// Upper bound of the memory that holds the payloads of the bare streams. It is
+// the size of the model otherwise. The bound is beyond the size of all caches.
 constexpr int64_t kMaxStreamMemory = 256 << 20;
-// Of the exchange's time, for each of two measurements of its limit.
+// Duration of each of the two measurements of the limit, relative to the
+// exchange's.
 constexpr double kLimitShare = 0.5;
 
 int64_t ModelBytes(const ExchangeLoad& load) {
@@ -41,9 +43,9 @@ BenchProcesses ProcessesOf(const ExchangeLoad& load) {
   return processes;
 }
 
-// What carries the bytes of a job whose workers have sent so many in a step.
-// Until both sides have agreed on shared memory they may send some, even with
-// "memory".
+// Returns the transport of a job whose workers sent `sent_per_step` bytes. Even
+// with "memory" they send some bytes before both sides have agreed on shared
+// memory.
 std::string TransportOf(const ExchangeLoad& load, double sent_per_step) {
   if (load.transport == "wire") return "wire";
   const bool moved =
@@ -51,7 +53,7 @@ std::string TransportOf(const ExchangeLoad& load, double sent_per_step) {
   return load.transport == "unix" || moved ? "unix" : "memory";
 }
 
-// Where one round of measurements adds to those before.
+// The limits of the exchange, averaged over rounds of measurements.
 class Limits {
  public:
   Limits(const ExchangeLoad& load, const JobSpec& job, double seconds,
@@ -60,7 +62,7 @@ class Limits {
 
   absl::Status Measure(const std::string& transport) {
     ++rounds_;
-    // What the pass alone would do is measured on the CPU.
+    // The pass alone is measured on the CPU only.
     if (transport == "memory" && load_.device != "cpu") return absl::OkStatus();
     if (transport == "memory") {
       TRIBUTARY_ASSIGN_OR_RETURN(
@@ -97,7 +99,7 @@ class Limits {
   }
 
  private:
-  // Numbers on the wire that fill the place of a float32.
+  // Numbers on the wire that occupy as much memory as one float32.
   int64_t FloatsInNumber() const {
     return job_.exchange().wire_dtype() == ExchangeSpec::FLOAT32 ? 1 : 2;
   }
@@ -117,7 +119,7 @@ class Limits {
   int rounds_ = 0;
   StreamLimit grpc_;
   StreamLimit socket_;
-  double memory_ = 0;  // Bytes per second.
+  double memory_ = 0;  // Sum over all rounds, in bytes per second.
 };
 
 Percentiles ReadPercentiles(const nlohmann::json& json, double unit) {
@@ -129,7 +131,7 @@ Percentiles ReadPercentiles(const nlohmann::json& json, double unit) {
 }
 
 // Payload bytes of one step over all workers, to the servers and to the
-// workers, as the processes have counted them.
+// workers, as counted by the processes.
 struct StepBytes {
   double to_servers = 0;
   double to_workers = 0;
@@ -138,15 +140,16 @@ StepBytes CountedBytes(const ExchangeLoad& load,
                        const nlohmann::json& summary) {
   const auto steps = static_cast<double>(summary.value("steps", int64_t{1}));
   const auto model = static_cast<double>(ModelBytes(load));
-  // One worker sends the initial values, and all of them receive them.
+  // One worker sends the initial values, and all workers receive them.
   const double sent = summary.value("bytes_sent", 0.0) - model;
   const double received =
       summary.value("bytes_received", 0.0) - load.workers * model;
   return {std::max(0.0, sent) / steps, std::max(0.0, received) / steps};
 }
 
-// What a step would move if nothing were shared: one worker's gradient in
-// asynchronous mode, all workers' in the others.
+// Returns the bytes that a step would transfer without shared memory: one
+// worker's gradient in asynchronous mode, all workers' gradients in other
+// modes.
 StepBytes EquivalentBytes(const ExchangeLoad& load) {
   const auto model = static_cast<double>(ModelBytes(load));
   const double all = load.workers * model;
@@ -183,8 +186,8 @@ absl::StatusOr<JobSpec> ExchangeJob(const ExchangeLoad& load, int64_t steps) {
   if ((load.workers & (load.workers - 1)) != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("--workers ", load.workers,
-                     " is not a power of two: then some would have twice the "
-                     "work of others"));
+                     " is not a power of two, so some workers would have twice "
+                     "the work of others"));
   }
   JobSpec job;
   const std::string transport =
@@ -194,7 +197,7 @@ absl::StatusOr<JobSpec> ExchangeJob(const ExchangeLoad& load, int64_t steps) {
       std::string("data.random={}"),
       absl::StrCat("batch.global=", load.workers),
       absl::StrCat("batch.micro_batches=", load.workers),
-      // So small that no number of steps gets anywhere.
+      // So small that no number of steps causes overflow.
       std::string("optimizer.sgd.learning_rate=1e-6"),
       absl::StrCat("steps=", steps), std::string("evaluation.disabled=true"),
       std::string("output.log_every_steps=1000"),
@@ -228,7 +231,7 @@ absl::StatusOr<ExchangeTiming> TimeExchange(const ExchangeLoad& load,
       const JobSpec job,
       ExchangeJob(load, std::min(kMaxSteps, std::max(kMinSteps, steps))));
   Limits limits(load, job, kLimitShare * seconds, signals);
-  // Before and after, because the machine's speed drifts.
+  // Measured before and after the exchange, because the machine's speed drifts.
   TRIBUTARY_RETURN_IF_ERROR(limits.Measure(guess.transport));
   TRIBUTARY_ASSIGN_OR_RETURN(const BenchRun run,
                              RunBenchJob(job, ProcessesOf(load), signals));

@@ -1,5 +1,5 @@
-// Measures the exchange alone: real server and worker processes, and a model
-// that computes nothing.
+// Measures the exchange without computation: real server and worker processes
+// with a model that computes nothing.
 #ifndef TRIBUTARY_DEPLOY_BENCH_BENCH_EXCHANGE_H_
 #define TRIBUTARY_DEPLOY_BENCH_BENCH_EXCHANGE_H_
 
@@ -19,9 +19,10 @@ struct ExchangeLoad {
   // A power of two.
   int workers = 2;
   int servers = 1;
-  // Of each server. At least 1.
+  // Threads of each server, at least 1.
   int threads = 1;
-  std::string device = "cpu";  // Of the servers, see AddServerDeviceFlag.
+  // Device of the servers, see AddServerDeviceFlag.
+  std::string device = "cpu";
   // Values of exchange.transport and exchange.wire_dtype, in any case.
   std::string transport = "auto";
   std::string dtype = "float32";
@@ -30,7 +31,8 @@ struct ExchangeLoad {
   int64_t chunk_bytes = 1 << 20;
 };
 
-// The resolved job. InvalidArgument, naming the flag or the job's field.
+// Returns the resolved job. InvalidArgument, naming the flag or the job's
+// field.
 absl::StatusOr<JobSpec> ExchangeJob(const ExchangeLoad& load, int64_t steps);
 
 struct Percentiles {
@@ -40,29 +42,29 @@ struct Percentiles {
 };
 
 struct ExchangeTiming {
-  // What carried the bytes: "memory", "unix" or "wire".
+  // The transport that was used: "memory", "unix" or "wire".
   std::string transport;
-  int64_t steps = 0;  // That count.
+  int64_t steps = 0;  // Number of steps after the warm-up.
   Percentiles step_seconds;
-  // Of a chunk, from the push of its gradient to its next version being in
-  // place at the worker.
+  // Latency of a chunk: from the push of its gradient until the worker has its
+  // next version.
   Percentiles latency_seconds;
-  // Payload over all workers in the mean of the steps. With "memory" nothing
-  // moves: what would have to.
+  // Payload of all workers, averaged over the steps. With "memory", the bytes
+  // that a transfer would take.
   double bytes_to_servers_per_second = 0;
   double bytes_to_workers_per_second = 0;
-  // Absent if the run was too short to tell.
+  // Absent if the run was too short to measure it.
   absl::optional<double> worker_cpu_seconds_per_byte;
   absl::optional<double> server_cpu_seconds_per_byte;
-  // What bare gRPC streams and bare sockets carried in the same minute, both
-  // ways added; with "memory", what the pass alone would.
+  // Throughput of bare gRPC streams and bare sockets measured around the
+  // exchange, both directions added; with "memory", that of the pass alone.
   absl::optional<StreamLimit> grpc_limit;
   absl::optional<StreamLimit> socket_limit;
   absl::optional<double> memory_limit_bytes_per_second;
 };
 
-// Takes about three times `seconds`: the exchange between two measurements of
-// its limit, and starts. Errors and `signals` as in RunBenchJob.
+// Takes about three times `seconds`: the exchange, two measurements of its
+// limit, and process starts. Errors and `signals` are as in RunBenchJob.
 absl::StatusOr<ExchangeTiming> TimeExchange(const ExchangeLoad& load,
                                             double seconds,
                                             SignalQueue* signals);

@@ -33,7 +33,7 @@ std::vector<BenchModel> Models() {
       {"gpt", 8,
        "model { gpt { layers: 4 width: 128 heads: 4 context: 128 } } "
        "data { random {} } "
-       // What torch.optim.AdamW does when it is not told otherwise.
+       // The defaults of torch.optim.AdamW.
        "optimizer { adamw { learning_rate: 1e-4 weight_decay: 0.01 } }"},
       {"bigmlp", 16,
        "model { mlp { hidden: 4096 hidden: 4096 hidden: 4096 } } "
@@ -73,7 +73,8 @@ absl::StatusOr<JobSpec> BenchJob(const BenchLoad& load) {
   }
   const int64_t batch =
       load.batch_per_worker > 0 ? load.batch_per_worker : model->batch;
-  // The tree needs a power of two; workers beyond it would be spares.
+  // The reduction tree needs a power of two. Workers beyond that number would
+  // be spares.
   int64_t micro_batches = 1;
   while (micro_batches < int64_t{load.workers} * load.threads) {
     micro_batches *= 2;
@@ -85,7 +86,8 @@ absl::StatusOr<JobSpec> BenchJob(const BenchLoad& load) {
   }
   job.mutable_batch()->set_global(batch * load.workers);
   job.mutable_batch()->set_micro_batches(micro_batches);
-  // Every step sees other samples of the same few; there is no short batch.
+  // Each step uses different samples of a small set, which is a multiple of the
+  // batch.
   job.mutable_data()->mutable_random()->set_samples(4 * batch * load.workers);
   job.set_steps(load.steps);
   job.mutable_evaluation()->set_disabled(true);

@@ -1,5 +1,5 @@
-// The models that steps are timed with: the same sizes, batches and optimizers
-// that PyTorch's numbers are quoted for.
+// The models of `bench step`, with the sizes, batches and optimizers for which
+// PyTorch's numbers are quoted.
 #ifndef TRIBUTARY_DEPLOY_BENCH_BENCH_JOBS_H_
 #define TRIBUTARY_DEPLOY_BENCH_BENCH_JOBS_H_
 
@@ -25,20 +25,20 @@ const std::vector<std::string>& BenchModels();
 
 struct BenchLoad {
   std::string model;
-  // Samples in a worker's batch; 0: the model's own.
+  // Samples per worker and step; 0: the model's default.
   int64_t batch_per_worker = 0;
   int workers = 1;
-  // Each worker's; also its number of leaves.
+  // Compute threads of each worker, and its number of micro-batches.
   int threads = 1;
-  DeviceName device{DeviceName::Kind::kCpu};  // Of all workers.
+  DeviceName device{DeviceName::Kind::kCpu};  // Device of all workers.
   std::string server_device = "cpu";          // See AddServerDeviceFlag.
   int64_t steps = 1;
-  // Other fields of the job, as SetField reads them.
+  // Further fields of the job, in the form that SetField parses.
   std::vector<std::string> sets;
 };
 
-// The resolved job, on random inputs in memory. InvalidArgument, naming the
-// models there are or the flag to change.
+// Returns the resolved job, with random inputs in memory. InvalidArgument,
+// naming the known models or the flag to change.
 absl::StatusOr<JobSpec> BenchJob(const BenchLoad& load);
 
 }  // namespace tributary

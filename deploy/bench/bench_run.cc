@@ -26,18 +26,17 @@ namespace tributary {
 namespace {
 
 constexpr int64_t kMaxSummaryBytes = 16 << 20;
-// Memory is touched for the first time in the first steps.
+// The first steps touch memory for the first time.
 constexpr int64_t kWarmUpSteps = 3;
-// How often the step and the processes' time are looked at. Often enough for
-// runs of a second, seldom enough to cost nothing.
+// Interval at which the step and the processes' CPU time are read: short enough
+// for runs of a second, long enough to be negligible.
 constexpr absl::Duration kTick = absl::Milliseconds(50);
 
-// What processes have used, at two moments of the run: at the first look after
-// the warm-up, and at the last one before the end.
+// Measures the CPU time of processes between the first reading after the
+// warm-up and the last one before the end.
 class CpuWatch {
  public:
-  // `servers` of the processes, the first ones, are servers. `step` steps are
-  // complete.
+  // The first `servers` processes are servers. `step` steps are complete.
   void Look(int64_t step, const std::vector<pid_t>& pids, int servers) {
     if (step < kWarmUpSteps || (begin_.has_value() && step == end_.step)) {
       return;
@@ -46,7 +45,7 @@ class CpuWatch {
     sample.step = step;
     for (size_t i = 0; i < pids.size(); ++i) {
       const absl::optional<double> seconds = CpuSecondsOf(pids[i]);
-      if (!seconds.has_value()) return;  // The end.
+      if (!seconds.has_value()) return;  // The processes have ended.
       (static_cast<int>(i) < servers ? sample.servers : sample.workers) +=
           *seconds;
     }
@@ -91,7 +90,7 @@ TemporaryDirectory::Create() {
   std::string path =
       absl::StrCat(base == nullptr ? "/tmp" : base, "/tributary-XXXXXX");
   if (mkdtemp(path.data()) == nullptr) {
-    return FileError(errno, "cannot make a folder like", path);
+    return FileError(errno, "cannot create a folder like", path);
   }
   return std::unique_ptr<TemporaryDirectory>(new TemporaryDirectory(path));
 }

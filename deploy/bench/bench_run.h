@@ -1,5 +1,5 @@
-// Runs other processes for a benchmark: a whole job on this machine, or parts
-// of this program by themselves.
+// Runs processes for a benchmark: a whole job on this machine, or single
+// instances of this program.
 #ifndef TRIBUTARY_DEPLOY_BENCH_BENCH_RUN_H_
 #define TRIBUTARY_DEPLOY_BENCH_BENCH_RUN_H_
 
@@ -18,10 +18,10 @@
 
 namespace tributary {
 
-// A folder that goes with this object.
+// A folder that is removed with this object.
 class TemporaryDirectory {
  public:
-  // In TMPDIR, else in /tmp.
+  // Creates the folder in TMPDIR, or in /tmp if TMPDIR is not set.
   static absl::StatusOr<std::unique_ptr<TemporaryDirectory>> Create();
   ~TemporaryDirectory();
   TemporaryDirectory(const TemporaryDirectory&) = delete;
@@ -34,14 +34,14 @@ class TemporaryDirectory {
   const std::string path_;
 };
 
-// User and system time of a process so far, in seconds; nullopt if there is no
-// such process.
+// Returns the user and system time of a process so far, in seconds; nullopt if
+// there is no such process.
 absl::optional<double> CpuSecondsOf(pid_t pid);
 
 struct BenchProcesses {
   int servers = 1;
   int workers = 1;
-  // Of each. 0: an equal share of this machine's cores.
+  // Threads of each server; 0: an equal share of this machine's cores.
   int server_threads = 0;
   int worker_threads = 1;
   std::string server_device = "cpu";  // See AddServerDeviceFlag.
@@ -49,34 +49,33 @@ struct BenchProcesses {
 };
 
 struct BenchRun {
-  // What summary.json says.
+  // The contents of summary.json.
   nlohmann::json summary;
-  // CPU seconds of all servers and of all workers in a step, while steps were
-  // running: without what starts and ends the job. Absent if that was too short
-  // to tell.
+  // CPU seconds per step of all servers and of all workers, without the start
+  // and end of the job. Absent if the run was too short to measure it.
   absl::optional<double> server_cpu_per_step;
   absl::optional<double> worker_cpu_per_step;
 };
 
 // Blocks until the job is done. Cancelled if a signal ended it; other errors
-// say which process failed, and why. `signals` must have been made
+// name the process that failed and the reason. `signals` must have been created
 // with_children.
 absl::StatusOr<BenchRun> RunBenchJob(const JobSpec& job,
                                      const BenchProcesses& processes,
                                      SignalQueue* signals);
 
-// Runs this program once for each of the lists of arguments, all at the same
-// time, and returns the JSON object that each of them printed. Errors as above.
+// Runs this program once per list of arguments, concurrently, and returns the
+// JSON objects that the processes printed. Errors as above.
 absl::StatusOr<std::vector<nlohmann::json>> RunBenchPrograms(
     const std::vector<std::vector<std::string>>& arguments,
     SignalQueue* signals);
 
-// For benchmarks that start processes in other ways.
-// What one printed; Internal if that is no JSON object.
+// For benchmarks that start processes in other ways. Returns the JSON object
+// that a process printed; Internal if there is none.
 absl::StatusOr<nlohmann::json> ReadPrintedJson(const std::string& log_path);
-// An error unless it succeeded.
+// Returns an error unless the process succeeded.
 absl::Status CheckExit(const Supervisor& supervisor, const ProcessExit& exit);
-// Cancelled.
+// Returns Cancelled.
 absl::Status StoppedBy(int signal);
 
 }  // namespace tributary

@@ -40,7 +40,7 @@ double Median(std::vector<double> values) {
   return *middle;
 }
 
-// Training without an exchange: the optimizer runs here.
+// Trains without an exchange: the optimizer runs in this process.
 class SingleTrainer {
  public:
   explicit SingleTrainer(const TrainingSetup* setup,
@@ -87,7 +87,7 @@ class SingleTrainer {
   }
 
  private:
-  // Updates every chunk as soon as it is final.
+  // Updates every chunk as soon as its gradient is final.
   class Updater final : public StepObserver {
    public:
     explicit Updater(SingleTrainer* trainer)
@@ -138,7 +138,8 @@ class SingleTrainer {
     for (const absl::Status& status : statuses) {
       TRIBUTARY_RETURN_IF_ERROR(status);
     }
-    // A device's gradients are for the servers.
+    // Gradients on a device are updated by servers, which this mode does not
+    // have.
     if (on_device()) return absl::OkStatus();
     const int chunks = setup_.layout().chunk_count();
     absl::BlockingCounter updating(chunks);
@@ -190,8 +191,8 @@ class SingleTrainer {
   ThreadPool threads_;
   Buffer weights_[2];
   std::vector<Buffer> slots_;
-  std::vector<Buffer> gradients_;  // By lane.
-  std::vector<Batch> batches_;     // By lane.
+  std::vector<Buffer> gradients_;  // Indexed by compute thread.
+  std::vector<Batch> batches_;     // Indexed by compute thread.
   std::vector<std::vector<ChunkSegment>> segments_;
   int64_t step_ = 0;
 };

@@ -1,5 +1,5 @@
-// Times one training step: in this process alone, in several processes that
-// have nothing to do with one another, and in several that exchange.
+// Times one training step: in this process, in several independent processes,
+// and in several processes that exchange gradients.
 #ifndef TRIBUTARY_DEPLOY_BENCH_BENCH_STEP_H_
 #define TRIBUTARY_DEPLOY_BENCH_BENCH_STEP_H_
 
@@ -20,20 +20,20 @@ struct StepTiming {
   double cpu_ms_per_step_per_worker = 0;
 };
 
-// Forward, backward and optimizer of `load` (its workers must be 1) for about
-// `seconds`, after a few steps that do not count. Gradients are updated with
-// chunk by chunk, as soon as backward has finished them. On a GPU: forward and
-// backward alone, since optimizers run on hosts.
+// Times forward, backward and optimizer of `load` (with one worker) for about
+// `seconds`, after a few uncounted steps. Updates each chunk as soon as
+// backward has finished its gradient. On a GPU it times forward and backward
+// only, because optimizers run on hosts.
 absl::StatusOr<StepTiming> TimeSingleStep(BenchLoad load, double seconds);
 
-// `load.workers` processes like that at once; the timing is the first one's.
-// `signals` as in RunBenchJob, here and below.
+// Runs `load.workers` such processes concurrently and returns the timing of the
+// first. `signals` is as in RunBenchJob, here and below.
 absl::StatusOr<StepTiming> TimeIndependentSteps(const BenchLoad& load,
                                                 double seconds,
                                                 SignalQueue* signals);
 
-// One server and `load.workers` workers on loopback, for `load.steps` steps;
-// the timing is that between the completions of steps at the coordinator.
+// Runs one server and `load.workers` workers on loopback for `load.steps`
+// steps. Times the interval between completions of steps at the coordinator.
 absl::StatusOr<StepTiming> TimeExchangeSteps(const BenchLoad& load,
                                              SignalQueue* signals);
 

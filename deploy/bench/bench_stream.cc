@@ -36,7 +36,7 @@ namespace {
 
 constexpr char kMethod[] = "/tributary.Bench/Stream";
 constexpr char kAbstract[] = "unix-abstract:";
-// Until buffers, windows and clocks of the processor have settled.
+// Time for buffers, flow control windows and processor clocks to settle.
 constexpr absl::Duration kWarmUp = absl::Milliseconds(200);
 constexpr absl::Duration kTimeout = absl::Seconds(20);
 
@@ -45,8 +45,8 @@ struct Counters {
   std::atomic<int64_t> received{0};
 };
 
-// Waits until bytes have come and gone since the counters stood there: a busy
-// machine may need longer than anybody has planned for.
+// Waits until bytes have been sent and received since the counters had the
+// given values; on a busy machine this may take longer than the warm-up.
 absl::Status AwaitBytes(const Counters& counters, int64_t sent,
                         int64_t received) {
   const absl::Time deadline = absl::Now() + kTimeout;
@@ -59,7 +59,7 @@ absl::Status AwaitBytes(const Counters& counters, int64_t sent,
   return absl::OkStatus();
 }
 
-// The memory that payloads are in.
+// The memory that payloads are sent from.
 class Payloads {
  public:
   explicit Payloads(const BenchStream& stream)
@@ -82,7 +82,7 @@ class Payloads {
   const Buffer memory_;
 };
 
-// ---- gRPC: on both ends one read and one write are in flight.
+// ---- gRPC: each end has one read and one write in flight.
 
 grpc::ByteBuffer Message(const Payloads& payloads, int64_t number) {
   WorkerMessage message;
@@ -149,11 +149,11 @@ class StreamService final : public grpc::CallbackGenericService {
   const Payloads* const payloads_;
 };
 
-// One connection of a client.
+// The client's end of one connection.
 class ClientEnd {
  public:
   virtual ~ClientEnd() = default;
-  // No more bytes; returns when nothing is counted any more.
+  // Stops the stream. No bytes are counted after it returns.
   virtual void Stop() = 0;
 };
 
@@ -168,7 +168,8 @@ class GrpcClientEnd final
         new GrpcClientEnd(address, payloads, counters));
     if (!end->channel_->WaitForConnected(
             absl::ToChronoTime(absl::Now() + kTimeout))) {
-      return absl::UnavailableError(absl::StrCat("nobody is at ", address));
+      return absl::UnavailableError(
+          absl::StrCat("no server listens at ", address));
     }
     end->stub_.PrepareBidiStreamingCall(&end->context_, kMethod,
                                         grpc::StubOptions(), end.get());
@@ -250,7 +251,7 @@ absl::Status ServeGrpc(
   return absl::InternalError("the server ended");
 }
 
-// ---- Sockets: on both ends a thread writes and another one reads.
+// ---- Sockets: each end writes on one thread and reads on another.
 
 struct SocketAddress {
   sockaddr_storage storage = {};
@@ -265,7 +266,7 @@ absl::Status SocketError(const char* what, const std::string& address) {
       absl::StrCat(what, " ", address, ": ", strerror(errno)));
 }
 
-// IPv4 only: benchmarks use loopback.
+// Supports IPv4 only, because benchmarks use loopback.
 absl::StatusOr<SocketAddress> ParseSocketAddress(const std::string& address) {
   SocketAddress parsed;
   absl::string_view name = address;
@@ -306,10 +307,10 @@ int OpenSocket(const SocketAddress& address) {
   return fd;
 }
 
-// Both directions of a connection, until it is shut down.
+// Sends and receives on a connection until it is shut down.
 class SocketEnd final : public ClientEnd {
  public:
-  // Takes the descriptor. `counters` may be null.
+  // Takes ownership of the descriptor. `counters` may be null.
   SocketEnd(int fd, const Payloads* payloads, Counters* counters)
       : fd_(fd),
         payloads_(*payloads),

@@ -1,5 +1,5 @@
-// Carries bytes both ways at once between processes and drops them: what an
-// exchange over the same connections could reach at most.
+// Streams bytes in both directions between processes and discards them: the
+// upper bound of an exchange over the same connections.
 #ifndef TRIBUTARY_DEPLOY_BENCH_BENCH_STREAM_H_
 #define TRIBUTARY_DEPLOY_BENCH_BENCH_STREAM_H_
 
@@ -15,19 +15,19 @@
 namespace tributary {
 
 struct BenchStream {
-  // A bare gRPC stream whose messages are the exchange's, with borrowed
-  // payloads; or a bare socket, written and read in pieces of that size.
+  // True: a bare gRPC stream with the exchange's messages and borrowed
+  // payloads. False: a bare socket, written and read in pieces of that size.
   bool grpc = true;
-  // Payload of a message. Positive, a multiple of 4.
+  // Payload of a message in bytes; positive, a multiple of 4.
   int64_t message_bytes = 0;
-  // The messages' payloads lie one behind the other in so much memory, again
-  // and again. At least message_bytes.
+  // Size in bytes of the memory that payloads are taken from cyclically. At
+  // least message_bytes.
   int64_t memory_bytes = 0;
 };
 
-// Serves every client that comes, until the process is killed: call it last.
-// `address` is host:port (0: any free one) or unix-abstract:NAME. `on_ready`
-// gets the address to connect to. Returns only with an error.
+// Serves all clients until the process is killed; call it last. `address` is
+// host:port (0: any free port) or unix-abstract:NAME. `on_ready` receives the
+// address to connect to. Returns only with an error.
 absl::Status ServeBenchStreams(
     const BenchStream& stream, const std::string& address,
     const std::function<void(const std::string&)>& on_ready);
@@ -36,13 +36,12 @@ struct BenchStreamCounts {
   int64_t bytes_sent = 0;
   int64_t bytes_received = 0;
   double seconds = 0;
-  // Of the whole process in this time.
+  // CPU time of the process during `seconds`.
   double cpu_seconds = 0;
 };
 
-// Opens a stream to each of the servers and counts the payload bytes of
-// `duration`, which begins when they have flowed for a moment; `on_begin` is
-// called then.
+// Opens a stream to each server and counts the payload bytes during `duration`,
+// which begins after a short warm-up; `on_begin` is called at its start.
 absl::StatusOr<BenchStreamCounts> RunBenchStreams(
     const BenchStream& stream, const std::vector<std::string>& addresses,
     absl::Duration duration, const std::function<void()>& on_begin);

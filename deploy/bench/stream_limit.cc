@@ -58,7 +58,7 @@ class Measurement {
   }
 
  private:
-  // Unique on this machine.
+  // Returns an address that is unique on this machine.
   std::string ListenAddress(int server) const {
     if (!options_.unix_sockets) return "127.0.0.1:0";
     return absl::StrCat("unix-abstract:", directory_.substr(1), "-", server);
@@ -80,7 +80,7 @@ class Measurement {
         .status();
   }
 
-  // Waits until `done`, which is asked whenever something may have happened.
+  // Waits until `done` returns true; calls it after every event.
   absl::Status Await(const std::function<bool()>& done) {
     const absl::Time deadline =
         absl::Now() + absl::Seconds(options_.seconds) + kStartTimeout;
@@ -98,7 +98,7 @@ class Measurement {
     return absl::OkStatus();
   }
 
-  // Until all processes from `first` on have said that they are ready.
+  // Waits until all processes from `first` on are ready.
   absl::Status AwaitReady(int first) {
     return Await([this, first] {
       bool all = true;
@@ -147,7 +147,7 @@ class Measurement {
   const std::string directory_;
   SignalQueue* const signals_;
   Supervisor supervisor_;
-  std::vector<std::string> ready_;  // What each process has said.
+  std::vector<std::string> ready_;  // The ready line of each process.
 };
 
 }  // namespace

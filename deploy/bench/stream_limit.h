@@ -1,5 +1,5 @@
-// How fast processes on this machine can stream bytes to one another, by the
-// means that the exchange has.
+// Measures the throughput between processes on this machine over the transports
+// of the exchange.
 #ifndef TRIBUTARY_DEPLOY_BENCH_STREAM_LIMIT_H_
 #define TRIBUTARY_DEPLOY_BENCH_STREAM_LIMIT_H_
 
@@ -11,28 +11,28 @@
 namespace tributary {
 
 struct StreamLimitOptions {
-  // Bare gRPC streams; false: bare sockets.
+  // True: bare gRPC streams; false: bare sockets.
   bool grpc = true;
-  // Abstract Unix sockets; false: TCP on loopback.
+  // True: abstract Unix sockets; false: TCP on loopback.
   bool unix_sockets = false;
   int servers = 1;
-  // Client processes; each has a stream to every server.
+  // Number of client processes, each with a stream to every server.
   int clients = 1;
   int64_t message_bytes = 1 << 20;
-  // What payloads are taken from, in each process.
+  // Size of the memory that payloads are taken from, in each process.
   int64_t memory_bytes = 64 << 20;
   double seconds = 1;
 };
 
 struct StreamLimit {
-  // Payload, both ways added, over all streams.
+  // Payload of all streams, both directions added.
   double bytes_per_second = 0;
-  // Of all processes.
+  // CPU time of all processes.
   double cpu_seconds_per_byte = 0;
 };
 
-// Starts the processes, lets bytes flow both ways at once, and stops them.
-// Errors and `signals` as in RunBenchJob.
+// Starts the processes, streams bytes in both directions, and stops them.
+// Errors and `signals` are as in RunBenchJob.
 absl::StatusOr<StreamLimit> MeasureStreamLimit(
     const StreamLimitOptions& options, SignalQueue* signals);
 

@@ -8,8 +8,8 @@
 namespace tributary {
 namespace {
 
-// Title and legend above, labels to the left and below; to the right there is
-// room for what is written behind the longest bar.
+// Space for title and legend above, labels to the left and below, and the text
+// after the longest bar to the right.
 constexpr double kTop = 52;
 constexpr double kBottom = 48;
 constexpr double kRight = 16;
@@ -19,7 +19,7 @@ constexpr double kThickness = 19;
 constexpr double kHeading = 22;
 constexpr double kSize = 13;
 constexpr int kTicks = 5;
-// A marker is a line across its bar, and a little beyond.
+// A marker is a line across its bar that extends slightly beyond it.
 constexpr double kMarkerWidth = 3;
 constexpr double kMarkerOverhang = 3;
 constexpr char kMarkerColor[] = "#000000";
@@ -62,7 +62,7 @@ class Plot {
         SvgTextStyle bold;
         bold.bold = true;
         bold.size = kSize;
-        // Nothing runs through it.
+        // Hides the grid lines behind the heading.
         canvas_.Rectangle({left_, y, area_.right() - left_, kHeading}, "white");
         canvas_.Text({left_, y + 17}, bar.heading, bold);
         y += kHeading;
@@ -83,7 +83,8 @@ class Plot {
             BarChartHeight(chart_) - kTop - kBottom};
   }
 
-  // Every bar fits, with what is behind it.
+  // Returns the length of the longest bar with its marker and the text after
+  // it.
   double Longest() const {
     double longest = 0;
     for (const BarChart::Bar& bar : chart_.bars) {
@@ -145,7 +146,7 @@ class Plot {
                        kThickness};
       canvas_.Rectangle(box, part.color, part.tooltip);
       length += part.value;
-      // Neighbors of one color are told apart by it.
+      // Separates adjacent parts of the same color.
       canvas_.Line({X(length), y}, {X(length), y + kThickness}, {"white"});
     }
     double end = X(length);
@@ -154,7 +155,7 @@ class Plot {
                           y - kMarkerOverhang, kMarkerWidth,
                           kThickness + 2 * kMarkerOverhang};
       canvas_.Rectangle(marker, kMarkerColor, bar.marker_tooltip);
-      // The text stays clear of it.
+      // Keeps the text clear of the marker.
       end = std::max(end, marker.right());
     }
     label.anchor = SvgTextStyle::Anchor::kStart;
@@ -162,7 +163,7 @@ class Plot {
   }
 
   const BarChart& chart_;
-  const double left_;  // Of title and legend.
+  const double left_;  // Left edge of title and legend.
   const SvgBox area_;
   const double longest_;  // The value at the right edge.
   SvgCanvas& canvas_;

@@ -1,4 +1,4 @@
-// Horizontal bars, each of several parts.
+// Draws horizontal bars with several parts each.
 #ifndef TRIBUTARY_DEPLOY_CHART_BAR_CHART_H_
 #define TRIBUTARY_DEPLOY_CHART_BAR_CHART_H_
 
@@ -12,21 +12,21 @@ namespace tributary {
 
 struct BarChart {
   struct Part {
-    double value = 0;  // What is not finite, or below 0, is left out.
+    double value = 0;  // Values that are negative or not finite are omitted.
     std::string color;
     std::string tooltip;
   };
   struct Bar {
     std::string label;
-    std::vector<Part> parts;  // From the left.
-    std::string end;          // Written behind the last part.
-    // Where a black line crosses the bar, if there is one.
+    std::vector<Part> parts;  // From left to right.
+    std::string end;          // Text after the last part.
+    // Value at which a black line crosses the bar, if any.
     absl::optional<double> marker;
     std::string marker_tooltip;
-    // Stands above the bar, as the heading of it and of those below.
+    // Heading above the bar, for this bar and those below it.
     std::string heading;
   };
-  // What a color means.
+  // The meaning of a color.
   struct Key {
     std::string name;
     std::string color;
@@ -35,13 +35,13 @@ struct BarChart {
   std::string x_label;
   std::vector<Key> keys;
   std::string marker_name;  // Empty: there are no markers.
-  std::vector<Bar> bars;    // From the top.
+  std::vector<Bar> bars;    // From top to bottom.
 };
 
-// What the chart takes, with title, legend and labels.
+// Returns the height of the chart with title, legend and labels.
 double BarChartHeight(const BarChart& chart);
 
-// `box` is where it goes; of its height what BarChartHeight says is used.
+// Draws the chart in `box`, using the height that BarChartHeight returns.
 void DrawBarChart(const BarChart& chart, const SvgBox& box, SvgCanvas* canvas);
 
 }  // namespace tributary

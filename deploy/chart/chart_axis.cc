@@ -8,10 +8,10 @@
 namespace tributary {
 namespace {
 
-// From here on labels have an exponent.
+// Labels of larger values have an exponent.
 constexpr double kLongest = 1e6;
 
-// Two values closer than this part of their size are drawn as one.
+// Values closer than this fraction of their size are drawn as one.
 constexpr double kCloseness = 1e-9;
 
 }  // namespace
@@ -24,7 +24,7 @@ ChartAxis::ChartAxis(double low, double high, int ticks) {
   const double size = std::max(std::abs(low), std::abs(high));
   if (high - low <= kCloseness * size || high == low) {
     const double room = size > 0 ? size / 10 : 1;
-    // A length of nothing begins at 0 all the same.
+    // Extends an empty range, but keeps 0 as its lower end.
     low = low == 0 ? 0 : low - room;
     high += room;
   }
@@ -47,7 +47,7 @@ std::vector<double> ChartAxis::Ticks() const {
 }
 
 std::string ChartAxis::Label(double tick) const {
-  // What is left of a difference is no number to show.
+  // Rounding errors near 0 become 0.
   if (std::abs(tick) < step_ / 1000) tick = 0;
   const double largest = std::max(std::abs(low_), std::abs(high_));
   if (largest >= kLongest || step_ < 1 / kLongest) {

@@ -1,4 +1,4 @@
-// Where a chart's axis begins and ends, and which values it names.
+// Chooses the range and the ticks of a chart's axis.
 #ifndef TRIBUTARY_DEPLOY_CHART_CHART_AXIS_H_
 #define TRIBUTARY_DEPLOY_CHART_CHART_AXIS_H_
 
@@ -10,19 +10,19 @@ namespace tributary {
 // A linear axis whose ticks are multiples of 1, 2 or 5 times a power of ten.
 class ChartAxis {
  public:
-  // Covers `low` to `high` with about `ticks` intervals (at least 1). Where the
-  // two are equal it covers some room around them; where they are not finite,
-  // or the wrong way round, 0 to 1.
+  // Covers `low` to `high` with about `ticks` intervals (at least 1). If both
+  // are equal, covers a range around them. If they are not finite or in reverse
+  // order, covers 0 to 1.
   ChartAxis(double low, double high, int ticks);
 
   // The first tick is at low(), the last one at high().
   double low() const { return low_; }
   double high() const { return high_; }
   std::vector<double> Ticks() const;
-  // As many decimals as the ticks need.
+  // Returns the label, with as many decimals as the ticks need.
   std::string Label(double tick) const;
 
-  // Where a value lies: 0 at low(), 1 at high().
+  // Returns the position of a value: 0 at low(), 1 at high().
   double Share(double value) const { return (value - low_) / (high_ - low_); }
 
  private:

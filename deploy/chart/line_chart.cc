@@ -10,7 +10,7 @@
 namespace tributary {
 namespace {
 
-// Around the plot: title above, labels to the left and below.
+// Space around the plot: title above, labels to the left and below.
 constexpr double kTop = 30;
 constexpr double kLeft = 62;
 constexpr double kRight = 16;
@@ -23,7 +23,7 @@ bool Finite(const SvgPoint& point) {
   return std::isfinite(point.x) && std::isfinite(point.y);
 }
 
-// The smallest and the largest of the points' coordinates.
+// The smallest and the largest coordinates of the points.
 struct Range {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
@@ -52,7 +52,7 @@ class Plot {
     DrawXAxis();
     DrawYAxis();
     canvas_.Outline(area_, {"#888888"});
-    // Half of a line on the edge is still to be seen.
+    // Extends the clip so that a line on the edge is fully visible.
     canvas_.BeginClip(
         {area_.x - 3, area_.y, area_.width + 6, area_.height + 3});
     for (const LineChart::Series& series : chart_.series) DrawSeries(series);
@@ -77,7 +77,7 @@ class Plot {
   }
 
   SvgPoint At(const SvgPoint& point) const {
-    // Far beyond the edge is as good as just beyond it.
+    // Limits positions beyond the edge, which the clip hides anyway.
     const double share = std::max(-1.0, std::min(2.0, y_axis_.Share(point.y)));
     return {area_.x + area_.width * x_axis_.Share(point.x),
             area_.bottom() - area_.height * share};

@@ -1,4 +1,4 @@
-// Curves over one axis.
+// Draws curves over one axis.
 #ifndef TRIBUTARY_DEPLOY_CHART_LINE_CHART_H_
 #define TRIBUTARY_DEPLOY_CHART_LINE_CHART_H_
 
@@ -12,22 +12,22 @@ namespace tributary {
 
 struct LineChart {
   struct Series {
-    std::string name;  // Of its last point's tooltip.
+    std::string name;  // Name in the tooltip of the last point.
     SvgStroke stroke;
-    // In the order in which they are joined. What is not finite is left out,
-    // and the curve is broken there; points by themselves are drawn as dots.
+    // Points in the order in which lines join them. A non-finite point is
+    // omitted and interrupts the curve. Isolated points are drawn as dots.
     std::vector<SvgPoint> points;
   };
   std::string title;
   std::string x_label;
   std::string y_label;
-  std::vector<Series> series;  // The later ones above the earlier ones.
-  // What lies above is cut off, so that one curve that runs away does not
-  // flatten the others. Absent: nothing.
+  std::vector<Series> series;  // Later series are drawn above earlier ones.
+  // Values above it are clipped, so that one diverging curve does not flatten
+  // the others. Absent: no limit.
   absl::optional<double> most;
 };
 
-// `box` is where the chart goes, with title and labels.
+// Draws the chart, with title and labels, in `box`.
 void DrawLineChart(const LineChart& chart, const SvgBox& box,
                    SvgCanvas* canvas);
 

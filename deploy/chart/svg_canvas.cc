@@ -8,7 +8,7 @@
 namespace tributary {
 namespace {
 
-// Of a sans-serif font, in parts of its size.
+// Mean character width of a sans-serif font, relative to its size.
 constexpr double kCharacterWidth = 0.55;
 
 std::string Tooltip(absl::string_view text) {
@@ -51,7 +51,7 @@ std::string EscapeXml(absl::string_view text) {
        {">", "&gt;"},
        {"\"", "&quot;"},
        {"'", "&#39;"},
-       // The two code points that UTF-8 can write and XML cannot.
+       // The two code points that UTF-8 can encode and XML does not allow.
        {"\xEF\xBF\xBE", "\\xef\\xbf\\xbe"},
        {"\xEF\xBF\xBF", "\\xef\\xbf\\xbf"}});
 }

@@ -1,5 +1,5 @@
-// Draws shapes and text as SVG (https://www.w3.org/TR/SVG11), a picture that
-// every browser shows.
+// Draws shapes and text as SVG (https://www.w3.org/TR/SVG11), which browsers
+// display.
 #ifndef TRIBUTARY_DEPLOY_CHART_SVG_CANVAS_H_
 #define TRIBUTARY_DEPLOY_CHART_SVG_CANVAS_H_
 
@@ -10,12 +10,12 @@
 
 namespace tributary {
 
-// Text as it may stand in an XML document, between tags or in an attribute:
-// markup is escaped, and what XML cannot hold (control characters, bytes that
-// are not valid UTF-8) is written as \xNN.
+// Escapes text for an XML document, between tags or in an attribute: escapes
+// markup, and writes what XML does not allow (control characters, bytes that
+// are not valid UTF-8) as \xNN.
 std::string EscapeXml(absl::string_view text);
 
-// All lengths are in pixels; x grows to the right, y down.
+// All lengths are in pixels; x increases to the right, y downwards.
 struct SvgPoint {
   double x = 0;
   double y = 0;
@@ -34,7 +34,8 @@ struct SvgBox {
 struct SvgStroke {
   std::string color = "#333333";
   double width = 1;
-  std::string dashes;  // "6 3": 6 drawn, 3 left out; empty: a whole line.
+  // Example: "6 3" for dashes of 6 and gaps of 3; empty: a solid line.
+  std::string dashes;
 };
 
 struct SvgTextStyle {
@@ -43,35 +44,35 @@ struct SvgTextStyle {
   double size = 13;
   bool bold = false;
   std::string color = "#222222";
-  bool upwards = false;  // Turned to read from bottom to top.
+  bool upwards = false;  // Rotated to read from bottom to top.
 };
 
-// One picture on white ground. Coordinates must be finite. Texts and tooltips
-// may hold anything. Not thread-safe.
+// A picture on a white background. Coordinates must be finite. Texts and
+// tooltips may contain any bytes. Not thread-safe.
 class SvgCanvas {
  public:
-  // `title` is what a screen reader calls the picture.
+  // `title` is the name of the picture for screen readers.
   SvgCanvas(double width, double height, absl::string_view title);
 
   void Line(SvgPoint from, SvgPoint to, const SvgStroke& stroke);
   void Polyline(absl::Span<const SvgPoint> points, const SvgStroke& stroke);
-  // `tooltip` is shown under the mouse; empty: none.
+  // `tooltip` is shown under the mouse pointer; empty: none.
   void Rectangle(const SvgBox& box, const std::string& fill,
                  absl::string_view tooltip = "");
   void Outline(const SvgBox& box, const SvgStroke& stroke);
   void Circle(SvgPoint center, double radius, const std::string& fill,
               absl::string_view tooltip = "");
-  // `at` is on the text's base line.
+  // `at` is on the baseline of the text.
   void Text(SvgPoint at, absl::string_view text, const SvgTextStyle& style);
 
-  // What is drawn until EndClip shows only inside the box. Not nested.
+  // Clips all shapes until EndClip to `box`. Not nestable.
   void BeginClip(const SvgBox& box);
   void EndClip();
 
-  // About how wide the text will be: which font there is nobody knows.
+  // Estimates the width of the text, because the font of the viewer is unknown.
   static double TextWidth(absl::string_view text, double size);
 
-  // The whole document.
+  // Returns the whole document.
   std::string Finish() const;
 
  private:

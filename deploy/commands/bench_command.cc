@@ -14,16 +14,17 @@ namespace tributary {
 namespace {
 
 constexpr char kHelp[] =
-    "Measures Tributary on this machine.\n\n"
+    "Measures performance on this machine.\n\n"
     "Examples:\n"
     "  tributary bench step gpt --mode exchange\n"
-    "      A training step, and what the exchange costs in it.\n"
+    "      Time a training step, and the cost of the exchange in it.\n"
     "  tributary bench exchange --workers 2\n"
-    "      The exchange alone, beside the limit of this machine.\n\n"
+    "      Measure the exchange alone, and compare with the machine's "
+    "limit.\n\n"
     "Usage: tributary bench step MODEL [arguments]\n"
     "       tributary bench exchange [arguments]\n\n"
     "'tributary bench step --help' and 'tributary bench exchange --help'\n"
-    "describe them.\n";
+    "describe the benchmarks.\n";
 
 }  // namespace
 
@@ -38,12 +39,13 @@ int RunBenchCommand(const std::vector<std::string>& arguments,
   }
   if (what == "step") return RunBenchStepCommand(rest, environment);
   if (what == "exchange") return RunBenchExchangeCommand(rest, environment);
-  // What bench exchange starts to measure the limit; not for people.
+  // Started by bench exchange to measure the limit; not listed in --help.
   if (what == "stream") return RunBenchStreamCommand(rest, environment);
-  return ReportError(absl::InvalidArgumentError(absl::StrCat(
-      what.empty() ? "bench what?" : absl::StrCat("unknown benchmark ", what),
-      " (there are 'bench step MODEL' and 'bench exchange')",
-      DidYouMean(what, {"step", "exchange"}))));
+  return ReportError(absl::InvalidArgumentError(
+      absl::StrCat(what.empty() ? "bench: missing benchmark"
+                                : absl::StrCat("unknown benchmark ", what),
+                   " (expected 'bench step MODEL' or 'bench exchange')",
+                   DidYouMean(what, {"step", "exchange"}))));
 }
 
 }  // namespace tributary

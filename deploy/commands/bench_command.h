@@ -1,4 +1,4 @@
-// `tributary bench ...`: measures Tributary on this machine.
+// `tributary bench ...`: measures performance on this machine.
 #ifndef TRIBUTARY_DEPLOY_COMMANDS_BENCH_COMMAND_H_
 #define TRIBUTARY_DEPLOY_COMMANDS_BENCH_COMMAND_H_
 
@@ -9,7 +9,7 @@
 
 namespace tributary {
 
-// `arguments` are those behind "bench". Returns the exit code.
+// `arguments` are those after "bench". Returns the exit code.
 int RunBenchCommand(const std::vector<std::string>& arguments,
                     const Environment& environment);
 

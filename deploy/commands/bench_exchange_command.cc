@@ -27,7 +27,7 @@ struct Flags {
   ExchangeLoad load;
   int64_t workers = 2;
   int64_t servers = 1;
-  int64_t threads = 0;  // 0: not given.
+  int64_t threads = 0;  // 0: not set.
   double seconds = 4;
   bool json = false;
 };
@@ -35,32 +35,35 @@ struct Flags {
 std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
   auto line = std::make_unique<CommandLine>(
       "bench exchange", "",
-      "Measures the exchange alone: starts real servers and workers, whose "
-      "model computes nothing, and compares them with the limit of this "
-      "machine, measured before and after. Over sockets that is what bare gRPC "
-      "streams and bare sockets carry between as many processes; in shared "
-      "memory it is the pass that adds up the gradients and updates the "
-      "weights.",
+      "Measures the exchange alone: starts real servers and workers with a "
+      "model that computes nothing, and compares their throughput with the "
+      "limit of this machine, measured before and after. Over sockets the "
+      "limit is the throughput of bare gRPC streams and bare sockets between "
+      "as many processes; in shared memory it is the pass that adds the "
+      "gradients and updates the weights.",
       std::vector<CommandLine::Example>{
-          {"bench exchange", "Two workers and a server, 16 M parameters."},
+          {"bench exchange",
+           "Measure two workers and a server, 16 M parameters."},
           {"bench exchange --transport wire --workers 1",
-           "The same bytes over TCP, as between hosts."},
+           "Measure TCP, as between hosts."},
           {"bench exchange --parameters 1024 --workers 1",
-           "How long a small exchange takes: see chunk latency."}});
-  line->AddInteger("parameters", "Size of the model. Default 16777216.", 1,
+           "Measure the latency of a small exchange."}});
+  line->AddInteger("parameters",
+                   "Number of parameters of the model. Default 16777216.", 1,
                    int64_t{1} << 33, &flags->load.parameters);
   line->AddInteger("workers", "Worker processes, a power of two. Default 2.", 1,
                    64, &flags->workers);
   line->AddInteger("servers", "Server processes. Default 1.", 1, 64,
                    &flags->servers);
-  line->AddInteger("threads",
-                   "Threads of each server that sum and update. Default: this "
-                   "machine's cores divided by the servers.",
-                   1, 256, &flags->threads);
+  line->AddInteger(
+      "threads",
+      "Threads of each server that sum gradients and update weights. Default: "
+      "this machine's cores divided by the servers.",
+      1, 256, &flags->threads);
   AddServerDeviceFlag(line.get(), "server-device", &flags->load.device);
   line->AddChoice("transport", {"auto", "memory", "unix", "wire"},
-                  "How bytes get from process to process: in shared memory, "
-                  "through Unix sockets or TCP. Default auto: the fastest.",
+                  "Transport between processes: shared memory, Unix sockets, "
+                  "or TCP (wire). Default auto: the fastest.",
                   &flags->load.transport);
   line->AddChoice("dtype", {"float32", "bfloat16", "float16"},
                   "The number format on the wire. Default float32.",
@@ -68,21 +71,20 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
   line->AddChoice(
       "consistency",
       {"synchronous", "stale_synchronous", "asynchronous", "local_steps"},
-      "When gradients become weights, with the mode's defaults. Default "
-      "synchronous.",
+      "Consistency mode, with its default settings. Default synchronous.",
       &flags->load.consistency);
   line->AddInteger("chunk",
                    "Bytes of a chunk, a multiple of 64. Default 1048576.", 4096,
                    3 << 20, &flags->load.chunk_bytes);
   line->AddNumber("seconds",
-                  "How long to exchange; the whole takes about three times as "
-                  "long. Default 4.",
+                  "Seconds to exchange; the whole measurement takes about "
+                  "three times as long. Default 4.",
                   0.1, 3600, &flags->seconds);
   line->AddSwitch("json", "Print one JSON object.", &flags->json);
   return line;
 }
 
-// All keys are always there; null: not measured.
+// All keys are always present; null: not measured.
 nlohmann::ordered_json Describe(const Flags& flags,
                                 const ExchangeTiming& timing) {
   const ExchangeLoad& load = flags.load;
@@ -166,7 +168,7 @@ std::string RateRow(const char* what, double bytes_per_second,
                          remark);
 }
 
-// `rate`: the exchange's bytes per second.
+// `rate` is the exchange's throughput in bytes per second.
 std::string StreamRow(const char* what,
                       const absl::optional<StreamLimit>& limit, double rate) {
   if (!limit.has_value()) return "";
@@ -186,7 +188,8 @@ std::string MemoryRow(absl::optional<double> limit, double rate) {
 
 std::string CpuRow(const ExchangeTiming& timing) {
   if (!timing.worker_cpu_seconds_per_byte.has_value()) {
-    return "CPU             too short a run to tell; raise --seconds\n";
+    return "CPU             the run was too short to measure; raise "
+           "--seconds\n";
   }
   return absl::StrFormat("%-15s %8.3f s/GB in workers, %.3f s/GB in servers\n",
                          "CPU", kGiga * *timing.worker_cpu_seconds_per_byte,
@@ -214,7 +217,7 @@ std::string Table(const ExchangeLoad& load, const ExchangeTiming& timing) {
       RateRow("to the servers", timing.bytes_to_servers_per_second),
       RateRow("to the workers", timing.bytes_to_workers_per_second),
       RateRow("together", both,
-              memory ? "nothing moves: what would have to" : ""),
+              memory ? "nothing is sent; the equivalent bytes" : ""),
       CpuRow(timing), "\n", StreamRow("bare gRPC", timing.grpc_limit, both),
       StreamRow("bare sockets", timing.socket_limit, both),
       MemoryRow(timing.memory_limit_bytes_per_second, both));

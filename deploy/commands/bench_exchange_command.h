@@ -1,4 +1,4 @@
-// `tributary bench exchange`: measures the exchange alone.
+// `tributary bench exchange`: measures the exchange without computation.
 #ifndef TRIBUTARY_DEPLOY_COMMANDS_BENCH_EXCHANGE_COMMAND_H_
 #define TRIBUTARY_DEPLOY_COMMANDS_BENCH_EXCHANGE_COMMAND_H_
 
@@ -9,7 +9,7 @@
 
 namespace tributary {
 
-// `arguments` are those behind "exchange". Returns the exit code.
+// `arguments` are those after "exchange". Returns the exit code.
 int RunBenchExchangeCommand(const std::vector<std::string>& arguments,
                             const Environment& environment);
 

@@ -23,8 +23,8 @@
 namespace tributary {
 namespace {
 
-// With and without exchange are timed in turn so many times: the machine's
-// speed drifts, and the cost is a difference.
+// Number of rounds, which time a step with and without exchange alternately.
+// The cost is a difference, and the speed of the machine drifts.
 constexpr int kRounds = 3;
 
 struct Flags {
@@ -34,7 +34,7 @@ struct Flags {
   int64_t threads = 1;
   int64_t batch = 0;
   std::string device;
-  DeviceName chosen;  // By it.
+  DeviceName chosen;  // The resolved value of `device`.
   std::string server_device;
   double seconds = 4;
   bool json = false;
@@ -48,29 +48,30 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                    absl::StrJoin(BenchModels(), ", "),
                    " on random inputs in memory."),
       std::vector<CommandLine::Example>{
-          {"bench step gpt", "One process, the optimizer in it."},
+          {"bench step gpt", "Use one process, which also runs the optimizer."},
           {"bench step bigmlp --mode exchange",
-           "A server and two workers, and what the exchange costs."}});
+           "Use a server and two workers, and report the cost of the "
+           "exchange."}});
   line->SetOperand(/*required=*/true, &flags->model);
   line->AddChoice("mode", {"single", "independent", "exchange"},
-                  "single: one process. independent: as many as --workers, "
+                  "single: one process. independent: --workers processes "
                   "without exchange. exchange: a server and the workers; also "
-                  "gives exchange_cost_ms, the median step minus that of the "
-                  "independent processes, timed in turn.",
+                  "reports exchange_cost_ms, the median step time minus that "
+                  "of independent processes, measured alternately.",
                   &flags->mode);
   line->AddInteger("workers", "Worker processes. Default 2.", 1, 64,
                    &flags->workers);
-  line->AddInteger("threads", "Computing threads of each worker. Default 1.", 1,
+  line->AddInteger("threads", "Compute threads of each worker. Default 1.", 1,
                    256, &flags->threads);
   AddDeviceFlag(line.get(), "cpu", &flags->device);
   AddServerDeviceFlag(line.get(), "server-device", &flags->server_device);
   line->AddInteger("batch", "Samples per worker. Default: the model's.", 0,
                    1 << 20, &flags->batch);
-  line->AddNumber("seconds", "How long to measure. Default 4.", 0.1, 3600,
+  line->AddNumber("seconds", "Seconds to measure. Default 4.", 0.1, 3600,
                   &flags->seconds);
   line->AddTexts("set", "PATH=VALUE",
-                 "A field of the job, such as exchange.transport=WIRE; may be "
-                 "repeated.",
+                 "Change a field of the job, as in exchange.transport=WIRE. "
+                 "May be repeated.",
                  &flags->sets);
   line->AddSwitch("json", "Print one JSON object.", &flags->json);
   return line;
@@ -121,7 +122,7 @@ nlohmann::ordered_json Describe(const Flags& flags, const JobSpec& job,
           {"cpu_ms_per_step_per_worker", timing.cpu_ms_per_step_per_worker}};
 }
 
-// Of the rounds, the one with the median time.
+// Returns the round with the median time.
 StepTiming MedianRound(std::vector<StepTiming> rounds) {
   const auto middle = rounds.begin() + rounds.size() / 2;
   std::nth_element(rounds.begin(), middle, rounds.end(),
@@ -133,7 +134,7 @@ StepTiming MedianRound(std::vector<StepTiming> rounds) {
 
 absl::StatusOr<nlohmann::ordered_json> Measure(const Flags& flags) {
   BenchLoad load = LoadOf(flags);
-  // Wrong flags are told here rather than by a child.
+  // Reports invalid flags before it starts a child process.
   TRIBUTARY_ASSIGN_OR_RETURN(const JobSpec job, BenchJob(load));
   if (flags.mode == "single") {
     TRIBUTARY_ASSIGN_OR_RETURN(const StepTiming timing,

@@ -9,7 +9,7 @@
 
 namespace tributary {
 
-// `arguments` are those behind "step". Returns the exit code.
+// `arguments` are those after "step". Returns the exit code.
 int RunBenchStepCommand(const std::vector<std::string>& arguments,
                         const Environment& environment);
 

@@ -33,38 +33,39 @@ struct Flags {
 std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
   auto line = std::make_unique<CommandLine>(
       "bench stream", "",
-      "Streams bytes both ways between processes of this machine and drops "
-      "them. 'bench exchange' starts it, to measure what an exchange could "
-      "reach at most.",
+      "Streams bytes in both directions between processes of this machine and "
+      "discards them. 'bench exchange' starts it to measure the upper bound of "
+      "an exchange.",
       std::vector<CommandLine::Example>{
-          {"bench stream --listen 127.0.0.1:29500", "One end."},
+          {"bench stream --listen 127.0.0.1:29500", "Run one end."},
           {"bench stream --connect 127.0.0.1:29500",
-           "The other, which counts."}});
+           "Run the other end, which counts bytes."}});
   line->AddChoice("kind", {"grpc", "socket"},
                   "A bare gRPC stream, or a bare socket. Default grpc.",
                   &flags->kind);
   line->AddInteger("message", "Bytes of a message. Default 1048576.", 4,
                    3 << 20, &flags->message_bytes);
   line->AddInteger("memory",
-                   "Bytes that messages are taken from, in turn. Default "
-                   "67108864.",
+                   "Size in bytes of the memory that messages are taken from "
+                   "cyclically. Default 67108864.",
                    4, int64_t{1} << 36, &flags->memory_bytes);
   line->AddText("listen", "ADDRESS",
-                "Serve there, on loopback or unix-abstract:NAME.",
+                "Address to serve at, on loopback or unix-abstract:NAME.",
                 &flags->listen);
   line->AddTexts("connect", "ADDRESS",
-                 "Where a process listens. May be repeated.", &flags->connect);
-  line->AddNumber("seconds", "How long to count. Default 1.", 0.01, 3600,
+                 "Address of a serving process. May be repeated.",
+                 &flags->connect);
+  line->AddNumber("seconds", "Seconds to count. Default 1.", 0.01, 3600,
                   &flags->seconds);
   line->AddHiddenInteger("ready-fd", 0, 1 << 20, &flags->ready_fd);
   return line;
 }
 
-// Tells whoever started this process.
+// Writes `text` to the process that started this one.
 void Ready(const Flags& flags, const std::string& text) {
   if (flags.ready_fd < 0) return;
   const std::string line = absl::StrCat(text, "\n");
-  // A starter that is gone does not care.
+  // The write fails if that process has ended, and is then pointless.
   if (write(static_cast<int>(flags.ready_fd), line.data(), line.size()) < 0) {
     return;
   }
@@ -76,7 +77,7 @@ absl::Status Run(const Flags& flags) {
   stream.message_bytes = flags.message_bytes / 4 * 4;
   stream.memory_bytes = std::max(flags.memory_bytes, stream.message_bytes);
   if (flags.listen.empty() == flags.connect.empty()) {
-    return absl::InvalidArgumentError("give --listen or --connect");
+    return absl::InvalidArgumentError("set --listen or --connect");
   }
   if (!flags.listen.empty()) {
     if (!absl::StartsWith(flags.listen, "unix-abstract:")) {

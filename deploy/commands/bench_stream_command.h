@@ -9,7 +9,7 @@
 
 namespace tributary {
 
-// `arguments` are those behind "stream". Returns the exit code.
+// `arguments` are those after "stream". Returns the exit code.
 int RunBenchStreamCommand(const std::vector<std::string>& arguments,
                           const Environment& environment);
 

@@ -39,19 +39,21 @@ struct NewFile {
 std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
   auto line = std::make_unique<CommandLine>(
       "certs", "DIR",
-      "Makes a certificate authority, and one certificate for each role "
-      "(server, worker, admin), for --tls-dir. For tests: the authority's key "
-      "lies unprotected beside the rest. Replaces nothing.",
+      "Creates a certificate authority and one certificate for each role "
+      "(server, worker, admin), for --tls-dir. For tests only: the authority's "
+      "private key is stored unencrypted in the same folder. Never overwrites "
+      "files.",
       std::vector<CommandLine::Example>{
-          {"certs tls", "Makes tls/ca.pem, tls/server.pem and so on."},
-          {"train --tls-dir tls", "Trains with them on this machine."}});
+          {"certs tls", "Create tls/ca.pem, tls/server.pem and so on."},
+          {"train --tls-dir tls", "Train with them on this machine."}});
   line->SetOperand(/*required=*/true, &flags->directory);
-  line->AddInteger("days", "How long the certificates are good. Default 30.", 1,
+  line->AddInteger("days",
+                   "Days for which the certificates are valid. Default 30.", 1,
                    3650, &flags->days);
   return line;
 }
 
-// Makes files that are not there yet, all or none of them.
+// Creates all files, or none if one of them exists.
 absl::Status WriteNew(const std::string& directory,
                       const std::vector<NewFile>& files) {
   for (const NewFile& file : files) {
@@ -60,15 +62,15 @@ absl::Status WriteNew(const std::string& directory,
     if (lstat(path.c_str(), &info) == 0) {
       return absl::InvalidArgumentError(
           absl::StrCat(path,
-                       " is there already; give another folder, or "
-                       "remove what is in this one"));
+                       " exists already; choose another folder, or remove the "
+                       "files in this one"));
     }
   }
   for (const NewFile& file : files) {
     const std::string path = absl::StrCat(directory, "/", file.name);
     const int descriptor =
         open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, file.mode);
-    if (descriptor < 0) return FileError(errno, "cannot make", path);
+    if (descriptor < 0) return FileError(errno, "cannot create", path);
     const ssize_t size = static_cast<ssize_t>(file.contents.size());
     const bool written =
         write(descriptor, file.contents.data(), file.contents.size()) == size;
@@ -81,7 +83,7 @@ absl::Status WriteNew(const std::string& directory,
 
 absl::StatusOr<std::vector<NewFile>> MakeFiles(int64_t days) {
   CertificateRequest request;
-  // Clocks of a cluster differ.
+  // Allows for clock skew within a cluster.
   request.not_before = absl::Now() - absl::Hours(1);
   request.not_after = absl::Now() + absl::Hours(24 * days);
   request.common_name = "Tributary test authority";
@@ -105,20 +107,20 @@ absl::Status Run(const Flags& flags) {
   std::error_code error;
   std::filesystem::create_directories(flags.directory, error);
   if (error) {
-    return FileError(error.value(), "cannot make folder", flags.directory);
+    return FileError(error.value(), "cannot create folder", flags.directory);
   }
   TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<NewFile> files,
                              MakeFiles(flags.days));
   TRIBUTARY_RETURN_IF_ERROR(WriteNew(flags.directory, files));
   std::printf(
-      "%s: certificates for tests, good for %d days\n"
+      "%s: certificates for tests, valid for %d days\n"
       "  servers  copy ca.pem, server.pem, server-key.pem\n"
       "  workers  copy ca.pem, worker.pem, worker-key.pem\n"
       "  status   copy ca.pem, admin.pem, admin-key.pem\n"
-      "and start each process with --tls-dir and the folder it has them in.\n"
-      "Who has ca-key.pem can make more: copy it nowhere. For real use let\n"
-      "your own authority issue certificates with the DNS names\n"
-      "server.tributary, worker.tributary and admin.tributary.\n",
+      "and start each process with --tls-dir and the folder that has them.\n"
+      "ca-key.pem can issue more certificates, so do not copy it. In\n"
+      "production, have your own authority issue certificates with the DNS\n"
+      "names server.tributary, worker.tributary and admin.tributary.\n",
       flags.directory.c_str(), static_cast<int>(flags.days));
   return absl::OkStatus();
 }

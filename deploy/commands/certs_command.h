@@ -1,4 +1,4 @@
-// `tributary certs`: an authority and certificates for tests.
+// `tributary certs`: creates an authority and certificates for tests.
 #ifndef TRIBUTARY_DEPLOY_COMMANDS_CERTS_COMMAND_H_
 #define TRIBUTARY_DEPLOY_COMMANDS_CERTS_COMMAND_H_
 

@@ -30,18 +30,18 @@ namespace tributary {
 namespace {
 
 constexpr char kHelp[] =
-    "Looks at the checkpoints of a run.\n\n"
+    "Lists, verifies and compares the checkpoints of a run.\n\n"
     "Examples:\n"
     "  tributary checkpoint ls runs/licenses-20240501-120000\n"
-    "      A line about each: step, time, size, whole or damaged.\n"
+    "      List them with step, time, size, and whether they are complete.\n"
     "  tributary checkpoint verify runs/licenses-20240501-120000\n"
-    "      Read every byte of them, and compare with the digests.\n"
+    "      Read all files and compare them with their digests.\n"
     "  tributary checkpoint diff A/checkpoints/step-00000100 B\n"
-    "      Whether two hold the same bits, and which tensors do not.\n\n"
+    "      Compare two checkpoints, and list the tensors that differ.\n\n"
     "Usage: tributary checkpoint ls RUN [flags]\n"
     "       tributary checkpoint verify RUN|CHECKPOINT [flags]\n"
     "       tributary checkpoint diff A B [flags]\n\n"
-    "'tributary checkpoint ls --help' describes one of them.\n";
+    "'tributary checkpoint ls --help' lists the flags of ls.\n";
 
 bool IsFolder(const std::string& path) {
   struct stat facts;
@@ -53,8 +53,8 @@ bool IsThere(const std::string& path) {
   return stat(path.c_str(), &facts) == 0;
 }
 
-// The checkpoints that `path` means, oldest first: those of a run, of the
-// folder in a run that holds them, or the one that it is itself.
+// Returns the checkpoints at `path`, oldest first. `path` is a run's folder,
+// the folder with its checkpoints, or one checkpoint.
 absl::StatusOr<std::vector<std::string>> FindCheckpoints(
     const std::string& path) {
   if (!IsFolder(path)) {
@@ -73,26 +73,27 @@ absl::StatusOr<std::vector<std::string>> FindCheckpoints(
   if (paths.empty() && is_one) paths.push_back(path);
   if (paths.empty()) {
     return absl::NotFoundError(
-        absl::StrCat(folder, " holds no checkpoint, and is none"));
+        absl::StrCat(folder, " is not a checkpoint and contains none"));
   }
   return paths;
 }
 
-// The newest of a run, if `path` is not a checkpoint.
+// Returns `path` if it is a checkpoint, otherwise the latest checkpoint of the
+// run at `path`.
 absl::StatusOr<std::string> FindCheckpoint(const std::string& path) {
   TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
                              FindCheckpoints(path));
   return paths.back();
 }
 
-// What `ls` says of one.
+// The description of one checkpoint in `checkpoint ls`.
 struct Summary {
   std::string path;
   absl::Time time;
   int64_t step = 0;
   int64_t bytes = 0;
   int servers = 0;
-  absl::Status whole;  // As far as sizes tell.
+  absl::Status whole;  // OK if all files have the sizes in the manifest.
 };
 
 absl::Status CheckSizes(const std::string& folder,
@@ -104,9 +105,8 @@ absl::Status CheckSizes(const std::string& folder,
       return absl::DataLossError(absl::StrCat(path, ": is missing"));
     }
     if (facts.st_size != file.bytes()) {
-      return absl::DataLossError(absl::StrCat(path, ": has ", facts.st_size,
-                                              " bytes, was written with ",
-                                              file.bytes()));
+      return absl::DataLossError(absl::StrCat(
+          path, ": has ", facts.st_size, " bytes, expected ", file.bytes()));
     }
   }
   return absl::OkStatus();
@@ -151,7 +151,7 @@ nlohmann::ordered_json ToJson(const Summary& summary) {
 }
 
 void PrintJson(const nlohmann::ordered_json& json) {
-  // Paths may be any bytes.
+  // Paths may contain bytes that are not valid UTF-8.
   std::printf("%s\n", json.dump(-1, ' ', false,
                                 nlohmann::json::error_handler_t::replace)
                           .c_str());
@@ -187,12 +187,12 @@ int RunList(const std::vector<std::string>& arguments,
   bool json = false;
   CommandLine line(
       "checkpoint ls", "RUN",
-      "Lists the checkpoints in a run's folder, oldest first. Looks at names "
-      "and sizes only: 'tributary checkpoint verify' reads all of them.",
-      {{"checkpoint ls runs/licenses-20240501-120000", "A table."},
-       {"checkpoint ls RUN --json", "The same for a script."}});
+      "Lists the checkpoints in a run's folder, oldest first. Checks names and "
+      "sizes only; 'tributary checkpoint verify' reads the contents.",
+      {{"checkpoint ls runs/licenses-20240501-120000", "Print a table."},
+       {"checkpoint ls RUN --json", "Print JSON for scripts."}});
   line.SetOperand(/*required=*/true, &path);
-  line.AddSwitch("json", "Write one JSON object.", &json);
+  line.AddSwitch("json", "Print one JSON object.", &json);
   if (const auto code = line.ParseOrAnswer(arguments, environment)) {
     return *code;
   }
@@ -216,13 +216,15 @@ int RunVerify(const std::vector<std::string>& arguments,
   bool json = false;
   CommandLine line(
       "checkpoint verify", "RUN|CHECKPOINT",
-      "Reads every byte of one checkpoint, or of all in a run's folder, and "
-      "compares with the digests taken when it was written. Ends with 1 if one "
-      "is damaged, and says in which file and where.",
-      {{"checkpoint verify runs/licenses-20240501-120000", "All of them."},
-       {"checkpoint verify RUN/checkpoints/step-00000100", "One of them."}});
+      "Reads one checkpoint, or all checkpoints in a run's folder, and "
+      "compares them with the digests taken when they were written. Exits with "
+      "1 if one is damaged, and names the file and the position.",
+      {{"checkpoint verify runs/licenses-20240501-120000",
+        "Verify all of them."},
+       {"checkpoint verify RUN/checkpoints/step-00000100",
+        "Verify one of them."}});
   line.SetOperand(/*required=*/true, &path);
-  line.AddSwitch("json", "Write one JSON object.", &json);
+  line.AddSwitch("json", "Print one JSON object.", &json);
   if (const auto code = line.ParseOrAnswer(arguments, environment)) {
     return *code;
   }
@@ -265,7 +267,7 @@ nlohmann::ordered_json ToJson(const CheckpointDiff& diff) {
           {"only_in_b", diff.only_in_b}, {"tensors", std::move(tensors)}};
 }
 
-// Nothing if there is none.
+// Prints nothing if `state` is empty.
 void PrintMissing(const std::vector<std::string>& state, const char* where) {
   if (state.empty()) return;
   absl::PrintF("state in %s only: %s\n", where, absl::StrJoin(state, ", "));
@@ -304,8 +306,8 @@ void PrintDiff(const CheckpointDiff& diff) {
   PrintMissing(diff.only_in_b, "the second");
 }
 
-// Also for damage: as from `diff` and `cmp`, 1 means a difference and nothing
-// else.
+// Returns 2 for all errors, including damage. As with `diff` and `cmp`, 1 means
+// that the inputs differ.
 int ReportTrouble(const absl::Status& status) {
   return ReportError(status, kExitUsage);
 }
@@ -316,17 +318,19 @@ int RunDiff(const std::vector<std::string>& arguments,
   bool json = false;
   CommandLine line(
       "checkpoint diff", "A B",
-      "Compares weights and optimizer state of two checkpoints of one model, "
-      "whatever servers and chunks they were written with. Each is a "
-      "checkpoint, or a run whose newest is meant. Ends with 0 if all bits are "
-      "equal, with 1 if some differ or if only one has some state, and with 2 "
-      "if they cannot be compared. The number of the step makes no difference.",
-      {{"checkpoint diff runs/a runs/b", "The newest of two runs."},
+      "Compares the weights and the optimizer state of two checkpoints of the "
+      "same model, regardless of the numbers of servers and chunks. A and B "
+      "are checkpoints, or runs, for their latest checkpoints. Exits with 0 if "
+      "all bits are equal, with 1 if some differ or if only one has some "
+      "state, and with 2 if they cannot be compared. The step numbers are not "
+      "compared.",
+      {{"checkpoint diff runs/a runs/b",
+        "Compare the latest checkpoints of two runs."},
        {"checkpoint diff RUN/checkpoints/step-00000100 RUN",
-        "What has changed since step 100."}});
+        "Show what has changed since step 100."}});
   line.SetOperand(/*required=*/true, &a);
   line.SetOperand(/*required=*/true, &b);
-  line.AddSwitch("json", "Write one JSON object.", &json);
+  line.AddSwitch("json", "Print one JSON object.", &json);
   if (const auto code = line.ParseOrAnswer(arguments, environment)) {
     return *code;
   }
@@ -359,10 +363,11 @@ int RunCheckpointCommand(const std::vector<std::string>& arguments,
   if (what == "ls") return RunList(rest, environment);
   if (what == "verify") return RunVerify(rest, environment);
   if (what == "diff") return RunDiff(rest, environment);
-  return ReportError(absl::InvalidArgumentError(absl::StrCat(
-      what.empty() ? "checkpoint what?" : absl::StrCat("unknown action ", what),
-      " (there are 'checkpoint ls', 'verify' and 'diff')",
-      DidYouMean(what, {"ls", "verify", "diff"}))));
+  return ReportError(absl::InvalidArgumentError(
+      absl::StrCat(what.empty() ? "checkpoint: missing action"
+                                : absl::StrCat("unknown action ", what),
+                   " (expected 'checkpoint ls', 'verify' or 'diff')",
+                   DidYouMean(what, {"ls", "verify", "diff"}))));
 }
 
 }  // namespace tributary

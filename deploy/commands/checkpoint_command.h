@@ -1,5 +1,4 @@
-// `tributary checkpoint`: what checkpoints there are, whether they are whole,
-// and how two of them differ.
+// `tributary checkpoint`: lists, verifies and compares checkpoints.
 #ifndef TRIBUTARY_DEPLOY_COMMANDS_CHECKPOINT_COMMAND_H_
 #define TRIBUTARY_DEPLOY_COMMANDS_CHECKPOINT_COMMAND_H_
 

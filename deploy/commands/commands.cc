@@ -28,22 +28,21 @@ constexpr char kVersion[] = "0.1.0";
 
 std::string Help() {
   std::string help =
-      "Trains neural networks on many processes: servers hold the weights,\n"
-      "workers compute.\n\n"
+      "Trains neural networks with a parameter server: servers hold the\n"
+      "weights, workers compute gradients.\n\n"
       "Examples:\n"
       "  tributary train\n"
-      "      Train a small GPT on texts of this machine, with two workers.\n"
+      "      Train a small GPT on texts of this machine with two workers.\n"
       "  tributary train examples/mnist.textproto --workers 4\n"
-      "      Train what a job file describes.\n"
+      "      Train the job in a file.\n"
       "  tributary sample runs/licenses-20240501-120000 --prompt 'You may'\n"
-      "      Write text with a trained model.\n\n"
+      "      Generate text with a trained model.\n\n"
       "Usage: tributary COMMAND [arguments]\n\n"
       "Commands:\n";
   for (const Command& command : Commands()) {
     absl::StrAppendFormat(&help, "  %-10s %s\n", command.name, command.summary);
   }
-  absl::StrAppend(&help,
-                  "\n'tributary COMMAND --help' describes one of them.\n");
+  absl::StrAppend(&help, "\n'tributary COMMAND --help' describes a command.\n");
   return help;
 }
 
@@ -59,20 +58,21 @@ int ReportUnknown(const std::string& name) {
 
 const std::vector<Command>& Commands() {
   static const auto* const commands = new std::vector<Command>{
-      {"train", "start servers and workers here and train a job",
+      {"train", "train a job with servers and workers on this machine",
        &RunTrainCommand},
-      {"server", "run one server, for clusters", &RunServerCommand},
-      {"worker", "run one worker, for clusters", &RunWorkerCommand},
-      {"status", "ask a server what its job is doing", &RunStatusCommand},
-      {"sample", "write text with a trained model", &RunSampleCommand},
+      {"server", "run one server of a job on a cluster", &RunServerCommand},
+      {"worker", "run one worker of a job on a cluster", &RunWorkerCommand},
+      {"status", "show the status of a job and its processes",
+       &RunStatusCommand},
+      {"sample", "generate text with a trained model", &RunSampleCommand},
       {"checkpoint", "list, verify and compare checkpoints",
        &RunCheckpointCommand},
-      {"compare", "train a job under every exchange, side by side",
+      {"compare", "train a job with every exchange and compare them",
        &RunCompareCommand},
-      {"devices", "list what this machine can compute on, and who uses it",
+      {"devices", "list the devices of this machine and their processes",
        &RunDevicesCommand},
-      {"plan", "predict a step's time on a cluster", &RunPlanCommand},
-      {"certs", "make certificates for tests", &RunCertsCommand},
+      {"plan", "predict the step time of a job on a cluster", &RunPlanCommand},
+      {"certs", "create certificates for tests", &RunCertsCommand},
       {"bench", "measure Tributary on this machine", &RunBenchCommand},
   };
   return *commands;

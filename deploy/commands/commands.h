@@ -11,18 +11,19 @@ namespace tributary {
 
 struct Command {
   const char* name;
-  // For the list of commands: at most 60 characters.
+  // Description in the list of commands, at most 60 characters.
   const char* summary;
-  // Runs it with the arguments behind its name; returns the exit code.
+  // Runs the command with the arguments after its name. Returns the exit code.
   int (*run)(const std::vector<std::string>& arguments,
              const Environment& environment);
 };
 
-// All there are; a new one is a line in commands.cc.
+// Returns all commands, which commands.cc lists.
 const std::vector<Command>& Commands();
 
-// Runs the command that arguments[0] names, or answers --help and --version.
-// Results go to stdout, everything else to stderr. Returns the exit code.
+// Runs the command that arguments[0] names, or handles --help and --version.
+// Writes results to stdout and everything else to stderr. Returns the exit
+// code.
 int RunCommandLine(const std::vector<std::string>& arguments,
                    const Environment& environment);
 

@@ -34,8 +34,8 @@ struct Flags {
   JobSource source;
   std::string exchanges;
   int64_t workers = 2;
-  int64_t servers = 0;  // 0: not given.
-  int64_t threads = 0;  // 0: not given.
+  int64_t servers = 0;  // 0: not set.
+  int64_t threads = 0;  // 0: not set.
   std::string device;
   std::string server_device;
   std::string output;
@@ -46,49 +46,48 @@ struct Flags {
 std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
   auto line = std::make_unique<CommandLine>(
       "compare", "[JOB.textproto]",
-      "Trains a job on this machine under one exchange after the other, the "
-      "same steps on the same data, and writes what each of them takes: time "
-      "and where it goes, bytes and memory of each process, loss. The report "
-      "is compare.md with a picture, compare.svg, and all figures in "
-      "compare.json. Jobs are evaluated at the end only, and no models are "
-      "kept.",
+      "Trains a job on this machine with one exchange after another, using the "
+      "same steps and data, and reports the time and its components, the bytes "
+      "and memory of each process, and the loss. Writes the report to "
+      "compare.md, a picture to compare.svg, and all figures to compare.json. "
+      "Evaluates each run only at its end, and keeps no models.",
       std::vector<CommandLine::Example>{
           {"compare examples/bigmlp.textproto",
-           "All that the job allows, with two workers."},
+           "Compare all exchanges that the job allows, with two workers."},
           {"compare JOB.textproto --steps 300 --exchanges "
            "synchronous,all_reduce",
-           "Two of them, for 300 steps."},
+           "Compare two exchanges for 300 steps."},
           {"compare JOB.textproto --set exchange.transport=WIRE",
-           "Over TCP also where shared memory would be used."}});
+           "Use TCP instead of shared memory."}});
   line->SetOperand(/*required=*/false, &flags->source.path);
   line->AddText("exchanges", "NAMES",
-                absl::StrCat("Which ones, separated by commas: ",
+                absl::StrCat("Exchanges to compare, separated by commas: ",
                              absl::StrJoin(ExchangeNames(), ", "),
                              ". Default: all that the job allows."),
                 &flags->exchanges);
   line->AddInteger("workers", "Worker processes. Default 2.", 1, 1024,
                    &flags->workers);
   line->AddInteger("servers",
-                   "Servers of synchronous_sharded; the others have one. "
-                   "Default: as many as workers.",
+                   "Servers of synchronous_sharded; other exchanges use one. "
+                   "Default: the number of workers.",
                    1, 256, &flags->servers);
   line->AddInteger("threads",
-                   "Computing threads of each worker. Default: this machine's "
+                   "Compute threads of each worker. Default: this machine's "
                    "cores divided by the workers; on a GPU, 2.",
                    1, 1024, &flags->threads);
   AddDeviceFlag(line.get(), "auto", &flags->device);
   AddServerDeviceFlag(line.get(), "server-device", &flags->server_device);
   AddStepsFlag(line.get(), &flags->source);
   line->AddText("output", "DIR",
-                "Folder for the report and a folder of each run. Default: "
+                "Folder for the report and the folders of the runs. Default: "
                 "runs/compare-NAME-TIME.",
                 &flags->output);
   line->AddSwitch("overwrite", "Replace the results in --output.",
                   &flags->overwrite);
-  line->AddTexts("set", "PATH=VALUE",
-                 "Change a field of the job, as in batch.global=64. May be "
-                 "repeated.",
-                 &flags->source.sets);
+  line->AddTexts(
+      "set", "PATH=VALUE",
+      "Change a field of the job, as in batch.global=64. May be repeated.",
+      &flags->source.sets);
   line->AddSwitch("quiet", "Show no progress, only results.", &flags->quiet);
   return line;
 }
@@ -100,10 +99,10 @@ absl::StatusOr<ComparisonOptions> MakeOptions(const CommandLine& line,
   if (flags.workers > micro_batches) {
     return absl::InvalidArgumentError(absl::StrCat(
         line.OriginOf("workers"), " ", flags.workers, ": the batch has ",
-        Counted(micro_batches, "leaf", "leaves"), ", so no more than ",
+        Counted(micro_batches, "micro-batch", "micro-batches"), ", so at most ",
         Counted(micro_batches, "worker"),
         " can share it; raise batch.micro_batches (a power of two that divides "
-        "batch.global) or give fewer --workers"));
+        "batch.global) or lower --workers"));
   }
   std::vector<std::string> names;
   for (const absl::string_view name :
@@ -142,7 +141,7 @@ absl::StatusOr<ComparisonOptions> MakeOptions(const CommandLine& line,
   return options;
 }
 
-// What does not come to the report alone: a person may not open it.
+// Prints the results that matter without opening the report.
 void PrintResults(const Comparison& comparison, const std::string& folder) {
   std::printf("\n%s\n%s/compare.svg\n%s/compare.md\n",
               ComparisonTable(comparison).c_str(), folder.c_str(),
@@ -192,7 +191,7 @@ int RunCompareCommand(const std::vector<std::string>& arguments,
                     return run.state == ComparedRun::State::kStopped;
                   });
   if (!stopped) return ReportFailures(result->comparison, result->exit_code);
-  std::fprintf(stderr, "stopped; the report has what was done\n");
+  std::fprintf(stderr, "stopped; the report contains the completed runs\n");
   return result->exit_code;
 }
 

@@ -1,4 +1,4 @@
-// `tributary compare`: one job under every exchange, side by side.
+// `tributary compare`: trains one job with every exchange and compares them.
 #ifndef TRIBUTARY_DEPLOY_COMMANDS_COMPARE_COMMAND_H_
 #define TRIBUTARY_DEPLOY_COMMANDS_COMPARE_COMMAND_H_
 
@@ -9,7 +9,7 @@
 
 namespace tributary {
 
-// `arguments` are those behind "compare". Returns the exit code.
+// `arguments` are those after "compare". Returns the exit code.
 int RunCompareCommand(const std::vector<std::string>& arguments,
                       const Environment& environment);
 

@@ -26,7 +26,7 @@ void AddRow(const std::string& device, const std::string& memory,
                         name);
 }
 
-// Its name for --device.
+// Returns the GPU's name for --device.
 std::string NameOf(const MachineDevices& devices, const std::string& bus_id) {
   const auto& seen = devices.cuda_bus_ids;
   const auto found = std::find(seen.begin(), seen.end(), bus_id);
@@ -48,7 +48,8 @@ void AddProcesses(const MachineDevices& devices, const GpuReport& gpu,
   }
 }
 
-// Of this machine. The first bytes of a file under /proc say it.
+// Returns the name of a process of this machine, from the start of a file under
+// /proc.
 std::string ProcessName(int64_t pid) {
   std::string name;
   std::ifstream file(absl::StrCat("/proc/", pid, "/comm"));
@@ -93,7 +94,7 @@ std::string FormatDevices(const MachineDevices& devices) {
            absl::StrCat(gpu.name, ", ", gpu.bus_id), &table);
     AddProcesses(devices, gpu, &table);
   }
-  // Those that only CUDA tells of.
+  // GPUs that CUDA lists but the driver does not report.
   for (size_t i = 0; i < devices.cuda_bus_ids.size(); ++i) {
     const std::string& bus_id = devices.cuda_bus_ids[i];
     const bool listed =
@@ -101,7 +102,8 @@ std::string FormatDevices(const MachineDevices& devices) {
                     [&](const GpuReport& gpu) { return gpu.bus_id == bus_id; });
     if (listed) continue;
     AddRow(absl::StrCat("cuda:", i), "unknown", "-",
-           absl::StrCat(bus_id, "; the driver's libnvidia-ml.so.1 tells more"),
+           absl::StrCat(bus_id,
+                        "; install the driver's libnvidia-ml.so.1 for details"),
            &table);
   }
   if (!devices.cuda.ok()) {
@@ -112,11 +114,11 @@ std::string FormatDevices(const MachineDevices& devices) {
 
 int RunDevicesCommand(const std::vector<std::string>& arguments,
                       const Environment& environment) {
-  CommandLine line("devices", "",
-                   "Lists what this machine can compute on, by its names for "
-                   "--device: memory, how busy it is, and which processes use "
-                   "it.",
-                   {{"devices", "The CPU, and every GPU."}});
+  CommandLine line(
+      "devices", "",
+      "Lists the devices of this machine by their names for --device, with "
+      "their memory, utilization, and the processes that use them.",
+      {{"devices", "List the CPU and all GPUs."}});
   if (const auto code = line.ParseOrAnswer(arguments, environment)) {
     return *code;
   }

@@ -1,4 +1,5 @@
-// `tributary devices`: what this machine can compute on, and who uses it.
+// `tributary devices`: lists the devices of this machine and the processes that
+// use them.
 #ifndef TRIBUTARY_DEPLOY_COMMANDS_DEVICES_COMMAND_H_
 #define TRIBUTARY_DEPLOY_COMMANDS_DEVICES_COMMAND_H_
 
@@ -15,20 +16,20 @@
 namespace tributary {
 
 struct MachineDevices {
-  int cores = 1;  // That this process may use.
+  int cores = 1;  // Number of cores that this process may use.
   std::optional<int64_t> free_memory_bytes;
-  // Why CUDA computes on none of the GPUs; OK: it does on those of
-  // `cuda_bus_ids`, by their number.
+  // OK if CUDA can use the GPUs in `cuda_bus_ids`, which is indexed by their
+  // number; otherwise the reason why it can use none.
   absl::Status cuda;
   std::vector<std::string> cuda_bus_ids;
-  // As the driver tells; empty where it does not.
+  // The driver's reports; empty if it provides none.
   std::vector<GpuReport> gpus;
-  // Name of a process; empty: unknown.
+  // Returns the name of a process; empty: unknown.
   std::function<std::string(int64_t pid)> process_name;
 };
 
-// A line for the CPU and each GPU, under its name for --device ("-" where CUDA
-// does not see it), and one for each process on a GPU.
+// Formats one line for the CPU and for each GPU, with its name for --device
+// ("-" if CUDA does not list it), and one for each process on a GPU.
 std::string FormatDevices(const MachineDevices& devices);
 
 int RunDevicesCommand(const std::vector<std::string>& arguments,

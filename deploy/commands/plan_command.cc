@@ -27,7 +27,7 @@ struct Flags {
   JobSource source;
   int64_t workers = 2;
   int64_t servers = 1;
-  int64_t threads = 0;  // 0: not given.
+  int64_t threads = 0;  // 0: not set.
   std::string bandwidth = "10Gbit";
   double compute_ms = 0;
   bool json = false;
@@ -36,36 +36,36 @@ struct Flags {
 std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
   auto line = std::make_unique<CommandLine>(
       "plan", "[JOB.textproto]",
-      "Predicts, before a cluster is there, how many bytes of a job's exchange "
-      "go through the busiest link, how long a step takes, and what holds it "
-      "up: with one server, several, servers on the workers' hosts, and "
-      "all-reduce. Computing is timed here, for a second. What a journal sends "
-      "between servers is not counted.",
+      "Predicts the bytes through the busiest link, the step time and the "
+      "bottleneck of a job on a cluster: with one server, several servers, "
+      "servers on the workers' hosts, and all-reduce. Measures the computing "
+      "time on this machine for about a second. Traffic for in-memory replicas "
+      "(recovery.journal) is not included.",
       std::vector<CommandLine::Example>{
           {"plan JOB.textproto --workers 8 --bandwidth 10Gbit",
-           "Eight hosts with a worker each, and a server on another."},
+           "Eight hosts with a worker each, and one server host."},
           {"plan JOB.textproto --workers 8 --servers 4 --compute 120",
-           "Where computing is known to take 120 ms a step."}});
+           "With a known computing time of 120 ms per step."}});
   line->SetOperand(/*required=*/false, &flags->source.path);
   line->AddInteger("workers", "Workers, each on a host of its own. Default 2.",
                    1, 1024, &flags->workers);
   line->AddInteger("servers", "Servers. Default 1.", 1, 256, &flags->servers);
   line->AddText("bandwidth", "SPEED",
-                "Of each host's link, each way, as in 10Gbit, 800Mbit or "
-                "3GB/s. Default 10Gbit.",
+                "Bandwidth of each host's link in each direction, as in "
+                "10Gbit, 800Mbit or 3GB/s. Default 10Gbit.",
                 &flags->bandwidth);
-  line->AddInteger("threads",
-                   "Computing threads of each worker. Default: this machine's "
-                   "cores.",
-                   1, 1024, &flags->threads);
+  line->AddInteger(
+      "threads",
+      "Compute threads of each worker. Default: this machine's cores.", 1, 1024,
+      &flags->threads);
   line->AddNumber("compute",
-                  "Milliseconds that a worker computes in a step. Default: "
-                  "measured here.",
+                  "Computing time of a worker in a step, in milliseconds. "
+                  "Default: measured on this machine.",
                   0, 1e9, &flags->compute_ms);
-  line->AddTexts("set", "PATH=VALUE",
-                 "Change a field of the job, as in batch.global=64. May be "
-                 "repeated.",
-                 &flags->source.sets);
+  line->AddTexts(
+      "set", "PATH=VALUE",
+      "Change a field of the job, as in batch.global=64. May be repeated.",
+      &flags->source.sets);
   line->AddSwitch("json", "Print one JSON object.", &flags->json);
   return line;
 }

@@ -1,4 +1,4 @@
-// `tributary plan`: predicts how long a step of a job will take on a cluster.
+// `tributary plan`: predicts the step time of a job on a cluster.
 #ifndef TRIBUTARY_DEPLOY_COMMANDS_PLAN_COMMAND_H_
 #define TRIBUTARY_DEPLOY_COMMANDS_PLAN_COMMAND_H_
 
@@ -9,7 +9,7 @@
 
 namespace tributary {
 
-// `arguments` are those behind "plan". Returns the exit code.
+// `arguments` are those after "plan". Returns the exit code.
 int RunPlanCommand(const std::vector<std::string>& arguments,
                    const Environment& environment);
 

@@ -25,30 +25,29 @@ int RunSampleCommand(const std::vector<std::string>& arguments,
   int64_t seed = 1;
   std::string device_name;
   CommandLine line(
-      "sample", "DIR",
-      "Writes text with the gpt model that a run has left in DIR.",
-      {{"sample runs/licenses-20240501-120000", "500 bytes of text."},
+      "sample", "DIR", "Generates text with the gpt model of the run in DIR.",
+      {{"sample runs/licenses-20240501-120000", "Generate 500 bytes."},
        {"sample DIR --prompt 'You may copy' --bytes 200 --seed 7",
-        "Another text, which goes on from yours."},
-       {"sample DIR --temperature 0", "Always the likeliest byte."}});
+        "Continue the given text."},
+       {"sample DIR --temperature 0", "Always choose the likeliest byte."}});
   line.SetOperand(/*required=*/true, &directory);
   line.AddText("prompt", "TEXT",
-               "What the text goes on from. Default: the start of a line.",
-               &prompt);
-  line.AddInteger("bytes", "How many bytes to write. Default 500.", 0,
+               "Text to continue. Default: the start of a line.", &prompt);
+  line.AddInteger("bytes", "Number of bytes to generate. Default 500.", 0,
                   100000000, &options.bytes);
   line.AddNumber(
       "temperature",
-      "Below 1: more usual text; above 1: more surprising; 0: always "
-      "the likeliest byte. Default 0.8.",
+      "Sampling temperature: below 1 favors likely bytes, above 1 flattens the "
+      "distribution; 0: always the likeliest byte. Default 0.8.",
       0, 100, &options.temperature);
-  line.AddInteger("top-k",
-                  "Choose among so many of the likeliest bytes only; 0: all. "
-                  "Default 0.",
-                  0, 256, &options.top_k);
+  line.AddInteger(
+      "top-k",
+      "Choose among this number of likeliest bytes; 0: all. Default 0.", 0, 256,
+      &options.top_k);
   AddDeviceFlag(&line, "auto", &device_name);
-  line.AddInteger("seed", "The same seed gives the same text. Default 1.", 0,
-                  INT64_MAX, &seed);
+  line.AddInteger(
+      "seed", "Random seed; the same seed generates the same text. Default 1.",
+      0, INT64_MAX, &seed);
   if (const auto code = line.ParseOrAnswer(arguments, environment)) {
     return *code;
   }

@@ -1,4 +1,4 @@
-// `tributary sample`: text from a trained model.
+// `tributary sample`: generates text with a trained model.
 #ifndef TRIBUTARY_DEPLOY_COMMANDS_SAMPLE_COMMAND_H_
 #define TRIBUTARY_DEPLOY_COMMANDS_SAMPLE_COMMAND_H_
 

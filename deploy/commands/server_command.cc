@@ -45,8 +45,8 @@ struct Flags {
   int64_t shard = 0;
   int64_t servers = 1;
   std::string workers;
-  WorkerCount count{1, 1};  // What it says.
-  int64_t threads = 0;      // 0: not given.
+  WorkerCount count{1, 1};  // The parsed value of `workers`.
+  int64_t threads = 0;      // 0: not set.
   std::string device;
   int64_t ready_fd = -1;
   double lease = 10;
@@ -61,84 +61,83 @@ struct Flags {
 std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
   auto line = std::make_unique<CommandLine>(
       "server", "[JOB.textproto]",
-      "Runs one server. Server 0 coordinates: it knows the job, and writes the "
-      "results. Without JOB it serves the built-in job.",
+      "Runs one server. Server 0 is the coordinator: it reads the job and "
+      "writes the results. Without JOB it uses the built-in job.",
       std::vector<CommandLine::Example>{
           {"server examples/licenses.textproto",
-           "One server for workers on this machine, at 127.0.0.1:29400."},
-          {"server JOB.textproto --servers 2",
-           "Server 0 of two; the other one is started with:"},
+           "Serve workers on this machine, at 127.0.0.1:29400."},
+          {"server JOB.textproto --servers 2", "Run server 0 of two."},
           {"server --servers 2 --shard 1 --coordinator 127.0.0.1:29400",
-           "Server 1, which gets the job from server 0."},
+           "Run server 1, which receives the job from server 0."},
           {"server JOB.textproto --listen 0.0.0.0:29400 --tls-dir tls",
-           "For workers on other machines, that have certificates too."},
+           "Serve workers on other machines, using mutual TLS."},
           {"server JOB.textproto --listen 0.0.0.0:29400 --insecure-network",
-           "The same without, in a network that you trust."}});
+           "Serve other machines without TLS, in a trusted network."}});
   line->SetOperand(/*required=*/false, &flags->source.path);
-  line->AddText("listen", "HOST:PORT",
-                "Where to accept calls; port 0: any free one. Default: "
-                "127.0.0.1:29400 (or MASTER_PORT) for server 0, 127.0.0.1:0 "
-                "for the others.",
-                &flags->listen);
+  line->AddText(
+      "listen", "HOST:PORT",
+      "Address to listen on; port 0: any free port. Default: 127.0.0.1:29400 "
+      "(or MASTER_PORT) for server 0, 127.0.0.1:0 for the others.",
+      &flags->listen);
   AddSecurityFlags(line.get(), &flags->security);
   AddInsecureNetworkFlag(
       line.get(),
-      "Allow --listen on an address that other machines can reach without "
-      "--tls-dir. Nothing is encrypted, and anyone there can take part, or "
-      "read the token.",
+      "Allow --listen on an address that other machines can reach, without "
+      "--tls-dir. Nothing is encrypted, and anyone in that network can join "
+      "the job or read the token.",
       &flags->security);
-  line->AddText("advertise", "HOST[:PORT]",
-                "What workers are told to connect to. Default: what --listen "
-                "got.",
-                &flags->advertise);
-  line->AddInteger("shard", "Which server this is, from 0. Default 0.", 0, 4095,
-                   &flags->shard);
-  line->AddInteger("servers", "How many servers there are. Default 1.", 1, 4096,
-                   &flags->servers);
-  line->AddText("coordinator", "HOST:PORT",
-                "Where server 0 is; for the others. Default: MASTER_ADDR and "
-                "MASTER_PORT, else 127.0.0.1:29400.",
-                &flags->coordinator);
   line->AddText(
-      "workers", "N|MIN:MAX",
-      "Server 0 begins when N, or MIN, workers are there, or a minute "
-      "after the first; more may join later, up to MAX. Default: "
-      "WORLD_SIZE or its like, else 1.",
-      &flags->workers);
-  line->AddNumber("no-worker-timeout",
-                  "Seconds that the job may be without any worker before it "
-                  "fails. Default 600.",
-                  1, 1e9, &flags->no_worker_timeout);
-  line->AddNumber("stall-timeout",
-                  "Seconds after which a step that takes unusually long is "
-                  "taken for hung: it goes on without the worker that holds it "
-                  "up or, where none can be named, from the newest checkpoint. "
-                  "Default 600.",
-                  1, 1e9, &flags->stall_timeout);
+      "advertise", "HOST[:PORT]",
+      "Address that workers connect to. Default: the address of --listen.",
+      &flags->advertise);
+  line->AddInteger("shard", "Number of this server, from 0. Default 0.", 0,
+                   4095, &flags->shard);
+  line->AddInteger("servers", "Number of servers of the job. Default 1.", 1,
+                   4096, &flags->servers);
+  line->AddText("coordinator", "HOST:PORT",
+                "Address of server 0, for the other servers. Default: "
+                "MASTER_ADDR and MASTER_PORT, else 127.0.0.1:29400.",
+                &flags->coordinator);
+  line->AddText("workers", "N|MIN:MAX",
+                "Server 0 starts the job when N, or MIN, workers have joined, "
+                "or a minute after the first. More may join later, up to MAX. "
+                "Default: WORLD_SIZE or the launcher's equivalent, else 1.",
+                &flags->workers);
+  line->AddNumber(
+      "no-worker-timeout",
+      "Seconds without any worker after which the job fails. Default 600.", 1,
+      1e9, &flags->no_worker_timeout);
+  line->AddNumber(
+      "stall-timeout",
+      "Seconds after which an unusually long step counts as hung. The job then "
+      "continues without the worker that the step waits for or, if there is no "
+      "single one, from the latest checkpoint. Default 600.",
+      1, 1e9, &flags->stall_timeout);
   line->AddNumber("lease",
-                  "Seconds without a sign of life after which a worker is out, "
-                  "or a server is taken for lost. Default 10.",
+                  "Seconds without a heartbeat after which a worker or a "
+                  "server counts as failed. Default 10.",
                   1, 86400, &flags->lease);
   line->AddInteger("threads",
-                   "Threads that sum and update. Default: this machine's "
-                   "cores, at most 8.",
+                   "Threads that sum gradients and update weights. Default: "
+                   "this machine's cores, at most 8.",
                    1, 1024, &flags->threads);
   AddServerDeviceFlag(line.get(), "device", &flags->device);
   line->AddText("output", "DIR",
-                "Folder for the results, of server 0. Default: the job's, else "
-                "runs/NAME-TIME.",
+                "Folder for the results, for server 0. Default: "
+                "output.directory of the job, else runs/NAME-TIME.",
                 &flags->output);
   line->AddSwitch("overwrite", "Replace the results in --output.",
                   &flags->overwrite);
-  line->AddText("resume", "auto|DIR",
-                "Server 0 goes on from the newest checkpoint in --output "
-                "(auto; from the start if there is none), or from that of "
-                "another run, or from a checkpoint.",
-                &flags->resume);
+  line->AddText(
+      "resume", "auto|DIR",
+      "For server 0. auto: resume from the latest checkpoint in --output, or "
+      "start at step 0 if there is none. DIR: resume from the latest "
+      "checkpoint of another run, or from a checkpoint.",
+      &flags->resume);
   AddAllowJobChangesFlag(line.get(), &flags->allow_job_changes);
   line->AddNumber("no-server-timeout",
-                  "Seconds that the job may be without one of its servers "
-                  "before it fails. Default 600.",
+                  "Seconds without one of its servers after which the job "
+                  "fails. Default 600.",
                   1, 1e9, &flags->no_server_timeout);
   AddStepsFlag(line.get(), &flags->source);
   line->AddTexts("set", "PATH=VALUE",
@@ -163,14 +162,15 @@ absl::Status CheckListen(const Flags& flags) {
   }
   const bool any = listen.host == "0.0.0.0" || listen.host == "::";
   if (any && flags.shard > 0 && flags.advertise.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--listen ", flags.listen,
-        " is no address that workers can connect to; add --advertise HOST"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--listen ", flags.listen,
+                     " is not an address that workers can connect to; add "
+                     "--advertise HOST"));
   }
   return absl::OkStatus();
 }
 
-// What flags and TRIBUTARY_* leave open, from the environment.
+// Fills in flags that were not set, from the environment.
 absl::Status FillFromEnvironment(const CommandLine& line,
                                  const Environment& environment, Logger* log,
                                  Flags* flags) {
@@ -207,17 +207,17 @@ absl::Status FillFromEnvironment(const CommandLine& line,
   return absl::OkStatus();
 }
 
-// Tells whoever started us the address, on the descriptor that they gave us.
+// Writes the address to the descriptor that the launcher passed.
 void ReportReady(int fd, const std::string& address, Logger* log) {
   const std::string line = absl::StrCat(address, "\n");
   if (write(fd, line.data(), line.size()) < 0) {
-    log->Warning("nobody reads --ready-fd %d", fd);
+    log->Warning("cannot write to --ready-fd %d", fd);
   }
   close(fd);
 }
 
-// Fills in what depends on the device. The job, of server 0, and the threads
-// are there.
+// Sets the options that depend on the device. Requires the job, on server 0,
+// and the number of threads.
 absl::Status FillPasses(const Flags& flags, Logger* log,
                         ServerOptions* options) {
   std::string remark;
@@ -227,7 +227,7 @@ absl::Status FillPasses(const Flags& flags, Logger* log,
                          &remark, "device"));
   if (!remark.empty()) log->Info("%s", remark);
   if (device.kind != DeviceName::Kind::kCuda) return absl::OkStatus();
-  log->Info("%s sums and updates", FormatDeviceName(device));
+  log->Info("%s sums gradients and updates weights", FormatDeviceName(device));
   options->make_passes = [ordinal = device.ordinal,
                           pass_streams =
                               options->threads](const ChunkPassPlan& plan) {
@@ -262,21 +262,21 @@ absl::Status Run(const Flags& flags, Logger* log, Shutdown* shutdown) {
         flags.output.empty() ? options.job.output().directory() : flags.output;
     if (options.output_directory.empty() && flags.resume == "auto") {
       return absl::InvalidArgumentError(
-          "--resume auto needs --output DIR, or output.directory in the job, "
-          "to find the run again");
+          "--resume auto requires --output DIR, or output.directory in the "
+          "job: the folder of the run");
     }
     if (options.output_directory.empty()) {
       options.output_directory = DefaultOutputDirectory(
           options.job.name(), absl::Now(), absl::LocalTimeZone());
     }
-    // The launcher that passes --ready-fd has claimed the folder itself.
+    // A launcher that passes --ready-fd has claimed the folder itself.
     if (flags.ready_fd < 0) {
       TRIBUTARY_ASSIGN_OR_RETURN(
           output,
           OutputDirectory::Claim(options.output_directory,
                                  EarlierRun(flags.resume, flags.overwrite)));
     }
-    log->Info("results go to %s", options.output_directory);
+    log->Info("writing results to %s", options.output_directory);
   }
   options.shard = static_cast<int>(flags.shard);
   options.servers = static_cast<int>(flags.servers);
@@ -303,7 +303,7 @@ absl::Status Run(const Flags& flags, Logger* log, Shutdown* shutdown) {
 }  // namespace
 
 int DefaultServerThreads(int cores) {
-  // More than these do not get more out of the memory.
+  // More threads do not increase the memory bandwidth.
   constexpr int kEnoughThreads = 8;
   return std::min(cores, kEnoughThreads);
 }

@@ -1,4 +1,4 @@
-// `tributary server`: one server.
+// `tributary server`: runs one server.
 #ifndef TRIBUTARY_DEPLOY_COMMANDS_SERVER_COMMAND_H_
 #define TRIBUTARY_DEPLOY_COMMANDS_SERVER_COMMAND_H_
 
@@ -9,8 +9,8 @@
 
 namespace tributary {
 
-// Threads of a server on a machine with so many cores, unless it is told
-// otherwise.
+// Returns the default number of threads of a server on a machine with `cores`
+// cores.
 int DefaultServerThreads(int cores);
 
 // Returns the exit code.

@@ -36,25 +36,25 @@ struct Flags {
 std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
   auto line = std::make_unique<CommandLine>(
       "status", "[HOST[:PORT]]",
-      "Asks server 0 what its job is doing, and every process of it: its step, "
-      "its last sign of life, whom it waits for. Without HOST: the server that "
-      "MASTER_ADDR and MASTER_PORT name, else 127.0.0.1:29400.",
+      "Shows the status of a job and of each of its processes: step, phase, "
+      "time since its last heartbeat, and what it waits for. HOST is server 0; "
+      "default: MASTER_ADDR and MASTER_PORT, else 127.0.0.1:29400.",
       std::vector<CommandLine::Example>{
-          {"status", "About the job of the server on this machine."},
-          {"status node1:29400 --json", "The same for a script."},
-          {"status --ready", "Ends with 0 while workers may join, else 1."}});
+          {"status", "Show the job of the server on this machine."},
+          {"status node1:29400 --json", "Print JSON for scripts."},
+          {"status --ready", "Exit with 0 while workers may join, else 1."}});
   line->SetOperand(/*required=*/false, &flags->address);
   line->AddSwitch("ready",
-                  "Say nothing; end with 0 if the server answers and its job "
-                  "is not over, else with 1. For health checks.",
+                  "Print nothing; exit with 0 if the server answers and its "
+                  "job has not ended, else with 1. For health checks.",
                   &flags->ready);
-  line->AddSwitch("json", "Write one JSON object.", &flags->json);
+  line->AddSwitch("json", "Print one JSON object.", &flags->json);
   AddSecurityFlags(line.get(), &flags->security);
-  AddInsecureNetworkFlag(
-      line.get(),
-      "Let the token go to another machine unencrypted, without --tls-dir.",
-      &flags->security);
-  line->AddNumber("timeout", "Seconds to wait for the answer. Default 5.",
+  AddInsecureNetworkFlag(line.get(),
+                         "Allow sending the token to another machine "
+                         "unencrypted, without --tls-dir.",
+                         &flags->security);
+  line->AddNumber("timeout", "Seconds to wait for the response. Default 5.",
                   0.001, 3600, &flags->timeout_seconds);
   return line;
 }
@@ -70,7 +70,7 @@ absl::Status FillFromEnvironment(const Environment& environment, Flags* flags) {
   return ParseHostPort(flags->address).status();
 }
 
-// Results go to stdout; with --ready only the exit code and errors speak.
+// Writes results to stdout; with --ready it writes errors only.
 absl::Status Run(const Flags& flags) {
   TRIBUTARY_ASSIGN_OR_RETURN(
       const Security security,
@@ -100,7 +100,7 @@ absl::Status Run(const Flags& flags) {
     text = json.dump();
   } else {
     text = FormatProgress(status, 0);
-    // While it waits, the line counts them itself.
+    // While the job waits for workers, the progress line counts them itself.
     if (status.phase() != StatusReply::WAITING) {
       absl::StrAppendFormat(&text, " | workers %d | servers %d",
                             status.workers(), status.servers());
@@ -132,8 +132,8 @@ absl::StatusOr<StatusReply> AskStatus(const std::string& address,
   if (!status.ok()) {
     TRIBUTARY_RETURN_IF_ERROR(Diagnose(address, security));
     return absl::UnavailableError(absl::StrCat(
-        "no server answers at ", address, " (", status.error_message(),
-        "); is it running, and is this the address of server 0?"));
+        "no response from a server at ", address, " (", status.error_message(),
+        "); check that server 0 is running and that this is its address"));
   }
   return reply;
 }
@@ -169,7 +169,7 @@ absl::Status CheckReady(const StatusReply& status) {
       return absl::FailedPreconditionError(
           absl::StrCat("the job has failed: ", status.failure()));
     default:
-      return absl::FailedPreconditionError("the job is over");
+      return absl::FailedPreconditionError("the job has ended");
   }
 }
 

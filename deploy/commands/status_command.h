@@ -1,4 +1,4 @@
-// `tributary status`: what a job is doing, for people, scripts and the health
+// `tributary status`: shows the status of a job to users, scripts and health
 // checks of containers.
 #ifndef TRIBUTARY_DEPLOY_COMMANDS_STATUS_COMMAND_H_
 #define TRIBUTARY_DEPLOY_COMMANDS_STATUS_COMMAND_H_
@@ -15,18 +15,18 @@
 
 namespace tributary {
 
-// Asks the coordinator at host:port once, and waits for the answer.
-// Unavailable, saying what to do, if there is none within `timeout`.
+// Queries the coordinator at host:port once. Blocks until it answers.
+// Unavailable, with the remedy, if it does not answer within `timeout`.
 absl::StatusOr<StatusReply> AskStatus(const std::string& address,
                                       const Security& security,
                                       absl::Duration timeout);
 
-// A table of the job's processes, each line after a newline; empty if there are
-// none.
+// Formats a table of the job's processes. Each line starts with a newline.
+// Empty if there are no processes.
 std::string FormatProcesses(const StatusReply& status);
 
-// OK while workers may join; FailedPrecondition, with the reason, when the job
-// is over.
+// OK while workers may join; FailedPrecondition, with the reason, after the job
+// has ended.
 absl::Status CheckReady(const StatusReply& status);
 
 // Returns the exit code.

@@ -49,7 +49,7 @@ struct Flags {
   std::string workers;
   int64_t spares = 0;
   int64_t servers = 1;
-  int64_t threads = 0;  // 0: not given.
+  int64_t threads = 0;  // 0: not set.
   std::string device;
   std::string server_device;
   int64_t log_every = 0;
@@ -67,95 +67,94 @@ struct Flags {
 std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
   auto line = std::make_unique<CommandLine>(
       "train", "[JOB.textproto]",
-      "Trains a job on this machine: starts servers and workers, shows "
-      "progress, and stops with them. Without JOB it trains the built-in one: "
-      "a small GPT on the texts in /usr/share/common-licenses, about a minute "
-      "on two cores.",
+      "Trains a job on this machine: starts its servers and workers, shows "
+      "progress, and ends when they have ended. Without JOB it trains the "
+      "built-in job: a small GPT on the texts in /usr/share/common-licenses, "
+      "about a minute on two cores.",
       std::vector<CommandLine::Example>{
-          {"train", "The built-in job, with two workers."},
+          {"train", "Train the built-in job with two workers."},
           {"train examples/mnist.textproto --set "
            "data.idx.directory=/data/mnist",
-           "A job file, with one field changed."},
+           "Train a job file with one field changed."},
           {"train JOB.textproto --workers 4 --servers 2 --output runs/mine",
-           "More processes; the resulting weights are the same, bit by bit."},
+           "Use more processes; the resulting weights are bitwise identical."},
           {"train --resume runs/mine",
-           "Go on where that run was stopped or lost."},
+           "Resume that run from its latest checkpoint."},
           {"train JOB.textproto --print-config",
-           "Show what would be trained, and where each value comes from."}});
+           "Print the resolved job and the origin of each setting."}});
   line->SetOperand(/*required=*/false, &flags->source.path);
-  line->AddText("workers", "N|MIN:MAX",
-                "Worker processes: N, or MAX, of which MIN are enough to begin "
-                "and to go on with. No more are started than can compute at "
-                "the same time: as many as the job has micro-batches. Default "
-                "2.",
-                &flags->workers);
+  line->AddText(
+      "workers", "N|MIN:MAX",
+      "Worker processes: N, or up to MAX, where MIN are enough to start and to "
+      "continue. At most as many are started as can compute at the same time: "
+      "the job's number of micro-batches. Default 2.",
+      &flags->workers);
   line->AddInteger("spares",
-                   "Workers beyond those that can compute at the same time, "
-                   "which stand by and take over from one that is lost. "
-                   "Default 0.",
+                   "Additional workers that stand by and replace workers that "
+                   "fail. Default 0.",
                    0, kMostWorkers, &flags->spares);
   line->AddInteger("servers", "Server processes. Default 1.", 1, 256,
                    &flags->servers);
   line->AddInteger("threads",
-                   "Computing threads of each worker. Default: this machine's "
+                   "Compute threads of each worker. Default: this machine's "
                    "cores divided by the workers; on a GPU, 2.",
                    1, 1024, &flags->threads);
   AddDeviceFlag(line.get(), "auto", &flags->device);
   AddServerDeviceFlag(line.get(), "server-device", &flags->server_device);
   AddStepsFlag(line.get(), &flags->source);
   line->AddText("output", "DIR",
-                "Folder for the model, metrics, summary and logs. Default: the "
-                "job's, else runs/NAME-TIME.",
+                "Folder for the model, metrics, summary and logs. Default: "
+                "output.directory of the job, else runs/NAME-TIME.",
                 &flags->output);
   line->AddSwitch("overwrite", "Replace the results in --output.",
                   &flags->overwrite);
   line->AddText("resume", "auto|DIR",
-                "Go on from the newest checkpoint of the run in DIR, or from a "
-                "checkpoint; auto: of the run in --output, if there is one. "
-                "Without JOB, with that run's job.",
+                "Resume from the latest checkpoint of the run in DIR, or from "
+                "the checkpoint DIR; auto: resume the run in --output, if "
+                "there is one. Without JOB, uses that run's job.",
                 &flags->resume);
   AddAllowJobChangesFlag(line.get(), &flags->allow_job_changes);
   line->AddInteger("max-restarts",
-                   "How often, in all, processes that crashed or were killed "
-                   "are started again. Default 10.",
+                   "Maximum total number of restarts of processes that crashed "
+                   "or were killed. Default 10.",
                    0, 1000000000, &flags->max_restarts);
   line->AddTexts("set", "PATH=VALUE",
                  "Change a field of the job, as in "
                  "optimizer.adamw.learning_rate=0.001. May be repeated.",
                  &flags->source.sets);
-  line->AddInteger("log-every",
-                   "Steps between metrics lines and, without a terminal, "
-                   "progress lines. Default: the job's.",
-                   1, INT64_MAX, &flags->log_every);
+  line->AddInteger(
+      "log-every",
+      "Steps between metrics lines and, without a terminal, progress lines. "
+      "Default: output.log_every_steps of the job.",
+      1, INT64_MAX, &flags->log_every);
   AddSecurityFlags(line.get(), &flags->security);
   AddLogFlags(line.get(), &flags->log);
   line->AddSwitch("quiet", "Show no progress, only warnings and results.",
                   &flags->quiet);
-  line->AddSwitch("print-config", "Print the resolved job, and train nothing.",
+  line->AddSwitch("print-config", "Print the resolved job without training.",
                   &flags->print_config);
   return line;
 }
 
-// A run that is gone on with has its own folder and job, unless others are
-// given.
+// A resumed run uses its own folder and job unless others are given.
 absl::Status FillFromResume(const Flags& flags, JobSource* source) {
   if (flags.resume.empty()) return absl::OkStatus();
   if (flags.overwrite) {
     return absl::InvalidArgumentError(
-        "--resume goes on with a run, --overwrite removes it: give one of "
+        "--resume continues a run and --overwrite removes it: set only one of "
         "them");
   }
   if (flags.resume == kResumeAuto) {
     if (!source->output_directory.empty()) return absl::OkStatus();
     return absl::InvalidArgumentError(
-        "--resume auto needs --output DIR, to find the run again");
+        "--resume auto requires --output DIR, the folder of the run");
   }
   const std::string job = absl::StrCat(flags.resume, "/job.textproto");
   std::error_code error;
   const bool is_run = std::filesystem::exists(job, error);
   if (!std::filesystem::is_directory(flags.resume, error)) {
     return absl::NotFoundError(
-        absl::StrCat("--resume ", flags.resume, ": there is no such folder"));
+        absl::StrCat("--resume ", flags.resume, ": no such folder"));
   }
   if (is_run && source->output_directory.empty()) {
     source->output_directory = flags.resume;
@@ -168,14 +167,14 @@ absl::Status FillFromResume(const Flags& flags, JobSource* source) {
   return absl::OkStatus();
 }
 
-// Of the run that is gone on with: what was found when it began.
+// Returns the number of micro-batches that the resumed run was started with.
 int64_t RecordedMicroBatches(const std::string& output) {
   const absl::StatusOr<JobSpec> job =
       LoadJob(absl::StrCat(output, "/job.textproto"));
   return job.ok() ? job->batch().micro_batches() : kFindMicroBatches;
 }
 
-// Finds batch.micro_batches where the job leaves it open.
+// Chooses batch.micro_batches if the job leaves the choice to the launcher.
 absl::Status FindMicroBatchesOf(const Flags& flags, int64_t workers,
                                 const DeviceName& device, JobSpec* job) {
   if (job->batch().micro_batches() != kFindMicroBatches) {
@@ -185,13 +184,13 @@ absl::Status FindMicroBatchesOf(const Flags& flags, int64_t workers,
                       ? kFindMicroBatches
                       : RecordedMicroBatches(job->output().directory());
   if (count < 1) {
-    // The workers will need what this process holds of a GPU.
+    // Releases this process's GPU memory for the workers.
     const absl::Cleanup leave = [&device] {
       if (device.kind == DeviceName::Kind::kCuda) LeaveCuda(device.ordinal);
     };
     TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<Device> made,
                                CreateDevice(device, PrecisionOf(*job)));
-    // Those of them that the workers take turns with.
+    // Number of GPUs that the workers share.
     const bool one = flags.device == FormatDeviceName(device);
     const int64_t gpus = one ? 1 : CountCudaDevices().value_or(1);
     TRIBUTARY_ASSIGN_OR_RETURN(count,
@@ -217,26 +216,26 @@ absl::Status ReadWorkers(const CommandLine& line, const Flags& flags,
   return absl::OkStatus();
 }
 
-// "8 workers can compute at the same time, because batch.micro_batches is 8".
+// Returns "8 workers can compute at the same time, because batch.micro_batches
+// is 8".
 std::string WhoCanCompute(int64_t most) {
-  return absl::StrCat(most, most == 1 ? " worker" : " workers",
-                      " can compute at the same time, because "
-                      "batch.micro_batches is ",
-                      most);
+  return absl::StrCat(
+      most, most == 1 ? " worker" : " workers",
+      " can compute at the same time, because batch.micro_batches is ", most);
 }
 
-// Starts no workers that would have nothing to compute, except for spares, and
-// no spares that would compute.
+// Limits the number of workers to those that can compute, and rejects spares
+// that would compute.
 absl::Status FitWorkers(const CommandLine& line, const Flags& flags,
                         LocalTraining* plan, std::string* remark) {
   const int64_t most = MostComputing(plan->job);
   if (plan->workers.most > most) {
     if (!flags.workers.empty()) {
-      *remark = absl::StrCat(
-          line.OriginOf("workers"), " ", flags.workers, ": ",
-          WhoCanCompute(most), ", so no more are started; raise ",
-          "batch.micro_batches to use more, or add --spares N for workers that "
-          "stand by");
+      *remark =
+          absl::StrCat(line.OriginOf("workers"), " ", flags.workers, ": ",
+                       WhoCanCompute(most), ", so no more are started; raise ",
+                       "batch.micro_batches to use more, or add --spares N for "
+                       "workers that stand by");
     }
     plan->workers.most = most;
     plan->workers.fewest = std::min(plan->workers.fewest, most);
@@ -248,10 +247,10 @@ absl::Status FitWorkers(const CommandLine& line, const Flags& flags,
       most > kMostWorkers
           ? std::string("in consistency mode asynchronous every worker "
                         "computes; raise --workers instead")
-          : absl::StrCat(WhoCanCompute(most), ", and ", plan->workers.most,
-                         " are asked for, so none would stand by; add "
-                         "--workers ",
-                         most)));
+          : absl::StrCat(
+                WhoCanCompute(most), ", and ", plan->workers.most,
+                " are requested, so none would stand by; add --workers ",
+                most)));
 }
 
 absl::StatusOr<LocalTraining> MakePlan(const CommandLine& line,
@@ -336,7 +335,7 @@ void PrintConfig(const CommandLine& line, const Flags& flags,
   std::printf("\n%s", PrintJob(plan.job).c_str());
 }
 
-// Closing lines, on stdout.
+// Prints the closing lines to stdout.
 absl::Status PrintResults(const LocalTraining& plan) {
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string summary,
                              ReadSummary(plan.output));
@@ -352,7 +351,7 @@ absl::Status PrintResults(const LocalTraining& plan) {
   TRIBUTARY_ASSIGN_OR_RETURN(
       const std::string sample,
       SampleTrainedModel(plan.output, /*prompt=*/"", options, plan.device));
-  // Escaped also into files: it stands among other lines here.
+  // Escaped even for files, because the output contains other lines too.
   std::printf("sample\n%s\n", EscapeForTerminal(sample).c_str());
   return absl::OkStatus();
 }
@@ -363,7 +362,7 @@ absl::Status ClaimOutput(const Flags& flags, LocalTraining* plan,
       *claimed, OutputDirectory::Claim(
                     plan->output, EarlierRun(flags.resume, flags.overwrite)));
   if (!flags.resume.empty()) {
-    // Before anything of the run is touched.
+    // Checked before any file of the run is changed.
     TRIBUTARY_RETURN_IF_ERROR(CheckResumeRequest(
         {plan->job, plan->output,
          flags.resume == kResumeAuto ? std::string() : flags.resume,
@@ -412,7 +411,7 @@ int Train(const Flags& flags, LocalTraining plan,
         stderr, "%s; metrics and logs are in %s%s\n",
         std::string(result.status.message()).c_str(), plan.output.c_str(),
         resumable
-            ? absl::StrCat("; go on from step ", checkpoints->front().step,
+            ? absl::StrCat("; resume from step ", checkpoints->front().step,
                            " with: tributary train --resume ", plan.output)
                   .c_str()
             : "");

@@ -1,4 +1,4 @@
-// `tributary train`: the whole job on this machine.
+// `tributary train`: runs a whole job on this machine.
 #ifndef TRIBUTARY_DEPLOY_COMMANDS_TRAIN_COMMAND_H_
 #define TRIBUTARY_DEPLOY_COMMANDS_TRAIN_COMMAND_H_
 

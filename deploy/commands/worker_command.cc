@@ -39,51 +39,52 @@ struct Flags {
 std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
   auto line = std::make_unique<CommandLine>(
       "worker", "",
-      "Runs one worker: it gets the job from server 0, computes its part of "
-      "every step, and ends with the job.",
+      "Runs one worker, which receives the job from server 0, computes its "
+      "part of every step, and ends with the job.",
       std::vector<CommandLine::Example>{
-          {"worker", "Joins the server on this machine, at 127.0.0.1:29400."},
+          {"worker", "Join the server on this machine, at 127.0.0.1:29400."},
           {"worker --coordinator node1:29400 --threads 8",
-           "Joins the one on node1; data paths of the job count here."},
-          {"worker --rank 3", "Wants to be the fourth worker."}});
+           "Join the server on node1. The job's data paths refer to this "
+           "machine."},
+          {"worker --rank 3", "Request rank 3."}});
   line->AddText("coordinator", "HOST[:PORT]",
-                "Where server 0 is. Default: MASTER_ADDR and MASTER_PORT, else "
-                "127.0.0.1:29400.",
+                "Address of server 0. Default: MASTER_ADDR and MASTER_PORT, "
+                "else 127.0.0.1:29400.",
                 &flags->coordinator);
-  line->AddInteger("rank",
-                   "Place among the workers, from 0; -1: any. It never changes "
-                   "the result. Default: RANK, SLURM_PROCID or "
-                   "OMPI_COMM_WORLD_RANK, else -1.",
-                   -1, 65535, &flags->rank);
-  line->AddInteger("threads",
-                   "Threads that compute. They never change the result. "
-                   "Default: the cores of this machine, shared among its "
-                   "workers where the launcher's environment counts them; on a "
-                   "GPU, 2.",
-                   1, 1024, &flags->threads);
+  line->AddInteger(
+      "rank",
+      "Rank among the workers, from 0; -1: any. It never changes the result. "
+      "Default: RANK, SLURM_PROCID or OMPI_COMM_WORLD_RANK, else -1.",
+      -1, 65535, &flags->rank);
+  line->AddInteger(
+      "threads",
+      "Number of compute threads. It never changes the result. Default: the "
+      "cores of this machine divided by its workers, if the launcher's "
+      "environment gives their number; on a GPU, 2.",
+      1, 1024, &flags->threads);
   AddDeviceFlag(line.get(), "auto", &flags->device);
-  // Which of this machine's workers it is: they take turns with its GPUs.
+  // Index of this worker on its machine, which selects its GPU.
   line->AddHiddenInteger("local-rank", 0, 65535, &flags->local_rank);
-  line->AddNumber("connect-timeout",
-                  "Seconds to go on trying to reach server 0, and the others, "
-                  "at the start. Default 60.",
-                  0, 86400, &flags->connect_timeout);
-  line->AddText("advertise", "HOST",
-                "In an all-reduce: the name or address by which other workers "
-                "reach this machine. Default: the address from which it "
-                "reaches server 0.",
-                &flags->host);
+  line->AddNumber(
+      "connect-timeout",
+      "Seconds to retry connecting to the servers at the start. Default 60.", 0,
+      86400, &flags->connect_timeout);
+  line->AddText(
+      "advertise", "HOST",
+      "In an all-reduce: the name or address at which other workers reach this "
+      "machine. Default: the address from which it reaches server 0.",
+      &flags->host);
   AddSecurityFlags(line.get(), &flags->security);
   AddInsecureNetworkFlag(
       line.get(),
-      "Let the token go to another machine unencrypted, without --tls-dir; and "
-      "the gradients of an all-reduce, with it.",
+      "Allow sending the token to other machines unencrypted, without "
+      "--tls-dir; with --tls-dir, the gradients of an all-reduce.",
       &flags->security);
   AddChildLogFlags(line.get(), &flags->log);
   return line;
 }
 
-// What flags and TRIBUTARY_* leave open, from the environment.
+// Fills in flags that were not set, from the environment.
 absl::Status FillFromEnvironment(const CommandLine& line,
                                  const LauncherEnvironment& launcher,
                                  Logger* log, Flags* flags) {
@@ -107,7 +108,7 @@ absl::Status FillFromEnvironment(const CommandLine& line,
   return absl::OkStatus();
 }
 
-// Fills in what depends on the device.
+// Sets the flags that depend on the device.
 absl::Status FillDevice(const LauncherEnvironment& launcher, Logger* log,
                         Flags* flags, DeviceName* device) {
   std::string remark;

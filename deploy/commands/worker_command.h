@@ -1,4 +1,4 @@
-// `tributary worker`: one worker.
+// `tributary worker`: runs one worker.
 #ifndef TRIBUTARY_DEPLOY_COMMANDS_WORKER_COMMAND_H_
 #define TRIBUTARY_DEPLOY_COMMANDS_WORKER_COMMAND_H_
 

@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// What is not finite is null in JSON.
+// Non-finite numbers are null in JSON.
 absl::optional<double> Number(const Json& object, const char* key) {
   if (!object.is_object()) return absl::nullopt;
   const auto found = object.find(key);
@@ -49,8 +49,9 @@ ProcessFigures ReadProcess(const Json& process, double steps) {
   return figures;
 }
 
-// The workers' mean, in milliseconds of a step of the job: where each takes
-// steps of its own, as in asynchronous mode, all of them together count.
+// Averages over the workers, in milliseconds per step of the job. In
+// asynchronous mode, where each worker takes steps of its own, the steps of all
+// workers count.
 class WorkerMean {
  public:
   WorkerMean(const Json& processes, double steps) : steps_(steps) {
@@ -109,7 +110,7 @@ absl::StatusOr<RunFigures> ReadRunFigures(absl::string_view summary,
       static_cast<int64_t>(Number(json, "parameters").value_or(0));
   figures.seconds = Number(json, "seconds").value_or(0);
   figures.step_ms = 1e3 * figures.seconds / steps;
-  // The last step's line is from before the evaluation.
+  // The line of the last step precedes the evaluation.
   if (!losses.empty() && losses.back().step > 0 &&
       std::isfinite(losses.back().seconds)) {
     figures.step_ms =
@@ -163,7 +164,7 @@ std::string TransportName(const JobSpec& job, bool on_gpus) {
   if (ResolveExchange(job).kind == ExchangeKind::kAllReduce) {
     const AllReduceSpec::Backend backend = exchange.all_reduce().backend();
     if (backend == AllReduceSpec::NCCL) return "NCCL";
-    // Which of the two the server decides when it knows all workers' GPUs.
+    // The server selects one of them when it knows all workers' GPUs.
     return on_gpus && backend != AllReduceSpec::GLOO ? "NCCL, else TCP" : "TCP";
   }
   switch (exchange.transport()) {

@@ -1,5 +1,5 @@
-// What a comparison of exchanges has found: the figures of each run, as its
-// summary and metrics have them.
+// The results of a comparison of exchanges: the figures of each run, from its
+// summary and metrics.
 #ifndef TRIBUTARY_DEPLOY_COMPARE_COMPARISON_H_
 #define TRIBUTARY_DEPLOY_COMPARE_COMPARISON_H_
 
@@ -15,42 +15,43 @@
 
 namespace tributary {
 
-// A line of metrics.jsonl.
+// One line of metrics.jsonl.
 struct LossPoint {
   int64_t step = 0;
-  double seconds = 0;  // Since the first step began.
-  double loss = 0;     // Mean since the line before; may be NaN.
+  double seconds = 0;  // Time since the first step started.
+  double loss = 0;     // Mean since the previous line; may be NaN.
 };
 
 struct ProcessFigures {
   std::string role;  // "server" or "worker".
   int rank = 0;
-  // In a mean step, start and evaluation included.
+  // Mean per step, including start and evaluation.
   double bytes_sent = 0;
   double bytes_received = 0;
-  double peak_memory_bytes = 0;  // Shared memory counts in each of its users.
+  // Shared memory counts in each process that uses it.
+  double peak_memory_bytes = 0;
 
-  std::string Name() const;  // "worker 1".
+  std::string Name() const;  // Returns "worker 1".
 };
 
-// Milliseconds are those of a mean step of the job.
+// Figures of a run. Milliseconds are means per step of the job.
 struct RunFigures {
   int64_t parameters = 0;
   int64_t steps = 0;
-  double seconds = 0;  // Of the whole training, with its evaluation.
-  // From one to the next; the first steps, which take longer, included as in
-  // what follows.
+  double seconds = 0;  // Duration of the whole training, including evaluation.
+  // Time between steps. Like the figures below, it includes the first steps,
+  // which take longer.
   double step_ms = 0;
-  // What a step is made of, in the mean of the workers. Exposed: what computing
-  // did not hide. An all-reduce does not know which part of it is waiting for
-  // others.
+  // Components of a step, averaged over the workers. The exposed part is not
+  // hidden by computation. For an all-reduce it includes waiting for other
+  // workers, which cannot be separated.
   double compute_ms = 0;
   double data_ms = 0;
-  double exchange_ms = 0;  // Exposed, without waiting_ms.
+  double exchange_ms = 0;  // Exposed time of the exchange, without waiting_ms.
   absl::optional<double> waiting_ms;
   double other_ms = 0;
   absl::optional<double> predicted_ms;
-  double final_loss = 0;  // NaN where there is none.
+  double final_loss = 0;  // NaN if there is none.
   absl::optional<double> evaluation_loss;
   absl::optional<double> evaluation_accuracy;
   std::string weights_sha256;
@@ -65,61 +66,62 @@ struct ComparedRun {
 
   std::string name;
   int servers = 1;
-  std::string transport;  // As TransportName.
-  std::string folder;     // Beside the report.
+  std::string transport;  // Value of TransportName.
+  std::string folder;     // Path relative to the report.
   State state = State::kWaiting;
-  std::string error;                   // Of one that failed.
-  absl::optional<RunFigures> figures;  // Of one that is done.
-  std::vector<LossPoint> losses;       // Also of one that is not.
+  std::string error;                   // Error of a failed run.
+  absl::optional<RunFigures> figures;  // Set if the run is done.
+  std::vector<LossPoint> losses;       // Also set if the run is not done.
 };
 
-// What a host has to carry, if every worker has one of its own.
+// The load of a host if every worker runs on a host of its own.
 struct HostFigures {
-  std::string placement;  // Where the servers are; as in a plan.
-  std::string host;       // "worker 0 and the server".
-  double bytes_out = 0;   // Through its link, in a step.
+  std::string placement;  // Placement of the servers, as in a plan.
+  std::string host;       // Example: "worker 0 and the server".
+  double bytes_out = 0;   // Bytes through its link in a step.
   double bytes_in = 0;
-  // Of its processes, as measured; absent if no run had them.
+  // Measured memory of its processes; absent if no run provides it.
   absl::optional<double> memory_bytes;
-  // Of the job, predicted: the same for all hosts of a placement.
+  // Predicted step time of the job, equal for all hosts of a placement.
   double step_ms = 0;
 };
 
 struct Comparison {
   std::string job;
   int workers = 1;
-  int threads = 1;  // Of each worker.
+  int threads = 1;  // Compute threads of each worker.
   int cores = 1;
-  double bandwidth = 0;  // Of the hosts' links, in bytes per second.
+  double bandwidth = 0;  // Bandwidth of the hosts' links, in bytes per second.
   std::vector<ComparedRun> runs;
   std::vector<LeftOutExchange> left_out;
-  std::vector<HostFigures> hosts;  // None before a run is done.
+  std::vector<HostFigures> hosts;  // Empty until a run is done.
 };
 
-// Of a run that was evaluated at its end only. DataLoss if `summary`, the text
-// of its summary.json, is not that of a run with complete steps.
+// Reads the figures of a run that was evaluated only at its end. DataLoss if
+// `summary`, the text of its summary.json, does not describe a run with
+// complete steps.
 absl::StatusOr<RunFigures> ReadRunFigures(absl::string_view summary,
                                           absl::Span<const LossPoint> losses);
 
-// The lines about training; others, and damaged ones, are left out.
+// Parses the lines about training; skips other lines and damaged ones.
 std::vector<LossPoint> ReadLosses(absl::string_view metrics);
 
 // How the processes of such a job talk on one host, where shared memory works.
 // `on_gpus`: its workers compute there.
 std::string TransportName(const JobSpec& job, bool on_gpus);
 
-// The names of runs whose final weights are the same, bit for bit: groups of
-// two or more.
+// Returns groups of two or more runs whose final weights are bitwise identical,
+// by name.
 std::vector<std::vector<std::string>> RunsOfSameWeights(
     const Comparison& comparison);
 
-// "done", "failed", "stopped", "not run".
+// Returns "done", "failed", "stopped" or "not run".
 const char* StateName(ComparedRun::State state);
 
-// "828,544".
+// Returns "828,544".
 std::string WithCommas(int64_t count);
 
-// The first run that is done with such a name; null: none.
+// Returns the first completed run with this name; null if there is none.
 const ComparedRun* FindDone(const Comparison& comparison,
                             absl::string_view name);
 

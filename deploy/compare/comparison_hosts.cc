@@ -11,8 +11,8 @@ namespace {
 
 using Memory = absl::optional<double>;
 
-// The most that a process of this role and rank, or of any rank, has taken in
-// the run; none without the run.
+// Returns the peak memory over the processes of this role and rank, or of any
+// rank, in the run; none without a run.
 Memory MemoryOf(const ComparedRun* run, absl::string_view role, int rank) {
   if (run == nullptr) return absl::nullopt;
   Memory most;
@@ -64,7 +64,7 @@ class Describer {
   std::vector<HostFigures> Take() { return std::move(figures_); }
 
  private:
-  // The busiest of the hosts from `begin` to `end`, if there are any.
+  // Adds the busiest of the hosts in [begin, end), unless the range is empty.
   void AddHost(const PlannedExchange& row, const std::string& name, int begin,
                int end, Memory memory) {
     if (begin >= end || end > static_cast<int>(row.hosts.size())) return;

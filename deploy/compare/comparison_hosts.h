@@ -1,6 +1,6 @@
-// What hosts would carry if every worker had one of its own: the way of
-// PyTorch's DataParallel, whose primary is also a worker, beside separate
-// servers, shards, and an all-reduce.
+// Predicts the load of each host if every worker runs on a host of its own:
+// with the server on a worker's host (as the primary of PyTorch's
+// DataParallel), with separate servers, with shards, and with an all-reduce.
 #ifndef TRIBUTARY_DEPLOY_COMPARE_COMPARISON_HOSTS_H_
 #define TRIBUTARY_DEPLOY_COMPARE_COMPARISON_HOSTS_H_
 
@@ -11,9 +11,9 @@
 
 namespace tributary {
 
-// Bytes and time are the plan's, memory is what the runs named synchronous,
-// synchronous_sharded and all_reduce have taken. Of hosts that have the same to
-// do the busiest is taken. Without all-reduce if the job does not allow it.
+// Bytes and times come from the plan, memory from the runs named synchronous,
+// synchronous_sharded and all_reduce. Among hosts with equal roles it describes
+// the busiest. Omits all-reduce if the job does not allow it.
 std::vector<HostFigures> DescribeHosts(const ExchangePlan& plan,
                                        const Comparison& comparison);
 

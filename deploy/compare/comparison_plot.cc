@@ -23,10 +23,11 @@ constexpr double kTitle = 66;
 constexpr double kLegendRow = 24;
 constexpr double kLineChart = 330;
 
-// A run whose loss is this much above where it began has left the others.
+// A run whose loss exceeds its initial loss by this factor has diverged.
 constexpr double kRunaway = 1.2;
 
-// Okabe and Ito's, without yellow, which is hard to see on white.
+// The palette of Okabe and Ito, without yellow, which has little contrast on
+// white.
 constexpr const char* kColors[] = {"#0072B2", "#56B4E9", "#009E73", "#E69F00",
                                    "#CC79A7", "#D55E00", "#000000"};
 constexpr char kComputeColor[] = "#0072B2";
@@ -39,8 +40,8 @@ constexpr char kWorkerColor[] = "#56B4E9";
 constexpr char kOutColor[] = "#009E73";
 constexpr char kInColor[] = "#CC79A7";
 
-// The same losses make one curve on top of the other: the first one is the
-// widest, and its edge is seen below the others.
+// Runs with equal losses produce curves on top of each other. The first curve
+// is the widest, so that its edge stays visible below the others.
 SvgStroke StrokeOf(size_t number, size_t count) {
   constexpr size_t kColorCount = sizeof(kColors) / sizeof(kColors[0]);
   SvgStroke stroke;
@@ -54,7 +55,7 @@ SvgStroke StrokeOf(size_t number, size_t count) {
   return stroke;
 }
 
-// Values of one kind in a unit that makes the largest readable.
+// A unit in which the largest of several values is readable.
 struct Unit {
   double size = 1;
   std::string name;
@@ -74,7 +75,7 @@ std::string Short(double value) {
                          value);
 }
 
-// Why there is no bar; empty where there is one.
+// Returns the reason why there is no bar; empty if there is one.
 std::string Outcome(const ComparedRun& run) {
   return run.state == ComparedRun::State::kDone ? "" : StateName(run.state);
 }
@@ -107,7 +108,7 @@ LineChart LossChart(const Comparison& comparison, bool over_time) {
 BarChart TimeChart(const Comparison& comparison) {
   BarChart chart;
   chart.title = "Where the time of a step goes";
-  chart.x_label = "milliseconds a step, mean of the workers";
+  chart.x_label = "milliseconds per step, mean of the workers";
   chart.keys = {{"computing", kComputeColor},
                 {"exposed exchange", kExchangeColor},
                 {"waiting", kWaitingColor},
@@ -139,7 +140,7 @@ BarChart TimeChart(const Comparison& comparison) {
   return chart;
 }
 
-// One part for each process, as large as `value` says.
+// Draws one part for each process, with the length of `value`.
 BarChart ProcessChart(const Comparison& comparison, const std::string& title,
                       const std::string& x_label,
                       double (*value)(const ProcessFigures&)) {
@@ -179,7 +180,7 @@ BarChart ProcessChart(const Comparison& comparison, const std::string& title,
 
 BarChart HostChart(const Comparison& comparison) {
   BarChart chart;
-  chart.title = "With a host for each worker: bytes through its link";
+  chart.title = "With one host per worker: bytes through its link";
   chart.keys = {{"out", kOutColor}, {"in", kInColor}};
   double largest = 0;
   for (const HostFigures& host : comparison.hosts) {
@@ -187,7 +188,7 @@ BarChart HostChart(const Comparison& comparison) {
   }
   const Unit unit = ByteUnit(largest);
   chart.x_label =
-      absl::StrFormat("%s a step; predicted, for links of %.3g Gbit/s",
+      absl::StrFormat("%s per step; predicted, for links of %.3g Gbit/s",
                       unit.name, 8e-9 * comparison.bandwidth);
   std::string placement;
   for (const HostFigures& host : comparison.hosts) {
@@ -196,7 +197,7 @@ BarChart HostChart(const Comparison& comparison) {
     if (host.placement != placement) {
       placement = host.placement;
       bar.heading =
-          absl::StrCat(placement, ": ", Short(host.step_ms), " ms a step");
+          absl::StrCat(placement, ": ", Short(host.step_ms), " ms per step");
     }
     const double out = host.bytes_out / unit.size;
     const double in = host.bytes_in / unit.size;
@@ -209,7 +210,7 @@ BarChart HostChart(const Comparison& comparison) {
   return chart;
 }
 
-// A sample of each curve and its name, in as many rows as it takes.
+// The legend: a sample of each curve and its name, in as many rows as needed.
 class RunLegend {
  public:
   explicit RunLegend(const Comparison& comparison) : comparison_(comparison) {
@@ -239,10 +240,10 @@ class RunLegend {
 
  private:
   const Comparison& comparison_;
-  std::vector<SvgPoint> places_;  // By run.
+  std::vector<SvgPoint> places_;  // Indexed by run.
 };
 
-// Why fewer curves are seen over steps than there are runs.
+// Explains why the plot over steps shows fewer curves than runs.
 std::vector<std::string> SameCurves(const Comparison& comparison) {
   std::vector<std::string> lines;
   for (const std::vector<std::string>& names : RunsOfSameWeights(comparison)) {

@@ -1,4 +1,4 @@
-// A comparison as one picture.
+// Draws a comparison as one picture.
 #ifndef TRIBUTARY_DEPLOY_COMPARE_COMPARISON_PLOT_H_
 #define TRIBUTARY_DEPLOY_COMPARE_COMPARISON_PLOT_H_
 
@@ -8,9 +8,9 @@
 
 namespace tributary {
 
-// An SVG document: loss over steps and over time, where the time of a step
-// goes, and memory and bytes of processes and hosts. Colors can be told apart
-// by the color-blind (Okabe and Ito, 2008).
+// Returns an SVG document: loss over steps and over time, the components of the
+// step time, and memory and bytes of processes and hosts. The palette suits
+// color-blind readers (Okabe and Ito, 2008).
 std::string ComparisonPlot(const Comparison& comparison);
 
 }  // namespace tributary

@@ -24,7 +24,8 @@ constexpr int kDigestLetters = 8;
 
 using Row = std::vector<std::string>;
 
-// `text` columns stand on the left, the others, of numbers, on the right.
+// Formats a table. The first `text_columns` columns are left-aligned, the
+// others, which hold numbers, right-aligned.
 std::string Table(const std::vector<Row>& rows, size_t text_columns) {
   std::vector<size_t> widths(rows[0].size());
   for (const Row& row : rows) {
@@ -52,7 +53,7 @@ std::string Table(const std::vector<Row>& rows, size_t text_columns) {
   return table;
 }
 
-// Of names and errors, which may hold anything, in a line of Markdown.
+// Escapes a name or an error for one line of Markdown.
 std::string Plain(const std::string& text) {
   return absl::StrReplaceAll(
       EscapeForTerminal(text),
@@ -129,24 +130,25 @@ bool Uses(const Comparison& comparison, const std::string& transport) {
 
 std::string Notes(const Comparison& comparison) {
   std::string notes =
-      "`step`: the mean time from one step of the job to the next, in ms; "
-      "`predicted`: what it should take, given the time "
-      "for computing and what this machine needs to move and add up the bytes. "
-      "`compute`, `exchange` and `waiting` are parts of it, in the mean of the "
-      "workers: `exchange` is what computing did not hide, `waiting` is for "
-      "other workers, which an all-reduce does not tell from its exchange. "
-      "`sent`: by all processes, in a step. `memory`: the largest process's "
-      "peak, and all together, where shared memory counts in each of its "
-      "users. `loss`: on held-out data, else of the last steps. `weights`: the "
-      "beginning of their digest.\n";
+      "`step`: mean time per step of the job, in ms. `predicted`: step time "
+      "predicted from the computing time and from what this machine needs to "
+      "move and add the bytes. `compute`, `exchange` and `waiting`: components "
+      "of the step, averaged over the workers. `exchange` is the part that "
+      "computation does not hide; `waiting` is the time spent waiting for "
+      "other workers, which an all-reduce cannot separate from its exchange. "
+      "`sent`: bytes sent by all processes per step. `memory`: peak of the "
+      "largest process, and of all processes together; shared memory counts in "
+      "each process that uses it. `loss`: on held-out data if there is any, "
+      "else over the last steps. `weights`: the first digits of their "
+      "digest.\n";
   for (const std::vector<std::string>& names : RunsOfSameWeights(comparison)) {
     absl::StrAppend(&notes, "\n- The same weights, bit for bit: ",
                     absl::StrJoin(names, ", "), ".");
   }
   if (Uses(comparison, "shared memory")) {
-    absl::StrAppend(&notes,
-                    "\n- What goes through shared memory is not sent, and does "
-                    "not count as such.");
+    absl::StrAppend(
+        &notes,
+        "\n- Bytes that pass through shared memory do not count as sent.");
     if (Uses(comparison, "TCP")) {
       absl::StrAppend(&notes,
                       " `--set exchange.transport=WIRE` compares all of them "
@@ -154,17 +156,17 @@ std::string Notes(const Comparison& comparison) {
     }
   }
   if (FindDone(comparison, "asynchronous") != nullptr) {
-    absl::StrAppend(&notes,
-                    "\n- asynchronous: each worker takes steps of its own, so "
-                    "a step takes the job as long as one worker divided by "
-                    "their number.");
+    absl::StrAppend(
+        &notes,
+        "\n- asynchronous: each worker takes steps of its own, so a step of "
+        "the job takes a worker's step time divided by the number of workers.");
   }
   return absl::StrCat(notes, "\n");
 }
 
 std::string ProcessTable(const Comparison& comparison) {
-  std::vector<Row> rows = {{"exchange", "process", "sent, MB a step",
-                            "received, MB a step", "memory, MB"}};
+  std::vector<Row> rows = {{"exchange", "process", "sent, MB per step",
+                            "received, MB per step", "memory, MB"}};
   for (const ComparedRun& run : comparison.runs) {
     if (!run.figures.has_value()) continue;
     for (const ProcessFigures& process : run.figures->processes) {
@@ -177,8 +179,8 @@ std::string ProcessTable(const Comparison& comparison) {
 }
 
 std::string HostTable(const Comparison& comparison) {
-  std::vector<Row> rows = {{"servers", "host", "out, MB a step",
-                            "in, MB a step", "memory, MB",
+  std::vector<Row> rows = {{"servers", "host", "out, MB per step",
+                            "in, MB per step", "memory, MB",
                             "predicted step, ms"}};
   std::string placement;
   for (const HostFigures& host : comparison.hosts) {
@@ -201,7 +203,7 @@ std::string NotRun(const Comparison& comparison) {
     } else if (run.state == ComparedRun::State::kStopped) {
       absl::StrAppend(&text, "- ", run.name, " was stopped.\n");
     } else if (run.state == ComparedRun::State::kWaiting) {
-      absl::StrAppend(&text, "- ", run.name, " was not begun.\n");
+      absl::StrAppend(&text, "- ", run.name, " was not started.\n");
     }
   }
   for (const LeftOutExchange& left : comparison.left_out) {
@@ -211,7 +213,7 @@ std::string NotRun(const Comparison& comparison) {
   return text;
 }
 
-// Json has no number for what is not finite, and writes null.
+// Returns null if the value is absent or not finite.
 nlohmann::ordered_json Optional(absl::optional<double> value) {
   if (!value.has_value() || !std::isfinite(*value)) return nullptr;
   return *value;
@@ -290,13 +292,13 @@ std::string ComparisonMarkdown(const Comparison& comparison) {
   if (comparison.hosts.empty()) return text;
   absl::StrAppendFormat(
       &text,
-      "\n## With a host for each worker\n\n"
-      "What would go through each host's link, and how long a step would take "
-      "with links of %.3g Gbit/s, in synchronous mode; `tributary plan` says "
-      "it for other links and numbers of workers. A server on a worker's host "
-      "is what the primary is in PyTorch's DataParallel: with more workers its "
-      "link carries in proportion more, that of an all-reduce or of shards "
-      "never more than twice the model.\n\n%s",
+      "\n## With one host per worker\n\n"
+      "Predicted bytes through each host's link, and predicted step time, in "
+      "synchronous mode with links of %.3g Gbit/s; `tributary plan` predicts "
+      "them for other links and numbers of workers. A server on a worker's "
+      "host corresponds to the primary of PyTorch's DataParallel: the load of "
+      "its link grows in proportion to the number of workers, while an "
+      "all-reduce or shards load a link with at most twice the model.\n\n%s",
       8e-9 * comparison.bandwidth, HostTable(comparison));
   return text;
 }

@@ -1,4 +1,4 @@
-// What a comparison says to people and to scripts.
+// The report of a comparison for users and for scripts.
 #ifndef TRIBUTARY_DEPLOY_COMPARE_COMPARISON_REPORT_H_
 #define TRIBUTARY_DEPLOY_COMPARE_COMPARISON_REPORT_H_
 
@@ -10,18 +10,18 @@
 
 namespace tributary {
 
-// One row for each run: time, where it goes, bytes, memory and loss. Markdown
-// whose columns stand below each other, so that it is read as it is, too.
+// Returns a table with one row per run: time and its components, bytes, memory
+// and loss. It is Markdown with aligned columns, readable as plain text.
 std::string ComparisonTable(const Comparison& comparison);
 
-// The whole report, in Markdown: the picture, that table, what is to be known
-// about it, processes, hosts, and what did not run.
+// Returns the whole report in Markdown: the picture, the table with notes,
+// processes, hosts, and the exchanges that did not run.
 std::string ComparisonMarkdown(const Comparison& comparison);
 
-// All figures. Keys are always there; null: not known, or not finite.
+// Returns all figures. Keys are always present; null: unknown or not finite.
 nlohmann::ordered_json ComparisonJson(const Comparison& comparison);
 
-// compare.md, compare.json and compare.svg in the folder.
+// Writes compare.md, compare.json and compare.svg to the folder.
 absl::Status WriteComparison(const Comparison& comparison,
                              const std::string& folder);
 

@@ -32,11 +32,11 @@ namespace {
 
 constexpr int64_t kMaxMetricsBytes = 256 << 20;
 constexpr int64_t kPointsOfACurve = 100;
-// 10 Gbit/s: what `tributary plan` assumes too.
+// 10 Gbit/s, the default of `tributary plan`.
 constexpr double kBandwidth = 1.25e9;
 
-// Of the job in synchronous mode with one server, from what a run has taken to
-// compute.
+// Plans the job in synchronous mode with one server, from the computing time of
+// a run.
 absl::StatusOr<ExchangePlan> PlanHosts(const LocalTraining& training,
                                        JobSpec job) {
   SetExchange("synchronous", job.mutable_exchange());
@@ -98,7 +98,7 @@ class Comparer {
   }
 
  private:
-  // All of them before the first run, which may take long.
+  // Claims all folders before the first run, which may take long.
   absl::Status ClaimFolders() {
     for (const ComparedRun& run : result_.comparison.runs) {
       TRIBUTARY_ASSIGN_OR_RETURN(
@@ -129,7 +129,8 @@ class Comparer {
         absl::StrCat(training.output, "/metrics.jsonl"), kMaxMetricsBytes);
     if (metrics.ok()) run.losses = ReadLosses(*metrics);
     if (ended.status.ok()) ended.status = ReadRun(training, &run);
-    // Seven large models would fill the disk.
+    // Removes the model, because the models of all runs together could fill the
+    // disk.
     std::error_code ignored;
     std::filesystem::remove_all(training.output + "/final", ignored);
     if (ended.status.ok()) {
@@ -170,8 +171,7 @@ class Comparer {
     return absl::OkStatus();
   }
 
-  // The first run that is done says what computing takes, the later ones what
-  // memory is needed.
+  // The first completed run provides the computing time, later ones the memory.
   void DescribeHostsAfter(const LocalTraining& training) {
     if (!plan_.has_value()) {
       absl::StatusOr<ExchangePlan> plan = PlanHosts(training, training.job);
@@ -196,9 +196,10 @@ class Comparer {
   const ComparisonOptions& options_;
   SignalQueue* const signals_;
   const std::function<absl::Status(const Comparison&)>& changed_;
-  std::vector<std::unique_ptr<OutputDirectory>> folders_;  // By run.
+  std::vector<std::unique_ptr<OutputDirectory>> folders_;  // Indexed by run.
   absl::optional<ExchangePlan> plan_;
-  bool only_wrong_usage_ = true;  // Of the runs that failed.
+  // True while all failed runs ended with kExitUsage.
+  bool only_wrong_usage_ = true;
   ComparisonResult result_;
 };
 

@@ -1,4 +1,4 @@
-// Runs one job under several exchanges on this machine, one after the other.
+// Runs one job with several exchanges on this machine, one after another.
 #ifndef TRIBUTARY_DEPLOY_COMPARE_COMPARISON_RUN_H_
 #define TRIBUTARY_DEPLOY_COMPARE_COMPARISON_RUN_H_
 
@@ -18,31 +18,32 @@ struct ComparisonOptions {
   std::string job_name;
   ExchangeVariants variants;
   int workers = 1;
-  int threads = 1;                    // Of each worker.
-  std::string server_device = "cpu";  // But for all-reduce.
+  int threads = 1;                    // Compute threads of each worker.
+  std::string server_device = "cpu";  // Not used by all-reduce.
   std::string worker_device = "cpu";
-  std::string output;  // Each run writes to a folder in it.
+  std::string output;  // Folder that contains a folder for each run.
   bool overwrite = false;
   ProgressStyle progress = ProgressStyle::kNone;
 };
 
-// A job as it is compared: without checkpoints, evaluated at its end only, so
-// that a step is nothing but training, and with about a hundred metrics lines.
+// Returns the job for a comparison: without checkpoints, evaluated only at its
+// end, so that steps contain nothing but training, and with about a hundred
+// lines of metrics.
 JobSpec JobToCompare(JobSpec job);
 
 struct ComparisonResult {
   Comparison comparison;
-  // kExitDone if every run is done; otherwise that of the signal that stopped
-  // it, kExitUsage if all runs failed with that, or kExitFailed.
+  // kExitDone if every run is done. Otherwise the exit code of the signal that
+  // stopped the comparison, kExitUsage if all runs failed with it, or
+  // kExitFailed.
   int exit_code = 0;
 };
 
-// Blocks until all is done or a signal has come. After each run `changed` is
-// called with what is known so far; an error of it ends the comparison. A run
-// that fails is written down, and the others go on. Of each run its model is
-// removed again, its metrics, summary and logs stay. `signals` must have been
-// made with_children. FailedPrecondition if results of earlier runs are in the
-// way.
+// Blocks until all runs are done or a signal arrives. Calls `changed` with the
+// results so far after each run; an error it returns ends the comparison.
+// Records a failed run and continues with the next one. Removes the model of
+// each run; its metrics, summary and logs remain. `signals` must have been
+// created with_children. FailedPrecondition if results of earlier runs exist.
 absl::StatusOr<ComparisonResult> RunComparison(
     const ComparisonOptions& options, SignalQueue* signals,
     const std::function<absl::Status(const Comparison&)>& changed);

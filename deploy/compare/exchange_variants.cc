@@ -54,8 +54,7 @@ const std::vector<std::string>& ExchangeNames() {
 }
 
 void SetExchange(const std::string& name, ExchangeSpec* exchange) {
-  // Asking for a member of a oneof leaves it as it is if it is the one that is
-  // set.
+  // Setting a oneof to the member that is already set keeps its fields.
   const int64_t chunk_bytes = ChunkBytes(*exchange);
   if (name == kAllReduce || name == kAllReduceSharded) {
     AllReduceSpec* all_reduce = exchange->mutable_all_reduce();
@@ -84,11 +83,11 @@ absl::StatusOr<ExchangeVariants> MakeExchangeVariants(
   for (const std::string& name : names) {
     if (std::find(all.begin(), all.end(), name) == all.end()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("there is no exchange ", name, DidYouMean(name, all),
+          absl::StrCat("unknown exchange ", name, DidYouMean(name, all),
                        "; there are ", absl::StrJoin(all, ", ")));
     }
     if (!seen.insert(name).second) {
-      return absl::InvalidArgumentError(absl::StrCat(name, " is there twice"));
+      return absl::InvalidArgumentError(absl::StrCat(name, " is given twice"));
     }
   }
   ExchangeVariants result;

@@ -1,4 +1,4 @@
-// One job under every exchange and consistency mode.
+// Derives the variants of a job for every exchange and consistency mode.
 #ifndef TRIBUTARY_DEPLOY_COMPARE_EXCHANGE_VARIANTS_H_
 #define TRIBUTARY_DEPLOY_COMPARE_EXCHANGE_VARIANTS_H_
 
@@ -12,11 +12,12 @@ namespace tributary {
 
 struct ExchangeVariant {
   std::string name;
-  JobSpec job;  // Resolved; but for its exchange the job that was given.
+  // The resolved job, which differs from the given one in its exchange only.
+  JobSpec job;
   int servers = 1;
 };
 
-// An exchange that the job does not allow, or that makes no difference.
+// An exchange that the job does not allow, or that would equal another variant.
 struct LeftOutExchange {
   std::string name;
   std::string reason;
@@ -27,20 +28,20 @@ struct ExchangeVariants {
   std::vector<LeftOutExchange> left_out;
 };
 
-// All there are: the modes of proto/job.proto's ConsistencySpec, and
-// all_reduce; `synchronous_sharded` is synchronous on several servers,
-// `all_reduce_sharded` all_reduce with shard_optimizer.
+// Returns all names: the modes of ConsistencySpec in proto/job.proto, and
+// all_reduce. `synchronous_sharded` is synchronous with several servers,
+// `all_reduce_sharded` is all_reduce with shard_optimizer.
 const std::vector<std::string>& ExchangeNames();
 
-// `name` is one of them. Settings of the exchange that is set stay, others get
-// the defaults.
+// Sets the exchange to `name`, one of ExchangeNames. Keeps the settings of the
+// exchange that is set; others get their defaults.
 void SetExchange(const std::string& name, ExchangeSpec* exchange);
 
-// The job's own settings of a mode stay, the others get the defaults. `names`
-// in their order, each once; if there are none, all that the job allows.
-// `servers` are those of synchronous_sharded, which needs two or more; the
-// others have one. InvalidArgument for an unknown name, for one that is asked
-// for but not allowed, and where nothing is left.
+// Returns the variants in the order of `names`, each once, or all that the job
+// allows if `names` is empty. Keeps the job's own settings of a mode; other
+// modes get their defaults. synchronous_sharded uses `servers`, at least two;
+// the others use one. InvalidArgument for an unknown name, for a requested name
+// that the job does not allow, and if no variant is left.
 absl::StatusOr<ExchangeVariants> MakeExchangeVariants(
     const JobSpec& job, const std::vector<std::string>& names, int servers);
 

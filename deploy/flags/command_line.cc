@@ -21,10 +21,10 @@ namespace tributary {
 namespace {
 
 constexpr int kHelpWidth = 80;
-// Where the description of a flag starts.
+// Column at which the descriptions of flags start.
 constexpr int kHelpColumn = 24;
 
-// --learning_rate=x becomes --learning-rate=x.
+// Converts --learning_rate=x to --learning-rate=x.
 std::string WithDashes(const std::string& argument) {
   if (!absl::StartsWith(argument, "--")) return argument;
   std::string result = argument;
@@ -63,10 +63,10 @@ std::string WrapText(const std::string& text, int indent, int width,
   return result;
 }
 
-// What CLI11 makes of the arguments: texts, not yet values.
+// The arguments as CLI11 splits them: texts that are not parsed yet.
 struct CommandLine::Tokens {
   bool help = false;
-  std::vector<std::vector<std::string>> values;  // By flag.
+  std::vector<std::vector<std::string>> values;  // Indexed by flag.
   std::vector<std::string> operands;
 };
 
@@ -146,7 +146,7 @@ void CommandLine::AddNumber(const std::string& name, const std::string& help,
                             double min, double max, double* value) {
   Add(name, "X", help).read = [min, max, value](const std::string& text) {
     double number = 0;
-    // Written so that NaN fails.
+    // Written so that NaN fails the check.
     if (!absl::SimpleAtod(text, &number) || !(number >= min && number <= max)) {
       return Expected(absl::StrCat("a number from ", min, " to ", max), text);
     }
@@ -188,7 +188,7 @@ absl::Status CommandLine::Unexpected(const std::string& argument) const {
       nearest.empty() ? "" : absl::StrCat("; did you mean --", nearest, "?")));
 }
 
-// CLI11 reports by exceptions; none leaves this function.
+// CLI11 reports errors by exceptions; this function catches all of them.
 absl::Status CommandLine::Tokenize(const std::vector<std::string>& arguments,
                                    Tokens* tokens) const {
   CLI::App app;
@@ -310,7 +310,7 @@ std::string CommandLine::Help() const {
   }
   absl::StrAppend(&help, "\nUsage: tributary ", name_,
                   operand_.empty() ? "" : " ", operand_, " [flags]\n\n",
-                  "Flags (--a-b may be given as TRIBUTARY_A_B, too):\n");
+                  "Flags (--a-b may also be set as TRIBUTARY_A_B):\n");
   for (const Flag& flag : flags_) {
     if (flag.hidden) continue;
     std::string left = absl::StrCat("  --", flag.name);

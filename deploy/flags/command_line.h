@@ -1,5 +1,5 @@
-// The flags of one subcommand: declared once, read from the command line or
-// from TRIBUTARY_* variables, described in --help, and named with their origin.
+// The flags of one subcommand: their declaration, their parsing from the
+// command line and from TRIBUTARY_* variables, and the text of --help.
 #ifndef TRIBUTARY_DEPLOY_FLAGS_COMMAND_LINE_H_
 #define TRIBUTARY_DEPLOY_FLAGS_COMMAND_LINE_H_
 
@@ -15,30 +15,31 @@
 
 namespace tributary {
 
-// Flags are declared with a pointer to their value, which holds the default and
-// must outlive this object. `--a-b` may be written `--a_b`, and its value may
-// be given as TRIBUTARY_A_B; the flag wins. Not thread-safe.
+// Parses flags and prints --help. Each flag is declared with a pointer to its
+// value, which holds the default and must outlive this object. `--a-b` may be
+// written `--a_b`, and its value may be set by TRIBUTARY_A_B; the flag takes
+// precedence. Not thread-safe.
 class CommandLine {
  public:
   struct Example {
-    std::string command;  // Without "tributary".
+    std::string command;  // The command line after "tributary".
     std::string meaning;
   };
 
-  // `name` is the subcommand, `operand` what may follow it without a flag name
-  // ("[JOB.textproto]"; empty: nothing).
+  // `name` is the subcommand. `operand` describes the arguments that follow it
+  // without a flag name ("[JOB.textproto]"); empty: none.
   CommandLine(std::string name, std::string operand, std::string about,
               std::vector<Example> examples);
 
-  // `value_name` stands for the value in --help; `help` says what it is, and
+  // `value_name` represents the value in --help. `help` describes the value and
   // its default.
   void AddText(const std::string& name, const std::string& value_name,
                const std::string& help, std::string* value);
-  // May be given several times; in the environment, values are set apart by
-  // semicolons.
+  // Declares a flag that may be repeated. In the environment, semicolons
+  // separate its values.
   void AddTexts(const std::string& name, const std::string& value_name,
                 const std::string& help, std::vector<std::string>* values);
-  // One of a few words.
+  // Declares a flag whose value is one of `choices`.
   void AddChoice(const std::string& name, std::vector<std::string> choices,
                  const std::string& help, std::string* value);
   void AddInteger(const std::string& name, const std::string& help, int64_t min,
@@ -46,39 +47,41 @@ class CommandLine {
   void AddNumber(const std::string& name, const std::string& help, double min,
                  double max, double* value);
   void AddSwitch(const std::string& name, const std::string& help, bool* value);
-  // For what one process of ours says to another: not in --help.
+  // Declares a flag that Tributary's processes pass to each other and that
+  // --help does not list.
   void AddHiddenInteger(const std::string& name, int64_t min, int64_t max,
                         int64_t* value);
-  // Where the operand goes; once for each, if there are more, in their order.
+  // Declares where an operand is stored; call once per operand, in their order.
   // Required operands are not empty after Parse.
   void SetOperand(bool required, std::string* value);
 
-  // `arguments` are those behind the subcommand. False: --help was asked for,
-  // and nothing was read. InvalidArgument says what is wrong, and which flag
-  // was probably meant.
+  // Parses `arguments`, which follow the subcommand. Returns false, without
+  // reading flags, if they include --help. InvalidArgument says what is wrong
+  // and suggests the nearest flag.
   absl::StatusOr<bool> Parse(const std::vector<std::string>& arguments,
                              const Environment& environment);
 
-  // Parse, answered as every command does: help goes to stdout, an error to
-  // stderr. The exit code with which the command is over; none: go on.
+  // Calls Parse and prints help to stdout or the error to stderr. Returns the
+  // exit code if the command must end, or none if it should run.
   absl::optional<int> ParseOrAnswer(const std::vector<std::string>& arguments,
                                     const Environment& environment);
 
-  // After Parse: "--workers", "TRIBUTARY_WORKERS", or empty if the flag was not
-  // given.
+  // Returns "--workers", "TRIBUTARY_WORKERS", or an empty string if the flag
+  // was not given. Call after Parse.
   std::string OriginOf(const std::string& name) const;
 
-  // Examples first; no line is longer than 80 columns.
+  // Returns the text of --help, with examples first and lines of at most 80
+  // columns.
   std::string Help() const;
 
  private:
   struct Flag {
     std::string name;
-    std::string value_name;  // Empty: a switch.
+    std::string value_name;  // Empty for a switch.
     std::string help;
     bool hidden = false;
     bool repeated = false;
-    // Reads one value; the error says what was expected.
+    // Parses one value. The error states what was expected.
     std::function<absl::Status(const std::string&)> read;
     std::string origin;
   };
@@ -105,8 +108,9 @@ class CommandLine {
   std::vector<Operand> operands_;
 };
 
-// Breaks `text` into lines of at most `width` columns at spaces, each behind
-// `indent` spaces but the first, which starts at column `first_column`.
+// Wraps `text` at spaces into lines of at most `width` columns. Indents each
+// line by `indent` spaces, except the first, which starts at column
+// `first_column`.
 std::string WrapText(const std::string& text, int indent, int width,
                      int first_column);
 

@@ -11,25 +11,25 @@ namespace tributary {
 void AddDeviceFlag(CommandLine* line, const std::string& standard,
                    std::string* value) {
   *value = standard;
-  line->AddText("device", "auto|cpu|cuda|cuda:N",
-                absl::StrCat("What computes: the CPU; a GPU, of which each "
-                             "worker of a machine takes another; the GPU of "
-                             "that number; auto: a GPU where there is one that "
-                             "works, else the CPU. Default ",
-                             standard, "."),
-                value);
+  line->AddText(
+      "device", "auto|cpu|cuda|cuda:N",
+      absl::StrCat("Device that computes. cpu: the CPU; cuda: a GPU, a "
+                   "different one for each worker of a machine; cuda:N: GPU "
+                   "number N; auto: a GPU if one works, else the CPU. Default ",
+                   standard, "."),
+      value);
 }
 
 void AddServerDeviceFlag(CommandLine* line, const std::string& flag,
                          std::string* value) {
   *value = "cpu";
-  line->AddText(flag, "auto|cpu|cuda|cuda:N",
-                "What sums gradients and runs the optimizer on servers, which "
-                "never changes the result: the CPU; a GPU, of which each "
-                "server of a machine takes another; the GPU of that number; "
-                "auto: a GPU where there is one that works, else the CPU. "
-                "Default cpu.",
-                value);
+  line->AddText(
+      flag, "auto|cpu|cuda|cuda:N",
+      "Device on which servers sum gradients and run the optimizer; it never "
+      "changes the result. cpu: the CPU; cuda: a GPU, a different one for each "
+      "server of a machine; cuda:N: GPU number N; auto: a GPU if one works, "
+      "else the CPU. Default cpu.",
+      value);
 }
 
 Gpus MachineGpus() {
@@ -75,8 +75,8 @@ absl::StatusOr<DeviceName> ChooseDevice(const std::string& value, int64_t place,
   return absl::Status(
       usable.code(),
       absl::StrCat("--", flag, " ", value, ": ", usable.message(),
-                   "; `tributary devices` lists what there is, and --", flag,
-                   " cpu computes without a GPU"));
+                   "; `tributary devices` lists the devices, and --", flag,
+                   " cpu selects the CPU"));
 }
 
 absl::StatusOr<DeviceName> ChooseServerDevice(const JobSpec& job,
@@ -90,11 +90,11 @@ absl::StatusOr<DeviceName> ChooseServerDevice(const JobSpec& job,
   }
   remark->clear();
   if (name.kind == DeviceName::Kind::kCuda) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--", flag, " ", value,
-        ": exchange.all_reduce has a server that no gradient passes, and that "
-        "updates nothing: leave --",
-        flag, " out"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", flag, " ", value,
+                     ": with exchange.all_reduce the server neither sums "
+                     "gradients nor updates weights; leave --",
+                     flag, " out"));
   }
   return DeviceName{DeviceName::Kind::kCpu};
 }

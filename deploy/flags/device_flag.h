@@ -1,4 +1,4 @@
-// --device: what a process computes on.
+// The --device flag, which selects the device that a process computes on.
 #ifndef TRIBUTARY_DEPLOY_FLAGS_DEVICE_FLAG_H_
 #define TRIBUTARY_DEPLOY_FLAGS_DEVICE_FLAG_H_
 
@@ -14,55 +14,57 @@
 
 namespace tributary {
 
-// Threads that feed a GPU, by default: while one waits for copies, or for the
-// host, the other's work runs.
+// Default number of compute threads per GPU. While one waits for copies or for
+// the host, the GPU runs the work of the other.
 inline constexpr int64_t kThreadsPerGpu = 2;
 
 void AddDeviceFlag(CommandLine* line, const std::string& standard,
                    std::string* value);
 
-// The same of servers, under the name `flag`: the standard is the CPU, since
-// workers need the GPUs more.
+// Declares the corresponding flag for servers, named `flag`. Its default is the
+// CPU, because workers benefit more from the GPUs.
 void AddServerDeviceFlag(CommandLine* line, const std::string& flag,
                          std::string* value);
 
-// What the choice depends on.
+// The GPUs among which ChooseDevice selects.
 struct Gpus {
-  // How many there are, as CountCudaDevices.
+  // Returns their number, like CountCudaDevices.
   std::function<absl::StatusOr<int>()> count;
-  // Whether number `ordinal` can be used, as CreateCudaDevice.
+  // Returns OK if GPU number `ordinal` can be used, like CreateCudaDevice.
   std::function<absl::Status(int ordinal)> check;
 };
 
-// Those of this machine.
+// Returns the GPUs of this machine, for workers.
 Gpus MachineGpus();
-// The same for servers.
+// Returns the GPUs of this machine, for servers.
 Gpus ServerGpus();
-// Those of this machine, without using any: all that there are seem to work.
-// For processes that start those that compute, since whoever uses a GPU keeps
-// some of its memory.
+// Returns the GPUs of this machine without initializing any, assuming that all
+// of them work. For launcher processes: a process that initializes a GPU
+// occupies some of its memory.
 Gpus ListedGpus();
 
-// "auto" takes a GPU where there is one that works, else the CPU; `remark`, in
-// one line, is then why none does, or empty where there is none at all. "auto"
-// and "cuda" leave it to `place`, this process's number among those of the job
-// on this machine, which of several. The kind is never kAuto. For a GPU that is
-// asked for and cannot be used, the error says what to do. `flag`: where
-// `value` is from.
+// Resolves the value of a --device flag; the result is never kAuto. "auto"
+// selects a working GPU if there is one, otherwise the CPU. `remark` then
+// states in one line why no GPU works; it is empty if the machine has none. For
+// "auto" and "cuda", `place`, the index of this process among the job's
+// processes on this machine, selects one of several GPUs. If a requested GPU
+// cannot be used, the error states what to do. `flag` is the name of the flag
+// that `value` comes from.
 absl::StatusOr<DeviceName> ChooseDevice(const std::string& value, int64_t place,
                                         const Gpus& gpus, std::string* remark,
                                         const std::string& flag = "device");
 
-// The same for a server of `job`: InvalidArgument for a GPU in an all-reduce,
-// which has nothing for it to do.
+// Like ChooseDevice, for a server of `job`. InvalidArgument for a GPU with
+// exchange.all_reduce, whose server does not compute.
 absl::StatusOr<DeviceName> ChooseServerDevice(const JobSpec& job,
                                               const std::string& value,
                                               int64_t place, const Gpus& gpus,
                                               std::string* remark,
                                               const std::string& flag);
 
-// The --device of workers, or of servers, where `flag` is that of this process
-// and `chosen` the first one's: all of them are on the CPU, or none.
+// Returns the --device value for all workers, or all servers, given the value
+// `flag` of this process and the device `chosen` for the first one: either all
+// use the CPU, or none does.
 std::string DeviceOfAll(const std::string& flag, const DeviceName& chosen);
 
 }  // namespace tributary

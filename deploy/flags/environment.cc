@@ -24,7 +24,7 @@ absl::optional<std::string> Lookup(const Environment& environment,
   return value;
 }
 
-// The first of `names` that is set, as a number in [min, max].
+// Returns the first of `names` that is set, as a number in [min, max].
 absl::StatusOr<absl::optional<EnvironmentNumber>> ReadNumber(
     const Environment& environment, std::initializer_list<const char*> names,
     int64_t min, int64_t max) {
@@ -56,8 +56,9 @@ absl::Status CheckRank(const LauncherEnvironment& found) {
       found.world_size->value, "); ranks count from 0"));
 }
 
-// A shell in an allocation of Slurm (salloc, srun --pty bash) is one process
-// whose variables speak of all tasks. Lightning goes by the same names.
+// An interactive shell in a Slurm allocation (salloc, srun --pty bash) is a
+// single process, although its variables describe all tasks. PyTorch Lightning
+// checks for the same job names.
 bool IsInteractiveSlurm(const Environment& environment) {
   const std::string job =
       Lookup(environment, "SLURM_JOB_NAME").value_or(std::string());

@@ -30,7 +30,7 @@ int ReportError(const absl::Status& status, int exit_code) {
       status.message().empty()
           ? absl::StatusCodeToString(status.code())
           : absl::StrReplaceAll(status.message(), {{"\n", " "}});
-  // One write, so that lines of several processes do not mix.
+  // A single write keeps the lines of concurrent processes whole.
   const std::string line = absl::StrCat("error: ", message, "\n");
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);
@@ -40,7 +40,7 @@ int ReportError(const absl::Status& status, int exit_code) {
 void EndProcess(int exit_code) {
   std::fflush(nullptr);
 #ifdef __SANITIZE_ADDRESS__
-  __lsan_do_leak_check();  // Else an exit handler does it.
+  __lsan_do_leak_check();  // An exit handler runs this check otherwise.
 #endif
   _exit(exit_code);
 }

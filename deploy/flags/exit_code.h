@@ -1,4 +1,4 @@
-// Exit codes of the process, which scripts rely on: docs/fault-tolerance.md
+// Exit codes of the process. Scripts rely on them; docs/fault-tolerance.md
 // lists them.
 #ifndef TRIBUTARY_DEPLOY_FLAGS_EXIT_CODE_H_
 #define TRIBUTARY_DEPLOY_FLAGS_EXIT_CODE_H_
@@ -9,30 +9,31 @@ namespace tributary {
 
 inline constexpr int kExitDone = 0;
 inline constexpr int kExitFailed = 1;
-// Bad usage, a bad job file, or files that it names wrongly: starting again
-// without a change is of no use.
+// Invalid usage, an invalid job, or files that it names incorrectly. Restarting
+// without a change does not help.
 inline constexpr int kExitUsage = 2;
 
-// Stopped by SIGTERM, as schedulers do: start it again with --resume auto.
+// Stopped by SIGTERM, usually by a scheduler. Start again with --resume auto.
 inline constexpr int kExitPreempted = 75;
 
-// As a shell shows the end by a signal.
+// Returns the exit code by which a shell reports the end by a signal.
 constexpr int ExitCodeOfSignal(int signal) { return 128 + signal; }
 
-// kExitUsage for InvalidArgument and NotFound, kExitFailed for other errors.
+// Returns kExitUsage for InvalidArgument and NotFound, kExitFailed for other
+// errors.
 int ExitCodeOf(const absl::Status& status);
 
-// Writes "error: <message>", on one line, to stderr and returns the exit code.
+// Writes "error: <message>" as one line to stderr and returns the exit code.
 int ReportError(const absl::Status& status);
 int ReportError(const absl::Status& status, int exit_code);
 
-// Writes out the standard streams and ends the process without running exit
-// handlers or static destructors. The only way out of main: gRPC's threads live
+// Flushes the standard streams and ends the process without running exit
+// handlers or static destructors. main must end this way: gRPC's threads live
 // as long as the process (see KeepGrpc in common/transport/channel.cc), and one
-// of them may be in a TLS handshake, to connect again, while OpenSSL's exit
-// handler frees what the handshake uses. Waiting for gRPC to shut down would
-// take up to ten seconds. Nothing is lost: files, logs and locks belong to
-// objects that the commands destroy before they return.
+// of them may be in a TLS handshake while OpenSSL's exit handler frees what the
+// handshake uses. Shutting gRPC down instead can take up to ten seconds. Files,
+// logs and locks are not affected, because the commands destroy the objects
+// that own them before they return.
 [[noreturn]] void EndProcess(int exit_code);
 
 }  // namespace tributary

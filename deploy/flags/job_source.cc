@@ -15,7 +15,7 @@
 namespace tributary {
 namespace {
 
-// Made of the example by the build, so that there is one truth.
+// Generated from the example by the build, which keeps the two identical.
 constexpr absl::string_view kBuiltInJob =
 #include "deploy/flags/built_in_job.inc"
     ;
@@ -26,19 +26,19 @@ bool IsReadableFile(const std::string& path) {
          access(path.c_str(), R_OK) == 0;
 }
 
-// A schedule that would not fit any more ends with the job: who wants to see a
-// job run for ten steps should not have to think of its warm-up.
+// Shortens a schedule that is longer than the job, so that --steps 10 works
+// without changing the warm-up.
 void SetSteps(int64_t steps, JobSpec* job) {
   job->clear_epochs();
   job->set_steps(steps);
-  // Validation says what is wrong with such a number.
+  // Validation reports such a number.
   if (steps < 1 || !job->has_schedule()) return;
   ScheduleSpec* schedule = job->mutable_schedule();
   if (schedule->warmup_steps() > steps) schedule->set_warmup_steps(steps);
   if (schedule->decay_steps() > steps) schedule->clear_decay_steps();
 }
 
-// path=value gives the job's steps.
+// Returns true if `set`, in the form path=value, sets the job's steps.
 bool IsOfSteps(absl::string_view set) {
   return absl::StripAsciiWhitespace(set.substr(0, set.find('='))) == "steps";
 }
@@ -47,8 +47,8 @@ bool IsOfSteps(absl::string_view set) {
 
 void AddStepsFlag(CommandLine* line, JobSource* source) {
   line->AddInteger("steps",
-                   "Train so many steps, whatever the job says. A schedule "
-                   "that is longer ends with them. As --set steps=N.",
+                   "Number of steps, in place of the job's. Shortens a "
+                   "schedule that is longer. Same as --set steps=N.",
                    1, INT64_MAX, &source->steps);
 }
 
@@ -65,8 +65,8 @@ absl::StatusOr<JobSpec> BuiltInJob(
   if (text->path().empty()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the built-in job reads the texts of /usr/share/common-licenses, and "
-        "none is there; name other files with --set "
-        "'data.text.path=[\"FILE\"]', or give a job file"));
+        "none exists; set other files with --set 'data.text.path=[\"FILE\"]', "
+        "or pass a job file"));
   }
   return job;
 }
@@ -77,7 +77,7 @@ absl::StatusOr<JobSpec> ReadJob(const JobSource& source) {
     TRIBUTARY_ASSIGN_OR_RETURN(job, LoadJob(source.path));
   } else {
     absl::StatusOr<JobSpec> built_in = BuiltInJob(IsReadableFile);
-    // Another text may still be named by --set.
+    // Another --set may still name a text file.
     if (!built_in.ok()) {
       if (source.sets.empty()) return built_in.status();
       TRIBUTARY_ASSIGN_OR_RETURN(
@@ -112,9 +112,9 @@ absl::StatusOr<JobSpec> ReadJob(const JobSource& source) {
   if (job.batch().micro_batches() == kFindMicroBatches &&
       !source.finds_micro_batches) {
     return absl::InvalidArgumentError(
-        "batch.micro_batches: -1 leaves it to `tributary train` to find the "
-        "number, by the memory of this machine's devices; give a number here, "
-        "as in --set batch.micro_batches=8");
+        "batch.micro_batches: -1 is for `tributary train`, which chooses the "
+        "number by the memory of this machine's devices; set a number, as in "
+        "--set batch.micro_batches=8");
   }
   return ResolveJob(std::move(job));
 }

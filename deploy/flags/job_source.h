@@ -1,5 +1,5 @@
-// Where the launcher and the server get their job from: a file or the built-in
-// job, then what the command line changes in it.
+// Reads the job of the launcher or the server: a file or the built-in job, with
+// the changes from the command line.
 #ifndef TRIBUTARY_DEPLOY_FLAGS_JOB_SOURCE_H_
 #define TRIBUTARY_DEPLOY_FLAGS_JOB_SOURCE_H_
 
@@ -15,31 +15,32 @@
 
 namespace tributary {
 
-// examples/licenses.textproto, with those of its text files that this machine
-// has. FailedPrecondition, saying what to do, if it has none of them.
-// `is_readable` tells whether a path is a file that can be read.
+// Returns examples/licenses.textproto with those of its text files that exist
+// on this machine. FailedPrecondition, with the remedy, if none exists.
+// `is_readable` returns true if a path is a readable file.
 absl::StatusOr<JobSpec> BuiltInJob(
     const std::function<bool(const std::string&)>& is_readable);
 
 struct JobSource {
-  // Empty: the built-in job.
+  // Path of the job file. Empty: the built-in job.
   std::string path;
-  // path=value, in order; see SetField in common/job/job.h.
+  // Changes in the form path=value, in order; see SetField in common/job/job.h.
   std::vector<std::string> sets;
-  // Steps, here or in `sets`, replace epochs, and fewer than a schedule has
-  // shorten the schedule. These win over `sets`. 0: not given.
+  // Number of steps; 0: not set. Takes precedence over `sets`. Steps, here or
+  // in `sets`, replace epochs, and shorten a schedule that is longer.
   int64_t steps = 0;
-  // Wins over `sets`.
+  // Takes precedence over `sets`.
   absl::optional<int64_t> log_every_steps;
   std::string output_directory;
-  // Whoever asks finds batch.micro_batches, where that is kFindMicroBatches.
+  // True if the caller chooses batch.micro_batches when it is
+  // kFindMicroBatches.
   bool finds_micro_batches = false;
 };
 
-// --steps.
+// Declares --steps.
 void AddStepsFlag(CommandLine* line, JobSource* source);
 
-// The job, valid and, but for that, resolved.
+// Returns the job, valid and, except for kFindMicroBatches, resolved.
 absl::StatusOr<JobSpec> ReadJob(const JobSource& source);
 
 }  // namespace tributary

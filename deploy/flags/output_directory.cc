@@ -27,31 +27,36 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a run writes, and no more: a folder may hold other things of its owner.
+// The files of a run. Only these are removed, because a folder may contain
+// other files of its owner.
 constexpr const char* kFilesOfARun[] = {"summary.json", "metrics.jsonl",
                                         "job.textproto", "final/manifest.json",
                                         "final/model.safetensors"};
 constexpr int64_t kMaxSummaryBytes = 16 << 20;
 
-// Checkpoints, and what was put aside when their steps were saved again.
+// Returns true for checkpoints, including those that were moved aside when
+// their steps were saved again.
 bool IsCheckpoint(const std::string& name) {
   return absl::StartsWith(name, "step-") && !absl::StrContains(name, ".tmp-");
 }
 
-// It says how a run ended that had not completed a step.
+// Returns true if `summary` describes a run that ended before it completed a
+// step.
 bool IsOfNoStep(const std::string& summary) {
   const auto json = nlohmann::json::parse(summary, nullptr,
                                           /*allow_exceptions=*/false);
   if (!json.is_object()) return false;
   const auto status = json.find("status");
-  const auto steps = json.find("steps");  // Missing without a worker.
+  // The field is missing if no worker joined.
+  const auto steps = json.find("steps");
   return status != json.end() &&
          (*status == "failed" || *status == "stopped") &&
          json.contains("attempt") && (steps == json.end() || *steps == 0);
 }
 
-// What an earlier run has left that must not be lost; empty: nothing. A run
-// that failed before its first step leaves nothing but its summary and logs.
+// Returns the kind of results of an earlier run that must not be lost; empty:
+// none. A run that failed before its first step leaves only its summary and
+// logs.
 absl::StatusOr<std::string> ValuableIn(const std::string& path) {
   const absl::StatusOr<std::vector<std::string>> names =
       ListFolder(CheckpointsFolder(path));
@@ -79,7 +84,7 @@ absl::Status RemoveRun(const std::string& path) {
   const absl::StatusOr<std::vector<std::string>> names = ListFolder(folder);
   for (const std::string& name :
        names.ok() ? *names : std::vector<std::string>()) {
-    // Checkpoints, and what was put aside.
+    // Checkpoints, and those that were moved aside.
     if (!absl::StartsWith(name, "step-") && !absl::StartsWith(name, "latest")) {
       continue;
     }
@@ -112,13 +117,13 @@ std::string DefaultOutputDirectory(const std::string& job_name, absl::Time now,
 }
 
 void AddAllowJobChangesFlag(CommandLine* line, bool* allow) {
-  line->AddSwitch("allow-job-changes",
-                  "Let --resume go on with a job that differs from the run's "
-                  "in what decides the result, such as the learning rate: the "
-                  "result is then that of neither job. Not needed for more "
-                  "steps, which train longer, nor for where and how often "
-                  "something is written, evaluated or sent.",
-                  allow);
+  line->AddSwitch(
+      "allow-job-changes",
+      "Allow --resume with a job that differs from the run's in a field that "
+      "affects the result, such as the learning rate. The result is then that "
+      "of neither job. Not needed to train more steps, or to change output, "
+      "checkpoints, evaluation or transport.",
+      allow);
 }
 
 OutputDirectory::OutputDirectory(std::string path, int fd)
@@ -141,7 +146,7 @@ absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Claim(
     const std::string& path, Earlier earlier) {
   std::error_code error;
   fs::create_directories(path, error);
-  if (error) return FileError(error.value(), "cannot make folder", path);
+  if (error) return FileError(error.value(), "cannot create folder", path);
   const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return FileError(errno, "cannot open folder", path);
   std::unique_ptr<OutputDirectory> claimed(new OutputDirectory(path, fd));
@@ -159,7 +164,7 @@ absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Claim(
       return absl::FailedPreconditionError(absl::StrCat(
           path, " holds the ", valuable,
           " of another run; choose another --output, ",
-          valuable == "checkpoints" ? "go on with it with --resume auto, " : "",
+          valuable == "checkpoints" ? "continue it with --resume auto, " : "",
           "or replace it with --overwrite"));
     }
   }

@@ -11,28 +11,30 @@
 
 namespace tributary {
 
-// runs/<name>-<YYYYMMDD-HHMMSS>, with characters that need care in a shell
-// replaced by '-'.
+// Returns runs/<name>-<YYYYMMDD-HHMMSS>, with '-' in place of characters that
+// need quoting in a shell.
 std::string DefaultOutputDirectory(const std::string& job_name, absl::Time now,
                                    absl::TimeZone zone);
 
-// The same of now and here, with a number behind it where two jobs are started
-// within a second: a folder that is not there yet.
+// Returns DefaultOutputDirectory for the current time and time zone, as a
+// folder that does not exist yet. Appends a number if two jobs start within the
+// same second.
 std::string FreshOutputDirectory(const std::string& job_name);
 
-// A folder that this process alone, among those that ask, writes to. The claim
-// ends with this object, or with the process.
+// An exclusive claim on an output folder among processes that use this class.
+// The claim ends with this object or with the process.
 class OutputDirectory {
  public:
   enum class Earlier {
-    // A model, checkpoints, or the summary of completed steps are in the way;
-    // what a run left that failed before its first step is removed.
+    // Refuse if the folder holds a model, checkpoints, or the summary of
+    // completed steps. Remove the remains of a run that failed before its first
+    // step.
     kRefuse,
-    kReplace,  // What an earlier run left is removed.
-    kResume,   // It is gone on with.
+    kReplace,  // Remove the results of an earlier run.
+    kResume,   // Continue the earlier run.
   };
-  // Makes the folder, and those above it. FailedPrecondition if an earlier run
-  // is in the way. Unavailable if another process claims it.
+  // Creates the folder and its parents. FailedPrecondition if results of an
+  // earlier run prevent it. Unavailable if another process holds the claim.
   static absl::StatusOr<std::unique_ptr<OutputDirectory>> Claim(
       const std::string& path, Earlier earlier);
   ~OutputDirectory();
@@ -48,13 +50,13 @@ class OutputDirectory {
   const int fd_;
 };
 
-// --allow-job-changes, of commands that have --resume.
+// Declares --allow-job-changes, for commands with --resume.
 void AddAllowJobChangesFlag(CommandLine* line, bool* allow);
 
-// The value of --resume that means: what --output has.
+// The value of --resume that resumes the run in --output.
 inline constexpr char kResumeAuto[] = "auto";
 
-// What the flags of the same names say.
+// Returns the meaning of the flags --resume and --overwrite.
 inline OutputDirectory::Earlier EarlierRun(const std::string& resume,
                                            bool overwrite) {
   if (!resume.empty()) return OutputDirectory::Earlier::kResume;

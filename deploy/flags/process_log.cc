@@ -13,10 +13,9 @@ namespace tributary {
 
 void AddLogFlags(CommandLine* line, LogFlags* flags) {
   line->AddChoice("log-format", {"text", "json"},
-                  "Form of log lines. Default text.", &flags->format);
+                  "Format of log lines. Default text.", &flags->format);
   line->AddChoice("log-level", {"debug", "info", "warning", "error"},
-                  "Log lines below it are dropped. Default info.",
-                  &flags->level);
+                  "Lowest level that is logged. Default info.", &flags->level);
 }
 
 void AddChildLogFlags(CommandLine* line, LogFlags* flags) {

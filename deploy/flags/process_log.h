@@ -1,4 +1,4 @@
-// What server and worker processes share at their start and end.
+// Logging and exit of server and worker processes.
 #ifndef TRIBUTARY_DEPLOY_FLAGS_PROCESS_LOG_H_
 #define TRIBUTARY_DEPLOY_FLAGS_PROCESS_LOG_H_
 
@@ -16,25 +16,28 @@ namespace tributary {
 struct LogFlags {
   std::string format = "text";
   std::string level = "info";
-  // What the launcher reads, see LogOptions::warning_fd; for its children only.
+  // The descriptor that the launcher reads, see LogOptions::warning_fd. Set
+  // only for its child processes.
   int64_t warning_fd = -1;
 };
 
-// --log-format and --log-level.
+// Declares --log-format and --log-level.
 void AddLogFlags(CommandLine* line, LogFlags* flags);
 
-// The same for processes that a launcher may start.
+// Declares the same flags, and --warning-fd, for processes that a launcher may
+// start.
 void AddChildLogFlags(CommandLine* line, LogFlags* flags);
 
-// A log on stderr for the process with that role ("server", "worker") and rank
-// (-1: not known yet).
+// Creates a log on stderr for a process with this role ("server", "worker") and
+// rank (-1: not known yet).
 absl::StatusOr<std::unique_ptr<Logger>> StartProcessLog(const LogFlags& flags,
                                                         const std::string& role,
                                                         int rank);
 
-// Says how the process ended and returns its exit code: kExitPreempted if it
-// was stopped by SIGTERM, or without a signal (`signal` is 0) with the whole
-// job; that of another `signal` if one stopped it.
+// Logs how the process ended and returns its exit code. It is kExitPreempted if
+// SIGTERM stopped the process, or if it was stopped with the whole job
+// (`signal` is 0); the exit code of another `signal` that stopped it; otherwise
+// that of `status`.
 int FinishProcess(Logger* log, const absl::Status& status, int signal);
 
 }  // namespace tributary

@@ -16,14 +16,14 @@ bool StaysHere(const std::string& address) {
 }  // namespace
 
 void AddSecurityFlags(CommandLine* line, SecurityFlags* flags) {
-  line->AddText("tls-dir", "DIR",
-                "Encrypt, and show certificates in both directions: ca.pem and "
-                "this role's ROLE.pem and ROLE-key.pem in DIR (see 'tributary "
-                "certs'). Changed files are read again.",
-                &flags->tls_dir);
+  line->AddText(
+      "tls-dir", "DIR",
+      "Use mutual TLS with ca.pem and this role's ROLE.pem and ROLE-key.pem in "
+      "DIR (see 'tributary certs'). Changed files are reloaded.",
+      &flags->tls_dir);
   line->AddText("token-file", "FILE",
-                "The job's token, one line: peers that do not know it are "
-                "refused.",
+                "File with the job's token, one line. Peers without the token "
+                "are refused.",
                 &flags->token_file);
 }
 
@@ -44,10 +44,10 @@ absl::Status CheckConnectTo(const std::string& address,
       StaysHere(address)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "the token of --token-file would go to ", address,
-      " unencrypted; add --tls-dir DIR, or --insecure-network in a network "
-      "that you trust"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("the token of --token-file would be sent to ", address,
+                   " unencrypted; add --tls-dir DIR, or --insecure-network in "
+                   "a network that you trust"));
 }
 
 void WarnOfNetwork(const std::string& address, const Security& security,
@@ -56,9 +56,8 @@ void WarnOfNetwork(const std::string& address, const Security& security,
   log->Warning(
       "%s without --tls-dir: traffic is not encrypted, and %s", address,
       security.token.empty()
-          ? "anyone in that network can take part, or stop the server"
-          : "anyone in that network can stop the server, and learn the token "
-            "from what is sent");
+          ? "anyone in that network can join the job or stop the server"
+          : "anyone in that network can stop the server and read the token");
 }
 
 std::vector<std::string> SecurityArguments(const SecurityFlags& flags) {

@@ -1,4 +1,4 @@
-// How a process shows who it is and whom it believes, on the command line.
+// The flags for TLS and the token.
 #ifndef TRIBUTARY_DEPLOY_FLAGS_SECURITY_FLAGS_H_
 #define TRIBUTARY_DEPLOY_FLAGS_SECURITY_FLAGS_H_
 
@@ -19,29 +19,29 @@ struct SecurityFlags {
   bool insecure_network = false;
 };
 
-// --tls-dir and --token-file.
+// Declares --tls-dir and --token-file.
 void AddSecurityFlags(CommandLine* line, SecurityFlags* flags);
-// --insecure-network, for commands that talk to other machines.
+// Declares --insecure-network, for commands that connect to other machines.
 void AddInsecureNetworkFlag(CommandLine* line, const std::string& help,
                             SecurityFlags* flags);
 
-// The files that the flags name, checked: what a process with the first of
-// `roles` whose certificate is there needs.
+// Reads and checks the files that the flags name, for a process with the first
+// of `roles` whose certificate exists.
 absl::StatusOr<Security> ReadSecurity(const SecurityFlags& flags,
                                       const std::vector<Role>& roles);
 
-// InvalidArgument for a token that would go to another machine in clear text,
-// unless --insecure-network allows it. `address` is host:port.
+// InvalidArgument if the token would be sent to another machine without
+// encryption, unless --insecure-network allows it. `address` is host:port.
 absl::Status CheckConnectTo(const std::string& address,
                             const SecurityFlags& flags,
                             const Security& security);
 
-// Warns of what others can do in the network that `address` belongs to; nothing
-// for a loopback address or with TLS.
+// Warns of what others in the network of `address` can do. Does nothing for a
+// loopback address or with TLS.
 void WarnOfNetwork(const std::string& address, const Security& security,
                    Logger* log);
 
-// The flags for another process of ours.
+// Returns the flags for another process of the job.
 std::vector<std::string> SecurityArguments(const SecurityFlags& flags);
 
 }  // namespace tributary

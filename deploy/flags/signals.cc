@@ -33,7 +33,7 @@ SignalQueue::~SignalQueue() {
 }
 
 int SignalQueue::Wait(absl::Duration timeout) {
-  // Rounded up, so that a short wait is never a busy one.
+  // Rounded up, so that short waits do not spin.
   const int64_t milliseconds =
       timeout == absl::InfiniteDuration()
           ? -1
@@ -49,14 +49,14 @@ int SignalQueue::Wait(absl::Duration timeout) {
     return static_cast<int>(info.ssi_signo);
   }
   uint64_t count = 0;
-  // Nothing to read only means that another wake-up took it.
+  // A failed read means that another wake-up consumed the event.
   if (read(wake_fd_, &count, sizeof(count)) < 0) return 0;
   return 0;
 }
 
 void SignalQueue::Wake() {
   const uint64_t one = 1;
-  // Fails only when the counter is full, and then a wake-up is pending.
+  // The write fails only if the counter is full, and then a wake-up is pending.
   if (write(wake_fd_, &one, sizeof(one)) < 0) return;
 }
 

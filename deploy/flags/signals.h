@@ -1,5 +1,5 @@
-// The signals by which people, terminals and schedulers end a process, taken
-// in ordinary code instead of in signal handlers.
+// Receives the signals that end a process in ordinary code instead of signal
+// handlers.
 #ifndef TRIBUTARY_DEPLOY_FLAGS_SIGNALS_H_
 #define TRIBUTARY_DEPLOY_FLAGS_SIGNALS_H_
 
@@ -11,11 +11,11 @@
 
 namespace tributary {
 
-// Receives SIGINT, SIGTERM and SIGHUP (and SIGCHLD if asked to) for this
-// process. Construct it before any thread is started: the signals are blocked
-// in the constructing thread, and so in all that it starts later. They stay
-// blocked afterwards. From then on SIGPIPE is ignored: a job does not end
-// because nobody reads its output any more. One instance at a time.
+// Receives SIGINT, SIGTERM and SIGHUP, and SIGCHLD on request, for this
+// process. Construct it before any thread starts: it blocks the signals in the
+// constructing thread, whose threads inherit the mask. They stay blocked after
+// destruction. Also ignores SIGPIPE, so that a job continues after the reader
+// of its output has exited. At most one instance at a time.
 class SignalQueue {
  public:
   explicit SignalQueue(bool with_children = false);
@@ -23,9 +23,10 @@ class SignalQueue {
   SignalQueue(const SignalQueue&) = delete;
   SignalQueue& operator=(const SignalQueue&) = delete;
 
-  // The next signal; 0 after `timeout` or Wake. One thread at a time.
+  // Returns the next signal, or 0 after `timeout` or Wake. One thread at a
+  // time.
   int Wait(absl::Duration timeout);
-  // Makes the current or the next Wait return 0. Any thread.
+  // Makes the current or the next Wait return 0. Thread-safe.
   void Wake();
 
  private:
@@ -33,8 +34,8 @@ class SignalQueue {
   int wake_fd_ = -1;
 };
 
-// Turns the first signal into a request to stop, and the second one into the
-// end of the process, at once.
+// Turns the first signal into a shutdown request. The second one ends the
+// process immediately.
 class SignalThread {
  public:
   // Both must outlive this object.
@@ -43,7 +44,7 @@ class SignalThread {
   SignalThread(const SignalThread&) = delete;
   SignalThread& operator=(const SignalThread&) = delete;
 
-  // The first signal; 0: none came.
+  // Returns the first signal; 0 if there was none.
   int received() const { return received_.load(); }
 
  private:

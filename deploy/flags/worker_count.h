@@ -1,4 +1,4 @@
-// How many workers a job wants: "4", or from "1:8" the fewest and the most.
+// The number of workers of a job: "4", or "1:8" for a minimum and a maximum.
 #ifndef TRIBUTARY_DEPLOY_FLAGS_WORKER_COUNT_H_
 #define TRIBUTARY_DEPLOY_FLAGS_WORKER_COUNT_H_
 
@@ -12,23 +12,23 @@
 namespace tributary {
 
 struct WorkerCount {
-  // The job begins when so many are there.
+  // The job starts when this many workers have joined.
   int64_t fewest = 1;
-  // So many take part at the same time; 0: nobody has said.
+  // Maximum number of workers that take part at a time; 0: not specified.
   int64_t most = 0;
 
-  // As it was written.
+  // Returns the text that the count was parsed from.
   std::string ToString() const;
 };
 
-// InvalidArgument for anything but N and MIN:MAX with 1 <= MIN <= MAX <=
-// `limit`; "N" is N:N. The message says what is expected.
+// InvalidArgument, with the expected form, for anything except N and MIN:MAX
+// with 1 <= MIN <= MAX <= `limit`. "N" equals N:N.
 absl::StatusOr<WorkerCount> ParseWorkerCount(absl::string_view text,
                                              int64_t limit);
 
-// So many workers can compute at the same time: each needs a micro-batch of its
-// own, but in consistency mode asynchronous, where there is no limit. The job
-// is resolved.
+// Returns the number of workers that can compute at the same time. Each needs a
+// micro-batch of its own, except in consistency mode asynchronous, which has no
+// limit. The job must be resolved.
 int64_t MostComputing(const JobSpec& job);
 
 }  // namespace tributary

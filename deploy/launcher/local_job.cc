@@ -16,10 +16,10 @@ namespace tributary {
 
 namespace {
 
-// A person reads no more of them; the logs have all.
+// Limits the warnings shown on the terminal; the logs contain all of them.
 constexpr size_t kMostWarnings = 100;
 
-// Its machine, or somebody, wanted it to end; not the job.
+// True if the machine or a user ended the process by a signal.
 bool WasStopped(const ProcessExit& exit) {
   return exit.killed_by_signal() ||
          WEXITSTATUS(exit.wait_status) == kExitPreempted;
@@ -76,7 +76,7 @@ bool LocalJob::StartAgain(const ProcessExit& exit) {
   ++restarts_;
   Message(absl::StrCat("warning: ", spec.name, " ",
                        DescribeExit(exit.wait_status),
-                       "; it is started again (restart ", restarts_, " of ",
+                       "; restarting it (restart ", restarts_, " of ",
                        options_.max_restarts, ")"));
   const absl::optional<LocalJobResult> failure =
       StartProcess(place.role, place.number, spec);
@@ -92,7 +92,7 @@ absl::optional<LocalJobResult> LocalJob::StartAll() {
   const absl::Time deadline = absl::Now() + options_.start_timeout;
   absl::optional<std::string> coordinator;
   while (!(coordinator = supervisor_.ReadyText(0)).has_value()) {
-    // A server that is done already has nothing left to offer to workers.
+    // A server that has finished does not accept workers any more.
     if (result_.has_value() || Ended()) return result_;
     if (absl::Now() > deadline) {
       return LocalJobResult{
@@ -120,14 +120,15 @@ absl::optional<LocalJobResult> LocalJob::StartAll() {
 }
 
 void LocalJob::Pump(absl::Duration longest) {
-  // All signals that are pending: two SIGINTs may come between two pumps.
+  // Handles all pending signals: two SIGINTs may arrive between two calls.
   int signal = signals_->Wait(longest);
   while (signal != 0) {
     if (signal != SIGCHLD) HandleSignal(signal);
     signal = signals_->Wait(absl::ZeroDuration());
   }
-  // A worker that loses its server ends soon after it. Looking at the servers
-  // last, but speaking of them first, names the cause and not the consequence.
+  // A worker that loses its server ends soon after it. Checking the servers
+  // last, but handling their exits first, reports the cause instead of the
+  // consequence.
   std::vector<ProcessExit> exits = supervisor_.Reap();
   const std::vector<ProcessExit> later = supervisor_.Reap();
   exits.insert(exits.end(), later.begin(), later.end());
@@ -135,7 +136,7 @@ void LocalJob::Pump(absl::Duration longest) {
                    [this](const ProcessExit& a, const ProcessExit& b) {
                      return places_[a.process].role < places_[b.process].role;
                    });
-  // What a process said before its end comes before what its end means.
+  // Warnings of a process come before the message about its exit.
   PassWarnings();
   for (const ProcessExit& exit : exits) HandleExit(exit);
 }
@@ -175,7 +176,7 @@ void LocalJob::HandleSignal(int signal) {
 }
 
 void LocalJob::HandleExit(const ProcessExit& exit) {
-  if (result_.has_value()) {  // Only the first counts.
+  if (result_.has_value()) {  // Only the first result counts.
     if (!explanation_awaited_ || exit.process != 0) return;
     explanation_awaited_ = false;
     if (!exit.succeeded() && !exit.killed_by_signal()) Fail(exit, "");
@@ -197,7 +198,7 @@ void LocalJob::HandleServerExit(const ProcessExit& exit) {
 }
 
 void LocalJob::HandleWorkerExit(const ProcessExit& exit) {
-  // The coordinator has let it go, or ends the job without it.
+  // The coordinator has released the worker, or is ending the job without it.
   if (exit.succeeded() || servers_done_ > 0) return;
   if (!WasStopped(exit)) {
     Fail(exit, "");
@@ -217,7 +218,7 @@ void LocalJob::HandleWorkerExit(const ProcessExit& exit) {
   }
   Message(absl::StrCat("warning: ", spec.name, " ",
                        DescribeExit(exit.wait_status), "; ",
-                       Counted(left, "worker goes on", "workers go on")));
+                       Counted(left, "worker continues", "workers continue")));
 }
 
 void LocalJob::Fail(const ProcessExit& exit, const std::string& prefix) {
@@ -271,8 +272,8 @@ void LocalJob::StopRemaining() {
   absl::Time deadline = absl::Now() + options_.settle_timeout;
   bool terminated = false;
   while (supervisor_.running_count() > 0) {
-    // Asked to stop, or a failed job whose servers are gone: workers have
-    // nobody left to speak to.
+    // Workers cannot finish without a server, whether the job was stopped or
+    // has failed.
     const bool pointless =
         signal_ != 0 || (!result_->status.ok() && Running(Role::kServer) == 0);
     if (pointless && !terminated) deadline = absl::Now();

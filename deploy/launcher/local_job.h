@@ -1,4 +1,4 @@
-// The servers and workers of one job on this machine, from start to end.
+// Runs the servers and workers of one job on this machine.
 #ifndef TRIBUTARY_DEPLOY_LAUNCHER_LOCAL_JOB_H_
 #define TRIBUTARY_DEPLOY_LAUNCHER_LOCAL_JOB_H_
 
@@ -21,82 +21,85 @@ namespace tributary {
 struct LocalJobOptions {
   int servers = 1;
   int workers = 1;
-  // With fewer that run, and none to be started again, the job has failed.
+  // The job fails if fewer workers run and none can be restarted.
   int fewest_workers = 1;
-  // How to start each process. `coordinator` is the host:port that server 0
-  // has reported. For server 0 itself it is empty at first; when it is started
-  // again it is where it is to listen, because everybody looks for it there.
+  // Describes how to start each process. `coordinator` is the host:port that
+  // server 0 has reported. For server 0 it is empty at first; when server 0
+  // restarts, it is the address to listen on, because all processes expect the
+  // coordinator there.
   std::function<ProcessSpec(int shard, const std::string& coordinator)> server;
   std::function<ProcessSpec(int rank, const std::string& coordinator)> worker;
 
-  // Called once, when all processes are started.
+  // Called once, after all processes have started.
   std::function<void(const std::string& coordinator)> on_started;
-  // Called about every `tick`, and must not wait.
+  // Called about every `tick`. Must not block.
   std::function<void()> on_tick;
   absl::Duration tick = absl::Milliseconds(200);
-  // One line for the person who started the job: what happens to processes,
-  // and what they warn of.
+  // Receives one line per event for the user: starts and ends of processes, and
+  // their warnings.
   std::function<void(const std::string&)> on_message;
 
-  // Processes that a signal ended are started again, so often in all.
+  // Maximum total number of restarts of processes that a signal ended.
   int max_restarts = 0;
 
-  // Server 0 must have reported its address after so long.
+  // Time within which server 0 must report its address.
   absl::Duration start_timeout = absl::Seconds(30);
-  // What server 0 gets to bring the job to an orderly end, with a checkpoint,
-  // when it is stopped.
+  // Time for server 0 to end the job with a checkpoint when it is stopped.
   absl::Duration drain_timeout = absl::Minutes(5);
-  // Between SIGTERM and SIGKILL for the others, and when it fails.
+  // Time between SIGTERM and SIGKILL for the other processes, and when the job
+  // fails.
   absl::Duration stop_timeout = absl::Seconds(10);
-  // After the job's end the others may end by themselves, and write down what
-  // happened, for so long before they are stopped.
+  // Time after the job's end in which the other processes may end by themselves
+  // and write their logs before they are stopped.
   absl::Duration settle_timeout = absl::Seconds(2);
 };
 
 struct LocalJobResult {
-  // Cancelled when a signal ended the job; else its message names the first
-  // process that failed, why, and its log.
+  // Cancelled if a signal ended the job. Otherwise the message names the first
+  // process that failed, the reason and its log.
   absl::Status status;
   int exit_code = 0;
 };
 
-// What the ends of processes mean: the job is done when every server is. It has
-// failed when a server or a worker exits with an error. One that a signal ended
-// (it crashed, or somebody killed it) is reported and started again, as often
-// as max_restarts allows; after that the loss of a server fails the job, and so
-// does that of the last worker. Where a worker's error makes others fail too,
-// what server 0 says of it, which hears it first, is the reason that is given.
+// Starts the processes of a job and derives its result from their exits. The
+// job succeeds when every server has succeeded. It fails when a server or a
+// worker exits with an error. A process that a signal ended is reported and
+// restarted, up to max_restarts times in total; after that the loss of a
+// server, or of the last worker, fails the job. If a worker's error makes other
+// processes fail, the reason that server 0 reports, which it learns first, is
+// the result.
 //
-// What processes write to kWarningFd becomes messages, each text once, with the
-// name of the first process that said it. After a failure there are no more:
-// its reason is what counts.
+// Lines that processes write to kWarningFd become messages. Each text appears
+// once, with the name of the first process that wrote it. After a failure there
+// are no further warnings, so that its reason stands out.
 //
-// The first SIGINT, SIGTERM or SIGHUP stops all processes in order, server 0
-// first, which writes a checkpoint; the second stops them at once. Not
-// thread-safe; Run must be called from a thread that stays (see Supervisor).
-// Destruction ends every process.
+// The first SIGINT, SIGTERM or SIGHUP stops all processes in order, starting
+// with server 0, which writes a checkpoint. The second one stops them
+// immediately. Not thread-safe. Call Run from a thread that outlives the
+// processes (see Supervisor). The destructor ends every process.
 class LocalJob {
  public:
-  // `signals` must have been made with_children, and outlive this object.
+  // `signals` must have been created with_children and must outlive this
+  // object.
   LocalJob(LocalJobOptions options, SignalQueue* signals);
 
   // Blocks until all processes have ended. Call it once.
   LocalJobResult Run();
 
-  // From on_started on: the process of each server, then of each worker; of
-  // those that were started again the newest.
+  // Returns the process ids of each server, then of each worker; for a
+  // restarted process, the latest one. Valid from on_started on.
   std::vector<pid_t> pids() const;
 
  private:
   enum class Role { kServer, kWorker };
-  // Starts everything; nullopt on success.
+  // Starts all processes. Returns nullopt on success.
   absl::optional<LocalJobResult> StartAll();
-  // `number`: shard or rank.
+  // `number` is the shard or the rank.
   absl::optional<LocalJobResult> StartProcess(Role role, int number,
                                               const ProcessSpec& spec);
-  // True: the process runs again.
+  // Returns true if the process was restarted.
   bool StartAgain(const ProcessExit& exit);
-  // Waits once, up to a tick, and takes in what happened.
+  // Waits once, for at most `longest`, and handles the events that occurred.
   void Pump(absl::Duration longest);
   void HandleSignal(int signal);
   void HandleExit(const ProcessExit& exit);
@@ -104,13 +107,13 @@ class LocalJob {
   void HandleWorkerExit(const ProcessExit& exit);
   void Fail(const ProcessExit& exit, const std::string& prefix);
   void Message(const std::string& text) const;
-  // Passes on what processes have warned of since the last call.
+  // Reports the warnings of processes since the last call.
   void PassWarnings();
   int Running(Role role) const;
   bool Ended() const;
-  // Lets server 0 write a checkpoint, if a signal ends the job.
+  // If a signal ends the job, waits for server 0 to write a checkpoint.
   void Drain();
-  // Ends what still runs, as the result demands.
+  // Ends the remaining processes as the result requires.
   void StopRemaining();
 
   const LocalJobOptions options_;
@@ -120,16 +123,16 @@ class LocalJob {
     Role role = Role::kServer;
     int number = 0;  // Shard or rank.
   };
-  std::vector<Place> places_;  // By process.
-  // The newest process of each shard and of each rank.
+  std::vector<Place> places_;  // Indexed by process.
+  // The latest process of each shard and of each rank.
   std::map<int, int> servers_;
   std::map<int, int> workers_;
-  std::string coordinator_;  // Its address.
+  std::string coordinator_;  // Address of the coordinator.
   int restarts_ = 0;
   int servers_done_ = 0;
-  std::set<std::string> warnings_;  // Those that were passed on.
-  int signal_ = 0;                  // The first that came.
-  // A worker has failed, and server 0 may still say why.
+  std::set<std::string> warnings_;  // Warnings that were reported.
+  int signal_ = 0;                  // The first signal received.
+  // True while a worker has failed and server 0 may still report the reason.
   bool explanation_awaited_ = false;
   absl::optional<LocalJobResult> result_;
 };

@@ -22,12 +22,13 @@ std::string LogsFolder(const std::string& output) {
   return absl::StrCat(output, "/logs");
 }
 
-// The job as server 0 is given it.
+// The path of the job file for server 0.
 std::string JobPath(const std::string& output) {
   return absl::StrCat(LogsFolder(output), "/job.textproto");
 }
 
-// The program that runs now, under its name where that still is it.
+// Returns the path of the running program, by its name if that still refers to
+// the same file.
 std::string ProgramPath() {
   char path[PATH_MAX];
   const ssize_t length = readlink("/proc/self/exe", path, sizeof(path));
@@ -60,17 +61,17 @@ ProcessSpec JobProcess(const LocalProcesses& processes, const std::string& name,
   ProcessSpec spec =
       OwnProcess(name, std::move(arguments),
                  absl::StrCat(LogsFolder(processes.output), "/", name, ".log"));
-  // The run's story so far.
+  // Keeps the log of the run so far.
   spec.append = !processes.resume.empty();
   return spec;
 }
 
 ProcessSpec ServerProcess(const LocalProcesses& processes, int shard,
                           const std::string& coordinator) {
-  // The job does not wait for spares.
+  // The job starts without waiting for spare workers.
   WorkerCount workers = processes.workers;
   workers.most += processes.spares;
-  // Local workers come soon or never, so the wait for one is short.
+  // Local workers connect soon or not at all, so the timeout is short.
   std::vector<std::string> arguments = {
       "server",
       JobPath(processes.output),
@@ -97,7 +98,7 @@ ProcessSpec ServerProcess(const LocalProcesses& processes, int shard,
   } else if (!processes.resume.empty()) {
     arguments.insert(arguments.end(), {"--resume", processes.resume});
   } else if (!coordinator.empty()) {
-    // Not its first start.
+    // Server 0 is restarting.
     arguments.insert(arguments.end(), {"--resume", "auto"});
   }
   if (shard == 0 && processes.allow_job_changes) {
@@ -122,7 +123,7 @@ absl::Status WriteJobFolder(const std::string& output, const JobSpec& job) {
   const std::string logs = LogsFolder(output);
   std::error_code error;
   std::filesystem::create_directories(logs, error);
-  if (error) return FileError(error.value(), "cannot make folder", logs);
+  if (error) return FileError(error.value(), "cannot create folder", logs);
   return WriteFileAtomically(JobPath(output), {PrintJob(job)});
 }
 

@@ -1,5 +1,5 @@
-// How this program starts others of its kind: the servers and workers of a job
-// on this machine.
+// Describes how this program starts the servers and workers of a job on this
+// machine.
 #ifndef TRIBUTARY_DEPLOY_LAUNCHER_LOCAL_PROCESSES_H_
 #define TRIBUTARY_DEPLOY_LAUNCHER_LOCAL_PROCESSES_H_
 
@@ -17,15 +17,15 @@
 
 namespace tributary {
 
-// What all processes of a job have in common.
+// The settings that all processes of a job share.
 struct LocalProcesses {
-  // The job's folder: its logs/job.textproto is what server 0 reads, its logs/
-  // and results are written there.
+  // The job's folder. Server 0 reads its logs/job.textproto; processes write
+  // their results and logs/ there.
   std::string output;
   int servers = 1;
   WorkerCount workers{1, 1};
-  int64_t spares = 0;      // Workers beyond these, see LocalTraining.
-  int server_threads = 1;  // Of each; see ServerThreads.
+  int64_t spares = 0;      // Number of spare workers, see LocalTraining.
+  int server_threads = 1;  // Threads of each server; see ServerThreads.
   int worker_threads = 1;
   std::string server_device = "cpu";  // See AddServerDeviceFlag.
   std::string worker_device = "cpu";  // See AddDeviceFlag.
@@ -35,19 +35,21 @@ struct LocalProcesses {
   SecurityFlags security;
 };
 
-// An equal share of this machine's cores for each of its servers.
+// Returns the number of threads per server: an equal share of this machine's
+// cores.
 int ServerThreads(int servers);
 
-// Makes the folder and its logs/, and writes logs/job.textproto. The folder's
-// own job.textproto is written by server 0 when the job begins.
+// Creates the folder, its logs/, and logs/job.textproto. Server 0 writes the
+// folder's job.textproto when the job starts.
 absl::Status WriteJobFolder(const std::string& output, const JobSpec& job);
 
-// Options that say how to start each server and worker; the rest is the
-// caller's.
+// Returns options that describe how to start each server and worker; the caller
+// sets the others.
 LocalJobOptions MakeLocalJob(const LocalProcesses& processes);
 
-// This program with other arguments. It gets our environment without
-// TRIBUTARY_*: those settings are not meant for it.
+// Describes a process that runs this program with other arguments. It inherits
+// the environment except TRIBUTARY_* variables, which apply to this process
+// only.
 ProcessSpec OwnProcess(const std::string& name,
                        std::vector<std::string> arguments,
                        const std::string& log_path);

@@ -18,14 +18,15 @@
 namespace tributary {
 namespace {
 
-// Between two lines where there is no terminal.
+// Minimum interval between two lines without a terminal.
 constexpr absl::Duration kLineInterval = absl::Seconds(1);
 constexpr int kDefaultWidth = 80;
-// A straggler is named from this share of a step's time on.
+// The progress line names a straggler if waiting takes at least this share of a
+// step's time.
 constexpr double kWaitingShare = 0.05;
 
-// A part of the line, and how soon it goes when there is no room: the highest
-// number first.
+// A part of the line. When the line is too narrow, parts with a higher number
+// are omitted first.
 struct Field {
   int dispensable = 0;
   std::string text;
@@ -44,7 +45,7 @@ int Percent(double share) {
 std::string StepText(const StatusReply& status, bool with_percent) {
   std::string text = absl::StrCat("step ", status.step(), "/", status.steps());
   if (with_percent && status.steps() > 0) {
-    // Rounded down: 100% only when it is true.
+    // Rounded down, so that 100% means that the job is complete.
     absl::StrAppend(&text, " ", 100 * status.step() / status.steps(), "%");
   }
   return text;
@@ -59,10 +60,10 @@ std::string EvaluationText(const StatusReply& status) {
 
 std::string WaitingText(const StatusReply& status) {
   return absl::StrCat("waiting: ", Counted(status.servers(), "server"), ", ",
-                      Counted(status.workers(), "worker"), " here so far");
+                      Counted(status.workers(), "worker"), " joined");
 }
 
-// "31 ms", "1.2 ms", "12 s".
+// Returns "31 ms", "1.2 ms", "12 s".
 std::string FormatMilliseconds(double milliseconds) {
   if (milliseconds >= 9999.5) {
     return absl::StrFormat("%.0f s", milliseconds / 1000);
@@ -95,7 +96,7 @@ std::vector<Field> Fields(const StatusReply& status) {
   } else if (status.phase() == StatusReply::FINISHING) {
     fields.push_back({2, "writing the model"});
   }
-  // Exactly 0 until the first lines of metrics have been made.
+  // Exactly 0 until the first metrics are available.
   if (status.loss() != 0) {
     fields.push_back({0, absl::StrCat("loss ", FormatLoss(status.loss()))});
   }
@@ -130,7 +131,8 @@ std::vector<Field> Fields(const StatusReply& status) {
 std::string JoinFields(const std::vector<Field>& fields) {
   std::string line;
   for (const Field& field : fields) {
-    // The shares explain the milliseconds, where these are there.
+    // The shares are parts of the milliseconds, so the line shows them
+    // together.
     if (field.dispensable == 8) {
       absl::StrAppend(&line, " (", field.text, ")");
     } else {
@@ -167,7 +169,7 @@ std::string FormatCount(double value) {
   if (!std::isfinite(value)) return "?";
   const char* const kUnits[] = {"", "k", "M", "G", "T"};
   int unit = 0;
-  // 999.5 and more would be shown as 1000.
+  // Values from 999.5 would be printed as 1000.
   while (value >= 999.5 && unit < 4) {
     value /= 1000;
     ++unit;
@@ -256,7 +258,7 @@ bool ProgressDisplay::LineIsDue(const StatusReply& status, absl::Time now) {
       last_step_ < 0;
   last_phase_ = status.phase();
   if (status.phase() == StatusReply::WAITING) return new_phase;
-  // The last line always comes.
+  // The last line is always printed.
   const bool last =
       status.step() == status.steps() && last_step_ != status.step();
   if (!last && (!new_step || now - last_time_ < kLineInterval)) return false;
@@ -269,7 +271,8 @@ void ProgressDisplay::Update(const StatusReply& status, absl::Time now) {
     case ProgressStyle::kNone:
       return;
     case ProgressStyle::kTerminal: {
-      // The last column stays free: writing there wraps on some terminals.
+      // Leaves the last column free, because some terminals wrap after writing
+      // it.
       std::string line = FormatProgress(status, TerminalWidth(fd_) - 1);
       if (line == shown_) return;
       shown_ = std::move(line);
@@ -307,7 +310,7 @@ void ProgressDisplay::Finish() {
 void ProgressDisplay::Write(absl::string_view text) {
   while (!text.empty()) {
     const ssize_t count = write(fd_, text.data(), text.size());
-    // Progress is not worth failing for: a closed terminal only hides it.
+    // A failed write only hides progress, so the error is ignored.
     if (count <= 0) return;
     text.remove_prefix(count);
   }

@@ -1,4 +1,4 @@
-// What the person who started a job sees of it while it runs.
+// Shows the progress of a running job to the user.
 #ifndef TRIBUTARY_DEPLOY_LAUNCHER_PROGRESS_H_
 #define TRIBUTARY_DEPLOY_LAUNCHER_PROGRESS_H_
 
@@ -12,43 +12,43 @@
 
 namespace tributary {
 
-// "950", "12.3k", "4.5M".
+// Returns "950", "12.3k", "4.5M".
 std::string FormatCount(double value);
-// "0:38", "12:05", "1:02:03".
+// Returns "0:38", "12:05", "1:02:03".
 std::string FormatSeconds(double seconds);
 
-// One line, without its end:
+// Returns one line, without a line end:
 //   step 1200/6000 20% | loss 1.2345 | lr 3.0e-04 | norm 1.10 |
 //   12.3k tokens/s | 8.1 ms (compute 82% exchange 11%) |
 //   waiting 1.2 ms for worker 3: backward | ETA 0:38
-// at most `width` columns wide (0: as wide as it gets). What does not fit is
-// left out, the least wanted first.
+// of at most `width` columns (0: unlimited). Omits the least important parts if
+// it does not fit.
 std::string FormatProgress(const StatusReply& status, int width);
 
-// The same as one JSON object, for --log-format json.
+// Returns the same information as one JSON object, for --log-format json.
 std::string FormatProgressJson(const StatusReply& status, absl::Time now);
 
 enum class ProgressStyle {
-  // One line, overwritten in place.
+  // One line that is overwritten in place.
   kTerminal,
   // A new line every few steps.
   kLines,
-  // The same as JSON objects.
+  // Like kLines, as JSON objects.
   kJson,
   kNone,
 };
 
-// Terminal style needs a terminal that can overwrite a line: not TERM=dumb.
-// NO_COLOR does not matter, because no style uses colors.
+// Chooses kTerminal only for a terminal that can overwrite a line, which
+// TERM=dumb cannot. NO_COLOR has no effect, because no style uses colors.
 ProgressStyle ChooseProgressStyle(bool quiet, bool json, bool is_terminal,
                                   const Environment& environment);
 
-// Writes progress and messages to one file descriptor, and keeps them from
-// running into each other. Not thread-safe.
+// Writes progress and messages to one file descriptor without mixing them. Not
+// thread-safe.
 class ProgressDisplay {
  public:
-  // `log_every_steps`: for lines. Neither does a line come within a second of
-  // the one before it.
+  // `log_every_steps` applies to lines, which are also at least one second
+  // apart.
   ProgressDisplay(int fd, ProgressStyle style, int64_t log_every_steps);
   // Ends the line that it overwrites.
   ~ProgressDisplay();
@@ -56,10 +56,10 @@ class ProgressDisplay {
   ProgressDisplay& operator=(const ProgressDisplay&) = delete;
 
   void Update(const StatusReply& status, absl::Time now);
-  // A line of its own, also with kNone. With kJson an object, whose level is
-  // "warning" in place of a prefix "warning: ".
+  // Writes a message on a line of its own, also with kNone. With kJson it is an
+  // object; a prefix "warning: " becomes the level "warning".
   void Message(absl::string_view text);
-  // Leaves the last progress on the screen and goes to the next line.
+  // Leaves the last progress on the screen and starts a new line.
   void Finish();
 
  private:
@@ -69,7 +69,7 @@ class ProgressDisplay {
   const int fd_;
   const ProgressStyle style_;
   const int64_t log_every_steps_;
-  std::string shown_;  // On the terminal's current line.
+  std::string shown_;  // The text on the terminal's current line.
   int64_t last_step_ = -1;
   StatusReply::Phase last_phase_ = StatusReply::PHASE_UNSPECIFIED;
   absl::Time last_time_ = absl::InfinitePast();

@@ -22,7 +22,8 @@ void AppendLine(absl::string_view label, absl::string_view value,
   absl::StrAppendFormat(report, "%-12s %s\n", label, value);
 }
 
-// The number at `key`, or `otherwise`: NaN is null in JSON.
+// Returns the number at `key`, or `otherwise` if it is missing or null, as JSON
+// represents NaN.
 double Number(const Json& object, const char* key, double otherwise) {
   const auto found = object.find(key);
   return found != object.end() && found->is_number() ? found->get<double>()
@@ -53,8 +54,8 @@ absl::StatusOr<Json> ParseSummary(absl::string_view summary,
   return json;
 }
 
-// Length of the UTF-8 sequence at the start of `text`; 0: not valid, or a
-// control character of the C1 set (U+0080 to U+009F).
+// Returns the length of the UTF-8 sequence at the start of `text`; 0 if it is
+// invalid or a C1 control character (U+0080 to U+009F).
 size_t Utf8Length(absl::string_view text) {
   const auto byte = [&](size_t i) {
     return static_cast<unsigned char>(text[i]);
@@ -117,7 +118,7 @@ absl::StatusOr<StatusReply> FinalStatus(absl::string_view summary,
   TRIBUTARY_ASSIGN_OR_RETURN(const Json json, ParseSummary(summary, directory));
   const auto steps = static_cast<int64_t>(Number(json, "steps", 0));
   if (newest.step() != steps) {
-    // Those of an earlier step.
+    // These values belong to an earlier step.
     newest.clear_learning_rate();
     newest.clear_gradient_norm();
   }

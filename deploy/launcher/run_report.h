@@ -10,21 +10,22 @@
 
 namespace tributary {
 
-// What summary.json says, for a person: final loss, evaluation, time, and where
-// the model is. Lines for what the summary lacks are left out. `summary` is the
-// file's text. DataLoss if it is not a JSON object.
+// Formats summary.json for the user: final loss, evaluation, time, and the path
+// of the model. Omits lines for missing values. `summary` is the text of the
+// file. DataLoss if it is not a JSON object.
 absl::StatusOr<std::string> FormatRunReport(absl::string_view summary,
                                             const std::string& directory);
 
-// The status that the run of `summary` ended with, for the last line of
-// progress. `newest` is what was heard last, some steps before the end, or
-// nothing at all: a server ends without waiting to be asked. Errors as above.
+// Returns the final status of the run from its `summary`, for the last line of
+// progress. `newest` is the last status received, which may be some steps old
+// or empty, because a server ends without waiting for status queries. Errors as
+// above.
 absl::StatusOr<StatusReply> FinalStatus(absl::string_view summary,
                                         const std::string& directory,
                                         StatusReply newest);
 
-// Text as it may go to a terminal: control characters but line ends and tabs,
-// and bytes that are not valid UTF-8, are written as \xNN.
+// Escapes text for a terminal: writes control characters, except line ends and
+// tabs, and bytes that are not valid UTF-8 as \xNN.
 std::string EscapeForTerminal(absl::string_view text);
 
 }  // namespace tributary

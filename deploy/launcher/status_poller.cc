@@ -18,7 +18,8 @@ class StatusPoller::Impl {
 
   ~Impl() {
     absl::MutexLock lock(&mu_);
-    // Safe under the lock: gRPC runs the callback on a thread of its own.
+    // Safe under the lock, because gRPC runs the callback on a thread of its
+    // own.
     if (call_ != nullptr) call_->context.TryCancel();
     mu_.Await(absl::Condition(
         +[](std::unique_ptr<Call>* call) { return *call == nullptr; }, &call_));

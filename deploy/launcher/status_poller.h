@@ -1,4 +1,4 @@
-// Asks the coordinator how the job is doing, without waiting for the answer.
+// Queries the job's status from the coordinator asynchronously.
 #ifndef TRIBUTARY_DEPLOY_LAUNCHER_STATUS_POLLER_H_
 #define TRIBUTARY_DEPLOY_LAUNCHER_STATUS_POLLER_H_
 
@@ -13,17 +13,17 @@ namespace tributary {
 // Thread-safe.
 class StatusPoller {
  public:
-  // `address` is the coordinator's host:port, on this machine.
+  // `address` is the coordinator's host:port on this machine.
   explicit StatusPoller(const std::string& address,
                         const Security& security = {});
-  // Cancels the question that is under way, and waits for its end.
+  // Cancels the query in flight and blocks until it has ended.
   ~StatusPoller();
 
-  // Asks, unless an earlier question is still open; each is given up after a
-  // second. Never waits.
+  // Starts a query unless one is in flight. A query times out after one second.
+  // Never blocks.
   void Poll();
 
-  // The newest answer; phase PHASE_UNSPECIFIED: none yet.
+  // Returns the latest status; phase PHASE_UNSPECIFIED: none yet.
   StatusReply latest() const;
 
  private:

@@ -24,12 +24,12 @@
 namespace tributary {
 namespace {
 
-// More than a ready line needs; a child that writes more is not ours.
+// A ready line is shorter. A child that writes more is not a Tributary process.
 constexpr size_t kMaxReadyBytes = 1024;
-// Much more than a pipe holds: between two looks a child writes warnings
-// faster than anybody could read them.
+// Bounds the warnings that are read from a child between two calls; a pipe
+// holds much less.
 constexpr size_t kMaxWarningBytes = 1 << 20;
-// How much of a log's end is searched for an error.
+// Number of bytes at the end of a log that are searched for an error.
 constexpr int64_t kLogTailBytes = 64 << 10;
 constexpr char kEmptyInput[] = "/dev/null";
 
@@ -53,8 +53,8 @@ class UniqueFd {
   int fd_;
 };
 
-// All that the child needs between fork and exec, made before the fork:
-// afterwards only async-signal-safe calls are allowed.
+// All data that the child needs between fork and exec. It is prepared before
+// the fork, because only async-signal-safe calls are allowed afterwards.
 struct ChildPlan {
   std::vector<char*> arguments;
   std::vector<char*> environment;
@@ -62,7 +62,7 @@ struct ChildPlan {
   int log = -1;
   int ready = -1;
   int warnings = -1;
-  int failure = -1;  // Gets errno if exec fails; closed by exec if not.
+  int failure = -1;  // Receives errno if exec fails; closed by exec otherwise.
   pid_t parent = -1;
 };
 
@@ -75,7 +75,7 @@ std::vector<char*> Pointers(const std::vector<std::string>& texts) {
   return pointers;
 }
 
-// Moves the descriptors out of the way of 0 to kWarningFd, then into place.
+// Moves the descriptors above kWarningFd first, then to their final numbers.
 bool PlaceDescriptors(ChildPlan* plan) {
   for (int* fd : {&plan->input, &plan->log, &plan->ready, &plan->warnings,
                   &plan->failure}) {
@@ -90,7 +90,7 @@ bool PlaceDescriptors(ChildPlan* plan) {
 [[noreturn]] void RunChild(ChildPlan* plan) {
   setpgid(0, 0);
   bool ready = prctl(PR_SET_PDEATHSIG, SIGKILL) == 0;
-  // The parent may have died before prctl took effect.
+  // The parent may have ended before prctl took effect.
   if (getppid() != plan->parent) _exit(128 + SIGKILL);
   struct sigaction action = {};
   action.sa_handler = SIG_DFL;
@@ -106,7 +106,7 @@ bool PlaceDescriptors(ChildPlan* plan) {
            plan->environment.data());
   }
   const int error = errno;
-  // If even this fails the parent sees the exit code alone.
+  // If this write fails too, the parent learns only the exit code.
   if (write(plan->failure, &error, sizeof(error)) < 0) _exit(126);
   _exit(127);
 }
@@ -177,8 +177,8 @@ absl::StatusOr<int> Supervisor::Start(const ProcessSpec& spec) {
   if (pid < 0) return StartError(spec, "fork", errno);
   if (pid == 0) RunChild(&plan);
 
-  // The child does the same; whoever comes first, signals to the group work
-  // from here on.
+  // The child makes the same call; the first of the two lets signals reach the
+  // group.
   setpgid(pid, pid);
   failure_write.reset(-1);
   int error = 0;
@@ -245,8 +245,8 @@ std::vector<ProcessExit> Supervisor::Reap() {
         info.si_pid != child.pid) {
       continue;
     }
-    // What it may have started and left behind. Before waitpid, because until
-    // then nobody else can get the group's number.
+    // Ends the descendants that the child has left. Precedes waitpid, which
+    // frees the number of the group.
     kill(-child.pid, SIGKILL);
     int status = 0;
     waitpid(child.pid, &status, 0);
@@ -278,7 +278,7 @@ std::string DescribeExit(int wait_status) {
     const int signal = WTERMSIG(wait_status);
     return absl::StrCat(
         "was killed by SIG", SignalAbbreviation(signal),
-        signal == SIGKILL ? " (by someone, or because memory ran out)" : "");
+        signal == SIGKILL ? " (by a user, or because memory ran out)" : "");
   }
   return absl::StrCat("exited with code ", WEXITSTATUS(wait_status));
 }

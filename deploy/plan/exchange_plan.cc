@@ -22,12 +22,12 @@
 namespace tributary {
 namespace {
 
-// Fields of a message before its payload, and gRPC's and HTTP/2's frames around
-// it: 5 bytes, and 9 for every 16 KiB.
+// Size of a message's fields before its payload, with gRPC's and HTTP/2's
+// framing: 5 bytes, and 9 per 16 KiB.
 constexpr double kMessageBytes = 40;
 constexpr double kFrameBytes = 9.0 / 16384;
 
-// A way that saves less than this part of a step is not worth telling.
+// The advice omits changes that save a smaller fraction of a step than this.
 constexpr double kWorthTelling = 0.05;
 
 double OnWire(double payload_bytes) {
@@ -57,8 +57,8 @@ ComputeProfile WorkerProfile(const PlanInputs& inputs, int64_t steps) {
   return profile;
 }
 
-// All times and bytes are those of a round, or of the steps that are computed
-// at once, until PerStep.
+// Predicts the exchange for each placement. Until PerStep, times and bytes are
+// those of a round, or of all steps that are computed concurrently.
 class Planner {
  public:
   explicit Planner(const PlanInputs& inputs)
@@ -77,7 +77,7 @@ class Planner {
     for (const int64_t elements : inputs.chunk_elements) {
       const auto payload = static_cast<double>(
           ExpectedPayloadBytes(inputs.job.exchange(), elements));
-      // Each step's weights go to every worker.
+      // Every worker receives the weights of each step.
       load_.chunks.push_back({OnWire(payload), at_once_ * OnWire(payload)});
       bytes_.up += load_.chunks.back().up;
       bytes_.down += load_.chunks.back().down;
@@ -86,7 +86,7 @@ class Planner {
     }
   }
 
-  // Of one step.
+  // Computing time of one step.
   double compute_seconds() const {
     return profile_.seconds / static_cast<double>(steps_);
   }
@@ -97,7 +97,8 @@ class Planner {
     const std::vector<HostTraffic> traffic = TrafficByHost(load_, placement);
     const int host = BusiestHost(traffic);
     const bool on_worker = placement.server_hosts[0] < inputs_.workers;
-    // Every host has a part of the servers, and sends both ways at once.
+    // Every host runs a part of the servers, and sends gradients and weights in
+    // both directions.
     const bool shared = on_worker && placement.server_hosts.size() > 1;
     PlannedExchange row;
     row.key = key;
@@ -134,8 +135,9 @@ class Planner {
     return PerStep(row);
   }
 
-  // In every step, whatever the consistency mode. It sends whole numbers:
-  // compressed sums have no common places.
+  // All-reduce synchronizes in every step, regardless of the consistency mode.
+  // It sends uncompressed numbers, because the places of sparse gradients
+  // differ between workers.
   PlannedExchange AllReduce() const {
     PlannedExchange row;
     row.key = "all_reduce";
@@ -172,7 +174,7 @@ class Planner {
     const bool all_reduce = !traits_.servers_update;
     const ExchangeTimes times = all_reduce ? BetweenWorkers() : WithServers();
     row.pass_seconds = times.pass;
-    // Half of what the processors do for it.
+    // Half of the CPU time of the exchange.
     row.link_seconds =
         (times.up + times.down) * (all_reduce ? inputs_.workers / 2.0 : 1);
     row.step_seconds = std::max(Step(profile, times),
@@ -187,8 +189,8 @@ class Planner {
   }
 
  private:
-  // On one host, every byte keeps a core busy at one end, and then one at the
-  // other.
+  // On one host, every byte occupies a core at the sender and then one at the
+  // receiver.
   ExchangeTimes WithServers() const {
     ExchangeTimes times;
     times.shared_link = true;
@@ -199,8 +201,8 @@ class Planner {
     return times;
   }
 
-  // Each worker sends and receives, and adds up its share of the chunks; all of
-  // them, or one for each chunk, run the optimizer.
+  // Each worker sends, receives and adds its share of the chunks. The optimizer
+  // of every chunk runs in all workers, or in one of them with shard_optimizer.
   ExchangeTimes BetweenWorkers() const {
     ExchangeTimes times;
     times.shared_link = true;
@@ -216,13 +218,13 @@ class Planner {
     return times;
   }
 
-  // For each chunk, of all workers.
+  // Number of contributions of all workers per chunk.
   double Contributions() const {
     return std::accumulate(load_.contributions.begin(),
                            load_.contributions.end(), 0.0);
   }
 
-  // Of a server with so many elements.
+  // Update time of a server with this many elements.
   double PassSeconds(double elements) const {
     return elements * (traits_.whole_batches
                            ? at_once_ * inputs_.update_seconds_per_element
@@ -233,15 +235,15 @@ class Planner {
     return bytes / (inputs_.bandwidth * kPayloadShare);
   }
 
-  // What a host's processors have to do in a step, shared out to all cores:
-  // what overlaps needs a core of its own.
+  // Computing time of a host in a step, divided evenly among its cores: work
+  // that overlaps needs a core of its own.
   double CoreSeconds(int workers, double pass) const {
     return (workers * inputs_.threads * profile_.seconds +
             inputs_.server_threads * pass) /
            inputs_.cores;
   }
 
-  // Elements of the shard that has most.
+  // Number of elements of the largest shard.
   double LargestShare(int64_t servers) const {
     std::vector<double> shares(servers);
     for (size_t chunk = 0; chunk < inputs_.chunk_elements.size(); ++chunk) {
@@ -287,7 +289,7 @@ class Planner {
   const int64_t steps_;
   const ComputeProfile profile_;
   ExchangeLoad load_;
-  ChunkBytes bytes_;  // Of all chunks.
+  ChunkBytes bytes_;  // Total over all chunks.
   double elements_ = 0;
   double payload_ = 0;
 };
@@ -303,7 +305,7 @@ std::string Bytes(double bytes) {
   return absl::StrFormat("%.3g GB", bytes / 1e9);
 }
 
-// As the primary of PyTorch's DataParallel.
+// The placement of the primary in PyTorch's DataParallel.
 Placement PrimaryHost(const PlanInputs& inputs) {
   return {Hosts(0, inputs.workers), {0}};
 }
@@ -324,15 +326,15 @@ double StepWith(const PlanInputs& inputs, const Placement& placement) {
   return Planner(inputs).Servers("", "", placement).step_seconds;
 }
 
-// What makes the step shorter than with the servers that were asked for: each
-// way on top of the ones before.
+// Lists changes to the requested placement that shorten the step, each in
+// addition to the previous ones.
 std::string Advice(PlanInputs inputs) {
   Placement placement = OwnHosts(inputs);
   double step = StepWith(inputs, placement);
   const double least = Planner(inputs).compute_seconds();
   if (step <= least * (1 + kWorthTelling)) {
-    return "The exchange hides behind computing: more workers or threads help, "
-           "a faster network does not.";
+    return "Computation hides the exchange: more workers or threads shorten "
+           "the step, a faster network does not.";
   }
   std::vector<std::string> ways;
   const auto consider = [&](const std::string& way, const PlanInputs& changed,
@@ -355,7 +357,8 @@ std::string Advice(PlanInputs inputs) {
     consider("exchange.wire_dtype: BFLOAT16", halves, placement);
   }
   if (ways.empty()) {
-    return "A faster network or fewer, larger steps would help.";
+    return "A faster network, or fewer and larger steps, would reduce the "
+           "training time.";
   }
   return absl::StrCat("To get faster: ", absl::StrJoin(ways, "; with "), ".");
 }
@@ -417,15 +420,15 @@ PlannedExchange PlanOneHost(const PlanInputs& inputs) {
 
 std::string FormatPlan(const PlanInputs& inputs, const ExchangePlan& plan) {
   std::string text = absl::StrFormat(
-      "%s: %s parameters in %s; each worker sends and gets %s a step\n"
-      "%s with %s%s, links of %s; computing takes %s ms a step\n\n",
+      "%s: %s parameters in %s; each worker sends and receives %s per step\n"
+      "%s with %s%s, links of %s; computing takes %s ms per step\n\n",
       inputs.job.name(), absl::StrFormat("%.4g M", 1e-6 * inputs.parameters),
       Counted(inputs.chunk_elements.size(), "chunk"), Bytes(plan.bytes),
       Counted(inputs.workers, "worker"), Counted(inputs.threads, "thread"),
       inputs.workers == 1 ? "" : " each", FormatBandwidth(inputs.bandwidth),
       Milliseconds(plan.compute_seconds));
   absl::StrAppendFormat(&text, "%-31s %9s %9s %9s %9s  %s\n", "", "out", "in",
-                        "link ms", "step ms", "held up by");
+                        "link ms", "step ms", "bottleneck");
   for (const PlannedExchange& row : plan.rows) {
     absl::StrAppendFormat(&text, "%-31s %9s %9s %9s %9s  %s\n", row.name,
                           Bytes(row.bytes_out), Bytes(row.bytes_in),

@@ -1,5 +1,5 @@
-// Predicts, for each way to place the servers of a job, the bytes through the
-// busiest link, the time of a step, and what holds it up.
+// Predicts, for each placement of a job's servers, the bytes through the
+// busiest link, the time of a step, and its bottleneck.
 #ifndef TRIBUTARY_DEPLOY_PLAN_EXCHANGE_PLAN_H_
 #define TRIBUTARY_DEPLOY_PLAN_EXCHANGE_PLAN_H_
 
@@ -14,94 +14,97 @@
 
 namespace tributary {
 
-// Of the bits that a link carries, the part that is payload: TCP over IPv4 in
-// Ethernet frames of 1,500 bytes carries 1,448 of 1,538 bytes on the wire.
+// Fraction of a link's bits that carry payload: TCP over IPv4 in Ethernet
+// frames of 1,500 bytes carries 1,448 of 1,538 bytes on the wire.
 inline constexpr double kPayloadShare = 1448.0 / 1538.0;
 
-// What a plan is made from. Times are in seconds.
+// The inputs of a plan. Times are in seconds.
 struct PlanInputs {
-  JobSpec job;  // Resolved.
+  JobSpec job;  // The resolved job.
   int64_t parameters = 0;
-  std::vector<int64_t> chunk_elements;  // By chunk.
+  std::vector<int64_t> chunk_elements;  // Indexed by chunk.
   int workers = 2;
   int servers = 1;
-  int threads = 1;       // Of each worker.
-  double bandwidth = 0;  // Of every host's link, each way; bytes per second.
-  ComputeProfile micro_batch;  // Of one leaf on one of `threads` busy threads.
-  // A server's sum and update of one element, with all of its `server_threads`
-  // at work and one contribution from each worker.
+  int threads = 1;  // Compute threads of each worker.
+  // Bandwidth of every host's link in each direction, in bytes per second.
+  double bandwidth = 0;
+  // Profile of one micro-batch on one of `threads` busy compute threads.
+  ComputeProfile micro_batch;
+  // Time for a server to sum and update one element, with all of its
+  // `server_threads` busy and one contribution from each worker.
   double pass_seconds_per_element = 0;
-  // The same of an optimizer that has one whole gradient: that of servers in
-  // asynchronous mode, and of all-reduce, where `server_threads` are those that
-  // do so in all workers together.
+  // Time to update one element from a complete gradient: on servers in
+  // asynchronous mode, and in all-reduce, where `server_threads` counts the
+  // updating threads of all workers.
   double update_seconds_per_element = 0;
   int server_threads = 1;
-  // Of every host; processes on one host share them.
+  // Cores of every host, which its processes share.
   int cores = 1;
-  // Where all run on one host: processor time of a byte that goes through a
-  // socket there; 0: through shared memory.
+  // For a job on one host: CPU time per byte through a local socket; 0: shared
+  // memory.
   double socket_seconds_per_byte = 0;
 };
 
-// What goes through one host's link in a step.
+// Bytes through one host's link in a step.
 struct PlannedHost {
   double bytes_out = 0;
   double bytes_in = 0;
 };
 
-// One way to place the servers. Every host's link is `bandwidth` each way.
+// The prediction for one placement of the servers. Every host's link has
+// `bandwidth` in each direction.
 struct PlannedExchange {
-  // For scripts: "primary_host" (the way of PyTorch's DataParallel),
+  // Identifier for scripts: "primary_host" (as in PyTorch's DataParallel),
   // "one_server", "own_hosts", ...
   std::string key;
-  std::string name;  // For people.
-  // All figures are those of one step of the job: where the exchange happens
-  // once in a round of several, their parts.
-  // The busiest link's.
+  std::string name;  // Name for users.
+  // Bytes through the busiest link. All figures are per step of the job: if an
+  // exchange covers a round of several steps, it is divided among them.
   double bytes_out = 0;
   double bytes_in = 0;
-  std::string busiest;      // "the server's link".
-  double link_seconds = 0;  // That link's busier direction is busy so long.
-  double pass_seconds = 0;  // The busiest server's pass over memory.
+  std::string busiest;  // Example: "the server's link".
+  // Time for which the busier direction of that link is busy.
+  double link_seconds = 0;
+  double pass_seconds = 0;  // Time of the busiest server's pass over memory.
   double step_seconds = 0;
-  std::string bottleneck;  // What is busy longest.
-  // Those of the workers, by rank, then those that only servers have; none
-  // where all is on one host.
+  std::string bottleneck;  // The resource that is busy longest.
+  // The workers' hosts, by rank, then the hosts that run servers only. Empty if
+  // all processes run on one host.
   std::vector<PlannedHost> hosts;
 };
 
 struct ExchangePlan {
-  double compute_seconds = 0;  // Of a worker's step.
-  // Payload of all chunks of one contribution, which is as large as one
-  // version's, by step.
+  double compute_seconds = 0;  // Computing time of a worker in a step.
+  // Payload bytes of all chunks of one contribution, which equal those of one
+  // version, per step.
   double bytes = 0;
   std::vector<PlannedExchange> rows;
-  std::string advice;  // How to get faster, in one line.
+  std::string advice;  // One line on how to shorten the step.
 };
 
-// Of the job, in one exchange.
+// Returns the number of steps between two exchanges.
 int64_t StepsPerRound(const JobSpec& job);
 
-// Steps that are computed side by side: in asynchronous mode each worker takes
-// one for itself, in the others all take part in each.
+// Returns the number of steps that are computed concurrently: one per worker in
+// asynchronous mode, otherwise one, in which all workers take part.
 int StepsAtOnce(const JobSpec& job, int workers);
 
-// How many leaves each of a worker's threads computes in a step, one behind the
-// other; of the worker that has most.
+// Returns the number of micro-batches that a compute thread processes one after
+// another in a step, for the worker with the most micro-batches.
 int Turns(const PlanInputs& inputs);
 
-// InvalidArgument, naming flag and field, for more workers than leaves.
+// InvalidArgument, naming flag and field, if there are more workers than
+// micro-batches.
 //
-// What the prediction assumes: hosts with full-duplex links that are equally
-// fast and carry nothing else; workers equally fast; processes on one host have
-// their share of its cores; no latency; and cores to spare for gRPC and the
-// kernel, which need about one for each 1.2 GB/s.
+// Assumes full-duplex links of equal bandwidth without other traffic; equally
+// fast workers; equal shares of a host's cores for its processes; no latency;
+// and idle cores for gRPC and the kernel, which need about one per 1.2 GB/s.
 absl::StatusOr<ExchangePlan> PlanExchange(const PlanInputs& inputs);
 
-// The row "one host" alone, where workers may be more than leaves.
+// Returns the row "one host" only. Allows more workers than micro-batches.
 PlannedExchange PlanOneHost(const PlanInputs& inputs);
 
-// A table of at most 100 columns.
+// Formats a table of at most 100 columns.
 std::string FormatPlan(const PlanInputs& inputs, const ExchangePlan& plan);
 
 nlohmann::ordered_json PlanJson(const PlanInputs& inputs,

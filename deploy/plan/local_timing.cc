@@ -20,14 +20,14 @@ namespace {
 constexpr int kMinRepetitions = 3;
 constexpr absl::Duration kMicroBatchTime = absl::Seconds(1);
 constexpr double kPassSeconds = 0.05;
-// So many elements come from memory: 16 MiB for each array of a thread.
+// Number of elements that exceed the caches: 16 MiB for each array of a thread.
 constexpr int64_t kPassElements = 1 << 22;
 
 double SecondsSince(absl::Time start) {
   return absl::ToDoubleSeconds(absl::Now() - start);
 }
 
-// Writes down when a leaf asks for weights and hands over gradients.
+// Records when a micro-batch needs weights and when its gradients are final.
 class Recorder final : public StepObserver {
  public:
   explicit Recorder(const ArenaLayout& layout)
@@ -63,7 +63,7 @@ class Recorder final : public StepObserver {
  private:
   const ArenaLayout& layout_;
   const absl::Time start_;
-  int next_;  // Chunks above it are ready.
+  int next_;  // Chunks above it are final.
   ComputeProfile profile_;
 };
 
@@ -97,7 +97,7 @@ absl::StatusOr<ComputeProfile> TimeMicroBatch(const TrainingSetup& setup) {
   ThreadPool pool(std::max(1, threads - 1));
   std::vector<ComputeProfile> profiles;
   const absl::Time start = absl::Now();
-  // The first repetition touches memory and does not count.
+  // The first repetition touches the memory and is not counted.
   for (int i = 0; i <= kMinRepetitions || absl::Now() - start < kMicroBatchTime;
        ++i) {
     setup.RenewWeightCopies();

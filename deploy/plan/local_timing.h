@@ -1,4 +1,4 @@
-// Times on this machine what a plan is made from.
+// Measures the inputs of a plan on this machine.
 #ifndef TRIBUTARY_DEPLOY_PLAN_LOCAL_TIMING_H_
 #define TRIBUTARY_DEPLOY_PLAN_LOCAL_TIMING_H_
 
@@ -11,18 +11,18 @@
 
 namespace tributary {
 
-// Forward and backward of one leaf, with initial weights, on one of the
-// setup's lanes while the others do the same; when each chunk's weights are
-// read and its gradient is done. The repetition with the median time of those
-// that fit into about a second, three at least.
+// Times forward and backward of one micro-batch, with initial weights, on one
+// of the setup's compute threads while the others do the same. Records when
+// each chunk's weights are read and its gradient is final. Returns the
+// repetition with the median time of those that fit into about a second, at
+// least three.
 absl::StatusOr<ComputeProfile> TimeMicroBatch(const TrainingSetup& setup);
 
-// A server's pass over memory, with `threads` of them at work, in seconds per
-// element: what n elements take is n times as long. Of a model of `elements`:
-// a small one stays in the cache.
+// Time of a server's pass over memory with `threads` threads, in seconds per
+// element, for a model of `elements`: a small model stays in the cache.
 struct PassTiming {
-  double update = 0;        // The optimizer, from one gradient.
-  double contribution = 0;  // Each further gradient to be added before.
+  double update = 0;        // Optimizer step from one gradient.
+  double contribution = 0;  // Addition of each further gradient.
 };
 absl::StatusOr<PassTiming> TimePass(const OptimizerSpec& optimizer,
                                     int64_t elements, int threads);

@@ -13,7 +13,8 @@
 namespace tributary {
 namespace {
 
-// A power of two.
+// Returns the largest power of two, up to kMaxMicroBatches, that divides
+// `batch`.
 int64_t MostMicroBatches(int64_t batch) {
   int64_t count = 1;
   while (2 * count <= kMaxMicroBatches && batch % (2 * count) == 0) count *= 2;
@@ -31,7 +32,7 @@ absl::StatusOr<int64_t> ChooseMicroBatches(const JobSpec& job, int64_t workers,
   const std::optional<int64_t> free = device.has_own_memory()
                                           ? device.AvailableMemoryBytes()
                                           : AvailableMemoryBytes();
-  // Who cannot tell is asked for little.
+  // If the free memory is unknown, choose the smallest micro-batches.
   if (!free.has_value()) return most;
   const int64_t sharing =
       device.has_own_memory() ? (workers + devices - 1) / devices : 2 * workers;

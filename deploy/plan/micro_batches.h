@@ -1,4 +1,5 @@
-// batch.micro_batches: -1, found by what fits.
+// Chooses the number of micro-batches by the available memory, for
+// batch.micro_batches: -1.
 #ifndef TRIBUTARY_DEPLOY_PLAN_MICRO_BATCHES_H_
 #define TRIBUTARY_DEPLOY_PLAN_MICRO_BATCHES_H_
 
@@ -10,11 +11,11 @@
 
 namespace tributary {
 
-// The number of micro-batches for a job whose `workers` share, in all,
-// `devices` devices like this one: at least one for each worker, if the batch
-// can be cut into so many, and leaves that fit into a worker's part of the
-// memory that is free now. Half of a host's is left to servers, weights and
-// data. ResourceExhausted, with an account, when none fits.
+// Returns the number of micro-batches for a job whose `workers` share `devices`
+// devices like `device`. It is at least one per worker, if the batch can be
+// divided so far, and a micro-batch fits into a worker's share of the memory
+// that is free now. On a host, half of the memory is reserved for servers,
+// weights and data. ResourceExhausted, with a breakdown, if no number fits.
 absl::StatusOr<int64_t> ChooseMicroBatches(const JobSpec& job, int64_t workers,
                                            int64_t devices,
                                            const Device& device);

@@ -13,19 +13,18 @@
 namespace tributary {
 namespace {
 
-// Processor seconds of both ends, and the kernel between them, for a byte that
-// goes through gRPC.
+// CPU seconds per byte through gRPC, at both ends and in the kernel.
 constexpr double kTcpSecondsPerByte = 0.8e-9;
 constexpr double kUnixSecondsPerByte = 0.5e-9;
-// The same through Gloo's TCP.
+// CPU seconds per byte through Gloo's TCP transport.
 constexpr double kGlooSecondsPerByte = 0.6e-9;
 
 struct Measured {
-  double forward = 0;  // Seconds of a step.
+  double forward = 0;  // In seconds per step.
   double compute = 0;
 };
 
-// Of the worker that computed longest.
+// Returns the times of the worker that computed longest.
 Measured SlowestWorker(const nlohmann::ordered_json& summary) {
   Measured slowest;
   const auto processes = summary.find("processes");
@@ -72,8 +71,8 @@ absl::optional<PlanInputs> InputsFromRun(const LocalRun& run,
   inputs.servers = run.servers;
   inputs.threads = run.threads;
   inputs.server_threads = UpdatingThreads(run);
-  // What processes wait for one another's cores is in the measured time: in the
-  // model each has its own.
+  // The measured computing time includes waiting for cores, so the model
+  // assumes a core for each thread.
   inputs.cores = run.workers * run.threads + inputs.server_threads;
   inputs.micro_batch =
       EvenProfile(measured.compute / Turns(inputs), inputs.chunk_elements,
@@ -103,7 +102,8 @@ absl::optional<nlohmann::ordered_json> PredictLocalRun(
     inputs->socket_seconds_per_byte = kUnixSecondsPerByte;
   }
   const PlannedExchange planned = PlanOneHost(*inputs);
-  // Sockets' work overlaps with computing as far as there are idle cores.
+  // The CPU time of sockets overlaps with computation to the extent that cores
+  // are idle.
   const double busy =
       std::min(1.0, static_cast<double>(run.workers * run.threads) / run.cores);
   const double sockets = 2 * planned.link_seconds / run.cores;

@@ -1,5 +1,4 @@
-// Says, beside what a local run has measured, what a step of it should have
-// taken.
+// Predicts the step time of a local run from its measured computing time.
 #ifndef TRIBUTARY_DEPLOY_PLAN_RUN_PREDICTION_H_
 #define TRIBUTARY_DEPLOY_PLAN_RUN_PREDICTION_H_
 
@@ -11,38 +10,37 @@
 
 namespace tributary {
 
-// How the processes of a run were spread over this machine.
+// The processes of a run on this machine.
 struct LocalRun {
-  JobSpec job;  // Resolved.
+  JobSpec job;  // The resolved job.
   int workers = 1;
   int servers = 1;
-  int threads = 1;         // Of each worker.
-  int server_threads = 1;  // Of each server.
+  int threads = 1;         // Compute threads of each worker.
+  int server_threads = 1;  // Threads of each server.
   int cores = 1;
 };
 
-// Threads that add up gradients and run the optimizer, in all processes
-// together: those to time a pass with.
+// Returns the number of threads, in all processes, that add gradients and run
+// the optimizer. Use it to time a pass.
 int UpdatingThreads(const LocalRun& run);
 
-// What a plan is made from, of a run that has been: with the time that the
-// slowest worker computed in a step, as `summary` has it, and `pass`, timed
-// with UpdatingThreads. Chunks of one size hold all parameters. Bandwidth and
-// socket_seconds_per_byte are the caller's. None for a run without complete
-// steps.
+// Returns the inputs of a plan for a completed run: the computing time of the
+// slowest worker in a step, from `summary`, and `pass`, timed with
+// UpdatingThreads. Assumes that all chunks have equal sizes. The caller sets
+// bandwidth and socket_seconds_per_byte. None for a run without complete steps.
 absl::optional<PlanInputs> InputsFromRun(const LocalRun& run,
                                          const nlohmann::ordered_json& summary,
                                          const PassTiming& pass);
 
-// The field "predicted" of summary.json: step_milliseconds, and what that is
-// made of. None for a run without complete steps.
+// Returns the field "predicted" of summary.json: step_milliseconds and its
+// components. None for a run without complete steps.
 //
-// It is made from InputsFromRun; the model is that of the row "one host" in
-// exchange_plan.h. So it says what the exchange should cost, given what
-// computing cost. It assumes that nothing else runs on the machine, and that a
-// byte through gRPC or Gloo costs what it does on the machines of
-// tests/bench/RESULTS.md. With them it lies within a factor of 1.5 of the
-// median, for steps above a millisecond.
+// Uses InputsFromRun and the model of the row "one host" in exchange_plan.h, so
+// it predicts the cost of the exchange for the measured computing time. Assumes
+// that no other load runs on the machine, and that a byte through gRPC or Gloo
+// costs as much as on the machines of tests/bench/RESULTS.md. There the
+// prediction is within a factor of 1.5 of the median for steps longer than a
+// millisecond.
 absl::optional<nlohmann::ordered_json> PredictLocalRun(
     const LocalRun& run, const nlohmann::ordered_json& summary,
     const PassTiming& pass);

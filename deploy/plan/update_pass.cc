@@ -37,8 +37,8 @@ ParameterTable TableOf(const JobSpec& job) {
   return table;
 }
 
-// A server's chunks, updated as ParameterStore does it, from gradients in the
-// arenas of `workers`.
+// Updates a server's chunks as ParameterStore does, from gradients in the
+// arenas of `workers` workers.
 class Passes {
  public:
   Passes(const JobSpec& job, ArenaLayout layout,
@@ -127,7 +127,7 @@ class Passes {
   BufferPool arenas_;
   BufferPool buffers_;
   BufferPool halves_;
-  std::vector<Buffer> gradients_;  // By worker.
+  std::vector<Buffer> gradients_;  // Indexed by worker.
   std::vector<std::unique_ptr<Chunk>> chunks_;
   const int threads_;
   ThreadPool pool_;
@@ -142,7 +142,7 @@ absl::StatusOr<double> MeasureUpdatePass(const JobSpec& job, int workers,
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
                              Optimizer::Create(job.optimizer()));
   Passes pass(job, std::move(layout), std::move(optimizer), workers, threads);
-  pass.Run();  // Touches all memory and does not count.
+  pass.Run();  // Touches all memory; not counted.
   int passes = 0;
   const absl::Time begin = absl::Now();
   const absl::Time end = begin + absl::Seconds(seconds);

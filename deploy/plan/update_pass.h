@@ -1,4 +1,4 @@
-// The part of an exchange that no transport can spare: adding up all workers'
+// The lower bound of an exchange for any transport: adding all workers'
 // gradients and running the optimizer.
 #ifndef TRIBUTARY_DEPLOY_PLAN_UPDATE_PASS_H_
 #define TRIBUTARY_DEPLOY_PLAN_UPDATE_PASS_H_
@@ -8,11 +8,10 @@
 
 namespace tributary {
 
-// Mean seconds of one pass over the model of `job` (resolved,
-// model.synthetic) as servers with so many threads in all would make it, in
-// this process and on memory that is as good as it gets: every gradient and
-// state read once, weights and state written once. Measures for about
-// `seconds`.
+// Returns the mean seconds of one pass over the model of `job` (resolved,
+// model.synthetic) by servers with `threads` threads in total. Runs in this
+// process with optimal memory placement: reads every gradient and state once,
+// and writes weights and state once. Measures for about `seconds`.
 absl::StatusOr<double> MeasureUpdatePass(const JobSpec& job, int workers,
                                          int threads, double seconds);
 

@@ -29,11 +29,11 @@ std::string SummaryPath(const std::string& output) {
   return absl::StrCat(output, "/summary.json");
 }
 
-// The job may have gone on for some steps since the last question.
+// The job may have completed some steps since the last query.
 void ShowEnd(const std::string& output, const StatusReply& newest,
              ProgressDisplay* display) {
   const absl::StatusOr<std::string> summary = ReadSummary(output);
-  // Whoever wants a summary that is missing says what is wrong.
+  // The caller that needs the missing summary reports it.
   if (!summary.ok()) return;
   const absl::StatusOr<StatusReply> end = FinalStatus(*summary, output, newest);
   if (end.ok()) display->Update(*end, absl::Now());
@@ -46,7 +46,7 @@ int DefaultWorkerThreads(const JobSpec& job, int64_t workers,
   const int64_t wanted = device.kind == DeviceName::Kind::kCuda
                              ? kThreadsPerGpu
                              : UsableCores() / workers;
-  // A thread without a leaf has nothing to do.
+  // A compute thread without a micro-batch would be idle.
   const int64_t micro_batches = job.batch().micro_batches();
   const int64_t useful = (micro_batches + workers - 1) / workers;
   return static_cast<int>(std::max<int64_t>(1, std::min(wanted, useful)));
@@ -102,7 +102,7 @@ LocalRun RunOf(const LocalTraining& training) {
 }
 
 absl::Status AddPrediction(const LocalTraining& training) {
-  // What is timed here is the CPU's pass.
+  // The prediction measures the CPU's update.
   if (training.server_device != "cpu") return absl::OkStatus();
   TRIBUTARY_ASSIGN_OR_RETURN(const std::string text,
                              ReadSummary(training.output));

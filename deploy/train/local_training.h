@@ -1,5 +1,5 @@
-// A job on this machine, from its folder to its summary: what `tributary train`
-// and `tributary compare` have in common.
+// Runs a job on this machine, from its folder to its summary. `tributary train`
+// and `tributary compare` share it.
 #ifndef TRIBUTARY_DEPLOY_TRAIN_LOCAL_TRAINING_H_
 #define TRIBUTARY_DEPLOY_TRAIN_LOCAL_TRAINING_H_
 
@@ -21,44 +21,47 @@
 
 namespace tributary {
 
-// How a job is spread here.
+// A job and its processes on this machine.
 struct LocalTraining {
-  JobSpec job;          // Resolved.
-  WorkerCount workers;  // No more than can compute at the same time.
-  int64_t spares = 0;   // Workers that stand by, beside these.
+  JobSpec job;          // The resolved job.
+  WorkerCount workers;  // At most as many as can compute at the same time.
+  // Number of additional workers that stand by to replace others.
+  int64_t spares = 0;
   int servers = 1;
-  int threads = 1;                    // Of each worker.
-  DeviceName device;                  // Of the first worker.
+  int threads = 1;                    // Compute threads of each worker.
+  DeviceName device;                  // Device of the first worker.
   std::string server_device = "cpu";  // The servers' --device.
   std::string worker_device = "cpu";  // The workers' --device.
-  // WriteJobFolder has made it.
+  // The job's folder, created by WriteJobFolder.
   std::string output;
-  std::string resume;  // As the flag --resume; empty: none.
+  std::string resume;  // Value of --resume; empty: none.
   bool allow_job_changes = false;
   int max_restarts = 0;
   LogFlags log;
-  SecurityFlags security;  // Of servers and workers.
-  Security own_security;   // Of this process, which only asks.
+  SecurityFlags security;  // Flags for servers and workers.
+  // Settings of this process, which only queries the status.
+  Security own_security;
 };
 
-// This machine's cores divided by the workers, or what feeds a GPU; no more
-// than a worker has leaves.
+// Returns the default number of compute threads per worker: this machine's
+// cores divided by the workers, or kThreadsPerGpu on a GPU, and at most one per
+// micro-batch of the worker.
 int DefaultWorkerThreads(const JobSpec& job, int64_t workers,
                          const DeviceName& device);
 
-// Blocks until the job has ended; `display` shows how far it is. `signals` must
-// have been made with_children.
+// Blocks until the job has ended; shows its progress on `display`. `signals`
+// must have been created with_children.
 LocalJobResult TrainLocally(const LocalTraining& training, SignalQueue* signals,
                             ProgressDisplay* display);
 
-// The text of the summary.json in a run's folder.
+// Returns the text of the summary.json in a run's folder.
 absl::StatusOr<std::string> ReadSummary(const std::string& output);
 
-// The processes that the job was spread over.
+// Returns the processes of the job.
 LocalRun RunOf(const LocalTraining& training);
 
-// Adds to summary.json, after the job's end, what a step should have taken,
-// where the CPU updates.
+// Adds the predicted step time to summary.json after the job's end, if the
+// servers update on the CPU.
 absl::Status AddPrediction(const LocalTraining& training);
 
 }  // namespace tributary

@@ -26,21 +26,20 @@ absl::StatusOr<JobSpec> LoadGptJob(const std::string& directory) {
   const std::string path = absl::StrCat(directory, "/job.textproto");
   absl::StatusOr<JobSpec> job = LoadJob(path);
   if (!job.ok()) {
-    return absl::NotFoundError(
-        absl::StrCat(job.status().message(),
-                     "; give the folder of a run, as `tributary train` "
-                     "prints it"));
+    return absl::NotFoundError(absl::StrCat(
+        job.status().message(),
+        "; pass the folder of a run, which `tributary train` prints"));
   }
   if (!job->model().has_gpt()) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": the model is ", ModelKind(*job),
-                     "; only gpt models write text"));
+                     "; only gpt models generate text"));
   }
   TRIBUTARY_RETURN_IF_ERROR(ValidateJob(*job));
   return ResolveJob(*std::move(job));
 }
 
-// Reads the tensors of the file into the arena that the table lays out.
+// Reads the tensors of the file into the arena of `layout`.
 absl::Status ReadWeights(const std::string& path, const ArenaLayout& layout,
                          float* arena) {
   absl::StatusOr<SafetensorsFile> file = SafetensorsFile::Open(path);
@@ -58,10 +57,9 @@ absl::Status ReadWeights(const std::string& path, const ArenaLayout& layout,
   for (const Parameter& parameter : layout.parameters()) {
     const absl::StatusOr<const TensorEntry*> entry = file->Find(parameter.name);
     if (!entry.ok()) {
-      return absl::DataLossError(absl::StrCat(path, " has no tensor ",
-                                              parameter.name,
-                                              ", which the model of "
-                                              "job.textproto needs"));
+      return absl::DataLossError(
+          absl::StrCat(path, " has no tensor ", parameter.name,
+                       ", which the model of job.textproto requires"));
     }
     if ((*entry)->dtype != "F32" || (*entry)->shape != parameter.shape) {
       return absl::DataLossError(absl::StrCat(

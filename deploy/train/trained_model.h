@@ -1,4 +1,4 @@
-// The language model that a run has left behind.
+// The trained language model of a run.
 #ifndef TRIBUTARY_DEPLOY_TRAIN_TRAINED_MODEL_H_
 #define TRIBUTARY_DEPLOY_TRAIN_TRAINED_MODEL_H_
 
@@ -11,10 +11,10 @@
 
 namespace tributary {
 
-// Text by the model in `directory` (job.textproto and final/model.safetensors).
-// It is computed at `place`. Errors name the file: NotFound if the run has not
-// ended, InvalidArgument if the model is not a gpt, DataLoss if names or shapes
-// of the tensors are not those of the job.
+// Generates text with the model in `directory` (job.textproto and
+// final/model.safetensors) on the device `place`. Errors name the file:
+// NotFound if the run has not ended, InvalidArgument if the model is not a gpt,
+// DataLoss if the names or shapes of the tensors do not match the job.
 absl::StatusOr<std::string> SampleTrainedModel(const std::string& directory,
                                                absl::string_view prompt,
                                                const GenerateOptions& options,

@@ -42,7 +42,7 @@ absl::StatusOr<int64_t> ReadAttempt(const std::string& path) {
 absl::Status MakeDirectory(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  if (error) return FileError(error.value(), "cannot make folder", path);
+  if (error) return FileError(error.value(), "cannot create folder", path);
   return absl::OkStatus();
 }
 

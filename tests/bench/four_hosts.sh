@@ -1,22 +1,23 @@
 #!/bin/bash
-# Times the exchange between four hosts whose links have a known speed, and
-# compares it with the least that the law of the wire allows. The hosts are
-# network namespaces on a bridge, each with a worker and a server (for `central`,
-# one server on a fifth host); every link is shaped in both directions. Needs
-# root, and a machine that does nothing else: all hosts share its cores.
+# Times the exchange between four hosts whose links have a known bandwidth, and
+# compares it with the lower bound for that bandwidth. The hosts are network
+# namespaces on a bridge, each with a worker and a server (for `central`, one
+# server on a fifth host). Every link is shaped in both directions. Needs root and
+# an idle machine, because all hosts share its cores.
 #
 #   tests/bench/four_hosts.sh [flags] [variant...]
 #
-#   --rate R          of every link, each way, in tc's notation. Default 1gbit.
-#   --parameters N    of the model. Default 25000000.
-#   --steps N         of each run. Default 12.
-#   --rounds N        of all variants in turn. Default 3.
-#   --binary PATH     Default: bazel-bin/deploy/tributary.
+#   --rate R          Bandwidth of every link in each direction, in tc's
+#                     notation. Default 1gbit.
+#   --parameters N    Number of parameters of the model. Default 25000000.
+#   --steps N         Number of steps of each run. Default 12.
+#   --rounds N        Number of rounds, each with all variants. Default 3.
+#   --binary PATH     The program. Default: bazel-bin/deploy/tributary.
 #   variants          Default: raw central float32 bfloat16 top-k.
 #
-# raw is a bare TCP stream: what of the rate is payload. The bound counts
-# payload only and takes the rate as it is, headers and all, so that no run can
-# reach 1.
+# The variant raw is a bare TCP stream, which measures the payload's fraction of
+# the rate. The lower bound counts payload only, but assumes the full rate,
+# including headers, so no run can reach it.
 set -euo pipefail
 
 if [[ ${FOUR_HOSTS_INSIDE:-} != yes ]]; then
@@ -25,9 +26,8 @@ if [[ ${FOUR_HOSTS_INSIDE:-} != yes ]]; then
   while read -r tool package; do
     command -v "$tool" >/dev/null || fail "$tool is missing: apt-get install $package"
   done <<<$'ip iproute2\ntc iproute2\nsysctl procps\nunshare util-linux\npython3 python3'
-  # Whatever ends this script ends every process and namespace that it made:
-  # the processes with their process namespace, the networks with the mounts
-  # that name them.
+  # However this script ends, its processes end with their process namespace,
+  # and its networks with the mounts that name them.
   FOUR_HOSTS_INSIDE=yes exec unshare --mount --net --pid --fork --kill-child \
     --mount-proc "${BASH_SOURCE[0]}" "$@"
 fi
@@ -53,20 +53,20 @@ while (($# > 0)); do
 done
 ((${#variants[@]} > 0)) || variants=(raw central float32 bfloat16 top-k)
 [[ -x $binary ]] || { echo "error: $binary is missing: bazel build //deploy:tributary" >&2; exit 2; }
-# The names of the networks are mounts, here in a file system of our own, which
-# also holds what the runs leave, and goes with us.
+# The names of the networks are mounts in this temporary file system, which also
+# holds the files of the runs, and is removed when the script ends.
 mkdir -p /run/netns
 mount -t tmpfs tmpfs /run/netns
 folder=$(mktemp -d -p /run/netns)
 
 address() { echo "10.77.0.$(($1 + 1))"; }
-# No run takes longer than this; seconds.
+# Timeout of a run in seconds.
 limit=600
 on() { ip netns exec "host$1" timeout "$limit" "${@:2}"; }
 
-# 256 KiB of burst is 2 ms at 1 Gbit/s: less loses time whenever the timer is
-# late, more would let whole chunks pass unshaped. A queue of 50 ms is a
-# switch's buffer of 6 MB.
+# A burst of 256 KiB is 2 ms at 1 Gbit/s. With a smaller one, late timers reduce
+# the throughput; with a larger one, whole chunks pass unshaped. A queue of 50 ms
+# corresponds to a switch with a buffer of 6 MB.
 shape() { tc "${@:2}" qdisc add dev "$1" root tbf rate "$rate" burst 256kb latency 50ms; }
 
 make_hosts() {
@@ -78,11 +78,12 @@ make_hosts() {
     ip link add "port$host" type veth peer name eth0 netns "host$host"
     ip link set "port$host" master switch up
     ip -n "host$host" addr add "$(address "$host")/24" dev eth0
-    # Shares a link evenly between its streams, which BBR, some machines'
-    # default, does not, and is there in every kernel.
+    # Reno shares a link evenly between its streams, and every kernel has it. BBR,
+    # the default of some machines, does not share evenly.
     on "$host" sysctl -qw net.ipv4.tcp_congestion_control=reno
-    # Enough for a round trip of 8 ms. With the kernel's 4 MB the six streams of
-    # a link overrun the switch's 6 MB, and repairs cost a sixth of the time.
+    # Enough for a round trip of 8 ms. With the kernel's default of 4 MB, the six
+    # streams of a link overflow the switch's 6 MB, and retransmissions cost a
+    # sixth of the time.
     on "$host" sysctl -qw net.ipv4.tcp_wmem='4096 65536 1000000'
     ip -n "host$host" link set lo up
     ip -n "host$host" link set eth0 up
@@ -91,7 +92,7 @@ make_hosts() {
   done
 }
 
-# One stream from host 1 to host 0: prints payload bytes per second.
+# Runs one stream from host 1 to host 0. Prints payload bytes per second.
 raw_stream() {
   cat >"$folder/stream.py" <<'PYTHON'
 import socket, sys, time
@@ -135,7 +136,7 @@ exchange { transport: WIRE $1 }
 JOB
 }
 
-# Runs the job with servers on the hosts "$@"; prints the median and the least
+# Runs the job with servers on the hosts "$@". Prints the median and the minimum
 # time between two steps, in ms.
 exchange() {
   local coordinator servers=$# shard=0 host pids=() pid output=$folder/run
@@ -172,7 +173,7 @@ run() {
     central) write_job ''; exchange 4 ;;
     float32) write_job ''; exchange 0 1 2 3 ;;
     bfloat16) write_job 'wire_dtype: BFLOAT16'; exchange 0 1 2 3 ;;
-    # What is small on the wire is better cut into few chunks.
+    # Compressed gradients are small, so fewer chunks are faster.
     top-k)
       write_job 'compression { top_k { fraction: 0.01 } } parameter_server { chunk_bytes: 3145728 }'
       exchange 0 1 2 3

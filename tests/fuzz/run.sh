@@ -1,6 +1,6 @@
 #!/bin/bash
 # Runs one fuzz target: run.sh NAME SECONDS [arguments of libFuzzer]
-# Ends with an error if an input was found that ends the program.
+# Exits with an error if an input crashes the program.
 set -euo pipefail
 
 if (($# < 2)); then
@@ -14,10 +14,10 @@ cd "$(dirname "$0")/../.."
 bazel build --config=fuzz "//tests/fuzz:${name}_fuzz"
 program=$(bazel info --config=fuzz bazel-bin 2>/dev/null)/tests/fuzz/${name}_fuzz
 found=$(mktemp -d)
-# libc++ and libstdc++ note the ends of containers only in code that is
-# instrumented; the system's libraries are not.
+# libc++ and libstdc++ annotate the ends of containers only in instrumented code,
+# and the system's libraries are not instrumented.
 export ASAN_OPTIONS=detect_container_overflow=0
-echo "keeping what is found in $found"
+echo "saving findings to $found"
 "$program" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=2048 \
   -print_final_stats=1 -artifact_prefix="$found/" "$@" \
   "$found" "tests/fuzz/corpus/$name"

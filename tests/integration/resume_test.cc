@@ -273,7 +273,7 @@ TEST_F(ResumeTest, RefusesWhatDoesNotFit) {
   const CommandResult nothing =
       RunCommand({kTributary, "train", "--resume", folder_ + "/nowhere"});
   EXPECT_EQ(nothing.exit_code, 2);
-  EXPECT_THAT(nothing.standard_error, HasSubstr("there is no such folder"));
+  EXPECT_THAT(nothing.standard_error, HasSubstr("no such folder"));
 }
 
 TEST_F(ResumeTest, ARefusedJobChangesNothing) {
@@ -391,7 +391,7 @@ TEST_F(ResumeTest, AServerThatIsAskedToStopCostsFewSteps) {
   const CommandResult result = launcher.Wait();
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
   EXPECT_THAT(result.standard_error,
-              HasSubstr("server-1 exited with code 75; it is started again"));
+              HasSubstr("server-1 exited with code 75; restarting it"));
   EXPECT_EQ(Digest("run"), Digest("calm"));
   EXPECT_EQ(Steps("run"), Steps("calm"));
   const std::string log = ReadWholeFile(folder_ + "/run/logs/server-0.log");

@@ -211,7 +211,7 @@ TEST_F(SecurityTest, PlaintextAndTlsFindOutAboutEachOther) {
   const auto with = WaitingCluster(SecurityIn(tls_, ""));
   EXPECT_THAT(
       RefusalOf(with.get(), Security(), absl::StatusCode::kFailedPrecondition),
-      HasSubstr("the server wants TLS: add --tls-dir"));
+      HasSubstr("the server requires TLS: add --tls-dir"));
   const auto without = WaitingCluster({});
   EXPECT_THAT(RefusalOf(without.get(), TestSecurity(tls_, Role::kWorker),
                         absl::StatusCode::kFailedPrecondition),
@@ -263,7 +263,7 @@ TEST_F(SecurityTest, WhoAnswersMustBeAServer) {
       {TestSecurity(tls_, Role::kWorker), TestSecurity(tls_, Role::kWorker)});
   EXPECT_THAT(RefusalOf(cluster.get(), TestSecurity(tls_, Role::kWorker),
                         absl::StatusCode::kFailedPrecondition),
-              HasSubstr("who answers is no server"));
+              HasSubstr("the peer is not a server"));
 }
 
 TEST_F(SecurityTest, AWorkerMustHaveTheRole) {

@@ -1,16 +1,15 @@
 #!/bin/bash
-# Tests the tests: builds the program with a mistake, and expects that a test
-# finds it. Each mistake is a patch in this folder, which begins with the test
-# that is to fail:
+# Tests the tests: builds the program with a bug, and expects a test to fail. Each
+# bug is a patch in this folder, which starts with the test that must fail:
 #   Target: //tests/...
 #   Filter: SUITE.NAME
-# Says for each "caught by TARGET: SUITE.NAME" or "NOT CAUGHT", and ends with an
-# error if one is not caught, cannot be applied or does not build.
+# Prints "caught by TARGET: SUITE.NAME" or "NOT CAUGHT" for each patch. Exits with
+# an error if a bug is not caught, or a patch cannot be applied or built.
 #
 #   tests/mutations/run.sh [NAME]...    (without the .patch; default: all)
 #
-# Works on a copy of the files that git knows of. MUTATION_BAZEL, if set, is the
-# command in place of bazel, with its startup options; MUTATION_JOBS its --jobs.
+# Works on a copy of the files that git tracks. MUTATION_BAZEL, if set, replaces
+# the command bazel, including startup options; MUTATION_JOBS is its --jobs.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -36,10 +35,10 @@ cd "$tree/source"
 
 run_bazel() { "${bazel[@]}" --output_base="$tree/output" "$@"; }
 
-# The value of a field of a patch's header.
+# Prints the value of a field of a patch's header.
 field() { sed -n "s/^$2: //p" "$tree/mutations/$1.patch"; }
 
-# Runs a target's tests that match a filter; their output is in $tree/log.
+# Runs a target's tests that match a filter. Writes their output to $tree/log.
 run_test() {
   local result=0 log
   run_bazel test "${flags[@]}" --nocache_test_results --test_filter="$2" "$1" \

@@ -31,7 +31,7 @@ absl::StatusOr<Graph> BuildGraph(const ModelSpec& spec, const DataInfo& info) {
       break;
   }
   return absl::InvalidArgumentError(
-      "model: set one of mlp, cnn, resnet and gpt");
+      "model: set one of mlp, cnn, resnet, gpt and synthetic");
 }
 
 }  // namespace

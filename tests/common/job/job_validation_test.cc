@@ -98,10 +98,11 @@ TEST(ValidateJobTest, NamesWhatIsMissing) {
   job.clear_batch();
   expect(job, "batch.global: is required");
   job.clear_data();
-  expect(job, "data: is required: set idx, csv or text");
+  expect(job, "data: is required: set idx, csv, text or random");
   job.clear_model();
-  expect(job, "model: is required: set mlp, cnn, resnet or gpt");
-  expect(JobSpec(), "model: is required: set mlp, cnn, resnet or gpt");
+  expect(job, "model: is required: set mlp, cnn, resnet, gpt or synthetic");
+  expect(JobSpec(),
+         "model: is required: set mlp, cnn, resnet, gpt or synthetic");
 }
 
 TEST(ValidateJobTest, NamesTheFieldAndWhatIsWrong) {
@@ -192,7 +193,7 @@ TEST(ValidateJobTest, NamesTheFieldAndWhatIsWrong) {
        "model.synthetic.parameters: 8589934593 is not between 1 and"},
       {Synthetic,
        {"data.csv.train=t"},
-       "data: model.synthetic learns from nothing; set data.random={}"},
+       "data: model.synthetic reads no data; set data.random={}"},
       {Synthetic,
        {"data.random.samples=0"},
        "data.random.samples: 0 is not between"},

@@ -49,7 +49,7 @@ TEST(SharedMemory, IsSeenByAnotherProcessAndOutlivesItsOwner) {
   EXPECT_STREQ((*mapped)->data(), "hello");
   EXPECT_THAT(MappedMemory::Map(offer),
               StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("is out of reach")));
+                       HasSubstr("cannot be reached")));
 }
 
 TEST(SharedMemory, AppearsInTheMiddleOfOtherPages) {
@@ -88,9 +88,9 @@ class RefusedOffer : public ::testing::Test {
 TEST_F(RefusedOffer, OfAnotherToken) {
   SharedMemoryOffer offer = memory_->offer();
   offer.mutable_token()->front() ^= 1;
-  ExpectRefused(offer, "another process's");
+  ExpectRefused(offer, "the memory of another process");
   offer.set_token("short");
-  ExpectRefused(offer, "not what it says");
+  ExpectRefused(offer, "does not match its offer");
 }
 
 TEST_F(RefusedOffer, OfAnotherSize) {
@@ -99,17 +99,17 @@ TEST_F(RefusedOffer, OfAnotherSize) {
        {int64_t{0}, int64_t{1}, -kPageBytes, 2 * kPageBytes,
         int64_t{INT64_MAX - kPageBytes + 1}}) {
     offer.set_bytes(bytes);
-    ExpectRefused(offer, "not what it says");
+    ExpectRefused(offer, "does not match its offer");
   }
 }
 
 TEST_F(RefusedOffer, OfNoSuchProcessOrFile) {
   SharedMemoryOffer offer = memory_->offer();
   offer.set_descriptor_number(987654);
-  ExpectRefused(offer, "out of reach");
+  ExpectRefused(offer, "cannot be reached");
   offer = memory_->offer();
   offer.set_process(-1);
-  ExpectRefused(offer, "out of reach");
+  ExpectRefused(offer, "cannot be reached");
 }
 
 TEST_F(RefusedOffer, OfWhatIsNoMemory) {
@@ -117,7 +117,7 @@ TEST_F(RefusedOffer, OfWhatIsNoMemory) {
   ASSERT_EQ(pipe(ends), 0);
   SharedMemoryOffer offer = memory_->offer();
   offer.set_descriptor_number(ends[0]);
-  ExpectRefused(offer, "not what it says");
+  ExpectRefused(offer, "does not match its offer");
   close(ends[0]);
   close(ends[1]);
 }

@@ -144,7 +144,7 @@ TEST_F(ConnectionAcceptorTest, RefusesWhatIsNoAddress) {
   EXPECT_THAT(
       other.ListenUnix("/a/path", true, [](int) {}),
       StatusIs(absl::StatusCode::kInvalidArgument,
-               testing::HasSubstr("'/a/path' is no abstract Unix socket")));
+               testing::HasSubstr("'/a/path' is not an abstract Unix socket")));
 }
 
 // CVE-2023-4785: gRPC's own listener does not survive this.

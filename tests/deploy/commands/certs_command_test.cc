@@ -42,7 +42,7 @@ TEST(CertsCommandTest, KeepsKeysFromOthersAndReplacesNothing) {
   const std::string before = ReadWholeFile(folder + "/ca.pem");
   const CommandResult again = RunCommand({kTributary, "certs", folder});
   EXPECT_EQ(again.exit_code, 2);
-  EXPECT_THAT(again.standard_error, HasSubstr("is there already"));
+  EXPECT_THAT(again.standard_error, HasSubstr("exists already"));
   EXPECT_EQ(ReadWholeFile(folder + "/ca.pem"), before);
 }
 

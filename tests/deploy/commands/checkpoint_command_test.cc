@@ -138,7 +138,7 @@ TEST_F(CheckpointCommandTest, SaysWhereThereIsNone) {
     EXPECT_THAT(RunCheckpoint({action, run_ + "/none"}).errors,
                 HasSubstr(run_ + "/none is missing"));
     EXPECT_THAT(RunCheckpoint({action, run_}).errors,
-                HasSubstr("holds no checkpoint"));
+                HasSubstr("is not a checkpoint and contains none"));
   }
   EXPECT_EQ(RunCheckpoint({"diff", run_, run_}).exit_code, kExitUsage);
 }

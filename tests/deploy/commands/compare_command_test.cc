@@ -145,7 +145,7 @@ TEST_F(CompareTest, AnInterruptLeavesTheReportOfWhatWasDone) {
 TEST_F(CompareTest, SaysWhatIsWrongWithItsArguments) {
   ExpectRefusal({"--exchanges", "synchronus"}, "did you mean synchronous?");
   ExpectRefusal({"--exchanges", "all_reduce,all_reduce"},
-                "--exchanges: all_reduce is there twice");
+                "--exchanges: all_reduce is given twice");
   ExpectRefusal(
       {"--exchanges", "all_reduce", "--set", "exchange.wire_dtype=BFLOAT16"},
       "exchange.wire_dtype");

@@ -64,8 +64,8 @@ TEST(Devices, ListsGpusThatTheDriverSaysNothingOf) {
   EXPECT_EQ(FormatDevices(devices),
             "device                   memory   busy  \n"
             "cpu                64.0 GB free         16 cores\n"
-            "cuda:0                  unknown      -  0000:3b:00.0; the "
-            "driver's libnvidia-ml.so.1 tells more\n");
+            "cuda:0                  unknown      -  0000:3b:00.0; install the "
+            "driver's libnvidia-ml.so.1 for details\n");
 }
 
 }  // namespace

@@ -121,7 +121,7 @@ TEST(ReadmeTest, PlansRunAsPrinted) {
     const CommandResult result = RunTributary(words);
     EXPECT_EQ(result.exit_code, 0) << result.standard_error;
     EXPECT_EQ(result.standard_error, "");
-    EXPECT_THAT(result.standard_output, HasSubstr("held up by"));
+    EXPECT_THAT(result.standard_output, HasSubstr("bottleneck"));
   }
 }
 

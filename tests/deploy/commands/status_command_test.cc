@@ -112,9 +112,9 @@ TEST(StatusCommandTest, FailsWhenNobodyAnswers) {
   const Outcome outcome =
       RunStatus({coordinator.address(), "--ready", "--timeout", "10"});
   EXPECT_EQ(outcome.exit_code, kExitFailed);
-  EXPECT_TRUE(absl::StartsWith(outcome.errors,
-                               absl::StrCat("error: no server answers at ",
-                                            coordinator.address(), " (")))
+  EXPECT_TRUE(absl::StartsWith(
+      outcome.errors, absl::StrCat("error: no response from a server at ",
+                                   coordinator.address(), " (")))
       << outcome.errors;
 }
 
@@ -141,7 +141,7 @@ TEST(CheckReadyTest, IsNotReadyWhenTheJobIsOver) {
        {StatusReply::FINISHING, StatusReply::DONE}) {
     status.set_phase(phase);
     EXPECT_EQ(CheckReady(status),
-              absl::FailedPreconditionError("the job is over"));
+              absl::FailedPreconditionError("the job has ended"));
   }
   status.set_phase(StatusReply::FAILED);
   status.set_failure("worker 1: disk full");

@@ -117,7 +117,7 @@ TEST(ComparisonReportTest, MarkdownSaysWhatHappened) {
   EXPECT_THAT(
       text, HasSubstr("\n- asynchronous failed: worker-1 &lt;failed>: out \\| "
                       "of 'memory'\n- local_steps was stopped.\n"
-                      "- stale_synchronous was not begun.\n"
+                      "- stale_synchronous was not started.\n"
                       "- all_reduce_sharded was left out: it is not "
                       "allowed\n"));
   EXPECT_THAT(text, HasSubstr("| synchronous | server 0 |            2.00 |"));

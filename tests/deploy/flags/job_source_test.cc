@@ -29,7 +29,7 @@ TEST(BuiltInJobTest, SaysWhatToDoWhereThereIsNone) {
   const absl::Status status =
       BuiltInJob([](const std::string&) { return false; }).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("give a job file"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("pass a job file"));
 }
 
 TEST(ReadJobTest, OverridesInOrder) {

@@ -146,7 +146,7 @@ TEST(OutputDirectoryTest, NamesThePathThatCannotBeAFolder) {
       OutputDirectory::Claim(path + "/below", OutputDirectory::Earlier::kRefuse)
           .status();
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition,
-                               HasSubstr("cannot make folder " + path)));
+                               HasSubstr("cannot create folder " + path)));
 }
 
 }  // namespace

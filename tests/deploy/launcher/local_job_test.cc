@@ -157,9 +157,8 @@ TEST_F(LocalJobTest, GoesOnWithoutAWorkerThatWasKilled) {
   const LocalJobResult result = Run();
   EXPECT_TRUE(result.status.ok()) << result.status;
   EXPECT_THAT(messages_,
-              ElementsAre("warning: worker-0 was killed by SIGKILL (by "
-                          "someone, or because memory ran out); 1 worker "
-                          "goes on"));
+              ElementsAre("warning: worker-0 was killed by SIGKILL (by a user, "
+                          "or because memory ran out); 1 worker continues"));
 }
 
 TEST_F(LocalJobTest, PassesEachWarningOnOnceWithTheNameOfItsProcess) {
@@ -330,7 +329,7 @@ TEST_F(LocalJobTest, StartsAgainWhatASignalEnded) {
                              HasSubstr("server-0 was killed by SIGKILL"),
                              HasSubstr("worker-0 was killed by SIGKILL")));
   ASSERT_FALSE(messages_.empty());
-  EXPECT_THAT(messages_[0], HasSubstr("it is started again (restart 1 of 3)"));
+  EXPECT_THAT(messages_[0], HasSubstr("restarting it (restart 1 of 3)"));
 }
 
 TEST_F(LocalJobTest, FailsWhenAServerIsKilledTooOften) {

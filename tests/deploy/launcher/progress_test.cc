@@ -127,8 +127,7 @@ TEST(FormatProgressTest, SaysWhatIsWaitedFor) {
   EXPECT_EQ(FormatProgress(status, 0), "starting");
   status.set_phase(StatusReply::WAITING);
   status.set_servers(1);
-  EXPECT_EQ(FormatProgress(status, 0),
-            "waiting: 1 server, 0 workers here so far");
+  EXPECT_EQ(FormatProgress(status, 0), "waiting: 1 server, 0 workers joined");
 }
 
 TEST(FormatProgressTest, SaysWhenItEvaluatesAndFinishes) {

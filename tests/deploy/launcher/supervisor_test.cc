@@ -105,7 +105,7 @@ TEST(SupervisorTest, ReportsSignals) {
   const ProcessExit exit = WaitForExit(&supervisor);
   EXPECT_TRUE(exit.killed_by_signal());
   EXPECT_EQ(DescribeExit(exit.wait_status),
-            "was killed by SIGKILL (by someone, or because memory ran out)");
+            "was killed by SIGKILL (by a user, or because memory ran out)");
   EXPECT_EQ(DescribeExit(SIGSEGV), "was killed by SIGSEGV");
 }
 

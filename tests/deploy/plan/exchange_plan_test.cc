@@ -105,7 +105,7 @@ TEST(ExchangePlanTest, NamesWhatHoldsTheStepUp) {
     EXPECT_EQ(row.bottleneck, "computing");
     EXPECT_NEAR(row.step_seconds, 0.1, 0.011) << row.name;
   }
-  EXPECT_THAT(PlanExchange(inputs)->advice, HasSubstr("hides behind"));
+  EXPECT_THAT(PlanExchange(inputs)->advice, HasSubstr("hides the exchange"));
   inputs.pass_seconds_per_element = 1e-8;
   EXPECT_EQ(Row(inputs, "one_server").bottleneck,
             "a server's pass over memory");
@@ -137,8 +137,8 @@ TEST(ExchangePlanTest, OneHostSharesItsCores) {
   // And 63 M elements at 1 ns on them.
   inputs.pass_seconds_per_element = 1e-9;
   EXPECT_NEAR(Row(inputs, "one_host").step_seconds, 0.2 + 0.063 / 2, 0.001);
-  // With cores for all, the pass hides behind the last leaf's backward and the
-  // first one's forward, of 25 ms each.
+  // With cores for all, the last micro-batch's backward hides the pass
+  // and the first one's forward, of 25 ms each.
   inputs.cores = 64;
   EXPECT_NEAR(Row(inputs, "one_host").step_seconds, 0.1 + 0.063 - 0.025, 0.001);
 }
@@ -208,14 +208,14 @@ TEST(ExchangePlanTest, RefusesMoreWorkersThanMicroBatches) {
   const absl::Status status = PlanExchange(Inputs(17, 1)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("--workers 17: the batch has 16 leaves, so no more "
-                        "than 16 workers can compute"));
+              HasSubstr("--workers 17: the batch has 16 micro-batches, so at "
+                        "most 16 workers can compute"));
   PlanInputs inputs = Inputs(2, 1);
   inputs.job.mutable_batch()->set_micro_batches(1);
   EXPECT_THAT(std::string(PlanExchange(inputs).status().message()),
-              HasSubstr("the batch has 1 leaf, so no more than 1 worker can "
+              HasSubstr("the batch has 1 micro-batch, so at most 1 worker can "
                         "compute; raise batch.micro_batches (a power of two "
-                        "that divides batch.global) or give fewer --workers"));
+                        "that divides batch.global) or lower --workers"));
 }
 
 TEST(ExchangePlanTest, CountsOneAsOne) {

@@ -96,7 +96,7 @@ TEST_F(RunOutputTest, SaysWhichFolderCannotBeMade) {
   std::ofstream(folder_ + "/file") << "x";
   const auto output = RunOutput::Create(folder_ + "/file/run", log_.get());
   EXPECT_THAT(output, StatusIs(absl::StatusCode::kFailedPrecondition,
-                               HasSubstr("cannot make folder " + folder_ +
+                               HasSubstr("cannot create folder " + folder_ +
                                          "/file/run")));
 }
 
