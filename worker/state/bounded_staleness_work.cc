@@ -86,7 +86,7 @@ bool BoundedStalenessWork::Take(const Task& task, int chunk) {
     return chunks_[chunk].taken || MustGiveUp(task) || !trains ||
            ShouldTake(task, chunk);
   };
-  // A write ends soon: it is a copy from where the bytes came in.
+  // A write is short: it only copies received bytes.
   const auto settled = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
     const Chunk& place = chunks_[chunk];
     return place.taken || MustGiveUp(task) ||

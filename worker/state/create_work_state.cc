@@ -15,7 +15,7 @@ std::unique_ptr<WorkState> CreateWorkState(const JobSpec& job,
     return std::make_unique<AsynchronousWork>(
         options, static_cast<int>(job.batch().micro_batches()), layout);
   }
-  // Without staleness nothing may differ from synchronous, the bits included.
+  // With staleness 0 the result must be bit-identical to synchronous mode.
   if (consistency.has_stale_synchronous() &&
       consistency.stale_synchronous().staleness() > 0) {
     return std::make_unique<StaleSynchronousWork>(
