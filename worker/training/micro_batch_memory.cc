@@ -12,8 +12,8 @@
 namespace tributary {
 namespace {
 
-// cuBLASLt takes up to 32 MiB; cuDNN's algorithms, attention and the sums of
-// large layers rarely more than the rest.
+// cuBLASLt takes up to 32 MiB. cuDNN's algorithms, attention and the sums of
+// large layers rarely take more than the remainder.
 constexpr int64_t kWorkingBytes = int64_t{256} << 20;
 
 int64_t PieceSamples(int64_t micro_batch_samples) {
@@ -35,8 +35,8 @@ int64_t MostSamples(const MicroBatchMemoryInputs& inputs,
   const int64_t micro_batch = batch.global() / micro_batches;
   if (!inputs.evaluates) return micro_batch;
   int64_t piece = inputs.job.evaluation().batch();
-  // What a resolved job says follows from its own leaves, unless a person has
-  // said otherwise.
+  // A resolved job's evaluation batch follows from its micro-batches unless the
+  // user has set it.
   const bool follows =
       piece == 0 ||
       (batch.micro_batches() > 0 &&
@@ -71,7 +71,7 @@ absl::StatusOr<int64_t> FindMicroBatches(const MicroBatchMemoryInputs& inputs,
     if (count < fewest) continue;
     const absl::StatusOr<MicroBatchMemory> memory =
         PlanMicroBatchMemory(inputs, count, device);
-    // More than could be counted.
+    // The size overflows.
     if (absl::IsResourceExhausted(memory.status())) continue;
     if (!memory.ok()) return memory.status();
     if (memory->total() <= available) return count;
