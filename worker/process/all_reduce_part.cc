@@ -21,15 +21,15 @@
 namespace tributary {
 namespace {
 
-// Brings this member's part of the state to the server, and says so when all of
-// a version is there. Thread-safe.
+// Sends this member's part of the state to the server, and reports each version
+// of which all chunks are stored. Thread-safe.
 class StateSaver {
  public:
   StateSaver(size_t chunks, std::function<void(int64_t)> saved)
       : chunks_(chunks), saved_(std::move(saved)) {}
   ~StateSaver() { stream_->End(); }
 
-  // To be called once, first.
+  // Must be called once, before Save.
   void SetStream(std::unique_ptr<ReplicaStream> stream) {
     stream_ = std::move(stream);
   }
@@ -51,10 +51,11 @@ class StateSaver {
   const std::function<void(int64_t)> saved_;
   std::unique_ptr<ReplicaStream> stream_;
   absl::Mutex mu_;
-  std::map<int64_t, size_t> kept_ ABSL_GUARDED_BY(mu_);  // Chunks, by version.
+  // Number of stored chunks, by version.
+  std::map<int64_t, size_t> kept_ ABSL_GUARDED_BY(mu_);
 };
 
-// Puts a chunk's first version where the model reads it.
+// Writes a chunk's first version to the weights that the model reads.
 absl::Status Place(const float* values, int64_t count, int chunk,
                    int64_t version, WorkState* state) {
   float* to = nullptr;
@@ -222,7 +223,7 @@ absl::StatusOr<std::unique_ptr<AllReduceExchange>> JoinAllReduce(
       SendSaved(version, /*passed=*/true, membership);
     }
   });
-  // What the server begins with it has.
+  // The server already holds the version that it provided.
   if (open.version() > 0 || chunks == 0) {
     SendSaved(chunks == 0 ? exchange.steps : open.version(), /*passed=*/false,
               membership);
