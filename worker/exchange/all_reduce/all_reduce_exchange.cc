@@ -142,7 +142,7 @@ void AllReduceExchange::Push(int64_t step, NodeChunk sum) {
   }
   ++own.pushing;
   lock.Release();
-  // It may copy the chunk, for which nobody has to wait.
+  // Send may copy the chunk, so call it without the lock.
   Transfer sent;
   if (owner != rank) {
     sent =

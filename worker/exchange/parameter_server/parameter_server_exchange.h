@@ -1,6 +1,6 @@
-// The exchange with parameter servers: one gRPC stream to each, over which the
-// gradients and weights travel or, between processes that share memory, only
-// word of them.
+// Exchange with parameter servers over one gRPC stream per server. Streams
+// carry gradients and weights, or only notices of them between processes that
+// share memory.
 #ifndef TRIBUTARY_WORKER_EXCHANGE_PARAMETER_SERVER_PARAMETER_SERVER_EXCHANGE_H_
 #define TRIBUTARY_WORKER_EXCHANGE_PARAMETER_SERVER_PARAMETER_SERVER_EXCHANGE_H_
 
@@ -32,30 +32,32 @@ namespace tributary {
 class ParameterServerExchange final : public Exchange {
  public:
   struct Server {
-    // host:port.
+    // Address as host:port.
     std::string address;
-    // For those on its host.
+    // Address for workers on the same host.
     LocalAddress local;
   };
   struct Options {
     std::vector<Server> servers;  // By shard.
-    ExchangeSpec exchange;        // The job's.
-    // How many gradient arenas to have in shared memory; those beyond are sent.
+    ExchangeSpec exchange;        // Exchange settings of the job.
+    // Number of gradient arenas in shared memory. Gradients in other arenas are
+    // sent over the stream.
     int shared_arenas = 16;
     int64_t incarnation = 0;
     int64_t attempt = 0;
     std::string job_id;  // From Admission.
     absl::Duration connect_timeout = absl::Seconds(60);
     Security security;
-    // For gradient arenas.
+    // Pins gradient arenas.
     PinMemory pin;
   };
-  // Connects to every server and says Hello. `layout` and `state` must outlive
-  // the exchange. Unavailable, naming shard and address, if a server cannot be
-  // reached in time; FailedPrecondition if not by the transport asked for.
+  // Connects to every server and sends Hello. `layout` and `state` must outlive
+  // the exchange. Returns Unavailable, naming shard and address, if a server
+  // cannot be reached in time, and FailedPrecondition if the requested
+  // transport cannot reach it.
   static absl::StatusOr<std::unique_ptr<ParameterServerExchange>> Connect(
       const Options& options, const ArenaLayout* layout, WorkState* state);
-  // Cuts connections that Finish has not ended.
+  // Cancels the connections that Finish has not closed.
   ~ParameterServerExchange() override;
 
   Buffer TakeArena() override { return arenas_->Take(); }
@@ -74,20 +76,21 @@ class ParameterServerExchange final : public Exchange {
   void MakeMemory(int arenas);
   void MakeArenas(const PinMemory& pin);
   int64_t ArenaBytes() const;
-  // Where the buffer lies in the shared memory, in elements; -1: elsewhere.
+  // Returns the offset of the buffer in shared memory, in elements, or -1 if it
+  // lies elsewhere.
   int64_t OffsetOf(const Buffer& arena) const;
-  // Lets streams whose chunk had no place try again.
+  // Retries the streams whose chunk was parked.
   void RetryParked() ABSL_LOCKS_EXCLUDED(parked_mu_);
 
   const ArenaLayout* const layout_;
   WorkState* const state_;
   const ExchangeSpec::Transport transport_;
-  // Servers answer contributions, and may read gradients until then; else until
-  // the chunk's next version.
+  // True if servers answer each contribution and may read its gradient until
+  // then. Otherwise they may read it until the chunk's next version.
   const bool answered_;
   GradientEncoder encoder_;
   ReceivedWeights weights_;
-  // Of the gradients; null without a server that could map it.
+  // Shared memory for gradients. Null if no server can map it.
   std::shared_ptr<SharedMemory> memory_;
   std::unique_ptr<BufferPool> arenas_;
   std::vector<std::unique_ptr<Stream>> streams_;  // By shard.
@@ -96,8 +99,8 @@ class ParameterServerExchange final : public Exchange {
   std::atomic<bool> finishing_{false};
   ChunkLatency latency_;
 
-  // Held around BeginWrite, so that a stream is on the list before anybody can
-  // call RetryParked for it. Before the state's own lock.
+  // Held during BeginWrite, so that a stream is in parked_ before RetryParked
+  // can run for it. Acquired before the state's lock.
   absl::Mutex parked_mu_;
   std::vector<Stream*> parked_ ABSL_GUARDED_BY(parked_mu_);
 };
