@@ -59,7 +59,7 @@ void NetworkModel::Initialize(uint64_t seed, const ArenaLayout& layout,
 void NetworkModel::Prefetch(std::shared_ptr<const Batch> batch) {
   if (!device_->has_own_memory()) return;
   const absl::StatusOr<MicroBatchInput> input = InputOf(*batch);
-  // ForwardBackward will say what is wrong with it.
+  // ForwardBackward reports the error.
   if (!input.ok()) return;
   network_->Prefetch(*input);
   prefetched_ = std::move(batch);
@@ -137,7 +137,7 @@ absl::Status NetworkModel::NextTokenLogits(absl::Span<const int32_t> tokens,
   if (static_cast<int64_t>(tokens.size()) > context) {
     tokens.remove_prefix(tokens.size() - context);
   }
-  // What is behind the last token does not matter: attention is causal.
+  // Tokens after the last one have no effect because attention is causal.
   window_.assign(context, 0);
   std::copy(tokens.begin(), tokens.end(), window_.begin());
   TRIBUTARY_RETURN_IF_ERROR(

@@ -11,7 +11,7 @@ namespace tributary {
 namespace {
 
 constexpr int64_t kPeriod = 251;
-// Elements in 4 KiB.
+// Number of elements in 4 KiB.
 constexpr int64_t kProbeElements = 1024;
 
 }  // namespace
