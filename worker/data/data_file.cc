@@ -208,8 +208,7 @@ absl::Status AppendWholeFile(const std::string& path, int64_t limit_bytes,
   const int64_t room = limit_bytes - before;
   // The bound of a compressed file is too loose for reserving memory.
   if (!absl::EndsWith(path, ".gz") && file->size_bound() <= room) {
-    // One more byte than expected, because Read detects the end by reading past
-    // it.
+    // Includes the extra block that Read requests to detect the end.
     bytes->reserve(
         static_cast<size_t>(before + file->size_bound() + kReadBytes));
   }
