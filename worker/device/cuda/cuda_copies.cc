@@ -13,8 +13,8 @@ absl::StatusOr<std::unique_ptr<CudaEvent>> CudaEvent::Create(int ordinal) {
       absl::StrCat("cannot make an event of cuda:", ordinal);
   TRIBUTARY_RETURN_IF_ERROR(ToStatus(cudaSetDevice(ordinal), what));
   cudaEvent_t event;
-  // Without timing, and sleeping in place of spinning while the host waits: the
-  // core is another lane's.
+  // Without timing. The host sleeps instead of spinning while it waits, because
+  // other compute threads need the core.
   TRIBUTARY_RETURN_IF_ERROR(
       ToStatus(cudaEventCreateWithFlags(
                    &event, cudaEventDisableTiming | cudaEventBlockingSync),

@@ -1,5 +1,4 @@
-// Device on a GPU: each operation is a function of this folder, here put
-// together.
+// Device for GPUs. Combines the functions of this folder.
 #include "worker/device/cuda/cuda_device.h"
 
 #include <cuda_runtime.h>
@@ -39,8 +38,8 @@ using cuda::Scratch;
 using cuda::Stream;
 using cuda::ToStatus;
 
-// Waits until the GPU has done all that was queued, so that nothing queued
-// before uses the memory after it.
+// cudaFree waits until the GPU has finished everything queued, so no queued
+// operation uses the memory afterwards.
 void FreeMemory(void* memory) { cudaFree(memory); }
 
 absl::Status NoMemory(size_t bytes) {
@@ -51,14 +50,14 @@ absl::Status NoMemory(size_t bytes) {
                    " bytes are free"));
 }
 
-// Whether a copy from it is left to the GPU, to be made at any time.
+// Returns whether the GPU copies from the memory asynchronously.
 bool IsPinned(const void* memory) {
   cudaPointerAttributes attributes = {};
   return cudaPointerGetAttributes(&attributes, memory) == cudaSuccess &&
          attributes.type != cudaMemoryTypeUnregistered;
 }
 
-// T is what Real stands for.
+// T is the type behind Real.
 template <typename T>
 class CudaDevice final : public Device {
  public:
@@ -81,15 +80,15 @@ class CudaDevice final : public Device {
   absl::StatusOr<Memory> Allocate(size_t bytes) override {
     Stream& stream = Current();
     void* memory = nullptr;
-    // CUDA gives null for 0 bytes.
+    // CUDA returns null for 0 bytes.
     const cudaError_t error = cudaMalloc(&memory, std::max<size_t>(bytes, 1));
     if (error == cudaErrorMemoryAllocation) {
-      cudaGetLastError();  // Not an error of a later call.
+      cudaGetLastError();  // Do not report it from a later call.
       return NoMemory(bytes);
     }
     TRIBUTARY_RETURN_IF_ERROR(ToStatus(error, "cudaMalloc"));
     Memory owned(memory, &FreeMemory);
-    // Waits: other instances may use it at once.
+    // Wait, because other instances may use the memory at once.
     TRIBUTARY_RETURN_IF_ERROR(ToStatus(
         cudaMemsetAsync(memory, 0, bytes, stream.get()), "cudaMemsetAsync"));
     stream.Wait();
@@ -128,7 +127,7 @@ class CudaDevice final : public Device {
     size_t free = 0, total = 0;
     if (cudaSetDevice(stream_->ordinal()) != cudaSuccess ||
         cudaMemGetInfo(&free, &total) != cudaSuccess) {
-      cudaGetLastError();  // Not an error of a later call.
+      cudaGetLastError();  // Do not report it from a later call.
       return std::nullopt;
     }
     return static_cast<int64_t>(free);
@@ -140,7 +139,7 @@ class CudaDevice final : public Device {
     return cuda::CudaEvent::Create(stream_->ordinal());
   }
   std::shared_ptr<void> PinHostMemory(void* memory, size_t bytes) override {
-    // From any thread, whose errors are not the stream's.
+    // May run on any thread, so errors are not recorded in the stream.
     if (cudaSetDevice(stream_->ordinal()) != cudaSuccess) return nullptr;
     return cuda::PinHostMemory(memory, bytes);
   }
@@ -165,7 +164,7 @@ class CudaDevice final : public Device {
     return true;
   }
 
-  // Before the first operation that draws numbers.
+  // Must be called before the first operation that draws random numbers.
   absl::Status AllocateRandomBase() {
     TRIBUTARY_ASSIGN_OR_RETURN(random_base_, Allocate(sizeof(RandomBase)));
     return absl::OkStatus();
@@ -417,13 +416,13 @@ class CudaDevice final : public Device {
     return static_cast<const RandomBase*>(random_base_.get());
   }
 
-  // Of all working memory that captured operations use.
+  // Sum over all internal memory that captured operations use.
   int64_t Growths() const {
     return scratch_.growths() + linear_->growths() + convolution_->growths();
   }
 
-  // The stream, with its GPU made the calling thread's: an instance may move
-  // between threads.
+  // Makes the stream's GPU current, because the instance may have moved between
+  // threads, and returns the stream.
   Stream& Current() {
     stream_->Activate();
     return *stream_;

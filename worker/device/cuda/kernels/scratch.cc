@@ -10,7 +10,7 @@ namespace tributary::cuda {
 Scratch::~Scratch() { Free(); }
 
 void Scratch::Free() {
-  // Both wait until the GPU has done all that uses the memory.
+  // Both functions wait until the GPU no longer uses the memory.
   if (place_ == Place::kDevice) {
     cudaFree(memory_);
   } else {
