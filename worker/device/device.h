@@ -380,19 +380,19 @@ inline void Device::LinearGeluBackwardInput(const LinearShape& shape,
 }
 
 inline absl::StatusOr<std::unique_ptr<CopyStream>> Device::CreateCopyStream() {
-  return absl::UnimplementedError("device memory is the host's");
+  return absl::UnimplementedError("the device works in host memory");
 }
 
 inline absl::StatusOr<std::unique_ptr<Event>> Device::CreateEvent() {
-  return absl::UnimplementedError("device memory is the host's");
+  return absl::UnimplementedError("the device works in host memory");
 }
 
 inline absl::Status Device::BeginCapture() {
-  return absl::UnimplementedError("the device captures nothing");
+  return absl::UnimplementedError("the device does not capture operations");
 }
 
 inline absl::StatusOr<std::unique_ptr<CapturedWork>> Device::EndCapture() {
-  return absl::UnimplementedError("the device captures nothing");
+  return absl::UnimplementedError("the device does not capture operations");
 }
 
 // Creates a single-threaded CPU device for any x86-64 processor. Treats kTf32

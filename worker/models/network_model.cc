@@ -128,7 +128,8 @@ absl::Status NetworkModel::NextTokenLogits(absl::Span<const int32_t> tokens,
   const int64_t context = info_.sample_shape[0];
   const int64_t vocabulary = network_->graph().loss().width;
   if (tokens.empty()) {
-    return absl::InvalidArgumentError("there must be a token to go on from");
+    return absl::InvalidArgumentError(
+        "tokens is empty, expected at least one token");
   }
   if (static_cast<int64_t>(logits.size()) != vocabulary) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -51,7 +51,7 @@ absl::StatusOr<std::unique_ptr<DeviceInputs>> DeviceInputs::Create(
                          kPageBytes, RoundUp(sizes.total, kPageBytes))),
                      std::free);
   if (staging == nullptr) {
-    return absl::ResourceExhaustedError("no memory on the host");
+    return absl::ResourceExhaustedError("out of host memory");
   }
   auto inputs = absl::WrapUnique(
       new DeviceInputs(sizes, device, std::move(memory), std::move(staging)));

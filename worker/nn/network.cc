@@ -149,7 +149,7 @@ absl::StatusOr<LossSums> Network::ForwardBackward(
     // can begin.
     if (observer != nullptr &&
         !observer->WeightsNeeded(0, layout_.arena_elements())) {
-      return absl::AbortedError("the leaf was given up");
+      return absl::AbortedError("the micro-batch was given up");
     }
     device_->Zero(gradients, layout_.arena_elements());
     if (observer != nullptr) observer->GradientsReady(0);
@@ -171,7 +171,9 @@ absl::StatusOr<LossSums> Network::ForwardBackward(
   pass.call.sample_count = CountRows(micro_batch);
   Captures* const captures = CapturesOf(pass);
   if (captures != nullptr && captures->computed) pass.captures = captures;
-  if (!QueueForward(&pass)) return absl::AbortedError("the leaf was given up");
+  if (!QueueForward(&pass)) {
+    return absl::AbortedError("the micro-batch was given up");
+  }
   BeginLoss(micro_batch.samples, plan_.loss_input, RealAt(plan_.loss_gradient));
   const auto end_forward = [&] {
     const LossSums sums = AwaitLoss();

@@ -60,7 +60,7 @@ absl::Status Place(const float* values, int64_t count, int chunk,
                    int64_t version, WorkState* state) {
   float* to = nullptr;
   if (state->BeginWrite(chunk, version, &to) != WorkState::Arrival::kWrite) {
-    return absl::InternalError("the first weights have no place");
+    return absl::InternalError("the initial weights cannot be written");
   }
   std::copy_n(values, count, to);
   state->EndWrite(chunk, version);
@@ -115,8 +115,8 @@ absl::StatusOr<std::unique_ptr<PeerMesh>> Connect(
     return absl::InvalidArgumentError(absl::StrCat(
         "exchange.all_reduce sends gradients from ", mesh.host,
         " neither encrypted nor authenticated, and this job has certificates "
-        "or a token: take exchange.parameter_server, or --insecure-network in "
-        "a network that you trust"));
+        "or a token: use exchange.parameter_server, or pass "
+        "--insecure-network if the network is trusted"));
   }
   mesh.publish = [membership](const std::string& name,
                               const std::string& bytes) {
@@ -137,7 +137,8 @@ absl::StatusOr<std::unique_ptr<PeerMesh>> Connect(
                              ConnectGlooMesh(mesh));
   if (!group.nccl()) return gloo;
   if (options.nccl == nullptr) {
-    return absl::InternalError("the group takes NCCL, which is not here");
+    return absl::InternalError(
+        "the all-reduce group uses NCCL, which this worker has not loaded");
   }
   NcclMeshOptions nccl;
   nccl.library = options.nccl;

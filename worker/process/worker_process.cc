@@ -104,7 +104,7 @@ absl::StatusOr<NcclLibrary*> FindNccl(const WorkerOptions& options,
   }
   absl::Status status;
   if (device.bus_id().empty() || options.load_nccl == nullptr) {
-    status = absl::FailedPreconditionError("it computes on no GPU");
+    status = absl::FailedPreconditionError("it does not compute on a GPU");
   } else {
     const absl::StatusOr<NcclLibrary*> library = options.load_nccl();
     if (library.ok()) return *library;
@@ -114,7 +114,7 @@ absl::StatusOr<NcclLibrary*> FindNccl(const WorkerOptions& options,
   if (all_reduce.backend() == AllReduceSpec::AUTO) return nullptr;
   return absl::FailedPreconditionError(absl::StrCat(
       "exchange.all_reduce.backend is NCCL, which this worker cannot use: ",
-      status.message(), "; AUTO takes GLOO where it must"));
+      status.message(), "; set the backend to AUTO, which falls back to GLOO"));
 }
 
 absl::StatusOr<std::unique_ptr<Exchange>> JoinGroup(
@@ -166,10 +166,10 @@ absl::Status TakePart(const WorkerOptions& options,
   options.log->Info("computes on %s", setup->device(/*thread=*/0)->name());
   if (setup->threads() < options.threads) {
     options.log->Warning(
-        "there is memory for %s at a time, of %d bytes each, not for the %d "
-        "threads; the result stays the same",
-        Counted(setup->threads(), "leaf", "leaves"), setup->thread_bytes(),
-        options.threads);
+        "memory suffices for %s at a time, of %d bytes each, not for --threads "
+        "%d; the result stays the same",
+        Counted(setup->threads(), "micro-batch", "micro-batches"),
+        setup->thread_bytes(), options.threads);
   }
   TRIBUTARY_ASSIGN_OR_RETURN(
       NcclLibrary* const nccl,

@@ -25,7 +25,7 @@ BoundedStalenessWork::BoundedStalenessWork(const Options& options,
 
 absl::Status BoundedStalenessWork::MapChunks(const MappedMemory&, int, int) {
   return absl::FailedPreconditionError(
-      "this consistency mode needs weights of its own");
+      "this consistency policy needs its own copy of the weights");
 }
 
 WorkState::Arrival BoundedStalenessWork::BeginWrite(int chunk, int64_t version,

@@ -21,7 +21,8 @@ absl::Status SynchronousWork::MapChunks(const MappedMemory& memory, int shard,
   const int64_t span = arenas_[0].bytes();
   if (memory.bytes() != 2 * span) {
     return absl::FailedPreconditionError(
-        "the server's memory has another size");
+        absl::StrCat("the server's shared memory has ", memory.bytes(),
+                     " bytes, expected ", 2 * span));
   }
   for (int i = 0; i < 2; ++i) {
     if (servers == 1) {

@@ -63,7 +63,7 @@ class LocalSgd {
   const ArenaLayout* const layout_;
   const std::unique_ptr<Optimizer> optimizer_;
   std::vector<std::vector<ChunkSegment>> segments_;  // By chunk.
-  std::vector<ChunkSegment> arena_segments_;         // Of the whole arena.
+  std::vector<ChunkSegment> arena_segments_;         // Whole arena.
   Buffer arenas_[2];
   std::vector<Buffer> slots_;
 

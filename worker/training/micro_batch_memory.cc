@@ -85,9 +85,9 @@ std::string ExplainMicroBatchMemory(const MicroBatchMemoryInputs& inputs,
   const int64_t count = inputs.job.batch().micro_batches();
   const int64_t micro_batch = inputs.job.batch().global() / count;
   const int64_t most = MostSamples(inputs, count);
-  std::string text =
-      absl::StrCat(device.name(), " has no memory for a leaf of ",
-                   Counted(micro_batch, "sample"));
+  std::string text = absl::StrCat(
+      device.name(), " has too little memory for a micro-batch of ",
+      Counted(micro_batch, "sample"));
   if (most > micro_batch) absl::StrAppend(&text, ", and evaluating ", most);
   absl::StrAppend(&text, ": ");
   if (needed.weights > 0) {
@@ -98,17 +98,17 @@ std::string ExplainMicroBatchMemory(const MicroBatchMemoryInputs& inputs,
   if (needed.working > 0) {
     absl::StrAppend(&text, ", working memory ", FormatBytes(needed.working));
   }
-  absl::StrAppend(&text, ", in all ", FormatBytes(needed.total()), ", and ",
+  absl::StrAppend(&text, ", in total ", FormatBytes(needed.total()), "; ",
                   FormatBytes(available), " are free. ");
   const absl::StatusOr<int64_t> fits =
       FindMicroBatches(inputs, count, available, device);
   if (fits.ok() && *fits > 0) {
-    absl::StrAppend(&text, "batch.micro_batches ", *fits,
-                    " would fit: leaves of ",
-                    Counted(inputs.job.batch().global() / *fits, "sample"));
+    absl::StrAppend(
+        &text, "Set batch.micro_batches to ", *fits, ": a micro-batch of ",
+        Counted(inputs.job.batch().global() / *fits, "sample"), " fits");
   } else {
     absl::StrAppend(&text,
-                    "No number of batch.micro_batches fits: take a smaller "
+                    "No number of batch.micro_batches fits: use a smaller "
                     "model, a smaller evaluation.batch, or a device with more "
                     "memory");
   }

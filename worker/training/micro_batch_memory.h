@@ -50,7 +50,8 @@ absl::StatusOr<int64_t> FindMicroBatches(const MicroBatchMemoryInputs& inputs,
                                          const Device& device);
 
 // Returns an error message: required memory, available memory, and a remedy.
-// Example: "cpu has no memory for a leaf of 64 samples: weights 1.2 GB, ...".
+// Example: "cpu has too little memory for a micro-batch of 64 samples:
+// weights 1.2 GB, ...".
 std::string ExplainMicroBatchMemory(const MicroBatchMemoryInputs& inputs,
                                     const MicroBatchMemory& needed,
                                     int64_t available, const Device& device);

@@ -65,7 +65,7 @@ absl::Status Guarded(const Work& work) {
   try {
     return work();
   } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("no memory on the host");
+    return absl::ResourceExhaustedError("out of host memory");
   }
 }
 
@@ -158,21 +158,22 @@ absl::Status Trainer::ComputeFewer(const absl::Status& reason) {
   const int threads = setup_->threads();
   if (threads == 1) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        reason.message(), ": there is no memory for a single leaf of ",
+        reason.message(), ": too little memory for a single micro-batch of ",
         Counted(setup_->job().batch().global() /
                     setup_->job().batch().micro_batches(),
                 "sample"),
-        ": give the job more batch.micro_batches (it has ",
+        "; increase batch.micro_batches, which is ",
         setup_->job().batch().micro_batches(),
-        "), or this worker more memory"));
+        ", or give this worker more memory"));
   }
   setup_->KeepThreads(threads / 2);
   prefetched_.assign(setup_->threads(), Prefetched());
   if (hooks_.warn) {
-    hooks_.warn(absl::StrCat(reason.message(), ": computes ",
-                             Counted(setup_->threads(), "leaf", "leaves"),
-                             " at a time from now on, instead of ", threads,
-                             "; the result stays the same"));
+    hooks_.warn(
+        absl::StrCat(reason.message(), ": computes ",
+                     Counted(setup_->threads(), "micro-batch", "micro-batches"),
+                     " at a time from now on instead of ", threads,
+                     "; the result stays the same"));
   }
   return absl::OkStatus();
 }
@@ -326,7 +327,7 @@ absl::Status Trainer::TrainLocalSteps(const Task& task, int thread,
   // Waits once for the whole round: starting early with the first layers gains
   // little.
   if (!state_->AwaitWeights(task, 0, setup_->layout().arena_elements())) {
-    return absl::AbortedError("given up");
+    return absl::AbortedError("the task was given up");
   }
   LocalSgd* const local_sgd = setup_->local_sgd(thread);
   local_sgd->Begin(state_->Weights(task.version),
@@ -397,8 +398,8 @@ void Trainer::WarnOfCaptures() {
     if (!hooks_.warn) continue;
     hooks_.warn(
         absl::StrCat(status.message(),
-                     ": queues operations one by one from now on, in "
-                     "place of CUDA graphs; the result stays the same"));
+                     ": queues operations one by one from now on instead "
+                     "of launching CUDA graphs; the result stays the same"));
   }
 }
 

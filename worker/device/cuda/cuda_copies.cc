@@ -10,7 +10,7 @@ namespace tributary::cuda {
 
 absl::StatusOr<std::unique_ptr<CudaEvent>> CudaEvent::Create(int ordinal) {
   const std::string what =
-      absl::StrCat("cannot make an event of cuda:", ordinal);
+      absl::StrCat("cannot create an event on cuda:", ordinal);
   TRIBUTARY_RETURN_IF_ERROR(ToStatus(cudaSetDevice(ordinal), what));
   cudaEvent_t event;
   // Without timing. The host sleeps instead of spinning while it waits, because
@@ -27,7 +27,9 @@ CudaEvent::~CudaEvent() { cudaEventDestroy(event_); }
 bool CudaEvent::Done() {
   const cudaError_t error = cudaEventQuery(event_);
   if (error == cudaErrorNotReady) return false;
-  if (error != cudaSuccess) EndProcess(ToStatus(error, "asking for an event"));
+  if (error != cudaSuccess) {
+    EndProcess(ToStatus(error, "while querying an event"));
+  }
   return true;
 }
 

@@ -46,8 +46,8 @@ absl::Status NoMemory(size_t bytes) {
   size_t free = 0, total = 0;
   cudaMemGetInfo(&free, &total);
   return absl::ResourceExhaustedError(
-      absl::StrCat("no ", bytes, " bytes of GPU memory: ", free, " of ", total,
-                   " bytes are free"));
+      absl::StrCat("cannot allocate ", bytes, " bytes of GPU memory: ", free,
+                   " of ", total, " bytes are free"));
 }
 
 // Returns whether the GPU copies from the memory asynchronously.
@@ -456,7 +456,7 @@ absl::StatusOr<std::string> CudaBusId(int ordinal) {
   char bus_id[32];
   TRIBUTARY_RETURN_IF_ERROR(
       ToStatus(cudaDeviceGetPCIBusId(bus_id, sizeof(bus_id), ordinal),
-               absl::StrCat("cannot ask where cuda:", ordinal, " is")));
+               absl::StrCat("cannot read the PCI address of cuda:", ordinal)));
   return absl::AsciiStrToLower(bus_id);
 }
 
@@ -486,7 +486,7 @@ absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int ordinal,
   cudaDeviceProp properties;
   TRIBUTARY_RETURN_IF_ERROR(
       ToStatus(cudaGetDeviceProperties(&properties, ordinal),
-               absl::StrCat("cannot ask cuda:", ordinal, " what it is")));
+               absl::StrCat("cannot read the properties of cuda:", ordinal)));
   TRIBUTARY_ASSIGN_OR_RETURN(std::string bus_id, CudaBusId(ordinal));
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<cuda::CudaEvent> loss_made,
                              cuda::CudaEvent::Create(ordinal));

@@ -7,9 +7,8 @@
 //     the process at the next wait (exit code 1, one line on stderr that names
 //     the operation).
 //   - Only Synchronize, CopyToHost and AwaitLoss block, and operations that
-//   grow
-//     internal buffers, which later operations of that size reuse. An operation
-//     that has run before therefore allocates nothing.
+//     grow internal buffers, which later operations of that size reuse. An
+//     operation that has run before therefore allocates nothing.
 //   - Captured work is a CUDA graph.
 //   - CopyFromHost has read `from` when it returns. It does not wait for the
 //     stream if `from` is pageable memory (new, std::vector), and waits if CUDA

@@ -98,7 +98,7 @@ class AllReduceExchange final : public Exchange {
   using Transfer = std::unique_ptr<PeerMesh::Transfer>;
   class Step;
 
-  // What this member has computed of a step.
+  // This member's contribution to a step.
   struct Own {
     std::map<int, std::map<int, NodeChunk>> chunks;  // By chunk and node.
     std::map<int, int64_t> sample_counts;            // By node.

@@ -117,7 +117,9 @@ absl::Status AllReduceExchange::Step::AwaitBegin() {
     return exchange_.own_.count(number_) > 0 || exchange_.ending_;
   };
   absl::MutexLock lock(&exchange_.mu_, absl::Condition(&begun));
-  if (exchange_.ending_) return absl::AbortedError("called off");
+  if (exchange_.ending_) {
+    return absl::AbortedError("the all-reduce was cancelled");
+  }
   return absl::OkStatus();
 }
 
@@ -154,7 +156,9 @@ absl::StatusOr<ChunkGradient> AllReduceExchange::Step::AwaitGradient(
     return own.size() == nodes || exchange_.ending_;
   };
   exchange_.mu_.Await(absl::Condition(&there));
-  if (exchange_.ending_) return absl::AbortedError("called off");
+  if (exchange_.ending_) {
+    return absl::AbortedError("the all-reduce was cancelled");
+  }
   for (const auto& [node, sum] : own) {
     parts[node] = sum.arena.get() + exchange_.layout_->ChunkBegin(chunk);
   }
@@ -237,7 +241,7 @@ void AllReduceExchange::Step::SendReduced(int chunk, const float* values) {
 
 absl::Status AllReduceExchange::Step::Gather(int chunk) {
   const bool sharded = exchange_.options_.shard_optimizer;
-  // With both, the owner sends the weights only once the norm is known.
+  // If updates wait for the norm, the owner sends the new weights after it.
   if (exchange_.gated_ && sharded) return absl::OkStatus();
   Gathered& gathered = gathered_[chunk];
   TRIBUTARY_RETURN_IF_ERROR(gathered.transfer->Wait());
@@ -328,7 +332,9 @@ absl::Status AllReduceExchange::Step::AwaitSends() {
       return pushed.pushing == 0 || exchange_.ending_;
     };
     exchange_.mu_.Await(absl::Condition(&all));
-    if (exchange_.ending_) return absl::AbortedError("called off");
+    if (exchange_.ending_) {
+      return absl::AbortedError("the all-reduce was cancelled");
+    }
     own = std::move(pushed.sends);
   }
   TRIBUTARY_RETURN_IF_ERROR(Await(&own));

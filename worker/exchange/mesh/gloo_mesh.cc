@@ -131,7 +131,7 @@ class GlooMesh final : public PeerMesh {
       } catch (const std::exception& error) {
         return Broken(error);
       }
-      return absl::AbortedError("the all-reduce was called off");
+      return absl::AbortedError("the all-reduce was cancelled");
     }
 
     void Abort() {

@@ -104,7 +104,7 @@ class NcclMesh final : public PeerMesh {
   }
 
   void Abort() override {
-    End(absl::AbortedError("the all-reduce was called off"));
+    End(absl::AbortedError("the all-reduce was cancelled"));
   }
 
  private:
@@ -150,8 +150,8 @@ class NcclMesh final : public PeerMesh {
 
   static absl::Status CheckSize(size_t came, size_t expected) {
     if (came == expected) return absl::OkStatus();
-    return absl::InternalError(absl::StrCat(
-        "a message of ", came, " bytes came in place of one of ", expected));
+    return absl::InternalError(absl::StrCat("received a message of ", came,
+                                            " bytes, expected ", expected));
   }
 
   absl::Status Broken(int peer, const absl::Status& status) const {
@@ -187,9 +187,9 @@ class NcclMesh final : public PeerMesh {
         return message->done ? message->status : end_;
       }
     }
-    End(Broken(message->peer,
-               absl::DeadlineExceededError(absl::StrCat(
-                   "silent for ", absl::FormatDuration(options_.timeout)))));
+    End(Broken(message->peer, absl::DeadlineExceededError(absl::StrCat(
+                                  "no progress for ",
+                                  absl::FormatDuration(options_.timeout)))));
     absl::MutexLock lock(&mu_);
     return end_;
   }
@@ -373,7 +373,8 @@ absl::Status NcclMesh::ReceiveNext(Channel* channel) {
                                 ->Wait());
   if (!Suits(header.bytes)) {
     return absl::InternalError(
-        absl::StrCat("a message of ", header.bytes, " bytes"));
+        absl::StrCat("received a header for ", header.bytes,
+                     " bytes, a size that NCCL is not used for"));
   }
   TRIBUTARY_RETURN_IF_ERROR(channel->communicator->Receive(
       channel->staging.get(), header.bytes, channel->stream->handle()));

@@ -194,8 +194,8 @@ class ParameterServerExchange::Stream final
       return absl::OkStatus();
     }
     return absl::InvalidArgumentError(
-        absl::StrCat("word of chunk ", chunk, ", version ", version,
-                     ": there is no such chunk here"));
+        absl::StrCat("sent chunk ", chunk, ", version ", version,
+                     ", which is not one of its chunks"));
   }
 
   WorkState::Arrival BeginWrite(const Weights& weights, float** to) {
@@ -213,9 +213,10 @@ class ParameterServerExchange::Stream final
     absl::Status status;
     if (!welcome.has_memory()) {
       status = absl::FailedPreconditionError(
-          "shared memory: the server did not take the offer");
+          "shared memory: the server declined the offer");
     } else if (!in_memory_) {
-      return Fail(absl::FailedPreconditionError("an offer out of turn"));
+      return Fail(absl::FailedPreconditionError(
+          "offered shared memory that this worker did not request"));
     } else {
       agreed_ = true;
       const bool offered = welcome.memory().bytes() > 0;
@@ -227,7 +228,8 @@ class ParameterServerExchange::Stream final
     if (!status.ok() && exchange_->transport_ == ExchangeSpec::MEMORY) {
       return Fail(absl::FailedPreconditionError(absl::StrCat(
           status.message(),
-          "; exchange.transport AUTO takes another way where it must")));
+          "; set exchange.transport to AUTO, which falls back to another "
+          "transport")));
     }
     return true;
   }
@@ -367,10 +369,10 @@ ParameterServerExchange::Connect(const Options& options,
                    transport == ExchangeSpec::UNIX_SOCKET)) {
       return absl::FailedPreconditionError(
           absl::StrCat("server ", shard, " (", server.address,
-                       ") is on another host, where "
+                       ") is on another host, which "
                        "exchange.transport ",
                        ExchangeSpec::Transport_Name(transport),
-                       " does not reach: use AUTO or WIRE"));
+                       " cannot reach: use AUTO or WIRE"));
     }
     const bool short_way = local && transport != ExchangeSpec::WIRE;
     if (short_way && wants_memory) exchange->MakeMemory(options.shared_arenas);

@@ -4,16 +4,14 @@
 // Measured on one core of a 2.6 GHz Sapphire Rapids, in GFLOP/s, best of
 // several runs on a shared machine:
 //
-//   rows x inputs -> outputs     forward         input gradient  weight
-//   gradient
-//                                OpenBLAS oneDNN OpenBLAS oneDNN OpenBLAS
-//                                oneDNN
-//   64 x 784 -> 512              118      164    -        -      154      180
-//   64 x 512 -> 512              121      165    152      199    150      180
-//   64 x 3136 -> 128             113      142    118      178    136      171
-//   1024 x 128 -> 384            165      196    157      195    146      170
-//   1024 x 512 -> 128            155      173    156      189    134      171
-//   16 x 4096 -> 4096            56       65     39       48     68       159
+//   rows x inputs -> outputs  forward         input gradient  weight gradient
+//                             OpenBLAS oneDNN OpenBLAS oneDNN OpenBLAS oneDNN
+//   64 x 784 -> 512           118      164    -        -      154      180
+//   64 x 512 -> 512           121      165    152      199    150      180
+//   64 x 3136 -> 128          113      142    118      178    136      171
+//   1024 x 128 -> 384         165      196    157      195    146      170
+//   1024 x 512 -> 128         155      173    156      189    134      171
+//   16 x 4096 -> 4096         56       65     39       48     68       159
 //
 // oneDNN (2.6.3; OpenBLAS 0.3.21) is faster except for very narrow layers, and
 // convolutions need it, so it is the only library. The last row is one pass

@@ -32,7 +32,7 @@ void FreeMapping(void* memory) {
 
 absl::Status NoMemory(size_t bytes) {
   return absl::ResourceExhaustedError(
-      absl::StrCat("no memory on the host for ", bytes, " bytes"));
+      absl::StrCat("out of host memory: cannot allocate ", bytes, " bytes"));
 }
 
 absl::StatusOr<Device::Memory> Map(size_t bytes) {

@@ -28,9 +28,9 @@ void* Scratch::Bytes(size_t bytes) {
                                 : cudaMallocHost(&memory_, bytes);
   if (error != cudaSuccess) {
     EndProcess(ToStatus(
-        error, absl::StrCat("no ", bytes,
-                            " bytes of working memory; more "
-                            "batch.micro_batches, or --threads 1, need less")));
+        error, absl::StrCat("cannot allocate ", bytes,
+                            " bytes of working memory; increase "
+                            "batch.micro_batches or set --threads 1")));
   }
   capacity_ = bytes;
   ++growths_;

@@ -116,7 +116,7 @@ class Communicator final : public NcclCommunicator {
 
  private:
   absl::Status Activate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    if (aborted_) return absl::AbortedError("the all-reduce was called off");
+    if (aborted_) return absl::AbortedError("the all-reduce was cancelled");
     return ToStatus(cudaSetDevice(ordinal_), "cudaSetDevice");
   }
 
@@ -144,7 +144,7 @@ class Library final : public NcclLibrary {
       const std::string& bytes, int rank, const std::string& bus_id) override {
     ncclUniqueId id;
     if (bytes.size() != sizeof(id.internal)) {
-      return absl::InvalidArgumentError("that is no id of NCCL's");
+      return absl::InvalidArgumentError("not an NCCL id");
     }
     std::memcpy(id.internal, bytes.data(), bytes.size());
     int ordinal = 0;
