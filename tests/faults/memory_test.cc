@@ -60,16 +60,17 @@ TEST_F(MemoryTest, FewerMicroBatchesAtATimeGiveTheSameResult) {
     const std::string output = point.substr(0, point.find('='));
     EXPECT_EQ(Train(output, point), digest);
     EXPECT_EQ(restarts_, 0);
-    EXPECT_THAT(WorkerLog(output), HasSubstr("computes 1 leaf at a time"));
+    EXPECT_THAT(WorkerLog(output),
+                HasSubstr("computes 1 micro-batch at a time"));
   }
 }
 
 TEST_F(MemoryTest, NoMemoryForASingleMicroBatchEndsWithAdvice) {
   Train("none", "W6=memory");
   EXPECT_GE(restarts_, 1);
-  EXPECT_THAT(WorkerLog("none"), HasSubstr("no memory for a single leaf of "));
   EXPECT_THAT(WorkerLog("none"),
-              HasSubstr("give the job more batch.micro_batches"));
+              HasSubstr("too little memory for a single micro-batch of "));
+  EXPECT_THAT(WorkerLog("none"), HasSubstr("increase batch.micro_batches"));
 }
 
 // The job needs more than a terabyte.
@@ -79,7 +80,8 @@ TEST_F(MemoryTest, AJobThatCannotFitSaysSoBeforeItStarts) {
                   folder_ + "/huge", "--workers", "1", "--quiet", "--set",
                   "evaluation.batch=16777216"});
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.standard_error, HasSubstr("has no memory for a leaf of "));
+  EXPECT_THAT(result.standard_error,
+              HasSubstr("has too little memory for a micro-batch of "));
 }
 
 }  // namespace

@@ -182,9 +182,11 @@ TEST_F(EmulatedGpuTest, AGpuThatIsTooSmallSaysWhatWouldFit) {
   emulated_gpu::SetMemoryBytes(static_cast<size_t>(Needed().total() - 1));
   absl::Status status;
   Train(/*nccl=*/nullptr, /*threads=*/1, &status);
-  EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("Emulated GPU has no memory for a leaf of "),
-                    HasSubstr("batch.micro_batches 2 would fit")));
+  EXPECT_THAT(
+      std::string(status.message()),
+      AllOf(
+          HasSubstr("Emulated GPU has too little memory for a micro-batch of "),
+          HasSubstr("Set batch.micro_batches to 2: ")));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Samples as the model takes them, and what kind of samples a data set has.
+// Samples in the form that models take, and the description of a data set.
 #ifndef TRIBUTARY_WORKER_DATA_BATCH_H_
 #define TRIBUTARY_WORKER_DATA_BATCH_H_
 
@@ -7,7 +7,7 @@
 
 namespace tributary {
 
-// What a model must know of its data.
+// Properties of a data set that a model depends on.
 struct DataInfo {
   enum class Kind { kImages, kRows, kTokens };
   Kind kind = Kind::kRows;
@@ -17,12 +17,12 @@ struct DataInfo {
   int64_t classes = 0;
 };
 
-// Some samples in host memory, row-major, sample by sample. Exactly one of
-// features and tokens, and one of labels and values, is filled.
+// A set of samples in host memory, row-major, sample by sample. Exactly one of
+// `features` and `tokens`, and one of `labels` and `values`, is filled.
 //
-// A label of -1 is not counted: it adds nothing to loss, correct predictions or
-// weight. It occurs only in evaluation, at the end of a text whose last window
-// is shorter than the context; the tokens there are 0.
+// A label of -1 is not counted: it contributes nothing to the loss, the correct
+// predictions or the sample count. It occurs only in evaluation, at the end of
+// a text whose last window is shorter than the context; the tokens there are 0.
 struct Batch {
   int64_t samples = 0;
   // [samples, product of sample_shape]

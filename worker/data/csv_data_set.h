@@ -1,4 +1,4 @@
-// Rows of numbers, with a class or a number to predict, from CSV files.
+// Data set of CSV files: rows of numbers with a class or a number to predict.
 #ifndef TRIBUTARY_WORKER_DATA_CSV_DATA_SET_H_
 #define TRIBUTARY_WORKER_DATA_CSV_DATA_SET_H_
 
@@ -12,11 +12,13 @@
 
 namespace tributary {
 
-// The columns in the order of the file, without the label's, are the features,
-// unscaled. Samples have shape {features}; all is held in memory as floats.
+// Reads CSV files. Features are all columns except the label's, unscaled and in
+// the order of the file. Samples have shape {features}. Keeps all data in
+// memory as floats.
 class CsvDataSet final : public DataSet {
  public:
-  // `regression`: the label is a number (MEAN_SQUARED_ERROR), not a class.
+  // `regression` makes the label a number (MEAN_SQUARED_ERROR) instead of a
+  // class.
   static absl::StatusOr<std::unique_ptr<CsvDataSet>> Open(const CsvSpec& spec,
                                                           bool regression);
 
@@ -33,9 +35,9 @@ class CsvDataSet final : public DataSet {
   CsvDataSet(CsvTable train, CsvTable test, int64_t classes,
              uint64_t fingerprint);
 
-  // Makes room for `samples` samples.
+  // Resizes the batch to `samples` samples.
   void Resize(int64_t samples, Batch* batch) const;
-  // Writes one sample at `place` of the batch.
+  // Writes one sample at index `place` of the batch.
   void CopyRow(const CsvTable& table, int64_t row, int64_t place,
                Batch* batch) const;
 

@@ -21,20 +21,20 @@ namespace {
 constexpr absl::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr absl::string_view kBlanks = " \t\r\v\f";
 constexpr absl::string_view kWhitespace = " \t\r\n";
-// A byte 0 among so many first ones means a binary file, as for Git; a later
-// one means damage, which line and column locate better.
+// A zero byte within this prefix indicates a binary file, as in Git. A later
+// one is treated as damage, which line and column locate better.
 constexpr size_t kSniffedBytes = 8000;
 
-// Text of a file for a message: short, printable.
+// Returns a short, printable excerpt for error messages.
 std::string Quote(absl::string_view text) {
   constexpr size_t kMaxShown = 40;
   return absl::StrCat("'", absl::CHexEscape(text.substr(0, kMaxShown)),
                       text.size() > kMaxShown ? "...'" : "'");
 }
 
-// Where the first column of `line` ends: at a comma that is not between
-// quotation marks, or with the line. Doubled marks within a column open and
-// close again.
+// Returns the end of the first column of `line`: at a comma outside quotation
+// marks, or at the end of the line. A doubled quotation mark within a column
+// closes and reopens the quotation.
 size_t ColumnEnd(absl::string_view line) {
   const size_t first = line.find_first_not_of(kBlanks);
   if (first == absl::string_view::npos || line[first] != '"') {
@@ -48,8 +48,8 @@ size_t ColumnEnd(absl::string_view line) {
   return line.size();
 }
 
-// Cuts the next column off `line` and returns it without the blanks and the
-// quotation marks around it.
+// Removes the next column from `line` and returns it without surrounding blanks
+// and quotation marks.
 absl::string_view TakeColumn(absl::string_view* line) {
   const size_t end = ColumnEnd(*line);
   absl::string_view column = absl::StripAsciiWhitespace(line->substr(0, end));
@@ -71,7 +71,8 @@ int64_t CountColumns(absl::string_view line) {
   return columns;
 }
 
-// Only the last column can be open: it takes all that is left.
+// Returns whether the line ends within a quotation. Only the last column can,
+// because it extends to the end of the line.
 bool LeavesQuoteOpen(absl::string_view line) {
   if (!absl::StrContains(line, '"')) return false;
   for (size_t end; (end = ColumnEnd(line)) < line.size();) {
@@ -94,8 +95,8 @@ bool IsComment(absl::string_view line) {
   return absl::StartsWith(absl::StripLeadingAsciiWhitespace(line), "#");
 }
 
-// InvalidArgument, naming what the file is and how to convert it, if its first
-// bytes are not text.
+// Returns InvalidArgument, naming the file's format and how to convert it, if
+// the first bytes are not text.
 absl::Status CheckIsText(absl::string_view bytes, absl::string_view name) {
   const auto error = [name](const auto&... what) {
     return absl::InvalidArgumentError(absl::StrCat(name, ": ", what...));
@@ -127,7 +128,7 @@ absl::Status CheckIsText(absl::string_view bytes, absl::string_view name) {
   return absl::OkStatus();
 }
 
-// One pass over the lines of a file; used once.
+// Parses the lines of a file in one pass. Used once.
 class CsvParser {
  public:
   CsvParser(absl::string_view bytes, const CsvOptions& options,
@@ -140,7 +141,7 @@ class CsvParser {
     }
     TRIBUTARY_RETURN_IF_ERROR(CheckIsText(rest_, name_));
     absl::ConsumePrefix(&rest_, kByteOrderMark);
-    // What is left behind the last line with something in it.
+    // Ignores whitespace after the last line with content.
     rest_ = rest_.substr(0, rest_.find_last_not_of(kWhitespace) + 1);
     while (!rest_.empty()) TRIBUTARY_RETURN_IF_ERROR(ParseLine(TakeLine()));
     if (table_.rows == 0) {
@@ -246,7 +247,7 @@ class CsvParser {
       table_.values.push_back(number);
       return absl::OkStatus();
     }
-    // Not as a float: that would take 16777217 for 16777216.
+    // Not float, which would round 16777217 to 16777216.
     double label = 0;
     const int64_t classes =
         options_.classes > 0 ? options_.classes : kMaxCsvClasses;
@@ -260,12 +261,12 @@ class CsvParser {
     return absl::OkStatus();
   }
 
-  absl::string_view rest_;  // What is not parsed yet.
+  absl::string_view rest_;  // Text not parsed yet.
   const CsvOptions& options_;
   const absl::string_view name_;
-  int64_t line_ = 0;     // Of the line that is being parsed; the first is 1.
-  int64_t columns_ = 0;  // 0: before the first line with columns.
-  int64_t label_ = -1;   // Column, counted from 0.
+  int64_t line_ = 0;     // Number of the current line, counted from 1.
+  int64_t columns_ = 0;  // 0 before the first line with columns.
+  int64_t label_ = -1;   // Index of the label column, counted from 0.
   CsvTable table_;
 };
 

@@ -1,4 +1,4 @@
-// Tables of comma-separated numbers.
+// Parser for tables of comma-separated numbers.
 #ifndef TRIBUTARY_WORKER_DATA_CSV_FORMAT_H_
 #define TRIBUTARY_WORKER_DATA_CSV_FORMAT_H_
 
@@ -11,39 +11,44 @@
 
 namespace tributary {
 
-// Longer lines are refused; a line of this length has millions of columns.
+// Maximum length of a line, which is enough for millions of columns.
 inline constexpr int64_t kMaxCsvLineBytes = 16 << 20;
-// Class labels must be below; a number of classes is a number of model outputs.
+// Upper bound for class labels. The number of classes is the number of model
+// outputs.
 inline constexpr int64_t kMaxCsvClasses = 16 << 20;
 
 struct CsvOptions {
-  // Counted from 0; negative: from the end.
+  // Counted from 0. A negative number counts from the end.
   int32_t label_column = -1;
-  // Labels are numbers (`values`), not classes (`labels`).
+  // Read labels as numbers (`values`) instead of classes (`labels`).
   bool regression = false;
-  // Class labels are below this; 0: below kMaxCsvClasses.
+  // Exclusive upper bound for class labels; 0 stands for kMaxCsvClasses.
   int64_t classes = 0;
-  // Number of columns, label included; 0: that of the first line.
+  // Number of columns including the label; 0 takes that of the first line.
   int64_t columns = 0;
 };
 
 struct CsvTable {
   int64_t rows = 0;          // At least 1.
-  int64_t features = 0;      // Columns without the label; at least 1.
+  int64_t features = 0;      // Number of columns without the label; at least 1.
   std::vector<float> cells;  // [rows, features]
-  // [rows], one of the two by CsvOptions::regression.
+  // [rows]. CsvOptions::regression selects which of the two is filled.
   std::vector<int32_t> labels;
   std::vector<float> values;
 };
 
-// Parses a whole file. Lines that begin with `#` are skipped as comments. A
-// first line after them in which some column is not a number is a header and
-// gives only the number of columns. Columns may be between quotation marks, and
-// then hold commas. Lines end in "\n" or "\r\n"; blanks around a column, a byte
-// order mark and empty lines at the end are ignored. Pure, and safe for any
-// bytes. InvalidArgument starts with `name:line:`, `name` being the file, and
-// cites the column, counted from 0 as in `label_column`, and its text; for a
-// file that is not text it starts with `name:` and says what it is instead.
+// Parses a whole file.
+//
+// Skips lines that begin with `#` as comments. If some column of the first
+// other line is not a number, that line is a header, which determines only the
+// number of columns. Columns may be quoted and then may contain commas. Lines
+// end in "\n" or "\r\n". Blanks around a column, a byte order mark and empty
+// lines at the end are ignored.
+//
+// A pure function, safe for any bytes. Returns InvalidArgument with a message
+// that starts with `name:line:`, where `name` is the file, and cites the
+// column, counted from 0 as in `label_column`, and its text. If the file is not
+// text, the message starts with `name:` and says what the file is.
 absl::StatusOr<CsvTable> ParseCsv(absl::string_view bytes,
                                   const CsvOptions& options,
                                   absl::string_view name);

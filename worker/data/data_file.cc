@@ -18,12 +18,12 @@
 namespace tributary {
 namespace {
 
-// Bytes asked for at a time: large enough that calls cost nothing, small enough
-// that a file that promises more than it has takes no memory to speak of.
+// Bytes read at a time: large enough to amortize the calls, small enough that a
+// file whose header promises more than it has needs little memory.
 constexpr int64_t kReadBytes = 1 << 20;
-// Compressed bytes held while inflating.
+// Size of the buffer for compressed bytes.
 constexpr size_t kInputBytes = 64 << 10;
-// A deflate stream cannot expand by more (zlib's technical notes).
+// Maximum expansion of a deflate stream (zlib's technical notes).
 constexpr int64_t kMaxDeflateRatio = 1032;
 
 absl::Status SystemError(const std::string& path, const char* action,
@@ -34,7 +34,7 @@ absl::Status SystemError(const std::string& path, const char* action,
   return absl::InvalidArgumentError(message);
 }
 
-// An open file descriptor.
+// Owns a file descriptor.
 class Descriptor {
  public:
   explicit Descriptor(int number) : number_(number) {}
@@ -128,7 +128,7 @@ class GzipFile final : public DataFile {
   }
 
   absl::Status StartMember() {
-    // 15: the largest window; 16: a gzip header and trailer.
+    // 15 selects the largest window; 16 selects a gzip header and trailer.
     const int code =
         started_ ? inflateReset(&stream_) : inflateInit2(&stream_, 15 + 16);
     if (code != Z_OK) {
@@ -154,10 +154,10 @@ class GzipFile final : public DataFile {
 
   const std::unique_ptr<PlainFile> compressed_;
   std::string input_;
-  int64_t read_ = 0;  // Compressed bytes given to zlib so far.
+  int64_t read_ = 0;  // Number of compressed bytes passed to zlib.
   z_stream stream_ = {};
-  bool started_ = false;    // inflateInit2 was called.
-  bool in_member_ = false;  // Between a header and its trailer.
+  bool started_ = false;    // True once inflateInit2 has been called.
+  bool in_member_ = false;  // True between a header and its trailer.
 };
 
 }  // namespace
@@ -167,7 +167,7 @@ DataFile::DataFile(std::string path, int64_t size_bound)
 
 absl::StatusOr<std::unique_ptr<DataFile>> DataFile::Open(
     const std::string& path) {
-  // Not blocking: opening a named pipe would otherwise wait for its writer.
+  // Non-blocking: opening a named pipe would otherwise wait for its writer.
   Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) return SystemError(path, "open", errno);
   struct stat information;
@@ -206,9 +206,9 @@ absl::Status AppendWholeFile(const std::string& path, int64_t limit_bytes,
                              DataFile::Open(path));
   const int64_t before = static_cast<int64_t>(bytes->size());
   const int64_t room = limit_bytes - before;
-  // A compressed file's bound is too rough to reserve by.
+  // The bound of a compressed file is too loose for reserving memory.
   if (!absl::EndsWith(path, ".gz") && file->size_bound() <= room) {
-    // Read asks past the end to find it.
+    // Includes the extra block that Read requests to detect the end.
     bytes->reserve(
         static_cast<size_t>(before + file->size_bound() + kReadBytes));
   }

@@ -1,4 +1,4 @@
-// Sequential reading of data files, plain or gzip-compressed.
+// Sequential reader for data files, plain or gzip-compressed.
 #ifndef TRIBUTARY_WORKER_DATA_DATA_FILE_H_
 #define TRIBUTARY_WORKER_DATA_DATA_FILE_H_
 
@@ -11,42 +11,43 @@
 
 namespace tributary {
 
-// More than this in one data set is refused: it is held in memory.
+// Maximum size of a data set, which is held in memory.
 inline constexpr int64_t kMaxDataBytes = int64_t{64} << 30;
 
-// A regular file opened for reading from its begin to its end. A path that ends
-// in `.gz` is inflated while it is read (RFC 1952, also several members), and
-// its checksums are verified. Memory grows with the bytes that are really
-// there, never with what a header claims. Not thread-safe.
+// Reads a regular file from start to end. A path that ends in `.gz` is
+// decompressed while it is read (RFC 1952, including multiple members), and its
+// checksums are verified. Memory grows with the bytes actually read, never with
+// the size that a header claims. Not thread-safe.
 //
-// Errors are NotFound (no such file) or InvalidArgument, and start with the
-// path; damage is located by its byte offset in the file on disk.
+// Returns NotFound (no such file) or InvalidArgument. Messages start with the
+// path; for damaged data they cite the byte offset in the file on disk.
 class DataFile {
  public:
   static absl::StatusOr<std::unique_ptr<DataFile>> Open(
       const std::string& path);
   virtual ~DataFile() = default;
 
-  // Appends the next `count` bytes to `bytes`; fewer only at the file's end.
+  // Appends the next `count` bytes to `bytes`, or fewer at the end of the file.
   absl::Status Read(int64_t count, std::string* bytes);
 
   const std::string& path() const { return path_; }
-  // No more bytes than this can come out of the file.
+  // Upper bound on the number of bytes that the file can yield.
   int64_t size_bound() const { return size_bound_; }
 
  protected:
   DataFile(std::string path, int64_t size_bound);
 
  private:
-  // Fills up to `count` bytes at `to`; returns how many, 0 only at the end.
+  // Reads up to `count` bytes into `to`. Returns the number read, which is 0
+  // only at the end.
   virtual absl::StatusOr<int64_t> ReadSome(char* to, int64_t count) = 0;
 
   const std::string path_;
   const int64_t size_bound_;
 };
 
-// Appends all of the file to `bytes`. InvalidArgument if it is empty or if
-// `bytes` would become longer than `limit_bytes`.
+// Appends the whole file to `bytes`. Returns InvalidArgument if the file is
+// empty or `bytes` would exceed `limit_bytes`.
 absl::Status AppendWholeFile(const std::string& path, int64_t limit_bytes,
                              std::string* bytes);
 

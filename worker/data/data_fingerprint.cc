@@ -18,8 +18,8 @@ uint64_t DataFingerprint(absl::Span<const absl::string_view> files) {
   const std::unique_ptr<XXH3_state_t, FreeState> state(XXH3_createState());
   XXH3_64bits_reset(state.get());
   for (const absl::string_view file : files) {
-    // The size comes first, little-endian on every machine, so that bytes
-    // cannot move from one file to the next unnoticed.
+    // Hash the size first, little-endian on every machine, so that moving bytes
+    // from one file to the next changes the fingerprint.
     unsigned char size[8];
     for (int i = 0; i < 8; ++i) {
       size[i] = static_cast<unsigned char>(uint64_t{file.size()} >> (8 * i));

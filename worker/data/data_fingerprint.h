@@ -1,4 +1,4 @@
-// A short number that differs when data differ.
+// Fingerprint for detecting differences between data sets.
 #ifndef TRIBUTARY_WORKER_DATA_DATA_FINGERPRINT_H_
 #define TRIBUTARY_WORKER_DATA_DATA_FINGERPRINT_H_
 
@@ -9,9 +9,8 @@
 
 namespace tributary {
 
-// XXH3-64 over the contents of files (inflated, if they were compressed) and
-// their sizes, in the given order. Not cryptographic: it finds mistakes, not
-// forgeries.
+// Returns the XXH3-64 hash of the files' contents (decompressed) and sizes, in
+// the given order. Not cryptographic: it detects mistakes, not tampering.
 uint64_t DataFingerprint(absl::Span<const absl::string_view> files);
 
 }  // namespace tributary

@@ -1,5 +1,4 @@
-// A source of samples: opened once, checked whole, then read by index from any
-// thread.
+// Interface for sources of samples.
 #ifndef TRIBUTARY_WORKER_DATA_DATA_SET_H_
 #define TRIBUTARY_WORKER_DATA_DATA_SET_H_
 
@@ -13,33 +12,36 @@
 
 namespace tributary {
 
-// Immutable after Open, so safe from any thread.
+// A source of samples, verified completely when opened and read by index.
+// Immutable after Open and therefore thread-safe.
 class DataSet {
  public:
   virtual ~DataSet() = default;
 
   virtual const DataInfo& info() const = 0;
-  // Samples (text: sequences of `context` tokens) in one epoch; at least 1.
+  // Number of samples (text: sequences of `context` tokens) in one epoch; at
+  // least 1.
   virtual int64_t train_samples() const = 0;
-  // Held-out samples; 0: there are none.
+  // Number of held-out samples, or 0.
   virtual int64_t evaluation_samples() const = 0;
-  // XXH3-64 over the files' sizes and contents: equal on two machines when
-  // their data are.
+  // Returns the XXH3-64 hash of the files' sizes and contents. It is equal on
+  // two machines if their data are equal.
   virtual uint64_t fingerprint() const = 0;
 
-  // Fills `batch` with the given training samples, in the given order. The same
-  // (epoch, index) is always the same sample; text draws the start of its
-  // windows anew for each epoch. Indexes must lie in [0, train_samples()).
+  // Fills `batch` with the given training samples in the given order. The same
+  // (epoch, index) always yields the same sample; text data sets draw the start
+  // of their windows anew for each epoch. Indexes must be in [0,
+  // train_samples()).
   virtual void ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
                          Batch* batch) const = 0;
-  // Held-out samples [begin, end).
+  // Fills `batch` with held-out samples [begin, end).
   virtual void ReadEvaluation(int64_t begin, int64_t end,
                               Batch* batch) const = 0;
 };
 
-// Opens what `job.data` names and checks all of it. Errors are InvalidArgument
-// or NotFound and name the file, the byte offset or line, what is wrong and
-// what would be right.
+// Opens and verifies the data set that `job.data` names. Returns
+// InvalidArgument or NotFound; messages cite the file, the byte offset or line,
+// the error, and the expected value.
 absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const JobSpec& job);
 
 }  // namespace tributary

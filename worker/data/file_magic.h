@@ -1,5 +1,4 @@
-// The first bytes by which files of other formats are recognized, so that an
-// error can name what the file is.
+// Magic numbers of other formats, so that errors can name the format of a file.
 #ifndef TRIBUTARY_WORKER_DATA_FILE_MAGIC_H_
 #define TRIBUTARY_WORKER_DATA_FILE_MAGIC_H_
 
@@ -8,11 +7,11 @@
 namespace tributary {
 
 inline constexpr absl::string_view kGzipMagic = "\x1f\x8b";
-// An array saved by numpy.save.
+// Array saved by numpy.save.
 inline constexpr absl::string_view kNpyMagic = "\x93NUMPY";
-// Also .npz and .xlsx.
+// ZIP archive, including .npz and .xlsx.
 inline constexpr absl::string_view kZipMagic = "PK\x03\x04";
-// A byte order mark, little-endian as Windows writes it.
+// Byte order mark of little-endian UTF-16, as written by Windows.
 inline constexpr absl::string_view kUtf16Magic = "\xff\xfe";
 
 }  // namespace tributary

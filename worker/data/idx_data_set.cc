@@ -24,7 +24,7 @@ namespace {
 
 bool Exists(const std::string& path) {
   struct stat information;
-  // Whatever is there but cannot be looked at is for Open to complain about.
+  // Open reports the error for files that exist but cannot be examined.
   return stat(path.c_str(), &information) == 0 || errno != ENOENT;
 }
 
@@ -62,7 +62,8 @@ absl::Status CheckDirectory(const std::string& directory) {
   return absl::OkStatus();
 }
 
-// The file as it is on disk: plain, or else with `.gz`.
+// Returns the path of the file on disk: plain if it exists, otherwise with
+// `.gz`.
 absl::StatusOr<std::string> FindFile(const std::string& directory,
                                      const std::string& file) {
   const std::string plain = absl::StrCat(directory, "/", file);
@@ -73,7 +74,7 @@ absl::StatusOr<std::string> FindFile(const std::string& directory,
       absl::StrCat(plain, ": no such file, nor one with .gz"));
 }
 
-// The whole file, or one byte more than its header promises.
+// Reads the whole file, or one byte more than its header promises.
 absl::StatusOr<std::string> ReadIdxFile(IdxKind kind, const std::string& path) {
   TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<DataFile> file,
                              DataFile::Open(path));

@@ -1,4 +1,4 @@
-// Images with class labels, from IDX files.
+// Data set of IDX files: images with class labels.
 #ifndef TRIBUTARY_WORKER_DATA_IDX_DATA_SET_H_
 #define TRIBUTARY_WORKER_DATA_IDX_DATA_SET_H_
 
@@ -13,13 +13,13 @@
 
 namespace tributary {
 
-// The four files that IdxSpec names; the held-out part is t10k-*. Pixels stay
-// in memory as bytes and become floats, (value / 255 - mean) / deviation, when
-// they are read. Samples have shape {1, height, width}.
+// Reads the four files that IdxSpec names; t10k-* is the held-out part. Keeps
+// pixels in memory as bytes and converts them to floats, (value / 255 - mean) /
+// deviation, when they are read. Samples have shape {1, height, width}.
 class IdxDataSet final : public DataSet {
  public:
-  // Of each file the plain one is read, or, where there is none, that with
-  // `.gz`.
+  // Opens the plain version of each file, or the `.gz` version if there is no
+  // plain one.
   static absl::StatusOr<std::unique_ptr<IdxDataSet>> Open(const IdxSpec& spec);
 
   const DataInfo& info() const override { return info_; }
@@ -37,7 +37,7 @@ class IdxDataSet final : public DataSet {
     int64_t height = 0;
     int64_t width = 0;
     std::string images_name;
-    std::string image_file;  // Whole files, headers included.
+    std::string image_file;  // Whole file, including the header.
     std::string label_file;
   };
 
@@ -45,17 +45,17 @@ class IdxDataSet final : public DataSet {
 
   static absl::StatusOr<Part> OpenPart(const IdxSpec& spec,
                                        const std::string& prefix);
-  // Writes one sample at `place` of the batch.
+  // Writes one sample at index `place` of the batch.
   void CopySample(const Part& part, int64_t index, int64_t place,
                   Batch* batch) const;
-  // Makes room for `samples` samples.
+  // Resizes the batch to `samples` samples.
   void Resize(int64_t samples, Batch* batch) const;
 
   const Part train_;
   const Part held_out_;
   DataInfo info_;
   uint64_t fingerprint_;
-  std::array<float, 256> scaled_;  // What each pixel value becomes.
+  std::array<float, 256> scaled_;  // Feature for each pixel value.
 };
 
 }  // namespace tributary

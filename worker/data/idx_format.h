@@ -1,4 +1,5 @@
-// The IDX format of MNIST: a big-endian header, then one byte for each value.
+// Parser for the IDX format of MNIST (http://yann.lecun.com/exdb/mnist): a
+// big-endian header, then one byte per value.
 //
 //   offset 0  4 bytes  magic number: 0x00000803 images, 0x00000801 labels
 //   offset 4  4 bytes  count of images or labels
@@ -6,9 +7,9 @@
 //   offset 12 4 bytes  width    (images only)
 //   then      count * height * width pixels, or count labels
 //
-// (http://yann.lecun.com/exdb/mnist). The functions here are pure: bytes in,
-// values or InvalidArgument out, safe for any bytes. Messages start with
-// `name`, the name of the file, and the byte offset.
+// All functions are pure and safe for any bytes. They return InvalidArgument
+// with a message that starts with `name`, the name of the file, and the byte
+// offset.
 #ifndef TRIBUTARY_WORKER_DATA_IDX_FORMAT_H_
 #define TRIBUTARY_WORKER_DATA_IDX_FORMAT_H_
 
@@ -19,24 +20,24 @@
 
 namespace tributary {
 
-// Larger images are refused.
+// Maximum number of pixels in an image.
 inline constexpr int64_t kMaxImagePixels = int64_t{64} << 20;
 
 enum class IdxKind { kImages, kLabels };
 
 struct IdxHeader {
   int64_t count = 0;   // At least 1.
-  int64_t height = 1;  // Of an image; at least 1.
+  int64_t height = 1;  // Height of an image; at least 1.
   int64_t width = 1;
 
-  // Of the whole file; at most kMaxDataBytes.
+  // Size of the whole file; at most kMaxDataBytes.
   int64_t file_bytes = 0;
 };
 
-// Bytes before the values.
+// Returns the number of bytes before the values.
 int64_t IdxHeaderBytes(IdxKind kind);
 
-// Checks and reads the header at the begin of `bytes`.
+// Parses the header at the start of `bytes`.
 absl::StatusOr<IdxHeader> ParseIdxHeader(IdxKind kind, absl::string_view bytes,
                                          absl::string_view name);
 
@@ -44,16 +45,16 @@ struct IdxImages {
   int64_t count = 0;
   int64_t height = 0;
   int64_t width = 0;
-  // [count, height, width], one byte each; views the parsed bytes.
+  // [count, height, width], one byte each. Refers to the parsed bytes.
   absl::string_view pixels;
 };
 
-// `bytes` is the whole file; its length must be just what the header says.
+// Parses a whole file. The length of `bytes` must match the header.
 absl::StatusOr<IdxImages> ParseIdxImages(absl::string_view bytes,
                                          absl::string_view name);
 
-// `bytes` is the whole file. Returns the labels, [count], one byte each,
-// viewing `bytes`; all are below `classes`.
+// Parses a whole file. Returns the labels, [count], one byte each, all below
+// `classes`. The result refers to `bytes`.
 absl::StatusOr<absl::string_view> ParseIdxLabels(absl::string_view bytes,
                                                  int64_t classes,
                                                  absl::string_view name);

@@ -12,11 +12,11 @@ namespace {
 
 constexpr int64_t kVocabulary = 256;
 
-// Streams of the generator: what is drawn.
+// Numbers of the generator's streams.
 constexpr uint32_t kInputs = 0;
 constexpr uint32_t kLabels = 1;
 
-// The made-up data are the same for every job.
+// Not keyed by the job's seed: the samples are the same for every job.
 uint32_t Draw(uint32_t what, int64_t index) {
   const RandomStream stream = {/*seed=*/0, RandomPurpose::kMadeUpData, what, 0};
   return stream.Block(static_cast<uint64_t>(index) / 4)[index % 4];

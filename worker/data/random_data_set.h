@@ -1,4 +1,4 @@
-// Made-up samples in memory, for measuring speed.
+// Data set of random samples in memory, for measuring speed.
 #ifndef TRIBUTARY_WORKER_DATA_RANDOM_DATA_SET_H_
 #define TRIBUTARY_WORKER_DATA_RANDOM_DATA_SET_H_
 
@@ -9,12 +9,12 @@
 
 namespace tributary {
 
-// Sample i is a pure function of i: uniform features in [-1, 1), or uniform
-// tokens, with uniform labels; for model.synthetic, no features and the label
-// 0. There is no held-out part.
+// Generates samples. Sample i is a pure function of i: uniform features in [-1,
+// 1), or uniform tokens, with uniform labels. For model.synthetic, samples have
+// no features and the label 0. There is no held-out part.
 class RandomDataSet final : public DataSet {
  public:
-  // `job` is valid, and its data are random.
+  // `job` must be valid and use random data.
   explicit RandomDataSet(const JobSpec& job);
 
   const DataInfo& info() const override { return info_; }

@@ -26,7 +26,7 @@ class ReadAhead::Impl {
     {
       absl::MutexLock lock(&mu_);
       stopping_ = true;
-      // Those in Take are served first: what they wait for is being read.
+      // Calls of Take that wait for a read in progress finish first.
       mu_.Await(absl::Condition(this, &Impl::NobodyWaits));
     }
     for (std::thread& thread : threads_) thread.join();
@@ -59,7 +59,7 @@ class ReadAhead::Impl {
       const auto found = Find(step, micro_batch);
       if (found != entries_.end()) {
         const std::shared_ptr<Entry> entry = Remove(found);
-        // Not begun: this thread is free to do it, and need not wait.
+        // If the read has not begun, this thread does it instead of waiting.
         if (entry->state != State::kWaiting) return AwaitBatch(*entry);
       }
     }
@@ -69,14 +69,14 @@ class ReadAhead::Impl {
  private:
   enum class State { kWaiting, kReading, kRead };
 
-  // A leaf that was expected. Shared, because it may leave `entries_` while a
+  // An expected micro-batch. Shared, because it may leave `entries_` while one
   // thread reads it and another waits for it.
   struct Entry {
     int64_t step = 0;
     int micro_batch = 0;
     // Guarded by mu_.
     State state = State::kWaiting;
-    std::shared_ptr<const Batch> batch;  // Set when kRead.
+    std::shared_ptr<const Batch> batch;  // Set in state kRead.
   };
   using Entries = std::deque<std::shared_ptr<Entry>>;
 
@@ -123,7 +123,7 @@ class ReadAhead::Impl {
     return batch;
   }
 
-  // Waits for a leaf to read and marks it; null at shutdown.
+  // Waits for a micro-batch to read and marks it. Returns null at shutdown.
   std::shared_ptr<Entry> NextEntry() ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     mu_.Await(absl::Condition(this, &Impl::HasWork));
@@ -136,7 +136,7 @@ class ReadAhead::Impl {
     return *found;
   }
 
-  // What each thread does.
+  // Body of each thread.
   void ReadMicroBatches() ABSL_LOCKS_EXCLUDED(mu_) {
     while (const std::shared_ptr<Entry> entry = NextEntry()) {
       std::shared_ptr<const Batch> batch =
@@ -154,11 +154,12 @@ class ReadAhead::Impl {
   std::vector<std::thread> threads_;
 
   absl::Mutex mu_;
-  // In the order they were expected; at most depth_. Searched from the front,
-  // which is as quick as an index for the few there are.
+  // In the order of Expect; at most depth_ entries. Few enough for a linear
+  // search.
   Entries entries_ ABSL_GUARDED_BY(mu_);
-  int waiting_entries_ ABSL_GUARDED_BY(mu_) = 0;  // Of entries_: kWaiting.
-  int takers_ ABSL_GUARDED_BY(mu_) = 0;           // Threads in AwaitBatch.
+  // Number of entries in state kWaiting.
+  int waiting_entries_ ABSL_GUARDED_BY(mu_) = 0;
+  int takers_ ABSL_GUARDED_BY(mu_) = 0;  // Number of threads in AwaitBatch.
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
 };
 

@@ -1,5 +1,5 @@
-// Reads the batches of coming leaves in threads of its own, so that computing
-// does not wait for data.
+// Reads the batches of upcoming micro-batches on background threads, so that
+// computation does not wait for data.
 #ifndef TRIBUTARY_WORKER_DATA_READ_AHEAD_H_
 #define TRIBUTARY_WORKER_DATA_READ_AHEAD_H_
 
@@ -12,26 +12,26 @@
 
 namespace tributary {
 
-// Thread-safe. Holds at most `depth` expected leaves, besides those that
-// threads read just now; the oldest that nobody took is dropped when more are
-// expected. With no threads or depth 0, each leaf is read when it is taken.
+// Holds at most `depth` expected micro-batches, plus those being read. If more
+// are expected, the oldest one not taken is dropped. With no threads or depth
+// 0, each micro-batch is read when it is taken. Thread-safe.
 class ReadAhead {
  public:
   // `data` and `sampler` must outlive this object.
   ReadAhead(const DataSet* data, const Sampler* sampler, int threads,
             int depth);
-  // Gives up what was not begun and waits for the reads in progress and for
-  // calls of Take that wait for one.
+  // Discards micro-batches whose read has not begun. Waits for reads in
+  // progress, and for calls of Take that wait for one.
   ~ReadAhead();
 
-  // Says that the leaf will be wanted. Never blocks. Repeats are ignored.
+  // Schedules a read of the micro-batch. Never blocks. Ignores repeated calls.
   void Expect(int64_t step, int micro_batch);
-  // The batch of the leaf: at once if it was read ahead, else it waits for the
-  // thread that reads it, or reads it here. The leaf is then forgotten: taking
-  // it again reads it again.
+  // Returns the micro-batch's data: at once if it has been read, otherwise
+  // after waiting for the thread that reads it or reading it on this thread.
+  // The micro-batch is then forgotten; taking it again reads it again.
   std::shared_ptr<const Batch> Take(int64_t step, int micro_batch);
-  // The same if it has been read ahead; else null, and nothing changes. Never
-  // waits.
+  // Like Take, but returns null, without any effect, if the micro-batch has not
+  // been read. Never waits.
   std::shared_ptr<const Batch> TryTake(int64_t step, int micro_batch);
 
  private:

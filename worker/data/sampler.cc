@@ -10,11 +10,12 @@
 namespace tributary {
 namespace {
 
-// Enough for each permutation of a few samples to be about equally likely,
-// where a Feistel network is weakest. Part of the result: never change it.
+// Makes all permutations of a few samples about equally likely, which is where
+// a Feistel network is weakest. Affects the order of samples: never change it.
 constexpr uint32_t kRounds = 8;
 
-// The smallest number whose square is at least `value`, which is at least 1.
+// Returns the smallest number whose square is at least `value`. Requires value
+// >= 1.
 uint64_t SquareRootUp(uint64_t value) {
   uint64_t root = static_cast<uint64_t>(std::sqrt(static_cast<double>(value)));
   while (root > 1 && (root - 1) * (root - 1) >= value) --root;
@@ -23,9 +24,9 @@ uint64_t SquareRootUp(uint64_t value) {
 }
 
 // A permutation of [0, samples): a Feistel network over pairs (left, right) in
-// [0, left_size) x [0, right_size), which are a few more than the samples
-// (Black and Rogaway's generalized Feistel cipher). Each round adds a random
-// function of one half to the other, so it can be undone.
+// [0, left_size) x [0, right_size), of which there are slightly more than
+// samples (Black and Rogaway's generalized Feistel cipher). Each round adds a
+// random function of one half to the other and is therefore invertible.
 class Permutation {
  public:
   Permutation(uint64_t seed, int64_t epoch, int64_t samples)
@@ -40,8 +41,8 @@ class Permutation {
 
   int64_t operator()(int64_t place) const {
     uint64_t value = static_cast<uint64_t>(place);
-    // Cycle walking: a pair beyond the samples is mapped on until it is one of
-    // them, which it must become, as the cycle leads back to `place`.
+    // Cycle walking: encrypt until the value is a sample. This terminates
+    // because the cycle leads back to `place`.
     do {
       value = Encrypt(value);
     } while (value >= samples_);
@@ -49,9 +50,10 @@ class Permutation {
   }
 
  private:
-  // A number in [0, size), as good as uniform: 64 random bits, scaled.
+  // Returns a number in [0, size), uniform to within 2^-32: 64 random bits,
+  // scaled.
   uint64_t Random(uint32_t round, uint64_t half, uint64_t size) const {
-    // Halves fit into 32 bits, because samples fit into 63.
+    // Halves fit into 32 bits because sample numbers fit into 63.
     const PhiloxBlock block = stream_.Block(half | uint64_t{round} << 32);
     const uint64_t bits = uint64_t{block[1]} << 32 | block[0];
     return absl::Uint128High64(absl::uint128(bits) * size);

@@ -1,5 +1,5 @@
-// Which samples make leaf m of step s: a pure function of the seed, so that
-// data need no ledger and no replay.
+// Selection of the samples of each micro-batch: a pure function of the seed, so
+// that resuming needs neither a record nor a replay of past samples.
 #ifndef TRIBUTARY_WORKER_DATA_SAMPLER_H_
 #define TRIBUTARY_WORKER_DATA_SAMPLER_H_
 
@@ -9,17 +9,19 @@
 
 namespace tributary {
 
-// Each epoch visits every sample once, in the order of a permutation keyed by
-// (seed, epoch); its last batch may be short. Leaf m holds places [m * global /
-// leaves, (m + 1) * global / leaves) of the batch, as far as the batch reaches.
-// Thread-safe: the permutation of an epoch is a keyed bijection (a Feistel
-// network with cycle walking: Black and Rogaway, "Ciphers with arbitrary finite
-// domains", 2002), computed sample by sample, so there is no state.
+// Orders the samples of each epoch by a permutation keyed by (seed, epoch).
+// Each epoch visits every sample once; its last batch may be short. Micro-batch
+// m holds places [m * global / micro_batches, (m + 1) * global / micro_batches)
+// of the batch, as far as the batch extends.
+//
+// Stateless and therefore thread-safe: the permutation is a keyed bijection,
+// evaluated sample by sample (a Feistel network with cycle walking: Black and
+// Rogaway, "Ciphers with arbitrary finite domains", 2002).
 class Sampler {
  public:
   struct MicroBatch {
     int64_t epoch = 0;
-    std::vector<int64_t> indexes;  // May be empty, for a short last batch.
+    std::vector<int64_t> indexes;  // May be empty in a short last batch.
   };
 
   // `global_batch` must be a multiple of `micro_batches`.

@@ -43,8 +43,8 @@ absl::Status CheckSpec(const TextSpec& spec, int64_t context) {
   return absl::OkStatus();
 }
 
-// Any bytes are accepted as text, except a NumPy array: to learn its header and
-// its binary numbers is a mistake.
+// Accepts any bytes as text except a NumPy array: training on its header and
+// binary numbers is a mistake.
 absl::Status CheckIsNoArray(const std::string& path, absl::string_view bytes) {
   if (!absl::StartsWith(bytes, kNpyMagic)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
@@ -55,9 +55,10 @@ absl::Status CheckIsNoArray(const std::string& path, absl::string_view bytes) {
       path, "').astype('uint8').tofile('data.txt')"));
 }
 
-// Windows that fit into `bytes` whatever the phase.
+// Returns the number of windows that fit into `bytes` for any phase.
 int64_t Windows(int64_t bytes, int64_t context) {
-  // The last phase, context - 1, n windows and the last one's last label.
+  // Room for the largest phase, context - 1, for n windows, and for the label
+  // after the last one.
   return bytes / context - 1;
 }
 

@@ -1,4 +1,4 @@
-// Text as bytes, cut into windows of tokens.
+// Data set of text files: bytes, divided into windows of tokens.
 #ifndef TRIBUTARY_WORKER_DATA_TEXT_DATA_SET_H_
 #define TRIBUTARY_WORKER_DATA_TEXT_DATA_SET_H_
 
@@ -12,23 +12,22 @@
 
 namespace tributary {
 
-// Bytes of all files put one behind the other; each is a token. Of N bytes the
+// Concatenates the bytes of all files; each byte is a token. Of N bytes the
 // first floor(N * (1 - validation_fraction)) are for training.
 //
-// Training: the windows of an epoch follow one another without overlap. Window
-// i is `context` bytes from phase + i * context, and its labels are those
-// bytes' successors. The phase, in [0, context), is drawn for each epoch from
-// the seed, so that over the epochs every byte is seen at every place of a
-// window. As many windows are used as fit whatever the phase: floor(train_bytes
-// / context) - 1.
+// Training: the windows of an epoch are contiguous and do not overlap. Window i
+// is the `context` bytes from phase + i * context, and its labels are the
+// successors of these bytes. The phase, in [0, context), is drawn from the seed
+// for each epoch, so that over the epochs every byte appears at every position
+// of a window. The number of windows fits for any phase: floor(train_bytes /
+// context) - 1.
 //
-// Evaluation: windows follow one another from the begin of the held-out part,
-// so that every byte of it but the first is predicted exactly once. The last
-// window may be shorter; it is filled up with token 0 and labels -1 (not
-// counted).
+// Evaluation: windows are contiguous from the start of the held-out part, so
+// that each of its bytes except the first is predicted exactly once. The last
+// window may be shorter; it is padded with token 0 and labels -1 (not counted).
 class TextDataSet final : public DataSet {
  public:
-  // `context` is the length of a sample; `seed` decides the phases.
+  // `context` is the length of a sample. `seed` determines the phases.
   static absl::StatusOr<std::unique_ptr<TextDataSet>> Open(const TextSpec& spec,
                                                            int64_t context,
                                                            uint64_t seed);
@@ -46,12 +45,12 @@ class TextDataSet final : public DataSet {
               uint64_t seed, uint64_t fingerprint);
 
   int64_t text_bytes() const { return static_cast<int64_t>(text_.size()); }
-  // First byte of window 0.
+  // Returns the first byte of window 0.
   int64_t Phase(int64_t epoch) const;
-  // Makes room for `samples` windows.
+  // Resizes the batch to `samples` windows.
   void Resize(int64_t samples, Batch* batch) const;
-  // Writes the window that starts at byte `begin` at `place` of the batch; its
-  // last label lies before byte `end` of the text, or it is padded.
+  // Writes the window that starts at byte `begin` to index `place` of the
+  // batch. Its labels end before byte `end` of the text; the rest is padded.
   void CopyWindow(int64_t begin, int64_t end, int64_t place,
                   Batch* batch) const;
 

@@ -1,5 +1,5 @@
-// Copies between host and device that run beside a device's operations. Only
-// devices with memory of their own have them.
+// Copies between host and device that run concurrently with a device's
+// operations. Available only on devices with their own memory.
 #ifndef TRIBUTARY_WORKER_DEVICE_COPY_STREAM_H_
 #define TRIBUTARY_WORKER_DEVICE_COPY_STREAM_H_
 
@@ -7,38 +7,38 @@
 
 namespace tributary {
 
-// A point in the work that a device or a copy stream was given: after all that
-// was queued before the last Record. May be recorded any number of times. One
-// thread at a time.
+// A point in a queue of operations or copies, after everything queued before
+// the last Record. May be recorded any number of times. Not thread-safe.
 class Event {
  public:
   virtual ~Event() = default;
 
-  // Whether the point has been reached; true before the first Record.
+  // Returns whether the point has been reached; true before the first Record.
   virtual bool Done() = 0;
-  // Returns when it has.
+  // Blocks until the point has been reached.
   virtual void Wait() = 0;
 };
 
-// A queue of its own. Copies run in their order; between queues there is none
-// but by events. One thread at a time.
+// A queue of copies. Copies of one queue run in order; only events order
+// different queues. Not thread-safe.
 class CopyStream {
  public:
   virtual ~CopyStream() = default;
 
-  // Both memories are in use until an event behind the copy is done. From and
-  // to host memory that is not pinned, the call may wait for the copy, and for
-  // all before it.
+  // Queue a copy. Both memories are in use until an event recorded after the
+  // copy is done. With host memory that is not pinned, the call may block until
+  // this copy and all earlier ones are complete.
   virtual void CopyFromHost(void* to, const void* from, size_t bytes) = 0;
   virtual void CopyToHost(void* to, const void* from, size_t bytes) = 0;
 
   virtual void Record(Event* event) = 0;
-  // What is queued from now on runs after the event. The host does not wait.
+  // Makes everything queued from now on run after the event. Does not block the
+  // host.
   virtual void Await(const Event& event) = 0;
-  // Returns when all that was queued has been done.
+  // Blocks until everything queued is complete.
   virtual void Synchronize() = 0;
 
-  // What the device's libraries know the queue by: a cudaStream_t.
+  // Returns the queue's handle for the device's libraries: a cudaStream_t.
   virtual void* handle() = 0;
 };
 

@@ -1,5 +1,4 @@
-// How numbers of type Real lie in memory, as far as it matters outside of
-// devices.
+// Access to numbers of type Real outside of devices.
 #ifndef TRIBUTARY_WORKER_DEVICE_REALS_H_
 #define TRIBUTARY_WORKER_DEVICE_REALS_H_
 
@@ -9,7 +8,7 @@
 
 namespace tributary {
 
-// Numbers of a device of Precision::kFloat32, in its memory.
+// Converts numbers in the memory of a device of Precision::kFloat32.
 inline const Real* AsReals(const float* numbers) {
   return reinterpret_cast<const Real*>(numbers);
 }
@@ -17,10 +16,10 @@ inline Real* AsReals(float* numbers) {
   return reinterpret_cast<Real*>(numbers);
 }
 
-// The element number `index` of x.
+// Returns a pointer to element number `index` of x.
 const Real* RealAt(const Device& device, const Real* x, int64_t index);
 
-// Copies `count` numbers to the host, as float32. Waits.
+// Copies `count` numbers to the host, as float32. Blocks.
 void CopyRealsToHost(Device* device, const Real* from, int64_t count,
                      float* to);
 

@@ -3,9 +3,9 @@
 namespace tributary {
 namespace {
 
-// As many as the coordinator leaves out of its step times.
+// Number of steps that the coordinator, too, excludes from its step times.
 constexpr int64_t kWarmUpSteps = 3;
-// More steps than that are never open at once; what is older was lost.
+// Upper bound on pushes in flight for a chunk; older ones were lost.
 constexpr size_t kMaxOpen = 64;
 
 }  // namespace

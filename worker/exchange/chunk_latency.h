@@ -1,4 +1,4 @@
-// How long chunks take from here to the servers and, as a new version, back.
+// Measurement of the round trip of chunks to the servers and back.
 #ifndef TRIBUTARY_WORKER_EXCHANGE_CHUNK_LATENCY_H_
 #define TRIBUTARY_WORKER_EXCHANGE_CHUNK_LATENCY_H_
 
@@ -13,10 +13,12 @@
 
 namespace tributary {
 
-// Thread-safe. A chunk's latency is the time from when its gradient was pushed
-// (the last, where a step pushes several nodes of it) to when its next version
-// is in place. Where workers need not wait for one another, that version may be
-// due to somebody else's gradient.
+// Measures chunk latency: the time from pushing a chunk's gradient (the last
+// one, if a step pushes several nodes) until the chunk's next version has been
+// written. If workers do not wait for one another, that version may stem from
+// another worker's gradient.
+//
+// Thread-safe.
 class ChunkLatency {
  public:
   explicit ChunkLatency(int chunks) : pushed_(chunks) {}
@@ -24,7 +26,7 @@ class ChunkLatency {
   void Pushed(int64_t step, int chunk, absl::Time now) ABSL_LOCKS_EXCLUDED(mu_);
   void Arrived(int chunk, absl::Time now) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Without the first steps, in which memory is touched for the first time.
+  // Excludes the first steps, in which memory is touched for the first time.
   DurationCounts counts() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
@@ -35,7 +37,7 @@ class ChunkLatency {
 
   mutable absl::Mutex mu_;
   int64_t first_step_ ABSL_GUARDED_BY(mu_) = -1;
-  // By chunk: what has not come back yet, oldest first.
+  // Pushes whose chunk has not returned yet, oldest first, by chunk.
   std::vector<absl::InlinedVector<Push, 1>> pushed_ ABSL_GUARDED_BY(mu_);
   LatencyHistogram histogram_ ABSL_GUARDED_BY(mu_);
 };

@@ -1,5 +1,5 @@
-// How a worker's gradients get out and new weights come in. Weights arrive in
-// the WorkState by themselves.
+// Interface for sending gradients and receiving weights. Received weights are
+// written to the WorkState.
 #ifndef TRIBUTARY_WORKER_EXCHANGE_EXCHANGE_H_
 #define TRIBUTARY_WORKER_EXCHANGE_EXCHANGE_H_
 
@@ -12,22 +12,25 @@
 
 namespace tributary {
 
-// Thread-safe. Nothing blocks but Finish. What goes wrong meanwhile is a
-// WorkState::Fail.
+// Sends a worker's gradients and receives new weights. Errors are reported
+// through WorkState::Fail.
+//
+// Thread-safe. Only Finish blocks.
 class Exchange {
  public:
   virtual ~Exchange() = default;
 
-  // An arena for gradients, in memory from which Push sends without copying.
+  // Returns a gradient arena in memory that Push can send without copying.
   virtual Buffer TakeArena() = 0;
 
   // Sends version 0 of every chunk. `arena` holds the whole model.
   virtual void PushInitial(Buffer arena) = 0;
-  // Sends one sum of step `step`; its arena is held until the bytes have left.
-  // Of a node's chunks the first must come last, as in backward: some words
-  // wait for others to share a message with.
+  // Sends one sum of step `step`. Holds the sum's arena until it has been sent.
+  // The chunks of a node must be pushed in the order of backward, chunk 0 last,
+  // because notices of other chunks may be held back to be sent together.
   virtual void Push(int64_t step, NodeChunk sum) = 0;
-  // Ends all connections after what was pushed; waits until they are closed.
+  // Closes all connections after sending everything pushed. Blocks until they
+  // are closed.
   virtual void Finish() = 0;
 
   virtual int64_t bytes_sent() const = 0;

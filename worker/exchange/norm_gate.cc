@@ -10,7 +10,7 @@
 namespace tributary {
 namespace {
 
-// Bare leaves are not rounded yet; rounding a sum once more changes nothing.
+// Leaves are not rounded yet, and rounding a sum again does not change it.
 double SumOfRoundedSquares(WireDtype dtype, const float* x, int64_t count,
                            absl::Span<const ChunkSegment> segments) {
   GradientSquares squares(segments);

@@ -1,5 +1,5 @@
-// Keeps a batch's gradients back until their norm is known, which in
-// asynchronous mode goes with them.
+// Delays a batch's gradients until their norm is known. In asynchronous mode
+// the norm is sent with the gradients.
 #ifndef TRIBUTARY_WORKER_EXCHANGE_NORM_GATE_H_
 #define TRIBUTARY_WORKER_EXCHANGE_NORM_GATE_H_
 
@@ -14,18 +14,19 @@
 
 namespace tributary {
 
-// For one step. Add may be called from several threads at once.
+// Collects the chunks of one step. Add may be called from several threads at
+// once.
 class NormGate {
  public:
-  // `layout` must outlive this object. The norm is that of the sums rounded to
-  // `dtype`, as servers get them. `send` gets every chunk, the last one
-  // first, on the thread that brought what was missing.
+  // `layout` must outlive this object. The norm is computed from the sums
+  // rounded to `dtype`, as servers receive them. `send` receives every chunk,
+  // last chunk first, on the thread that adds the final missing chunk.
   NormGate(const ArenaLayout* layout, WireDtype dtype,
            std::function<void(NodeChunk)> send);
 
-  // Takes the whole batch's sum for one chunk. The last of them sends all, with
-  // the norm of the batch's mean gradient: squares are added in the order of
-  // chunks.
+  // Takes the whole batch's sum for one chunk. Once all chunks are present,
+  // sends them with the norm of the batch's mean gradient. Squares are added in
+  // chunk order.
   void Add(NodeChunk sum) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

@@ -41,9 +41,9 @@ void SubtreeReducer::NodeReady(NodeChunk sum) {
       sibling = std::move(found->second);
       waiting_.erase(found);
     }
-    // Into the sibling's arena, which is in use already: this one is free for
-    // the next leaf. Which of the two is added to the other does not change the
-    // bits.
+    // Add into the sibling's arena, which is already in use, and free this one
+    // for the next micro-batch. Addition is commutative, so the bits do not
+    // change.
     const auto add = sum.node >= tree_leaves_ ? RoundAndAdd : AddRounded;
     add(dtype_, sum.arena.get() + begin, sibling.arena.get() + begin,
         layout_->ChunkSize(chunk));

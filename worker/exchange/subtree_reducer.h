@@ -1,5 +1,5 @@
-// Adds up a worker's own leaves, chunk by chunk while backward is still
-// running, in the order of the reduction tree.
+// Summation of a worker's micro-batches along the reduction tree, chunk by
+// chunk while backward is still running.
 #ifndef TRIBUTARY_WORKER_EXCHANGE_SUBTREE_REDUCER_H_
 #define TRIBUTARY_WORKER_EXCHANGE_SUBTREE_REDUCER_H_
 
@@ -18,40 +18,40 @@
 
 namespace tributary {
 
-// The sum of one node for one chunk.
+// The gradient sum of one tree node for one chunk.
 struct NodeChunk {
   int node = 0;
   int chunk = 0;
-  // The chunk's elements are at layout.ChunkBegin(chunk) of this arena, which
-  // stays unchanged as long as it is held.
+  // The chunk's elements start at layout.ChunkBegin(chunk). The arena does not
+  // change while this reference is held.
   Buffer arena;
   int64_t sample_count = 0;
   double loss_sum = 0;
-  // Asynchronous mode only: see Contribution.
+  // Asynchronous mode only; see Contribution.
   int64_t base_version = 0;
   double gradient_norm = 0;
 };
 
-// For one step and one set of leaves. ChunkReady and NodeReady may be called
-// from several threads at once.
+// Sums one step's micro-batches, which are the leaves of the reduction tree.
+// ChunkReady and NodeReady may be called from several threads at once.
 class SubtreeReducer {
  public:
-  // `layout` must outlive this object. Of the ascending `leaves` (of a tree
-  // with `tree_leaves`), each run of neighbours becomes the fewest possible
-  // nodes. `send` gets every sum of such a node once, on the thread that
-  // completed it; it must be thread-safe. Leaves and sums are rounded to
-  // `dtype`, but for leaves that are sent by themselves: whoever reads them
-  // rounds them, which gives the same bits without a pass of its own.
+  // `layout` must outlive this object. `leaves` is ascending, from a tree with
+  // `tree_leaves` leaves; each contiguous run is covered by the fewest possible
+  // nodes. `send` receives the sum of each such node once, on the thread that
+  // completes it, and must be thread-safe. Leaves and sums are rounded to
+  // `dtype`, except leaves sent individually: their reader rounds them, which
+  // yields the same bits and saves a pass.
   SubtreeReducer(const ArenaLayout* layout, int tree_leaves, WireDtype dtype,
                  const std::vector<int64_t>& leaves,
                  std::function<void(NodeChunk)> send);
 
-  // The gradient of `leaf` for `chunk` is final in `arena`, a gradient arena of
-  // its own that this object may add to. `loss_sum` matters for chunk 0 only.
+  // Passes the final gradient of `leaf` for `chunk`. `arena` is a gradient
+  // arena that this object may modify. `loss_sum` is used for chunk 0 only.
   void ChunkReady(int leaf, int chunk, Buffer arena, int64_t sample_count,
                   double loss_sum) ABSL_LOCKS_EXCLUDED(mu_);
-  // The same for a node whose leaves have been added up elsewhere, rounded as
-  // here (see DeviceSums).
+  // Like ChunkReady, for a node whose leaves have already been summed and
+  // rounded in the same way (see DeviceSums).
   void NodeReady(NodeChunk sum) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

@@ -14,7 +14,7 @@
 namespace tributary {
 namespace {
 
-// Larger kernels, strides and windows than this are surely mistakes.
+// Larger kernels, strides and windows are almost certainly mistakes.
 constexpr int64_t kMaxWindow = 1024;
 
 struct Image {
@@ -103,8 +103,8 @@ absl::Status CnnBuilder::AddBlock(int number) {
       {value_});
   image_ = {shape.out_channels, shape.out_height, shape.out_width};
 
-  // The maximum commutes with ReLU, bit for bit and in the gradient; ReLU has
-  // much less to do behind it.
+  // Max pooling commutes with ReLU, bit-identical in the output and the
+  // gradient, and leaves fewer elements for ReLU.
   const bool pool_first =
       block.pool() == CnnSpec::Block::MAX && spec_.activation() == RELU;
   if (pool_first) TRIBUTARY_RETURN_IF_ERROR(AddPool(field, name, block));

@@ -1,4 +1,4 @@
-// The convolutional network.
+// Convolutional network.
 #ifndef TRIBUTARY_WORKER_MODELS_CNN_H_
 #define TRIBUTARY_WORKER_MODELS_CNN_H_
 
@@ -9,11 +9,12 @@
 
 namespace tributary {
 
-// Images -> [convolution, activation, pool] for each block -> [dropout, linear,
-// activation] for each hidden width -> dropout -> linear -> loss (LeCun et al.,
-// "Gradient-based learning applied to document recognition", 1998).
-// Parameters: "blocks.<i>.convolution.weight" and "...bias", then as the
-// multilayer perceptron. InvalidArgument, naming the field of model.cnn.
+// Builds images -> [convolution, activation, pool] for each block -> [dropout,
+// linear, activation] for each hidden width -> dropout -> linear -> loss (LeCun
+// et al., "Gradient-based learning applied to document recognition", 1998).
+// Parameters: "blocks.<i>.convolution.weight" and "...bias", then as in the
+// multilayer perceptron. Returns InvalidArgument, naming the field of
+// model.cnn.
 absl::StatusOr<Graph> BuildCnn(const ModelSpec& spec, const DataInfo& info);
 
 }  // namespace tributary

@@ -30,7 +30,7 @@ absl::Status CheckOptions(const GenerateOptions& options) {
   return absl::OkStatus();
 }
 
-// In [0, 1), with 53 random bits: number `index` of the stream.
+// Returns number `index` of the stream, in [0, 1) with 53 random bits.
 double UniformDouble(const RandomStream& stream, uint64_t index) {
   const PhiloxBlock block = stream.Block(index);
   const uint64_t bits = (uint64_t{block[0]} << 32) | block[1];
@@ -48,7 +48,7 @@ absl::StatusOr<int> DrawToken(absl::Span<const float> logits,
           "training diverged (try a smaller learning rate)");
     }
   }
-  // From the likeliest on; ties in order of their numbers.
+  // Likeliest first; ties in ascending order.
   std::vector<int> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),

@@ -1,4 +1,4 @@
-// Text from a trained language model, byte by byte.
+// Text generation with a trained language model, byte by byte.
 #ifndef TRIBUTARY_WORKER_MODELS_GENERATE_H_
 #define TRIBUTARY_WORKER_MODELS_GENERATE_H_
 
@@ -14,28 +14,29 @@
 namespace tributary {
 
 struct GenerateOptions {
-  // How many bytes to make.
+  // Number of bytes to generate.
   int64_t bytes = 200;
-  // Logits are divided by this before the softmax. 0: always the likeliest
-  // byte. Below 1 the text is more usual, above 1 more surprising.
+  // Divisor of the logits before the softmax. 0 always selects the likeliest
+  // byte; values below 1 favor likely bytes, values above 1 unlikely ones.
   double temperature = 0.8;
-  // Only so many of the likeliest bytes may come; 0: all. Of equal logits at
-  // the limit, the smaller bytes stay.
+  // Number of likeliest bytes to choose from; 0 stands for all. Of equal logits
+  // at the limit, the smaller bytes are kept.
   int64_t top_k = 0;
-  // The same seed, weights and prompt give the same text.
+  // The same seed, weights and prompt yield the same text.
   uint64_t seed = 1;
 };
 
-// Draws one of logits.size() outcomes; `uniform` in [0, 1) decides which. A
-// pure function, computed in float64. Uses temperature and top_k only.
-// InvalidArgument if a logit is not finite: the weights are damaged.
+// Draws one of logits.size() outcomes using `uniform`, a number in [0, 1). A
+// pure function, computed in float64. Uses temperature and top_k only. Returns
+// InvalidArgument if a logit is not finite, which indicates damaged weights.
 absl::StatusOr<int> DrawToken(absl::Span<const float> logits,
                               const GenerateOptions& options, double uniform);
 
-// The bytes that follow `prompt`, without it. An empty prompt stands for the
-// start of a line. `model` must have been created for text, and `weights` is an
-// arena of its device; both are only used during the call. InvalidArgument for
-// options that make no sense, Unimplemented for models that are not gpt.
+// Generates the bytes that follow `prompt`; the result does not include it. An
+// empty prompt stands for the start of a line. `model` must have been created
+// for text. `weights` is an arena of its device. Neither is used after the
+// call. Returns InvalidArgument for invalid options and Unimplemented for
+// models other than gpt.
 absl::StatusOr<std::string> GenerateText(Model* model, const float* weights,
                                          absl::string_view prompt,
                                          const GenerateOptions& options);

@@ -19,9 +19,9 @@
 namespace tributary {
 namespace {
 
-// Twelve layers of the graph for each; Network takes 4096.
+// Each layer takes twelve layers of the graph, and Network supports 4096.
 constexpr int64_t kMaxLayers = 256;
-// Scores of one head have its square.
+// The scores of one head have this size squared.
 constexpr int64_t kMaxContext = 65536;
 // GPT-2's standard deviation of initial weights.
 constexpr double kDeviation = 0.02;

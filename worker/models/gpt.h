@@ -1,4 +1,4 @@
-// The decoder-only transformer.
+// Decoder-only transformer.
 #ifndef TRIBUTARY_WORKER_MODELS_GPT_H_
 #define TRIBUTARY_WORKER_MODELS_GPT_H_
 
@@ -9,17 +9,19 @@
 
 namespace tributary {
 
-// GPT-2 (Radford et al., "Language models are unsupervised multitask learners",
-// 2019): tokens -> token and position embedding -> dropout ->
+// Builds GPT-2 (Radford et al., "Language models are unsupervised multitask
+// learners", 2019):
+//   tokens -> token and position embedding -> dropout ->
 //   [x += dropout(proj(attention(qkv(norm(x)))));
 //    x += dropout(down(gelu(up(norm(x)))))] for each layer
-// -> norm -> head -> cross-entropy of each next token.
-// Parameters are called as in GPT-2 ("transformer.wte.weight",
-// "transformer.h.<i>.attn.c_attn.weight", ..., "lm_head.weight" where the head
-// is not tied), but matrices are [outputs, inputs]. The head has no bias.
-// Initial values: matrices and embeddings normal with deviation 0.02, divided
-// by sqrt(2 layers) where they write into the residual stream; biases 0; norms
-// 1 and 0. InvalidArgument, naming the field of model.gpt.
+//   -> norm -> head -> cross-entropy of each next token.
+//
+// Parameters have the names of GPT-2 ("transformer.wte.weight",
+// "transformer.h.<i>.attn.c_attn.weight", ..., "lm_head.weight" unless the head
+// is tied), but matrices are [outputs, inputs]. The head has no bias. Initial
+// values: matrices and embeddings are normal with standard deviation 0.02,
+// divided by sqrt(2 layers) where they write to the residual stream; biases are
+// 0; norms are 1 and 0. Returns InvalidArgument, naming the field of model.gpt.
 absl::StatusOr<Graph> BuildGpt(const ModelSpec& spec, const DataInfo& info);
 
 }  // namespace tributary

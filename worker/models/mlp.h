@@ -1,4 +1,4 @@
-// The multilayer perceptron.
+// Multilayer perceptron.
 #ifndef TRIBUTARY_WORKER_MODELS_MLP_H_
 #define TRIBUTARY_WORKER_MODELS_MLP_H_
 
@@ -14,15 +14,16 @@
 
 namespace tributary {
 
-// x -> [linear, activation, dropout] for each hidden width -> linear -> loss,
-// on images (as one row) or rows of numbers. Parameters: "hidden.<i>.weight",
-// "hidden.<i>.bias", "output.weight", "output.bias". InvalidArgument, naming
-// the field of model.mlp.
+// Builds x -> [linear, activation, dropout] for each hidden width -> linear ->
+// loss, on images (as one row) or rows of numbers. Parameters:
+// "hidden.<i>.weight", "hidden.<i>.bias", "output.weight", "output.bias".
+// Returns InvalidArgument, naming the field of model.mlp.
 absl::StatusOr<Graph> BuildMlp(const ModelSpec& spec, const DataInfo& info);
 
-// The hidden layers, as above, and the output layer with its loss; shared with
-// the convolutional network, which drops out what enters a linear layer
-// instead of what leaves a hidden one. All fields must have been checked.
+// Hidden layers, as above, and the output layer with its loss. Shared with the
+// convolutional network, which applies dropout to the input of a linear layer
+// (`dropout_first`) instead of the output of a hidden one. All fields must have
+// been validated.
 struct LinearStack {
   absl::Span<const int64_t> hidden;
   Activation activation = RELU;

@@ -50,7 +50,8 @@ absl::StatusOr<ModelMemory> PlanModelMemory(const ModelSpec& spec,
   TRIBUTARY_ASSIGN_OR_RETURN(const NetworkPlan plan,
                              PlanNetwork(graph, max_samples, device));
   ParameterTable table = graph.table();
-  table.set_chunk_elements(int64_t{1} << 20);  // Offsets do not depend on it.
+  // Offsets do not depend on this value.
+  table.set_chunk_elements(int64_t{1} << 20);
   TRIBUTARY_ASSIGN_OR_RETURN(const ArenaLayout layout,
                              ArenaLayout::Create(table));
   memory.activation_bytes = plan.bytes +

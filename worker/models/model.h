@@ -1,5 +1,5 @@
-// What the trainer sees of a neural network: a parameter table, initial values,
-// and the loss and gradient of one leaf.
+// Interface between the trainer and a neural network: a parameter table,
+// initial values, and the loss and gradient of one micro-batch.
 #ifndef TRIBUTARY_WORKER_MODELS_MODEL_H_
 #define TRIBUTARY_WORKER_MODELS_MODEL_H_
 
@@ -19,84 +19,86 @@
 
 namespace tributary {
 
-// A network planned for leaves of up to a fixed number of samples. Holds
-// activations and scratch memory, planned once: no allocation in a step. Not
-// thread-safe: one instance for each computing thread; instances share nothing.
+// A network planned for micro-batches of up to a fixed number of samples. Owns
+// activations and scratch memory, which are planned once; steps do not
+// allocate.
 //
 // Weights and gradients are arenas laid out by ArenaLayout, in device memory,
 // owned by the caller.
+//
+// Not thread-safe. Each compute thread uses an instance of its own; instances
+// share nothing.
 class Model {
  public:
   virtual ~Model() = default;
 
-  // The same for every leaf size and device. `chunk_elements` is left for the
-  // caller to set.
+  // Does not depend on the micro-batch size or the device. The caller sets
+  // `chunk_elements`.
   virtual const ParameterTable& table() const = 0;
 
-  // Of the device's memory, for activations and what backward needs of them,
-  // and for the next leaf; arenas are the caller's.
+  // Returns the bytes of device memory for activations, for saved tensors, and
+  // for the next micro-batch. Excludes arenas, which the caller owns.
   virtual int64_t memory_bytes() const = 0;
 
-  // Writes version 0: a pure function of the seed. `weights` is a host arena of
+  // Writes version 0, a pure function of the seed. `weights` is a host arena of
   // layout.arena_elements() elements; gaps are set to zero.
   virtual void Initialize(uint64_t seed, const ArenaLayout& layout,
                           float* weights) const = 0;
 
-  // The batch will probably be the next one that ForwardBackward is given:
-  // where the device has memory of its own, it is brought there beside what is
-  // being computed. Never changes a result. Also from StepObserver::DeviceBusy.
+  // Announces the batch that ForwardBackward will probably receive next. A
+  // device with its own memory transfers it during the current computation.
+  // Never changes the result. May be called from StepObserver::DeviceBusy.
   virtual void Prefetch(std::shared_ptr<const Batch> /*batch*/) {}
 
-  // Forward and backward of one leaf in training mode. Every element of
-  // `gradients` is written (gaps included: zero) with the gradient of the *sum*
-  // of the losses, those of group STATISTICS with what OptimizerGroup says. An
-  // empty batch writes zeros. `step` and `micro_batch` key the dropout. Aborted
-  // if the observer said so: the gradients are then undefined.
+  // Computes forward and backward of one micro-batch in training mode. Writes
+  // every element of `gradients` (zero in gaps) with the gradient of the *sum*
+  // of the losses; for group STATISTICS see OptimizerGroup. An empty batch
+  // yields zeros. `step` and `micro_batch` key the dropout. Returns Aborted if
+  // the observer requested it; the gradients are then undefined.
   virtual absl::StatusOr<LossSums> ForwardBackward(
       const Batch& batch, uint64_t seed, int64_t step, int micro_batch,
       const float* weights, float* gradients, StepObserver* observer) = 0;
 
-  // OK, or why a device that could capture its work does not any more (see
-  // Network): steps take longer, to the same result.
+  // Returns OK, or the reason why a device that captures its work has stopped
+  // capturing (see Network). Steps then take longer, with the same result.
   virtual absl::Status capture_status() const { return absl::OkStatus(); }
 
-  // Forward only, in evaluation mode (no dropout; batch norm by its running
-  // statistics). The batch may be smaller than planned.
+  // Computes forward only, in evaluation mode (no dropout; batch norm uses its
+  // running statistics). The batch may be smaller than planned.
   virtual absl::StatusOr<LossSums> Evaluate(const Batch& batch,
                                             const float* weights) = 0;
 
-  // gpt only (Unimplemented otherwise): logits[vocabulary] of the token after
-  // `tokens`, of which the last context() are seen.
+  // Computes logits[vocabulary] of the token after `tokens`, of which the last
+  // context() are used. Returns Unimplemented except for gpt.
   virtual absl::Status NextTokenLogits(absl::Span<const int32_t> tokens,
                                        const float* weights,
                                        absl::Span<float> logits) = 0;
 };
 
-// What a model of this kind takes, without taking it.
+// Memory that a model needs, computed without allocating it.
 struct ModelMemory {
   int64_t activation_bytes = 0;  // As Model::memory_bytes.
-  int64_t arena_bytes = 0;       // Of all weights, or all gradients.
+  int64_t arena_bytes = 0;       // Bytes of all weights, or of all gradients.
 };
 
-// Arguments and errors as CreateModel's.
+// Takes the arguments and returns the errors of CreateModel.
 absl::StatusOr<ModelMemory> PlanModelMemory(const ModelSpec& spec,
                                             const DataInfo& info,
                                             int64_t max_samples,
                                             const Device& device);
 
-// `info` describes the data the model will see; `max_samples` is the largest
-// batch it will be given. InvalidArgument, naming the job's field, when the
-// model cannot be built on such data or its sizes make no sense. `device` must
-// outlive the model.
+// `info` describes the model's data. `max_samples` is the size of the largest
+// batch. `device` must outlive the model. Returns InvalidArgument, naming the
+// job's field, if the model cannot be built for such data or a size is invalid.
 //
-// `copies`, which must outlive the model, are shared with other models of the
-// same spec that are given the same weights; their owner says when these have
-// changed. Null: the model makes copies of its own anew in every call.
+// `copies`, which must outlive the model, are shared with other models that
+// have the same spec and receive the same weights. Their owner invalidates them
+// when the weights change. If null, the model copies the weights in every call.
 absl::StatusOr<std::unique_ptr<Model>> CreateModel(
     const ModelSpec& spec, const DataInfo& info, int64_t max_samples,
     Device* device, WeightCopies* copies = nullptr);
 
-// What devices are made with for the job.
+// Returns the precision of the job's devices.
 Precision PrecisionOf(const JobSpec& job);
 
 }  // namespace tributary

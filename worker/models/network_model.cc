@@ -59,7 +59,7 @@ void NetworkModel::Initialize(uint64_t seed, const ArenaLayout& layout,
 void NetworkModel::Prefetch(std::shared_ptr<const Batch> batch) {
   if (!device_->has_own_memory()) return;
   const absl::StatusOr<MicroBatchInput> input = InputOf(*batch);
-  // ForwardBackward will say what is wrong with it.
+  // ForwardBackward reports the error.
   if (!input.ok()) return;
   network_->Prefetch(*input);
   prefetched_ = std::move(batch);
@@ -128,7 +128,8 @@ absl::Status NetworkModel::NextTokenLogits(absl::Span<const int32_t> tokens,
   const int64_t context = info_.sample_shape[0];
   const int64_t vocabulary = network_->graph().loss().width;
   if (tokens.empty()) {
-    return absl::InvalidArgumentError("there must be a token to go on from");
+    return absl::InvalidArgumentError(
+        "tokens is empty, expected at least one token");
   }
   if (static_cast<int64_t>(logits.size()) != vocabulary) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -137,7 +138,7 @@ absl::Status NetworkModel::NextTokenLogits(absl::Span<const int32_t> tokens,
   if (static_cast<int64_t>(tokens.size()) > context) {
     tokens.remove_prefix(tokens.size() - context);
   }
-  // What is behind the last token does not matter: attention is causal.
+  // Tokens after the last one have no effect because attention is causal.
   window_.assign(context, 0);
   std::copy(tokens.begin(), tokens.end(), window_.begin());
   TRIBUTARY_RETURN_IF_ERROR(

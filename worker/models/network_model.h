@@ -1,4 +1,4 @@
-// Model over a Network: checks batches and hands them on.
+// Implementation of Model by a Network.
 #ifndef TRIBUTARY_WORKER_MODELS_NETWORK_MODEL_H_
 #define TRIBUTARY_WORKER_MODELS_NETWORK_MODEL_H_
 
@@ -14,12 +14,13 @@
 
 namespace tributary {
 
-// Threads and ownership as Model. A batch whose sizes do not fit, or that holds
-// a label or token out of range, is an InvalidArgument.
+// Validates batches and passes them to a Network. Returns InvalidArgument for a
+// batch of the wrong size or with a label or token out of range. Threads and
+// ownership as Model.
 class NetworkModel : public Model {
  public:
-  // `info`: of the data the graph was built for. `device` and `copies` are
-  // CreateModel's.
+  // `info` describes the data that the graph was built for. `device` and
+  // `copies` are those of CreateModel.
   static absl::StatusOr<std::unique_ptr<Model>> Create(Graph graph,
                                                        const DataInfo& info,
                                                        int64_t max_samples,
@@ -54,8 +55,8 @@ class NetworkModel : public Model {
   const std::unique_ptr<Network> network_;
   const DataInfo info_;
   Device* const device_;
-  // What the network has prefetched, held so that no other batch has its
-  // address. Null: nothing that is still of use.
+  // The batch that the network has prefetched, or null if none is usable.
+  // Holding it ensures that no other batch reuses its address.
   std::shared_ptr<const Batch> prefetched_;
   std::vector<int32_t> window_;  // Tokens seen by NextTokenLogits.
 };

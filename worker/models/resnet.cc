@@ -19,7 +19,7 @@
 namespace tributary {
 namespace {
 
-// So many blocks have fewer layers than a network may have.
+// Keeps the number of layers below the limit of a network.
 constexpr int kMaxStages = 8;
 constexpr int64_t kMaxStageBlocks = 100;
 
@@ -52,7 +52,7 @@ class ResnetBuilder {
   void AddMaxPool(int64_t window, int64_t stride, int64_t padding);
   Images AddConvolution(const std::string& name, const Images& x,
                         int64_t channels, int64_t kernel, int64_t stride);
-  // Normalizes x; `residual`, if not null, is added.
+  // Normalizes x and adds `residual` unless it is null.
   Images AddNorm(const std::string& name, const Images& x, bool relu,
                  const Images* residual = nullptr);
 

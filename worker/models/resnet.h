@@ -1,4 +1,4 @@
-// The residual network.
+// Residual network.
 #ifndef TRIBUTARY_WORKER_MODELS_RESNET_H_
 #define TRIBUTARY_WORKER_MODELS_RESNET_H_
 
@@ -9,20 +9,20 @@
 
 namespace tributary {
 
-// Images -> stem -> basic blocks, in stages -> mean of each channel -> linear
-// -> loss (He et al., "Deep residual learning for image recognition", 2016). A
-// basic block is
-//   y = relu(bn2(conv2(relu(bn1(conv1(x))))) + x),
-// with convolutions of 3 x 3 without bias; where it halves the image or changes
-// the channels, conv1 has stride 2, and x is first put through a convolution of
-// 1 x 1 and a batch norm. The stem is a convolution, batch norm, ReLU and,
-// where it is IMAGENET, pooling.
+// Builds images -> stem -> stages of basic blocks -> mean of each channel ->
+// linear -> loss (He et al., "Deep residual learning for image recognition",
+// 2016). A basic block is
+//   y = relu(bn2(conv2(relu(bn1(conv1(x))))) + x)
+// with convolutions of 3 x 3 without bias. Where a block halves the image or
+// changes the number of channels, conv1 has stride 2, and x passes through a
+// convolution of 1 x 1 and a batch norm. The stem is a convolution, batch norm,
+// ReLU and, for IMAGENET, pooling.
 //
 // Parameters are named as in torchvision, but in forward order: "conv1.weight",
 // "bn1.weight", "bn1.bias", "bn1.running_mean", "bn1.running_var",
 // "layer<stage>.<block>.conv1.weight", "....bn1...", "....conv2.weight",
 // "....downsample.0.weight", "....downsample.1...", "....bn2...", "fc.weight",
-// "fc.bias"; stages count from 1. InvalidArgument, naming the field of
+// "fc.bias"; stages count from 1. Returns InvalidArgument, naming the field of
 // model.resnet.
 absl::StatusOr<Graph> BuildResnet(const ModelSpec& spec, const DataInfo& info);
 

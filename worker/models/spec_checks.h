@@ -1,4 +1,4 @@
-// Checks of job fields that several models share. All errors are
+// Validation of job fields shared by several models. All errors are
 // InvalidArgument and begin with the field's path.
 #ifndef TRIBUTARY_WORKER_MODELS_SPEC_CHECKS_H_
 #define TRIBUTARY_WORKER_MODELS_SPEC_CHECKS_H_
@@ -15,28 +15,28 @@
 
 namespace tributary {
 
-// Largest size that a field may give a layer. Products of two, and of these
-// with a batch, cannot overflow.
+// Maximum size that a field may give a layer. Products of two sizes, and of
+// these with a batch, do not overflow.
 inline constexpr int64_t kMaxLayerSize = int64_t{1} << 20;
 
 absl::Status InvalidField(absl::string_view field, absl::string_view what);
-// value is in [low, high].
+// Checks that value is in [low, high].
 absl::Status CheckRange(absl::string_view field, int64_t value, int64_t low,
                         int64_t high);
-// rate is in [0, 1).
+// Checks that rate is in [0, 1).
 absl::Status CheckDropout(absl::string_view field, double rate);
-// activation is RELU or GELU.
+// Checks that activation is RELU or GELU.
 absl::Status CheckActivation(absl::string_view field, Activation activation);
 
-// The loss for one prediction per sample, with its width: classes, or one
-// number. Checks that model.loss suits the data.
+// Returns the loss for one prediction per sample. Its width is the number of
+// classes, or 1 for regression. Checks that model.loss matches the data.
 absl::StatusOr<LossSpec> LossFor(const ModelSpec& spec, const DataInfo& info);
 
-// Adds the activation, which must have been checked.
+// Adds the activation, which must have been validated.
 ValueId AddActivation(absl::string_view name, Activation activation,
                       ValueId value, Graph* graph);
 
-// "images", "rows of numbers" or "text".
+// Returns "images", "rows of numbers" or "text".
 absl::string_view KindName(DataInfo::Kind kind);
 
 }  // namespace tributary

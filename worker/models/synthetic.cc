@@ -11,7 +11,7 @@ namespace tributary {
 namespace {
 
 constexpr int64_t kPeriod = 251;
-// Elements in 4 KiB.
+// Number of elements in 4 KiB.
 constexpr int64_t kProbeElements = 1024;
 
 }  // namespace
@@ -71,7 +71,7 @@ absl::StatusOr<LossSums> SyntheticModel::ForwardBackward(
     const Batch& batch, uint64_t /*seed*/, int64_t /*step*/, int /*leaf*/,
     const float* /*weights*/, float* gradients, StepObserver* observer) {
   if (observer != nullptr && !observer->WeightsNeeded(0, arena_elements_)) {
-    return absl::AbortedError("the leaf was given up");
+    return absl::AbortedError("the micro-batch was given up");
   }
   const auto samples = static_cast<float>(batch.samples);
   if (!Holds(gradients, samples)) Fill(gradients, samples);

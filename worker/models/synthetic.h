@@ -1,4 +1,4 @@
-// A model that computes nothing, for measuring the exchange alone.
+// Model without computation, for measuring the exchange alone.
 #ifndef TRIBUTARY_WORKER_MODELS_SYNTHETIC_H_
 #define TRIBUTARY_WORKER_MODELS_SYNTHETIC_H_
 
@@ -10,24 +10,25 @@
 
 namespace tributary {
 
-// d loss / d weight[element] of one sample: always the same, above 0 and at
-// most 251/256. Few bits, so that sums over samples, means and steps with a
-// learning rate that is a power of two are exact; a prime period, so that no
-// two chunks are alike.
+// Returns d loss / d weight[element] of one sample: constant, above 0 and at
+// most 251/256. It has few bits, so that sums over samples, means, and steps
+// with a power of two as learning rate are exact. Its period is prime, so that
+// no two chunks are equal.
 float SyntheticGradient(int64_t element);
 
-// One parameter, "weights", of model.synthetic.parameters elements, that starts
-// at zero. A leaf asks for all weights, and then says at once that all
-// gradients are final: between two steps there is nothing but the exchange.
-// Loss and correct predictions are 0 whatever the data are.
+// Has one parameter, "weights", of model.synthetic.parameters elements,
+// initialized to zero. A micro-batch requests all weights and then reports all
+// gradients as final, so that a step consists of the exchange only. Loss and
+// correct predictions are always 0.
 //
-// A gradient arena that holds the leaf's gradient already is left alone, so
-// that the model costs no pass over the memory. One element in each 4 KiB, the
-// least size of a chunk, is looked at for that: whoever adds to a gradient
-// arena does so for whole chunks. Threads as Model.
+// Leaves a gradient arena unchanged if it already holds the micro-batch's
+// gradient, which avoids a pass over memory. To detect this it examines one
+// element in each 4 KiB, the minimum size of a chunk; code that adds to a
+// gradient arena does so for whole chunks. Threads as Model.
 class SyntheticModel final : public Model {
  public:
-  // InvalidArgument, naming the field, if the number of parameters is below 1.
+  // Returns InvalidArgument, naming the field, if the number of parameters is
+  // below 1.
   static absl::StatusOr<std::unique_ptr<Model>> Create(
       const SyntheticSpec& spec);
 

@@ -11,9 +11,9 @@ namespace tributary {
 namespace {
 
 constexpr size_t kElementBytes = 4;
-// Device memory begins at multiples of 64 bytes where it is a tensor's.
+// Device tensors start at multiples of 64 bytes.
 constexpr size_t kTensorAlignment = 64;
-// What is pinned is whole pages.
+// Memory is pinned in whole pages.
 constexpr size_t kPageBytes = 4096;
 
 size_t RoundUp(size_t bytes, size_t unit) {
@@ -51,7 +51,7 @@ absl::StatusOr<std::unique_ptr<DeviceInputs>> DeviceInputs::Create(
                          kPageBytes, RoundUp(sizes.total, kPageBytes))),
                      std::free);
   if (staging == nullptr) {
-    return absl::ResourceExhaustedError("no memory on the host");
+    return absl::ResourceExhaustedError("out of host memory");
   }
   auto inputs = absl::WrapUnique(
       new DeviceInputs(sizes, device, std::move(memory), std::move(staging)));
@@ -79,7 +79,7 @@ absl::Status DeviceInputs::CreateQueue() {
 
 DeviceInputs::~DeviceInputs() {
   if (copies_ != nullptr) copies_->Synchronize();
-  // Operations may still read what was brought.
+  // Operations may still read the transferred micro-batch.
   device_->Synchronize();
 }
 

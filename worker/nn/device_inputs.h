@@ -1,4 +1,4 @@
-// A leaf's samples and targets on their way from the host to a device.
+// Transfer of a micro-batch's samples and targets to a device.
 #ifndef TRIBUTARY_WORKER_NN_DEVICE_INPUTS_H_
 #define TRIBUTARY_WORKER_NN_DEVICE_INPUTS_H_
 
@@ -12,47 +12,49 @@
 
 namespace tributary {
 
-// Samples in host memory, in the four-byte elements that the graph takes.
+// Samples in host memory, in the graph's four-byte elements.
 struct MicroBatchInput {
   int64_t samples = 0;
   const void* input = nullptr;   // [samples, input elements]
-  const void* target = nullptr;  // [samples, target elements]; null: none.
-  // The leaf is the one that was prefetched last: the input is not read, and
-  // the target only looked through.
+  const void* target = nullptr;  // [samples, target elements], or null.
+  // True if the micro-batch is the last one prefetched. The input is then not
+  // read, and the target is read only to count rows.
   bool prefetched = false;
 };
 
-// Where a device has memory of its own, leaves reach it by way of pinned host
-// memory, on a copy stream beside the operations, and lie there in memory that
-// is not the network's: so the next leaf comes in while this one is computed,
-// and the host waits for no copy.
+// Transfers micro-batches to a device with its own memory, through pinned host
+// memory and on a separate copy stream. Their device memory is not part of the
+// network's, so that the next micro-batch arrives while the current one is
+// computed and the host waits for no copy.
 //
-// Owns that memory, on both sides. One thread at a time, with the device's
-// operations.
+// Owns the memory on both sides. Not thread-safe: used by the thread that
+// queues the device's operations.
 class DeviceInputs {
  public:
-  // Of the device's memory, for leaves of up to `max_samples`. 0 where it works
-  // in the host's memory.
+  // Returns the bytes of device memory for micro-batches of up to
+  // `max_samples`, or 0 if the device works in host memory.
   static int64_t BytesOf(const Graph& graph, int64_t max_samples,
                          const Device& device);
-  // Null where BytesOf is 0. `device` must outlive the object.
-  // ResourceExhausted when its memory is full.
+  // Returns null if BytesOf is 0. `device` must outlive the result. Returns
+  // ResourceExhausted when device memory is full.
   static absl::StatusOr<std::unique_ptr<DeviceInputs>> Create(
       const Graph& graph, int64_t max_samples, Device* device);
-  // Waits for copies under way.
+  // Waits for copies in progress.
   ~DeviceInputs();
   DeviceInputs(const DeviceInputs&) = delete;
   DeviceInputs& operator=(const DeviceInputs&) = delete;
 
-  // Begins to bring the leaf, in place of the one before, which operations so
-  // far still find. What it points to is read before this returns. Waits for
-  // the copy of the leaf before, which comes after the release of the one
-  // before that: in training, both are long done.
+  // Starts to transfer the micro-batch. Its host memory is read before Bring
+  // returns. The previous micro-batch stays visible to operations queued so
+  // far.
+  //
+  // Waits for the copy of the previous micro-batch, which in turn follows the
+  // release of the one before it. In training both are complete by then.
   void Bring(const MicroBatchInput& micro_batch);
 
-  // Operations from now on find the leaf that was brought last at input() and
-  // target(), in the host's elements, until Release: operations after it must
-  // not read them.
+  // Await makes input() and target() hold the last transferred micro-batch, in
+  // the host's elements, for operations queued from now on. Operations queued
+  // after Release must not read them.
   void Await() { device_->Await(*copied_); }
   void Release() { device_->Record(released_.get()); }
   const void* input() const { return memory_.get(); }
@@ -62,8 +64,8 @@ class DeviceInputs {
 
  private:
   struct Sizes {
-    size_t input_bytes = 0;   // Of a sample.
-    size_t target_bytes = 0;  // Of a sample.
+    size_t input_bytes = 0;   // Per sample.
+    size_t target_bytes = 0;  // Per sample.
     size_t target_offset = 0;
     size_t total = 0;
   };
@@ -81,12 +83,13 @@ class DeviceInputs {
   const size_t target_offset_;
   Device* const device_;
   const Device::Memory memory_;
-  // The same places on the host.
+  // Host memory with the same layout.
   const HostMemory staging_;
-  std::shared_ptr<void> pinned_;  // Null: copies work all the same.
+  std::shared_ptr<void> pinned_;  // Null if pinning failed; copies still work.
   std::unique_ptr<CopyStream> copies_;
-  std::unique_ptr<Event> copied_;    // The leaf that was brought last.
-  std::unique_ptr<Event> released_;  // By the operations on the one before.
+  std::unique_ptr<Event> copied_;  // The last micro-batch has been copied.
+  // Operations have finished reading the previous micro-batch.
+  std::unique_ptr<Event> released_;
 };
 
 }  // namespace tributary

@@ -1,4 +1,4 @@
-// The description of a network: layers, what flows between them, parameters.
+// Description of a network: its layers, values and parameters.
 #ifndef TRIBUTARY_WORKER_NN_GRAPH_H_
 #define TRIBUTARY_WORKER_NN_GRAPH_H_
 
@@ -16,13 +16,13 @@
 
 namespace tributary {
 
-// Names a value: the network's input or the output of a layer.
+// Identifies a value: the network's input or the output of a layer.
 using ValueId = int;
 
-// Built by adding layers in forward order; Network then runs it. Parameters are
-// listed in the order in which forward first uses them. Mistakes of the builder
-// (sizes that do not fit, unknown names) are kept and returned by status().
-// Not thread-safe while it is built.
+// A network under construction. Layers are added in forward order, and Network
+// runs the result. Parameters are listed in the order in which forward first
+// uses them. Errors (mismatched sizes, unknown names) are recorded and returned
+// by status(). Not thread-safe while it is built.
 class Graph {
  public:
   struct Node {
@@ -31,32 +31,32 @@ class Graph {
     LayerSpec spec;
     std::vector<ValueId> inputs;
     ValueId output = 0;
-    std::vector<int> parameters;  // Places in the table.
+    std::vector<int> parameters;  // Indices into the table.
   };
 
-  // `input_elements`: four-byte elements (floats, or int32 tokens) of one
-  // sample.
+  // `input_elements` is the number of four-byte elements (floats or int32
+  // tokens) of one sample.
   explicit Graph(int64_t input_elements);
 
-  // The network's input.
+  // Returns the network's input.
   ValueId input() const { return 0; }
 
-  // Adds a layer whose parameters are called "<name>.<name within the layer>".
+  // Adds a layer whose parameters are named "<name>.<name within the layer>".
   ValueId Add(absl::string_view name, std::unique_ptr<Layer> layer,
               std::vector<ValueId> inputs);
-  // The same, but parameter 0 of the layer is the one called `shared`, which an
-  // earlier layer has and which must have the same shape.
+  // Like Add, but parameter 0 of the layer is `shared`, a parameter of an
+  // earlier layer with the same shape.
   ValueId AddTied(absl::string_view name, std::unique_ptr<Layer> layer,
                   std::vector<ValueId> inputs, absl::string_view shared);
-  // What is trained for: `loss` of `value`, usually the last one.
+  // Sets the training objective: `loss` of `value`, usually the last one.
   void SetLoss(const LossSpec& loss, ValueId value);
 
-  // InvalidArgument: the first mistake, with the layer's name.
+  // Returns InvalidArgument for the first error, with the layer's name.
   const absl::Status& status() const { return status_; }
   const std::vector<Node>& nodes() const { return nodes_; }
-  // Elements per sample of each value.
+  // Number of elements per sample of each value.
   const std::vector<int64_t>& values() const { return values_; }
-  // Without chunk_elements.
+  // Does not set chunk_elements.
   const ParameterTable& table() const { return table_; }
   const std::vector<Initializer>& initializers() const { return initializers_; }
   const LossSpec& loss() const { return loss_; }

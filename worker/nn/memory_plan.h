@@ -1,4 +1,4 @@
-// Packs buffers whose times of use are known into one block of memory.
+// Allocation of buffers with known lifetimes within one block of memory.
 #ifndef TRIBUTARY_WORKER_NN_MEMORY_PLAN_H_
 #define TRIBUTARY_WORKER_NN_MEMORY_PLAN_H_
 
@@ -9,7 +9,7 @@
 
 namespace tributary {
 
-// In use from time `first` to time `last`, both included.
+// A buffer in use from time `first` to time `last`, inclusive.
 struct PlannedBuffer {
   int64_t size = 0;
   int first = 0;
@@ -21,10 +21,11 @@ struct MemoryPlan {
   int64_t total = 0;
 };
 
-// Buffers that are in use at the same time do not overlap; offsets are
-// multiples of `alignment`. Greedy by size, each buffer in the lowest place
-// that is free (Pisarchyk and Lee, "Efficient memory management for deep neural
-// net inference", 2020). Deterministic. Takes O(n^2 log n) for n buffers.
+// Assigns offsets such that buffers in use at the same time do not overlap.
+// Offsets are multiples of `alignment`. Greedy by size; each buffer takes the
+// lowest free offset (Pisarchyk and Lee, "Efficient memory management for deep
+// neural net inference", 2020). Deterministic. Takes O(n^2 log n) time for n
+// buffers.
 MemoryPlan PlanMemory(absl::Span<const PlannedBuffer> buffers,
                       int64_t alignment);
 

@@ -13,21 +13,21 @@
 namespace tributary {
 namespace {
 
-// Numbers of dropout streams per leaf. More layers than this would share them
-// with the next leaf.
+// Number of dropout streams per micro-batch. A network with more layers would
+// share streams with the next micro-batch.
 constexpr int kStreamsPerMicroBatch = 4096;
 
-// Parameters of a segment. Less, and large networks queue nearly as many
-// captures as operations; more, and exchanging its weights and gradients (a
-// millisecond at 4 GB/s) overlaps with less of the computing.
+// Bytes of parameters per segment. With smaller segments, large networks queue
+// nearly as many captures as operations. With larger ones, less of the exchange
+// of weights and gradients (a millisecond at 4 GB/s) overlaps with computation.
 constexpr int64_t kSegmentBytes = int64_t{4} << 20;
 
-// Kinds of leaves that captures are kept for: full ones, and the shorter ones
-// at the end of an epoch. Should there be more, all are forgotten and captured
-// again, which costs time alone.
+// Number of kinds of micro-batches with captures: full ones, and shorter ones
+// at the end of an epoch. If there are more, all captures are discarded and
+// made again, which only costs time.
 constexpr size_t kMaximumCaptures = 4;
 
-// A layer's numbers, but for the device's random base.
+// Returns the layer's random stream, excluding the device's random base.
 RandomStream StreamOf(uint64_t seed, int node) {
   return {seed, RandomPurpose::kDropout, 0, static_cast<uint32_t>(node)};
 }
@@ -45,7 +45,8 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(Graph graph,
                      " layers; at most ", kStreamsPerMicroBatch, " work"));
   }
   ParameterTable table = graph.table();
-  table.set_chunk_elements(int64_t{1} << 20);  // Offsets do not depend on it.
+  // Offsets do not depend on this value.
+  table.set_chunk_elements(int64_t{1} << 20);
   TRIBUTARY_ASSIGN_OR_RETURN(ArenaLayout layout, ArenaLayout::Create(table));
   TRIBUTARY_ASSIGN_OR_RETURN(NetworkPlan plan,
                              PlanNetwork(graph, max_samples, *device));
@@ -111,7 +112,7 @@ void Network::FindSegments() {
     for (const int parameter : graph_.nodes()[i].parameters) {
       bytes += layout_.parameters()[parameter].size * int64_t{sizeof(float)};
     }
-    // The first layer's gradients are the last to be final.
+    // The first layer's gradients become final last.
     if (segment.ready_parameter < 0) {
       segment.ready_parameter = plan_.nodes[i].ready_parameter;
     }
@@ -144,11 +145,11 @@ absl::StatusOr<LossSums> Network::ForwardBackward(
     int micro_batch_number, const float* weights, float* gradients,
     StepObserver* observer) {
   if (micro_batch.samples == 0) {
-    // Needs no weights, but gradients must not be out before the step can
-    // begin.
+    // No weights are needed, but the gradients must not be sent before the step
+    // can begin.
     if (observer != nullptr &&
         !observer->WeightsNeeded(0, layout_.arena_elements())) {
-      return absl::AbortedError("the leaf was given up");
+      return absl::AbortedError("the micro-batch was given up");
     }
     device_->Zero(gradients, layout_.arena_elements());
     if (observer != nullptr) observer->GradientsReady(0);
@@ -162,7 +163,7 @@ absl::StatusOr<LossSums> Network::ForwardBackward(
   device_->SetRandomBase(
       {static_cast<uint32_t>(step),
        static_cast<uint32_t>(micro_batch_number) * kStreamsPerMicroBatch});
-  // Others who use the device draw from their streams as they are.
+  // Other users of the device expect the random base to be unset.
   const absl::Cleanup reset = [this] { device_->SetRandomBase({}); };
 
   Pass pass = {CallOf(micro_batch.samples, /*training=*/true), seed, weights,
@@ -170,7 +171,9 @@ absl::StatusOr<LossSums> Network::ForwardBackward(
   pass.call.sample_count = CountRows(micro_batch);
   Captures* const captures = CapturesOf(pass);
   if (captures != nullptr && captures->computed) pass.captures = captures;
-  if (!QueueForward(&pass)) return absl::AbortedError("the leaf was given up");
+  if (!QueueForward(&pass)) {
+    return absl::AbortedError("the micro-batch was given up");
+  }
   BeginLoss(micro_batch.samples, plan_.loss_input, RealAt(plan_.loss_gradient));
   const auto end_forward = [&] {
     const LossSums sums = AwaitLoss();
@@ -182,7 +185,7 @@ absl::StatusOr<LossSums> Network::ForwardBackward(
     QueueBackward(&pass);
     return sums;
   }
-  // To wait for the loss before would let the device run out of work.
+  // Queue backward before waiting for the loss, which would idle the device.
   QueueBackward(&pass);
   if (captures != nullptr) captures->computed = true;
   if (observer != nullptr) observer->DeviceBusy();
@@ -235,7 +238,8 @@ int64_t Network::CountRows(const MicroBatchInput& micro_batch) const {
 
 Network::Captures* Network::CapturesOf(const Pass& pass) {
   if (!device_->captures() || !capture_status_.ok()) return nullptr;
-  // Gradients of statistics are given the weight, too.
+  // Gradients of statistics are multiplied by the sample count, which is
+  // captured.
   if (pass.call.sample_count != pass.call.samples * graph_.loss().rows) {
     return nullptr;
   }
@@ -338,7 +342,7 @@ void Network::CopyIn(const MicroBatchInput& micro_batch) {
 }
 
 void Network::TakePrefetched(const MicroBatchInput& micro_batch) {
-  // Copying knows no types: an element of the host's is one or two Reals.
+  // Copy is untyped: a four-byte host element is one or two Reals.
   const int64_t reals = int64_t{sizeof(float)} / device_->real_bytes();
   const int64_t elements = micro_batch.samples * graph_.values()[0];
   inputs_->Await();
@@ -349,7 +353,7 @@ void Network::TakePrefetched(const MicroBatchInput& micro_batch) {
     device_->Copy(reals * elements, static_cast<const Real*>(inputs_->input()),
                   RealAt(plan_.input));
   }
-  // Where there is none, it copies what nobody reads.
+  // Without targets the copied bytes are unused.
   device_->Copy(reals * micro_batch.samples * graph_.loss().TargetElements(),
                 static_cast<const Real*>(inputs_->target()),
                 RealAt(plan_.target));

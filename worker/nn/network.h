@@ -1,4 +1,5 @@
-// Runs a graph: loss and gradients of one leaf at a time.
+// Executes a graph: computes the loss and gradients of one micro-batch at a
+// time.
 #ifndef TRIBUTARY_WORKER_NN_NETWORK_H_
 #define TRIBUTARY_WORKER_NN_NETWORK_H_
 
@@ -20,26 +21,27 @@
 
 namespace tributary {
 
-// A graph planned for leaves of up to a fixed number of samples. Owns one block
-// of device memory for all activations, gradients of activations and saved
-// tensors; nothing is allocated after Create. Arenas are device memory laid out
-// by ArenaLayout, owned by the caller.
+// A graph planned for micro-batches of up to a fixed number of samples. Owns
+// one block of device memory for all activations, gradients of activations and
+// saved tensors; nothing is allocated after Create. Arenas are device memory
+// laid out by ArenaLayout, owned by the caller.
 //
-// On devices that capture work, layers are run in segments of some megabytes of
-// parameters: the weights of a segment are waited for together, and its
-// gradients become final together. From the second leaf of a size on, what a
-// segment queues is captured, and then launched as one. That changes no bit.
+// On devices that capture work, layers run in segments of several megabytes of
+// parameters. The network waits for the weights of a segment together, and its
+// gradients become final together. From the second micro-batch of a size on,
+// the operations of a segment are captured and then launched as one. The
+// results are bit-identical.
 //
-// Not thread-safe: one instance for each computing thread; instances share
-// nothing.
+// Not thread-safe. Each compute thread uses an instance of its own; instances
+// share nothing.
 class Network {
  public:
-  // `device` must outlive the network. InvalidArgument for a graph that cannot
-  // be trained, ResourceExhausted when it does not fit into memory.
+  // `device` must outlive the network. Returns InvalidArgument for a graph that
+  // cannot be trained, and ResourceExhausted if it does not fit into memory.
   //
-  // `copies`, which must outlive the network, too, are shared with others, and
-  // their owner says when the weights have changed. Null: the network makes its
-  // own anew in every call.
+  // `copies` must outlive the network and may be shared with other networks.
+  // Their owner invalidates them when the weights change. If null, the network
+  // copies the weights in every call.
   static absl::StatusOr<std::unique_ptr<Network>> Create(
       Graph graph, int64_t max_samples, Device* device,
       WeightCopies* copies = nullptr);
@@ -48,31 +50,33 @@ class Network {
 
   const Graph& graph() const { return graph_; }
   int64_t max_samples() const { return max_samples_; }
-  // Bytes of device memory, without that of shared copies.
+  // Returns the bytes of device memory, excluding shared copies.
   int64_t memory_bytes() const {
     return plan_.bytes +
            (own_copies_ == nullptr ? 0 : own_copies_->memory_bytes()) +
            DeviceInputs::BytesOf(graph_, max_samples_, *device_);
   }
 
-  // Initial values: parameter number p of the table takes its numbers from
+  // Writes initial values. Parameter number p of the table draws from
   // RandomStream{seed, kInitialization, 0, p}. Gaps are zero. `weights` is a
-  // host arena of `layout`, which must be that of graph().table().
+  // host arena of `layout`, which must be the layout of graph().table().
   void Initialize(uint64_t seed, const ArenaLayout& layout,
                   float* weights) const;
 
-  // Begins to bring a leaf to the device, beside its operations, where it has
-  // memory of its own; elsewhere to no effect. The host's memory is read before
-  // this returns. The next call of ForwardBackward may be for it; whatever is
-  // computed, it is gone after that. Also from StepObserver::DeviceBusy.
+  // Starts to transfer a micro-batch to the device. No effect on devices that
+  // work in host memory. The host memory is read before Prefetch returns. Only
+  // the next call of ForwardBackward can use the micro-batch. May be called
+  // from StepObserver::DeviceBusy.
   void Prefetch(const MicroBatchInput& micro_batch);
 
-  // Forward and backward in training mode, as Model::ForwardBackward says.
-  // Layer number i of the graph draws from
-  // RandomStream{seed, kDropout, step, leaf * 4096 + i}. An observer may be
-  // null. For an empty leaf it is asked for all weights at once: none is read,
-  // but the gradients must not be out before the step can begin. Aborted if the
-  // observer said so. `micro_batch.samples` is in [0, max_samples()].
+  // Computes forward and backward in training mode, as described for
+  // Model::ForwardBackward. Layer number i of the graph draws from
+  // RandomStream{seed, kDropout, step, micro_batch_number * 4096 + i}. Requires
+  // `micro_batch.samples` in [0, max_samples()].
+  //
+  // `observer` may be null. For an empty micro-batch it is asked for all
+  // weights at once: none is read, but the gradients must not be sent before
+  // the step can begin. Returns Aborted if the observer requested it.
   absl::StatusOr<LossSums> ForwardBackward(const MicroBatchInput& micro_batch,
                                            uint64_t seed, int64_t step,
                                            int micro_batch_number,
@@ -80,14 +84,15 @@ class Network {
                                            float* gradients,
                                            StepObserver* observer);
 
-  // OK, or why work is not captured any more on a device that captures: it is
-  // queued operation by operation then, to the same result.
+  // Returns OK, or the reason why a device that captures has stopped capturing.
+  // Operations are then queued one by one, with the same result.
   const absl::Status& capture_status() const { return capture_status_; }
 
-  // Forward in evaluation mode.
+  // Computes forward in evaluation mode.
   LossSums Evaluate(const MicroBatchInput& micro_batch, const float* weights);
-  // The same without targets: the loss's input, [samples, elements per sample],
-  // in device memory, valid until the next call. At least one sample.
+  // Like Evaluate, but without targets. Returns the loss's input, [samples,
+  // elements per sample], in device memory, valid until the next call. Requires
+  // at least one sample.
   const Real* Predict(int64_t samples, const void* input, const float* weights);
 
  private:
@@ -95,34 +100,34 @@ class Network {
     int64_t begin = 0;
     int64_t end = 0;
   };
-  // Layers [begin, end), between whose operations the host has nothing to do.
+  // Layers [begin, end), whose operations need no host work in between.
   struct Segment {
     int begin = 0;
     int end = 0;
-    // Once its backward is done, the gradients of this parameter and all behind
-    // it have become final; -1: of none that were not before.
+    // Backward of this segment makes the gradients of this parameter and all
+    // later ones final; -1 if it makes none final.
     int ready_parameter = -1;
   };
-  // The work of the segments of leaves that are alike in all that captured
-  // operations are given.
+  // Captured segments for micro-batches that agree in all arguments of the
+  // captured operations.
   struct Captures {
     uint64_t seed = 0;
     int64_t samples = 0;
     const float* weights = nullptr;
     float* gradients = nullptr;
-    // Such a leaf has been computed: working memory has grown, and libraries
-    // have chosen and loaded what they need.
+    // True once such a micro-batch has been computed: working memory has grown,
+    // and libraries have selected and loaded their kernels.
     bool computed = false;
     std::vector<std::unique_ptr<CapturedWork>> forward, backward;
   };
-  // A leaf under way.
+  // A micro-batch in progress.
   struct Pass {
     LayerCall call;
     uint64_t seed = 0;
     const float* weights = nullptr;
     float* gradients = nullptr;
     StepObserver* observer = nullptr;  // May be null.
-    Captures* captures = nullptr;      // Null: nothing is captured or launched.
+    Captures* captures = nullptr;  // Null if nothing is captured or launched.
   };
 
   Network(Graph graph, int64_t max_samples, Device* device, ArenaLayout layout,
@@ -136,21 +141,24 @@ class Network {
   Real* RealAt(int64_t place) const { return static_cast<Real*>(At(place)); }
   void BeginCall() const;
   void CopyIn(const MicroBatchInput& micro_batch);
-  // The same, from DeviceInputs.
+  // Like CopyIn, from DeviceInputs.
   void TakePrefetched(const MicroBatchInput& micro_batch);
   LayerCall CallOf(int64_t samples, bool training) const;
-  // Rows of the leaf's targets that count, as the loss will say.
+  // Returns the number of the micro-batch's target rows that count, as the loss
+  // will report.
   int64_t CountRows(const MicroBatchInput& micro_batch) const;
-  // Of leaves like this one. Null: nothing of it is to be captured.
+  // Returns the captures for micro-batches like this one, or null if nothing
+  // must be captured.
   Captures* CapturesOf(const Pass& pass);
-  // Queue what is between the input and the loss. False: the leaf was given up.
+  // Queue the operations between input and loss. QueueForward returns false if
+  // the micro-batch was given up.
   bool QueueForward(Pass* pass);
   void QueueBackward(Pass* pass);
-  // Does work(), and captures it or, if it has been captured before, launches
-  // that; without captures it only does it.
+  // Runs work() and captures it, or launches the existing capture. With null
+  // `captures`, only runs work().
   template <typename Work>
   void Run(std::unique_ptr<CapturedWork>* captured, const Work& work);
-  // What captured operations do not make themselves.
+  // Prepares weight copies, which captured operations do not create.
   void PrepareWeights(const Segment& segment, const float* weights) const;
   LayerTensors TensorsOf(int node, bool training, const float* weights) const;
   bool WaitForWeights(int node, StepObserver* observer) const;
@@ -166,11 +174,13 @@ class Network {
   const ArenaLayout layout_;
   const NetworkPlan plan_;
   const Device::Memory memory_;
-  const std::unique_ptr<DeviceInputs> inputs_;      // Null: it has no memory.
-  const std::unique_ptr<WeightCopies> own_copies_;  // Null: shared ones.
+  // Null if the device works in host memory.
+  const std::unique_ptr<DeviceInputs> inputs_;
+  // Null if copies are shared.
+  const std::unique_ptr<WeightCopies> own_copies_;
   WeightCopies* const copies_;
-  std::vector<std::vector<Range>> weights_needed_;  // Of each node.
-  std::vector<Range> gaps_;                         // Of the arena.
+  std::vector<std::vector<Range>> weights_needed_;  // By node.
+  std::vector<Range> gaps_;                         // Gaps of the arena.
   std::vector<Segment> segments_;                   // In forward order.
   std::vector<std::unique_ptr<Captures>> captures_;
   absl::Status capture_status_;

@@ -11,11 +11,11 @@
 namespace tributary {
 namespace {
 
-// A cache line, and the widest vector register.
+// Size of a cache line, and of the widest vector register.
 constexpr int64_t kAlignmentBytes = 64;
-// Of what is not Real: tokens, targets, what layers save.
+// Size of elements other than Real: tokens, targets, saved tensors.
 constexpr int64_t kElementBytes = 4;
-// 16 TiB: more than any machine has, and sums of buffers stay far from
+// 16 TiB: exceeds the memory of any machine, and sums of buffer sizes do not
 // overflow.
 constexpr int64_t kMaxBufferElements = int64_t{1} << 42;
 
@@ -37,8 +37,8 @@ class Planner {
   absl::StatusOr<NetworkPlan> Plan();
 
  private:
-  // Time: the input is copied in at 0, then layers run forward, the loss, and
-  // layers backward.
+  // Points in time: 0 copies the input, then layers run forward, then the loss,
+  // then layers run backward.
   int ForwardTime(int node) const { return node + 1; }
   int LossTime() const { return count_ + 1; }
   int BackwardTime(int node) const { return 2 * count_ + 1 - node; }
@@ -76,14 +76,15 @@ class Planner {
   const Device& device_;
   const bool takes_tokens_;
 
-  std::vector<std::vector<int>> consumers_;  // Of each value, rising.
-  std::vector<bool> needs_gradient_;         // Of each value.
-  std::vector<int> last_use_;                // Time, of each value.
+  std::vector<std::vector<int>> consumers_;  // By value, ascending.
+  std::vector<bool> needs_gradient_;         // By value.
+  std::vector<int> last_use_;                // Time of the last use, by value.
   std::vector<int> value_buffer_;
-  std::vector<int> gradient_buffer_;  // Of each value; -1: not yet.
-  std::vector<bool> makes_gelu_;      // Of each node: behind it.
+  std::vector<int> gradient_buffer_;  // By value; -1 if not assigned yet.
+  // By node: true if the node computes the GELU that follows it.
+  std::vector<bool> makes_gelu_;
   std::vector<PlannedBuffer> buffers_;
-  // Places in `plan_` that get the offset of a buffer.
+  // Fields of `plan_` that receive the offset of a buffer.
   std::vector<std::pair<int64_t*, int>> places_;
   NetworkPlan plan_;
 };
@@ -161,7 +162,8 @@ int Planner::LastForwardUse(ValueId value) const {
   return last;
 }
 
-// Whether the output of `node` may take the place of its in_place_input.
+// Returns whether the output of `node` may use the memory of its
+// in_place_input.
 bool Planner::MayOverwrite(int node) const {
   const LayerSpec& spec = nodes_[node].spec;
   if (spec.in_place_input < 0) return false;
@@ -195,7 +197,7 @@ void Planner::PlanValues() {
                  : NewBuffer(Bytes(node.output), ForwardTime(i));
     evaluation_buffer[node.output] = value_buffer_[node.output];
     if (node.spec.identity_in_evaluation) {
-      // The input stands for the output then, so it lives as long.
+      // The input serves as the output in evaluation, so it lives as long.
       const ValueId input = node.inputs[0];
       evaluation_buffer[node.output] = evaluation_buffer[input];
       if (!in_place) {
@@ -236,8 +238,8 @@ void Planner::PlanValues() {
 
 void Planner::PlanGradients() {
   gradient_buffer_.assign(graph_.values().size(), -1);
-  // The gradient of the logits takes their place if the loss is their only
-  // reader from here on.
+  // The gradient of the logits overwrites them if only the loss reads them from
+  // here on.
   const ValueId loss_input = graph_.loss_input();
   int loss_buffer = value_buffer_[loss_input];
   for (size_t value = 0; value < value_buffer_.size(); ++value) {
@@ -287,8 +289,8 @@ void Planner::PlanInputGradient(int node, int input) {
   places_.emplace_back(&planned.input_gradients[input], buffer);
 }
 
-// Whether, once the backward of `node` has read the gradient of its output, no
-// other gradient that lies in the same buffer is waited for.
+// Returns whether no other gradient in the same buffer is still needed once
+// Backward of `node` has read its output gradient.
 bool Planner::NobodyElseReads(int buffer, int node) const {
   for (int i = 0; i < node; ++i) {
     if (gradient_buffer_[nodes_[i].output] == buffer) return false;
@@ -308,8 +310,9 @@ bool Planner::MayShareGradient(int node, int input) const {
   if (input == 0) return NobodyElseReads(buffer, node);
   const ValueId stream = inputs[0];
   if (gradient_buffer_[stream] != buffer) return NobodyElseReads(buffer, node);
-  // The stream has the buffer. The branch may have it too if its gradient is
-  // read before anything is added to the stream's, and nothing to its own.
+  // The stream's gradient has the buffer. The branch may share it if its
+  // gradient is read before anything is added to the stream's, and nothing is
+  // added to the branch's own.
   const int branch_producer = ProducerOf(inputs[input]);
   if (consumers_[inputs[input]].size() != 1) return false;
   for (const int consumer : consumers_[stream]) {
@@ -318,7 +321,7 @@ bool Planner::MayShareGradient(int node, int input) const {
   return true;
 }
 
-// Lets the layers before and behind a GELU make it.
+// Lets the layers adjacent to a GELU compute it.
 void Planner::FuseGelu(int node) {
   const ValueId input = nodes_[node].inputs[0];
   const ValueId output = nodes_[node].output;
@@ -332,7 +335,7 @@ void Planner::FuseGelu(int node) {
   }
   if (!plan_.nodes[node].backward || consumers_[output].size() != 1) return;
   const int behind = consumers_[output][0];
-  // The one gradient takes the other's place, and nothing is added to either.
+  // Both gradients share one buffer, and nothing is added to either.
   if (nodes_[behind].spec.fuses_gelu && needs_gradient_[input] &&
       gradient_buffer_[input] == gradient_buffer_[output] &&
       !plan_.nodes[behind].accumulate[0] && !plan_.nodes[node].accumulate[0]) {
@@ -341,7 +344,8 @@ void Planner::FuseGelu(int node) {
   }
 }
 
-// When which parameter's gradient is begun and final.
+// Finds which layers accumulate parameter gradients, and when these become
+// final.
 void Planner::PlanParameters() {
   const int parameters = graph_.table().parameter_size();
   std::vector<int> first_user(parameters, count_);

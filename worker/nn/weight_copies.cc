@@ -8,10 +8,10 @@
 namespace tributary {
 namespace {
 
-// A cache line, and the widest vector register.
+// Size of a cache line, and of the widest vector register.
 constexpr int64_t kAlignmentBytes = 64;
 
-// Where copies lie, in bytes, by parameter; -1: it has none.
+// Offsets of the copies in bytes, by parameter; -1 if there is none.
 struct Places {
   std::vector<int64_t> offsets;
   int64_t total = 0;
@@ -73,7 +73,7 @@ const Real* WeightCopies::Get(Device* device, int parameter,
   absl::MutexLock lock(&copy.mu);
   if (!copy.made) {
     device->Round(copy.size, from, copy.place);
-    // Others read it without the order of this device's operations.
+    // Other threads read the copy without ordering by this device's queue.
     device->Synchronize();
     copy.made = true;
   }

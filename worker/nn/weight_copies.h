@@ -1,4 +1,4 @@
-// The weights as matrix products read them.
+// Copies of the weights in the precision of matrix products.
 #ifndef TRIBUTARY_WORKER_NN_WEIGHT_COPIES_H_
 #define TRIBUTARY_WORKER_NN_WEIGHT_COPIES_H_
 
@@ -14,39 +14,39 @@
 
 namespace tributary {
 
-// On devices of Precision::kBfloat16, rounded copies of the parameters that
-// layers use in products, each made when it is first asked for after Renew. On
-// others it holds nothing, and gives the weights themselves.
+// On devices of Precision::kBfloat16, holds rounded copies of the parameters
+// that layers use in products. Each copy is made on the first request after
+// Renew. On other devices it holds nothing and returns the weights themselves.
 //
-// May be shared by networks of the same graph whose weights are the same, on
-// devices that share their memory.
+// May be shared by networks of the same graph and the same weights, on devices
+// that share memory.
 class WeightCopies {
  public:
-  // Of device memory, that Prepare takes.
+  // Returns the bytes of device memory that Prepare allocates.
   static int64_t BytesOf(const Graph& graph, const ArenaLayout& layout,
                          const Device& device);
 
-  // Before anything else, and once for each network: the first call allocates
-  // the memory, which must be freed before `device`. ResourceExhausted if there
-  // is none.
+  // Must be called once for each network, before anything else. The first call
+  // allocates the memory, which must be freed before `device`. Returns
+  // ResourceExhausted if memory does not suffice.
   absl::Status Prepare(const Graph& graph, const ArenaLayout& layout,
                        Device* device);
 
-  // The weights have changed: all copies are out of date. Nobody may be using
-  // them.
+  // Invalidates all copies because the weights have changed. No copy may be in
+  // use.
   void Renew();
 
-  // Parameter number `parameter` of the table, one that is used in products;
-  // its weights are at `from`. Any thread, with its own device; waits while
-  // another thread makes the copy.
+  // Returns parameter number `parameter` of the table, which must be used in
+  // products; `from` points to its weights. May be called from any thread, with
+  // that thread's device. Waits while another thread makes the copy.
   const Real* Get(Device* device, int parameter, const float* from);
 
-  // Of device memory.
+  // Bytes of device memory.
   int64_t memory_bytes() const { return memory_bytes_; }
 
  private:
   struct Copy {
-    int64_t size = 0;  // Elements; 0: not used in products.
+    int64_t size = 0;  // Number of elements; 0 if not used in products.
     Real* place = nullptr;
     absl::Mutex mu;
     bool made ABSL_GUARDED_BY(mu) = false;

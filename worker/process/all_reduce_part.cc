@@ -21,15 +21,15 @@
 namespace tributary {
 namespace {
 
-// Brings this member's part of the state to the server, and says so when all of
-// a version is there. Thread-safe.
+// Sends this member's part of the state to the server, and reports each version
+// of which all chunks are stored. Thread-safe.
 class StateSaver {
  public:
   StateSaver(size_t chunks, std::function<void(int64_t)> saved)
       : chunks_(chunks), saved_(std::move(saved)) {}
   ~StateSaver() { stream_->End(); }
 
-  // To be called once, first.
+  // Must be called once, before Save.
   void SetStream(std::unique_ptr<ReplicaStream> stream) {
     stream_ = std::move(stream);
   }
@@ -51,15 +51,16 @@ class StateSaver {
   const std::function<void(int64_t)> saved_;
   std::unique_ptr<ReplicaStream> stream_;
   absl::Mutex mu_;
-  std::map<int64_t, size_t> kept_ ABSL_GUARDED_BY(mu_);  // Chunks, by version.
+  // Number of stored chunks, by version.
+  std::map<int64_t, size_t> kept_ ABSL_GUARDED_BY(mu_);
 };
 
-// Puts a chunk's first version where the model reads it.
+// Writes a chunk's first version to the weights that the model reads.
 absl::Status Place(const float* values, int64_t count, int chunk,
                    int64_t version, WorkState* state) {
   float* to = nullptr;
   if (state->BeginWrite(chunk, version, &to) != WorkState::Arrival::kWrite) {
-    return absl::InternalError("the first weights have no place");
+    return absl::InternalError("the initial weights cannot be written");
   }
   std::copy_n(values, count, to);
   state->EndWrite(chunk, version);
@@ -114,8 +115,8 @@ absl::StatusOr<std::unique_ptr<PeerMesh>> Connect(
     return absl::InvalidArgumentError(absl::StrCat(
         "exchange.all_reduce sends gradients from ", mesh.host,
         " neither encrypted nor authenticated, and this job has certificates "
-        "or a token: take exchange.parameter_server, or --insecure-network in "
-        "a network that you trust"));
+        "or a token: use exchange.parameter_server, or pass "
+        "--insecure-network if the network is trusted"));
   }
   mesh.publish = [membership](const std::string& name,
                               const std::string& bytes) {
@@ -136,7 +137,8 @@ absl::StatusOr<std::unique_ptr<PeerMesh>> Connect(
                              ConnectGlooMesh(mesh));
   if (!group.nccl()) return gloo;
   if (options.nccl == nullptr) {
-    return absl::InternalError("the group takes NCCL, which is not here");
+    return absl::InternalError(
+        "the all-reduce group uses NCCL, which this worker has not loaded");
   }
   NcclMeshOptions nccl;
   nccl.library = options.nccl;
@@ -222,7 +224,7 @@ absl::StatusOr<std::unique_ptr<AllReduceExchange>> JoinAllReduce(
       SendSaved(version, /*passed=*/true, membership);
     }
   });
-  // What the server begins with it has.
+  // The server already holds the version that it provided.
   if (open.version() > 0 || chunks == 0) {
     SendSaved(chunks == 0 ? exchange.steps : open.version(), /*passed=*/false,
               membership);

@@ -1,4 +1,4 @@
-// How a worker comes to take part in an all-reduce.
+// A worker's entry into an all-reduce group.
 #ifndef TRIBUTARY_WORKER_PROCESS_ALL_REDUCE_PART_H_
 #define TRIBUTARY_WORKER_PROCESS_ALL_REDUCE_PART_H_
 
@@ -21,22 +21,24 @@ struct AllReducePartOptions {
   std::string coordinator;  // host:port.
   Security security;
   int64_t attempt = 0;
-  // The name or number of this machine that other workers reach it by; empty:
-  // the address from which the coordinator is reached.
+  // Name or address of this machine that other workers use to reach it. Empty
+  // selects the local address of the connection to the coordinator.
   std::string host;
-  // What workers send each other may go to other machines unencrypted.
+  // Permits unencrypted traffic between workers on different machines.
   bool insecure_network = false;
-  // For gradient arenas.
+  // Pins gradient arenas.
   PinMemory pin;
-  // Null where it cannot be used.
+  // Null if NCCL is not used.
   NcclLibrary* nccl = nullptr;
 };
 
-// Makes the first version of the weights, or reads it from the server; says
-// Synced; waits, as long as it takes, until the coordinator has formed the
-// group; connects to its members. OutOfRange if the job is done without this
-// worker; else what came between. All must outlive the exchange, which the
-// Save orders reach until it is destroyed.
+// Joins the all-reduce group: creates version 0 of the weights or reads a later
+// version from the server, reports Synced, waits without a time limit until the
+// coordinator has formed the group, and connects to the members.
+//
+// Returns OutOfRange if the job finishes without this worker, and otherwise the
+// first error. All arguments must outlive the exchange, which receives the Save
+// orders until it is destroyed.
 absl::StatusOr<std::unique_ptr<AllReduceExchange>> JoinAllReduce(
     const AllReducePartOptions& options, const Open& open, TrainingSetup* setup,
     MembershipClient* membership, WorkState* state);

@@ -101,7 +101,8 @@ bool MembershipClient::OnMessage(CoordinatorOrder* order) {
     return true;
   }
   if (order->has_finished() && order->finished().stopped()) stopped_ = true;
-  // Before Ready nothing else comes, after the worker's end nothing matters.
+  // Before Ready the coordinator sends nothing else. After Detach, orders have
+  // no effect.
   if (state_ == nullptr) return true;
   switch (order->order_case()) {
     case CoordinatorOrder::kOpen:
@@ -154,8 +155,8 @@ void MembershipClient::OnGone(const grpc::Status& status) {
                                                      " ended the connection"))
                : FromGrpc(status, absl::StrCat("coordinator ", address_));
   if (state_ == nullptr) return;
-  // Who was told that the job is done, but has not seen its end, need not look
-  // for servers that are no more.
+  // A worker that has received Finished must not look for servers that have
+  // already exited.
   state_->Fail(finished_ ? absl::OutOfRangeError("the job is done") : ended_);
 }
 

@@ -1,5 +1,4 @@
-// A worker's tie to the coordinator: joins, renews the lease, brings deals to
-// the WorkState and reports back.
+// Membership stream from a worker to the coordinator.
 #ifndef TRIBUTARY_WORKER_PROCESS_MEMBERSHIP_CLIENT_H_
 #define TRIBUTARY_WORKER_PROCESS_MEMBERSHIP_CLIENT_H_
 
@@ -20,44 +19,46 @@
 
 namespace tributary {
 
-// Keep until AwaitDone has returned. Thread-safe.
+// Joins the job, renews the worker's lease, passes orders to the WorkState, and
+// sends reports. Must stay alive until AwaitDone has returned. Thread-safe.
 class MembershipClient final
     : public ClientStream<CoordinatorOrder, WorkerReport> {
  public:
-  // Connects and joins. `stub` must outlive this object. `address` is for
-  // messages.
+  // Connects and joins. `stub` must outlive this object. `address` appears in
+  // error messages.
   void Begin(Rendezvous::Stub* stub, const std::string& address,
              const Join& join);
 
-  // Waits for the coordinator's Admission, which comes when all servers are
-  // there; or for the end of the connection.
+  // Blocks until the coordinator admits this worker, which happens once all
+  // servers have joined. Returns an error if the connection ends first.
   absl::StatusOr<Admission> AwaitAdmission() ABSL_LOCKS_EXCLUDED(mu_);
 
-  // From here to Detach, orders reach `state`, and so does the connection's
-  // end. To be called before Ready is sent.
+  // Delivers orders, and the end of the connection, to `state` until Detach.
+  // Attach must be called before Ready is sent.
   void Attach(WorkState* state) ABSL_LOCKS_EXCLUDED(mu_);
   void Detach() ABSL_LOCKS_EXCLUDED(mu_);
-  // Waits for Open: the servers know the model. Requests to initialize are in
-  // the state then.
+  // Blocks until Open arrives: the servers have received the model's layout. A
+  // request to initialize is then already in the state.
   absl::StatusOr<Open> AwaitOpen() ABSL_LOCKS_EXCLUDED(mu_);
 
   // ---- All-reduce only.
-  // Waits until there is a group with this worker. OutOfRange if the job is
-  // done without.
+  // Blocks until this worker is a member of a group. Returns OutOfRange if the
+  // job finishes without this worker.
   absl::StatusOr<Group> AwaitGroup() ABSL_LOCKS_EXCLUDED(mu_);
-  // Waits for what some member publishes under this name.
+  // Blocks until a member publishes a value under this name.
   absl::StatusOr<std::string> AwaitPublication(const std::string& name)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Is told of every Save, those included that came before; null: nobody is.
-  // Not called any more when this returns.
+  // Sets the callback for Save orders; orders received earlier are delivered at
+  // once. Null removes the callback, which no longer runs once SetSave has
+  // returned.
   void SetSave(std::function<void(int64_t version)> save)
       ABSL_LOCKS_EXCLUDED(mu_);
 
-  // The coordinator said Admission.
+  // Returns whether Admission has been received.
   bool admitted() const ABSL_LOCKS_EXCLUDED(mu_);
-  // The job was stopped before its end.
+  // Returns whether the job was stopped before its end.
   bool stopped() const ABSL_LOCKS_EXCLUDED(mu_);
-  // The coordinator said Finished.
+  // Returns whether Finished has been received.
   bool finished() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
@@ -72,10 +73,12 @@ class MembershipClient final
   std::optional<Group> group_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, std::string> published_ ABSL_GUARDED_BY(mu_);
   std::function<void(int64_t)> save_ ABSL_GUARDED_BY(mu_);
-  std::vector<int64_t> saves_ ABSL_GUARDED_BY(mu_);  // Before that was set.
+  // Received before save_ was set.
+  std::vector<int64_t> saves_ ABSL_GUARDED_BY(mu_);
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
-  absl::Status ended_ ABSL_GUARDED_BY(mu_);  // Not OK: the connection is over.
+  // An error once the connection has ended.
+  absl::Status ended_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace tributary

@@ -31,13 +31,13 @@
 namespace tributary {
 namespace {
 
-// Several must fit into a lease.
+// Several heartbeats must fit into a lease, so that losing one does not end it.
 constexpr int kBeatsPerLease = 10;
-// Before the lease is known: the shortest is a second.
+// Interval while the lease is unknown. The shortest lease is one second.
 constexpr absl::Duration kEarlyBeat = absl::Milliseconds(250);
 
-// Exit code of a worker for this error: what a person must change in the job or
-// its data is bad usage.
+// Returns the worker's exit code for this error. Errors that the user must
+// correct in the job or its data count as bad usage.
 int ExitCodeOf(const absl::Status& status) {
   return absl::IsInvalidArgument(status) || absl::IsNotFound(status) ? 2 : 1;
 }
@@ -52,7 +52,8 @@ ProcessStatistics Statistics(const Trainer& trainer, const Exchange& exchange) {
   return statistics;
 }
 
-// Arenas of the host are pinned where the devices have memory of their own.
+// Returns a function that pins host arenas, or null if the devices work in host
+// memory.
 PinMemory PinFor(const TrainingSetup& setup) {
   Device* const device = setup.device(/*thread=*/0);
   if (!device->has_own_memory()) return nullptr;
@@ -88,7 +89,7 @@ absl::StatusOr<std::unique_ptr<Exchange>> Connect(const WorkerOptions& options,
                                           state);
 }
 
-// Null where the job does without.
+// Returns null if the job does not use NCCL.
 absl::StatusOr<NcclLibrary*> FindNccl(const WorkerOptions& options,
                                       const JobSpec& job,
                                       const Device& device) {
@@ -99,7 +100,7 @@ absl::StatusOr<NcclLibrary*> FindNccl(const WorkerOptions& options,
   }
   absl::Status status;
   if (device.bus_id().empty() || options.load_nccl == nullptr) {
-    status = absl::FailedPreconditionError("it computes on no GPU");
+    status = absl::FailedPreconditionError("it does not compute on a GPU");
   } else {
     const absl::StatusOr<NcclLibrary*> library = options.load_nccl();
     if (library.ok()) return *library;
@@ -109,7 +110,7 @@ absl::StatusOr<NcclLibrary*> FindNccl(const WorkerOptions& options,
   if (all_reduce.backend() == AllReduceSpec::AUTO) return nullptr;
   return absl::FailedPreconditionError(absl::StrCat(
       "exchange.all_reduce.backend is NCCL, which this worker cannot use: ",
-      status.message(), "; AUTO takes GLOO where it must"));
+      status.message(), "; set the backend to AUTO, which falls back to GLOO"));
 }
 
 absl::StatusOr<std::unique_ptr<Exchange>> JoinGroup(
@@ -127,12 +128,13 @@ absl::StatusOr<std::unique_ptr<Exchange>> JoinGroup(
   return JoinAllReduce(part, open, setup, membership, state);
 }
 
-// One stay in a job, from admission to farewell.
+// Takes part in a job from Admission to Farewell.
 absl::Status TakePart(const WorkerOptions& options,
                       MembershipClient* membership,
                       const std::function<void(WorkState*)>& on_state) {
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("W1"));
-  // Servers may be long in coming. The lease is not known yet.
+  // Heartbeats keep the lease, whose length is not known yet, while servers
+  // join.
   auto pulse = std::make_unique<Pulse>(
       std::min(options.heartbeat_interval, kEarlyBeat), [membership] {
         WorkerReport report;
@@ -147,7 +149,7 @@ absl::Status TakePart(const WorkerOptions& options,
   const absl::Duration beat =
       std::min(options.heartbeat_interval,
                absl::Milliseconds(admission.lease_ms()) / kBeatsPerLease);
-  // The lease must not end while large data are being opened.
+  // Heartbeats keep the lease while large data sets are opened.
   pulse = std::make_unique<Pulse>(beat, [membership] {
     WorkerReport report;
     report.mutable_heartbeat()->set_phase("data");
@@ -160,10 +162,10 @@ absl::Status TakePart(const WorkerOptions& options,
   options.log->Info("computes on %s", setup->device(/*thread=*/0)->name());
   if (setup->threads() < options.threads) {
     options.log->Warning(
-        "there is memory for %s at a time, of %d bytes each, not for the %d "
-        "threads; the result stays the same",
-        Counted(setup->threads(), "leaf", "leaves"), setup->thread_bytes(),
-        options.threads);
+        "memory suffices for %s at a time, of %d bytes each, not for --threads "
+        "%d; the result stays the same",
+        Counted(setup->threads(), "micro-batch", "micro-batches"),
+        setup->thread_bytes(), options.threads);
   }
   TRIBUTARY_ASSIGN_OR_RETURN(
       NcclLibrary* const nccl,
@@ -177,7 +179,7 @@ absl::Status TakePart(const WorkerOptions& options,
       CreateWorkState(admission.job(), state_options, &setup->layout());
   membership->Attach(state.get());
   on_state(state.get());
-  // Whatever happens, nothing may reach the state after this function.
+  // Nothing may access the state after this function returns, even on errors.
   const auto part = [&]() -> absl::Status {
     WorkerReport ready;
     *ready.mutable_ready()->mutable_table() = setup->table();
@@ -231,7 +233,7 @@ absl::Status TakePart(const WorkerOptions& options,
   return status;
 }
 
-// Hands a request to stop to whatever can be stopped at the moment.
+// Forwards a request to stop to the objects that currently exist.
 class Stopper {
  public:
   explicit Stopper(MembershipClient* membership) : membership_(membership) {}
@@ -255,11 +257,11 @@ class Stopper {
 };
 
 struct StayFacts {
-  bool admitted = false;  // The coordinator has let this worker in.
-  bool over = false;      // There is nothing to come back to.
+  bool admitted = false;  // The coordinator has admitted this worker.
+  bool over = false;      // The worker must not join again.
 };
 
-// One stay, from the first connection to the last word.
+// Takes part in a job once, from connecting to disconnecting.
 absl::Status Stay(const WorkerOptions& options, Shutdown* shutdown,
                   absl::Duration connect_timeout, StayFacts* stay) {
   TRIBUTARY_ASSIGN_OR_RETURN(
@@ -284,7 +286,7 @@ absl::Status Stay(const WorkerOptions& options, Shutdown* shutdown,
   stay->over = membership.stopped();
   if (stay->over) status = absl::CancelledError("the job was stopped");
   if (absl::IsOutOfRange(status)) {
-    // Somebody else has done the rest.
+    // The other workers have finished the job.
     options.log->Info("%s", std::string(status.message()));
     status = absl::OkStatus();
   }
@@ -315,7 +317,7 @@ absl::Status RunWorker(const WorkerOptions& options, Shutdown* shutdown) {
     const absl::Status status = Stay(
         options, shutdown,
         was_in ? options.reconnect_timeout : options.connect_timeout, &stay);
-    // Whoever has been in a job knows that there is one to come back to.
+    // Once admitted, the worker uses the longer time limit for reconnecting.
     was_in = was_in || stay.admitted;
     if (status.ok() || shutdown->requested() || stay.over ||
         !IsTransient(status) || (!was_in && MonotonicNow() > patience_ends)) {

@@ -1,5 +1,5 @@
-// One worker from start to end: joins, opens its data, trains its leaves, says
-// goodbye.
+// A worker process: joins, opens its data, trains its micro-batches, and
+// leaves.
 #ifndef TRIBUTARY_WORKER_PROCESS_WORKER_PROCESS_H_
 #define TRIBUTARY_WORKER_PROCESS_WORKER_PROCESS_H_
 
@@ -19,41 +19,42 @@
 namespace tributary {
 
 struct WorkerOptions {
-  // host:port of the coordinator (shard 0).
+  // Address of the coordinator (shard 0) as host:port.
   std::string coordinator;
-  // Wanted rank; -1: any.
+  // Requested rank, or -1 for any.
   int rank = -1;
-  // Threads that compute leaves, one leaf each at a time. They never change the
-  // result.
+  // Number of compute threads; each computes one micro-batch at a time. Never
+  // changes the result.
   int threads = 1;
-  // Called for each of them, when the job is known.
+  // Called once for each compute thread, when the job is known.
   DeviceMaker make_device = &MakeCpuDevice;
-  // Called in an all-reduce on GPUs. Null: there is no NCCL.
+  // Called for an all-reduce on GPUs. Null if NCCL is not available.
   std::function<absl::StatusOr<NcclLibrary*>()> load_nccl;
-  // How this worker shows who it is.
+  // Credentials of this worker.
   Security security;
-  // In an all-reduce: the name or number of this machine that other workers
-  // reach it by, empty for the address from which the coordinator is reached;
-  // and whether gradients may go there unencrypted though there is security.
+  // All-reduce only. `host` is the name or address of this machine that other
+  // workers use to reach it; empty selects the local address of the connection
+  // to the coordinator. `insecure_network` permits unencrypted gradients even
+  // though `security` is set.
   std::string host;
   bool insecure_network = false;
-  // Must outlive the call of RunWorker. Required.
+  // Required. Must outlive the call of RunWorker.
   Logger* log = nullptr;
-  // How long to try to reach the coordinator, and each server, at the start.
+  // Time limit for the first connection to the coordinator and to each server.
   absl::Duration connect_timeout = absl::Seconds(60);
-  // How long to look for them when they are away later.
+  // Time limit for reconnecting after a lost connection.
   absl::Duration reconnect_timeout = absl::Minutes(10);
-  // Longest time between two heartbeats; at the end of a step one comes after
-  // half of it. A short lease makes it shorter.
+  // Maximum interval between heartbeats. At the end of a step a heartbeat may
+  // be sent after half of it. A short lease shortens the interval.
   absl::Duration heartbeat_interval = absl::Seconds(1);
-  // Measures the work, and by it the worker's speed.
+  // Clock for time measurements, which determine the worker's speed.
   std::function<absl::Time()> clock = &MonotonicNow;
 };
 
-// Blocks until the job is done (OK), has failed (the reason, one line, ready to
-// show) or `shutdown` was requested (Cancelled). When a server is lost, or this
-// worker's lease has ended (it stood still, say), it joins again. `shutdown`
-// must outlive the call.
+// Blocks until the job is done (OK), has failed (a one-line error for the
+// user), or `shutdown` is requested (Cancelled). Joins again when a server is
+// lost or this worker's lease expires, for example after the process was
+// suspended. `shutdown` must outlive the call.
 absl::Status RunWorker(const WorkerOptions& options, Shutdown* shutdown);
 
 }  // namespace tributary

@@ -5,7 +5,7 @@
 namespace tributary {
 namespace {
 
-// One on its way to the servers, one to compute, one to read ahead.
+// One step in flight to the servers, one to compute, and one to read ahead.
 constexpr int kStepLeases = 3;
 
 }  // namespace
@@ -48,7 +48,7 @@ int64_t AsynchronousWork::WaitingFrom(int64_t step) const {
 }
 
 bool AsynchronousWork::DecideTraining(int64_t, Task* task) const {
-  // Before anything else, so that the next step is there when it is wanted.
+  // Request first, so that the next step is available when it is needed.
   if (static_cast<int>(step_leases_.size()) + asked_ < kStepLeases) {
     task->kind = Task::Kind::kRequestStepLease;
     return true;

@@ -1,4 +1,4 @@
-// A worker's work in mode asynchronous.
+// Work state for asynchronous consistency.
 #ifndef TRIBUTARY_WORKER_STATE_ASYNCHRONOUS_WORK_H_
 #define TRIBUTARY_WORKER_STATE_ASYNCHRONOUS_WORK_H_
 
@@ -10,13 +10,15 @@
 
 namespace tributary {
 
-// Threads as WorkState. Whole batches of the steps that this worker has
-// claimed. A claim is done when every chunk's outcome has come; if one of them
-// says that the gradient was too old, the step is computed again. A task comes
-// to a chunk when the outcomes of this worker's own gradients are there: so
-// only other workers' make its weights old. Three claims are held at a time,
-// one that is on its way to the servers, one to compute and one to read ahead:
-// that also bounds what is sent and not yet taken.
+// Schedules whole batches: every task computes all micro-batches of a step that
+// this worker has leased. Threads as WorkState.
+//
+// A step lease ends when the outcome of every chunk has arrived. If an outcome
+// refuses a gradient as too stale, the step is computed again. A task takes a
+// chunk only after the outcomes of all gradients this worker has sent for that
+// chunk. Staleness therefore stems from other workers' updates only. The worker
+// holds three step leases: one in flight to the servers, one to compute, and
+// one to read ahead. This limit also bounds the gradients in flight.
 class AsynchronousWork final : public BoundedStalenessWork {
  public:
   AsynchronousWork(const Options& options, int micro_batches,
@@ -31,9 +33,11 @@ class AsynchronousWork final : public BoundedStalenessWork {
 
  private:
   struct StepLease {
-    bool waiting = true;  // To be computed, for the first time or again.
+    // True until a task computes the step, and again after a refusal.
+    bool waiting = true;
     bool refused = false;
-    int answered = 0;  // Chunks whose outcome has come since it was computed.
+    // Number of chunks with an outcome since the step was last computed.
+    int answered = 0;
   };
 
   bool DecideTraining(int64_t version, Task* task) const override
@@ -46,16 +50,18 @@ class AsynchronousWork final : public BoundedStalenessWork {
       ABSL_SHARED_LOCKS_REQUIRED(mu_) {
     return unanswered_[chunk] == 0;
   }
-  // The oldest step from `step` on that waits to be computed; -1: none.
+  // Returns the oldest step at or after `step` that is waiting to be computed,
+  // or -1 if there is none.
   int64_t WaitingFrom(int64_t step) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
 
   const int micro_batches_;
 
   std::map<int64_t, StepLease> step_leases_ ABSL_GUARDED_BY(mu_);  // By step.
-  // By chunk: gradients sent without an outcome. During a task, that of its own
-  // may come before the task is over: -1.
+  // Number of gradients sent without an outcome so far, by chunk. -1 if the
+  // outcome arrives before the task is marked done.
   std::vector<int> unanswered_ ABSL_GUARDED_BY(mu_);
-  int asked_ ABSL_GUARDED_BY(mu_) = 0;  // Claims that have not come yet.
+  // Number of step leases requested and not yet granted.
+  int asked_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace tributary

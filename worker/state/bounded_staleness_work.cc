@@ -25,7 +25,7 @@ BoundedStalenessWork::BoundedStalenessWork(const Options& options,
 
 absl::Status BoundedStalenessWork::MapChunks(const MappedMemory&, int, int) {
   return absl::FailedPreconditionError(
-      "this consistency mode needs weights of its own");
+      "this consistency policy needs its own copy of the weights");
 }
 
 WorkState::Arrival BoundedStalenessWork::BeginWrite(int chunk, int64_t version,
@@ -86,7 +86,7 @@ bool BoundedStalenessWork::Take(const Task& task, int chunk) {
     return chunks_[chunk].taken || MustGiveUp(task) || !trains ||
            ShouldTake(task, chunk);
   };
-  // A write ends soon: it is a copy from where the bytes came in.
+  // A write is short: it only copies received bytes.
   const auto settled = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
     const Chunk& place = chunks_[chunk];
     return place.taken || MustGiveUp(task) ||

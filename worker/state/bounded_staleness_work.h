@@ -1,4 +1,4 @@
-// A worker's work in the modes in which chunks may be at different versions:
+// Base class of the work states in which chunks may be at different versions:
 // stale_synchronous and asynchronous.
 #ifndef TRIBUTARY_WORKER_STATE_BOUNDED_STALENESS_WORK_H_
 #define TRIBUTARY_WORKER_STATE_BOUNDED_STALENESS_WORK_H_
@@ -13,16 +13,16 @@
 
 namespace tributary {
 
-// Threads as WorkState.
+// Double-buffers the weights, so that chunks of any version may arrive at any
+// time. Threads as WorkState.
 //
-// The newest version of each chunk is collected in a back arena, however often
-// it is replaced before anybody looks. When a task comes to a chunk for the
-// first time it takes over what is there into the front arena, which nobody
-// else touches: so a task computes from weights that stay as they are, each
-// chunk of them of one version, and the last layers of newer ones than the
-// first. That is why servers never map their memory into this one, as in
-// synchronous mode: nothing there would keep a chunk from being overwritten in
-// the middle of a pass, twice even.
+// The exchange writes the newest version of each chunk to the back arena. When
+// a task first needs a chunk, it copies the chunk to the front arena, which
+// only tasks access. A task therefore computes from stable weights, each chunk
+// at a single version; later layers may be newer than earlier ones.
+//
+// Server memory is never mapped here, unlike in synchronous mode, because a
+// server could overwrite a mapped chunk during a pass.
 class BoundedStalenessWork : public WorkState {
  public:
   BoundedStalenessWork(const Options& options, const ArenaLayout* layout);
@@ -44,37 +44,39 @@ class BoundedStalenessWork : public WorkState {
   int64_t CompleteVersion() const override ABSL_SHARED_LOCKS_REQUIRED(mu_);
   void OnTaskBegin(const Task& task) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // A training task has come to the chunk: whether it should take what is
-  // there, or wait until that changes.
+  // Returns whether the training task should take the current version of the
+  // chunk. If false, the task waits for a newer one.
   virtual bool ShouldTake(const Task& task, int chunk) const
       ABSL_SHARED_LOCKS_REQUIRED(mu_) = 0;
-  // A lane begins and ends to wait, at most until the time that is returned:
-  // then it takes what is there.
+  // Called when a compute thread begins and ends a wait for a chunk.
+  // OnWaitBegin returns the deadline, at which the thread takes the current
+  // version.
   virtual absl::Time OnWaitBegin() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return absl::InfiniteFuture();
   }
   virtual void OnWaitEnd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {}
-  // The newest version of the chunk.
+  // Returns the newest version of the chunk.
   int64_t VersionOf(int chunk) const ABSL_SHARED_LOCKS_REQUIRED(mu_) {
     return chunks_[chunk].version;
   }
 
  private:
   struct Chunk {
-    int64_t version = -1;  // In the back arena.
+    int64_t version = -1;  // Version in the back arena.
     int64_t front = -1;    // Version in the front arena.
-    bool writing = false;  // The exchange writes the next one to the back.
-    bool copying = false;  // A lane copies it from there.
-    bool taken = false;    // For the task under way.
+    bool writing = false;  // The exchange is writing to the back arena.
+    bool copying = false;  // A compute thread is copying from the back arena.
+    bool taken = false;    // The task under way has taken the chunk.
   };
-  // Takes the chunk over for the task, unless that has happened.
+  // Copies the chunk to the front arena unless the task has already taken it.
+  // Returns false if the task must be given up.
   bool Take(const Task& task, int chunk) ABSL_LOCKS_EXCLUDED(mu_);
 
   const PrivatePages back_;
   const PrivatePages front_;
 
   std::vector<Chunk> chunks_ ABSL_GUARDED_BY(mu_);
-  // How many chunks have each version.
+  // Number of chunks at each version.
   std::map<int64_t, int> versions_ ABSL_GUARDED_BY(mu_);
   bool parked_ ABSL_GUARDED_BY(mu_) = false;
 };

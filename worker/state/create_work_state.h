@@ -1,4 +1,4 @@
-// Which kind of work a job's consistency mode makes.
+// Factory for the work state of a consistency policy.
 #ifndef TRIBUTARY_WORKER_STATE_CREATE_WORK_STATE_H_
 #define TRIBUTARY_WORKER_STATE_CREATE_WORK_STATE_H_
 
@@ -9,8 +9,8 @@
 
 namespace tributary {
 
-// The work of the job's consistency mode. `job` is resolved; `layout` must
-// outlive the result.
+// Returns the work state for the job's consistency policy. `job` is resolved.
+// `layout` must outlive the result.
 std::unique_ptr<WorkState> CreateWorkState(const JobSpec& job,
                                            const WorkState::Options& options,
                                            const ArenaLayout* layout);

@@ -6,7 +6,7 @@ namespace tributary {
 
 bool StaleSynchronousWork::DecideTraining(int64_t version, Task* task) const {
   for (int64_t step = version; step <= version + staleness_; ++step) {
-    // Steps from there on begin from evaluated weights.
+    // Steps from here on start from weights that must be evaluated first.
     if (step > version && EvaluationDue(step)) return false;
     if (AssignedMicroBatches(step, task)) return true;
   }

@@ -1,4 +1,4 @@
-// A worker's work in mode stale_synchronous.
+// Work state for stale_synchronous consistency.
 #ifndef TRIBUTARY_WORKER_STATE_STALE_SYNCHRONOUS_WORK_H_
 #define TRIBUTARY_WORKER_STATE_STALE_SYNCHRONOUS_WORK_H_
 
@@ -10,13 +10,13 @@
 
 namespace tributary {
 
-// Threads as WorkState. The leaves of a step may be computed as soon as every
-// chunk has all but the last `staleness` of the steps before it. Chunks that do
-// not have all of them are waited for a while, `patience` times what the task
-// before took without its waiting, in each task as a whole.
+// Implements bounded staleness: the micro-batches of a step may be computed as
+// soon as every chunk includes all but the last `staleness` preceding steps. A
+// task waits for chunks that lack some of these steps, in total for at most
+// `patience` times the compute time of the previous task. Threads as WorkState.
 class StaleSynchronousWork final : public BoundedStalenessWork {
  public:
-  // Its staleness is at least 1.
+  // Requires spec.staleness() >= 1.
   StaleSynchronousWork(const Options& options, const StaleSynchronousSpec& spec,
                        const ArenaLayout* layout)
       : BoundedStalenessWork(options, layout),
@@ -43,11 +43,12 @@ class StaleSynchronousWork final : public BoundedStalenessWork {
   const int64_t staleness_;
   const double patience_;
 
-  // What the last task that trained took without its waiting.
+  // Duration of the last training task without its waits.
   absl::Duration computing_ ABSL_GUARDED_BY(mu_);
-  // Of the task under way.
+  // Start of the task under way.
   absl::Time begin_ ABSL_GUARDED_BY(mu_);
-  absl::Time patience_end_ ABSL_GUARDED_BY(mu_);  // Set by its first wait.
+  // Deadline of all waits of the task; set by the first.
+  absl::Time patience_end_ ABSL_GUARDED_BY(mu_);
   int threads_waiting_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Time waiting_since_ ABSL_GUARDED_BY(mu_);
   absl::Duration waited_ ABSL_GUARDED_BY(mu_);

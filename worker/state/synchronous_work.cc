@@ -21,7 +21,8 @@ absl::Status SynchronousWork::MapChunks(const MappedMemory& memory, int shard,
   const int64_t span = arenas_[0].bytes();
   if (memory.bytes() != 2 * span) {
     return absl::FailedPreconditionError(
-        "the server's memory has another size");
+        absl::StrCat("the server's shared memory has ", memory.bytes(),
+                     " bytes, expected ", 2 * span));
   }
   for (int i = 0; i < 2; ++i) {
     if (servers == 1) {
@@ -54,7 +55,7 @@ WorkState::Arrival SynchronousWork::BeginWrite(int chunk, int64_t version,
     return Arrival::kDrop;
   }
   if (pinned_ >= 0 && pinned_ % 2 == version % 2 && pinned_ < version) {
-    // Tells the task under way that its step is over.
+    // Makes the task under way give up: its step is complete.
     parked_ = true;
     return Arrival::kPark;
   }
@@ -97,8 +98,8 @@ void SynchronousWork::OnTaskBegin(const Task& task) {
 
 bool SynchronousWork::DecideTraining(int64_t version, Task* task) const {
   if (AssignedMicroBatches(version, task)) return true;
-  // All done here: begin the next forward with the chunks that are there
-  // already.
+  // All assigned micro-batches are done: begin the next step's forward pass
+  // with the chunks that have already arrived.
   return slots_[(version + 1) % 2].version == version + 1 &&
          slots_[(version + 1) % 2].present > 0 && !EvaluationDue(version + 1) &&
          AssignedMicroBatches(version + 1, task);
@@ -114,8 +115,8 @@ bool SynchronousWork::HasRange(int64_t version, int first, int last) const {
 
 bool SynchronousWork::MustGiveUp(const Task& task) const {
   if (over() || parked_) return true;
-  // Leaves of the step before may have been dealt to this worker, and this step
-  // cannot go on without them.
+  // The new assignment may include micro-batches of the previous step, and the
+  // task's step cannot proceed without them.
   return generation() != task.generation && CompleteVersion() < task.version;
 }
 

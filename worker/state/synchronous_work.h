@@ -1,5 +1,5 @@
-// A worker's work in the modes in which all gradients of a step come from the
-// same version: synchronous and local_steps.
+// Work state for the modes in which all gradients of a step stem from the same
+// version: synchronous and local_steps.
 #ifndef TRIBUTARY_WORKER_STATE_SYNCHRONOUS_WORK_H_
 #define TRIBUTARY_WORKER_STATE_SYNCHRONOUS_WORK_H_
 
@@ -11,16 +11,17 @@
 
 namespace tributary {
 
-// Threads as WorkState.
+// Keeps two consecutive versions of the weights. Threads as WorkState.
 //
-// Holds two arenas of weights: version v lies in arena v % 2, so while chunks
-// of version v + 1 arrive version v stays whole, and a leaf that is dealt anew
-// because its worker died can still be computed. A chunk of version v + 2
-// proves that step v is complete everywhere (see ParameterStore), so
-// overwriting version v is safe as soon as nobody reads it: the version of the
-// task under way is pinned, and its successor's chunks are parked until it
-// ends. A server on this host may have its chunks mapped into the arenas: then
-// they are overwritten without asking, the rest holds all the same.
+// Version v is in arena v % 2, so version v stays intact while chunks of
+// version v + 1 arrive, and a micro-batch that is reassigned after a worker
+// failure can still be computed. A chunk of version v + 2 proves that step v is
+// complete on all servers (see ParameterStore). Version v may therefore be
+// overwritten once no task reads it: the version of the task under way is
+// pinned, and chunks that would replace it are parked until the task ends.
+//
+// If a server on this host maps its chunks into the arenas, it overwrites them
+// directly; the same proof holds for these chunks.
 class SynchronousWork final : public WorkState {
  public:
   SynchronousWork(const Options& options, const ArenaLayout* layout);
@@ -43,8 +44,8 @@ class SynchronousWork final : public WorkState {
  private:
   struct Slot {
     int64_t version = -1;
-    int present = 0;              // Chunks at `version`.
-    std::vector<int64_t> chunks;  // Version of each chunk; -1: none.
+    int present = 0;              // Number of chunks at `version`.
+    std::vector<int64_t> chunks;  // Version of each chunk, or -1.
   };
 
   int64_t CompleteVersion() const override ABSL_SHARED_LOCKS_REQUIRED(mu_);
@@ -62,7 +63,8 @@ class SynchronousWork final : public WorkState {
 
   Slot slots_[2] ABSL_GUARDED_BY(mu_);
   int64_t pinned_ ABSL_GUARDED_BY(mu_) = -1;
-  // A chunk waits for the task under way, whose step is thereby over.
+  // True if a chunk is parked until the task under way ends. That chunk proves
+  // that the task's step is complete.
   bool parked_ ABSL_GUARDED_BY(mu_) = false;
 };
 

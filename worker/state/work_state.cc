@@ -6,7 +6,7 @@
 namespace tributary {
 namespace {
 
-// [begin, end) without what is done.
+// Returns the items of [begin, end) that are not done.
 std::vector<int64_t> Missing(int64_t begin, int64_t end, int64_t version,
                              const std::map<int64_t, std::set<int64_t>>& done) {
   const auto found = done.find(version);
@@ -109,7 +109,7 @@ void WorkState::BeginTask(const Task& task) {
   if (task.kind == Task::Kind::kInitialize) initialize_ = false;
   if (task.kind == Task::Kind::kReportSynced) synced_ = true;
   OnTaskBegin(task);
-  // What is older can be dealt no more.
+  // Older versions cannot be reassigned.
   const int64_t oldest = std::min(task.version, CompleteVersion()) - 1;
   done_micro_batches_.erase(done_micro_batches_.begin(),
                             done_micro_batches_.lower_bound(oldest));
@@ -123,8 +123,8 @@ bool WorkState::Decide(Task* task) const {
     task->kind = Task::Kind::kFail;
     return true;
   }
-  // Having the last version of every chunk proves that it is made: only then
-  // may the coordinator read it.
+  // Receiving the last version of every chunk proves that all servers have it.
+  // The coordinator may read it only then.
   if (finished_) {
     task->kind = Task::Kind::kFinish;
     return CompleteVersion() == options_.steps;

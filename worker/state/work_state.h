@@ -1,6 +1,5 @@
-// What a worker knows of the job at any moment, which versions of which chunks
-// it has and what it was dealt, and the one place that decides what it does
-// next.
+// State of a worker's job: chunk versions, assignments, and the decision of
+// what to do next.
 #ifndef TRIBUTARY_WORKER_STATE_WORK_STATE_H_
 #define TRIBUTARY_WORKER_STATE_WORK_STATE_H_
 
@@ -22,37 +21,40 @@
 
 namespace tributary {
 
-// The next thing to do.
+// A unit of work for the trainer.
 struct Task {
   enum class Kind {
     kInitialize,  // Send version 0 of every chunk.
     kReportSynced,
-    kRequestStepLease,  // Ask for one more step (asynchronous mode).
-    kEvaluate,          // Pieces `items` at `version`.
-    kTrain,             // Leaves `items` of step `version`.
+    kRequestStepLease,  // Request another step (asynchronous mode).
+    kEvaluate,          // Evaluate pieces `items` at `version`.
+    kTrain,             // Train micro-batches `items` of step `version`.
     kFinish,
     kFail,  // See status().
   };
   Kind kind = Kind::kFail;
   int64_t version = 0;
-  // Ascending.
+  // In ascending order.
   std::vector<int64_t> items;
-  // Of the deal that the task follows.
+  // Generation of the assignment that the task belongs to.
   int64_t generation = 0;
-  // The step that will probably be next, to read its data ahead; -1: unknown.
+  // The expected next step, whose data should be read ahead, or -1 if unknown.
   int64_t next_step = -1;
 };
 
-// Thread-safe: the exchange writes chunks, the membership sets deals, the
-// trainer takes tasks. What the job's consistency mode decides, where weights
-// lie and which step may be computed from them, is in the subclasses; what all
-// modes share is here.
+// Decides the worker's next task. The exchange writes chunks, the membership
+// client sets assignments, and the trainer takes tasks. Subclasses implement
+// the consistency policy: where weights are stored and which steps may be
+// computed from them.
+//
+// Thread-safe.
 class WorkState {
  public:
   struct Options {
-    // As the servers count them: rounds.
+    // Number of rounds, the unit in which servers count steps.
     int64_t steps = 0;
-    // Versions to be evaluated: the last, and every so many (0: none between).
+    // Selects the versions to evaluate: the last one, and every
+    // `evaluate_every`-th one unless that is 0.
     bool evaluates = false;
     int64_t evaluate_every = 0;
   };
@@ -60,83 +62,89 @@ class WorkState {
   WorkState(const Options& options, const ArenaLayout* layout);
   virtual ~WorkState() = default;
 
-  // ---- From the membership.
+  // ---- Called by the membership client.
   void RequestInitialize() ABSL_LOCKS_EXCLUDED(mu_);
   void SetAssignment(const Deal& assignment) ABSL_LOCKS_EXCLUDED(mu_);
   void SetEvaluated(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
   void SetFinished() ABSL_LOCKS_EXCLUDED(mu_);
-  // The first error stays. Ends every wait.
+  // Records the first error and ends every wait.
   void Fail(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
-  // Asynchronous mode only; the others ignore it.
+  // Adds a step to compute. Ignored except in asynchronous mode.
   virtual void AddStepLease(int64_t /*step*/) {}
 
-  // ---- From the exchange.
-  // Lets the chunks of `shard` (of `servers`) appear where this worker reads
-  // weights from where the server keeps them: two arenas in `memory`, each
-  // rounded up to whole pages. To be called before the first BeginWrite for any
-  // of them. FailedPrecondition if this mode or the chunks' size do not allow
-  // it.
+  // ---- Called by the exchange.
+  // Maps the chunks of `shard` (of `servers`) from the server's memory into
+  // this worker's arenas. `memory` holds two arenas, each rounded up to whole
+  // pages. Must be called before the first BeginWrite for any of these chunks.
+  // Returns FailedPrecondition if the mode or the chunk size does not permit
+  // mapping.
   virtual absl::Status MapChunks(const MappedMemory& memory, int shard,
                                  int servers) = 0;
   enum class Arrival {
-    kWrite,  // Write to `*to`, unless it is mapped, then call EndWrite.
-    kPark,   // The place is being read: try again when the callback of
-             // SetUnparked runs.
-    kDrop,   // Older than what is there.
+    kWrite,  // Write to `*to` unless it is mapped, then call EndWrite.
+    // A task is reading the destination: retry when the SetUnparked callback
+    // runs.
+    kPark,
+    kDrop,  // Not newer than the present version: discard.
   };
   virtual Arrival BeginWrite(int chunk, int64_t version, float** to) = 0;
   virtual void EndWrite(int chunk, int64_t version) = 0;
-  // To be set once, before the first BeginWrite; called without locks held
-  // whenever parked chunks may try again.
+  // Sets the callback that runs, without locks held, whenever parked chunks may
+  // be retried. Must be called once, before the first BeginWrite.
   void SetUnparked(std::function<void()> unparked) ABSL_LOCKS_EXCLUDED(mu_);
-  // Asynchronous mode only; the others ignore it.
+  // Reports whether a server applied this worker's gradient. Ignored except in
+  // asynchronous mode.
   virtual void SetOutcome(const Outcome& /*outcome*/) {}
 
-  // ---- From the trainer.
-  // Ends the task before and waits for the next one, at most for as long as the
-  // coordinator and the servers are alive: their end is a Fail.
+  // ---- Called by the trainer.
+  // Ends the previous task and blocks until there is another. Losing the
+  // coordinator or a server ends the wait with a kFail task.
   Task Next() ABSL_LOCKS_EXCLUDED(mu_);
-  // The same without a wait; nullopt: there is nothing to do yet.
+  // Like Next, but returns nullopt instead of blocking.
   std::optional<Task> TryNextForTest() ABSL_LOCKS_EXCLUDED(mu_);
-  // The items have been done and sent.
+  // Records that the task's items have been computed and sent.
   virtual void MarkDone(const Task& task);
-  // Waits until elements [begin, end) are there to compute the task from.
-  // False: give the task up and call Next. May be called from several threads
-  // at once.
+  // Blocks until elements [begin, end) are available to the task. Returns false
+  // if the task must be given up; the caller then calls Next. May be called
+  // from several threads at once.
   virtual bool AwaitWeights(const Task& task, int64_t begin, int64_t end) = 0;
-  // Whether to give the task up between two parts of it, as AwaitWeights says
-  // within one.
+  // Returns whether the task must be given up. For use between two parts of a
+  // task; within a part, AwaitWeights reports it.
   bool GivenUp(const Task& task) const ABSL_LOCKS_EXCLUDED(mu_);
-  // The arena that holds, or will hold, this version, until Next.
+  // Returns the arena for this version. The pointer is valid until Next.
   virtual const float* Weights(int64_t version) const = 0;
-  // Where all that Weights returns lies, in whole pages. Servers' memory is
-  // mapped there by the time of the first version that is complete.
+  // Returns the memory behind all results of Weights, in whole pages. Server
+  // memory is mapped there by the time the first version is complete.
   virtual std::vector<absl::Span<char>> WeightMemory() const = 0;
-  // The version of the chunk that the task under way is computed from, after
-  // AwaitWeights for it. Of use where it is not the task's.
+  // Returns the version of the chunk that the task under way computes from.
+  // Call after AwaitWeights for that chunk. Meaningful only where chunk
+  // versions may differ from the task's version.
   virtual int64_t BaseVersion(int /*chunk*/) const { return 0; }
   absl::Status status() const ABSL_LOCKS_EXCLUDED(mu_);
 
  protected:
-  // The oldest of the newest versions of all chunks; -1: some have none.
+  // Returns the minimum over all chunks of their newest version, or -1 if a
+  // chunk has none.
   virtual int64_t CompleteVersion() const ABSL_SHARED_LOCKS_REQUIRED(mu_) = 0;
-  // What to compute while the complete version is `version`, which is evaluated
-  // if it is to be. False: nothing yet.
+  // Chooses the training task, given that the complete version is `version` and
+  // any evaluation due has been done. Returns false if there is nothing to
+  // train yet.
   virtual bool DecideTraining(int64_t version, Task* task) const
       ABSL_SHARED_LOCKS_REQUIRED(mu_) = 0;
   virtual bool MustGiveUp(const Task& task) const
       ABSL_SHARED_LOCKS_REQUIRED(mu_) = 0;
-  // The task before is over. True: parked chunks may try again.
+  // Called when the previous task ends. Returns true if parked chunks may be
+  // retried.
   virtual bool OnTaskEnd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return false; }
-  // The task was chosen.
+  // Called when `task` has been chosen.
   virtual void OnTaskBegin(const Task& /*task*/)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {}
 
-  // Lets parked chunks try again.
+  // Runs the SetUnparked callback.
   void Unpark() ABSL_LOCKS_EXCLUDED(mu_);
   bool EvaluationDue(int64_t version) const;
-  // Makes `task` the leaves of `step` that were dealt and are not done. False:
-  // there are none.
+  // Sets `task` to the assigned micro-batches of `step` that are not done.
+  // Returns false if there are none.
   bool AssignedMicroBatches(int64_t step, Task* task) const
       ABSL_SHARED_LOCKS_REQUIRED(mu_);
   const Options& options() const { return options_; }
@@ -152,7 +160,7 @@ class WorkState {
 
  private:
   void EndTask() ABSL_LOCKS_EXCLUDED(mu_);
-  // True when there is something to do.
+  // Returns true if there is something to do, in `task`.
   bool Decide(Task* task) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   void BeginTask(const Task& task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -166,7 +174,7 @@ class WorkState {
   Deal assignment_ ABSL_GUARDED_BY(mu_);
   int64_t evaluated_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Status status_ ABSL_GUARDED_BY(mu_);
-  // By version: the leaves computed and the pieces evaluated here.
+  // Micro-batches computed and pieces evaluated by this worker, by version.
   std::map<int64_t, std::set<int64_t>> done_micro_batches_ ABSL_GUARDED_BY(mu_);
   std::map<int64_t, std::set<int64_t>> done_pieces_ ABSL_GUARDED_BY(mu_);
 };

@@ -31,7 +31,7 @@ std::vector<int64_t> ComputeThreadItems::InOrder() const {
       if (own.begin + i < own.end) order.push_back(items_[own.begin + i]);
     }
     if (order.size() > before) continue;
-    // The rest is no lane's.
+    // The remaining items belong to no thread.
     order.insert(order.end(), items_.begin() + before, items_.end());
   }
   return order;

@@ -1,4 +1,4 @@
-// Which lane does which part of a task.
+// Distribution of a task's items over compute threads.
 #ifndef TRIBUTARY_WORKER_TRAINING_COMPUTE_THREAD_ITEMS_H_
 #define TRIBUTARY_WORKER_TRAINING_COMPUTE_THREAD_ITEMS_H_
 
@@ -10,51 +10,54 @@
 
 namespace tributary {
 
-// The items of one task, each for one lane. Lanes are threads: each calls with
-// its own number, at the same time as others.
+// Distributes the items of one task over compute threads; each item goes to one
+// thread. Threads may call concurrently, each with its own number.
 class ComputeThreadItems {
  public:
   enum class Schedule {
-    // A lane's first item is the one of its number; the others are for whoever
-    // is free first.
+    // Each thread starts with the item of its number; whichever thread is free
+    // takes the next remaining item.
     kDynamic,
-    // Each lane has a run of neighbours, all of about the same length.
+    // Each thread receives a contiguous range; all ranges have about the same
+    // length.
     kStatic,
   };
   ComputeThreadItems(std::vector<int64_t> items, int threads,
                      Schedule schedule = Schedule::kDynamic);
 
-  // As many as have a first item.
+  // Number of threads that have a first item.
   int threads() const { return static_cast<int>(own_.size()); }
-  // What the lane was dealt at first.
+  // Returns the items initially assigned to the thread.
   std::vector<int64_t> AssignedTo(int thread) const;
 
-  // All of them, in the order in which lanes that are equally fast take them.
+  // Returns all items, in the order in which equally fast threads take them.
   std::vector<int64_t> InOrder() const;
 
-  // What the lane does next; none: there is nothing left.
+  // Returns the thread's next item, or nullopt if none is left.
   std::optional<int64_t> Take(int thread);
-  // What Take will say, from now on reserved for the lane.
+  // Returns the item that the next Take will return, and reserves it for the
+  // thread.
   std::optional<int64_t> Peek(int thread);
 
-  // The lane's first item: also of the next task, if it has the same items.
+  // Returns the thread's first item. It is the same for every task with the
+  // same items.
   int64_t First(int thread) const { return items_[own_[thread].begin]; }
 
  private:
   static constexpr size_t kNone = static_cast<size_t>(-1);
 
-  // Places in items_.
+  // Indices into items_.
   struct Own {
     size_t begin = 0;
     size_t end = 0;
-    // The first one that was not reserved.
+    // First item not yet reserved.
     size_t next = 0;
-    size_t reserved = kNone;  // kNone: none yet.
+    size_t reserved = kNone;  // kNone if nothing is reserved.
   };
 
   const std::vector<int64_t> items_;
-  std::vector<Own> own_;      // By lane, each its own thread's.
-  std::atomic<size_t> next_;  // The first place that is no lane's.
+  std::vector<Own> own_;      // By thread; accessed by that thread only.
+  std::atomic<size_t> next_;  // First item that belongs to no thread.
 };
 
 }  // namespace tributary

@@ -1,4 +1,4 @@
-// What a computing thread is doing, and for how long it has been doing what.
+// Measurement of a compute thread's time by activity.
 #ifndef TRIBUTARY_WORKER_TRAINING_COMPUTE_THREAD_TIMER_H_
 #define TRIBUTARY_WORKER_TRAINING_COMPUTE_THREAD_TIMER_H_
 
@@ -20,10 +20,10 @@ enum class Activity {
 };
 inline constexpr int kActivities = 6;
 
-// As in Heartbeat.phase: "idle", "data", ...
+// Returns the name used in Heartbeat.phase: "idle", "data", ...
 const char* ActivityName(Activity activity);
 
-// Time by activity.
+// Durations by activity.
 class TimeSpent {
  public:
   absl::Duration operator[](Activity activity) const {
@@ -32,18 +32,18 @@ class TimeSpent {
   absl::Duration& operator[](Activity activity) {
     return times_[static_cast<int>(activity)];
   }
-  // Idle time left out.
+  // Returns the sum over all activities except idle.
   absl::Duration Total() const;
   void Add(const TimeSpent& other);
-  // Multiplies every time by `factor`.
   void Scale(double factor);
 
  private:
   std::array<absl::Duration, kActivities> times_ = {};
 };
 
-// For one thread, which says what it turns to; `activity` may be asked from
-// any.
+// Measures the time of one thread, which reports its changes of activity.
+// `activity` may be called from any thread, everything else only from the
+// measured one.
 class ComputeThreadTimer {
  public:
   using Clock = std::function<absl::Time()>;
@@ -51,9 +51,9 @@ class ComputeThreadTimer {
 
   void Switch(Activity next);
   Activity activity() const { return activity_; }
-  // Up to the last Switch, since the last Take.
+  // Returns the time since the last Take, up to the last Switch.
   const TimeSpent& spent() const { return spent_; }
-  // The same, and starts again from zero.
+  // Returns spent() and resets it to zero.
   TimeSpent Take();
 
  private:

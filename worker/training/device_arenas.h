@@ -1,5 +1,5 @@
-// A lane's weights and gradients in its device's own memory, and their ways
-// from and to the host's, where the exchange works.
+// A compute thread's weights and gradients in device memory, and their
+// transfers from and to host memory, where the exchange works.
 #ifndef TRIBUTARY_WORKER_TRAINING_DEVICE_ARENAS_H_
 #define TRIBUTARY_WORKER_TRAINING_DEVICE_ARENAS_H_
 
@@ -14,48 +14,50 @@
 
 namespace tributary {
 
-// Each way has a copy stream of its own, beside the device's operations: new
-// weights come in while the first layers compute, gradients leave while the
-// layers before them do. Arenas in host memory should be pinned (see
-// Device::PinHostMemory), or the host takes part in the copies.
+// Holds one arena of weights and one of gradients in device memory. Each
+// direction of transfer has its own copy stream, so that transfers overlap with
+// computation: weights arrive while the first layers compute, and gradients
+// leave while backward proceeds. Host arenas should be pinned (see
+// Device::PinHostMemory); otherwise the host takes part in the copies.
 //
-// One thread at a time.
+// Not thread-safe.
 class DeviceArenas {
  public:
-  // Both must outlive the arenas; `device` has memory of its own.
-  // ResourceExhausted when it is full.
+  // Requires that `device` has its own memory. `device` and `layout` must
+  // outlive this object. Returns ResourceExhausted when device memory is full.
   static absl::StatusOr<std::unique_ptr<DeviceArenas>> Create(
       Device* device, const ArenaLayout* layout);
-  // Waits for what is under way.
+  // Waits for transfers and operations under way.
   ~DeviceArenas();
   DeviceArenas(const DeviceArenas&) = delete;
   DeviceArenas& operator=(const DeviceArenas&) = delete;
 
-  // Device memory, of layout.arena_elements() elements.
+  // Arenas in device memory, each of layout.arena_elements() elements.
   float* weights() const { return static_cast<float*>(weights_.get()); }
   float* gradients() const { return static_cast<float*>(gradients_.get()); }
 
-  // What a chunk of weights is a copy of: the same version, the same bytes.
+  // Identifies the contents of a weight chunk: equal versions have equal bytes.
   struct Version {
     int64_t step = -1;
     int64_t base = -1;
   };
-  // Operations from now on find in weights() the chunk as it is in the arena
-  // `host`, which must not change until Synchronize. Nothing is copied if they
-  // do already. No earlier operation may read the chunk any more.
+  // Makes operations queued from now on see the chunk of the host arena `host`
+  // in weights(). The host chunk must not change until Synchronize. Copies
+  // nothing if weights() already holds this version. No operation already
+  // queued may read the chunk.
   void Load(int chunk, const Version& version, const float* host);
-  // The same for all chunks, of a version that never comes again.
+  // Loads all chunks, with contents that no later version repeats.
   void LoadAll(const float* host);
 
-  // Copies chunks [first, last) of `from`, an arena of the device's memory such
-  // as gradients(), as the operations so far leave them, to the arena `host`;
-  // the last of them first.
+  // Copies chunks [first, last) from `from`, an arena in device memory such as
+  // gradients(), to the host arena `host`, last chunk first. The copies include
+  // the effect of all operations queued so far.
   void Save(int first, int last, const float* from, float* host);
-  // Whether the chunk's copy is made.
+  // Returns whether Save has finished copying the chunk.
   bool Saved(int chunk) { return saved_[chunk]->Done(); }
   void AwaitSaved(int chunk) { saved_[chunk]->Wait(); }
 
-  // Returns when all copies are made, and all operations done.
+  // Blocks until all transfers and operations are complete.
   void Synchronize();
 
  private:
@@ -72,7 +74,7 @@ class DeviceArenas {
   std::unique_ptr<CopyStream> saves_;
   std::unique_ptr<Event> loaded_;
   std::unique_ptr<Event> computed_;
-  std::vector<Version> versions_;              // In weights_, by chunk.
+  std::vector<Version> versions_;  // Versions of the chunks in weights_.
   std::vector<std::unique_ptr<Event>> saved_;  // By chunk.
 };
 

@@ -11,7 +11,7 @@
 namespace tributary {
 namespace {
 
-// Of the device's memory, for what the lanes' libraries take later.
+// Device memory left free for libraries, which allocate later.
 constexpr int64_t kSpareBytes = int64_t{1} << 30;
 
 }  // namespace

@@ -1,5 +1,4 @@
-// Sums of gradients that are made where the gradients are: in a device's own
-// memory.
+// Summation of gradients in device memory.
 #ifndef TRIBUTARY_WORKER_TRAINING_DEVICE_SUMS_H_
 #define TRIBUTARY_WORKER_TRAINING_DEVICE_SUMS_H_
 
@@ -14,43 +13,45 @@
 
 namespace tributary {
 
-// Adds up the leaves that one lane computes, in the order of the reduction tree
-// and with the bits of SubtreeReducer, to which only whole sums go on: one copy
-// from the device for each, in place of one for each leaf.
+// Sums the micro-batches of one compute thread along the reduction tree,
+// bit-identical to SubtreeReducer. Only complete sums are copied to the host
+// and passed to SubtreeReducer: one copy per sum instead of one per
+// micro-batch.
 //
-// It takes an arena of the device's memory for each level of the tree. Where
-// there is less, the sums of lower nodes leave the device, and the rest is
-// added on the host.
+// Requires one arena of device memory for each level of the tree. With less
+// memory, the sums of lower nodes are copied to the host, which adds the rest.
 //
-// One thread at a time, that of the device. Additions are queued like any
-// operation.
+// Not thread-safe: used by the device's thread. Additions are queued like all
+// device operations.
 class DeviceSums {
  public:
-  // `device`, which has memory of its own, and `layout` must outlive the sums.
-  // Nodes of the tree, of `tree_leaves`, are rounded to `dtype`.
+  // Requires that `device` has its own memory. `device` and `layout` must
+  // outlive this object. The tree has `tree_leaves` leaves; its sums are
+  // rounded to `dtype`.
   DeviceSums(Device* device, const ArenaLayout* layout, int tree_leaves,
              WireDtype dtype);
 
-  // Begins a task in which the lane computes `micro_batches`, ascending, each
-  // of them once; what was under way is forgotten. Allocates in the first tasks
-  // alone.
+  // Begins a task that computes each of `micro_batches` once, in ascending
+  // order. Discards the state of the previous task. Only the first tasks
+  // allocate memory.
   void Begin(const std::vector<int64_t>& micro_batches);
 
-  // The next leaf is computed now, from `sample_count` samples; its gradients
-  // will be in `gradients`, an arena of the device's memory.
+  // Begins a micro-batch of `sample_count` samples. Its gradients will be in
+  // `gradients`, an arena in device memory.
   void BeginMicroBatch(int micro_batch, int64_t sample_count, float* gradients);
-  // Queues the additions for its chunks [first, last), which the operations so
-  // far leave final.
+  // Queues the additions for chunks [first, last), which are final after the
+  // operations queued so far.
   void Add(int first, int last);
-  // Whether the leaf completes a sum that is to be taken to the host.
+  // Returns whether the micro-batch completes a sum that must be copied to the
+  // host.
   bool complete() const { return complete_; }
-  // What the leaf is part of now: the node, the arena that has, or will have,
-  // its sum (until the next leaf), and its samples.
+  // Describe the sum that the micro-batch contributes to: its node, its arena
+  // (valid until the next BeginMicroBatch), and its number of samples.
   int node() const { return node_; }
   const float* sum() const { return sum_; }
   int64_t sample_count() const { return sample_count_; }
-  // The leaf is computed. Returns the loss of the node's leaves, in the tree's
-  // order.
+  // Ends the micro-batch. Returns the loss of the node's micro-batches, summed
+  // in the tree's order.
   double EndMicroBatch(double loss_sum);
 
  private:
@@ -61,7 +62,7 @@ class DeviceSums {
     double loss_sum = 0;
   };
 
-  // One more arena, if there is memory for it.
+  // Allocates one more arena. Returns false if memory is short.
   bool Allocate();
 
   Device* const device_;
@@ -69,16 +70,16 @@ class DeviceSums {
   const int tree_leaves_;
   const WireDtype dtype_;
   std::vector<Device::Memory> arenas_;
-  bool full_ = false;  // There was no memory for one more.
+  bool full_ = false;  // True once memory for another arena was short.
 
-  // Of the task.
-  std::set<int> tops_;  // Nodes that are no part of a larger one here.
+  // State of the task.
+  std::set<int> tops_;  // Largest nodes made up of the task's micro-batches.
   std::map<int, Waiting> waiting_;  // By node.
-  std::vector<float*> free_;        // Arenas.
+  std::vector<float*> free_;        // Unused arenas.
 
-  // Of the leaf.
+  // State of the micro-batch.
   float* gradients_ = nullptr;
-  std::vector<Waiting> siblings_;  // From the leaf's up.
+  std::vector<Waiting> siblings_;  // From the lowest level to the highest.
   int node_ = 0;
   float* sum_ = nullptr;
   int64_t sample_count_ = 0;

@@ -26,7 +26,7 @@ LocalSgd::LocalSgd(const JobSpec& job, int64_t steps, const ArenaLayout* layout,
   BufferPool arenas(layout->arena_elements());
   for (Buffer& arena : arenas_) {
     arena = arenas.Take();
-    // The optimizer never touches the gaps.
+    // The optimizer never writes the gaps.
     std::memset(arena.get(), 0, layout->arena_elements() * sizeof(float));
   }
   for (int slot = 0; slot < optimizer_->slots(); ++slot) {

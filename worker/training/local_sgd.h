@@ -1,4 +1,4 @@
-// The way that one micro-batch's weights take through a round of local steps.
+// Local SGD: the weights of one micro-batch during a round of local steps.
 #ifndef TRIBUTARY_WORKER_TRAINING_LOCAL_SGD_H_
 #define TRIBUTARY_WORKER_TRAINING_LOCAL_SGD_H_
 
@@ -15,62 +15,64 @@
 
 namespace tributary {
 
-// The inner loop of DiLoCo (Douillard et al., 2023): steps with the job's
-// optimizer from the round's weights w_0 to w_H, and at the end the outer
-// gradient w_0 - w_H. It is a pure function of the round's weights and the
-// steps' gradients, as the optimizer's state begins at zero in each round, so
-// whoever computes it gets the same bits.
+// Implements the inner loop of DiLoCo (Douillard et al., 2023): takes steps
+// with the job's optimizer from the round's weights w_0 to w_H, then computes
+// the outer gradient w_0 - w_H. The optimizer's state starts at zero in each
+// round. The result is therefore a pure function of the round's weights and the
+// gradients, bit-identical on every worker.
 //
-// Not thread-safe. Holds two arenas and one for each of the optimizer's slots,
-// which are used again from round to round.
+// Not thread-safe. Owns two arenas, plus one for each of the optimizer's slots,
+// and reuses them across rounds.
 class LocalSgd {
  public:
-  // `job` is resolved and has `steps` steps; `layout` must outlive this object.
+  // `job` is resolved and has `steps` steps. `layout` must outlive this object.
   static absl::StatusOr<std::unique_ptr<LocalSgd>> Create(
       const JobSpec& job, int64_t steps, const ArenaLayout* layout);
 
-  // Begins at `start`, an arena that must stay as it is until the round ends.
-  // `first_step` is the job's number of the round's first step.
+  // Begins a round at `start`, an arena that must not change until the round
+  // ends. `first_step` is the number of the round's first step within the job.
   void Begin(const float* start, int64_t first_step);
 
-  // The newest weights: `start` before the first step.
+  // Returns the newest weights. Before the first step these are `start`.
   const float* weights() const { return weights_; }
-  // Of the step to come, in the job.
+  // Returns the number of the next step within the job.
   int64_t step() const { return first_step_ + taken_; }
 
   // Takes one step with the gradient sum of `sample_count` samples (tokens), an
-  // arena whose gaps are zero. Clips by the norm of these samples' mean
-  // gradient. Without samples nothing moves, but the step counts.
+  // arena whose gaps are zero. Clips by the norm of the mean gradient of these
+  // samples. With `sample_count` 0 the weights stay unchanged, but the step
+  // counts.
   void Step(const float* gradient_sum, int64_t sample_count);
 
-  // Samples (tokens) in all steps of the round so far.
+  // Number of samples (tokens) in all steps of the round so far.
   int64_t total_sample_count() const { return total_sample_count_; }
-  // out = total_weight() * (start - weights()), element by element for the
-  // whole arena: summed over trajectories and divided by their samples it is
-  // the mean that the outer optimizer wants. `out` must not overlap either.
+  // Computes out = total_sample_count() * (start - weights()), element by
+  // element for the whole arena. The sum over trajectories, divided by their
+  // samples, is the mean that the outer optimizer takes. `out` must not overlap
+  // either operand.
   void OuterGradient(float* out) const;
 
  private:
   LocalSgd(const JobSpec& job, int64_t steps, const ArenaLayout* layout,
            std::unique_ptr<Optimizer> optimizer);
 
-  // Of the mean gradient.
+  // Returns the norm of the mean gradient.
   double NormOf(const float* gradient_sum, int64_t sample_count) const;
 
   const UpdateRecipe recipe_;
   const ArenaLayout* const layout_;
   const std::unique_ptr<Optimizer> optimizer_;
   std::vector<std::vector<ChunkSegment>> segments_;  // By chunk.
-  std::vector<ChunkSegment>
-      arena_segments_;  // The same, from the arena's start.
+  std::vector<ChunkSegment> arena_segments_;         // Whole arena.
   Buffer arenas_[2];
   std::vector<Buffer> slots_;
 
   const float* start_ = nullptr;
   const float* weights_ = nullptr;
   int64_t first_step_ = 0;
-  int64_t taken_ = 0;    // Steps of this round, those without samples included.
-  int64_t updates_ = 0;  // Those with samples.
+  // Number of steps of this round, including steps without samples.
+  int64_t taken_ = 0;
+  int64_t updates_ = 0;  // Number of steps of this round with samples.
   int64_t total_sample_count_ = 0;
 };
 

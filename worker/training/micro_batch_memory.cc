@@ -12,8 +12,8 @@
 namespace tributary {
 namespace {
 
-// cuBLASLt takes up to 32 MiB; cuDNN's algorithms, attention and the sums of
-// large layers rarely more than the rest.
+// cuBLASLt takes up to 32 MiB. cuDNN's algorithms, attention and the sums of
+// large layers rarely take more than the remainder.
 constexpr int64_t kWorkingBytes = int64_t{256} << 20;
 
 int64_t PieceSamples(int64_t micro_batch_samples) {
@@ -35,8 +35,8 @@ int64_t MostSamples(const MicroBatchMemoryInputs& inputs,
   const int64_t micro_batch = batch.global() / micro_batches;
   if (!inputs.evaluates) return micro_batch;
   int64_t piece = inputs.job.evaluation().batch();
-  // What a resolved job says follows from its own leaves, unless a person has
-  // said otherwise.
+  // A resolved job's evaluation batch follows from its micro-batches unless the
+  // user has set it.
   const bool follows =
       piece == 0 ||
       (batch.micro_batches() > 0 &&
@@ -71,7 +71,7 @@ absl::StatusOr<int64_t> FindMicroBatches(const MicroBatchMemoryInputs& inputs,
     if (count < fewest) continue;
     const absl::StatusOr<MicroBatchMemory> memory =
         PlanMicroBatchMemory(inputs, count, device);
-    // More than could be counted.
+    // The size overflows.
     if (absl::IsResourceExhausted(memory.status())) continue;
     if (!memory.ok()) return memory.status();
     if (memory->total() <= available) return count;
@@ -85,9 +85,9 @@ std::string ExplainMicroBatchMemory(const MicroBatchMemoryInputs& inputs,
   const int64_t count = inputs.job.batch().micro_batches();
   const int64_t micro_batch = inputs.job.batch().global() / count;
   const int64_t most = MostSamples(inputs, count);
-  std::string text =
-      absl::StrCat(device.name(), " has no memory for a leaf of ",
-                   Counted(micro_batch, "sample"));
+  std::string text = absl::StrCat(
+      device.name(), " has too little memory for a micro-batch of ",
+      Counted(micro_batch, "sample"));
   if (most > micro_batch) absl::StrAppend(&text, ", and evaluating ", most);
   absl::StrAppend(&text, ": ");
   if (needed.weights > 0) {
@@ -98,17 +98,17 @@ std::string ExplainMicroBatchMemory(const MicroBatchMemoryInputs& inputs,
   if (needed.working > 0) {
     absl::StrAppend(&text, ", working memory ", FormatBytes(needed.working));
   }
-  absl::StrAppend(&text, ", in all ", FormatBytes(needed.total()), ", and ",
+  absl::StrAppend(&text, ", in total ", FormatBytes(needed.total()), "; ",
                   FormatBytes(available), " are free. ");
   const absl::StatusOr<int64_t> fits =
       FindMicroBatches(inputs, count, available, device);
   if (fits.ok() && *fits > 0) {
-    absl::StrAppend(&text, "batch.micro_batches ", *fits,
-                    " would fit: leaves of ",
-                    Counted(inputs.job.batch().global() / *fits, "sample"));
+    absl::StrAppend(
+        &text, "Set batch.micro_batches to ", *fits, ": a micro-batch of ",
+        Counted(inputs.job.batch().global() / *fits, "sample"), " fits");
   } else {
     absl::StrAppend(&text,
-                    "No number of batch.micro_batches fits: take a smaller "
+                    "No number of batch.micro_batches fits: use a smaller "
                     "model, a smaller evaluation.batch, or a device with more "
                     "memory");
   }

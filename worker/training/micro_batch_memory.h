@@ -1,4 +1,4 @@
-// What computing a leaf takes of a device's memory, told before it is taken.
+// Estimation of the memory that a micro-batch needs.
 #ifndef TRIBUTARY_WORKER_TRAINING_MICRO_BATCH_MEMORY_H_
 #define TRIBUTARY_WORKER_TRAINING_MICRO_BATCH_MEMORY_H_
 
@@ -12,42 +12,46 @@
 
 namespace tributary {
 
-// Of one lane, in bytes.
+// Memory of one compute thread, in bytes.
 struct MicroBatchMemory {
   int64_t weights = 0;
   int64_t gradients = 0;
-  int64_t activations = 0;  // What backward needs of them, and the next leaf.
-  int64_t working = 0;      // Of the device's libraries: an allowance.
+  int64_t activations = 0;  // Includes saved tensors and the next micro-batch.
+  int64_t working = 0;      // Allowance for the device's libraries.
 
   int64_t total() const { return weights + gradients + activations + working; }
 };
 
-// The parts of a job that decide it, with batch.micro_batches found or not.
+// Inputs of the estimate. batch.micro_batches need not be set.
 struct MicroBatchMemoryInputs {
   const JobSpec& job;
   DataInfo info;
-  bool evaluates = false;  // There are samples to evaluate.
+  bool evaluates = false;  // True if the job evaluates on at least one sample.
 };
 
-// The samples that a model must be planned for when the batch is cut into
-// `micro_batches`: of a leaf, or of a piece of the evaluation.
+// Returns the largest number of samples a model is planned for if the batch is
+// divided into `micro_batches`: those of a micro-batch or of a piece of the
+// evaluation.
 int64_t MostSamples(const MicroBatchMemoryInputs& inputs,
                     int64_t micro_batches);
 
-// Weights are counted where the device has memory of its own: the host's are
-// the exchange's. InvalidArgument for a model that cannot be built.
+// Estimates the memory of one compute thread. Includes weights only if the
+// device has its own memory; host weights belong to the exchange. Returns
+// InvalidArgument for a model that cannot be built.
 absl::StatusOr<MicroBatchMemory> PlanMicroBatchMemory(
     const MicroBatchMemoryInputs& inputs, int64_t micro_batches,
     const Device& device);
 
-// The smallest number of micro-batches, from `fewest` on, whose leaves fit into
-// `available` bytes: a power of two that divides the batch. 0: none does.
+// Returns the smallest number of micro-batches that is at least `fewest`, is a
+// power of two, divides the batch, and makes a micro-batch fit into `available`
+// bytes. Returns 0 if there is none.
 absl::StatusOr<int64_t> FindMicroBatches(const MicroBatchMemoryInputs& inputs,
                                          int64_t fewest, int64_t available,
                                          const Device& device);
 
-// "cpu has no memory for a leaf of 64 samples: weights 1.2 GB, ...": what is
-// needed, what is there, and what to do.
+// Returns an error message: required memory, available memory, and a remedy.
+// Example: "cpu has too little memory for a micro-batch of 64 samples:
+// weights 1.2 GB, ...".
 std::string ExplainMicroBatchMemory(const MicroBatchMemoryInputs& inputs,
                                     const MicroBatchMemory& needed,
                                     int64_t available, const Device& device);

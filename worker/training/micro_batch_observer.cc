@@ -51,7 +51,7 @@ void MicroBatchObserver::GradientsReady(int64_t begin) {
   while (first > 1 && layout_->ChunkBegin(first - 1) >= begin) --first;
   AddUp(first);
   if (!micro_batch_.sums->complete()) return;
-  // Those that have come by now; the device is busy with the layers before.
+  // Pass on the chunks copied so far; the device is busy with earlier layers.
   while (last_chunk_ >= first && micro_batch_.device->Saved(last_chunk_)) {
     HandOn(/*loss_sum=*/0);
   }

@@ -1,5 +1,4 @@
-// Ties one leaf's computation to the exchange: waits for its weights, hands its
-// gradients on chunk by chunk.
+// Connects the computation of one micro-batch to the exchange.
 #ifndef TRIBUTARY_WORKER_TRAINING_MICRO_BATCH_OBSERVER_H_
 #define TRIBUTARY_WORKER_TRAINING_MICRO_BATCH_OBSERVER_H_
 
@@ -17,32 +16,32 @@
 
 namespace tributary {
 
-// Brings elements [begin, end) of the task's weights, which are there, to the
-// device. They must not change until it is synchronized.
+// Loads elements [begin, end) of the task's weights, which must be available,
+// onto the device. They must not change until the device is synchronized.
 void LoadWeights(const WorkState& state, const Task& task,
                  const ArenaLayout& layout, int64_t begin, int64_t end,
                  DeviceArenas* device);
 
-// On the computing thread, like every StepObserver. Where a device computes in
-// memory of its own, the host runs ahead of it in backward: chunks are handed
-// on when they have come from there, most of them in Finish.
+// Waits for the weights of one micro-batch and passes its gradients to the
+// reducer chunk by chunk. Runs on the compute thread, like every StepObserver.
+// On a device with its own memory the host runs ahead of backward, so chunks
+// are passed on once their copy is complete, most of them in Finish.
 class MicroBatchObserver final : public StepObserver {
  public:
   struct MicroBatch {
     const Task* task = nullptr;
     int number = 0;
     int64_t sample_count = 0;  // Samples (tokens).
-    // Its gradients on the host, or those of the sum that it completes; null
-    // where it completes none.
+    // Host arena for the gradients, or for the sum that the micro-batch
+    // completes. Null if it completes no sum.
     Buffer arena;
-    // Where the model computes, and its gradients are added up; both null: in
-    // `arena`.
+    // Device arenas and sums. Both are null if the model computes in `arena`.
     DeviceArenas* device = nullptr;
     DeviceSums* sums = nullptr;
-    // What to do in DeviceBusy. May be null.
+    // Called by DeviceBusy. May be null.
     std::function<void()> device_busy;
   };
-  // All must outlive this object.
+  // All arguments must outlive this object.
   MicroBatchObserver(const MicroBatch& micro_batch, const ArenaLayout* layout,
                      WorkState* state, SubtreeReducer* reducer,
                      ComputeThreadTimer* timer);
@@ -52,17 +51,17 @@ class MicroBatchObserver final : public StepObserver {
     if (micro_batch_.device_busy) micro_batch_.device_busy();
   }
   void ForwardDone() override { timer_->Switch(Activity::kBackward); }
-  // Chunk 0 waits for Finish: it carries the leaf's loss.
+  // Chunk 0 waits for Finish because it carries the loss.
   void GradientsReady(int64_t begin) override;
 
-  // Hands on what is left. To be called once, after ForwardBackward.
+  // Passes on the remaining chunks. Must be called once, after ForwardBackward.
   void Finish(double loss_sum);
 
  private:
-  // Where a device computes: adds up the chunks from `first` on, and sends what
-  // that completes on its way to the host.
+  // Queues the additions for chunks from `first` on and starts to copy
+  // completed sums to the host. Requires a device with its own memory.
   void AddUp(int first);
-  // The last chunk that has not been handed on.
+  // Passes on the last chunk that has not been passed on.
   void HandOn(double loss_sum);
 
   MicroBatch micro_batch_;
@@ -70,8 +69,8 @@ class MicroBatchObserver final : public StepObserver {
   WorkState* const state_;
   SubtreeReducer* const reducer_;
   ComputeThreadTimer* const timer_;
-  int last_chunk_;  // Those above it have been handed on.
-  int last_added_;  // From there on, AddUp has been called.
+  int last_chunk_;  // Later chunks have been passed on.
+  int last_added_;  // AddUp has covered the chunks from here on.
 };
 
 }  // namespace tributary

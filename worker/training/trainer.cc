@@ -17,22 +17,24 @@
 namespace tributary {
 namespace {
 
-// One thread reads ahead: reading is far faster than computing, and more would
-// take the lanes' cores.
+// One thread suffices: reading is far faster than computing. More would take
+// cores from the compute threads.
 constexpr int kReadThreads = 1;
 
-// Samples (tokens): one of the two kinds of targets is empty.
+// Returns the number of samples (tokens). One of the two kinds of targets is
+// empty.
 int64_t SampleCountOf(const Batch& batch) {
   return static_cast<int64_t>(batch.labels.size() + batch.values.size());
 }
 
-// What decides how many leaves a worker can compute.
+// Returns the time that determines how many micro-batches the worker can
+// compute.
 absl::Duration MicroBatchTime(const TimeSpent& spent) {
   return spent[Activity::kData] + spent[Activity::kForward] +
          spent[Activity::kBackward];
 }
 
-// Lets a step of a trajectory, which needs no exchange, be given up.
+// Aborts a local step, which needs no exchange, when its task must be given up.
 class LocalStepObserver final : public StepObserver {
  public:
   LocalStepObserver(const WorkState* state, const Task* task,
@@ -57,13 +59,13 @@ class LocalStepObserver final : public StepObserver {
   const std::function<void()> device_busy_;
 };
 
-// Runs work(), which may run out of memory.
+// Runs work() and converts std::bad_alloc to ResourceExhausted.
 template <typename Work>
 absl::Status Guarded(const Work& work) {
   try {
     return work();
   } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("no memory on the host");
+    return absl::ResourceExhaustedError("out of host memory");
   }
 }
 
@@ -124,7 +126,8 @@ absl::Status Trainer::Run() {
           TRIBUTARY_RETURN_IF_ERROR(ComputeFewer(status));
           break;
         }
-        // Aborted: given up for a newer deal or version; Next knows what to do.
+        // Aborted means given up for a newer assignment or version. Next
+        // decides what follows.
         if (!status.ok() && !absl::IsAborted(status)) return status;
         break;
       }
@@ -155,21 +158,22 @@ absl::Status Trainer::ComputeFewer(const absl::Status& reason) {
   const int threads = setup_->threads();
   if (threads == 1) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        reason.message(), ": there is no memory for a single leaf of ",
+        reason.message(), ": too little memory for a single micro-batch of ",
         Counted(setup_->job().batch().global() /
                     setup_->job().batch().micro_batches(),
                 "sample"),
-        ": give the job more batch.micro_batches (it has ",
+        "; increase batch.micro_batches, which is ",
         setup_->job().batch().micro_batches(),
-        "), or this worker more memory"));
+        ", or give this worker more memory"));
   }
   setup_->KeepThreads(threads / 2);
   prefetched_.assign(setup_->threads(), Prefetched());
   if (hooks_.warn) {
-    hooks_.warn(absl::StrCat(reason.message(), ": computes ",
-                             Counted(setup_->threads(), "leaf", "leaves"),
-                             " at a time from now on, instead of ", threads,
-                             "; the result stays the same"));
+    hooks_.warn(
+        absl::StrCat(reason.message(), ": computes ",
+                     Counted(setup_->threads(), "micro-batch", "micro-batches"),
+                     " at a time from now on instead of ", threads,
+                     "; the result stays the same"));
   }
   return absl::OkStatus();
 }
@@ -193,7 +197,7 @@ absl::Status Trainer::Train(const Task& task) {
           push(std::move(sum));
         }
       });
-  // Neighbours meet in a device's memory.
+  // Contiguous ranges let neighbours be added in device memory.
   const bool adds_up = setup_->sums(/*thread=*/0) != nullptr;
   ComputeThreadItems items(task.items, setup_->threads(),
                            adds_up ? ComputeThreadItems::Schedule::kStatic
@@ -251,7 +255,7 @@ void Trainer::PrefetchNext(const Task& task, int thread,
   if (const std::optional<int64_t> next = items->Peek(thread)) {
     Prefetch(thread, rounds.StepsAfter(task.version), static_cast<int>(*next));
   } else if (task.next_step >= 0) {
-    // Deals seldom change.
+    // Assignments seldom change.
     Prefetch(thread, rounds.StepsAfter(task.next_step),
              static_cast<int>(items->First(thread)));
   }
@@ -287,7 +291,8 @@ absl::Status Trainer::TrainMicroBatch(const Task& task, int thread,
       {&task, micro_batch, SampleCountOf(*batch), gradients, device, sums,
        [&] { PrefetchNext(task, thread, items); }},
       &setup_->layout(), state_, reducer, timer);
-  // Copies may not read or write what is somebody else's by then.
+  // On return other owners may use these arenas, so all copies must be
+  // complete.
   const absl::Cleanup synchronize = [device] {
     if (device != nullptr) device->Synchronize();
   };
@@ -312,10 +317,10 @@ absl::Status Trainer::TrainLocalSteps(const Task& task, int thread,
   ComputeThreadTimer* const timer = times_.timer(thread);
   const absl::Duration before = MicroBatchTime(timer->spent());
   timer->Switch(Activity::kExchange);
-  // One wait for a whole round: there is little to gain from beginning with the
-  // first layers.
+  // Waits once for the whole round: starting early with the first layers gains
+  // little.
   if (!state_->AwaitWeights(task, 0, setup_->layout().arena_elements())) {
-    return absl::AbortedError("given up");
+    return absl::AbortedError("the task was given up");
   }
   LocalSgd* const local_sgd = setup_->local_sgd(thread);
   local_sgd->Begin(state_->Weights(task.version),
@@ -345,7 +350,7 @@ absl::Status Trainer::TrainLocalSteps(const Task& task, int thread,
     local_sgd->Step(gradients.get(), SampleCountOf(*batch));
   }
   local_sgd->OuterGradient(gradients.get());
-  // In the order of backward, on which the exchange relies.
+  // The exchange relies on the order of backward.
   for (int chunk = setup_->layout().chunk_count() - 1; chunk >= 0; --chunk) {
     reducer->ChunkReady(micro_batch, chunk, gradients,
                         local_sgd->total_sample_count(),
@@ -367,7 +372,7 @@ absl::StatusOr<LossSums> Trainer::LocalStep(const Batch& batch, int thread,
     return model->ForwardBackward(batch, seed, local_sgd.step(), micro_batch,
                                   local_sgd.weights(), gradients, observer);
   }
-  // Trajectories take their steps on the host.
+  // Local SGD keeps its weights on the host.
   device->LoadAll(local_sgd.weights());
   absl::StatusOr<LossSums> loss =
       model->ForwardBackward(batch, seed, local_sgd.step(), micro_batch,
@@ -386,8 +391,8 @@ void Trainer::WarnOfCaptures() {
     if (!hooks_.warn) continue;
     hooks_.warn(
         absl::StrCat(status.message(),
-                     ": queues operations one by one from now on, in "
-                     "place of CUDA graphs; the result stays the same"));
+                     ": queues operations one by one from now on instead "
+                     "of launching CUDA graphs; the result stays the same"));
   }
 }
 
@@ -417,7 +422,7 @@ absl::Status Trainer::EvaluatePiece(const Task& task, int thread,
   if (DeviceArenas* const device = setup_->arenas(thread)) {
     LoadWeights(*state_, task, setup_->layout(), /*begin=*/0,
                 setup_->layout().arena_elements(), device);
-    // Before the task ends, after which these may change on the host.
+    // The host's weights may change once the task ends.
     device->Synchronize();
     weights = device->weights();
   }
@@ -458,7 +463,7 @@ absl::Status Trainer::RunOnThreads(
       running.DecrementCount();
     });
   }
-  // The first lane is this thread: waking another takes a while.
+  // This thread is compute thread 0, which saves waking another one.
   if (threads > 0) run(0);
   running.Wait();
   times_.EndTask(hooks_.clock() - start);

@@ -1,5 +1,5 @@
-// Carries out a worker's tasks: reads the batches, runs the model on every
-// leaf, pushes the sums, evaluates.
+// Executes a worker's tasks: reads batches, computes micro-batches, pushes
+// gradient sums, and evaluates.
 #ifndef TRIBUTARY_WORKER_TRAINING_TRAINER_H_
 #define TRIBUTARY_WORKER_TRAINING_TRAINER_H_
 
@@ -24,67 +24,68 @@
 
 namespace tributary {
 
-// Run is for one thread; Progress may be called from any.
+// Thread-compatible, except that Progress may be called from any thread.
 class Trainer {
  public:
   struct Hooks {
-    // Takes what is to be told to the coordinator. Called from any thread.
+    // Sends a report to the coordinator. Called from any thread.
     std::function<void(const WorkerReport&)> report;
-    // A step's leaves are computed and Progress knows of them. May be null.
+    // Called when a step's micro-batches are complete and included in Progress.
+    // May be null.
     std::function<void()> step_done;
-    // Takes lines for the log, which a person should see. May be null.
+    // Logs a warning. May be null.
     std::function<void(const std::string&)> warn;
-    // Measures where the time goes. Called from any thread.
+    // Clock for time measurements. Called from any thread.
     ComputeThreadTimer::Clock clock;
   };
 
-  // All must outlive the trainer.
+  // All arguments must outlive the trainer.
   Trainer(TrainingSetup* setup, WorkState* state, Exchange* exchange,
           Hooks hooks);
 
-  // Until the job is finished (OK), the state has failed (its status) or a leaf
-  // cannot be computed. When memory runs out, fewer leaves are computed at a
-  // time, to the same result.
+  // Blocks until the job is finished (OK), the state has failed (its status),
+  // or a micro-batch cannot be computed. If memory runs out, uses fewer compute
+  // threads; the result stays the same.
   absl::Status Run();
 
-  // What it is doing, and the statistics that it knows.
+  // Returns the current activity and the trainer's statistics.
   Heartbeat Progress() const;
 
  private:
-  // Where models compute in the memory of a device.
+  // Pins the weights on the host if models compute in device memory.
   void PinWeights();
   void Initialize();
-  // There was no memory for as many leaves at a time: goes on with fewer. The
-  // error if there was none for a single one.
+  // Reduces the number of compute threads after memory ran out. Returns an
+  // error if only one thread was in use.
   absl::Status ComputeFewer(const absl::Status& reason);
   absl::Status Train(const Task& task);
   absl::Status TrainMicroBatch(const Task& task, int thread, int micro_batch,
                                ComputeThreadItems* items,
                                SubtreeReducer* reducer);
-  // The same for a leaf of a round of local steps.
+  // Like TrainMicroBatch, for a round of local steps.
   absl::Status TrainLocalSteps(const Task& task, int thread, int micro_batch,
                                ComputeThreadItems* items,
                                SubtreeReducer* reducer);
-  // What the leaf is computed from: what the lane has prefetched, if it is
-  // that.
+  // Returns the micro-batch's data: the thread's prefetched batch if it
+  // matches, otherwise from read-ahead.
   std::shared_ptr<const Batch> TakeBatch(int thread, int64_t step,
                                          int micro_batch);
-  // Has the lane's device fetch a leaf that it will probably compute next, if
-  // it has been read. Never waits for reading.
+  // Starts to transfer the expected next micro-batch to the thread's device, if
+  // it has been read. Never waits for reads.
   void Prefetch(int thread, int64_t step, int micro_batch);
-  // The same for the one that follows those the lane has begun.
+  // Prefetches the micro-batch that follows those the thread has begun.
   void PrefetchNext(const Task& task, int thread, ComputeThreadItems* items);
   bool IsPrefetched(int64_t step, int micro_batch) const;
-  // One step of the lane's trajectory: its gradients, on the host.
+  // Computes the gradients of one local step, on the host.
   absl::StatusOr<LossSums> LocalStep(const Batch& batch, int thread,
                                      int micro_batch, float* gradients,
                                      StepObserver* observer);
-  // Once, if a lane's device does not capture its work.
+  // Logs a warning once if a device stopped capturing its operations.
   void WarnOfCaptures();
   absl::Status Evaluate(const Task& task);
   absl::Status EvaluatePiece(const Task& task, int thread, int64_t piece);
-  // Runs work(lane, item) for every item, on all lanes. Of several errors, one
-  // is returned, after all lanes are done.
+  // Runs work(thread, item) for every item, on all compute threads. Blocks
+  // until all threads are done, then returns the first error.
   absl::Status RunOnThreads(
       ComputeThreadItems* items,
       const std::function<absl::Status(int thread, int64_t item)>& work);
@@ -97,16 +98,17 @@ class Trainer {
   ThreadPool threads_;
 
   WorkTimes times_;
-  // What a lane's device has been told to fetch. Its thread's during a task.
+  // The batch that a thread's device is prefetching. During a task, accessed by
+  // that thread only.
   struct Prefetched {
     int64_t step = 0;
     int micro_batch = 0;
-    std::shared_ptr<const Batch> batch;  // Null: nothing.
+    std::shared_ptr<const Batch> batch;  // Null if there is none.
   };
-  std::vector<Prefetched> prefetched_;  // By lane.
+  std::vector<Prefetched> prefetched_;  // By thread.
   bool warned_of_captures_ = false;
 
-  std::vector<std::shared_ptr<void>> pinned_;  // Of the state's weights.
+  std::vector<std::shared_ptr<void>> pinned_;  // Keeps the weights pinned.
 };
 
 }  // namespace tributary

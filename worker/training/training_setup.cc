@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
   setup->job_ = job;
   setup->traits_ = ResolveExchange(job);
   TRIBUTARY_RETURN_IF_ERROR(setup->Open());
-  // A model that computes nothing does so on the host.
+  // The synthetic model computes nothing, so it uses the host.
   const DeviceMaker& make =
       job.model().has_synthetic() ? &MakeCpuDevice : make_device;
   const std::optional<int64_t> host_bytes = AvailableMemoryBytes();
@@ -96,9 +96,9 @@ absl::Status TrainingSetup::CheckMemory(int thread, const Device& device,
       micro_batch_memory_,
       PlanMicroBatchMemory(MemoryInputs(), job_.batch().micro_batches(),
                            device));
-  // Host memory is given out before it is there, so that of the lanes before
-  // may still seem to be free; and by the time when it is used it is too late
-  // for an error.
+  // The system commits host memory on first use. Memory of earlier threads may
+  // therefore still seem free, and running out later cannot be reported as an
+  // error.
   const std::optional<int64_t> available =
       device.has_own_memory() ? device.AvailableMemoryBytes() : host_bytes;
   const int64_t needed =

@@ -1,5 +1,5 @@
-// The parts of a job that a worker computes with: data, and a model for every
-// computing thread.
+// Resources of a job on a worker: the data, and a device and a model for every
+// compute thread.
 #ifndef TRIBUTARY_WORKER_TRAINING_TRAINING_SETUP_H_
 #define TRIBUTARY_WORKER_TRAINING_TRAINING_SETUP_H_
 
@@ -28,25 +28,26 @@
 
 namespace tributary {
 
-// Makes a device for one lane.
+// Creates a device for one compute thread.
 using DeviceMaker =
     std::function<absl::StatusOr<std::unique_ptr<Device>>(Precision)>;
 
-// The CPU's, which always works.
+// Creates a CPU device. Never fails.
 absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(Precision precision);
 
-// A lane is a computing thread with a device and a model of its own. A leaf is
-// computed by one lane from start to end, so the number of lanes never changes
-// the result.
+// Owns the data and, for each compute thread, a device and a model. One thread
+// computes a micro-batch from start to end, so the number of threads never
+// changes the result.
 //
-// Immutable but for what belongs to a lane and the weight copies that lanes
+// Immutable except for per-thread resources and the weight copies that threads
 // share.
 class TrainingSetup {
  public:
-  // Opens the job's data and plans the model once for each lane, or for as many
-  // as there is memory for. `job` is resolved; its micro-batches have been
-  // found. Errors are those of OpenDataSet, CreateModel and `make_device`: they
-  // say what to change; ResourceExhausted when there is no memory for one leaf.
+  // Opens the job's data and plans the model for each compute thread, or for as
+  // many as memory permits. `job` is resolved, including batch.micro_batches.
+  // Returns the errors of OpenDataSet, CreateModel and `make_device`, which say
+  // what to change, and ResourceExhausted if memory does not suffice for one
+  // micro-batch.
   static absl::StatusOr<std::unique_ptr<TrainingSetup>> Create(
       const JobSpec& job, int threads,
       const DeviceMaker& make_device = &MakeCpuDevice);
@@ -61,39 +62,40 @@ class TrainingSetup {
   const DataFacts& facts() const { return facts_; }
   const Rounds& rounds() const { return *rounds_; }
   int threads() const { return static_cast<int>(threads_.size()); }
-  // The weights that models are given from now on are not those before: to be
-  // called between two versions, while nobody is computing.
+  // Invalidates the copies of the weights. Must be called between two versions,
+  // while no thread computes.
   void RenewWeightCopies() const;
-  // Gives up lanes until there are so many, at least one, and frees their
-  // memory. Nobody may be computing.
+  // Releases compute threads, and their memory, until `count` (at least one)
+  // remain. No thread may be computing.
   void KeepThreads(int count);
-  // Of one lane, for all that computing a leaf takes.
+  // Memory that one compute thread needs, in bytes.
   int64_t thread_bytes() const { return micro_batch_memory_.total(); }
   Device* device(int thread) const { return threads_[thread].device.get(); }
   Model* model(int thread) const { return threads_[thread].model.get(); }
-  // Null where the device works in the host's memory: then models compute in
-  // the host's arenas.
+  // Null if the device works in host memory; models then compute in host
+  // arenas.
   DeviceArenas* arenas(int thread) const {
     return threads_[thread].arenas.get();
   }
-  // Null where arenas() is, and with local steps.
+  // Null if arenas() is null, and with local steps.
   DeviceSums* sums(int thread) const { return threads_[thread].sums.get(); }
   // Null unless the job's consistency is local_steps.
   LocalSgd* local_sgd(int thread) const {
     return threads_[thread].local_sgd.get();
   }
-  // Samples in one piece of the evaluation; the last piece may be shorter.
+  // Number of samples in one piece of the evaluation. The last piece may be
+  // shorter.
   int64_t piece_samples() const { return piece_samples_; }
 
  private:
-  // Freed from the last member to the first, and from the last lane to the
-  // first.
+  // Destroyed in reverse order, members and threads alike.
   struct ComputeThread {
     std::unique_ptr<Device> device;
     std::unique_ptr<DeviceArenas> arenas;
     std::unique_ptr<DeviceSums> sums;
-    // For models of all lanes that work in the host's memory, of the first one;
-    // null elsewhere, and with local steps, in which each has its own weights.
+    // Copies of the weights. Those of the first thread serve all threads whose
+    // models work in host memory. Null in the others, and with local steps,
+    // where each thread has its own weights.
     std::unique_ptr<WeightCopies> weight_copies;
     std::unique_ptr<Model> model;
     std::unique_ptr<LocalSgd> local_sgd;
@@ -102,10 +104,11 @@ class TrainingSetup {
   TrainingSetup() = default;
   void PopThreads(size_t kept);
 
-  // Opens the data and says what is known of them.
+  // Opens the data and derives facts_, sampler_ and rounds_.
   absl::Status Open();
   MicroBatchMemoryInputs MemoryInputs() const;
-  // ResourceExhausted, with an account, when there is not.
+  // Returns ResourceExhausted, with an explanation, if memory does not suffice
+  // for one more thread.
   absl::Status CheckMemory(int thread, const Device& device,
                            std::optional<int64_t> host_bytes);
   absl::Status AddThread(const DeviceMaker& make_device,

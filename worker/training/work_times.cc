@@ -21,13 +21,13 @@ void WorkTimes::CountMicroBatch(absl::Duration taken) {
 
 void WorkTimes::BeginTask(const Task& task, absl::Duration waited) {
   absl::MutexLock lock(&mu_);
-  // Before the first task it waited for others to join; after an evaluation,
-  // for theirs to end.
+  // Waits before the first task (for other workers to join) are not counted.
+  // Waits after an evaluation are for other workers' evaluations.
   if (round_ >= 0) spent_[waits_for_] += waited;
   waits_for_ = task.kind == Task::Kind::kEvaluate ? Activity::kEvaluate
                                                   : Activity::kExchange;
   round_ = task.version;
-  // A round may take several tasks, when leaves are dealt anew.
+  // A round may take several tasks when micro-batches are reassigned.
   if (task.kind == Task::Kind::kTrain && task.version > newest_round_) {
     newest_round_ = task.version;
     steps_ +=
@@ -38,8 +38,7 @@ void WorkTimes::BeginTask(const Task& task, absl::Duration waited) {
 void WorkTimes::EndTask(absl::Duration taken) {
   TimeSpent spent;
   for (const auto& timer : timers_) spent.Add(timer->Take());
-  // Lanes that are out of work wait for those that are not: the process is
-  // doing what these do.
+  // Idle threads wait for busy ones, so the process's activity is theirs.
   spent[Activity::kIdle] = absl::ZeroDuration();
   const absl::Duration total = spent.Total();
   if (total <= absl::ZeroDuration()) return;
@@ -56,7 +55,7 @@ Activity WorkTimes::MainActivity() const {
   threads[static_cast<int>(Activity::kIdle)] = 0;
   const auto most = std::max_element(threads.begin(), threads.end());
   if (*most > 0) return static_cast<Activity>(most - threads.begin());
-  // Between two tasks.
+  // No thread is busy: the process is between two tasks.
   return round_ < 0 ? Activity::kIdle : Activity::kExchange;
 }
 

@@ -1,4 +1,4 @@
-// How far a worker is, and where its time goes: what heartbeats say.
+// A worker's progress and time statistics, as sent in heartbeats.
 #ifndef TRIBUTARY_WORKER_TRAINING_WORK_TIMES_H_
 #define TRIBUTARY_WORKER_TRAINING_WORK_TIMES_H_
 
@@ -16,46 +16,50 @@
 
 namespace tributary {
 
-// Counts the time of a process once, however many lanes compute at the same
-// time: a task's is divided as the lanes' times are. BeginTask and EndTask are
-// for the thread that runs tasks, in turn; the rest is thread-safe.
+// Measures the process's time by activity. The time of a task is counted once
+// and divided in proportion to the times of its compute threads.
+//
+// BeginTask and EndTask must be called alternately, by the thread that runs
+// tasks. Everything else is thread-safe.
 class WorkTimes {
  public:
   // `rounds` must outlive this object.
   WorkTimes(const Rounds* rounds, const ComputeThreadTimer::Clock& clock,
             int threads);
 
-  // For the lane's thread.
+  // Returns the timer for the compute thread to update.
   ComputeThreadTimer* timer(int thread) const { return timers_[thread].get(); }
 
-  // `waited` for the task.
+  // Begins a task that the trainer waited for during `waited`.
   void BeginTask(const Task& task, absl::Duration waited)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // The task took so long; the lanes, which are idle now, say for what.
+  // Ends a task of duration `taken`. All compute threads must be idle.
   void EndTask(absl::Duration taken) ABSL_LOCKS_EXCLUDED(mu_);
-  // A leaf is computed; it took a lane so long.
+  // Counts a micro-batch that took a thread `taken`.
   void CountMicroBatch(absl::Duration taken) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Step, phase and statistics, but for what only others know.
+  // Returns the step, the phase and the statistics. Callers add what this class
+  // does not know.
   Heartbeat Progress() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  // What most of the lanes do that do anything.
+  // Returns the activity of the most threads, not counting idle ones.
   Activity MainActivity() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Rounds& rounds_;
-  std::vector<std::unique_ptr<ComputeThreadTimer>> timers_;  // By lane.
+  std::vector<std::unique_ptr<ComputeThreadTimer>> timers_;  // By thread.
 
   mutable absl::Mutex mu_;
-  // Of the newest task; -1: none yet.
+  // Round of the newest task; -1 before the first.
   int64_t round_ ABSL_GUARDED_BY(mu_) = -1;
-  // What comes between the newest task and the next one.
+  // Activity that waits between tasks are attributed to.
   Activity waits_for_ ABSL_GUARDED_BY(mu_) = Activity::kExchange;
   TimeSpent spent_ ABSL_GUARDED_BY(mu_);  // Since the first task.
   absl::Duration micro_batch_time_ ABSL_GUARDED_BY(mu_);
   int64_t micro_batches_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t steps_ ABSL_GUARDED_BY(mu_) = 0;
-  int64_t newest_round_ ABSL_GUARDED_BY(mu_) = -1;  // That steps_ counts.
+  // Newest round included in steps_.
+  int64_t newest_round_ ABSL_GUARDED_BY(mu_) = -1;
 };
 
 }  // namespace tributary

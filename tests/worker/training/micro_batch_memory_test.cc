@@ -128,14 +128,15 @@ TEST_F(MicroBatchMemoryTest, ExplainsWhatIsMissingAndWhatWouldFit) {
   const MicroBatchMemoryInputs question = Question(job);
   const MicroBatchMemory needed = Plan(question, 2, *gpu_);
   const int64_t there = Plan(question, 8, *gpu_).total();
-  EXPECT_THAT(
-      ExplainMicroBatchMemory(question, needed, there, *gpu_),
-      AllOf(HasSubstr("Emulated GPU has no memory for a leaf of 48 samples"),
-            HasSubstr("weights "), HasSubstr("gradients "),
-            HasSubstr("activations "), HasSubstr("working memory "),
-            HasSubstr("batch.micro_batches 8 would fit: leaves of 12")));
+  EXPECT_THAT(ExplainMicroBatchMemory(question, needed, there, *gpu_),
+              AllOf(HasSubstr("Emulated GPU has too little memory for a "
+                              "micro-batch of 48 samples"),
+                    HasSubstr("weights "), HasSubstr("gradients "),
+                    HasSubstr("activations "), HasSubstr("working memory "),
+                    HasSubstr("Set batch.micro_batches to 8: a micro-batch of "
+                              "12 samples fits")));
   EXPECT_THAT(ExplainMicroBatchMemory(question, needed, 1000, *gpu_),
-              AllOf(HasSubstr("and 1000 bytes are free"),
+              AllOf(HasSubstr("; 1000 bytes are free"),
                     HasSubstr("No number of batch.micro_batches fits")));
 }
 

@@ -1,7 +1,7 @@
-// Products are left to oneDNN where the processor multiplies bfloat16. All
-// other operations take what they read to float32, compute there, and round
-// what they write: where the formula allows it a block at a time, which stays
-// in the cache meanwhile.
+// Products use oneDNN on processors that multiply bfloat16. All other
+// operations convert their inputs to float32, compute, and round their outputs.
+// Where the formula permits, they process one block at a time, which stays in
+// the cache.
 #include "worker/device/cpu/bfloat16_cpu_device.h"
 
 #include <algorithm>
@@ -21,11 +21,11 @@ namespace {
 
 using cpu::Bfloat16;
 
-// Elements of a block: three tensors' worth of float32 fit into the first-level
-// cache beside the bfloat16 numbers.
+// Number of elements in a block, such that three float32 tensors fit into the
+// first-level cache beside the bfloat16 data.
 constexpr int64_t kBlock = 2048;
-// Of operations that go over their block several times, in the second-level
-// cache.
+// Block size for operations that pass over their block several times; fits into
+// the second-level cache.
 constexpr int64_t kLargeBlock = 16384;
 
 const Bfloat16* Typed(const Real* x) {
@@ -33,7 +33,8 @@ const Bfloat16* Typed(const Real* x) {
 }
 Bfloat16* Typed(Real* x) { return reinterpret_cast<Bfloat16*>(x); }
 
-// Calls run(first, number) for groups of `count` items of `size` elements each.
+// Calls run(first, number) for consecutive groups of the `count` items, of
+// `size` elements each.
 template <typename Run>
 void InBlocks(int64_t count, int64_t size, int64_t block, const Run& run) {
   const int64_t step = std::max<int64_t>(1, block / size);
@@ -220,7 +221,7 @@ class Bfloat16CpuDevice final : public Device {
                          const float* inverse_deviation, const Real* dy,
                          bool accumulate, Real* dx, float* dscale,
                          float* dshift) override {
-    // The first block writes the sums, the others add theirs.
+    // The first block writes the sums, later blocks add to them.
     float* sums = Room(3, 2 * width);
     InBlocks(rows, width, kLargeBlock, [&](int64_t first, int64_t n) {
       const int64_t size = n * width, begin = first * width;
@@ -376,16 +377,16 @@ class Bfloat16CpuDevice final : public Device {
  private:
   static constexpr int kSlots = 5;
 
-  // Room for `count` floats; each slot holds one tensor at a time.
+  // Returns room for `count` floats. Each slot holds one tensor at a time.
   float* Room(int slot, int64_t count) { return slots_[slot].Floats(count); }
-  // The same, with the numbers at `from`.
+  // Like Room, filled with the numbers at `from`.
   float* Read(int slot, int64_t count, const Bfloat16* from) {
     float* to = Room(slot, count);
     cpu::Widen(count, from, to);
     return to;
   }
 
-  // y = what `run` makes of x in place, in slot 0.
+  // Sets y to the result of running `run` on x in place, in slot 0.
   template <typename Run>
   void Map(int64_t count, const Real* x, Real* y, const Run& run) {
     InBlocks(count, 1, kBlock, [&](int64_t first, int64_t n) {
@@ -395,7 +396,7 @@ class Bfloat16CpuDevice final : public Device {
     });
   }
 
-  // The loss of all rows, each block's gradient in the place of its input.
+  // Returns the loss of all rows. Writes each block's gradient over its input.
   template <typename Run>
   Loss SumOverRows(int64_t rows, int64_t width, const Real* x, Real* dx,
                    const Run& run) {
@@ -412,12 +413,12 @@ class Bfloat16CpuDevice final : public Device {
     return loss;
   }
 
-  // Elements of some planes.
+  // The elements of a range of planes.
   struct Planes {
     int64_t first, size;
   };
-  // Calls run(shape, input planes, output planes) for groups of planes, which
-  // pooling takes each by itself.
+  // Calls run(shape, input planes, output planes) for groups of planes, because
+  // pooling processes planes independently.
   template <typename Run>
   static void ForPlanes(const PoolShape& shape, const Run& run) {
     const int64_t in = shape.in_height * shape.in_width;
@@ -432,7 +433,7 @@ class Bfloat16CpuDevice final : public Device {
         });
   }
 
-  // Calls run(shape of a group of channels, the first of them).
+  // Calls run(shape of a group of channels, first channel).
   template <typename Run>
   static void ForChannels(const BatchNormShape& shape, const Run& run) {
     InBlocks(shape.channels, shape.batch * shape.pixels, kLargeBlock,
@@ -445,8 +446,8 @@ class Bfloat16CpuDevice final : public Device {
   static int64_t Size(const BatchNormShape& s) {
     return s.batch * s.channels * s.pixels;
   }
-  // The channels of `group`, from channel `first` on, of all images; null stays
-  // null.
+  // Returns the channels of `group`, starting at channel `first`, of all
+  // images. Null yields null.
   const Real* Gather(int slot, const BatchNormShape& shape,
                      const BatchNormShape& group, int64_t first,
                      const Real* x) {
@@ -471,7 +472,7 @@ class Bfloat16CpuDevice final : public Device {
   const std::unique_ptr<Device> float32_;
   const std::unique_ptr<Bfloat16Products> products_;
   std::array<cpu::Scratch, kSlots> slots_;
-  cpu::Scratch scratch_;  // Of operations.
+  cpu::Scratch scratch_;  // Scratch memory of operations.
   RandomBase random_base_;
   Loss loss_;
 };

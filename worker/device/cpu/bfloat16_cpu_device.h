@@ -1,4 +1,4 @@
-// Device in bfloat16 on processors of any kind.
+// CPU device in bfloat16, for any processor.
 #ifndef TRIBUTARY_WORKER_DEVICE_CPU_BFLOAT16_CPU_DEVICE_H_
 #define TRIBUTARY_WORKER_DEVICE_CPU_BFLOAT16_CPU_DEVICE_H_
 
@@ -8,8 +8,8 @@
 
 namespace tributary {
 
-// Stores bfloat16 and computes in float32, with the operations of `float32`,
-// the CPU's device of that precision.
+// Creates a device that stores bfloat16 and computes in float32, using the
+// operations of `float32`, a CPU device of that precision.
 std::unique_ptr<Device> CreateBfloat16CpuDevice(
     std::unique_ptr<Device> float32);
 

@@ -147,9 +147,9 @@ class WideningProducts final : public Bfloat16Products {
   }
 
  private:
-  // Room for `count` floats; each slot holds one tensor at a time.
+  // Returns room for `count` floats. Each slot holds one tensor at a time.
   float* Room(int slot, int64_t count) { return slots_[slot].Floats(count); }
-  // The same, with the numbers at `from`.
+  // Like Room, filled with the numbers at `from`.
   float* Read(int slot, int64_t count, const Bfloat16* from) {
     float* to = Room(slot, count);
     cpu::Widen(count, from, to);

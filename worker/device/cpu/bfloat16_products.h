@@ -1,4 +1,4 @@
-// Linear layers and convolutions of bfloat16 numbers on the CPU.
+// Linear layers and convolutions in bfloat16 on the CPU.
 #ifndef TRIBUTARY_WORKER_DEVICE_CPU_BFLOAT16_PRODUCTS_H_
 #define TRIBUTARY_WORKER_DEVICE_CPU_BFLOAT16_PRODUCTS_H_
 
@@ -8,9 +8,10 @@
 
 namespace tributary {
 
-// The operations of Device of the same names, with sums in float32. Where the
-// processor multiplies bfloat16, oneDNN does them; elsewhere factors are
-// widened and multiplied in float32, and results rounded. One thread at a time.
+// Implements the operations of Device with the same names, with sums in
+// float32. Uses oneDNN on processors that multiply bfloat16. On others it
+// widens the operands, multiplies in float32, and rounds the results. Not
+// thread-safe.
 class Bfloat16Products {
  public:
   virtual ~Bfloat16Products() = default;
@@ -35,12 +36,12 @@ class Bfloat16Products {
                                          float* dweight, float* dbias) = 0;
 };
 
-// By oneDNN's primitives; needs cpu::MultipliesBfloat16().
+// Uses oneDNN's primitives. Requires cpu::MultipliesBfloat16().
 std::unique_ptr<Bfloat16Products> CreateDirectProducts();
-// By the operations of `float32`, the CPU's device of that precision, which
-// must outlive it.
+// Uses the operations of `float32`, a CPU device of that precision, which must
+// outlive the result.
 std::unique_ptr<Bfloat16Products> CreateWideningProducts(Device* float32);
-// The first where it works, else the second.
+// Returns the first kind if the processor supports it, otherwise the second.
 std::unique_ptr<Bfloat16Products> CreateBfloat16Products(Device* float32);
 
 }  // namespace tributary

@@ -1,5 +1,5 @@
-// The reference implementation of Device: each operation is a function of
-// worker/device/cpu, here put together.
+// Reference implementation of Device. Combines the functions of
+// worker/device/cpu.
 #include <cstring>
 #include <utility>
 

@@ -19,14 +19,14 @@
 namespace tributary::cuda {
 namespace {
 
-// Shapes repeat from step to step. Should a caller have more than this many,
-// all are forgotten and found again, which costs time alone.
+// Shapes repeat from step to step. If there are more, all plans are discarded
+// and found again, which only costs time.
 constexpr size_t kMaximumPlans = 256;
 
-// More results than cuDNN has algorithms.
+// Exceeds the number of cuDNN's algorithms.
 constexpr int kMaximumResults = 16;
 
-// Loaded before the first operation.
+// Requires that cuDNN has been loaded.
 const Cudnn& Dnn() { return **LoadCudnn(); }
 
 absl::Status ToStatus(cudnnStatus_t status, absl::string_view what) {
@@ -59,8 +59,8 @@ struct Choice {
   size_t workspace_bytes = 0;
 };
 
-// What cuDNN knows of a shape, with x, y and the weight of one type. In
-// bfloat16 without a backward_weight.
+// cuDNN's descriptors and algorithms for a shape, with x, y and the weight of
+// one type. In bfloat16 there is no backward_weight.
 struct Plan {
   Owned<cudnnTensorDescriptor_t> x, y;
   Owned<cudnnFilterDescriptor_t> weight;
@@ -77,7 +77,8 @@ auto KeyOf(const ConvolutionShape& s, cudnnDataType_t type) {
 }
 using PlanKey = decltype(KeyOf(ConvolutionShape(), CUDNN_DATA_FLOAT));
 
-// The first of `results`, which are sorted by speed, that is among `allowed`.
+// Returns the first of `results`, which are sorted by speed, that is among
+// `allowed`.
 template <typename Result, typename Algorithm>
 absl::StatusOr<Choice<Algorithm>> Choose(
     const Result* results, int count,
@@ -157,7 +158,7 @@ absl::Status ChooseForward(cudnnHandle_t handle, Plan& plan) {
           handle, plan.x.get(), plan.weight.get(), plan.convolution.get(),
           plan.y.get(), kMaximumResults, &count, results),
       "cudnnGetConvolutionForwardAlgorithm_v7"));
-  // Not GEMM, whose working memory is many times the image.
+  // Excludes GEMM, whose working memory is many times the image.
   TRIBUTARY_ASSIGN_OR_RETURN(
       plan.forward, Choose(results, count,
                            {CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM,
@@ -278,7 +279,7 @@ class CudnnConvolutionRunner final : public ConvolutionRunner {
     return ToStatus(Dnn().SetStream(handle, stream.get()), "cudnnSetStream");
   }
 
-  // x, in `memory` if it is not float32 already.
+  // Returns x as float32, converted into `memory` if necessary.
   const float* AsFloats(Stream& stream, int64_t count, const Real* x,
                         Scratch& memory) {
     if (type_ == CUDNN_DATA_FLOAT) return reinterpret_cast<const float*>(x);
@@ -287,8 +288,8 @@ class CudnnConvolutionRunner final : public ConvolutionRunner {
     return wide;
   }
 
-  // Found once for each shape. Null, with the reason kept by the stream, if
-  // there is none.
+  // Returns the plan, found once for each shape. If there is none, records the
+  // reason in the stream and returns null.
   const Plan* PlanOf(Stream& stream, const ConvolutionShape& shape,
                      cudnnDataType_t type) {
     const auto found = plans_.find(KeyOf(shape, type));
@@ -304,8 +305,8 @@ class CudnnConvolutionRunner final : public ConvolutionRunner {
     return &plans_.emplace(KeyOf(shape, type), *std::move(plan)).first->second;
   }
 
-  const cudnnDataType_t type_;  // Of Real.
-  // In float32. The library's default allows TF32.
+  const cudnnDataType_t type_;  // Type of Real.
+  // For float32. The library's default permits TF32.
   const cudnnMathType_t float_math_;
   Scratch x_{Scratch::Place::kDevice}, dy_{Scratch::Place::kDevice};
   Owned<cudnnHandle_t> handle_;  // Null before the first operation.

@@ -1,4 +1,4 @@
-// Convolution by cuDNN; formulas and shapes as in worker/device/device.h.
+// Convolution using cuDNN; formulas and shapes as in worker/device/device.h.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_CONVOLUTION_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_CONVOLUTION_H_
 
@@ -11,21 +11,21 @@
 
 namespace tributary::cuda {
 
-// Float32, without TF32 unless made with kTf32, or bfloat16 with sums in
-// float32, by algorithms that are deterministic and sum products directly:
-// transforming ones (Winograd, FFT) round differently in every part of an
-// image. Chosen once for each shape by the library's heuristic. The first
-// operation loads cuDNN, so that models without convolutions do not pay for it.
-// One thread at a time. `scratch` is overwritten. Biases are not included: see
-// bias.h. Gradients of weights are made in float32 throughout: cuDNN would
-// round them to bfloat16.
+// Computes in float32 (with TF32 only for kTf32) or in bfloat16 with sums in
+// float32. Uses deterministic algorithms that sum products directly:
+// transforming ones (Winograd, FFT) round differently in each part of an image.
+// The library's heuristic chooses the algorithm once for each shape. The first
+// operation loads cuDNN, so models without convolutions do not need it.
+// `scratch` is overwritten. Biases are not included; see bias.h. Gradients of
+// weights are float32 throughout, because cuDNN would round them to bfloat16.
+// Not thread-safe.
 class ConvolutionRunner {
  public:
   static std::unique_ptr<ConvolutionRunner> Create(Precision precision);
 
   virtual ~ConvolutionRunner() = default;
 
-  // As Scratch's, of all the memory that it keeps for itself.
+  // Like Scratch::growths, for all internal memory.
   virtual int64_t growths() const { return 0; }
 
   virtual void Forward(Stream& stream, Scratch& scratch,

@@ -10,11 +10,11 @@ namespace tributary::cuda {
 
 absl::StatusOr<std::unique_ptr<CudaEvent>> CudaEvent::Create(int ordinal) {
   const std::string what =
-      absl::StrCat("cannot make an event of cuda:", ordinal);
+      absl::StrCat("cannot create an event on cuda:", ordinal);
   TRIBUTARY_RETURN_IF_ERROR(ToStatus(cudaSetDevice(ordinal), what));
   cudaEvent_t event;
-  // Without timing, and sleeping in place of spinning while the host waits: the
-  // core is another lane's.
+  // Without timing. The host sleeps instead of spinning while it waits, because
+  // other compute threads need the core.
   TRIBUTARY_RETURN_IF_ERROR(
       ToStatus(cudaEventCreateWithFlags(
                    &event, cudaEventDisableTiming | cudaEventBlockingSync),
@@ -27,7 +27,9 @@ CudaEvent::~CudaEvent() { cudaEventDestroy(event_); }
 bool CudaEvent::Done() {
   const cudaError_t error = cudaEventQuery(event_);
   if (error == cudaErrorNotReady) return false;
-  if (error != cudaSuccess) EndProcess(ToStatus(error, "asking for an event"));
+  if (error != cudaSuccess) {
+    EndProcess(ToStatus(error, "while querying an event"));
+  }
   return true;
 }
 

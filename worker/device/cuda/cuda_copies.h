@@ -13,10 +13,11 @@
 
 namespace tributary::cuda {
 
-// Errors of the GPU end the process, as those of operations do: see Stream.
+// An event on a GPU. Errors of the GPU end the process, like those of
+// operations; see Stream.
 class CudaEvent final : public Event {
  public:
-  // On GPU number `ordinal`, which must exist.
+  // Creates an event on GPU number `ordinal`, which must exist.
   static absl::StatusOr<std::unique_ptr<CudaEvent>> Create(int ordinal);
   ~CudaEvent() override;
   CudaEvent(const CudaEvent&) = delete;
@@ -37,7 +38,7 @@ class CudaEvent final : public Event {
 class CudaCopyStream final : public CopyStream {
  public:
   static absl::StatusOr<std::unique_ptr<CudaCopyStream>> Create(int ordinal);
-  // Waits for what was queued: its memory may be freed next.
+  // Waits for queued copies, because their memory may be freed next.
   ~CudaCopyStream() override;
 
   void CopyFromHost(void* to, const void* from, size_t bytes) override;

@@ -1,5 +1,4 @@
-// Device on a GPU: each operation is a function of this folder, here put
-// together.
+// Device for GPUs. Combines the functions of this folder.
 #include "worker/device/cuda/cuda_device.h"
 
 #include <cuda_runtime.h>
@@ -101,7 +100,7 @@ class CudaDevice final : public Device {
     return cuda::CudaEvent::Create(stream_->ordinal());
   }
   std::shared_ptr<void> PinHostMemory(void* memory, size_t bytes) override {
-    // From any thread, whose errors are not the stream's.
+    // May run on any thread, so errors are not recorded in the stream.
     if (cudaSetDevice(stream_->ordinal()) != cudaSuccess) return nullptr;
     return cuda::PinHostMemory(memory, bytes);
   }
@@ -126,7 +125,7 @@ class CudaDevice final : public Device {
     return true;
   }
 
-  // Before the first operation that draws numbers.
+  // Must be called before the first operation that draws random numbers.
   absl::Status AllocateRandomBase() {
     TRIBUTARY_ASSIGN_OR_RETURN(random_base_, Allocate(sizeof(RandomBase)));
     return absl::OkStatus();
@@ -378,13 +377,13 @@ class CudaDevice final : public Device {
     return static_cast<const RandomBase*>(random_base_.get());
   }
 
-  // Of all working memory that captured operations use.
+  // Sum over all internal memory that captured operations use.
   int64_t Growths() const {
     return scratch_.growths() + linear_->growths() + convolution_->growths();
   }
 
-  // The stream, with its GPU made the calling thread's: an instance may move
-  // between threads.
+  // Makes the stream's GPU current, because the instance may have moved between
+  // threads, and returns the stream.
   Stream& Current() {
     stream_->Activate();
     return *stream_;
@@ -418,7 +417,7 @@ absl::StatusOr<std::string> CudaBusId(int ordinal) {
   char bus_id[32];
   TRIBUTARY_RETURN_IF_ERROR(
       ToStatus(cudaDeviceGetPCIBusId(bus_id, sizeof(bus_id), ordinal),
-               absl::StrCat("cannot ask where cuda:", ordinal, " is")));
+               absl::StrCat("cannot read the PCI address of cuda:", ordinal)));
   return absl::AsciiStrToLower(bus_id);
 }
 
@@ -448,7 +447,7 @@ absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int ordinal,
   cudaDeviceProp properties;
   TRIBUTARY_RETURN_IF_ERROR(
       ToStatus(cudaGetDeviceProperties(&properties, ordinal),
-               absl::StrCat("cannot ask cuda:", ordinal, " what it is")));
+               absl::StrCat("cannot read the properties of cuda:", ordinal)));
   TRIBUTARY_ASSIGN_OR_RETURN(std::string bus_id, CudaBusId(ordinal));
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<cuda::CudaEvent> loss_made,
                              cuda::CudaEvent::Create(ordinal));

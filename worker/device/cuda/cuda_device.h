@@ -1,24 +1,24 @@
-// Device on an NVIDIA GPU: CUDA kernels of our own, cuBLASLt for matrix
-// products, cuDNN for convolutions, in float32, with or without TF32, or in
-// bfloat16.
+// Device for NVIDIA GPUs: own CUDA kernels, cuBLASLt for matrix products, cuDNN
+// for convolutions, in float32 (with or without TF32) or bfloat16.
 //
-// What the interface leaves open:
-// - Every operation is queued on one stream of the instance. An error, which
-//   means that the GPU or its driver is broken or out of memory, is remembered,
-//   and ends the process (exit code 1, one line on stderr that names the
-//   operation) at the next wait.
-// - The only waits are Synchronize, CopyToHost and AwaitLoss; also, while they
-//   grow, working buffers, which later operations of that size use again. So an
-//   operation that has run before allocates nothing.
-// - Captured work is a CUDA graph.
-// - CopyFromHost has read `from` when it returns. From pageable memory (new,
-//   std::vector) it does not wait for the stream; from memory that CUDA has
-//   pinned it does.
-// - Results are the same bits on GPUs of one kind with the same versions of
-//   CUDA and cuDNN: no atomics on floats, no algorithm that the libraries call
-//   non-deterministic, and a choice of algorithm by shape alone.
-// - Memory of one instance may be used by others of the same GPU, once the
-//   first has been synchronized.
+// Properties that the interface leaves open:
+//   - Every operation is queued on the instance's stream. An error means that
+//     the GPU or its driver is faulty or out of memory. It is recorded and ends
+//     the process at the next wait (exit code 1, one line on stderr that names
+//     the operation).
+//   - Only Synchronize, CopyToHost and AwaitLoss block, and operations that
+//     grow internal buffers, which later operations of that size reuse. An
+//     operation that has run before therefore allocates nothing.
+//   - Captured work is a CUDA graph.
+//   - CopyFromHost has read `from` when it returns. It does not wait for the
+//     stream if `from` is pageable memory (new, std::vector), and waits if CUDA
+//     has pinned it.
+//   - Results are bit-identical on GPUs of the same kind with the same versions
+//     of CUDA and cuDNN: there are no atomics on floats and no algorithms that
+//     the libraries call non-deterministic, and the shape alone selects the
+//     algorithm.
+//   - Other instances on the same GPU may use the memory of an instance once
+//     that instance has been synchronized.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_CUDA_DEVICE_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_CUDA_DEVICE_H_
 
@@ -30,24 +30,27 @@
 
 namespace tributary {
 
-// GPUs of this machine, at least 1. FailedPrecondition, with the driver's
-// reason, where there is none, or no driver; and in a build without CUDA.
+// Returns the number of GPUs of this machine, at least 1. Returns
+// FailedPrecondition, with the driver's reason, if there is no GPU or no
+// driver, and in a build without CUDA.
 absl::StatusOr<int> CountCudaDevices();
 
-// Where GPU number `ordinal`, which must exist, sits: "0000:3b:00.0", in lower
-// case.
+// Returns the PCI address of GPU number `ordinal`, which must exist:
+// "0000:3b:00.0", in lower case.
 absl::StatusOr<std::string> CudaBusId(int ordinal);
 
-// Gives back what this process holds of a GPU: some hundred megabytes, from the
-// first device on it to the process's end. Everything of that GPU must be gone.
+// Releases the resources that this process holds on a GPU: several hundred
+// megabytes, otherwise held from the first device to the end of the process.
+// All objects on that GPU must have been destroyed.
 void LeaveCuda(int ordinal);
 
-// GPU number `ordinal` as CUDA counts them (from 0, CUDA_VISIBLE_DEVICES
-// applies). NotFound if there are fewer, FailedPrecondition as above or where
-// this build has no code for that GPU or cuBLASLt cannot be loaded,
-// ResourceExhausted if its memory is full. cuDNN is loaded by the first
-// convolution. One instance for each computing thread, as for every Device;
-// several may share a GPU.
+// Creates a device for GPU number `ordinal` in CUDA's order (from 0;
+// CUDA_VISIBLE_DEVICES applies). Each compute thread uses an instance of its
+// own; several may share a GPU. The first convolution loads cuDNN.
+//
+// Returns NotFound if there are fewer GPUs, FailedPrecondition as
+// CountCudaDevices does or if this build has no code for the GPU or cuBLASLt
+// cannot be loaded, and ResourceExhausted if the GPU's memory is full.
 absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(
     int ordinal, Precision precision = Precision::kFloat32);
 

@@ -6,7 +6,8 @@
 namespace tributary::cuda {
 
 absl::Status CudaGraph::Begin(Stream& stream) {
-  // Thread-local: other lanes may allocate and wait meanwhile.
+  // Thread-local, so that other compute threads may allocate and wait
+  // meanwhile.
   TRIBUTARY_RETURN_IF_ERROR(ToStatus(
       cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal),
       "cudaStreamBeginCapture"));
@@ -27,7 +28,7 @@ absl::StatusOr<std::unique_ptr<CudaGraph>> CudaGraph::End(Stream& stream,
   }
   if (graph != nullptr) cudaGraphDestroy(graph);
   if (!status.ok()) {
-    cudaGetLastError();  // Not an error of a later call.
+    cudaGetLastError();  // Do not report it from a later call.
     return status;
   }
   return std::unique_ptr<CudaGraph>(new CudaGraph(executable, growths));

@@ -14,18 +14,20 @@
 
 namespace tributary::cuda {
 
-// What is queued on the stream between Begin and End is not done but becomes a
-// graph, which one call queues. One thread at a time, from Begin to End the
-// same; others are not hindered.
+// Operations queued on the stream between Begin and End, which become a graph
+// instead of running; one call launches the graph. Not thread-safe: the same
+// thread must call everything from Begin to End. Other threads are unaffected.
 class CudaGraph final : public CapturedWork {
  public:
-  // In case of an error nothing is captured, and End must not be called.
+  // Begins capture. On an error nothing is captured, and End must not be
+  // called.
   static absl::Status Begin(Stream& stream);
-  // Errors of what was queued since Begin are returned here alone. `growths`
-  // says where the memory is that it uses.
+  // Ends capture. Also returns the errors of operations queued since Begin,
+  // which are not reported elsewhere. `growths` identifies the addresses of the
+  // memory that the graph uses.
   static absl::StatusOr<std::unique_ptr<CudaGraph>> End(Stream& stream,
                                                         int64_t growths);
-  // The GPU may still be running it.
+  // Waits, because the GPU may still be running the graph.
   ~CudaGraph() override;
   CudaGraph(const CudaGraph&) = delete;
   CudaGraph& operator=(const CudaGraph&) = delete;

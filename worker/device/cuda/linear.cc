@@ -1,5 +1,5 @@
 // cuBLASLt's matrices are column-major, so a row-major [rows, columns] is its
-// [columns, rows], and products are written the other way round:
+// [columns, rows], and products are transposed:
 //   Y = X W^T    as  Y^T[outputs, rows] = W X^T
 //   dX = dY W    as  dX^T[inputs, rows] = W^T dY^T
 //   dW = dY^T X  as  dW^T[inputs, outputs] = X^T dY
@@ -22,19 +22,18 @@
 namespace tributary::cuda {
 namespace {
 
-// What NVIDIA recommends for Hopper. Part of the result: it bounds into how
-// many parts a sum may be split.
+// NVIDIA's recommendation for Hopper. Affects the bits: it bounds the number of
+// parts that a sum may be split into.
 constexpr size_t kMaximumWorkspace = size_t{32} << 20;
 
-// What the leading dimension of an epilogue's second matrix must be a multiple
-// of.
+// Required multiple of the leading dimension of an epilogue's second matrix.
 constexpr int64_t kAuxMultiple = 8;
 
-// Shapes repeat from step to step. Should a caller have more than this many,
-// all are forgotten and found again, which costs time alone.
+// Shapes repeat from step to step. If there are more, all plans are discarded
+// and found again, which only costs time.
 constexpr size_t kMaximumPlans = 1024;
 
-// Loaded by LinearRunner::Create.
+// LinearRunner::Create has loaded it.
 const CublasLt& Lt() { return **LoadCublasLt(); }
 
 absl::Status ToStatus(cublasStatus_t status, absl::string_view what) {
@@ -61,19 +60,19 @@ struct Destroy {
 template <typename Pointer>
 using Owned = std::unique_ptr<std::remove_pointer_t<Pointer>, Destroy>;
 
-// D[m, n] = epilogue(op(A)[m, k] op(B)[k, n]), column-major and dense.
-// Transposed, A is stored as [k, m] and B as [n, k].
+// D[m, n] = epilogue(op(A)[m, k] op(B)[k, n]), column-major and dense. With
+// transposition, A is stored as [k, m] and B as [n, k].
 struct Product {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
   // DEFAULT, BIAS (adds bias[m] to each column), GELU_AUX and GELU_AUX_BIAS
-  // (write what GELU is made of to `aux`), or DGELU (multiplies with GELU's
-  // slope at `aux`).
+  // (write the input of GELU to `aux`), or DGELU (multiplies by the derivative
+  // of GELU at `aux`).
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  // Of A and B, and of D, bias and aux.
+  // Type of A and B, and type of D, bias and aux.
   cudaDataType_t factor_type = CUDA_R_32F, result_type = CUDA_R_32F;
-  // Bytes that all matrices are aligned to: 16, for the widest loads, or an
-  // element.
+  // Alignment of all matrices in bytes: 16, for the widest loads, or the size
+  // of an element.
   uint32_t alignment = 16;
 
   auto Key() const {
@@ -97,12 +96,12 @@ struct Matrices {
   const void* b;
   void* d;
   const void* bias = nullptr;
-  const void* aux = nullptr;  // Of D's shape.
+  const void* aux = nullptr;  // Same shape as D.
 };
 
-// How a product is made.
+// The algorithm and descriptors for a product.
 struct Plan {
-  absl::Status status;  // Unimplemented: no algorithm does it.
+  absl::Status status;  // Unimplemented if no algorithm supports the product.
   Owned<cublasLtMatmulDesc_t> description;
   Owned<cublasLtMatrixLayout_t> a, b, d;
   cublasLtMatmulAlgo_t algorithm = {};
@@ -149,7 +148,7 @@ absl::StatusOr<Owned<cublasLtMatmulDesc_t>> Describe(
   return owned;
 }
 
-// Where they are this time.
+// Sets the addresses for this call.
 absl::Status SetPointers(const Product& product, const Matrices& matrices,
                          cublasLtMatmulDesc_t description) {
   if (product.HasBias()) {
@@ -182,7 +181,7 @@ absl::StatusOr<Owned<cublasLtMatmulPreference_t>> Preferences(
   TRIBUTARY_RETURN_IF_ERROR(Set(preference,
                                 CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                 static_cast<uint64_t>(kMaximumWorkspace)));
-  // Whole sums, or parts that a second step adds in order.
+  // Permits unsplit sums, or parts that a second step adds in order.
   TRIBUTARY_RETURN_IF_ERROR(
       Set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
           static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)));
@@ -195,7 +194,7 @@ absl::StatusOr<Owned<cublasLtMatmulPreference_t>> Preferences(
   return owned;
 }
 
-// `matrices` are any of the product's.
+// `matrices` may be any matrices of the product.
 absl::StatusOr<Plan> MakePlan(cublasLtHandle_t handle, const Product& product,
                               cublasComputeType_t compute_type,
                               const Matrices& matrices) {
@@ -267,7 +266,8 @@ class CublasLinearRunner final : public LinearRunner {
     if (absl::IsUnimplemented(status) && bias != nullptr) {
       product.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
       status = Multiply(stream, scratch, product, matrices, false);
-      // In bfloat16 a second rounding, which such shapes have to live with.
+      // In bfloat16 this rounds a second time, which is accepted for such
+      // shapes.
       if (type_ == CUDA_R_32F) {
         AddToRows(stream, s.rows, s.outputs, bias, reinterpret_cast<float*>(y));
       } else {
@@ -338,7 +338,7 @@ class CublasLinearRunner final : public LinearRunner {
     return product;
   }
 
-  // As cuBLASLt takes it; null stays null.
+  // Returns the bias in cuBLASLt's type. Null yields null.
   const void* BiasFor(Stream& stream, int64_t outputs, const float* bias) {
     if (bias == nullptr || type_ == CUDA_R_32F) return bias;
     auto* const rounded = static_cast<Bfloat16*>(
@@ -347,7 +347,7 @@ class CublasLinearRunner final : public LinearRunner {
     return rounded;
   }
 
-  // Found once for each product.
+  // Returns the plan, found once for each product.
   const Plan& PlanOf(const Product& product, const Matrices& matrices) {
     const auto found = plans_.find(product);
     if (found != plans_.end()) return found->second;
@@ -380,14 +380,14 @@ class CublasLinearRunner final : public LinearRunner {
         "cublasLtMatmul");
   }
 
-  // False if the library has no plan for it.
+  // Returns false if the library has no plan for the product.
   bool MultiplyWithAux(Stream& stream, Scratch& scratch, const Product& product,
                        const Matrices& matrices) {
     if (product.m % kAuxMultiple != 0 ||
         AlignmentOf(product, matrices) < product.alignment) {
       return false;
     }
-    // Versions differ in what they say of an epilogue that they do not have.
+    // Versions of the library report an unsupported epilogue differently.
     const absl::Status& planned = PlanOf(product, matrices).status;
     if (!planned.ok() && !absl::IsResourceExhausted(planned)) return false;
     stream.Check(
@@ -397,7 +397,7 @@ class CublasLinearRunner final : public LinearRunner {
 
   const Owned<cublasLtHandle_t> handle_;
   const cublasComputeType_t compute_type_;
-  const cudaDataType_t type_;  // Of Real.
+  const cudaDataType_t type_;  // Type of Real.
   Scratch bias_{Scratch::Place::kDevice};
   std::map<Product, Plan> plans_;
 };

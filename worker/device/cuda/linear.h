@@ -1,4 +1,5 @@
-// Linear layers by cuBLASLt; formulas and shapes as in worker/device/device.h.
+// Linear layers using cuBLASLt; formulas and shapes as in
+// worker/device/device.h.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_LINEAR_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_LINEAR_H_
 
@@ -12,22 +13,21 @@
 
 namespace tributary::cuda {
 
-// Float32 products, without TF32 unless made with kTf32, or products of
-// bfloat16 numbers with sums in float32. The library's heuristic chooses an
-// algorithm once for each shape, among those that split a sum, if at all, into
-// parts that are then added in order: bits depend on the shape, the GPU and the
-// version of cuBLASLt alone. One thread at a time. `scratch` is overwritten. In
-// bfloat16, which the library has no other epilogue for, biases are rounded to
-// it first.
+// Computes products in float32 (with TF32 only for kTf32) or products of
+// bfloat16 with sums in float32. The library's heuristic chooses the algorithm
+// once for each shape, among those that add the parts of a split sum in order.
+// The bits therefore depend only on the shape, the GPU and the version of
+// cuBLASLt. In bfloat16 biases are rounded first, because the library has no
+// other epilogue. `scratch` is overwritten. Not thread-safe.
 class LinearRunner {
  public:
-  // With the GPU current.
+  // The GPU must be current.
   static absl::StatusOr<std::unique_ptr<LinearRunner>> Create(
       Precision precision);
 
   virtual ~LinearRunner() = default;
 
-  // As Scratch's, of all the memory that it keeps for itself.
+  // Like Scratch::growths, for all internal memory.
   virtual int64_t growths() const { return 0; }
 
   virtual void Forward(Stream& stream, Scratch& scratch,
@@ -36,8 +36,9 @@ class LinearRunner {
   virtual void BackwardInput(Stream& stream, Scratch& scratch,
                              const LinearShape& shape, const Real* dy,
                              const Real* weight, bool accumulate, Real* dx) = 0;
-  // Device's, with GELU in the product's epilogue, in float32 before anything
-  // is rounded. False, and nothing is done, where the library cannot.
+  // Like the functions of Device, with GELU in the product's epilogue, in
+  // float32 before rounding. Return false, without any effect, if the library
+  // does not support the product.
   virtual bool GeluForward(Stream& stream, Scratch& scratch,
                            const LinearShape& shape, const Real* x,
                            const Real* weight, const float* bias, Real* z,
@@ -46,8 +47,8 @@ class LinearRunner {
                                  const LinearShape& shape, const Real* dy,
                                  const Real* weight, const Real* z,
                                  Real* dz) = 0;
-  // Without the bias's gradient, which is ColumnSums of bias.h: cuBLASLt's
-  // epilogue for it exists for few algorithms and types.
+  // Excludes the bias's gradient, which ColumnSums of bias.h computes: few
+  // algorithms and types of cuBLASLt support an epilogue for it.
   virtual void BackwardWeight(Stream& stream, Scratch& scratch,
                               const LinearShape& shape, const Real* x,
                               const Real* dy, bool accumulate,

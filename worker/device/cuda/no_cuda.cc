@@ -1,4 +1,4 @@
-// What stands in for the CUDA device in a build without CUDA.
+// Replacement for the CUDA device in builds without CUDA.
 #include "absl/status/status.h"
 #include "worker/device/cuda/cuda_device.h"
 

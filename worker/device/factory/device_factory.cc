@@ -18,7 +18,7 @@ absl::StatusOr<DeviceName> ParseDeviceName(absl::string_view name) {
   if (name == "cuda") return DeviceName{Kind::kCuda};
   absl::string_view number = name;
   int ordinal = 0;
-  // Digits alone: SimpleAtoi would take blanks and signs.
+  // Accept digits only: SimpleAtoi would accept blanks and signs.
   if (absl::ConsumePrefix(&number, "cuda:") &&
       std::all_of(number.begin(), number.end(), absl::ascii_isdigit) &&
       absl::SimpleAtoi(number, &ordinal)) {

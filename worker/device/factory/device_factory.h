@@ -1,4 +1,4 @@
-// Devices by name.
+// Creation of devices by name.
 #ifndef TRIBUTARY_WORKER_DEVICE_FACTORY_DEVICE_FACTORY_H_
 #define TRIBUTARY_WORKER_DEVICE_FACTORY_DEVICE_FACTORY_H_
 
@@ -13,29 +13,30 @@ namespace tributary {
 
 struct DeviceName {
   enum class Kind {
-    kAuto,  // A GPU where there is one, else the CPU.
+    kAuto,  // A GPU if there is one, otherwise the CPU.
     kCpu,
     kCuda,
   };
 
   Kind kind = Kind::kAuto;
-  int ordinal = 0;  // Which GPU, for kCuda, as CUDA counts them.
+  int ordinal = 0;  // GPU number in CUDA's order, for kCuda.
 };
 
-// "auto", "cpu", "cuda" (the first GPU) or "cuda:N". InvalidArgument, with what
-// is allowed, for anything else.
+// Parses "auto", "cpu", "cuda" (the first GPU) or "cuda:N". Returns
+// InvalidArgument, listing the permitted names, for anything else.
 absl::StatusOr<DeviceName> ParseDeviceName(absl::string_view name);
 
-// As ParseDeviceName reads it: "auto", "cpu", "cuda:0", ...
+// Inverse of ParseDeviceName: "auto", "cpu", "cuda:0", ...
 std::string FormatDeviceName(const DeviceName& name);
 
-// What kAuto stands for on this machine, with this build; other names as they
-// are. Starts the CUDA driver.
+// Returns the device that kAuto selects on this machine with this build.
+// Returns other names unchanged. Starts the CUDA driver.
 DeviceName ResolveDeviceName(const DeviceName& name);
 
-// For kCuda, errors as of CreateCudaDevice: FailedPrecondition where this build
-// has no CUDA or this machine no GPU, NotFound for a GPU that it lacks. kAuto
-// is resolved first; once a GPU is found, its errors are errors.
+// Creates the device. For kCuda, returns the errors of CreateCudaDevice:
+// FailedPrecondition if this build has no CUDA or this machine no GPU, and
+// NotFound for a GPU that does not exist. kAuto is resolved first; it does not
+// fall back to the CPU if the GPU found has an error.
 absl::StatusOr<std::unique_ptr<Device>> CreateDevice(
     const DeviceName& name, Precision precision = Precision::kFloat32);
 

@@ -35,9 +35,10 @@ absl::StatusOr<std::unique_ptr<AllReduceExchange>> AllReduceExchange::Create(
   }
   if (covered != micro_batches ||
       static_cast<int>(options.assignments.size()) != mesh->size()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        Counted(micro_batches, "leaf is", "leaves are"), " not dealt over the ",
-        Counted(mesh->size(), "member"), " of the all-reduce"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the assignments of ", Counted(mesh->size(), "member"),
+                     " of the all-reduce do not cover ",
+                     Counted(micro_batches, "micro-batch", "micro-batches")));
   }
   TRIBUTARY_ASSIGN_OR_RETURN(
       std::unique_ptr<ChunkUpdater> updater,
@@ -142,7 +143,7 @@ void AllReduceExchange::Push(int64_t step, NodeChunk sum) {
   }
   ++own.pushing;
   lock.Release();
-  // It may copy the chunk, for which nobody has to wait.
+  // Send may copy the chunk, so call it without the lock.
   Transfer sent;
   if (owner != rank) {
     sent =
@@ -167,8 +168,8 @@ absl::StatusOr<float*> AllReduceExchange::BeginWrite(int64_t step, int chunk) {
   if (state_->BeginWrite(chunk, step + 1, &to) == WorkState::Arrival::kWrite) {
     return to;
   }
-  return absl::InternalError(absl::StrCat("there is no place for version ",
-                                          step + 1, " of chunk ", chunk));
+  return absl::InternalError(
+      absl::StrCat("cannot write version ", step + 1, " of chunk ", chunk));
 }
 
 void AllReduceExchange::EndWrite(int64_t step, int chunk) {

@@ -1,5 +1,5 @@
-// The exchange of DistributedDataParallel: no servers in the way of gradients,
-// every worker keeps the weights and runs the optimizer.
+// Exchange without parameter servers: every worker keeps the weights and runs
+// the optimizer, as in PyTorch's DistributedDataParallel.
 #ifndef TRIBUTARY_WORKER_EXCHANGE_ALL_REDUCE_ALL_REDUCE_EXCHANGE_H_
 #define TRIBUTARY_WORKER_EXCHANGE_ALL_REDUCE_ALL_REDUCE_EXCHANGE_H_
 
@@ -31,60 +31,64 @@
 
 namespace tributary {
 
-// An all-reduce in two halves, reduce-scatter and all-gather, a chunk at a
-// time: 2 (n - 1) / n of the model each way through each of n workers, as a
-// ring's (Patarasuk and Yuan, 2009), but in two hops, whatever n is. Chunk c is
-// reduced at member c % n. It gets the sums of all nodes that the others have
-// computed and adds them in the order of the reduction tree, which a ring
-// cannot: so the weights are, bit for bit, those of the parameter server in
-// synchronous mode, for any number of workers.
+// Performs an all-reduce as a reduce-scatter followed by an all-gather, one
+// chunk at a time. Each of n workers sends and receives 2 (n - 1) / n of the
+// model, as in a ring all-reduce (Patarasuk and Yuan, 2009), but in two hops
+// for any n. Member c % n reduces chunk c: it receives the sums of all nodes
+// that other members have computed and adds them in the order of the reduction
+// tree, which a ring cannot do. The weights are therefore bit-identical to
+// those of the parameter server in synchronous mode, for any number of workers.
 //
-// What is gathered is the sum, and every member runs the whole optimizer; or,
-// with shard_optimizer, the new weights, of which each member makes its part
-// and keeps the state: ZeRO's first stage (Rajbhandari et al., 2020).
+// The all-gather distributes the sum, and every member runs the whole
+// optimizer. With shard_optimizer it distributes new weights instead: each
+// member updates its own chunks and keeps their optimizer state, which is the
+// first stage of ZeRO (Rajbhandari et al., 2020).
 //
-// Backward is overlapped: a chunk leaves when its last node here is done. One
-// thread takes in what others send, adds, updates and sends on. New weights
-// appear in the WorkState chunk by chunk. Steps follow one another without the
-// coordinator, whom member 0 tells of each.
+// Communication overlaps with backward: a chunk is sent when its last local
+// node is complete. One thread receives, adds, updates and forwards chunks. New
+// weights are written to the WorkState chunk by chunk. Steps follow one another
+// without the coordinator; member 0 reports each step to it.
 class AllReduceExchange final : public Exchange {
  public:
   struct Options {
     JobSpec job;  // Resolved.
     int64_t steps = 0;
-    // The first step that is taken: the version of the weights it begins with.
+    // First step to take, equal to the version of the initial weights.
     int64_t first_step = 0;
     bool shard_optimizer = false;
-    // At first_step, if that is not 0: the optimizer's state of all chunks, or
-    // of those that are needed here.
+    // Optimizer state at first_step, of all chunks or at least of those this
+    // member needs. Unused if first_step is 0.
     Snapshot first;
-    // By member: what it computes of every step. Nobody's is empty.
+    // Micro-batches of every step, by member. No range is empty.
     std::vector<LeafRange> assignments;
-    // Member 0's: is told of each step, in order, on any thread.
+    // Receives the sums of each step, in order, on any thread. Set on member 0
+    // only.
     std::function<void(const StepSums&)> on_sums;
-    // Takes copies of the chunks that this member reduces, at the versions of
-    // SaveAt and at the last one, in the exchange's thread. May be null.
+    // Receives copies of the chunks that this member reduces, at the versions
+    // passed to SaveAt and at the last version, on the exchange's thread. May
+    // be null.
     std::function<void(int64_t version, const Snapshot::Chunk&)> save;
-    // For gradient arenas.
+    // Pins gradient arenas.
     PinMemory pin;
   };
-  // `layout` and `state` must outlive the exchange. InvalidArgument if the
-  // leaves do not fit the mesh.
+  // `layout` and `state` must outlive the exchange. Returns InvalidArgument if
+  // the assignments do not match the mesh.
   static absl::StatusOr<std::unique_ptr<AllReduceExchange>> Create(
       const Options& options, const ArenaLayout* layout, WorkState* state,
       std::unique_ptr<PeerMesh> mesh);
-  // Calls off what Finish has not ended.
+  // Aborts transfers that Finish has not completed.
   ~AllReduceExchange() override;
 
   Buffer TakeArena() override { return arenas_.Take(); }
-  // Has Options::save called at this version. False: it is past that, or on its
-  // way there. Any thread.
+  // Requests that Options::save be called at this version. Returns false if the
+  // exchange has reached that version or is computing it. Thread-safe.
   bool SaveAt(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Every member brings its own, which is the same.
+  // Writes `arena` to the WorkState. Every member pushes the same initial
+  // weights.
   void PushInitial(Buffer arena) override;
   void Push(int64_t step, NodeChunk sum) override ABSL_LOCKS_EXCLUDED(mu_);
-  // After the last step, whose weights are here, it is also everywhere.
+  // Returns after the last step, when all members have its weights.
   void Finish() override ABSL_LOCKS_EXCLUDED(mu_);
   int64_t bytes_sent() const override { return bytes_sent_; }
   int64_t bytes_received() const override { return bytes_received_; }
@@ -94,14 +98,14 @@ class AllReduceExchange final : public Exchange {
   using Transfer = std::unique_ptr<PeerMesh::Transfer>;
   class Step;
 
-  // What this member has computed of a step.
+  // This member's contribution to a step.
   struct Own {
-    std::map<int, std::map<int, NodeChunk>> chunks;  // By chunk, by node.
+    std::map<int, std::map<int, NodeChunk>> chunks;  // By chunk and node.
     std::map<int, int64_t> sample_counts;            // By node.
-    int64_t sample_count = 0;                        // Of all nodes.
+    int64_t sample_count = 0;                        // Sum over all nodes.
     std::map<int, double> losses;                    // By node.
-    std::vector<Transfer> sends;                     // Of the above.
-    int pushing = 0;  // Calls of Push that add to these.
+    std::vector<Transfer> sends;                     // Transfers of the above.
+    int pushing = 0;  // Number of calls of Push in progress for this step.
   };
 
   AllReduceExchange(const Options& options, const ArenaLayout* layout,
@@ -114,9 +118,9 @@ class AllReduceExchange final : public Exchange {
   Transfer Send(int to, uint64_t tag, const void* data, int64_t bytes);
   Transfer Receive(int from, uint64_t tag, void* data, int64_t bytes);
   void RunSteps();
-  // Where the version that the step makes goes.
+  // Returns the destination for the version that the step produces.
   absl::StatusOr<float*> BeginWrite(int64_t step, int chunk);
-  // True: the version that the step makes is to be saved.
+  // Returns true if the version that the step produces must be saved.
   bool BeginStep(int64_t step) ABSL_LOCKS_EXCLUDED(mu_);
   void EndWrite(int64_t step, int chunk);
 
@@ -127,19 +131,19 @@ class AllReduceExchange final : public Exchange {
   const std::unique_ptr<ChunkUpdater> updater_;
   const int tree_leaves_;
   const bool gated_;  // Updates wait for the norm of the whole gradient.
-  std::vector<std::vector<int>> nodes_;  // By member: what it computes.
+  std::vector<std::vector<int>> nodes_;  // Nodes computed by each member.
   BufferPool arenas_;
-  BufferPool sums_;  // Of chunks.
+  BufferPool sums_;  // Buffers for one chunk each.
   ChunkLatency latency_;
   std::atomic<int64_t> bytes_sent_{0};
   std::atomic<int64_t> bytes_received_{0};
 
   absl::Mutex mu_;
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
-  bool done_ ABSL_GUARDED_BY(mu_) = false;  // There will be no more steps.
+  bool done_ ABSL_GUARDED_BY(mu_) = false;           // No more steps follow.
   std::map<int64_t, Own> own_ ABSL_GUARDED_BY(mu_);  // By step.
-  int64_t next_step_ ABSL_GUARDED_BY(mu_);           // That has not begun.
-  std::set<int64_t> save_at_ ABSL_GUARDED_BY(mu_);   // Versions.
+  int64_t next_step_ ABSL_GUARDED_BY(mu_);  // First step that has not begun.
+  std::set<int64_t> save_at_ ABSL_GUARDED_BY(mu_);  // Versions to save.
 
   std::thread thread_;
 };

@@ -11,11 +11,12 @@
 namespace tributary {
 namespace {
 
-// What is waited for of others comes this much later than what is reduced here,
-// in chunks of each member: nobody waits for somebody who waits in turn.
+// Delay between reducing chunks and waiting for chunks that others reduce, in
+// chunks per member. It prevents members from waiting for one another in a
+// cycle.
 constexpr int kLag = 2;
 
-// Adds up what is below `node`, in place; its sum is where it returns.
+// Adds up the parts below `node` in place. Returns the location of the sum.
 float* AddUp(int node, int64_t count, const std::map<int, float*>& parts) {
   const auto found = parts.find(node);
   if (found != parts.end()) return found->second;
@@ -30,7 +31,8 @@ double AddUpLosses(int node, const std::map<int, double>& parts) {
   return AddUpLosses(2 * node, parts) + AddUpLosses(2 * node + 1, parts);
 }
 
-// The root, but for the last addition, which is left to the reader.
+// Returns the two operands of the root's sum. The caller performs the last
+// addition.
 ChunkGradient Halves(int64_t count, const std::map<int, float*>& parts) {
   if (parts.count(1) > 0) return {parts.at(1), nullptr};
   return {AddUp(2, count, parts), AddUp(3, count, parts)};
@@ -42,14 +44,14 @@ int64_t FirstNonfinite(const ChunkGradient& gradient, int64_t count) {
         gradient.other_half == nullptr ? 0 : gradient.other_half[i];
     if (!std::isfinite(gradient.half[i] + other)) return i;
   }
-  return 0;  // Only the squares are too large.
+  return 0;  // All elements are finite; only the sum of squares overflows.
 }
 
 }  // namespace
 
 absl::Status AllReduceExchange::Step::Run() {
   const absl::Status status = Work();
-  // Nothing may come in any more to memory that is given back now.
+  // Abort first: no transfer may write to memory that is released now.
   if (!status.ok()) exchange_.mesh_->Abort();
   return status;
 }
@@ -115,7 +117,9 @@ absl::Status AllReduceExchange::Step::AwaitBegin() {
     return exchange_.own_.count(number_) > 0 || exchange_.ending_;
   };
   absl::MutexLock lock(&exchange_.mu_, absl::Condition(&begun));
-  if (exchange_.ending_) return absl::AbortedError("called off");
+  if (exchange_.ending_) {
+    return absl::AbortedError("the all-reduce was cancelled");
+  }
   return absl::OkStatus();
 }
 
@@ -152,7 +156,9 @@ absl::StatusOr<ChunkGradient> AllReduceExchange::Step::AwaitGradient(
     return own.size() == nodes || exchange_.ending_;
   };
   exchange_.mu_.Await(absl::Condition(&there));
-  if (exchange_.ending_) return absl::AbortedError("called off");
+  if (exchange_.ending_) {
+    return absl::AbortedError("the all-reduce was cancelled");
+  }
   for (const auto& [node, sum] : own) {
     parts[node] = sum.arena.get() + exchange_.layout_->ChunkBegin(chunk);
   }
@@ -163,7 +169,7 @@ absl::Status AllReduceExchange::Step::AwaitSampleCount() {
   if (sample_count_ >= 0) return absl::OkStatus();
   TRIBUTARY_RETURN_IF_ERROR(Await(&sample_count_transfers_));
   {
-    // A whole chunk of its own was there, so all of its nodes are counted.
+    // AwaitGradient has seen a whole own chunk, so all own nodes are counted.
     absl::MutexLock lock(&exchange_.mu_);
     sample_counts_[rank_] = exchange_.own_[number_].sample_count;
   }
@@ -183,7 +189,7 @@ absl::Status AllReduceExchange::Step::Update(int chunk,
 
 absl::Status AllReduceExchange::Step::Reduce(int chunk) {
   TRIBUTARY_ASSIGN_OR_RETURN(ChunkGradient gradient, AwaitGradient(chunk));
-  // The others get the sum in one piece.
+  // The others receive the sum as one buffer.
   if (!exchange_.options_.shard_optimizer && gradient.other_half != nullptr) {
     AddInto(gradient.other_half, const_cast<float*>(gradient.half),
             Count(chunk));
@@ -235,7 +241,7 @@ void AllReduceExchange::Step::SendReduced(int chunk, const float* values) {
 
 absl::Status AllReduceExchange::Step::Gather(int chunk) {
   const bool sharded = exchange_.options_.shard_optimizer;
-  // With both, the owner waits for the norm.
+  // If updates wait for the norm, the owner sends the new weights after it.
   if (exchange_.gated_ && sharded) return absl::OkStatus();
   Gathered& gathered = gathered_[chunk];
   TRIBUTARY_RETURN_IF_ERROR(gathered.transfer->Wait());
@@ -270,7 +276,7 @@ absl::Status AllReduceExchange::Step::UpdateGated() {
   }
   norm_ = std::sqrt(squares) /
           static_cast<double>(std::max<int64_t>(sample_count_, 1));
-  // The next forward begins with the first layers.
+  // Ascending order: the next forward pass starts with the first layers.
   for (const auto& [chunk, gradient] : reduced_) {
     const auto gathered = gathered_.find(chunk);
     if (gathered == gathered_.end()) {
@@ -326,7 +332,9 @@ absl::Status AllReduceExchange::Step::AwaitSends() {
       return pushed.pushing == 0 || exchange_.ending_;
     };
     exchange_.mu_.Await(absl::Condition(&all));
-    if (exchange_.ending_) return absl::AbortedError("called off");
+    if (exchange_.ending_) {
+      return absl::AbortedError("the all-reduce was cancelled");
+    }
     own = std::move(pushed.sends);
   }
   TRIBUTARY_RETURN_IF_ERROR(Await(&own));

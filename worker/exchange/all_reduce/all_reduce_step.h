@@ -1,5 +1,4 @@
-// One step of an all-reduce: what AllReduceExchange is made of, and of no use
-// to others.
+// One step of an all-reduce. Internal to AllReduceExchange.
 #ifndef TRIBUTARY_WORKER_EXCHANGE_ALL_REDUCE_ALL_REDUCE_STEP_H_
 #define TRIBUTARY_WORKER_EXCHANGE_ALL_REDUCE_ALL_REDUCE_STEP_H_
 
@@ -15,17 +14,19 @@
 
 namespace tributary {
 
-// What members send each other.
+// Messages between members.
 enum class AllReduceKind : uint64_t {
-  kGradient,     // A node's sum of a chunk, to whoever reduces that.
-  kReduced,      // The sum of all, or the new weights.
-  kSampleCount,  // int64: samples in a member's part of the batch.
-  kLoss,         // double, by node: to member 0.
-  kFacts,        // AllReduceExchange::Step::Facts of the chunks that a member
-                 // reduces.
+  // A node's sum of a chunk, sent to the member that reduces the chunk.
+  kGradient,
+  kReduced,      // The sum over all members, or the new weights.
+  kSampleCount,  // int64: number of samples in a member's part of the batch.
+  kLoss,         // double, by node, sent to member 0.
+  // AllReduceExchange::Step::Facts of the chunks that a member reduces.
+  kFacts,
 };
 
-// Steps overlap by one at most.
+// Returns the tag of a message. Four step numbers suffice because steps overlap
+// by at most one.
 inline uint64_t AllReduceTag(AllReduceKind kind, int64_t step, int chunk,
                              int node) {
   return static_cast<uint64_t>(kind) << 56 |
@@ -33,7 +34,7 @@ inline uint64_t AllReduceTag(AllReduceKind kind, int64_t step, int chunk,
          static_cast<uint64_t>(node) << 32 | static_cast<uint64_t>(chunk);
 }
 
-// In the exchange's thread.
+// Runs one step. Used by the exchange's thread only.
 class AllReduceExchange::Step {
  public:
   Step(AllReduceExchange* exchange, int64_t number)
@@ -43,16 +44,16 @@ class AllReduceExchange::Step {
         rank_(exchange->mesh_->rank()),
         size_(exchange->mesh_->size()) {}
 
-  // After an error the mesh is of no use any more.
+  // Runs the step to completion. After an error the mesh is unusable.
   absl::Status Run();
 
  private:
-  // What the reducing member knows of a chunk's gradient.
+  // Facts about a chunk's gradient, known to the member that reduces it.
   struct Facts {
     double squares = 0;
-    int64_t nonfinite = -1;  // Its first element that is; -1: none.
+    int64_t nonfinite = -1;  // First element that is not finite, or -1.
   };
-  // A sum that another member sends, for a chunk that is reduced here.
+  // A sum that another member sends for a chunk reduced by this member.
   struct Part {
     int node = 0;
     Buffer sum;
@@ -60,33 +61,35 @@ class AllReduceExchange::Step {
   };
   // A chunk that another member reduces.
   struct Gathered {
-    float* weights = nullptr;  // Where the next version goes.
+    float* weights = nullptr;  // Destination of the next version.
     Buffer sum;                // Null with shard_optimizer.
     Transfer transfer;
   };
 
   absl::Status Work();
-  // Asks for all that does not depend on this member's own work.
+  // Posts all receives that do not depend on this member's own computation.
   void ReceiveParts();
-  // Waits until the trainer takes the step: it reads no memory any more that
-  // the next version's weights go to.
+  // Waits until the trainer begins the step. From then on it no longer reads
+  // the memory that the next version overwrites.
   absl::Status AwaitBegin();
   absl::Status ReceiveReduced();
   absl::Status Reduce(int chunk);
   absl::Status Gather(int chunk);
-  // Waits for the chunk's sums of all members.
+  // Waits for all members' sums of the chunk.
   absl::StatusOr<ChunkGradient> AwaitGradient(int chunk);
   absl::Status AwaitSampleCount();
-  // The facts of the chunks that this member reduces, to whoever needs them.
+  // Sends the facts of the chunks that this member reduces to the members that
+  // need them.
   void SendFacts();
-  // To everybody.
+  // Sends the reduced chunk to all other members.
   void SendReduced(int chunk, const float* values);
-  // Makes the next version of a chunk.
+  // Computes the next version of a chunk.
   absl::Status Update(int chunk, const ChunkGradient& gradient, float* to);
   absl::Status UpdateReduced(int chunk, const ChunkGradient& gradient);
-  // The chunk's new state, of which `weights` are a part.
+  // Passes a copy of the chunk's new weights and optimizer state to
+  // Options::save.
   void Save(int chunk, const float* weights);
-  // The same for all chunks, when the norm is known.
+  // Updates all chunks once the norm is known.
   absl::Status UpdateGated();
   absl::Status Report();
   absl::Status AwaitSends();
@@ -119,15 +122,16 @@ class AllReduceExchange::Step {
 
   std::vector<int64_t> sample_counts_;  // By member.
   std::vector<Transfer> sample_count_transfers_;
-  int64_t sample_count_ = -1;  // Of all; -1: not known yet.
-  // Member 0's, by node.
+  int64_t sample_count_ = -1;  // Sum over all members; -1 if not known yet.
+  // By node; used by member 0 only.
   std::map<int, double> losses_;
   std::vector<Transfer> loss_transfers_;
-  // By member: of the chunks that it reduces, ascending.
+  // By member: facts of the chunks it reduces, ascending.
   std::vector<std::vector<Facts>> facts_;
   std::vector<Transfer> fact_transfers_;
   double norm_ = 0;
-  std::map<int, ChunkGradient> reduced_;  // Where updates wait for the norm.
+  // By chunk; used if updates wait for the norm.
+  std::map<int, ChunkGradient> reduced_;
 };
 
 }  // namespace tributary

@@ -1,5 +1,5 @@
-// The optimizer where workers run it themselves: what the servers' pass over a
-// chunk is in the parameter server.
+// The optimizer of a worker in an all-reduce. It performs the pass over a chunk
+// that servers perform in parameter-server mode.
 #ifndef TRIBUTARY_WORKER_EXCHANGE_ALL_REDUCE_CHUNK_UPDATER_H_
 #define TRIBUTARY_WORKER_EXCHANGE_ALL_REDUCE_CHUNK_UPDATER_H_
 
@@ -17,41 +17,44 @@
 
 namespace tributary {
 
-// The sum of a batch's gradients for one chunk.
+// A batch's gradient sum for one chunk.
 struct ChunkGradient {
   const float* half = nullptr;
-  // What is to be added to it; null: nothing.
+  // Second operand of the sum, or null if `half` is the whole sum.
   const float* other_half = nullptr;
 };
 
-// Holds the optimizer's state of some chunks. Different chunks may be updated
-// at the same time.
+// Owns the optimizer state of some chunks. Different chunks may be updated
+// concurrently.
 class ChunkUpdater {
  public:
-  // For a job of so many steps. All state is zero, as before the first step.
-  // `layout` must outlive this object.
+  // Creates the state of `chunks` for a job of `steps` steps, initialized to
+  // zero. `layout` must outlive this object.
   static absl::StatusOr<std::unique_ptr<ChunkUpdater>> Create(
       const JobSpec& job, int64_t steps, const ArenaLayout* layout,
       const std::vector<int>& chunks);
 
-  // Of the whole chunk, in the order of the servers' pass.
+  // Returns the sum of squares of the whole chunk, added in the order of the
+  // servers' pass.
   double SumOfSquares(int chunk, const ChunkGradient& gradient) const;
 
-  // Of the whole batch.
+  // Values that apply to the whole batch.
   struct Step {
-    int64_t number = 0;        // From 0.
+    int64_t number = 0;        // Starts at 0.
     int64_t sample_count = 0;  // Samples (tokens).
-    double norm = 0;           // Of the mean gradient; where jobs clip or skip.
+    // Norm of the mean gradient; used by jobs that clip or skip.
+    double norm = 0;
   };
-  // Reads version step.number of the chunk's weights and writes the next one.
-  // Gaps between parameters are left alone.
+  // Reads version step.number of the chunk's weights and writes the next
+  // version. Leaves gaps between parameters unchanged.
   void Update(int chunk, const ChunkGradient& gradient, const Step& step,
               const float* weights, float* new_weights);
 
-  // Takes the chunk's state from there; ignores a chunk that is not one of its.
+  // Copies the chunk's optimizer state from `chunk`. Ignores chunks that this
+  // object does not own.
   void Restore(const Snapshot::Chunk& chunk);
 
-  // The arrays of state of one of the chunks, in the order of
+  // Returns the optimizer state of the chunk, in the order of
   // Optimizer::slot_names.
   const std::vector<Buffer>& slots(int chunk) const { return slots_[chunk]; }
 

@@ -23,8 +23,7 @@
 namespace tributary {
 namespace {
 
-// What Gloo's store throws, because it has no other way, and what that stands
-// for.
+// Exception for errors in Gloo's store interface, which returns no status.
 struct DirectoryError : std::exception {
   explicit DirectoryError(absl::Status reason) : status(std::move(reason)) {}
   const char* what() const noexcept override { return "no address"; }
@@ -33,7 +32,7 @@ struct DirectoryError : std::exception {
 
 class Directory final : public gloo::rendezvous::Store {
  public:
-  // All names begin with `prefix`.
+  // `prefix` is prepended to all names.
   Directory(const GlooMeshOptions& options, std::string prefix)
       : options_(options), prefix_(std::move(prefix)) {}
 
@@ -47,7 +46,7 @@ class Directory final : public gloo::rendezvous::Store {
     if (!found.ok()) throw DirectoryError(found.status());
     return std::vector<char>(found->begin(), found->end());
   }
-  // Its get does.
+  // get waits instead.
   void wait(const std::vector<std::string>&) override {}
   void wait(const std::vector<std::string>&,
             const std::chrono::milliseconds&) override {}
@@ -59,10 +58,9 @@ class Directory final : public gloo::rendezvous::Store {
 
 using GlooContext = std::shared_ptr<gloo::rendezvous::Context>;
 
-// A connection to every member from each member before it, and another one
-// back. On a connection of both directions, Gloo's thread, for as long as
-// another one writes, asks again and again for what has come in and then leaves
-// it there, at the cost of a core.
+// One connection from each member to every other member, for sending only. If
+// both sides send on one Gloo connection, Gloo's thread polls for received data
+// while another thread writes, which occupies a core.
 struct GlooContexts {
   GlooContext forth;
   GlooContext back;
@@ -133,7 +131,7 @@ class GlooMesh final : public PeerMesh {
       } catch (const std::exception& error) {
         return Broken(error);
       }
-      return absl::AbortedError("the all-reduce was called off");
+      return absl::AbortedError("the all-reduce was cancelled");
     }
 
     void Abort() {
@@ -161,7 +159,7 @@ class GlooMesh final : public PeerMesh {
   gloo::rendezvous::Context* ContextOf(int peer, bool sends) const {
     return (sends == (rank() < peer) ? contexts_.forth : contexts_.back).get();
   }
-  // True: it comes too late.
+  // Returns true if the transfer must be aborted because it starts after Abort.
   bool Remember(GlooTransfer* transfer) {
     absl::MutexLock lock(&mu_);
     transfers_.insert(transfer);
@@ -178,7 +176,7 @@ class GlooMesh final : public PeerMesh {
   std::set<GlooTransfer*> transfers_ ABSL_GUARDED_BY(mu_);
 };
 
-// Gloo reads a list of addresses that was never made where a name has none.
+// If a name has no address, Gloo reads an uninitialized list of addresses.
 absl::Status CheckHost(const std::string& host) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;

@@ -1,8 +1,7 @@
-// A mesh of TCP connections by Gloo
-// (https://github.com/facebookincubator/gloo).
+// PeerMesh over TCP, using Gloo (https://github.com/facebookincubator/gloo).
 //
-// Of that library only its transport: its own all-reduce adds in an order that
-// depends on the number of members, and cannot be called off.
+// Uses Gloo's transport only. Gloo's own all-reduce adds in an order that
+// depends on the number of members, and it cannot be cancelled.
 #ifndef TRIBUTARY_WORKER_EXCHANGE_MESH_GLOO_MESH_H_
 #define TRIBUTARY_WORKER_EXCHANGE_MESH_GLOO_MESH_H_
 
@@ -20,22 +19,24 @@ namespace tributary {
 struct GlooMeshOptions {
   int rank = 0;
   int size = 1;
-  // The name or number of this machine's address that the others can reach.
+  // Name or address of this machine that the other members can reach.
   std::string host = "127.0.0.1";
-  // For a message whose other end does nothing, and for connecting.
+  // Time limit for connecting, and for a message whose other side makes no
+  // progress.
   absl::Duration timeout = absl::Minutes(10);
-  // How members find each other. `publish` tells the others some bytes under a
-  // name, which differs between members; `find` waits for what one of them,
-  // this one included, has published under it.
+  // Rendezvous of the members. `publish` makes bytes available to all members
+  // under a name that differs between members. `find` blocks until any member,
+  // including this one, has published the name.
   std::function<absl::Status(const std::string& name, const std::string& bytes)>
       publish;
   std::function<absl::StatusOr<std::string>(const std::string& name)> find;
 };
 
-// Connects every two members; all must call it. The connections are neither
-// encrypted nor authenticated. Gloo writes to them without a care for SIGPIPE,
-// which the process must ignore: a member may be gone. Unavailable, with the
-// reason, if it does not come about in time; the error of `publish` or `find`.
+// Connects every pair of members. All members must call it. The connections are
+// neither encrypted nor authenticated. The process must ignore SIGPIPE, because
+// Gloo may write to a member that has exited. Returns Unavailable, with the
+// reason, if the mesh is not complete in time, or the error of `publish` or
+// `find`.
 absl::StatusOr<std::unique_ptr<PeerMesh>> ConnectGlooMesh(
     const GlooMeshOptions& options);
 

@@ -20,29 +20,29 @@
 namespace tributary {
 namespace {
 
-// Of the control mesh's tags, those of headers.
+// Marks tags of headers on the control mesh.
 constexpr uint64_t kHeaderTag = uint64_t{1} << 63;
-// Of an id: before all messages.
+// Tag of the communicator's id, which precedes all messages.
 constexpr uint64_t kIdTag = kHeaderTag - 1;
 constexpr size_t kIdBytes = 128;
-// NCCL tells by being asked alone.
+// NCCL reports completion only when polled.
 constexpr absl::Duration kAskEvery = absl::Microseconds(50);
 
-// What comes before each message by NCCL, on the control mesh.
+// Sent on the control mesh before each message of NCCL.
 struct Header {
   uint64_t tag = 0;
   uint64_t bytes = 0;
 };
 
-// Messages one way between this member and another, one after the other, in a
-// thread of their own.
+// Messages in one direction between this member and another, sent one after the
+// other by a dedicated thread.
 struct Channel {
   int peer = 0;
   Device::Memory staging{nullptr, nullptr};
   std::unique_ptr<NcclCommunicator> communicator;
   std::unique_ptr<CopyStream> stream;
   std::unique_ptr<Event> done;
-  uint64_t messages = 0;  // So far.
+  uint64_t messages = 0;  // Number of messages so far.
   std::thread thread;
 };
 
@@ -59,8 +59,8 @@ class NcclMesh final : public PeerMesh {
     }
   }
 
-  // Makes all channels; every member makes those with two given members at the
-  // same time.
+  // Creates all channels. For each pair of members, both create their channels
+  // at the same time.
   absl::Status Connect();
 
   int rank() const override { return control_->rank(); }
@@ -104,7 +104,7 @@ class NcclMesh final : public PeerMesh {
   }
 
   void Abort() override {
-    End(absl::AbortedError("the all-reduce was called off"));
+    End(absl::AbortedError("the all-reduce was cancelled"));
   }
 
  private:
@@ -120,12 +120,13 @@ class NcclMesh final : public PeerMesh {
     const size_t bytes;
     // Guarded by the mesh's lock.
     uint64_t tag = 0;
-    bool copied_now = false;  // Its memory is in use by a channel's thread.
+    bool copied_now = false;  // A channel's thread is using its memory.
     bool done = false;
     absl::Status status;
   };
 
-  // One by the control mesh. When that was aborted, it was for a reason.
+  // A message sent by the control mesh. If that mesh was aborted, Wait returns
+  // the reason.
   struct SmallMessage final : Transfer {
     SmallMessage(NcclMesh* mesh, std::unique_ptr<Transfer> transfer)
         : mesh(mesh), transfer(std::move(transfer)) {}
@@ -149,8 +150,8 @@ class NcclMesh final : public PeerMesh {
 
   static absl::Status CheckSize(size_t came, size_t expected) {
     if (came == expected) return absl::OkStatus();
-    return absl::InternalError(absl::StrCat(
-        "a message of ", came, " bytes came in place of one of ", expected));
+    return absl::InternalError(absl::StrCat("received a message of ", came,
+                                            " bytes, expected ", expected));
   }
 
   absl::Status Broken(int peer, const absl::Status& status) const {
@@ -160,7 +161,7 @@ class NcclMesh final : public PeerMesh {
                      " of the all-reduce: ", status.message()));
   }
 
-  // Ends everything with the first error.
+  // Records the first error and ends everything.
   void End(const absl::Status& status) {
     {
       absl::MutexLock lock(&mu_);
@@ -186,9 +187,9 @@ class NcclMesh final : public PeerMesh {
         return message->done ? message->status : end_;
       }
     }
-    End(Broken(message->peer,
-               absl::DeadlineExceededError(absl::StrCat(
-                   "silent for ", absl::FormatDuration(options_.timeout)))));
+    End(Broken(message->peer, absl::DeadlineExceededError(absl::StrCat(
+                                  "no progress for ",
+                                  absl::FormatDuration(options_.timeout)))));
     absl::MutexLock lock(&mu_);
     return end_;
   }
@@ -207,10 +208,10 @@ class NcclMesh final : public PeerMesh {
   }
 
   absl::StatusOr<std::unique_ptr<Channel>> MakeChannel(int peer, bool sends);
-  // Until what the communicator was given last is queued.
+  // Waits until the communicator's last operation is queued.
   absl::Status AwaitReady(NcclCommunicator* communicator)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // What the communicator was given is done on the GPU.
+  // Waits until the GPU has completed the communicator's operations.
   absl::Status AwaitDone(Channel* channel);
   void RunOut(Channel* channel);
   void RunIn(Channel* channel);
@@ -225,17 +226,20 @@ class NcclMesh final : public PeerMesh {
   std::map<int, std::unique_ptr<Channel>> in_;
 
   absl::Mutex mu_;
-  absl::Status end_ ABSL_GUARDED_BY(mu_);  // Why it is over; OK: it is not.
-  // By peer: what is to be sent.
+  // The error that ended the mesh, or OK.
+  absl::Status end_ ABSL_GUARDED_BY(mu_);
+  // Messages to send, by peer.
   std::map<int, std::deque<Message*>> outgoing_ ABSL_GUARDED_BY(mu_);
   using Key = std::pair<int, uint64_t>;  // Peer and tag.
   std::map<Key, std::deque<Message*>> expected_ ABSL_GUARDED_BY(mu_);
-  // What has come before its Receive: at most what peers send ahead.
+  // Messages that arrived before their Receive; bounded by what peers send
+  // ahead.
   std::map<Key, std::deque<std::string>> early_ ABSL_GUARDED_BY(mu_);
 };
 
 absl::Status NcclMesh::Connect() {
-  // In an order that all keep to: nobody waits for somebody who waits in turn.
+  // All members use the same order, so that none wait for one another in a
+  // cycle.
   for (int first = 0; first < size(); ++first) {
     for (int second = first + 1; second < size(); ++second) {
       if (first != rank() && second != rank()) continue;
@@ -305,7 +309,7 @@ absl::Status NcclMesh::AwaitReady(NcclCommunicator* communicator) {
 absl::Status NcclMesh::AwaitDone(Channel* channel) {
   TRIBUTARY_RETURN_IF_ERROR(AwaitReady(channel->communicator.get()));
   channel->stream->Record(channel->done.get());
-  // An Abort ends it.
+  // Abort ends this wait.
   channel->done->Wait();
   TRIBUTARY_RETURN_IF_ERROR(channel->communicator->Ready().status());
   absl::MutexLock lock(&mu_);
@@ -347,10 +351,10 @@ absl::Status NcclMesh::SendNext(Channel* channel, Message* message) {
     return AwaitDone(channel);
   };
   const absl::Status sent = send();
-  // The copy must not be under way any more.
+  // The copy must have finished before its memory is released.
   channel->stream->Synchronize();
   const absl::Status word = told->Wait();
-  // The control mesh names the member that is gone.
+  // The control mesh's error names the lost member.
   return word.ok() ? sent : word;
 }
 
@@ -369,7 +373,8 @@ absl::Status NcclMesh::ReceiveNext(Channel* channel) {
                                 ->Wait());
   if (!Suits(header.bytes)) {
     return absl::InternalError(
-        absl::StrCat("a message of ", header.bytes, " bytes"));
+        absl::StrCat("received a header for ", header.bytes,
+                     " bytes, a size that NCCL is not used for"));
   }
   TRIBUTARY_RETURN_IF_ERROR(channel->communicator->Receive(
       channel->staging.get(), header.bytes, channel->stream->handle()));
@@ -405,7 +410,7 @@ absl::Status NcclMesh::PutAway(Channel* channel, const Header& header) {
   }
   std::string bytes(header.bytes, '\0');
   copy_to(bytes.data());
-  // It may have been asked for meanwhile.
+  // Receive may have been called meanwhile.
   absl::MutexLock lock(&mu_);
   const auto expected = expected_.find(key);
   if (expected == expected_.end()) {

@@ -1,9 +1,8 @@
-// A mesh whose large messages go from GPU to GPU by NCCL
-// (https://github.com/NVIDIA/nccl): over NVLink, PCIe or the network, whatever
-// it finds.
+// PeerMesh that sends large messages from GPU to GPU using NCCL
+// (https://github.com/NVIDIA/nccl), over NVLink, PCIe or the network.
 //
-// Of that library only its messages between two processes: its own all-reduce
-// adds in an order that depends on the number of members.
+// Uses NCCL's point-to-point messages only. NCCL's own all-reduce adds in an
+// order that depends on the number of members.
 #ifndef TRIBUTARY_WORKER_EXCHANGE_MESH_NCCL_MESH_H_
 #define TRIBUTARY_WORKER_EXCHANGE_MESH_NCCL_MESH_H_
 
@@ -19,25 +18,26 @@
 namespace tributary {
 
 struct NcclMeshOptions {
-  // Must outlive the mesh. Used while the mesh is being connected only, but for
-  // the streams and memory that are made then.
+  // Must outlive the mesh. Called only while the mesh is being connected, which
+  // creates streams and memory that stay in use.
   NcclLibrary* library = nullptr;
   Device* device = nullptr;
-  // The smallest and the largest message for NCCL; others go another way.
+  // Smallest and largest message sent by NCCL. Others use the control mesh.
   size_t least_bytes = size_t{64} << 10;
   size_t most_bytes = size_t{3} << 20;
-  // For a message, and for connecting.
+  // Time limit for connecting and for a message.
   absl::Duration timeout = absl::Minutes(10);
 };
 
-// NCCL has neither tags nor a word for a member that is gone. Both come from
-// another mesh beside it, `control`, which carries for each message its tag and
-// size, and small messages whole, and which notices when a member is gone: an
-// error there, or in NCCL, ends both. So a message occupies the GPU only when
-// both of its sides are ready.
+// Connects every pair of members. All members must call it.
 //
-// All members must call it. Tags are below 2^63. Unavailable, naming the other
-// member, if it does not come about.
+// NCCL has no tags and does not detect lost members. The mesh `control`
+// provides both: it carries the tag and size of each message, carries small
+// messages entirely, and detects lost members. An error in either mesh ends
+// both. A message occupies the GPU only once both sides are ready.
+//
+// Tags must be below 2^63. Returns Unavailable, naming the other member, if the
+// connection fails.
 absl::StatusOr<std::unique_ptr<PeerMesh>> ConnectNcclMesh(
     const NcclMeshOptions& options, std::unique_ptr<PeerMesh> control);
 

@@ -1,5 +1,4 @@
-// Messages between every two members of a group of workers: what an all-reduce
-// is made of.
+// Interface for messages between the members of an all-reduce group.
 #ifndef TRIBUTARY_WORKER_EXCHANGE_MESH_PEER_MESH_H_
 #define TRIBUTARY_WORKER_EXCHANGE_MESH_PEER_MESH_H_
 
@@ -11,18 +10,21 @@
 
 namespace tributary {
 
-// Thread-safe. A member that is gone, or that keeps the others waiting for too
-// long, is an error of whatever waits for it, and of all that comes after it:
-// a group that has lost a member is of no use any more.
+// Sends tagged messages between every pair of members. If a member is lost, or
+// makes others wait beyond the time limit, every pending and later operation
+// fails: a group that has lost a member is unusable.
+//
+// Thread-safe.
 class PeerMesh {
  public:
-  // A message that is on its way. Its memory is used until Wait has returned;
-  // whoever destroys it earlier must have called Abort.
+  // A message in flight. Its memory is in use until Wait has returned.
+  // Destroying a transfer before that requires a preceding Abort.
   class Transfer {
    public:
     virtual ~Transfer() = default;
-    // To be called once. Unavailable, naming the other member, when the message
-    // cannot come through; Aborted after Abort.
+    // Blocks until the message is complete. Must be called at most once.
+    // Returns Unavailable, naming the other member, if the message cannot be
+    // delivered, and Aborted after Abort.
     virtual absl::Status Wait() = 0;
   };
 
@@ -32,16 +34,17 @@ class PeerMesh {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // Both return at once. A message goes to the Receive of the same tag and size
-  // over there, whichever of the two is called first; a tag may be used again
-  // when its message has come. Messages cost least where Receive comes first.
+  // Start a transfer and return at once. A Send matches the Receive with the
+  // same tag and size on the other member, in either order of calls. A tag may
+  // be reused once its message has arrived. Messages cost least if Receive is
+  // called first.
   virtual std::unique_ptr<Transfer> Send(int to, uint64_t tag, const void* data,
                                          size_t bytes) = 0;
   virtual std::unique_ptr<Transfer> Receive(int from, uint64_t tag, void* data,
                                             size_t bytes) = 0;
 
-  // Ends every Wait, now and later. Over there nobody is told before the mesh
-  // is destroyed.
+  // Ends every Wait, now and in the future. Other members are notified only
+  // when the mesh is destroyed.
   virtual void Abort() = 0;
 };
 

@@ -10,7 +10,7 @@ GradientEncoder::GradientEncoder(const ExchangeSpec& exchange,
     : exchange_(exchange),
       encoding_(GradientEncoding(exchange)),
       layout_(layout),
-      // Two to a float.
+      // Two half-precision values occupy one float.
       halves_(
           (std::min(layout->chunk_elements(), layout->arena_elements()) + 1) /
           2),

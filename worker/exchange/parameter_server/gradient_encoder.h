@@ -1,4 +1,4 @@
-// Makes of gradient sums what goes on the wire.
+// Encoding of gradient sums for the wire.
 #ifndef TRIBUTARY_WORKER_EXCHANGE_PARAMETER_SERVER_GRADIENT_ENCODER_H_
 #define TRIBUTARY_WORKER_EXCHANGE_PARAMETER_SERVER_GRADIENT_ENCODER_H_
 
@@ -15,20 +15,20 @@
 
 namespace tributary {
 
-// Thread-safe.
+// Encodes gradient sums. Thread-safe.
 //
-// With exchange.compression it keeps, for each chunk, what it has left out so
-// far, and adds it to the next sum of that chunk before compressing (error
-// feedback: Seide et al., 2014). All of a gradient arrives in the end, but for
-// what is left here when the worker ends, and what a contribution brought that
-// the server dropped as a duplicate.
+// With exchange.compression it keeps the part of each chunk that compression
+// has dropped, and adds it to the next sum of that chunk before compressing
+// (error feedback: Seide et al., 2014). The whole gradient arrives eventually,
+// except the residual that remains when the worker exits and contributions that
+// the server drops as duplicates.
 class GradientEncoder {
  public:
-  // `layout` must outlive this object; `exchange` is valid.
+  // `layout` must outlive this object. `exchange` must be valid.
   GradientEncoder(const ExchangeSpec& exchange, const ArenaLayout* layout);
 
-  // The chunk's elements of `sum`, which is not changed: in place for FLOAT32,
-  // else a copy.
+  // Encodes the chunk's elements of `sum`, which is not modified. The result
+  // refers to `sum` for FLOAT32 and to a copy otherwise.
   EncodedFloats Encode(const NodeChunk& sum);
 
  private:
@@ -38,8 +38,8 @@ class GradientEncoder {
   const Encoding encoding_;
   const ArenaLayout* const layout_;
   BufferPool halves_;
-  // Laid out as the arena. In huge pages: every step goes through all of it.
-  // Absent without compression.
+  // Dropped parts, laid out as the arena. Uses huge pages because every step
+  // passes over all of it. Absent without compression.
   std::optional<PrivatePages> residuals_;
   const std::unique_ptr<absl::Mutex[]> residual_locks_;  // By chunk.
 };

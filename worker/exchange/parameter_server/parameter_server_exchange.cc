@@ -21,19 +21,18 @@ namespace {
 
 constexpr char kExchangeMethod[] = "/tributary.ParameterServer/Exchange";
 
-// Older steps first, and of one step the first layers first: the next forward
-// begins with them.
+// Returns the send priority: older steps first, and within a step the first
+// layers first, because the next forward pass starts with them.
 int64_t WritePriority(int64_t step, int chunk) {
   return (step + 1) << 24 | chunk;
 }
 
 }  // namespace
 
-// The connection to one server.
 class ParameterServerExchange::Stream final
     : public ClientStream<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  // `in_memory`: offer shared memory.
+  // `in_memory` offers shared memory to the server.
   Stream(ParameterServerExchange* exchange, int shard, std::string address,
          const Security& security, bool in_memory)
       : exchange_(exchange),
@@ -70,7 +69,7 @@ class ParameterServerExchange::Stream final
 
   bool started() const { return started_; }
 
-  // Handles what had to wait, and reads on.
+  // Retries the parked message and resumes reading.
   void Retry() ABSL_LOCKS_EXCLUDED(handling_mu_) {
     {
       absl::MutexLock lock(&handling_mu_);
@@ -79,7 +78,7 @@ class ParameterServerExchange::Stream final
     Resume();
   }
 
-  // Sends the sum, or word of it.
+  // Sends the sum, or a notice of it if the server shares memory.
   void Push(int64_t step, NodeChunk sum) {
     Contribution contribution;
     contribution.set_step(step);
@@ -157,7 +156,7 @@ class ParameterServerExchange::Stream final
     return true;
   }
 
-  // False: when the place is being read.
+  // Returns false if the destination is being read.
   bool OnWeights(const Weights& weights, ReceivedPayload payload)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_) {
     absl::Status status = Check(weights.chunk(), weights.version());
@@ -181,7 +180,7 @@ class ParameterServerExchange::Stream final
     return true;
   }
 
-  // Ends the connection; true: there is nothing to wait for.
+  // Ends the connection. Returns true: nothing is parked.
   bool Fail(const absl::Status& status) {
     exchange_->state_->Fail(absl::Status(
         status.code(), absl::StrCat(Name(), ": ", status.message())));
@@ -196,8 +195,8 @@ class ParameterServerExchange::Stream final
       return absl::OkStatus();
     }
     return absl::InvalidArgumentError(
-        absl::StrCat("word of chunk ", chunk, ", version ", version,
-                     ": there is no such chunk here"));
+        absl::StrCat("sent chunk ", chunk, ", version ", version,
+                     ", which is not one of its chunks"));
   }
 
   WorkState::Arrival BeginWrite(const Weights& weights, float** to) {
@@ -210,14 +209,15 @@ class ParameterServerExchange::Stream final
     return arrival;
   }
 
-  // Maps the server's weights, if both sides offered their memory.
+  // Maps the server's weights if both sides offered their memory.
   bool OnWelcome(const Welcome& welcome) {
     absl::Status status;
     if (!welcome.has_memory()) {
       status = absl::FailedPreconditionError(
-          "shared memory: the server did not take the offer");
+          "shared memory: the server declined the offer");
     } else if (!in_memory_) {
-      return Fail(absl::FailedPreconditionError("an offer out of turn"));
+      return Fail(absl::FailedPreconditionError(
+          "offered shared memory that this worker did not request"));
     } else {
       agreed_ = true;
       const bool offered = welcome.memory().bytes() > 0;
@@ -229,7 +229,8 @@ class ParameterServerExchange::Stream final
     if (!status.ok() && exchange_->transport_ == ExchangeSpec::MEMORY) {
       return Fail(absl::FailedPreconditionError(absl::StrCat(
           status.message(),
-          "; exchange.transport AUTO takes another way where it must")));
+          "; set exchange.transport to AUTO, which falls back to another "
+          "transport")));
     }
     return true;
   }
@@ -247,7 +248,7 @@ class ParameterServerExchange::Stream final
       absl::Status status = Check(weights.chunk(), weights.version());
       if (status.ok()) status = Failpoint("W4");
       if (!status.ok()) return Fail(status);
-      // The server has read the gradients, whatever becomes of the weights
+      // The server has read the gradients, even if the weights are dropped
       // here.
       Release(weights);
       versions_.push_back(weights);
@@ -255,7 +256,8 @@ class ParameterServerExchange::Stream final
     return TakeVersions();
   }
 
-  // Tells the state of versions that are in place. False: when one must wait.
+  // Passes on versions that are already in shared memory. Returns false if one
+  // must be parked.
   bool TakeVersions() ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_) {
     while (!versions_.empty()) {
       const Weights& weights = versions_.front();
@@ -284,7 +286,8 @@ class ParameterServerExchange::Stream final
     return true;
   }
 
-  // Lets the arenas go whose gradients of this chunk are in the new version.
+  // Releases arenas whose gradients of this chunk are included in the new
+  // version.
   void Release(const Weights& weights) {
     if (exchange_->answered_) return;
     absl::MutexLock lock(&memory_mu_);
@@ -320,11 +323,11 @@ class ParameterServerExchange::Stream final
   const std::shared_ptr<grpc::Channel> channel_;
   grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub_;
   bool started_ = false;
-  // Both sides have shared their memory: gradients stay where they are.
+  // True once both sides share memory: gradients are not sent over the stream.
   std::atomic<bool> agreed_{false};
 
-  // One message is handled at a time, but Retry may come while the handler that
-  // had to park is still on its way out.
+  // Serializes message handling: Retry may run while the handler that parked is
+  // still returning.
   absl::Mutex handling_mu_;
   grpc::ByteBuffer* waiting_ ABSL_GUARDED_BY(handling_mu_) = nullptr;
   std::deque<Weights> versions_ ABSL_GUARDED_BY(handling_mu_);
@@ -333,7 +336,7 @@ class ParameterServerExchange::Stream final
   // Arenas that the server may still read, by (chunk, step).
   std::multimap<std::pair<int, int64_t>, Buffer> held_
       ABSL_GUARDED_BY(memory_mu_);
-  // What has not been told yet.
+  // Notices not sent yet.
   ContributionsInMemory ready_ ABSL_GUARDED_BY(memory_mu_);
 };
 
@@ -366,10 +369,10 @@ ParameterServerExchange::Connect(const Options& options,
                    transport == ExchangeSpec::UNIX_SOCKET)) {
       return absl::FailedPreconditionError(
           absl::StrCat("server ", shard, " (", server.address,
-                       ") is on another host, where "
+                       ") is on another host, which "
                        "exchange.transport ",
                        ExchangeSpec::Transport_Name(transport),
-                       " does not reach: use AUTO or WIRE"));
+                       " cannot reach: use AUTO or WIRE"));
     }
     const bool short_way = local && transport != ExchangeSpec::WIRE;
     if (short_way && wants_memory) exchange->MakeMemory(options.shared_arenas);
@@ -396,7 +399,7 @@ void ParameterServerExchange::MakeMemory(int arenas) {
   if (memory_ != nullptr) return;
   absl::StatusOr<std::shared_ptr<SharedMemory>> memory =
       SharedMemory::Create(arenas * ArenaBytes());
-  // Without it gradients are sent.
+  // Without shared memory, gradients are sent over the stream.
   if (memory.ok()) memory_ = *std::move(memory);
 }
 

@@ -1,6 +1,6 @@
-// The exchange with parameter servers: one gRPC stream to each, over which the
-// gradients and weights travel or, between processes that share memory, only
-// word of them.
+// Exchange with parameter servers over one gRPC stream per server. Streams
+// carry gradients and weights, or only notices of them between processes that
+// share memory.
 #ifndef TRIBUTARY_WORKER_EXCHANGE_PARAMETER_SERVER_PARAMETER_SERVER_EXCHANGE_H_
 #define TRIBUTARY_WORKER_EXCHANGE_PARAMETER_SERVER_PARAMETER_SERVER_EXCHANGE_H_
 
@@ -33,9 +33,9 @@ namespace tributary {
 class ParameterServerExchange final : public Exchange {
  public:
   struct Server {
-    // host:port.
+    // Address as host:port.
     std::string address;
-    // For those on its host.
+    // Address for workers on the same host.
     LocalAddress local;
   };
   struct Options {
@@ -49,15 +49,16 @@ class ParameterServerExchange final : public Exchange {
     std::string job_id;  // From Admission.
     absl::Duration connect_timeout = absl::Seconds(60);
     Security security;
-    // For gradient arenas.
+    // Pins gradient arenas.
     PinMemory pin;
   };
-  // Connects to every server and says Hello. `layout` and `state` must outlive
-  // the exchange. Unavailable, naming shard and address, if a server cannot be
-  // reached in time; FailedPrecondition if not by the transport asked for.
+  // Connects to every server and sends Hello. `layout` and `state` must outlive
+  // the exchange. Returns Unavailable, naming shard and address, if a server
+  // cannot be reached in time, and FailedPrecondition if the requested
+  // transport cannot reach it.
   static absl::StatusOr<std::unique_ptr<ParameterServerExchange>> Connect(
       const Options& options, const ArenaLayout* layout, WorkState* state);
-  // Cuts connections that Finish has not ended.
+  // Cancels the connections that Finish has not closed.
   ~ParameterServerExchange() override;
 
   Buffer TakeArena() override { return arenas_->Take(); }
@@ -76,9 +77,10 @@ class ParameterServerExchange final : public Exchange {
   void MakeMemory(int arenas);
   void MakeArenas(const PinMemory& pin);
   int64_t ArenaBytes() const;
-  // Where the buffer lies in the shared memory, in elements; -1: elsewhere.
+  // Returns the offset of the buffer in shared memory, in elements, or -1 if it
+  // lies elsewhere.
   int64_t OffsetOf(const Buffer& arena) const;
-  // Lets streams whose chunk had no place try again.
+  // Retries the streams whose chunk was parked.
   void RetryParked() ABSL_LOCKS_EXCLUDED(parked_mu_);
 
   const ArenaLayout* const layout_;
@@ -87,7 +89,7 @@ class ParameterServerExchange final : public Exchange {
   const bool answered_;  // ExchangeTraits::contributions_answered.
   GradientEncoder encoder_;
   ReceivedWeights weights_;
-  // Of the gradients; null without a server that could map it.
+  // Shared memory for gradients. Null if no server can map it.
   std::shared_ptr<SharedMemory> memory_;
   std::unique_ptr<BufferPool> arenas_;
   std::vector<std::unique_ptr<Stream>> streams_;  // By shard.
@@ -96,8 +98,8 @@ class ParameterServerExchange final : public Exchange {
   std::atomic<bool> finishing_{false};
   ChunkLatency latency_;
 
-  // Held around BeginWrite, so that a stream is on the list before anybody can
-  // call RetryParked for it. Before the state's own lock.
+  // Held during BeginWrite, so that a stream is in parked_ before RetryParked
+  // can run for it. Acquired before the state's lock.
   absl::Mutex parked_mu_;
   std::vector<Stream*> parked_ ABSL_GUARDED_BY(parked_mu_);
 };

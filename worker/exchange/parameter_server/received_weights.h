@@ -1,4 +1,4 @@
-// Makes weights of what servers send.
+// Decodes weight updates, full or delta.
 #ifndef TRIBUTARY_WORKER_EXCHANGE_PARAMETER_SERVER_RECEIVED_WEIGHTS_H_
 #define TRIBUTARY_WORKER_EXCHANGE_PARAMETER_SERVER_RECEIVED_WEIGHTS_H_
 
@@ -16,34 +16,34 @@
 
 namespace tributary {
 
-// With exchange.compression servers send differences. They are applied to a
-// copy of the weights that is kept here, because the arenas in which the
-// weights are used may have skipped the version that a difference is relative
-// to. Otherwise nothing is kept.
+// Decodes weights from servers. With exchange.compression servers send deltas.
+// These are applied to a copy of the weights kept here, because the arenas in
+// use may have skipped the version that a delta is relative to. Without
+// compression nothing is kept.
 //
-// Calls for different chunks may come from different threads at once.
+// Calls for different chunks may be concurrent.
 class ReceivedWeights {
  public:
-  // `layout` must outlive this object; `exchange` is valid.
+  // `layout` must outlive this object. `exchange` must be valid.
   ReceivedWeights(const ExchangeSpec& exchange, const ArenaLayout* layout);
 
-  // The payload of `weights`, whose chunk is one of the layout's.
-  // InvalidArgument, saying why, for what no honest server sends. A message may
-  // be given twice.
+  // Decodes the payload of `weights`, whose chunk must exist in the layout.
+  // Accepts the same message twice. Returns InvalidArgument, with the reason,
+  // for malformed messages.
   absl::StatusOr<ReceivedFloats> Take(const Weights& weights,
                                       ReceivedPayload payload);
-  // Writes the values of the chunk, at the version for which Take has returned
-  // `floats`, before the next Take for this chunk. Between two calls with the
-  // same `to` nobody else may write there.
+  // Writes the chunk's values, at the version for which Take returned `floats`,
+  // to `to`. Must be called before the next Take for this chunk. Between two
+  // calls with the same `to`, no other code may write there.
   void Write(int chunk, const ReceivedFloats& floats, float* to);
 
  private:
   struct Copy {
     int64_t version = -1;
-    // The differences that led to the newest two versions, by version % 2.
+    // Deltas that led to the newest two versions, by version % 2.
     std::optional<ReceivedFloats> changes[2];
-    // What lies in the worker's arenas, by version % 2: then only what has
-    // changed since is written.
+    // Contents of the worker's arenas, by version % 2. Lets Write update only
+    // the values that have changed.
     struct {
       const float* place = nullptr;
       int64_t version = -1;
@@ -57,9 +57,11 @@ class ReceivedWeights {
   const Encoding whole_encoding_;
   const Encoding difference_encoding_;
   const ArenaLayout* const layout_;
-  const bool streams_;  // Into an arena that no cache would hold.
-  // Of compressed_ jobs only: the copies' values, laid out as the arena. In
-  // huge pages: every step touches a little of each.
+  // Write with non-temporal stores because the arena exceeds the caches.
+  const bool streams_;
+  // Weights that deltas apply to, laid out as the arena. Present only with
+  // compression. Uses huge pages because every step touches a little of each
+  // page.
   std::optional<PrivatePages> values_;
   std::vector<Copy> copies_;  // By chunk.
 };

@@ -1,4 +1,4 @@
-// Nonlinear functions, element by element.
+// Element-wise nonlinear functions.
 #ifndef TRIBUTARY_WORKER_NN_LAYERS_ACTIVATION_H_
 #define TRIBUTARY_WORKER_NN_LAYERS_ACTIVATION_H_
 

@@ -10,17 +10,19 @@ namespace tributary {
 
 // For each sample and head, with q, k, v of shape [time, head_size]:
 //   P = softmax over j <= i of q_i . k_j / sqrt(head_size);  y = D(P) v
-// where D drops probabilities out at `dropout`, in training.
-// X[samples, time, 3, heads, head_size] holds q, k and v, as a linear layer
-// with three times the outputs makes them; Y[samples, time, heads, head_size].
-// Source: Vaswani et al., "Attention is all you need" (2017).
+// where D applies dropout with rate `dropout` to the probabilities, in
+// training.
+//
+// X[samples, time, 3, heads, head_size] holds q, k and v, as computed by a
+// linear layer with three times the outputs. Y[samples, time, heads,
+// head_size]. Source: Vaswani et al., "Attention is all you need" (2017).
 class Attention : public Layer {
  public:
   struct Options {
     int64_t time = 0;
     int64_t heads = 0;
     int64_t head_size = 0;
-    float dropout = 0;  // [0, 1).
+    float dropout = 0;  // In [0, 1).
   };
 
   explicit Attention(const Options& options) : options_(options) {}

@@ -3,7 +3,7 @@
 namespace tributary {
 namespace {
 
-// Places in LayerTensors.
+// Indices into LayerTensors.
 enum Parameters { kScale, kShift, kRunningMean, kRunningVariance };
 
 }  // namespace

@@ -24,15 +24,16 @@ class Convolution : public Layer {
     Initializer weight_initializer;
     Initializer bias_initializer;
   };
-  // Both start as in torch.nn.Conv2d.
+  // Initializes weights and biases as torch.nn.Conv2d does.
   static Options FanInOptions(const ConvolutionShape& shape);
-  // Without a bias, as before batch norm, whose shift takes its place; weights
-  // start as in torchvision's residual networks.
+  // Omits the bias, as before a batch norm, whose shift replaces it.
+  // Initializes weights as torchvision's residual networks do.
   static Options FanOutOptions(const ConvolutionShape& shape);
 
   explicit Convolution(const Options& options) : options_(options) {}
 
-  // Side of the output for an input of `side` pixels; below 1: none.
+  // Returns the side of the output for an input of `side` pixels. Below 1 there
+  // is no output.
   static int64_t OutputSide(int64_t side, int64_t kernel, int64_t stride,
                             int64_t padding);
 

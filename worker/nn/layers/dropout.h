@@ -8,13 +8,14 @@
 
 namespace tributary {
 
-// In training y = x / (1 - rate) with probability 1 - rate, else 0, decided by
-// number i of the layer's stream for element i of the leaf; the gradient the
-// same way. Otherwise y = x. X and Y: [samples, size]. Source: Srivastava et
-// al., "Dropout", JMLR 15 (2014), with the scaling moved to training.
+// In training y = x / (1 - rate) with probability 1 - rate, else 0. Number i of
+// the layer's stream decides for element i of the micro-batch. The gradient is
+// scaled in the same way. Otherwise y = x. X and Y: [samples, size]. Source:
+// Srivastava et al., "Dropout", JMLR 15 (2014), with the scaling moved to
+// training.
 class Dropout : public Layer {
  public:
-  // `rate` is in [0, 1).
+  // Requires `rate` in [0, 1).
   Dropout(int64_t size, float rate) : size_(size), rate_(rate) {}
 
   LayerSpec Spec() const override;

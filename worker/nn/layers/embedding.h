@@ -10,18 +10,17 @@
 namespace tributary {
 
 // y[b, t, :] = wte[tokens[b, t], :] + wpe[t, :]; the gradient of a row is the
-// sum of dy where it was used. The input holds int32 tokens[samples, context],
-// not floats; Y[samples, context, width].
-// Parameters: "wte.weight"[vocabulary, width], "wpe.weight"[context, width].
-// Source: Radford et al., "Language models are unsupervised multitask learners"
-// (2019): learned positions.
+// sum of dy over its uses. The input holds int32 tokens[samples, context], not
+// floats; Y[samples, context, width]. Parameters: "wte.weight"[vocabulary,
+// width], "wpe.weight"[context, width]. Source: Radford et al., "Language
+// models are unsupervised multitask learners" (2019), with learned positions.
 class Embedding : public Layer {
  public:
   struct Options {
     int64_t vocabulary = 0;
     int64_t context = 0;
     int64_t width = 0;
-    Initializer initializer;  // Of both tables.
+    Initializer initializer;  // For both tables.
   };
 
   explicit Embedding(const Options& options) : options_(options) {}

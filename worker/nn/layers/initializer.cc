@@ -55,8 +55,8 @@ double Polynomial(const double (&coefficients)[8], double x) {
   return value;
 }
 
-// ln(x) for normal x > 0, as 2 atanh((m - 1) / (m + 1)) + e ln 2 with m in
-// [sqrt(1/2), sqrt(2)); the series' remainder is below 2^-53.
+// Returns ln(x) for normal x > 0, as 2 atanh((m - 1) / (m + 1)) + e ln 2 with m
+// in [sqrt(1/2), sqrt(2)). The remainder of the series is below 2^-53.
 double NaturalLogarithm(double x) {
   int exponent = 0;
   double mantissa = std::frexp(x, &exponent);  // Exact.

@@ -1,5 +1,5 @@
-// Initial values of parameters: pure functions of the job's seed, with the same
-// bits on every machine.
+// Initial values of parameters: pure functions of the job's seed, bit-identical
+// on every machine.
 #ifndef TRIBUTARY_WORKER_NN_LAYERS_INITIALIZER_H_
 #define TRIBUTARY_WORKER_NN_LAYERS_INITIALIZER_H_
 
@@ -11,7 +11,7 @@ namespace tributary {
 
 struct Initializer {
   enum class Kind {
-    kConstant,  // `scale` everywhere.
+    kConstant,  // `scale` for every element.
     kUniform,   // U[-scale, scale).
     kNormal,    // Mean 0, standard deviation `scale`.
   };
@@ -21,23 +21,24 @@ struct Initializer {
   static Initializer Constant(double value);
   static Initializer Uniform(double bound);
   static Initializer Normal(double deviation);
-  // U[-1 / sqrt(fan_in), 1 / sqrt(fan_in)): what PyTorch's nn.Linear and
-  // nn.Conv2d start from (He et al., "Delving deep into rectifiers", 2015, with
-  // a = sqrt(5)).
+  // U[-1 / sqrt(fan_in), 1 / sqrt(fan_in)), the default of PyTorch's nn.Linear
+  // and nn.Conv2d (He et al., "Delving deep into rectifiers", 2015, with a =
+  // sqrt(5)).
   static Initializer FanIn(int64_t fan_in);
-  // Mean 0, variance 2 / fan_out, which keeps the size of gradients through
-  // ReLU: PyTorch's kaiming_normal_ in mode fan_out (He et al., 2015).
+  // Normal with mean 0 and variance 2 / fan_out, which preserves the magnitude
+  // of gradients through ReLU: PyTorch's kaiming_normal_ in mode fan_out (He et
+  // al., 2015).
   static Initializer FanOut(int64_t fan_out);
 };
 
-// The quantile function of the normal distribution at (bits + 1/2) / 2^32:
-// Wichura, "Algorithm AS 241: the percentage points of the normal
+// Returns the quantile function of the normal distribution at (bits + 1/2) /
+// 2^32: Wichura, "Algorithm AS 241: the percentage points of the normal
 // distribution", Applied Statistics 37 (1988), to about 16 digits. Uses only
-// operations that IEEE 754 rounds correctly, never the mathematical library,
-// whose last bits differ between versions and processors.
+// operations that IEEE 754 rounds correctly, never the math library, whose last
+// bits differ between versions and processors.
 double NormalQuantile(uint32_t bits);
 
-// Writes `size` values, number i of the stream for element i.
+// Writes `size` values. Element i uses number i of the stream.
 void InitializeValues(const Initializer& initializer,
                       const RandomStream& stream, int64_t size, float* values);
 

@@ -1,5 +1,5 @@
-// The layer interface: a differentiable function with parameters, written in
-// operations of Device alone, so that one class serves every kind of device.
+// Layer interface: a differentiable function with parameters, implemented only
+// with operations of Device, so that one class serves every kind of device.
 #ifndef TRIBUTARY_WORKER_NN_LAYERS_LAYER_H_
 #define TRIBUTARY_WORKER_NN_LAYERS_LAYER_H_
 
@@ -15,73 +15,75 @@
 
 namespace tributary {
 
-// The most inputs and parameters that a layer may have; fixed, so that running
-// a layer needs no lists.
+// Maximum number of inputs and of parameters of a layer. Fixed, so that running
+// a layer needs no dynamic lists.
 inline constexpr int kMaxLayerInputs = 2;
 inline constexpr int kMaxLayerParameters = 4;
 
 struct ParameterSpec {
-  std::string name;  // Within the layer, such as "weight".
+  std::string name;  // Name within the layer, such as "weight".
   std::vector<int64_t> shape;
   OptimizerGroup group = DECAY;
   Initializer initializer;
 };
 
-// What the graph and the memory plan must know of a layer.
+// Properties of a layer that the graph and the memory plan depend on.
 struct LayerSpec {
-  std::vector<int64_t> inputs;  // Elements of each input, per sample.
+  std::vector<int64_t> inputs;  // Number of elements of each input, per sample.
   bool tokens = false;          // Input 0 is int32_t, not Real.
-  int64_t output = 0;           // Elements of the output, per sample.
+  int64_t output = 0;           // Number of elements of the output, per sample.
   std::vector<ParameterSpec> parameters;
 
-  // Parameter 0 is a factor of products: LayerTensors::product_weight.
+  // Parameter 0 is an operand of matrix products: LayerTensors::product_weight.
   bool product_weight = false;
 
-  // Which tensors of the forward pass Backward reads.
+  // Tensors of the forward pass that Backward reads.
   bool backward_reads_input = false;
   bool backward_reads_output = false;
-  // Forward works when the output is the same memory as this input; -1: never.
+  // Input whose memory Forward may use for the output; -1 if none.
   int in_place_input = -1;
-  // Backward works when the gradient of input 0 is the same memory as that of
-  // the output.
+  // Backward accepts the same memory for the gradients of input 0 and of the
+  // output.
   bool gradient_in_place = false;
-  // The gradient of each input is that of the output: Backward has nothing to
-  // do where both are the same memory.
+  // The gradient of each input equals that of the output: Backward does nothing
+  // if both are the same memory.
   bool passes_gradient = false;
-  // Backward can add to the gradients of its inputs instead of overwriting.
+  // Backward can add to the gradients of its inputs instead of overwriting
+  // them.
   bool accumulates = false;
-  // Backward can add to the gradient of parameter 0: it may be shared.
+  // Backward can add to the gradient of parameter 0, so the parameter may be
+  // shared.
   bool accumulates_weight = false;
-  // The layer is GELU of its input.
+  // The layer computes GELU of its input.
   bool is_gelu = false;
-  // Forward can also make GELU of the output, and Backward that of the input:
-  // LayerTensors::gelu_output and gelu_input.
+  // Forward can also compute GELU of the output, and Backward that of the
+  // input: LayerTensors::gelu_output and gelu_input.
   bool fuses_gelu = false;
-  // Outside training the output is the input: Forward is not called.
+  // Outside training the output is the input, and Forward is not called.
   bool identity_in_evaluation = false;
 };
 
-// Where the tensors of one call are, in device memory. A sample's elements lie
-// together: [samples, elements per sample].
+// Addresses of the tensors of one call, in device memory. The elements of a
+// sample are contiguous: [samples, elements per sample].
 struct LayerTensors {
   std::array<const Real*, kMaxLayerInputs> inputs{};
   std::array<const float*, kMaxLayerParameters> weights{};
-  // weights[0] in the device's precision, with LayerSpec::product_weight.
+  // weights[0] in the device's precision. Set with LayerSpec::product_weight.
   const Real* product_weight = nullptr;
   Real* output = nullptr;
-  float* saved = nullptr;  // Kept from Forward to Backward.
-  // Gets GELU of the output, unless null.
+  float* saved = nullptr;  // Preserved from Forward to Backward.
+  // Unless null, receives GELU of the output.
   Real* gelu_output = nullptr;
 
-  // Backward only. A null input gradient is not wanted.
+  // Backward only. A null input gradient is not computed.
   const Real* output_gradient = nullptr;
   std::array<Real*, kMaxLayerInputs> input_gradients{};
   std::array<bool, kMaxLayerInputs> accumulate{};
   std::array<float*, kMaxLayerParameters> weight_gradients{};
-  // Unless null, input 0 is GELU of this, and the gradient of this is wanted in
-  // place of the input's.
+  // Unless null, input 0 is GELU of this tensor, and Backward computes the
+  // gradient of this tensor instead of the input's.
   const Real* gelu_input = nullptr;
-  // The gradient of parameter 0 holds another layer's part: add to it.
+  // The gradient of parameter 0 already holds another layer's part: add to it.
   bool accumulate_weight = false;
 };
 
@@ -89,23 +91,26 @@ struct LayerCall {
   Device* device = nullptr;
   int64_t samples = 0;  // At least 1.
   bool training = false;
-  // Backward only: samples (tokens) of the leaf that count, which its gradients
-  // are weighted with in the batch's mean.
+  // Backward only: number of samples (tokens) of the micro-batch that count.
+  // They weight its gradients in the batch's mean.
   int64_t sample_count = 0;
-  RandomStream stream;  // This layer's numbers for this step and leaf.
+  // The layer's random numbers for this step and micro-batch.
+  RandomStream stream;
 };
 
-// Immutable, so safe from any thread; all state is in LayerTensors.
+// A differentiable function with parameters. Immutable and therefore
+// thread-safe; all state is in LayerTensors.
 class Layer {
  public:
   virtual ~Layer() = default;
 
   virtual LayerSpec Spec() const = 0;
-  // Floats of LayerTensors::saved for `samples` samples.
+  // Number of floats of LayerTensors::saved for `samples` samples.
   virtual int64_t SavedElements(const Device& device, int64_t samples) const;
   virtual void Forward(const LayerCall& call,
                        const LayerTensors& tensors) const = 0;
-  // Writes the gradient of every parameter and of the inputs that want one.
+  // Writes the gradient of every parameter, and of every input whose gradient
+  // is not null.
   virtual void Backward(const LayerCall& call,
                         const LayerTensors& tensors) const = 0;
 };

@@ -8,23 +8,23 @@
 
 namespace tributary {
 
-// On each row x of X[samples * rows, width], with its mean m and (biased)
-// variance v:
+// Normalizes each row x of X[samples * rows, width], with its mean m and
+// (biased) variance v:
 //   y = n * scale + shift,  n = (x - m) / sqrt(v + 1e-5)
 //   dx = (g - mean(g) - n * mean(g * n)) / sqrt(v + 1e-5),  g = dy * scale
 //   dscale = sum of dy * n,  dshift = sum of dy, over rows.
-// Parameters, as in torch.nn.LayerNorm: "weight" (scale, starts at 1) and, with
-// `bias`, "bias" (shift, starts at 0). Source: Ba, Kiros and Hinton, "Layer
-// normalization" (2016). The gradient of the input is always wanted: this is
+// Parameters, as in torch.nn.LayerNorm: "weight" (scale, initially 1) and, with
+// `bias`, "bias" (shift, initially 0). Source: Ba, Kiros and Hinton, "Layer
+// normalization" (2016). The gradient of the input is always computed: this is
 // never the first layer.
 class LayerNorm : public Layer {
  public:
-  // `rows`: of one sample.
+  // `rows` is the number of rows per sample.
   LayerNorm(int64_t rows, int64_t width, bool bias)
       : rows_(rows), width_(width), bias_(bias) {}
 
   LayerSpec Spec() const override;
-  // Each row's mean and inverse deviation.
+  // The mean and inverse deviation of each row.
   int64_t SavedElements(const Device& device, int64_t samples) const override;
   void Forward(const LayerCall& call,
                const LayerTensors& tensors) const override;

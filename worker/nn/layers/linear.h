@@ -16,14 +16,15 @@ namespace tributary {
 class Linear : public Layer {
  public:
   struct Options {
-    int64_t rows = 1;  // Rows of one sample: 1, or tokens of a sequence.
+    // Rows per sample: 1, or the number of tokens of a sequence.
+    int64_t rows = 1;
     int64_t inputs = 0;
     int64_t outputs = 0;
     bool bias = true;
     Initializer weight_initializer;
     Initializer bias_initializer;
   };
-  // Weights and biases start as in torch.nn.Linear.
+  // Initializes weights and biases as torch.nn.Linear does.
   static Options FanInOptions(int64_t inputs, int64_t outputs);
 
   explicit Linear(const Options& options) : options_(options) {}

@@ -1,4 +1,4 @@
-// Losses: what a network is trained to make small.
+// Losses that networks are trained to minimize.
 #ifndef TRIBUTARY_WORKER_NN_LAYERS_LOSS_H_
 #define TRIBUTARY_WORKER_NN_LAYERS_LOSS_H_
 
@@ -8,14 +8,14 @@
 
 namespace tributary {
 
-// A sum over `rows` rows per sample; `width` is the number of elements of a
-// row.
+// A loss that is summed over `rows` rows per sample; `width` is the number of
+// elements of a row.
 struct LossSpec {
   enum class Kind {
-    // loss = -ln softmax(x)[label]; dx = softmax(x) - one_hot(label).
-    // X[samples * rows, width], int32 labels[samples * rows]. The softmax is
-    // taken after subtracting the row's maximum, so that it cannot overflow.
-    // A row with the label -1 does not count: no loss, no gradient.
+    // loss = -ln softmax(x)[label]; dx = softmax(x) - one_hot(label). X[samples
+    // * rows, width], int32 labels[samples * rows]. Subtracts the row's maximum
+    // before the softmax, which prevents overflow. A row with the label -1 does
+    // not count: its loss and gradient are 0.
     kSoftmaxCrossEntropy,
     // loss = mean over the row of (x - target)^2; dx = 2 (x - target) / width.
     // X and targets: [samples * rows, width].
@@ -25,17 +25,17 @@ struct LossSpec {
   int64_t rows = 1;
   int64_t width = 0;
 
-  // Four-byte elements of the targets of one sample.
+  // Number of four-byte elements of the targets of one sample.
   int64_t TargetElements() const;
 };
 
-// Begins the loss of `samples` samples, for Device::AwaitLoss, and, unless
-// `gradient` is null, makes the gradient of its sum, which may take the place
-// of `x`. `target` holds labels or numbers.
+// Begins to compute the loss of `samples` samples, for Device::AwaitLoss.
+// Unless `gradient` is null, also computes the gradient of the sum of the
+// losses; `gradient` may be `x`. `target` holds labels or numbers.
 void BeginLoss(Device* device, const LossSpec& spec, int64_t samples,
                const Real* x, const void* target, Real* gradient);
 
-// The same, and waits for it.
+// Like BeginLoss, but waits for the result.
 Device::Loss ComputeLoss(Device* device, const LossSpec& spec, int64_t samples,
                          const Real* x, const void* target, Real* gradient);
 

@@ -8,20 +8,19 @@
 
 namespace tributary {
 
-// Y[n, c, i, j] = maximum of the window of X that starts at
-// (i * stride - padding, j * stride - padding), as far as it is within X; of
-// equal values the first, row by row, gets the gradient (as
-// torch.nn.MaxPool2d). A last incomplete window is left out.
-// X[samples, channels, in_height, in_width];
-// Y[samples, channels, out_height, out_width],
-// out = (in + 2 * padding - window) / stride + 1, rounded down.
+// Y[n, c, i, j] = maximum over the part within X of the window of X that starts
+// at (i * stride - padding, j * stride - padding). Of equal values the first in
+// row-major order receives the gradient (as in torch.nn.MaxPool2d). An
+// incomplete last window is dropped. X[samples, channels, in_height, in_width];
+// Y[samples, channels, out_height, out_width], out = (in + 2 * padding -
+// window) / stride + 1, rounded down.
 class MaxPool : public Layer {
  public:
   // `shape.batch` is not used.
   explicit MaxPool(const PoolShape& shape) : shape_(shape) {}
 
   LayerSpec Spec() const override;
-  // The places of the maxima.
+  // The positions of the maxima.
   int64_t SavedElements(const Device& device, int64_t samples) const override;
   void Forward(const LayerCall& call,
                const LayerTensors& tensors) const override;
@@ -32,9 +31,9 @@ class MaxPool : public Layer {
   const PoolShape shape_;
 };
 
-// The same with the mean of the window, whose gradient goes in equal parts to
-// all of it (torch.nn.AvgPool2d). Windows neither overlap nor reach beyond the
-// image.
+// Like MaxPool, with the mean of the window, whose gradient is distributed
+// equally over the window (torch.nn.AvgPool2d). Windows neither overlap nor
+// extend beyond the image.
 class AveragePool : public Layer {
  public:
   explicit AveragePool(const PoolShape& shape) : shape_(shape) {}

@@ -1,5 +1,5 @@
-// Each head is computed in blocks of queries, so that the scores of a block
-// stay in the cache; keys beyond the last query of a tile are left out.
+// Computes each head in blocks of queries, so that the scores of a block stay
+// in the cache. Skips keys beyond the last query of a tile.
 #include "worker/device/cpu/kernels/attention.h"
 
 #include <algorithm>
@@ -15,13 +15,13 @@ namespace {
 
 using simd::kLanes;
 
-// Queries of a block, a multiple of kTileRows and kLanes.
+// Number of queries in a block, a multiple of kTileRows and kLanes.
 constexpr int64_t kBlock = 64;
 
 int64_t RoundUp(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
 // One head of one sequence. T: time, D: head_size. q, k, v: [T, D], `stride`
-// elements from row to row; y, dy: [T, D], `y_stride` from row to row.
+// elements between rows; y, dy: [T, D], `y_stride` elements between rows.
 struct Head {
   Head(const AttentionShape& s, int64_t b, int64_t h)
       : time(s.time),
@@ -35,12 +35,14 @@ struct Head {
         first_row((b * s.heads + h) * time) {}
 
   int64_t time, size, y_stride, stride;
-  int64_t q, k, v, y;  // First elements in qkv (dqkv) and y (dy).
-  int64_t first_row;   // In [batch, heads, time].
+  // Offsets of the first elements in qkv (dqkv) and y (dy).
+  int64_t q, k, v, y;
+  int64_t first_row;  // Offset in [batch, heads, time].
 };
 
-// What one operation works in. P: scores, then probabilities, [kBlock, T];
-// `row` below is T rounded up to whole vectors, so that vectors need no tails.
+// Temporary memory of one operation. P: scores, then probabilities, [kBlock,
+// T]. `row` below is T rounded up to whole vectors, so that loops need no
+// tails.
 struct Buffers {
   Buffers(const AttentionShape& s, Scratch& scratch) : row(RoundUp(s.time)) {
     const int64_t transposed = row * s.head_size, block = row * kBlock;
@@ -62,7 +64,7 @@ struct Buffers {
 struct Dropping {
   const RandomStream& stream;
   float rate;
-  int64_t first_row;  // Of [batch, heads, time], where these sequences begin.
+  int64_t first_row;  // Offset in [batch, heads, time] of the first sequence.
 };
 
 // to[d, t] = factor from[t, d]; zero from `time` to `row`.
@@ -81,8 +83,9 @@ void Transpose(int64_t time, int64_t size, int64_t row, int64_t stride,
 }
 
 // For rows i of a block, queries first + i: p[i, j] becomes exp(p[i, j] -
-// maximum), 0 for keys j > first + i within the last vector; inverse[i] is one
-// over the row's sum, logarithmic_sums[i] the logarithm of the sum of exp(p).
+// maximum), 0 for keys j > first + i within the last vector; inverse[i] is the
+// reciprocal of the row's sum, logarithmic_sums[i] the logarithm of the sum of
+// exp(p).
 TRIBUTARY_MULTIVERSION
 void Exponentials(int64_t rows, int64_t first, int64_t row, float* p,
                   float* inverse, float* logarithmic_sums) {
@@ -99,7 +102,7 @@ void Exponentials(int64_t rows, int64_t first, int64_t row, float* p,
   }
 }
 
-// The same from logarithmic_sums: p[i, j] becomes the probability.
+// Like Exponentials, from logarithmic_sums: p[i, j] becomes the probability.
 TRIBUTARY_MULTIVERSION
 void Probabilities(int64_t rows, int64_t first, int64_t row,
                    const float* logarithmic_sums, float* p) {
@@ -129,8 +132,8 @@ void Multiply(int64_t count, const float* factors, const float* from,
   for (int64_t j = 0; j < count; ++j) to[j] = from[j] * factors[j];
 }
 
-// ds[i, j] = p[i, j] (dp[i, j] - sum over d of y[i, d] dy[i, d]) scale, in the
-// place of dp.
+// ds[i, j] = p[i, j] (dp[i, j] - sum over d of y[i, d] dy[i, d]) scale.
+// Overwrites dp.
 TRIBUTARY_MULTIVERSION
 void SoftmaxBackward(int64_t rows, int64_t first, int64_t row, int64_t size,
                      const float* y, const float* dy, int64_t y_stride,
@@ -238,7 +241,8 @@ void HeadForward(const Head& head, const float* qkv, const Dropping& dropping,
   }
 }
 
-// Drops p into buffers.dropped, and its gradient where it is.
+// Applies dropout: writes p to buffers.dropped and updates the gradient in
+// place.
 void DropBlock(const Head& head, const Dropping& dropping, int64_t first,
                int64_t rows, const Buffers& buffers) {
   for (int64_t i = 0; i < rows; ++i) {
@@ -259,7 +263,8 @@ void HeadBackward(const Head& head, const float* qkv, const float* y,
   Transpose(head.time, head.size, row, stride, ScoreScale(head), qkv + head.k,
             buffers.k);
   Transpose(head.time, head.size, row, stride, 1.0f, qkv + head.v, buffers.v);
-  // The last block reaches all keys: it sets dk and dv, the others add.
+  // The last block covers all keys: it sets dk and dv, and the others add to
+  // them.
   const int64_t last = (head.time - 1) / kBlock * kBlock;
   for (int64_t first = last; first >= 0; first -= kBlock) {
     const int64_t rows = std::min(kBlock, head.time - first);

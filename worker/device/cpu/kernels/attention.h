@@ -11,11 +11,11 @@
 
 namespace tributary::cpu {
 
-// `logarithmic_sums`, [batch, heads, time]: per row of scores, log(sum(exp)).
-// Backward makes the probabilities again from them, which takes a fifth more
-// arithmetic and saves `time` times the memory. `scratch` is overwritten. The
-// first sequence here is number `first_sequence` of the batch, which decides
-// the random numbers.
+// `logarithmic_sums`, [batch, heads, time], holds log(sum(exp)) per row of
+// scores. Backward recomputes the probabilities from it, which takes a fifth
+// more arithmetic and reduces memory by a factor of `time`. `scratch` is
+// overwritten. `first_sequence` is the number of the first sequence within the
+// batch, which selects the random numbers.
 void AttentionForward(const AttentionShape& shape, int64_t first_sequence,
                       const float* qkv, const RandomStream& stream, float rate,
                       Scratch& scratch, float* y, float* logarithmic_sums);

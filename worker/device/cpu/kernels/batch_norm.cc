@@ -1,5 +1,5 @@
-// Each pass over a few channels is followed by the next one while the cache has
-// them, so memory is read once.
+// Each pass over a few channels is followed by the next pass while they are in
+// the cache, so memory is read once.
 #include "worker/device/cpu/kernels/batch_norm.h"
 
 #include <algorithm>
@@ -15,8 +15,8 @@ typedef float Half __attribute__((vector_size(4 * kHalf)));
 typedef float UnalignedHalf
     __attribute__((vector_size(4 * kHalf), aligned(4), may_alias));
 
-// Sixteen floats in the registers of AVX2: the compiler would keep simd::Lanes,
-// for which it has none there, on the stack.
+// Sixteen floats in AVX2 registers. The compiler would keep simd::Lanes on the
+// stack because AVX2 has no registers of that width.
 struct Lanes {
   Half low, high;
 };
@@ -41,7 +41,7 @@ TRIBUTARY_INLINE Lanes operator*(Lanes a, float b) {
   return {a.low * b, a.high * b};
 }
 
-// In the order of simd::Sum.
+// Adds in the order of simd::Sum.
 TRIBUTARY_INLINE float Sum(Lanes v) {
   const Half a = v.low + v.high;
   const float b0 = a[0] + a[4], b1 = a[1] + a[5], b2 = a[2] + a[6],
@@ -56,9 +56,9 @@ TRIBUTARY_INLINE void StoreHalf(float* to, Half value) {
   *reinterpret_cast<UnalignedHalf*>(to) = value;
 }
 
-// Channels that a pass takes at a time. They lie together in each image: enough
-// of them make runs of some 4 KiB, which the hardware reads ahead; more, or
-// larger ones, would not stay in the second-level cache between passes.
+// Number of elements that a pass covers per image. The channels of an image are
+// contiguous: runs of about 4 KiB suit hardware prefetching. Longer runs would
+// not stay in the second-level cache between passes.
 constexpr int64_t kRunElements = 1024;
 constexpr int64_t kMaxChannels = 64;
 
@@ -66,7 +66,7 @@ struct Channels {
   int64_t begin, count;
 };
 
-// Calls pass(channels) for groups that make up all channels.
+// Calls pass(channels) for groups that together cover all channels.
 template <typename Pass>
 TRIBUTARY_INLINE void ForEachGroup(const BatchNormShape& s, const Pass& pass) {
   const int64_t size =
@@ -76,8 +76,8 @@ TRIBUTARY_INLINE void ForEachGroup(const BatchNormShape& s, const Pass& pass) {
   }
 }
 
-// Calls visit(channel, its number in the group, first element) for each plane
-// of the group, image by image.
+// Calls visit(channel, index within the group, first element) for each plane of
+// the group, image by image.
 template <typename Visit>
 TRIBUTARY_INLINE void ForEachPlane(const BatchNormShape& s, Channels group,
                                    const Visit& visit) {
@@ -90,8 +90,8 @@ TRIBUTARY_INLINE void ForEachPlane(const BatchNormShape& s, Channels group,
   }
 }
 
-// Calls visit(begin, count) for vectors that make up a plane; only the last may
-// have fewer than kLanes elements.
+// Calls visit(begin, count) for the vectors of a plane. Only the last may have
+// fewer than kLanes elements.
 template <typename Visit>
 TRIBUTARY_INLINE void ForEachVector(int64_t pixels, const Visit& visit) {
   int64_t i = 0;
@@ -99,7 +99,7 @@ TRIBUTARY_INLINE void ForEachVector(int64_t pixels, const Visit& visit) {
   if (i < pixels) visit(i, pixels - i);
 }
 
-// The lanes behind `count` are 0.
+// Lanes from `count` on are 0.
 TRIBUTARY_INLINE Lanes Read(const float* from, int64_t count) {
   if (count == kLanes) return {LoadHalf(from), LoadHalf(from + kHalf)};
   alignas(64) float lanes[kLanes] = {};
@@ -119,7 +119,7 @@ TRIBUTARY_INLINE void Write(float* to, int64_t count, Lanes value) {
   for (int64_t i = 0; i < count; ++i) to[i] = lanes[i];
 }
 
-// `value` in the first `count` lanes, 0 in the others.
+// Returns `value` in the first `count` lanes and 0 in the others.
 TRIBUTARY_INLINE Lanes Spread(float value, int64_t count) {
   if (count == kLanes) return Lanes{} + value;
   alignas(64) float lanes[kLanes] = {};
@@ -133,7 +133,7 @@ TRIBUTARY_INLINE Lanes Relu(Lanes v) {
   return {v.low < zero ? zero : v.low, v.high < zero ? zero : v.high};
 }
 
-// g where y > 0, else 0.
+// Returns g where y > 0, else 0.
 TRIBUTARY_INLINE Lanes WherePositive(Lanes y, Lanes g) {
   const Half zero = {};
   return {y.low > zero ? g.low : zero, y.high > zero ? g.high : zero};
@@ -163,8 +163,8 @@ TRIBUTARY_INLINE void Means(const BatchNormShape& s, Channels group,
   }
 }
 
-// In a second pass: the mean square less the squared mean would lose all digits
-// where the mean is large.
+// Uses a second pass: the mean square minus the squared mean would lose all
+// digits where the mean is large.
 TRIBUTARY_INLINE void Variances(const BatchNormShape& s, Channels group,
                                 const float* x, const float* mean,
                                 float* variance) {
@@ -188,7 +188,7 @@ TRIBUTARY_INLINE void Variances(const BatchNormShape& s, Channels group,
   }
 }
 
-// One plane of y; residual may be null.
+// Writes one plane of y. residual may be null.
 TRIBUTARY_INLINE void NormalizePlane(int64_t pixels, bool relu, const float* x,
                                      float mean, float factor, float shift,
                                      const float* residual, float* y) {
@@ -212,7 +212,7 @@ TRIBUTARY_INLINE void Normalize(const BatchNormShape& s, Channels group,
       [&](int64_t c, int64_t, int64_t plane) __attribute__((always_inline)) {
         const float v = variance[c] < 0 ? 0.0f : variance[c];
         const float factor = InverseDeviation(v) * scale[c];
-        // Apart, so that the loop has no conditions.
+        // Separate loops, so that neither has conditions.
         if (residual != nullptr) {
           NormalizePlane(s.pixels, s.relu, x + plane, mean[c], factor, shift[c],
                          residual + plane, y + plane);
@@ -223,8 +223,9 @@ TRIBUTARY_INLINE void Normalize(const BatchNormShape& s, Channels group,
       });
 }
 
-// What backward needs of a group: sums of g and of g (x - mean), where g is the
-// gradient behind max(., 0). Writes g to dresidual, unless that is null.
+// Sums that backward needs for each channel of a group: those of g and of g (x
+// - mean), where g is the gradient before max(., 0). SumGradients also writes g
+// to dresidual unless it is null.
 struct GradientSums {
   Lanes g[kMaxChannels] = {};
   Lanes g_x[kMaxChannels] = {};
@@ -292,7 +293,7 @@ void BatchNormForward(const BatchNormShape& shape, const float* x,
                       const float* scale, const float* shift,
                       const float* residual, float* y, float* mean,
                       float* variance) {
-  // A copy, which stores cannot change as far as the compiler knows.
+  // A local copy lets the compiler assume that stores do not change it.
   const BatchNormShape s = shape;
   ForEachGroup(
       s, [&](Channels group) __attribute__((always_inline)) {

@@ -12,9 +12,9 @@ namespace {
 
 using dnnl::memory;
 
-// A model has far fewer layers; evaluation adds a shape for the last, short
-// batch of each. When there are more, all are made anew, which takes
-// milliseconds.
+// Models have far fewer layers; evaluation adds one shape per layer for a short
+// last batch. If there are more, all plans are discarded and made again, which
+// takes milliseconds.
 constexpr size_t kMaximumPlans = 64;
 
 constexpr memory::data_type kFloat32 = memory::data_type::f32;
@@ -30,15 +30,15 @@ memory::desc Plain(const memory::dims& dims, memory::data_type type) {
   return {dims, type, kTags[dims.size()]};
 }
 
-// With scratchpads of our own: the library's belong to the thread that made the
-// primitive, and crash in any other.
+// Selects caller-provided scratchpads: the library's own belong to the thread
+// that created the primitive, and crash on any other.
 dnnl::primitive_attr OwnScratchpad() {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return attributes;
 }
 
-// A copy from one layout to another.
+// Copies a tensor from one layout to another.
 class Reorder {
  public:
   Reorder() = default;
@@ -63,8 +63,8 @@ class Reorder {
 
 }  // namespace
 
-// One tensor on its way between the caller's layout and the one that a
-// primitive wants; where they are the same nothing is copied.
+// Converts one tensor between the caller's layout and the primitive's. Copies
+// nothing if they are equal.
 class Port {
  public:
   Port(const dnnl::engine& engine, const memory::desc& plain,
@@ -76,7 +76,7 @@ class Port {
     out_ = Reorder(engine, wanted, plain);
   }
 
-  // What the primitive reads: `data` in the wanted layout.
+  // Returns the primitive's input: `data` in the required layout.
   memory& Read(dnnl::stream& stream, const void* data) {
     outside_.set_data_handle(const_cast<void*>(data));
     if (same_) return outside_;
@@ -84,7 +84,7 @@ class Port {
     return inside_;
   }
 
-  // What the primitive writes; Finish brings it to `data`.
+  // Returns the memory for the primitive's output. Finish copies it to `data`.
   memory& Write(void* data) {
     outside_.set_data_handle(data);
     return same_ ? outside_ : inside_;
@@ -141,7 +141,7 @@ class ConvolutionPlan {
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream_{engine_};
   memory::dims x_, weight_, bias_, y_, strides_, padding_, padding_end_;
-  std::unique_ptr<ForwardPass> forward_[2];  // Without, with bias.
+  std::unique_ptr<ForwardPass> forward_[2];  // Without and with bias.
   std::unique_ptr<InputPass> input_;
   std::unique_ptr<WeightPass> weight_pass_[2];
 };
@@ -155,8 +155,8 @@ ConvolutionPlan::ConvolutionPlan(const ConvolutionShape& s, Precision precision)
       y_{s.batch, s.out_channels, s.out_height, s.out_width},
       strides_{s.stride, s.stride},
       padding_{s.padding, s.padding},
-      // What the last window reaches beyond the image; less than the padding
-      // (even negative) where the stride leaves pixels out.
+      // Extent of the last window beyond the image. Smaller than the padding,
+      // possibly negative, if the stride skips pixels.
       padding_end_{
           (s.out_height - 1) * s.stride + s.kernel - s.in_height - s.padding,
           (s.out_width - 1) * s.stride + s.kernel - s.in_width - s.padding} {}

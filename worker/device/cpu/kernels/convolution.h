@@ -1,4 +1,4 @@
-// Two-dimensional convolutions by oneDNN.
+// Two-dimensional convolutions using oneDNN.
 #ifndef TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_CONVOLUTION_H_
 #define TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_CONVOLUTION_H_
 
@@ -11,14 +11,13 @@ namespace tributary::cpu {
 
 class ConvolutionPlan;
 
-// Runs convolutions of any shape, all tensors as worker/device/device.h lays
-// them out. What oneDNN generates for a shape, and its memory, is kept from the
-// first call for that shape on. One thread at a time; instances are
-// independent.
+// Runs convolutions of any shape. All tensors have the layout of
+// worker/device/device.h. Caches the code and memory that oneDNN generates on
+// the first call for a shape. Not thread-safe; instances are independent.
 class ConvolutionRunner {
  public:
-  // Of x, y and the weight, and of their gradients but the weight's; kBfloat16
-  // needs MultipliesBfloat16() of matmul.h.
+  // `precision` applies to x, y and the weight, and to their gradients except
+  // that of the weight. kBfloat16 requires MultipliesBfloat16() of matmul.h.
   explicit ConvolutionRunner(Precision precision);
   ~ConvolutionRunner();
 

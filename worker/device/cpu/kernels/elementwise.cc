@@ -13,14 +13,14 @@ namespace {
 constexpr float kSqrt2OverPi = 0.7978845608f;
 constexpr float kGeluCubic = 0.044715f;
 
-// The logistic function of 2 u, u = sqrt(2 / pi) (x + 0.044715 x^3).
+// Returns the logistic function of 2 u, u = sqrt(2 / pi) (x + 0.044715 x^3).
 TRIBUTARY_INLINE float GeluGate(float x) {
   const float u = kSqrt2OverPi * (x + kGeluCubic * x * x * x);
   return 1.0f / (1.0f + Exp(-2.0f * u));
 }
 
-// Philox blocks [first, first + blocks) of a stream, number by number: many
-// beside each other, in loops that the compiler vectorizes.
+// Computes Philox blocks [first, first + blocks) of a stream, word by word:
+// many blocks in parallel, in loops that the compiler vectorizes.
 constexpr int kMaximumBlocks = 64;
 
 TRIBUTARY_INLINE void PhiloxBlocks(const RandomStream& stream, uint64_t first,
@@ -58,19 +58,19 @@ TRIBUTARY_INLINE void PhiloxBlocks(const RandomStream& stream, uint64_t first,
   }
 }
 
-// Calls use(position in the run of `count`, how many, their numbers) for the
-// numbers of the stream from `first` on.
+// Calls use(position within `count`, number of values, values) for the numbers
+// of the stream from `first` on.
 template <typename Use>
 TRIBUTARY_INLINE void ForEachNumber(int64_t count, const RandomStream& stream,
                                     uint64_t first, const Use& use) {
   uint32_t numbers[4 * kMaximumBlocks];
   for (int64_t i = 0; i < count;) {
-    // Only the first run may begin within a block.
+    // Only the first run may start within a block.
     const int64_t skipped = (first + i) % 4;
     const int64_t run =
         std::min<int64_t>(4 * kMaximumBlocks - skipped, count - i);
     const int blocks = static_cast<int>((skipped + run + 3) / 4);
-    // Whole vectors.
+    // Round up to whole vectors.
     PhiloxBlocks(stream, (first + i) / 4, (blocks + 15) / 16 * 16, numbers);
     use(i, run, numbers + skipped);
     i += run;
@@ -78,7 +78,8 @@ TRIBUTARY_INLINE void ForEachNumber(int64_t count, const RandomStream& stream,
 }
 
 TRIBUTARY_INLINE bool IsKept(uint32_t number, float rate) {
-  // Through a signed number: processors before AVX-512 convert no others.
+  // Convert through a signed integer: processors without AVX-512 convert no
+  // unsigned ones.
   return static_cast<float>(static_cast<int32_t>(number >> 8)) * 0x1p-24f >=
          rate;
 }

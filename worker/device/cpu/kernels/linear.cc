@@ -1,25 +1,23 @@
-// Which code makes a product is a function of its shape alone, since the order
-// of summation, and so the bits, depends on it.
+// The code that computes a product depends on its shape only, because the order
+// of summation, and therefore the bits, depend on the code.
 //
-// Measured on one core of a 2.6 GHz Sapphire Rapids, in GFLOP/s, the best of
-// neighbours' noise:
+// Measured on one core of a 2.6 GHz Sapphire Rapids, in GFLOP/s, best of
+// several runs on a shared machine:
 //
-//   rows x inputs -> outputs     forward         input gradient  weight
-//   gradient
-//                                OpenBLAS oneDNN OpenBLAS oneDNN OpenBLAS
-//                                oneDNN
-//   64 x 784 -> 512              118      164    -        -      154      180
-//   64 x 512 -> 512              121      165    152      199    150      180
-//   64 x 3136 -> 128             113      142    118      178    136      171
-//   1024 x 128 -> 384            165      196    157      195    146      170
-//   1024 x 512 -> 128            155      173    156      189    134      171
-//   16 x 4096 -> 4096            56       65     39       48     68       159
+//   rows x inputs -> outputs  forward         input gradient  weight gradient
+//                             OpenBLAS oneDNN OpenBLAS oneDNN OpenBLAS oneDNN
+//   64 x 784 -> 512           118      164    -        -      154      180
+//   64 x 512 -> 512           121      165    152      199    150      180
+//   64 x 3136 -> 128          113      142    118      178    136      171
+//   1024 x 128 -> 384         165      196    157      195    146      170
+//   1024 x 512 -> 128         155      173    156      189    134      171
+//   16 x 4096 -> 4096         56       65     39       48     68       159
 //
-// oneDNN (2.6.3; OpenBLAS 0.3.21) is the faster one throughout but for very
-// narrow layers, and needed for convolutions anyway, so it is the only library.
-// The last row is one pass over 64 MiB: SkinnyForward makes 111 of the 65, at
-// 14 GB/s, and SkinnyBackwardInput 97 of the 48. Below the limits here oneDNN
-// wins again: its weights are in the cache, or lanes would be idle.
+// oneDNN (2.6.3; OpenBLAS 0.3.21) is faster except for very narrow layers, and
+// convolutions need it, so it is the only library. The last row is one pass
+// over 64 MiB: SkinnyForward raises 65 to 111, at 14 GB/s, and
+// SkinnyBackwardInput raises 48 to 97. Below the limits in this file oneDNN is
+// faster again: its weights are in the cache, or some lanes would be idle.
 #include "worker/device/cpu/kernels/linear.h"
 
 #include "worker/device/cpu/kernels/elementwise.h"

@@ -7,7 +7,7 @@
 
 namespace tributary::cpu {
 
-// Whether the functions of skinny_gemm.h are to be taken.
+// Return whether the functions of skinny_gemm.h apply to the shape.
 bool IsSkinnyForward(const LinearShape& shape);
 bool IsSkinnyBackwardInput(const LinearShape& shape);
 

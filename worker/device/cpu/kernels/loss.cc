@@ -8,7 +8,7 @@
 namespace tributary::cpu {
 namespace {
 
-// The sum of exp(x[i] - maximum) where nothing is to be kept.
+// Returns the sum of exp(x[i] - maximum) without storing the terms.
 TRIBUTARY_INLINE float ExpSum(int64_t count, float maximum, const float* x) {
   constexpr int64_t kRun = 256;
   float run[kRun];

@@ -16,8 +16,8 @@ namespace {
 constexpr size_t kAlignment = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
 
-// Lies just before the memory handed out, in pages of its own mapping: the
-// handle's deleter knows nothing but the address.
+// Stored just before the returned memory, in pages of the same mapping, because
+// the handle's deleter receives only the address.
 struct MappingHeader {
   void* base;
   size_t length;
@@ -32,11 +32,11 @@ void FreeMapping(void* memory) {
 
 absl::Status NoMemory(size_t bytes) {
   return absl::ResourceExhaustedError(
-      absl::StrCat("no memory on the host for ", bytes, " bytes"));
+      absl::StrCat("out of host memory: cannot allocate ", bytes, " bytes"));
 }
 
 absl::StatusOr<Device::Memory> Map(size_t bytes) {
-  // Room to align, with at least one page before for the header.
+  // Room for alignment, with at least one preceding page for the header.
   if (bytes > std::numeric_limits<size_t>::max() - 3 * kHugePage) {
     return NoMemory(bytes);
   }
@@ -47,7 +47,7 @@ absl::StatusOr<Device::Memory> Map(size_t bytes) {
   if (base == MAP_FAILED) return NoMemory(bytes);
   const auto address = reinterpret_cast<uintptr_t>(base);
   char* memory = static_cast<char*>(base) + (kHugePage - address % kHugePage);
-  // Only advice: where it is refused the pages are small.
+  // A hint: if it is rejected, the pages are small.
   madvise(memory, rounded, MADV_HUGEPAGE);
   const MappingHeader header = {base, length};
   std::memcpy(memory - sizeof(header), &header, sizeof(header));

@@ -11,8 +11,8 @@ namespace {
 using simd::kLanes;
 using simd::Lanes;
 
-// Sum of (x - mean)^2: two passes, because sum(x^2) - width mean^2 loses all
-// digits where the mean is large.
+// Returns the sum of (x - mean)^2. Uses a second pass because sum(x^2) - width
+// mean^2 loses all digits where the mean is large.
 TRIBUTARY_INLINE float RowSquares(int64_t width, const float* x, float mean) {
   Lanes sum = {};
   int64_t c = 0;
@@ -26,8 +26,8 @@ TRIBUTARY_INLINE float RowSquares(int64_t width, const float* x, float mean) {
 }
 
 struct RowGradientSums {
-  float g = 0;       // Of dy scale.
-  float g_xhat = 0;  // Of dy scale xhat.
+  float g = 0;       // Sum of dy scale.
+  float g_xhat = 0;  // Sum of dy scale xhat.
 };
 
 TRIBUTARY_INLINE RowGradientSums SumGradients(int64_t width, const float* x,

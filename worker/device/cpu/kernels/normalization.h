@@ -15,7 +15,7 @@ void LayerNormForward(int64_t rows, int64_t width, const float* x,
                       float* mean, float* inverse_deviation);
 
 // x, dy, dx: [rows, width]; dscale, dshift (may be null): [width], summed in
-// order of the rows.
+// row order.
 void LayerNormBackward(int64_t rows, int64_t width, const float* x,
                        const float* scale, const float* mean,
                        const float* inverse_deviation, const float* dy,

@@ -9,8 +9,9 @@
 namespace tributary::cpu {
 namespace {
 
-// Calls visit(place of the window's corner in its input plane, output index,
-// first element of the input plane) for each window, in order of the outputs.
+// Calls visit(position of the window's corner in its input plane, output index,
+// first element of the input plane) for each window, in the order of the
+// outputs.
 template <typename Visit>
 TRIBUTARY_INLINE void ForEachWindow(const PoolShape& s, const Visit& visit) {
   int64_t output = 0;
@@ -24,7 +25,7 @@ TRIBUTARY_INLINE void ForEachWindow(const PoolShape& s, const Visit& visit) {
   }
 }
 
-// The part of window number `number` along one side that is within the image.
+// The part of window number `number`, along one side, within the image.
 struct Extent {
   int64_t begin, end;
 };
@@ -34,7 +35,7 @@ Extent WindowExtent(const PoolShape& s, int64_t number, int64_t side) {
   return {std::max<int64_t>(begin, 0), std::min(begin + s.window, side)};
 }
 
-// The place of the first maximum.
+// Returns the position of the first maximum.
 int64_t MaximumOf(const float* plane, int64_t width, Extent rows,
                   Extent columns) {
   int64_t best = rows.begin * width + columns.begin;
@@ -77,9 +78,9 @@ void AnyWindowBackward(const PoolShape& shape, const float* dy,
   }
 }
 
-// Windows of 2 x 2, by far the most frequent, go in two steps, each over long
-// runs that the compiler vectorizes, where the 7 or 14 outputs of a row would
-// not fill a vector: rows in pairs first, then neighbours in the result.
+// Windows of 2 x 2, by far the most frequent, take two steps, each over long
+// runs that the compiler vectorizes: first pairs of rows, then neighbours in
+// the result. The 7 or 14 outputs of a row alone would not fill a vector.
 struct PairBuffers {
   PairBuffers(const PoolShape& s, Scratch& scratch)
       : upper(scratch.Floats(5 * s.out_height * s.out_width)),
@@ -94,15 +95,15 @@ struct PairBuffers {
     }
   }
 
-  // [out_height, 2 out_width]: what belongs to the upper and lower rows of the
+  // [out_height, 2 out_width]: values for the upper and lower rows of the
   // windows.
   float *upper, *lower;
-  // [out_height, out_width]: places of the windows' first elements.
+  // [out_height, out_width]: positions of the windows' first elements.
   int32_t* corners;
 };
 
-// maxima[c] = the larger of the rows, and is_lower[c] = 1 if it is the lower's
-// alone.
+// maxima[c] = the larger of the rows; is_lower[c] = 1 if only the lower one has
+// it.
 TRIBUTARY_INLINE void PairRows(int64_t count, const float* upper,
                                const float* lower, float* maxima,
                                float* is_lower) {
@@ -113,7 +114,8 @@ TRIBUTARY_INLINE void PairRows(int64_t count, const float* upper,
   }
 }
 
-// From neighbours in `maxima`. Of equal ones the upper counts, then the left.
+// Compares neighbours in `maxima`. Of equal values the upper one wins, then the
+// left one.
 TRIBUTARY_INLINE void PairColumns(int64_t count, int32_t in_width,
                                   const float* maxima, const float* is_lower,
                                   const int32_t* corners, float* y,
@@ -147,7 +149,8 @@ void PairwiseForward(const PoolShape& s, const float* x,
   }
 }
 
-// Each output's gradient at its place in the window's upper or lower row.
+// Writes each output's gradient to its position in the window's upper or lower
+// row.
 TRIBUTARY_INLINE void SpreadColumns(int64_t count, int32_t in_width,
                                     const float* dy, const int32_t* argmax,
                                     const int32_t* corners, float* upper,

@@ -10,7 +10,7 @@
 
 namespace tributary::cpu {
 
-// The largest of x[0, count), count >= 1. No NaNs.
+// Returns the maximum of x[0, count). Requires count >= 1 and no NaNs.
 TRIBUTARY_INLINE float RowMaximum(int64_t count, const float* x) {
   float lanes[simd::kLanes];
   for (int j = 0; j < simd::kLanes; ++j) lanes[j] = x[0];
@@ -28,7 +28,7 @@ TRIBUTARY_INLINE float RowMaximum(int64_t count, const float* x) {
   return maximum;
 }
 
-// The sum of x[0, count).
+// Returns the sum of x[0, count).
 TRIBUTARY_INLINE float RowSum(int64_t count, const float* x) {
   simd::Lanes sum = {};
   int64_t i = 0;
@@ -38,7 +38,7 @@ TRIBUTARY_INLINE float RowSum(int64_t count, const float* x) {
   return simd::Sum(sum) + rest;
 }
 
-// The sum of x[i] y[i].
+// Returns the sum of x[i] y[i].
 TRIBUTARY_INLINE float RowDot(int64_t count, const float* x, const float* y) {
   simd::Lanes sum = {};
   int64_t i = 0;

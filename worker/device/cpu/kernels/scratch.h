@@ -1,4 +1,4 @@
-// Working memory that an operation needs while it runs.
+// Temporary memory of operations.
 #ifndef TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_SCRATCH_H_
 #define TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_SCRATCH_H_
 
@@ -8,13 +8,13 @@
 
 namespace tributary::cpu {
 
-// Grows to the largest size asked for and stays there, so that steps after the
-// first allocate nothing. One thread at a time.
+// Grows to the largest requested size and never shrinks, so that steps after
+// the first do not allocate. Not thread-safe.
 class Scratch {
  public:
-  // At least `count` floats, aligned to 64 bytes, of unspecified content, valid
-  // until the next call. Throws std::bad_alloc: operations have no other way to
-  // fail.
+  // Returns at least `count` floats, aligned to 64 bytes, with unspecified
+  // content. The memory is valid until the next call. Throws std::bad_alloc,
+  // because operations have no other way to report an error.
   float* Floats(int64_t count);
 
  private:

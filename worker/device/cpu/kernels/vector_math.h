@@ -1,4 +1,4 @@
-// exp for loops that the compiler vectorizes: no branches, no table, no call.
+// exp for vectorized loops: no branches, no tables, no calls.
 #ifndef TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_VECTOR_MATH_H_
 #define TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_VECTOR_MATH_H_
 
@@ -9,18 +9,19 @@
 
 namespace tributary::cpu {
 
-// exp(x) within 2 units in the last place for x in [-87.3, 88.3]; below, 0
-// (the true value is subnormal), above, exp(88.3): finite, so that x * 1 / (1 +
-// exp) needs no special case. NaN gives NaN.
+// Returns exp(x), accurate to 2 units in the last place for x in [-87.3, 88.3].
+// Below this range the result is 0 (the true value is subnormal). Above it the
+// result is exp(88.3), which is finite, so that x * 1 / (1 + exp) needs no
+// special case. NaN yields NaN.
 //
-// Range reduction by Cody and Waite ("Software Manual for the Elementary
-// Functions", 1980): x = n ln 2 + r, |r| <= ln 2 / 2, with ln 2 in two parts so
-// that n times the first is exact; then Taylor's polynomial of degree 7, whose
-// remainder is below 2^-27.
+// Uses the range reduction of Cody and Waite ("Software Manual for the
+// Elementary Functions", 1980): x = n ln 2 + r, |r| <= ln 2 / 2, with ln 2
+// split into two parts so that n times the first is exact; then a Taylor
+// polynomial of degree 7, whose remainder is below 2^-27.
 TRIBUTARY_INLINE float Exp(float x) {
   const float clamped_above = x > 88.3f ? 88.3f : x;
   const float clamped = clamped_above < -87.3f ? -87.3f : clamped_above;
-  // Adding 1.5 * 2^23 rounds to an integer, which is left in the low bits.
+  // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
   const float shifted = clamped * 1.44269504f + 12582912.0f;
   const float n = shifted - 12582912.0f;
   const float r = (clamped - n * 0.693359375f) + n * 2.12194440e-4f;
@@ -33,7 +34,7 @@ TRIBUTARY_INLINE float Exp(float x) {
   p = p * (r * r) + r + 1.0f;
   int32_t bits;
   std::memcpy(&bits, &shifted, sizeof(bits));
-  // (n + 127) << 23: the float 2^n. The upper bits of `shifted` leave.
+  // (n + 127) << 23 is the float 2^n. The shift discards the upper bits.
   const uint32_t power_bits = (static_cast<uint32_t>(bits) + 127u) << 23;
   float power;
   std::memcpy(&power, &power_bits, sizeof(power));

@@ -1,5 +1,5 @@
-// Tiles are counted over all images of the batch, row by row, and taken a block
-// at a time, so that what belongs to a block stays in the cache from the first
+// Numbers tiles over all images of the batch, row by row, and processes them a
+// block at a time, so that a block's data stays in the cache from the first
 // transformation to the last. B, G and A are the paper's matrices.
 #include "worker/device/cpu/kernels/winograd.h"
 
@@ -11,19 +11,19 @@
 namespace tributary::cpu {
 namespace {
 
-// Elements of a transformed tile or kernel: 4 x 4.
+// Number of elements of a transformed tile or kernel: 4 x 4.
 constexpr int kElements = 16;
-// Tiles in a panel, which one inner product takes at a time, and channels of
-// the output: twelve sums of eight lanes, which with their factors fill the
-// sixteen registers of AVX2.
+// Number of tiles in a panel, and of output channels, in one inner product:
+// twelve sums of eight lanes, which with their operands fill the sixteen
+// registers of AVX2.
 constexpr int64_t kPanel = 16;
 constexpr int64_t kRows = 6;
-// More would not stay in the second-level cache, fewer read the kernels more
-// often.
+// A larger block would not stay in the second-level cache; a smaller one would
+// read the kernels more often.
 constexpr int64_t kBlock = 64;
-// Floats of a cache line.
+// Number of floats in a cache line.
 constexpr int64_t kPadding = 16;
-// With fewer channels the transformations take longer than they save.
+// With fewer channels the transformations take longer than the algorithm saves.
 constexpr int64_t kLeastChannels = 32;
 
 constexpr int kOctet = 8;
@@ -38,7 +38,7 @@ TRIBUTARY_INLINE void Store(float* to, Octet value) {
   *reinterpret_cast<UnalignedOctet*>(to) = value;
 }
 
-// A convolution that keeps the size of its images.
+// A convolution that preserves the size of its images.
 struct Problem {
   int64_t batch, inputs, outputs;  // Channels.
   int64_t height, width;
@@ -47,8 +47,8 @@ struct Problem {
   int64_t tile_columns() const { return (width + 1) / 2; }
   int64_t tiles() const { return batch * tile_rows() * tile_columns(); }
   int64_t row_blocks() const { return (outputs + kRows - 1) / kRows; }
-  // From one element of the transformed tiles or kernels to the next. The
-  // cache line between them keeps all sixteen from the same set of the cache.
+  // Distance between elements of the transformed tiles or kernels. The
+  // additional cache line keeps the sixteen elements out of the same cache set.
   int64_t kernel_stride() const {
     return row_blocks() * inputs * kRows + kPadding;
   }
@@ -56,11 +56,11 @@ struct Problem {
   int64_t output_stride() const {
     return kBlock * row_blocks() * kRows + kPadding;
   }
-  // Of images with zeros around them, wide enough for the last tile.
+  // Size of images with a border of zeros, wide enough for the last tile.
   int64_t padded_width() const { return 2 * tile_columns() + 2; }
 };
 
-// Where things are in the scratch memory.
+// Partition of the scratch memory.
 struct Room {
   Room(const Problem& p, Scratch& scratch) {
     const int64_t kernel_count = kElements * p.kernel_stride();
@@ -78,17 +78,17 @@ struct Room {
   float* inputs;   // 16 times [kBlock / kPanel, inputs, kPanel]
   float* outputs;  // 16 times [kBlock / kPanel, outputs, kPanel]
   float* patches;  // [16, kBlock]: one channel's tiles.
-  float* lines;    // [4, padded_width]: rows of an image that a tile reaches.
+  float* lines;    // [4, padded_width]: the image rows that a tile covers.
 };
 
 // Tiles of one row of one image.
 struct Run {
-  int64_t image, row, column;  // Of the first.
+  int64_t image, row, column;  // Position of the first tile.
   int64_t count;
-  int64_t place;  // In the block.
+  int64_t place;  // Index within the block.
 };
 
-// Calls visit(run) for the runs that make up tiles [begin, end).
+// Calls visit(run) for the runs that cover tiles [begin, end).
 template <typename Visit>
 TRIBUTARY_INLINE void ForEachRun(const Problem& p, int64_t begin, int64_t end,
                                  const Visit& visit) {
@@ -102,8 +102,8 @@ TRIBUTARY_INLINE void ForEachRun(const Problem& p, int64_t begin, int64_t end,
   }
 }
 
-// The kernel from input channel i to output channel o, of nine elements; turned
-// by half a circle for the way back.
+// The kernel from input channel i to output channel o, of nine elements.
+// Rotated by 180 degrees for backward.
 struct Kernels {
   const float* weight;  // [outputs, inputs, 3, 3], or transposed.
   int64_t outputs_stride, inputs_stride;
@@ -176,8 +176,8 @@ TRIBUTARY_INLINE void CopyPatches(const Problem& p, const float* plane,
   }
 }
 
-// B^T d B of every tile, with B^T = [1 0 -1 0; 0 1 1 0; 0 -1 1 0; 0 1 0 -1].
-// `to`: the channel's place in Room::inputs.
+// Computes B^T d B of every tile, with B^T = [1 0 -1 0; 0 1 1 0; 0 -1 1 0; 0 1
+// 0 -1]. `to` is the channel's position in Room::inputs.
 TRIBUTARY_INLINE void TransformPatches(const Problem& p, const float* patches,
                                        int64_t panels, float* to) {
   const int64_t element = p.input_stride();
@@ -204,8 +204,8 @@ TRIBUTARY_INLINE void TransformPatches(const Problem& p, const float* patches,
   }
 }
 
-// One panel's sums over input channels, for kRows output channels:
-// out[kRows, kPanel] = kernels[inputs, kRows]^T in[inputs, kPanel].
+// Sums one panel over input channels, for kRows output channels: out[kRows,
+// kPanel] = kernels[inputs, kRows]^T in[inputs, kPanel].
 TRIBUTARY_INLINE void MultiplyPanel(int64_t inputs, const float* kernels,
                                     const float* in, float* out) {
   Octet sums[kRows][2] = {};
@@ -241,8 +241,8 @@ TRIBUTARY_INLINE void Multiply(const Problem& p, const Room& room,
   }
 }
 
-// A^T m A of every tile, with A^T = [1 1 1 0; 0 1 -1 -1]; element (u, v) of the
-// results goes to quads[2 u + v, tile].
+// Computes A^T m A of every tile, with A^T = [1 1 1 0; 0 1 -1 -1]. Element (u,
+// v) of the results is written to quads[2 u + v, tile].
 TRIBUTARY_INLINE void TransformBack(const Problem& p, const float* from,
                                     int64_t panels, float bias, float* quads) {
   const int64_t rows = p.row_blocks() * kRows, element = p.output_stride();
@@ -263,8 +263,7 @@ TRIBUTARY_INLINE void TransformBack(const Problem& p, const float* from,
   }
 }
 
-// Puts a run's results into their plane; what is beyond an odd side is left
-// out.
+// Writes a run's results to their plane and drops elements beyond an odd side.
 TRIBUTARY_INLINE void CopyQuads(const Problem& p, const float* quads,
                                 const Run& run, float* plane) {
   for (int64_t u = 0; u < 2; ++u) {
@@ -286,7 +285,7 @@ TRIBUTARY_INLINE void CopyQuads(const Problem& p, const float* quads,
 TRIBUTARY_MULTIVERSION
 void Convolve(const Problem& problem, const Kernels& kernels, const float* x,
               const float* bias, const Room& rooms, float* y) {
-  // Copies, which stores cannot change as far as the compiler knows.
+  // Local copies let the compiler assume that stores do not change them.
   const Problem p = problem;
   const Room room = rooms;
   TransformKernels(p, kernels, room.kernels);

@@ -7,20 +7,21 @@
 
 namespace tributary::cpu {
 
-// Whether the functions here take the shape: kernel 3, stride 1, padding 1.
+// Returns whether the functions below support the shape: kernel 3, stride 1,
+// padding 1.
 bool TakesWinograd(const ConvolutionShape& shape);
-// Whether besides they are worth it: there are so many channels that products,
-// not transformations, take the time, and the processor has AVX2 but not
-// AVX-512, with which the libraries' definition is as fast.
+// Returns whether they are also faster: there are so many channels that the
+// products outweigh the transformations, and the processor has AVX2 but not
+// AVX-512, with which direct convolution by the libraries is as fast.
 bool SuitsWinograd(const ConvolutionShape& shape);
 
-// The minimal algorithm F(2x2, 3x3): 16 multiplications for four outputs, where
-// the definition takes 36. Tiles of 4 x 4 inputs, which overlap, are
-// transformed, multiplied with transformed kernels, element by element and
-// summed over channels (16 matrix products), and transformed back. Source:
-// Lavin and Gray, "Fast algorithms for convolutional neural networks" (2016).
-// All transformations are sums and halves, so the rounding is about that of the
-// definition.
+// Implements the minimal algorithm F(2x2, 3x3): 16 multiplications for four
+// outputs, instead of 36 for direct convolution. Overlapping tiles of 4 x 4
+// inputs are transformed, multiplied element by element with transformed
+// kernels, summed over channels (16 matrix products), and transformed back.
+// Source: Lavin and Gray, "Fast algorithms for convolutional neural networks"
+// (2016). All transformations consist of sums and halves, so the rounding error
+// is about that of direct convolution.
 //
 // Tensors are those of Device; `bias` may be null; `scratch` is overwritten.
 void WinogradForward(const ConvolutionShape& shape, const float* x,

@@ -11,7 +11,7 @@ enum class Bfloat16 : uint16_t {};
 // to[i] = from[i]. The arrays must not overlap.
 void Widen(int64_t count, const Bfloat16* from, float* to);
 
-// to[i] = from[i], rounded as common/numerics/half.h says. The arrays must not
+// to[i] = from[i], rounded as in common/numerics/half.h. The arrays must not
 // overlap.
 void Narrow(int64_t count, const float* from, Bfloat16* to);
 

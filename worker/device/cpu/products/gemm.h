@@ -6,16 +6,16 @@
 
 namespace tributary::cpu {
 
-// A row-major float32 matrix, or its transpose, in memory of the caller.
+// A row-major float32 matrix, or its transpose, in the caller's memory.
 struct Operand {
   const float* data = nullptr;
-  int64_t stride = 0;       // Elements from one stored row to the next.
-  bool transposed = false;  // Stored as its transpose.
+  int64_t stride = 0;  // Number of elements between the starts of stored rows.
+  bool transposed = false;  // The memory holds the transpose.
 };
 
-// C[m, n] = A[m, k] B[k, n], or += with `accumulate`. C may not overlap A or B.
-// One thread, the caller's. The same arguments give the same bits on the same
-// kind of processor.
+// C[m, n] = A[m, k] B[k, n], or += with `accumulate`. C must not overlap A or
+// B. Runs on the calling thread only. Equal arguments yield equal bits on
+// processors of the same kind.
 void Gemm(int64_t m, int64_t n, int64_t k, Operand a, Operand b,
           bool accumulate, float* c, int64_t c_stride);
 

@@ -12,11 +12,11 @@ namespace {
 
 using dnnl::memory;
 
-// A model has three products for each linear layer; evaluation adds some. When
-// there are more, all are made anew, which takes milliseconds.
+// Models have three products per linear layer; evaluation adds some. If there
+// are more, all plans are discarded and made again, which takes milliseconds.
 constexpr size_t kMaximumPlans = 512;
 
-// Row-major [rows, columns], or its transpose in memory.
+// Describes a row-major matrix [rows, columns], or its transpose.
 memory::desc Matrix(int64_t rows, int64_t columns, memory::data_type type,
                     bool transposed) {
   const memory::dims strides =
@@ -24,13 +24,13 @@ memory::desc Matrix(int64_t rows, int64_t columns, memory::data_type type,
   return {{rows, columns}, type, strides};
 }
 
-// Primitives take pointers to what they only read as to what they write.
+// Primitives take non-const pointers even to memory that they only read.
 void* Writable(const void* memory) { return const_cast<void*>(memory); }
 
 }  // namespace
 
 bool MultipliesBfloat16() {
-  // Each instruction set's value holds the bits of those that it includes.
+  // The value of each instruction set contains the bits of those it includes.
   const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   const auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
   return (isa & needed) == needed;
@@ -48,7 +48,7 @@ class MatmulPlan {
     c_ = Matrix(p.m, p.n, p.float32_result ? memory::data_type::f32 : real,
                 /*transposed=*/false);
     dnnl::primitive_attr attributes;
-    // The library's own scratchpads belong to the thread that made the
+    // The library's own scratchpads belong to the thread that created the
     // primitive.
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     if (p.accumulate) {

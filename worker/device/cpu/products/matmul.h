@@ -1,4 +1,4 @@
-// Matrix products by oneDNN's primitives, which take bfloat16.
+// Matrix products using oneDNN's primitives, which support bfloat16.
 #ifndef TRIBUTARY_WORKER_DEVICE_CPU_PRODUCTS_MATMUL_H_
 #define TRIBUTARY_WORKER_DEVICE_CPU_PRODUCTS_MATMUL_H_
 
@@ -10,18 +10,20 @@
 
 namespace tributary::cpu {
 
-// Whether the processor multiplies bfloat16 numbers (AVX512_BF16 or AMX):
-// elsewhere oneDNN has no such primitives, or slow ones.
+// Returns whether the processor multiplies bfloat16 (AVX512_BF16 or AMX). On
+// others oneDNN has no such primitives, or slow ones.
 bool MultipliesBfloat16();
 
 class MatmulPlan;
 
-// The products of linear layers, formulas as in worker/device/device.h, with
-// sums in float32. What oneDNN generates for a shape is kept from the first
-// call for that shape on. One thread at a time; instances are independent.
+// Computes the products of linear layers; formulas as in
+// worker/device/device.h, with sums in float32. Caches the code that oneDNN
+// generates on the first call for a shape. Not thread-safe; instances are
+// independent.
 class MatmulRunner {
  public:
-  // Of factors and results of type Real; kBfloat16 needs MultipliesBfloat16().
+  // `precision` applies to operands and results of type Real. kBfloat16
+  // requires MultipliesBfloat16().
   explicit MatmulRunner(Precision precision);
   ~MatmulRunner();
 
@@ -37,9 +39,10 @@ class MatmulRunner {
   // C[m, n] = A[m, k] B[k, n] (+ bias[n] in each row), or +=.
   struct Product {
     int64_t m = 0, n = 0, k = 0;
-    bool transposed_a = false, transposed_b = false;  // As stored.
+    // The memory holds the transpose.
+    bool transposed_a = false, transposed_b = false;
     bool has_bias = false, accumulate = false;
-    bool float32_result = false;  // Else of type Real.
+    bool float32_result = false;  // If false, the result has type Real.
     bool operator<(const Product& other) const;
   };
   struct Matrices {

@@ -1,7 +1,7 @@
 #include "worker/device/cpu/products/one_thread.h"
 
-// From libgomp, which oneDNN is linked with. Declared here because <omp.h> is
-// the compiler's, for code compiled with -fopenmp.
+// Functions of libgomp, which oneDNN is linked with. Declared here because
+// <omp.h> belongs to the compiler and to code compiled with -fopenmp.
 extern "C" {
 int omp_get_max_threads();
 void omp_set_num_threads(int threads);

@@ -1,12 +1,12 @@
-// Keeps oneDNN to the thread that calls it.
+// Restricts oneDNN to the calling thread.
 #ifndef TRIBUTARY_WORKER_DEVICE_CPU_PRODUCTS_ONE_THREAD_H_
 #define TRIBUTARY_WORKER_DEVICE_CPU_PRODUCTS_ONE_THREAD_H_
 
 namespace tributary::cpu {
 
-// While one lives, OpenMP gives the calling thread, and so oneDNN, a team of
-// one. The setting belongs to the thread, so other threads are not concerned;
-// it is put back at the end. Costs a few nanoseconds.
+// Restricts OpenMP, and with it oneDNN, to a team of one on the calling thread
+// during the object's lifetime. The setting is per thread, so other threads are
+// unaffected; the destructor restores it. Costs a few nanoseconds.
 class OneThread {
  public:
   OneThread();

@@ -1,4 +1,4 @@
-// Both functions read the matrix once, in order, and keep what they add up in
+// Both functions read the matrix once, in order, and keep their sums in
 // registers.
 #include "worker/device/cpu/products/skinny_gemm.h"
 
@@ -14,27 +14,27 @@ namespace {
 using simd::kLanes;
 using simd::Lanes;
 
-// Floats of a cache line, and how far ahead of its use the matrix is asked for:
-// the hardware's own prefetching stops at pages, and eight rows are eight
+// Number of floats in a cache line, and prefetch distance for the matrix.
+// Hardware prefetching stops at page boundaries, and eight rows form eight
 // streams.
 constexpr int64_t kLine = 16;
 constexpr int64_t kAhead = 16 * kLine;
 
-// How many sums are in registers at a time: enough to hide the latency of
-// additions, and no more than there are registers. Whatever it is, each sum has
-// the same order.
-struct WideRegisters {  // 32, of sixteen numbers each.
+// Number of sums kept in registers: enough to hide the latency of additions,
+// and no more than there are registers. It never changes the order of additions
+// within a sum.
+struct WideRegisters {  // 32 registers of sixteen floats.
   using Vector = Lanes;
   static constexpr int kForwardRows = 8;
   static constexpr int kBackwardRows = 8, kBackwardVectors = 2;
 };
-struct NarrowRegisters {  // 16, of eight.
+struct NarrowRegisters {  // 16 registers of eight floats.
   using Vector = simd::HalfLanes;
   static constexpr int kForwardRows = 2;
   static constexpr int kBackwardRows = 4, kBackwardVectors = 2;
 };
 
-// Numbers of the matrix.
+// Loads of matrix elements.
 template <typename Vector>
 TRIBUTARY_INLINE Vector LoadWide(const float* from) {
   return simd::Load<Vector>(from);
@@ -77,15 +77,15 @@ TRIBUTARY_INLINE void Pack(int64_t rows, int64_t inputs, const float* x,
   }
 }
 
-// What is added up of kRows rows of w with all rows of x, which are the lanes.
-// Even and odd inputs are added up apart.
+// Sums of kRows rows of w with all rows of x, which are the lanes. Even and odd
+// inputs are summed separately.
 template <int kRows>
 struct ForwardSums {
   alignas(64) float even[kRows][kLanes];
   alignas(64) float odd[kRows][kLanes];
 };
 
-// Adds inputs [begin, end), whole lines, of rows [first, first + kRows).
+// Adds inputs [begin, end), whole cache lines, of rows [first, first + kRows).
 template <typename Vector, int kRows, int kAllRows, typename W>
 TRIBUTARY_INLINE void ForwardLines(int64_t begin, int64_t end, int64_t inputs,
                                    int first, const float* packed, const W* w,
@@ -100,7 +100,7 @@ TRIBUTARY_INLINE void ForwardLines(int64_t begin, int64_t end, int64_t inputs,
     }
   }
   for (int64_t i = begin; i < end; i += kLine) {
-    float widened[kRows][kLine];  // Of bfloat16 numbers.
+    float widened[kRows][kLine];  // bfloat16 numbers as float32.
     const float* lines[kRows];
     for (int o = 0; o < kRows; ++o) {
       const W* const line = w + (first + o) * inputs + i;
@@ -140,7 +140,7 @@ TRIBUTARY_INLINE void ForwardTile(int64_t inputs, const float* packed,
   constexpr int kStep = std::min(kRows, Registers::kForwardRows);
   static_assert(kRows % kStep == 0, "");
   const int64_t lines = inputs / kLine * kLine;
-  // So much of x stays in the first cache for all rows.
+  // Number of inputs for which x stays in the first-level cache for all rows.
   const int64_t block = kStep == kRows ? lines : 128;
   for (int64_t begin = 0; begin < lines; begin += block) {
     const int64_t end = std::min(lines, begin + block);
@@ -173,8 +173,8 @@ TRIBUTARY_INLINE void ForwardRows(int64_t rows, int64_t inputs, int64_t outputs,
   }
 }
 
-// dx[0, kRows), the columns of kVectors vectors, += the products with kOutputs
-// rows of w, which are `stride` apart.
+// Adds to dx[0, kRows), in the columns of kVectors vectors, the products with
+// kOutputs rows of w, which are `stride` apart.
 template <typename Vector, int kRows, int kVectors, int kOutputs>
 TRIBUTARY_INLINE void BackwardTile(int64_t inputs, int64_t outputs,
                                    const float* dy, const float* w,
@@ -213,13 +213,13 @@ TRIBUTARY_INLINE void BackwardRows(int64_t rows, int64_t inputs,
   constexpr int kVectors = Registers::kBackwardVectors;
   constexpr int kWidth = sizeof(Vector) / sizeof(float);
   constexpr int64_t kColumns = 2 * kLine;
-  // Rows of w are often a power of two apart, and so in the same few places of
-  // the cache: what is read more than once is copied.
+  // Rows of w are often a power of two apart and then compete for the same
+  // cache sets, so data that is read more than once is copied.
   constexpr bool kCopies = kRows < 8 || !std::is_same_v<W, float>;
   alignas(64) float copy[kOutputs * kColumns];
   int64_t i = 0;
   for (; i + kColumns <= width; i += kColumns) {
-    // The next rows of w, which the hardware cannot foresee.
+    // Prefetch the next rows of w, which the hardware cannot predict.
     for (int o = 0; o < kOutputs; ++o) {
       const W* next = w + (kOutputs + o) * inputs + i;
       __builtin_prefetch(next);
@@ -285,10 +285,10 @@ template <typename Registers, typename W>
 TRIBUTARY_INLINE void BackwardInput(int64_t rows, int64_t inputs,
                                     int64_t outputs, const float* dy,
                                     const W* w, bool accumulate, float* dx) {
-  // So many columns of dx stay in the caches over all of w's rows.
+  // Number of columns of dx that stay in the caches for all rows of w.
   constexpr int64_t kColumns = 1024;
-  // So many rows of w are read beside each other: each load and store of dx
-  // serves all of them.
+  // Number of rows of w read together, so that each load and store of dx serves
+  // all of them.
   constexpr int kOutputs = 16;
   if (!accumulate) std::memset(dx, 0, rows * inputs * sizeof(float));
   for (int64_t i = 0; i < inputs; i += kColumns) {
@@ -305,8 +305,8 @@ TRIBUTARY_INLINE void BackwardInput(int64_t rows, int64_t inputs,
   }
 }
 
-// One function for each, as templates cannot have versions; with both kinds of
-// registers in one, GCC keeps fewer sums in them.
+// Separate functions, because templates cannot be multiversioned, and because
+// GCC keeps fewer sums in registers if one function contains both kinds.
 TRIBUTARY_MULTIVERSION
 void WideForward(int64_t rows, int64_t inputs, int64_t outputs, const float* x,
                  const float* w, bool accumulate, float* y, float* packed) {

@@ -1,4 +1,4 @@
-// Products of few rows with a large matrix: a pass over the matrix's memory.
+// Products of few rows with a large matrix, in one pass over the matrix.
 #ifndef TRIBUTARY_WORKER_DEVICE_CPU_PRODUCTS_SKINNY_GEMM_H_
 #define TRIBUTARY_WORKER_DEVICE_CPU_PRODUCTS_SKINNY_GEMM_H_
 
@@ -8,11 +8,10 @@
 
 namespace tributary::cpu {
 
-// The most rows that the functions here take: one per lane of the widest
-// registers.
+// Maximum number of rows: one per lane of the widest registers.
 inline constexpr int64_t kSkinnyRows = 16;
 
-// In both functions the matrix w is of float32 or of bfloat16 numbers.
+// In both functions the matrix w is float32 or bfloat16.
 //
 // y[rows, outputs] = x[rows, inputs] w[outputs, inputs]^T, += with
 // `accumulate`. `packed`, inputs * kSkinnyRows floats, is overwritten.

@@ -10,7 +10,7 @@ namespace {
 using simd::kLanes;
 using simd::Lanes;
 
-// The part of the inner dimension that a tile of C needs.
+// The part of the inner dimension that contributes to a tile of C.
 struct Range {
   int64_t begin, end;
 };
@@ -46,7 +46,7 @@ TRIBUTARY_INLINE void FullTile(const TileProduct& p, Range inner,
   }
 }
 
-// The last columns, fewer than a vector.
+// Handles the last columns, fewer than a vector.
 template <int kRows>
 TRIBUTARY_INLINE void NarrowTile(const TileProduct& p, Range inner,
                                  int64_t columns, const float* a,
@@ -65,9 +65,9 @@ TRIBUTARY_INLINE void NarrowTile(const TileProduct& p, Range inner,
   }
 }
 
-// How many vectors of sums are in registers at a time: enough to hide the
-// latency of additions, and no more than there are registers. Whatever it is,
-// each sum has the same order.
+// Number of vectors of sums kept in registers: enough to hide the latency of
+// additions, and no more than there are registers. It never changes the order
+// of additions within a sum.
 struct WideRegisters {
   using Vector = Lanes;
   static constexpr int kRows = kTileRows, kVectors = 2;
@@ -122,9 +122,9 @@ TRIBUTARY_INLINE void AllRows(const TileProduct& p) {
   for (; i < p.m; ++i) Rows<Registers, 1>(p, i);
 }
 
-// They take copies, which stores to C cannot change as far as the compiler
-// knows. With both in one function, GCC keeps fewer sums in registers: a third
-// of the speed with AVX2.
+// Take the product by value, so that the compiler may assume that stores to C
+// do not change it. Separate functions, because GCC otherwise keeps fewer sums
+// in registers: with AVX2 a third of the speed.
 TRIBUTARY_MULTIVERSION
 void TileGemmWide(TileProduct product) { AllRows<WideRegisters>(product); }
 

@@ -1,5 +1,5 @@
-// Products of matrices that are in the cache already, so small that packing
-// them, as libraries do, costs more than it saves; and of triangular ones.
+// Products of triangular matrices, and of matrices in the cache that are too
+// small for packing, as libraries do it, to pay off.
 #ifndef TRIBUTARY_WORKER_DEVICE_CPU_PRODUCTS_TILE_GEMM_H_
 #define TRIBUTARY_WORKER_DEVICE_CPU_PRODUCTS_TILE_GEMM_H_
 
@@ -7,20 +7,20 @@
 
 namespace tributary::cpu {
 
-// Tiles begin at multiples of this many rows of C.
+// Tiles start at multiples of this number of rows of C.
 inline constexpr int64_t kTileRows = 8;
 
-// What need not be computed, with `d` = TileProduct::diagonal.
+// The part of the product that is skipped, with `d` = TileProduct::diagonal.
 enum class Triangle {
   kNone,
   kLowerA,  // A[i, l] is zero for l > i + d.
   kUpperA,  // A[i, l] is zero for l < i - d.
-  kLowerC,  // C[i, j] is not needed for j > i + d; some of it is written.
+  kLowerC,  // C[i, j] is not needed for j > i + d; parts of it are written.
 };
 
 // C[m, n] = A[m, k] B[k, n], or +=. Tiles of A that touch the diagonal are read
-// whole: they must hold the zeros. B and C are row-major; A has strides for
-// both dimensions, so that it may be a transpose.
+// completely and must contain the zeros. B and C are row-major. A has strides
+// for both dimensions, so that it may be a transpose.
 struct TileProduct {
   int64_t m = 0, n = 0, k = 0;
   const float* a = nullptr;

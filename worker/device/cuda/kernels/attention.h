@@ -13,15 +13,15 @@
 
 namespace tributary::cuda {
 
-// The probabilities exist only tile by tile: memory grows with `time`, not with
-// its square (Dao, Fu, Ermon, Rudra and Re, "FlashAttention", 2022). Any
-// head_size works; each further 64 elements take the scores' work once more.
-// T is float, or Bfloat16: then tensor cores make the products, of which
-// probabilities and their gradients are rounded factors, too. All other
-// arithmetic is float32.
+// Computes the probabilities tile by tile without storing them, so memory grows
+// with `time` and not with its square (Dao, Fu, Ermon, Rudra and Re,
+// "FlashAttention", 2022). Supports any head_size; every further 64 elements
+// compute the scores once more. T is float or Bfloat16. For Bfloat16, tensor
+// cores compute the products, and probabilities and their gradients are rounded
+// when they are operands. All other arithmetic is float32.
 struct AttentionDropout {
   RandomStream stream;
-  const RandomBase* base = nullptr;  // Of the GPU's memory.
+  const RandomBase* base = nullptr;  // In GPU memory.
   float rate = 0;
 };
 

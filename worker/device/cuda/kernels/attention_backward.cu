@@ -2,9 +2,8 @@
 //   dv[j] = sum over i of P[i, j] f[i, j] dy[i]
 //   dS[i, j] = P[i, j] (f[i, j] dy[i] v[j] - D[i]) / sqrt(head_size)
 //   dq[i] = sum over j of dS[i, j] k[j],  dk[j] = sum over i of dS[i, j] q[i]
-// The sums over queries and those over keys are two kernels, each of which
-// makes P again: blocks then own what they write, and nothing is added up by
-// atomics.
+// Two kernels compute the sums over queries and over keys, and each recomputes
+// P. Every block therefore owns its outputs, and no atomics are needed.
 #include <cmath>
 
 #include "common/cuda/launch.h"
@@ -21,19 +20,19 @@ struct BackwardInputs {
   AttentionShape shape;
   const T* qkv;
   const T* dy;
-  const float* sums;  // Logarithmic, [batch, heads, time].
+  const float* sums;  // Logarithms of the sums, [batch, heads, time].
   const float* dots;  // D, [batch, heads, time].
   AttentionDropout dropout;
   float scale;  // 1 / sqrt(head_size).
 };
 
-// dots[b, h, t] = y[b, t, h, :] dy[b, t, h, :]; a warp for each.
+// dots[b, h, t] = y[b, t, h, :] dy[b, t, h, :], computed by one warp each.
 template <typename T>
 __global__ void DotsKernel(AttentionShape s, const T* y, const T* dy,
                            float* dots) {
   const int64_t row =
       static_cast<int64_t>(blockIdx.x) * (kBlockThreads / kWarp) +
-      threadIdx.x / kWarp;  // Of [batch, time, heads].
+      threadIdx.x / kWarp;  // Row of [batch, time, heads].
   if (row >= s.batch * s.time * s.heads) return;
   const int lane = threadIdx.x % kWarp;
   float sum = 0;
@@ -46,7 +45,7 @@ __global__ void DotsKernel(AttentionShape s, const T* y, const T* dy,
   if (lane == 0) dots[(batch * s.heads + head) * s.time + time] = sum;
 }
 
-// A row's logarithmic sum and D, zero after the last.
+// Logarithm of a row's sum, and D. Zero beyond the last row.
 struct RowValues {
   float sum, dot;
 };
@@ -63,13 +62,13 @@ __device__ inline RowValues RowValuesOf(const BackwardInputs<T>& in,
 template <typename T>
 __device__ inline float Probability(const BackwardInputs<T>& in, int64_t query,
                                     int64_t key, float score, float sum) {
-  // Keys up to the query are before the last, so only queries need a limit.
+  // A key not after its query is in range, so only queries need a check.
   return key <= query && query < in.shape.time ? expf(score * in.scale - sum)
                                                : 0.0f;
 }
 
-// dk and dv of a tile of keys, kTile columns of them. Scores lie the other way
-// round here: rows are keys, columns queries.
+// Computes dk and dv of a tile of keys, kTile columns of them. Scores are
+// transposed here: rows are keys, columns are queries.
 template <typename T>
 __global__ void __launch_bounds__(kTileThreads, 2)
     KeyGradientsKernel(BackwardInputs<T> in, T* dqkv) {
@@ -88,7 +87,7 @@ __global__ void __launch_bounds__(kTileThreads, 2)
   for (int64_t tile = place.tile; tile < TilesOf(s); ++tile) {
     const int64_t first_query = tile * kTile;
     float p[4][4] = {}, ds[4][4] = {};
-    unsigned kept[4];  // Bit i of kept[j]: row i, column j.
+    unsigned kept[4];  // Bit i of kept[j] is for row i, column j.
     float dots[4];
     products.AddInner(k, first_key, q, first_query, p);
 #pragma unroll
@@ -113,7 +112,7 @@ __global__ void __launch_bounds__(kTileThreads, 2)
     }
     products.AddWeighted(dy, first_query, place.first_column, dv);
 
-    // Its barriers also end the use of the weights.
+    // The barriers of AddInner also end the use of the weights.
     products.AddInner(v, first_key, dy, first_query, ds);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -131,14 +130,14 @@ __global__ void __launch_bounds__(kTileThreads, 2)
             dqkv + PartOffset(s, place, 2));
 }
 
-// dq of a tile of queries, kTile columns of it.
+// Computes dq of a tile of queries, kTile columns of it.
 template <typename T>
 __global__ void __launch_bounds__(kTileThreads, 2)
     QueryGradientsKernel(BackwardInputs<T> in, T* dqkv) {
   __shared__ TileProducts<T> products;
   const AttentionShape& s = in.shape;
   BlockPlace place = PlaceOf(s, blockIdx.x);
-  place.tile = TilesOf(s) - 1 - place.tile;  // Those with the most keys first.
+  place.tile = TilesOf(s) - 1 - place.tile;  // Tiles with the most keys first.
   const HeadMatrix<T> q = PartOf(s, place, in.qkv, 0),
                       k = PartOf(s, place, in.qkv, 1),
                       v = PartOf(s, place, in.qkv, 2),

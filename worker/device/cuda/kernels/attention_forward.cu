@@ -9,15 +9,16 @@
 namespace tributary::cuda {
 namespace {
 
-// Rows 4 down + i of a tile of queries, over the keys seen so far. The kSide
-// threads of a row hold the same values.
+// State for rows 4 down + i of a tile of queries, over the keys seen so far.
+// The kSide threads of a row hold the same values.
 struct OnlineSoftmax {
-  float maximum[4], sum[4];  // Of the scores; of exp(score - maximum).
+  // Maximum of the scores, and sum of exp(score - maximum).
+  float maximum[4], sum[4];
 };
 
-// scores[i][j] of keys first_key + 4 across + j, not yet scaled, become
-// exp(score - maximum), 0 for keys after the query; `softmax` takes them in and
-// `outputs`, sums weighted by earlier exponentials, are scaled to the new
+// Replaces scores[i][j] of keys first_key + 4 across + j, not yet scaled, by
+// exp(score - maximum), or by 0 for keys after the query. Updates `softmax`,
+// and rescales `outputs`, sums weighted by earlier exponentials, to the new
 // maximum.
 __device__ void Exponentials(int64_t first_query, int64_t first_key,
                              float scale, float (&scores)[4][4],
@@ -33,8 +34,9 @@ __device__ void Exponentials(int64_t first_query, int64_t first_key,
       maximum = fmaxf(maximum, scores[i][j]);
     }
     maximum = MaximumOfLanes(maximum, kSide);
-    // The first tile has a key for each query, so the maximum is finite, unless
-    // the scores are not. Of nothing the maximum is -infinity: a factor of 0.
+    // The first tile has a key for each query, so the maximum is finite unless
+    // the scores are not. Before it the maximum is -infinity, which makes the
+    // factor 0.
     const float factor = expf(softmax.maximum[i] - maximum);
     float sum = 0;
 #pragma unroll
@@ -48,15 +50,15 @@ __device__ void Exponentials(int64_t first_query, int64_t first_key,
   }
 }
 
-// y, sums: as in attention.h. A block makes kTile rows of y of one head, and of
-// them a chunk of kTile columns.
+// y and sums as in attention.h. A block computes kTile rows of y of one head,
+// in a chunk of kTile columns.
 template <typename T>
 __global__ void __launch_bounds__(kTileThreads, 2)
     ForwardKernel(AttentionShape s, const T* qkv, AttentionDropout unbased,
                   float scale, T* y, float* sums) {
   __shared__ TileProducts<T> products;
   BlockPlace place = PlaceOf(s, blockIdx.x);
-  place.tile = TilesOf(s) - 1 - place.tile;  // Those with the most keys first.
+  place.tile = TilesOf(s) - 1 - place.tile;  // Tiles with the most keys first.
   const HeadMatrix<T> q = PartOf(s, place, qkv, 0),
                       k = PartOf(s, place, qkv, 1),
                       v = PartOf(s, place, qkv, 2);

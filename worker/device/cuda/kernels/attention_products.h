@@ -1,6 +1,5 @@
-// Products of tiles of a head's matrices, of which forward and backward
-// attention are made: of float32 numbers one by one, of bfloat16 numbers by
-// tensor cores. For .cu files alone.
+// Products of tiles of a head's matrices, for forward and backward attention:
+// one by one for float32, by tensor cores for bfloat16. For .cu files only.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_PRODUCTS_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_PRODUCTS_H_
 
@@ -24,18 +23,18 @@ __device__ inline void StoreFour(const float (&values)[4], float* to) {
       make_float4(values[0], values[1], values[2], values[3]);
 }
 
-// Shared memory of a block, and the products it is for. All threads of the
-// block call all functions.
+// Shared memory of a block and the products that use it. All threads of the
+// block must call every function.
 //
 //   AddInner: products[i][j] += sum over d of a[a_row + 4 down + i, d]
-//     b[b_row + 4 across + j, d]. Begins with a barrier, so what it multiplies
-//     in may still be in use; there is another one before it returns.
-//   StoreWeights: the thread's part of a tile of weights: row 4 down + i,
-//     columns 4 across + j. The tile may not be in use.
+//     b[b_row + 4 across + j, d]. Begins with a barrier, so the memory for
+//     its operands may still be in use. Has another barrier before it returns.
+//   StoreWeights: stores the thread's part of a tile of weights: row
+//     4 down + i, columns 4 across + j. The tile must not be in use.
 //   AddWeighted: sums[i][j] += sum over k < kTile of weights[4 down + i, k]
 //     m[first_row + k, first_column + 4 across + j]. Begins with a barrier, so
-//     weights may have been stored just before. Ends without one: until the
-//     next, weights are in use.
+//     weights may have been stored just before. Ends without a barrier:
+//     weights are in use until the next one.
 template <typename T>
 class TileProducts;
 
@@ -112,17 +111,17 @@ class alignas(16) TileProducts<float> {
   }
 
  private:
-  // Elements of a head that AddInner reads at once.
+  // Number of elements of a head that AddInner reads at once.
   static constexpr int kDepth = 32;
-  // Floats from row to row. A quarter of kOperandStride is odd, so that the
-  // float4s of eight neighbouring rows lie in different banks.
+  // Number of floats between rows. A quarter of kOperandStride is odd, so the
+  // float4s of eight consecutive rows are in different banks.
   static constexpr int kOperandStride = kDepth + 4;
   static constexpr int kStride = kTile + 4;
   static_assert(2 * kOperandStride >= kStride, "one operand is a tile wide");
 
-  // to[place of r, c] = m[first_row + r, first_column + c], r < kTile, c <
-  // kDepth; zero outside. `interleaved`: row 4 n + j goes to j kSide + n, so
-  // that the rows 4 n + j of threads n = 0, 1, ... are neighbours.
+  // to[position of r, c] = m[first_row + r, first_column + c], r < kTile, c <
+  // kDepth; zero outside. With `interleaved`, row 4 n + j is stored at j kSide
+  // + n, so that rows 4 n + j of threads n = 0, 1, ... are contiguous.
   __device__ static void LoadOperand(const HeadMatrix<float>& m,
                                      int64_t first_row, int64_t first_column,
                                      bool interleaved, float* to) {
@@ -135,17 +134,17 @@ class alignas(16) TileProducts<float> {
     }
   }
 
-  // What a product multiplies: two operands of [kTile, kOperandStride], or one
-  // of [kTile, kStride].
+  // Operands of a product: two of [kTile, kOperandStride], or one of [kTile,
+  // kStride].
   float operands_[2 * kTile * kOperandStride];
   float weights_[kTile * kStride];
 };
 
-// Factors, weights among them, in bfloat16, sums in float32.
+// Operands, including weights, in bfloat16, and sums in float32.
 //
-// Each of the eight warps makes two of the sixteen 16 x 16 parts of a tile.
-// Which elements of a part a thread holds is the hardware's business, so the
-// sums go to the threads by way of shared memory.
+// Each of the eight warps computes two of the sixteen 16 x 16 parts of a tile.
+// The hardware determines which elements of a part a thread holds, so the sums
+// pass through shared memory.
 template <>
 class alignas(32) TileProducts<Bfloat16> {
  public:
@@ -165,7 +164,7 @@ class alignas(32) TileProducts<Bfloat16> {
         Load(left_ + PartRow() * kStride + k, x);
 #pragma unroll
         for (int n = 0; n < 2; ++n) {
-          // b's rows are the columns of its transpose.
+          // The rows of b are the columns of its transpose.
           Factor<nvcuda::wmma::matrix_b, nvcuda::wmma::col_major> y;
           Load(right_ + PartColumn(n) * kStride + k, y);
           nvcuda::wmma::mma_sync(sums.part[n], x, y, sums.part[n]);
@@ -201,15 +200,15 @@ class alignas(32) TileProducts<Bfloat16> {
   }
 
  private:
-  // Side of what one instruction of a warp multiplies.
+  // Side of the matrices that one instruction of a warp multiplies.
   static constexpr int kPart = 16;
   static_assert(kTileThreads / kWarp * 2 == kTile / kPart * (kTile / kPart),
                 "two parts for each warp");
-  // Elements from row to row: eight neighbouring rows lie in different banks,
-  // and every part begins at a multiple of 32 bytes.
+  // Number of elements between rows. Eight consecutive rows are in different
+  // banks, and every part starts at a multiple of 32 bytes.
   static constexpr int kStride = kTile + 8;
   static constexpr int kSumStride = kTile + 4;
-  // Elements that are loaded at once, where they lie at such a multiple.
+  // Number of elements loaded at once if they are aligned to this number.
   static constexpr int kVector = 8;
   struct alignas(16) Vector {
     Bfloat16 elements[kVector];
@@ -219,7 +218,7 @@ class alignas(32) TileProducts<Bfloat16> {
   using Factor =
       nvcuda::wmma::fragment<Use, kPart, kPart, kPart, __nv_bfloat16, Order>;
 
-  // Of the warp's two parts.
+  // Sums of the warp's two parts.
   struct Sums {
     __device__ Sums() {
       for (auto& one : part) nvcuda::wmma::fill_fragment(one, 0.0f);
@@ -230,7 +229,8 @@ class alignas(32) TileProducts<Bfloat16> {
   };
 
   __device__ static int Warp() { return threadIdx.x / kWarp; }
-  // First row of the warp's parts in a tile; first column of part n.
+  // Return the first row of the warp's parts in a tile, and the first column of
+  // part n.
   __device__ static int PartRow() { return Warp() / 2 * kPart; }
   __device__ static int PartColumn(int n) {
     return (Warp() % 2 * 2 + n) * kPart;
@@ -267,7 +267,7 @@ class alignas(32) TileProducts<Bfloat16> {
     }
   }
 
-  // Adds each thread's part of a tile.
+  // Adds each thread's part of a tile to `to`.
   __device__ void Add(const Sums& sums, float (&to)[4][4]) {
 #pragma unroll
     for (int n = 0; n < 2; ++n) {

@@ -1,9 +1,9 @@
-// Where the blocks of forward and backward attention work, and what is left of
-// dropout there. For .cu files alone.
+// Work distribution and dropout of forward and backward attention. For .cu
+// files only.
 //
-// A block of kSide x kSide threads works on a tile of kTile queries by kTile
-// keys, of which each thread holds 4 x 4 scores: thread (down, across) those in
-// rows 4 down + i and columns 4 across + j.
+// A block of kSide x kSide threads processes a tile of kTile queries by kTile
+// keys. Each thread holds 4 x 4 scores: thread (down, across) those in rows 4
+// down + i and columns 4 across + j.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_TILE_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_TILE_H_
 
@@ -22,15 +22,15 @@ inline constexpr int kTile = 64;
 inline constexpr int kSide = kTile / 4;
 inline constexpr int kTileThreads = kSide * kSide;
 
-// A matrix of one head, [count, size], `stride` elements from row to row.
+// A matrix of one head, [count, size], with `stride` elements between rows.
 template <typename T>
 struct HeadMatrix {
   const T* data;
   int64_t count, size, stride;
 };
 
-// What one block does: a tile of one head, and of the head's elements those of
-// one chunk of kTile.
+// The work of one block: a tile of one head, and a chunk of kTile elements of
+// the head.
 struct BlockPlace {
   int64_t batch, head, tile, first_column;
 };
@@ -45,8 +45,8 @@ inline int64_t BlocksOf(const AttentionShape& s) {
   return s.batch * s.heads * TilesOf(s) * ColumnChunksOf(s);
 }
 
-// Place of block number `block` of BlocksOf(s). Tiles vary slowest: those of
-// equal work run together.
+// Returns the work of block number `block` of BlocksOf(s). The tile varies
+// slowest, so that blocks of equal work run together.
 __device__ inline BlockPlace PlaceOf(const AttentionShape& s, int64_t block) {
   const int64_t chunks = ColumnChunksOf(s), heads = s.batch * s.heads;
   const int64_t head = block / chunks % heads;
@@ -54,7 +54,8 @@ __device__ inline BlockPlace PlaceOf(const AttentionShape& s, int64_t block) {
           block % chunks * kTile};
 }
 
-// Element [b, t = 0, part, h, 0] of qkv (part 0, 1, 2: q, k, v).
+// Returns the offset of element [b, t = 0, part, h, 0] of qkv (part 0, 1, 2: q,
+// k, v).
 __device__ inline int64_t PartOffset(const AttentionShape& s,
                                      const BlockPlace& place, int part) {
   return ((place.batch * s.time * 3 + part) * s.heads + place.head) *
@@ -67,7 +68,7 @@ __device__ inline HeadMatrix<T> PartOf(const AttentionShape& s,
   return {qkv + PartOffset(s, place, part), s.time, s.head_size,
           3 * s.heads * s.head_size};
 }
-// Element [b, t = 0, h, 0] of y.
+// Returns the offset of element [b, t = 0, h, 0] of y.
 __device__ inline int64_t OutputOffset(const AttentionShape& s,
                                        const BlockPlace& place) {
   return (place.batch * s.time * s.heads + place.head) * s.head_size;
@@ -91,7 +92,7 @@ __device__ inline float ElementOrZero(const HeadMatrix<T>& m, int64_t row,
 }
 
 // to[first_row + 4 down + i, first_column + 4 across + j] = values[i][j],
-// within [count, size]; `stride` elements from row to row.
+// within [count, size], with `stride` elements between rows.
 template <typename T>
 __device__ inline void StoreRows(const float (&values)[4][4], int64_t first_row,
                                  int64_t first_column, int64_t count,
@@ -106,13 +107,14 @@ __device__ inline void StoreRows(const float (&values)[4][4], int64_t first_row,
   }
 }
 
-// With the base as it is when the kernel runs.
+// Adds the random base, as it is when the kernel runs.
 __device__ inline AttentionDropout Based(AttentionDropout dropout) {
   if (dropout.rate > 0.0f) dropout.stream = dropout.base->Of(dropout.stream);
   return dropout;
 }
 
-// Bit n: whether element first + n of the probabilities is kept, n < 4.
+// Returns a mask: bit n < 4 is set if element first + n of the probabilities is
+// kept.
 __device__ inline unsigned KeptFour(const AttentionDropout& dropout,
                                     uint64_t first) {
   if (dropout.rate <= 0.0f) return 15;
@@ -129,7 +131,7 @@ __device__ inline unsigned KeptFour(const AttentionDropout& dropout,
   return kept >> skipped & 15;
 }
 
-// Number, for dropout, of the probability of key j for query i.
+// Returns the dropout element number of the probability of key j for query i.
 __device__ inline uint64_t ProbabilityNumber(const AttentionShape& s,
                                              const BlockPlace& place,
                                              int64_t query, int64_t key) {

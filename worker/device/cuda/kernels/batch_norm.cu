@@ -1,6 +1,6 @@
-// A block for each channel, whose warps take turns at the images: it passes
-// over the channel as often as it needs sums, and nothing is handed from block
-// to block.
+// Uses one block per channel, whose warps process the images in turn. A block
+// passes over its channel once for each sum that it needs; blocks exchange no
+// data.
 #include <algorithm>
 
 #include "common/cuda/launch.h"
@@ -53,8 +53,8 @@ __device__ void Normalize(const BatchNormShape& s, const Normalization& by,
   });
 }
 
-// The variance takes a second pass: the mean square less the squared mean would
-// lose all digits where the mean is large.
+// The variance takes a second pass: the mean square minus the squared mean
+// would lose all digits where the mean is large.
 template <typename T>
 __global__ void __launch_bounds__(kChannelThreads)
     ForwardKernel(BatchNormShape s, const T* x, const float* scale,
@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(kChannelThreads)
             residual, y);
 }
 
-// With g = dy, 0 where relu has cut y off: dx = scale inverse (g - mean(g) - (x
+// With g = dy, or 0 where relu set y to 0: dx = scale inverse (g - mean(g) - (x
 // - mean) inverse^2 mean(g (x - mean))).
 template <typename T>
 __global__ void __launch_bounds__(kChannelThreads)
@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(kChannelThreads)
     g_x_sum += g * (x[e] - mean);
     if (gradients.dresidual != nullptr) gradients.dresidual[e] = g;
   });
-  // The barriers in here also let dx take the place of dy.
+  // The barriers in Sum also permit dx to be dy.
   const float dshift = Sum(g_sum, shared);
   const float dscale = Sum(g_x_sum, shared) * inverse;
   const float count = static_cast<float>(s.batch * s.pixels);
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(kChannelThreads)
   }
 }
 
-// A warp for each image of the batch, as far as there are.
+// Returns one warp per image of the batch, up to the maximum.
 dim3 ThreadsFor(const BatchNormShape& s) {
   return dim3(static_cast<unsigned>(
       std::min<int64_t>(s.batch * kWarp, kChannelThreads)));

@@ -1,4 +1,4 @@
-// bfloat16 numbers, as kernels read and write them.
+// bfloat16 numbers in kernels.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_BFLOAT16_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_BFLOAT16_H_
 
@@ -10,12 +10,11 @@
 namespace tributary::cuda {
 
 // The upper half of a float32, in the libraries' layout (CUDA_R_16BF,
-// CUDNN_DATA_BFLOAT16). Kernels that are templates of the type of Real compute
-// with float, to which and from which this converts by itself.
+// CUDNN_DATA_BFLOAT16). Kernels that are templates over the type of Real
+// compute with float; this type converts to and from float implicitly.
 struct Bfloat16 {
   Bfloat16() = default;
-  // To the nearest, of two equally near to the one whose last bit is 0; NaN
-  // stays NaN.
+  // Rounds to nearest, ties to even. NaN stays NaN.
   __host__ __device__ Bfloat16(float value) {  // NOLINT: implicit.
     uint32_t wide;
     memcpy(&wide, &value, sizeof(wide));

@@ -1,4 +1,4 @@
-// Sums over the rows of a matrix. For .cu files alone.
+// Sums over the rows of a matrix. For .cu files only.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_COLUMN_SUMS_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_COLUMN_SUMS_H_
 
@@ -11,30 +11,30 @@
 
 namespace tributary::cuda {
 
-// Rows are summed in chunks of neighbours, by a block for each chunk and tile
-// of columns, and then the chunks in order: the order depends on the shape
-// alone.
+// Partition of the rows into contiguous chunks. One block sums each chunk and
+// tile of columns, then the chunks are added in order. The order of additions
+// depends only on the shape.
 struct ColumnChunks {
-  // Threads of a block: a warp reads kColumns neighbours of a row, kLanes warps
-  // take turns at the rows.
+  // Threads of a block: a warp reads kColumns consecutive elements of a row,
+  // and kLanes warps process the rows in turn.
   static constexpr int kColumns = kWarp, kLanes = 8;
 
   ColumnChunks(int64_t rows, int64_t width)
       : tiles(CeilDivide(width, kColumns)) {
-    // About 1,024 blocks keep any GPU busy; below 64 rows for each, finishing
-    // would cost more than it saves.
+    // About 1,024 blocks keep any GPU busy. With fewer than 64 rows per chunk,
+    // adding the chunks would cost more than it saves.
     const int64_t wanted = CeilDivide(1024, std::max<int64_t>(tiles, 1));
     rows_per_chunk = std::max<int64_t>(CeilDivide(rows, wanted), 64);
     chunks = std::max<int64_t>(CeilDivide(rows, rows_per_chunk), 1);
   }
 
-  int64_t tiles;           // Of columns.
-  int64_t rows_per_chunk;  // At most.
-  int64_t chunks;          // At least 1.
+  int64_t tiles;           // Number of column tiles.
+  int64_t rows_per_chunk;  // Maximum number of rows in a chunk.
+  int64_t chunks;          // Number of chunks; at least 1.
 };
 
 // partials[chunk, s, column] = sums[s] over the chunk's rows, where term(row,
-// column, sums) adds an element's part to each of sums[kSums].
+// column, sums) adds an element's contribution to each of sums[kSums].
 template <int kSums, typename Term>
 __global__ void SumChunksKernel(int64_t rows, int64_t width,
                                 ColumnChunks layout, Term term,
@@ -55,7 +55,7 @@ __global__ void SumChunksKernel(int64_t rows, int64_t width,
   for (int s = 0; s < kSums; ++s) lanes[s][threadIdx.y][threadIdx.x] = sums[s];
   __syncthreads();
   if (column >= width) return;
-  // The first warps finish, one for each sum.
+  // One warp per sum adds up the lanes.
   for (int s = threadIdx.y; s < kSums; s += ColumnChunks::kLanes) {
     float sum = 0;
     for (int lane = 0; lane < ColumnChunks::kLanes; ++lane) {
@@ -67,7 +67,7 @@ __global__ void SumChunksKernel(int64_t rows, int64_t width,
 
 template <int kSums>
 struct ColumnOutputs {
-  float* sums[kSums];  // [width] each; a null one is left out.
+  float* sums[kSums];  // [width] each; null ones are skipped.
 };
 
 // outputs.sums[s][c] = the chunks' partials[chunk, s, c] in order.
@@ -86,8 +86,8 @@ __global__ void FinishSumsKernel(int64_t chunks, int64_t width,
   outputs.sums[s][c] = sum;
 }
 
-// outputs.sums[s][c] = sum over rows r of what term(r, c, sums) adds to
-// sums[s]. `scratch` is overwritten.
+// outputs.sums[s][c] = sum over rows r of the contribution of term(r, c, sums)
+// to sums[s]. `scratch` is overwritten.
 template <int kSums, typename Term>
 void SumColumns(Stream& stream, const char* operation, Scratch& scratch,
                 int64_t rows, int64_t width, const Term& term,

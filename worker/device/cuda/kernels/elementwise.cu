@@ -10,9 +10,9 @@ namespace {
 constexpr float kSqrt2OverPi = 0.7978845608f;
 constexpr float kGeluCubic = 0.044715f;
 
-// 0.5 (1 + tanh(u)) is the logistic function of 2 u; `rest` is 1 - gate. Both
-// are made of exp(-2 |u|), which cannot overflow, and keep their relative
-// precision near 0.
+// 0.5 (1 + tanh(u)) equals the logistic function of 2 u; `rest` is 1 - gate.
+// Both are computed from exp(-2 |u|), which cannot overflow, and keep their
+// relative precision near 0.
 struct GeluGates {
   float gate, rest;
 };
@@ -25,8 +25,8 @@ __device__ inline GeluGates GeluGatesOf(float x) {
   return u >= 0.0f ? GeluGates{larger, smaller} : GeluGates{smaller, larger};
 }
 
-// Neighbours, read and written at once: enough of them that few threads keep
-// the memory busy.
+// Consecutive elements read and written at once, enough for few threads to
+// saturate the memory bandwidth.
 template <typename T, int kCount>
 struct alignas(kCount * sizeof(T) < 16 ? kCount * sizeof(T) : 16) Neighbours {
   T values[kCount];
@@ -68,8 +68,7 @@ __global__ void MapKernel(int64_t count, bool aligned, const From* x,
   }
 }
 
-// y = function(x, z), element by element; a null z is not read. y may be x or
-// z.
+// y = function(x, z), element-wise. A null z is not read. y may be x or z.
 template <typename From, typename To, typename Function>
 void Map(Stream& stream, const char* operation, int64_t count, const From* x,
          const From* z, To* y, const Function& function) {
@@ -137,7 +136,7 @@ void GeluBackward(Stream& stream, int64_t count, const T* x, const T* dy,
       });
 }
 
-// A thread for each four elements, which share a block of numbers.
+// Each thread handles four elements, which share a block of random numbers.
 template <typename T>
 void Dropout(Stream& stream, int64_t count, const RandomStream& numbers,
              const RandomBase* base, float rate, const T* x, T* y) {

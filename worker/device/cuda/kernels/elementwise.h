@@ -1,6 +1,5 @@
-// Operations on each element by itself; shapes and formulas as in
-// worker/device/device.h. In all of them the output may be an input. T is float
-// or Bfloat16.
+// Element-wise operations; shapes and formulas as in worker/device/device.h. In
+// all of them the output may be an input. T is float or Bfloat16.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ELEMENTWISE_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ELEMENTWISE_H_
 
@@ -15,7 +14,8 @@
 
 namespace tributary::cuda {
 
-// Whether this build has code for the calling thread's current GPU.
+// Returns an error if this build has no code for the calling thread's current
+// GPU.
 cudaError_t FindKernels();
 
 // to = from, rounded or widened.
@@ -34,7 +34,7 @@ void GeluForward(Stream& stream, int64_t count, const T* x, T* y);
 template <typename T>
 void GeluBackward(Stream& stream, int64_t count, const T* x, const T* dy,
                   T* dx);
-// `base`, of the GPU's memory, is added when the kernel runs.
+// `base`, in GPU memory, is read when the kernel runs.
 template <typename T>
 void Dropout(Stream& stream, int64_t count, const RandomStream& numbers,
              const RandomBase* base, float rate, const T* x, T* y);

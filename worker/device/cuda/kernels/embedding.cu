@@ -1,6 +1,7 @@
-// Backward, a stable sort brings the places of each token together, in order,
-// and a block adds up those of one token. Its order is that of the sequence, so
-// no atomics are needed and the sums round as in plain loops.
+// In backward, a stable sort groups the positions of each token in sequence
+// order, and one block adds the rows of a token. The order of additions is that
+// of the sequence, so no atomics are needed and the rounding equals that of
+// plain loops.
 #include <cub/device/device_radix_sort.cuh>
 
 #include "common/cuda/launch.h"
@@ -9,9 +10,9 @@
 namespace tributary::cuda {
 namespace {
 
-// dtable[token, :] += rows of dy, [count, width], at the token's places, in
-// order. sorted: [blocks], the tokens in ascending order; places: [blocks],
-// where each stands. The block of a token's first place does the work.
+// dtable[token, :] += rows of dy, [count, width], at the token's positions, in
+// order. sorted: [blocks], the tokens in ascending order; places: [blocks], the
+// position of each. The block of a token's first position does the work.
 template <typename T>
 __global__ void SumTokensKernel(int64_t count, int64_t width,
                                 const uint32_t* sorted, const uint32_t* places,
@@ -19,7 +20,7 @@ __global__ void SumTokensKernel(int64_t count, int64_t width,
   const int64_t begin = blockIdx.x;
   const uint32_t token = sorted[begin];
   if (begin > 0 && sorted[begin - 1] == token) return;
-  // The first larger token, by bisection: sorted[low] is not larger.
+  // Finds the first larger token by bisection: sorted[low] is not larger.
   int64_t low = begin, end = count;
   while (end - low > 1) {
     const int64_t middle = low + (end - low) / 2;
@@ -40,17 +41,17 @@ __global__ void SumTokensKernel(int64_t count, int64_t width,
   }
 }
 
-// The sort's input and output, [count] each, and what it works in.
+// Input and output of the sort, [count] each, and its temporary memory.
 struct SortMemory {
   uint32_t *places, *sorted, *sorted_places;
   void* work;
   size_t work_bytes;
 };
 
-// Queues the sort; with a null `work`, sets work_bytes alone.
+// Queues the sort. If `work` is null, only sets work_bytes.
 cudaError_t Sort(SortMemory& memory, const uint32_t* tokens, int64_t count,
                  int64_t vocabulary, cudaStream_t stream) {
-  int bits = 1;  // That a token needs.
+  int bits = 1;  // Number of bits of the largest token.
   while (bits < 32 && (int64_t{1} << bits) < vocabulary) ++bits;
   return cub::DeviceRadixSort::SortPairs(
       memory.work, memory.work_bytes, tokens, memory.sorted, memory.places,

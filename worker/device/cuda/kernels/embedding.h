@@ -23,7 +23,7 @@ struct EmbeddingGradients {
   float* dposition_table = nullptr;  // [at least time, width]
 };
 
-// batch * time is below 2^31. `scratch` is overwritten.
+// Requires batch * time < 2^31. `scratch` is overwritten.
 template <typename T>
 void EmbeddingBackward(Stream& stream, Scratch& scratch, int64_t batch,
                        int64_t time, int64_t width, int64_t vocabulary,

@@ -1,4 +1,4 @@
-// A block for each row.
+// Uses one block per row.
 #include <climits>
 #include <cmath>
 
@@ -8,7 +8,7 @@
 
 namespace tributary::cuda {
 
-// What the GPU says of a row.
+// Results of a row on the GPU.
 struct RowLoss {
   double loss;
   int32_t correct, counted;  // 0 or 1.
@@ -18,13 +18,13 @@ namespace {
 
 constexpr int kMaximumThreads = 1024;
 
-// The softmax of a part of a row, in one pass (Milakov and Gimelshein, "Online
-// normalizer calculation for softmax", 2018). Without a constructor, since it
-// stands in shared memory.
+// The softmax of a part of a row, computed in one pass (Milakov and Gimelshein,
+// "Online normalizer calculation for softmax", 2018). Has no constructor
+// because it is placed in shared memory.
 struct SoftmaxPart {
   float maximum;  // -infinity for no elements.
-  float sum;      // Of exp(x - maximum).
-  int place;      // Of the first maximum.
+  float sum;      // Sum of exp(x - maximum).
+  int place;      // Position of the first maximum.
 };
 
 __device__ inline void Include(float x, int place, SoftmaxPart& part) {
@@ -33,15 +33,16 @@ __device__ inline void Include(float x, int place, SoftmaxPart& part) {
     part.maximum = x;
     part.place = place;
   } else if (x != -INFINITY) {
-    // NaN comes here, too, and makes the sum NaN. The exponential of -infinity
-    // is 0, and without a maximum so far could not be computed.
+    // NaN also takes this branch and makes the sum NaN. The exponential of
+    // -infinity is 0, which could not be computed without a maximum so far.
     part.sum += expf(x - part.maximum);
   }
 }
 
-// The part's sum relative to a maximum that is at least its own.
+// Returns the part's sum relative to `maximum`, which is at least the part's
+// own.
 __device__ inline float SumRelativeTo(float maximum, const SoftmaxPart& part) {
-  // Also where both are infinite, and the difference NaN.
+  // Equality also covers two infinite values, whose difference is NaN.
   return part.maximum == maximum ? part.sum
                                  : part.sum * expf(part.maximum - maximum);
 }
@@ -63,12 +64,12 @@ __device__ inline SoftmaxPart ShuffleDown(const SoftmaxPart& part,
           __shfl_down_sync(kAllLanes, part.place, distance)};
 }
 
-// Elements that a thread has the memory bring at a time. A row may begin at any
-// element, so they are read one by one.
+// Number of loads that a thread issues at once. A row may start at any element,
+// so elements are loaded individually.
 constexpr int kBatch = 4;
 
-// function(place, value) for each element of a row that is the thread's, in
-// order; it may overwrite the element.
+// Calls function(position, value) for each element of a row that belongs to the
+// thread, in order. The function may overwrite the element.
 template <typename T, typename Function>
 __device__ inline void ForEachOfRow(const T* row, int64_t count,
                                     const Function& function) {
@@ -107,7 +108,7 @@ __global__ void __launch_bounds__(kMaximumThreads)
     if (threadIdx.x == 0) losses[row] = {0.0, 0, 0};
     return;
   }
-  // Read before any thread writes: BlockReduce has barriers.
+  // Read before any thread writes: BlockReduce contains barriers.
   const float at_label = in[label];
   SoftmaxPart part = {-INFINITY, 0.0f, INT_MAX};
   ForEachOfRow(in, classes, [&](int64_t c, float x) {
@@ -152,7 +153,8 @@ __global__ void __launch_bounds__(kMaximumThreads)
   }
 }
 
-// More threads than a row has use for would only make the reduction longer.
+// Bounds the number of threads by the width of a row; more would only lengthen
+// the reduction.
 int ThreadsFor(int64_t width) {
   if (width <= 128) return kWarp;
   return width <= 4096 ? kBlockThreads : kMaximumThreads;

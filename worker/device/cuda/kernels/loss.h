@@ -13,8 +13,8 @@ namespace tributary::cuda {
 
 struct RowLoss;
 
-// A row's loss is made on the GPU and copied to the host, which adds them up in
-// order. One loss at a time.
+// Computes the losses of rows on the GPU and copies them to the host, which
+// adds them in order. One loss at a time.
 class LossRunner {
  public:
   template <typename T>
@@ -24,17 +24,17 @@ class LossRunner {
   void MeanSquaredError(Stream& stream, int64_t rows, int64_t width, const T* x,
                         const float* target, T* dx);
 
-  // Of the loss above that was queued last and that the stream has done.
+  // Returns the loss queued last. The stream must have completed it.
   Device::Loss Sum() const;
 
  private:
-  // On the GPU.
+  // Returns room for the losses on the GPU.
   RowLoss* RowLosses(int64_t rows);
-  // Queues their copy to the host.
+  // Queues the copy of the losses to the host.
   void Collect(Stream& stream, int64_t rows);
 
   int64_t rows_ = 0;
-  const RowLoss* losses_ = nullptr;  // Of the rows, in host_.
+  const RowLoss* losses_ = nullptr;  // Losses of the rows, in host_.
   Scratch device_{Scratch::Place::kDevice};
   Scratch host_{Scratch::Place::kPinnedHost};
 };

@@ -1,6 +1,6 @@
-// A warp for each row: widths of up to a few thousand are a few dozen elements
-// for each lane, and warps need no barriers. It reads its row three times, the
-// last two from the cache.
+// Uses one warp per row: widths of up to a few thousand are a few dozen
+// elements per lane, and warps need no barriers. Reads each row three times,
+// the last two from the cache.
 #include "common/cuda/launch.h"
 #include "worker/device/cuda/kernels/column_sums.h"
 #include "worker/device/cuda/kernels/normalization.h"
@@ -17,7 +17,7 @@ __device__ inline int64_t RowOfWarp() {
 }
 
 // x, y: [rows, width]; scale, shift (or null): [width]; means, inverses:
-// [rows]. No two overlap, so that several elements are on their way at a time.
+// [rows]. None overlap, so that several loads are in flight at a time.
 template <typename T>
 __global__ void ForwardKernel(int64_t rows, int64_t width,
                               const T* __restrict__ x,
@@ -26,7 +26,7 @@ __global__ void ForwardKernel(int64_t rows, int64_t width,
                               T* __restrict__ y, float* __restrict__ means,
                               float* __restrict__ inverses) {
   const int64_t row = RowOfWarp();
-  if (row >= rows) return;  // The whole warp.
+  if (row >= rows) return;  // The whole warp returns.
   const int lane = threadIdx.x % kWarp;
   const T* __restrict__ in = x + row * width;
   T* __restrict__ out = y + row * width;
@@ -65,7 +65,7 @@ __global__ void BackwardKernel(int64_t rows, int64_t width,
                                const T* __restrict__ dy, bool accumulate,
                                T* __restrict__ dx) {
   const int64_t row = RowOfWarp();
-  if (row >= rows) return;  // The whole warp.
+  if (row >= rows) return;  // The whole warp returns.
   const int lane = threadIdx.x % kWarp;
   const T* __restrict__ in = x + row * width;
   const T* __restrict__ gradient = dy + row * width;

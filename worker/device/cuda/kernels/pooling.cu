@@ -1,5 +1,5 @@
-// Forward, a thread makes an output; backward, an element of dx, from the
-// windows it is in.
+// Forward uses one thread per output. Backward uses one thread per element of
+// dx, which reads the windows that contain it.
 #include "common/cuda/launch.h"
 #include "worker/device/cuda/kernels/pooling.h"
 #include "worker/device/cuda/kernels/reduction.h"
@@ -17,32 +17,33 @@ __host__ __device__ inline int64_t OutPlane(const PoolShape& s) {
   return s.out_height * s.out_width;
 }
 
-// Place in its input plane of the corner of output `place`'s window.
+// Returns the position, in its input plane, of the corner of output `place`'s
+// window.
 __device__ inline int64_t CornerOf(const PoolShape& s, int64_t place) {
   return place / s.out_width * s.window * s.in_width +
          place % s.out_width * s.window;
 }
 
-// Place in its output plane of the window that input `place` is in, -1 for
-// none.
+// Returns the position, in its output plane, of the window that contains input
+// `place`, or -1.
 __device__ inline int64_t WindowOf(const PoolShape& s, int64_t place) {
   const int64_t i = place / s.in_width / s.window;
   const int64_t j = place % s.in_width / s.window;
   return i < s.out_height && j < s.out_width ? i * s.out_width + j : -1;
 }
 
-// Numbers [begin, end).
+// The range [begin, end).
 struct Extent {
   int64_t begin, end;
 };
 
-// With the stride that the shape means, in place of 0 for `window`.
+// Returns the shape with a stride of 0 replaced by `window`.
 PoolShape WithStride(PoolShape s) {
   s.stride = s.Stride();
   return s;
 }
 
-// The part of window number `number` along one side that is within the image.
+// Returns the part of window number `number`, along one side, within the image.
 __device__ inline Extent WindowExtent(const PoolShape& s, int64_t number,
                                       int64_t side) {
   const int64_t begin = number * s.stride - s.padding;
@@ -50,16 +51,17 @@ __device__ inline Extent WindowExtent(const PoolShape& s, int64_t number,
   return {begin > 0 ? begin : 0, end < side ? end : side};
 }
 
-// The windows, out of `count` along one side, that `place` is in.
+// Returns the windows, out of `count` along one side, that contain `place`.
 __device__ inline Extent WindowsAt(const PoolShape& s, int64_t place,
                                    int64_t count) {
   const int64_t padded = place + s.padding, last = padded / s.stride;
-  const int64_t before = padded - s.window;  // Where a window would just miss.
+  // Start of the last window position that misses `place`.
+  const int64_t before = padded - s.window;
   return {before < 0 ? 0 : before / s.stride + 1,
           last < count ? last + 1 : count};
 }
 
-// y[plane] = mean of x[plane, pixels]; a block for each.
+// y[plane] = mean of x[plane, pixels], computed by one block each.
 template <typename T>
 __global__ void PlaneMeansKernel(int64_t pixels, const T* x, T* y) {
   __shared__ float shared[kWarp];

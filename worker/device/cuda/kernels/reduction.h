@@ -1,5 +1,5 @@
-// Sums and the like over the threads of a warp or block, in an order that
-// depends on the number of threads alone. For .cu files alone.
+// Reductions over the threads of a warp or block, in an order that depends only
+// on the number of threads. For .cu files only.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_REDUCTION_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_REDUCTION_H_
 
@@ -11,8 +11,8 @@ namespace tributary::cuda {
 
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 
-// The sum over groups of `lanes` neighbouring lanes, a power of two up to
-// kWarp; each lane of a group gets the same bits. The whole warp must call.
+// Returns the sum over groups of `lanes` adjacent lanes, a power of two up to
+// kWarp. All lanes of a group receive the same bits. The whole warp must call.
 __device__ inline float SumOfLanes(float value, int lanes = kWarp) {
   for (int distance = lanes / 2; distance > 0; distance /= 2) {
     value += __shfl_xor_sync(kAllLanes, value, distance);
@@ -20,7 +20,7 @@ __device__ inline float SumOfLanes(float value, int lanes = kWarp) {
   return value;
 }
 
-// The same for the maximum, which is not NaN unless all are.
+// Like SumOfLanes, for the maximum, which is NaN only if all values are.
 __device__ inline float MaximumOfLanes(float value, int lanes = kWarp) {
   for (int distance = lanes / 2; distance > 0; distance /= 2) {
     value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, distance));
@@ -35,14 +35,16 @@ __device__ inline double ShuffleDown(double value, int distance) {
   return __shfl_down_sync(kAllLanes, value, distance);
 }
 
-// combine(..., value of each thread of the block); every thread gets the same
-// bits. T has an overload of ShuffleDown. `shared` is shared memory for kWarp
-// values, which is free again on return; blockDim.x is a multiple of kWarp, the
-// only dimension, and all threads must call.
+// Returns combine(..., value of each thread of the block); every thread
+// receives the same bits. T needs an overload of ShuffleDown. `shared` is
+// shared memory for kWarp values, which may be reused on return. blockDim.x
+// must be a multiple of kWarp and the only dimension, and all threads must
+// call.
 template <typename T, typename Combine>
 __device__ T BlockReduce(T value, const Combine& combine, T* shared) {
   for (int distance = kWarp / 2; distance > 0; distance /= 2) {
-    // Lanes beyond the end give what no lane uses: lane 0 gets the result.
+    // Values from lanes beyond the end reach unused lanes only: lane 0 has the
+    // result.
     value = combine(value, ShuffleDown(value, distance));
   }
   if (threadIdx.x % kWarp == 0) shared[threadIdx.x / kWarp] = value;

@@ -10,7 +10,7 @@ namespace tributary::cuda {
 Scratch::~Scratch() { Free(); }
 
 void Scratch::Free() {
-  // Both wait until the GPU has done all that uses the memory.
+  // Both functions wait until the GPU no longer uses the memory.
   if (place_ == Place::kDevice) {
     cudaFree(memory_);
   } else {
@@ -28,9 +28,9 @@ void* Scratch::Bytes(size_t bytes) {
                                 : cudaMallocHost(&memory_, bytes);
   if (error != cudaSuccess) {
     EndProcess(ToStatus(
-        error, absl::StrCat("no ", bytes,
-                            " bytes of working memory; more "
-                            "batch.micro_batches, or --threads 1, need less")));
+        error, absl::StrCat("cannot allocate ", bytes,
+                            " bytes of working memory; increase "
+                            "batch.micro_batches or set --threads 1")));
   }
   capacity_ = bytes;
   ++growths_;

@@ -1,4 +1,4 @@
-// Working memory that an operation needs while it runs.
+// Temporary memory of operations.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_SCRATCH_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_SCRATCH_H_
 
@@ -7,14 +7,14 @@
 
 namespace tributary::cuda {
 
-// Grows to the largest size asked for and stays there. An operation asks once;
-// operations of one stream take turns in it. One thread at a time, with the
-// GPU current.
+// Grows to the largest requested size and never shrinks. Each operation
+// requests memory once; operations of one stream share it in turn. Not
+// thread-safe. The GPU must be current.
 class Scratch {
  public:
   enum class Place {
     kDevice,
-    kPinnedHost,  // Host memory that copies from the GPU need no detour for.
+    kPinnedHost,  // Host memory that the GPU copies to directly.
   };
 
   explicit Scratch(Place place) : place_(place) {}
@@ -22,14 +22,15 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
-  // At least `bytes`, aligned to 256, of unspecified content, valid until the
-  // next call. Growing waits for the GPU. Ends the process where there is no
-  // memory: operations have no other way to fail.
+  // Returns at least `bytes`, aligned to 256, with unspecified content. The
+  // memory is valid until the next call. Growing waits for the GPU. Ends the
+  // process if memory does not suffice, because operations have no other way to
+  // report an error.
   void* Bytes(size_t bytes);
   float* Floats(int64_t count);
 
-  // How often it has grown: what Bytes has returned is as good as ever while
-  // this stays the same.
+  // Returns the number of growths. Results of Bytes stay valid while it is
+  // unchanged.
   int64_t growths() const { return growths_; }
 
  private:

@@ -1,4 +1,4 @@
-// cuBLASLt's functions, loaded when first needed: see shared_library.h.
+// Functions of cuBLASLt, loaded on first use; see shared_library.h.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_LIBRARIES_CUBLASLT_LIBRARY_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_LIBRARIES_CUBLASLT_LIBRARY_H_
 
@@ -8,7 +8,7 @@
 
 namespace tributary::cuda {
 
-// Those that we call, without their prefix.
+// The functions used, without their prefix.
 struct CublasLt {
   decltype(&cublasLtCreate) Create;
   decltype(&cublasLtDestroy) Destroy;
@@ -25,8 +25,8 @@ struct CublasLt {
   decltype(&cublasLtMatrixLayoutDestroy) MatrixLayoutDestroy;
 };
 
-// Loaded by the first call, for the process's lifetime; safe from any thread.
-// FailedPrecondition if it cannot be.
+// Returns the functions. The first call loads the library for the lifetime of
+// the process. Thread-safe. Returns FailedPrecondition if loading fails.
 absl::StatusOr<const CublasLt*> LoadCublasLt();
 
 }  // namespace tributary::cuda

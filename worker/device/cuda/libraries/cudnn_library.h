@@ -1,4 +1,4 @@
-// cuDNN's functions, loaded when first needed: see shared_library.h.
+// Functions of cuDNN, loaded on first use; see shared_library.h.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_LIBRARIES_CUDNN_LIBRARY_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_LIBRARIES_CUDNN_LIBRARY_H_
 
@@ -8,7 +8,7 @@
 
 namespace tributary::cuda {
 
-// Those that we call, without their prefix.
+// The functions used, without their prefix.
 struct Cudnn {
   decltype(&cudnnConvolutionBackwardData) ConvolutionBackwardData;
   decltype(&cudnnConvolutionBackwardFilter) ConvolutionBackwardFilter;
@@ -35,8 +35,8 @@ struct Cudnn {
   decltype(&cudnnSetTensor4dDescriptor) SetTensor4dDescriptor;
 };
 
-// Loaded by the first call, for the process's lifetime; safe from any thread.
-// FailedPrecondition if it cannot be.
+// Returns the functions. The first call loads the library for the lifetime of
+// the process. Thread-safe. Returns FailedPrecondition if loading fails.
 absl::StatusOr<const Cudnn*> LoadCudnn();
 
 }  // namespace tributary::cuda

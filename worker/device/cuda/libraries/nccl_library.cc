@@ -22,7 +22,7 @@ absl::Status ToStatus(cudaError_t error, const char* what) {
       absl::StrCat("NCCL, ", what, ": ", cudaGetErrorString(error)));
 }
 
-// Those of NCCL's functions that we call, without their prefix.
+// The functions of NCCL used, without their prefix.
 struct Functions {
   decltype(&ncclCommAbort) CommAbort;
   decltype(&ncclCommGetAsyncError) CommGetAsyncError;
@@ -109,21 +109,21 @@ class Communicator final : public NcclCommunicator {
     absl::MutexLock lock(&mu_);
     if (!aborted_ && communicator_ != nullptr) {
       cudaSetDevice(ordinal_);
-      functions_.CommAbort(communicator_);  // Frees it.
+      functions_.CommAbort(communicator_);  // Also frees the communicator.
     }
     aborted_ = true;
   }
 
  private:
   absl::Status Activate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    if (aborted_) return absl::AbortedError("the all-reduce was called off");
+    if (aborted_) return absl::AbortedError("the all-reduce was cancelled");
     return ToStatus(cudaSetDevice(ordinal_), "cudaSetDevice");
   }
 
   const Functions& functions_;
   const int ordinal_;
   const int peer_;
-  // NCCL does not wait within the calls that it is held in, but for Abort.
+  // Held during calls of NCCL. Only Abort blocks there.
   absl::Mutex mu_;
   ncclComm_t communicator_ ABSL_GUARDED_BY(mu_) = nullptr;
   bool aborted_ ABSL_GUARDED_BY(mu_) = false;
@@ -144,7 +144,7 @@ class Library final : public NcclLibrary {
       const std::string& bytes, int rank, const std::string& bus_id) override {
     ncclUniqueId id;
     if (bytes.size() != sizeof(id.internal)) {
-      return absl::InvalidArgumentError("that is no id of NCCL's");
+      return absl::InvalidArgumentError("not an NCCL id");
     }
     std::memcpy(id.internal, bytes.data(), bytes.size());
     int ordinal = 0;

@@ -1,5 +1,5 @@
-// NCCL's messages between two GPUs, behind an interface: loaded when first
-// needed (see shared_library.h), and replaced in tests.
+// Interface to NCCL's point-to-point messages. NCCL is loaded on first use (see
+// shared_library.h) and replaced in tests.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_LIBRARIES_NCCL_LIBRARY_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_LIBRARIES_NCCL_LIBRARY_H_
 
@@ -12,42 +12,44 @@
 
 namespace tributary {
 
-// A communicator: of this process and another one. One thread at a time, but
-// for Abort, which any thread may call at any time. Destroying it aborts what
-// is under way.
+// A communicator between this process and another one. Not thread-safe, except
+// that any thread may call Abort at any time. Destroying it aborts operations
+// in progress.
 class NcclCommunicator {
  public:
   virtual ~NcclCommunicator() = default;
 
-  // Whether what was begun last (the communicator itself, Send, Receive) is
-  // queued: only then may the next thing be begun. The error of anything since.
-  // Never waits.
+  // Returns whether the last operation (creation, Send or Receive) has been
+  // queued. The next operation must wait for that. Returns the first error
+  // since. Never blocks.
   virtual absl::StatusOr<bool> Ready() = 0;
-  // Queue a message to, or from, the other process on a stream of the GPU that
-  // was current in Begin (see CopyStream::handle). Both sides must queue the
+  // Queue a message to or from the other process on a stream (see
+  // CopyStream::handle) of the GPU passed to Begin. Both sides must queue the
   // same messages in the same order.
   virtual absl::Status Send(const void* data, size_t bytes, void* stream) = 0;
   virtual absl::Status Receive(void* data, size_t bytes, void* stream) = 0;
-  // Ends what is queued, now, with undefined results: its stream goes on.
+  // Ends queued messages at once, with undefined results. Their stream stays
+  // usable.
   virtual void Abort() = 0;
 };
 
-// Thread-safe.
+// Creates communicators. Thread-safe.
 class NcclLibrary {
  public:
   virtual ~NcclLibrary() = default;
 
-  // Bytes that name a communicator to be; one of its processes makes them.
+  // Creates the id of a new communicator. One of its processes calls this.
   virtual absl::StatusOr<std::string> MakeId() = 0;
-  // Begins to make the communicator of that name, of two processes, of which
-  // this one is number `rank`, with the GPU of that bus id. Does not wait: see
-  // NcclCommunicator::Ready.
+  // Starts to create the communicator with this id. It consists of two
+  // processes; this one has number `rank` and uses the GPU at `bus_id`. Does
+  // not block; see NcclCommunicator::Ready.
   virtual absl::StatusOr<std::unique_ptr<NcclCommunicator>> Begin(
       const std::string& id, int rank, const std::string& bus_id) = 0;
 };
 
-// The real one, for the process's lifetime; safe from any thread.
-// FailedPrecondition if it cannot be loaded, or in a build without CUDA.
+// Returns the NCCL library, loaded for the lifetime of the process.
+// Thread-safe. Returns FailedPrecondition if loading fails, or in a build
+// without CUDA.
 absl::StatusOr<NcclLibrary*> LoadNccl();
 
 }  // namespace tributary

@@ -1,4 +1,4 @@
-// What stands in for NCCL in a build without CUDA.
+// Replacement for NCCL in builds without CUDA.
 #include "worker/device/cuda/libraries/nccl_library.h"
 
 namespace tributary {

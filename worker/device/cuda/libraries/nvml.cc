@@ -10,7 +10,7 @@
 namespace tributary {
 namespace {
 
-// Of nvmlReturn_t.
+// Values of nvmlReturn_t.
 constexpr int kSuccess = 0;
 constexpr int kInsufficientSize = 7;
 
@@ -22,7 +22,7 @@ absl::StatusOr<Nvml> Bind() {
                              cuda::SharedLibrary::Open("libnvidia-ml.so.1"));
   Nvml nvml;
   absl::Status status;
-  // The versions that nvml.h of drivers from 450 (2020) on stands for.
+  // Versions that nvml.h selects for drivers from 450 (2020) on.
   status.Update(library.Bind("nvmlInit_v2", &nvml.Init));
   status.Update(library.Bind("nvmlShutdown", &nvml.Shutdown));
   status.Update(library.Bind("nvmlErrorString", &nvml.ErrorString));
@@ -53,7 +53,7 @@ std::vector<GpuProcess> ReadProcesses(const Nvml& nvml, Nvml::Gpu gpu) {
   int result =
       nvml.DeviceGetComputeRunningProcesses(gpu, &count, entries.data());
   if (result == kInsufficientSize) {
-    // Some may have come meanwhile.
+    // Room for processes that start meanwhile.
     entries.resize(std::min(2 * count, kMostProcesses));
     count = static_cast<unsigned>(entries.size());
     result = nvml.DeviceGetComputeRunningProcesses(gpu, &count, entries.data());
@@ -79,7 +79,7 @@ GpuReport ReadGpu(const Nvml& nvml, Nvml::Gpu gpu) {
   }
   Nvml::PciInfo pci = {};
   if (nvml.DeviceGetPciInfo(gpu, &pci) == kSuccess) {
-    // As CUDA writes it, with four digits of the domain in place of eight.
+    // In CUDA's format, with four digits of the domain instead of eight.
     report.bus_id =
         absl::StrFormat("%04x:%02x:%02x.0", pci.domain, pci.bus, pci.device);
   }
@@ -112,7 +112,7 @@ absl::StatusOr<std::vector<GpuReport>> ReadGpus(const Nvml& nvml) {
   std::vector<GpuReport> reports;
   for (unsigned i = 0; i < count; ++i) {
     Nvml::Gpu gpu = nullptr;
-    // One that has fallen off the bus leaves a gap.
+    // A GPU that has fallen off the bus leaves a gap.
     if (nvml.DeviceGetHandleByIndex(i, &gpu) != kSuccess) continue;
     reports.push_back(ReadGpu(nvml, gpu));
   }

@@ -1,5 +1,5 @@
-// What GPUs are doing, and for whom: by NVIDIA's management library (NVML), a
-// part of the driver that is loaded when it is first asked.
+// GPU utilization and processes, using NVIDIA's management library (NVML). The
+// library is part of the driver and loaded on first use.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_LIBRARIES_NVML_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_LIBRARIES_NVML_H_
 
@@ -15,7 +15,7 @@ namespace tributary {
 
 struct GpuProcess {
   int64_t pid = 0;
-  // None where the driver does not tell: in containers, mostly.
+  // nullopt if the driver does not report it, as in most containers.
   std::optional<int64_t> memory_bytes;
 };
 
@@ -24,14 +24,14 @@ struct GpuReport {
   std::string bus_id;  // "0000:3b:00.0", in lower case.
   int64_t memory_bytes = 0;
   int64_t used_bytes = 0;
-  // Part of the last second or so in which it computed, in percent; none where
-  // the driver does not tell.
+  // Percentage of roughly the last second during which the GPU computed;
+  // nullopt if the driver does not report it.
   std::optional<int> utilization_percent;
-  std::vector<GpuProcess> processes;  // That compute on it.
+  std::vector<GpuProcess> processes;  // Processes that compute on the GPU.
 };
 
-// The functions of NVML that are used, with the types of its header, which
-// comes with the CUDA toolkit alone: all return 0 for success. See
+// The functions of NVML used, with the types of its header, which only the CUDA
+// toolkit contains. All return 0 for success. See
 // https://docs.nvidia.com/deploy/nvml-api.
 struct Nvml {
   struct Memory {  // nvmlMemory_t
@@ -47,7 +47,7 @@ struct Nvml {
   };
   struct Process {  // nvmlProcessInfo_v2_t
     unsigned pid;
-    unsigned long long used_bytes;  // ~0: unknown
+    unsigned long long used_bytes;  // ~0 stands for unknown.
     unsigned gpu_instance, compute_instance;
   };
   using Gpu = void*;  // nvmlDevice_t
@@ -61,18 +61,18 @@ struct Nvml {
   int (*DeviceGetPciInfo)(Gpu gpu, PciInfo* info);
   int (*DeviceGetMemoryInfo)(Gpu gpu, Memory* memory);
   int (*DeviceGetUtilizationRates)(Gpu gpu, Utilization* utilization);
-  // *count: room in `processes`, then how many there are.
+  // *count is the capacity of `processes` on entry and their number on return.
   int (*DeviceGetComputeRunningProcesses)(Gpu gpu, unsigned* count,
                                           Process* processes);
 };
 
-// Loaded by the first call, for the process's lifetime; safe from any thread.
-// FailedPrecondition where there is no driver.
+// Returns the functions. The first call loads the library for the lifetime of
+// the process. Thread-safe. Returns FailedPrecondition if there is no driver.
 absl::StatusOr<const Nvml*> LoadNvml();
 
-// All GPUs of the machine, whether or not CUDA_VISIBLE_DEVICES hides them. What
-// a GPU does not tell is left out; FailedPrecondition, with NVML's reason,
-// where it tells nothing.
+// Returns all GPUs of the machine, including those hidden by
+// CUDA_VISIBLE_DEVICES. Omits values that a GPU does not report. Returns
+// FailedPrecondition, with NVML's reason, if NVML cannot list the GPUs.
 absl::StatusOr<std::vector<GpuReport>> ReadGpus(const Nvml& nvml);
 
 }  // namespace tributary

@@ -1,7 +1,7 @@
-// Libraries of the CUDA toolkit that are loaded when they are first needed.
-// Linked in the ordinary way, cuBLASLt alone would cost every process 0.2 s at
-// its start and 200 MB of memory, servers and CPU workers too, and programs
-// would not start on machines without it.
+// Libraries of the CUDA toolkit, loaded on first use. If cuBLASLt were linked
+// normally, it alone would cost every process, including servers and CPU
+// workers, 0.2 s at startup and 200 MB of memory, and programs would not start
+// on machines without it.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_LIBRARIES_SHARED_LIBRARY_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_LIBRARIES_SHARED_LIBRARY_H_
 
@@ -12,17 +12,17 @@
 
 namespace tributary::cuda {
 
-// A loaded library. It stays loaded until the process ends: what it leaves
-// behind (threads, callbacks of the driver) must not lose its code.
+// A loaded library. It stays loaded until the process ends, because its threads
+// and driver callbacks need its code.
 class SharedLibrary {
  public:
-  // By the name that programs are linked with, such as "libcublasLt.so.13", in
-  // the program's run path and where the system looks. FailedPrecondition, with
-  // the loader's reason, if it cannot be loaded.
+  // Loads the library by its name for linking, such as "libcublasLt.so.13",
+  // from the program's run path or the system's search path. Returns
+  // FailedPrecondition, with the loader's reason, on failure.
   static absl::StatusOr<SharedLibrary> Open(const std::string& name);
 
-  // *function = the library's function `name`, whose type the caller vouches
-  // for. FailedPrecondition if it has none.
+  // Sets *function to the library's function `name`. The caller is responsible
+  // for its type. Returns FailedPrecondition if there is no such function.
   template <typename Function>
   absl::Status Bind(const char* name, Function* function) const {
     void* address = nullptr;
