@@ -6,7 +6,7 @@
 
 #include "common/numerics/half.h"
 #include "common/transport/received_floats.h"
-#include "server/store/gradient_source.h"
+#include "server/store/aggregation/gradient_source.h"
 
 namespace tributary {
 
