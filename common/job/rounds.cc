@@ -32,10 +32,6 @@ JobSpec JobOfRounds(const JobSpec& job) {
   return outer;
 }
 
-bool AwaitsNorm(const JobSpec& job) {
-  return ResolveExchange(job).updates_await_norm;
-}
-
 double StatisticsRate(const JobSpec& job) {
   return ResolveExchange(job).local_sgd ? 1 : kStatisticsRate;
 }

@@ -34,10 +34,6 @@ class Rounds {
 // clipping; else `job` itself.
 JobSpec JobOfRounds(const JobSpec& job);
 
-// Whether servers update their chunks only when the coordinator has told them
-// the norm of the round's gradient. `job` may be the job of rounds.
-bool AwaitsNorm(const JobSpec& job);
-
 // How far servers move parameters of group STATISTICS towards what a round has
 // observed: kStatisticsRate; in mode local_steps all the way, as trajectories
 // have gone it step by step. `job` may be the job of rounds.

@@ -1,13 +1,9 @@
-#include "deploy/commands/bench_command.h"
-
 #include <cstdio>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/nearest.h"
-#include "deploy/commands/bench_exchange_command.h"
-#include "deploy/commands/bench_step_command.h"
-#include "deploy/commands/bench_stream_command.h"
+#include "deploy/commands/subcommands.h"
 #include "deploy/flags/exit_code.h"
 
 namespace tributary {

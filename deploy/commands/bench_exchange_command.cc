@@ -1,5 +1,3 @@
-#include "deploy/commands/bench_exchange_command.h"
-
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -11,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/counted.h"
 #include "deploy/bench/bench_exchange.h"
+#include "deploy/commands/subcommands.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/device_flag.h"
 #include "deploy/flags/exit_code.h"

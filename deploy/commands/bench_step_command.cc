@@ -1,5 +1,3 @@
-#include "deploy/commands/bench_step_command.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -12,6 +10,7 @@
 #include "common/base/status_macros.h"
 #include "deploy/bench/bench_jobs.h"
 #include "deploy/bench/bench_step.h"
+#include "deploy/commands/subcommands.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/device_flag.h"
 #include "deploy/flags/exit_code.h"

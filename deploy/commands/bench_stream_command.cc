@@ -1,5 +1,3 @@
-#include "deploy/commands/bench_stream_command.h"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 #include "common/base/status_macros.h"
 #include "common/os/local_host.h"
 #include "deploy/bench/bench_stream.h"
+#include "deploy/commands/subcommands.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/exit_code.h"
 #include "nlohmann/json.hpp"

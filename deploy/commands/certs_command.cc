@@ -1,5 +1,3 @@
-#include "deploy/commands/certs_command.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -19,6 +17,7 @@
 #include "common/os/file.h"
 #include "common/transport/certificates.h"
 #include "common/transport/security.h"
+#include "deploy/commands/subcommands.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/exit_code.h"
 

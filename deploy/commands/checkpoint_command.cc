@@ -1,5 +1,3 @@
-#include "deploy/commands/checkpoint_command.h"
-
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -19,6 +17,7 @@
 #include "common/base/nearest.h"
 #include "common/base/status_macros.h"
 #include "common/os/file_system.h"
+#include "deploy/commands/subcommands.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/exit_code.h"
 #include "server/checkpoint/checkpoint_diff.h"

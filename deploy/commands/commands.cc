@@ -8,17 +8,10 @@
 #include "absl/strings/str_format.h"
 #include "common/base/nearest.h"
 #include "common/transport/channel.h"
-#include "deploy/commands/bench_command.h"
-#include "deploy/commands/certs_command.h"
-#include "deploy/commands/checkpoint_command.h"
-#include "deploy/commands/compare_command.h"
 #include "deploy/commands/devices_command.h"
-#include "deploy/commands/plan_command.h"
-#include "deploy/commands/sample_command.h"
 #include "deploy/commands/server_command.h"
 #include "deploy/commands/status_command.h"
-#include "deploy/commands/train_command.h"
-#include "deploy/commands/worker_command.h"
+#include "deploy/commands/subcommands.h"
 #include "deploy/flags/exit_code.h"
 
 namespace tributary {

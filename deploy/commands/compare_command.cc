@@ -1,5 +1,3 @@
-#include "deploy/commands/compare_command.h"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "common/base/counted.h"
 #include "common/base/status_macros.h"
+#include "deploy/commands/subcommands.h"
 #include "deploy/compare/comparison.h"
 #include "deploy/compare/comparison_report.h"
 #include "deploy/compare/comparison_run.h"

@@ -1,5 +1,3 @@
-#include "deploy/commands/plan_command.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -12,6 +10,7 @@
 #include "common/os/process.h"
 #include "common/plan/bandwidth.h"
 #include "deploy/commands/server_command.h"
+#include "deploy/commands/subcommands.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/exit_code.h"
 #include "deploy/flags/job_source.h"

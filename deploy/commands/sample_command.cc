@@ -1,5 +1,3 @@
-#include "deploy/commands/sample_command.h"
-
 #include <unistd.h>
 
 #include <cstdint>
@@ -7,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "deploy/commands/subcommands.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/device_flag.h"
 #include "deploy/flags/exit_code.h"

@@ -1,5 +1,3 @@
-#include "deploy/commands/train_command.h"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +14,7 @@
 #include "common/base/counted.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
+#include "deploy/commands/subcommands.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/device_flag.h"
 #include "deploy/flags/exit_code.h"

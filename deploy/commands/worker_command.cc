@@ -1,5 +1,3 @@
-#include "deploy/commands/worker_command.h"
-
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -11,6 +9,7 @@
 #include "common/base/status_macros.h"
 #include "common/os/log.h"
 #include "common/os/process.h"
+#include "deploy/commands/subcommands.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/device_flag.h"
 #include "deploy/flags/exit_code.h"

@@ -1,6 +1,6 @@
 #include "server/run_mode/run_mode.h"
 
-#include "common/job/rounds.h"
+#include "common/job/exchange_traits.h"
 
 namespace tributary {
 
@@ -13,7 +13,9 @@ bool RunMode::AssignmentIsSlow(absl::Time now) const {
   return membership_.AssignmentIsSlow(now);
 }
 
-bool RunMode::servers_await_norms() const { return AwaitsNorm(job_); }
+bool RunMode::servers_await_norms() const {
+  return ResolveExchange(job_).updates_await_norm;
+}
 
 absl::Status RunMode::RequestStep(const Member&) {
   return absl::FailedPreconditionError(

@@ -1,5 +1,3 @@
-#include "deploy/commands/checkpoint_command.h"
-
 #include <sys/stat.h>
 
 #include <cmath>
@@ -13,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/types/optional.h"
 #include "common/os/file.h"
+#include "deploy/commands/subcommands.h"
 #include "deploy/flags/exit_code.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

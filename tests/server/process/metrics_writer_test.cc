@@ -101,7 +101,7 @@ TEST_F(MetricsWriterTest, KeepsTheOrderAcrossRewindsAndFlushes) {
   const std::vector<std::string> metrics = Metrics();
   ASSERT_EQ(metrics.size(), 200u);
   for (int64_t step = 1; step <= 200; ++step) {
-    EXPECT_EQ(metrics[step - 1], Step(step).dump());
+    EXPECT_EQ(metrics[step - 1], Step(step));
   }
 }
 
@@ -128,8 +128,8 @@ TEST_F(MetricsWriterTest, ADiskThatHangsCostsLinesBeyondTheBoundAndOneWarning) {
   const std::vector<std::string> metrics = Metrics();
   ASSERT_EQ(metrics.size(), MetricsWriter::kMostWaiting + 1);
   EXPECT_EQ(metrics[MetricsWriter::kMostWaiting - 1],
-            Step(MetricsWriter::kMostWaiting).dump());
-  EXPECT_EQ(metrics.back(), Step(99999).dump());
+            Step(MetricsWriter::kMostWaiting));
+  EXPECT_EQ(metrics.back(), Step(99999));
   EXPECT_THAT(Lines(folder_ + "/log"),
               ElementsAre(HasSubstr("metrics.jsonl lacks 3 lines")));
 }

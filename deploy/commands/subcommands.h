@@ -1,0 +1,60 @@
+// The subcommands of `tributary`. Each function parses `arguments`, which are
+// those after the subcommand's name, runs the subcommand and returns the exit
+// code (deploy/flags/exit_code.h). NAME_command.cc defines Run<Name>Command.
+#ifndef TRIBUTARY_DEPLOY_COMMANDS_SUBCOMMANDS_H_
+#define TRIBUTARY_DEPLOY_COMMANDS_SUBCOMMANDS_H_
+
+#include <string>
+#include <vector>
+
+#include "deploy/flags/environment.h"
+
+namespace tributary {
+
+// `tributary bench ...`: measures performance on this machine.
+int RunBenchCommand(const std::vector<std::string>& arguments,
+                    const Environment& environment);
+
+// `tributary bench exchange`: measures the exchange without computation.
+int RunBenchExchangeCommand(const std::vector<std::string>& arguments,
+                            const Environment& environment);
+
+// `tributary bench step`: times one training step.
+int RunBenchStepCommand(const std::vector<std::string>& arguments,
+                        const Environment& environment);
+
+// `tributary bench stream`: one process of the measurement in stream_limit.h.
+int RunBenchStreamCommand(const std::vector<std::string>& arguments,
+                          const Environment& environment);
+
+// `tributary certs`: creates an authority and certificates for tests.
+int RunCertsCommand(const std::vector<std::string>& arguments,
+                    const Environment& environment);
+
+// `tributary checkpoint`: lists, verifies and compares checkpoints.
+int RunCheckpointCommand(const std::vector<std::string>& arguments,
+                         const Environment& environment);
+
+// `tributary compare`: trains one job with every exchange and compares them.
+int RunCompareCommand(const std::vector<std::string>& arguments,
+                      const Environment& environment);
+
+// `tributary plan`: predicts the step time of a job on a cluster.
+int RunPlanCommand(const std::vector<std::string>& arguments,
+                   const Environment& environment);
+
+// `tributary sample`: generates text with a trained model.
+int RunSampleCommand(const std::vector<std::string>& arguments,
+                     const Environment& environment);
+
+// `tributary train`: runs a whole job on this machine.
+int RunTrainCommand(const std::vector<std::string>& arguments,
+                    const Environment& environment);
+
+// `tributary worker`: runs one worker.
+int RunWorkerCommand(const std::vector<std::string>& arguments,
+                     const Environment& environment);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_DEPLOY_COMMANDS_SUBCOMMANDS_H_
