@@ -387,10 +387,10 @@ absl::StatusOr<ExchangePlan> PlanExchange(const PlanInputs& inputs) {
       !ResolveExchange(inputs.job).whole_batches) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--workers ", inputs.workers, ": the batch has ",
-        Counted(micro_batches, "leaf", "leaves"), ", so no more than ",
+        Counted(micro_batches, "micro-batch", "micro-batches"), ", so at most ",
         Counted(micro_batches, "worker"),
         " can compute; raise batch.micro_batches (a power of two that divides "
-        "batch.global) or give fewer --workers"));
+        "batch.global) or lower --workers"));
   }
   const Planner planner(inputs);
   ExchangePlan plan;

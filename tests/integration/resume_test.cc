@@ -367,11 +367,11 @@ TEST_F(ResumeTest, WarnsWhereALongerRunHasAnotherSchedule) {
   EXPECT_EQ(first.standard_error, "");
   const CommandResult longer = train("40");
   EXPECT_EQ(longer.exit_code, 0) << longer.standard_error;
-  EXPECT_THAT(longer.standard_error,
-              AllOf(StartsWith("warning: server-0: the job is not the one of " +
-                               folder_ + "/run/checkpoints/step-00000030: "),
-                    HasSubstr("until the last of which the learning rate "
-                              "changes")));
+  EXPECT_THAT(
+      longer.standard_error,
+      AllOf(StartsWith("warning: server-0: the job differs from that of " +
+                       folder_ + "/run/checkpoints/step-00000030: "),
+            HasSubstr("its learning rate schedule depends on it")));
   EXPECT_EQ(Summary("run").value("steps", 0), 40);
 }
 
