@@ -66,7 +66,8 @@ void Checkpointer::Warn(int64_t step, const std::string& message) {
   // Logging may block on a file, so it runs on the thread.
   thread_->Run([this, step, message] {
     options_.log->Warning(
-        "no checkpoint at step %d, so the one before it stays the newest: %s",
+        "no checkpoint at step %d; an earlier one, if there is any, stays the "
+        "newest: %s",
         step, message);
   });
 }

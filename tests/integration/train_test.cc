@@ -218,7 +218,8 @@ TEST_F(TrainTest, ShowsWhatItsServersWarnOf) {
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
   EXPECT_THAT(result.standard_error,
               AllOf(StartsWith("warning: server-0: no checkpoint at step 5; "
-                               "training goes on and tries again: "),
+                               "an earlier one, if there is any, stays the "
+                               "newest: "),
                     HasSubstr(Path("out/checkpoints"))));
   EXPECT_EQ(std::count(result.standard_error.begin(),
                        result.standard_error.end(), '\n'),

@@ -140,8 +140,8 @@ std::vector<BadInput> BadFlags() {
        {"CUDA_VISIBLE_DEVICES="}},
       {"server_on_gpu_in_all_reduce",
        Train({"--set", "exchange.all_reduce={}", "--server-device", "cuda"}), 2,
-       "--server-device cuda: exchange.all_reduce has a server that no "
-       "gradient passes"},
+       "--server-device cuda: with exchange.all_reduce the server neither sums "
+       "gradients nor updates weights"},
       {"server_that_is_to_find_micro_batches",
        {"server", "DIR/job.textproto", "--set", "batch.micro_batches=-1"},
        2,

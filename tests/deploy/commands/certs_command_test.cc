@@ -85,7 +85,7 @@ TEST(CertsCommandTest, TokensDoNotGoToOtherMachinesUnencrypted) {
     const CommandResult result = RunCommand(arguments);
     EXPECT_EQ(result.exit_code, 2) << command;
     EXPECT_THAT(result.standard_error,
-                HasSubstr("would go to 192.0.2.1:29400 unencrypted"));
+                HasSubstr("would be sent to 192.0.2.1:29400 unencrypted"));
   }
 }
 
