@@ -372,7 +372,7 @@ TEST_F(BadPeerTest, ServerWithAShardThatIsTaken) {
                 "shard 0 is already served");
   report.mutable_enlist()->set_shard(5);
   ExpectRefusal(Enlistment({report}), grpc::StatusCode::INVALID_ARGUMENT,
-                "shard 5 of a job with 1 servers");
+                "shard 5 of a job with 1 server:");
 }
 
 TEST_F(BadPeerTest, ServerThatDoesNotEnlist) {

@@ -27,7 +27,7 @@ class ProcessEndTest : public testing::Test {
 
   static CommandResult RunWatched(const std::vector<std::string>& arguments) {
     return RunCommand(arguments,
-                      {"LD_PRELOAD=tests/deploy/libexit_witness.so"});
+                      {"LD_PRELOAD=tests/deploy/commands/libexit_witness.so"});
   }
 };
 

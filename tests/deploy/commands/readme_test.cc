@@ -1,14 +1,18 @@
-// The command lines that README.md shows: each is one that the program takes.
+// The command lines that README.md and the manual in docs/ show: each is one
+// that the program accepts.
 #include <algorithm>
+#include <filesystem>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/command_runner.h"
@@ -20,14 +24,26 @@ using ::testing::HasSubstr;
 
 using Words = std::vector<std::string>;
 
-// What follows `./tributary` on each line of code that begins with it, without
-// the comment, and between backquotes in prose; JOB.textproto stands for any.
+std::string Pages() {
+  std::string pages = ReadWholeFile("README.md");
+  for (const auto& page : std::filesystem::directory_iterator("docs")) {
+    if (page.path().extension() != ".md") continue;
+    absl::StrAppend(&pages, "\n", ReadWholeFile(page.path().string()));
+  }
+  // A command may go on in the next line.
+  return absl::StrReplaceAll(pages, {{"\\\n", " "}});
+}
+
+// The words after `./tributary` on each line of code that begins with it,
+// without the comment, and between backquotes in prose. JOB.textproto stands
+// for any job.
 std::vector<Words> CommandLines() {
   constexpr absl::string_view kStart = "./tributary ";
-  const std::string readme = ReadWholeFile("README.md");
+  const std::string pages = Pages();
   std::vector<Words> commands;
-  for (const absl::string_view line : absl::StrSplit(readme, '\n')) {
+  for (absl::string_view line : absl::StrSplit(pages, '\n')) {
     std::vector<absl::string_view> found;
+    absl::ConsumePrefix(&line, "$ ");
     if (absl::StartsWith(line, kStart)) {
       found.push_back(line.substr(0, line.find(" #")));
     } else {

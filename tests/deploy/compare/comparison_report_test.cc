@@ -120,14 +120,16 @@ TEST(ComparisonReportTest, MarkdownSaysWhatHappened) {
                       "- stale_synchronous was not started.\n"
                       "- all_reduce_sharded was left out: it is not "
                       "allowed\n"));
-  EXPECT_THAT(text, HasSubstr("| synchronous | server 0 |            2.00 |"));
+  EXPECT_THAT(text,
+              HasSubstr("| synchronous | server 0 |              2.00 |"));
   EXPECT_THAT(text, HasSubstr("links of 10 Gbit/s"));
-  EXPECT_THAT(
-      text,
-      HasSubstr("| the primary | worker 0 and the server |           3.00 |    "
-                "      4.00 |        130 |               55.0 |\n"
-                "|             | worker 1                |           1.00 |    "
-                "      1.00 |          - |                    |\n"));
+  EXPECT_THAT(text,
+              HasSubstr("| the primary | worker 0 and the server |"
+                        "             3.00 |            4.00 |        130 |"
+                        "               55.0 |\n"
+                        "|             | worker 1                |"
+                        "             1.00 |            1.00 |          - |"
+                        "                    |\n"));
 }
 
 TEST(ComparisonReportTest, JsonHasAllKeys) {

@@ -32,8 +32,9 @@ class RunModeTest : public ::testing::Test {
 
   // A worker that has weights.
   int64_t AddWorker() {
-    const int64_t worker =
-        membership_.Add(Join(), absl::UnixEpoch()).incarnation;
+    Join join;
+    join.set_rank(-1);  // Any.
+    const int64_t worker = membership_.Add(join, absl::UnixEpoch()).incarnation;
     Member* const member = membership_.Find(worker);
     member->link = &links_[worker];
     member->opened = member->synced = true;
