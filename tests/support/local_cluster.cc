@@ -32,7 +32,8 @@ void LocalCluster::StartServer(const JobSpec& job, int shard, int servers,
                                int expected_workers) {
   servers_.push_back(std::make_unique<Process>());
   Process* process = servers_.back().get();
-  absl::Notification listening;
+  // Shared with the server's thread, which may outlive this call.
+  const auto listening = std::make_shared<absl::Notification>();
   ServerOptions options;
   options.log = log_.get();
   options.shard = shard;
@@ -45,14 +46,18 @@ void LocalCluster::StartServer(const JobSpec& job, int shard, int servers,
   options.make_passes = how_.make_passes;
   options.resume = !how_.resume_from.empty();
   options.resume_from = how_.resume_from;
-  options.on_listening = [&](const std::string& address) {
+  options.on_listening = [this, shard, listening](const std::string& address) {
+    if (listening->HasBeenNotified()) return;
     if (shard == 0) coordinator_ = address;
-    listening.Notify();
+    listening->Notify();
   };
-  process->thread = std::thread([process, options] {
+  process->thread = std::thread([process, options, listening] {
     process->status = RunServer(options, &process->shutdown);
+    if (listening->HasBeenNotified()) return;
+    ADD_FAILURE() << "the server ended before it listened: " << process->status;
+    listening->Notify();
   });
-  listening.WaitForNotification();
+  listening->WaitForNotification();
 }
 
 LocalCluster::~LocalCluster() {
