@@ -109,10 +109,10 @@ std::vector<BadInput> BadFlags() {
        "--bandwidth: \"10Gb\" has an unknown unit, \"Gb\"; write a link's "
        "speed "
        "as in 10Gbit"},
-      {"plan_of_more_workers_than_leaves",
+      {"plan_of_more_workers_than_micro_batches",
        {"plan", "DIR/job.textproto", "--workers", "5"},
        2,
-       "--workers 5: the batch has 4 leaves"},
+       "--workers 5: the batch has 4 micro-batches"},
       {"unknown_flag", Train({"--worker", "2"}), 2,
        "unknown flag --worker; did you mean --workers?"},
       {"unknown_device", Train({"--device", "gpu"}), 2,

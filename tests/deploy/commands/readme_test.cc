@@ -117,6 +117,9 @@ TEST(ReadmeTest, EveryFlagIsOneOfItsCommand) {
 TEST(ReadmeTest, EveryJobIsValid) {
   for (const Words& words : CommandLines()) {
     SCOPED_TRACE(absl::StrJoin(words, " "));
+    // The shell would join quoted words, and they are for a job of the
+    // reader's.
+    if (absl::StrContains(absl::StrJoin(words, " "), "'")) continue;
     Words arguments = words;
     if (words[0] != "train") {
       if (words.size() < 2 || !absl::StartsWith(words[1], "examples/"))
