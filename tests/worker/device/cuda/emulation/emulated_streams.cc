@@ -191,11 +191,12 @@ Stream* CreateStream() {
 
 void DestroyStream(Stream* stream) {
   Reach(Record(stream));
-  {
-    absl::MutexLock lock(&queue_mutex);
-    Streams().erase(stream);
-  }
-  delete stream;
+  absl::MutexLock lock(&queue_mutex);
+  Streams().erase(stream);
+  // Events of a destroyed stream may still be waited for. The object stays, so
+  // that no new stream gets its address and is mistaken for it.
+  static auto* const destroyed = new std::vector<Stream*>;
+  destroyed->push_back(stream);
 }
 
 void Enqueue(Stream* stream, std::function<bool()> work) {
