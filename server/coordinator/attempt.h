@@ -37,20 +37,20 @@ struct AttemptOptions {
   absl::Duration no_worker_timeout = absl::Seconds(60);
   // How long the job may be without one of its servers before it fails.
   absl::Duration no_server_timeout = absl::Minutes(10);
-  // A step that has not ended for so long, and that is unusual, is taken for
-  // hung, though everybody shows signs of life.
+  // A step that runs this long, and unusually long for the job, counts as
+  // stalled, even while all processes send heartbeats.
   absl::Duration stall_timeout = absl::Minutes(10);
   int64_t attempt = 1;
   std::optional<ResumePoint> resume;
-  // Goes on from what servers have in memory of this run, where that is
-  // newer.
+  // Resumes from the in-memory replicas of this run if they are newer than
+  // `resume`.
   bool resume_from_memory = false;
   std::string run;  // See JournalScope.
-  // That the attempts before were trained with: every worker's must be the
-  // same. Absent: workers decide (see StartQuorum).
+  // The data of the earlier attempts, which every worker must have. Absent:
+  // the workers decide (see StartQuorum).
   std::optional<DataFacts> data;
-  // Told once where the attempt begins, with the lock held: must not block.
-  // What it finds wrong later goes to Fail. May be null.
+  // Called once, when the attempt begins, with the lock held; must not block.
+  // It reports later errors to Fail. May be null.
   std::function<void(const Beginning&)> on_begin;
   // Null: no checkpoints. Must outlive the coordinator.
   CheckpointSink* checkpoints = nullptr;

@@ -17,9 +17,9 @@
 
 namespace tributary {
 
-// Decides what differs between exchanges: who computes which step, where the
-// state for checkpoints comes from, and what the loss of a worker means. The
-// coordinator asks the mode and never which exchange the job has, so every
+// Decides what differs between exchanges: which worker computes a step, where
+// the state for checkpoints comes from, and what the loss of a worker means.
+// The coordinator asks the mode and never which exchange the job has, so every
 // such difference is one method. The defaults are those of workers that compute
 // every step together and of servers that keep the state.
 //
