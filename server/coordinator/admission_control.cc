@@ -12,8 +12,8 @@
 namespace tributary {
 namespace {
 
-// Beyond it notices are dropped until somebody takes them: they come from
-// workers that may be started again and again.
+// Further notices are dropped until TakeNotices is called. A worker that is
+// restarted in a loop would otherwise fill the memory.
 constexpr size_t kMostNotices = 100;
 
 BeginningOptions BeginningOf(const AttemptOptions& options) {
@@ -36,7 +36,7 @@ absl::StatusOr<int64_t> AdmissionControl::AddWorker(const Join& join,
                                                     WorkerLink* link) {
   TRIBUTARY_RETURN_IF_ERROR(attempt_.phase().CheckWorkerMayJoin());
   Membership& membership = attempt_.membership();
-  // Who takes a rank over takes a place that was taken before.
+  // A worker that takes over a rank does not increase the number of members.
   if (membership.count() >= attempt_.options().max_workers &&
       !membership.HasRank(join.rank())) {
     return absl::ResourceExhaustedError(
@@ -56,7 +56,7 @@ absl::StatusOr<int64_t> AdmissionControl::AddWorker(const Join& join,
   membership.Find(admitted.incarnation)->link = link;
   attempt_.OnJoined();
   AdmitWaiting();
-  // Last: it may send everybody away, this worker included.
+  // Last, because it may close all connections, including this worker's.
   if (admitted.fenced.has_value() && attempt_.phase().training()) {
     attempt_.OnWorkerLost(admitted.fenced->incarnation,
                           admitted.fenced->Name());
@@ -77,7 +77,7 @@ void AdmissionControl::AdmitWaiting() {
 }
 
 absl::Status AdmissionControl::OnReady(Member* member, const Ready& ready) {
-  // Before, there are servers missing that would have to be told.
+  // Until all servers have enlisted, the orders could not reach all of them.
   if (!member->admitted) {
     return absl::FailedPreconditionError("Ready before Admission");
   }
@@ -85,7 +85,7 @@ absl::Status AdmissionControl::OnReady(Member* member, const Ready& ready) {
                              ArenaLayout::Create(ready.table()));
   const absl::Status fits = CheckReady(ready);
   if (!fits.ok()) {
-    // Its connection ends with that.
+    // The returned error closes the worker's connection.
     RefuseWorker(member->incarnation, fits, std::string(fits.message()));
     return fits;
   }
@@ -220,8 +220,8 @@ void AdmissionControl::OnFailure(const Member& member, const Failure& failure) {
   const std::string reason =
       absl::StrCat(member.Name(), " failed: ", failure.message());
   if (!member.ready) {
-    // It cannot open the data, or build the model. Where nobody can, that is
-    // the job's fault; where others may, its machine's.
+    // The worker cannot open the data or build the model. If no worker can, the
+    // job is at fault; otherwise the worker's machine is.
     RefuseWorker(member.incarnation, absl::AbortedError(reason),
                  failure.message());
     if (!attempt_.phase().waiting()) return;
@@ -257,7 +257,7 @@ absl::Status AdmissionControl::AddServer(const Enlist& enlist,
 }
 
 void AdmissionControl::OnConfigured(int shard) {
-  // What ends with an attempt may still say so.
+  // Peers may still report failures when the attempt ends.
   if (!attempt_.phase().waiting()) return;
   ServerRoster& servers = attempt_.servers();
   servers.SetConfigured(shard);
@@ -278,12 +278,13 @@ void AdmissionControl::OnReplicated(int shard) {
 void AdmissionControl::OnReplicationFailure(int shard,
                                             const std::string& message) {
   if (attempt_.phase().waiting()) memory_failed_ = from_memory_;
-  // At the end the others may be gone first.
+  // At the end of the attempt the other servers may disconnect first.
   if (!attempt_.phase().under_way()) return;
-  attempt_.GoBack(AttemptEnding::kGoesBack,
-                  absl::UnavailableError(absl::StrCat(
-                      "server ", shard,
-                      " cannot have its state kept, or read it: ", message)));
+  attempt_.GoBack(
+      AttemptEnding::kGoesBack,
+      absl::UnavailableError(absl::StrCat(
+          "server ", shard,
+          " cannot replicate its state or read a replica: ", message)));
 }
 
 }  // namespace tributary

@@ -1,4 +1,4 @@
-// How servers and workers come to take part in an attempt.
+// Admits servers and workers to an attempt.
 #ifndef TRIBUTARY_SERVER_COORDINATOR_ADMISSION_CONTROL_H_
 #define TRIBUTARY_SERVER_COORDINATOR_ADMISSION_CONTROL_H_
 
@@ -18,65 +18,72 @@
 
 namespace tributary {
 
-// Brings an attempt from its first peer to training, and workers that join
-// later to their first assignment:
+// Takes an attempt from its first connection to the start of training, and
+// takes workers that join later to their first assignment:
 //
-//   1. Servers enlist. When all have, workers that have joined are admitted.
-//   2. Workers open their data and build the model, and are ready. Enough that
-//      agree (see StartQuorum) fix both: the attempt is prepared, and servers
-//      are told where to begin. Workers with something else are refused.
-//   3. When servers are configured (with recovery.journal, replicated too),
-//      workers are opened: they connect to all servers, and fetch the weights.
-//      One of them may have to make these first.
-//   4. Workers are synced. When enough are, or the start timeout has passed,
-//      training begins.
+//   1. Servers enlist. When all servers have enlisted, the workers that have
+//      joined are admitted.
+//   2. Workers open their data, build the model and report Ready. When enough
+//      workers agree on the model and the data (see StartQuorum), the attempt
+//      is prepared: the servers are told at which version to begin. Workers
+//      with a different model or different data are refused.
+//   3. When all servers are configured (and, with recovery.journal,
+//      replicated), the workers receive Open: they connect to all servers and
+//      fetch the weights. In a new job, one worker initializes the weights
+//      first.
+//   4. Workers report Synced. Training begins when the expected number of
+//      workers has done so, or after the start timeout.
 //
-// Acts on the attempt, which must outlive it; threads and errors are as there.
+// Modifies `attempt`, which must outlive this object. Threads and errors: see
+// Attempt.
 class AdmissionControl {
  public:
   explicit AdmissionControl(Attempt* attempt);
 
   // ---- Workers.
-  // The new worker's incarnation.
+  // Returns the new worker's incarnation.
   absl::StatusOr<int64_t> AddWorker(const Join& join, WorkerLink* link);
   absl::Status OnReady(Member* member, const Ready& ready);
   absl::Status OnSynced(Member* member);
-  // The worker cannot go on, and leaves.
+  // The worker reported an error that it cannot recover from. Removes it.
   void OnFailure(const Member& member, const Failure& failure);
-  // The worker is no member any more.
+  // Forgets a worker that is no longer a member.
   void Forget(int64_t incarnation);
 
   // ---- Servers.
   absl::Status AddServer(const Enlist& enlist, ServerLink* link);
   void OnConfigured(int shard);
   void OnReplicated(int shard);
-  // It cannot have its state kept, or read what another one keeps.
+  // The server cannot replicate its state, or cannot read a replica of it.
   void OnReplicationFailure(int shard, const std::string& message);
 
-  // ---- Waits, to be looked after several times a second.
-  // Prepares the attempt by what workers have agreed on, and lets those go that
-  // have something else. An error has failed the job.
+  // ---- Actions that wait for a condition. Call them several times a second.
+  // Prepares the attempt once the workers agree on the model and the data, and
+  // refuses workers that have others. If this returns an error, it has failed
+  // the job.
   absl::Status PrepareIfDue();
-  // Begins training.
+  // Begins training once enough workers are synced.
   void StartIfDue();
 
-  // Some worker has had weights: the attempt got as far as training.
+  // True if a worker has received weights, so the attempt got as far as
+  // training.
   bool has_trained() const { return first_synced_ != absl::InfiniteFuture(); }
-  // The attempt was to begin from memory, and could not.
+  // True if the attempt failed to begin from the in-memory replicas.
   bool memory_failed() const { return memory_failed_; }
-  // Of the last worker that cannot take part; empty: there was none.
+  // Why the last refused worker cannot take part. Empty: none was refused.
   const std::string& last_refusal() const { return last_refusal_; }
-  // Lines for the log since the last call: who cannot take part, and why.
+  // Returns the log lines since the last call, which name refused workers and
+  // the reasons.
   std::vector<std::string> TakeNotices();
 
  private:
   void AdmitWaiting();
   void OpenWaiting();
-  // Whether it has the model and the data that the job goes by, if these are
-  // decided.
+  // Returns an error if the worker's model or data differ from the job's. OK
+  // while these are undecided.
   absl::Status CheckReady(const Ready& ready) const;
   absl::Status Prepare(const Ready& ready);
-  // The worker cannot take part, and is told so: the others go on without it.
+  // Closes the worker's connection with `told`. Training continues without it.
   void RefuseWorker(int64_t incarnation, const absl::Status& told,
                     const std::string& reason);
 
@@ -84,11 +91,12 @@ class AdmissionControl {
   const BeginningOptions beginning_;
 
   StartQuorum quorum_;
-  // From what it has decided.
-  std::string data_owner_;  // Decision::whose.
-  // What workers are opened with.
+  // Decision::whose of the quorum's decision.
+  std::string data_owner_;
+  // The Open order for workers.
   CoordinatorOrder open_;
-  // The worker that brings version 0, until somebody is synced; 0: none.
+  // Incarnation of the worker that initializes the weights (version 0), until a
+  // worker is synced. 0: none.
   int64_t initializer_ = 0;
   bool initialized_ = false;
   bool from_memory_ = false;

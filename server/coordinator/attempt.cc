@@ -189,7 +189,7 @@ void Attempt::OnWorkerLost(int64_t incarnation, const std::string& name) {
 }
 
 absl::Status Attempt::OnSums(int shard, const StepSums& sums) {
-  // Servers go on until they hear that it is over.
+  // Servers continue until they are told that the attempt is over.
   if (ending() != AttemptEnding::kNone) return absl::OkStatus();
   if (!phase_.training()) {
     return absl::FailedPreconditionError("step sums outside of training");
@@ -266,19 +266,20 @@ void Attempt::LetServerLeave() {
   GoBack(AttemptEnding::kGoesBack,
          absl::UnavailableError(absl::StrCat(
              "server ", *leaving_, " (", servers_.servers()[*leaving_].address,
-             ") leaves: it was asked to stop")));
+             ") leaves: it received a request to stop")));
 }
 
 void Attempt::OnServerGone(int shard) {
   if (!servers_.Remove(shard) || phase_.concluded()) return;
-  const absl::Status reason = absl::UnavailableError(
-      absl::StrCat("server ", shard, " (", servers_.servers()[shard].address,
-                   ") is gone, and its part of the state with it"));
-  // Another one has the model.
+  const absl::Status reason = absl::UnavailableError(absl::StrCat(
+      "lost server ", shard, " (", servers_.servers()[shard].address,
+      ") and its part of the weights"));
+  // The next server holds a replica of this server's part of the model.
   if (phase_.finishing() && journals()) return;
   if (phase_.finishing() && ending() == AttemptEnding::kNone && !complete() &&
       checkpoints_->plan()->committed() != progress_->final_version()) {
-    // Workers have begun to leave: nobody would be there to compute it again.
+    // Workers have begun to leave, so none would be left to compute the lost
+    // steps again.
     Fail(reason, /*exit_code=*/1);
     return;
   }
@@ -330,8 +331,8 @@ void Attempt::RunCheckpointsAtRest() {
 }
 
 void Attempt::FinishIfDue() {
-  // As long as the last checkpoint is being written nobody may leave: with a
-  // server lost now, workers would be needed again.
+  // Workers stay until the last checkpoint is committed: if a server is lost
+  // before that, they must compute steps again.
   if (!phase_.training() || !progress_->finished() ||
       !checkpoints_->plan()->over() ||
       !mode_->HasState(progress_->final_version())) {
@@ -384,12 +385,12 @@ void Attempt::Drain() {
     checkpoints_->plan()->Drain();
     RunCheckpoints();
   } else if (phase_.waiting()) {
-    phase_.Drain();  // Nothing has been done that could be lost.
+    phase_.Drain();  // No work can be lost yet.
   }
 }
 
 void Attempt::Conclude() {
-  // A job that has failed stays so, for workers that come late.
+  // A failed job stays failed, so that workers that join late are told.
   phase_.Conclude();
   if (phase_.drained()) {
     CoordinatorOrder stopped;

@@ -1,4 +1,4 @@
-// An attempt at a job, from its beginning to its ending.
+// One attempt at a job.
 #ifndef TRIBUTARY_SERVER_COORDINATOR_ATTEMPT_H_
 #define TRIBUTARY_SERVER_COORDINATOR_ATTEMPT_H_
 
@@ -56,22 +56,24 @@ struct AttemptOptions {
   CheckpointSink* checkpoints = nullptr;
 };
 
-// What an attempt holds, and what happens in it while the model is trained:
-// work is assigned, steps end, checkpoints are taken, peers are lost.
-// AdmissionControl brings it as far as that, and Watchdog ends what takes too
-// long; both act on this object.
+// The state of an attempt, and its transitions during training: assigns work,
+// completes steps, takes checkpoints, and handles the loss of peers.
+// AdmissionControl leads an attempt to the start of training and Watchdog
+// enforces timeouts; both call this object.
 //
-// Not thread-safe, and nothing blocks: the Coordinator holds its lock during
-// each call, and so links, sinks and callbacks are called with it. An error
-// that a method returns is the sender's alone and ends its connection; what
-// concerns the job goes to Fail or GoBack, which close all connections.
+// Not thread-safe; no method blocks. The Coordinator holds its lock during each
+// call, so links, sinks and callbacks are called with that lock held. An error
+// that a method returns ends the connection of the peer whose message was being
+// handled. Errors that affect the whole job are passed to Fail or GoBack, which
+// close all connections.
 class Attempt {
  public:
   using Clock = std::function<absl::Time()>;
-  // Gets lines for metrics.jsonl, in order; must not block.
+  // Receives the lines of metrics.jsonl in order. Must not block.
   using MetricsSink = std::function<void(const std::string& line)>;
 
-  // `on_forget` is told of each worker that is no member any more.
+  // Calls `on_forget` with the incarnation of each worker that stops being a
+  // member.
   Attempt(const AttemptOptions& options, Clock clock, MetricsSink metrics,
           std::function<void(int64_t)> on_forget);
 
@@ -84,28 +86,29 @@ class Attempt {
   ServerRoster& servers() { return servers_; }
   const ServerRoster& servers() const { return servers_; }
   RunMode& mode() { return *mode_; }
-  // Servers keep each other's state in memory.
+  // True if servers keep in-memory replicas of each other's state.
   bool journals() const { return options_.job.recovery().journal(); }
   // Absent before Prepare.
   const std::optional<ArenaLayout>& layout() const { return layout_; }
   const std::optional<JobProgress>& progress() const { return progress_; }
 
   // ---- The beginning.
-  // Workers have agreed on the model and the data that `ready` tells.
+  // Sets the model and the data that the workers agreed on, which `ready`
+  // describes.
   void Prepare(ArenaLayout layout, const Ready& ready,
                const Beginning& beginning);
   void Train();
-  // There was nothing left to compute in the checkpoint that this attempt goes
-  // on from.
+  // True if the attempt resumed from a checkpoint of the finished model, so
+  // that nothing is left to compute.
   bool complete() const;
   // Ends such an attempt, unless it has ended.
   void FinishComplete();
 
   // ---- Workers.
-  // One has become a member.
+  // A worker has become a member.
   void OnJoined();
   void OnHeartbeat(Member* member, const Heartbeat& heartbeat);
-  // All leaves and pieces anew, where the run mode wants it.
+  // Assigns all leaves and evaluation pieces again, if the run mode allows it.
   void AssignWork();
   absl::Status OnStepRequest(const Member& member);
   absl::Status OnWorkerSums(int64_t incarnation, const StepSums& sums);
@@ -115,55 +118,58 @@ class Attempt {
     farewells_.push_back(process);
   }
   // Removes the worker and, unless `status` is OK, closes its connection with
-  // it. Harmless when repeated.
+  // `status`. No effect if the worker was removed before.
   void RemoveWorker(int64_t incarnation, const absl::Status& status);
   void RemoveWorkers(const absl::Status& status);
   // The worker is no member any more.
   void Forget(int64_t incarnation);
-  // The same, while training goes on: others take its work over.
+  // Forgets a worker during training, and assigns its work to other workers.
   void OnWorkerLost(int64_t incarnation, const std::string& name);
-  // Since when there has been no worker; infinite: there is one.
+  // Time at which the last worker left. Infinite while there is a worker.
   absl::Time alone_since() const { return alone_since_; }
 
   // ---- Servers.
   absl::Status OnSums(int shard, const StepSums& sums);
   absl::Status OnSnapshot(int shard, const SnapshotReport& report);
-  // It cannot go on: goes back to an earlier checkpoint if its files are
-  // damaged, and fails the job otherwise.
+  // The server reported an error that it cannot recover from. Goes back to an
+  // earlier checkpoint if the server's files are damaged; fails the job
+  // otherwise.
   void OnServerFailure(int shard, const Failure& failure);
   // The server was asked to stop: ends the attempt after a checkpoint.
   void OnLeaving(int shard);
-  // Ends the attempt unless the job is done: a server's part of the state is
-  // gone with it.
+  // The server has disconnected. Ends the attempt unless the job is done,
+  // because the server's part of the state is lost.
   void OnServerGone(int shard);
 
   // ---- Checkpoints.
   void OnCheckpointFolder(const absl::StatusOr<std::string>& folder);
   void OnCheckpointCommitted(const absl::Status& status);
-  // Does for checkpoints what can be done now, and what they were awaited for.
+  // Advances the checkpoint under way, and then whatever waited for it.
   void RunCheckpoints();
-  // Takes the checkpoint that somebody waits for, if no worker is left.
+  // Takes a requested checkpoint at once if no worker is left.
   void RunCheckpointsAtRest();
 
-  // ---- The ending. Once the attempt has ended, none of these changes
-  // that, but for a failure while peers are to join again.
+  // ---- The ending. Once the attempt has ended, these have no effect, except
+  // that Fail still applies while peers are being told to join again.
   void Fail(const absl::Status& reason, int exit_code);
-  // For what a peer has reported; `reason` says whose failure it is.
+  // Fails the job for an error that a peer reported. `reason` names the peer.
   void FailAsReported(const Failure& failure, const std::string& reason);
-  // Tells everybody to join again.
+  // Ends the attempt and tells all peers to join the next one.
   void GoBack(AttemptEnding ending, const absl::Status& reason);
-  // The same for a coordinator that has failed: another one has the job.
+  // Like GoBack, but this coordinator has failed and another one runs the job.
   void GiveUp(const absl::Status& reason);
-  // After one more checkpoint, if there are any.
+  // Stops the job before its end, after one more checkpoint if checkpoints are
+  // enabled.
   void Drain();
   // Tells workers and servers that the job is done, or was stopped.
   void Conclude();
   AttemptEnding ending() const {
     return phase_.ending(/*workers_left=*/membership_.count() > 0);
   }
-  // When workers were told that all is computed; infinite: not yet.
+  // Time at which workers were told that training is complete. Infinite: not
+  // yet.
   absl::Time finishing_since() const { return finishing_since_; }
-  // Workers that took part when the attempt ended.
+  // Number of workers when the attempt ended.
   int workers_at_ending() const { return workers_at_ending_; }
 
   // ---- Reports.
@@ -174,18 +180,18 @@ class Attempt {
   CheckpointManifest FinalManifest() const;
 
  private:
-  // Workers may begin steps below it: everybody waits for an evaluation, or
-  // every chunk is to come by a checkpoint's version with the same steps.
+  // Workers may begin steps below this limit. It keeps all workers at an
+  // evaluation, or at the version of a checkpoint, until that is complete.
   int64_t StepLimit() const;
   void GrantSteps();
-  // A round's sums have come from all servers.
+  // All servers have reported their sums of this round.
   void OnRound(int64_t step, const GradientNorm& norm);
-  // Stops the job, or tells of the step that is left out.
+  // Stops the job or logs the skipped step, as on_nonfinite says.
   void OnNonfinite(const JobProgress::NonfiniteGradient& gradient);
   void FinishIfDue();
   void LetServerLeave();
   void FlushMetrics();
-  // For connections of an attempt that goes back.
+  // Closes all connections of an attempt that goes back.
   void SendAway(const absl::Status& reason);
 
   const AttemptOptions options_;
@@ -198,7 +204,7 @@ class Attempt {
   ServerRoster servers_;
   const std::unique_ptr<RunMode> mode_;
 
-  // From Prepare on.
+  // Set by Prepare.
   std::optional<ArenaLayout> layout_;
   std::optional<JobProgress> progress_;
   std::optional<CheckpointDriver> checkpoints_;
@@ -212,7 +218,7 @@ class Attempt {
   // For the summary.
   int most_workers_ = 0;
   int64_t workers_lost_ = 0;
-  // Because other shares were faster.
+  // Reassignments made because the workers' speeds differed.
   int64_t assignments_by_speed_ = 0;
   std::vector<ProcessReport> farewells_;
 };

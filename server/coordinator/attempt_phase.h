@@ -8,19 +8,21 @@ namespace tributary {
 
 enum class AttemptEnding {
   kNone,      // Not yet.
-  kTrained,   // Everything is computed, and every worker gone.
-  kDrained,   // Drain is done.
-  kGoesBack,  // A server was lost: the next attempt is to begin.
-  kDamaged,  // The same, but not from the checkpoint of AttemptOptions::resume.
-  kFailed,   // See AttemptPhase::failure.
+  kTrained,   // Training is complete and all workers have left.
+  kDrained,   // Stopped by Drain.
+  kGoesBack,  // A server was lost; another attempt follows.
+  kDamaged,   // Like kGoesBack, and AttemptOptions::resume is damaged.
+  kFailed,    // See AttemptPhase::failure.
 };
 
-// For peers whose call ends because the attempt does: they should join again.
+// The status for peers whose call ends because the attempt ends: they should
+// join again.
 absl::Status JoinAgain(const absl::Status& reason);
-// For peers of a job that has failed: it is of no use to join again.
+// The status for peers of a failed job: they should not join again.
 absl::Status JobFailed(const absl::Status& reason);
 
-// Transitions, of which those that do not apply do nothing:
+// The state machine of an attempt's phases. A transition that does not apply
+// has no effect:
 //
 //   kWaiting -> kTraining -> kFinishing -> kDone
 //   kWaiting -> kFinishing: all was computed before this attempt
@@ -28,16 +30,15 @@ absl::Status JobFailed(const absl::Status& reason);
 //   all but kDone, kDrained -> kFailed
 //   all that have no ending yet -> kRecovering
 //
-// Knows nothing of peers: the caller tells them of a transition. Not
-// thread-safe.
+// Does not notify peers; the caller does. Not thread-safe.
 class AttemptPhase {
  public:
   enum class Phase {
-    kWaiting,     // For servers and workers.
-    kTraining,    // Evaluations included.
-    kFinishing,   // All is computed; workers leave.
+    kWaiting,     // Waiting for servers and workers.
+    kTraining,    // Includes evaluations.
+    kFinishing,   // Training is complete; workers leave.
     kDone,        // Workers have left.
-    kRecovering,  // The attempt is over, the job is not.
+    kRecovering,  // The attempt is over; the job is not.
     kDrained,     // Stopped by request.
     kFailed,
   };
@@ -47,35 +48,37 @@ class AttemptPhase {
   bool training() const { return phase_ == Phase::kTraining; }
   bool finishing() const { return phase_ == Phase::kFinishing; }
   bool drained() const { return phase_ == Phase::kDrained; }
-  // Work may still be lost.
+  // True while completed work may still be lost.
   bool under_way() const { return waiting() || training(); }
-  // All is computed and told, or the job was stopped.
+  // True if training is complete and workers have left, or the job was stopped.
   bool concluded() const { return phase_ == Phase::kDone || drained(); }
 
   void Train() { Change(Phase::kWaiting, Phase::kTraining); }
   void Finish();
   void Conclude() { Change(Phase::kFinishing, Phase::kDone); }
   void Drain();
-  // False: the attempt is over in a way that the failure does not change.
+  // Returns false if the attempt has already ended in a way that overrides the
+  // failure.
   bool Fail(const absl::Status& reason, int exit_code);
-  // Ends the attempt with `ending`: peers are to join the next one. False: it
-  // has ended already. `workers_left`: see ending.
+  // Ends the attempt with `ending`: peers are to join the next one. Returns
+  // false if it has already ended. `workers_left`: see ending().
   bool GoBack(AttemptEnding ending, const absl::Status& reason,
               bool workers_left);
-  // Another coordinator has the job now: this one has failed, but peers join
-  // again. False: the attempt has ended already.
+  // Ends the attempt because another coordinator runs the job: this one has
+  // failed, but peers join again. Returns false if the attempt has already
+  // ended.
   bool GiveUp(const absl::Status& reason);
 
-  // `workers_left`: some worker has not said farewell.
+  // `workers_left`: some worker has not sent its Farewell.
   AttemptEnding ending(bool workers_left) const;
-  // OK while the job has not failed; why the attempt has ended.
+  // Why the attempt has ended. OK while the job has not failed.
   const absl::Status& failure() const { return failure_; }
   int failure_exit_code() const { return failure_exit_code_; }
 
-  // What a worker that joins now is told. OK: it may.
+  // Returns the status for a worker that joins in this phase. OK: it may join.
   absl::Status CheckWorkerMayJoin() const;
-  // The same for a server. One that comes too late for an attempt is not told
-  // that the job is done.
+  // Like CheckWorkerMayJoin, for a server. OK even after training: a server
+  // that restarts then is still told the job's outcome by the coordinator.
   absl::Status CheckServerMayEnlist() const;
 
  private:

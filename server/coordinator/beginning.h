@@ -1,5 +1,6 @@
-// Where an attempt at a job begins: at the first step, at a checkpoint, or at
-// what the servers have in memory; and what servers are told of it.
+// Decides where an attempt at a job begins (at the first step, at a checkpoint,
+// or from the servers' in-memory replicas), and builds the orders that tell
+// servers and workers.
 #ifndef TRIBUTARY_SERVER_COORDINATOR_BEGINNING_H_
 #define TRIBUTARY_SERVER_COORDINATOR_BEGINNING_H_
 
@@ -18,56 +19,58 @@
 
 namespace tributary {
 
-// A checkpoint that a job can go on from.
+// A checkpoint from which a job can resume.
 struct ResumePoint {
   std::string folder;
   CheckpointManifest manifest;
 };
 
 struct Beginning {
-  // That servers begin with; 0: workers bring it.
+  // The version that servers begin with. 0: a worker initializes it.
   int64_t version = 0;
-  int64_t step = 0;    // Steps that are done then.
+  int64_t step = 0;    // Steps done at that version.
   JobState job_state;  // At that version.
-  // Of the newest checkpoint; 0: there is none.
+  // Version of the newest checkpoint. 0: there is none.
   int64_t saved_version = 0;
-  // The checkpoint's folder; empty: it is not at a checkpoint.
+  // The checkpoint's folder. Empty: the attempt does not begin at a checkpoint.
   std::string checkpoint;
-  // By shard: the server that has it in memory; empty: it is not there.
+  // For each shard, the server that holds its replica. Empty: the attempt does
+  // not begin from replicas.
   std::vector<int> holders;
 
   bool resumes() const { return !checkpoint.empty() || !holders.empty(); }
 };
 
-// What decides it, beside what the first worker and the servers say.
+// Inputs of ChooseBeginning, besides what the first worker and the servers
+// report.
 struct BeginningOptions {
   JobSpec job;
   std::string job_id;
   std::optional<ResumePoint> resume;
-  // What servers have in memory of this run is taken where it is newer.
+  // Use the in-memory replicas of this run if they are newer than `resume`.
   bool from_memory = false;
   std::string run;  // See JournalScope.
   int64_t attempt = 1;
 };
 
-// InvalidArgument if the job cannot go on from the checkpoint.
+// Returns InvalidArgument if the job cannot resume from the checkpoint.
 absl::StatusOr<Beginning> ChooseBeginning(
     const BeginningOptions& options, const Ready& ready,
     const std::vector<ServerRoster::Server>& servers);
 
-// To a worker: what the job is, and where its servers are.
+// The order that admits a worker: the job and the addresses of its servers.
 CoordinatorOrder AdmissionOrder(
     const BeginningOptions& options,
     const std::vector<ServerRoster::Server>& servers, const Member& member,
     absl::Duration lease);
 
-// The orders to one server: to begin there; to have its state kept by another.
+// The order that tells one server where to begin.
 ServerOrder ConfigureOrder(const BeginningOptions& options, const Ready& ready,
                            const Beginning& beginning,
                            const std::vector<ServerRoster::Server>& servers,
                            int shard);
-// To a worker of an all-reduce: to begin there, too. `configure`: what the
-// server was told.
+// The order that tells a worker of an all-reduce where to begin. `configure` is
+// the server's order.
 CoordinatorOrder OpenOrder(const ServerOrder& configure,
                            const Beginning& beginning);
 ServerOrder ReplicateOrder(const std::vector<ServerRoster::Server>& servers,

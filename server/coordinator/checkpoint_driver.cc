@@ -73,7 +73,7 @@ int64_t CheckpointDriver::committed_step() const {
 
 CheckpointManifest CheckpointDriver::MakeManifest(
     const CheckpointPlan::Commit& commit, const JobProgress& progress) const {
-  // An earlier one may be committed when all is computed already.
+  // An earlier checkpoint may be committed after the last step is computed.
   const bool is_final =
       commit.version == progress.final_version() && progress.finished();
   CheckpointManifest manifest =

@@ -1,4 +1,4 @@
-// Has checkpoints made: carries out what a CheckpointPlan decides.
+// Carries out the decisions of a CheckpointPlan.
 #ifndef TRIBUTARY_SERVER_COORDINATOR_CHECKPOINT_DRIVER_H_
 #define TRIBUTARY_SERVER_COORDINATOR_CHECKPOINT_DRIVER_H_
 
@@ -16,61 +16,63 @@
 
 namespace tributary {
 
-// Does what waits for the disk. Called with the coordinator's lock held: must
-// not block, nor call the coordinator from this thread.
+// Performs the disk operations of checkpoints. Methods are called with the
+// coordinator's lock held: they must not block and must not call the
+// coordinator on this thread.
 class CheckpointSink {
  public:
   virtual ~CheckpointSink() = default;
-  // Answer: OnCheckpointFolder.
+  // Calls Coordinator::OnCheckpointFolder when done.
   virtual void MakeFolder(int64_t step) = 0;
-  // Answer: OnCheckpointCommitted.
+  // Calls Coordinator::OnCheckpointCommitted when done.
   virtual void Commit(const std::string& folder,
                       const CheckpointManifest& manifest) = 0;
   virtual void Discard(const std::string& folder) = 0;
-  // A checkpoint failed; `message` says why.
+  // Reports that a checkpoint failed; `message` is the reason.
   virtual void Warn(int64_t step, const std::string& message) = 0;
 };
 
-// Not thread-safe.
+// Builds manifests and calls a CheckpointSink as the plan requires. Not
+// thread-safe.
 class CheckpointDriver {
  public:
-  // `ready` describes the job of `servers` servers, which goes on from version
-  // `first`. `sink` may be null: no checkpoints.
+  // `ready` describes the model and the data. The attempt begins at version
+  // `first`. A null `sink` disables checkpoints.
   CheckpointDriver(const JobSpec& job, const Ready& ready, int servers,
                    int64_t first, CheckpointSink* sink);
 
-  // What the sink and the servers answer goes there.
+  // Pass the answers of the sink and the servers to the plan.
   CheckpointPlan* plan() { return &plan_; }
   const CheckpointPlan& plan() const { return plan_; }
 
-  // To be called when a round is complete, before anything of the next one is
-  // counted.
+  // Records the job's state when a round is complete. Call it before reports of
+  // the next round.
   void OnRound(const JobProgress& progress);
-  // Does all that can be done now; `earliest`: the first version that may be
-  // chosen. `order` is for all servers.
+  // Executes all actions that are due. `earliest` is the first version that may
+  // be chosen for a checkpoint. `order` sends an order to all servers.
   void Run(const JobProgress& progress, int64_t earliest,
            const std::function<void(const ServerOrder&)>& order);
 
-  // Of the job's last version, of which all is computed; names no files.
+  // The manifest of the finished model, without files.
   CheckpointManifest FinalManifest(const JobProgress& progress) const;
 
-  // Steps in the newest checkpoint; -1: there is none.
+  // Steps done in the newest checkpoint. -1: there is none.
   int64_t committed_step() const;
 
  private:
   CheckpointManifest MakeManifest(const CheckpointPlan::Commit& commit,
                                   const JobProgress& progress) const;
-  // But for its files.
+  // The manifest without its files.
   CheckpointManifest ManifestOf(int64_t version, const JobState& state) const;
 
   const JobSpec job_;
   const Rounds rounds_;
   const int servers_;
   CheckpointSink* const sink_;
-  // What the manifests of all checkpoints have in common.
+  // The fields that all checkpoints' manifests share.
   CheckpointManifest common_;
   CheckpointPlan plan_;
-  // Of the job at the plan's version.
+  // The job's state at the plan's version.
   JobState saved_;
 };
 

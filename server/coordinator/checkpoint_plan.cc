@@ -8,15 +8,16 @@
 namespace tributary {
 namespace {
 
-// Servers may be a step ahead of what is known of them, and hear of a version
-// a little later than they could have.
+// Servers may be one step ahead of their reports, and receive the order with a
+// delay.
 constexpr int64_t kLead = 2;
 constexpr int64_t kMostLead = 1 << 16;
 
 // A server that has just reported a step may still be writing its weights, and
 // then refuses the version as if it had passed it. With the coordinator's ticks
 // of 100 ms, updates have two seconds to end: far more than a pass over the
-// memory of a machine takes. Who waits longer is past it for good.
+// memory of a machine takes. A server that still refuses after that has passed
+// the version.
 constexpr int kMostRests = 20;
 
 }  // namespace
@@ -56,7 +57,7 @@ void CheckpointPlan::Rest(int64_t completed, int64_t earliest, bool computed) {
     }
     return;
   }
-  // All servers have come to it: they will answer.
+  // All servers have reached this version, so their answers will come.
   if (stage_ == Stage::kTaking && version_ <= completed) return;
   const bool torn = stage_ == Stage::kTaking && taken_ > 0;
   if (stage_ != Stage::kIdle) discard_ = std::exchange(folder_, "");
@@ -100,7 +101,7 @@ std::optional<int64_t> CheckpointPlan::Due(int64_t completed,
   if (soon_ && completed == rest_) {
     return rest_due_ ? std::make_optional(completed) : std::nullopt;
   }
-  // Where nothing moves any more nobody can be too late.
+  // After the last step no server can pass the version.
   if (completed >= options_.last) return options_.last;
   const int64_t soonest = std::max({earliest, completed + lead_, version_ + 1});
   if (soonest >= options_.last) return options_.last;

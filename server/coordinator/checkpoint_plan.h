@@ -1,4 +1,4 @@
-// When checkpoints are taken, and what is still missing of the one under way.
+// Decides when checkpoints are taken, and tracks the one under way.
 #ifndef TRIBUTARY_SERVER_COORDINATOR_CHECKPOINT_PLAN_H_
 #define TRIBUTARY_SERVER_COORDINATOR_CHECKPOINT_PLAN_H_
 
@@ -15,25 +15,29 @@
 
 namespace tributary {
 
-// One checkpoint at a time: a folder is made, every server is told the version,
-// long enough before it that all hear of it in time, each writes its files when
-// its chunks have come to that version, and when all have, the whole is
-// committed. A version that some server had passed already is given up for a
-// later one, and so is one whose files could not be written; training never
-// waits. A pure state machine; not thread-safe.
+// Takes one checkpoint at a time:
+// 1. A folder is created.
+// 2. Every server is told the version, a few steps ahead of time.
+// 3. Each server writes its files when its chunks reach that version.
+// 4. When all servers have done so, the checkpoint is committed.
+// If a server has already passed the version, or cannot write its files, the
+// plan drops that checkpoint and chooses a later version. Training never waits.
+//
+// A pure state machine; not thread-safe.
 class CheckpointPlan {
  public:
   struct Options {
-    // Versions that are multiples of this; 0: none, not even on request.
+    // Takes checkpoints at multiples of this version. 0: none, not even on
+    // request.
     int64_t every = 0;
-    int64_t last = 0;  // The job's last version, which is always taken.
+    int64_t last = 0;  // The job's last version, always taken.
     int servers = 1;
-    // Of the checkpoint that training goes on from.
+    // The version at which the attempt begins.
     int64_t first = 0;
   };
   explicit CheckpointPlan(const Options& options);
 
-  // What the caller is to do now.
+  // Actions for the caller. The comment names the method that takes the answer.
   struct MakeFolder {
     int64_t version = 0;
   };  // Answer: OnFolder.
@@ -49,58 +53,62 @@ class CheckpointPlan {
   struct Discard {
     std::string folder;
   };
-  struct Warn {  // A checkpoint failed; the one before did not.
+  struct Warn {  // A checkpoint failed, and the one before it succeeded.
     int64_t version = 0;
     std::string message;
   };
   using Action =
       std::variant<MakeFolder, OrderSnapshots, Commit, Discard, Warn>;
-  // `completed`: steps known to be applied everywhere. A new version is chosen
-  // from `earliest` on. The last one is committed only when all is `computed`,
-  // the last evaluation included: then it is all that is needed of the job.
+  // Returns the next action, if any. `completed`: steps known to be applied on
+  // all servers. `earliest`: the first version that may be chosen. `computed`:
+  // all steps and the last evaluation are done; the last version is committed
+  // only then, so that its checkpoint holds the whole result.
   std::optional<Action> Next(int64_t completed, int64_t earliest,
                              bool computed);
 
   void OnFolder(const absl::StatusOr<std::string>& folder);
-  // Answers to earlier orders are ignored.
+  // Ignores answers to earlier orders.
   void OnReport(int shard, const SnapshotReport& report);
   void OnCommitted(const absl::Status& status);
 
-  // Takes one at the next possible version; one that is being taken will do.
+  // Requests a checkpoint at the next possible version. A checkpoint under way
+  // satisfies the request.
   void TakeSoon();
-  // The same, and none after it: the job ends early.
+  // Like TakeSoon, and takes no checkpoint after it, because the job is
+  // stopped.
   void Drain();
-  // To be called now and then while no worker computes. What TakeSoon wants is
-  // taken at `completed` then, because nothing will come to a later version; it
-  // fails if some chunk has gone beyond it, and is done if it is committed
-  // already. The arguments are those of Next.
+  // Call this several times a second while no worker computes. Takes the
+  // requested checkpoint at version `completed`, because no later version will
+  // be computed. The checkpoint fails if a chunk has a newer version. The
+  // arguments are those of Next.
   void Rest(int64_t completed, int64_t earliest, bool computed);
 
-  // The version under way; -1: none.
+  // Version of the checkpoint under way. -1: none.
   int64_t version() const { return stage_ == Stage::kIdle ? -1 : version_; }
-  // All servers have copied it, so that they may go on beyond it.
+  // True if all servers have copied that version, so that later steps may be
+  // applied.
   bool taken() const { return taken_ == options_.servers; }
-  // Nothing more will come: the last version, or the one that Drain asked for,
-  // is committed or has failed.
+  // True if no more checkpoints follow: the last version, or the one that Drain
+  // requested, is committed or has failed.
   bool over() const;
-  // TakeSoon is not done yet.
+  // True while a request of TakeSoon is pending.
   bool soon() const { return soon_; }
   int64_t committed() const { return committed_; }
   int64_t failures() const { return failures_; }
-  // Of the last failure.
+  // Reason of the last failure.
   const std::string& failure() const { return failure_; }
 
  private:
   enum class Stage { kIdle, kFolder, kOrder, kTaking, kCommit, kCommitting };
 
-  // The version that is due next; nullopt: none.
+  // The version to take next. nullopt: none.
   std::optional<int64_t> Due(int64_t completed, int64_t earliest) const;
   void Fail(const std::string& message);
   void FailAtRest(int64_t completed, const std::string& message);
-  // No more is to be done for TakeSoon or Drain.
+  // Clears the request of TakeSoon or Drain.
   void EndSoon();
-  // Leaves one that was chosen for a later version; its answers will be
-  // ignored.
+  // Drops the checkpoint under way if it was chosen before the request of
+  // TakeSoon. Answers to it are ignored.
   void GiveUpLater();
 
   const Options options_;
@@ -111,16 +119,16 @@ class CheckpointPlan {
   int taken_ = 0;
   int missing_ = 0;
   bool passed_ = false;
-  std::string error_;  // Of this checkpoint.
+  std::string error_;  // Of the checkpoint under way.
   std::vector<CheckpointFile> files_;
 
   bool soon_ = false;
-  bool chosen_soon_ = false;  // The version under way was, for that.
+  bool chosen_soon_ = false;  // The version under way was chosen for TakeSoon.
   bool draining_ = false;
   bool drained_ = false;
-  int64_t rest_ = -1;      // The version to take at rest.
-  bool rest_due_ = false;  // Now; else it was tried, and Rest says when again.
-  int rests_ = 0;          // Tries.
+  int64_t rest_ = -1;      // The version to take while no worker computes.
+  bool rest_due_ = false;  // False: it was tried; the next Rest retries.
+  int rests_ = 0;          // Number of tries.
   bool last_done_ = false;
   int64_t lead_;
   int64_t committed_;

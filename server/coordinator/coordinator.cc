@@ -34,8 +34,8 @@ absl::Status Coordinator::OnWorkerReport(int64_t incarnation,
   if (member == nullptr) {
     return absl::AbortedError(
         absl::StrCat("incarnation ", incarnation,
-                     " is out: its lease ended, or its rank was taken over; "
-                     "join again"));
+                     " is no longer a member: its lease expired, or another "
+                     "process took its rank; join again"));
   }
   member->last_heard = attempt_.now();
   switch (report.report_case()) {

@@ -1,5 +1,5 @@
-// Runs one attempt at a job: the logic of shard 0, without gRPC. Messages come
-// in through methods and go out through links.
+// Runs one attempt at a job: the logic of shard 0, without gRPC. Method calls
+// deliver incoming messages; WorkerLink and ServerLink send outgoing ones.
 #ifndef TRIBUTARY_SERVER_COORDINATOR_COORDINATOR_H_
 #define TRIBUTARY_SERVER_COORDINATOR_COORDINATOR_H_
 
@@ -24,15 +24,15 @@
 
 namespace tributary {
 
-// One attempt at a job: from the moment when nobody is there to its end, or to
-// the loss of a server, which ends the attempt and not the job.
+// Runs one attempt at a job, from before the first peer connects until the job
+// ends or a server is lost. The loss of a server ends the attempt, not the job.
 //
-// Owns an Attempt, with the AdmissionControl and the Watchdog that act on it,
-// and the one lock that guards them; hands each message to the part that it is
-// for. Thread-safe. Nothing blocks but the Await functions. Links, the sink and
-// the callbacks are called with the lock held. Time comes from the clock given,
-// so tests decide it. An error that a method returns ends the connection of the
-// peer that it came from; status() is what ended the attempt.
+// Owns an Attempt with its AdmissionControl and Watchdog, and the lock that
+// guards them; passes each message to the object that handles it. Thread-safe.
+// Only the Await functions block. Links, the sink and the callbacks are called
+// with the lock held. An error that a method returns ends the connection of the
+// peer that sent the message; status() returns the error that ended the
+// attempt.
 class Coordinator {
  public:
   using Options = AttemptOptions;
@@ -43,14 +43,14 @@ class Coordinator {
   Coordinator(const Options& options, Clock clock, MetricsSink metrics);
 
   // ---- Workers. `link` must stay valid until WorkerGone returns.
-  // The new worker's incarnation, by which it is known from here on.
+  // Returns the new worker's incarnation, which identifies it in later calls.
   absl::StatusOr<int64_t> AddWorker(const Join& join, WorkerLink* link)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // An error ends the worker's connection. Aborted for an incarnation that is
-  // out: the worker may join again.
+  // An error ends the worker's connection. Aborted if the incarnation is no
+  // longer a member: the worker may join again.
   absl::Status OnWorkerReport(int64_t incarnation, const WorkerReport& report)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // The connection has ended. Harmless when repeated.
+  // The connection has ended. Repeated calls have no effect.
   void WorkerGone(int64_t incarnation) ABSL_LOCKS_EXCLUDED(mu_);
 
   // ---- Servers, shard 0 included. `link` must stay valid until ServerGone
@@ -59,66 +59,70 @@ class Coordinator {
       ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status OnServerReport(int shard, const ServerReport& report)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Ends the attempt unless the job is done: a server's part of the state is
-  // gone with it.
+  // Ends the attempt unless the job is done, because the server's part of the
+  // state is lost.
   void ServerGone(int shard) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // ---- Checkpoints: the sink's answers.
+  // ---- Answers of the CheckpointSink.
   void OnCheckpointFolder(const absl::StatusOr<std::string>& folder)
       ABSL_LOCKS_EXCLUDED(mu_);
   void OnCheckpointCommitted(const absl::Status& status)
       ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Ends leases and waits that are over. To be called several times a second.
+  // Enforces leases and timeouts. Call it several times a second.
   void Tick() ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Fails the job, if it is not done, for a reason that is not the
-  // coordinator's to see (the disk, a signal).
+  // Fails the job, if it is not done, for a reason outside of the coordinator,
+  // such as a disk error or a signal.
   void Fail(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Another coordinator has the job now: ends the attempt as failed, but lets
-  // everybody join again, over there.
+  // Another coordinator has taken over the job: ends the attempt as failed and
+  // tells all peers to join again, which they do at that coordinator.
   void Overtaken(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mu_);
 
   // ---- The job's end, for the process that runs it.
-  // Stops the job before its end, after one more checkpoint if there are any.
+  // Stops the job before its end, after one more checkpoint if checkpoints are
+  // enabled.
   void Drain() ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Waits until the attempt has ended. kNone: `timeout` has passed first.
+  // Waits until the attempt has ended. Returns kNone after `timeout`.
   Ending AwaitEnding(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mu_);
-  // Tells the other servers to end.
+  // Tells the other servers to exit.
   void FinishServers() ABSL_LOCKS_EXCLUDED(mu_);
-  // Workers that took part when the attempt ended.
+  // Number of workers when the attempt ended.
   int workers_at_ending() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Whether it was to begin from memory, and could not.
+  // True if the attempt failed to begin from the in-memory replicas.
   bool memory_failed() const ABSL_LOCKS_EXCLUDED(mu_);
-  // That the attempt is trained with; absent while no worker has weights.
+  // The data of this attempt. Absent until a worker has weights.
   std::optional<DataFacts> data() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Lines for the log since the last call: who cannot take part, and why.
+  // Returns the log lines since the last call, which name refused workers and
+  // the reasons.
   std::vector<std::string> TakeNotices() ABSL_LOCKS_EXCLUDED(mu_);
-  // The attempt got as far as that.
+  // True if the attempt got as far as training.
   bool has_trained() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Waits until they have ended. False: `timeout` has passed first.
+  // Waits until the other servers have disconnected. Returns false after
+  // `timeout`.
   bool AwaitServersGone(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // OK while the job has not failed; why the attempt has ended.
+  // Why the attempt has ended. OK while the job has not failed.
   absl::Status status() const ABSL_LOCKS_EXCLUDED(mu_);
   StatusReply GetStatus() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the text of summary.json: what ran and how it went. It is complete
-  // after every process has sent its Farewell. `weights_sha256` is the digest
-  // of the final model; empty if there is none.
+  // Returns the text of summary.json. It is complete after every process has
+  // sent its Farewell. `weights_sha256` is the digest of the final model; empty
+  // if there is none.
   std::string Summary(const std::string& weights_sha256 = "") const
       ABSL_LOCKS_EXCLUDED(mu_);
-  // host:port by shard; that of shard 0 is empty.
+  // host:port of each shard. Empty for shard 0.
   std::vector<std::string> server_addresses() const ABSL_LOCKS_EXCLUDED(mu_);
   // Fixed when the workers agree (see StartQuorum); absent before.
   std::optional<ArenaLayout> layout() const ABSL_LOCKS_EXCLUDED(mu_);
-  // What a checkpoint of the finished model says, but for its files. To be
-  // called when the attempt has ended as kTrained.
+  // The manifest of the finished model, without files. Call it when the attempt
+  // has ended as kTrained.
   CheckpointManifest FinalManifest() const ABSL_LOCKS_EXCLUDED(mu_);
-  // The checkpoint's folder, if all was computed before this attempt began.
+  // The folder of the checkpoint with the finished model, if the job was
+  // complete before this attempt began.
   std::string complete_checkpoint() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Of the finished model; 0 before the first worker was ready.
+  // Version of the finished model. 0 before the first worker is ready.
   int64_t final_version() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

@@ -55,14 +55,15 @@ void FillProcesses(const JobView& view, StatusReply* reply) {
                (member.synced || (member.ready && view.progress == nullptr))) {
       process->set_waits_for("other workers");
     } else if (member.synced && member.micro_batches == 0) {
-      process->set_waits_for("leaves: it is a spare");
+      process->set_waits_for("micro-batches: it is a spare");
     } else if (&member != straggler && member.heartbeat.phase() == "exchange") {
       process->set_waits_for(whom);
     }
   }
 }
 
-// Names whom the step in progress waits for, if it takes unusually long.
+// Sets the worker that the current step waits for, if the step takes unusually
+// long.
 void FillStall(const JobView& view, StatusReply* reply) {
   const absl::Duration taken = view.progress->Stalled(view.now);
   if (taken == absl::ZeroDuration()) return;

@@ -1,5 +1,5 @@
-// What a job says of itself while it runs: how far it is, what each of its
-// processes does, and whom it waits for.
+// Describes a running job: its progress, the phase of each process, and which
+// process each one waits for.
 #ifndef TRIBUTARY_SERVER_COORDINATOR_JOB_STATUS_H_
 #define TRIBUTARY_SERVER_COORDINATOR_JOB_STATUS_H_
 
@@ -15,7 +15,7 @@
 
 namespace tributary {
 
-// Pointers are null before workers agree on the data.
+// The state to describe. Pointers are null until the workers agree on the data.
 struct JobView {
   const ServerRoster& servers;
   const Membership& membership;
@@ -26,8 +26,8 @@ struct JobView {
   absl::Time now;
 };
 
-// Processes are the servers by shard, then the workers in the order in which
-// they came.
+// Lists the servers by shard, then the workers in the order in which they
+// joined.
 StatusReply DescribeJob(const JobView& view);
 
 }  // namespace tributary

@@ -15,7 +15,7 @@ const std::string& ParameterOf(const JobProgress::NonfiniteGradient& gradient,
   return layout.ParameterAt(element).name;
 }
 
-// Null: it has left, or the sum over all workers is meant.
+// Null: the worker has left, or the sum over all workers is not finite.
 const Member* ContributorOf(const JobProgress::NonfiniteGradient& gradient,
                             const Membership& membership) {
   const auto found = membership.members().find(gradient.place.contributor());

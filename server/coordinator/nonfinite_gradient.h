@@ -1,4 +1,4 @@
-// A gradient that is not finite, as people are told of it.
+// Messages for users about a gradient that is not finite.
 #ifndef TRIBUTARY_SERVER_COORDINATOR_NONFINITE_GRADIENT_H_
 #define TRIBUTARY_SERVER_COORDINATOR_NONFINITE_GRADIENT_H_
 
@@ -11,13 +11,13 @@
 
 namespace tributary {
 
-// Why a job with on_nonfinite: STOP ends there: the step, the parameter, whose
-// contribution it was, and what to do.
+// The error that ends a job with on_nonfinite: STOP. Names the step, the
+// parameter and the worker, and what to do.
 absl::Status NonfiniteError(const JobProgress::NonfiniteGradient& gradient,
                             const ArenaLayout& layout,
                             const Membership& membership);
 
-// For metrics.jsonl: with on_nonfinite: SKIP the step is left out.
+// The line in metrics.jsonl for a step that on_nonfinite: SKIP skips.
 std::string SkippedStepLine(const JobProgress::NonfiniteGradient& gradient,
                             const ArenaLayout& layout,
                             const Membership& membership);

@@ -9,8 +9,8 @@
 namespace tributary {
 namespace {
 
-// Workers that do not answer Finished are given up after this; and so are
-// servers that are missing when there is nothing left to compute.
+// How long to wait for workers that do not answer Finished, and for servers
+// that are missing when nothing is left to compute.
 constexpr absl::Duration kFarewellTimeout = absl::Seconds(10);
 
 }  // namespace
@@ -26,7 +26,8 @@ void Watchdog::Tick() {
   ExpireServers(now);
   AwaitServers(now);
   ExpireWorkers(now);
-  admission_.PrepareIfDue().IgnoreError();  // It has failed the job.
+  admission_.PrepareIfDue()
+      .IgnoreError();  // An error has already failed the job.
   admission_.StartIfDue();
   attempt_.RunCheckpointsAtRest();
   EndStall(now);
@@ -59,7 +60,7 @@ void Watchdog::ExpireServers(absl::Time now) {
 }
 
 void Watchdog::AwaitServers(absl::Time now) {
-  // Those that are missing have no part in it any more.
+  // Servers that are still missing are not needed.
   if (attempt_.complete() && now - servers_missing_since_ > kFarewellTimeout) {
     attempt_.FinishComplete();
   }
@@ -128,8 +129,8 @@ void Watchdog::EndStall(absl::Time now) {
                               ", ", straggler->heartbeat.phase())));
   } else {
     attempt_.GoBack(AttemptEnding::kGoesBack,
-                    absl::DeadlineExceededError(
-                        absl::StrCat(step, ", and nobody says why")));
+                    absl::DeadlineExceededError(absl::StrCat(
+                        step, ", and no worker reports a reason")));
   }
 }
 

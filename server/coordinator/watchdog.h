@@ -1,4 +1,4 @@
-// Ends what takes too long in an attempt.
+// Enforces the timeouts of an attempt.
 #ifndef TRIBUTARY_SERVER_COORDINATOR_WATCHDOG_H_
 #define TRIBUTARY_SERVER_COORDINATOR_WATCHDOG_H_
 
@@ -8,18 +8,19 @@
 
 namespace tributary {
 
-// Looks at the clock: at leases of workers and servers, at servers and workers
-// that do not come, at a step that does not end, and at workers that do not
-// leave. Time in which this process stood still (stopped, or starved) counts
-// for nobody's lease.
+// Checks the leases of workers and servers, servers and workers that do not
+// connect, a step that does not complete, and workers that do not leave. Time
+// in which this process itself did not run (stopped, or starved of CPU) does
+// not count against any lease.
 //
-// Acts on both objects, which must outlive it; threads are as there.
+// Modifies `attempt` and `admission`, which must outlive this object. Threads:
+// see Attempt.
 class Watchdog {
  public:
   Watchdog(Attempt* attempt, AdmissionControl* admission);
 
-  // To be called several times a second. Also begins what waits for time to
-  // pass: see AdmissionControl::PrepareIfDue and StartIfDue.
+  // Call it several times a second. Also calls AdmissionControl::PrepareIfDue
+  // and StartIfDue.
   void Tick();
 
  private:
@@ -28,8 +29,8 @@ class Watchdog {
   void AwaitServers(absl::Time now);
   void ExpireWorkers(absl::Time now);
   void AwaitWorkers(absl::Time now);
-  // Does without the worker that holds a step up for too long; where it cannot
-  // be told who does, lets everybody begin again.
+  // Removes the worker that delays a step for too long. If none can be
+  // identified, restarts the attempt.
   void EndStall(absl::Time now);
 
   Attempt& attempt_;

@@ -395,7 +395,7 @@ TEST_F(ResumeTest, AServerThatIsAskedToStopCostsFewSteps) {
   EXPECT_EQ(Digest("run"), Digest("calm"));
   EXPECT_EQ(Steps("run"), Steps("calm"));
   const std::string log = ReadWholeFile(folder_ + "/run/logs/server-0.log");
-  EXPECT_THAT(log, HasSubstr("leaves: it was asked to stop"));
+  EXPECT_THAT(log, HasSubstr("leaves: it received a request to stop"));
   EXPECT_THAT(log, HasSubstr("attempt 2: resumes from step"));
 }
 

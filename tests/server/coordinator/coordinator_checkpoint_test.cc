@@ -179,7 +179,7 @@ TEST_F(CoordinatorCheckpointTest, AServerLostAtTheEndIsFatalWithoutCheckpoint) {
   coordinator_->ServerGone(1);
   EXPECT_EQ(Ending(), Coordinator::Ending::kFailed);
   EXPECT_THAT(std::string(coordinator_->status().message()),
-              HasSubstr("server 1 (10.0.0.2:1) is gone"));
+              HasSubstr("lost server 1 (10.0.0.2:1)"));
 }
 
 TEST_F(CoordinatorCheckpointTest, AServerLostBeforeTheLastCommitGoesBack) {

@@ -23,7 +23,7 @@ TEST_F(CoordinatorTest, GoesBackWhenAServerIsGone) {
   EXPECT_EQ(coordinator_->AwaitEnding(absl::ZeroDuration()),
             Coordinator::Ending::kGoesBack);
   EXPECT_THAT(std::string(coordinator_->status().message()),
-              HasSubstr("server 1 (10.0.0.2:1) is gone"));
+              HasSubstr("lost server 1 (10.0.0.2:1)"));
   EXPECT_EQ(coordinator_->workers_at_ending(), 1);
   for (const absl::Status& closed : {worker.closed, servers_[0].closed}) {
     EXPECT_EQ(closed.code(), absl::StatusCode::kAborted);

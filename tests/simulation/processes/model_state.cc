@@ -44,8 +44,8 @@ absl::StatusOr<Snapshot> CopyOf(const World* world, const Process* reader,
       holder == 0 ? reader : world->servers[holder];
   if (!world->scenario.job.recovery().journal() || !replica_holder->running() ||
       replica_holder->replicas() == nullptr) {
-    return absl::UnavailableError(absl::StrCat(
-        "server ", shard, " is gone, and its part of the state with it"));
+    return absl::UnavailableError(
+        absl::StrCat("lost server ", shard, " and its part of the weights"));
   }
   return replica_holder->replicas()->Find(shard, version);
 }

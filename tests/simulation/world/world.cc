@@ -215,17 +215,16 @@ void World::RestartLater(Process* process) {
 
 void World::OnExit(Process* process, const absl::Status& status) {
   if (status.ok()) return;
-  static constexpr const char* kExpected[] = {
-      "the job failed",
-      "taken over",
-      "the job was stopped",
-      "stopped by request",
-      "no worker for",
-      "has not come within",
-      "no process accepts the call",
-      "another coordinator",
-      "is gone, and its part of the state with it",
-      "was silent for longer"};
+  static constexpr const char* kExpected[] = {"the job failed",
+                                              "taken over",
+                                              "the job was stopped",
+                                              "stopped by request",
+                                              "no worker for",
+                                              "has not come within",
+                                              "no process accepts the call",
+                                              "another coordinator",
+                                              "and its part of the weights",
+                                              "was silent for longer"};
   bool expected = false;
   for (const char* reason : kExpected) {
     expected |= absl::StrContains(status.message(), reason);
