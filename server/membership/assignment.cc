@@ -12,9 +12,10 @@
 namespace tributary {
 namespace {
 
-// Equal shares may take so much longer than the fastest.
+// Equal shares are kept if they take at most this many times as long as the
+// fastest ones.
 constexpr double kEqualMargin = 1.05;
-// Shares that are in use may take so much longer.
+// Shares in use are kept if they take at most this many times as long.
 constexpr double kSlowMargin = 1.1;
 
 double ComputeSeconds(int64_t micro_batches, const WorkerPace& pace) {
@@ -26,18 +27,19 @@ int64_t Sum(const Assignment& assignment) {
   return std::accumulate(assignment.begin(), assignment.end(), int64_t{0});
 }
 
-// The fastest shares in computing, of multiples of `unit` leaves. The first
-// unit to each, where there are enough, then one by one to whoever would be
-// done with it first. No other such shares are faster: whoever gets more in
-// them than here would have been given the next one here, had it been done with
-// it before the last of these was given away.
+// Returns the shares in multiples of `unit` leaves that compute fastest.
+// Greedy: each worker gets one unit if there are enough, then each further unit
+// goes to the worker that would finish it first. This is optimal: in any other
+// shares, some worker has more units than here, and it finishes the extra unit
+// no earlier than the last worker here finishes.
 Assignment FastestUnits(int64_t units, int64_t unit,
                         const std::vector<WorkerPace>& workers) {
   const bool enough = units >= static_cast<int64_t>(workers.size());
   Assignment assignment(workers.size(), enough ? unit : 0);
   if (enough) units -= static_cast<int64_t>(workers.size());
-  // When done with one more, leaves so far, worker: of those that would be done
-  // together, the one with the fewest leaves is next.
+  // (time at which the worker would finish one more unit, its leaves so far,
+  // worker). Of workers with equal times, the one with the fewest leaves is
+  // next.
   using Next = std::tuple<double, int64_t, size_t>;
   std::priority_queue<Next, std::vector<Next>, std::greater<>> next;
   for (size_t w = 0; w < workers.size(); ++w) {
@@ -89,7 +91,7 @@ Assignment EqualAssignment(int64_t micro_batches, int64_t workers) {
 Assignment FastestAssignment(int64_t micro_batches, const StepCosts& costs) {
   Assignment best = FastestUnits(micro_batches, /*unit=*/1, costs.workers);
   if (costs.transfer_seconds <= 0 || best.empty()) return best;
-  // Multiples of larger units make fewer contributions.
+  // Larger units result in fewer contributions.
   const auto workers = static_cast<int64_t>(costs.workers.size());
   double best_seconds = PredictSeconds(best, costs);
   for (int64_t unit = 2; micro_batches / unit >= workers; unit *= 2) {

@@ -1,4 +1,4 @@
-// How many of a step's leaves each worker gets.
+// Divides the leaves of a step among the workers.
 #ifndef TRIBUTARY_SERVER_MEMBERSHIP_ASSIGNMENT_H_
 #define TRIBUTARY_SERVER_MEMBERSHIP_ASSIGNMENT_H_
 
@@ -7,48 +7,53 @@
 
 namespace tributary {
 
-// How fast a worker computes.
+// The speed of a worker.
 struct WorkerPace {
-  double micro_batch_seconds = 1;  // One leaf, on one thread. Above 0.
-  int threads = 1;                 // Leaves at the same time. At least 1.
+  double micro_batch_seconds = 1;  // Per leaf and thread. Above 0.
+  int threads = 1;  // Leaves computed at the same time. At least 1.
 };
 
-// What decides how long a step takes.
+// The costs that determine the duration of a step.
 struct StepCosts {
-  // In the order in which they get their runs of leaves.
+  // In the order of their leaves.
   std::vector<WorkerPace> workers;
-  // For one contribution of the whole model, as far as computing does not hide
-  // it. Where it is above 0 the number of leaves must be a power of two.
+  // Time to transfer one contribution for the whole model, excluding the part
+  // that overlaps with computation. If it is above 0, the number of leaves must
+  // be a power of two.
   double transfer_seconds = 0;
 };
 
-// Shares say how many leaves each worker gets; worker 0 the first ones, and so
-// on.
+// The number of leaves of each worker. Worker 0 gets the first leaves, worker 1
+// the next ones, and so on.
 using Assignment = std::vector<int64_t>;
 
-// Until the last worker is done. Each computes its leaves, as many at a time as
-// it has threads, and moves one contribution for each maximal subtree of its
-// run (see MaximalSubtrees), and the new weights.
+// Predicts the time until the last worker has finished its step. Each worker
+// computes its leaves, as many at a time as it has threads, and transfers one
+// contribution for each maximal subtree of its leaves (see MaximalSubtrees),
+// and the new weights.
 double PredictSeconds(const Assignment& assignment, const StepCosts& costs);
 
-// Shares that add up to `micro_batches` and differ by one at most. With more
-// workers than leaves, the first ones get one each.
+// Returns shares that add up to `micro_batches` and differ by at most one. With
+// more workers than leaves, the first workers get one leaf each.
 Assignment EqualAssignment(int64_t micro_batches, int64_t workers);
 
-// Shares that add up to `micro_batches` and are predicted to be fast: the
-// fastest of all where transfer_seconds is 0, else the best of those that are
-// the fastest in computing among multiples of 1, 2, 4, ... leaves. Each worker
-// gets at least one leaf: without any it could not show that it is faster than
-// it seemed. With more workers than leaves the slowest get none.
+// Returns shares that add up to `micro_batches` and minimize PredictSeconds. If
+// transfer_seconds is 0, they are optimal. Otherwise they are the best of these
+// candidates: for each unit of 1, 2, 4, ... leaves, the shares in multiples of
+// the unit that compute fastest. Each worker gets at least one leaf, because
+// its speed can only be measured while it computes. With more workers than
+// leaves, the slowest workers get none.
 Assignment FastestAssignment(int64_t micro_batches, const StepCosts& costs);
 
-// Equal shares, unless the fastest ones are worth it: those who are equally
-// fast but for noise get equal shares.
+// Returns FastestAssignment if it is faster than equal shares by a margin,
+// otherwise EqualAssignment. The margin keeps the shares equal when speeds
+// differ only by noise.
 Assignment ChooseAssignment(int64_t micro_batches, const StepCosts& costs);
 
-// The shares take so much longer than the fastest ones that dealing anew, which
-// makes some leaves be computed twice, pays. The margin is wider than that of
-// ChooseAssignment, so that nobody deals back and forth.
+// Returns true if FastestAssignment is so much faster than these shares that
+// reassigning pays, although some leaves are then computed twice. The margin is
+// wider than that of ChooseAssignment, so that the assignment does not
+// oscillate.
 bool IsSlowAssignment(const Assignment& assignment, const StepCosts& costs);
 
 }  // namespace tributary

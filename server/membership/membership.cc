@@ -114,7 +114,7 @@ void Membership::AddHeartbeat(Member* member, const Heartbeat& heartbeat,
   std::vector<double> transfers;
   for (const auto& [incarnation, other] : members_) {
     if (other.micro_batches == 0) continue;
-    // Its contributions up, and the weights down.
+    // Its contributions are sent, and the weights are received once.
     transfers.push_back(other.speed.exchange_seconds() /
                         (other.contributions + 1));
   }
@@ -152,7 +152,7 @@ std::map<int64_t, Deal> Membership::AssignWork(int64_t pieces, absl::Time now,
   StepCosts costs = CostsOf(active, now);
   const Assignment micro_batch_assignment =
       ChooseAssignment(micro_batches_, costs);
-  costs.transfer_seconds = 0;  // Evaluating sends next to nothing.
+  costs.transfer_seconds = 0;  // Evaluation transfers almost nothing.
   const Assignment piece_assignment = ChooseAssignment(pieces, costs);
   ++generation_;
   int micro_batch = 0;

@@ -25,18 +25,18 @@ std::string DescribeData(const DataFacts& facts) {
 }
 
 template <typename... What>
-absl::Status CannotGoOn(const CheckpointManifest& manifest,
-                        const What&... what) {
+absl::Status CannotResume(const CheckpointManifest& manifest,
+                          const What&... what) {
   return absl::InvalidArgumentError(
-      absl::StrCat("cannot go on from the checkpoint at step ", manifest.step(),
-                   ": ", what...));
+      absl::StrCat("cannot resume from the checkpoint at step ",
+                   manifest.step(), ": ", what...));
 }
 
 }  // namespace
 
 std::string JobId(const JobSpec& job) {
   JobSpec result = job;
-  // Where it is written does not make another job.
+  // The output folder does not affect the result.
   result.clear_output();
   return Sha256Hex(result.SerializeAsString());
 }
@@ -101,9 +101,9 @@ absl::Status CheckState(const CheckpointManifest& manifest,
                  manifest.state().end())) {
     return absl::OkStatus();
   }
-  return CannotGoOn(manifest, "it is of another optimizer, whose state is {",
-                    absl::StrJoin(manifest.state(), ", "), "}; this job's is {",
-                    absl::StrJoin(state, ", "), "}");
+  return CannotResume(manifest, "it is of another optimizer, whose state is {",
+                      absl::StrJoin(manifest.state(), ", "),
+                      "}; this job's is {", absl::StrJoin(state, ", "), "}");
 }
 
 absl::Status CheckSteps(const CheckpointManifest& manifest, const JobSpec& job,
@@ -113,7 +113,7 @@ absl::Status CheckSteps(const CheckpointManifest& manifest, const JobSpec& job,
       rounds.StepsAfter(manifest.version()) == manifest.step()) {
     return absl::OkStatus();
   }
-  return CannotGoOn(
+  return CannotResume(
       manifest, "this job ends at step ", steps,
       rounds.count() < manifest.version()
           ? "; ask for more steps"
@@ -133,8 +133,8 @@ absl::Status CheckResume(const CheckpointManifest& manifest, const Ready& ready,
                                ? ours.parameter(i).ShortDebugString()
                                : "nothing";
     if (was != is) {
-      return CannotGoOn(manifest, "it is of another model: parameter ", i,
-                        " was {", was, "}, is {", is, "}");
+      return CannotResume(manifest, "it is of another model: parameter ", i,
+                          " was {", was, "}, is {", is, "}");
     }
   }
   TRIBUTARY_RETURN_IF_ERROR(CheckState(manifest, job));

@@ -1,5 +1,6 @@
-// Whether a process may take part in the job. FailedPrecondition, or what else
-// is said below, tells what does not fit and what to do.
+// Checks whether a process may take part in the job. Errors are
+// FailedPrecondition unless a comment says otherwise; they name the difference
+// and what to do.
 #ifndef TRIBUTARY_SERVER_MEMBERSHIP_PEER_CHECKS_H_
 #define TRIBUTARY_SERVER_MEMBERSHIP_PEER_CHECKS_H_
 
@@ -16,41 +17,45 @@
 
 namespace tributary {
 
-// What tells a job from others: equal jobs have equal results.
+// Returns an identifier of the job. Jobs with equal identifiers have equal
+// results.
 std::string JobId(const JobSpec& job);
 
-// A worker's job is the server's; an empty `worker` is not known. Both are
-// JobIds.
+// Checks that a worker has the server's job. Both are JobIds; an empty `worker`
+// is unknown and passes.
 absl::Status CheckJob(const std::string& worker, const std::string& server);
 
-// It speaks the coordinator's protocol.
+// Checks that the process uses the coordinator's protocol version.
 absl::Status CheckProtocol(int32_t version);
 
-// A worker's model is the job's. InvalidArgument for a table that is none.
+// Checks that a worker's model is the job's. InvalidArgument if the table
+// itself is invalid.
 absl::Status CheckModel(const ParameterTable& table, const ArenaLayout& job);
 
-// A worker's data are the job's, which are those of `whose` worker, as
-// StartQuorum::Decision says. InvalidArgument if not: the worker's exit code
-// tells that it needs other files.
+// Checks that a worker's data are the job's. `whose` names the workers that
+// have the job's data (see StartQuorum::Decision). InvalidArgument if not, so
+// that the worker's exit code tells that it needs other files.
 absl::Status CheckData(const DataFacts& facts, const DataFacts& job,
                        const std::string& whose);
 
-// "64 training samples, fingerprint 17, ... model 0123456789ab".
+// Returns, for example, "64 training samples, fingerprint 17, ... model
+// 0123456789ab".
 std::string DescribeReady(const Ready& ready);
 
-// What servers keep for each weight, see Optimizer::slot_names. `job` is valid.
+// Names of the optimizer state that servers keep for each weight (see
+// Optimizer::slot_names). `job` must be valid.
 std::vector<std::string> StateNames(const JobSpec& job);
 
-// Parts of the next one, which need no worker: the optimizer keeps the same
-// state; the job, of `steps` steps, has the checkpoint's step. InvalidArgument
-// if not.
+// The parts of CheckResume that need no worker. CheckState: the optimizer keeps
+// the same state. CheckSteps: the job, of `steps` steps, is not shorter than
+// the checkpoint. InvalidArgument if not.
 absl::Status CheckState(const CheckpointManifest& manifest, const JobSpec& job);
 absl::Status CheckSteps(const CheckpointManifest& manifest, const JobSpec& job,
                         int64_t steps);
 
-// The job can go on from the checkpoint: the model is the one of the worker
-// that brings `ready`, the optimizer keeps the same state, and the job is not
-// shorter. InvalidArgument if not.
+// Checks that the job can resume from the checkpoint: the model is that of the
+// worker that sent `ready`, the optimizer keeps the same state, and the job is
+// not shorter. InvalidArgument if not.
 absl::Status CheckResume(const CheckpointManifest& manifest, const Ready& ready,
                          const JobSpec& job);
 

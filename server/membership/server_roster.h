@@ -1,4 +1,4 @@
-// The servers of a job, as the coordinator knows them.
+// The coordinator's view of a job's servers.
 #ifndef TRIBUTARY_SERVER_MEMBERSHIP_SERVER_ROSTER_H_
 #define TRIBUTARY_SERVER_MEMBERSHIP_SERVER_ROSTER_H_
 
@@ -14,30 +14,31 @@
 
 namespace tributary {
 
-// Where orders to one server go.
+// Sends orders to one server.
 class ServerLink {
  public:
   virtual ~ServerLink() = default;
-  // Queues the order. Called with the coordinator's lock held: must not block,
-  // nor call the coordinator.
+  // Queues the order. Called with the coordinator's lock held: must not block
+  // and must not call the coordinator.
   virtual void Send(const ServerOrder& order) = 0;
-  // Ends the connection with this status, after what was sent. Same rules.
+  // Ends the connection with this status, after all queued orders. The same
+  // restrictions apply.
   virtual void Close(const absl::Status& status) = 0;
 };
 
-// Not thread-safe.
+// The servers by shard, with their stage of joining and their leases. Not
+// thread-safe.
 class ServerRoster {
  public:
   struct Server {
-    ServerLink* link = nullptr;  // Null: not there.
+    ServerLink* link = nullptr;  // Null: not connected.
     std::string address;
     LocalAddress local_address;
     std::optional<JournalHoldings> replicas;
     bool configured = false;
-    bool replicated =
-        false;  // What it begins with is kept by another one, too.
+    bool replicated = false;  // Its initial state is replicated.
     bool gone = false;
-    // Infinite: in the coordinator's own process.
+    // Infinite for the server in the coordinator's own process.
     absl::Time last_heard;
     int64_t version = -1;  // From its newest heartbeat.
   };
@@ -50,29 +51,29 @@ class ServerRoster {
   void SetVersion(int shard, int64_t version) {
     servers_[shard].version = version;
   }
-  // Those that were not heard of for so long.
+  // Shards of the servers that sent nothing for `lease`.
   std::vector<int> Expired(absl::Time now, absl::Duration lease) const;
-  // The time `gap` does not count.
+  // Extends all leases by `gap`.
   void Forgive(absl::Duration gap);
   void SetConfigured(int shard) { servers_[shard].configured = true; }
   void SetReplicated(int shard) { servers_[shard].replicated = true; }
-  // False if it was not there.
+  // Returns false if the server was not connected.
   bool Remove(int shard);
 
   bool all_there() const;
-  // -1: none is missing.
+  // The first shard whose server is not connected. -1: none is missing.
   int FirstMissing() const;
   bool all_configured() const;
   bool all_replicated() const;
   bool none_there() const;
 
-  // To, or of, all that are there.
+  // Sends `order` to all connected servers.
   void Send(const ServerOrder& order);
-  // Each gets its own, by shard.
+  // Sends each connected server its own order.
   void SendEach(const std::function<ServerOrder(int)>& order_to);
   void Close(const absl::Status& status);
 
-  // By shard.
+  // Servers by shard.
   const std::vector<Server>& servers() const { return servers_; }
 
  private:

@@ -10,8 +10,8 @@
 namespace tributary {
 namespace {
 
-// What a worker is known by when it is started again: its rank, if that is its
-// own. Else it is another one every time.
+// Identifies a worker across restarts: by its rank, if it requested one.
+// Otherwise each restart counts as another worker.
 int64_t Place(const Member& member) {
   return member.ranked ? member.rank : -member.incarnation;
 }
@@ -48,7 +48,7 @@ std::vector<const StartQuorum::Party*> StartQuorum::Parties() const {
   std::vector<const Party*> parties;
   for (const auto& [key, party] : parties_) parties.push_back(&party);
   std::sort(parties.begin(), parties.end(), [](const Party* a, const Party* b) {
-    // Of two that are equally large, the one that came first.
+    // Equally large parties: the one with the earlier worker first.
     return a->names.size() != b->names.size()
                ? a->names.size() > b->names.size()
                : a->names.begin()->first < b->names.begin()->first;
@@ -79,8 +79,8 @@ absl::StatusOr<std::optional<StartQuorum::Decision>> StartQuorum::Decide(
     if (2 * agree <= ready) {
       const Party& other = *parties[1];
       return absl::InvalidArgumentError(absl::StrCat(
-          "workers disagree, and no majority says who is right: ", first,
-          " has ", DescribeReady(largest.ready), "; ",
+          "workers have different models or data, and no majority agrees: ",
+          first, " has ", DescribeReady(largest.ready), "; ",
           other.names.begin()->second, " has ", DescribeReady(other.ready),
           ": copy the same files, and use the same release, on every machine, "
           "and start the job again"));

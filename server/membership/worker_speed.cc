@@ -8,10 +8,10 @@
 namespace tributary {
 namespace {
 
-// At two heartbeats a second these are a few seconds: more would be slow to
-// follow a change, fewer would follow every hiccup.
+// A few seconds at two heartbeats per second. More would respond slowly to
+// changes; fewer would respond to noise.
 constexpr size_t kSamples = 5;
-// A leaf that takes longer than that says enough by itself.
+// If a leaf takes longer than this, one leaf is a sufficient measurement.
 constexpr double kFreshSeconds = 3;
 
 void AddSample(double sample, std::deque<double>* samples) {
@@ -72,7 +72,8 @@ std::optional<double> WorkerSpeed::micro_batch_seconds(absl::Time now) const {
 }
 
 double WorkerSpeed::exchange_seconds() const {
-  // Steps and waits are not counted at the same moment: one may be negative.
+  // Steps and waits are not counted at the same moment, so a difference may be
+  // negative.
   return exchange_samples_.empty() ? 0
                                    : std::max(0.0, Median(exchange_samples_));
 }

@@ -1,5 +1,5 @@
-// What computing and exchanging have lately taken one worker, from the counters
-// in its heartbeats.
+// Estimates how long computation and exchange take one worker, from the
+// counters in its heartbeats.
 #ifndef TRIBUTARY_SERVER_MEMBERSHIP_WORKER_SPEED_H_
 #define TRIBUTARY_SERVER_MEMBERSHIP_WORKER_SPEED_H_
 
@@ -12,55 +12,57 @@
 
 namespace tributary {
 
-// Not thread-safe.
+// The recent speed of one worker. Not thread-safe.
 class WorkerSpeed {
  public:
-  // Counters of a heartbeat, and how long the worker has waited for others so
-  // far. All grow from one call to the next.
+  // Adds the counters of a heartbeat, and how long the worker has waited for
+  // other workers so far. All counters are cumulative.
   void Add(const ProcessStatistics& statistics, double waiting_seconds);
 
-  // The leaves are dealt anew, and some or none of them to this worker: what it
-  // takes is to be measured again, because workers on one host slow one another
-  // down. The old measurement holds until then.
+  // The leaves were reassigned; this worker has some if `has_micro_batches`.
+  // Measures again, because workers on one host slow one another down. The old
+  // measurement is used until the new one is complete.
   void Restart(bool has_micro_batches, absl::Time now);
 
-  // Measured well enough since the last Restart.
+  // True if the measurement since the last Restart is complete.
   bool fresh() const;
 
-  // For one leaf: the median of the newest heartbeats', so that a hiccup does
-  // not count; absent before the first leaf. A worker that has no leaves cannot
-  // show that it has become faster. Therefore it is taken to be twice as fast
-  // each time that kForget has passed, until it gets leaves to be measured by.
+  // Seconds per leaf: the median over the newest heartbeats, so that outliers
+  // have no effect. Absent before the first leaf. A worker without leaves
+  // cannot be measured; its estimate halves every kForget, so that it
+  // eventually gets leaves again.
   std::optional<double> micro_batch_seconds(absl::Time now) const;
 
-  // What a step's exchange takes longer than computing, without waiting for
-  // other workers; the median since Restart. 0 if it is not known.
+  // Seconds per step for the part of the exchange that does not overlap with
+  // computation, without waiting for other workers. The median since Restart; 0
+  // if unknown.
   double exchange_seconds() const;
 
-  // Leaves that the worker computes at the same time.
+  // Number of leaves that the worker computes at the same time.
   int threads() const { return threads_; }
 
-  // Much longer than a measurement takes, or it would cost too much to try.
+  // Much longer than a measurement; otherwise trying slow workers again would
+  // cost too much.
   static constexpr absl::Duration kForget = absl::Minutes(5);
 
  private:
-  // Without what is taken off for being idle.
+  // The estimate without the reduction for idle time.
   std::optional<double> MeasuredMicroBatch() const;
 
   int threads_ = 1;
-  // So far.
+  // Cumulative counters.
   ProcessStatistics newest_;
   double waiting_seconds_ = 0;
-  // Between two heartbeats, since Restart; the newest.
+  // The newest values since Restart, each between two heartbeats.
   std::deque<double> micro_batch_seconds_;
   std::deque<double> exchange_samples_;
-  double measured_seconds_ = 0;  // Computing, since Restart.
+  double measured_seconds_ = 0;  // Computing time since Restart.
   std::optional<double>
-      micro_batch_seconds_before_;  // What was measured before Restart.
+      micro_batch_seconds_before_;  // Measured before Restart.
   absl::Time idle_since_ = absl::InfiniteFuture();
 };
 
-// `value`, halved for each kForget in `age`.
+// Returns `value`, halved for each kForget in `age`.
 double Faded(double value, absl::Duration age);
 
 }  // namespace tributary

@@ -22,7 +22,7 @@ void AllReduceGroup::Begin(const std::map<int64_t, Deal>& assignments,
   saved_.assign(members_.size(), 0);
   nccl_ = wanted == AllReduceSpec::NCCL;
   if (wanted != AllReduceSpec::AUTO) return;
-  // NCCL refuses two members on one GPU.
+  // NCCL does not support two members on one GPU.
   std::set<std::string> distinct;
   for (const int64_t member : members_) {
     const auto found = membership_.members().find(member);

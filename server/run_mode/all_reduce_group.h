@@ -1,5 +1,6 @@
-// The workers of an all-reduce, as the coordinator knows them: who they are,
-// what they tell each other through it, and the state they bring to the server.
+// The coordinator's view of the workers of an all-reduce: their ranks, the
+// messages that they exchange through the coordinator, and the state that they
+// send to the server.
 #ifndef TRIBUTARY_SERVER_RUN_MODE_ALL_REDUCE_GROUP_H_
 #define TRIBUTARY_SERVER_RUN_MODE_ALL_REDUCE_GROUP_H_
 
@@ -14,44 +15,48 @@
 
 namespace tributary {
 
-// Of one attempt. Members are known by their incarnations. Not thread-safe.
+// The group of one attempt. Members are identified by their incarnations. Not
+// thread-safe.
 class AllReduceGroup {
  public:
-  // `membership` must outlive the group. Orders go to the links of members that
-  // are still there.
+  // `membership` must outlive the group. Orders are sent to members that are
+  // still connected.
   explicit AllReduceGroup(const Membership* membership)
       : membership_(*membership) {}
 
-  // Those who were dealt leaves, in the order of these. `wanted` is the job's.
+  // Forms the group from the workers that have leaves, in the order of their
+  // leaves. `wanted` is the job's backend.
   void Begin(const std::map<int64_t, Deal>& assignments,
              AllReduceSpec::Backend wanted);
 
   bool begun() const { return !members_.empty(); }
   int size() const { return static_cast<int>(members_.size()); }
   bool Has(int64_t incarnation) const;
-  // Who reports the sums of steps.
+  // True for the member that reports the sums of steps.
   bool Reports(int64_t incarnation) const {
     return begun() && members_[0] == incarnation;
   }
-  // To one of the members.
+  // The order that tells a member about the group.
   CoordinatorOrder OrderTo(int64_t incarnation) const;
 
-  // What a member tells all of them. FailedPrecondition from anybody else.
+  // Sends a member's publication to all members. FailedPrecondition if the
+  // sender is not a member.
   absl::Status Publish(int64_t incarnation, const Publication& publication);
 
-  // ---- The state that members bring to the server.
-  // Asks the members for their parts of the state at order.version(), which the
-  // server's snapshot waits for; replaces one that waits still. `asks` false:
-  // they bring them unasked.
+  // ---- The state that members send to the server.
+  // Begins a snapshot that waits for the members' parts of the state at
+  // order.version(). Replaces a snapshot that is still waiting. If `asks` is
+  // false, the members send their parts without a request.
   void OrderSave(const TakeSnapshot& order, bool asks);
-  // A member's part is there, or will not come: then the snapshot that waits
-  // for it is forgotten, and what became of it returned.
+  // A member's part has arrived, or the member cannot send it. In the second
+  // case, drops the snapshot that waits for it and returns a report of the
+  // failure.
   std::optional<SnapshotReport> OnSaved(int64_t incarnation,
                                         const Saved& saved);
-  // All parts of that version, or of a newer one, are there.
+  // True if all parts of that version, or of a newer one, have arrived.
   bool Kept(int64_t version) const;
-  // The order for the snapshot that waits, once, when its version is kept and
-  // `completed` steps are known to be done.
+  // Returns the order for the waiting snapshot, once, when all its parts have
+  // arrived and `completed` steps are known to be done.
   std::optional<ServerOrder> TakeKept(int64_t completed);
 
  private:
@@ -59,9 +64,9 @@ class AllReduceGroup {
 
   const Membership& membership_;
   std::vector<int64_t> members_;
-  std::vector<int> micro_batch_begin_;  // By member.
+  std::vector<int> micro_batch_begin_;  // By rank in the group.
   bool nccl_ = false;
-  // By member: newest version of its part.
+  // Newest version of each member's part.
   std::vector<int64_t> saved_;
   std::optional<TakeSnapshot> awaited_;
 };

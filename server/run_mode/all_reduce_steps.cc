@@ -31,12 +31,12 @@ absl::Status AllReduceSteps::Publish(int64_t worker,
 absl::Status AllReduceSteps::OnWorkerLost(int64_t worker,
                                           const std::string& name) {
   if (!group_.Has(worker)) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(
-      name, " is gone, and an all-reduce needs all of its members"));
+  return absl::UnavailableError(
+      absl::StrCat("lost ", name, "; an all-reduce needs all of its members"));
 }
 
 void AllReduceSteps::OrderSnapshot(const ServerOrder& order, bool last) {
-  // The last version is brought in any case.
+  // The members send the last version without a request.
   group_.OrderSave(order.snapshot(), /*asks=*/!last);
 }
 
@@ -58,7 +58,7 @@ absl::Status AllReduceSteps::OnCheckpoint() const {
   const int places = std::min(membership().synced_count(),
                               static_cast<int>(job().batch().micro_batches()));
   if (places <= group_.size()) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("the all-reduce goes on with ",
+  return absl::UnavailableError(absl::StrCat("the all-reduce restarts with ",
                                              places, " workers instead of ",
                                              group_.size()));
 }

@@ -1,4 +1,4 @@
-// Run mode of an all-reduce.
+// The run mode of an all-reduce.
 #ifndef TRIBUTARY_SERVER_RUN_MODE_ALL_REDUCE_STEPS_H_
 #define TRIBUTARY_SERVER_RUN_MODE_ALL_REDUCE_STEPS_H_
 
@@ -16,10 +16,10 @@
 
 namespace tributary {
 
-// The workers that come first form a group for the whole attempt: they add
-// gradients and update weights among themselves, and bring their state to the
+// The workers that are ready first form a group for the whole attempt: they sum
+// gradients and update weights among themselves, and send their state to the
 // server for checkpoints and for the final model. The loss of a member ends the
-// attempt. Workers that come later wait for the next attempt, which begins
+// attempt. Workers that join later wait for the next attempt, which begins
 // after the next checkpoint.
 class AllReduceSteps final : public RunMode {
  public:
@@ -33,7 +33,7 @@ class AllReduceSteps final : public RunMode {
   std::map<int64_t, std::vector<CoordinatorOrder>> Assign(
       int64_t pieces, absl::Time now) override;
   bool AssignmentIsSlow(absl::Time) const override { return false; }
-  // The group's members know the norm themselves.
+  // The members compute the norm themselves.
   bool servers_await_norms() const override { return false; }
 
   absl::Status CheckReportsSums(int64_t worker) const override;
@@ -41,7 +41,7 @@ class AllReduceSteps final : public RunMode {
 
   absl::Status OnWorkerLost(int64_t worker, const std::string& name) override;
 
-  // Asks the members for their state; OrderWaitingSnapshot then has the server
+  // Requests the members' state. OrderWaitingSnapshot then orders the server to
   // write it.
   void OrderSnapshot(const ServerOrder& order, bool last) override;
   std::optional<SnapshotReport> OnSaved(int64_t worker,

@@ -19,7 +19,7 @@ absl::Status LeasedSteps::RequestStep(const Member& worker) {
   if (!worker.synced) return RunMode::RequestStep(worker);
   if (!step_leases_.Request(worker.incarnation)) {
     return absl::ResourceExhaustedError(
-        "claims more steps than it can compute");
+        "requests more steps than it can compute");
   }
   return absl::OkStatus();
 }

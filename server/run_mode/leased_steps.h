@@ -1,4 +1,4 @@
-// Run mode of asynchronous training.
+// The run mode of asynchronous training.
 #ifndef TRIBUTARY_SERVER_RUN_MODE_LEASED_STEPS_H_
 #define TRIBUTARY_SERVER_RUN_MODE_LEASED_STEPS_H_
 
@@ -11,8 +11,8 @@
 
 namespace tributary {
 
-// Each step is computed by one worker, which holds a lease of it until the step
-// is applied. The steps of a lost worker are leased to others.
+// Each step is computed by one worker, which holds the step's lease until the
+// step is applied. The steps of a lost worker are leased to other workers.
 class LeasedSteps final : public RunMode {
  public:
   using RunMode::RunMode;
@@ -22,7 +22,7 @@ class LeasedSteps final : public RunMode {
   void OnStepComplete(int64_t step) override { step_leases_.Complete(step); }
   absl::Status RequestStep(const Member& worker) override;
   void Forget(int64_t worker) override { step_leases_.Remove(worker); }
-  // Steps that are leased already may be applied at any time.
+  // Leased steps may be applied at any time.
   int64_t earliest_checkpoint() const override { return step_leases_.next(); }
 
  private:

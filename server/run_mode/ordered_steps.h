@@ -1,4 +1,4 @@
-// Run mode of synchronous training, bounded staleness and local SGD.
+// The run mode of synchronous training, bounded staleness and local SGD.
 #ifndef TRIBUTARY_SERVER_RUN_MODE_ORDERED_STEPS_H_
 #define TRIBUTARY_SERVER_RUN_MODE_ORDERED_STEPS_H_
 

@@ -19,7 +19,7 @@ bool RunMode::servers_await_norms() const {
 
 absl::Status RunMode::RequestStep(const Member&) {
   return absl::FailedPreconditionError(
-      "a claim before Synced, or not in asynchronous mode");
+      "a request for a step before Synced, or outside of asynchronous mode");
 }
 
 absl::Status RunMode::CheckReportsSums(int64_t) const {

@@ -1,4 +1,4 @@
-// The coordinator's part in one kind of exchange.
+// The coordinator's behavior that depends on the kind of exchange.
 #ifndef TRIBUTARY_SERVER_RUN_MODE_RUN_MODE_H_
 #define TRIBUTARY_SERVER_RUN_MODE_RUN_MODE_H_
 
@@ -17,15 +17,16 @@
 
 namespace tributary {
 
-// Decides what differs between exchanges: which worker computes a step, where
-// the state for checkpoints comes from, and what the loss of a worker means.
-// The coordinator asks the mode and never which exchange the job has, so every
-// such difference is one method. The defaults are those of workers that compute
-// every step together and of servers that keep the state.
+// Implements what differs between kinds of exchange: which worker computes a
+// step, where the state for checkpoints comes from, and what happens when a
+// worker is lost. The coordinator calls the mode and does not check the kind of
+// exchange, so each difference is one method. The default implementations suit
+// modes in which all workers compute every step together and servers hold the
+// state.
 //
-// A mode serves one attempt. Workers are known by their incarnations. Modes
-// send orders to links, and otherwise only answer: the caller ends the attempt
-// where an answer asks for it. Not thread-safe; nothing blocks.
+// A mode serves one attempt. Workers are identified by their incarnations.
+// Modes send orders to links and have no other side effects: to end the
+// attempt, a method returns an error. Not thread-safe; no method blocks.
 class RunMode {
  public:
   // `job`, `membership` and `servers` must outlive the mode.
@@ -36,65 +37,68 @@ class RunMode {
   RunMode& operator=(const RunMode&) = delete;
 
   // ---- The beginning.
-  // Every worker makes or loads the version that training begins with, as the
-  // servers would; otherwise servers hold it, or get it from one worker.
+  // True if every worker initializes or loads the version that training begins
+  // with. False if the servers hold it, or receive it from one worker.
   virtual bool workers_load_state() const { return false; }
-  // Training begins at `version`. Called once, before any method below.
+  // Called once when training begins at `version`, before any method below.
   virtual void Begin(int64_t /*version*/) {}
 
   // ---- Work.
-  // Assigns `pieces` of each evaluation and all leaves anew: to each worker,
-  // the orders that tell it so, the Deal first. Empty: the assignment stays.
+  // Assigns `pieces` evaluation pieces and all leaves again. Returns the orders
+  // for each worker, the Deal first. Empty: the assignment is unchanged.
   virtual std::map<int64_t, std::vector<CoordinatorOrder>> Assign(
       int64_t pieces, absl::Time now);
-  // A new assignment would make steps faster.
+  // True if a new assignment would make steps faster.
   virtual bool AssignmentIsSlow(absl::Time now) const;
-  // Leases steps below `limit` to workers that have asked for one.
+  // Leases steps below `limit` to workers that have requested one.
   virtual void GrantSteps(int64_t /*limit*/) {}
-  // The step is applied everywhere.
+  // The step is applied to all chunks.
   virtual void OnStepComplete(int64_t /*step*/) {}
-  // Servers wait for the norm of every round's gradient.
+  // True if servers wait for the norm of every round's gradient.
   virtual bool servers_await_norms() const;
 
-  // ---- Reports of workers. FailedPrecondition: not from this worker, or not
-  // in this mode.
-  // The worker asks for a lease of one step. ResourceExhausted: it has asked
-  // for more than any worker can compute.
+  // ---- Reports of workers. FailedPrecondition: this worker may not send the
+  // report, or not in this mode.
+
+  // The worker requests a lease of one step. ResourceExhausted: it has more
+  // open requests than any worker can use.
   virtual absl::Status RequestStep(const Member& worker);
-  // OK: the worker may report the sums of steps in place of server 0.
+  // Returns OK if the worker may report the sums of steps in place of server 0.
   virtual absl::Status CheckReportsSums(int64_t worker) const;
-  // The worker tells this to the others.
+  // Sends the worker's publication to the other workers.
   virtual absl::Status Publish(int64_t worker, const Publication& publication);
 
   // ---- Loss of workers.
-  // The worker is no member any more: its leases and requests end.
+  // The worker has left: ends its leases and requests.
   virtual void Forget(int64_t /*worker*/) {}
-  // After Forget, if the model is being trained. OK: the worker's share is
-  // assigned to others. An error says why the attempt must end instead.
+  // Called after Forget during training. Returns OK if the worker's share can
+  // be assigned to others, or an error with the reason why the attempt must
+  // end.
   virtual absl::Status OnWorkerLost(int64_t /*worker*/,
                                     const std::string& /*name*/) {
     return absl::OkStatus();
   }
 
   // ---- State for checkpoints.
-  // The first version that a checkpoint may still be taken at.
+  // The first version at which a checkpoint may still be taken.
   virtual int64_t earliest_checkpoint() const { return 0; }
-  // Has servers write the snapshot that `order` describes, at once or when the
-  // state is there. `last`: it is of the job's last version.
+  // Orders the servers to write the snapshot that `order` describes, at once or
+  // when its state has arrived. `last`: it is the snapshot of the job's last
+  // version.
   virtual void OrderSnapshot(const ServerOrder& order, bool last);
-  // A worker has brought its part of the state. What became of the snapshot
-  // that waits for it, if it cannot be taken any more.
+  // A worker has sent its part of the state, or cannot. Returns a report if the
+  // waiting snapshot has failed.
   virtual std::optional<SnapshotReport> OnSaved(int64_t /*worker*/,
                                                 const Saved& /*saved*/) {
     return std::nullopt;
   }
-  // `completed` steps are done: orders the snapshot that waits, if its state is
-  // there.
+  // `completed` steps are done: orders the waiting snapshot if its state has
+  // arrived.
   virtual void OrderWaitingSnapshot(int64_t /*completed*/) {}
-  // The servers have the state of that version, which is computed.
+  // True if the servers have the state of that version.
   virtual bool HasState(int64_t /*version*/) const { return true; }
-  // A checkpoint was made, and the job is not at its end. An error says why the
-  // next attempt should begin from it now.
+  // A checkpoint was committed, and steps remain. An error asks for a new
+  // attempt from this checkpoint, with the reason.
   virtual absl::Status OnCheckpoint() const { return absl::OkStatus(); }
 
  protected:
@@ -108,7 +112,7 @@ class RunMode {
   ServerRoster& servers_;
 };
 
-// Orders that hold one Deal each.
+// Returns one order per worker, with its Deal.
 std::map<int64_t, std::vector<CoordinatorOrder>> OrdersFor(
     const std::map<int64_t, Deal>& assignments);
 

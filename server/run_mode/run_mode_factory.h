@@ -1,4 +1,4 @@
-// Chooses the run mode of a job.
+// Creates the run mode of a job.
 #ifndef TRIBUTARY_SERVER_RUN_MODE_RUN_MODE_FACTORY_H_
 #define TRIBUTARY_SERVER_RUN_MODE_RUN_MODE_FACTORY_H_
 
@@ -11,7 +11,7 @@
 
 namespace tributary {
 
-// `job` is resolved and valid; all three must outlive the mode.
+// `job` must be resolved and valid. All arguments must outlive the mode.
 std::unique_ptr<RunMode> CreateRunMode(const JobSpec& job,
                                        Membership* membership,
                                        ServerRoster* servers);

@@ -5,7 +5,7 @@
 namespace tributary {
 namespace {
 
-// Of one worker. Ours have three.
+// Open requests per worker. Tributary's own workers have at most three.
 constexpr int64_t kMaxRequests = 64;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Which worker computes which step in asynchronous mode.
+// Leases of steps to workers in asynchronous mode.
 #ifndef TRIBUTARY_SERVER_RUN_MODE_STEP_LEASES_H_
 #define TRIBUTARY_SERVER_RUN_MODE_STEP_LEASES_H_
 
@@ -11,35 +11,35 @@
 
 namespace tributary {
 
-// Every step is claimed by one worker at a time until it is complete. A worker
-// that leaves gives its claims back, and others get them first: what it sent of
-// them is not applied again, since servers know the steps that each chunk has
-// had. A pure state machine; not thread-safe.
+// Leases every step to one worker at a time until the step is complete. The
+// leases of a worker that leaves are granted to other workers before new steps.
+// Chunks that already applied such a step ignore its second contribution. A
+// pure state machine; not thread-safe.
 class StepLeases {
  public:
-  // Steps [first, limit) may be claimed.
+  // Steps [first, limit) may be leased.
   explicit StepLeases(int64_t limit, int64_t first = 0)
       : limit_(limit), next_(first) {}
 
-  // What has been claimed stays so.
+  // Existing leases are unaffected.
   void SetLimit(int64_t limit) { limit_ = limit; }
-  // The worker wants one more step. False: it has more wishes open than any
-  // worker can compute, and gets no more.
+  // The worker requests one more step. Returns false and ignores the request if
+  // the worker has more open requests than any worker can use.
   bool Request(int64_t worker);
-  // The step is applied everywhere: nobody need compute it any more.
+  // The step is applied to all chunks. Ends its lease.
   void Complete(int64_t step);
-  // The worker is out.
+  // The worker has left. Ends its leases and requests.
   void Remove(int64_t worker);
 
-  // Steps from here on have not been claimed.
+  // The first step that has never been leased.
   int64_t next() const { return next_; }
 
-  // (worker, step): new claims, the longest wish and the oldest step first.
+  // Returns new leases as (worker, step). Oldest requests get the lowest steps.
   std::vector<std::pair<int64_t, int64_t>> Grant();
 
  private:
   int64_t limit_;
-  int64_t next_;  // Never claimed from here on.
+  int64_t next_;  // First step never leased.
   std::set<int64_t> returned_;
   std::map<int64_t, int64_t> leased_;  // Step to worker.
   std::deque<int64_t> requests_;       // Workers.

@@ -91,8 +91,8 @@ TEST_F(RefusedWorkerTest, TwoThatDisagreeEndTheJob) {
   const CommandResult served = server.Wait();
   EXPECT_EQ(served.exit_code, 2);
   EXPECT_THAT(served.standard_error,
-              HasSubstr("error: workers disagree, and no majority says who is "
-                        "right: worker "));
+              HasSubstr("error: workers have different models or data, and no "
+                        "majority agrees: worker "));
   EXPECT_NE(one.Wait().exit_code, 0);
   EXPECT_NE(other.Wait().exit_code, 0);
 }

@@ -55,10 +55,9 @@ TEST_F(AllReduceStepsTest, KeepsItsFirstMembers) {
   EXPECT_THAT(Assign(), IsEmpty());
   EXPECT_FALSE(mode_->AssignmentIsSlow(absl::InfiniteFuture()));
   EXPECT_TRUE(mode_->OnWorkerLost(late, "worker 2").ok());
-  EXPECT_THAT(
-      mode_->OnWorkerLost(second_, "worker 1"),
-      StatusIs(absl::StatusCode::kUnavailable,
-               HasSubstr("worker 1 is gone, and an all-reduce needs all")));
+  EXPECT_THAT(mode_->OnWorkerLost(second_, "worker 1"),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       HasSubstr("lost worker 1; an all-reduce needs all")));
 }
 
 TEST_F(AllReduceStepsTest, TheFirstMemberReportsSums) {
