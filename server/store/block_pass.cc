@@ -11,12 +11,13 @@
 namespace tributary {
 namespace {
 
-// Chunks up to this size are updated by the thread that brings the last
-// contribution: waking another one would take longer. Elements.
+// Largest number of elements of a chunk that is updated by the thread that adds
+// the last contribution. For so few elements, waking another thread would take
+// longer than the update.
 constexpr int64_t kBriefElements = 16384;
 
-// The optimizer leaves the gaps between parameters alone, and the buffer held
-// something else before.
+// Zeroes the gaps between parameters. The optimizer does not write them, and
+// the buffer is reused.
 void ZeroGaps(absl::Span<const ChunkSegment> segments, int64_t count,
               float* weights) {
   int64_t written = 0;
@@ -29,8 +30,8 @@ void ZeroGaps(absl::Span<const ChunkSegment> segments, int64_t count,
 
 }  // namespace
 
-// Cuts once for all updates: making a list in the pass over the memory stalls
-// it.
+// Cuts the segments once for all updates. Doing so during the pass would slow
+// it down.
 BlockPass::BlockPass(const ArenaLayout& layout, int chunk,
                      const Optimizer* optimizer)
     : elements_(layout.ChunkSize(chunk)),
@@ -110,7 +111,7 @@ double BlockPass::Run(const Arguments& arguments) {
     }
     arguments.weights->Write(next, begin, count, update.new_weights);
     if (arguments.copy != nullptr) {
-      // While the caches have it.
+      // While the block is in the cache.
       if (next.in_place) {
         StreamingCopy(update.new_weights, count,
                       arguments.copy->values.get() + begin);

@@ -15,8 +15,8 @@
 
 namespace tributary {
 
-// Blocks of TreeSum::kBlock are summed, updated and written while the caches
-// have them, so that memory is read and written once.
+// Sums, updates and writes one block of TreeSum::kBlock elements at a time
+// while it is in the cache, so that memory is read and written once.
 class BlockPass final : public ChunkPass {
  public:
   // `optimizer` must outlive the pass.
@@ -32,14 +32,14 @@ class BlockPass final : public ChunkPass {
   const int64_t elements_;
   const std::vector<ChunkSegment> segments_;
   const Optimizer& optimizer_;
-  // The segments' parts in each block, counted from the block's start, and
-  // where in this list a block's begin.
+  // The parts of segments in each block, relative to the block's start, and the
+  // index at which each block's parts begin.
   std::vector<ChunkSegment> block_segments_;
   std::vector<size_t> first_of_block_;
   std::vector<Buffer> slots_;  // The optimizer's state.
 };
 
-// A ChunkPassMaker, which always works.
+// A ChunkPassMaker that never fails.
 absl::StatusOr<ChunkPasses> MakeBlockPasses(const ChunkPassPlan& plan);
 
 }  // namespace tributary

@@ -1,5 +1,5 @@
-// The pass that makes a chunk's next version from contributions: their sum, the
-// optimizer, the new weights.
+// The interface for the work that turns a chunk's contributions into its next
+// version: sums them, runs the optimizer and writes the new weights.
 #ifndef TRIBUTARY_SERVER_STORE_CHUNK_PASS_H_
 #define TRIBUTARY_SERVER_STORE_CHUNK_PASS_H_
 
@@ -20,64 +20,68 @@
 
 namespace tributary {
 
-// One chunk's, with the optimizer's state of that chunk, which may be in memory
-// that only the pass can read. One thread at a time; different chunks' at the
-// same time. Calls return when the work is done, with the same bits whatever
-// computes (but for the payload of a NaN).
+// The pass of one chunk. Owns the chunk's optimizer state, which may be in
+// memory that only the pass can access, such as a GPU's. Calls on one object
+// must not overlap; different chunks' passes may run at the same time. Calls
+// return when the work is done. All implementations compute the same bits,
+// except for the payload of a NaN.
 class ChunkPass {
  public:
   virtual ~ChunkPass() = default;
 
-  // Run takes less time than waking another thread would, and does not wait.
+  // True if Run takes less time than waking another thread, and does not block.
   virtual bool brief() const = 0;
 
-  // GradientSquares of the sum. The next Run is of the same sum.
+  // Returns the GradientSquares of the sum. The next Run must be for the same
+  // sum.
   virtual double SumOfSquares(const TreeSum& sum) = 0;
 
   struct Arguments {
     const TreeSum* sum = nullptr;
     UpdateStep step;
     const ChunkWeights* weights = nullptr;
-    // Its `from` is what the last Run has made, or the chunk's first version.
+    // `next->from` is the result of the last Run, or the chunk's first version.
     const ChunkWeights::Next* next = nullptr;
-    // New weights are written past the caches.
+    // Write the new weights with non-temporal stores.
     bool streams = false;
-    // Leaves weights and state as they are.
+    // Leave weights and state unchanged.
     bool skip = false;
-    // If not null, gets the state after the pass, and the weights if
-    // next->in_place.
+    // If not null, receives a copy of the state after the pass, and of the
+    // weights if next->in_place.
     const Snapshot::Chunk* copy = nullptr;
   };
-  // Writes next->values, and what ChunkWeights::Write makes of them. Returns
-  // what SumOfSquares does.
+  // Writes next->values and calls ChunkWeights::Write for them. Returns the
+  // same value as SumOfSquares.
   virtual double Run(const Arguments& arguments) = 0;
 
-  // The optimizer's state, Optimizer::slots() arrays of the chunk's elements:
-  // all zero until Restore. The pass may keep the buffers and write to them.
+  // Sets the optimizer's state: Optimizer::slots() arrays with the chunk's
+  // elements. All zero before Restore. The pass may keep the buffers and write
+  // to them.
   virtual void Restore(std::vector<Buffer> slots) = 0;
   virtual void CopyState(absl::Span<const Buffer> to) = 0;
 };
 
-// What a server's passes are to do.
+// The arguments of a ChunkPassMaker.
 struct ChunkPassPlan {
-  const JobSpec* job = nullptr;  // Of rounds; during the call.
+  const JobSpec* job = nullptr;  // Counted in rounds. Valid during the call.
   const ArenaLayout* layout = nullptr;
-  std::vector<int> chunks;               // The server's, ascending.
-  const Optimizer* optimizer = nullptr;  // Outlives the passes.
+  std::vector<int> chunks;               // The server's chunks, ascending.
+  const Optimizer* optimizer = nullptr;  // Must outlive the passes.
 };
 
-// The passes, and what makes it easy for them to read and write host memory.
+// The passes, and host memory that they can access quickly.
 struct ChunkPasses {
   std::vector<std::unique_ptr<ChunkPass>> passes;  // In the plan's order.
-  // A buffer with room for any of the chunks, which may outlive the passes;
-  // null, or gives null, where any memory is as good.
+  // Returns a buffer with room for any of the chunks, which may outlive the
+  // passes. Null, or returns null, if ordinary memory is as fast.
   std::function<Buffer()> host_buffer;
-  // For memory that contributions are read from or weights are written to.
+  // Pins memory from which contributions are read or to which weights are
+  // written.
   PinMemory pin;
 };
 
-// Makes the passes on one kind of device. ResourceExhausted, saying what takes
-// how much, where its memory is too small.
+// Creates the passes on one kind of device. ResourceExhausted, with a breakdown
+// of the required bytes, if the device's memory is too small.
 using ChunkPassMaker =
     std::function<absl::StatusOr<ChunkPasses>(const ChunkPassPlan& plan)>;
 

@@ -45,7 +45,7 @@ ChunkWeights::Next ChunkWeights::Begin(bool for_streams) {
   next.from = newest_.values;
   next.published_from = newest_.published;
   if (exchange_.has_compression()) {
-    // Unless it is on its way to somebody.
+    // Reuse the buffer unless a stream is still sending it.
     next.published_before = before.use_count() == 1;
     next.published =
         next.published_before ? std::move(before) : buffers_->Take();
@@ -113,7 +113,7 @@ void ChunkWeights::Finish(Next next) {
     newest_.encoded = {encoding, data, PayloadBytes(encoding, elements_),
                        std::move(next.halves)};
   }
-  // Shared while it was being made.
+  // Share was called while this version was being computed.
   if (!in_place) CopyToShared(version_, &newest_);
 }
 
@@ -154,7 +154,8 @@ EncodedFloats ChunkWeights::Exact(int64_t version) {
   if (values != shared_[0] && values != shared_[1]) {
     return Float32(values, elements_);
   }
-  // Overwritten in two versions' time, when it may still be on its way.
+  // Copied, because the version after the next one overwrites it, possibly
+  // while a stream is still sending it.
   if (found->encoded.data == nullptr) {
     found->encoded = Float32(CopyOf(values), elements_);
   }
@@ -164,7 +165,7 @@ EncodedFloats ChunkWeights::Exact(int64_t version) {
 void ChunkWeights::Share(Buffer even, Buffer odd) {
   shared_[0] = std::move(even);
   shared_[1] = std::move(odd);
-  // An update under way reads the old buffer, which it holds.
+  // An update under way keeps the old buffer alive and reads from it.
   for (const int64_t version : {version_, version_ - 1}) {
     Version* const found = Find(version);
     if (found != nullptr) CopyToShared(version, found);

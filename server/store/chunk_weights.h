@@ -1,5 +1,5 @@
-// The weights of one chunk on a server: the newest version and the one before
-// it, as the optimizer needs them and as workers get them.
+// The newest two versions of one chunk's weights on a server, in the form that
+// the optimizer uses and in the form that workers receive.
 #ifndef TRIBUTARY_SERVER_STORE_CHUNK_WEIGHTS_H_
 #define TRIBUTARY_SERVER_STORE_CHUNK_WEIGHTS_H_
 
@@ -11,85 +11,90 @@
 
 namespace tributary {
 
-// What workers get depends on the job's exchange:
+// The form that workers receive depends on the job's exchange:
 //   * FLOAT32: the weights themselves. In shared memory the optimizer writes
 //     them where workers read them.
 //   * BFLOAT16, FLOAT16: the weights, rounded. As 16 bits for streams, as
 //     float32 in shared memory; converted once for each version, block by block
 //     while the update has them in the cache.
-//   * compression: differences between published weights, which are therefore
-//     kept beside the real ones. What a difference leaves out is in the next
-//     one, because it is taken from what is published to what should be (Tang
-//     et al., 2019). Who has no published version yet gets it in whole.
+//   * compression: differences between published weights, which are kept beside
+//     the exact ones. Each difference is computed from the published weights to
+//     the exact ones, so it includes what earlier differences left out (Tang et
+//     al., 2019). A worker without a published version receives the whole
+//     version.
 //
-// Not thread-safe, but for Write and Complete: one thread may call these
-// while others use the rest.
+// Not thread-safe, except that one thread may call Write and Complete while
+// others call the remaining methods.
 class ChunkWeights {
  public:
-  // `exchange` is valid. Buffers of `buffers` have room for `elements`, those
-  // of `halves` for half as many. All must outlive this object.
+  // `exchange` must be valid. Buffers of `buffers` have room for `elements`
+  // floats, those of `halves` for half as many. All must outlive this object.
   ChunkWeights(const ExchangeSpec* exchange, int64_t elements,
                BufferPool* buffers, BufferPool* halves);
 
-  // -1: there are none.
+  // -1: there are no weights yet.
   int64_t version() const { return version_; }
 
   // Sets the first version: 0, or that of a checkpoint.
   void Initialize(int64_t version, Buffer values);
 
-  // A version in the making.
+  // A version that is being computed.
   struct Next {
     Buffer from;    // The newest version, to read from.
     Buffer values;  // The next one, to be written to.
-    // What Write and Complete make of it; null where nobody needs it.
+    // Derived by Write and Complete. Null if not needed.
     Buffer halves;
     Buffer rounded;
     Buffer published_from;
     Buffer published;
-    // `published` holds the version before published_from to begin with.
+    // `published` initially holds the version before published_from.
     bool published_before = false;
     EncodedFloats difference;
-    // `values` are in the shared memory, and overwritten in two versions' time.
+    // `values` are in shared memory, which the version after the next one
+    // overwrites.
     bool in_place = false;
   };
-  // Begins version() + 1. The version before version() is gone then: the update
-  // has gradients that were computed from version() of all chunks, so nobody
-  // needs it. `for_streams`: somebody will ask for it in 16 bits.
+  // Begins version() + 1 and releases version() - 1. That version is no longer
+  // needed, because the gradients of this update were computed from version()
+  // of all chunks. `for_streams`: a stream will send the new version in 16
+  // bits.
   Next Begin(bool for_streams);
-  // Takes elements [begin, begin + count), count at most TreeSum::kBlock, from
-  // `values`: next.values + begin if they are there already, or elsewhere to be
-  // written past the caches (see StreamingCopy).
+  // Derives the forms that workers receive for elements [begin, begin + count),
+  // where count is at most TreeSum::kBlock. `values` is next.values + begin or,
+  // for non-temporal stores, another array, which is copied there (see
+  // StreamingCopy).
   void Write(const Next& next, int64_t begin, int64_t count,
              const float* values) const;
-  // All have been taken.
+  // Completes `*next` after Write was called for all elements.
   void Complete(Next* next) const;
-  // Makes it the newest version.
+  // Makes `next` the newest version.
   void Finish(Next next);
 
-  // Whether workers that read the shared memory find this version there.
+  // True if this version is available to workers that read shared memory.
   bool Has(int64_t version) const { return Find(version) != nullptr; }
-  // This version in whole, as streams get it. Without data if it is not there.
+  // This whole version in the form that streams send. Without data if it is not
+  // available.
   EncodedFloats Encoded(int64_t version);
-  // What leads from the version before to the newest; without data if that is
-  // to be sent in whole.
+  // The difference between the newest two versions. Without data if the newest
+  // one must be sent whole.
   const EncodedFloats& difference() const { return difference_; }
-  // The optimizer's weights, float32. Without data if they are not there.
+  // The optimizer's weights in float32. Without data if not available.
   EncodedFloats Exact(int64_t version);
 
-  // From now on even and odd versions lie, or are copied, there too. Not with
-  // compression.
+  // Places even and odd versions into these buffers from now on, or copies them
+  // there. Must not be called with compression.
   void Share(Buffer even, Buffer odd);
 
  private:
   struct Version {
     Buffer values;
-    Buffer published;       // Of compressed weights.
-    EncodedFloats encoded;  // What Encoded has made.
+    Buffer published;       // Only with compression.
+    EncodedFloats encoded;  // Cached by Encoded.
   };
 
   const Version* Find(int64_t version) const;
   Version* Find(int64_t version);
-  // Puts `version`, which is at `*place`, into the shared memory.
+  // Copies `version`, which is at `*place`, into shared memory.
   void CopyToShared(int64_t version, Version* place);
   Buffer CopyOf(const Buffer& values) const;
 

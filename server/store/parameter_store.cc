@@ -18,7 +18,7 @@
 namespace tributary {
 namespace {
 
-// Gives null where any memory is as good.
+// Returns null if ordinary memory is as fast.
 std::function<Buffer()> SourceOf(const ChunkPasses& passes) {
   if (passes.host_buffer != nullptr) return passes.host_buffer;
   return [] { return nullptr; };
@@ -56,7 +56,8 @@ ParameterStore::ParameterStore(const Options& options, ArenaLayout layout,
       recipe_(options.job, options.steps, StatisticsRate(options.job)),
       awaits_norm_(ResolveExchange(options.job).updates_await_norm),
       layout_(std::move(layout)),
-      // What is compressed is read again at once.
+      // With compression, the weights are read again at once, so they should
+      // stay in the cache.
       streams_(!options.job.exchange().has_compression() &&
                layout_.arena_elements() / options.servers *
                        int64_t{sizeof(float)} >=
@@ -220,7 +221,7 @@ bool ParameterStore::TakeUpdate(Chunk* chunk) {
     ContributionQueue::Decision decision =
         chunk->contributions->Next(chunk->weights.version());
     if (std::holds_alternative<ChunkUpdate>(decision)) {
-      // Nobody but what is begun now touches it until the next version.
+      // Until the next version, only the task that begins now accesses it.
       chunk->update = std::get<ChunkUpdate>(std::move(decision));
       chunk->updating = true;
       return true;
@@ -238,7 +239,7 @@ void ParameterStore::Answer(const Chunk& chunk,
   outcome.set_chunk(chunk.number);
   outcome.set_refused(answer.refused);
   outcome.set_age(answer.age);
-  // It may have gone in the meantime.
+  // The sender may have disconnected.
   for (const Subscription& subscription : chunk.subscriptions) {
     if (subscription.subscriber->id() == answer.receiver) {
       subscription.subscriber->OnOutcome(outcome, chunk.weights.version());
@@ -324,8 +325,8 @@ void ParameterStore::Update(Chunk* chunk, double norm, bool more) {
   const double squares =
       RunPass(*chunk, version, norm, *weights, next, copies ? &copy : nullptr);
   weights->Complete(&next);
-  // In synchronous mode no chunk can reach the next step's sum before the new
-  // version is out, so reports come in the order of steps.
+  // In synchronous mode no chunk can be summed for the next step before the new
+  // version is published, so reports are made in the order of steps.
   if (!awaits_norm_) ReportSum(*chunk, squares);
   if (capture != nullptr) capture->Put(chunk->place, copy);
   FailpointOrDie("S9");
@@ -337,7 +338,7 @@ void ParameterStore::Update(Chunk* chunk, double norm, bool more) {
   }
   replicate_(version + 1, std::move(copy),
              [this, chunk, next = std::move(next)] {
-               // The burst that it belonged to may be over.
+               // The replica's answer may come after the burst.
                FinishUpdate(chunk, next, /*more=*/false);
              });
 }
@@ -366,7 +367,8 @@ void ParameterStore::FinishUpdate(Chunk* chunk, ChunkWeights::Next next,
     chunk->updating = false;
     if (!TakeUpdate(chunk)) return;
   }
-  // Not here: a chunk with a long queue would go ever deeper.
+  // Schedules instead of calling directly, to bound the recursion for a chunk
+  // with a long queue.
   Begin(chunk);
 }
 

@@ -1,5 +1,5 @@
 // One server's part of the master weights: its chunks, their optimizer state,
-// and the passes over the memory that turn contributions into new versions.
+// and the updates that turn contributions into new versions.
 #ifndef TRIBUTARY_SERVER_STORE_PARAMETER_STORE_H_
 #define TRIBUTARY_SERVER_STORE_PARAMETER_STORE_H_
 
@@ -34,33 +34,34 @@
 
 namespace tributary {
 
-// One chunk at one version. Immutable, and kept alive by whoever holds it.
+// One version of one chunk. Immutable and reference-counted.
 struct WeightsVersion {
   int chunk = 0;
   int64_t version = -1;
-  // In whole. Without data for those who read it in the shared memory.
+  // The whole version. Without data for subscribers that read shared memory.
   EncodedFloats values;
-  // With compression, for those who have version - 1: what leads from there to
-  // this one. Without data if there is none: then the whole is to be sent.
+  // With compression: the difference to version - 1, for workers that have it.
+  // Without data: send `values`.
   EncodedFloats difference;
-  // Beside a difference: version - 1 in whole.
+  // If there is a difference: the whole version - 1.
   EncodedFloats previous;
-  bool more = false;  // Others may follow at once; OnBurstEnd will.
+  bool more = false;  // More versions may follow; OnBurstEnd will.
 };
 
-// Is told of every new version.
+// Receives every new version of the store's chunks.
 class WeightsSubscriber {
  public:
   virtual ~WeightsSubscriber() = default;
-  // No other one's in this process, not even of one that is gone.
+  // Unique in this process; never reused.
   int64_t id() const { return id_; }
-  // Called with a chunk's lock held, in the order of versions for each chunk:
-  // it must be quick and must not call the store.
+  // Called for each chunk in the order of versions, with the chunk's lock held:
+  // must not block and must not call the store.
   virtual void OnWeights(const WeightsVersion& weights) = 0;
-  // What became of a contribution whose sender this is, while the chunk had
-  // `version` (asynchronous mode). The same rules.
+  // The outcome of a contribution that this subscriber's worker sent, when the
+  // chunk had `version` (mode `asynchronous`). The same restrictions apply.
   virtual void OnOutcome(const Outcome& /*outcome*/, int64_t /*version*/) {}
-  // No update is under way or waiting. Called with a lock held, too.
+  // No update is under way or queued. Called with a lock held: the same
+  // restrictions apply.
   virtual void OnBurstEnd() {}
 
  private:
@@ -71,35 +72,38 @@ class WeightsSubscriber {
   const int64_t id_ = NextId();
 };
 
-// Thread-safe.
+// Holds one server's chunks and applies contributions to them. Thread-safe.
 //
-// Contributions to a chunk go to its ContributionQueue, made by the policy of
-// the consistency mode; the one that makes an update possible queues it on the
-// thread pool. The chunk's ChunkPass, on the CPU or on a GPU, reads the
-// gradients where they are, adds them up, reads version s and writes version s
-// + 1 into another buffer, which is then published. The sum's squares are
-// reported with StepSums when all chunks of this server have theirs. With
-// clipping a first pass is only for the squares, and the update follows when
-// SetGradientNorm has given the norm; but in asynchronous mode the norm comes
-// with the gradient.
+// Contributions to a chunk are added to its ContributionQueue, which the
+// consistency policy created. The contribution that makes an update possible
+// schedules it on the thread pool. The chunk's ChunkPass, on the CPU or on a
+// GPU, sums the gradients in place, reads version s and writes version s + 1
+// into another buffer, which is then published. When all chunks of this server
+// have been summed, `on_sums` receives the step's StepSums, with the sum of
+// squares. With clipping, a first pass computes only the squares, and the
+// update follows when SetGradientNorm provides the norm. In mode `asynchronous`
+// the norm arrives with the gradient instead.
 //
-// Both the newest version and the one before it are kept, for synchronous mode.
-// That is what lets a step survive the loss of any worker: chunk A may be at s
-// + 1 while chunk B still waits for gradients of step s, and whoever computes
-// those, a worker that has just joined included, needs version s of A. Version
-// s + 2 of any chunk needs gradients computed from version s + 1 of all, so by
-// then nobody needs version s.
+// In synchronous mode, each chunk keeps the newest version and the one before
+// it, so that a step survives the loss of any worker. Chunk A may be at version
+// s + 1 while chunk B still waits for gradients of step s; a worker that
+// computes these gradients, possibly one that has just joined, needs version s
+// of A. An update of any chunk to version s + 2 requires gradients that were
+// computed from version s + 1 of all chunks, so from then on version s is not
+// needed.
 //
-// For the same reason the two versions may lie in two fixed places that workers
-// on this host read directly (ShareWeights), version v in arena v % 2: what the
-// update to version s + 2 overwrites, version s, is of no use to anybody. A
-// worker that has been left behind may still be reading it, and get a mixture:
-// what it makes of that is a contribution to a closed step, and dropped. Values
-// that go through a stream are copied out first, since gRPC may still be
-// sending them then. What workers read may differ from what the optimizer
-// writes: see ChunkWeights. Out of place costs no more than in place: the CPU's
-// pass reads gradients, weights and state once and writes weights and state
-// once either way.
+// For the same reason, the two versions may have two fixed places in shared
+// memory that workers on this host read directly (ShareWeights): version v is
+// in arena v % 2. The update to version s + 2 overwrites version s, which is
+// not needed. A straggler may still be reading it and see a mixture of both;
+// its contribution belongs to a completed step and is dropped. Values that a
+// stream sends are copied first, because gRPC may still be sending them when
+// they are overwritten. The weights that workers read may differ from those
+// that the optimizer writes: see ChunkWeights.
+//
+// Writing to another buffer costs no more than updating in place: the CPU's
+// pass reads gradients, weights and state once, and writes weights and state
+// once, either way.
 class ParameterStore {
  public:
   struct Options {
@@ -107,30 +111,31 @@ class ParameterStore {
     int64_t steps = 0;
     int shard = 0;
     int servers = 1;
-    int64_t attempt = 1;  // At the job.
-    // What Restore will be given; 0: workers bring version 0.
+    int64_t attempt = 1;  // Number of the job's attempt.
+    // The version that Restore will set. 0: a worker initializes version 0.
     int64_t first_version = 0;
-    // What sums and updates.
+    // Creates the passes that sum and update.
     ChunkPassMaker make_passes = &MakeBlockPasses;
   };
   using SumsCallback = std::function<void(const StepSums&)>;
-  // Gets a copy of each new version of a chunk before anybody else does, on any
-  // thread. The version is given out when `kept` is called, from there or
-  // later, on any thread.
+  // Receives a copy of each new version of a chunk before it is published.
+  // Called on any thread. The version is published when `kept` is called,
+  // during this call or later, on any thread.
   using ReplicateCallback = std::function<void(
       int64_t version, Snapshot::Chunk copy, std::function<void()> kept)>;
 
-  // `pool` must outlive the store and be drained before it is destroyed; by
-  // then nobody may call what a ReplicateCallback was given any more.
+  // `pool` must outlive the store. Before the store is destroyed, `pool` must
+  // be drained and all `kept` callbacks must have returned or been dropped.
   // `on_sums` is called once for each step, on any thread; in synchronous mode
-  // in order. Errors are those of `make_passes` and CreateConsistencyPolicy.
+  // in the order of steps. Returns errors of `make_passes` and
+  // CreateConsistencyPolicy.
   static absl::StatusOr<std::unique_ptr<ParameterStore>> Create(
       const Options& options, ArenaLayout layout, Executor* pool,
       SumsCallback on_sums);
 
   const ArenaLayout& layout() const { return layout_; }
   const ExchangeSpec& exchange() const { return options_.job.exchange(); }
-  // Of the optimizer's state.
+  // Names of the optimizer's state arrays.
   std::vector<std::string> slot_names() const {
     return optimizer_->slot_names();
   }
@@ -138,62 +143,67 @@ class ParameterStore {
   const std::vector<int>& chunk_numbers() const { return chunk_numbers_; }
   // A buffer that fits any chunk.
   Buffer TakeBuffer() { return buffers_.Take(); }
-  // For memory that contributions are read from.
+  // Pins memory from which contributions are read.
   const PinMemory& pin_memory() const { return pin_memory_; }
 
-  // To be called before anything is added. With it the job awaits norms.
+  // Sets the replicator. Call it before any Add. Updates of a job with replicas
+  // wait for the norm.
   void SetReplicator(ReplicateCallback replicate) {
     replicate_ = std::move(replicate);
   }
 
-  // Says whether the chunk is here; InvalidArgument names it if not.
+  // Returns InvalidArgument, naming the chunk, if it does not belong to this
+  // server.
   absl::Status CheckChunk(int chunk) const;
 
-  // Version 0 of a chunk. A chunk that has a version already keeps it.
+  // Sets version 0 of a chunk. No effect if the chunk has a version.
   absl::Status AddInitial(int chunk, Buffer values);
 
-  // Buffers for all chunks, of unspecified contents.
+  // Returns buffers for all chunks, with unspecified contents.
   Snapshot BlankSnapshot();
-  // Goes on from there: its version is Options::first_version. To be called
-  // once, before anything else is.
+  // Resumes from a snapshot of version Options::first_version. Call it at most
+  // once, before any other method.
   void Restore(Snapshot snapshot);
-  // Has every chunk copied when it comes to `version`, and calls `done` once
-  // with all of them, on any thread; a chunk's update that makes this version
-  // writes it twice, which is all that training notices. False: a chunk is past
-  // the version, or on its way to it; nothing will be called. A snapshot that
-  // was asked for before and is not complete is forgotten.
+  // Copies every chunk when it reaches `version`, then calls `done` once with
+  // all copies, on any thread. The only cost to training is that the updates to
+  // this version write it twice. Returns false, and does not call `done`, if a
+  // chunk has already reached the version or is being updated to it. Replaces
+  // an earlier snapshot that is not complete.
   bool TakeSnapshot(int64_t version, std::function<void(Snapshot)> done)
       ABSL_LOCKS_EXCLUDED(capture_mu_);
-  // Steps applied to all chunks; -1: some have no version.
+  // Number of steps applied to all chunks. -1: some chunk has no version.
   int64_t CompleteVersion() const;
 
-  // OK for what was added, and for what is not needed any more. InvalidArgument
-  // or FailedPrecondition, naming step, chunk and node, for what no honest
-  // worker sends; nothing has changed then.
+  // Adds a contribution. OK also if it is no longer needed and was dropped.
+  // Returns InvalidArgument or FailedPrecondition, naming step, chunk and node,
+  // for a contribution that no correct worker sends; the store is then
+  // unchanged.
   absl::Status AddContribution(int chunk, IncomingSum sum);
 
-  // L2 norm of the batch's mean gradient of `step`. Only for jobs that clip, or
-  // skip what is not finite, and apply steps in order; others ignore it.
+  // Sets the L2 norm of the batch's mean gradient of `step`. Jobs that clip,
+  // skip nonfinite gradients or have replicas, and apply steps in order, wait
+  // for it; others ignore it.
   void SetGradientNorm(int64_t step, double norm);
 
-  // Versions of each chunk that are of use to workers: see ConsistencyPolicy.
+  // Number of versions of each chunk that workers may need: see
+  // ConsistencyPolicy.
   int useful_versions() const { return policy_->useful_versions(); }
 
-  // Puts the weights into memory that processes on this host may map: two
-  // arenas, each rounded up to whole pages, with the chunks at their places.
-  // Unavailable where there is no such memory. Idempotent. Only where two
-  // versions are of use.
+  // Places the weights in memory that processes on this host may map: two
+  // arenas, each rounded up to whole pages, with the chunks at their offsets.
+  // Unavailable if there is no such memory. Idempotent. Requires
+  // useful_versions() == 2.
   absl::StatusOr<SharedMemoryOffer> ShareWeights()
       ABSL_LOCKS_EXCLUDED(share_mu_);
 
-  // Tells `subscriber` the versions that are there, and from now on every new
-  // one, until Unsubscribe returns. `in_memory`: without values, after
-  // ShareWeights.
+  // Calls `subscriber` for the existing versions, and for every new one until
+  // Unsubscribe returns. `in_memory`: leaves out the values, which the worker
+  // reads from shared memory; requires ShareWeights.
   void Subscribe(WeightsSubscriber* subscriber, bool in_memory);
   void Unsubscribe(WeightsSubscriber* subscriber);
 
-  // The optimizer's own weights, float32. FailedPrecondition if the chunk has
-  // no such version (any more).
+  // Returns the optimizer's weights in float32. FailedPrecondition if the chunk
+  // does not have this version.
   absl::StatusOr<WeightsVersion> Read(int chunk, int64_t version);
 
  private:
@@ -210,17 +220,17 @@ class ParameterStore {
     const int64_t elements;
 
     mutable absl::Mutex mu;
-    // But for what its header says.
+    // Except for Write and Complete, as its header says.
     ChunkWeights weights ABSL_GUARDED_BY(mu);
     const std::unique_ptr<ContributionQueue> contributions
         ABSL_PT_GUARDED_BY(mu);
-    // `update` is on its way to be the next version.
+    // `update` is being turned into the next version.
     bool updating ABSL_GUARDED_BY(mu) = false;
     std::vector<Subscription> subscriptions ABSL_GUARDED_BY(mu);
-    // Of which this chunk is missing.
+    // A snapshot that lacks this chunk.
     std::shared_ptr<SnapshotCapture> capture ABSL_GUARDED_BY(mu);
 
-    // Touched only by the one task that adds up or updates the chunk.
+    // Accessed only by the task that sums or updates the chunk.
     ChunkUpdate update;
     const std::unique_ptr<ChunkPass> pass;
   };
@@ -231,33 +241,34 @@ class ParameterStore {
                  SumsCallback on_sums);
 
   Chunk* Find(int chunk) const;
-  // Takes the next update, if there is one and none is under way. True: Begin
-  // it.
+  // Takes the next update, if there is one and none is under way. If it returns
+  // true, the caller must call Begin.
   static bool TakeUpdate(Chunk* chunk) ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
   static void Answer(const Chunk& chunk, const ContributionOutcome& answer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk.mu);
   void Begin(Chunk* chunk) ABSL_LOCKS_EXCLUDED(chunk->mu);
-  // Runs work(chunk) on the pool. Of several that wait the first layers go
-  // first: the next forward begins with them.
+  // Runs work(chunk) on the pool. Chunks of the first layers have priority,
+  // because the next forward begins with them.
   void Schedule(Chunk* chunk, std::function<void(Chunk*)> work)
       ABSL_LOCKS_EXCLUDED(queue_mu_);
   void RunNext() ABSL_LOCKS_EXCLUDED(queue_mu_, subscribers_mu_);
-  // The update, or what must come before it.
+  // Runs the update, or the pass that must precede it.
   void OnTaken(Chunk* chunk, bool more) ABSL_LOCKS_EXCLUDED(chunk->mu);
   void ReportSum(const Chunk& chunk, double sum_of_squares);
-  // `norm` of the mean gradient matters only to jobs that clip or skip.
+  // `norm` of the mean gradient is used only by jobs that clip or skip.
   void Update(Chunk* chunk, double norm, bool more)
       ABSL_LOCKS_EXCLUDED(chunk->mu);
-  // Gives the new version out.
+  // Publishes the new version.
   void FinishUpdate(Chunk* chunk, ChunkWeights::Next next, bool more)
       ABSL_LOCKS_EXCLUDED(chunk->mu);
   // See ChunkPass::Run.
   double RunPass(const Chunk& chunk, int64_t version, double norm,
                  const ChunkWeights& weights, const ChunkWeights::Next& next,
                  const Snapshot::Chunk* copy) const;
-  // Of the chunk's version that will be at `next`; shares what nobody writes.
+  // Buffers for a copy of the version at `next`. Shares next.values if nothing
+  // overwrites them.
   Snapshot::Chunk BlankCopy(const Chunk& chunk, const ChunkWeights::Next& next);
-  // Of a chunk that is not being updated, as it is.
+  // Copies the current version of a chunk that is not being updated.
   Snapshot::Chunk CopyNow(Chunk* chunk)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
   static void Publish(Chunk* chunk, bool more)
@@ -270,23 +281,23 @@ class ParameterStore {
   const UpdateRecipe recipe_;
   const bool awaits_norm_;  // Updates wait for SetGradientNorm.
   const ArenaLayout layout_;
-  const bool streams_;  // New weights are written past the caches.
+  const bool streams_;  // Write new weights with non-temporal stores.
   Executor* const pool_;
   const std::unique_ptr<Optimizer> optimizer_;
-  const int slots_;  // Of the optimizer.
+  const int slots_;  // Number of the optimizer's slots.
   const SumsCallback on_sums_;
-  const PinMemory pin_memory_;   // Null: nothing is to be pinned.
-  ReplicateCallback replicate_;  // Null: no journal.
+  const PinMemory pin_memory_;   // Null: memory need not be pinned.
+  ReplicateCallback replicate_;  // Null: no replicas.
   std::vector<int> chunk_numbers_;
   BufferPool buffers_;
-  BufferPool halves_;  // Of half their size, for 16-bit numbers.
+  BufferPool halves_;  // Half that size, for 16-bit numbers.
   SumReports reports_;
   std::vector<std::unique_ptr<Chunk>> chunks_;  // By place in chunk_numbers_.
 
   absl::Mutex queue_mu_;
-  // What the pool has been asked to do, by chunk: at most one thing for each.
+  // Work scheduled on the pool, by chunk: at most one item for each.
   std::map<int, std::function<void(Chunk*)>> queue_ ABSL_GUARDED_BY(queue_mu_);
-  // Of them, and those being done.
+  // Number of scheduled and running items.
   int unfinished_ ABSL_GUARDED_BY(queue_mu_) = 0;
 
   absl::Mutex subscribers_mu_;

@@ -1,4 +1,4 @@
-// Gathers what the coordinator is told of a step's sums.
+// Collects the StepSums that a server reports to the coordinator.
 #ifndef TRIBUTARY_SERVER_STORE_SUM_REPORTS_H_
 #define TRIBUTARY_SERVER_STORE_SUM_REPORTS_H_
 
@@ -13,24 +13,25 @@
 
 namespace tributary {
 
-// Of one server. Thread-safe.
+// Combines the chunks' sums of each step into one report. Thread-safe.
 class SumReports {
  public:
   struct ChunkSum {
     int number = 0;
-    int place = 0;  // Among this server's chunks.
+    int place = 0;  // Index among this server's chunks.
     int64_t elements = 0;
     int64_t step = 0;
-    // Its gradients; read only during Add.
+    // The chunk's gradients. Read only during Add.
     const TreeSum* sum = nullptr;
     double sum_of_squares = 0;
   };
 
-  // Of a server with so many chunks.
+  // `chunks` is the number of the server's chunks.
   explicit SumReports(int chunks) : chunks_(chunks) {}
 
-  // Once for each chunk and step. The report, when it is the step's last chunk;
-  // it names one element that is not finite of each chunk that has any.
+  // Adds one chunk's sum of one step; call it once for each. Returns the report
+  // when this is the step's last chunk. The report names one nonfinite element
+  // of each chunk that has any.
   std::optional<StepSums> Add(const ChunkSum& chunk) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

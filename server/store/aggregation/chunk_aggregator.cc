@@ -9,7 +9,8 @@ namespace tributary {
 void TreeSum::Read(int64_t begin, int64_t count, const float** half,
                    const float** other_half) const {
   *other_half = nullptr;
-  // Blocks of the stack: place i of it may point into block i or to a source.
+  // The blocks of the stack. Entry i of the stack points to block i or to a
+  // source.
   static thread_local std::vector<float> blocks;
   static thread_local std::vector<const float*> stack;
   blocks.resize(std::max<size_t>(blocks.size(), depth_ * kBlock));
@@ -18,7 +19,8 @@ void TreeSum::Read(int64_t begin, int64_t count, const float** half,
     const auto& source = steps_[i];
     if (source != nullptr) {
       float* const block = blocks.data() + stack.size() * kBlock;
-      // A right child, while what is left of it is in a block of ours.
+      // A sparse right child is added directly if its left sibling is in a
+      // block of the stack.
       const bool adds = source->sparse() && dtype_ == ExchangeSpec::FLOAT32 &&
                         i + 1 < steps_.size() && steps_[i + 1] == nullptr &&
                         stack.back() == block - kBlock;
@@ -61,7 +63,7 @@ TreeSum::Nonfinite TreeSum::FindNonfinite(int64_t elements) const {
   for (const auto& source : steps_) {
     if (source == nullptr) continue;
     const int64_t contributor = contributors_[number++];
-    // Only what lies before what was found counts.
+    // Search only before the element found so far.
     const int64_t end = found.contributor == 0 ? elements : found.element;
     for (int64_t begin = 0; begin < end; begin += kBlock) {
       const int64_t count = std::min(kBlock, end - begin);
@@ -97,7 +99,7 @@ bool ChunkAggregator::Add(int node, NodeSum sum) {
   return true;
 }
 
-// Parts of `node` that came on their own are not needed any more.
+// Drops contributions of nodes below `node`, which `node` covers.
 void ChunkAggregator::DropUnder(int node) {
   if (node >= leaves_) return;
   for (const int child : {2 * node, 2 * node + 1}) {

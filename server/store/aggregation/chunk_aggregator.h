@@ -18,20 +18,20 @@ namespace tributary {
 struct NodeSum {
   std::shared_ptr<const GradientSource> gradient;
   int64_t sample_count = 0;  // Samples (tokens) in the sum.
-  double loss_sum = 0;       // Of the same samples.
+  double loss_sum = 0;       // Loss summed over the same samples.
   int64_t contributor = 0;   // Incarnation of the worker that sent it.
 };
 
-// Contributions that cover the tree. Their sum is never stored: whoever needs
-// it reads it block by block, so that it stays in the cache. The upper two of
-// the tree's sums are not even added: the update does that on the way, because
-// a loop that reads many arrays at once gets more out of the memory than two
-// loops that read few. With a 16-bit exchange.wire_dtype every node of the tree
-// is rounded, the root included, so that one is added here.
+// Contributions that cover the tree. Their sum is never stored as a whole:
+// callers read it block by block, so that it stays in the cache. The last
+// addition, of the root's two children, is left to the caller: the update does
+// it in the same loop, which uses the memory bandwidth better than two loops.
+// With a 16-bit exchange.wire_dtype every node of the tree is rounded,
+// including the root, so Read does that addition too.
 class TreeSum {
  public:
-  // Elements that are added up at a time: few enough for a core's first cache
-  // to hold all arrays of an update. A multiple of 16.
+  // Elements per block: few enough that the L1 cache holds all arrays of an
+  // update. A multiple of 16.
   static constexpr int64_t kBlock = 1024;
 
   TreeSum() = default;
@@ -40,27 +40,27 @@ class TreeSum {
   double loss_sum() const { return loss_sum_; }
   bool empty() const { return steps_.empty(); }
 
-  // Where the sum of elements [begin, begin + count), count at most kBlock, is
-  // until the next Read on this thread: the last addition is left to the
-  // reader, unless `*other_half` is null. (Pointers to where they are used: a
-  // returned pair is copied as one vector, which has to wait for all stores
-  // before it to reach memory.)
+  // Sums elements [begin, begin + count), where count is at most kBlock. The
+  // result is *half + *other_half, or *half alone if `*other_half` is null; the
+  // arrays are valid until the next Read on this thread. (Output parameters,
+  // because a returned pair is copied as one vector, which stalls until all
+  // earlier stores are complete.)
   void Read(int64_t begin, int64_t count, const float** half,
             const float** other_half) const;
 
-  // What Read adds up, for those who do it elsewhere. In post-order: a source
-  // is put on a stack, which is never higher than depth(); null adds the upper
-  // two of the stack, rounded to dtype().
+  // The steps of the sum, for callers that compute it elsewhere. In post-order:
+  // a source is pushed on a stack, which holds at most depth() entries; null
+  // replaces the top two entries with their sum, rounded to dtype().
   absl::Span<const std::shared_ptr<const GradientSource>> steps() const {
     return steps_;
   }
   int depth() const { return depth_; }
   WireDtype dtype() const { return dtype_; }
-  // Of the sums that a ChunkAggregator makes.
+  // Largest depth() of a sum of a ChunkAggregator with `leaves` leaves.
   static int MostDepth(int leaves);
 
-  // The first element, of `elements`, that is NaN or infinite in a
-  // contribution. Contributor 0 and element 0 if there is none.
+  // Returns the first of the `elements` elements that is NaN or infinite in
+  // some contribution. Contributor 0 and element 0: there is none.
   struct Nonfinite {
     int64_t element = 0;
     int64_t contributor = 0;
@@ -71,43 +71,46 @@ class TreeSum {
   friend class ChunkAggregator;
 
   std::vector<std::shared_ptr<const GradientSource>> steps_;
-  std::vector<int64_t> contributors_;  // Of the sources, in their order.
+  std::vector<int64_t> contributors_;  // In the order of the sources.
   int depth_ = 0;
   WireDtype dtype_ = ExchangeSpec::FLOAT32;
   int64_t sample_count_ = 0;
   double loss_sum_ = 0;
 };
 
-// Not thread-safe. Holds at most one contribution per leaf.
+// Collects the contributions of one step. Not thread-safe. Holds at most one
+// contribution per leaf.
 //
-// Contributions of different nodes may overlap, when leaves were dealt anew in
-// mid-step and two workers computed the same ones: overlapping sums have the
-// same bits wherever they overlap, so any of them may be used. What is covered
-// already is a duplicate.
+// Contributions of different nodes may overlap if leaves were reassigned during
+// the step and two workers computed the same leaves. Both computed the same
+// bits, so either contribution may be used. A contribution whose leaves are all
+// covered is a duplicate.
 class ChunkAggregator {
  public:
-  // `leaves` is a power of two. Sums are rounded to `dtype`, as contributions
-  // must be.
+  // `leaves` must be a power of two. Rounds sums to `dtype`. Contributions must
+  // be rounded already.
   ChunkAggregator(int leaves, WireDtype dtype);
 
-  // False for a duplicate, which is dropped. `node` must be one of the tree's.
+  // Returns false for a duplicate, which is dropped. `node` must be a node of
+  // the tree.
   bool Add(int node, NodeSum sum);
 
-  // Every leaf is covered: Take may be called.
+  // True if every leaf is covered, so that Take may be called.
   bool complete() const { return covered_[1]; }
 
-  // Gives the contributions away: the aggregator is empty again.
+  // Returns the contributions and leaves the aggregator empty.
   TreeSum Take();
 
  private:
-  // Appends what lies under `node` to the sum; weight and loss of it.
+  // Moves the contributions of `node` and below to the sum. Returns their
+  // sample count and loss.
   NodeSum TakeUnder(int node, int height, TreeSum* sum);
   void DropUnder(int node);
 
   const int leaves_;
   const WireDtype dtype_;
-  // By node; index 0 is unused. A node is covered if it was contributed or both
-  // its children are covered.
+  // Indexed by node; index 0 is unused. A node is covered if it was contributed
+  // or both its children are covered.
   std::vector<std::optional<NodeSum>> sums_;
   std::vector<bool> covered_;
 };

@@ -1,5 +1,5 @@
-// Where a contribution's gradient lies until it is added up: in memory, or
-// still in the pieces in which it came from the wire.
+// The gradient of a contribution until it is summed: an array in memory, or the
+// received messages, which are decoded when read.
 #ifndef TRIBUTARY_SERVER_STORE_AGGREGATION_GRADIENT_SOURCE_H_
 #define TRIBUTARY_SERVER_STORE_AGGREGATION_GRADIENT_SOURCE_H_
 
@@ -9,30 +9,31 @@
 
 namespace tributary {
 
-// Immutable, and safe from any thread.
+// Provides the elements of one gradient. Immutable and thread-safe.
 class GradientSource {
  public:
   virtual ~GradientSource() = default;
 
-  // Elements [begin, begin + count) of the chunk: where they are, or `scratch`
-  // after copying them there. Valid as long as the source and the scratch are.
+  // Returns elements [begin, begin + count) of the chunk: a pointer to them, or
+  // `scratch` after copying them there. Valid as long as the source and
+  // `scratch` are.
   virtual const float* Read(int64_t begin, int64_t count,
                             float* scratch) const = 0;
 
-  // All elements in one piece, as Read gives them but for the rounding to
-  // exchange.wire_dtype; null where they are not in memory so. Valid as long as
-  // the source is.
+  // Returns all elements as one array, before the rounding to
+  // exchange.wire_dtype that Read does. Null if there is no such array. Valid
+  // as long as the source is.
   virtual const float* InOnePiece() const { return nullptr; }
 
-  // Most elements are 0, so that Add takes less time than Read.
+  // True if most elements are 0, so that Add takes less time than Read.
   virtual bool sparse() const { return false; }
-  // sum[i] += element begin + i, for i < count; nothing is added where that is
-  // 0. Only of what is sparse.
+  // sum[i] += element begin + i, for i < count. Skips elements that are 0. Call
+  // it only if sparse().
   virtual void Add(int64_t /*begin*/, int64_t /*count*/, float* /*sum*/) const {
   }
 };
 
-// A gradient in one piece, kept alive by `owner`.
+// A gradient in one array, which `owner` keeps alive.
 class GradientInMemory final : public GradientSource {
  public:
   GradientInMemory(const float* values, std::shared_ptr<const void> owner)

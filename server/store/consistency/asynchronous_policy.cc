@@ -11,11 +11,11 @@
 namespace tributary {
 namespace {
 
-// Contributions to one chunk that wait for their turn. Honest workers have at
-// most two steps unanswered.
+// Largest number of contributions that may wait for one chunk. A correct worker
+// waits for the outcome of at most two steps.
 constexpr size_t kMaxWaiting = 4096;
 
-// Numbers from 0 on that were seen; those without a gap are one number.
+// A set of step numbers. Stores the range without gaps from 0 as one number.
 class SeenSteps {
  public:
   explicit SeenSteps(int64_t all_below) : all_below_(all_below) {}

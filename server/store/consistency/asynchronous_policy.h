@@ -9,11 +9,12 @@
 
 namespace tributary {
 
-// A contribution is a whole batch, and applied in the order of arrival, unless
-// the chunk has had the step or more than `max_staleness` versions were made
-// since the one that it was computed from. Its sender is told which. With
-// `learning_rate_by_staleness` an update is divided by its staleness. A queue
-// holds at most 4096 contributions.
+// Applies contributions, each of a whole batch, in the order of arrival. Drops
+// a contribution if the chunk has already applied the step, and refuses it if
+// its staleness (the number of versions since the one it was computed from) is
+// above `max_staleness`. The sender is told the outcome. With
+// `learning_rate_by_staleness`, the learning rate of an update is divided by
+// its staleness. A queue holds at most 4096 contributions.
 class AsynchronousPolicy final : public ConsistencyPolicy {
  public:
   AsynchronousPolicy(const Options& options, const AsynchronousSpec& spec)

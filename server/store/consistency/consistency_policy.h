@@ -1,4 +1,5 @@
-// How one consistency mode turns contributions into the versions of a chunk.
+// The interface of consistency modes: which contributions are accepted, and
+// when they become a new version of a chunk.
 #ifndef TRIBUTARY_SERVER_STORE_CONSISTENCY_CONSISTENCY_POLICY_H_
 #define TRIBUTARY_SERVER_STORE_CONSISTENCY_CONSISTENCY_POLICY_H_
 
@@ -13,91 +14,91 @@
 
 namespace tributary {
 
-// A contribution to one chunk, as it came in.
+// A contribution to one chunk, as received.
 struct IncomingSum {
   int64_t step = 0;
-  int node = 1;  // One of the tree's.
+  int node = 1;  // A node of the reduction tree.
   NodeSum sum;
-  // Only where contributions are answered (ExchangeTraits): see Contribution.
+  // Set only in modes that answer contributions (see ExchangeTraits). See
+  // Contribution in proto/parameter_server.proto.
   int64_t base_version = 0;
   double gradient_norm = 0;
-  // WeightsSubscriber::id of the stream that it came from; 0: none.
+  // WeightsSubscriber::id of the stream that received it. 0: none.
   int64_t sender = 0;
 };
 
-// What a worker is to be told of its contribution.
+// The outcome of a contribution, to be sent to its worker.
 struct ContributionOutcome {
   int64_t step = 0;
-  // False: the chunk has had the step. True: the contribution is too old and
-  // must be computed again.
+  // True: the contribution is too stale and must be computed again. False: the
+  // step is applied.
   bool refused = false;
   int64_t age = 0;       // Its staleness.
   int64_t receiver = 0;  // IncomingSum::sender.
 };
 
-// What the chunk's next version is made of.
+// The inputs of a chunk's next version.
 struct ChunkUpdate {
-  int64_t step = 0;  // That the gradient belongs to.
+  int64_t step = 0;  // The step of the gradient.
   TreeSum sum;
-  // Of the batch's mean gradient, where contributions bring it along.
+  // Norm of the batch's mean gradient, in modes whose contributions contain it.
   double gradient_norm = 0;
-  // The learning rate is divided by it; 1 does not change its bits.
+  // Divides the learning rate. Dividing by 1 does not change its bits.
   double learning_rate_divisor = 1;
-  // To be told when the version has been published; absent: nobody is told.
+  // Sent when the version has been published. Absent: nothing is sent.
   std::optional<ContributionOutcome> outcome;
 };
 
 // The contributions to one chunk: a state machine that decides which ones are
-// accepted and when a step is complete. In whatever order and however often
-// contributions come, each step is applied to the chunk exactly once.
+// accepted and when a step is complete. Each step is applied to the chunk
+// exactly once, for any order and any repetition of contributions.
 //
 // The caller promises that
 // - calls do not overlap (the queue is not thread-safe, and never blocks);
-// - `version` is the newest version of the chunk, -1 while it has none, and
-//   grows by one with each update that Next has returned;
+// - `version` is the newest version of the chunk, or -1 while it has none, and
+//   increases by one for each update that Next returned;
 // - `sum.step` is at least 0, `sum.node` is one of the tree's, and the sample
 //   count is not negative.
 class ContributionQueue {
  public:
   virtual ~ContributionQueue() = default;
 
-  // Accepts a contribution, or drops it where it is not needed any more. It may
-  // come while an update is under way. Errors name the step, are the sender's
-  // fault, and leave the queue as it was: FailedPrecondition for a step that
-  // the sender cannot be at, InvalidArgument for what no step accepts,
-  // ResourceExhausted where too many wait.
+  // Accepts a contribution, or drops it if it is no longer needed. May be
+  // called while an update is under way. Errors name the step, are caused by
+  // the sender, and leave the queue unchanged: FailedPrecondition for a step
+  // that the sender cannot have reached, InvalidArgument for a contribution
+  // that is invalid for every step, ResourceExhausted if too many wait.
   virtual absl::Status Add(int64_t version, IncomingSum sum) = 0;
 
-  // What the accepted contributions lead to at `version`: an update, which has
-  // left the queue and must have become `version` + 1 before Next is called
-  // again; a contribution that is answered without an update; or nothing until
-  // more is added.
+  // Returns what to do at `version`: an update, which leaves the queue and must
+  // have become `version` + 1 before the next call; the outcome of a
+  // contribution that causes no update; or nothing until another Add.
   using Decision =
       std::variant<std::monostate, ChunkUpdate, ContributionOutcome>;
   virtual Decision Next(int64_t version) = 0;
 };
 
-// The rule of a job's consistency mode, one for all chunks of a server.
-// Immutable, and safe from any thread.
+// Implements a consistency mode for all chunks of a server. Immutable and
+// thread-safe.
 class ConsistencyPolicy {
  public:
-  // What every mode needs of the job.
+  // The job's parameters that every mode uses.
   struct Options {
-    int leaves = 1;  // Of the reduction tree.
+    int leaves = 1;  // Leaves of the reduction tree.
     WireDtype dtype = ExchangeSpec::FLOAT32;
-    int64_t steps = 0;       // As servers count them: rounds.
-    int64_t first_step = 0;  // Chunks have had the steps below.
+    int64_t steps = 0;       // In rounds.
+    int64_t first_step = 0;  // Steps below are applied already.
   };
 
   virtual ~ConsistencyPolicy() = default;
 
-  // For one chunk. May outlive the policy.
+  // Creates the queue of one chunk. It may outlive the policy.
   virtual std::unique_ptr<ContributionQueue> NewQueue() const = 0;
 
-  // How many of a chunk's versions workers can still need, at most 2, the
-  // newest included. 2: chunks may be one step apart, and a worker that
-  // computes the step needs the older version of those ahead (see
-  // ParameterStore). 1: workers compute from whatever is newest.
+  // Returns how many versions of a chunk workers may need, including the
+  // newest: 1 or 2. 2: chunks may be one step apart, and a worker that computes
+  // a step needs the older version of the chunks that are ahead (see
+  // ParameterStore). 1: workers always compute from the newest version.
   virtual int useful_versions() const = 0;
 };
 

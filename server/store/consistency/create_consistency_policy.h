@@ -1,4 +1,4 @@
-// Which policy a job's consistency mode has.
+// Creates the policy of a job's consistency mode.
 #ifndef TRIBUTARY_SERVER_STORE_CONSISTENCY_CREATE_CONSISTENCY_POLICY_H_
 #define TRIBUTARY_SERVER_STORE_CONSISTENCY_CREATE_CONSISTENCY_POLICY_H_
 
@@ -11,8 +11,8 @@
 
 namespace tributary {
 
-// `job` is resolved; with `steps` and `first_step` as servers count them, in
-// rounds. InvalidArgument for an all-reduce, which has no consistency mode.
+// `job` must be resolved. `steps` and `first_step` are counted in rounds.
+// InvalidArgument for an all-reduce, which has no consistency mode.
 absl::StatusOr<std::unique_ptr<ConsistencyPolicy>> CreateConsistencyPolicy(
     const JobSpec& job, int64_t steps, int64_t first_step);
 

@@ -18,7 +18,7 @@ class OrderedQueue final : public ContributionQueue {
         next_(options.first_step) {}
 
   absl::Status Add(int64_t version, IncomingSum sum) override {
-    // Its tree was complete: covered already.
+    // A duplicate: the step's tree was complete.
     if (sum.step < next_) return absl::OkStatus();
     if (sum.step > version + staleness_ || sum.step >= steps_ || version < 0) {
       return absl::FailedPreconditionError(absl::StrCat(
@@ -49,9 +49,9 @@ class OrderedQueue final : public ContributionQueue {
   const WireDtype dtype_;
   const int64_t staleness_;
   const int64_t steps_;
-  // Steps below have been handed out as updates.
+  // Steps below were returned by Next.
   int64_t next_;
-  // By step: at most staleness + 1 of them.
+  // By step. At most staleness + 1 entries.
   std::map<int64_t, ChunkAggregator> open_;
 };
 

@@ -1,4 +1,4 @@
-// The policy of modes that apply steps in order: synchronous, local SGD and
+// The policy of the modes that apply steps in order: synchronous, local SGD and
 // bounded staleness.
 #ifndef TRIBUTARY_SERVER_STORE_CONSISTENCY_ORDERED_POLICY_H_
 #define TRIBUTARY_SERVER_STORE_CONSISTENCY_ORDERED_POLICY_H_
@@ -10,11 +10,12 @@
 
 namespace tributary {
 
-// Steps are applied in order, each when its tree is complete. A step's
-// contributions may come while the chunk is up to `staleness` versions behind
-// it: with 0 the synchronous rule, otherwise stale synchronous parallel (Ho et
-// al., "More effective distributed ML via a stale synchronous parallel
-// parameter server", 2013). A queue holds at most `staleness` + 1 trees.
+// Applies steps in order, each when its reduction tree is complete. Accepts
+// contributions to a step while the chunk is up to `staleness` versions behind
+// it. A staleness of 0 is synchronous training; otherwise this is stale
+// synchronous parallel (Ho et al., "More effective distributed ML via a stale
+// synchronous parallel parameter server", 2013). A queue holds the
+// contributions of at most `staleness` + 1 steps.
 class OrderedPolicy final : public ConsistencyPolicy {
  public:
   OrderedPolicy(const Options& options, int64_t staleness)

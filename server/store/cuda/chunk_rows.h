@@ -1,4 +1,5 @@
-// What a chunk's elements are, as kernels read it.
+// The optimizer group of each element of a chunk, in the form that kernels
+// read.
 #ifndef TRIBUTARY_SERVER_STORE_CUDA_CHUNK_ROWS_H_
 #define TRIBUTARY_SERVER_STORE_CUDA_CHUNK_ROWS_H_
 
@@ -6,8 +7,8 @@
 
 namespace tributary::cuda {
 
-// Elements of a row. Parameters begin at multiples of it, so that a row has
-// elements of one parameter, and then of the gap behind it.
+// Elements per row. Parameters begin at multiples of it, so that a row holds
+// elements of one parameter, possibly followed by a gap.
 inline constexpr int kRowElements = 16;
 
 enum class RowGroup : uint8_t { kDecay, kNoDecay, kStatistics };

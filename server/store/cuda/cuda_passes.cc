@@ -62,11 +62,11 @@ std::vector<ChunkRow> RowsOf(const ArenaLayout& layout, int chunk) {
   return rows;
 }
 
-// What the passes of a plan take of a GPU's memory, in elements of 4 bytes.
+// The GPU memory that the passes of a plan need, in elements of 4 bytes.
 struct MemoryPlan {
   int64_t weights = 0;
   int64_t state = 0;
-  int64_t sums = 0;  // Of chunks that wait for the norm.
+  int64_t sums = 0;  // Sums of chunks that wait for the norm.
   int64_t rows = 0;
   int64_t working = 0;
   int pass_streams = 1;
@@ -95,8 +95,8 @@ absl::Status NoMemory(int ordinal, const MemoryPlan& plan, size_t free,
       "--device cpu"));
 }
 
-// A GPU's part in the passes of one server: its memory, and the lanes. Shared
-// by the passes; thread-safe.
+// The GPU memory and the PassStreams of one server, shared by its passes.
+// Thread-safe.
 class PassGpu {
  public:
   static absl::StatusOr<std::shared_ptr<PassGpu>> Create(int ordinal,
@@ -107,11 +107,12 @@ class PassGpu {
   PassGpu(const PassGpu&) = delete;
   PassGpu& operator=(const PassGpu&) = delete;
 
-  // Part of its memory that no other call gets, zeroed. The plan has it.
+  // Allocates zeroed memory. The total must not exceed the plan.
   float* Take(int64_t elements);
 
-  // A lane for as long as this lives. Waits for one; whoever has it waits for
-  // nobody.
+  // Takes a PassStream for the lifetime of this object. Blocks until one is
+  // free. A thread that holds one waits for no other thread, so this cannot
+  // deadlock.
   class PassStreamUse {
    public:
     explicit PassStreamUse(PassGpu* gpu)
@@ -135,7 +136,7 @@ class PassGpu {
 
   const int ordinal_;
   float* const memory_;
-  int64_t taken_ = 0;  // Elements of it. While passes are made.
+  int64_t taken_ = 0;  // Elements allocated. Used only during construction.
   std::vector<std::unique_ptr<PassStream>> pass_streams_;
 
   absl::Mutex mu_;
@@ -151,7 +152,7 @@ absl::StatusOr<std::shared_ptr<PassGpu>> PassGpu::Create(int ordinal,
   void* memory = nullptr;
   const cudaError_t error = cudaMalloc(&memory, BytesOf(plan.total()));
   if (error == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // Not an error of a later call.
+    cudaGetLastError();  // Clears the error.
     size_t free = 0, total = 0;
     cudaMemGetInfo(&free, &total);
     return NoMemory(ordinal, plan, free, total);
@@ -204,19 +205,20 @@ void PassGpu::ReturnPassStream(PassStream* pass_stream) {
   free_.push_back(pass_stream);
 }
 
-// Elements that a chunk's rows take.
+// GPU memory of a chunk's rows, in elements.
 int64_t RowElements(const ArenaLayout& layout, int chunk) {
   const int64_t bytes =
       layout.ChunkSize(chunk) / kRowElements * int64_t{sizeof(ChunkRow)};
-  // What comes after them is aligned as they are.
+  // Keeps the following allocation aligned.
   constexpr int64_t kAlignment = kArenaAlignment * int64_t{sizeof(float)};
   return (bytes + kAlignment - 1) / kAlignment * kArenaAlignment;
 }
 
-// Each call takes a lane, queues its work there and waits for it.
+// Each call takes a PassStream, queues its work there and waits for it.
 class CudaPass final : public ChunkPass {
  public:
-  // `gpu` has memory for it. `keeps_sum`: SumOfSquares comes before Run.
+  // `gpu` must have memory for it. `keeps_sum`: SumOfSquares is called before
+  // Run.
   CudaPass(std::shared_ptr<PassGpu> gpu, const ChunkPassPlan& plan, int chunk,
            bool keeps_sum)
       : gpu_(std::move(gpu)),
@@ -239,7 +241,7 @@ class CudaPass final : public ChunkPass {
     pass_stream->Wait();
   }
 
-  // The thread that brings a contribution must not wait for the GPU.
+  // The thread that adds a contribution must not wait for the GPU.
   bool brief() const override { return false; }
 
   double SumOfSquares(const TreeSum& sum) override {
@@ -268,7 +270,7 @@ class CudaPass final : public ChunkPass {
     if (arguments.copy != nullptr) {
       QueueStateCopies(*pass_stream.operator->(), arguments.copy->slots);
     }
-    // Behind what workers wait for.
+    // Queued last, because workers do not wait for it.
     if (!summed) pass_stream->SumSquares(sum, elements_, rows_);
     FailpointOrDie("S8");
     pass_stream->Wait();
@@ -315,7 +317,7 @@ class CudaPass final : public ChunkPass {
     }
   }
 
-  // What is made of the new weights on the host, where they are now.
+  // Derives the forms that workers receive, on the host.
   void GiveOut(const Arguments& arguments) const {
     const ChunkWeights::Next& next = *arguments.next;
     for (int64_t begin = 0; begin < elements_; begin += TreeSum::kBlock) {
@@ -336,8 +338,8 @@ class CudaPass final : public ChunkPass {
   ChunkRow* const rows_;
   std::vector<float*> slots_;
 
-  bool has_weights_ = false;  // Else they are on the host alone.
-  bool summed_ = false;       // `sum_` is the next Run's.
+  bool has_weights_ = false;  // False: they are only on the host.
+  bool summed_ = false;       // `sum_` holds the sum for the next Run.
   double squares_ = 0;        // Of the last sum.
 };
 
@@ -345,7 +347,7 @@ Buffer PinnedHostBuffer(int ordinal, size_t bytes) {
   void* memory = nullptr;
   if (cudaSetDevice(ordinal) != cudaSuccess ||
       cudaMallocHost(&memory, bytes) != cudaSuccess) {
-    cudaGetLastError();  // Not an error of a later call.
+    cudaGetLastError();  // Clears the error.
     return nullptr;
   }
   return Buffer(static_cast<float*>(memory),

@@ -1,6 +1,6 @@
-// ChunkPass on an NVIDIA GPU: weights and the optimizer's state are in its
-// memory; contributions are copied there from where they are, and new weights
-// back to where the exchange reads them.
+// ChunkPass on an NVIDIA GPU. Weights and the optimizer's state are in GPU
+// memory. Contributions are copied there from host memory, and new weights are
+// copied back to the host memory from which the exchange reads them.
 #ifndef TRIBUTARY_SERVER_STORE_CUDA_CUDA_PASSES_H_
 #define TRIBUTARY_SERVER_STORE_CUDA_CUDA_PASSES_H_
 
@@ -10,18 +10,17 @@
 
 namespace tributary {
 
-// Whether GPU number `ordinal` as CUDA counts them (from 0) can be used.
-// NotFound where there are fewer; FailedPrecondition where there is no GPU or
-// no driver, where this build has no code for that GPU, and in a build without
-// CUDA.
+// Returns OK if GPU `ordinal` (CUDA's number, from 0) can be used. NotFound if
+// there are fewer GPUs; FailedPrecondition if there is no GPU or driver, if
+// this build has no code for that GPU, or in a build without CUDA.
 absl::Status CheckCudaPasses(int ordinal);
 
-// As a ChunkPassMaker. `pass_streams`, at least 1, is how many chunks can be
-// worked at at a time, each with a stream and working memory of its own: one
-// for each thread that calls. A thread that finds none waits for another one's
-// pass.
+// A ChunkPassMaker for GPU `ordinal`. `pass_streams` (at least 1) is the number
+// of chunks that can be processed at the same time, each with its own CUDA
+// stream and working memory. Set it to the number of threads that call the
+// passes; a thread that finds no free stream waits for one.
 //
-// Errors of the GPU later on end the process: see cuda::Stream.
+// Later GPU errors end the process: see cuda::Stream.
 absl::StatusOr<ChunkPasses> MakeCudaPasses(int ordinal, int pass_streams,
                                            const ChunkPassPlan& plan);
 

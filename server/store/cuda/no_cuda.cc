@@ -1,4 +1,4 @@
-// What stands in for the GPU's passes in a build without CUDA.
+// Replaces cuda_passes.cc in a build without CUDA.
 #include "absl/status/status.h"
 #include "server/store/cuda/cuda_passes.h"
 
@@ -9,7 +9,7 @@ absl::Status CheckCudaPasses(int /*ordinal*/) {
       "this build has no CUDA; build where /usr/local/cuda exists");
 }
 
-absl::StatusOr<ChunkPasses> MakeCudaPasses(int ordinal, int /*lanes*/,
+absl::StatusOr<ChunkPasses> MakeCudaPasses(int ordinal, int /*pass_streams*/,
                                            const ChunkPassPlan& /*plan*/) {
   return CheckCudaPasses(ordinal);
 }

@@ -15,7 +15,7 @@
 namespace tributary::cuda {
 namespace {
 
-// Of the partial sums of squares, in elements of the lane's memory.
+// Size of the partial sums of squares, in elements of working memory.
 constexpr int64_t kSquaresElements =
     kSquareSums * int64_t{sizeof(double) / sizeof(float)};
 
@@ -31,7 +31,8 @@ bool HasSparse(const TreeSum& sum) {
 }
 
 absl::Status MakeEvent(cudaEvent_t* event) {
-  // Whoever waits sleeps: the core is another pass's, or a worker's.
+  // Waiting threads sleep instead of spinning, so that other passes and workers
+  // can use the core.
   return ToStatus(cudaEventCreateWithFlags(
                       event, cudaEventDisableTiming | cudaEventBlockingSync),
                   "cannot make an event");
@@ -166,7 +167,7 @@ void PassStream::SumOnHost(const TreeSum& sum, NodeFormat format,
     const float* other_half = nullptr;
     sum.Read(begin, count, &half, &other_half);
     std::copy_n(half, count, one.memory + begin);
-    two = other_half != nullptr;  // For every block or for none.
+    two = other_half != nullptr;  // The same for all blocks.
     if (two) std::copy_n(other_half, count, other.memory + begin);
   }
   CopyStaged(one, elements, first);
@@ -192,7 +193,7 @@ double PassStream::squares() const {
 void PassStream::Wait() {
   stream_->Check(cudaEventRecord(done_, stream_->get()), "cudaEventRecord");
   stream_->Check(cudaEventSynchronize(done_), "while waiting for the GPU");
-  stream_->Wait();  // All is done; ends the process if anything failed.
+  stream_->Wait();  // Everything is done; ends the process if anything failed.
 }
 
 }  // namespace tributary::cuda

@@ -1,4 +1,4 @@
-// What one chunk's pass needs of a GPU while it runs.
+// A CUDA stream with the working memory for one chunk's pass.
 #ifndef TRIBUTARY_SERVER_STORE_CUDA_PASS_STREAM_H_
 #define TRIBUTARY_SERVER_STORE_CUDA_PASS_STREAM_H_
 
@@ -18,47 +18,47 @@
 
 namespace tributary::cuda {
 
-// A stream and working memory, which the passes of all chunks take turns with.
-// One thread at a time, any thread. Nothing waits but Wait, and the copies from
-// memory that is not pinned.
+// Queues the work of a pass on a CUDA stream. The passes of all chunks take
+// turns using it. Calls must not overlap but may come from any thread. Only
+// Wait and copies from memory that is not pinned block.
 class PassStream {
  public:
-  // Elements of device memory that a lane needs for chunks of up to
+  // Elements of device memory that a PassStream needs for chunks of up to
   // `chunk_elements` and sums of up to `depth`.
   static int64_t DeviceElements(int64_t chunk_elements, int depth);
 
-  // On GPU number `ordinal`. `memory`: that many elements of its memory, which
-  // must outlive the lane.
+  // Creates a PassStream on GPU `ordinal`. `memory` is device memory of that
+  // many elements, which must outlive the PassStream.
   static absl::StatusOr<std::unique_ptr<PassStream>> Create(
       int ordinal, int64_t chunk_elements, float* memory);
   ~PassStream();
   PassStream(const PassStream&) = delete;
   PassStream& operator=(const PassStream&) = delete;
 
-  // The stream, with its GPU made the calling thread's.
+  // Returns the stream after making its GPU current for the calling thread.
   Stream& Use();
 
   // Queues copies of `elements` floats.
   void CopyIn(const float* host, int64_t elements, float* device);
   void CopyOut(const float* device, int64_t elements, float* host);
 
-  // Queues the sum of `elements` of all contributions, in the tree's order.
-  // Those in memory are copied from there, and must stay until Wait; the others
-  // are decoded by this thread, one while the copy before it is on its way.
-  // Writes to `to` or, if that is null, to memory of the lane, until its next
-  // sum. Returns where it is.
+  // Queues the sum of `elements` elements of all contributions, in the tree's
+  // order. Contributions in memory are copied from there and must stay valid
+  // until Wait. The others are decoded on this thread, each while the previous
+  // one is being copied. Writes the sum to `to` or, if that is null, to working
+  // memory that the next Sum overwrites. Returns a pointer to the sum.
   float* Sum(const TreeSum& sum, int64_t elements, float* to);
 
   // Queues GradientSquares of x[elements].
   void SumSquares(const float* x, int64_t elements, const ChunkRow* rows);
-  // After Wait: what came of it.
+  // Result of SumSquares. Valid after Wait.
   double squares() const;
 
-  // Returns when all that was queued is done; sleeps until then.
+  // Blocks until all queued work is done, without spinning.
   void Wait();
 
  private:
-  // Pinned host memory, and the point at which the GPU is done with it.
+  // Pinned host memory, and an event that tells when the GPU has read it.
   struct Staging {
     float* memory = nullptr;
     cudaEvent_t copied = nullptr;
@@ -68,21 +68,21 @@ class PassStream {
              float* memory);
   absl::Status Allocate();
 
-  // Host memory that no copy uses any more, in turn.
+  // Returns host memory that no copy uses, waiting if necessary.
   Staging& NextStaging();
   void CopyStaged(const Staging& staging, int64_t elements, float* device);
-  // Element 0 of the stack's place `height`; place 0 is `first`.
+  // Returns the array at height `height` of the stack. Height 0 is `first`.
   float* PlaceOf(int height, float* first) const;
   void CopySource(const GradientSource& source, NodeFormat format,
                   int64_t elements, float* to);
-  // Where most elements are zero the host's additions take less time than
-  // copies do.
+  // Sums sparse contributions on the host, which takes less time than copying
+  // them.
   void SumOnHost(const TreeSum& sum, NodeFormat format, int64_t elements,
                  float* first);
 
   const std::unique_ptr<Stream> stream_;
   const int64_t chunk_elements_;
-  float* const memory_;  // Device: the stack.
+  float* const memory_;  // On the device: the stack.
   double* const device_squares_;
   std::array<Staging, 2> staging_;
   size_t next_staging_ = 0;

@@ -1,5 +1,5 @@
-// Sums of the squares of a gradient, with the bits of
-// common/parameters/gradient_squares.h. All arrays are in the GPU's memory.
+// Sums of the squares of a gradient, with the same bits as
+// common/parameters/gradient_squares.h. All arrays are in GPU memory.
 #ifndef TRIBUTARY_SERVER_STORE_CUDA_SQUARE_SUMS_H_
 #define TRIBUTARY_SERVER_STORE_CUDA_SQUARE_SUMS_H_
 
@@ -12,14 +12,15 @@
 
 namespace tributary::cuda {
 
-// Whether this build has code for the calling thread's current GPU.
+// Returns cudaSuccess if this build has code for the calling thread's current
+// GPU.
 cudaError_t FindSumKernels();
 
-// Partial sums of the squares of x[count], count a multiple of kRowElements:
-// element i belongs to number i % 16 of the first 16 of `sums`, or of the last
-// 16 where rows[i / kRowElements] is of group kStatistics. Each is added up in
-// the order of i, on one of 32 threads: a tenth of a millisecond for a chunk of
-// 1 MiB, beside other chunks'.
+// Computes partial sums of the squares of x[count], where count is a multiple
+// of kRowElements. The square of element i is added to sums[i % 16], or to
+// sums[16 + i % 16] if rows[i / kRowElements] is of group kStatistics. Each
+// partial sum is added in the order of i by one of 32 threads. Takes 0.1 ms for
+// a chunk of 1 MiB, and other chunks can run at the same time.
 inline constexpr int kSquareSums = 32;
 void SumSquares(Stream& stream, int64_t count, const float* x,
                 const ChunkRow* rows, double* sums);

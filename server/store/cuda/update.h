@@ -1,4 +1,4 @@
-// The optimizers of common/optimizer/optimizer.h, with the same bits.
+// The optimizers of common/optimizer/optimizer.h on a GPU, with the same bits.
 #ifndef TRIBUTARY_SERVER_STORE_CUDA_UPDATE_H_
 #define TRIBUTARY_SERVER_STORE_CUDA_UPDATE_H_
 
@@ -11,21 +11,23 @@
 
 namespace tributary::cuda {
 
-// A chunk's update: see UpdateArguments. Arrays are in the GPU's memory.
+// The arguments of a chunk's update: see UpdateArguments. Arrays are in GPU
+// memory.
 struct ChunkUpdatePass {
   int64_t elements = 0;            // A multiple of kRowElements.
   const ChunkRow* rows = nullptr;  // [elements / kRowElements]
   const float* sum = nullptr;      // [elements], never written.
   float* weights = nullptr;        // [elements], in place; 0 in gaps.
-  // [elements] each, in place; as many as the rule has. Read by the call.
+  // One array of [elements] for each slot of the rule, updated in place. The
+  // span itself is read only during the call.
   absl::Span<float* const> slots;
   float gradient_scale = 1;
   float statistics_scale = 0;
-  // For rows of group kDecay, and of group kNoDecay; the same rule.
+  // The rule for rows of group kDecay, and the same rule for group kNoDecay.
   OptimizerRule decayed, plain;
 };
 
-// In one pass over the memory.
+// Queues the update, in one pass over memory.
 void UpdateChunk(Stream& stream, const ChunkUpdatePass& pass);
 
 }  // namespace tributary::cuda
