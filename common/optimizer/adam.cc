@@ -16,11 +16,11 @@ TRIBUTARY_DEFINE_UPDATE_ELEMENTS(AdamRule)
 
 namespace {
 
-// Smaller ones are 0 in float32 or vanish beside any gradient.
+// Smaller values are 0 in float32 or have no effect beside any gradient.
 constexpr double kMinEpsilon = 1e-30;
 
-// By squaring: the C library's pow may differ in its last bit between
-// processors.
+// Computed by squaring, because the C library's pow may differ in its last bit
+// between processors.
 double Power(double base, int64_t exponent) {
   double result = 1;
   for (; exponent > 0; exponent /= 2) {
@@ -96,7 +96,7 @@ absl::StatusOr<std::unique_ptr<Optimizer>> MakeAdamW(const std::string& path,
   if (spec.learning_rate() * spec.weight_decay() >= 1) {
     return Error(path + ".weight_decay", spec.weight_decay(),
                  " times the learning rate ", spec.learning_rate(),
-                 " is not below 1: every step would wipe the weights out");
+                 " is not below 1: every step would set the weights to 0");
   }
   return std::make_unique<Adam>(spec, /*decoupled=*/true);
 }

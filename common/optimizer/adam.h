@@ -23,9 +23,9 @@ struct AdamRule {
   float beta2;
   float rest2;
   float epsilon;
-  // The decoupled decay: w is multiplied with this first. 1 for Adam.
+  // Factor for w that applies the decoupled weight decay. 1 for Adam.
   float keep;
-  // Of the gradient; 0 for AdamW.
+  // Weight decay that is added to the gradient. 0 for AdamW.
   float weight_decay;
   // learning_rate / (1 - beta1^t)
   float step_size;
@@ -47,8 +47,9 @@ struct AdamRule {
 
 void UpdateElements(const AdamRule& rule, const ElementArrays& arrays);
 
-// Slots "exp_avg" (first moment) and "exp_avg_sq" (second moment).
-// InvalidArgument, naming the field, which is below `path`.
+// Slots "exp_avg" (first moment) and "exp_avg_sq" (second moment). Returns
+// InvalidArgument for an invalid option. `path` is the path of the options in
+// the job, with which the error names the field.
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeAdam(const std::string& path,
                                                     const AdamSpec& spec);
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeAdamW(const std::string& path,

@@ -1,17 +1,17 @@
-// What optimizers' rules are written with: each is the formula of one element,
-// which the CPU's loops (element_loops.h) and the GPU's kernel
-// (server/store/cuda/update.cu) both compile.
+// Declarations for update rules. A rule is the formula for one element, which
+// is compiled into both the CPU's loops (element_loops.h) and the GPU's kernel
+// (server/store/cuda/update.cu).
 //
-// A rule is a struct whose fields are the numbers of its formula at one step,
-// with
+// A rule is a struct whose fields are the coefficients of its formula at one
+// step, with
 //   static constexpr int kSlots: floats of state for each weight;
 //   template <typename Real>
 //   TRIBUTARY_ELEMENT Real Update(Real g, Real w, Real* slots) const: returns
 //     the new weight. g: gradient; w: weight; slots: the state [kSlots], which
 //     it changes in place.
-// Real is float, or cuda::Flushed: it has + - * / <, SquareRoot, and makes one
-// of a float by Real(x). Each operation rounds to float32 once, in the order in
-// which the formula has them, and counts denormal numbers as zero.
+// Real is float or cuda::Flushed. It has + - * / <, SquareRoot and a conversion
+// Real(x) from float. Each operation rounds to float32 once, in the order of
+// the formula, and treats denormal numbers as zero.
 #ifndef TRIBUTARY_COMMON_OPTIMIZER_ELEMENT_H_
 #define TRIBUTARY_COMMON_OPTIMIZER_ELEMENT_H_
 
@@ -21,7 +21,7 @@
 #ifdef __CUDACC__
 #define TRIBUTARY_ELEMENT __device__ __forceinline__
 #else
-// Each instruction set's loop needs a copy of its own.
+// Inlined, so that each instruction set's loop has its own copy.
 #define TRIBUTARY_ELEMENT inline __attribute__((always_inline))
 #endif
 
@@ -40,8 +40,8 @@ struct StatisticsRule {
   }
 };
 
-// What the loops read and write. Arrays are indexed from the start of the
-// chunk and must not overlap.
+// The arrays that the loops read and write. They are indexed from the start of
+// the chunk and must not overlap.
 struct ElementArrays {
   const float* gradient_sum = nullptr;
   const float* other_gradient_sum = nullptr;  // Null: none.

@@ -1,7 +1,8 @@
-// Rules over arrays, on the CPU. Internal to //common/optimizer and its test.
+// Loops that apply rules to arrays on the CPU. Internal to //common/optimizer
+// and its test.
 //
-// Division and square root are exactly rounded on every processor, so no loop
-// needs a fixed width.
+// Division and square root are exactly rounded on every processor, so the
+// vector width does not affect the bits.
 #ifndef TRIBUTARY_COMMON_OPTIMIZER_ELEMENT_LOOPS_H_
 #define TRIBUTARY_COMMON_OPTIMIZER_ELEMENT_LOOPS_H_
 
@@ -14,7 +15,7 @@
 
 namespace tributary::element_loops {
 
-// The gradient: a sum in one array, or in two halves.
+// The gradient, from a sum in one array or in two halves.
 struct OneSum {
   const float* g;
   float scale;
@@ -32,15 +33,16 @@ struct TwoSums {
   }
 };
 
-// w: weights, out: new weights, slots: one array for each of the rule's, all
-// [count]. Parameters of their own, as __restrict means nothing in an array.
+// w: weights; out: new weights; slots: one array for each slot of the rule; all
+// [count]. The arrays are separate parameters, because __restrict has no effect
+// on the elements of an array.
 template <typename Rule, typename Gradient, typename... Slot>
 TRIBUTARY_INLINE void UpdateAll(const Rule rule, const Gradient gradient,
                                 const float* __restrict w,
                                 float* __restrict out, int64_t count,
                                 Slot* __restrict... slots) {
   for (int64_t i = 0; i < count; ++i) {
-    float state[] = {slots[i]..., 0.f};  // Not empty without slots.
+    float state[] = {slots[i]..., 0.f};  // Never empty.
     out[i] = rule.Update(gradient(i), w[i], state);
     const float* changed = state;
     ((slots[i] = *changed++), ...);
@@ -71,9 +73,9 @@ TRIBUTARY_INLINE void Update(const Rule& rule, const ElementArrays& a) {
 }  // namespace tributary::element_loops
 
 // Defines UpdateElements for a rule, compiled for each instruction set. Not
-// inlined, so that none of its arithmetic leaves the scope of FlushDenormals.
-// Structures go by reference: a copy of one that has just been written waits
-// until all stores before it have reached memory.
+// inlined, so that no arithmetic moves out of the scope of FlushDenormals.
+// Structures are passed by reference, because copying one that was just written
+// stalls until all earlier stores are complete.
 #define TRIBUTARY_DEFINE_UPDATE_ELEMENTS(Rule)                          \
   TRIBUTARY_MULTIVERSION __attribute__((noinline)) void UpdateElements( \
       const Rule& rule, const ElementArrays& arrays) {                  \

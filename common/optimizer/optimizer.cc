@@ -21,7 +21,7 @@ absl::Status ValidateLearningRate(const std::string& path, const Spec& spec) {
   return Positive(path + ".learning_rate", spec.learning_rate());
 }
 
-// Of the rules to choose from: "a, b or c".
+// Lists the rules, as in "a, b or c".
 std::string RuleNames() {
   const auto* rules = OptimizerSpec::descriptor()->FindOneofByName("rule");
   std::string names = rules->field(0)->name();

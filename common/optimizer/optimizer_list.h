@@ -1,5 +1,5 @@
-// The list of optimizers. A new one adds, besides a pair of files like sgd.h
-// and its options in proto/job.proto, its rules and a line here.
+// The list of optimizers. To add one, add its options to proto/job.proto, a
+// pair of files like sgd.h and sgd.cc, and its rules and a line here.
 #ifndef TRIBUTARY_COMMON_OPTIMIZER_OPTIMIZER_LIST_H_
 #define TRIBUTARY_COMMON_OPTIMIZER_OPTIMIZER_LIST_H_
 
@@ -10,14 +10,14 @@
 
 namespace tributary {
 
-// The formula of a step, with its numbers: see element.h.
+// The formula of a step with its coefficients: see element.h.
 using OptimizerRule =
     std::variant<PlainSgd, MomentumSgd<false>, MomentumSgd<true>, AdamRule>;
 
 }  // namespace tributary
 
-// OPTIMIZER(field of OptimizerSpec.rule, its case, maker) for each. All options
-// have a learning_rate.
+// Expands OPTIMIZER(field of OptimizerSpec.rule, its enum case, factory
+// function) for each optimizer. All options messages must have a learning_rate.
 #define TRIBUTARY_FOR_EACH_OPTIMIZER(OPTIMIZER) \
   OPTIMIZER(sgd, kSgd, MakeSgd)                 \
   OPTIMIZER(adam, kAdam, MakeAdam)              \

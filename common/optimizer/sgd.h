@@ -51,8 +51,9 @@ void UpdateElements(const MomentumSgd<false>& rule,
                     const ElementArrays& arrays);
 void UpdateElements(const MomentumSgd<true>& rule, const ElementArrays& arrays);
 
-// Slot "momentum_buffer", or none without momentum. InvalidArgument, naming the
-// field, which is below `path`.
+// Slot "momentum_buffer", or none without momentum. Returns InvalidArgument for
+// an invalid option. `path` is the path of the options in the job, with which
+// the error names the field.
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeSgd(const std::string& path,
                                                    const SgdSpec& spec);
 

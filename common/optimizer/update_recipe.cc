@@ -9,8 +9,8 @@ namespace tributary {
 
 float GradientScale(int64_t weight, double clip_norm, double norm) {
   const double mean = 1 / static_cast<double>(weight);
-  // Not true of a norm that is not a number: the scale is then none either,
-  // so the error shows in the weights.
+  // False for a NaN norm: the gradient and thus the weights then become NaN, so
+  // the error is visible.
   if (clip_norm <= 0 || norm + 1e-6 <= clip_norm) {
     return static_cast<float>(mean);
   }

@@ -1,5 +1,5 @@
-// From the sum of a batch's gradients to the numbers of its update: divide,
-// clip, and take the learning rate of the step.
+// Computes the parameters of an update from the sum of a batch's gradients:
+// divides by the sample count, clips, and looks up the learning rate.
 #ifndef TRIBUTARY_COMMON_OPTIMIZER_UPDATE_RECIPE_H_
 #define TRIBUTARY_COMMON_OPTIMIZER_UPDATE_RECIPE_H_
 
@@ -10,28 +10,29 @@
 
 namespace tributary {
 
-// What turns the sum of a batch's gradients into the gradient: 1 / weight, and
-// times clip_norm / norm where the norm is above clip_norm (PyTorch's rule,
-// which adds 1e-6 to the norm). `weight`: samples or tokens in the batch, at
-// least 1. `norm`: of the mean gradient; unused if `clip_norm` is 0.
+// Returns the factor that turns the sum of a batch's gradients into the
+// gradient: 1 / weight, times clip_norm / norm if the norm is above clip_norm
+// (PyTorch's rule, which adds 1e-6 to the norm). `weight`: samples or tokens in
+// the batch, at least 1. `norm`: norm of the mean gradient; unused if
+// `clip_norm` is 0.
 float GradientScale(int64_t weight, double clip_norm, double norm);
 
-// The same wherever a job's steps are taken: by servers, by the workers of an
-// all-reduce, and in trajectories of local steps. Immutable.
+// Computes each step's UpdateStep. Servers, the workers of an all-reduce and
+// local SGD all use this class, so that they compute the same bits. Immutable.
 class UpdateRecipe {
  public:
-  // `job` is valid and has `steps` steps. `statistics_rate`: how far a step
-  // moves parameters of group STATISTICS.
+  // `job` must be valid and have `steps` steps. `statistics_rate`: how far a
+  // step moves parameters of group STATISTICS (see kStatisticsRate).
   UpdateRecipe(const JobSpec& job, int64_t steps, double statistics_rate)
       : job_(job), steps_(steps), statistics_rate_(statistics_rate) {}
 
-  // Of step `number`, counted from 0, of a batch of `weight` samples (tokens);
-  // 0 counts as 1. `norm`: of its mean gradient; unused where jobs neither clip
-  // nor skip.
+  // Returns the update of step `number` (from 0) for a batch of `weight`
+  // samples or tokens; 0 counts as 1. `norm`: norm of the mean gradient; unused
+  // if the job neither clips nor skips.
   UpdateStep At(int64_t number, int64_t weight, double norm) const;
 
-  // Whether the job leaves weights and state as they are in a step of this
-  // norm.
+  // Returns true if the job skips a step with this norm, leaving weights and
+  // state unchanged.
   bool Skips(double norm) const;
 
   bool clips() const { return job_.clip_norm() > 0; }
