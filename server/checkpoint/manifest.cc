@@ -172,14 +172,14 @@ absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view text) {
   absl::string_view rest = text;
   if (!absl::ConsumePrefix(&rest, kBeforeDigest) ||
       rest.size() < kDigestDigits) {
-    return absl::DataLossError("offset 0: does not begin as a manifest does");
+    return absl::DataLossError("offset 0: not a checkpoint manifest");
   }
   const absl::string_view digest = rest.substr(0, kDigestDigits);
   rest.remove_prefix(kDigestDigits);
   if (!absl::ConsumePrefix(&rest, kBeforeManifest) ||
       !absl::ConsumeSuffix(&rest, kEnd)) {
     return Error("is not whole: bytes ", kBeforeDigest.size() + kDigestDigits,
-                 " to ", text.size(), " do not begin or end as they must");
+                 " to ", text.size(), " are cut off or damaged");
   }
   if (Xxh3Of128Bits(rest) != digest) {
     return absl::DataLossError(absl::StrCat(

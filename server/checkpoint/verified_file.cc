@@ -127,7 +127,8 @@ absl::Status VerifiedFile::Load(int64_t number) {
   TRIBUTARY_RETURN_IF_ERROR(Fetch(number));
   if (XXH3_64bits(block_.data(), block_.size()) !=
       facts_.block_digest(static_cast<int>(number))) {
-    return BlockError(number, " are not what was written");
+    return BlockError(number,
+                      " do not match their digest; the file is damaged");
   }
   loaded_ = number;
   return absl::OkStatus();

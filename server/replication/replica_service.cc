@@ -82,7 +82,7 @@ class ReplicateStream final
     if (hello.shard() < 0 || hello.shard() >= servers ||
         ReplicaHolderOf(hello.shard(), servers) != shard_) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "server ", shard_, " keeps no copies for server ", hello.shard()));
+          "server ", shard_, " holds no replica of server ", hello.shard()));
     }
     from_ = hello.shard();
     return absl::OkStatus();

@@ -67,14 +67,14 @@ absl::Status CheckLength(IdxKind kind, const IdxHeader& header,
     return Wrong(
         name, size,
         absl::StrCat("the file ends; with the ", CountedOf(kind, header.count),
-                     " its header promises it would be ", header.file_bytes,
-                     " bytes long"));
+                     " that its header declares it would be ",
+                     header.file_bytes, " bytes long"));
   }
   if (size > header.file_bytes) {
-    return Wrong(
-        name, header.file_bytes,
-        absl::StrCat("the file goes on after the ",
-                     CountedOf(kind, header.count), " its header promises"));
+    return Wrong(name, header.file_bytes,
+                 absl::StrCat("the file continues after the ",
+                              CountedOf(kind, header.count),
+                              " that its header declares"));
   }
   return absl::OkStatus();
 }

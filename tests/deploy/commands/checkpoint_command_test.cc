@@ -155,7 +155,8 @@ TEST_F(CheckpointCommandTest, VerifiesAll) {
   EXPECT_EQ(outcome.exit_code, kExitFailed);
   EXPECT_THAT(outcome.output,
               ContainsRegex("step-00000010: damaged: " + file +
-                            ": bytes 0 to [0-9]+ are not what was written\n"));
+                            ": bytes 0 to [0-9]+ do not match their digest; "
+                            "the file is damaged\n"));
   EXPECT_THAT(outcome.output, HasSubstr(PathOf(20) + ": whole"));
   EXPECT_EQ(outcome.errors, "error: 1 of 2 checkpoints are damaged\n");
   // Sizes tell nothing.

@@ -185,7 +185,7 @@ TEST_F(ReplicaServiceTest, RefusesAnotherJob) {
 TEST_F(ReplicaServiceTest, RefusesAServerWhoseCopiesItDoesNotKeep) {
   Open(Hello(1, 1));
   EXPECT_THAT(Refusal(1, State(1, 1).chunks[0]),
-              HasSubstr("keeps no copies for server 1"));
+              HasSubstr("holds no replica of server 1"));
 }
 
 TEST_F(ReplicaServiceTest, RefusesWhatDoesNotFit) {

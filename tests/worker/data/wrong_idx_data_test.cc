@@ -131,7 +131,7 @@ std::vector<WrongData> WrongIdx() {
        IdxWith(kTrainImages, images.substr(0, 23)),
        kInvalid,
        {"DIR/train-images-idx3-ubyte: byte 23: the file ends; with the 2 "
-        "images its header promises it would be 24 bytes long"}},
+        "images that its header declares it would be 24 bytes long"}},
       {"IdxLabelsCut",
        IdxWith(kTrainLabels, IdxLabelsFile({1, 2}).substr(0, 9)),
        kInvalid,
@@ -139,7 +139,8 @@ std::vector<WrongData> WrongIdx() {
       {"IdxTooLong",
        IdxWith(kTrainImages, images + "more"),
        kInvalid,
-       {"byte 24: the file goes on after the 2 images its header promises"}},
+       {"byte 24: the file continues after the 2 images that its header "
+        "declares"}},
       {"IdxNoImages",
        IdxWith(kTrainImages, IdxImagesFile(0, 2, 2, "")),
        kInvalid,
@@ -194,7 +195,7 @@ std::vector<WrongData> WrongIdx() {
       {"IdxGzInflatesToMore",
        IdxWithGz(kTrainImages, Gzip(images + std::string(1 << 24, '0'))),
        kInvalid,
-       {"byte 24: the file goes on after the 2 images"}},
+       {"byte 24: the file continues after the 2 images"}},
       {"IdxForGpt",
        Changed(IdxJob,
                [](const DataFolder&, JobSpec* job) {
