@@ -1,4 +1,4 @@
-// Formats counts with their nouns, for messages.
+// Formats a count and its noun for messages.
 #ifndef TRIBUTARY_COMMON_BASE_COUNTED_H_
 #define TRIBUTARY_COMMON_BASE_COUNTED_H_
 
@@ -9,10 +9,10 @@
 
 namespace tributary {
 
-// Returns "1 worker", "2 workers".
+// Returns, for example, "1 worker" or "2 workers". Forms the plural with "s".
 std::string Counted(int64_t count, absl::string_view noun);
 
-// Takes the plural where it is irregular: "1 leaf", "2 leaves".
+// Like Counted above, for nouns with an irregular plural: "1 leaf", "2 leaves".
 std::string Counted(int64_t count, absl::string_view one,
                     absl::string_view several);
 

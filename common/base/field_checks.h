@@ -1,4 +1,5 @@
-// Checks of options. Errors name the field by its path.
+// Checks of numeric options. Each error is InvalidArgument, names the field by
+// `path`, and states the value and the allowed range.
 #ifndef TRIBUTARY_COMMON_BASE_FIELD_CHECKS_H_
 #define TRIBUTARY_COMMON_BASE_FIELD_CHECKS_H_
 
@@ -10,24 +11,25 @@
 
 namespace tributary {
 
-// Numbers that scale others; their products must stay in float32's range.
+// Largest value of an option that scales other numbers. Products of such
+// options stay within float32's range.
 inline constexpr double kMaxScale = 1e6;
 
-// InvalidArgument: "PATH: WHAT".
+// Returns the InvalidArgument error "PATH: WHAT".
 template <typename... Args>
 absl::Status Error(absl::string_view path, const Args&... what) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", what...));
 }
 
 absl::Status Required(absl::string_view path);
-// In [least, most].
+// Checks that `value` is in [least, most].
 absl::Status Between(absl::string_view path, int64_t value, int64_t least,
                      int64_t most);
-// In (0, kMaxScale].
+// Checks that `value` is in (0, kMaxScale].
 absl::Status Positive(absl::string_view path, double value);
-// In [0, kMaxScale].
+// Checks that `value` is in [0, kMaxScale].
 absl::Status NotNegative(absl::string_view path, double value);
-// In [0, 1).
+// Checks that `value` is in [0, 1).
 absl::Status BelowOne(absl::string_view path, double value);
 
 }  // namespace tributary

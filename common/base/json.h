@@ -1,4 +1,4 @@
-// Parsers of JSON. They are here because each file that instantiates
+// JSON parsing. Compiled once here, because each file that instantiates
 // nlohmann::json::parse takes four seconds longer to compile.
 #ifndef TRIBUTARY_COMMON_BASE_JSON_H_
 #define TRIBUTARY_COMMON_BASE_JSON_H_
@@ -8,9 +8,10 @@
 
 namespace tributary {
 
-// A discarded value, which is no object, if `text` is not JSON.
+// Parses `text`. Returns a discarded value (is_discarded() is true) if it is
+// not valid JSON.
 nlohmann::json ParseJson(absl::string_view text);
-// The same; members stay in the order of the text.
+// Like ParseJson, but keeps the members of objects in the order of the text.
 nlohmann::ordered_json ParseOrderedJson(absl::string_view text);
 
 }  // namespace tributary

@@ -1,5 +1,5 @@
-// A request to stop that ends every wait of a process. A signal or a test makes
-// it, once.
+// A request to shut down a process, which ends all of its waits. It is made
+// once, by a signal or a test.
 #ifndef TRIBUTARY_COMMON_BASE_SHUTDOWN_H_
 #define TRIBUTARY_COMMON_BASE_SHUTDOWN_H_
 
@@ -15,14 +15,15 @@
 
 namespace tributary {
 
-// Thread-safe, but not async-signal-safe: receive signals on a thread with
-// sigwait and request the shutdown there.
+// Notifies waiting threads and callbacks of the request. Thread-safe, but not
+// async-signal-safe: receive signals on a thread with sigwait and call Request
+// there.
 class Shutdown {
  public:
   // Keeps a callback registered for the lifetime of this object.
   class Registration {
    public:
-    // Blocks while the callback runs.
+    // Unregisters the callback. Blocks while it runs.
     ~Registration() {
       absl::MutexLock lock(&shutdown_->callbacks_mu_);
       shutdown_->callbacks_.erase(place_);

@@ -1,4 +1,4 @@
-// What a job's exchange implies for the rest of the program.
+// The properties of a job's exchange that the rest of the program depends on.
 #ifndef TRIBUTARY_COMMON_JOB_EXCHANGE_TRAITS_H_
 #define TRIBUTARY_COMMON_JOB_EXCHANGE_TRAITS_H_
 
@@ -16,51 +16,52 @@ enum class ExchangeKind {
   kAllReduce,
 };
 
-// The facts that follow from `exchange` and the few fields that it interacts
-// with. Code asks for the fact that it depends on; only what implements one
-// kind of exchange asks for `kind`. A plain value.
+// Properties derived from `exchange` and a few related fields of the job. Code
+// should check the property that it depends on; only the implementation of one
+// kind of exchange should check `kind`. A value type.
 struct ExchangeTraits {
   ExchangeKind kind = ExchangeKind::kSynchronous;
 
-  // Servers hold the weights and run the optimizer. False: the workers do, and
-  // the job has one server, which no gradient passes.
+  // True: servers hold the weights and run the optimizer. False: the workers
+  // do, and the job has one server, which receives no gradients.
   bool servers_update = true;
-  // Servers keep in-memory replicas of the state that other servers
-  // (recovery.journal) or the workers (all-reduce) update.
+  // True if servers keep in-memory replicas of the state of other servers
+  // (recovery.journal) or of the workers (all-reduce).
   bool servers_hold_replicas = false;
-  // An attempt needs all workers that it began with: losing one ends it, and
-  // new ones wait for the next.
+  // True if an attempt has a fixed set of workers: the loss of one ends the
+  // attempt, and workers that join wait for the next attempt.
   bool fixed_members = false;
 
-  // One worker computes the whole batch of a step. False: the workers share
-  // each batch's micro-batches.
+  // True: one worker computes the whole batch of a step. False: the batch's
+  // micro-batches are divided among the workers.
   bool whole_batches = false;
-  // Steps by which a worker may run ahead of the oldest chunk. 0 where whole
-  // batches leave no order of steps.
+  // Number of steps by which a worker may run ahead of the oldest chunk. 0 if
+  // whole_batches, because such steps are not applied in order.
   int64_t staleness = 0;
   // Steps between two exchanges; see Rounds.
   int64_t steps_per_round = 1;
   // Local SGD: each micro-batch takes the steps of a round by itself, with the
-  // job's optimizer; contributions are what its weights moved by.
+  // job's optimizer, and contributes the distance that its weights moved.
   bool local_sgd = false;
 
-  // Servers, or the members of an all-reduce, update a chunk only when the norm
-  // of the step's whole gradient is known.
+  // True if servers, or the members of an all-reduce, update chunks only after
+  // the norm of the step's whole gradient is known.
   bool updates_await_norm = false;
-  // Workers hold a gradient back until they know its norm, which they send
-  // along.
+  // True if workers compute the norm of the whole gradient before they send it,
+  // and send the norm with it.
   bool contributions_await_norm = false;
-  // Servers answer each contribution, and may read its gradient until then.
-  // False: until the chunk's next version.
+  // True: servers answer each contribution and may read its gradient until
+  // then. False: they may read it until the chunk's next version.
   bool contributions_answered = false;
 };
 
-// `job` is valid, resolved or not, or the job of rounds (JobOfRounds), which
-// has the same traits but for the clipping that JobOfRounds takes out. A pure
-// function.
+// Returns the traits of `job`, which must be valid, resolved or not. The result
+// of JobOfRounds has the same traits as the job, except those about clipping,
+// which JobOfRounds removes. A pure function.
 ExchangeTraits ResolveExchange(const JobSpec& job);
 
-// The mode's own parameters, for the code that implements the mode.
+// Returns the parameters of the job's consistency mode, for the code that
+// implements the mode.
 const ConsistencySpec& ConsistencyOf(const JobSpec& job);
 
 }  // namespace tributary

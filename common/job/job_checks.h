@@ -15,13 +15,13 @@ namespace tributary {
 // that the program forms (at most two sizes, a batch and eight bytes) below
 // 2^63.
 inline constexpr int64_t kMaxSteps = int64_t{1} << 40;
-// Of a layer, of a sample in one dimension.
+// Largest width of a layer, and largest size of a sample in one dimension.
 inline constexpr int64_t kMaxWidth = int64_t{1} << 20;
 
-// What fields hold whatever they mean, in the message and those below it:
-// numbers are finite, enums have a known value, text has no control characters
-// (it goes into names of files and lines of logs). `prefix` comes before the
-// fields' names.
+// Checks the requirements that apply to every field of the message and of
+// nested messages: numbers are finite, enums have known values, and texts
+// contain no control characters, because they become part of file names and log
+// lines. `prefix` is prepended to the fields' names in errors.
 absl::Status ValidateValues(const google::protobuf::Message& message,
                             const std::string& prefix);
 

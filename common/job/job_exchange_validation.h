@@ -7,8 +7,9 @@
 
 namespace tributary {
 
-// InvalidArgument, naming the field, for a value that is invalid by itself or
-// in combination with another field. `exchange` has its defaults.
+// Returns InvalidArgument, naming the field, for a value that is invalid by
+// itself or in combination with another field. `exchange` must have its
+// defaults set.
 absl::Status ValidateExchange(const ExchangeSpec& exchange);
 
 }  // namespace tributary

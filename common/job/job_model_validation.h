@@ -7,8 +7,9 @@
 
 namespace tributary {
 
-// InvalidArgument, naming the field, for a value that is invalid by itself or
-// in combination with the job's batch. `job` has its defaults.
+// Returns InvalidArgument, naming the field, for a value that is invalid by
+// itself or in combination with the job's batch. `job` must have its defaults
+// set.
 absl::Status ValidateModel(const JobSpec& job);
 
 }  // namespace tributary

@@ -1,4 +1,5 @@
-// How the job's steps are grouped for the exchange.
+// The grouping of a job's steps into rounds, between which gradients and
+// weights are exchanged.
 #ifndef TRIBUTARY_COMMON_JOB_ROUNDS_H_
 #define TRIBUTARY_COMMON_JOB_ROUNDS_H_
 
@@ -8,20 +9,21 @@
 
 namespace tributary {
 
-// A round is what servers count as a step: one reduction tree, one update, one
-// version. In consistency mode local_steps it is `inner_steps` steps of the job
-// (the last round may have fewer), in every other mode one. Immutable.
+// Converts between steps and rounds. A round is the unit that servers count as
+// a step: one reduction tree, one update and one version. In mode local_steps a
+// round has `inner_steps` steps of the job (the last round may have fewer); in
+// all other modes it has one. Immutable.
 class Rounds {
  public:
   // `job` must be valid and have `steps` steps.
   Rounds(const JobSpec& job, int64_t steps);
 
-  // In the whole job.
+  // Number of rounds of the job.
   int64_t count() const { return RoundsFor(steps_); }
-  // Steps done after `rounds` rounds, which is also the first step of round
-  // number `rounds`.
+  // Number of steps in the first `rounds` rounds, which is also the first step
+  // of round number `rounds`.
   int64_t StepsAfter(int64_t rounds) const;
-  // The fewest rounds that have at least `steps` steps.
+  // Smallest number of rounds that have at least `steps` steps.
   int64_t RoundsFor(int64_t steps) const;
 
  private:
@@ -29,14 +31,15 @@ class Rounds {
   int64_t steps_per_round_;
 };
 
-// The job whose steps are rounds, which is what servers run. In mode
-// local_steps: the outer optimizer at a constant learning rate, and no
-// clipping; else `job` itself.
+// Returns the job that servers run, whose steps are rounds. In mode local_steps
+// it has the outer optimizer, a constant learning rate and no clipping; in all
+// other modes it is `job` itself.
 JobSpec JobOfRounds(const JobSpec& job);
 
-// How far servers move parameters of group STATISTICS towards what a round has
-// observed: kStatisticsRate; in mode local_steps all the way, as trajectories
-// have gone it step by step. `job` may be the job of rounds.
+// Returns how far servers move parameters of group STATISTICS towards the
+// values observed in a round: kStatisticsRate, or 1 in mode local_steps, where
+// each trajectory has already averaged over its steps. `job` may be the result
+// of JobOfRounds.
 double StatisticsRate(const JobSpec& job);
 
 }  // namespace tributary

@@ -30,8 +30,8 @@ class WritableFile {
   // Closes the file unless Close was called.
   virtual ~WritableFile() = default;
   virtual absl::Status Append(absl::string_view bytes) = 0;
-  // After OK the appended data is on the disk. The file's name is not until
-  // FileSystem::SyncFolder.
+  // After OK the appended data is on the disk. The file's name is on the disk
+  // only after FileSystem::SyncFolder.
   virtual absl::Status Sync() = 0;
   virtual absl::Status Close() = 0;
 };

@@ -66,7 +66,7 @@ inline void CopySnapshot(const Snapshot& from, Snapshot* to) {
 // Thread-safe.
 class SnapshotCapture {
  public:
-  // `done` is called once, by the last call of Put or Release.
+  // The last call of Put or Release calls `done`, once.
   SnapshotCapture(int64_t version, size_t chunks,
                   std::function<void(Snapshot)> done)
       : done_(std::move(done)), missing_(chunks + 1) {

@@ -66,7 +66,8 @@ class ConnectionAcceptor {
   void AcceptAll(const Door& door);
   // Returns false if the socket was refused and closed.
   bool Admit(const Door& door, int socket, const std::string& peer);
-  // Frees the spare descriptor to accept and close one connection.
+  // Accepts and closes one connection, using the spare descriptor, when the
+  // process has no other descriptors left.
   void TurnOneAway(const Door& door);
   void Warn(const std::string& text);
 

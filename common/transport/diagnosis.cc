@@ -74,11 +74,11 @@ class Connection {
   int socket_ = -1;
 };
 
-// What came of an SSL function that did not succeed.
+// Why an SSL function failed.
 struct HandshakeFailure {
-  bool not_tls = false;  // The peer's bytes are no TLS.
-  bool alert = false;    // The peer refuses, in TLS.
-  bool closed = false;   // The peer has hung up.
+  bool not_tls = false;  // The peer does not use TLS.
+  bool alert = false;    // The peer sent a TLS alert.
+  bool closed = false;   // The peer closed the connection.
   std::string reason;
 };
 
