@@ -16,7 +16,8 @@ namespace tributary {
 
 struct BenchStream {
   // True: a bare gRPC stream with the exchange's messages and borrowed
-  // payloads. False: a bare socket, written and read in pieces of that size.
+  // payloads. False: a bare socket, written and read in pieces of
+  // message_bytes.
   bool grpc = true;
   // Payload of a message in bytes; positive, a multiple of 4.
   int64_t message_bytes = 0;

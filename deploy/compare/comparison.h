@@ -106,8 +106,8 @@ absl::StatusOr<RunFigures> ReadRunFigures(absl::string_view summary,
 // Parses the lines about training; skips other lines and damaged ones.
 std::vector<LossPoint> ReadLosses(absl::string_view metrics);
 
-// How the processes of such a job talk on one host, where shared memory works.
-// `on_gpus`: its workers compute there.
+// Returns the name of the transport between the job's processes on one host,
+// assuming that shared memory works. `on_gpus`: the workers compute on GPUs.
 std::string TransportName(const JobSpec& job, bool on_gpus);
 
 // Returns groups of two or more runs whose final weights are bitwise identical,

@@ -275,7 +275,7 @@ std::string ComparisonPlot(const Comparison& comparison) {
   const BarChart left[] = {
       TimeChart(comparison),
       ProcessChart(
-          comparison, "Sent by each process (measured)", "a step",
+          comparison, "Sent by each process (measured)", "per step",
           [](const ProcessFigures& process) { return process.bytes_sent; })};
   const BarChart right[] = {
       ProcessChart(comparison, "Peak memory of each process",

@@ -41,7 +41,8 @@ absl::Status CheckConnectTo(const std::string& address,
 void WarnOfNetwork(const std::string& address, const Security& security,
                    Logger* log);
 
-// Returns the flags for another process of the job.
+// Returns the command-line arguments that pass these flags to another process
+// of the job.
 std::vector<std::string> SecurityArguments(const SecurityFlags& flags);
 
 }  // namespace tributary

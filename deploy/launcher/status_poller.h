@@ -10,7 +10,7 @@
 
 namespace tributary {
 
-// Thread-safe.
+// Keeps the latest status that the coordinator has reported. Thread-safe.
 class StatusPoller {
  public:
   // `address` is the coordinator's host:port on this machine.

@@ -28,8 +28,8 @@ struct ProcessSpec {
   std::vector<std::string> arguments;
   // All environment variables of the process, as "NAME=value".
   std::vector<std::string> environment;
-  // Receives the standard output and error; truncated unless `append`. The
-  // standard input is empty.
+  // File that receives the process's standard output and error. Truncated
+  // unless `append` is set. Standard input is empty.
   std::string log_path;
   bool append = false;
 };

@@ -40,10 +40,11 @@ std::vector<int> Hosts(int first, int count) {
   return hosts;
 }
 
-// Of the worker with most leaves: its lanes compute them one behind the other.
-// The first asks for weights, the last has the gradients; in rounds of several
-// steps, when it has done them all, and in asynchronous jobs that clip, when it
-// has their norm.
+// Returns the timing of the worker with most leaves, whose compute threads
+// compute them one after another. The first leaf requests the weights and the
+// last one completes the gradients. In rounds of several steps the gradients
+// are complete after the last step; in asynchronous jobs that clip, when their
+// norm is known.
 ComputeProfile WorkerProfile(const PlanInputs& inputs, int64_t steps) {
   ComputeProfile profile = inputs.micro_batch;
   const double micro_batch = profile.seconds * static_cast<double>(steps);

@@ -51,7 +51,7 @@ std::vector<int64_t> EqualChunks(const JobSpec& job, int64_t parameters) {
 }  // namespace
 
 int UpdatingThreads(const LocalRun& run) {
-  // An all-reduce has a thread for it in each worker.
+  // An all-reduce runs it on one thread in each worker.
   return ResolveExchange(run.job).servers_update
              ? run.servers * run.server_threads
              : run.workers;

@@ -114,8 +114,8 @@ absl::StatusOr<std::unique_ptr<PeerMesh>> Connect(
       !IsLoopback(mesh.host)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "exchange.all_reduce sends gradients from ", mesh.host,
-        " neither encrypted nor authenticated, and this job has certificates "
-        "or a token: use exchange.parameter_server, or pass "
+        " without encryption or authentication, but this job uses "
+        "certificates or a token: use exchange.parameter_server, or pass "
         "--insecure-network if the network is trusted"));
   }
   mesh.publish = [membership](const std::string& name,

@@ -76,7 +76,7 @@ absl::StatusOr<std::unique_ptr<Exchange>> Connect(const WorkerOptions& options,
   }
   exchange_options.exchange = admission.job().exchange();
   exchange_options.traits = setup.traits();
-  // What each step can hold that may be open, the next one included.
+  // Covers every step that may be in progress, including the next one.
   const int64_t open_steps = 2 + exchange_options.traits.staleness;
   exchange_options.shared_arenas = static_cast<int>(
       open_steps * admission.job().batch().micro_batches() + 2);

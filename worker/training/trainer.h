@@ -24,6 +24,7 @@
 
 namespace tributary {
 
+// Runs the tasks that a WorkState selects, on several compute threads.
 // Thread-compatible, except that Progress may be called from any thread.
 class Trainer {
  public:

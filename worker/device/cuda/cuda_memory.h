@@ -1,4 +1,4 @@
-// Memory of a GPU, and which memory of the host a GPU reads by itself.
+// Allocates and frees GPU memory, and detects pinned host memory.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_CUDA_MEMORY_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_CUDA_MEMORY_H_
 
@@ -12,19 +12,21 @@
 
 namespace tributary::cuda {
 
-// Memory of the stream's GPU, zeroed. Waits for the stream: others may use the
-// memory at once. ResourceExhausted, with what is free, if the GPU is full.
+// Allocates zeroed memory of the stream's GPU. Waits for the stream, so that
+// other streams may use the memory at once. Returns ResourceExhausted, with the
+// free bytes, if memory does not suffice.
 absl::StatusOr<Device::Memory> AllocateMemory(Stream& stream, size_t bytes);
 
-// Waits until the GPU has done all that was queued, so that nothing queued
-// before uses the memory after it.
+// Frees memory of AllocateMemory. First waits until the GPU has completed all
+// queued work, which may use the memory.
 void FreeMemory(void* memory);
 
-// Of GPU number `ordinal`, from any thread; absent if it cannot be asked.
+// Returns the free bytes of GPU number `ordinal`, or nullopt if unknown.
+// Thread-safe.
 std::optional<int64_t> FreeMemoryBytes(int ordinal);
 
-// Whether a copy from the host's memory is left to the GPU, to be made at any
-// time.
+// Returns true if the host memory is pinned: copies from it are asynchronous,
+// so the memory must not change until they are complete.
 bool IsPinned(const void* memory);
 
 }  // namespace tributary::cuda

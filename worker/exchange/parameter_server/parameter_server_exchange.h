@@ -42,7 +42,8 @@ class ParameterServerExchange final : public Exchange {
     std::vector<Server> servers;  // By shard.
     ExchangeSpec exchange;        // The job's.
     ExchangeTraits traits;        // Of the job.
-    // How many gradient arenas to have in shared memory; those beyond are sent.
+    // Number of gradient arenas in shared memory. Gradients in other arenas are
+    // sent on the stream.
     int shared_arenas = 16;
     int64_t incarnation = 0;
     int64_t attempt = 0;

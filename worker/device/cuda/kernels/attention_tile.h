@@ -107,7 +107,7 @@ __device__ inline void StoreRows(const float (&values)[4][4], int64_t first_row,
   }
 }
 
-// Adds the random base, as it is when the kernel runs.
+// Adds the random base, which is read when the kernel runs.
 __device__ inline AttentionDropout Based(AttentionDropout dropout) {
   if (dropout.rate > 0.0f) dropout.stream = dropout.base->Of(dropout.stream);
   return dropout;
