@@ -32,8 +32,8 @@ absl::StatusOr<std::string> PrintManifest(const CheckpointManifest& manifest);
 absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view text);
 
 // Reads the manifest of a checkpoint folder. Errors name the file. Returns
-// NotFound if the folder has no manifest: it is no checkpoint, or a damaged
-// one.
+// NotFound if the folder has no manifest: it is not a checkpoint, or it is
+// damaged.
 absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& folder);
 
 // Writes the manifest into `folder`, atomically (see WriteFileAtomically).
