@@ -36,11 +36,12 @@ class MetricsWriter {
   // thread.
   void Rewind(int64_t step, int64_t evaluated_step,
               std::function<void(const absl::Status&)> done);
-  // RunOutput::AppendMetrics. Where kMostWaiting lines wait, this one is
-  // dropped, and a warning tells how many were.
+  // Queues a call of RunOutput::AppendMetrics. If kMostWaiting lines are
+  // waiting, drops this one and logs a warning with the number of dropped
+  // lines.
   void Append(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
-  // Waits until what was asked for before has been handed to the system: a
-  // crash of this process does not lose it.
+  // Waits until all earlier calls are done and their lines are written to the
+  // file, where they survive a crash of this process.
   void Flush();
 
  private:

@@ -50,8 +50,8 @@ class RunOutput {
   absl::Status RewindMetrics(int64_t step, int64_t evaluated_step)
       ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Adds a line to metrics.jsonl. A full disk costs the line, never the
-  // training: the first failure is logged.
+  // Adds a line to metrics.jsonl. A write error, such as a full disk, loses the
+  // line but does not stop the training; the first one is logged.
   void AppendMetrics(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Writes the model file in FinalFolder from a whole arena. Returns the

@@ -69,8 +69,8 @@ void JobProgress::Begin(absl::Time now) {
 absl::StatusOr<std::optional<GradientNorm>> JobProgress::AddSums(
     int shard, const StepSums& sums, absl::Time now) {
   const int64_t round = sums.step();
-  // Servers stay in step with each other, but their reports of several rounds
-  // may be in flight.
+  // Servers work on the same round, but reports of several rounds may be in
+  // flight.
   if (round < all_complete_below_ || complete_beyond_.count(round) > 0 ||
       round >= rounds_.count()) {
     return absl::InvalidArgumentError(

@@ -40,9 +40,9 @@ struct RunFacts {
   std::string weights_sha256;  // Of the final model. Empty: there is none.
 };
 
-// The file's text. Bytes and seconds at the top level are sums over
-// the workers; seconds are wall time, of which waiting_seconds are a part of
-// exchange_seconds. The latency is that of all chunks.
+// Returns the text of summary.json. Bytes and seconds at the top level are sums
+// over the workers. Seconds are wall time; exchange_seconds include
+// waiting_seconds. The latency is measured over all chunks.
 std::string SummaryJson(const RunFacts& facts);
 
 }  // namespace tributary

@@ -1,4 +1,4 @@
-// Gradients as they arrive at a server.
+// Creates GradientSources for the gradients that a server receives.
 #ifndef TRIBUTARY_SERVER_SERVICE_ARRIVED_GRADIENT_H_
 #define TRIBUTARY_SERVER_SERVICE_ARRIVED_GRADIENT_H_
 
@@ -10,12 +10,13 @@
 
 namespace tributary {
 
-// One that lies in the messages it came in, and is decoded where it is read.
+// Returns a source that keeps the received messages and decodes elements when
+// they are read.
 std::shared_ptr<const GradientSource> GradientFromWire(ReceivedFloats floats);
 
-// One at `values` in memory that a worker shares, kept alive by `owner`. It is
-// rounded to the job's `dtype` where it is read: workers write bare leaves
-// there as they computed them.
+// Returns a source for `values` in memory that a worker shares and `owner`
+// keeps alive. Rounds elements to the job's `dtype` when they are read, because
+// workers do not round single leaves in shared memory.
 std::shared_ptr<const GradientSource> GradientAt(
     const float* values, WireDtype dtype, std::shared_ptr<const void> owner);
 
