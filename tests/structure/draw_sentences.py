@@ -12,27 +12,33 @@ import re
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md",
          "proto/PROTOCOL.md", "docs/*.md"]
+RULE = re.compile(r"[| :-]+$")  # Between a table's header and its rows.
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`*\[])")
 
 
 def comments(path):
-    """Yields (line number, text) of each comment above a declaration."""
+    """Yields (line number, text) of each comment with its declaration."""
     block, start = [], 0
-    for number, line in enumerate(path.read_text().splitlines(), 1):
-        text = line.strip()
+    lines = [line.strip() for line in path.read_text().splitlines()]
+    for number, text in enumerate(lines):
         if text.startswith("//"):
-            start = start if block else number
+            start = start if block else number + 1
             block.append(text)
             continue
-        if block and text and not text.startswith("#"):
-            yield start, "\n".join(block + [text])
+        is_heading = len(block) == 1 and block[0].startswith("// ----")
+        if block and text and not text.startswith("#") and not is_heading:
+            end = number + 1
+            while not lines[end - 1].endswith((";", "{", ",", "}")):
+                end += 1
+            yield start, "\n".join(block + lines[number:end])
         block = []
 
 
 def sentences(path):
     """Yields (line number, text) of each sentence or table row."""
     lines, start, in_code = [], 0, False
-    for number, line in enumerate(path.read_text().splitlines() + [""], 1):
+    page = path.read_text().splitlines() + ["", ""]
+    for number, (line, following) in enumerate(zip(page, page[1:]), 1):
         text = line.strip()
         if text.startswith("```"):
             in_code = not in_code
@@ -40,9 +46,11 @@ def sentences(path):
             text = ""
         if lines and (not text or re.match(r"[|#`]{1,3} |- |\d+\. ", text)):
             for sentence in SENTENCE_END.split(" ".join(lines)):
-                yield start, sentence
+                if len(sentence.split()) > 4:
+                    yield start, sentence
             lines = []
-        if text.startswith("|") and not re.match(r"[| :-]+$", text):
+        if text.startswith("|") and not (RULE.match(text) or
+                                         RULE.match(following)):
             yield number, text
         elif text and not text.startswith(("|", "#", "```")):
             start = start if lines else number
