@@ -69,9 +69,9 @@ double CentralServerLaw(int workers);
 // Ring all-reduce (Patarasuk and Yuan, 2009), and also equal shards on servers
 // that run on the workers' hosts.
 double AllReduceLaw(int workers);
-// The minimum for servers on the workers' hosts and `extra_hosts` more, at most
-// `workers`: shards are sized so that all links are equally busy (Jiang et al.,
-// 2020: BytePS).
+// The minimum for servers on the workers' hosts and on `extra_hosts` further
+// hosts (at most `workers`): shards are sized so that all links are equally
+// busy (Jiang et al., 2020: BytePS).
 double LeastTrafficLaw(int workers, int extra_hosts);
 
 }  // namespace tributary

@@ -39,7 +39,7 @@ class ClientStream : public grpc::ClientBidiReactor<Out, In> {
     Proceed();
   }
 
-  // Announces that TakeMore has a message.
+  // Tells the stream that TakeMore has a message to send.
   void Wake() ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     Proceed();

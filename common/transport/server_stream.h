@@ -62,7 +62,7 @@ class ServerStream : public grpc::ServerBidiReactor<In, Out> {
     return queue_.erase(priority) > 0;
   }
 
-  // Announces that TakeMore has a message.
+  // Tells the stream that TakeMore has a message to send.
   void Wake() ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     Proceed();

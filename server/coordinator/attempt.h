@@ -144,13 +144,15 @@ class Attempt {
   // ---- Checkpoints.
   void OnCheckpointFolder(const absl::StatusOr<std::string>& folder);
   void OnCheckpointCommitted(const absl::Status& status);
-  // Advances the checkpoint under way, and then whatever waited for it.
+  // Executes the checkpoint actions that are due, then continues what waited
+  // for the checkpoint: steps, the end of the job, or a server that leaves.
   void RunCheckpoints();
   // Takes a requested checkpoint at once if no worker is left.
   void RunCheckpointsAtRest();
 
-  // ---- The ending. Once the attempt has ended, these have no effect, except
-  // that Fail still applies while peers are being told to join again.
+  // ---- The ending.
+  // Fails the job. Like the methods below, has no effect once the attempt has
+  // ended, except that Fail still applies while peers are told to join again.
   void Fail(const absl::Status& reason, int exit_code);
   // Fails the job for an error that a peer reported. `reason` names the peer.
   void FailAsReported(const Failure& failure, const std::string& reason);

@@ -114,7 +114,8 @@ class Coordinator {
       ABSL_LOCKS_EXCLUDED(mu_);
   // host:port of each shard. Empty for shard 0.
   std::vector<std::string> server_addresses() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Fixed when the workers agree (see StartQuorum); absent before.
+  // The layout of the model's parameters. Absent until the workers agree on the
+  // model (see StartQuorum).
   std::optional<ArenaLayout> layout() const ABSL_LOCKS_EXCLUDED(mu_);
   // The manifest of the finished model, without files. Call it when the attempt
   // has ended as kTrained.

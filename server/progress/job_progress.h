@@ -58,8 +58,8 @@ class JobProgress {
 
   // Returns whether the job evaluates this version.
   bool EvaluationDue(int64_t version) const;
-  // Returns the next version to evaluate after the one evaluated last, at which
-  // training waits for the evaluation, or the final version.
+  // Returns the next version to be evaluated, at which training waits until the
+  // evaluation is complete. Returns the final version if none is due before it.
   int64_t NextEvaluation() const;
   // Returns true if this report completed the evaluation of its version.
   // Ignores repeated reports.

@@ -44,8 +44,9 @@ class RunMode {
   virtual void Begin(int64_t /*version*/) {}
 
   // ---- Work.
-  // Assigns `pieces` evaluation pieces and all leaves again. Returns the orders
-  // for each worker, the Deal first. Empty: the assignment is unchanged.
+  // Reassigns all leaves and the `pieces` pieces of each evaluation. Returns
+  // the orders for each worker, the Deal first. Empty: the assignment is
+  // unchanged.
   virtual std::map<int64_t, std::vector<CoordinatorOrder>> Assign(
       int64_t pieces, absl::Time now);
   // True if a new assignment would make steps faster.

@@ -36,9 +36,10 @@ class WeightCopies {
   // use.
   void Renew();
 
-  // Returns parameter number `parameter` of the table, which must be used in
-  // products; `from` points to its weights. May be called from any thread, with
-  // that thread's device. Waits while another thread makes the copy.
+  // Returns parameter number `parameter` of the table, which must be an operand
+  // of matrix products; `from` points to its weights. May be called from any
+  // thread, with that thread's device. Waits while another thread makes the
+  // copy.
   const Real* Get(Device* device, int parameter, const float* from);
 
   // Bytes of device memory.

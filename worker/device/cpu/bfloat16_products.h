@@ -41,7 +41,8 @@ std::unique_ptr<Bfloat16Products> CreateDirectProducts();
 // Uses the operations of `float32`, a CPU device of that precision, which must
 // outlive the result.
 std::unique_ptr<Bfloat16Products> CreateWideningProducts(Device* float32);
-// Returns the first kind if the processor supports it, otherwise the second.
+// Returns CreateDirectProducts() if the processor supports it, otherwise
+// CreateWideningProducts().
 std::unique_ptr<Bfloat16Products> CreateBfloat16Products(Device* float32);
 
 }  // namespace tributary
