@@ -8,8 +8,8 @@ ExchangeKind KindOf(const JobSpec& job) {
   const ConsistencySpec& consistency = ConsistencyOf(job);
   switch (consistency.mode_case()) {
     case ConsistencySpec::kStaleSynchronous:
-      // Without staleness nothing may differ from synchronous, the bits
-      // included.
+      // With staleness 0 the result must have the same bits as in mode
+      // synchronous.
       return consistency.stale_synchronous().staleness() > 0
                  ? ExchangeKind::kBoundedStaleness
                  : ExchangeKind::kSynchronous;
@@ -57,8 +57,9 @@ ExchangeTraits ResolveExchange(const JobSpec& job) {
   // Local SGD clips each inner step by itself.
   const bool needs_norm = (job.clip_norm() > 0 && !traits.local_sgd) ||
                           job.on_nonfinite() == JobSpec::SKIP;
-  // A worker knows the norm of a whole batch. What the others wait for also
-  // keeps the servers in the same step, as recovery.journal needs it.
+  // A worker that computes whole batches knows their norm itself. In all other
+  // modes, waiting for the norm also keeps the servers at the same step, which
+  // recovery.journal requires.
   traits.contributions_await_norm = traits.whole_batches && needs_norm;
   traits.updates_await_norm =
       !traits.whole_batches && (needs_norm || job.recovery().journal());

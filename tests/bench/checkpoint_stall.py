@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""What a checkpoint costs training, and how fast it is written.
+"""Measures how long a checkpoint delays training, and how fast it is written.
 
 Trains a perceptron of 67 million parameters (SGD with momentum: 537 MB of
 state) with two workers and one server on this machine, once without
-checkpoints and once with. The stall is what a step whose version is copied
-takes longer than the median of the three before it, when nothing is written;
-the steps after it share the cores with whoever writes the copy. Beside it: one copy of the state in
-memory, and writing and syncing as many bytes, in the same folder.
+checkpoints and once with. The stall is the time of a step whose version is
+copied, minus the median of the three steps before it, during which nothing is
+written. The steps after it share the cores with the thread that writes the
+copy. For comparison, also measures one copy of the state in memory, and writing
+and syncing as many bytes in the same folder.
 
   tests/bench/checkpoint_stall.py bazel-bin/deploy/tributary [--folder DIR]
 """

@@ -57,7 +57,7 @@ def _precompiled_header_impl(ctx):
     own = cc_common.create_compilation_context(headers = depset([header, precompiled]))
     headers = cc_common.create_compilation_context(headers = context.headers)
 
-    # Headers only: whoever is compiled with it still names what it links.
+    # Provides headers only: a target that uses it must still list what it links.
     return [cc_common.merge_cc_infos(cc_infos = [
         CcInfo(compilation_context = own),
         CcInfo(compilation_context = headers),

@@ -88,8 +88,9 @@ __attribute__((no_sanitize("thread"))) void grpc_core::Executor::Run(
 }
 
 // The last of a call's callbacks schedules OnDone, which destroys what the
-// others have used. They count down in code of ours, but where gRPC's own code
-// counts the last one, nobody sees that it comes after them.
+// others have used. Their counters are decremented in instrumented code. If
+// gRPC's own code, which is not instrumented, counts the last one, the
+// sanitizer does not see that it happens after the others.
 void grpc::internal::ServerCallbackCall::ScheduleOnDone(bool inline_ondone) {
   using Function = void(ServerCallbackCall*, bool);
   static auto* const real =

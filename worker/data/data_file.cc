@@ -19,7 +19,7 @@ namespace tributary {
 namespace {
 
 // Bytes read at a time: large enough to amortize the calls, small enough that a
-// file whose header promises more than it has needs little memory.
+// file whose header declares more than it has needs little memory.
 constexpr int64_t kReadBytes = 1 << 20;
 // Size of the buffer for compressed bytes.
 constexpr size_t kInputBytes = 64 << 10;

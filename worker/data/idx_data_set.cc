@@ -74,7 +74,7 @@ absl::StatusOr<std::string> FindFile(const std::string& directory,
       absl::StrCat(plain, ": no such file, nor one with .gz"));
 }
 
-// Reads the whole file, or one byte more than its header promises.
+// Reads the whole file, or one byte more than its header declares.
 absl::StatusOr<std::string> ReadIdxFile(IdxKind kind, const std::string& path) {
   TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<DataFile> file,
                              DataFile::Open(path));
