@@ -25,10 +25,10 @@ absl::Status JobFailed(const absl::Status& reason);
 // has no effect:
 //
 //   kWaiting -> kTraining -> kFinishing -> kDone
-//   kWaiting -> kFinishing: all was computed before this attempt
+//   kWaiting -> kFinishing: the job was complete before this attempt
 //   kWaiting, kTraining -> kDrained
-//   all but kDone, kDrained -> kFailed
-//   all that have no ending yet -> kRecovering
+//   any except kDone, kDrained -> kFailed
+//   any without an ending -> kRecovering
 //
 // Does not notify peers; the caller does. Not thread-safe.
 class AttemptPhase {

@@ -37,7 +37,7 @@ class CheckpointPlan {
   };
   explicit CheckpointPlan(const Options& options);
 
-  // Actions for the caller. The comment names the method that takes the answer.
+  // Actions for the caller. Comments name the method that takes the result.
   struct MakeFolder {
     int64_t version = 0;
   };  // Answer: OnFolder.
