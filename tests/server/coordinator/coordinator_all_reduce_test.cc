@@ -206,7 +206,7 @@ TEST_F(CoordinatorAllReduceTest, TakesThoseInWhoWaitAfterACheckpoint) {
   coordinator_->OnCheckpointCommitted(absl::OkStatus());
   EXPECT_EQ(Ending(), Coordinator::Ending::kGoesBack);
   EXPECT_THAT(std::string(coordinator_->status().message()),
-              HasSubstr("goes on with 3 workers instead of 2"));
+              HasSubstr("restarts with 3 workers instead of 2"));
 }
 
 TEST_F(CoordinatorAllReduceTest, EndsWhenTheModelIsThere) {

@@ -231,7 +231,7 @@ TEST_F(CoordinatorCheckpointTest, StepSumsAfterADrainAreIgnored) {
   coordinator_->OnCheckpointCommitted(absl::OkStatus());
   EXPECT_EQ(Ending(), Coordinator::Ending::kDrained);
   const size_t lines = metrics_.size();
-  // Servers go on until they hear of it.
+  // Servers continue until they are told.
   Step(5);
   Step(6);
   EXPECT_EQ(metrics_.size(), lines);

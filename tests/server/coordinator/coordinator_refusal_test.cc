@@ -1,4 +1,4 @@
-// Workers that cannot take part: the job goes on without them if it can.
+// Workers that cannot take part: the job continues without them if it can.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -107,7 +107,7 @@ TEST_F(AllReduceStepsTest, BeginsAgainAfterACheckpointWithWorkersThatWait) {
   // There are 4 leaves.
   EXPECT_THAT(mode_->OnCheckpoint(),
               StatusIs(absl::StatusCode::kUnavailable,
-                       HasSubstr("goes on with 4 workers instead of 2")));
+                       HasSubstr("restarts with 4 workers instead of 2")));
 }
 
 TEST(AllReduceGroup, TakesNcclWhereEverybodyHasAGpuOfItsOwn) {

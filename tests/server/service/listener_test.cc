@@ -101,7 +101,7 @@ TEST_F(ListenerTest, SaysWhatToDoAboutAnAddressThatIsTaken) {
             absl::string_view::npos);
 }
 
-// Connections that say nothing, or begin and do not go on.
+// Connections that send nothing, or only part of a handshake.
 TEST_F(ListenerTest, CutsWhoDoesNotCompleteTheHandshake) {
   limits_.handshake_timeout = absl::Milliseconds(200);
   const std::string tls = testing::TempDir() + "/listener-tls";
