@@ -16,9 +16,9 @@
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
+#include "server/coordinator/attempt_checkpoints.h"
 #include "server/coordinator/attempt_phase.h"
 #include "server/coordinator/beginning.h"
-#include "server/coordinator/checkpoint_driver.h"
 #include "server/membership/membership.h"
 #include "server/membership/server_roster.h"
 #include "server/progress/job_progress.h"
@@ -53,7 +53,7 @@ struct AttemptOptions {
   // It reports later errors to Fail. May be null.
   std::function<void(const Beginning&)> on_begin;
   // Null: no checkpoints. Must outlive the coordinator.
-  CheckpointSink* checkpoints = nullptr;
+  CheckpointCommitter* checkpoints = nullptr;
 };
 
 // What an attempt holds, and what happens in it while the model is trained:
@@ -62,9 +62,9 @@ struct AttemptOptions {
 // long; both act on this object.
 //
 // Not thread-safe, and nothing blocks: the Coordinator holds its lock during
-// each call, and so links, sinks and callbacks are called with it. An error
-// that a method returns is the sender's alone and ends its connection; what
-// concerns the job goes to Fail or GoBack, which close all connections.
+// each call, and so links, the committer and callbacks are called with it. An
+// error that a method returns is the sender's alone and ends its connection;
+// what concerns the job goes to Fail or GoBack, which close all connections.
 class Attempt {
  public:
   using Clock = std::function<absl::Time()>;
@@ -201,7 +201,7 @@ class Attempt {
   // From Prepare on.
   std::optional<ArenaLayout> layout_;
   std::optional<JobProgress> progress_;
-  std::optional<CheckpointDriver> checkpoints_;
+  std::optional<AttemptCheckpoints> checkpoints_;
 
   bool draining_ = false;
   std::optional<int> leaving_;  // A shard.

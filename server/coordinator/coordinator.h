@@ -29,10 +29,10 @@ namespace tributary {
 //
 // Owns an Attempt, with the AdmissionControl and the Watchdog that act on it,
 // and the one lock that guards them; hands each message to the part that it is
-// for. Thread-safe. Nothing blocks but the Await functions. Links, the sink and
-// the callbacks are called with the lock held. Time comes from the clock given,
-// so tests decide it. An error that a method returns ends the connection of the
-// peer that it came from; status() is what ended the attempt.
+// for. Thread-safe. Nothing blocks but the Await functions. Links, the
+// committer and the callbacks are called with the lock held. Time comes from
+// the clock given, so tests decide it. An error that a method returns ends the
+// connection of the peer that it came from; status() is what ended the attempt.
 class Coordinator {
  public:
   using Options = AttemptOptions;
@@ -63,7 +63,7 @@ class Coordinator {
   // gone with it.
   void ServerGone(int shard) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // ---- Checkpoints: the sink's answers.
+  // ---- Checkpoints: the answers of the CheckpointCommitter.
   void OnCheckpointFolder(const absl::StatusOr<std::string>& folder)
       ABSL_LOCKS_EXCLUDED(mu_);
   void OnCheckpointCommitted(const absl::Status& status)

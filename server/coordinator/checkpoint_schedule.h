@@ -1,6 +1,6 @@
 // When checkpoints are taken, and what is still missing of the one under way.
-#ifndef TRIBUTARY_SERVER_COORDINATOR_CHECKPOINT_PLAN_H_
-#define TRIBUTARY_SERVER_COORDINATOR_CHECKPOINT_PLAN_H_
+#ifndef TRIBUTARY_SERVER_COORDINATOR_CHECKPOINT_SCHEDULE_H_
+#define TRIBUTARY_SERVER_COORDINATOR_CHECKPOINT_SCHEDULE_H_
 
 #include <cstdint>
 #include <optional>
@@ -21,7 +21,7 @@ namespace tributary {
 // committed. A version that some server had passed already is given up for a
 // later one, and so is one whose files could not be written; training never
 // waits. A pure state machine; not thread-safe.
-class CheckpointPlan {
+class CheckpointSchedule {
  public:
   struct Options {
     // Versions that are multiples of this; 0: none, not even on request.
@@ -31,7 +31,7 @@ class CheckpointPlan {
     // Of the checkpoint that training goes on from.
     int64_t first = 0;
   };
-  explicit CheckpointPlan(const Options& options);
+  explicit CheckpointSchedule(const Options& options);
 
   // What the caller is to do now.
   struct MakeFolder {
@@ -133,4 +133,4 @@ class CheckpointPlan {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_SERVER_COORDINATOR_CHECKPOINT_PLAN_H_
+#endif  // TRIBUTARY_SERVER_COORDINATOR_CHECKPOINT_SCHEDULE_H_
