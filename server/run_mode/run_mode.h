@@ -19,9 +19,10 @@ namespace tributary {
 
 // Decides what differs between exchanges: which worker computes a step, where
 // the state for checkpoints comes from, and what the loss of a worker means.
-// The coordinator asks the mode and never which exchange the job has, so every
-// such difference is one method. The defaults are those of workers that compute
-// every step together and of servers that keep the state.
+// The coordinator asks the mode and never which exchange the job has. What
+// follows from a fact about the exchange (ExchangeTraits) is an ordinary
+// method; every other difference is a virtual one. The defaults are those of
+// workers that compute every step together and of servers that keep the state.
 //
 // A mode serves one attempt. Workers are known by their incarnations. Modes
 // send orders to links, and otherwise only answer: the caller ends the attempt
@@ -38,7 +39,7 @@ class RunMode {
   // ---- The beginning.
   // Every worker makes or loads the version that training begins with, as the
   // servers would; otherwise servers hold it, or get it from one worker.
-  virtual bool workers_load_state() const { return false; }
+  bool workers_load_state() const;
   // Training begins at `version`. Called once, before any method below.
   virtual void Begin(int64_t /*version*/) {}
 
@@ -48,13 +49,13 @@ class RunMode {
   virtual std::map<int64_t, std::vector<CoordinatorOrder>> Assign(
       int64_t pieces, absl::Time now);
   // A new assignment would make steps faster.
-  virtual bool AssignmentIsSlow(absl::Time now) const;
+  bool AssignmentIsSlow(absl::Time now) const;
   // Leases steps below `limit` to workers that have asked for one.
   virtual void GrantSteps(int64_t /*limit*/) {}
   // The step is applied everywhere.
   virtual void OnStepComplete(int64_t /*step*/) {}
   // Servers wait for the norm of every round's gradient.
-  virtual bool servers_await_norms() const;
+  bool servers_await_norms() const;
 
   // ---- Reports of workers. FailedPrecondition: not from this worker, or not
   // in this mode.
