@@ -55,7 +55,7 @@ void FillProcesses(const JobView& view, StatusReply* reply) {
                (member.synced || (member.ready && view.progress == nullptr))) {
       process->set_waits_for("other workers");
     } else if (member.synced && member.micro_batches == 0) {
-      process->set_waits_for("leaves: it is a spare");
+      process->set_waits_for("micro-batches: it is a spare");
     } else if (&member != straggler && member.heartbeat.phase() == "exchange") {
       process->set_waits_for(whom);
     }
