@@ -170,7 +170,7 @@ class ParameterStore {
   // OK for what was added, and for what is not needed any more. InvalidArgument
   // or FailedPrecondition, naming step, chunk and node, for what no honest
   // worker sends; nothing has changed then.
-  absl::Status AddContribution(int chunk, IncomingSum sum);
+  absl::Status AddContribution(int chunk, NodeSum sum);
 
   // L2 norm of the batch's mean gradient of `step`. Only for jobs that clip, or
   // skip what is not finite, and apply steps in order; others ignore it.

@@ -14,12 +14,19 @@
 
 namespace tributary {
 
-// The gradient sum of one node for one chunk.
+// A contribution to one chunk: the gradient sum of one node.
 struct NodeSum {
+  int64_t step = 0;
+  int node = 1;
   std::shared_ptr<const GradientSource> gradient;
   int64_t sample_count = 0;  // Samples (tokens) in the sum.
   double loss_sum = 0;       // Of the same samples.
   int64_t contributor = 0;   // Incarnation of the worker that sent it.
+  // Only where contributions are answered (ExchangeTraits): see Contribution.
+  int64_t base_version = 0;
+  double gradient_norm = 0;
+  // WeightsSubscriber::id of the stream that it came from; 0: none.
+  int64_t sender = 0;
 };
 
 // Contributions that cover the tree. Their sum is never stored: whoever needs
@@ -90,8 +97,9 @@ class ChunkAggregator {
   // must be.
   ChunkAggregator(int leaves, WireDtype dtype);
 
-  // False for a duplicate, which is dropped. `node` must be one of the tree's.
-  bool Add(int node, NodeSum sum);
+  // False for a duplicate, which is dropped. `sum.node` must be one of the
+  // tree's.
+  bool Add(NodeSum sum);
 
   // Every leaf is covered: Take may be called.
   bool complete() const { return covered_[1]; }
@@ -100,8 +108,9 @@ class ChunkAggregator {
   TreeSum Take();
 
  private:
-  // Appends what lies under `node` to the sum; weight and loss of it.
-  NodeSum TakeUnder(int node, int height, TreeSum* sum);
+  // Appends what lies under `node` to the sum. Returns the loss of it, which is
+  // added in the tree's order.
+  double TakeUnder(int node, int height, TreeSum* sum);
   void DropUnder(int node);
 
   const int leaves_;

@@ -13,18 +13,6 @@
 
 namespace tributary {
 
-// A contribution to one chunk, as it came in.
-struct IncomingSum {
-  int64_t step = 0;
-  int node = 1;  // One of the tree's.
-  NodeSum sum;
-  // Only where contributions are answered (ExchangeTraits): see Contribution.
-  int64_t base_version = 0;
-  double gradient_norm = 0;
-  // WeightsSubscriber::id of the stream that it came from; 0: none.
-  int64_t sender = 0;
-};
-
 // What a worker is to be told of its contribution.
 struct ContributionOutcome {
   int64_t step = 0;
@@ -32,7 +20,7 @@ struct ContributionOutcome {
   // must be computed again.
   bool refused = false;
   int64_t age = 0;       // Its staleness.
-  int64_t receiver = 0;  // IncomingSum::sender.
+  int64_t receiver = 0;  // NodeSum::sender.
 };
 
 // What the chunk's next version is made of.
@@ -66,7 +54,7 @@ class ContributionQueue {
   // fault, and leave the queue as it was: FailedPrecondition for a step that
   // the sender cannot be at, InvalidArgument for what no step accepts,
   // ResourceExhausted where too many wait.
-  virtual absl::Status Add(int64_t version, IncomingSum sum) = 0;
+  virtual absl::Status Add(int64_t version, NodeSum sum) = 0;
 
   // What the accepted contributions lead to at `version`: an update, which has
   // left the queue and must have become `version` + 1 before Next is called
