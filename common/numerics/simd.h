@@ -27,8 +27,15 @@
     !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define TRIBUTARY_MULTIVERSION \
   __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+// For loops written once for HasWideRegisters and once for other processors:
+// versions that never run would take most of the compile time.
+#define TRIBUTARY_WIDE_VERSION __attribute__((target("arch=x86-64-v4")))
+#define TRIBUTARY_NARROW_VERSIONS \
+  __attribute__((target_clones("arch=x86-64-v3", "default")))
 #else
 #define TRIBUTARY_MULTIVERSION
+#define TRIBUTARY_WIDE_VERSION
+#define TRIBUTARY_NARROW_VERSIONS
 #endif
 
 #define TRIBUTARY_INLINE static inline __attribute__((always_inline))
@@ -48,11 +55,15 @@ typedef float HalfLanes __attribute__((vector_size(2 * kLanes)));
 typedef float UnalignedHalfLanes
     __attribute__((vector_size(2 * kLanes), aligned(4), may_alias));
 
-// Returns true if registers hold Lanes and there are 32 of them, as with
-// AVX-512. Otherwise there are 16 registers of HalfLanes.
+// Returns true if registers hold Lanes and there are 32 of them: true for all
+// processors of version v4. Otherwise there are 16 registers of HalfLanes.
 TRIBUTARY_INLINE bool HasWideRegisters() {
 #ifdef __x86_64__
-  return __builtin_cpu_supports("avx512f");
+  return __builtin_cpu_supports("avx512f") &&
+         __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512cd") &&
+         __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl");
 #else
   return false;
 #endif

@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
-#include "deploy/launcher/run_report.h"
+#include "common/base/escape.h"
 
 namespace tributary {
 namespace {

@@ -14,6 +14,7 @@
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/device_flag.h"
 #include "deploy/flags/exit_code.h"
+#include "deploy/flags/job_source.h"
 #include "deploy/flags/signals.h"
 #include "nlohmann/json.hpp"
 #include "proto/job.pb.h"
@@ -68,10 +69,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                    1 << 20, &flags->batch);
   line->AddNumber("seconds", "Seconds to measure. Default 4.", 0.1, 3600,
                   &flags->seconds);
-  line->AddTexts("set", "PATH=VALUE",
-                 "Change a field of the job, as in exchange.transport=WIRE. "
-                 "May be repeated.",
-                 &flags->sets);
+  AddSetFlag(line.get(), "exchange.transport=WIRE", &flags->sets);
   line->AddSwitch("json", "Print one JSON object.", &flags->json);
   return line;
 }

@@ -81,12 +81,8 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                 "Folder for the report and the folders of the runs. Default: "
                 "runs/compare-NAME-TIME.",
                 &flags->output);
-  line->AddSwitch("overwrite", "Replace the results in --output.",
-                  &flags->overwrite);
-  line->AddTexts(
-      "set", "PATH=VALUE",
-      "Change a field of the job, as in batch.global=64. May be repeated.",
-      &flags->source.sets);
+  AddOverwriteFlag(line.get(), &flags->overwrite);
+  AddSetFlag(line.get(), "batch.global=64", &flags->source.sets);
   line->AddSwitch("quiet", "Show no progress, only results.", &flags->quiet);
   return line;
 }

@@ -61,10 +61,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                   "Computing time of a worker in a step, in milliseconds. "
                   "Default: measured on this machine.",
                   0, 1e9, &flags->compute_ms);
-  line->AddTexts(
-      "set", "PATH=VALUE",
-      "Change a field of the job, as in batch.global=64. May be repeated.",
-      &flags->source.sets);
+  AddSetFlag(line.get(), "batch.global=64", &flags->source.sets);
   line->AddSwitch("json", "Print one JSON object.", &flags->json);
   return line;
 }

@@ -5,11 +5,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/escape.h"
 #include "deploy/commands/subcommands.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/device_flag.h"
 #include "deploy/flags/exit_code.h"
-#include "deploy/launcher/run_report.h"
 #include "deploy/train/trained_model.h"
 #include "worker/models/generate.h"
 

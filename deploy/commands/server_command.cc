@@ -28,6 +28,7 @@
 #include "server/process/server_process.h"
 #include "server/store/chunk_pass.h"
 #include "server/store/cuda/cuda_passes.h"
+#include "worker/device/cuda/cuda_device.h"
 
 namespace tributary {
 namespace {
@@ -126,8 +127,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                 "Folder for the results, for server 0. Default: "
                 "output.directory of the job, else runs/NAME-TIME.",
                 &flags->output);
-  line->AddSwitch("overwrite", "Replace the results in --output.",
-                  &flags->overwrite);
+  AddOverwriteFlag(line.get(), &flags->overwrite);
   line->AddText(
       "resume", "auto|DIR",
       "For server 0. auto: resume from the latest checkpoint in --output, or "
@@ -140,10 +140,8 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                   "fails. Default 600.",
                   1, 1e9, &flags->no_server_timeout);
   AddStepsFlag(line.get(), &flags->source);
-  line->AddTexts("set", "PATH=VALUE",
-                 "Change a field of the job, as in "
-                 "optimizer.adamw.learning_rate=0.001. May be repeated.",
-                 &flags->source.sets);
+  AddSetFlag(line.get(), "optimizer.adamw.learning_rate=0.001",
+             &flags->source.sets);
   AddChildLogFlags(line.get(), &flags->log);
   line->AddHiddenInteger("ready-fd", 0, 1 << 20, &flags->ready_fd);
   return line;
@@ -223,8 +221,9 @@ absl::Status FillPasses(const Flags& flags, Logger* log,
   std::string remark;
   TRIBUTARY_ASSIGN_OR_RETURN(
       const DeviceName device,
-      ChooseServerDevice(options->job, flags.device, flags.shard, ServerGpus(),
-                         &remark, "device"));
+      ChooseServerDevice(options->job, flags.device, flags.shard,
+                         Gpus{&CountCudaDevices, &CheckCudaPasses}, &remark,
+                         "device"));
   if (!remark.empty()) log->Info("%s", remark);
   if (device.kind != DeviceName::Kind::kCuda) return absl::OkStatus();
   log->Info("%s sums gradients and updates weights", FormatDeviceName(device));

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/counted.h"
+#include "common/base/escape.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
 #include "deploy/commands/subcommands.h"
@@ -105,8 +106,7 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                 "Folder for the model, metrics, summary and logs. Default: "
                 "output.directory of the job, else runs/NAME-TIME.",
                 &flags->output);
-  line->AddSwitch("overwrite", "Replace the results in --output.",
-                  &flags->overwrite);
+  AddOverwriteFlag(line.get(), &flags->overwrite);
   line->AddText("resume", "auto|DIR",
                 "Resume from the latest checkpoint of the run in DIR, or from "
                 "the checkpoint DIR; auto: resume the run in --output, if "
@@ -117,10 +117,8 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                    "Maximum total number of restarts of processes that crashed "
                    "or were killed. Default 10.",
                    0, 1000000000, &flags->max_restarts);
-  line->AddTexts("set", "PATH=VALUE",
-                 "Change a field of the job, as in "
-                 "optimizer.adamw.learning_rate=0.001. May be repeated.",
-                 &flags->source.sets);
+  AddSetFlag(line.get(), "optimizer.adamw.learning_rate=0.001",
+             &flags->source.sets);
   line->AddInteger(
       "log-every",
       "Steps between metrics lines and, without a terminal, progress lines. "

@@ -9,10 +9,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "common/base/counted.h"
+#include "common/base/escape.h"
 #include "common/base/status_macros.h"
 #include "common/os/file.h"
 #include "deploy/compare/comparison_plot.h"
-#include "deploy/launcher/run_report.h"
 #include "nlohmann/json.hpp"
 
 namespace tributary {

@@ -3,7 +3,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/job/exchange_traits.h"
-#include "server/store/cuda/cuda_passes.h"
 #include "worker/device/cuda/cuda_device.h"
 
 namespace tributary {
@@ -36,8 +35,6 @@ Gpus MachineGpus() {
   return {&CountCudaDevices,
           [](int ordinal) { return CreateCudaDevice(ordinal).status(); }};
 }
-
-Gpus ServerGpus() { return {&CountCudaDevices, &CheckCudaPasses}; }
 
 Gpus ListedGpus() {
   return {

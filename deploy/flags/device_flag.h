@@ -36,8 +36,6 @@ struct Gpus {
 
 // Returns the GPUs of this machine, for workers.
 Gpus MachineGpus();
-// Returns the GPUs of this machine, for servers.
-Gpus ServerGpus();
 // Returns the GPUs of this machine without initializing any, assuming that all
 // of them work. For launcher processes: a process that initializes a GPU
 // occupies some of its memory.

@@ -52,6 +52,14 @@ void AddStepsFlag(CommandLine* line, JobSource* source) {
                    1, INT64_MAX, &source->steps);
 }
 
+void AddSetFlag(CommandLine* line, const std::string& example,
+                std::vector<std::string>* sets) {
+  line->AddTexts("set", "PATH=VALUE",
+                 absl::StrCat("Change a field of the job, as in ", example,
+                              ". May be repeated."),
+                 sets);
+}
+
 absl::StatusOr<JobSpec> BuiltInJob(
     const std::function<bool(const std::string&)>& is_readable) {
   TRIBUTARY_ASSIGN_OR_RETURN(JobSpec job,

@@ -39,6 +39,9 @@ struct JobSource {
 
 // Declares --steps.
 void AddStepsFlag(CommandLine* line, JobSource* source);
+// Declares --set. --help shows `example`, a change in the form path=value.
+void AddSetFlag(CommandLine* line, const std::string& example,
+                std::vector<std::string>* sets);
 
 // Returns the job, valid and, except for kFindMicroBatches, resolved.
 absl::StatusOr<JobSpec> ReadJob(const JobSource& source);

@@ -20,7 +20,6 @@
 #include "common/base/status_macros.h"
 #include "common/os/file.h"
 #include "nlohmann/json.hpp"
-#include "server/checkpoint/checkpoint_folder.h"
 
 namespace tributary {
 namespace {
@@ -59,7 +58,7 @@ bool IsOfNoStep(const std::string& summary) {
 // logs.
 absl::StatusOr<std::string> ValuableIn(const std::string& path) {
   const absl::StatusOr<std::vector<std::string>> names =
-      ListFolder(CheckpointsFolder(path));
+      ListFolder(absl::StrCat(path, "/checkpoints"));
   if (!names.ok() && !absl::IsNotFound(names.status())) return names.status();
   if (names.ok() && std::any_of(names->begin(), names->end(), IsCheckpoint)) {
     return std::string("checkpoints");
@@ -80,7 +79,7 @@ absl::StatusOr<std::string> ValuableIn(const std::string& path) {
 
 absl::Status RemoveRun(const std::string& path) {
   std::error_code error;
-  const std::string folder = CheckpointsFolder(path);
+  const std::string folder = absl::StrCat(path, "/checkpoints");
   const absl::StatusOr<std::vector<std::string>> names = ListFolder(folder);
   for (const std::string& name :
        names.ok() ? *names : std::vector<std::string>()) {
@@ -114,6 +113,10 @@ std::string DefaultOutputDirectory(const std::string& job_name, absl::Time now,
   }
   return absl::StrCat("runs/", name, "-",
                       absl::FormatTime("%Y%m%d-%H%M%S", now, zone));
+}
+
+void AddOverwriteFlag(CommandLine* line, bool* overwrite) {
+  line->AddSwitch("overwrite", "Replace the results in --output.", overwrite);
 }
 
 void AddAllowJobChangesFlag(CommandLine* line, bool* allow) {

@@ -50,6 +50,8 @@ class OutputDirectory {
   const int fd_;
 };
 
+// Declares --overwrite, for commands with --output.
+void AddOverwriteFlag(CommandLine* line, bool* overwrite);
 // Declares --allow-job-changes, for commands with --resume.
 void AddAllowJobChangesFlag(CommandLine* line, bool* allow);
 

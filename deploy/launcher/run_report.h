@@ -24,10 +24,6 @@ absl::StatusOr<StatusReply> FinalStatus(absl::string_view summary,
                                         const std::string& directory,
                                         StatusReply newest);
 
-// Escapes text for a terminal: writes control characters, except line ends and
-// tabs, and bytes that are not valid UTF-8 as \xNN.
-std::string EscapeForTerminal(absl::string_view text);
-
 }  // namespace tributary
 
 #endif  // TRIBUTARY_DEPLOY_LAUNCHER_RUN_REPORT_H_

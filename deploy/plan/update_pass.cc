@@ -99,11 +99,12 @@ class Passes {
     const int leaves = static_cast<int>(gradients_.size());
     for (int leaf = 0; leaf < leaves; ++leaf) {
       NodeSum sum;
+      sum.node = leaves + leaf;
       sum.gradient = std::make_shared<GradientInMemory>(
           gradients_[leaf].get() + layout_.ChunkBegin(chunk->number),
           /*owner=*/nullptr);
       sum.sample_count = 1;
-      aggregator->Add(leaves + leaf, std::move(sum));
+      aggregator->Add(std::move(sum));
     }
     const TreeSum sum = aggregator->Take();
     ChunkWeights::Next next = chunk->weights.Begin(/*for_streams=*/false);

@@ -109,9 +109,9 @@ void Attempt::AssignWork() {
 
 int64_t Attempt::StepLimit() const {
   const int64_t limit = progress_->NextEvaluation();
-  const CheckpointPlan& plan = checkpoints_->plan();
-  if (plan.version() < 0 || plan.taken()) return limit;
-  return std::min(limit, plan.version());
+  const CheckpointSchedule& schedule = checkpoints_->schedule();
+  if (schedule.version() < 0 || schedule.taken()) return limit;
+  return std::min(limit, schedule.version());
 }
 
 void Attempt::GrantSteps() {
@@ -131,7 +131,7 @@ absl::Status Attempt::OnWorkerSums(int64_t incarnation, const StepSums& sums) {
 
 void Attempt::OnSaved(int64_t incarnation, const Saved& saved) {
   if (const auto outcome = mode_->OnSaved(incarnation, saved)) {
-    checkpoints_->plan()->OnReport(/*shard=*/0, *outcome);
+    checkpoints_->schedule()->OnReport(/*shard=*/0, *outcome);
   }
   RunCheckpoints();
 }
@@ -235,7 +235,7 @@ absl::Status Attempt::OnSnapshot(int shard, const SnapshotReport& report) {
   if (!checkpoints_.has_value()) {
     return absl::FailedPreconditionError("a snapshot before the table");
   }
-  checkpoints_->plan()->OnReport(shard, report);
+  checkpoints_->schedule()->OnReport(shard, report);
   RunCheckpoints();
   return absl::OkStatus();
 }
@@ -254,7 +254,7 @@ void Attempt::OnServerFailure(int shard, const Failure& failure) {
 void Attempt::OnLeaving(int shard) {
   if (!phase_.under_way()) return;
   leaving_ = shard;
-  if (checkpoints_.has_value()) checkpoints_->plan()->TakeSoon();
+  if (checkpoints_.has_value()) checkpoints_->schedule()->TakeSoon();
   if (phase_.waiting()) {
     LetServerLeave();
   } else {
@@ -277,7 +277,7 @@ void Attempt::OnServerGone(int shard) {
   // The next server holds a replica of this server's part of the model.
   if (phase_.finishing() && journals()) return;
   if (phase_.finishing() && ending() == AttemptEnding::kNone && !complete() &&
-      checkpoints_->plan()->committed() != progress_->final_version()) {
+      checkpoints_->schedule()->committed() != progress_->final_version()) {
     // Workers have begun to leave, so none would be left to compute the lost
     // steps again.
     Fail(reason, /*exit_code=*/1);
@@ -288,15 +288,15 @@ void Attempt::OnServerGone(int shard) {
 
 void Attempt::OnCheckpointFolder(const absl::StatusOr<std::string>& folder) {
   if (!checkpoints_.has_value()) return;
-  checkpoints_->plan()->OnFolder(folder);
+  checkpoints_->schedule()->OnFolder(folder);
   RunCheckpoints();
 }
 
 void Attempt::OnCheckpointCommitted(const absl::Status& status) {
   if (!checkpoints_.has_value()) return;
-  checkpoints_->plan()->OnCommitted(status);
+  checkpoints_->schedule()->OnCommitted(status);
   RunCheckpoints();
-  if (!status.ok() || !phase_.training() || checkpoints_->plan()->over()) {
+  if (!status.ok() || !phase_.training() || checkpoints_->schedule()->over()) {
     return;
   }
   const absl::Status begin_again = mode_->OnCheckpoint();
@@ -314,19 +314,19 @@ void Attempt::RunCheckpoints() {
   mode_->OrderWaitingSnapshot(progress_->round());
   GrantSteps();
   FinishIfDue();
-  if (draining_ && phase_.training() && checkpoints_->plan()->over()) {
+  if (draining_ && phase_.training() && checkpoints_->schedule()->over()) {
     phase_.Drain();
   }
   if (leaving_.has_value() && phase_.training() &&
-      !checkpoints_->plan()->soon()) {
+      !checkpoints_->schedule()->soon()) {
     LetServerLeave();
   }
 }
 
 void Attempt::RunCheckpointsAtRest() {
   if (!phase_.training() || membership_.synced_count() > 0) return;
-  checkpoints_->plan()->Rest(progress_->round(), mode_->earliest_checkpoint(),
-                             progress_->finished());
+  checkpoints_->schedule()->Rest(
+      progress_->round(), mode_->earliest_checkpoint(), progress_->finished());
   RunCheckpoints();
 }
 
@@ -334,7 +334,7 @@ void Attempt::FinishIfDue() {
   // Workers stay until the last checkpoint is committed: if a server is lost
   // before that, they must compute steps again.
   if (!phase_.training() || !progress_->finished() ||
-      !checkpoints_->plan()->over() ||
+      !checkpoints_->schedule()->over() ||
       !mode_->HasState(progress_->final_version())) {
     return;
   }
@@ -382,7 +382,7 @@ void Attempt::Drain() {
   if (draining_) return;
   draining_ = true;
   if (phase_.training()) {
-    checkpoints_->plan()->Drain();
+    checkpoints_->schedule()->Drain();
     RunCheckpoints();
   } else if (phase_.waiting()) {
     phase_.Drain();  // No work can be lost yet.
@@ -425,7 +425,7 @@ std::string Attempt::Summary(const std::string& weights_sha256) const {
   facts.stopped = phase_.drained();
   facts.attempt = options_.attempt;
   if (checkpoints_.has_value()) {
-    facts.checkpoint_failures = checkpoints_->plan().failures();
+    facts.checkpoint_failures = checkpoints_->schedule().failures();
   }
   if (progress_.has_value()) facts.skipped_steps = progress_->skipped_rounds();
   facts.progress = progress_.has_value() ? &*progress_ : nullptr;

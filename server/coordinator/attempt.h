@@ -16,9 +16,9 @@
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
+#include "server/coordinator/attempt_checkpoints.h"
 #include "server/coordinator/attempt_phase.h"
 #include "server/coordinator/beginning.h"
-#include "server/coordinator/checkpoint_driver.h"
 #include "server/membership/membership.h"
 #include "server/membership/server_roster.h"
 #include "server/progress/job_progress.h"
@@ -53,7 +53,7 @@ struct AttemptOptions {
   // It reports later errors to Fail. May be null.
   std::function<void(const Beginning&)> on_begin;
   // Null: no checkpoints. Must outlive the coordinator.
-  CheckpointSink* checkpoints = nullptr;
+  CheckpointCommitter* checkpoints = nullptr;
 };
 
 // The state of an attempt, and its transitions during training: assigns work,
@@ -62,10 +62,10 @@ struct AttemptOptions {
 // enforces timeouts; both call this object.
 //
 // Not thread-safe; no method blocks. The Coordinator holds its lock during each
-// call, so links, sinks and callbacks are called with that lock held. An error
-// that a method returns ends the connection of the peer whose message was being
-// handled. Errors that affect the whole job are passed to Fail or GoBack, which
-// close all connections.
+// call, so links, the committer and callbacks are called with that lock held.
+// An error that a method returns ends the connection of the peer whose message
+// was being handled. Errors that affect the whole job are passed to Fail or
+// GoBack, which close all connections.
 class Attempt {
  public:
   using Clock = std::function<absl::Time()>;
@@ -209,7 +209,7 @@ class Attempt {
   // Set by Prepare.
   std::optional<ArenaLayout> layout_;
   std::optional<JobProgress> progress_;
-  std::optional<CheckpointDriver> checkpoints_;
+  std::optional<AttemptCheckpoints> checkpoints_;
 
   bool draining_ = false;
   std::optional<int> leaving_;  // A shard.

@@ -29,9 +29,9 @@ namespace tributary {
 //
 // Owns an Attempt with its AdmissionControl and Watchdog, and the lock that
 // guards them; passes each message to the object that handles it. Thread-safe.
-// Only the Await functions block. Links, the sink and the callbacks are called
-// with the lock held. An error that a method returns ends the connection of the
-// peer that sent the message; status() returns the error that ended the
+// Only the Await functions block. Links, the committer and the callbacks are
+// called with the lock held. An error that a method returns ends the connection
+// of the peer that sent the message; status() returns the error that ended the
 // attempt.
 class Coordinator {
  public:
@@ -63,7 +63,7 @@ class Coordinator {
   // state is lost.
   void ServerGone(int shard) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // ---- Answers of the CheckpointSink.
+  // ---- Answers of the CheckpointCommitter.
   void OnCheckpointFolder(const absl::StatusOr<std::string>& folder)
       ABSL_LOCKS_EXCLUDED(mu_);
   void OnCheckpointCommitted(const absl::Status& status)

@@ -104,10 +104,10 @@ StatusReply DescribeJob(const JobView& view) {
   reply.set_attempt(view.attempt);
   reply.set_checkpoint_step(-1);
   if (view.checkpoints != nullptr) {
-    const CheckpointPlan& plan = view.checkpoints->plan();
+    const CheckpointSchedule& schedule = view.checkpoints->schedule();
     reply.set_checkpoint_step(view.checkpoints->committed_step());
-    reply.set_checkpoint_failures(plan.failures());
-    reply.set_checkpoint_failure(plan.failure());
+    reply.set_checkpoint_failures(schedule.failures());
+    reply.set_checkpoint_failure(schedule.failure());
   }
   for (const auto& [incarnation, member] : view.membership.members()) {
     if (member.heartbeat.phase() == "evaluate" && view.phase.training()) {

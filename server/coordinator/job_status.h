@@ -7,8 +7,8 @@
 
 #include "absl/time/time.h"
 #include "proto/rendezvous.pb.h"
+#include "server/coordinator/attempt_checkpoints.h"
 #include "server/coordinator/attempt_phase.h"
-#include "server/coordinator/checkpoint_driver.h"
 #include "server/membership/membership.h"
 #include "server/membership/server_roster.h"
 #include "server/progress/job_progress.h"
@@ -20,7 +20,7 @@ struct JobView {
   const ServerRoster& servers;
   const Membership& membership;
   const JobProgress* progress;
-  const CheckpointDriver* checkpoints;
+  const AttemptCheckpoints* checkpoints;
   const AttemptPhase& phase;
   int64_t attempt;
   absl::Time now;

@@ -20,13 +20,13 @@
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/checkpoint/final_folder.h"
 #include "server/coordinator/coordinator.h"
-#include "server/process/checkpointer.h"
 #include "server/process/final_model.h"
 #include "server/process/local_server.h"
 #include "server/process/metrics_writer.h"
 #include "server/process/resume_check.h"
 #include "server/process/resume_chooser.h"
 #include "server/process/run_output.h"
+#include "server/process/threaded_checkpoint_committer.h"
 #include "server/progress/attempt_history.h"
 #include "server/replication/replica_service.h"
 #include "server/replication/replica_store.h"
@@ -170,8 +170,8 @@ class CoordinatorProcess {
   // Rewinds metrics.jsonl to where the attempt begins, on the writing thread.
   void OnBegin(const Beginning& beginning, Coordinator* coordinator);
   Coordinator::Options CoordinatorOptions(std::optional<ResumePoint> resume,
-                                          CheckpointSink* checkpoints);
-  Checkpointer::Options CheckpointerOptions();
+                                          CheckpointCommitter* checkpoints);
+  ThreadedCheckpointCommitter::Options CommitterOptions();
   // Waits for the attempt's end. Checks periodically whether another
   // coordinator has begun a newer attempt, which can happen while this process
   // is suspended. This coordinator then ends its attempt and releases the
@@ -250,8 +250,8 @@ void CoordinatorProcess::OnBegin(const Beginning& beginning,
       });
 }
 
-Checkpointer::Options CoordinatorProcess::CheckpointerOptions() {
-  Checkpointer::Options checkpoints;
+ThreadedCheckpointCommitter::Options CoordinatorProcess::CommitterOptions() {
+  ThreadedCheckpointCommitter::Options checkpoints;
   checkpoints.folder = CheckpointsFolder(options_.output_directory);
   checkpoints.retention = {options_.job.checkpoint().keep_last(),
                            options_.job.checkpoint().keep_every()};
@@ -266,7 +266,7 @@ Checkpointer::Options CoordinatorProcess::CheckpointerOptions() {
 }
 
 Coordinator::Options CoordinatorProcess::CoordinatorOptions(
-    std::optional<ResumePoint> resume, CheckpointSink* checkpoints) {
+    std::optional<ResumePoint> resume, CheckpointCommitter* checkpoints) {
   Coordinator::Options job;
   job.job = options_.job;
   job.servers = options_.servers;
@@ -311,9 +311,8 @@ Coordinator::Ending CoordinatorProcess::Follow(Coordinator* coordinator) {
 absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
     std::optional<ResumePoint> resume) {
   const bool resumes = resume.has_value();
-  Checkpointer checkpointer(CheckpointerOptions());
-  Coordinator::Options job =
-      CoordinatorOptions(std::move(resume), &checkpointer);
+  ThreadedCheckpointCommitter committer(CommitterOptions());
+  Coordinator::Options job = CoordinatorOptions(std::move(resume), &committer);
   Coordinator* running = nullptr;
   job.on_begin = [this, &running](const Beginning& beginning) {
     OnBegin(beginning, running);
@@ -325,8 +324,8 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
   // Queued metrics writes may call coordinator.Fail, so they must end before
   // the coordinator is destroyed.
   const absl::Cleanup write_metrics = [this] { metrics_.Flush(); };
-  checkpointer.SetCoordinator(&coordinator);
-  const absl::Cleanup stop_checkpointer = [&] { checkpointer.Stop(); };
+  committer.SetCoordinator(&coordinator);
+  const absl::Cleanup stop_committer = [&] { committer.Stop(); };
   CoordinatorService coordinator_service(&coordinator);
   // Must outlive `local`: the coordinator may answer the server's last reports
   // with orders.

@@ -85,16 +85,18 @@ absl::StatusOr<std::optional<GradientNorm>> JobProgress::AddSums(
     // nothing.
     open.missing = std::min(servers_, chunks_);
   }
-  int place = 0;
+  std::vector<int> own;
   for (int chunk = 0; chunk < chunks_; ++chunk) {
-    if (ArenaLayout::ShardOf(chunk, servers_) != shard) continue;
-    if (place >= sums.sum_of_squares_size()) break;
-    open.squares[chunk] = sums.sum_of_squares(place++);
+    if (ArenaLayout::ShardOf(chunk, servers_) == shard) own.push_back(chunk);
   }
-  if (place != sums.sum_of_squares_size() || open.reported[shard]) {
+  if (sums.sum_of_squares_size() != static_cast<int>(own.size()) ||
+      open.reported[shard]) {
     return absl::InvalidArgumentError(absl::StrCat(
         "server ", shard, " reports step ", round,
         open.reported[shard] ? " twice" : " with a wrong number of chunks"));
+  }
+  for (size_t i = 0; i < own.size(); ++i) {
+    open.squares[own[i]] = sums.sum_of_squares(static_cast<int>(i));
   }
   open.reported[shard] = true;
   breakdown_.AddArrivals(sums);

@@ -27,14 +27,9 @@ class AllReduceSteps final : public RunMode {
                  ServerRoster* servers)
       : RunMode(job, membership, servers), group_(membership) {}
 
-  bool workers_load_state() const override { return true; }
-
   // Forms the group at the first call.
   std::map<int64_t, std::vector<CoordinatorOrder>> Assign(
       int64_t pieces, absl::Time now) override;
-  bool AssignmentIsSlow(absl::Time) const override { return false; }
-  // The members compute the norm themselves.
-  bool servers_await_norms() const override { return false; }
 
   absl::Status CheckReportsSums(int64_t worker) const override;
   absl::Status Publish(int64_t worker, const Publication& publication) override;

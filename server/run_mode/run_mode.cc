@@ -9,12 +9,19 @@ std::map<int64_t, std::vector<CoordinatorOrder>> RunMode::Assign(
   return OrdersFor(membership_.AssignWork(pieces, now));
 }
 
-bool RunMode::AssignmentIsSlow(absl::Time now) const {
-  return membership_.AssignmentIsSlow(now);
+bool RunMode::workers_load_state() const {
+  return !ResolveExchange(job_).servers_update;
 }
 
+bool RunMode::AssignmentIsSlow(absl::Time now) const {
+  return !ResolveExchange(job_).fixed_members &&
+         membership_.AssignmentIsSlow(now);
+}
+
+// The members of an all-reduce know the norm themselves.
 bool RunMode::servers_await_norms() const {
-  return ResolveExchange(job_).updates_await_norm;
+  const ExchangeTraits traits = ResolveExchange(job_);
+  return traits.servers_update && traits.updates_await_norm;
 }
 
 absl::Status RunMode::RequestStep(const Member&) {

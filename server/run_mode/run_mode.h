@@ -20,9 +20,9 @@ namespace tributary {
 // Implements what differs between kinds of exchange: which worker computes a
 // step, where the state for checkpoints comes from, and what happens when a
 // worker is lost. The coordinator calls the mode and does not check the kind of
-// exchange, so each difference is one method. The default implementations suit
-// modes in which all workers compute every step together and servers hold the
-// state.
+// exchange. Facts that follow from ExchangeTraits are ordinary methods; each
+// other difference is a virtual method. The default implementations suit modes
+// in which all workers compute every step together and servers hold the state.
 //
 // A mode serves one attempt. Workers are identified by their incarnations.
 // Modes send orders to links and have no other side effects: to end the
@@ -39,7 +39,7 @@ class RunMode {
   // ---- The beginning.
   // True if every worker initializes or loads the version that training begins
   // with. False if the servers hold it, or receive it from one worker.
-  virtual bool workers_load_state() const { return false; }
+  bool workers_load_state() const;
   // Called once when training begins at `version`, before any method below.
   virtual void Begin(int64_t /*version*/) {}
 
@@ -50,13 +50,13 @@ class RunMode {
   virtual std::map<int64_t, std::vector<CoordinatorOrder>> Assign(
       int64_t pieces, absl::Time now);
   // True if a new assignment would make steps faster.
-  virtual bool AssignmentIsSlow(absl::Time now) const;
+  bool AssignmentIsSlow(absl::Time now) const;
   // Leases steps below `limit` to workers that have requested one.
   virtual void GrantSteps(int64_t /*limit*/) {}
   // The step is applied to all chunks.
   virtual void OnStepComplete(int64_t /*step*/) {}
   // True if servers wait for the norm of every round's gradient.
-  virtual bool servers_await_norms() const;
+  bool servers_await_norms() const;
 
   // ---- Reports of workers. FailedPrecondition: this worker may not send the
   // report, or not in this mode.

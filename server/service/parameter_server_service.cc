@@ -242,10 +242,13 @@ class ExchangeStream final
                                std::shared_ptr<const GradientSource> gradient) {
     TRIBUTARY_RETURN_IF_ERROR(Failpoint("S4"));
     arrivals_->Add(c.step(), incarnation_);
-    IncomingSum sum;
+    NodeSum sum;
     sum.step = c.step();
     sum.node = c.node();
-    sum.sum = {std::move(gradient), c.weight(), c.loss_sum(), incarnation_};
+    sum.gradient = std::move(gradient);
+    sum.sample_count = c.weight();
+    sum.loss_sum = c.loss_sum();
+    sum.contributor = incarnation_;
     sum.base_version = c.base_version();
     sum.gradient_norm = c.gradient_norm();
     sum.sender = id();

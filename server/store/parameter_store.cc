@@ -178,22 +178,23 @@ Snapshot::Chunk ParameterStore::CopyNow(Chunk* chunk) {
   return copy;
 }
 
-absl::Status ParameterStore::AddContribution(int number, IncomingSum sum) {
+absl::Status ParameterStore::AddContribution(int number, NodeSum sum) {
   TRIBUTARY_RETURN_IF_ERROR(CheckChunk(number));
   if (!IsNode(sum.node, leaves_)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "node ", sum.node, " is not in the tree of ",
-        Counted(leaves_, "leaf", "leaves"), " (batch.micro_batches)"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("node ", sum.node, " is not in the tree of ",
+                     Counted(leaves_, "micro-batch", "micro-batches"),
+                     " (batch.micro_batches)"));
   }
   if (sum.step < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("contribution to step ", sum.step, " of chunk ", number,
                      ": steps count from 0"));
   }
-  if (sum.sum.sample_count < 0) {
+  if (sum.sample_count < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("contribution of step ", sum.step, ", chunk ", number,
-                     " has negative weight ", sum.sum.sample_count));
+                     " has negative weight ", sum.sample_count));
   }
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S5"));
   Chunk* chunk = Find(number);

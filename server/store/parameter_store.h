@@ -178,7 +178,7 @@ class ParameterStore {
   // Returns InvalidArgument or FailedPrecondition, naming step, chunk and node,
   // for a contribution that no correct worker sends; the store is then
   // unchanged.
-  absl::Status AddContribution(int chunk, IncomingSum sum);
+  absl::Status AddContribution(int chunk, NodeSum sum);
 
   // Sets the L2 norm of the batch's mean gradient of `step`. Jobs that clip,
   // skip nonfinite gradients or have replicas, and apply steps in order, wait

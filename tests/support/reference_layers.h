@@ -1,5 +1,5 @@
-// Reference implementations of the layers' forward passes, in float64, directly
-// from the formulas in the layers' headers.
+// The layers' forward passes in float64, made of the reference operations in
+// tests/worker/device/reference.h.
 #ifndef TRIBUTARY_TESTS_SUPPORT_REFERENCE_LAYERS_H_
 #define TRIBUTARY_TESTS_SUPPORT_REFERENCE_LAYERS_H_
 
@@ -38,12 +38,6 @@ ReferenceLayer ReferenceEmbedding(int64_t context, int64_t width,
 ReferenceLayer ReferenceAttention(const AttentionShape& shape,
                                   const RandomStream& stream, float rate);
 ReferenceLayer ReferenceResidual();
-
-// Sums over all rows.
-double ReferenceCrossEntropy(int64_t rows, int64_t classes, const Values& x,
-                             const std::vector<int32_t>& labels);
-double ReferenceSquaredError(int64_t rows, int64_t width, const Values& x,
-                             const Values& target);
 
 }  // namespace tributary
 

@@ -86,7 +86,8 @@ ChunkAggregator::ChunkAggregator(int leaves, WireDtype dtype)
       sums_(2 * leaves),
       covered_(2 * leaves, false) {}
 
-bool ChunkAggregator::Add(int node, NodeSum sum) {
+bool ChunkAggregator::Add(NodeSum sum) {
+  const int node = sum.node;
   for (int n = node; n >= 1; n /= 2) {
     if (covered_[n]) return false;
   }
@@ -112,27 +113,24 @@ void ChunkAggregator::DropUnder(int node) {
 TreeSum ChunkAggregator::Take() {
   TreeSum total;
   total.dtype_ = dtype_;
-  const NodeSum root = TakeUnder(1, /*height=*/1, &total);
-  total.sample_count_ = root.sample_count;
-  total.loss_sum_ = root.loss_sum;
+  total.loss_sum_ = TakeUnder(1, /*height=*/1, &total);
   for (auto& sum : sums_) sum.reset();
   covered_.assign(covered_.size(), false);
   return total;
 }
 
-NodeSum ChunkAggregator::TakeUnder(int node, int height, TreeSum* sum) {
+double ChunkAggregator::TakeUnder(int node, int height, TreeSum* sum) {
   if (sums_[node].has_value()) {
     sum->steps_.push_back(std::move(sums_[node]->gradient));
     sum->contributors_.push_back(sums_[node]->contributor);
     sum->depth_ = std::max(sum->depth_, height);
-    return *std::move(sums_[node]);
+    sum->sample_count_ += sums_[node]->sample_count;
+    return sums_[node]->loss_sum;
   }
-  NodeSum left = TakeUnder(2 * node, height, sum);
-  const NodeSum right = TakeUnder(2 * node + 1, height + 1, sum);
+  const double left = TakeUnder(2 * node, height, sum);
+  const double right = TakeUnder(2 * node + 1, height + 1, sum);
   sum->steps_.push_back(nullptr);
-  left.sample_count += right.sample_count;
-  left.loss_sum += right.loss_sum;
-  return left;
+  return left + right;
 }
 
 }  // namespace tributary

@@ -14,12 +14,19 @@
 
 namespace tributary {
 
-// The gradient sum of one node for one chunk.
+// A contribution to one chunk: the gradient sum of one node.
 struct NodeSum {
+  int64_t step = 0;
+  int node = 1;
   std::shared_ptr<const GradientSource> gradient;
   int64_t sample_count = 0;  // Samples (tokens) in the sum.
   double loss_sum = 0;       // Loss summed over the same samples.
   int64_t contributor = 0;   // Incarnation of the worker that sent it.
+  // Only where contributions are answered (ExchangeTraits): see Contribution.
+  int64_t base_version = 0;
+  double gradient_norm = 0;
+  // WeightsSubscriber::id of the stream that it came from; 0: none.
+  int64_t sender = 0;
 };
 
 // Contributions that cover the tree. Their sum is never stored as a whole:
@@ -91,9 +98,9 @@ class ChunkAggregator {
   // be rounded already.
   ChunkAggregator(int leaves, WireDtype dtype);
 
-  // Returns false for a duplicate, which is dropped. `node` must be a node of
-  // the tree.
-  bool Add(int node, NodeSum sum);
+  // Returns false for a duplicate, which is dropped. `sum.node` must be a node
+  // of the tree.
+  bool Add(NodeSum sum);
 
   // True if every leaf is covered, so that Take may be called.
   bool complete() const { return covered_[1]; }
@@ -102,9 +109,9 @@ class ChunkAggregator {
   TreeSum Take();
 
  private:
-  // Moves the contributions of `node` and below to the sum. Returns their
-  // sample count and loss.
-  NodeSum TakeUnder(int node, int height, TreeSum* sum);
+  // Moves the contributions of `node` and below to the sum. Returns their loss,
+  // added in the tree's order.
+  double TakeUnder(int node, int height, TreeSum* sum);
   void DropUnder(int node);
 
   const int leaves_;

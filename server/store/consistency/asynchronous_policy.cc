@@ -46,7 +46,7 @@ class AsynchronousQueue final : public ContributionQueue {
         steps_(options.steps),
         applied_(options.first_step) {}
 
-  absl::Status Add(int64_t version, IncomingSum sum) override {
+  absl::Status Add(int64_t version, NodeSum sum) override {
     if (version < 0 || sum.step >= steps_) {
       return absl::FailedPreconditionError(absl::StrCat(
           "a contribution to step ", sum.step, " of ", steps_, " at version ",
@@ -70,7 +70,7 @@ class AsynchronousQueue final : public ContributionQueue {
 
   Decision Next(int64_t version) override {
     if (waiting_.empty()) return std::monostate();
-    IncomingSum sum = std::move(waiting_.front());
+    NodeSum sum = std::move(waiting_.front());
     waiting_.pop_front();
     const int64_t staleness = version - sum.base_version;
     const bool duplicate = applied_.Has(sum.step);
@@ -83,12 +83,12 @@ class AsynchronousQueue final : public ContributionQueue {
       return outcome;
     }
     applied_.Insert(sum.step);
-    ChunkAggregator whole(/*leaves=*/1, dtype_);
-    whole.Add(/*node=*/1, std::move(sum.sum));
     ChunkUpdate update;
     update.step = sum.step;
-    update.sum = whole.Take();
     update.gradient_norm = sum.gradient_norm;
+    ChunkAggregator whole(/*leaves=*/1, dtype_);
+    whole.Add(std::move(sum));
+    update.sum = whole.Take();
     if (rate_by_staleness_) {
       update.learning_rate_divisor =
           static_cast<double>(std::max<int64_t>(staleness, 1));
@@ -102,7 +102,7 @@ class AsynchronousQueue final : public ContributionQueue {
   const int64_t max_staleness_;
   const bool rate_by_staleness_;
   const int64_t steps_;
-  std::deque<IncomingSum> waiting_;
+  std::deque<NodeSum> waiting_;
   SeenSteps applied_;
 };
 

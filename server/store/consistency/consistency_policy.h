@@ -14,19 +14,6 @@
 
 namespace tributary {
 
-// A contribution to one chunk, as received.
-struct IncomingSum {
-  int64_t step = 0;
-  int node = 1;  // A node of the reduction tree.
-  NodeSum sum;
-  // Set only in modes that answer contributions (see ExchangeTraits). See
-  // Contribution in proto/parameter_server.proto.
-  int64_t base_version = 0;
-  double gradient_norm = 0;
-  // WeightsSubscriber::id of the stream that received it. 0: none.
-  int64_t sender = 0;
-};
-
 // The outcome of a contribution, to be sent to its worker.
 struct ContributionOutcome {
   int64_t step = 0;
@@ -34,7 +21,7 @@ struct ContributionOutcome {
   // step is applied.
   bool refused = false;
   int64_t age = 0;       // Its staleness.
-  int64_t receiver = 0;  // IncomingSum::sender.
+  int64_t receiver = 0;  // NodeSum::sender.
 };
 
 // The inputs of a chunk's next version.
@@ -68,7 +55,7 @@ class ContributionQueue {
   // the sender, and leave the queue unchanged: FailedPrecondition for a step
   // that the sender cannot have reached, InvalidArgument for a contribution
   // that is invalid for every step, ResourceExhausted if too many wait.
-  virtual absl::Status Add(int64_t version, IncomingSum sum) = 0;
+  virtual absl::Status Add(int64_t version, NodeSum sum) = 0;
 
   // Returns what to do at `version`: an update, which leaves the queue and must
   // have become `version` + 1 before the next call; the outcome of a

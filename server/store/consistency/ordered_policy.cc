@@ -17,7 +17,7 @@ class OrderedQueue final : public ContributionQueue {
         steps_(options.steps),
         next_(options.first_step) {}
 
-  absl::Status Add(int64_t version, IncomingSum sum) override {
+  absl::Status Add(int64_t version, NodeSum sum) override {
     // A duplicate: the step's tree was complete.
     if (sum.step < next_) return absl::OkStatus();
     if (sum.step > version + staleness_ || sum.step >= steps_ || version < 0) {
@@ -26,7 +26,7 @@ class OrderedQueue final : public ContributionQueue {
           version, " of ", steps_));
     }
     open_.try_emplace(sum.step, leaves_, dtype_)
-        .first->second.Add(sum.node, std::move(sum.sum));
+        .first->second.Add(std::move(sum));
     return absl::OkStatus();
   }
 

@@ -22,7 +22,7 @@ class CoordinatorAllReduceTest : public CoordinatorTest {
   CoordinatorAllReduceTest() {
     options_.job.mutable_exchange()->mutable_all_reduce();
     options_.job.mutable_checkpoint()->set_every_steps(8);
-    options_.checkpoints = &sink_;
+    options_.checkpoints = &committer_;
   }
 
   void Begin(int64_t steps) {
@@ -80,7 +80,7 @@ class CoordinatorAllReduceTest : public CoordinatorTest {
     return coordinator_->AwaitEnding(absl::ZeroDuration());
   }
 
-  FakeSink sink_;
+  FakeCommitter committer_;
   FakeWorker first_, second_;
 };
 
@@ -174,8 +174,8 @@ TEST_F(CoordinatorAllReduceTest, ACheckpointWaitsForTheStateOfAll) {
   ASSERT_TRUE(SayStep(&first_, 7).ok());
   EXPECT_THAT(Snapshots(), ElementsAre(8));
   SayWritten(8);
-  ASSERT_EQ(sink_.commits.size(), 1u);
-  EXPECT_EQ(sink_.commits[0].second.step(), 8);
+  ASSERT_EQ(committer_.commits.size(), 1u);
+  EXPECT_EQ(committer_.commits[0].second.step(), 8);
 }
 
 TEST_F(CoordinatorAllReduceTest, AVersionThatAMemberHasPassedIsGivenUp) {
@@ -188,7 +188,7 @@ TEST_F(CoordinatorAllReduceTest, AVersionThatAMemberHasPassedIsGivenUp) {
     ASSERT_TRUE(SayStep(&first_, step).ok());
   }
   EXPECT_THAT(Snapshots(), ElementsAre());
-  EXPECT_GT(sink_.folders.size(), 1u);  // Of a later one.
+  EXPECT_GT(committer_.folders.size(), 1u);  // Of a later one.
 }
 
 TEST_F(CoordinatorAllReduceTest, TakesThoseInWhoWaitAfterACheckpoint) {

@@ -27,7 +27,7 @@ class CoordinatorCheckpointTest : public CoordinatorTest {
  protected:
   void Begin(int64_t steps, int64_t pieces = 0) {
     options_.job.mutable_checkpoint()->set_every_steps(4);
-    options_.checkpoints = &sink_;
+    options_.checkpoints = &committer_;
     Make(/*servers=*/2, /*expected_workers=*/1, steps, pieces);
     Enter(&worker_);
   }
@@ -82,24 +82,24 @@ class CoordinatorCheckpointTest : public CoordinatorTest {
     Write(2);
     Step(0);
     Step(1);
-    ASSERT_EQ(sink_.commits.size(), 1u);
+    ASSERT_EQ(committer_.commits.size(), 1u);
     coordinator_->OnCheckpointCommitted(committed);
     ASSERT_TRUE(WorkerFinished());
   }
 
-  FakeSink sink_;
+  FakeCommitter committer_;
   FakeWorker worker_;
 };
 
 TEST_F(CoordinatorCheckpointTest, OnlyTheLastManifestSaysComplete) {
   Begin(/*steps=*/6, /*pieces=*/1);
-  EXPECT_THAT(sink_.folders, ElementsAre(4));
+  EXPECT_THAT(committer_.folders, ElementsAre(4));
   Write(4);
   // Committed as soon as all have written: that they were past it is enough.
-  ASSERT_EQ(sink_.commits.size(), 1u);
+  ASSERT_EQ(committer_.commits.size(), 1u);
   coordinator_->OnCheckpointCommitted(absl::OkStatus());
-  const CheckpointManifest& first = sink_.commits[0].second;
-  EXPECT_EQ(sink_.commits[0].first, "folder-4");
+  const CheckpointManifest& first = committer_.commits[0].second;
+  EXPECT_EQ(committer_.commits[0].first, "folder-4");
   EXPECT_EQ(first.step(), 4);
   EXPECT_EQ(first.servers(), 2);
   EXPECT_FALSE(first.complete());
@@ -107,19 +107,19 @@ TEST_F(CoordinatorCheckpointTest, OnlyTheLastManifestSaysComplete) {
   EXPECT_EQ(first.file(0).name(), "0");
   EXPECT_EQ(first.file(1).name(), "1");
 
-  EXPECT_THAT(sink_.folders, ElementsAre(4, 6));
+  EXPECT_THAT(committer_.folders, ElementsAre(4, 6));
   Write(6);
   for (int64_t step = 0; step < 6; ++step) Step(step);
   // Without its evaluation the job is not all there.
-  EXPECT_EQ(sink_.commits.size(), 1u);
+  EXPECT_EQ(committer_.commits.size(), 1u);
   EXPECT_FALSE(WorkerFinished());
   Evaluate(6);
-  ASSERT_EQ(sink_.commits.size(), 2u);
-  const CheckpointManifest& last = sink_.commits[1].second;
+  ASSERT_EQ(committer_.commits.size(), 2u);
+  const CheckpointManifest& last = committer_.commits[1].second;
   EXPECT_EQ(last.step(), 6);
   EXPECT_TRUE(last.complete());
   EXPECT_EQ(last.job_state().evaluation_step(), 6);
-  EXPECT_TRUE(sink_.discarded.empty());
+  EXPECT_TRUE(committer_.discarded.empty());
 }
 
 // All may be computed when a checkpoint of an earlier version is committed.
@@ -130,18 +130,18 @@ TEST_F(CoordinatorCheckpointTest, AnEarlierManifestIsNotCompleteAtTheEnd) {
   for (const int shard : {0, 1}) {
     SaySnapshot(shard, 4, SnapshotReport::WRITTEN);
   }
-  ASSERT_EQ(sink_.commits.size(), 1u);
-  EXPECT_EQ(sink_.commits[0].second.step(), 4);
-  EXPECT_FALSE(sink_.commits[0].second.complete());
+  ASSERT_EQ(committer_.commits.size(), 1u);
+  EXPECT_EQ(committer_.commits[0].second.step(), 4);
+  EXPECT_FALSE(committer_.commits[0].second.complete());
 }
 
 TEST_F(CoordinatorCheckpointTest, FinishedWaitsForTheLastCheckpoint) {
   Begin(/*steps=*/2);
   Write(2);
   Step(0);
-  EXPECT_THAT(sink_.commits, IsEmpty());
+  EXPECT_THAT(committer_.commits, IsEmpty());
   Step(1);
-  EXPECT_EQ(sink_.commits.size(), 1u);
+  EXPECT_EQ(committer_.commits.size(), 1u);
   EXPECT_FALSE(WorkerFinished());
   EXPECT_EQ(Ending(), Coordinator::Ending::kNone);
   coordinator_->OnCheckpointCommitted(absl::OkStatus());
@@ -157,8 +157,8 @@ TEST_F(CoordinatorCheckpointTest, FinishesWhenTheLastCheckpointFails) {
   Step(1);
   coordinator_->OnCheckpointCommitted(absl::UnavailableError("disk full"));
   EXPECT_TRUE(WorkerFinished());
-  EXPECT_THAT(sink_.discarded, ElementsAre("folder-2"));
-  EXPECT_THAT(sink_.warnings, ElementsAre("2: disk full"));
+  EXPECT_THAT(committer_.discarded, ElementsAre("folder-2"));
+  EXPECT_THAT(committer_.warnings, ElementsAre("2: disk full"));
   EXPECT_EQ(coordinator_->GetStatus().checkpoint_failures(), 1);
   EXPECT_EQ(coordinator_->GetStatus().checkpoint_failure(), "disk full");
   coordinator_->WorkerGone(worker_.incarnation);
@@ -202,9 +202,9 @@ TEST_F(CoordinatorCheckpointTest, AServerThatLeavesIsAwaitedForACheckpoint) {
   report.mutable_leaving();
   ASSERT_TRUE(coordinator_->OnServerReport(1, report).ok());
   coordinator_->OnCheckpointFolder(std::string("folder-4"));
-  EXPECT_THAT(sink_.discarded, ElementsAre("folder-4"));
-  ASSERT_EQ(sink_.folders.size(), 2u);
-  EXPECT_EQ(sink_.folders[1], 3);  // As soon as all can hear of it.
+  EXPECT_THAT(committer_.discarded, ElementsAre("folder-4"));
+  ASSERT_EQ(committer_.folders.size(), 2u);
+  EXPECT_EQ(committer_.folders[1], 3);  // As soon as all can hear of it.
   EXPECT_EQ(Ending(), Coordinator::Ending::kNone);
   Write(3);
   EXPECT_EQ(Ending(), Coordinator::Ending::kNone);
@@ -219,13 +219,13 @@ TEST_F(CoordinatorCheckpointTest, StepSumsAfterADrainAreIgnored) {
   Begin(/*steps=*/20);
   Step(0);
   coordinator_->Drain();
-  EXPECT_EQ(sink_.folders.size(), 1u);
+  EXPECT_EQ(committer_.folders.size(), 1u);
   // The folder that was asked for is of step 4; step 3 can be had.
   coordinator_->OnCheckpointFolder(std::string("folder-4"));
   Write(3);
   for (int64_t step = 1; step < 4; ++step) Step(step);
-  ASSERT_EQ(sink_.commits.size(), 1u);
-  EXPECT_FALSE(sink_.commits[0].second.complete());
+  ASSERT_EQ(committer_.commits.size(), 1u);
+  EXPECT_FALSE(committer_.commits[0].second.complete());
   EXPECT_EQ(Ending(), Coordinator::Ending::kNone);
   Step(4);
   coordinator_->OnCheckpointCommitted(absl::OkStatus());
@@ -236,7 +236,7 @@ TEST_F(CoordinatorCheckpointTest, StepSumsAfterADrainAreIgnored) {
   Step(6);
   EXPECT_EQ(metrics_.size(), lines);
   EXPECT_EQ(Ending(), Coordinator::Ending::kDrained);
-  EXPECT_THAT(sink_.folders, ElementsAre(4, 3));
+  EXPECT_THAT(committer_.folders, ElementsAre(4, 3));
   coordinator_->FinishServers();
   EXPECT_TRUE(worker_.orders.back().finished().stopped());
   for (const FakeServer& server : servers_) {
@@ -256,11 +256,11 @@ TEST_F(CoordinatorCheckpointTest, ADrainWithoutWorkersTakesTheNewestStep) {
   coordinator_->OnCheckpointFolder(std::string("folder-3"));
   EXPECT_EQ(Ending(), Coordinator::Ending::kNone);
   coordinator_->Tick();
-  EXPECT_THAT(sink_.folders, ElementsAre(4, 3, 1));
-  EXPECT_THAT(sink_.discarded, ElementsAre("folder-4", "folder-3"));
+  EXPECT_THAT(committer_.folders, ElementsAre(4, 3, 1));
+  EXPECT_THAT(committer_.discarded, ElementsAre("folder-4", "folder-3"));
   Write(1);
-  ASSERT_EQ(sink_.commits.size(), 1u);
-  EXPECT_EQ(sink_.commits[0].second.step(), 1);
+  ASSERT_EQ(committer_.commits.size(), 1u);
+  EXPECT_EQ(committer_.commits[0].second.step(), 1);
   coordinator_->OnCheckpointCommitted(absl::OkStatus());
   EXPECT_EQ(Ending(), Coordinator::Ending::kDrained);
   EXPECT_EQ(coordinator_->GetStatus().checkpoint_step(), 1);
@@ -285,7 +285,7 @@ TEST_F(CoordinatorCheckpointTest, ADrainEndsWhenTheLastWorkerLeavesDuringIt) {
   }
   EXPECT_EQ(Ending(), Coordinator::Ending::kDrained);
   EXPECT_EQ(coordinator_->GetStatus().checkpoint_step(), -1);
-  EXPECT_THAT(sink_.warnings,
+  EXPECT_THAT(committer_.warnings,
               ElementsAre(HasSubstr("1: the last worker left in the middle")));
 }
 
@@ -306,8 +306,8 @@ TEST_F(CoordinatorCheckpointTest, ADrainTakesTheNextPossibleStep) {
   Begin(/*steps=*/20);
   coordinator_->OnCheckpointFolder(std::string("folder-4"));
   coordinator_->Drain();
-  EXPECT_THAT(sink_.discarded, ElementsAre("folder-4"));
-  EXPECT_THAT(sink_.folders, ElementsAre(4, 2));
+  EXPECT_THAT(committer_.discarded, ElementsAre("folder-4"));
+  EXPECT_THAT(committer_.folders, ElementsAre(4, 2));
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ struct FakeServer : ServerLink {
 };
 
 // Remembers what it is asked for; the test answers.
-struct FakeSink : CheckpointSink {
+struct FakeCommitter : CheckpointCommitter {
   void MakeFolder(int64_t step) override { folders.push_back(step); }
   void Commit(const std::string& folder,
               const CheckpointManifest& manifest) override {

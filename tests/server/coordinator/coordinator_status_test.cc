@@ -170,5 +170,17 @@ TEST_F(CoordinatorTest, SaysWhoWaitsForWhom) {
   EXPECT_EQ(status.process(0).silent_ms(), -1);
 }
 
+TEST_F(CoordinatorTest, AWorkerWithoutMicroBatchesIsASpare) {
+  Make(/*servers=*/1, /*expected_workers=*/5);  // There are 4 micro-batches.
+  FakeWorker workers[5];
+  EnterAll({&workers[0], &workers[1], &workers[2], &workers[3], &workers[4]});
+  const StatusReply status = coordinator_->GetStatus();
+  ASSERT_EQ(status.process_size(), 1 + 5);
+  for (int worker = 0; worker < 4; ++worker) {
+    EXPECT_EQ(status.process(1 + worker).waits_for(), "");
+  }
+  EXPECT_EQ(status.process(5).waits_for(), "micro-batches: it is a spare");
+}
+
 }  // namespace
 }  // namespace tributary

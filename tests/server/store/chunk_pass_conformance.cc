@@ -231,9 +231,10 @@ class Driver {
     ChunkAggregator aggregator(kLeaves, case_.dtype);
     const auto add = [&](int node, int leaf) {
       NodeSum sum;
+      sum.node = node;
       sum.gradient = Source(step, chunk, leaf);
       sum.sample_count = 1;
-      aggregator.Add(node, std::move(sum));
+      aggregator.Add(std::move(sum));
     };
     if (case_.subtree) {
       add(/*node=*/2, /*leaf=*/0);
@@ -437,7 +438,7 @@ TEST_P(ChunkPassConformanceTest, AGradientThatIsNotFiniteShowsInTheSquares) {
       ChunkAggregator aggregator(1, ExchangeSpec::FLOAT32);
       NodeSum sum;
       sum.gradient = std::make_shared<InMemory>(ExchangeSpec::FLOAT32, values);
-      aggregator.Add(1, std::move(sum));
+      aggregator.Add(std::move(sum));
       EXPECT_FALSE(
           std::isfinite(made->passes[0]->SumOfSquares(aggregator.Take())));
     }
@@ -468,7 +469,7 @@ TEST_P(ChunkPassConformanceTest, AdamWIsNearItsFormula) {
   ChunkAggregator aggregator(1, ExchangeSpec::FLOAT32);
   NodeSum node;
   node.gradient = std::make_shared<InMemory>(ExchangeSpec::FLOAT32, gradient);
-  aggregator.Add(1, std::move(node));
+  aggregator.Add(std::move(node));
   const TreeSum sum = aggregator.Take();
   ChunkWeights::Next next = weights.Begin(/*for_streams=*/false);
   ChunkPass::Arguments pass;

@@ -81,7 +81,7 @@ TEST_F(ParameterStoreTest, ANewStreamInTheMemoryOfAnOldOneIsAnother) {
   std::optional<Recorder> place;
   place.emplace();
   store_->Subscribe(&*place, /*in_memory=*/false);
-  IncomingSum sum = Sum(/*step=*/0, /*chunk=*/1, /*node=*/1, /*value=*/2);
+  NodeSum sum = Sum(/*step=*/0, /*chunk=*/1, /*node=*/1, /*value=*/2);
   sum.sender = place->id();
   store_->Unsubscribe(&*place);
   place.emplace();

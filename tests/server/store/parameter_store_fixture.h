@@ -146,20 +146,21 @@ class ParameterStoreTest : public ::testing::Test {
   // Asynchronous: a whole batch.
   absl::Status ContributeWhole(int64_t step, int chunk, int64_t base_version,
                                float value, double norm = 0) {
-    IncomingSum sum = Sum(step, chunk, /*node=*/1, value);
+    NodeSum sum = Sum(step, chunk, /*node=*/1, value);
     sum.base_version = base_version;
     sum.gradient_norm = norm;
     sum.sender = recorder_.id();
     return store_->AddContribution(chunk, std::move(sum));
   }
 
-  IncomingSum Sum(int64_t step, int chunk, int node, float value) {
+  NodeSum Sum(int64_t step, int chunk, int node, float value) {
     const Buffer gradient = Filled(chunk, value);
-    IncomingSum sum;
+    NodeSum sum;
     sum.step = step;
     sum.node = node;
-    sum.sum = {std::make_shared<GradientInMemory>(gradient.get(), gradient), 2,
-               1.5};
+    sum.gradient = std::make_shared<GradientInMemory>(gradient.get(), gradient);
+    sum.sample_count = 2;
+    sum.loss_sum = 1.5;
     return sum;
   }
 

@@ -61,12 +61,12 @@ std::string UpdatedChunk(int64_t elements, ExchangeSpec exchange) {
   for (int64_t step = 0; step < 2; ++step) {
     for (const int leaf : {2, 3}) {
       const Buffer gradient = random();
-      IncomingSum sum;
+      NodeSum sum;
       sum.step = step;
       sum.node = leaf;
-      sum.sum.gradient =
+      sum.gradient =
           std::make_shared<GradientInMemory>(gradient.get(), gradient);
-      sum.sum.sample_count = 1;
+      sum.sample_count = 1;
       EXPECT_TRUE(store->AddContribution(0, std::move(sum)).ok());
     }
     recorder.Await(step + 1, 1);
@@ -232,7 +232,9 @@ TEST_F(ParameterStoreTest, RefusesWhatNoHonestWorkerSends) {
   EXPECT_EQ(store_->CheckChunk(3).code(), absl::StatusCode::kInvalidArgument);
   absl::Status status = Contribute(0, 0, 2 * kLeaves, 1);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("node 8"));
+  EXPECT_EQ(
+      status.message(),
+      "node 8 is not in the tree of 4 micro-batches (batch.micro_batches)");
   status = Contribute(1, 0, 4, 1);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()),
@@ -241,8 +243,8 @@ TEST_F(ParameterStoreTest, RefusesWhatNoHonestWorkerSends) {
   status = Contribute(-1, 0, 4, 1);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("count from 0"));
-  IncomingSum negative = Sum(0, 0, 4, 1);
-  negative.sum.sample_count = -1;
+  NodeSum negative = Sum(0, 0, 4, 1);
+  negative.sample_count = -1;
   status = store_->AddContribution(0, std::move(negative));
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
 }

@@ -28,9 +28,9 @@ constexpr absl::Duration kRecoveryTimeout = absl::Seconds(5);
 }  // namespace
 
 // Records in the ledger what the checkpointer commits.
-class CoordinatorProcess::RecordingSink final : public CheckpointSink {
+class CoordinatorProcess::RecordingSink final : public CheckpointCommitter {
  public:
-  RecordingSink(World* world, int64_t attempt, CheckpointSink* sink)
+  RecordingSink(World* world, int64_t attempt, CheckpointCommitter* sink)
       : world_(world), attempt_(attempt), sink_(sink) {}
   void MakeFolder(int64_t step) override { sink_->MakeFolder(step); }
   void Commit(const std::string& folder,
@@ -48,7 +48,7 @@ class CoordinatorProcess::RecordingSink final : public CheckpointSink {
  private:
   World* const world_;
   const int64_t attempt_;
-  CheckpointSink* const sink_;
+  CheckpointCommitter* const sink_;
 };
 
 // Destroyed in the same order as in RunAttempt: server, checkpointer,
@@ -73,7 +73,7 @@ struct CoordinatorProcess::Attempt {
 
   std::shared_ptr<Life> scope;
   std::unique_ptr<ProcessDisk> disk;
-  std::unique_ptr<Checkpointer> checkpointer;
+  std::unique_ptr<ThreadedCheckpointCommitter> checkpointer;
   std::unique_ptr<RecordingSink> sink;
   std::unique_ptr<Coordinator> coordinator;
   std::vector<std::unique_ptr<WorkerLink>> workers;
@@ -172,7 +172,7 @@ void CoordinatorProcess::BeginAttempt() {
             attempt->coordinator->OnServerReport(/*shard=*/0, report);
         if (!status.ok()) attempt->coordinator->Fail(status);
       });
-  Checkpointer::Options checkpoints;
+  ThreadedCheckpointCommitter::Options checkpoints;
   checkpoints.folder = folder;
   checkpoints.retention = {scenario.job.checkpoint().keep_last(),
                            scenario.job.checkpoint().keep_every()};
@@ -184,7 +184,7 @@ void CoordinatorProcess::BeginAttempt() {
     return output_->CheckAttempt(number);
   };
   checkpoints.log = world_->log;
-  attempt->checkpointer = std::make_unique<Checkpointer>(
+  attempt->checkpointer = std::make_unique<ThreadedCheckpointCommitter>(
       std::move(checkpoints),
       ServerAttempt::MakeExecutor(world_, attempt->scope, /*threads=*/1));
   attempt->sink = std::make_unique<RecordingSink>(world_, attempt_number_,

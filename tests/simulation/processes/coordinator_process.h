@@ -9,10 +9,10 @@
 #include <string>
 
 #include "server/coordinator/coordinator.h"
-#include "server/process/checkpointer.h"
 #include "server/process/resume_chooser.h"
 #include "server/process/run_output.h"
 #include "server/process/server_options.h"
+#include "server/process/threaded_checkpoint_committer.h"
 #include "server/progress/attempt_history.h"
 #include "tests/simulation/processes/server_attempt.h"
 #include "tests/simulation/world/world.h"

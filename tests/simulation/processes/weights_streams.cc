@@ -130,11 +130,13 @@ class WeightsStreams::Stream final : public WeightsSubscriber {
     const size_t count = c.payload().size() / sizeof(float);
     std::shared_ptr<float[]> values(new float[count]);
     std::memcpy(values.get(), c.payload().data(), c.payload().size());
-    IncomingSum sum;
+    NodeSum sum;
     sum.step = c.step();
     sum.node = c.node();
-    sum.sum = {std::make_shared<GradientInMemory>(values.get(), values),
-               c.weight(), c.loss_sum(), incarnation_};
+    sum.gradient = std::make_shared<GradientInMemory>(values.get(), values);
+    sum.sample_count = c.weight();
+    sum.loss_sum = c.loss_sum();
+    sum.contributor = incarnation_;
     sum.base_version = c.base_version();
     sum.gradient_norm = c.gradient_norm();
     sum.sender = id();

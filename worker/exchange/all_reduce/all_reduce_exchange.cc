@@ -41,16 +41,16 @@ absl::StatusOr<std::unique_ptr<AllReduceExchange>> AllReduceExchange::Create(
                      Counted(micro_batches, "micro-batch", "micro-batches")));
   }
   TRIBUTARY_ASSIGN_OR_RETURN(
-      std::unique_ptr<ChunkUpdater> updater,
-      ChunkUpdater::Create(options.job, options.steps, layout,
-                           options.shard_optimizer
-                               ? layout->ChunksOf(mesh->rank(), mesh->size())
-                               : AllChunks(*layout)));
+      std::unique_ptr<MemberOptimizer> optimizer,
+      MemberOptimizer::Create(options.job, options.steps, layout,
+                              options.shard_optimizer
+                                  ? layout->ChunksOf(mesh->rank(), mesh->size())
+                                  : AllChunks(*layout)));
   for (const Snapshot::Chunk& chunk : options.first.chunks) {
-    updater->Restore(chunk);
+    optimizer->Restore(chunk);
   }
   auto exchange = std::unique_ptr<AllReduceExchange>(new AllReduceExchange(
-      options, layout, state, std::move(mesh), std::move(updater)));
+      options, layout, state, std::move(mesh), std::move(optimizer)));
   exchange->thread_ = std::thread([e = exchange.get()] { e->RunSteps(); });
   return exchange;
 }
@@ -59,12 +59,12 @@ AllReduceExchange::AllReduceExchange(const Options& options,
                                      const ArenaLayout* layout,
                                      WorkState* state,
                                      std::unique_ptr<PeerMesh> mesh,
-                                     std::unique_ptr<ChunkUpdater> updater)
+                                     std::unique_ptr<MemberOptimizer> optimizer)
     : options_(options),
       layout_(layout),
       state_(state),
       mesh_(std::move(mesh)),
-      updater_(std::move(updater)),
+      optimizer_(std::move(optimizer)),
       tree_leaves_(static_cast<int>(options.job.batch().micro_batches())),
       gated_(ResolveExchange(options.job).updates_await_norm),
       arenas_(layout->arena_elements(),

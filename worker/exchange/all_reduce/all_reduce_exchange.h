@@ -23,7 +23,7 @@
 #include "common/parameters/snapshot.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
-#include "worker/exchange/all_reduce/chunk_updater.h"
+#include "worker/exchange/all_reduce/member_optimizer.h"
 #include "worker/exchange/chunk_latency.h"
 #include "worker/exchange/exchange.h"
 #include "worker/exchange/mesh/peer_mesh.h"
@@ -110,7 +110,7 @@ class AllReduceExchange final : public Exchange {
 
   AllReduceExchange(const Options& options, const ArenaLayout* layout,
                     WorkState* state, std::unique_ptr<PeerMesh> mesh,
-                    std::unique_ptr<ChunkUpdater> updater);
+                    std::unique_ptr<MemberOptimizer> optimizer);
 
   int OwnerOf(int chunk) const {
     return ArenaLayout::ShardOf(chunk, mesh_->size());
@@ -128,7 +128,7 @@ class AllReduceExchange final : public Exchange {
   const ArenaLayout* const layout_;
   WorkState* const state_;
   const std::unique_ptr<PeerMesh> mesh_;
-  const std::unique_ptr<ChunkUpdater> updater_;
+  const std::unique_ptr<MemberOptimizer> optimizer_;
   const int tree_leaves_;
   const bool gated_;  // Updates wait for the norm of the whole gradient.
   std::vector<std::vector<int>> nodes_;  // Nodes computed by each member.

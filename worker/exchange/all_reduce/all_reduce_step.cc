@@ -182,8 +182,8 @@ absl::Status AllReduceExchange::Step::Update(int chunk,
                                              const ChunkGradient& gradient,
                                              float* to) {
   TRIBUTARY_RETURN_IF_ERROR(AwaitSampleCount());
-  exchange_.updater_->Update(chunk, gradient, {number_, sample_count_, norm_},
-                             Weights(chunk), to);
+  exchange_.optimizer_->Update(chunk, gradient, {number_, sample_count_, norm_},
+                               Weights(chunk), to);
   return absl::OkStatus();
 }
 
@@ -196,7 +196,7 @@ absl::Status AllReduceExchange::Step::Reduce(int chunk) {
     gradient.other_half = nullptr;
   }
   Facts& facts = facts_[rank_][chunk / size_];
-  facts.squares = exchange_.updater_->SumOfSquares(chunk, gradient);
+  facts.squares = exchange_.optimizer_->SumOfSquares(chunk, gradient);
   if (!std::isfinite(facts.squares)) {
     facts.nonfinite = FirstNonfinite(gradient, Count(chunk));
   }
@@ -220,7 +220,7 @@ absl::Status AllReduceExchange::Step::UpdateReduced(
 }
 
 void AllReduceExchange::Step::Save(int chunk, const float* weights) {
-  const std::vector<Buffer>& slots = exchange_.updater_->slots(chunk);
+  const std::vector<Buffer>& slots = exchange_.optimizer_->slots(chunk);
   Snapshot copy =
       MakeSnapshot(*exchange_.layout_, {chunk}, static_cast<int>(slots.size()));
   std::copy_n(weights, Count(chunk), copy.chunks[0].values.get());

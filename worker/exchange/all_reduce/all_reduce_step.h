@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/buffer_pool.h"
 #include "worker/exchange/all_reduce/all_reduce_exchange.h"
-#include "worker/exchange/all_reduce/chunk_updater.h"
+#include "worker/exchange/all_reduce/member_optimizer.h"
 
 namespace tributary {
 

@@ -86,6 +86,7 @@ class ChunkAggregatorTest : public ::testing::TestWithParam<WireDtype> {
     }
     contents_.emplace_back(values, *values);
     NodeSum sum;
+    sum.node = node;
     const size_t kind = contents_.size() % 5;
     if (kind == 0) {
       sum.gradient = std::make_shared<GradientInMemory>(values->data(), values);
@@ -140,32 +141,32 @@ TEST_P(ChunkAggregatorTest, SumsInTheTreesOrderWhateverTheArrivalAndTheNodes) {
     std::shuffle(nodes.begin(), nodes.end(), random);
     for (const int node : nodes) {
       EXPECT_FALSE(aggregator_.complete());
-      EXPECT_TRUE(aggregator_.Add(node, Contribution(node)));
+      EXPECT_TRUE(aggregator_.Add(Contribution(node)));
     }
     ExpectTotal();
   }
 }
 
 TEST_P(ChunkAggregatorTest, DropsDuplicates) {
-  EXPECT_TRUE(aggregator_.Add(2, Contribution(2)));
-  EXPECT_FALSE(aggregator_.Add(2, Contribution(2)));
+  EXPECT_TRUE(aggregator_.Add(Contribution(2)));
+  EXPECT_FALSE(aggregator_.Add(Contribution(2)));
   // Under a node that is there.
-  EXPECT_FALSE(aggregator_.Add(9, Contribution(9)));
+  EXPECT_FALSE(aggregator_.Add(Contribution(9)));
   // Covered by its two children.
-  EXPECT_TRUE(aggregator_.Add(6, Contribution(6)));
-  EXPECT_TRUE(aggregator_.Add(7, Contribution(7)));
-  EXPECT_FALSE(aggregator_.Add(3, Contribution(3)));
+  EXPECT_TRUE(aggregator_.Add(Contribution(6)));
+  EXPECT_TRUE(aggregator_.Add(Contribution(7)));
+  EXPECT_FALSE(aggregator_.Add(Contribution(3)));
   ExpectTotal();
 }
 
 TEST_P(ChunkAggregatorTest, AcceptsOverlapsOfLeavesThatWereReassigned) {
   // A worker with leaves 4 to 7 sent part of them and died; another computed
   // all four as one node.
-  EXPECT_TRUE(aggregator_.Add(12, Contribution(12)));
-  EXPECT_TRUE(aggregator_.Add(3, Contribution(3)));
-  EXPECT_TRUE(aggregator_.Add(4, Contribution(4)));
+  EXPECT_TRUE(aggregator_.Add(Contribution(12)));
+  EXPECT_TRUE(aggregator_.Add(Contribution(3)));
+  EXPECT_TRUE(aggregator_.Add(Contribution(4)));
   EXPECT_FALSE(aggregator_.complete());
-  EXPECT_TRUE(aggregator_.Add(5, Contribution(5)));
+  EXPECT_TRUE(aggregator_.Add(Contribution(5)));
   ExpectTotal();
 }
 
@@ -180,8 +181,10 @@ INSTANTIATE_TEST_SUITE_P(WireDtypes, ChunkAggregatorTest,
 TEST(ChunkAggregator, HandlesATreeOfOneLeaf) {
   ChunkAggregator aggregator(1, ExchangeSpec::FLOAT32);
   const float value = 3;
-  EXPECT_TRUE(aggregator.Add(
-      1, {std::make_shared<GradientInMemory>(&value, nullptr), 2, 0}));
+  NodeSum whole;
+  whole.gradient = std::make_shared<GradientInMemory>(&value, nullptr);
+  whole.sample_count = 2;
+  EXPECT_TRUE(aggregator.Add(std::move(whole)));
   ASSERT_TRUE(aggregator.complete());
   const TreeSum sum = aggregator.Take();
   const float* half = nullptr;
@@ -194,24 +197,30 @@ TEST(ChunkAggregator, HandlesATreeOfOneLeaf) {
 
 TEST(TreeSumTest, NamesTheFirstElementThatIsNotFiniteAndItsContributor) {
   static constexpr int64_t kElements = 3 * TreeSum::kBlock + 5;
-  const auto gradient = [](int64_t bad, float value) {
+  const auto sum_of = [](int node, int64_t place, float value,
+                         int64_t contributor) {
     auto values = std::make_shared<std::vector<float>>(kElements, 1.f);
-    if (bad >= 0) (*values)[bad] = value;
-    return std::make_shared<GradientInMemory>(values->data(), values);
+    (*values)[place] = value;
+    NodeSum sum;
+    sum.node = node;
+    sum.gradient = std::make_shared<GradientInMemory>(values->data(), values);
+    sum.sample_count = 1;
+    sum.contributor = contributor;
+    return sum;
   };
   ChunkAggregator aggregator(/*leaves=*/4, ExchangeSpec::FLOAT32);
-  aggregator.Add(4, {gradient(-1, 0), 1, 0, /*contributor=*/7});
-  aggregator.Add(5, {gradient(3000, std::nanf("")), 1, 0, /*contributor=*/8});
-  aggregator.Add(3, {gradient(1025, -std::numeric_limits<float>::infinity()), 1,
-                     0, /*contributor=*/9});
+  aggregator.Add(sum_of(4, 0, 0, /*contributor=*/7));
+  aggregator.Add(sum_of(5, 3000, std::nanf(""), /*contributor=*/8));
+  aggregator.Add(sum_of(3, 1025, -std::numeric_limits<float>::infinity(),
+                        /*contributor=*/9));
   const TreeSum::Nonfinite found = aggregator.Take().FindNonfinite(kElements);
   EXPECT_EQ(found.element, 1025);
   EXPECT_EQ(found.contributor, 9);
 
   // Only their sum is infinite.
   ChunkAggregator large(/*leaves=*/2, ExchangeSpec::FLOAT32);
-  large.Add(2, {gradient(1, 3e38f), 1, 0, 7});
-  large.Add(3, {gradient(1, 3e38f), 1, 0, 8});
+  large.Add(sum_of(2, 1, 3e38f, /*contributor=*/7));
+  large.Add(sum_of(3, 1, 3e38f, /*contributor=*/8));
   EXPECT_EQ(large.Take().FindNonfinite(kElements).contributor, 0);
 }
 

@@ -48,7 +48,7 @@ std::unique_ptr<ContributionQueue> QueueOf(const std::string& consistency,
   return PolicyOf(consistency, steps, first_step)->NewQueue();
 }
 
-IncomingSum ContributionOf(int64_t step, int node) {
+NodeSum ContributionOf(int64_t step, int node) {
   int begin = node;
   int end = node + 1;
   while (begin < kPolicyLeaves) {
@@ -59,16 +59,16 @@ IncomingSum ContributionOf(int64_t step, int node) {
   for (int leaf = begin; leaf < end; ++leaf) {
     value += 1 << (leaf - kPolicyLeaves);
   }
-  IncomingSum sum;
+  NodeSum sum;
   sum.step = step;
   sum.node = node;
-  sum.sum.gradient = std::make_shared<OneNumber>(value);
-  sum.sum.sample_count = end - begin;
+  sum.gradient = std::make_shared<OneNumber>(value);
+  sum.sample_count = end - begin;
   return sum;
 }
 
-IncomingSum WholeBatch(int64_t step, int64_t base_version) {
-  IncomingSum sum = ContributionOf(step, /*node=*/1);
+NodeSum WholeBatch(int64_t step, int64_t base_version) {
+  NodeSum sum = ContributionOf(step, /*node=*/1);
   sum.base_version = base_version;
   return sum;
 }
@@ -94,7 +94,7 @@ void ExpectEachLeafOnce(const ChunkUpdate& update) {
   EXPECT_EQ(*half + (other_half == nullptr ? 0 : *other_half), kWholeBatch);
 }
 
-void UnreliableNetwork::Send(const IncomingSum& sum) {
+void UnreliableNetwork::Send(const NodeSum& sum) {
   in_flight_.push_back(sum);
   if (Random(4) == 0) in_flight_.push_back(sum);
 }

@@ -29,9 +29,9 @@ std::unique_ptr<ContributionQueue> QueueOf(const std::string& consistency,
                                            int64_t first_step = 0);
 
 // The sum of one node of the tree.
-IncomingSum ContributionOf(int64_t step, int node);
+NodeSum ContributionOf(int64_t step, int node);
 // That of the root, computed from `base_version`.
-IncomingSum WholeBatch(int64_t step, int64_t base_version);
+NodeSum WholeBatch(int64_t step, int64_t base_version);
 
 bool IsNothing(const ContributionQueue::Decision& decision);
 // Null if it is not an update, or not an outcome.
@@ -55,7 +55,7 @@ class UnreliableNetwork {
   int64_t arrived() const { return arrived_; }
   uint32_t Random(uint32_t below) { return random_() % below; }
 
-  void Send(const IncomingSum& sum);
+  void Send(const NodeSum& sum);
   // Something happens. Returns what was applied, if anything was, and appends
   // outcomes without an update to `outcomes`.
   std::optional<ChunkUpdate> Tick(std::vector<ContributionOutcome>* outcomes);
@@ -69,7 +69,7 @@ class UnreliableNetwork {
   int64_t arrived_ = 0;
   bool idle_ = true;  // The last Next had nothing.
   std::optional<ChunkUpdate> updating_;
-  std::vector<IncomingSum> in_flight_;
+  std::vector<NodeSum> in_flight_;
 };
 
 }  // namespace tributary

@@ -22,13 +22,13 @@ constexpr int64_t kSenders = 3;
 // Workers that keep to the mode: they contribute to steps that they can be at,
 // as whole batches or as nodes of the tree, overlapping as after a
 // reassignment, and repeat what was refused.
-IncomingSum HonestContribution(const ExchangeTraits& traits, int64_t steps,
-                               const std::set<int64_t>& applied,
-                               UnreliableNetwork* network) {
+NodeSum HonestContribution(const ExchangeTraits& traits, int64_t steps,
+                           const std::set<int64_t>& applied,
+                           UnreliableNetwork* network) {
   const auto random = [network](int64_t below) {
     return static_cast<int64_t>(network->Random(static_cast<uint32_t>(below)));
   };
-  IncomingSum sum;
+  NodeSum sum;
   if (traits.whole_batches) {
     std::vector<int64_t> open;
     for (int64_t step = 0; step < steps; ++step) {

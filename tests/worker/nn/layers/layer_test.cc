@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/support/reference_layers.h"
+#include "tests/worker/device/reference.h"
 #include "worker/device/reals.h"
 #include "worker/nn/layers/activation.h"
 #include "worker/nn/layers/attention.h"
@@ -399,7 +400,7 @@ TEST_F(LossTest, CrossEntropyAndItsGradient) {
   const std::vector<float> logits(x.begin(), x.end());
   const std::vector<int32_t> labels = {0, 4, 2, 2, 1, 3};
   const auto objective = [&](const Values& values) {
-    return ReferenceCrossEntropy(6, 5, values, labels);
+    return reference::SoftmaxCrossEntropy(6, 5, values, labels);
   };
   std::vector<float> gradient(x.size());
   const Device::Loss loss =
@@ -416,7 +417,7 @@ TEST_F(LossTest, SquaredErrorAndItsGradient) {
   const std::vector<float> outputs(x.begin(), x.end());
   const std::vector<float> targets(target.begin(), target.end());
   const auto objective = [&](const Values& values) {
-    return ReferenceSquaredError(3, 4, values, target);
+    return reference::MeanSquaredError(3, 4, values, target);
   };
   std::vector<float> gradient(x.size());
   const Device::Loss loss =

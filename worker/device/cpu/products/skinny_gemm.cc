@@ -307,54 +307,54 @@ TRIBUTARY_INLINE void BackwardInput(int64_t rows, int64_t inputs,
 
 // Separate functions, because templates cannot be multiversioned, and because
 // GCC keeps fewer sums in registers if one function contains both kinds.
-TRIBUTARY_MULTIVERSION
+TRIBUTARY_WIDE_VERSION
 void WideForward(int64_t rows, int64_t inputs, int64_t outputs, const float* x,
                  const float* w, bool accumulate, float* y, float* packed) {
   Forward<WideRegisters>(rows, inputs, outputs, x, w, accumulate, y, packed);
 }
 
-TRIBUTARY_MULTIVERSION
+TRIBUTARY_WIDE_VERSION
 void WideBackwardInput(int64_t rows, int64_t inputs, int64_t outputs,
                        const float* dy, const float* w, bool accumulate,
                        float* dx) {
   BackwardInput<WideRegisters>(rows, inputs, outputs, dy, w, accumulate, dx);
 }
 
-TRIBUTARY_MULTIVERSION
+TRIBUTARY_NARROW_VERSIONS
 void NarrowForward(int64_t rows, int64_t inputs, int64_t outputs,
                    const float* x, const float* w, bool accumulate, float* y,
                    float* packed) {
   Forward<NarrowRegisters>(rows, inputs, outputs, x, w, accumulate, y, packed);
 }
 
-TRIBUTARY_MULTIVERSION
+TRIBUTARY_NARROW_VERSIONS
 void NarrowBackwardInput(int64_t rows, int64_t inputs, int64_t outputs,
                          const float* dy, const float* w, bool accumulate,
                          float* dx) {
   BackwardInput<NarrowRegisters>(rows, inputs, outputs, dy, w, accumulate, dx);
 }
 
-TRIBUTARY_MULTIVERSION
+TRIBUTARY_WIDE_VERSION
 void WideForward(int64_t rows, int64_t inputs, int64_t outputs, const float* x,
                  const Bfloat16* w, bool accumulate, float* y, float* packed) {
   Forward<WideRegisters>(rows, inputs, outputs, x, w, accumulate, y, packed);
 }
 
-TRIBUTARY_MULTIVERSION
+TRIBUTARY_WIDE_VERSION
 void WideBackwardInput(int64_t rows, int64_t inputs, int64_t outputs,
                        const float* dy, const Bfloat16* w, bool accumulate,
                        float* dx) {
   BackwardInput<WideRegisters>(rows, inputs, outputs, dy, w, accumulate, dx);
 }
 
-TRIBUTARY_MULTIVERSION
+TRIBUTARY_NARROW_VERSIONS
 void NarrowForward(int64_t rows, int64_t inputs, int64_t outputs,
                    const float* x, const Bfloat16* w, bool accumulate, float* y,
                    float* packed) {
   Forward<NarrowRegisters>(rows, inputs, outputs, x, w, accumulate, y, packed);
 }
 
-TRIBUTARY_MULTIVERSION
+TRIBUTARY_NARROW_VERSIONS
 void NarrowBackwardInput(int64_t rows, int64_t inputs, int64_t outputs,
                          const float* dy, const Bfloat16* w, bool accumulate,
                          float* dx) {

@@ -125,10 +125,10 @@ TRIBUTARY_INLINE void AllRows(const TileProduct& p) {
 // Take the product by value, so that the compiler may assume that stores to C
 // do not change it. Separate functions, because GCC otherwise keeps fewer sums
 // in registers: with AVX2 a third of the speed.
-TRIBUTARY_MULTIVERSION
+TRIBUTARY_WIDE_VERSION
 void TileGemmWide(TileProduct product) { AllRows<WideRegisters>(product); }
 
-TRIBUTARY_MULTIVERSION
+TRIBUTARY_NARROW_VERSIONS
 void TileGemmNarrow(TileProduct product) { AllRows<NarrowRegisters>(product); }
 
 }  // namespace

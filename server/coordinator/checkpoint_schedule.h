@@ -1,6 +1,6 @@
 // Decides when checkpoints are taken, and tracks the one under way.
-#ifndef TRIBUTARY_SERVER_COORDINATOR_CHECKPOINT_PLAN_H_
-#define TRIBUTARY_SERVER_COORDINATOR_CHECKPOINT_PLAN_H_
+#ifndef TRIBUTARY_SERVER_COORDINATOR_CHECKPOINT_SCHEDULE_H_
+#define TRIBUTARY_SERVER_COORDINATOR_CHECKPOINT_SCHEDULE_H_
 
 #include <cstdint>
 #include <optional>
@@ -21,10 +21,11 @@ namespace tributary {
 // 3. Each server writes its files when its chunks reach that version.
 // 4. When all servers have done so, the checkpoint is committed.
 // If a server has already passed the version, or cannot write its files, the
-// plan drops that checkpoint and chooses a later version. Training never waits.
+// schedule drops that checkpoint and chooses a later version. Training never
+// waits.
 //
 // A pure state machine; not thread-safe.
-class CheckpointPlan {
+class CheckpointSchedule {
  public:
   struct Options {
     // Takes checkpoints at multiples of this version. 0: none, not even on
@@ -35,7 +36,7 @@ class CheckpointPlan {
     // The version at which the attempt begins.
     int64_t first = 0;
   };
-  explicit CheckpointPlan(const Options& options);
+  explicit CheckpointSchedule(const Options& options);
 
   // Actions for the caller. Comments name the method that takes the result.
   struct MakeFolder {
@@ -141,4 +142,4 @@ class CheckpointPlan {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_SERVER_COORDINATOR_CHECKPOINT_PLAN_H_
+#endif  // TRIBUTARY_SERVER_COORDINATOR_CHECKPOINT_SCHEDULE_H_

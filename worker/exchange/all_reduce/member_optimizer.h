@@ -1,7 +1,6 @@
-// The optimizer of a worker in an all-reduce. It performs the pass over a chunk
-// that servers perform in parameter-server mode.
-#ifndef TRIBUTARY_WORKER_EXCHANGE_ALL_REDUCE_CHUNK_UPDATER_H_
-#define TRIBUTARY_WORKER_EXCHANGE_ALL_REDUCE_CHUNK_UPDATER_H_
+// The optimizer of one member of an all-reduce.
+#ifndef TRIBUTARY_WORKER_EXCHANGE_ALL_REDUCE_MEMBER_OPTIMIZER_H_
+#define TRIBUTARY_WORKER_EXCHANGE_ALL_REDUCE_MEMBER_OPTIMIZER_H_
 
 #include <cstdint>
 #include <memory>
@@ -24,13 +23,14 @@ struct ChunkGradient {
   const float* other_half = nullptr;
 };
 
-// Owns the optimizer state of some chunks. Different chunks may be updated
-// concurrently.
-class ChunkUpdater {
+// Owns the optimizer state of the chunks that the member updates, and updates
+// them as UpdateRecipe says, with the bits of a server's ChunkPass. Different
+// chunks may be updated concurrently.
+class MemberOptimizer {
  public:
   // Creates the state of `chunks` for a job of `steps` steps, initialized to
   // zero. `layout` must outlive this object.
-  static absl::StatusOr<std::unique_ptr<ChunkUpdater>> Create(
+  static absl::StatusOr<std::unique_ptr<MemberOptimizer>> Create(
       const JobSpec& job, int64_t steps, const ArenaLayout* layout,
       const std::vector<int>& chunks);
 
@@ -59,8 +59,8 @@ class ChunkUpdater {
   const std::vector<Buffer>& slots(int chunk) const { return slots_[chunk]; }
 
  private:
-  ChunkUpdater(const JobSpec& job, int64_t steps, const ArenaLayout* layout,
-               std::unique_ptr<Optimizer> optimizer);
+  MemberOptimizer(const JobSpec& job, int64_t steps, const ArenaLayout* layout,
+                  std::unique_ptr<Optimizer> optimizer);
 
   const UpdateRecipe recipe_;
   const ArenaLayout* const layout_;
@@ -72,4 +72,4 @@ class ChunkUpdater {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_WORKER_EXCHANGE_ALL_REDUCE_CHUNK_UPDATER_H_
+#endif  // TRIBUTARY_WORKER_EXCHANGE_ALL_REDUCE_MEMBER_OPTIMIZER_H_

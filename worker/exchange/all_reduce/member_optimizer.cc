@@ -1,4 +1,4 @@
-#include "worker/exchange/all_reduce/chunk_updater.h"
+#include "worker/exchange/all_reduce/member_optimizer.h"
 
 #include <algorithm>
 #include <cstring>
@@ -10,28 +10,28 @@
 
 namespace tributary {
 
-absl::StatusOr<std::unique_ptr<ChunkUpdater>> ChunkUpdater::Create(
+absl::StatusOr<std::unique_ptr<MemberOptimizer>> MemberOptimizer::Create(
     const JobSpec& job, int64_t steps, const ArenaLayout* layout,
     const std::vector<int>& chunks) {
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
                              Optimizer::Create(job.optimizer()));
-  auto updater = std::unique_ptr<ChunkUpdater>(
-      new ChunkUpdater(job, steps, layout, std::move(optimizer)));
+  auto member = std::unique_ptr<MemberOptimizer>(
+      new MemberOptimizer(job, steps, layout, std::move(optimizer)));
   BufferPool buffers(layout->chunk_elements());
   for (const int chunk : chunks) {
-    std::vector<Buffer>& slots = updater->slots_[chunk];
-    for (int slot = 0; slot < updater->optimizer_->slots(); ++slot) {
+    std::vector<Buffer>& slots = member->slots_[chunk];
+    for (int slot = 0; slot < member->optimizer_->slots(); ++slot) {
       slots.push_back(buffers.Take());
       std::memset(slots.back().get(), 0,
                   layout->ChunkSize(chunk) * sizeof(float));
     }
   }
-  return updater;
+  return member;
 }
 
-ChunkUpdater::ChunkUpdater(const JobSpec& job, int64_t steps,
-                           const ArenaLayout* layout,
-                           std::unique_ptr<Optimizer> optimizer)
+MemberOptimizer::MemberOptimizer(const JobSpec& job, int64_t steps,
+                                 const ArenaLayout* layout,
+                                 std::unique_ptr<Optimizer> optimizer)
     : recipe_(job, steps, StatisticsRate(job)),
       layout_(layout),
       optimizer_(std::move(optimizer)),
@@ -41,23 +41,23 @@ ChunkUpdater::ChunkUpdater(const JobSpec& job, int64_t steps,
   }
 }
 
-void ChunkUpdater::Restore(const Snapshot::Chunk& chunk) {
+void MemberOptimizer::Restore(const Snapshot::Chunk& chunk) {
   const std::vector<Buffer>& slots = slots_[chunk.number];
   for (size_t slot = 0; slot < slots.size(); ++slot) {
     std::copy_n(chunk.slots[slot].get(), chunk.elements, slots[slot].get());
   }
 }
 
-double ChunkUpdater::SumOfSquares(int chunk,
-                                  const ChunkGradient& gradient) const {
+double MemberOptimizer::SumOfSquares(int chunk,
+                                     const ChunkGradient& gradient) const {
   GradientSquares squares(segments_[chunk]);
   squares.Add(gradient.half, gradient.other_half, layout_->ChunkSize(chunk));
   return squares.Total();
 }
 
-void ChunkUpdater::Update(int chunk, const ChunkGradient& gradient,
-                          const Step& step, const float* weights,
-                          float* new_weights) {
+void MemberOptimizer::Update(int chunk, const ChunkGradient& gradient,
+                             const Step& step, const float* weights,
+                             float* new_weights) {
   if (recipe_.Skips(step.norm)) {
     std::copy_n(weights, layout_->ChunkSize(chunk), new_weights);
     return;

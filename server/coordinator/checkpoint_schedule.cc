@@ -1,4 +1,4 @@
-#include "server/coordinator/checkpoint_plan.h"
+#include "server/coordinator/checkpoint_schedule.h"
 
 #include <algorithm>
 #include <utility>
@@ -22,7 +22,7 @@ constexpr int kMostRests = 20;
 
 }  // namespace
 
-CheckpointPlan::CheckpointPlan(const Options& options)
+CheckpointSchedule::CheckpointSchedule(const Options& options)
     : options_(options),
       version_(options.first),
       lead_(kLead),
@@ -30,23 +30,24 @@ CheckpointPlan::CheckpointPlan(const Options& options)
   last_done_ = options.every == 0 || options.first >= options.last;
 }
 
-bool CheckpointPlan::over() const {
+bool CheckpointSchedule::over() const {
   return options_.every == 0 || (stage_ == Stage::kIdle && discard_.empty() &&
                                  !warning_due_ && (last_done_ || drained_));
 }
 
-void CheckpointPlan::TakeSoon() {
+void CheckpointSchedule::TakeSoon() {
   if (options_.every == 0 || last_done_) return;
   soon_ = true;
   if (stage_ == Stage::kTaking && taken_ == 0) GiveUpLater();
 }
 
-void CheckpointPlan::Drain() {
+void CheckpointSchedule::Drain() {
   draining_ = true;
   TakeSoon();
 }
 
-void CheckpointPlan::Rest(int64_t completed, int64_t earliest, bool computed) {
+void CheckpointSchedule::Rest(int64_t completed, int64_t earliest,
+                              bool computed) {
   if (!soon_ || stage_ == Stage::kFolder || stage_ == Stage::kCommitting) {
     return;
   }
@@ -77,26 +78,27 @@ void CheckpointPlan::Rest(int64_t completed, int64_t earliest, bool computed) {
   }
 }
 
-void CheckpointPlan::FailAtRest(int64_t completed, const std::string& message) {
+void CheckpointSchedule::FailAtRest(int64_t completed,
+                                    const std::string& message) {
   version_ = completed;
   Fail(message);
 }
 
-void CheckpointPlan::EndSoon() {
+void CheckpointSchedule::EndSoon() {
   soon_ = false;
   rests_ = 0;
   drained_ = draining_;
 }
 
-void CheckpointPlan::GiveUpLater() {
+void CheckpointSchedule::GiveUpLater() {
   if (chosen_soon_) return;
   discard_ = std::exchange(folder_, "");
   stage_ = Stage::kIdle;
   version_ = committed_;
 }
 
-std::optional<int64_t> CheckpointPlan::Due(int64_t completed,
-                                           int64_t earliest) const {
+std::optional<int64_t> CheckpointSchedule::Due(int64_t completed,
+                                               int64_t earliest) const {
   if (last_done_ || drained_) return std::nullopt;
   if (soon_ && completed == rest_) {
     return rest_due_ ? std::make_optional(completed) : std::nullopt;
@@ -111,9 +113,8 @@ std::optional<int64_t> CheckpointPlan::Due(int64_t completed,
   return std::min(multiple, options_.last);
 }
 
-std::optional<CheckpointPlan::Action> CheckpointPlan::Next(int64_t completed,
-                                                           int64_t earliest,
-                                                           bool computed) {
+std::optional<CheckpointSchedule::Action> CheckpointSchedule::Next(
+    int64_t completed, int64_t earliest, bool computed) {
   if (!discard_.empty()) return Discard{std::exchange(discard_, "")};
   if (std::exchange(warning_due_, false)) return Warn{version_, failure_};
   switch (stage_) {
@@ -147,7 +148,7 @@ std::optional<CheckpointPlan::Action> CheckpointPlan::Next(int64_t completed,
   return std::nullopt;
 }
 
-void CheckpointPlan::OnFolder(const absl::StatusOr<std::string>& folder) {
+void CheckpointSchedule::OnFolder(const absl::StatusOr<std::string>& folder) {
   if (stage_ != Stage::kFolder) return;
   if (folder.ok()) {
     folder_ = *folder;
@@ -158,7 +159,7 @@ void CheckpointPlan::OnFolder(const absl::StatusOr<std::string>& folder) {
   }
 }
 
-void CheckpointPlan::OnReport(int shard, const SnapshotReport& report) {
+void CheckpointSchedule::OnReport(int shard, const SnapshotReport& report) {
   if (stage_ != Stage::kTaking || report.version() != version_ ||
       answered_[shard]) {
     return;
@@ -197,7 +198,7 @@ void CheckpointPlan::OnReport(int shard, const SnapshotReport& report) {
   }
 }
 
-void CheckpointPlan::OnCommitted(const absl::Status& status) {
+void CheckpointSchedule::OnCommitted(const absl::Status& status) {
   if (stage_ != Stage::kCommitting) return;
   if (!status.ok()) {
     Fail(std::string(status.message()));
@@ -212,7 +213,7 @@ void CheckpointPlan::OnCommitted(const absl::Status& status) {
   last_done_ = version_ == options_.last;
 }
 
-void CheckpointPlan::Fail(const std::string& message) {
+void CheckpointSchedule::Fail(const std::string& message) {
   ++failures_;
   failure_ = message;
   warning_due_ = !std::exchange(warned_, true);

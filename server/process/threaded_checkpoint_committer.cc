@@ -1,4 +1,4 @@
-#include "server/process/checkpointer.h"
+#include "server/process/threaded_checkpoint_committer.h"
 
 #include <sys/stat.h>
 
@@ -10,23 +10,25 @@
 
 namespace tributary {
 
-Checkpointer::Checkpointer(Options options)
-    : Checkpointer(std::move(options), std::make_unique<ThreadPool>(1)) {}
+ThreadedCheckpointCommitter::ThreadedCheckpointCommitter(Options options)
+    : ThreadedCheckpointCommitter(std::move(options),
+                                  std::make_unique<ThreadPool>(1)) {}
 
-Checkpointer::Checkpointer(Options options, std::unique_ptr<Executor> thread)
+ThreadedCheckpointCommitter::ThreadedCheckpointCommitter(
+    Options options, std::unique_ptr<Executor> thread)
     : options_(std::move(options)),
       folder_(options_.folder, options_.files),
       thread_(std::move(thread)) {}
 
-Checkpointer::~Checkpointer() = default;
+ThreadedCheckpointCommitter::~ThreadedCheckpointCommitter() = default;
 
-void Checkpointer::MakeFolder(int64_t step) {
+void ThreadedCheckpointCommitter::MakeFolder(int64_t step) {
   thread_->Run(
       [this, step] { coordinator_->OnCheckpointFolder(folder_.Begin(step)); });
 }
 
-void Checkpointer::Commit(const std::string& folder,
-                          const CheckpointManifest& manifest) {
+void ThreadedCheckpointCommitter::Commit(const std::string& folder,
+                                         const CheckpointManifest& manifest) {
   thread_->Run([this, folder, manifest] {
     const absl::Status status = CommitNow(folder, manifest);
     coordinator_->OnCheckpointCommitted(status);
@@ -40,8 +42,8 @@ void Checkpointer::Commit(const std::string& folder,
   });
 }
 
-absl::Status Checkpointer::CommitNow(const std::string& folder,
-                                     const CheckpointManifest& manifest) {
+absl::Status ThreadedCheckpointCommitter::CommitNow(
+    const std::string& folder, const CheckpointManifest& manifest) {
   for (const CheckpointFile& file : manifest.file()) {
     const std::string path = absl::StrCat(folder, "/", file.name());
     struct stat facts;
@@ -58,11 +60,12 @@ absl::Status Checkpointer::CommitNow(const std::string& folder,
   return folder_.Commit(folder, manifest);
 }
 
-void Checkpointer::Discard(const std::string& folder) {
+void ThreadedCheckpointCommitter::Discard(const std::string& folder) {
   thread_->Run([this, folder] { folder_.Discard(folder); });
 }
 
-void Checkpointer::Warn(int64_t step, const std::string& message) {
+void ThreadedCheckpointCommitter::Warn(int64_t step,
+                                       const std::string& message) {
   // Logging may block on a file, so it runs on the thread.
   thread_->Run([this, step, message] {
     options_.log->Warning(

@@ -1,5 +1,5 @@
 // Checkpoints on a real disk, for a coordinator that may have been overtaken.
-#include "server/process/checkpointer.h"
+#include "server/process/threaded_checkpoint_committer.h"
 
 #include <cstdint>
 #include <filesystem>
@@ -31,7 +31,7 @@ using ::testing::SizeIs;
 // The fixture's model has 3 chunks of 16 floats.
 constexpr int64_t kModelBytes = 3 * 16 * sizeof(float);
 
-// Waits for the order that the checkpointer's thread brings about.
+// Waits for the order that the committer's thread brings about.
 class AwaitingServer final : public ServerLink {
  public:
   void Send(const ServerOrder& order) override {
@@ -62,9 +62,9 @@ class AwaitingServer final : public ServerLink {
 };
 
 // A job of two steps on one server, with its run's folder.
-class CheckpointerTest : public CoordinatorTest {
+class ThreadedCheckpointCommitterTest : public CoordinatorTest {
  protected:
-  CheckpointerTest() {
+  ThreadedCheckpointCommitterTest() {
     LogOptions options;
     options.standard_error = false;
     log_ = *Logger::Create(options);
@@ -78,20 +78,20 @@ class CheckpointerTest : public CoordinatorTest {
   // Trains up to the last checkpoint's commit, which waits for `before`.
   void TrainToTheCommit(const std::function<void()>& before) {
     const int64_t attempt = *output_->NextAttempt();
-    Checkpointer::Options options;
+    ThreadedCheckpointCommitter::Options options;
     options.folder = CheckpointsFolder(run_);
     options.retention = {/*keep_last=*/2};
     options.before_commit = [this, attempt] {
       return output_->CheckAttempt(attempt);
     };
     options.log = log_.get();
-    Checkpointer checkpointer(std::move(options));
+    ThreadedCheckpointCommitter committer(std::move(options));
     options_.job.mutable_checkpoint()->set_every_steps(1000);
     options_.job.mutable_optimizer()->mutable_sgd()->set_momentum(0);
-    options_.checkpoints = &checkpointer;
+    options_.checkpoints = &committer;
     Make(/*servers=*/1, /*expected_workers=*/1, /*steps=*/2, /*pieces=*/0,
          /*clip_norm=*/0, /*present=*/0);
-    checkpointer.SetCoordinator(coordinator_.get());
+    committer.SetCoordinator(coordinator_.get());
     Enlist enlist;
     enlist.set_protocol_version(kProtocolVersion);
     ASSERT_TRUE(coordinator_->AddServer(enlist, &server_).ok());
@@ -117,7 +117,7 @@ class CheckpointerTest : public CoordinatorTest {
                Coordinator::Ending::kNone &&
            coordinator_->GetStatus().phase() == StatusReply::TRAINING) {
     }
-    checkpointer.Stop();
+    committer.Stop();
   }
 
   std::vector<CheckpointName> Committed() {
@@ -132,7 +132,7 @@ class CheckpointerTest : public CoordinatorTest {
   FakeWorker worker_;
 };
 
-TEST_F(CheckpointerTest, CommitsWhatTheServersHaveWritten) {
+TEST_F(ThreadedCheckpointCommitterTest, CommitsWhatTheServersHaveWritten) {
   TrainToTheCommit([] {});
   EXPECT_EQ(coordinator_->GetStatus().checkpoint_failure(), "");
   ASSERT_THAT(Committed(), SizeIs(1));
@@ -144,7 +144,7 @@ TEST_F(CheckpointerTest, CommitsWhatTheServersHaveWritten) {
 }
 
 // Property P4: it stood still, and another one was started in its place.
-TEST_F(CheckpointerTest, ACoordinatorThatWasOvertakenEnds) {
+TEST_F(ThreadedCheckpointCommitterTest, ACoordinatorThatWasOvertakenEnds) {
   TrainToTheCommit([this] { EXPECT_EQ(*OpenRun()->NextAttempt(), 2); });
   EXPECT_EQ(coordinator_->AwaitEnding(absl::ZeroDuration()),
             Coordinator::Ending::kFailed);
@@ -160,7 +160,7 @@ TEST_F(CheckpointerTest, ACoordinatorThatWasOvertakenEnds) {
 }
 
 // It may be the disk's fault, which costs no training.
-TEST_F(CheckpointerTest, NothingIsCommittedByWhoCannotTell) {
+TEST_F(ThreadedCheckpointCommitterTest, NothingIsCommittedByWhoCannotTell) {
   TrainToTheCommit([this] { WriteWholeFile(run_ + "/attempt", "garbage"); });
   EXPECT_THAT(Committed(), IsEmpty());
   EXPECT_TRUE(coordinator_->status().ok());
@@ -169,7 +169,7 @@ TEST_F(CheckpointerTest, NothingIsCommittedByWhoCannotTell) {
 }
 
 // A server that has another disk under the same path.
-TEST_F(CheckpointerTest, FilesThatAreNotThereAreNotCommitted) {
+TEST_F(ThreadedCheckpointCommitterTest, FilesThatAreNotThereAreNotCommitted) {
   ++bytes_written_;
   TrainToTheCommit([] {});
   EXPECT_THAT(Committed(), IsEmpty());

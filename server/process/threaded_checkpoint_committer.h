@@ -1,6 +1,6 @@
-// Writes checkpoints for the coordinator on a separate thread.
-#ifndef TRIBUTARY_SERVER_PROCESS_CHECKPOINTER_H_
-#define TRIBUTARY_SERVER_PROCESS_CHECKPOINTER_H_
+// Commits checkpoints for the coordinator on a separate thread.
+#ifndef TRIBUTARY_SERVER_PROCESS_THREADED_CHECKPOINT_COMMITTER_H_
+#define TRIBUTARY_SERVER_PROCESS_THREADED_CHECKPOINT_COMMITTER_H_
 
 #include <cstdint>
 #include <functional>
@@ -13,14 +13,15 @@
 #include "common/os/file_system.h"
 #include "common/os/log.h"
 #include "server/checkpoint/checkpoint_folder.h"
+#include "server/coordinator/checkpoint_committer.h"
 #include "server/coordinator/coordinator.h"
 
 namespace tributary {
 
-// A CheckpointSink that performs each request asynchronously, in order, and
-// passes the results to the coordinator. A failed checkpoint is logged; further
+// Performs each request asynchronously, in order, and passes the results to the
+// coordinator. A failed checkpoint is logged; further
 // failures are not logged until a checkpoint succeeds. Thread-safe.
-class Checkpointer final : public CheckpointSink {
+class ThreadedCheckpointCommitter final : public CheckpointCommitter {
  public:
   struct Options {
     std::string folder;  // A CheckpointsFolder.
@@ -32,11 +33,12 @@ class Checkpointer final : public CheckpointSink {
     Logger* log = nullptr;
   };
   // Runs requests on a new thread.
-  explicit Checkpointer(Options options);
+  explicit ThreadedCheckpointCommitter(Options options);
   // Runs requests on `thread`, which must run one task at a time.
-  Checkpointer(Options options, std::unique_ptr<Executor> thread);
+  ThreadedCheckpointCommitter(Options options,
+                              std::unique_ptr<Executor> thread);
   // Waits until all requests are done.
-  ~Checkpointer() override;
+  ~ThreadedCheckpointCommitter() override;
 
   // Sets the receiver of results. Call it before the first request. The
   // coordinator must outlive Stop.
@@ -62,4 +64,4 @@ class Checkpointer final : public CheckpointSink {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_SERVER_PROCESS_CHECKPOINTER_H_
+#endif  // TRIBUTARY_SERVER_PROCESS_THREADED_CHECKPOINT_COMMITTER_H_

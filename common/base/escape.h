@@ -1,0 +1,17 @@
+// Text from elsewhere in a form that is safe to show.
+#ifndef TRIBUTARY_COMMON_BASE_ESCAPE_H_
+#define TRIBUTARY_COMMON_BASE_ESCAPE_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace tributary {
+
+// Escapes text for a terminal: writes control characters, except line ends and
+// tabs, and bytes that are not valid UTF-8 as \xNN.
+std::string EscapeForTerminal(absl::string_view text);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_COMMON_BASE_ESCAPE_H_

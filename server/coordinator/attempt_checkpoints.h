@@ -1,0 +1,65 @@
+// The checkpoints of one attempt.
+#ifndef TRIBUTARY_SERVER_COORDINATOR_ATTEMPT_CHECKPOINTS_H_
+#define TRIBUTARY_SERVER_COORDINATOR_ATTEMPT_CHECKPOINTS_H_
+
+#include <cstdint>
+#include <functional>
+
+#include "common/job/rounds.h"
+#include "common/parameters/parameter_table.h"
+#include "proto/checkpoint.pb.h"
+#include "proto/job.pb.h"
+#include "proto/rendezvous.pb.h"
+#include "server/coordinator/checkpoint_committer.h"
+#include "server/coordinator/checkpoint_schedule.h"
+#include "server/progress/job_progress.h"
+
+namespace tributary {
+
+// Carries out what a CheckpointSchedule decides: passes orders to the servers
+// and requests to the committer, and composes the manifests. Not thread-safe.
+class AttemptCheckpoints {
+ public:
+  // `ready` describes the model and the data. The attempt begins at version
+  // `first`. A null `committer` disables checkpoints.
+  AttemptCheckpoints(const JobSpec& job, const Ready& ready, int servers,
+                     int64_t first, CheckpointCommitter* committer);
+
+  // Pass the answers of the committer and the servers to the schedule.
+  CheckpointSchedule* schedule() { return &schedule_; }
+  const CheckpointSchedule& schedule() const { return schedule_; }
+
+  // Records the job's state when a round is complete. Call it before reports of
+  // the next round.
+  void OnRound(const JobProgress& progress);
+  // Executes all actions that are due. `earliest` is the first version that may
+  // be chosen for a checkpoint. `order` sends an order to all servers.
+  void Run(const JobProgress& progress, int64_t earliest,
+           const std::function<void(const ServerOrder&)>& order);
+
+  // The manifest of the finished model, without files.
+  CheckpointManifest FinalManifest(const JobProgress& progress) const;
+
+  // Steps done in the newest checkpoint. -1: there is none.
+  int64_t committed_step() const;
+
+ private:
+  CheckpointManifest MakeManifest(const CheckpointSchedule::Commit& commit,
+                                  const JobProgress& progress) const;
+  // The manifest without its files.
+  CheckpointManifest ManifestOf(int64_t version, const JobState& state) const;
+
+  const JobSpec job_;
+  const Rounds rounds_;
+  const int servers_;
+  CheckpointCommitter* const committer_;
+  // The fields that all checkpoints' manifests share.
+  CheckpointManifest common_;
+  CheckpointSchedule schedule_;
+  // The job's state at the schedule's version.
+  JobState saved_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_COORDINATOR_ATTEMPT_CHECKPOINTS_H_

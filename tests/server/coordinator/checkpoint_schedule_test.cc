@@ -1,0 +1,272 @@
+#include "server/coordinator/checkpoint_schedule.h"
+
+#include <string>
+#include <utility>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tributary {
+namespace {
+
+using Schedule = CheckpointSchedule;
+
+SnapshotReport Report(int64_t version, SnapshotReport::Outcome outcome,
+                      const std::string& text = "") {
+  SnapshotReport report;
+  report.set_version(version);
+  report.set_outcome(outcome);
+  if (outcome == SnapshotReport::WRITTEN) report.add_file()->set_name(text);
+  if (outcome == SnapshotReport::FAILED) report.set_message(text);
+  return report;
+}
+
+// Two servers, a checkpoint every 10 of 25 versions.
+class CheckpointScheduleTest : public testing::Test {
+ protected:
+  template <typename Action>
+  Action Expect(int64_t completed, int64_t earliest = 0) {
+    const auto action = schedule_.Next(completed, earliest, computed_);
+    EXPECT_TRUE(action.has_value());
+    if (!action.has_value()) return Action();
+    EXPECT_TRUE(std::holds_alternative<Action>(*action)) << action->index();
+    if (!std::holds_alternative<Action>(*action)) return Action();
+    return std::get<Action>(*action);
+  }
+  void ExpectNothing(int64_t completed, int64_t earliest = 0) {
+    EXPECT_FALSE(schedule_.Next(completed, earliest, computed_).has_value());
+  }
+  // Up to the order to the servers.
+  int64_t Order(int64_t completed, int64_t earliest = 0) {
+    const int64_t version =
+        Expect<Schedule::MakeFolder>(completed, earliest).version;
+    ExpectNothing(completed);
+    schedule_.OnFolder(std::string("folder"));
+    const auto order = Expect<Schedule::OrderSnapshots>(completed);
+    EXPECT_EQ(order.version, version);
+    EXPECT_EQ(order.folder, "folder");
+    ExpectNothing(completed);
+    return version;
+  }
+  void Answer(int64_t version, SnapshotReport::Outcome outcome,
+              const std::string& text = "") {
+    schedule_.OnReport(0, Report(version, outcome, text));
+    schedule_.OnReport(1, Report(version, outcome, text));
+  }
+  void Complete(int64_t version) {
+    Answer(version, SnapshotReport::TAKEN);
+    Answer(version, SnapshotReport::WRITTEN, "f");
+    EXPECT_EQ(Expect<Schedule::Commit>(version).version, version);
+    schedule_.OnCommitted(absl::OkStatus());
+    EXPECT_EQ(schedule_.committed(), version);
+  }
+
+  bool computed_ = true;
+  Schedule schedule_{{/*every=*/10, /*last=*/25, /*servers=*/2, /*first=*/0}};
+};
+
+TEST_F(CheckpointScheduleTest, TakesTheMultiplesAndTheLast) {
+  EXPECT_EQ(Order(0), 10);
+  Complete(10);
+  EXPECT_EQ(Order(11), 20);
+  Complete(20);
+  EXPECT_EQ(Order(20), 25);
+  EXPECT_FALSE(schedule_.over());
+  Complete(25);
+  ExpectNothing(25);
+  EXPECT_TRUE(schedule_.over());
+}
+
+// So that the last checkpoint has the last evaluation.
+TEST_F(CheckpointScheduleTest, CommitsTheLastWhenAllIsComputed) {
+  EXPECT_EQ(Order(20), 25);
+  Answer(25, SnapshotReport::WRITTEN, "f");
+  computed_ = false;
+  ExpectNothing(25);
+  EXPECT_FALSE(schedule_.over());
+  computed_ = true;
+  EXPECT_EQ(Expect<Schedule::Commit>(25).version, 25);
+}
+
+TEST_F(CheckpointScheduleTest, CommitsWhenAllServersHaveWritten) {
+  EXPECT_EQ(Order(0), 10);
+  schedule_.OnReport(0, Report(10, SnapshotReport::TAKEN));
+  EXPECT_FALSE(schedule_.taken());
+  schedule_.OnReport(1, Report(10, SnapshotReport::TAKEN));
+  EXPECT_TRUE(schedule_.taken());
+  schedule_.OnReport(1, Report(10, SnapshotReport::WRITTEN, "b"));
+  // Said twice, and of a version that nobody asked for.
+  schedule_.OnReport(1, Report(10, SnapshotReport::WRITTEN, "b"));
+  schedule_.OnReport(0, Report(9, SnapshotReport::WRITTEN, "x"));
+  ExpectNothing(12);
+  schedule_.OnReport(0, Report(10, SnapshotReport::WRITTEN, "a"));
+  const auto commit = Expect<Schedule::Commit>(12);
+  ASSERT_EQ(commit.files.size(), 2u);
+  EXPECT_EQ(commit.files[0].name(), "a");
+  EXPECT_EQ(commit.files[1].name(), "b");
+  EXPECT_EQ(commit.folder, "folder");
+}
+
+TEST_F(CheckpointScheduleTest, TriesLaterWhereAServerWasPast) {
+  EXPECT_EQ(Order(7), 10);
+  schedule_.OnReport(0, Report(10, SnapshotReport::WRITTEN, "a"));
+  schedule_.OnReport(1, Report(10, SnapshotReport::PASSED));
+  EXPECT_EQ(Expect<Schedule::Discard>(10).folder, "folder");
+  // Not one that is as near as the one that was missed.
+  EXPECT_EQ(Order(17), 25);
+  EXPECT_EQ(schedule_.failures(), 0);
+}
+
+TEST_F(CheckpointScheduleTest, WarnsOnceUntilOneSucceeds) {
+  EXPECT_EQ(Order(0), 10);
+  schedule_.OnReport(0, Report(10, SnapshotReport::FAILED, "disk full"));
+  schedule_.OnReport(1, Report(10, SnapshotReport::WRITTEN, "b"));
+  EXPECT_EQ(Expect<Schedule::Discard>(10).folder, "folder");
+  EXPECT_EQ(Expect<Schedule::Warn>(10).message, "server 0: disk full");
+  EXPECT_EQ(Expect<Schedule::MakeFolder>(10).version, 20);
+  schedule_.OnFolder(absl::UnavailableError("disk full"));
+  EXPECT_EQ(schedule_.failures(), 2);
+  EXPECT_EQ(Order(20), 25);
+  Answer(25, SnapshotReport::WRITTEN, "f");
+  Expect<Schedule::Commit>(25);
+  schedule_.OnCommitted(absl::UnavailableError("disk full"));
+  Expect<Schedule::Discard>(25);
+  ExpectNothing(25);
+  EXPECT_TRUE(schedule_.over());
+  EXPECT_EQ(schedule_.committed(), 0);
+  EXPECT_EQ(schedule_.failures(), 3);
+  EXPECT_EQ(schedule_.failure(), "disk full");
+}
+
+TEST_F(CheckpointScheduleTest, ADrainDoesNotWaitForAMultiple) {
+  EXPECT_EQ(Order(0), 10);
+  schedule_.Drain();
+  Expect<Schedule::Discard>(1);
+  const int64_t soon = Order(1);
+  EXPECT_EQ(soon, 3);
+  Complete(soon);
+  ExpectNothing(soon);
+  EXPECT_TRUE(schedule_.over());
+}
+
+TEST_F(CheckpointScheduleTest, OneThatIsWantedSoonIsNotTheLast) {
+  EXPECT_EQ(Order(0), 10);
+  schedule_.TakeSoon();
+  Expect<Schedule::Discard>(1);
+  const int64_t soon = Order(1);
+  EXPECT_EQ(soon, 3);
+  EXPECT_TRUE(schedule_.soon());
+  Complete(soon);
+  EXPECT_FALSE(schedule_.soon());
+  EXPECT_FALSE(schedule_.over());
+  EXPECT_EQ(Expect<Schedule::MakeFolder>(4).version, 10);
+}
+
+// It waited for a version that nobody was there to compute.
+TEST_F(CheckpointScheduleTest, ADrainAtRestTakesTheVersionThatIsThere) {
+  EXPECT_EQ(Order(4), 10);
+  schedule_.Drain();
+  schedule_.Rest(/*completed=*/4, /*earliest=*/0, computed_);
+  EXPECT_EQ(Expect<Schedule::Discard>(4).folder, "folder");
+  EXPECT_EQ(Order(4), 4);
+  schedule_.Rest(4, 0, computed_);  // The answers are on their way.
+  EXPECT_FALSE(schedule_.over());
+  Complete(4);
+  EXPECT_TRUE(schedule_.over());
+}
+
+TEST_F(CheckpointScheduleTest, ADrainAtRestIsDoneWhereAllIsCommitted) {
+  EXPECT_EQ(Order(8), 10);
+  Complete(10);
+  schedule_.Drain();
+  schedule_.Rest(10, 0, computed_);
+  ExpectNothing(10);
+  EXPECT_TRUE(schedule_.over());
+  EXPECT_EQ(schedule_.failures(), 0);
+}
+
+// It may be writing the version yet, or be past it for good.
+TEST_F(CheckpointScheduleTest,
+       AtRestAServerThatSeemsPastIsAskedAgainButNotForever) {
+  schedule_.Drain();
+  for (int i = 0; i < 20; ++i) {
+    schedule_.Rest(4, 0, computed_);
+    EXPECT_EQ(Order(4), 4);
+    Answer(4, SnapshotReport::PASSED);
+    EXPECT_EQ(Expect<Schedule::Discard>(4).folder, "folder");
+    ExpectNothing(4);  // Until Rest is called again.
+  }
+  EXPECT_FALSE(schedule_.over());
+  schedule_.Rest(4, 0, computed_);
+  EXPECT_THAT(Expect<Schedule::Warn>(4).message,
+              testing::HasSubstr("left in the middle of the next step"));
+  EXPECT_TRUE(schedule_.over());
+  EXPECT_EQ(schedule_.committed(), 0);
+}
+
+TEST_F(CheckpointScheduleTest, AtRestNothingIsTakenOfStepsThatAreHalfDone) {
+  // Asynchronous: steps from 6 on are not claimed.
+  schedule_.Drain();
+  schedule_.Rest(/*completed=*/4, /*earliest=*/6, computed_);
+  Expect<Schedule::Warn>(4, 6);
+  EXPECT_TRUE(schedule_.over());
+}
+
+TEST_F(CheckpointScheduleTest,
+       AtRestTheLastVersionIsNotKeptWithoutItsEvaluation) {
+  EXPECT_EQ(Order(20), 25);
+  Answer(25, SnapshotReport::WRITTEN, "f");
+  computed_ = false;
+  schedule_.Drain();
+  schedule_.Rest(25, 0, computed_);
+  EXPECT_EQ(Expect<Schedule::Discard>(25).folder, "folder");
+  EXPECT_THAT(Expect<Schedule::Warn>(25).message,
+              testing::HasSubstr("no worker is left for the last evaluation"));
+  EXPECT_TRUE(schedule_.over());
+}
+
+TEST_F(CheckpointScheduleTest, GoesOnAsUsualWhereWorkersComeBack) {
+  schedule_.Drain();
+  schedule_.Rest(4, 0, computed_);
+  EXPECT_EQ(Order(4), 4);
+  Answer(4, SnapshotReport::PASSED);
+  Expect<Schedule::Discard>(4);
+  EXPECT_GT(Order(5), 5);
+}
+
+TEST_F(CheckpointScheduleTest, ADrainEndsWithOneThatFailed) {
+  schedule_.Drain();
+  const int64_t soon = Order(3);
+  Answer(soon, SnapshotReport::FAILED, "no");
+  Expect<Schedule::Discard>(soon);
+  Expect<Schedule::Warn>(soon);
+  ExpectNothing(soon);
+  EXPECT_TRUE(schedule_.over());
+}
+
+// Asynchronous mode: steps beyond may have been given out already.
+TEST_F(CheckpointScheduleTest, ChoosesNoVersionBeforeTheEarliest) {
+  EXPECT_EQ(Order(2, /*earliest=*/14), 20);
+}
+
+TEST(CheckpointScheduleOffTest, DoesNothing) {
+  Schedule schedule({/*every=*/0, /*last=*/25, /*servers=*/1, /*first=*/0});
+  EXPECT_TRUE(schedule.over());
+  schedule.TakeSoon();
+  EXPECT_FALSE(schedule.soon());
+  schedule.Drain();
+  EXPECT_FALSE(schedule.Next(25, 0, true).has_value());
+}
+
+TEST(CheckpointScheduleOffTest, GoesOnFromACheckpoint) {
+  Schedule schedule({/*every=*/10, /*last=*/25, /*servers=*/1, /*first=*/20});
+  EXPECT_EQ(schedule.committed(), 20);
+  const auto action = schedule.Next(20, 0, true);
+  ASSERT_TRUE(action.has_value());
+  EXPECT_EQ(std::get<Schedule::MakeFolder>(*action).version, 25);
+  Schedule done({/*every=*/10, /*last=*/25, /*servers=*/1, /*first=*/25});
+  EXPECT_TRUE(done.over());
+}
+
+}  // namespace
+}  // namespace tributary
