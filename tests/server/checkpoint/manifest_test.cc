@@ -184,7 +184,7 @@ TEST(ManifestTest, ErrorsNameTheFile) {
               HasSubstr(path + ": is missing"));
   std::ofstream(path) << "x";
   EXPECT_THAT(std::string(ReadManifest(folder).status().message()),
-              HasSubstr(path + ": offset 0: does not begin as"));
+              HasSubstr(path + ": offset 0: not a checkpoint manifest"));
   std::ofstream(path) << Print(MakeGood());
   EXPECT_TRUE(ReadManifest(folder).ok());
 }
