@@ -17,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/json.h"
 #include "common/base/status_macros.h"
 #include "common/os/file.h"
 #include "nlohmann/json.hpp"
@@ -42,8 +43,7 @@ bool IsCheckpoint(const std::string& name) {
 // Returns true if `summary` describes a run that ended before it completed a
 // step.
 bool IsOfNoStep(const std::string& summary) {
-  const auto json = nlohmann::json::parse(summary, nullptr,
-                                          /*allow_exceptions=*/false);
+  const auto json = ParseJson(summary);
   if (!json.is_object()) return false;
   const auto status = json.find("status");
   // The field is missing if no worker joined.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/json.h"
 #include "common/job/job.h"
 #include "gtest/gtest.h"
 #include "tests/support/local_cluster.h"
@@ -42,7 +43,7 @@ RunResult Await(LocalCluster* cluster, const std::string& directory) {
   std::ifstream file(directory + "/metrics.jsonl");
   std::string line;
   while (std::getline(file, line)) {
-    run.metrics.push_back(nlohmann::json::parse(line));
+    run.metrics.push_back(ParseJson(line));
   }
   return run;
 }

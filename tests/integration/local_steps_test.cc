@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/json.h"
 #include "common/job/job.h"
 #include "common/tensor_io/safetensors.h"
 #include "gtest/gtest.h"
@@ -230,7 +231,7 @@ TEST_F(LocalStepsTest, SendsAFractionOfTheBytesAndCountsInnerSteps) {
   std::vector<int> evaluated;
   std::vector<int> trained;
   while (std::getline(file, line)) {
-    const nlohmann::json json = nlohmann::json::parse(line);
+    const nlohmann::json json = ParseJson(line);
     (json.contains("loss") ? trained : evaluated).push_back(json["step"]);
   }
   ASSERT_EQ(evaluated.size(), 20u);

@@ -13,6 +13,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/command_runner.h"
@@ -55,7 +56,7 @@ class TrainTest : public testing::Test {
   }
 
   nlohmann::json Summary(const std::string& output) const {
-    return nlohmann::json::parse(ReadWholeFile(Path(output) + "/summary.json"));
+    return ParseJson(ReadWholeFile(Path(output) + "/summary.json"));
   }
 
   std::string Digest(const std::string& output) const {

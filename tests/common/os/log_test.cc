@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_split.h"
+#include "common/base/json.h"
 #include "common/os/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -91,7 +92,7 @@ TEST_F(LogTest, WritesJson) {
   const auto log = Create(options);
   log->Warning("a \"quoted\"\nline with %s", "\xff");
   ASSERT_THAT(Lines(), SizeIs(1));
-  const auto object = nlohmann::json::parse(Lines()[0]);
+  const auto object = ParseJson(Lines()[0]);
   EXPECT_EQ(object["level"], "warning");
   EXPECT_EQ(object["msg"], "a \"quoted\"\nline with \xEF\xBF\xBD");
   EXPECT_EQ(object["role"], "worker");

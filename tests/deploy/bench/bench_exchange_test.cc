@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
+#include "common/base/json.h"
 #include "deploy/plan/update_pass.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -29,8 +30,7 @@ nlohmann::json Measure(std::vector<std::string> arguments) {
                     "--seconds", "0.2", "--json"});
   const CommandResult result = Bench(arguments);
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
-  nlohmann::json json = nlohmann::json::parse(result.standard_output, nullptr,
-                                              /*allow_exceptions=*/false);
+  nlohmann::json json = ParseJson(result.standard_output);
   if (!json.is_object()) json = nlohmann::json::object();
   for (const char* key : {"system",
                           "parameters",

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/json.h"
 #include "deploy/bench/bench_jobs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -19,8 +20,7 @@ nlohmann::json Bench(std::vector<std::string> arguments) {
   arguments.insert(arguments.end(), {"--json", "--seconds", "0.3"});
   const CommandResult result = RunCommand(arguments);
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
-  return nlohmann::json::parse(result.standard_output, nullptr,
-                               /*allow_exceptions=*/false);
+  return ParseJson(result.standard_output);
 }
 
 void ExpectTiming(const nlohmann::json& result) {

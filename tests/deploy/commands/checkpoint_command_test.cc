@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/types/optional.h"
+#include "common/base/json.h"
 #include "common/os/file.h"
 #include "deploy/commands/subcommands.h"
 #include "deploy/flags/exit_code.h"
@@ -106,7 +107,7 @@ TEST_F(CheckpointCommandTest, ListsForScripts) {
       0);
   const Outcome outcome = RunCheckpoint({"ls", run_, "--json"});
   EXPECT_EQ(outcome.exit_code, kExitDone);
-  const auto json = nlohmann::json::parse(outcome.output, nullptr, false);
+  const auto json = ParseJson(outcome.output);
   ASSERT_EQ(json["checkpoints"].size(), 2) << outcome.output;
   const auto& first = json["checkpoints"][0];
   EXPECT_EQ(first["path"], PathOf(10));
@@ -170,7 +171,7 @@ TEST_F(CheckpointCommandTest, VerifiesOne) {
   EXPECT_EQ(RunCheckpoint({"verify", PathOf(20)}).exit_code, kExitDone);
   const Outcome outcome = RunCheckpoint({"verify", PathOf(10) + "/", "--json"});
   EXPECT_EQ(outcome.exit_code, kExitFailed);
-  const auto json = nlohmann::json::parse(outcome.output, nullptr, false);
+  const auto json = ParseJson(outcome.output);
   EXPECT_EQ(json["checkpoints"][0]["whole"], false);
   EXPECT_EQ(outcome.errors, "error: 1 of 1 checkpoint is damaged\n");
 }
@@ -195,7 +196,7 @@ TEST_F(CheckpointCommandTest, DifferencesAreCounted) {
   const Outcome outcome =
       RunCheckpoint({"diff", PathOf(10), PathOf(20), "--json"});
   EXPECT_EQ(outcome.exit_code, kExitFailed);
-  const auto json = nlohmann::json::parse(outcome.output, nullptr, false);
+  const auto json = ParseJson(outcome.output);
   EXPECT_EQ(json["equal"], false);
   EXPECT_EQ(json["step_a"], 10);
   EXPECT_EQ(json["step_b"], 20);
@@ -233,7 +234,7 @@ TEST_F(CheckpointCommandTest, StateOfOneSideIsNamedAsTheDifference) {
   EXPECT_THAT(outcome.output, Not(HasSubstr("all bits are equal")));
   outcome = RunCheckpoint({"diff", a, b, "--json"});
   EXPECT_EQ(outcome.exit_code, kExitFailed);
-  const auto json = nlohmann::json::parse(outcome.output, nullptr, false);
+  const auto json = ParseJson(outcome.output);
   EXPECT_EQ(json["equal"], false);
   EXPECT_EQ(json["only_in_a"].dump(), "[\"momentum_buffer\"]");
 }

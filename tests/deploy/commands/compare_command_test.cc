@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/base/json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -46,8 +47,7 @@ class CompareTest : public testing::Test {
   }
 
   nlohmann::json Report() const {
-    return nlohmann::json::parse(ReadWholeFile(folder_ + "/out/compare.json"),
-                                 nullptr, /*allow_exceptions=*/false);
+    return ParseJson(ReadWholeFile(folder_ + "/out/compare.json"));
   }
 
   bool Exists(const std::string& path) const {
@@ -97,9 +97,9 @@ TEST_F(CompareTest, RunsAJobUnderSeveralExchanges) {
     EXPECT_TRUE(Exists(name + "/summary.json"));
     EXPECT_FALSE(Exists(name + "/final")) << "models are not kept";
   }
-  EXPECT_EQ(report["same_weights"],
-            nlohmann::json::parse(
-                R"([["synchronous", "synchronous_sharded", "all_reduce"]])"));
+  EXPECT_EQ(
+      report["same_weights"],
+      ParseJson(R"([["synchronous", "synchronous_sharded", "all_reduce"]])"));
   EXPECT_EQ(report["hosts"].size(), 6u);
   EXPECT_EQ(CheckXml(ReadWholeFile(folder_ + "/out/compare.svg")), "");
   EXPECT_THAT(ReadWholeFile(folder_ + "/out/compare.md"),

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -37,8 +38,7 @@ nlohmann::json Plan(std::vector<std::string> arguments) {
                    {kTributary, "plan", WriteJob(MakeTestFolder()), "--json"});
   const CommandResult result = RunCommand(arguments);
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
-  return nlohmann::json::parse(result.standard_output, nullptr,
-                               /*allow_exceptions=*/false);
+  return ParseJson(result.standard_output);
 }
 
 const nlohmann::json& Row(const nlohmann::json& plan, const std::string& key) {
@@ -87,7 +87,7 @@ TEST(PlanTest, ForeseesTheBytesOfARun) {
         {kTributary, "train", WriteJob(folder), "--workers",
          absl::StrCat(workers), "--servers", "2", "--output", folder + "/run"});
     EXPECT_EQ(result.exit_code, 0) << result.standard_error;
-    return nlohmann::json::parse(ReadWholeFile(folder + "/run/summary.json"));
+    return ParseJson(ReadWholeFile(folder + "/run/summary.json"));
   };
   const double steps_and_first = 11;
   const nlohmann::json summary = run(3);

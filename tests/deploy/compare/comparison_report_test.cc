@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_split.h"
+#include "common/base/json.h"
 #include "deploy/compare/comparison_plot.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -134,7 +135,7 @@ TEST(ComparisonReportTest, MarkdownSaysWhatHappened) {
 
 TEST(ComparisonReportTest, JsonHasAllKeys) {
   // As it is written: what is not finite has become null.
-  const auto json = nlohmann::json::parse(ComparisonJson(Mixed()).dump());
+  const auto json = ParseJson(ComparisonJson(Mixed()).dump());
   EXPECT_EQ(json["job"], "a | b <c>");
   EXPECT_EQ(json["workers"], 2);
   ASSERT_EQ(json["runs"].size(), 5u);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "common/base/json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -116,8 +117,7 @@ TEST(FormatProgressTest, NamesTheStragglerWhenItCostsMoreThanAFewPercent) {
               HasSubstr(" waiting 42 s for worker 3 |"));
   status.set_waiting_milliseconds(4.9);
   EXPECT_THAT(FormatProgress(status, 0), Not(HasSubstr("waiting")));
-  const auto json =
-      nlohmann::json::parse(FormatProgressJson(status, absl::UnixEpoch()));
+  const auto json = ParseJson(FormatProgressJson(status, absl::UnixEpoch()));
   EXPECT_EQ(json["waiting"]["rank"], 3);
   EXPECT_EQ(json["waiting"]["ms"], 4.9);
 }
@@ -154,7 +154,7 @@ TEST(FormatProgressTest, ShowsDivergence) {
 
 TEST(FormatProgressJsonTest, IsOneObject) {
   const auto json =
-      nlohmann::json::parse(FormatProgressJson(Training(), absl::UnixEpoch()));
+      ParseJson(FormatProgressJson(Training(), absl::UnixEpoch()));
   EXPECT_EQ(json["ts"], "1970-01-01T00:00:00.000000Z");
   EXPECT_EQ(json["step"], 1200);
   EXPECT_EQ(json["phase"], "TRAINING");
@@ -253,7 +253,7 @@ TEST_F(DisplayTest, LinesAreAtLeastASecondApartButForTheLast) {
 TEST_F(DisplayTest, MessagesAmongJsonAreJson) {
   ProgressDisplay display(pipe_[1], ProgressStyle::kJson, 10);
   display.Message("warning: server-0: no checkpoint");
-  const auto json = nlohmann::json::parse(Written());
+  const auto json = ParseJson(Written());
   EXPECT_EQ(json["level"], "warning");
   EXPECT_EQ(json["msg"], "server-0: no checkpoint");
   EXPECT_TRUE(json.contains("ts"));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/json.h"
 #include "common/transport/channel.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -96,7 +97,7 @@ class CoordinatorTest : public ::testing::Test {
     coordinator_ = std::make_unique<Coordinator>(
         options_, [this] { return now_; },
         [this](const std::string& line) {
-          metrics_.push_back(nlohmann::ordered_json::parse(line));
+          metrics_.push_back(ParseOrderedJson(line));
         });
     for (int shard = 0; shard < std::min(servers, present); ++shard) {
       Enlist enlist;

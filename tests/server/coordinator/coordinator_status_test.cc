@@ -1,6 +1,7 @@
 // What the coordinator tells of a job: where its time goes, and who waits.
 #include <string>
 
+#include "common/base/json.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "server/coordinator/coordinator.h"
@@ -40,16 +41,16 @@ TEST_F(CoordinatorTest, SaysWhereTheTimeGoesAndWhomTheOthersWaitFor) {
   ASSERT_TRUE(coordinator_->OnServerReport(/*shard=*/0, report).ok());
   ASSERT_EQ(metrics_.size(), 1);
   EXPECT_EQ(metrics_[0]["workers"],
-            nlohmann::ordered_json::parse(
+            ParseOrderedJson(
                 R"([{"rank": 0, "leaves": 2.0, "forward_ms": 10.0,
                      "backward_ms": 20.0, "data_ms": 1.0, "exchange_ms": 4.0,
                      "waiting_ms": 31.25},
                     {"rank": 1, "leaves": 2.0, "forward_ms": 12.0,
                      "backward_ms": 50.0, "data_ms": 1.0, "exchange_ms": 4.0,
                      "waiting_ms": 0.0}])"));
-  EXPECT_EQ(metrics_[0]["waiting"],
-            nlohmann::ordered_json::parse(
-                R"({"rank": 1, "ms": 31.25, "phase": "backward"})"));
+  EXPECT_EQ(
+      metrics_[0]["waiting"],
+      ParseOrderedJson(R"({"rank": 1, "ms": 31.25, "phase": "backward"})"));
   const StatusReply status = coordinator_->GetStatus();
   EXPECT_EQ(status.waiting_rank(), 1);
   EXPECT_EQ(status.waiting_milliseconds(), 31.25);
@@ -63,7 +64,7 @@ TEST_F(CoordinatorTest, SaysWhereTheTimeGoesAndWhomTheOthersWaitFor) {
     ASSERT_TRUE(Say(worker, farewell).ok());
   }
   const nlohmann::ordered_json summary =
-      nlohmann::ordered_json::parse(coordinator_->Summary());
+      ParseOrderedJson(coordinator_->Summary());
   EXPECT_EQ(summary["processes"][0]["forward_seconds"], 0.5);
   EXPECT_EQ(summary["processes"][0]["waiting_seconds"], 0.03125);
   EXPECT_EQ(summary["processes"][1]["waited_for_seconds"], 0.03125);

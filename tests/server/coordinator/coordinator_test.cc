@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "common/base/json.h"
 #include "common/transport/channel.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -258,7 +259,7 @@ TEST_F(CoordinatorTest, FinishesWhenStepsAndEvaluationAreDone) {
             Coordinator::Ending::kTrained);
   EXPECT_TRUE(coordinator_->status().ok());
   const nlohmann::ordered_json summary =
-      nlohmann::ordered_json::parse(coordinator_->Summary());
+      ParseOrderedJson(coordinator_->Summary());
   EXPECT_EQ(summary["status"], "done");
   EXPECT_EQ(summary["steps"], 1);
   EXPECT_EQ(summary["bytes_sent"], 77);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/json.h"
 #include "common/job/job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -97,7 +98,7 @@ class JobProgressTest : public ::testing::Test {
   static std::vector<nlohmann::json> Lines(JobProgress* progress) {
     std::vector<nlohmann::json> lines;
     for (const std::string& line : progress->TakeMetrics()) {
-      lines.push_back(nlohmann::json::parse(line));
+      lines.push_back(ParseJson(line));
     }
     return lines;
   }
@@ -238,7 +239,6 @@ TEST_F(JobProgressTest, SkippedStepsChangeNeitherLossNorNorm) {
   ASSERT_EQ(lines.size(), 1);
   EXPECT_EQ(lines[0]["loss"], 2);
   EXPECT_EQ(lines[0]["gradient_norm"], 6.0 / kSamples);
-  // A window without finite steps repeats the newest loss.
   step(2, 0, false);
   step(3, 0, false);
   EXPECT_EQ(Lines(&progress).at(0)["loss"], 2);
@@ -309,7 +309,7 @@ TEST_F(JobProgressTest, EvaluatesVersionsThatAreDueFromAllPieces) {
   EXPECT_EQ(progress.NextEvaluation(), 8);
   const std::vector<nlohmann::json> lines = Lines(&progress);
   ASSERT_EQ(lines.size(), 1);
-  EXPECT_EQ(lines[0], nlohmann::json::parse(
+  EXPECT_EQ(lines[0], ParseJson(
                           R"({"step": 4, "evaluation_loss": 2.0,
                               "evaluation_accuracy": 0.6, "seconds": 6.0})"));
   const StatusReply status = StatusOf(progress);
@@ -384,9 +384,9 @@ TEST_F(JobProgressTest, CountsTheStepsInRoundsOfLocalSteps) {
   Step(&progress, Sums(0), 3);
   EXPECT_EQ(progress.completed_steps(), 3);
   std::vector<nlohmann::json> lines = Lines(&progress);
-  ASSERT_EQ(lines.size(), 1);
-  EXPECT_EQ(lines[0]["step"], 3);
+  EXPECT_EQ(lines.at(0)["step"], 3);
   EXPECT_EQ(lines[0]["step_seconds"], 1);
+  EXPECT_EQ(progress.Stalled(At(3 + 8.5)), absl::ZeroDuration());
   EXPECT_TRUE(progress.EvaluationDue(2));  // Every four steps: two rounds.
   Step(&progress, Sums(1), 9);
   EXPECT_EQ(Lines(&progress).at(0)["step_seconds"], 2);
@@ -458,12 +458,12 @@ TEST_F(JobProgressTest, NamesTheStragglerInMetricsAndStatus) {
     Step(&progress, sums, step + 1);
   }
   const nlohmann::json line = Lines(&progress).at(0);
-  EXPECT_EQ(line["waiting"], nlohmann::json::parse(
+  EXPECT_EQ(line["waiting"], ParseJson(
                                  R"({"rank": 1, "ms": 500.0,
                                      "phase": "forward"})"));
   ASSERT_EQ(line["workers"].size(), 2);
   EXPECT_EQ(line["workers"][0],
-            nlohmann::json::parse(
+            ParseJson(
                 R"({"rank": 0, "leaves": 2.0, "forward_ms": 125.0,
                     "backward_ms": 250.0, "data_ms": 125.0,
                     "exchange_ms": 500.0, "waiting_ms": 500.0})"));
