@@ -348,8 +348,10 @@ Buffer PinnedHostBuffer(int ordinal, size_t bytes) {
     cudaGetLastError();  // Not an error of a later call.
     return nullptr;
   }
-  return Buffer(static_cast<float*>(memory),
-                [](float* pinned) { cudaFreeHost(pinned); });
+  return Buffer(static_cast<float*>(memory), [ordinal](float* pinned) {
+    cudaSetDevice(ordinal);
+    cudaFreeHost(pinned);
+  });
 }
 
 }  // namespace
@@ -359,6 +361,7 @@ absl::Status CheckCudaPasses(int ordinal) {
   cudaError_t error = cudaGetDeviceCount(&count);
   if (error == cudaSuccess && count == 0) error = cudaErrorNoDevice;
   if (error != cudaSuccess) {
+    cudaGetLastError();  // Not an error of a later call.
     return absl::FailedPreconditionError(
         absl::StrCat("this machine has no GPU that CUDA can use: ",
                      cudaGetErrorString(error)));
@@ -402,9 +405,8 @@ absl::StatusOr<ChunkPasses> MakeCudaPasses(int ordinal, int pass_streams,
   made.host_buffer = [ordinal, bytes = BytesOf(most)] {
     return PinnedHostBuffer(ordinal, bytes);
   };
-  made.pin = [ordinal](void* memory, size_t bytes) -> std::shared_ptr<void> {
-    if (cudaSetDevice(ordinal) != cudaSuccess) return nullptr;
-    return cuda::PinHostMemory(memory, bytes);
+  made.pin = [ordinal](void* memory, size_t bytes) {
+    return cuda::PinHostMemory(ordinal, memory, bytes);
   };
   return made;
 }

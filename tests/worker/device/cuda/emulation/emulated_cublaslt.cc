@@ -363,6 +363,9 @@ cublasStatus_t cublasLtMatmul(
   CheckAligned(d, std::max(algorithm->data[3], algorithm->data[4]));
   if (HasAux(*description)) CheckAligned(description->aux, 16);
   if (HasBias(*description)) Check(description->bias != nullptr, "no bias");
+  if (emulated_gpu::CheckLaunch(stream) != cudaSuccess) {
+    return CUBLAS_STATUS_EXECUTION_FAILED;
+  }
   // Those two are the host's, which may change them at once.
   const Pointers pointers = {a, b, d, *static_cast<const float*>(alpha),
                              *static_cast<const float*>(beta)};

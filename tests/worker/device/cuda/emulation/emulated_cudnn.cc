@@ -111,6 +111,9 @@ cudnnStatus_t Convolve(cudnnHandle_t handle, cudnnDataType_t type,
                        const void* alpha, const void* beta, void* workspace,
                        size_t workspace_bytes, Work work) {
   Check(handle->stream != nullptr, "no stream was set");
+  if (emulated_gpu::CheckLaunch(handle->stream) != cudaSuccess) {
+    return CUDNN_STATUS_EXECUTION_FAILED;
+  }
   Check(*static_cast<const float*>(alpha) == 1 &&
             *static_cast<const float*>(beta) == 0,
         "scaled convolutions are not emulated");
