@@ -18,8 +18,9 @@ cudaError_t FindSumKernels();
 // Partial sums of the squares of x[count], count a multiple of kRowElements:
 // element i belongs to number i % 16 of the first 16 of `sums`, or of the last
 // 16 where rows[i / kRowElements] is of group kStatistics. Each is added up in
-// the order of i, on one of 32 threads: a tenth of a millisecond for a chunk of
-// 1 MiB, beside other chunks'.
+// the order of i, on one of 32 threads. The additions depend on each other: by
+// the length of their chain, about a millisecond for a chunk of 1 MiB, beside
+// other chunks'.
 inline constexpr int kSquareSums = 32;
 void SumSquares(Stream& stream, int64_t count, const float* x,
                 const ChunkRow* rows, double* sums);

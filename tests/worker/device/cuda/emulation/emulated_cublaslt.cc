@@ -121,9 +121,11 @@ void Store(cudaDataType_t type, float value, void* to, int64_t place) {
   }
 }
 
+// With a tanh of 11 bits, like that of GPUs' own instruction.
 double GeluGate(double x) {
-  return 0.5 *
-         (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  const double tanh =
+      std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
+  return 0.5 * (1 + emulated_gpu::RoundToTf32(static_cast<float>(tanh)));
 }
 double GeluSlope(double x) {
   const double gate = GeluGate(x);

@@ -19,9 +19,15 @@
 // own memory is not the kernels'.
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/common_interface_defs.h>
+static void StartSwitch(void** fake_stack, const void* stack, size_t bytes) {
+  __sanitizer_start_switch_fiber(fake_stack, stack, bytes);
+}
+static void FinishSwitch(void* fake_stack, const void** stack, size_t* bytes) {
+  __sanitizer_finish_switch_fiber(fake_stack, stack, bytes);
+}
 #else
-static void __sanitizer_start_switch_fiber(void**, const void*, size_t) {}
-static void __sanitizer_finish_switch_fiber(void*, const void**, size_t*) {}
+static void StartSwitch(void**, const void*, size_t) {}
+static void FinishSwitch(void*, const void**, size_t*) {}
 #endif
 #ifdef TRIBUTARY_THREAD_SANITIZER
 #include <sanitizer/tsan_interface.h>
@@ -119,7 +125,7 @@ class Scheduler {
     Fiber& fiber = fibers_[current_];
     fiber.state = state;
     __tsan_switch_to_fiber(sanitizer_, __tsan_switch_to_fiber_no_sync);
-    __sanitizer_start_switch_fiber(&fiber.fake_stack, stack_, stack_bytes_);
+    StartSwitch(&fiber.fake_stack, stack_, stack_bytes_);
     swapcontext(&fiber.context, &scheduler_);
     Arrive();
   }
@@ -158,8 +164,7 @@ class Scheduler {
 
   // In a fiber that goes on now.
   void Arrive() {
-    __sanitizer_finish_switch_fiber(fibers_[current_].fake_stack, &stack_,
-                                    &stack_bytes_);
+    FinishSwitch(fibers_[current_].fake_stack, &stack_, &stack_bytes_);
   }
 
   void Prepare(Fiber& fiber) {
@@ -200,10 +205,9 @@ class Scheduler {
       SetThread(static_cast<int>(i));
       __tsan_switch_to_fiber(fibers_[i].sanitizer,
                              __tsan_switch_to_fiber_no_sync);
-      __sanitizer_start_switch_fiber(&fake_stack_, fibers_[i].stack.get(),
-                                     kStackBytes);
+      StartSwitch(&fake_stack_, fibers_[i].stack.get(), kStackBytes);
       swapcontext(&scheduler_, &fibers_[i].context);
-      __sanitizer_finish_switch_fiber(fake_stack_, nullptr, nullptr);
+      FinishSwitch(fake_stack_, nullptr, nullptr);
       ran = true;
     }
     return ran;
