@@ -156,6 +156,23 @@ TEST_F(OtherGpuTest, GraphsAndStreamsKeepToTheirGpu) {
   OnNewThread([&] { device_.reset(); });
 }
 
+TEST(CopyStreamTest, MemoryMayBeReusedAfterItsDestruction) {
+  const std::unique_ptr<Device> device = MakeDevice();
+  const Device::Memory memory = *device->Allocate(sizeof(int));
+  const Pages pages(PROT_READ | PROT_WRITE);
+  const auto pinned = device->PinHostMemory(pages.get(), kPage);
+  int& source = *static_cast<int*>(pages.get());
+  source = 1;
+  {
+    const std::unique_ptr<CopyStream> stream = *device->CreateCopyStream();
+    stream->CopyFromHost(memory.get(), &source, sizeof(source));
+  }
+  source = 2;
+  int copied = 0;
+  device->CopyToHost(&copied, memory.get(), sizeof(copied));
+  EXPECT_EQ(copied, 1);
+}
+
 // CUDA may copy from pageable memory after cudaMemcpyAsync has returned.
 TEST(PageableMemoryTest, MayBeReusedAfterCopyFromHost) {
   const std::unique_ptr<Device> device = MakeDevice();

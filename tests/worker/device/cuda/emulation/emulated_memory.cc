@@ -10,6 +10,7 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -138,6 +139,7 @@ struct PinnedMemory {
   std::map<const char*, size_t> ranges ABSL_GUARDED_BY(mu);  // By their begin.
   int64_t count ABSL_GUARDED_BY(mu) = 0;
   int64_t bytes ABSL_GUARDED_BY(mu) = 0;
+  int64_t most_bytes ABSL_GUARDED_BY(mu) = 0;
 };
 
 PinnedMemory& Pinned() {
@@ -189,6 +191,7 @@ void Pin(const void* memory, size_t bytes) {
   Pinned().ranges[static_cast<const char*>(memory)] = bytes;
   ++Pinned().count;
   Pinned().bytes += static_cast<int64_t>(bytes);
+  Pinned().most_bytes = std::max(Pinned().most_bytes, Pinned().bytes);
 }
 
 bool Unpin(const void* memory) {
@@ -231,6 +234,11 @@ int64_t PinnedRanges() {
 int64_t PinnedBytes() {
   absl::MutexLock lock(&Pinned().mu);
   return Pinned().bytes;
+}
+
+int64_t MostPinnedBytes() {
+  absl::MutexLock lock(&Pinned().mu);
+  return std::exchange(Pinned().most_bytes, Pinned().bytes);
 }
 
 }  // namespace emulated_gpu

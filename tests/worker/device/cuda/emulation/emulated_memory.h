@@ -45,8 +45,10 @@ bool IsPinned(const void* memory);
 bool IsWritable(const void* memory, size_t bytes);
 // Counts all ranges ever pinned.
 int64_t PinnedRanges();
-// Bytes pinned at present by cudaHostRegister or cudaMallocHost.
+// Bytes pinned at present by cudaHostRegister or cudaMallocHost, and the most
+// since the last call.
 int64_t PinnedBytes();
+int64_t MostPinnedBytes();
 
 }  // namespace emulated_gpu
 

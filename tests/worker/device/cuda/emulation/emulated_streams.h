@@ -26,7 +26,8 @@ struct Event {
 };
 
 Stream* CreateStream(int device);
-void DestroyStream(Stream* stream);  // Runs what is queued.
+// Like CUDA, waits for nothing: queued work runs some time later.
+void DestroyStream(Stream* stream);
 int DeviceOf(const Stream* stream);
 
 // Streams created from now on share so many queues of their GPU in turn, as
