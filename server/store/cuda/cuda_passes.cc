@@ -30,36 +30,11 @@ namespace {
 using cuda::ChunkRow;
 using cuda::kRowElements;
 using cuda::PassStream;
-using cuda::RowGroup;
+using cuda::RowsOf;
 using cuda::ToStatus;
 
 size_t BytesOf(int64_t elements) {
   return static_cast<size_t>(elements) * sizeof(float);
-}
-
-RowGroup GroupOf(OptimizerGroup group) {
-  switch (group) {
-    case DECAY:
-      return RowGroup::kDecay;
-    case STATISTICS:
-      return RowGroup::kStatistics;
-    default:
-      return RowGroup::kNoDecay;
-  }
-}
-
-std::vector<ChunkRow> RowsOf(const ArenaLayout& layout, int chunk) {
-  std::vector<ChunkRow> rows(layout.ChunkSize(chunk) / kRowElements);
-  for (const ChunkSegment& segment : layout.ChunkSegments(chunk)) {
-    for (int64_t begin = segment.begin; begin < segment.end;
-         begin += kRowElements) {
-      ChunkRow& row = rows[begin / kRowElements];
-      row.group = GroupOf(segment.group);
-      row.elements = static_cast<uint8_t>(
-          std::min<int64_t>(kRowElements, segment.end - begin));
-    }
-  }
-  return rows;
 }
 
 // What the passes of a plan take of a GPU's memory, in elements of 4 bytes.
