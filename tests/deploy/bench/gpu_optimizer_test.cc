@@ -127,6 +127,7 @@ TEST(GpuOptimizerTest, SaysThatTheGpuIsFull) {
   table.set_chunk_elements(1024);
   table.add_parameter()->set_name("p");
   table.mutable_parameter(0)->add_shape(100000);
+  table.mutable_parameter(0)->set_group(DECAY);
   OptimizerSpec spec;
   spec.mutable_adamw()->set_learning_rate(0.1);
   const std::unique_ptr<Optimizer> optimizer = *Optimizer::Create(spec);

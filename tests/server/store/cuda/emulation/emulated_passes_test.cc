@@ -4,6 +4,7 @@
 // wait fails too. The GPU is the second one, which no thread uses by accident.
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "common/optimizer/optimizer.h"
 #include "common/parameters/parameter_table.h"
@@ -44,8 +45,8 @@ class CudaPassMemoryTest : public testing::Test {
     emulated_gpu::SetMemoryBytes(size_t{1} << 40);
   }
 
-  absl::StatusOr<ChunkPasses> Make() {
-    return MakeCudaPasses(/*ordinal=*/0, /*pass_streams=*/2,
+  absl::StatusOr<ChunkPasses> Make(int ordinal = 0) {
+    return MakeCudaPasses(ordinal, /*pass_streams=*/2,
                           {&job_, layout_.get(), {0, 1, 2}, optimizer_.get()});
   }
 
@@ -74,6 +75,21 @@ TEST_F(CudaPassMemoryTest, GivesItsMemoryBack) {
     EXPECT_LT(emulated_gpu::FreeMemoryBytes(), free);
   }
   EXPECT_EQ(emulated_gpu::FreeMemoryBytes(), free);
+}
+
+TEST_F(CudaPassMemoryTest, KeepsToItsGpu) {
+  emulated_gpu::DestroyContext(0);
+  ChunkPasses made;
+  Buffer buffer;
+  // On threads that have not used CUDA.
+  std::thread([&] {
+    made = *Make(/*ordinal=*/1);
+    buffer = made.host_buffer();
+  }).join();
+  EXPECT_NE(buffer, nullptr);
+  std::thread([&] { buffer = nullptr; }).join();
+  std::thread([&] { made = ChunkPasses(); }).join();
+  EXPECT_FALSE(emulated_gpu::HasContext(0));
 }
 
 TEST_F(CudaPassMemoryTest, RefusesGpusThatThereAreNot) {
