@@ -29,6 +29,7 @@ absl::StatusCode CodeOf(cudaError_t error) {
 
 absl::Status ToStatus(cudaError_t error, absl::string_view what) {
   if (error == cudaSuccess) return absl::OkStatus();
+  cudaGetLastError();  // Clears the error, so that no later call reports it.
   return absl::Status(CodeOf(error),
                       absl::StrCat(what, ": ", cudaGetErrorString(error), " (",
                                    cudaGetErrorName(error), ")"));

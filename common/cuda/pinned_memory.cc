@@ -4,21 +4,21 @@
 
 namespace tributary::cuda {
 
-std::shared_ptr<void> PinHostMemory(void* memory, size_t bytes) {
-  cudaError_t error = cudaHostRegister(memory, bytes, cudaHostRegisterPortable);
+std::shared_ptr<void> PinHostMemory(int ordinal, void* memory, size_t bytes) {
   // Memory that a server shares is mapped read-only.
-  if (error != cudaSuccess) {
-    error = cudaHostRegister(
-        memory, bytes, cudaHostRegisterPortable | cudaHostRegisterReadOnly);
-  }
-  if (error != cudaSuccess) {
+  for (const unsigned access : {0u, unsigned{cudaHostRegisterReadOnly}}) {
+    if (cudaSetDevice(ordinal) == cudaSuccess &&
+        cudaHostRegister(memory, bytes, cudaHostRegisterPortable | access) ==
+            cudaSuccess) {
+      return std::shared_ptr<void>(memory, [ordinal](void* pinned) {
+        cudaSetDevice(ordinal);
+        cudaHostUnregister(pinned);
+        cudaGetLastError();
+      });
+    }
     cudaGetLastError();  // Clears the error, so that no later call reports it.
-    return nullptr;
   }
-  return std::shared_ptr<void>(memory, [](void* pinned) {
-    cudaHostUnregister(pinned);
-    cudaGetLastError();
-  });
+  return nullptr;
 }
 
 }  // namespace tributary::cuda

@@ -7,9 +7,11 @@
 
 namespace tributary::cuda {
 
-// Pins whole pages of this process's memory for the lifetime of the returned
-// handle. Returns null if CUDA cannot pin them. Thread-safe.
-std::shared_ptr<void> PinHostMemory(void* memory, size_t bytes);
+// Pins whole pages of this process's memory, for all GPUs, for the lifetime of
+// the returned handle. Returns null if CUDA cannot pin them. Makes GPU number
+// `ordinal` the calling thread's current device, as does the handle's release,
+// so that neither uses another GPU. Thread-safe.
+std::shared_ptr<void> PinHostMemory(int ordinal, void* memory, size_t bytes);
 
 }  // namespace tributary::cuda
 

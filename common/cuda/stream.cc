@@ -23,7 +23,10 @@ Stream::Stream(int ordinal, cudaStream_t stream)
     : ordinal_(ordinal), stream_(stream) {}
 
 // Queued operations complete first; CUDA then frees the stream.
-Stream::~Stream() { cudaStreamDestroy(stream_); }
+Stream::~Stream() {
+  cudaSetDevice(ordinal_);
+  cudaStreamDestroy(stream_);
+}
 
 void Stream::Activate() { Check(cudaSetDevice(ordinal_), "cudaSetDevice"); }
 

@@ -19,6 +19,7 @@
 #include "common/optimizer/optimizer.h"
 #include "common/os/process.h"
 #include "deploy/bench/bench_run.h"
+#include "deploy/bench/gpu_optimizer.h"
 #include "nlohmann/json.hpp"
 #include "worker/device/factory/device_factory.h"
 #include "worker/training/training_setup.h"
@@ -43,8 +44,8 @@ double Median(std::vector<double> values) {
 // Trains without an exchange: the optimizer runs in this process.
 class SingleTrainer {
  public:
-  explicit SingleTrainer(const TrainingSetup* setup,
-                         std::unique_ptr<Optimizer> optimizer)
+  SingleTrainer(const TrainingSetup* setup,
+                std::unique_ptr<Optimizer> optimizer)
       : setup_(*setup),
         optimizer_(std::move(optimizer)),
         arenas_(setup->layout().arena_elements()),
@@ -75,6 +76,14 @@ class SingleTrainer {
       setup_.arenas(thread)->LoadAll(weights_[0].get());
       setup_.arenas(thread)->Synchronize();
     }
+  }
+
+  // Lets a GPU, which has all arenas of the setup, run the optimizer.
+  absl::Status UpdateOn(int ordinal) {
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        gpu_optimizer_,
+        GpuOptimizer::Create(ordinal, setup_.layout(), optimizer_.get()));
+    return absl::OkStatus();
   }
 
   absl::Status Step() {
@@ -138,9 +147,10 @@ class SingleTrainer {
     for (const absl::Status& status : statuses) {
       TRIBUTARY_RETURN_IF_ERROR(status);
     }
-    // Gradients on a device are updated by servers, which this mode does not
-    // have.
-    if (on_device()) return absl::OkStatus();
+    if (on_device()) {
+      UpdateOnDevice();
+      return absl::OkStatus();
+    }
     const int chunks = setup_.layout().chunk_count();
     absl::BlockingCounter updating(chunks);
     for (int chunk = 0; chunk < chunks; ++chunk) {
@@ -161,22 +171,35 @@ class SingleTrainer {
     return arena.get() + setup_.layout().ChunkBegin(chunk);
   }
 
-  void Update(int chunk) {
-    std::vector<float*> slots;
-    for (const Buffer& slot : slots_) slots.push_back(At(slot, chunk));
+  UpdateStep NumbersOfStep() const {
     UpdateStep step;
     step.gradient_scale = 1.f / static_cast<float>(sample_count());
     step.statistics_scale =
         static_cast<float>(kStatisticsRate) * step.gradient_scale;
     step.learning_rate = 1e-3;
     step.number = step_;
+    return step;
+  }
+
+  void UpdateOnDevice() {
+    std::vector<float*> gradients, weights;
+    for (int thread = 0; thread < setup_.threads(); ++thread) {
+      gradients.push_back(setup_.arenas(thread)->gradients());
+      weights.push_back(setup_.arenas(thread)->weights());
+    }
+    gpu_optimizer_->Update(NumbersOfStep(), gradients, weights);
+  }
+
+  void Update(int chunk) {
+    std::vector<float*> slots;
+    for (const Buffer& slot : slots_) slots.push_back(At(slot, chunk));
     UpdateArguments update;
     update.gradient_sum = At(gradients_[0], chunk);
     update.weights = At(weights_[step_ % 2], chunk);
     update.new_weights = At(weights_[(step_ + 1) % 2], chunk);
     update.slots = slots;
     update.segments = segments_[chunk];
-    optimizer_->At(step).Update(update);
+    optimizer_->At(NumbersOfStep()).Update(update);
   }
 
   bool on_device() const { return setup_.arenas(/*thread=*/0) != nullptr; }
@@ -187,6 +210,7 @@ class SingleTrainer {
 
   const TrainingSetup& setup_;
   const std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<GpuOptimizer> gpu_optimizer_;  // Null on the CPU.
   BufferPool arenas_;
   ThreadPool threads_;
   Buffer weights_[2];
@@ -208,6 +232,9 @@ absl::StatusOr<StepTiming> TimeSingleStep(BenchLoad load, double seconds) {
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
                              Optimizer::Create(job.optimizer()));
   SingleTrainer trainer(setup.get(), std::move(optimizer));
+  if (load.device.kind == DeviceName::Kind::kCuda) {
+    TRIBUTARY_RETURN_IF_ERROR(trainer.UpdateOn(load.device.ordinal));
+  }
   for (int64_t i = 0; i < kWarmUpSteps; ++i) {
     TRIBUTARY_RETURN_IF_ERROR(trainer.Step());
   }

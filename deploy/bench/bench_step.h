@@ -22,8 +22,8 @@ struct StepTiming {
 
 // Times forward, backward and optimizer of `load` (with one worker) for about
 // `seconds`, after a few uncounted steps. Updates each chunk as soon as
-// backward has finished its gradient. On a GPU it times forward and backward
-// only, because optimizers run on hosts.
+// backward has finished its gradient; on a GPU all chunks behind backward, in
+// the GPU's memory.
 absl::StatusOr<StepTiming> TimeSingleStep(BenchLoad load, double seconds);
 
 // Runs `load.workers` such processes concurrently and returns the timing of the

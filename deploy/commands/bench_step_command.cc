@@ -27,6 +27,9 @@ namespace {
 // The cost is a difference, and the speed of the machine drifts.
 constexpr int kRounds = 3;
 
+// The least that --seconds accepts, also of the processes that measure a round.
+constexpr double kMinSeconds = 0.1;
+
 struct Flags {
   std::string model;
   std::string mode = "single";
@@ -67,8 +70,8 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
   AddServerDeviceFlag(line.get(), "server-device", &flags->server_device);
   line->AddInteger("batch", "Samples per worker. Default: the model's.", 0,
                    1 << 20, &flags->batch);
-  line->AddNumber("seconds", "Seconds to measure. Default 4.", 0.1, 3600,
-                  &flags->seconds);
+  line->AddNumber("seconds", "Seconds to measure. Default 4.", kMinSeconds,
+                  3600, &flags->seconds);
   AddSetFlag(line.get(), "exchange.transport=WIRE", &flags->sets);
   line->AddSwitch("json", "Print one JSON object.", &flags->json);
   return line;
@@ -139,7 +142,7 @@ absl::StatusOr<nlohmann::ordered_json> Measure(const Flags& flags) {
     return Describe(flags, job, timing);
   }
   SignalQueue signals(/*with_children=*/true);
-  const double seconds = flags.seconds / kRounds;
+  const double seconds = std::max(kMinSeconds, flags.seconds / kRounds);
   std::vector<StepTiming> apart;
   std::vector<StepTiming> together;
   for (int round = 0; round < kRounds; ++round) {

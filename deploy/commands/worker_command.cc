@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <utility>
 
@@ -22,6 +23,12 @@
 
 namespace tributary {
 namespace {
+
+// Streams of a GPU share so many hardware queues. Work in a queue waits for all
+// work queued before, whatever its stream, and NCCL's messages wait for other
+// workers: if two directions shared a queue, workers could wait for one another
+// forever. CUDA permits 32; its default is 8.
+constexpr char kMaxConnections[] = "32";
 
 struct Flags {
   std::string coordinator;
@@ -131,6 +138,8 @@ absl::Status FillDevice(const LauncherEnvironment& launcher, Logger* log,
 
 int RunWorkerCommand(const std::vector<std::string>& arguments,
                      const Environment& environment) {
+  // CUDA reads it at its first use; no other thread exists yet.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", kMaxConnections, /*overwrite=*/0);
   Flags flags;
   const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
   if (const auto code = line->ParseOrAnswer(arguments, environment)) {

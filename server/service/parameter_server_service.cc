@@ -20,6 +20,7 @@
 #include "common/transport/server_stream.h"
 #include "server/membership/peer_checks.h"
 #include "server/service/arrived_gradient.h"
+#include "server/store/pinned_arenas.h"
 
 namespace tributary {
 namespace {
@@ -272,7 +273,9 @@ class ExchangeStream final
       const float* values =
           reinterpret_cast<const float*>(memory_->data()) + c.offset();
       TRIBUTARY_RETURN_IF_ERROR(AddContribution(
-          c, GradientAt(values, store_->exchange().wire_dtype(), gradients_)));
+          c, GradientAt(values, store_->exchange().wire_dtype(),
+                        gradients_->Use(c.offset() * int64_t{sizeof(float)},
+                                        size * int64_t{sizeof(float)}))));
     }
     return absl::OkStatus();
   }
@@ -321,9 +324,11 @@ class ExchangeStream final
     memory_ = *std::move(memory);
     float* const gradients =
         reinterpret_cast<float*>(const_cast<char*>(memory_->data()));
-    gradients_ = PinnedBuffer(Buffer(memory_, gradients),
-                              static_cast<size_t>(memory_->bytes()),
-                              store_->pin_memory());
+    gradients_ = std::make_unique<PinnedArenas>(
+        Buffer(memory_, gradients), memory_->bytes(),
+        RoundUpToPage(store_->layout().arena_elements() *
+                      int64_t{sizeof(float)}),
+        store_->pin_memory());
     *welcome->mutable_welcome()->mutable_memory() = *ours;
   }
 
@@ -345,7 +350,7 @@ class ExchangeStream final
   int64_t incarnation_ = 0;
   bool subscribed_ = false;
   std::shared_ptr<const MappedMemory> memory_;  // The worker's gradients.
-  std::shared_ptr<const void> gradients_;       // The same memory, pinned.
+  std::unique_ptr<PinnedArenas> gradients_;     // In the same memory.
 
   absl::Mutex in_place_mu_;
   // (version, chunk) of weights that were not announced to the worker yet.

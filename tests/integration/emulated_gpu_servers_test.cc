@@ -46,6 +46,17 @@ TEST_P(EmulatedGpuServersTest, PinsWhatCopiesReadAndWrite) {
   EXPECT_GE(emulated_gpu::PinnedRanges() - before, 3);
 }
 
+TEST_P(EmulatedGpuServersTest, PinsOnlyTheGradientsInUse) {
+  // Each worker shares 130 arenas of 36 KiB, and has few gradients in flight.
+  Set("batch.global", "64");
+  Set("batch.micro_batches", "64");
+  Set("model.mlp.hidden", "1024");
+  emulated_gpu::MostPinnedBytes();
+  const int64_t before = emulated_gpu::PinnedBytes();
+  Train({/*servers=*/1, /*workers=*/2});
+  EXPECT_LT(emulated_gpu::MostPinnedBytes() - before, int64_t{4} << 20);
+}
+
 const GpuServers kEmulated = {"emulated", 6, &MakeOnEmulatedGpu};
 
 }  // namespace

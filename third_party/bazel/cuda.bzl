@@ -19,25 +19,30 @@ def requires_cuda():
     """For `target_compatible_with` of a cc_library or cc_test: skips it where CUDA is absent."""
     return if_cuda([], ["//third_party/bazel:cuda_toolkit"])
 
-def _cuda_objects_impl(ctx):
-    contexts = [dep[CcInfo].compilation_context for dep in ctx.attr.deps]
-    headers = depset(ctx.files.hdrs, transitive = [c.headers for c in contexts])
-
+def _common_arguments(ctx, contexts):
+    """The arguments of every nvcc, but for the output and what it is for."""
     common = ctx.actions.args()
-    common.add_all(["-O3", "-std=c++17", "-x", "cu", "-c"])
-    common.add_all(_ARCHITECTURES, before_each = "-gencode")
+    common.add_all(["-O3", "-std=c++17", "-x", "cu"])
 
     # Device code may call constexpr functions of the standard library. Host
     # warnings are off: they come from code that nvcc generates.
     common.add_all(["--expt-relaxed-constexpr", "--extended-lambda"])
     common.add("-Xcompiler", "-fPIC,-ffp-contract=off,-w")
-    common.add_all(ctx.attr.nvcc_options)
     for context in contexts:
         common.add_all(context.defines, before_each = "-D")
         common.add_all(context.quote_includes, before_each = "-I")
         common.add_all(context.includes, before_each = "-I")
         common.add_all(context.system_includes, before_each = "-isystem")
     common.add("-I", ".")
+    return common
+
+def _cuda_objects_impl(ctx):
+    contexts = [dep[CcInfo].compilation_context for dep in ctx.attr.deps]
+    headers = depset(ctx.files.hdrs, transitive = [c.headers for c in contexts])
+    common = _common_arguments(ctx, contexts)
+    common.add("-c")
+    common.add_all(_ARCHITECTURES, before_each = "-gencode")
+    common.add_all(ctx.attr.nvcc_options)
 
     objects = []
     for source in ctx.files.srcs:
@@ -101,3 +106,47 @@ def cuda_library(name, srcs, hdrs = [], deps = [], nvcc_options = [], **kwargs):
         target_compatible_with = requires_cuda(),
         **kwargs
     )
+
+def _cuda_machine_code_impl(ctx):
+    contexts = [dep[CcInfo].compilation_context for dep in ctx.attr.deps]
+    headers = depset(transitive = [c.headers for c in contexts])
+    outputs = []
+    for source in ctx.files.srcs:
+        for architecture in ctx.attr.architectures:
+            name = "%s.%s" % (source.basename[:-len(".cu")], architecture)
+            code = ctx.actions.declare_file(name + ".cubin")
+            log = ctx.actions.declare_file(name + ".log")
+            ctx.actions.run_shell(
+                command = "log=$1; shift; \"$@\" >\"$log\" 2>&1 || { cat \"$log\"; exit 1; }",
+                arguments = [
+                    log.path,
+                    CUDA_PATH + "/bin/nvcc",
+                    _common_arguments(ctx, contexts),
+                    "-cubin",
+                    "-arch=" + architecture,
+                    "-Xptxas",
+                    "-v,-warn-spills",
+                    source.path,
+                    "-o",
+                    code.path,
+                ],
+                inputs = depset([source], transitive = [headers]),
+                outputs = [code, log],
+                mnemonic = "CudaMachineCode",
+                progress_message = "Compiling %s for %s" % (source.short_path, architecture),
+                use_default_shell_env = True,
+            )
+            outputs += [code, log]
+    return [DefaultInfo(files = depset(outputs), runfiles = ctx.runfiles(outputs))]
+
+# The machine code of kernels, for tests that look at it: for each source and
+# architecture, NAME.ARCHITECTURE.cubin and ptxas's report in
+# NAME.ARCHITECTURE.log.
+cuda_machine_code = rule(
+    implementation = _cuda_machine_code_impl,
+    attrs = {
+        "srcs": attr.label_list(allow_files = [".cu"]),
+        "architectures": attr.string_list(),
+        "deps": attr.label_list(providers = [CcInfo]),
+    },
+)

@@ -4,6 +4,11 @@
 #define TRIBUTARY_SERVER_STORE_CUDA_CHUNK_ROWS_H_
 
 #include <cstdint>
+#include <vector>
+
+namespace tributary {
+class ArenaLayout;
+}  // namespace tributary
 
 namespace tributary::cuda {
 
@@ -18,6 +23,9 @@ struct ChunkRow {
   RowGroup group = RowGroup::kNoDecay;
   uint8_t elements = 0;  // The rest are a gap.
 };
+
+// The rows of a chunk, in order.
+std::vector<ChunkRow> RowsOf(const ArenaLayout& layout, int chunk);
 
 }  // namespace tributary::cuda
 

@@ -30,36 +30,11 @@ namespace {
 using cuda::ChunkRow;
 using cuda::kRowElements;
 using cuda::PassStream;
-using cuda::RowGroup;
+using cuda::RowsOf;
 using cuda::ToStatus;
 
 size_t BytesOf(int64_t elements) {
   return static_cast<size_t>(elements) * sizeof(float);
-}
-
-RowGroup GroupOf(OptimizerGroup group) {
-  switch (group) {
-    case DECAY:
-      return RowGroup::kDecay;
-    case STATISTICS:
-      return RowGroup::kStatistics;
-    default:
-      return RowGroup::kNoDecay;
-  }
-}
-
-std::vector<ChunkRow> RowsOf(const ArenaLayout& layout, int chunk) {
-  std::vector<ChunkRow> rows(layout.ChunkSize(chunk) / kRowElements);
-  for (const ChunkSegment& segment : layout.ChunkSegments(chunk)) {
-    for (int64_t begin = segment.begin; begin < segment.end;
-         begin += kRowElements) {
-      ChunkRow& row = rows[begin / kRowElements];
-      row.group = GroupOf(segment.group);
-      row.elements = static_cast<uint8_t>(
-          std::min<int64_t>(kRowElements, segment.end - begin));
-    }
-  }
-  return rows;
 }
 
 // The GPU memory that the passes of a plan need, in elements of 4 bytes.
@@ -350,8 +325,10 @@ Buffer PinnedHostBuffer(int ordinal, size_t bytes) {
     cudaGetLastError();  // Clears the error.
     return nullptr;
   }
-  return Buffer(static_cast<float*>(memory),
-                [](float* pinned) { cudaFreeHost(pinned); });
+  return Buffer(static_cast<float*>(memory), [ordinal](float* pinned) {
+    cudaSetDevice(ordinal);
+    cudaFreeHost(pinned);
+  });
 }
 
 }  // namespace
@@ -361,6 +338,7 @@ absl::Status CheckCudaPasses(int ordinal) {
   cudaError_t error = cudaGetDeviceCount(&count);
   if (error == cudaSuccess && count == 0) error = cudaErrorNoDevice;
   if (error != cudaSuccess) {
+    cudaGetLastError();  // Not an error of a later call.
     return absl::FailedPreconditionError(
         absl::StrCat("this machine has no GPU that CUDA can use: ",
                      cudaGetErrorString(error)));
@@ -404,9 +382,8 @@ absl::StatusOr<ChunkPasses> MakeCudaPasses(int ordinal, int pass_streams,
   made.host_buffer = [ordinal, bytes = BytesOf(most)] {
     return PinnedHostBuffer(ordinal, bytes);
   };
-  made.pin = [ordinal](void* memory, size_t bytes) -> std::shared_ptr<void> {
-    if (cudaSetDevice(ordinal) != cudaSuccess) return nullptr;
-    return cuda::PinHostMemory(memory, bytes);
+  made.pin = [ordinal](void* memory, size_t bytes) {
+    return cuda::PinHostMemory(ordinal, memory, bytes);
   };
   return made;
 }

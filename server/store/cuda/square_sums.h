@@ -19,8 +19,9 @@ cudaError_t FindSumKernels();
 // Computes partial sums of the squares of x[count], where count is a multiple
 // of kRowElements. The square of element i is added to sums[i % 16], or to
 // sums[16 + i % 16] if rows[i / kRowElements] is of group kStatistics. Each
-// partial sum is added in the order of i by one of 32 threads. Takes 0.1 ms for
-// a chunk of 1 MiB, and other chunks can run at the same time.
+// partial sum is added in the order of i by one of 32 threads. The additions of
+// a thread depend on each other, so a chunk of 1 MiB takes about a millisecond;
+// other chunks can run at the same time.
 inline constexpr int kSquareSums = 32;
 void SumSquares(Stream& stream, int64_t count, const float* x,
                 const ChunkRow* rows, double* sums);

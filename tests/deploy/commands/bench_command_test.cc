@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 nlohmann::json Bench(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {kTributary, "bench", "step"});
-  arguments.insert(arguments.end(), {"--json", "--seconds", "0.3"});
+  arguments.insert(arguments.end(), {"--json", "--seconds", "0.2"});
   const CommandResult result = RunCommand(arguments);
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
   return ParseJson(result.standard_output);

@@ -55,7 +55,9 @@ using Owned = std::unique_ptr<std::remove_pointer_t<Pointer>, Destroy>;
 
 template <typename Algorithm>
 struct Choice {
-  Algorithm algorithm;
+  Algorithm algorithm = Algorithm();
+  // With the math type that the algorithm and its workspace are for.
+  Owned<cudnnConvolutionDescriptor_t> convolution;
   size_t workspace_bytes = 0;
 };
 
@@ -64,7 +66,6 @@ struct Choice {
 struct Plan {
   Owned<cudnnTensorDescriptor_t> x, y;
   Owned<cudnnFilterDescriptor_t> weight;
-  Owned<cudnnConvolutionDescriptor_t> convolution;
   Choice<cudnnConvolutionFwdAlgo_t> forward;
   Choice<cudnnConvolutionBwdDataAlgo_t> backward_input;
   Choice<cudnnConvolutionBwdFilterAlgo_t> backward_weight;
@@ -77,19 +78,38 @@ auto KeyOf(const ConvolutionShape& s, cudnnDataType_t type) {
 }
 using PlanKey = decltype(KeyOf(ConvolutionShape(), CUDNN_DATA_FLOAT));
 
-// Returns the first of `results`, which are sorted by speed, that is among
-// `allowed`.
-template <typename Result, typename Algorithm>
+// Chooses the first of `results`, which are sorted by speed, that is among
+// `allowed`, and sets the math type of `convolution`, for which the results
+// are, accordingly. `workspace(algorithm, bytes)` asks the library.
+template <typename Result, typename Algorithm, typename Workspace>
 absl::StatusOr<Choice<Algorithm>> Choose(
-    const Result* results, int count,
-    std::initializer_list<Algorithm> allowed) {
+    Owned<cudnnConvolutionDescriptor_t> convolution, cudnnMathType_t math,
+    const Result* results, int count, std::initializer_list<Algorithm> allowed,
+    const Workspace& workspace) {
   for (const Result* result = results; result < results + count; ++result) {
-    if (result->status == CUDNN_STATUS_SUCCESS &&
-        result->determinism == CUDNN_DETERMINISTIC &&
-        std::find(allowed.begin(), allowed.end(), result->algo) !=
+    if (result->status != CUDNN_STATUS_SUCCESS ||
+        result->determinism != CUDNN_DETERMINISTIC ||
+        std::find(allowed.begin(), allowed.end(), result->algo) ==
             allowed.end()) {
-      return Choice<Algorithm>{result->algo, result->memory};
+      continue;
     }
+    // A result has a math type of its own. In float32 it must not permit TF32,
+    // and result->memory may be that of another type.
+    const cudnnMathType_t chosen =
+        math == CUDNN_FMA_MATH ? math : result->mathType;
+    TRIBUTARY_RETURN_IF_ERROR(
+        ToStatus(Dnn().SetConvolutionMathType(convolution.get(), chosen),
+                 "cudnnSetConvolutionMathType"));
+    size_t bytes = 0;
+    if (workspace(convolution.get(), result->algo, &bytes) !=
+        CUDNN_STATUS_SUCCESS) {
+      continue;
+    }
+    Choice<Algorithm> choice;
+    choice.algorithm = result->algo;
+    choice.convolution = std::move(convolution);
+    choice.workspace_bytes = bytes;
+    return choice;
   }
   return absl::UnimplementedError(
       "cuDNN has no deterministic algorithm for a convolution of this shape");
@@ -114,7 +134,7 @@ absl::StatusOr<Owned<cudnnTensorDescriptor_t>> Describe(cudnnDataType_t type,
 }
 
 absl::Status DescribeAll(const ConvolutionShape& s, cudnnDataType_t type,
-                         cudnnMathType_t float_math, Plan& plan) {
+                         Plan& plan) {
   TRIBUTARY_ASSIGN_OR_RETURN(
       plan.x, Describe(type, s.batch, s.in_channels, s.in_height, s.in_width));
   TRIBUTARY_ASSIGN_OR_RETURN(plan.y, Describe(type, s.batch, s.out_channels,
@@ -124,18 +144,21 @@ absl::Status DescribeAll(const ConvolutionShape& s, cudnnDataType_t type,
   TRIBUTARY_RETURN_IF_ERROR(ToStatus(Dnn().CreateFilterDescriptor(&weight),
                                      "cudnnCreateFilterDescriptor"));
   plan.weight.reset(weight);
-  TRIBUTARY_RETURN_IF_ERROR(ToStatus(
-      Dnn().SetFilter4dDescriptor(
-          weight, type, CUDNN_TENSOR_NCHW, static_cast<int>(s.out_channels),
-          static_cast<int>(s.in_channels), static_cast<int>(s.kernel),
-          static_cast<int>(s.kernel)),
-      "cudnnSetFilter4dDescriptor"));
+  return ToStatus(Dnn().SetFilter4dDescriptor(weight, type, CUDNN_TENSOR_NCHW,
+                                              static_cast<int>(s.out_channels),
+                                              static_cast<int>(s.in_channels),
+                                              static_cast<int>(s.kernel),
+                                              static_cast<int>(s.kernel)),
+                  "cudnnSetFilter4dDescriptor");
+}
 
+absl::StatusOr<Owned<cudnnConvolutionDescriptor_t>> DescribeConvolution(
+    const ConvolutionShape& s, cudnnMathType_t math) {
   cudnnConvolutionDescriptor_t convolution;
   TRIBUTARY_RETURN_IF_ERROR(
       ToStatus(Dnn().CreateConvolutionDescriptor(&convolution),
                "cudnnCreateConvolutionDescriptor"));
-  plan.convolution.reset(convolution);
+  Owned<cudnnConvolutionDescriptor_t> owned(convolution);
   const int padding = static_cast<int>(s.padding);
   const int stride = static_cast<int>(s.stride);
   TRIBUTARY_RETURN_IF_ERROR(ToStatus(
@@ -143,55 +166,86 @@ absl::Status DescribeAll(const ConvolutionShape& s, cudnnDataType_t type,
           convolution, padding, padding, stride, stride, /*dilation_h=*/1,
           /*dilation_w=*/1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
       "cudnnSetConvolution2dDescriptor"));
-  return ToStatus(
-      Dnn().SetConvolutionMathType(convolution, type == CUDNN_DATA_FLOAT
-                                                    ? float_math
-                                                    : CUDNN_TENSOR_OP_MATH),
-      "cudnnSetConvolutionMathType");
+  TRIBUTARY_RETURN_IF_ERROR(
+      ToStatus(Dnn().SetConvolutionMathType(convolution, math),
+               "cudnnSetConvolutionMathType"));
+  return owned;
 }
 
-absl::Status ChooseForward(cudnnHandle_t handle, Plan& plan) {
+absl::Status ChooseForward(cudnnHandle_t handle, const ConvolutionShape& shape,
+                           cudnnMathType_t math, Plan& plan) {
+  TRIBUTARY_ASSIGN_OR_RETURN(auto convolution,
+                             DescribeConvolution(shape, math));
   cudnnConvolutionFwdAlgoPerf_t results[kMaximumResults];
   int count = 0;
-  TRIBUTARY_RETURN_IF_ERROR(ToStatus(
-      Dnn().GetConvolutionForwardAlgorithm_v7(
-          handle, plan.x.get(), plan.weight.get(), plan.convolution.get(),
-          plan.y.get(), kMaximumResults, &count, results),
-      "cudnnGetConvolutionForwardAlgorithm_v7"));
+  TRIBUTARY_RETURN_IF_ERROR(
+      ToStatus(Dnn().GetConvolutionForwardAlgorithm_v7(
+                   handle, plan.x.get(), plan.weight.get(), convolution.get(),
+                   plan.y.get(), kMaximumResults, &count, results),
+               "cudnnGetConvolutionForwardAlgorithm_v7"));
   // Excludes GEMM, whose working memory is many times the image.
   TRIBUTARY_ASSIGN_OR_RETURN(
-      plan.forward, Choose(results, count,
-                           {CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM,
-                            CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
-                            CUDNN_CONVOLUTION_FWD_ALGO_DIRECT}));
+      plan.forward,
+      Choose(std::move(convolution), math, results, count,
+             {CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM,
+              CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
+              CUDNN_CONVOLUTION_FWD_ALGO_DIRECT},
+             [&](cudnnConvolutionDescriptor_t chosen,
+                 cudnnConvolutionFwdAlgo_t algorithm, size_t* bytes) {
+               return Dnn().GetConvolutionForwardWorkspaceSize(
+                   handle, plan.x.get(), plan.weight.get(), chosen,
+                   plan.y.get(), algorithm, bytes);
+             }));
   return absl::OkStatus();
 }
 
-absl::Status ChooseBackwardInput(cudnnHandle_t handle, Plan& plan) {
+absl::Status ChooseBackwardInput(cudnnHandle_t handle,
+                                 const ConvolutionShape& shape,
+                                 cudnnMathType_t math, Plan& plan) {
+  TRIBUTARY_ASSIGN_OR_RETURN(auto convolution,
+                             DescribeConvolution(shape, math));
   cudnnConvolutionBwdDataAlgoPerf_t results[kMaximumResults];
   int count = 0;
-  TRIBUTARY_RETURN_IF_ERROR(ToStatus(
-      Dnn().GetConvolutionBackwardDataAlgorithm_v7(
-          handle, plan.weight.get(), plan.y.get(), plan.convolution.get(),
-          plan.x.get(), kMaximumResults, &count, results),
-      "cudnnGetConvolutionBackwardDataAlgorithm_v7"));
+  TRIBUTARY_RETURN_IF_ERROR(
+      ToStatus(Dnn().GetConvolutionBackwardDataAlgorithm_v7(
+                   handle, plan.weight.get(), plan.y.get(), convolution.get(),
+                   plan.x.get(), kMaximumResults, &count, results),
+               "cudnnGetConvolutionBackwardDataAlgorithm_v7"));
   TRIBUTARY_ASSIGN_OR_RETURN(
       plan.backward_input,
-      Choose(results, count, {CUDNN_CONVOLUTION_BWD_DATA_ALGO_1}));
+      Choose(std::move(convolution), math, results, count,
+             {CUDNN_CONVOLUTION_BWD_DATA_ALGO_1},
+             [&](cudnnConvolutionDescriptor_t chosen,
+                 cudnnConvolutionBwdDataAlgo_t algorithm, size_t* bytes) {
+               return Dnn().GetConvolutionBackwardDataWorkspaceSize(
+                   handle, plan.weight.get(), plan.y.get(), chosen,
+                   plan.x.get(), algorithm, bytes);
+             }));
   return absl::OkStatus();
 }
 
-absl::Status ChooseBackwardWeight(cudnnHandle_t handle, Plan& plan) {
+absl::Status ChooseBackwardWeight(cudnnHandle_t handle,
+                                  const ConvolutionShape& shape,
+                                  cudnnMathType_t math, Plan& plan) {
+  TRIBUTARY_ASSIGN_OR_RETURN(auto convolution,
+                             DescribeConvolution(shape, math));
   cudnnConvolutionBwdFilterAlgoPerf_t results[kMaximumResults];
   int count = 0;
   TRIBUTARY_RETURN_IF_ERROR(
       ToStatus(Dnn().GetConvolutionBackwardFilterAlgorithm_v7(
-                   handle, plan.x.get(), plan.y.get(), plan.convolution.get(),
+                   handle, plan.x.get(), plan.y.get(), convolution.get(),
                    plan.weight.get(), kMaximumResults, &count, results),
                "cudnnGetConvolutionBackwardFilterAlgorithm_v7"));
   TRIBUTARY_ASSIGN_OR_RETURN(
       plan.backward_weight,
-      Choose(results, count, {CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1}));
+      Choose(std::move(convolution), math, results, count,
+             {CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1},
+             [&](cudnnConvolutionDescriptor_t chosen,
+                 cudnnConvolutionBwdFilterAlgo_t algorithm, size_t* bytes) {
+               return Dnn().GetConvolutionBackwardFilterWorkspaceSize(
+                   handle, plan.x.get(), plan.y.get(), chosen,
+                   plan.weight.get(), algorithm, bytes);
+             }));
   return absl::OkStatus();
 }
 
@@ -199,11 +253,13 @@ absl::StatusOr<Plan> MakePlan(cudnnHandle_t handle, const ConvolutionShape& s,
                               cudnnDataType_t type,
                               cudnnMathType_t float_math) {
   Plan plan;
-  TRIBUTARY_RETURN_IF_ERROR(DescribeAll(s, type, float_math, plan));
-  TRIBUTARY_RETURN_IF_ERROR(ChooseForward(handle, plan));
-  TRIBUTARY_RETURN_IF_ERROR(ChooseBackwardInput(handle, plan));
+  const cudnnMathType_t math =
+      type == CUDNN_DATA_FLOAT ? float_math : CUDNN_TENSOR_OP_MATH;
+  TRIBUTARY_RETURN_IF_ERROR(DescribeAll(s, type, plan));
+  TRIBUTARY_RETURN_IF_ERROR(ChooseForward(handle, s, math, plan));
+  TRIBUTARY_RETURN_IF_ERROR(ChooseBackwardInput(handle, s, math, plan));
   if (type == CUDNN_DATA_FLOAT) {
-    TRIBUTARY_RETURN_IF_ERROR(ChooseBackwardWeight(handle, plan));
+    TRIBUTARY_RETURN_IF_ERROR(ChooseBackwardWeight(handle, s, math, plan));
   }
   return plan;
 }
@@ -224,13 +280,13 @@ class CudnnConvolutionRunner final : public ConvolutionRunner {
                const Real* x, const Real* weight, Real* y) override {
     const Plan* const plan = PlanOf(stream, shape, type_);
     if (plan == nullptr) return;
-    const auto& [algorithm, bytes] = plan->forward;
-    stream.Check(
-        ToStatus(Dnn().ConvolutionForward(
-                     handle_.get(), &kOne, plan->x.get(), x, plan->weight.get(),
-                     weight, plan->convolution.get(), algorithm,
-                     scratch.Bytes(bytes), bytes, &kZero, plan->y.get(), y),
-                 "cudnnConvolutionForward"));
+    const auto& [algorithm, convolution, bytes] = plan->forward;
+    stream.Check(ToStatus(
+        Dnn().ConvolutionForward(handle_.get(), &kOne, plan->x.get(), x,
+                                 plan->weight.get(), weight, convolution.get(),
+                                 algorithm, scratch.Bytes(bytes), bytes, &kZero,
+                                 plan->y.get(), y),
+        "cudnnConvolutionForward"));
   }
 
   void BackwardInput(Stream& stream, Scratch& scratch,
@@ -238,11 +294,11 @@ class CudnnConvolutionRunner final : public ConvolutionRunner {
                      const Real* weight, Real* dx) override {
     const Plan* const plan = PlanOf(stream, shape, type_);
     if (plan == nullptr) return;
-    const auto& [algorithm, bytes] = plan->backward_input;
+    const auto& [algorithm, convolution, bytes] = plan->backward_input;
     stream.Check(
         ToStatus(Dnn().ConvolutionBackwardData(
                      handle_.get(), &kOne, plan->weight.get(), weight,
-                     plan->y.get(), dy, plan->convolution.get(), algorithm,
+                     plan->y.get(), dy, convolution.get(), algorithm,
                      scratch.Bytes(bytes), bytes, &kZero, plan->x.get(), dx),
                  "cudnnConvolutionBackwardData"));
   }
@@ -252,7 +308,7 @@ class CudnnConvolutionRunner final : public ConvolutionRunner {
                       const Real* dy, float* dweight) override {
     const Plan* const plan = PlanOf(stream, shape, CUDNN_DATA_FLOAT);
     if (plan == nullptr) return;
-    const auto& [algorithm, bytes] = plan->backward_weight;
+    const auto& [algorithm, convolution, bytes] = plan->backward_weight;
     const float* const wide_x = AsFloats(
         stream,
         shape.batch * shape.in_channels * shape.in_height * shape.in_width, x,
@@ -264,8 +320,8 @@ class CudnnConvolutionRunner final : public ConvolutionRunner {
     stream.Check(ToStatus(
         Dnn().ConvolutionBackwardFilter(
             handle_.get(), &kOne, plan->x.get(), wide_x, plan->y.get(), wide_dy,
-            plan->convolution.get(), algorithm, scratch.Bytes(bytes), bytes,
-            &kZero, plan->weight.get(), dweight),
+            convolution.get(), algorithm, scratch.Bytes(bytes), bytes, &kZero,
+            plan->weight.get(), dweight),
         "cudnnConvolutionBackwardFilter"));
   }
 

@@ -19,14 +19,21 @@ absl::StatusOr<std::unique_ptr<CudaEvent>> CudaEvent::Create(int ordinal) {
       ToStatus(cudaEventCreateWithFlags(
                    &event, cudaEventDisableTiming | cudaEventBlockingSync),
                what));
-  return std::unique_ptr<CudaEvent>(new CudaEvent(event));
+  return std::unique_ptr<CudaEvent>(new CudaEvent(ordinal, event));
 }
 
-CudaEvent::~CudaEvent() { cudaEventDestroy(event_); }
+CudaEvent::~CudaEvent() {
+  cudaSetDevice(ordinal_);
+  cudaEventDestroy(event_);
+}
 
 bool CudaEvent::Done() {
+  cudaSetDevice(ordinal_);
   const cudaError_t error = cudaEventQuery(event_);
-  if (error == cudaErrorNotReady) return false;
+  if (error == cudaErrorNotReady) {
+    cudaGetLastError();  // Clears the error, so that no later call reports it.
+    return false;
+  }
   if (error != cudaSuccess) {
     EndProcess(ToStatus(error, "while querying an event"));
   }
@@ -34,6 +41,7 @@ bool CudaEvent::Done() {
 }
 
 void CudaEvent::Wait() {
+  cudaSetDevice(ordinal_);
   const cudaError_t error = cudaEventSynchronize(event_);
   if (error != cudaSuccess) {
     EndProcess(ToStatus(error, "while waiting for an event"));

@@ -13,7 +13,8 @@
 
 namespace tributary::cuda {
 
-// An event on a GPU. Errors of the GPU end the process, like those of
+// An event on a GPU, which Done, Wait and the destructor make the calling
+// thread's current device. Errors of the GPU end the process, like those of
 // operations; see Stream.
 class CudaEvent final : public Event {
  public:
@@ -30,8 +31,10 @@ class CudaEvent final : public Event {
   void DelayWorkOf(Stream& stream) const;
 
  private:
-  explicit CudaEvent(cudaEvent_t event) : event_(event) {}
+  CudaEvent(int ordinal, cudaEvent_t event)
+      : ordinal_(ordinal), event_(event) {}
 
+  const int ordinal_;
   const cudaEvent_t event_;
 };
 

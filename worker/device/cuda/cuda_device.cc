@@ -67,7 +67,8 @@ class CudaDevice final : public Device {
     stream.Check(
         cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream.get()),
         "CopyFromHost");
-    if (cuda::IsPinned(from)) stream.Wait();
+    // CUDA may read `from` later, even if it is pageable.
+    stream.Wait();
   }
   void CopyToHost(void* to, const void* from, size_t bytes) override {
     Stream& stream = Current();
@@ -101,8 +102,7 @@ class CudaDevice final : public Device {
   }
   std::shared_ptr<void> PinHostMemory(void* memory, size_t bytes) override {
     // May run on any thread, so errors are not recorded in the stream.
-    if (cudaSetDevice(stream_->ordinal()) != cudaSuccess) return nullptr;
-    return cuda::PinHostMemory(memory, bytes);
+    return cuda::PinHostMemory(stream_->ordinal(), memory, bytes);
   }
   void Record(Event* event) override {
     static_cast<cuda::CudaEvent*>(event)->RecordOn(Current());
@@ -393,7 +393,7 @@ class CudaDevice final : public Device {
   const std::string name_;
   const std::string bus_id_;
   const std::unique_ptr<cuda::CudaEvent> loss_made_;
-  Memory random_base_{nullptr, &cuda::FreeMemory};
+  Memory random_base_{nullptr, nullptr};
   Scratch scratch_{Scratch::Place::kDevice};
   const std::unique_ptr<cuda::LinearRunner> linear_;
   const std::unique_ptr<cuda::ConvolutionRunner> convolution_;
@@ -406,6 +406,7 @@ absl::StatusOr<int> CountCudaDevices() {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess || count == 0) {
+    cudaGetLastError();  // Not an error of a later call.
     return absl::FailedPreconditionError(absl::StrCat(
         "this machine has no GPU that CUDA can use: ",
         cudaGetErrorString(error == cudaSuccess ? cudaErrorNoDevice : error)));

@@ -31,10 +31,14 @@ absl::StatusOr<std::unique_ptr<CudaGraph>> CudaGraph::End(Stream& stream,
     cudaGetLastError();  // Do not report it from a later call.
     return status;
   }
-  return std::unique_ptr<CudaGraph>(new CudaGraph(executable, growths));
+  return std::unique_ptr<CudaGraph>(
+      new CudaGraph(stream.ordinal(), executable, growths));
 }
 
-CudaGraph::~CudaGraph() { cudaGraphExecDestroy(graph_); }
+CudaGraph::~CudaGraph() {
+  cudaSetDevice(ordinal_);
+  cudaGraphExecDestroy(graph_);
+}
 
 void CudaGraph::LaunchOn(Stream& stream) const {
   stream.Check(cudaGraphLaunch(graph_, stream.get()), "cudaGraphLaunch");

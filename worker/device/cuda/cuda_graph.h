@@ -36,9 +36,10 @@ class CudaGraph final : public CapturedWork {
   void LaunchOn(Stream& stream) const;
 
  private:
-  CudaGraph(cudaGraphExec_t graph, int64_t growths)
-      : graph_(graph), growths_(growths) {}
+  CudaGraph(int ordinal, cudaGraphExec_t graph, int64_t growths)
+      : ordinal_(ordinal), graph_(graph), growths_(growths) {}
 
+  const int ordinal_;
   const cudaGraphExec_t graph_;
   const int64_t growths_;
 };

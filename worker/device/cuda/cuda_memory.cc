@@ -3,6 +3,8 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -20,6 +22,30 @@ absl::Status NoMemory(size_t bytes) {
                    " bytes are free"));
 }
 
+// Waits until the GPU no longer uses the memory.
+template <int kOrdinal>
+void FreeMemoryOn(void* memory) {
+  cudaSetDevice(kOrdinal);
+  cudaFree(memory);
+}
+
+// Device::Memory's deleter has no state, so there is one for each GPU.
+using Deleter = void (*)(void*);
+template <int... kOrdinals>
+constexpr std::array<Deleter, sizeof...(kOrdinals)> DeletersOf(
+    std::integer_sequence<int, kOrdinals...>) {
+  return {&FreeMemoryOn<kOrdinals>...};
+}
+
+// Exceeds the number of GPUs of any machine.
+constexpr int kMaximumGpus = 64;
+
+Deleter DeleterOf(int ordinal) {
+  static constexpr auto kDeleters =
+      DeletersOf(std::make_integer_sequence<int, kMaximumGpus>());
+  return kDeleters.at(ordinal);
+}
+
 }  // namespace
 
 absl::StatusOr<Device::Memory> AllocateMemory(Stream& stream, size_t bytes) {
@@ -31,14 +57,12 @@ absl::StatusOr<Device::Memory> AllocateMemory(Stream& stream, size_t bytes) {
     return NoMemory(bytes);
   }
   TRIBUTARY_RETURN_IF_ERROR(ToStatus(error, "cudaMalloc"));
-  Device::Memory owned(memory, &FreeMemory);
+  Device::Memory owned(memory, DeleterOf(stream.ordinal()));
   TRIBUTARY_RETURN_IF_ERROR(ToStatus(
       cudaMemsetAsync(memory, 0, bytes, stream.get()), "cudaMemsetAsync"));
   stream.Wait();
   return owned;
 }
-
-void FreeMemory(void* memory) { cudaFree(memory); }
 
 std::optional<int64_t> FreeMemoryBytes(int ordinal) {
   size_t free = 0, total = 0;
@@ -48,12 +72,6 @@ std::optional<int64_t> FreeMemoryBytes(int ordinal) {
     return std::nullopt;
   }
   return static_cast<int64_t>(free);
-}
-
-bool IsPinned(const void* memory) {
-  cudaPointerAttributes attributes = {};
-  return cudaPointerGetAttributes(&attributes, memory) == cudaSuccess &&
-         attributes.type != cudaMemoryTypeUnregistered;
 }
 
 }  // namespace tributary::cuda

@@ -289,6 +289,7 @@ class CublasLinearRunner final : public LinearRunner {
   bool GeluForward(Stream& stream, Scratch& scratch, const LinearShape& s,
                    const Real* x, const Real* weight, const float* bias,
                    Real* z, Real* y) override {
+    if (type_ == CUDA_R_32F) return false;
     Product product = ForwardProduct(s);
     product.epilogue = bias == nullptr ? CUBLASLT_EPILOGUE_GELU_AUX
                                        : CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
@@ -299,6 +300,7 @@ class CublasLinearRunner final : public LinearRunner {
   bool GeluBackwardInput(Stream& stream, Scratch& scratch, const LinearShape& s,
                          const Real* dy, const Real* weight, const Real* z,
                          Real* dz) override {
+    if (type_ == CUDA_R_32F) return false;
     Product product = BackwardInputProduct(s);
     product.epilogue = CUBLASLT_EPILOGUE_DGELU;
     return MultiplyWithAux(stream, scratch, product,

@@ -38,7 +38,8 @@ class LinearRunner {
                              const Real* weight, bool accumulate, Real* dx) = 0;
   // Like the functions of Device, with GELU in the product's epilogue, in
   // float32 before rounding. Return false, without any effect, if the library
-  // does not support the product.
+  // does not support the product, or in float32: the epilogue's tanh is an
+  // approximation that suffices for bfloat16 only.
   virtual bool GeluForward(Stream& stream, Scratch& scratch,
                            const LinearShape& shape, const Real* x,
                            const Real* weight, const float* bias, Real* z,

@@ -78,12 +78,19 @@ __global__ void FinishSumsKernel(int64_t chunks, int64_t width,
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= kSums * width) return;
   const int64_t s = i / width, c = i % width;
-  if (outputs.sums[s] == nullptr) return;
+  // No index known at run time only: nvcc would put the array into local
+  // memory.
+  float* output = nullptr;
+#pragma unroll
+  for (int k = 0; k < kSums; ++k) {
+    if (k == s) output = outputs.sums[k];
+  }
+  if (output == nullptr) return;
   float sum = 0;
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
     sum += partials[(chunk * kSums + s) * width + c];
   }
-  outputs.sums[s][c] = sum;
+  output[c] = sum;
 }
 
 // outputs.sums[s][c] = sum over rows r of the contribution of term(r, c, sums)

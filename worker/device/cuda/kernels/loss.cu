@@ -51,10 +51,10 @@ __device__ inline SoftmaxPart Merge(const SoftmaxPart& a,
                                     const SoftmaxPart& b) {
   const bool first =
       a.maximum > b.maximum || (a.maximum == b.maximum && a.place < b.place);
-  const SoftmaxPart& larger = first ? a : b;
-  return {larger.maximum,
-          SumRelativeTo(larger.maximum, a) + SumRelativeTo(larger.maximum, b),
-          larger.place};
+  // No reference to one of the two: nvcc would put both into local memory.
+  const float maximum = first ? a.maximum : b.maximum;
+  return {maximum, SumRelativeTo(maximum, a) + SumRelativeTo(maximum, b),
+          first ? a.place : b.place};
 }
 
 __device__ inline SoftmaxPart ShuffleDown(const SoftmaxPart& part,
@@ -68,23 +68,26 @@ __device__ inline SoftmaxPart ShuffleDown(const SoftmaxPart& part,
 // so elements are loaded individually.
 constexpr int kBatch = 4;
 
-// Calls function(position, value) for each element of a row that belongs to the
-// thread, in order. The function may overwrite the element.
+// Calls function(position, value) for each element of a row, fewer than 2^31,
+// that belongs to the thread, in order. The function may overwrite the element.
 template <typename T, typename Function>
 __device__ inline void ForEachOfRow(const T* row, int64_t count,
                                     const Function& function) {
-  for (int64_t first = threadIdx.x; first < count;
+  // 32 bits suffice for the places, and save the registers that would be
+  // spilled.
+  const auto end = static_cast<unsigned>(count);
+  for (unsigned first = threadIdx.x; first < end;
        first += kBatch * blockDim.x) {
     float values[kBatch];
 #pragma unroll
     for (int n = 0; n < kBatch; ++n) {
-      const int64_t place = first + n * blockDim.x;
-      values[n] = place < count ? float{row[place]} : 0.0f;
+      const unsigned place = first + n * blockDim.x;
+      values[n] = place < end ? float{row[place]} : 0.0f;
     }
 #pragma unroll
     for (int n = 0; n < kBatch; ++n) {
-      const int64_t place = first + n * blockDim.x;
-      if (place < count) function(place, values[n]);
+      const unsigned place = first + n * blockDim.x;
+      if (place < end) function(place, values[n]);
     }
   }
 }

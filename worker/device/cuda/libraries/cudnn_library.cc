@@ -38,10 +38,18 @@ absl::StatusOr<Cudnn> Bind() {
       library.Bind("cudnnGetConvolutionBackwardDataAlgorithm_v7",
                    &functions.GetConvolutionBackwardDataAlgorithm_v7));
   status.Update(
+      library.Bind("cudnnGetConvolutionBackwardDataWorkspaceSize",
+                   &functions.GetConvolutionBackwardDataWorkspaceSize));
+  status.Update(
       library.Bind("cudnnGetConvolutionBackwardFilterAlgorithm_v7",
                    &functions.GetConvolutionBackwardFilterAlgorithm_v7));
+  status.Update(
+      library.Bind("cudnnGetConvolutionBackwardFilterWorkspaceSize",
+                   &functions.GetConvolutionBackwardFilterWorkspaceSize));
   status.Update(library.Bind("cudnnGetConvolutionForwardAlgorithm_v7",
                              &functions.GetConvolutionForwardAlgorithm_v7));
+  status.Update(library.Bind("cudnnGetConvolutionForwardWorkspaceSize",
+                             &functions.GetConvolutionForwardWorkspaceSize));
   status.Update(library.Bind("cudnnGetErrorString", &functions.GetErrorString));
   status.Update(library.Bind("cudnnSetConvolution2dDescriptor",
                              &functions.SetConvolution2dDescriptor));

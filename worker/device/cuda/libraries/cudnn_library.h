@@ -23,10 +23,16 @@ struct Cudnn {
   decltype(&cudnnDestroyTensorDescriptor) DestroyTensorDescriptor;
   decltype(&cudnnGetConvolutionBackwardDataAlgorithm_v7)
       GetConvolutionBackwardDataAlgorithm_v7;
+  decltype(&cudnnGetConvolutionBackwardDataWorkspaceSize)
+      GetConvolutionBackwardDataWorkspaceSize;
   decltype(&cudnnGetConvolutionBackwardFilterAlgorithm_v7)
       GetConvolutionBackwardFilterAlgorithm_v7;
+  decltype(&cudnnGetConvolutionBackwardFilterWorkspaceSize)
+      GetConvolutionBackwardFilterWorkspaceSize;
   decltype(&cudnnGetConvolutionForwardAlgorithm_v7)
       GetConvolutionForwardAlgorithm_v7;
+  decltype(&cudnnGetConvolutionForwardWorkspaceSize)
+      GetConvolutionForwardWorkspaceSize;
   decltype(&cudnnGetErrorString) GetErrorString;
   decltype(&cudnnSetConvolution2dDescriptor) SetConvolution2dDescriptor;
   decltype(&cudnnSetConvolutionMathType) SetConvolutionMathType;

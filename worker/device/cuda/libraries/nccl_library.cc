@@ -18,6 +18,7 @@ using cuda::SharedLibrary;
 
 absl::Status ToStatus(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return absl::OkStatus();
+  cudaGetLastError();  // Clears the error, so that no later call reports it.
   return absl::InternalError(
       absl::StrCat("NCCL, ", what, ": ", cudaGetErrorString(error)));
 }

@@ -1,9 +1,10 @@
 // The conformance suite on server/store/cuda, emulated on the CPU. The threads
-// of a block run in one order and the other: a kernel that lacks a barrier
-// fails in one of them. The GPU's work runs as late as it may, so that a pass
-// that lacks a wait fails too.
+// of a block run in several orders: a kernel that lacks a barrier fails in one
+// of them. The GPU's work runs as late as it may, so that a pass that lacks a
+// wait fails too. The GPU is the second one, which no thread uses by accident.
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "common/optimizer/optimizer.h"
 #include "common/parameters/parameter_table.h"
@@ -23,7 +24,7 @@ using ::testing::HasSubstr;
 ChunkPassKind Emulated(const char* name, emulated_gpu::ThreadOrder order) {
   return {name, [order](const ChunkPassPlan& plan) {
             emulated_gpu::SetThreadOrder(order);
-            return MakeCudaPasses(/*ordinal=*/0, /*pass_streams=*/2, plan);
+            return MakeCudaPasses(/*ordinal=*/1, /*pass_streams=*/2, plan);
           }};
 }
 
@@ -44,8 +45,8 @@ class CudaPassMemoryTest : public testing::Test {
     emulated_gpu::SetMemoryBytes(size_t{1} << 40);
   }
 
-  absl::StatusOr<ChunkPasses> Make() {
-    return MakeCudaPasses(/*ordinal=*/0, /*pass_streams=*/2,
+  absl::StatusOr<ChunkPasses> Make(int ordinal = 0) {
+    return MakeCudaPasses(ordinal, /*pass_streams=*/2,
                           {&job_, layout_.get(), {0, 1, 2}, optimizer_.get()});
   }
 
@@ -76,9 +77,24 @@ TEST_F(CudaPassMemoryTest, GivesItsMemoryBack) {
   EXPECT_EQ(emulated_gpu::FreeMemoryBytes(), free);
 }
 
+TEST_F(CudaPassMemoryTest, KeepsToItsGpu) {
+  emulated_gpu::DestroyContext(0);
+  ChunkPasses made;
+  Buffer buffer;
+  // On threads that have not used CUDA.
+  std::thread([&] {
+    made = *Make(/*ordinal=*/1);
+    buffer = made.host_buffer();
+  }).join();
+  EXPECT_NE(buffer, nullptr);
+  std::thread([&] { buffer = nullptr; }).join();
+  std::thread([&] { made = ChunkPasses(); }).join();
+  EXPECT_FALSE(emulated_gpu::HasContext(0));
+}
+
 TEST_F(CudaPassMemoryTest, RefusesGpusThatThereAreNot) {
   EXPECT_TRUE(CheckCudaPasses(0).ok());
-  EXPECT_TRUE(absl::IsNotFound(CheckCudaPasses(1)));
+  EXPECT_TRUE(absl::IsNotFound(CheckCudaPasses(emulated_gpu::kDevices)));
   EXPECT_TRUE(absl::IsNotFound(CheckCudaPasses(-1)));
 }
 
@@ -86,9 +102,9 @@ TEST_F(CudaPassMemoryTest, RefusesGpusThatThereAreNot) {
 
 INSTANTIATE_TEST_SUITE_P(
     EmulatedCuda, ChunkPassConformanceTest,
-    testing::Values(Emulated("cuda, threads in ascending order",
-                             emulated_gpu::ThreadOrder::kAscending),
-                    Emulated("cuda, threads in descending order",
-                             emulated_gpu::ThreadOrder::kDescending)));
+    testing::Values(Emulated("cuda, threads in descending order",
+                             emulated_gpu::ThreadOrder::kDescending),
+                    Emulated("cuda, threads in random order",
+                             emulated_gpu::ThreadOrder::kRandom)));
 
 }  // namespace tributary

@@ -121,9 +121,11 @@ void Store(cudaDataType_t type, float value, void* to, int64_t place) {
   }
 }
 
+// With a tanh of 11 bits, like that of GPUs' own instruction.
 double GeluGate(double x) {
-  return 0.5 *
-         (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  const double tanh =
+      std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
+  return 0.5 * (1 + emulated_gpu::RoundToTf32(static_cast<float>(tanh)));
 }
 double GeluSlope(double x) {
   const double gate = GeluGate(x);
@@ -363,6 +365,9 @@ cublasStatus_t cublasLtMatmul(
   CheckAligned(d, std::max(algorithm->data[3], algorithm->data[4]));
   if (HasAux(*description)) CheckAligned(description->aux, 16);
   if (HasBias(*description)) Check(description->bias != nullptr, "no bias");
+  if (emulated_gpu::CheckLaunch(stream) != cudaSuccess) {
+    return CUBLAS_STATUS_EXECUTION_FAILED;
+  }
   // Those two are the host's, which may change them at once.
   const Pointers pointers = {a, b, d, *static_cast<const float*>(alpha),
                              *static_cast<const float*>(beta)};

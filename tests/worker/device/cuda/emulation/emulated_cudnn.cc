@@ -45,7 +45,10 @@ using tributary::ConvolutionShape;
 using tributary::Device;
 using tributary::Real;
 
-constexpr size_t kWorkspaceBytes = 1000;
+// What every algorithm needs with a math type.
+size_t WorkspaceBytes(cudnnMathType_t math) {
+  return 1000 * (1 + static_cast<size_t>(math));
+}
 
 ConvolutionShape ShapeOf(const EmulatedTensor& x, const EmulatedFilter& filter,
                          const EmulatedConvolution& convolution,
@@ -73,14 +76,17 @@ ConvolutionShape ShapeOf(const EmulatedTensor& x, const EmulatedFilter& filter,
 }
 
 // Algorithms in the order of their speed: one that fails, one that gives other
-// bits each time, and the good one.
+// bits each time, and the good one, with a math type that was not asked for.
 template <typename Algorithm>
 cudnnStatus_t Give(Algorithm changing, Algorithm good, int requested,
                    int* count, EmulatedAlgorithmResult<Algorithm>* results) {
   const EmulatedAlgorithmResult<Algorithm> all[] = {
-      {good, CUDNN_STATUS_NOT_SUPPORTED, 0, CUDNN_DETERMINISTIC},
-      {changing, CUDNN_STATUS_SUCCESS, 0, CUDNN_NON_DETERMINISTIC},
-      {good, CUDNN_STATUS_SUCCESS, kWorkspaceBytes, CUDNN_DETERMINISTIC},
+      {good, CUDNN_STATUS_NOT_SUPPORTED, 0, CUDNN_DETERMINISTIC,
+       CUDNN_DEFAULT_MATH},
+      {changing, CUDNN_STATUS_SUCCESS, 0, CUDNN_NON_DETERMINISTIC,
+       CUDNN_DEFAULT_MATH},
+      {good, CUDNN_STATUS_SUCCESS, WorkspaceBytes(CUDNN_DEFAULT_MATH),
+       CUDNN_DETERMINISTIC, CUDNN_DEFAULT_MATH},
   };
   *count = std::min(requested, 3);
   std::copy_n(all, *count, results);
@@ -108,13 +114,17 @@ class Factor {
 // Queues work(device), with what all convolutions need.
 template <typename Work>
 cudnnStatus_t Convolve(cudnnHandle_t handle, cudnnDataType_t type,
-                       const void* alpha, const void* beta, void* workspace,
+                       cudnnMathType_t math, const void* alpha,
+                       const void* beta, void* workspace,
                        size_t workspace_bytes, Work work) {
   Check(handle->stream != nullptr, "no stream was set");
+  if (emulated_gpu::CheckLaunch(handle->stream) != cudaSuccess) {
+    return CUDNN_STATUS_EXECUTION_FAILED;
+  }
   Check(*static_cast<const float*>(alpha) == 1 &&
             *static_cast<const float*>(beta) == 0,
         "scaled convolutions are not emulated");
-  Check(workspace != nullptr && workspace_bytes >= kWorkspaceBytes,
+  Check(workspace != nullptr && workspace_bytes >= WorkspaceBytes(math),
         "a workspace that is too small");
   emulated_gpu::EnqueueWork(
       handle->stream,
@@ -226,6 +236,28 @@ cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(
               CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1, requested, count, results);
 }
 
+cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(
+    cudnnHandle_t, cudnnTensorDescriptor_t, cudnnFilterDescriptor_t,
+    cudnnConvolutionDescriptor_t convolution, cudnnTensorDescriptor_t,
+    cudnnConvolutionFwdAlgo_t, size_t* bytes) {
+  *bytes = WorkspaceBytes(convolution->math);
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(
+    cudnnHandle_t, cudnnFilterDescriptor_t, cudnnTensorDescriptor_t,
+    cudnnConvolutionDescriptor_t convolution, cudnnTensorDescriptor_t,
+    cudnnConvolutionBwdDataAlgo_t, size_t* bytes) {
+  *bytes = WorkspaceBytes(convolution->math);
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(
+    cudnnHandle_t, cudnnTensorDescriptor_t, cudnnTensorDescriptor_t,
+    cudnnConvolutionDescriptor_t convolution, cudnnFilterDescriptor_t,
+    cudnnConvolutionBwdFilterAlgo_t, size_t* bytes) {
+  *bytes = WorkspaceBytes(convolution->math);
+  return CUDNN_STATUS_SUCCESS;
+}
+
 cudnnStatus_t cudnnConvolutionForward(
     cudnnHandle_t handle, const void* alpha, cudnnTensorDescriptor_t x_layout,
     const void* x, cudnnFilterDescriptor_t filter_layout, const void* filter,
@@ -237,14 +269,15 @@ cudnnStatus_t cudnnConvolutionForward(
         "an algorithm that was not offered, or changes");
   const ConvolutionShape shape =
       ShapeOf(*x_layout, *filter_layout, *convolution, *y_layout);
-  return Convolve(
-      handle, x_layout->type, alpha, beta, workspace, workspace_bytes,
-      [=, x_tensor = *x_layout, filter_tensor = *filter_layout,
-       math = convolution->math](Device* device) {
-        device->ConvolutionForward(shape, Factor(x, x_tensor, math),
-                                   Factor(filter, filter_tensor, math),
-                                   /*bias=*/nullptr, static_cast<Real*>(y));
-      });
+  return Convolve(handle, x_layout->type, convolution->math, alpha, beta,
+                  workspace, workspace_bytes,
+                  [=, x_tensor = *x_layout, filter_tensor = *filter_layout,
+                   math = convolution->math](Device* device) {
+                    device->ConvolutionForward(
+                        shape, Factor(x, x_tensor, math),
+                        Factor(filter, filter_tensor, math),
+                        /*bias=*/nullptr, static_cast<Real*>(y));
+                  });
 }
 
 cudnnStatus_t cudnnConvolutionBackwardData(
@@ -259,14 +292,15 @@ cudnnStatus_t cudnnConvolutionBackwardData(
         "an algorithm that was not offered, or changes");
   const ConvolutionShape shape =
       ShapeOf(*dx_layout, *filter_layout, *convolution, *dy_layout);
-  return Convolve(
-      handle, dx_layout->type, alpha, beta, workspace, workspace_bytes,
-      [=, dy_tensor = *dy_layout, filter_tensor = *filter_layout,
-       math = convolution->math](Device* device) {
-        device->ConvolutionBackwardInput(shape, Factor(dy, dy_tensor, math),
-                                         Factor(filter, filter_tensor, math),
-                                         static_cast<Real*>(dx));
-      });
+  return Convolve(handle, dx_layout->type, convolution->math, alpha, beta,
+                  workspace, workspace_bytes,
+                  [=, dy_tensor = *dy_layout, filter_tensor = *filter_layout,
+                   math = convolution->math](Device* device) {
+                    device->ConvolutionBackwardInput(
+                        shape, Factor(dy, dy_tensor, math),
+                        Factor(filter, filter_tensor, math),
+                        static_cast<Real*>(dx));
+                  });
 }
 
 cudnnStatus_t cudnnConvolutionBackwardFilter(
@@ -282,14 +316,15 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(
         "a filter's gradient that is not float32");
   const ConvolutionShape shape =
       ShapeOf(*x_layout, *dfilter_layout, *convolution, *dy_layout);
-  return Convolve(
-      handle, CUDNN_DATA_FLOAT, alpha, beta, workspace, workspace_bytes,
-      [=, x_tensor = *x_layout, dy_tensor = *dy_layout,
-       math = convolution->math](Device* device) {
-        device->ConvolutionBackwardWeight(
-            shape, Factor(x, x_tensor, math), Factor(dy, dy_tensor, math),
-            static_cast<float*>(dfilter), /*dbias=*/nullptr);
-      });
+  return Convolve(handle, CUDNN_DATA_FLOAT, convolution->math, alpha, beta,
+                  workspace, workspace_bytes,
+                  [=, x_tensor = *x_layout, dy_tensor = *dy_layout,
+                   math = convolution->math](Device* device) {
+                    device->ConvolutionBackwardWeight(
+                        shape, Factor(x, x_tensor, math),
+                        Factor(dy, dy_tensor, math),
+                        static_cast<float*>(dfilter), /*dbias=*/nullptr);
+                  });
 }
 
 namespace tributary::cuda {
@@ -308,8 +343,11 @@ absl::StatusOr<const Cudnn*> LoadCudnn() {
       &cudnnDestroyFilterDescriptor,
       &cudnnDestroyTensorDescriptor,
       &cudnnGetConvolutionBackwardDataAlgorithm_v7,
+      &cudnnGetConvolutionBackwardDataWorkspaceSize,
       &cudnnGetConvolutionBackwardFilterAlgorithm_v7,
+      &cudnnGetConvolutionBackwardFilterWorkspaceSize,
       &cudnnGetConvolutionForwardAlgorithm_v7,
+      &cudnnGetConvolutionForwardWorkspaceSize,
       &cudnnGetErrorString,
       &cudnnSetConvolution2dDescriptor,
       &cudnnSetConvolutionMathType,

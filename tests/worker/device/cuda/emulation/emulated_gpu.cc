@@ -8,23 +8,36 @@
 #include <cstdlib>
 #include <deque>
 #include <memory>
+#include <numeric>
+#include <random>
+#include <vector>
 
 #include "absl/synchronization/mutex.h"
-#include "cuda_runtime.h"
 
-// Sanitizers must be told of fibers; without one, they need no telling.
+// Sanitizers must be told of fibers; without one, they need no telling. This
+// file is compiled without ThreadSanitizer's checks, because the emulation's
+// own memory is not the kernels'.
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/common_interface_defs.h>
+static void StartSwitch(void** fake_stack, const void* stack, size_t bytes) {
+  __sanitizer_start_switch_fiber(fake_stack, stack, bytes);
+}
+static void FinishSwitch(void* fake_stack, const void** stack, size_t* bytes) {
+  __sanitizer_finish_switch_fiber(fake_stack, stack, bytes);
+}
 #else
-static void __sanitizer_start_switch_fiber(void**, const void*, size_t) {}
-static void __sanitizer_finish_switch_fiber(void*, const void**, size_t*) {}
+static void StartSwitch(void**, const void*, size_t) {}
+static void FinishSwitch(void*, const void**, size_t*) {}
 #endif
-#ifdef __SANITIZE_THREAD__
+#ifdef TRIBUTARY_THREAD_SANITIZER
 #include <sanitizer/tsan_interface.h>
 #else
 static void* __tsan_get_current_fiber() { return nullptr; }
 static void* __tsan_create_fiber(unsigned) { return nullptr; }
 static void __tsan_switch_to_fiber(void*, unsigned) {}
+static void __tsan_acquire(void*) {}
+static void __tsan_release(void*) {}
+static constexpr unsigned __tsan_switch_to_fiber_no_sync = 1;
 #endif
 
 namespace emulated_gpu {
@@ -56,10 +69,33 @@ struct Fiber {
   char given[kExchangedBytes], published[kExchangedBytes];
 };
 
+// No memcpy, which ThreadSanitizer would check. Shuffles do not order accesses
+// to memory.
+void CopyBytes(const char* from, size_t bytes, char* to) {
+  for (size_t i = 0; i < bytes; ++i) {
+    static_cast<volatile char*>(to)[i] = from[i];
+  }
+}
+
 // The fibers of one block at a time, which are kept for the next.
 class Scheduler {
  public:
-  void SetOrder(ThreadOrder order) { order_ = order; }
+  void SetOrder(ThreadOrder order, uint32_t seed) {
+    order_ = order;
+    random_.seed(seed);
+  }
+
+  // Numbers below `count` in the order of blocks or threads.
+  std::vector<unsigned> Ordered(unsigned count) {
+    std::vector<unsigned> numbers(count);
+    std::iota(numbers.begin(), numbers.end(), 0u);
+    if (order_ == ThreadOrder::kDescending) {
+      std::reverse(numbers.begin(), numbers.end());
+    } else if (order_ == ThreadOrder::kRandom) {
+      std::shuffle(numbers.begin(), numbers.end(), random_);
+    }
+    return numbers;
+  }
 
   void RunBlock(dim3 block, const std::function<void()>& body) {
     const int count = static_cast<int>(block.x * block.y * block.z);
@@ -69,8 +105,15 @@ class Scheduler {
     count_ = count;
     if (static_cast<int>(fibers_.size()) < count) fibers_.resize(count);
     for (int i = 0; i < count; ++i) Prepare(fibers_[i]);
-    while (RunReady() || ReleaseWarps() || ReleaseBarrier()) {
+    shared_.clear();
+    threads_ = Ordered(count);
+    __tsan_release(&begin_);
+    bool progress = true;
+    while (progress) {
+      const bool ran = RunReady();
+      progress = ReleaseWarps() || ran || ReleaseBarrier();
     }
+    __tsan_acquire(&end_);
     for (int i = 0; i < count; ++i) {
       if (fibers_[i].state == Fiber::State::kLeft) continue;
       SetThread(i);
@@ -81,10 +124,35 @@ class Scheduler {
   void Wait(Fiber::State state) {
     Fiber& fiber = fibers_[current_];
     fiber.state = state;
-    __tsan_switch_to_fiber(sanitizer_, 0);
-    __sanitizer_start_switch_fiber(&fiber.fake_stack, stack_, stack_bytes_);
+    __tsan_switch_to_fiber(sanitizer_, __tsan_switch_to_fiber_no_sync);
+    StartSwitch(&fiber.fake_stack, stack_, stack_bytes_);
     swapcontext(&fiber.context, &scheduler_);
     Arrive();
+  }
+
+  void WaitAtBarrier() {
+    // Two in turn: what other threads do behind this barrier, up to the next,
+    // is not to be acquired here.
+    char* const barrier = &barriers_[barrier_ % 2];
+    __tsan_release(barrier);
+    Wait(Fiber::State::kAtBarrier);
+    __tsan_acquire(barrier);
+  }
+
+  void Begin() { __tsan_acquire(&begin_); }
+  void Leave() {
+    __tsan_release(&end_);
+    Wait(Fiber::State::kLeft);
+  }
+
+  // Returns whether the block's threads call with this variable for the first
+  // time.
+  bool TakeShared(void* variable) {
+    if (std::find(shared_.begin(), shared_.end(), variable) != shared_.end()) {
+      return false;
+    }
+    shared_.push_back(variable);
+    return true;
   }
 
   int current() const { return current_; }
@@ -96,8 +164,7 @@ class Scheduler {
 
   // In a fiber that goes on now.
   void Arrive() {
-    __sanitizer_finish_switch_fiber(fibers_[current_].fake_stack, &stack_,
-                                    &stack_bytes_);
+    FinishSwitch(fibers_[current_].fake_stack, &stack_, &stack_bytes_);
   }
 
   void Prepare(Fiber& fiber) {
@@ -114,22 +181,33 @@ class Scheduler {
 
   void SetThread(int i) {
     current_ = i;
-    threadIdx = dim3(i % blockDim.x, i / blockDim.x, 0);
+    threadIdx.x = i % blockDim.x;
+    threadIdx.y = i / blockDim.x;
+    threadIdx.z = 0;
   }
 
   // Each of the following says whether it did anything.
 
   bool RunReady() {
     bool ran = false;
-    for (int n = 0; n < count_; ++n) {
-      const int i = order_ == ThreadOrder::kAscending ? n : count_ - 1 - n;
+    // The warps that run now, as bits.
+    uint32_t warps = ~0u;
+    if (order_ == ThreadOrder::kRandom) {
+      threads_ = Ordered(count_);
+      warps = static_cast<uint32_t>(random_());
+    }
+    for (const unsigned i : threads_) {
       if (fibers_[i].state != Fiber::State::kReady) continue;
-      SetThread(i);
-      __tsan_switch_to_fiber(fibers_[i].sanitizer, 0);
-      __sanitizer_start_switch_fiber(&fake_stack_, fibers_[i].stack.get(),
-                                     kStackBytes);
+      if ((warps >> (i / kWarp) & 1) == 0) {
+        ran = true;  // In a later call.
+        continue;
+      }
+      SetThread(static_cast<int>(i));
+      __tsan_switch_to_fiber(fibers_[i].sanitizer,
+                             __tsan_switch_to_fiber_no_sync);
+      StartSwitch(&fake_stack_, fibers_[i].stack.get(), kStackBytes);
       swapcontext(&scheduler_, &fibers_[i].context);
-      __sanitizer_finish_switch_fiber(fake_stack_, nullptr, nullptr);
+      FinishSwitch(fake_stack_, nullptr, nullptr);
       ran = true;
     }
     return ran;
@@ -145,7 +223,7 @@ class Scheduler {
       }
       if (!all) continue;
       for (int i = first; i < end; ++i) {
-        std::memcpy(fibers_[i].published, fibers_[i].given, kExchangedBytes);
+        CopyBytes(fibers_[i].given, kExchangedBytes, fibers_[i].published);
         fibers_[i].state = Fiber::State::kReady;
       }
       released = true;
@@ -156,7 +234,10 @@ class Scheduler {
   bool ReleaseBarrier() {
     bool waiting = false;
     for (int i = 0; i < count_; ++i) {
-      if (fibers_[i].state == Fiber::State::kInExchange) return false;
+      if (fibers_[i].state == Fiber::State::kInExchange ||
+          fibers_[i].state == Fiber::State::kReady) {
+        return false;
+      }
       waiting = waiting || fibers_[i].state == Fiber::State::kAtBarrier;
     }
     for (int i = 0; i < count_; ++i) {
@@ -164,10 +245,18 @@ class Scheduler {
         fibers_[i].state = Fiber::State::kReady;
       }
     }
+    if (waiting) ++barrier_;
     return waiting;
   }
 
   ThreadOrder order_ = ThreadOrder::kAscending;
+  std::mt19937 random_;
+  std::vector<unsigned> threads_;  // In their order.
+  std::vector<void*> shared_;      // Variables of TakeShared.
+  // What ThreadSanitizer takes for the locks that order a block's threads: its
+  // begin, its end, and its barriers, of which `barrier_` have been passed.
+  char begin_ = 0, end_ = 0, barriers_[2] = {};
+  int64_t barrier_ = 0;
   const std::function<void()>* body_ = nullptr;
   int count_ = 0;
   int current_ = 0;
@@ -193,30 +282,39 @@ Scheduler& Gpu() {
 void Scheduler::Main() {
   Gpu().Arrive();
   while (true) {
+    Gpu().Begin();
     (*Gpu().body_)();
-    Gpu().Wait(Fiber::State::kLeft);  // Until the next block.
+    Gpu().Leave();  // Until the next block.
   }
 }
 
 }  // namespace
 
-void SetThreadOrder(ThreadOrder order) {
+void SetThreadOrder(ThreadOrder order, uint32_t seed) {
   absl::MutexLock lock(&mutex);
-  Gpu().SetOrder(order);
+  Gpu().SetOrder(order, seed);
 }
 
 void Run(dim3 grid, dim3 block, const std::function<void()>& body) {
   absl::MutexLock lock(&mutex);
   gridDim = grid;
   blockDim = block;
+  blockIdx.y = blockIdx.z = 0;
   if (grid.y != 1 || grid.z != 1) Fail("only grids of one dimension work");
-  for (unsigned i = 0; i < grid.x; ++i) {
-    blockIdx = dim3(i, 0, 0);
+  for (const unsigned i : Gpu().Ordered(grid.x)) {
+    blockIdx.x = i;
     Gpu().RunBlock(block, body);
   }
 }
 
-void WaitForBlock() { Gpu().Wait(Fiber::State::kAtBarrier); }
+void WaitForBlock() { Gpu().WaitAtBarrier(); }
+
+void BeginShared(void* variable, size_t bytes) {
+  if (!Gpu().TakeShared(variable)) return;
+  // No memset, which ThreadSanitizer would take for this thread's accesses.
+  auto* const at = static_cast<volatile char*>(variable);
+  for (size_t i = 0; i < bytes; ++i) at[i] = '\xff';
+}
 
 int Lane() { return Gpu().current() % kWarp; }
 
@@ -226,9 +324,11 @@ void ExchangeBytes(unsigned mask, void* value, size_t bytes, int source) {
   }
   const int warp = Gpu().current() / kWarp * kWarp;
   if (warp + source >= Gpu().count()) Fail("shuffle with a lane that is none");
-  std::memcpy(Gpu().fiber(Gpu().current()).given, value, bytes);
+  CopyBytes(static_cast<char*>(value), bytes,
+            Gpu().fiber(Gpu().current()).given);
   Gpu().Wait(Fiber::State::kInExchange);
-  std::memcpy(value, Gpu().fiber(warp + source).published, bytes);
+  CopyBytes(Gpu().fiber(warp + source).published, bytes,
+            static_cast<char*>(value));
 }
 
 }  // namespace emulated_gpu

@@ -1,13 +1,21 @@
 // Runs kernels on the CPU, thread by thread: each thread of a block is a fiber
-// that runs until it waits for others. It checks what a kernel's author gets
-// wrong without noticing: barriers that not all threads reach, shuffles with
-// lanes that have left (both end the process), and, since the order of threads
-// can be turned round, results that depend on it for want of a barrier. Shared
-// memory keeps its content from block to block, and device memory is the
-// heap's, so AddressSanitizer sees what reaches beyond it.
+// that runs until it waits for others. Detects common mistakes of kernels:
+//
+// - Barriers that not all threads reach, and shuffles with lanes that have
+//   left: both end the process.
+// - Missing barriers: the order of threads and blocks can be changed, which
+//   changes results that depend on it. In builds with ThreadSanitizer, threads
+//   of a block synchronize only at barriers, so that each missing one is
+//   reported as a data race, whatever the order. (Lane 0 makes the accesses of
+//   wmma for its warp.)
+// - Uses of shared memory before it is written: it is full of NaN at the
+//   beginning of each block.
+// - Accesses beyond device memory, in builds with AddressSanitizer, because
+//   device memory is the heap's.
 #ifndef TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_EMULATED_GPU_H_
 #define TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_EMULATED_GPU_H_
 
+#include <cstdint>
 #include <cstring>
 #include <functional>
 
@@ -21,9 +29,11 @@ struct dim3 {
 // Of the thread that runs now.
 extern dim3 threadIdx, blockIdx, blockDim, gridDim;
 
-// Between barriers, the threads of a block run in this order.
-enum class ThreadOrder { kAscending, kDescending };
-void SetThreadOrder(ThreadOrder order);  // Of later launches.
+// The blocks of a grid, and between barriers the threads of a block, run in
+// this order. kRandom, a function of the seed, also lets some warps run ahead.
+enum class ThreadOrder { kAscending, kDescending, kRandom };
+void SetThreadOrder(ThreadOrder order,
+                    uint32_t seed = 1);  // Of later launches.
 
 // Calls body() as each thread of each block. Launches of several host threads
 // take turns.
@@ -31,6 +41,9 @@ void Run(dim3 grid, dim3 block, const std::function<void()>& body);
 
 // What kernels call: wait for the threads of the block that have not left.
 void WaitForBlock();
+
+// Fills a variable in shared memory with NaN, at the block's first call for it.
+void BeginShared(void* variable, size_t bytes);
 
 // Number in its warp of the thread that runs now.
 int Lane();

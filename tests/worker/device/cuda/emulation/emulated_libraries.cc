@@ -26,8 +26,8 @@ float RoundToTf32(float x) {
 }
 
 void EnqueueWork(Stream* stream, std::function<void()> work) {
-  Enqueue(stream, [work = std::move(work)] {
-    const Running running;
+  Enqueue(stream, [device = DeviceOf(stream), work = std::move(work)] {
+    const Running running(device);
     work();
     return true;
   });

@@ -1,9 +1,9 @@
-// Streams, events and memory of the emulated GPU.
+// Streams, events and graphs of the emulated GPUs.
 //
 // Work runs as late as CUDA allows: when something waits for it, or asks
-// whether it is done. So what is read before anybody has waited for it is old,
-// and what is overwritten too early is read as it is then: the results of code
-// that lacks a wait are wrong every time.
+// whether it is done. Results read before a wait are therefore old, and memory
+// overwritten too early is read as it is then: code that lacks a wait computes
+// wrong results every time.
 #ifndef TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_EMULATED_STREAMS_H_
 #define TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_EMULATED_STREAMS_H_
 
@@ -11,18 +11,30 @@
 #include <cstdint>
 #include <functional>
 
+#include "tests/worker/device/cuda/emulation/emulated_devices.h"
+#include "tests/worker/device/cuda/emulation/emulated_memory.h"
+
 namespace emulated_gpu {
 
 class Stream;
 
 // A point in a stream's work.
 struct Event {
+  int device = 0;
   Stream* stream = nullptr;  // Null: never recorded.
   int64_t position = 0;
 };
 
-Stream* CreateStream();
-void DestroyStream(Stream* stream);  // Runs what is queued.
+Stream* CreateStream(int device);
+// Like CUDA, waits for nothing: queued work runs some time later.
+void DestroyStream(Stream* stream);
+int DeviceOf(const Stream* stream);
+
+// Streams created from now on share so many queues of their GPU in turn, as
+// with CUDA_DEVICE_MAX_CONNECTIONS: work of a queue runs in the order of its
+// calls, whatever its stream, so that work which waits for another process
+// delays the work of other streams. 0, the default: each stream has its own.
+void SetConnections(int queues);
 
 // Queues work, or captures it. It returns false where it cannot be done yet (it
 // waits for another process, say), and is called again later. Not more than one
@@ -33,11 +45,10 @@ Event Record(Stream* stream);
 bool TryReach(const Event& event);
 // Until all before the event has run.
 void Reach(const Event& event);
-
-// Device memory that is mapped from now on cannot be touched but by what runs
-// on the GPU: whoever does gets a SIGSEGV. For programs that do nothing else
-// with it: AddressSanitizer does not see overruns of such memory.
-void ProtectMemory();
+// Queues work that waits for the event.
+void EnqueueWait(Stream* stream, const Event& event);
+// Until all work queued so far on a GPU has run.
+void ReachAll(int device);
 
 // What a stream was given while it was captured.
 class Graph;
@@ -52,37 +63,15 @@ Graph* EndCapture(Stream* stream);
 bool SpoilsCapture();
 // Queues what was captured as one piece of work.
 void Launch(const Graph& graph, Stream* stream);
+Graph* CopyGraph(const Graph& graph);
 void DestroyGraph(Graph* graph);
 // Of all, so far.
 int64_t GraphLaunches();
-// Copied so far.
-int64_t BytesToHost();
 // From now on, all captures fail.
 void RefuseCaptures(bool refuse);
 
-// Null if there is none.
-void* AllocateMemory(size_t bytes);
-void FreeMemory(void* memory);
-// So much can be allocated in all, from now on. 1 TiB at first.
-void SetMemoryBytes(size_t bytes);
-size_t MemoryBytes();
-size_t FreeMemoryBytes();
-
-// While one exists, something runs on the GPU.
-class Running {
- public:
-  Running();
-  ~Running();
-  Running(const Running&) = delete;
-  Running& operator=(const Running&) = delete;
-};
-
-// Host memory that copies use without the host.
-void Pin(const void* memory, size_t bytes);
-bool Unpin(const void* memory);  // False: it is not pinned.
-bool IsPinned(const void* memory);
-// Of all, so far.
-int64_t PinnedRanges();
+// Copied so far.
+int64_t BytesToHost();
 
 }  // namespace emulated_gpu
 

@@ -1,8 +1,6 @@
 // Stands in for CUDA's header of the same name, so that a C++ compiler builds
 // the kernels of worker/device/cuda and tests run them on the CPU: as much of
 // CUDA as they use. See emulated_gpu.h.
-//
-// One GPU.
 #ifndef TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_CUDA_RUNTIME_H_
 #define TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_CUDA_RUNTIME_H_
 
@@ -21,7 +19,8 @@
 #define __device__
 #define __host__
 #define __launch_bounds__(...)
-// Blocks run one after another, so they can share it.
+// Blocks run one after another, so they can share it. kernels.bzl lets kernels
+// call emulated_gpu::BeginShared behind each declaration.
 #define __shared__ static
 
 struct alignas(16) float4 {
@@ -60,14 +59,17 @@ inline float __fsqrt_rn(float a) { return sqrtf(a); }
 
 enum cudaError_t {
   cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
   cudaErrorInsufficientDriver = 35,
   cudaErrorNoDevice = 100,
+  cudaErrorInvalidDevice = 101,
   cudaErrorNoKernelImageForDevice = 209,
+  cudaErrorUnsupportedPtxVersion = 222,
+  cudaErrorInvalidResourceHandle = 400,
   cudaErrorNotReady = 600,
   cudaErrorHostMemoryAlreadyRegistered = 712,
   cudaErrorHostMemoryNotRegistered = 713,
-  cudaErrorUnsupportedPtxVersion = 222,
   cudaErrorSystemNotReady = 802,
   cudaErrorSystemDriverMismatch = 803,
   cudaErrorStreamCaptureUnsupported = 900,
@@ -75,14 +77,25 @@ enum cudaError_t {
 };
 inline const char* cudaGetErrorString(cudaError_t) { return "emulated error"; }
 inline const char* cudaGetErrorName(cudaError_t) { return "emulated"; }
-inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 
-inline cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
-  return cudaSuccess;
-}
-inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
-inline cudaError_t cudaDeviceReset() { return cudaSuccess; }
+// Each function here that returns an error also keeps it as the calling
+// thread's last one, cudaErrorNotReady included.
+cudaError_t cudaGetLastError();
+cudaError_t cudaPeekAtLastError();
+namespace emulated_gpu {
+// Keeps an error, and returns it.
+cudaError_t Keep(cudaError_t error);
+// What a launch, and a library's, returns before it does anything. Stricter
+// than CUDA, where only libraries return the errors of earlier calls: a stale
+// error shows at the next launch.
+cudaError_t CheckLaunch(Stream* stream);
+}  // namespace emulated_gpu
+
+// See emulated_devices.h.
+cudaError_t cudaGetDeviceCount(int* count);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDevice(int* device);
+cudaError_t cudaDeviceReset();
 
 struct cudaDeviceProp {
   char name[256];
@@ -92,8 +105,8 @@ inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   return cudaSuccess;
 }
 
-inline cudaError_t cudaDeviceGetPCIBusId(char* bus_id, int, int) {
-  strcpy(bus_id, "0000:00:00.0");
+inline cudaError_t cudaDeviceGetPCIBusId(char* bus_id, int, int device) {
+  strcpy(bus_id, device == 0 ? "0000:00:00.0" : "0000:01:00.0");
   return cudaSuccess;
 }
 
@@ -137,6 +150,7 @@ cudaError_t cudaMallocHost(void** memory, size_t bytes);
 cudaError_t cudaFreeHost(void* memory);
 inline constexpr unsigned cudaHostRegisterPortable = 1;
 inline constexpr unsigned cudaHostRegisterReadOnly = 8;
+// Memory that this process cannot write needs cudaHostRegisterReadOnly.
 cudaError_t cudaHostRegister(void* memory, size_t bytes, unsigned flags);
 cudaError_t cudaHostUnregister(void* memory);
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
@@ -146,14 +160,21 @@ enum cudaMemcpyKind {
   cudaMemcpyDeviceToHost,
   cudaMemcpyDeviceToDevice,
 };
+// With pageable memory CUDA may copy before it returns, or later: as late as
+// any other work.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
                             cudaMemcpyKind kind, cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes,
                             cudaStream_t stream);
 
-enum cudaMemoryType { cudaMemoryTypeUnregistered, cudaMemoryTypeHost };
+enum cudaMemoryType {
+  cudaMemoryTypeUnregistered,
+  cudaMemoryTypeHost,
+  cudaMemoryTypeDevice,
+};
 struct cudaPointerAttributes {
   cudaMemoryType type;
+  int device;
 };
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes,
                                      const void* memory);
@@ -162,6 +183,7 @@ struct cudaFuncAttributes {};
 template <typename... Parameters>
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*,
                                   void (*)(Parameters...)) {
+  emulated_gpu::UseContext();
   return cudaSuccess;
 }
 
@@ -173,11 +195,14 @@ template <typename... Parameters, typename... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config,
                                void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
+  const cudaError_t error = emulated_gpu::CheckLaunch(config->stream);
+  if (error != cudaSuccess) return error;
   emulated_gpu::Enqueue(
       config->stream,
-      [grid = config->gridDim, block = config->blockDim, kernel,
+      [device = emulated_gpu::DeviceOf(config->stream), grid = config->gridDim,
+       block = config->blockDim, kernel,
        values = std::make_tuple(std::decay_t<Arguments>(arguments)...)] {
-        const emulated_gpu::Running running;
+        const emulated_gpu::Running running(device);
         emulated_gpu::Run(grid, block, [&] { std::apply(kernel, values); });
         return true;
       });

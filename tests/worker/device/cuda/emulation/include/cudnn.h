@@ -11,6 +11,7 @@ enum cudnnStatus_t {
   CUDNN_STATUS_SUCCESS,
   CUDNN_STATUS_ALLOC_FAILED,
   CUDNN_STATUS_NOT_SUPPORTED,
+  CUDNN_STATUS_EXECUTION_FAILED,
 };
 enum cudnnDataType_t { CUDNN_DATA_FLOAT, CUDNN_DATA_BFLOAT16 };
 enum cudnnTensorFormat_t { CUDNN_TENSOR_NCHW };
@@ -45,6 +46,7 @@ struct EmulatedAlgorithmResult {
   cudnnStatus_t status;
   size_t memory;
   cudnnDeterminism_t determinism;
+  cudnnMathType_t mathType;
 };
 using cudnnConvolutionFwdAlgoPerf_t =
     EmulatedAlgorithmResult<cudnnConvolutionFwdAlgo_t>;
@@ -100,6 +102,22 @@ cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(
     cudnnHandle_t handle, cudnnTensorDescriptor_t x, cudnnTensorDescriptor_t dy,
     cudnnConvolutionDescriptor_t convolution, cudnnFilterDescriptor_t dfilter,
     int requested, int* count, cudnnConvolutionBwdFilterAlgoPerf_t* results);
+
+// How much an algorithm needs depends on the convolution's math type.
+cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(
+    cudnnHandle_t handle, cudnnTensorDescriptor_t x,
+    cudnnFilterDescriptor_t filter, cudnnConvolutionDescriptor_t convolution,
+    cudnnTensorDescriptor_t y, cudnnConvolutionFwdAlgo_t algorithm,
+    size_t* bytes);
+cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(
+    cudnnHandle_t handle, cudnnFilterDescriptor_t filter,
+    cudnnTensorDescriptor_t dy, cudnnConvolutionDescriptor_t convolution,
+    cudnnTensorDescriptor_t dx, cudnnConvolutionBwdDataAlgo_t algorithm,
+    size_t* bytes);
+cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(
+    cudnnHandle_t handle, cudnnTensorDescriptor_t x, cudnnTensorDescriptor_t dy,
+    cudnnConvolutionDescriptor_t convolution, cudnnFilterDescriptor_t dfilter,
+    cudnnConvolutionBwdFilterAlgo_t algorithm, size_t* bytes);
 
 cudnnStatus_t cudnnConvolutionForward(
     cudnnHandle_t handle, const void* alpha, cudnnTensorDescriptor_t x_layout,

@@ -19,15 +19,18 @@ struct DeviceRadixSort {
                                const Value* values_in, Value* values_out,
                                int count, int begin_bit, int end_bit,
                                cudaStream_t stream) {
+    // Also where it only tells how much memory it needs: like the library,
+    // which looks for the last error behind each step.
+    const cudaError_t error = emulated_gpu::CheckLaunch(stream);
+    if (error != cudaSuccess) return error;
     if (work == nullptr) {
       work_bytes = 256;
       return cudaSuccess;
     }
     emulated_gpu::Enqueue(stream, [=] {
-      const emulated_gpu::Running running;
-      const Key mask =
-          static_cast<Key>(((uint64_t{1} << (end_bit - begin_bit)) - 1)
-                           << begin_bit);
+      const emulated_gpu::Running running(emulated_gpu::DeviceOf(stream));
+      const Key mask = static_cast<Key>(
+          ((uint64_t{1} << (end_bit - begin_bit)) - 1) << begin_bit);
       std::vector<int> order(count);
       std::iota(order.begin(), order.end(), 0);
       std::stable_sort(order.begin(), order.end(), [&](int a, int b) {

@@ -1,0 +1,37 @@
+// The optimizer of a process that trains alone on a GPU.
+#ifndef TRIBUTARY_DEPLOY_BENCH_GPU_OPTIMIZER_H_
+#define TRIBUTARY_DEPLOY_BENCH_GPU_OPTIMIZER_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/optimizer/optimizer.h"
+#include "common/parameters/parameter_table.h"
+
+namespace tributary {
+
+// Updates weights in a GPU's memory, with the optimizer's state beside them.
+// Not thread-safe.
+class GpuOptimizer {
+ public:
+  // Uses GPU number `ordinal`. `optimizer` must outlive this object. Returns
+  // ResourceExhausted if the state does not fit into the GPU's memory, and
+  // FailedPrecondition in a build without CUDA.
+  static absl::StatusOr<std::unique_ptr<GpuOptimizer>> Create(
+      int ordinal, const ArenaLayout& layout, const Optimizer* optimizer);
+
+  virtual ~GpuOptimizer() = default;
+
+  // Adds up the gradients, in order and in the first of them, updates the first
+  // weights and copies them to the others. All are arenas in the GPU's memory,
+  // which nothing else may use meanwhile. Blocks until the GPU has finished,
+  // and ends the process if it fails.
+  virtual void Update(const UpdateStep& step,
+                      absl::Span<float* const> gradients,
+                      absl::Span<float* const> weights) = 0;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_DEPLOY_BENCH_GPU_OPTIMIZER_H_

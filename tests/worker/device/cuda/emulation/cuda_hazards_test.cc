@@ -1,0 +1,195 @@
+// Mistakes that no result on one GPU shows: stale errors, contexts on other
+// GPUs, and host memory that is reused too early.
+#include <sys/mman.h>
+
+#include <memory>
+#include <thread>
+
+#include "cuda_runtime.h"
+#include "gtest/gtest.h"
+#include "worker/device/cuda/cuda_device.h"
+#include "worker/device/reals.h"
+
+namespace tributary {
+namespace {
+
+constexpr size_t kPage = 4096;
+
+// Calls work() on a thread that has not used CUDA.
+template <typename Work>
+void OnNewThread(const Work& work) {
+  std::thread(work).join();
+}
+
+// Two pages of this process's memory, mapped with the given access.
+class Pages {
+ public:
+  explicit Pages(int access)
+      : memory_(mmap(nullptr, 2 * kPage, access, MAP_PRIVATE | MAP_ANONYMOUS,
+                     -1, 0)) {}
+  ~Pages() { munmap(memory_, 2 * kPage); }
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  void* get() const { return memory_; }
+
+ private:
+  void* const memory_;
+};
+
+std::unique_ptr<Device> MakeDevice(int ordinal = 0) {
+  return *CreateCudaDevice(ordinal, Precision::kFloat32);
+}
+
+// Sorts, which fails if the thread's last error is stale.
+void EmbeddingBackward(Device* device) {
+  const int32_t token = 0;
+  const Device::Memory tokens = *device->Allocate(sizeof(token));
+  device->CopyFromHost(tokens.get(), &token, sizeof(token));
+  const Device::Memory dy = *device->Allocate(sizeof(float));
+  const Device::Memory dtokens = *device->Allocate(sizeof(float));
+  const Device::Memory dpositions = *device->Allocate(sizeof(float));
+  device->EmbeddingBackward(
+      /*batch=*/1, /*time=*/1, /*width=*/1,
+      /*vocabulary=*/1, static_cast<const int32_t*>(tokens.get()),
+      AsReals(static_cast<const float*>(dy.get())),
+      /*accumulate=*/false, static_cast<float*>(dtokens.get()),
+      static_cast<float*>(dpositions.get()));
+  device->Synchronize();
+}
+
+TEST(StaleErrorTest, PinningReadOnlyMemoryLeavesNone) {
+  const std::unique_ptr<Device> device = MakeDevice();
+  const Pages weights(PROT_READ);
+  const auto pinned = device->PinHostMemory(weights.get(), 2 * kPage);
+  EXPECT_NE(pinned, nullptr);
+  EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
+  EmbeddingBackward(device.get());
+}
+
+TEST(StaleErrorTest, PinningTwiceLeavesNone) {
+  const std::unique_ptr<Device> device = MakeDevice();
+  const Pages memory(PROT_READ | PROT_WRITE);
+  const auto pinned = device->PinHostMemory(memory.get(), 2 * kPage);
+  EXPECT_NE(pinned, nullptr);
+  EXPECT_EQ(device->PinHostMemory(memory.get(), 2 * kPage), nullptr);
+  EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
+}
+
+TEST(StaleErrorTest, AskingForAnEventLeavesNone) {
+  const std::unique_ptr<Device> device = MakeDevice();
+  const std::unique_ptr<CopyStream> stream = *device->CreateCopyStream();
+  const std::unique_ptr<Event> event = *device->CreateEvent();
+  bool open = false;
+  emulated_gpu::Enqueue(static_cast<emulated_gpu::Stream*>(stream->handle()),
+                        [&open] { return open; });
+  stream->Record(event.get());
+  EXPECT_FALSE(event->Done());
+  EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
+  open = true;
+  EXPECT_TRUE(event->Done());
+}
+
+TEST(StaleErrorTest, AFullGpuLeavesNone) {
+  const std::unique_ptr<Device> device = MakeDevice();
+  EXPECT_FALSE(device->Allocate(emulated_gpu::MemoryBytes() + 1).ok());
+  EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
+}
+
+TEST(StaleErrorTest, AnErrorThatIsReturnedLeavesNone) {
+  const std::unique_ptr<Device> device = MakeDevice();
+  ASSERT_TRUE(device->BeginCapture().ok());
+  EXPECT_FALSE(device->Allocate(1).ok());
+  EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
+  EXPECT_FALSE(device->EndCapture().ok());
+  EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
+}
+
+// A worker or server on GPU 1 must leave GPU 0's memory to its owner.
+class OtherGpuTest : public testing::Test {
+ protected:
+  OtherGpuTest() { emulated_gpu::DestroyContext(0); }
+  ~OtherGpuTest() override { EXPECT_FALSE(emulated_gpu::HasContext(0)); }
+
+  std::unique_ptr<Device> device_ = [] {
+    // The thread's own current GPU stays 0.
+    std::unique_ptr<Device> device;
+    OnNewThread([&] { device = MakeDevice(1); });
+    return device;
+  }();
+};
+
+TEST_F(OtherGpuTest, EventsKeepToTheirGpu) {
+  std::unique_ptr<Event> event;
+  OnNewThread([&] {
+    event = *device_->CreateEvent();
+    device_->Record(event.get());
+  });
+  OnNewThread([&] { event->Wait(); });
+  OnNewThread([&] { EXPECT_TRUE(event->Done()); });
+  OnNewThread([&] { event.reset(); });
+}
+
+TEST_F(OtherGpuTest, PinnedMemoryKeepsToItsGpu) {
+  const Pages memory(PROT_READ | PROT_WRITE);
+  std::shared_ptr<void> pinned;
+  OnNewThread([&] { pinned = device_->PinHostMemory(memory.get(), kPage); });
+  EXPECT_NE(pinned, nullptr);
+  OnNewThread([&] { pinned.reset(); });
+  EXPECT_FALSE(emulated_gpu::IsPinned(memory.get()));
+}
+
+TEST_F(OtherGpuTest, MemoryKeepsToItsGpu) {
+  auto memory = device_->Allocate(100);
+  OnNewThread([&] { memory->reset(); });
+}
+
+TEST_F(OtherGpuTest, GraphsAndStreamsKeepToTheirGpu) {
+  std::unique_ptr<CapturedWork> work;
+  std::unique_ptr<CopyStream> stream;
+  OnNewThread([&] {
+    ASSERT_TRUE(device_->BeginCapture().ok());
+    work = *device_->EndCapture();
+    stream = *device_->CreateCopyStream();
+  });
+  OnNewThread([&] { work.reset(); });
+  OnNewThread([&] { stream.reset(); });
+  OnNewThread([&] { device_.reset(); });
+}
+
+TEST(CopyStreamTest, MemoryMayBeReusedAfterItsDestruction) {
+  const std::unique_ptr<Device> device = MakeDevice();
+  const Device::Memory memory = *device->Allocate(sizeof(int));
+  const Pages pages(PROT_READ | PROT_WRITE);
+  const auto pinned = device->PinHostMemory(pages.get(), kPage);
+  int& source = *static_cast<int*>(pages.get());
+  source = 1;
+  {
+    const std::unique_ptr<CopyStream> stream = *device->CreateCopyStream();
+    stream->CopyFromHost(memory.get(), &source, sizeof(source));
+  }
+  source = 2;
+  int copied = 0;
+  device->CopyToHost(&copied, memory.get(), sizeof(copied));
+  EXPECT_EQ(copied, 1);
+}
+
+// CUDA may copy from pageable memory after cudaMemcpyAsync has returned.
+TEST(PageableMemoryTest, MayBeReusedAfterCopyFromHost) {
+  const std::unique_ptr<Device> device = MakeDevice();
+  const Device::Memory memory = *device->Allocate(sizeof(int));
+  for (const bool pins : {false, true}) {
+    const Pages pages(PROT_READ | PROT_WRITE);
+    const auto pinned =
+        pins ? device->PinHostMemory(pages.get(), kPage) : nullptr;
+    int& source = *static_cast<int*>(pages.get());
+    source = 1;
+    device->CopyFromHost(memory.get(), &source, sizeof(source));
+    source = 2;
+    int copied = 0;
+    device->CopyToHost(&copied, memory.get(), sizeof(copied));
+    EXPECT_EQ(copied, 1) << (pins ? "pinned" : "pageable");
+  }
+}
+
+}  // namespace
+}  // namespace tributary

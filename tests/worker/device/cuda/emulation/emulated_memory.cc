@@ -1,0 +1,244 @@
+#include "tests/worker/device/cuda/emulation/emulated_memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "tests/worker/device/cuda/emulation/emulated_devices.h"
+
+namespace emulated_gpu {
+namespace {
+
+constexpr size_t kPage = 4096;
+constexpr size_t kAlignment = 256;
+// Addresses for protected memory.
+constexpr size_t kRegion = size_t{64} << 30;
+
+class Memory {
+ public:
+  void Protect() {
+    absl::MutexLock lock(&mu_);
+    if (protect_) return;
+    protect_ = true;
+    void* const region =
+        mmap(nullptr, kRegion, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (region != MAP_FAILED) region_ = static_cast<char*>(region);
+  }
+
+  void* Allocate(size_t bytes) {
+    absl::MutexLock lock(&mu_);
+    if (bytes > limit_ - std::min(limit_, used_)) return nullptr;
+    void* const memory = protect_ ? TakeProtected(bytes) : TakeHeap(bytes);
+    if (memory == nullptr) return nullptr;
+    if (protect_) SetAccess(PROT_READ | PROT_WRITE);
+    std::memset(memory, 0xff, bytes);  // NaN.
+    if (protect_ && running_ == 0) SetAccess(PROT_NONE);
+    blocks_[static_cast<char*>(memory)] = bytes;
+    used_ += bytes;
+    return memory;
+  }
+
+  // Returns false if the memory is not this GPU's.
+  bool Free(void* memory) {
+    absl::MutexLock lock(&mu_);
+    const auto block = blocks_.find(static_cast<char*>(memory));
+    if (block == blocks_.end()) return false;
+    if (block->first >= region_ && block->first < region_ + kRegion) {
+      // Its addresses are not used again.
+      madvise(memory, RoundUp(block->second, kPage), MADV_DONTNEED);
+    } else {
+      std::free(memory);
+    }
+    used_ -= block->second;
+    blocks_.erase(block);
+    return true;
+  }
+
+  bool Contains(const void* memory) {
+    const char* const at = static_cast<const char*>(memory);
+    absl::MutexLock lock(&mu_);
+    auto block = blocks_.upper_bound(const_cast<char*>(at));
+    if (block == blocks_.begin()) return false;
+    --block;
+    return at < block->first + std::max<size_t>(block->second, 1);
+  }
+
+  void Open() {
+    absl::MutexLock lock(&mu_);
+    if (running_++ == 0) SetAccess(PROT_READ | PROT_WRITE);
+  }
+  void Close() {
+    absl::MutexLock lock(&mu_);
+    if (--running_ == 0) SetAccess(PROT_NONE);
+  }
+
+  void SetLimit(size_t bytes) {
+    absl::MutexLock lock(&mu_);
+    limit_ = bytes;
+  }
+  size_t limit() {
+    absl::MutexLock lock(&mu_);
+    return limit_;
+  }
+  size_t free() {
+    absl::MutexLock lock(&mu_);
+    return limit_ - std::min(limit_, used_);
+  }
+
+ private:
+  static size_t RoundUp(size_t bytes, size_t unit) {
+    return (std::max<size_t>(bytes, 1) + unit - 1) / unit * unit;
+  }
+
+  static void* TakeHeap(size_t bytes) {
+    return std::aligned_alloc(kAlignment, RoundUp(bytes, kAlignment));
+  }
+
+  void* TakeProtected(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    const size_t size = RoundUp(bytes, kPage);
+    if (region_ == nullptr || size > kRegion - taken_) return nullptr;
+    char* const memory = region_ + taken_;
+    taken_ += size;
+    return memory;
+  }
+
+  // Of all memory ever taken: one call of the system.
+  void SetAccess(int access) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (taken_ > 0) mprotect(region_, taken_, access);
+  }
+
+  absl::Mutex mu_;
+  bool protect_ ABSL_GUARDED_BY(mu_) = false;
+  int running_ ABSL_GUARDED_BY(mu_) = 0;
+  size_t limit_ ABSL_GUARDED_BY(mu_) = size_t{1} << 40;
+  size_t used_ ABSL_GUARDED_BY(mu_) = 0;
+  std::map<char*, size_t> blocks_ ABSL_GUARDED_BY(mu_);  // Their bytes.
+  // Of protected memory; null: there is none.
+  char* region_ ABSL_GUARDED_BY(mu_) = nullptr;
+  size_t taken_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+Memory& MemoryOf(int device) {
+  static auto* const memories = new Memory[kDevices];
+  return memories[device];
+}
+
+struct PinnedMemory {
+  absl::Mutex mu;
+  std::map<const char*, size_t> ranges ABSL_GUARDED_BY(mu);  // By their begin.
+  int64_t count ABSL_GUARDED_BY(mu) = 0;
+  int64_t bytes ABSL_GUARDED_BY(mu) = 0;
+  int64_t most_bytes ABSL_GUARDED_BY(mu) = 0;
+};
+
+PinnedMemory& Pinned() {
+  static auto* const pinned = new PinnedMemory;
+  return *pinned;
+}
+
+}  // namespace
+
+void ProtectMemory() {
+  for (int device = 0; device < kDevices; ++device) MemoryOf(device).Protect();
+}
+void* AllocateMemory(int device, size_t bytes) {
+  return MemoryOf(device).Allocate(bytes);
+}
+void ReleaseMemory(void* memory) {
+  if (memory == nullptr) return;
+  for (int device = 0; device < kDevices; ++device) {
+    if (MemoryOf(device).Free(memory)) return;
+  }
+  std::abort();
+}
+int DeviceOf(const void* memory) {
+  for (int device = 0; device < kDevices; ++device) {
+    if (MemoryOf(device).Contains(memory)) return device;
+  }
+  return -1;
+}
+void SetMemoryBytes(size_t bytes) {
+  for (int device = 0; device < kDevices; ++device) {
+    MemoryOf(device).SetLimit(bytes);
+  }
+}
+size_t MemoryBytes() { return MemoryOf(0).limit(); }
+size_t FreeMemoryBytes(int device) { return MemoryOf(device).free(); }
+
+Running::Running() : first_(0), end_(kDevices) {
+  for (int device = first_; device < end_; ++device) MemoryOf(device).Open();
+}
+Running::Running(int device) : first_(device), end_(device + 1) {
+  MemoryOf(device).Open();
+}
+Running::~Running() {
+  for (int device = first_; device < end_; ++device) MemoryOf(device).Close();
+}
+
+void Pin(const void* memory, size_t bytes) {
+  absl::MutexLock lock(&Pinned().mu);
+  Pinned().ranges[static_cast<const char*>(memory)] = bytes;
+  ++Pinned().count;
+  Pinned().bytes += static_cast<int64_t>(bytes);
+  Pinned().most_bytes = std::max(Pinned().most_bytes, Pinned().bytes);
+}
+
+bool Unpin(const void* memory) {
+  absl::MutexLock lock(&Pinned().mu);
+  const auto range = Pinned().ranges.find(static_cast<const char*>(memory));
+  if (range == Pinned().ranges.end()) return false;
+  Pinned().bytes -= static_cast<int64_t>(range->second);
+  Pinned().ranges.erase(range);
+  return true;
+}
+
+bool IsPinned(const void* memory) {
+  const char* const at = static_cast<const char*>(memory);
+  absl::MutexLock lock(&Pinned().mu);
+  auto range = Pinned().ranges.upper_bound(at);
+  if (range == Pinned().ranges.begin()) return false;
+  --range;
+  return at < range->first + range->second;
+}
+
+bool IsWritable(const void* memory, size_t bytes) {
+  const auto begin = reinterpret_cast<uintptr_t>(memory);
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    std::istringstream fields(line);
+    uintptr_t first = 0, end = 0;
+    char dash = 0;
+    std::string access;
+    fields >> std::hex >> first >> dash >> end >> access;
+    if (first < begin + bytes && begin < end && access[1] != 'w') return false;
+  }
+  return true;
+}
+
+int64_t PinnedRanges() {
+  absl::MutexLock lock(&Pinned().mu);
+  return Pinned().count;
+}
+
+int64_t PinnedBytes() {
+  absl::MutexLock lock(&Pinned().mu);
+  return Pinned().bytes;
+}
+
+int64_t MostPinnedBytes() {
+  absl::MutexLock lock(&Pinned().mu);
+  return std::exchange(Pinned().most_bytes, Pinned().bytes);
+}
+
+}  // namespace emulated_gpu
