@@ -15,11 +15,6 @@ namespace tributary::cuda {
 // GPU cannot be used.
 absl::Status ToStatus(cudaError_t error, absl::string_view what);
 
-// Ends the process with exit code 1 and prints `status` as one line on stderr,
-// for operations that cannot return an error. Does not run destructors, which
-// could wait forever for the GPU.
-[[noreturn]] void EndProcess(const absl::Status& status);
-
 }  // namespace tributary::cuda
 
 #endif  // TRIBUTARY_COMMON_CUDA_CUDA_STATUS_H_

@@ -73,7 +73,8 @@ class SingleTrainer {
     setup_.model(0)->Initialize(/*seed=*/1, setup_.layout(), weights_[0].get());
     for (int thread = 0; thread < setup_.threads() && on_device(); ++thread) {
       setup_.arenas(thread)->LoadAll(weights_[0].get());
-      setup_.arenas(thread)->Synchronize();
+      // Step returns its error.
+      setup_.arenas(thread)->Synchronize().IgnoreError();
     }
   }
 
@@ -130,7 +131,7 @@ class SingleTrainer {
                                 : gradients_[thread].get(),
                     /*observer=*/nullptr)
                 .status();
-        if (on_device()) device->Synchronize();
+        if (on_device()) statuses[thread].Update(device->Synchronize());
         running.DecrementCount();
       });
     }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/base/buffer_pool.h"
@@ -24,6 +25,10 @@ namespace tributary {
 // that only the pass can read. One thread at a time; different chunks' at the
 // same time. Calls return when the work is done, with the same bits whatever
 // computes (but for the payload of a NaN).
+//
+// Errors are those of the device that computes: Internal if it has failed,
+// ResourceExhausted if its memory did not suffice. What the call was to write
+// is then undefined, and the pass must not be used any more.
 class ChunkPass {
  public:
   virtual ~ChunkPass() = default;
@@ -32,7 +37,7 @@ class ChunkPass {
   virtual bool brief() const = 0;
 
   // GradientSquares of the sum. The next Run is of the same sum.
-  virtual double SumOfSquares(const TreeSum& sum) = 0;
+  virtual absl::StatusOr<double> SumOfSquares(const TreeSum& sum) = 0;
 
   struct Arguments {
     const TreeSum* sum = nullptr;
@@ -50,12 +55,12 @@ class ChunkPass {
   };
   // Writes next->values, and what ChunkWeights::Write makes of them. Returns
   // what SumOfSquares does.
-  virtual double Run(const Arguments& arguments) = 0;
+  virtual absl::StatusOr<double> Run(const Arguments& arguments) = 0;
 
   // The optimizer's state, Optimizer::slots() arrays of the chunk's elements:
   // all zero until Restore. The pass may keep the buffers and write to them.
-  virtual void Restore(std::vector<Buffer> slots) = 0;
-  virtual void CopyState(absl::Span<const Buffer> to) = 0;
+  virtual absl::Status Restore(std::vector<Buffer> slots) = 0;
+  virtual absl::Status CopyState(absl::Span<const Buffer> to) = 0;
 };
 
 // What a server's passes are to do.

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/call_once.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -112,6 +113,11 @@ class ParameterStore {
     int64_t first_version = 0;
     // What sums and updates.
     ChunkPassMaker make_passes = &MakeBlockPasses;
+    // Called once if a pass fails (see ChunkPass), on any thread and perhaps
+    // with a lock of the store held: must not call the store. The chunk, and
+    // with it the job, makes no progress from then on; what was published
+    // before stays valid. May be null.
+    std::function<void(const absl::Status&)> on_failure;
   };
   using SumsCallback = std::function<void(const StepSums&)>;
   // Gets a copy of each new version of a chunk before anybody else does, on any
@@ -252,13 +258,16 @@ class ParameterStore {
   void FinishUpdate(Chunk* chunk, ChunkWeights::Next next, bool more)
       ABSL_LOCKS_EXCLUDED(chunk->mu);
   // See ChunkPass::Run.
-  double RunPass(const Chunk& chunk, int64_t version, double norm,
-                 const ChunkWeights& weights, const ChunkWeights::Next& next,
-                 const Snapshot::Chunk* copy) const;
+  absl::StatusOr<double> RunPass(const Chunk& chunk, int64_t version,
+                                 double norm, const ChunkWeights& weights,
+                                 const ChunkWeights::Next& next,
+                                 const Snapshot::Chunk* copy) const;
+  // The chunk's pass has failed.
+  void Fail(const Chunk& chunk, const absl::Status& status);
   // Of the chunk's version that will be at `next`; shares what nobody writes.
   Snapshot::Chunk BlankCopy(const Chunk& chunk, const ChunkWeights::Next& next);
   // Of a chunk that is not being updated, as it is.
-  Snapshot::Chunk CopyNow(Chunk* chunk)
+  absl::StatusOr<Snapshot::Chunk> CopyNow(Chunk* chunk)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
   static void Publish(Chunk* chunk, bool more)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
@@ -293,6 +302,8 @@ class ParameterStore {
   std::vector<WeightsSubscriber*> subscribers_ ABSL_GUARDED_BY(subscribers_mu_);
 
   absl::Mutex capture_mu_;  // Held by TakeSnapshot.
+
+  absl::once_flag failed_;
 
   absl::Mutex share_mu_;
   std::shared_ptr<SharedMemory> memory_ ABSL_GUARDED_BY(share_mu_);

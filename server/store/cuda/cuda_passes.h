@@ -21,7 +21,8 @@ absl::Status CheckCudaPasses(int ordinal);
 // for each thread that calls. A thread that finds none waits for another one's
 // pass.
 //
-// Errors of the GPU later on end the process: see cuda::Stream.
+// Later errors of the GPU are those of ChunkPass. They name the operation, the
+// GPU and CUDA's error.
 absl::StatusOr<ChunkPasses> MakeCudaPasses(int ordinal, int pass_streams,
                                            const ChunkPassPlan& plan);
 

@@ -51,11 +51,12 @@ class PassStream {
 
   // Queues GradientSquares of x[elements].
   void SumSquares(const float* x, int64_t elements, const ChunkRow* rows);
-  // After Wait: what came of it.
+  // After Wait has returned OK: what came of it.
   double squares() const;
 
-  // Returns when all that was queued is done; sleeps until then.
-  void Wait();
+  // Returns when all that was queued is done; sleeps until then. Returns the
+  // first error of this stream, and from then on always the same one.
+  absl::Status Wait();
 
  private:
   // Pinned host memory, and the point at which the GPU is done with it.

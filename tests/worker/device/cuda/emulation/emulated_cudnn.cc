@@ -237,14 +237,15 @@ cudnnStatus_t cudnnConvolutionForward(
         "an algorithm that was not offered, or changes");
   const ConvolutionShape shape =
       ShapeOf(*x_layout, *filter_layout, *convolution, *y_layout);
-  return Convolve(
-      handle, x_layout->type, alpha, beta, workspace, workspace_bytes,
-      [=, x_tensor = *x_layout, filter_tensor = *filter_layout,
-       math = convolution->math](Device* device) {
-        device->ConvolutionForward(shape, Factor(x, x_tensor, math),
-                                   Factor(filter, filter_tensor, math),
-                                   /*bias=*/nullptr, static_cast<Real*>(y));
-      });
+  return Convolve(handle, x_layout->type, alpha, beta, workspace,
+                  workspace_bytes,
+                  [=, x_tensor = *x_layout, filter_tensor = *filter_layout,
+                   math = convolution->math](Device* device) {
+                    device->ops().convolution->Forward(
+                        {shape, Factor(x, x_tensor, math),
+                         Factor(filter, filter_tensor, math),
+                         /*bias=*/nullptr, static_cast<Real*>(y)});
+                  });
 }
 
 cudnnStatus_t cudnnConvolutionBackwardData(
@@ -263,9 +264,9 @@ cudnnStatus_t cudnnConvolutionBackwardData(
       handle, dx_layout->type, alpha, beta, workspace, workspace_bytes,
       [=, dy_tensor = *dy_layout, filter_tensor = *filter_layout,
        math = convolution->math](Device* device) {
-        device->ConvolutionBackwardInput(shape, Factor(dy, dy_tensor, math),
-                                         Factor(filter, filter_tensor, math),
-                                         static_cast<Real*>(dx));
+        device->ops().convolution->BackwardInput(
+            {shape, Factor(dy, dy_tensor, math),
+             Factor(filter, filter_tensor, math), static_cast<Real*>(dx)});
       });
 }
 
@@ -286,9 +287,9 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(
       handle, CUDNN_DATA_FLOAT, alpha, beta, workspace, workspace_bytes,
       [=, x_tensor = *x_layout, dy_tensor = *dy_layout,
        math = convolution->math](Device* device) {
-        device->ConvolutionBackwardWeight(
-            shape, Factor(x, x_tensor, math), Factor(dy, dy_tensor, math),
-            static_cast<float*>(dfilter), /*dbias=*/nullptr);
+        device->ops().convolution->BackwardWeight(
+            {shape, Factor(x, x_tensor, math), Factor(dy, dy_tensor, math),
+             static_cast<float*>(dfilter), /*dbias=*/nullptr});
       });
 }
 

@@ -311,6 +311,7 @@ int64_t PinnedRanges() {
 
 }  // namespace emulated_gpu
 
+using emulated_gpu::Failing;
 using emulated_gpu::Running;
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
@@ -323,6 +324,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (emulated_gpu::SpoilsCapture()) return cudaErrorStreamCaptureUnsupported;
+  if (emulated_gpu::Fails(Failing::kWait)) return cudaErrorLaunchFailure;
   emulated_gpu::Reach(emulated_gpu::Record(stream));
   return cudaSuccess;
 }
@@ -362,6 +364,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
 
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
   if (emulated_gpu::SpoilsCapture()) return cudaErrorStreamCaptureUnsupported;
+  if (emulated_gpu::Fails(Failing::kAllocation)) {
+    return cudaErrorMemoryAllocation;
+  }
   *memory = emulated_gpu::AllocateMemory(bytes);
   return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
@@ -405,6 +410,7 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
                             cudaMemcpyKind kind, cudaStream_t stream) {
+  if (emulated_gpu::Fails(Failing::kCopy)) return cudaErrorIllegalAddress;
   const void* const host = kind == cudaMemcpyHostToDevice ? from : to;
   const bool pinned =
       kind == cudaMemcpyDeviceToDevice || emulated_gpu::IsPinned(host);

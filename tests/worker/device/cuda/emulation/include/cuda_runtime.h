@@ -14,6 +14,7 @@
 #include <tuple>
 #include <type_traits>
 
+#include "tests/worker/device/cuda/emulation/emulated_failures.h"
 #include "tests/worker/device/cuda/emulation/emulated_gpu.h"
 #include "tests/worker/device/cuda/emulation/emulated_streams.h"
 
@@ -65,8 +66,11 @@ enum cudaError_t {
   cudaErrorNoDevice = 100,
   cudaErrorNoKernelImageForDevice = 209,
   cudaErrorNotReady = 600,
+  cudaErrorIllegalAddress = 700,
+  cudaErrorLaunchOutOfResources = 701,
   cudaErrorHostMemoryAlreadyRegistered = 712,
   cudaErrorHostMemoryNotRegistered = 713,
+  cudaErrorLaunchFailure = 719,
   cudaErrorUnsupportedPtxVersion = 222,
   cudaErrorSystemNotReady = 802,
   cudaErrorSystemDriverMismatch = 803,
@@ -74,7 +78,20 @@ enum cudaError_t {
   cudaErrorStreamCaptureInvalidated = 901,
 };
 inline const char* cudaGetErrorString(cudaError_t) { return "emulated error"; }
-inline const char* cudaGetErrorName(cudaError_t) { return "emulated"; }
+inline const char* cudaGetErrorName(cudaError_t error) {
+  switch (error) {
+    case cudaErrorMemoryAllocation:
+      return "cudaErrorMemoryAllocation";
+    case cudaErrorIllegalAddress:
+      return "cudaErrorIllegalAddress";
+    case cudaErrorLaunchOutOfResources:
+      return "cudaErrorLaunchOutOfResources";
+    case cudaErrorLaunchFailure:
+      return "cudaErrorLaunchFailure";
+    default:
+      return "emulated";
+  }
+}
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 
 inline cudaError_t cudaGetDeviceCount(int* count) {
@@ -173,6 +190,9 @@ template <typename... Parameters, typename... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config,
                                void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
+  if (emulated_gpu::Fails(emulated_gpu::Failing::kLaunch)) {
+    return cudaErrorLaunchOutOfResources;
+  }
   emulated_gpu::Enqueue(
       config->stream,
       [grid = config->gridDim, block = config->blockDim, kernel,
