@@ -22,7 +22,7 @@ using Buffer = std::shared_ptr<float>;
 // alignment of a pool's buffers. Throws std::bad_alloc.
 Buffer AllocateBuffer(int64_t elements);
 
-// Pins memory for copies to and from a device (see Device::PinHostMemory). The
+// Pins memory for copies to and from a device (see Copies::PinHostMemory). The
 // memory stays pinned for the lifetime of the returned handle. Thread-safe. A
 // null function pins nothing.
 using PinMemory =

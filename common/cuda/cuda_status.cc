@@ -1,9 +1,5 @@
 #include "common/cuda/cuda_status.h"
 
-#include <cstdio>
-#include <cstdlib>
-#include <string>
-
 #include "absl/strings/str_cat.h"
 
 namespace tributary::cuda {
@@ -33,13 +29,6 @@ absl::Status ToStatus(cudaError_t error, absl::string_view what) {
   return absl::Status(CodeOf(error),
                       absl::StrCat(what, ": ", cudaGetErrorString(error), " (",
                                    cudaGetErrorName(error), ")"));
-}
-
-void EndProcess(const absl::Status& status) {
-  std::fprintf(stderr, "tributary: the GPU failed: %s\n",
-               std::string(status.message()).c_str());
-  std::fflush(stderr);
-  std::_Exit(1);
 }
 
 }  // namespace tributary::cuda

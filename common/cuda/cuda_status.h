@@ -12,16 +12,10 @@ namespace tributary::cuda {
 // Returns the message "`what`: <the runtime's message>", and clears the calling
 // thread's last error, which libraries such as CUB would report as their own.
 // An error that is expected and not converted needs cudaGetLastError().
-// ResourceExhausted if
-// memory is exhausted; FailedPrecondition if there is no GPU, no suitable
-// driver or no code for the GPU; Internal for all other errors, after which the
-// GPU cannot be used.
+// ResourceExhausted if memory is exhausted; FailedPrecondition if there is no
+// GPU, no suitable driver or no code for the GPU; Internal for all other
+// errors, after which the GPU cannot be used.
 absl::Status ToStatus(cudaError_t error, absl::string_view what);
-
-// Ends the process with exit code 1 and prints `status` as one line on stderr,
-// for operations that cannot return an error. Does not run destructors, which
-// could wait forever for the GPU.
-[[noreturn]] void EndProcess(const absl::Status& status);
 
 }  // namespace tributary::cuda
 

@@ -20,8 +20,8 @@ constexpr int64_t CeilDivide(int64_t n, int64_t divisor) {
   return (n + divisor - 1) / divisor;
 }
 
-// Queues kernel(arguments...); does nothing if `blocks` is 0. The stream
-// records errors under the operation's name.
+// Queues kernel(arguments...); does nothing if `blocks` is 0 or the stream has
+// failed. The stream records errors under the operation's name.
 template <typename... Parameters, typename... Arguments>
 void Launch(Stream& stream, const char* operation, int64_t blocks, dim3 threads,
             void (*kernel)(Parameters...), const Arguments&... arguments) {
@@ -30,7 +30,9 @@ void Launch(Stream& stream, const char* operation, int64_t blocks, dim3 threads,
   config.gridDim = dim3(static_cast<unsigned>(blocks));
   config.blockDim = threads;
   config.stream = stream.get();
-  stream.Check(cudaLaunchKernelEx(&config, kernel, arguments...), operation);
+  stream.Enqueue(operation, [&](cudaStream_t) {
+    return cudaLaunchKernelEx(&config, kernel, arguments...);
+  });
 }
 
 // A grid of this size keeps any GPU busy; its threads loop over the remaining

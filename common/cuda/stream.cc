@@ -31,7 +31,8 @@ Stream::~Stream() {
 void Stream::Activate() { Check(cudaSetDevice(ordinal_), "cudaSetDevice"); }
 
 void Stream::Check(cudaError_t error, const char* operation) {
-  if (error != cudaSuccess) Check(ToStatus(error, operation));
+  if (error == cudaSuccess) return;
+  Check(ToStatus(error, absl::StrCat(operation, " on cuda:", ordinal_)));
 }
 
 void Stream::Check(const absl::Status& status) {
@@ -42,15 +43,11 @@ absl::Status Stream::EndErrors() {
   return *std::exchange(other_error_, std::nullopt);
 }
 
-void Stream::Wait() {
+absl::Status Stream::Wait() {
   // An error on the GPU appears in a later call; the first one is the most
   // informative.
-  Check(cudaStreamSynchronize(stream_), "while waiting for the GPU");
-  EndIfFailed();
-}
-
-void Stream::EndIfFailed() {
-  if (!first_error_.ok()) EndProcess(first_error_);
+  Check(cudaStreamSynchronize(stream_), "waiting for queued operations");
+  return status();
 }
 
 }  // namespace tributary::cuda

@@ -12,8 +12,10 @@
 
 namespace tributary::cuda {
 
-// Owns a CUDA stream of one GPU and records the first error of its operations.
-// Any thread may use it, one at a time. Only Wait blocks.
+// Owns a CUDA stream of one GPU and remembers the first error of its
+// operations. From then on it queues nothing, because later work would read
+// what earlier work has not written, and every Wait returns that error. Any
+// thread may use it, one at a time. Only Wait blocks.
 class Stream {
  public:
   // Creates a stream of GPU number `ordinal`, which must exist.
@@ -30,20 +32,31 @@ class Stream {
   // allocation require.
   void Activate();
 
-  // Records the first error. `operation`, a string literal, names what failed.
+  // Calls queue(stream), which queues work and returns CUDA's error, and
+  // records the error under `operation`. Does nothing after an error.
+  template <typename Queue>
+  void Enqueue(const char* operation, const Queue& queue) {
+    if (status().ok()) Check(queue(stream_), operation);
+  }
+
+  // Records the error if it is the first one. `operation`, a string literal,
+  // names what failed.
   void Check(cudaError_t error, const char* operation);
   void Check(const absl::Status& status);
+  // Returns the first error recorded by now. Work that is still queued may yet
+  // fail; Wait includes its errors.
+  const absl::Status& status() const {
+    return first_error_.ok() && other_error_.has_value() ? *other_error_
+                                                         : first_error_;
+  }
 
   // Records later errors separately; EndErrors returns the first of them. For
   // operations that have a fallback.
   void BeginErrors() { other_error_ = absl::OkStatus(); }
   absl::Status EndErrors();
 
-  // Blocks until all queued operations have completed. Ends the process if any
-  // of them failed.
-  void Wait();
-  // Ends the process if an error has been recorded by now.
-  void EndIfFailed();
+  // Blocks until all queued operations have completed. Returns the first error.
+  absl::Status Wait();
 
  private:
   Stream(int ordinal, cudaStream_t stream);

@@ -24,6 +24,10 @@ constexpr int64_t kMostDefaultMicroBatches = 8;
 // Evaluation does not follow the reduction tree, and small batches make small
 // matrices.
 
+const google::protobuf::OneofDescriptor* ModelKindOneof() {
+  return ModelSpec::descriptor()->FindOneofByName("kind");
+}
+
 int64_t DefaultMicroBatches(int64_t global_batch) {
   int64_t count = 1;
   while (count < kMostDefaultMicroBatches && global_batch % (2 * count) == 0) {
@@ -57,21 +61,18 @@ absl::StatusOr<JobSpec> LoadJob(const std::string& path) {
 }
 
 std::string ModelKind(const JobSpec& job) {
-  switch (job.model().kind_case()) {
-    case ModelSpec::kMlp:
-      return "mlp";
-    case ModelSpec::kCnn:
-      return "cnn";
-    case ModelSpec::kResnet:
-      return "resnet";
-    case ModelSpec::kGpt:
-      return "gpt";
-    case ModelSpec::kSynthetic:
-      return "synthetic";
-    case ModelSpec::KIND_NOT_SET:
-      break;
+  const ModelSpec& model = job.model();
+  const google::protobuf::FieldDescriptor* const kind =
+      model.GetReflection()->GetOneofFieldDescriptor(model, ModelKindOneof());
+  return kind == nullptr ? "" : kind->name();
+}
+
+std::vector<std::string> ModelKinds() {
+  std::vector<std::string> kinds;
+  for (int i = 0; i < ModelKindOneof()->field_count(); ++i) {
+    kinds.push_back(ModelKindOneof()->field(i)->name());
   }
-  return "";
+  return kinds;
 }
 
 JobSpec ResolveJob(JobSpec job) {

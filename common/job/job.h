@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -59,9 +60,12 @@ inline constexpr int64_t kLeastEvaluationBatch = 16;
 // kFindMicroBatches, and the defaults that depend on it, unset.
 JobSpec ResolveJob(JobSpec job);
 
-// Returns "mlp", "cnn", "resnet", "gpt" or "synthetic"; an empty string if no
+// Returns the name of the model's field, such as "mlp"; an empty string if no
 // model is set.
 std::string ModelKind(const JobSpec& job);
+
+// Returns the names of all kinds of models.
+std::vector<std::string> ModelKinds();
 
 // Returns chunk_bytes of the member of `exchange` that is set.
 int64_t ChunkBytes(const ExchangeSpec& exchange);

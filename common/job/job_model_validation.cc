@@ -5,9 +5,11 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "common/base/field_checks.h"
 #include "common/base/status_macros.h"
+#include "common/job/job.h"
 #include "common/job/job_checks.h"
 
 namespace tributary {
@@ -140,9 +142,12 @@ absl::Status ValidateModel(const JobSpec& job) {
     case ModelSpec::kSynthetic:
       return ValidateSynthetic(job.model().synthetic());
     case ModelSpec::KIND_NOT_SET:
-      break;
+      return Error("model", "is required: set one of ",
+                   absl::StrJoin(ModelKinds(), ", "));
+    default:
+      // The function that builds the model checks its fields.
+      return absl::OkStatus();
   }
-  return Error("model", "is required: set mlp, cnn, resnet, gpt or synthetic");
 }
 
 }  // namespace tributary

@@ -110,8 +110,10 @@ absl::Status ValidateDataFitModel(const JobSpec& job) {
     return Error("data", "model.", ModelKind(job),
                  " needs images; set data.idx");
   }
-  if (job.model().has_mlp() && data.has_text()) {
-    return Error("data.text", "model.mlp cannot read text; use model.gpt");
+  if (!job.model().has_gpt() && !job.model().has_synthetic() &&
+      data.has_text()) {
+    return Error("data.text", "model.", ModelKind(job),
+                 " cannot read text; use model.gpt");
   }
   if (job.model().has_synthetic() && !data.has_random()) {
     return Error("data", "model.synthetic reads no data; set data.random={}");

@@ -74,7 +74,8 @@ class SingleTrainer {
     setup_.model(0)->Initialize(/*seed=*/1, setup_.layout(), weights_[0].get());
     for (int thread = 0; thread < setup_.threads() && on_device(); ++thread) {
       setup_.arenas(thread)->LoadAll(weights_[0].get());
-      setup_.arenas(thread)->Synchronize();
+      // Step returns its error.
+      setup_.arenas(thread)->Synchronize().IgnoreError();
     }
   }
 
@@ -139,7 +140,7 @@ class SingleTrainer {
                                 : gradients_[thread].get(),
                     /*observer=*/nullptr)
                 .status();
-        if (on_device()) device->Synchronize();
+        if (on_device()) statuses[thread].Update(device->Synchronize());
         running.DecrementCount();
       });
     }
@@ -147,10 +148,7 @@ class SingleTrainer {
     for (const absl::Status& status : statuses) {
       TRIBUTARY_RETURN_IF_ERROR(status);
     }
-    if (on_device()) {
-      UpdateOnDevice();
-      return absl::OkStatus();
-    }
+    if (on_device()) return UpdateOnDevice();
     const int chunks = setup_.layout().chunk_count();
     absl::BlockingCounter updating(chunks);
     for (int chunk = 0; chunk < chunks; ++chunk) {
@@ -181,13 +179,13 @@ class SingleTrainer {
     return step;
   }
 
-  void UpdateOnDevice() {
+  absl::Status UpdateOnDevice() {
     std::vector<float*> gradients, weights;
     for (int thread = 0; thread < setup_.threads(); ++thread) {
       gradients.push_back(setup_.arenas(thread)->gradients());
       weights.push_back(setup_.arenas(thread)->weights());
     }
-    gpu_optimizer_->Update(NumbersOfStep(), gradients, weights);
+    return gpu_optimizer_->Update(NumbersOfStep(), gradients, weights);
   }
 
   void Update(int chunk) {

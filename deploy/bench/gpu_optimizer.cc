@@ -38,25 +38,26 @@ class CudaOptimizer final : public GpuOptimizer {
         ToStatus(cudaMalloc(reinterpret_cast<void**>(&rows_),
                             rows.size() * sizeof(ChunkRow)),
                  "no memory for a benchmark's optimizer"));
-    stream_->Check(
-        cudaMemcpyAsync(rows_, rows.data(), rows.size() * sizeof(ChunkRow),
-                        cudaMemcpyHostToDevice, stream_->get()),
-        "cudaMemcpyAsync");
+    stream_->Enqueue("cudaMemcpyAsync", [&](cudaStream_t queue) {
+      return cudaMemcpyAsync(rows_, rows.data(), rows.size() * sizeof(ChunkRow),
+                             cudaMemcpyHostToDevice, queue);
+    });
     for (int i = 0; i < optimizer_.slots(); ++i) {
       float* slot = nullptr;
       TRIBUTARY_RETURN_IF_ERROR(
           ToStatus(cudaMalloc(reinterpret_cast<void**>(&slot), bytes()),
                    "no memory for a benchmark's optimizer"));
       slots_.push_back(slot);
-      stream_->Check(cudaMemsetAsync(slot, 0, bytes(), stream_->get()),
-                     "cudaMemsetAsync");
+      stream_->Enqueue("cudaMemsetAsync", [&](cudaStream_t queue) {
+        return cudaMemsetAsync(slot, 0, bytes(), queue);
+      });
     }
-    stream_->Wait();
-    return absl::OkStatus();
+    return stream_->Wait();
   }
 
-  void Update(const UpdateStep& step, absl::Span<float* const> gradients,
-              absl::Span<float* const> weights) override {
+  absl::Status Update(const UpdateStep& step,
+                      absl::Span<float* const> gradients,
+                      absl::Span<float* const> weights) override {
     stream_->Activate();
     for (size_t i = 1; i < gradients.size(); ++i) {
       cuda::AddNode(*stream_, cuda::NodeFormat::kFloat32, elements_,
@@ -75,11 +76,12 @@ class CudaOptimizer final : public GpuOptimizer {
     pass.plain = numbers.plain;
     cuda::UpdateChunk(*stream_, pass);
     for (size_t i = 1; i < weights.size(); ++i) {
-      stream_->Check(cudaMemcpyAsync(weights[i], weights[0], bytes(),
-                                     cudaMemcpyDeviceToDevice, stream_->get()),
-                     "cudaMemcpyAsync");
+      stream_->Enqueue("cudaMemcpyAsync", [&](cudaStream_t queue) {
+        return cudaMemcpyAsync(weights[i], weights[0], bytes(),
+                               cudaMemcpyDeviceToDevice, queue);
+      });
     }
-    stream_->Wait();
+    return stream_->Wait();
   }
 
  private:

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/optimizer/optimizer.h"
@@ -25,11 +26,11 @@ class GpuOptimizer {
 
   // Adds up the gradients, in order and in the first of them, updates the first
   // weights and copies them to the others. All are arenas in the GPU's memory,
-  // which nothing else may use meanwhile. Blocks until the GPU has finished,
-  // and ends the process if it fails.
-  virtual void Update(const UpdateStep& step,
-                      absl::Span<float* const> gradients,
-                      absl::Span<float* const> weights) = 0;
+  // which nothing else may use meanwhile. Blocks until the GPU has finished.
+  // Returns the first error of the GPU, and from then on always the same one.
+  virtual absl::Status Update(const UpdateStep& step,
+                              absl::Span<float* const> gradients,
+                              absl::Span<float* const> weights) = 0;
 };
 
 }  // namespace tributary

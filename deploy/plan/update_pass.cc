@@ -116,7 +116,7 @@ class Passes {
     pass.weights = &chunk->weights;
     pass.next = &next;
     pass.streams = streams_;
-    chunk->pass.Run(pass);
+    chunk->pass.Run(pass).IgnoreError();  // A pass on a CPU cannot fail.
     chunk->weights.Complete(&next);
     chunk->weights.Finish(std::move(next));
   }

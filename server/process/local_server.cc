@@ -78,13 +78,10 @@ absl::Status LocalServer::Handle(const ServerOrder& order) {
           ReportReplicationFailure(status);
           return;
         } else {
-          report.mutable_failure()->set_message(std::string(status.message()));
           // Exit code 2 prevents a restart, which does not help if device
           // memory is too small.
-          report.mutable_failure()->set_exit_code(
-              absl::IsResourceExhausted(status) ? 2 : 1);
-          report.mutable_failure()->set_checkpoint_damaged(
-              absl::IsDataLoss(status) || absl::IsNotFound(status));
+          ReportFailure(status, absl::IsResourceExhausted(status) ? 2 : 1);
+          return;
         }
         report_(report);
       });
@@ -130,6 +127,10 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
   options.servers = configure.servers();
   options.attempt = configure.attempt();
   options.make_passes = make_passes_;
+  // A restart begins with a new device. The attempt is over for this one.
+  options.on_failure = [this](const absl::Status& status) {
+    ReportFailure(status, /*exit_code=*/1);
+  };
   const bool replicates = configure.job().recovery().journal();
   if (replicates && replicas_ == nullptr) {
     return absl::UnimplementedError(
@@ -317,6 +318,16 @@ void LocalServer::Replicate(ReplicaStream* replication, int64_t base) {
       if (--*missing == 0) ready();
     });
   }
+}
+
+void LocalServer::ReportFailure(const absl::Status& status, int exit_code) {
+  ServerReport report;
+  Failure* const failure = report.mutable_failure();
+  failure->set_message(std::string(status.message()));
+  failure->set_exit_code(exit_code);
+  failure->set_checkpoint_damaged(absl::IsDataLoss(status) ||
+                                  absl::IsNotFound(status));
+  report_(report);
 }
 
 void LocalServer::ReportReplicationFailure(const absl::Status& status) {

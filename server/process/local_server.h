@@ -97,6 +97,7 @@ class LocalServer {
                        const CheckpointManifest& manifest,
                        ParameterStore* store);
   void Replicate(ReplicaStream* replication, int64_t base);
+  void ReportFailure(const absl::Status& status, int exit_code);
   void ReportReplicationFailure(const absl::Status& status);
   absl::Status OnReplicate(const ::tributary::Replicate& order)
       ABSL_LOCKS_EXCLUDED(mu_);

@@ -56,17 +56,19 @@ BlockPass::BlockPass(const ArenaLayout& layout, int chunk,
 
 bool BlockPass::brief() const { return elements_ <= kBriefElements; }
 
-void BlockPass::Restore(std::vector<Buffer> slots) {
+absl::Status BlockPass::Restore(std::vector<Buffer> slots) {
   slots_ = std::move(slots);
+  return absl::OkStatus();
 }
 
-void BlockPass::CopyState(absl::Span<const Buffer> to) {
+absl::Status BlockPass::CopyState(absl::Span<const Buffer> to) {
   for (size_t i = 0; i < slots_.size(); ++i) {
     std::copy_n(slots_[i].get(), elements_, to[i].get());
   }
+  return absl::OkStatus();
 }
 
-double BlockPass::SumOfSquares(const TreeSum& sum) {
+absl::StatusOr<double> BlockPass::SumOfSquares(const TreeSum& sum) {
   GradientSquares squares(segments_);
   for (int64_t begin = 0; begin < elements_; begin += TreeSum::kBlock) {
     const int64_t count = std::min(TreeSum::kBlock, elements_ - begin);
@@ -78,7 +80,7 @@ double BlockPass::SumOfSquares(const TreeSum& sum) {
   return squares.Total();
 }
 
-double BlockPass::Run(const Arguments& arguments) {
+absl::StatusOr<double> BlockPass::Run(const Arguments& arguments) {
   const ChunkWeights::Next& next = *arguments.next;
   if (!arguments.streams) ZeroGaps(segments_, elements_, next.values.get());
   alignas(64) float fresh[TreeSum::kBlock];

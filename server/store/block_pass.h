@@ -23,10 +23,10 @@ class BlockPass final : public ChunkPass {
   BlockPass(const ArenaLayout& layout, int chunk, const Optimizer* optimizer);
 
   bool brief() const override;
-  double SumOfSquares(const TreeSum& sum) override;
-  double Run(const Arguments& arguments) override;
-  void Restore(std::vector<Buffer> slots) override;
-  void CopyState(absl::Span<const Buffer> to) override;
+  absl::StatusOr<double> SumOfSquares(const TreeSum& sum) override;
+  absl::StatusOr<double> Run(const Arguments& arguments) override;
+  absl::Status Restore(std::vector<Buffer> slots) override;
+  absl::Status CopyState(absl::Span<const Buffer> to) override;
 
  private:
   const int64_t elements_;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/base/buffer_pool.h"
@@ -25,6 +26,10 @@ namespace tributary {
 // must not overlap; different chunks' passes may run at the same time. Calls
 // return when the work is done. All implementations compute the same bits,
 // except for the payload of a NaN.
+//
+// Errors are those of the device that computes: Internal if it has failed,
+// ResourceExhausted if its memory did not suffice. The outputs of the failed
+// call are undefined, and the pass must not be used again.
 class ChunkPass {
  public:
   virtual ~ChunkPass() = default;
@@ -34,7 +39,7 @@ class ChunkPass {
 
   // Returns the GradientSquares of the sum. The next Run must be for the same
   // sum.
-  virtual double SumOfSquares(const TreeSum& sum) = 0;
+  virtual absl::StatusOr<double> SumOfSquares(const TreeSum& sum) = 0;
 
   struct Arguments {
     const TreeSum* sum = nullptr;
@@ -52,13 +57,13 @@ class ChunkPass {
   };
   // Writes next->values and calls ChunkWeights::Write for them. Returns the
   // same value as SumOfSquares.
-  virtual double Run(const Arguments& arguments) = 0;
+  virtual absl::StatusOr<double> Run(const Arguments& arguments) = 0;
 
   // Sets the optimizer's state: Optimizer::slots() arrays with the chunk's
   // elements. All zero before Restore. The pass may keep the buffers and write
   // to them.
-  virtual void Restore(std::vector<Buffer> slots) = 0;
-  virtual void CopyState(absl::Span<const Buffer> to) = 0;
+  virtual absl::Status Restore(std::vector<Buffer> slots) = 0;
+  virtual absl::Status CopyState(absl::Span<const Buffer> to) = 0;
 };
 
 // The arguments of a ChunkPassMaker.

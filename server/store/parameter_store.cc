@@ -122,7 +122,8 @@ void ParameterStore::Restore(Snapshot snapshot) {
     Snapshot::Chunk& from = snapshot.chunks[chunk->place];
     absl::MutexLock lock(&chunk->mu);
     chunk->weights.Initialize(snapshot.version, std::move(from.values));
-    chunk->pass->Restore(std::move(from.slots));
+    const absl::Status restored = chunk->pass->Restore(std::move(from.slots));
+    if (!restored.ok()) Fail(*chunk, restored);
   }
 }
 
@@ -148,7 +149,9 @@ bool ParameterStore::TakeSnapshot(int64_t version,
     if (passed || now > version || (chunk->updating && now + 1 >= version)) {
       passed = true;
     } else if (now == version) {
-      capture->Put(chunk->place, CopyNow(chunk.get()));
+      absl::StatusOr<Snapshot::Chunk> copy = CopyNow(chunk.get());
+      if (copy.ok()) capture->Put(chunk->place, *std::move(copy));
+      passed = !copy.ok();
     } else {
       chunk->capture = capture;
     }
@@ -164,7 +167,7 @@ bool ParameterStore::TakeSnapshot(int64_t version,
   return true;
 }
 
-Snapshot::Chunk ParameterStore::CopyNow(Chunk* chunk) {
+absl::StatusOr<Snapshot::Chunk> ParameterStore::CopyNow(Chunk* chunk) {
   Snapshot::Chunk copy;
   copy.number = chunk->number;
   copy.elements = chunk->elements;
@@ -174,7 +177,9 @@ Snapshot::Chunk ParameterStore::CopyNow(Chunk* chunk) {
   for (int slot = 0; slot < slots_; ++slot) {
     copy.slots.push_back(buffers_.Take());
   }
-  chunk->pass->CopyState(copy.slots);
+  const absl::Status copied = chunk->pass->CopyState(copy.slots);
+  if (!copied.ok()) Fail(*chunk, copied);
+  TRIBUTARY_RETURN_IF_ERROR(copied);
   return copy;
 }
 
@@ -281,7 +286,18 @@ void ParameterStore::OnTaken(Chunk* chunk, bool more) {
     Update(chunk, chunk->update.gradient_norm, more);
     return;
   }
-  ReportSum(*chunk, chunk->pass->SumOfSquares(chunk->update.sum));
+  const absl::StatusOr<double> squares =
+      chunk->pass->SumOfSquares(chunk->update.sum);
+  if (!squares.ok()) return Fail(*chunk, squares.status());
+  ReportSum(*chunk, *squares);
+}
+
+void ParameterStore::Fail(const Chunk& chunk, const absl::Status& status) {
+  if (!options_.on_failure) return;
+  const std::string message =
+      absl::StrCat("chunk ", chunk.number, ": ", status.message());
+  absl::call_once(failed_, options_.on_failure,
+                  absl::Status(status.code(), message));
 }
 
 void ParameterStore::ReportSum(const Chunk& chunk, double sum_of_squares) {
@@ -323,12 +339,13 @@ void ParameterStore::Update(Chunk* chunk, double norm, bool more) {
   Snapshot::Chunk copy;
   const bool copies = capture != nullptr || replicate_;
   if (copies) copy = BlankCopy(*chunk, next);
-  const double squares =
+  const absl::StatusOr<double> squares =
       RunPass(*chunk, version, norm, *weights, next, copies ? &copy : nullptr);
+  if (!squares.ok()) return Fail(*chunk, squares.status());
   weights->Complete(&next);
   // In synchronous mode no chunk can be summed for the next step before the new
   // version is published, so reports are made in the order of steps.
-  if (!awaits_norm_) ReportSum(*chunk, squares);
+  if (!awaits_norm_) ReportSum(*chunk, *squares);
   if (capture != nullptr) capture->Put(chunk->place, copy);
   FailpointOrDie("S9");
   LedgerEntry(options_.attempt, chunk->number, chunk->update.step,
@@ -373,10 +390,10 @@ void ParameterStore::FinishUpdate(Chunk* chunk, ChunkWeights::Next next,
   Begin(chunk);
 }
 
-double ParameterStore::RunPass(const Chunk& chunk, int64_t version, double norm,
-                               const ChunkWeights& weights,
-                               const ChunkWeights::Next& next,
-                               const Snapshot::Chunk* copy) const {
+absl::StatusOr<double> ParameterStore::RunPass(
+    const Chunk& chunk, int64_t version, double norm,
+    const ChunkWeights& weights, const ChunkWeights::Next& next,
+    const Snapshot::Chunk* copy) const {
   ChunkPass::Arguments pass;
   pass.sum = &chunk.update.sum;
   pass.step = recipe_.At(version, chunk.update.sum.sample_count(), norm);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/call_once.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -116,6 +117,11 @@ class ParameterStore {
     int64_t first_version = 0;
     // Creates the passes that sum and update.
     ChunkPassMaker make_passes = &MakeBlockPasses;
+    // Called once if a pass fails (see ChunkPass), on any thread and perhaps
+    // with a lock of the store held: must not call the store. The chunk, and
+    // with it the job, makes no progress from then on; what was published
+    // before stays valid. May be null.
+    std::function<void(const absl::Status&)> on_failure;
   };
   using SumsCallback = std::function<void(const StepSums&)>;
   // Receives a copy of each new version of a chunk before it is published.
@@ -262,14 +268,17 @@ class ParameterStore {
   void FinishUpdate(Chunk* chunk, ChunkWeights::Next next, bool more)
       ABSL_LOCKS_EXCLUDED(chunk->mu);
   // See ChunkPass::Run.
-  double RunPass(const Chunk& chunk, int64_t version, double norm,
-                 const ChunkWeights& weights, const ChunkWeights::Next& next,
-                 const Snapshot::Chunk* copy) const;
+  absl::StatusOr<double> RunPass(const Chunk& chunk, int64_t version,
+                                 double norm, const ChunkWeights& weights,
+                                 const ChunkWeights::Next& next,
+                                 const Snapshot::Chunk* copy) const;
+  // Reports that the chunk's pass has failed.
+  void Fail(const Chunk& chunk, const absl::Status& status);
   // Buffers for a copy of the version at `next`. Shares next.values if nothing
   // overwrites them.
   Snapshot::Chunk BlankCopy(const Chunk& chunk, const ChunkWeights::Next& next);
   // Copies the current version of a chunk that is not being updated.
-  Snapshot::Chunk CopyNow(Chunk* chunk)
+  absl::StatusOr<Snapshot::Chunk> CopyNow(Chunk* chunk)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
   static void Publish(Chunk* chunk, bool more)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
@@ -304,6 +313,8 @@ class ParameterStore {
   std::vector<WeightsSubscriber*> subscribers_ ABSL_GUARDED_BY(subscribers_mu_);
 
   absl::Mutex capture_mu_;  // Held by TakeSnapshot.
+
+  absl::once_flag failed_;
 
   absl::Mutex share_mu_;
   std::shared_ptr<SharedMemory> memory_ ABSL_GUARDED_BY(share_mu_);

@@ -102,7 +102,7 @@ void LinearForward(benchmark::State& state) {
   Workspace w;
   const LinearTensors t(w, state);
   for (auto _ : state) {
-    w.device().LinearForward(t.shape, t.x, t.weight, t.bias, t.y);
+    w.device().ops().linear->Forward({t.shape, t.x, t.weight, t.bias, t.y});
   }
   SetFlops(state, t.Flops());
 }
@@ -112,8 +112,8 @@ void LinearBackwardInput(benchmark::State& state) {
   Workspace w;
   const LinearTensors t(w, state);
   for (auto _ : state) {
-    w.device().LinearBackwardInput(t.shape, t.y, t.weight,
-                                   /*accumulate=*/false, t.x);
+    w.device().ops().linear->BackwardInput({t.shape, t.y, t.weight,
+                                            /*accumulate=*/false, t.x});
   }
   SetFlops(state, t.Flops());
 }
@@ -124,8 +124,8 @@ void LinearBackwardWeight(benchmark::State& state) {
   const LinearTensors t(w, state);
   float* const dweight = w.Floats(t.shape.inputs * t.shape.outputs);
   for (auto _ : state) {
-    w.device().LinearBackwardWeight(t.shape, t.x, t.y, /*accumulate=*/false,
-                                    dweight, t.bias);
+    w.device().ops().linear->BackwardWeight(
+        {t.shape, t.x, t.y, /*accumulate=*/false, dweight, t.bias});
   }
   SetFlops(state, t.Flops());
 }
@@ -165,7 +165,8 @@ void ConvolutionForward(benchmark::State& state) {
   Workspace w;
   const ConvolutionTensors t(w, CnnConvolution(state.range(0)));
   for (auto _ : state) {
-    w.device().ConvolutionForward(t.shape, t.x, t.weight, t.bias, t.y);
+    w.device().ops().convolution->Forward(
+        {t.shape, t.x, t.weight, t.bias, t.y});
   }
   SetFlops(state, t.Flops());
 }
@@ -175,7 +176,7 @@ void ConvolutionBackwardInput(benchmark::State& state) {
   Workspace w;
   const ConvolutionTensors t(w, CnnConvolution(state.range(0)));
   for (auto _ : state) {
-    w.device().ConvolutionBackwardInput(t.shape, t.y, t.weight, t.x);
+    w.device().ops().convolution->BackwardInput({t.shape, t.y, t.weight, t.x});
   }
   SetFlops(state, t.Flops());
 }
@@ -187,7 +188,8 @@ void ConvolutionBackwardWeight(benchmark::State& state) {
   float* const dweight = w.Floats(t.shape.out_channels * t.shape.in_channels *
                                   t.shape.kernel * t.shape.kernel);
   for (auto _ : state) {
-    w.device().ConvolutionBackwardWeight(t.shape, t.x, t.y, dweight, t.bias);
+    w.device().ops().convolution->BackwardWeight(
+        {t.shape, t.x, t.y, dweight, t.bias});
   }
   SetFlops(state, t.Flops());
 }
@@ -201,8 +203,8 @@ void MaxPool(benchmark::State& state) {
   Real *x = w.Reals(in), *y = w.Reals(out);
   int32_t* argmax = w.Integers(out, 1);
   for (auto _ : state) {
-    w.device().MaxPoolForward(s, x, y, argmax);
-    w.device().MaxPoolBackward(s, y, argmax, x);
+    w.device().ops().pooling->MaxForward({s, x, y, argmax});
+    w.device().ops().pooling->MaxBackward({s, y, argmax, x});
   }
   SetBytes(state, 2 * (in + 2 * out));
 }
@@ -215,8 +217,8 @@ void Relu(benchmark::State& state) {
   const int64_t count = state.range(0);
   Real *x = w.Reals(count), *dy = w.Reals(count);
   for (auto _ : state) {
-    w.device().ReluForward(count, x, x);
-    w.device().ReluBackward(count, x, dy, dy);
+    w.device().ops().elementwise->ReluForward({count, x, x});
+    w.device().ops().elementwise->ReluBackward({count, x, dy, dy});
   }
   SetBytes(state, 5 * count);
 }
@@ -227,8 +229,8 @@ void Gelu(benchmark::State& state) {
   const int64_t count = state.range(0);
   Real *x = w.Reals(count), *y = w.Reals(count), *dy = w.Reals(count);
   for (auto _ : state) {
-    w.device().GeluForward(count, x, y);
-    w.device().GeluBackward(count, x, dy, dy);
+    w.device().ops().elementwise->GeluForward({count, x, y});
+    w.device().ops().elementwise->GeluBackward({count, x, dy, dy});
   }
   SetBytes(state, 5 * count);
 }
@@ -239,7 +241,8 @@ void Dropout(benchmark::State& state) {
   const int64_t count = state.range(0);
   Real *x = w.Reals(count), *y = w.Reals(count);
   const RandomStream stream = {1, RandomPurpose::kDropout, 2, 3};
-  for (auto _ : state) w.device().Dropout(count, stream, 0.1f, x, y);
+  for (auto _ : state)
+    w.device().ops().elementwise->Dropout({count, stream, 0.1f, x, y});
   SetBytes(state, 2 * count);
 }
 BENCHMARK(Dropout)->Arg(1024 * 128);
@@ -255,9 +258,11 @@ void LayerNorm(benchmark::State& state) {
         *mean = w.Floats(rows), *inverse = w.Floats(rows),
         *dscale = w.Floats(width), *dshift = w.Floats(width);
   for (auto _ : state) {
-    w.device().LayerNormForward(rows, width, x, scale, shift, y, mean, inverse);
-    w.device().LayerNormBackward(rows, width, x, scale, mean, inverse, y,
-                                 /*accumulate=*/false, dx, dscale, dshift);
+    w.device().ops().layer_norm->Forward(
+        {rows, width, x, scale, shift, y, mean, inverse});
+    w.device().ops().layer_norm->Backward(
+        {rows, width, x, scale, mean, inverse, y,
+         /*accumulate=*/false, dx, dscale, dshift});
   }
   SetBytes(state, 5 * rows * width);
 }
@@ -272,10 +277,11 @@ void Attention(benchmark::State& state) {
   const RandomStream stream = {1, RandomPurpose::kDropout, 2, 3};
   Real *qkv = w.Reals(3 * count), *y = w.Reals(count), *dy = w.Reals(count),
        *dqkv = w.Reals(3 * count);
-  float* saved = w.Floats(w.device().SavedAttentionSize(s));
+  float* saved = w.Floats(w.device().ops().attention->SavedElements(s));
   for (auto _ : state) {
-    w.device().AttentionForward(s, qkv, stream, rate, y, saved);
-    w.device().AttentionBackward(s, qkv, y, saved, dy, stream, rate, dqkv);
+    w.device().ops().attention->Forward({s, qkv, stream, rate, y, saved});
+    w.device().ops().attention->Backward(
+        {s, qkv, y, saved, dy, stream, rate, dqkv});
   }
   // Two products forward, five backward, half of each by causality.
   SetFlops(state, 7.0 * static_cast<double>(count * s.time));
@@ -292,7 +298,9 @@ void CrossEntropy(benchmark::State& state) {
   Real *logits = w.Reals(rows * classes), *dlogits = w.Reals(rows * classes);
   const int32_t* labels = w.Integers(rows, static_cast<uint32_t>(classes));
   for (auto _ : state) {
-    w.device().SoftmaxCrossEntropy(rows, classes, logits, labels, dlogits);
+    LossOps& ops = *w.device().ops().loss;
+    ops.BeginSoftmaxCrossEntropy({rows, classes, logits, labels, dlogits});
+    benchmark::DoNotOptimize(ops.Await());
   }
   SetBytes(state, 2 * rows * classes);
 }

@@ -8,6 +8,7 @@
 #include "tests/integration/gpu_servers.h"
 #include "tests/support/command_runner.h"
 #include "tests/support/local_cluster.h"
+#include "tests/worker/device/cuda/emulation/emulated_failures.h"
 #include "tests/worker/device/cuda/emulation/emulated_streams.h"
 
 namespace tributary {
@@ -55,6 +56,33 @@ TEST_P(EmulatedGpuServersTest, PinsOnlyTheGradientsInUse) {
   const int64_t before = emulated_gpu::PinnedBytes();
   Train({/*servers=*/1, /*workers=*/2});
   EXPECT_LT(emulated_gpu::MostPinnedBytes() - before, int64_t{4} << 20);
+}
+
+TEST_P(EmulatedGpuServersTest, AGpuThatFailsEndsTheJobAndSaysWhy) {
+  struct Case {
+    emulated_gpu::Failing failing;
+    int64_t calls;  // Before the one that fails, which is in training.
+    const char* error;
+  };
+  for (const Case& c :
+       {Case{emulated_gpu::Failing::kLaunch, 3,
+             "cudaErrorLaunchOutOfResources"},
+        Case{emulated_gpu::Failing::kCopy, 30, "cudaErrorIllegalAddress"},
+        Case{emulated_gpu::Failing::kWait, 20, "cudaErrorLaunchFailure"}}) {
+    SCOPED_TRACE(c.error);
+    ClusterServers servers;
+    servers.make_passes = GetParam().make_passes;
+    LocalCluster cluster(job_, /*servers=*/1, /*expected_workers=*/1,
+                         MakeTestFolder(), /*security=*/{}, servers);
+    emulated_gpu::FailNext(c.failing, c.calls);
+    cluster.StartWorker();
+    const absl::Status status = cluster.Await();
+    emulated_gpu::StopFailing();
+    EXPECT_TRUE(absl::IsAborted(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr("server 0 failed: chunk "),
+                      HasSubstr("on cuda:0"), HasSubstr(c.error)));
+  }
 }
 
 const GpuServers kEmulated = {"emulated", 6, &MakeOnEmulatedGpu};

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/job/job.h"
 #include "gmock/gmock.h"
@@ -10,6 +11,7 @@
 #include "tests/integration/gpu_workers.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/tiny_jobs.h"
+#include "tests/worker/device/cuda/emulation/emulated_failures.h"
 #include "tests/worker/device/cuda/emulation/emulated_streams.h"
 #include "tests/worker/exchange/mesh/fake_nccl.h"
 #include "worker/device/cuda/cuda_device.h"
@@ -37,6 +39,7 @@ class EmulatedGpuTest : public testing::Test {
   ~EmulatedGpuTest() override {
     emulated_gpu::SetMemoryBytes(size_t{1} << 40);
     emulated_gpu::RefuseCaptures(false);
+    emulated_gpu::StopFailing();
   }
 
   std::string Train(NcclLibrary* nccl, int threads, absl::Status* status,
@@ -173,6 +176,55 @@ TEST_F(EmulatedGpuTest, AddsUpMicroBatchesInTheGpusMemoryToTheSameBits) {
       EXPECT_LT(sums, all * threads / 6);
     }
   }
+}
+
+TEST_F(EmulatedGpuTest, AGpuThatFailsEndsTheWorkerAndSaysWhy) {
+  struct Case {
+    emulated_gpu::Failing failing;
+    int64_t calls;  // Before the one that fails, which is in training.
+    const char* operation;
+    const char* error;
+  };
+  for (const Case& c :
+       {Case{emulated_gpu::Failing::kLaunch, 3, "on cuda:0",
+             "cudaErrorLaunchOutOfResources"},
+        Case{emulated_gpu::Failing::kProduct, 0, "cublasLtMatmul on cuda:0",
+             "CUBLAS_STATUS_EXECUTION_FAILED"},
+        Case{emulated_gpu::Failing::kCopy, 6, "on cuda:0",
+             "cudaErrorIllegalAddress"},
+        Case{emulated_gpu::Failing::kWait, 12, "on cuda:0",
+             "cudaErrorLaunchFailure"}}) {
+    SCOPED_TRACE(c.error);
+    emulated_gpu::FailNext(c.failing, c.calls);
+    absl::Status status;
+    Train(/*nccl=*/nullptr, /*threads=*/1, &status, /*workers=*/1);
+    emulated_gpu::StopFailing();
+    EXPECT_TRUE(absl::IsAborted(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr("worker 0"), HasSubstr(c.operation),
+                      HasSubstr(c.error)));
+  }
+}
+
+TEST_F(EmulatedGpuTest, MemoryThatRunsOutSaysWhatToDo) {
+  // Whichever allocation of the worker fails: those of the setup, of sums on
+  // the GPU, which are left out then, and of operations.
+  bool working_memory = false;
+  for (int64_t allocation = 0; allocation < 12; ++allocation) {
+    SCOPED_TRACE(allocation);
+    emulated_gpu::FailNext(emulated_gpu::Failing::kAllocation, allocation);
+    absl::Status status;
+    Train(/*nccl=*/nullptr, /*threads=*/1, &status, /*workers=*/1);
+    emulated_gpu::StopFailing();
+    if (status.ok()) continue;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("on cuda:0"));
+    if (!absl::StrContains(status.message(), "working memory")) continue;
+    working_memory = true;
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr("cudaErrorMemoryAllocation"),
+                      HasSubstr("increase batch.micro_batches, which is ")));
+  }
+  EXPECT_TRUE(working_memory);
 }
 
 TEST_F(EmulatedGpuTest, AGpuThatIsTooSmallSaysWhatWouldFit) {

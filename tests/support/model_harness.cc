@@ -101,8 +101,9 @@ LossSums ModelHarness::Step(const Batch& batch, int64_t step, int micro_batch,
 
 std::vector<float> ModelHarness::Gradients() {
   std::vector<float> values(layout_->arena_elements());
-  device_->CopyToHost(values.data(), gradients(),
-                      values.size() * sizeof(float));
+  const absl::Status copied = device_->CopyToHost(
+      values.data(), gradients(), values.size() * sizeof(float));
+  if (!copied.ok()) Die(copied.ToString());
   return values;
 }
 

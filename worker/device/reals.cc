@@ -12,16 +12,16 @@ const Real* RealAt(const Device& device, const Real* x, int64_t index) {
                                        index * device.real_bytes());
 }
 
-void CopyRealsToHost(Device* device, const Real* from, int64_t count,
-                     float* to) {
+absl::Status CopyRealsToHost(Device* device, const Real* from, int64_t count,
+                             float* to) {
   const auto bytes = static_cast<size_t>(count * device->real_bytes());
   if (device->precision() == Precision::kFloat32) {
-    device->CopyToHost(to, from, bytes);
-    return;
+    return device->CopyToHost(to, from, bytes);
   }
   std::vector<char> halves(bytes);
-  device->CopyToHost(halves.data(), from, bytes);
-  DecodeHalf(ExchangeSpec::BFLOAT16, halves.data(), to, count);
+  const absl::Status status = device->CopyToHost(halves.data(), from, bytes);
+  if (status.ok()) DecodeHalf(ExchangeSpec::BFLOAT16, halves.data(), to, count);
+  return status;
 }
 
 }  // namespace tributary

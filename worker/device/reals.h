@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "absl/status/status.h"
 #include "worker/device/device.h"
 
 namespace tributary {
@@ -19,9 +20,10 @@ inline Real* AsReals(float* numbers) {
 // Returns a pointer to element number `index` of x.
 const Real* RealAt(const Device& device, const Real* x, int64_t index);
 
-// Copies `count` numbers to the host, as float32. Blocks.
-void CopyRealsToHost(Device* device, const Real* from, int64_t count,
-                     float* to);
+// Copies `count` numbers to the host, as float32. Blocks. Returns the errors of
+// Device::CopyToHost.
+absl::Status CopyRealsToHost(Device* device, const Real* from, int64_t count,
+                             float* to);
 
 }  // namespace tributary
 

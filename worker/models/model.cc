@@ -30,8 +30,7 @@ absl::StatusOr<Graph> BuildGraph(const ModelSpec& spec, const DataInfo& info) {
     case ModelSpec::KIND_NOT_SET:
       break;
   }
-  return absl::InvalidArgumentError(
-      "model: set one of mlp, cnn, resnet, gpt and synthetic");
+  return absl::InvalidArgumentError("model: this worker cannot build its kind");
 }
 
 }  // namespace

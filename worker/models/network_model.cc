@@ -146,12 +146,11 @@ absl::Status NetworkModel::NextTokenLogits(absl::Span<const int32_t> tokens,
   prefetched_.reset();
   const Real* predicted =
       network_->Predict(/*samples=*/1, window_.data(), weights);
-  CopyRealsToHost(
+  return CopyRealsToHost(
       device_,
       RealAt(*device_, predicted,
              (static_cast<int64_t>(tokens.size()) - 1) * vocabulary),
       vocabulary, logits.data());
-  return absl::OkStatus();
 }
 
 }  // namespace tributary

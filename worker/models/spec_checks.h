@@ -25,7 +25,7 @@ absl::Status CheckRange(absl::string_view field, int64_t value, int64_t low,
                         int64_t high);
 // Checks that rate is in [0, 1).
 absl::Status CheckDropout(absl::string_view field, double rate);
-// Checks that activation is RELU or GELU.
+// Checks that there is a layer for the activation.
 absl::Status CheckActivation(absl::string_view field, Activation activation);
 
 // Returns the loss for one prediction per sample. Its width is the number of

@@ -67,24 +67,25 @@ DeviceInputs::DeviceInputs(const Sizes& sizes, Device* device,
       device_(device),
       memory_(std::move(memory)),
       staging_(std::move(staging)),
-      pinned_(device->PinHostMemory(staging_.get(),
-                                    RoundUp(sizes.total, kPageBytes))) {}
+      pinned_(device->copies()->PinHostMemory(
+          staging_.get(), RoundUp(sizes.total, kPageBytes))) {}
 
 absl::Status DeviceInputs::CreateQueue() {
-  TRIBUTARY_ASSIGN_OR_RETURN(copies_, device_->CreateCopyStream());
-  TRIBUTARY_ASSIGN_OR_RETURN(copied_, device_->CreateEvent());
-  TRIBUTARY_ASSIGN_OR_RETURN(released_, device_->CreateEvent());
+  TRIBUTARY_ASSIGN_OR_RETURN(copies_, device_->copies()->CreateStream());
+  TRIBUTARY_ASSIGN_OR_RETURN(copied_, device_->copies()->CreateEvent());
+  TRIBUTARY_ASSIGN_OR_RETURN(released_, device_->copies()->CreateEvent());
   return absl::OkStatus();
 }
 
 DeviceInputs::~DeviceInputs() {
-  if (copies_ != nullptr) copies_->Synchronize();
+  if (copies_ != nullptr) copies_->Synchronize().IgnoreError();
   // Operations may still read the transferred micro-batch.
-  device_->Synchronize();
+  device_->Synchronize().IgnoreError();
 }
 
 void DeviceInputs::Bring(const MicroBatchInput& micro_batch) {
-  copied_->Wait();
+  // An error reaches the device's operations through Await.
+  copied_->Wait().IgnoreError();
   copies_->Await(*released_);
   const auto samples = static_cast<size_t>(micro_batch.samples);
   Copy(/*offset=*/0, micro_batch.input, samples * input_bytes_);

@@ -54,9 +54,10 @@ class DeviceInputs {
 
   // Await makes input() and target() hold the last transferred micro-batch, in
   // the host's elements, for operations queued from now on. Operations queued
-  // after Release must not read them.
-  void Await() { device_->Await(*copied_); }
-  void Release() { device_->Record(released_.get()); }
+  // after Release must not read them. If the transfer has failed, so do those
+  // operations.
+  void Await() { device_->copies()->Await(*copied_); }
+  void Release() { device_->copies()->Record(released_.get()); }
   const void* input() const { return memory_.get(); }
   const void* target() const {
     return static_cast<const char*>(memory_.get()) + target_offset_;

@@ -117,7 +117,8 @@ void Network::FindSegments() {
       segment.ready_parameter = plan_.nodes[i].ready_parameter;
     }
     segment.end = i + 1;
-    if (device_->captures() && bytes < kSegmentBytes && i + 1 < count) continue;
+    if (device_->capture() != nullptr && bytes < kSegmentBytes && i + 1 < count)
+      continue;
     segments_.push_back(segment);
     segment = Segment{i + 1};
     bytes = 0;
@@ -175,13 +176,13 @@ absl::StatusOr<LossSums> Network::ForwardBackward(
     return absl::AbortedError("the micro-batch was given up");
   }
   BeginLoss(micro_batch.samples, plan_.loss_input, RealAt(plan_.loss_gradient));
-  const auto end_forward = [&] {
-    const LossSums sums = AwaitLoss();
+  const auto end_forward = [&]() -> absl::StatusOr<LossSums> {
+    TRIBUTARY_ASSIGN_OR_RETURN(const LossSums sums, AwaitLoss());
     if (observer != nullptr) observer->ForwardDone();
     return sums;
   };
   if (inputs_ == nullptr) {
-    const LossSums sums = end_forward();
+    TRIBUTARY_ASSIGN_OR_RETURN(const LossSums sums, end_forward());
     QueueBackward(&pass);
     return sums;
   }
@@ -237,7 +238,7 @@ int64_t Network::CountRows(const MicroBatchInput& micro_batch) const {
 }
 
 Network::Captures* Network::CapturesOf(const Pass& pass) {
-  if (!device_->captures() || !capture_status_.ok()) return nullptr;
+  if (device_->capture() == nullptr || !capture_status_.ok()) return nullptr;
   // Gradients of statistics are multiplied by the sample count, which is
   // captured.
   if (pass.call.sample_count != pass.call.samples * graph_.loss().rows) {
@@ -268,17 +269,18 @@ void Network::Run(std::unique_ptr<CapturedWork>* captured, const Work& work) {
     work();
     return;
   }
-  if (*captured != nullptr && device_->Launch(**captured)) return;
+  if (*captured != nullptr && device_->capture()->Launch(**captured)) return;
   captured->reset();
-  if (capture_status_.ok()) capture_status_ = device_->BeginCapture();
+  if (capture_status_.ok()) capture_status_ = device_->capture()->Begin();
   if (!capture_status_.ok()) {
     work();
     return;
   }
   work();
-  absl::StatusOr<std::unique_ptr<CapturedWork>> made = device_->EndCapture();
+  absl::StatusOr<std::unique_ptr<CapturedWork>> made =
+      device_->capture()->End();
   capture_status_ = made.status();
-  if (made.ok() && device_->Launch(**made)) {
+  if (made.ok() && device_->capture()->Launch(**made)) {
     *captured = *std::move(made);
   } else {
     work();
@@ -292,8 +294,8 @@ void Network::PrepareWeights(const Segment& segment,
   }
 }
 
-LossSums Network::Evaluate(const MicroBatchInput& micro_batch,
-                           const float* weights) {
+absl::StatusOr<LossSums> Network::Evaluate(const MicroBatchInput& micro_batch,
+                                           const float* weights) {
   if (micro_batch.samples == 0) return LossSums();
   BeginCall();
   CopyIn(micro_batch);
@@ -331,8 +333,9 @@ void Network::CopyIn(const MicroBatchInput& micro_batch) {
   device_->CopyFromHost(At(plan_.input), micro_batch.input,
                         static_cast<size_t>(elements) * sizeof(float));
   if (plan_.input_value != plan_.input) {
-    device_->Round(elements, static_cast<const float*>(At(plan_.input)),
-                   RealAt(plan_.input_value));
+    device_->ops().elementwise->Round(
+        {elements, static_cast<const float*>(At(plan_.input)),
+         RealAt(plan_.input_value)});
   }
   if (micro_batch.target == nullptr) return;
   device_->CopyFromHost(At(plan_.target), micro_batch.target,
@@ -346,17 +349,17 @@ void Network::TakePrefetched(const MicroBatchInput& micro_batch) {
   const int64_t reals = int64_t{sizeof(float)} / device_->real_bytes();
   const int64_t elements = micro_batch.samples * graph_.values()[0];
   inputs_->Await();
+  ElementwiseOps& ops = *device_->ops().elementwise;
   if (plan_.input_value != plan_.input) {
-    device_->Round(elements, static_cast<const float*>(inputs_->input()),
-                   RealAt(plan_.input_value));
+    ops.Round({elements, static_cast<const float*>(inputs_->input()),
+               RealAt(plan_.input_value)});
   } else {
-    device_->Copy(reals * elements, static_cast<const Real*>(inputs_->input()),
-                  RealAt(plan_.input));
+    ops.Copy({reals * elements, static_cast<const Real*>(inputs_->input()),
+              RealAt(plan_.input)});
   }
   // Without targets the copied bytes are unused.
-  device_->Copy(reals * micro_batch.samples * graph_.loss().TargetElements(),
-                static_cast<const Real*>(inputs_->target()),
-                RealAt(plan_.target));
+  ops.Copy({reals * micro_batch.samples * graph_.loss().TargetElements(),
+            static_cast<const Real*>(inputs_->target()), RealAt(plan_.target)});
   inputs_->Release();
 }
 
@@ -428,9 +431,9 @@ void Network::Backward(int node, const LayerCall& call, const float* weights,
   layer.layer->Backward(call, tensors);
   for (size_t i = 0; i < layer.inputs.size(); ++i) {
     if (planned.scratch[i] < 0) continue;
-    device_->Add(call.samples * layer.spec.inputs[i],
-                 RealAt(planned.scratch[i]),
-                 RealAt(planned.input_gradients[i]));
+    device_->ops().elementwise->Add({call.samples * layer.spec.inputs[i],
+                                     RealAt(planned.scratch[i]),
+                                     RealAt(planned.input_gradients[i])});
   }
 }
 
@@ -439,9 +442,9 @@ void Network::BeginLoss(int64_t samples, int64_t place, Real* gradient) const {
                        At(plan_.target), gradient);
 }
 
-LossSums Network::AwaitLoss() const {
-  const Device::Loss loss = device_->AwaitLoss();
-  return {loss.sum, loss.correct, loss.counted};
+absl::StatusOr<LossSums> Network::AwaitLoss() const {
+  TRIBUTARY_ASSIGN_OR_RETURN(const Loss loss, device_->ops().loss->Await());
+  return LossSums{loss.sum, loss.correct, loss.counted};
 }
 
 }  // namespace tributary

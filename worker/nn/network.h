@@ -89,7 +89,8 @@ class Network {
   const absl::Status& capture_status() const { return capture_status_; }
 
   // Computes forward in evaluation mode.
-  LossSums Evaluate(const MicroBatchInput& micro_batch, const float* weights);
+  absl::StatusOr<LossSums> Evaluate(const MicroBatchInput& micro_batch,
+                                    const float* weights);
   // Like Evaluate, but without targets. Returns the loss's input, [samples,
   // elements per sample], in device memory, valid until the next call. Requires
   // at least one sample.
@@ -166,7 +167,7 @@ class Network {
   void Backward(int node, const LayerCall& call, const float* weights,
                 float* gradients) const;
   void BeginLoss(int64_t samples, int64_t place, Real* gradient) const;
-  LossSums AwaitLoss() const;
+  absl::StatusOr<LossSums> AwaitLoss() const;
 
   const Graph graph_;
   const int64_t max_samples_;

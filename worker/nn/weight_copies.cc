@@ -72,10 +72,11 @@ const Real* WeightCopies::Get(Device* device, int parameter,
   Copy& copy = *copies_[parameter];
   absl::MutexLock lock(&copy.mu);
   if (!copy.made) {
-    device->Round(copy.size, from, copy.place);
-    // Other threads read the copy without ordering by this device's queue.
-    device->Synchronize();
-    copy.made = true;
+    device->ops().elementwise->Round({copy.size, from, copy.place});
+    // Other threads read the copy without ordering by this device's queue. A
+    // device that has failed reports it to its own thread, and another one
+    // makes the copy.
+    copy.made = device->Synchronize().ok();
   }
   return copy.place;
 }

@@ -58,7 +58,7 @@ PinMemory PinFor(const TrainingSetup& setup) {
   Device* const device = setup.device(/*thread=*/0);
   if (!device->has_own_memory()) return nullptr;
   return [device](void* memory, size_t bytes) {
-    return device->PinHostMemory(memory, bytes);
+    return device->copies()->PinHostMemory(memory, bytes);
   };
 }
 

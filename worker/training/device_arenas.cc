@@ -29,18 +29,19 @@ DeviceArenas::DeviceArenas(Device* device, const ArenaLayout* layout,
       versions_(layout->chunk_count()) {}
 
 absl::Status DeviceArenas::CreateQueues() {
-  TRIBUTARY_ASSIGN_OR_RETURN(loads_, device_->CreateCopyStream());
-  TRIBUTARY_ASSIGN_OR_RETURN(saves_, device_->CreateCopyStream());
-  TRIBUTARY_ASSIGN_OR_RETURN(loaded_, device_->CreateEvent());
-  TRIBUTARY_ASSIGN_OR_RETURN(computed_, device_->CreateEvent());
+  TRIBUTARY_ASSIGN_OR_RETURN(loads_, device_->copies()->CreateStream());
+  TRIBUTARY_ASSIGN_OR_RETURN(saves_, device_->copies()->CreateStream());
+  TRIBUTARY_ASSIGN_OR_RETURN(loaded_, device_->copies()->CreateEvent());
+  TRIBUTARY_ASSIGN_OR_RETURN(computed_, device_->copies()->CreateEvent());
   for (int chunk = 0; chunk < layout_->chunk_count(); ++chunk) {
-    TRIBUTARY_ASSIGN_OR_RETURN(saved_.emplace_back(), device_->CreateEvent());
+    TRIBUTARY_ASSIGN_OR_RETURN(saved_.emplace_back(),
+                               device_->copies()->CreateEvent());
   }
   return absl::OkStatus();
 }
 
 DeviceArenas::~DeviceArenas() {
-  if (loads_ != nullptr && saves_ != nullptr) Synchronize();
+  if (loads_ != nullptr && saves_ != nullptr) Synchronize().IgnoreError();
 }
 
 void DeviceArenas::Copy(int chunk, const float* host) {
@@ -56,7 +57,7 @@ void DeviceArenas::Load(int chunk, const Version& version, const float* host) {
   Copy(chunk, host);
   there = version;
   loads_->Record(loaded_.get());
-  device_->Await(*loaded_);
+  device_->copies()->Await(*loaded_);
 }
 
 void DeviceArenas::LoadAll(const float* host) {
@@ -65,12 +66,12 @@ void DeviceArenas::LoadAll(const float* host) {
     versions_[chunk] = Version();
   }
   loads_->Record(loaded_.get());
-  device_->Await(*loaded_);
+  device_->copies()->Await(*loaded_);
 }
 
 void DeviceArenas::Save(int first, int last, const float* from, float* host) {
   if (first >= last) return;
-  device_->Record(computed_.get());
+  device_->copies()->Record(computed_.get());
   saves_->Await(*computed_);
   for (int chunk = last - 1; chunk >= first; --chunk) {
     const int64_t begin = layout_->ChunkBegin(chunk);
@@ -81,10 +82,11 @@ void DeviceArenas::Save(int first, int last, const float* from, float* host) {
   }
 }
 
-void DeviceArenas::Synchronize() {
-  loads_->Synchronize();
-  saves_->Synchronize();
-  device_->Synchronize();
+absl::Status DeviceArenas::Synchronize() {
+  absl::Status status = loads_->Synchronize();
+  status.Update(saves_->Synchronize());
+  status.Update(device_->Synchronize());
+  return status;
 }
 
 }  // namespace tributary

@@ -18,7 +18,7 @@ namespace tributary {
 // direction of transfer has its own copy stream, so that transfers overlap with
 // computation: weights arrive while the first layers compute, and gradients
 // leave while backward proceeds. Host arenas should be pinned (see
-// Device::PinHostMemory); otherwise the host takes part in the copies.
+// Copies::PinHostMemory); otherwise the host takes part in the copies.
 //
 // Not thread-safe.
 class DeviceArenas {
@@ -53,12 +53,15 @@ class DeviceArenas {
   // gradients(), to the host arena `host`, last chunk first. The copies include
   // the effect of all operations queued so far.
   void Save(int first, int last, const float* from, float* host);
-  // Returns whether Save has finished copying the chunk.
-  bool Saved(int chunk) { return saved_[chunk]->Done(); }
-  void AwaitSaved(int chunk) { saved_[chunk]->Wait(); }
+  // Returns whether Save has finished copying the chunk. Returns an error if
+  // the copy, or an operation before it, has failed; the host's chunk is then
+  // undefined.
+  absl::StatusOr<bool> Saved(int chunk) { return saved_[chunk]->Done(); }
+  absl::Status AwaitSaved(int chunk) { return saved_[chunk]->Wait(); }
 
-  // Blocks until all transfers and operations are complete.
-  void Synchronize();
+  // Blocks until all transfers and operations are complete. Returns the
+  // device's error if any of them failed.
+  absl::Status Synchronize();
 
  private:
   DeviceArenas(Device* device, const ArenaLayout* layout,

@@ -86,11 +86,12 @@ void DeviceSums::Add(int first, int last) {
     const int64_t count = layout_->ChunkSize(chunk);
     const float* part = gradients_ + begin;
     for (const Waiting& sibling : siblings_) {
-      device_->AddToNode(dtype_, count, part, sibling.arena + begin);
+      device_->ops().node_sum->Add(
+          {dtype_, count, part, sibling.arena + begin});
       part = sibling.arena + begin;
     }
     if (siblings_.empty() && !complete_) {
-      device_->KeepNode(dtype_, count, part, sum_ + begin);
+      device_->ops().node_sum->Keep({dtype_, count, part, sum_ + begin});
     }
   }
 }

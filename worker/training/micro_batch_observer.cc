@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "common/base/status_macros.h"
+
 namespace tributary {
 
 void LoadWeights(const WorkState& state, const Task& task,
@@ -52,26 +54,30 @@ void MicroBatchObserver::GradientsReady(int64_t begin) {
   AddUp(first);
   if (!micro_batch_.sums->complete()) return;
   // Pass on the chunks copied so far; the device is busy with earlier layers.
-  while (last_chunk_ >= first && micro_batch_.device->Saved(last_chunk_)) {
+  // Finish reports errors.
+  while (last_chunk_ >= first &&
+         micro_batch_.device->Saved(last_chunk_).value_or(false)) {
     HandOn(/*loss_sum=*/0);
   }
 }
 
-void MicroBatchObserver::Finish(double loss_sum) {
+absl::Status MicroBatchObserver::Finish(double loss_sum) {
   if (micro_batch_.device == nullptr) {
     while (last_chunk_ > 0) HandOn(/*loss_sum=*/0);
-    return HandOn(loss_sum);
+    HandOn(loss_sum);
+    return absl::OkStatus();
   }
   AddUp(/*first=*/0);
   if (micro_batch_.sums->complete()) {
     while (last_chunk_ > 0) {
-      micro_batch_.device->AwaitSaved(last_chunk_);
+      TRIBUTARY_RETURN_IF_ERROR(micro_batch_.device->AwaitSaved(last_chunk_));
       HandOn(/*loss_sum=*/0);
     }
-    micro_batch_.device->AwaitSaved(/*chunk=*/0);
+    TRIBUTARY_RETURN_IF_ERROR(micro_batch_.device->AwaitSaved(/*chunk=*/0));
   }
   loss_sum = micro_batch_.sums->EndMicroBatch(loss_sum);
   if (micro_batch_.sums->complete()) HandOn(loss_sum);
+  return absl::OkStatus();
 }
 
 void MicroBatchObserver::AddUp(int first) {

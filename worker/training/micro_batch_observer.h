@@ -55,7 +55,9 @@ class MicroBatchObserver final : public StepObserver {
   void GradientsReady(int64_t begin) override;
 
   // Passes on the remaining chunks. Must be called once, after ForwardBackward.
-  void Finish(double loss_sum);
+  // Returns the device's error if it has failed; chunks that it has not
+  // computed are never passed on.
+  absl::Status Finish(double loss_sum);
 
  private:
   // Queues the additions for chunks from `first` on and starts to copy

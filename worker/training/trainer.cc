@@ -6,7 +6,6 @@
 #include <optional>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "common/base/counted.h"
 #include "common/base/failpoint.h"
@@ -143,6 +142,7 @@ void Trainer::PinWeights() {
   if (setup_->arenas(/*thread=*/0) == nullptr) return;
   for (const absl::Span<char> memory : state_->WeightMemory()) {
     pinned_.push_back(setup_->device(/*thread=*/0)
+                          ->copies()
                           ->PinHostMemory(memory.data(), memory.size()));
   }
 }
@@ -156,6 +156,14 @@ void Trainer::Initialize() {
 
 absl::Status Trainer::ComputeFewer(const absl::Status& reason) {
   const int threads = setup_->threads();
+  // A device that has failed computes nothing more.
+  for (int thread = 0; thread < std::max(threads / 2, 1); ++thread) {
+    if (setup_->device(thread)->Synchronize().ok()) continue;
+    return absl::ResourceExhaustedError(absl::StrCat(
+        reason.message(), "; increase batch.micro_batches, which is ",
+        setup_->job().batch().micro_batches(),
+        threads > 1 ? ", or set --threads 1" : ", or use another GPU"));
+  }
   if (threads == 1) {
     return absl::ResourceExhaustedError(absl::StrCat(
         reason.message(), ": too little memory for a single micro-batch of ",
@@ -291,20 +299,22 @@ absl::Status Trainer::TrainMicroBatch(const Task& task, int thread,
       {&task, micro_batch, SampleCountOf(*batch), gradients, device, sums,
        [&] { PrefetchNext(task, thread, items); }},
       &setup_->layout(), state_, reducer, timer);
-  // On return other owners may use these arenas, so all copies must be
+  absl::Status status = [&]() -> absl::Status {
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        const LossSums loss,
+        setup_->model(thread)->ForwardBackward(
+            *batch, setup_->job().seed(), task.version, micro_batch,
+            device == nullptr ? state_->Weights(task.version)
+                              : device->weights(),
+            device == nullptr ? gradients.get() : device->gradients(),
+            &observer));
+    TRIBUTARY_RETURN_IF_ERROR(Failpoint("W6"));
+    return observer.Finish(loss.loss);
+  }();
+  // From here on other owners may use these arenas, so all copies must be
   // complete.
-  const absl::Cleanup synchronize = [device] {
-    if (device != nullptr) device->Synchronize();
-  };
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      const LossSums loss,
-      setup_->model(thread)->ForwardBackward(
-          *batch, setup_->job().seed(), task.version, micro_batch,
-          device == nullptr ? state_->Weights(task.version) : device->weights(),
-          device == nullptr ? gradients.get() : device->gradients(),
-          &observer));
-  TRIBUTARY_RETURN_IF_ERROR(Failpoint("W6"));
-  observer.Finish(loss.loss);
+  if (device != nullptr) status.Update(device->Synchronize());
+  TRIBUTARY_RETURN_IF_ERROR(status);
   timer->Switch(Activity::kIdle);
   times_.CountMicroBatch(MicroBatchTime(timer->spent()) - before);
   return absl::OkStatus();
@@ -379,7 +389,7 @@ absl::StatusOr<LossSums> Trainer::LocalStep(const Batch& batch, int thread,
                              device->weights(), device->gradients(), observer);
   device->Save(/*first=*/0, setup_->layout().chunk_count(), device->gradients(),
                gradients);
-  device->Synchronize();
+  TRIBUTARY_RETURN_IF_ERROR(device->Synchronize());
   return loss;
 }
 
@@ -423,7 +433,7 @@ absl::Status Trainer::EvaluatePiece(const Task& task, int thread,
     LoadWeights(*state_, task, setup_->layout(), /*begin=*/0,
                 setup_->layout().arena_elements(), device);
     // The host's weights may change once the task ends.
-    device->Synchronize();
+    TRIBUTARY_RETURN_IF_ERROR(device->Synchronize());
     weights = device->weights();
   }
   TRIBUTARY_ASSIGN_OR_RETURN(const LossSums sums,

@@ -57,7 +57,8 @@ class Trainer {
   void PinWeights();
   void Initialize();
   // Reduces the number of compute threads after memory ran out. Returns an
-  // error if only one thread was in use.
+  // error, which says what to do, if only one thread was in use or the first
+  // thread's device has failed.
   absl::Status ComputeFewer(const absl::Status& reason);
   absl::Status Train(const Task& task);
   absl::Status TrainMicroBatch(const Task& task, int thread, int micro_batch,

@@ -140,7 +140,7 @@ absl::StatusOr<std::shared_ptr<PassGpu>> PassGpu::Create(int ordinal,
   TRIBUTARY_RETURN_IF_ERROR(
       ToStatus(cudaMemsetAsync(memory, 0, BytesOf(plan.total()), stream->get()),
                "cudaMemsetAsync"));
-  stream->Wait();
+  TRIBUTARY_RETURN_IF_ERROR(stream->Wait());
   for (int i = 0; i < plan.pass_streams; ++i) {
     TRIBUTARY_ASSIGN_OR_RETURN(
         std::unique_ptr<PassStream> pass_stream,
@@ -206,30 +206,34 @@ class CudaPass final : public ChunkPass {
     for (int slot = 0; slot < optimizer_.slots(); ++slot) {
       slots_.push_back(gpu_->Take(elements_));
     }
-    const std::vector<ChunkRow> rows = RowsOf(*plan.layout, chunk);
+  }
+
+  // To be called before anything else.
+  absl::Status Upload(const std::vector<ChunkRow>& rows) {
     const PassGpu::PassStreamUse pass_stream(gpu_.get());
-    cuda::Stream& stream = pass_stream->Use();
-    stream.Check(
-        cudaMemcpyAsync(rows_, rows.data(), rows.size() * sizeof(ChunkRow),
-                        cudaMemcpyHostToDevice, stream.get()),
-        "copying a chunk's rows");
-    pass_stream->Wait();
+    pass_stream->Use().Enqueue(
+        "copying a chunk's rows", [&](cudaStream_t queue) {
+          return cudaMemcpyAsync(rows_, rows.data(),
+                                 rows.size() * sizeof(ChunkRow),
+                                 cudaMemcpyHostToDevice, queue);
+        });
+    return pass_stream->Wait();
   }
 
   // The thread that adds a contribution must not wait for the GPU.
   bool brief() const override { return false; }
 
-  double SumOfSquares(const TreeSum& sum) override {
+  absl::StatusOr<double> SumOfSquares(const TreeSum& sum) override {
     const PassGpu::PassStreamUse pass_stream(gpu_.get());
     const float* const total = pass_stream->Sum(sum, elements_, sum_);
     pass_stream->SumSquares(total, elements_, rows_);
-    pass_stream->Wait();
+    TRIBUTARY_RETURN_IF_ERROR(pass_stream->Wait());
     summed_ = sum_ != nullptr;
     squares_ = pass_stream->squares();
     return squares_;
   }
 
-  double Run(const Arguments& arguments) override {
+  absl::StatusOr<double> Run(const Arguments& arguments) override {
     const PassGpu::PassStreamUse pass_stream(gpu_.get());
     const ChunkWeights::Next& next = *arguments.next;
     if (!has_weights_) {
@@ -248,25 +252,25 @@ class CudaPass final : public ChunkPass {
     // Queued last, because workers do not wait for it.
     if (!summed) pass_stream->SumSquares(sum, elements_, rows_);
     FailpointOrDie("S8");
-    pass_stream->Wait();
+    TRIBUTARY_RETURN_IF_ERROR(pass_stream->Wait());
     if (!summed) squares_ = pass_stream->squares();
     GiveOut(arguments);
     return squares_;
   }
 
-  void Restore(std::vector<Buffer> slots) override {
+  absl::Status Restore(std::vector<Buffer> slots) override {
     const PassGpu::PassStreamUse pass_stream(gpu_.get());
     for (size_t i = 0; i < slots_.size(); ++i) {
       pass_stream->CopyIn(slots[i].get(), elements_, slots_[i]);
     }
-    pass_stream->Wait();
     has_weights_ = false;
+    return pass_stream->Wait();
   }
 
-  void CopyState(absl::Span<const Buffer> to) override {
+  absl::Status CopyState(absl::Span<const Buffer> to) override {
     const PassGpu::PassStreamUse pass_stream(gpu_.get());
     QueueStateCopies(*pass_stream.operator->(), to);
-    pass_stream->Wait();
+    return pass_stream->Wait();
   }
 
  private:
@@ -376,8 +380,9 @@ absl::StatusOr<ChunkPasses> MakeCudaPasses(int ordinal, int pass_streams,
                              PassGpu::Create(ordinal, memory, most, depth));
   ChunkPasses made;
   for (const int chunk : plan.chunks) {
-    made.passes.push_back(
-        std::make_unique<CudaPass>(gpu, plan, chunk, keeps_sums));
+    auto pass = std::make_unique<CudaPass>(gpu, plan, chunk, keeps_sums);
+    TRIBUTARY_RETURN_IF_ERROR(pass->Upload(RowsOf(layout, chunk)));
+    made.passes.push_back(std::move(pass));
   }
   made.host_buffer = [ordinal, bytes = BytesOf(most)] {
     return PinnedHostBuffer(ordinal, bytes);

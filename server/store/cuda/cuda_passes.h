@@ -20,7 +20,8 @@ absl::Status CheckCudaPasses(int ordinal);
 // stream and working memory. Set it to the number of threads that call the
 // passes; a thread that finds no free stream waits for one.
 //
-// Later GPU errors end the process: see cuda::Stream.
+// Later errors of the GPU are returned by ChunkPass. They name the operation,
+// the GPU and CUDA's error.
 absl::StatusOr<ChunkPasses> MakeCudaPasses(int ordinal, int pass_streams,
                                            const ChunkPassPlan& plan);
 

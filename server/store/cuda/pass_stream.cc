@@ -93,29 +93,34 @@ Stream& PassStream::Use() {
 }
 
 void PassStream::CopyIn(const float* host, int64_t elements, float* device) {
-  stream_->Check(cudaMemcpyAsync(device, host, BytesOf(elements),
-                                 cudaMemcpyHostToDevice, stream_->get()),
-                 "copying to the GPU");
+  stream_->Enqueue("copying to the GPU", [&](cudaStream_t queue) {
+    return cudaMemcpyAsync(device, host, BytesOf(elements),
+                           cudaMemcpyHostToDevice, queue);
+  });
 }
 
 void PassStream::CopyOut(const float* device, int64_t elements, float* host) {
-  stream_->Check(cudaMemcpyAsync(host, device, BytesOf(elements),
-                                 cudaMemcpyDeviceToHost, stream_->get()),
-                 "copying from the GPU");
+  stream_->Enqueue("copying from the GPU", [&](cudaStream_t queue) {
+    return cudaMemcpyAsync(host, device, BytesOf(elements),
+                           cudaMemcpyDeviceToHost, queue);
+  });
 }
 
 PassStream::Staging& PassStream::NextStaging() {
   Staging& next = staging_[next_staging_];
   next_staging_ = (next_staging_ + 1) % staging_.size();
-  stream_->Check(cudaEventSynchronize(next.copied), "waiting for a copy");
+  stream_->Enqueue("waiting for a copy", [&](cudaStream_t) {
+    return cudaEventSynchronize(next.copied);
+  });
   return next;
 }
 
 void PassStream::CopyStaged(const Staging& staging, int64_t elements,
                             float* device) {
   CopyIn(staging.memory, elements, device);
-  stream_->Check(cudaEventRecord(staging.copied, stream_->get()),
-                 "cudaEventRecord");
+  stream_->Enqueue("cudaEventRecord", [&](cudaStream_t queue) {
+    return cudaEventRecord(staging.copied, queue);
+  });
 }
 
 float* PassStream::PlaceOf(int height, float* first) const {
@@ -179,10 +184,11 @@ void PassStream::SumOnHost(const TreeSum& sum, NodeFormat format,
 void PassStream::SumSquares(const float* x, int64_t elements,
                             const ChunkRow* rows) {
   cuda::SumSquares(*stream_, elements, x, rows, device_squares_);
-  stream_->Check(cudaMemcpyAsync(host_squares_, device_squares_,
-                                 kSquareSums * sizeof(double),
-                                 cudaMemcpyDeviceToHost, stream_->get()),
-                 "copying from the GPU");
+  stream_->Enqueue("copying from the GPU", [&](cudaStream_t queue) {
+    return cudaMemcpyAsync(host_squares_, device_squares_,
+                           kSquareSums * sizeof(double), cudaMemcpyDeviceToHost,
+                           queue);
+  });
 }
 
 double PassStream::squares() const {
@@ -190,10 +196,13 @@ double PassStream::squares() const {
                                   AddPartialSums(host_squares_ + kRowElements));
 }
 
-void PassStream::Wait() {
-  stream_->Check(cudaEventRecord(done_, stream_->get()), "cudaEventRecord");
-  stream_->Check(cudaEventSynchronize(done_), "while waiting for the GPU");
-  stream_->Wait();  // Everything is done; ends the process if anything failed.
+absl::Status PassStream::Wait() {
+  stream_->Enqueue("cudaEventRecord", [&](cudaStream_t queue) {
+    return cudaEventRecord(done_, queue);
+  });
+  stream_->Enqueue("waiting for the GPU",
+                   [&](cudaStream_t) { return cudaEventSynchronize(done_); });
+  return stream_->Wait();  // All is done.
 }
 
 }  // namespace tributary::cuda

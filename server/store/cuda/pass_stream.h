@@ -51,11 +51,12 @@ class PassStream {
 
   // Queues GradientSquares of x[elements].
   void SumSquares(const float* x, int64_t elements, const ChunkRow* rows);
-  // Result of SumSquares. Valid after Wait.
+  // Result of SumSquares. Valid after Wait has returned OK.
   double squares() const;
 
-  // Blocks until all queued work is done, without spinning.
-  void Wait();
+  // Blocks until all queued work is done, without spinning. Returns the first
+  // error of this stream; later calls return the same error.
+  absl::Status Wait();
 
  private:
   // Pinned host memory, and an event that tells when the GPU has read it.

@@ -100,9 +100,9 @@ TEST(ValidateJobTest, NamesWhatIsMissing) {
   job.clear_data();
   expect(job, "data: is required: set idx, csv, text or random");
   job.clear_model();
-  expect(job, "model: is required: set mlp, cnn, resnet, gpt or synthetic");
+  expect(job, "model: is required: set one of mlp, cnn, gpt, resnet, synthetic");
   expect(JobSpec(),
-         "model: is required: set mlp, cnn, resnet, gpt or synthetic");
+         "model: is required: set one of mlp, cnn, gpt, resnet, synthetic");
 }
 
 TEST(ValidateJobTest, NamesTheFieldAndWhatIsWrong) {

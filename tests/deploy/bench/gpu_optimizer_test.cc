@@ -98,8 +98,9 @@ TEST(GpuOptimizerTest, UpdatesAllWeightsLikeTheCpu) {
     step.learning_rate = 0.1;
     step.number = number;
     const Arena gradient(first), other_gradient(second);
-    (*on_gpu)->Update(step, {gradient.get(), other_gradient.get()},
-                      {one.get(), other.get()});
+    EXPECT_EQ((*on_gpu)->Update(step, {gradient.get(), other_gradient.get()},
+                                {one.get(), other.get()}),
+              absl::OkStatus());
     std::vector<float> updated(count);
     for (int chunk = 0; chunk < layout.chunk_count(); ++chunk) {
       const int64_t begin = layout.ChunkBegin(chunk);

@@ -151,7 +151,8 @@ class Driver {
       for (int chunk = 0; chunk < layout_.chunk_count(); ++chunk) {
         sums.push_back(SumOf(step, chunk));
         if (!case_.awaits_norm) continue;
-        squares.push_back(made_.passes[chunk]->SumOfSquares(sums.back()));
+        squares.push_back(
+            made_.passes[chunk]->SumOfSquares(sums.back()).value());
       }
       for (int chunk = 0; chunk < layout_.chunk_count(); ++chunk) {
         const double found = Run(step, chunk, sums[chunk]);
@@ -180,12 +181,12 @@ class Driver {
     std::vector<std::vector<Buffer>> state;
     for (int chunk = 0; chunk < layout_.chunk_count(); ++chunk) {
       state.push_back(Buffers());
-      made_.passes[chunk]->CopyState(state.back());
+      EXPECT_TRUE(made_.passes[chunk]->CopyState(state.back()).ok());
     }
     made_ = ChunkPasses();
     Make(make);
     for (int chunk = 0; chunk < layout_.chunk_count(); ++chunk) {
-      made_.passes[chunk]->Restore(std::move(state[chunk]));
+      EXPECT_TRUE(made_.passes[chunk]->Restore(std::move(state[chunk])).ok());
     }
   }
 
@@ -263,7 +264,7 @@ class Driver {
     pass.next = &next;
     pass.skip = step == case_.skipped;
     pass.copy = &copy;
-    const double squares = made_.passes[chunk]->Run(pass);
+    const double squares = made_.passes[chunk]->Run(pass).value();
     weights.Complete(&next);
     weights.Finish(std::move(next));
     const int64_t elements = layout_.ChunkSize(chunk);
@@ -440,7 +441,7 @@ TEST_P(ChunkPassConformanceTest, AGradientThatIsNotFiniteShowsInTheSquares) {
       sum.gradient = std::make_shared<InMemory>(ExchangeSpec::FLOAT32, values);
       aggregator.Add(std::move(sum));
       EXPECT_FALSE(
-          std::isfinite(made->passes[0]->SumOfSquares(aggregator.Take())));
+          std::isfinite(*made->passes[0]->SumOfSquares(aggregator.Take())));
     }
   }
 }
@@ -478,7 +479,7 @@ TEST_P(ChunkPassConformanceTest, AdamWIsNearItsFormula) {
   pass.step.learning_rate = 0.01;
   pass.weights = &weights;
   pass.next = &next;
-  made->passes[0]->Run(pass);
+  EXPECT_TRUE(made->passes[0]->Run(pass).ok());
   for (int64_t i = 0; i < 1500; ++i) {  // The first parameter, which decays.
     const double g = 0.5 * gradient[i];
     const double w = initial.get()[i];

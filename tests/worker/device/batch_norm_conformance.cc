@@ -60,9 +60,9 @@ TEST_P(DeviceConformanceTest, BatchNormForwardNormalizesChannels) {
     for (const bool adds : {false, true}) {
       auto y = OutputReals(t.size);
       auto mean = Output(s.channels), variance = Output(s.channels);
-      device_->BatchNormForward(
-          s, UploadReals(t.x), Upload(t.scale), Upload(t.shift),
-          adds ? residual.data() : nullptr, y, mean, variance);
+      device_->ops().batch_norm->Forward(
+          {s, UploadReals(t.x), Upload(t.scale), Upload(t.shift),
+           adds ? residual.data() : nullptr, y, mean, variance});
       const Doubles x = ToDoubles(t.x);
       // Numbers about 10, added up in runs of a few hundred.
       ExpectNear(mean.Download(), reference::BatchNormMean(s, x),
@@ -84,8 +84,9 @@ TEST_P(DeviceConformanceTest, BatchNormOfOneElementIsTheShift) {
   const Tensors t(*device_, s);
   auto y = OutputReals(3);
   auto mean = Output(3), variance = Output(3);
-  device_->BatchNormForward(s, UploadReals(t.x), Upload(t.scale),
-                            Upload(t.shift), nullptr, y, mean, variance);
+  device_->ops().batch_norm->Forward({s, UploadReals(t.x), Upload(t.scale),
+                                      Upload(t.shift), nullptr, y, mean,
+                                      variance});
   EXPECT_EQ(y.Download(), Rounded(*device_, t.shift));
   EXPECT_EQ(mean.Download(), t.x);
   EXPECT_EQ(variance.Download(), Floats(3, 0.0f));
@@ -102,9 +103,9 @@ TEST_P(DeviceConformanceTest, BatchNormEvaluateUsesGivenStatistics) {
     const auto residual = UploadReals(t.residual);
     for (const bool adds : {false, true}) {
       auto y = OutputReals(t.size);
-      device_->BatchNormEvaluate(
-          s, UploadReals(t.x), Upload(t.scale), Upload(t.shift), Upload(mean),
-          Upload(variance), adds ? residual.data() : nullptr, y);
+      device_->ops().batch_norm->Evaluate(
+          {s, UploadReals(t.x), Upload(t.scale), Upload(t.shift), Upload(mean),
+           Upload(variance), adds ? residual.data() : nullptr, y});
       // A few roundings of numbers up to 2 / sqrt(1e-5).
       ExpectRealsNear(
           y,
@@ -123,13 +124,14 @@ TEST_P(DeviceConformanceTest, BatchNormKeepsNotANumber) {
   t.x[7] = std::numeric_limits<float>::quiet_NaN();
   auto y = OutputReals(t.size);
   auto mean = Output(1), variance = Output(1);
-  device_->BatchNormForward(s, UploadReals(t.x), Upload(t.scale),
-                            Upload(t.shift), nullptr, y, mean, variance);
+  device_->ops().batch_norm->Forward({s, UploadReals(t.x), Upload(t.scale),
+                                      Upload(t.shift), nullptr, y, mean,
+                                      variance});
   for (const float value : y.Download()) EXPECT_TRUE(std::isnan(value));
   const Floats statistics = {std::numeric_limits<float>::quiet_NaN()};
-  device_->BatchNormEvaluate(s, UploadReals(t.dy), Upload(t.scale),
-                             Upload(t.shift), Upload(Floats{0.0f}),
-                             Upload(statistics), nullptr, y);
+  device_->ops().batch_norm->Evaluate({s, UploadReals(t.dy), Upload(t.scale),
+                                       Upload(t.shift), Upload(Floats{0.0f}),
+                                       Upload(statistics), nullptr, y});
   for (const float value : y.Download()) EXPECT_TRUE(std::isnan(value));
 }
 
@@ -158,11 +160,12 @@ TEST_P(DeviceConformanceTest, BatchNormGradientsMatchFiniteDifferences) {
     auto mean = Output(s.channels), variance = Output(s.channels),
          dscale = Output(s.channels), dshift = Output(s.channels);
     auto dx = UploadReals(t.dy);  // In the place of dy.
-    device_->BatchNormForward(s, device_x, device_scale, Upload(t.shift),
-                              UploadReals(t.residual), y, mean, variance);
-    device_->BatchNormBackward(s, device_x, device_scale, mean, variance,
-                               s.relu ? y.data() : nullptr, dx, dx, dscale,
-                               dshift, dresidual);
+    device_->ops().batch_norm->Forward(
+        {s, device_x, device_scale, Upload(t.shift), UploadReals(t.residual), y,
+         mean, variance});
+    device_->ops().batch_norm->Backward({s, device_x, device_scale, mean,
+                                         variance, s.relu ? y.data() : nullptr,
+                                         dx, dx, dscale, dshift, dresidual});
     const auto forward = [&](const Doubles& x, const Doubles& scale,
                              const Doubles& shift, const Doubles& residual) {
       return Dot(Forward(s, x, scale, shift, residual), t.dy);
@@ -185,9 +188,9 @@ TEST_P(DeviceConformanceTest, BatchNormGradientsMatchFiniteDifferences) {
     // Without a residual, and not in place: the same bits.
     auto apart = OutputReals(t.size);
     auto scale_apart = Output(s.channels), shift_apart = Output(s.channels);
-    device_->BatchNormBackward(s, device_x, device_scale, mean, variance, y,
-                               UploadReals(t.dy), apart, scale_apart,
-                               shift_apart, nullptr);
+    device_->ops().batch_norm->Backward({s, device_x, device_scale, mean,
+                                         variance, y, UploadReals(t.dy), apart,
+                                         scale_apart, shift_apart, nullptr});
     EXPECT_EQ(apart.Download(), dx.Download());
     EXPECT_EQ(scale_apart.Download(), dscale.Download());
     EXPECT_EQ(shift_apart.Download(), dshift.Download());
@@ -204,9 +207,10 @@ TEST_P(DeviceConformanceTest,
   for (const int64_t observations : {1, 2, 50}) {
     for (const int64_t sample_count : {0, 3}) {
       auto dmean = Output(kChannels), dvariance = Output(kChannels);
-      device_->BatchNormStatisticsGradient(
-          kChannels, observations, sample_count, Upload(mean), Upload(variance),
-          Upload(running_mean), Upload(running_variance), dmean, dvariance);
+      device_->ops().batch_norm->StatisticsGradient(
+          {kChannels, observations, sample_count, Upload(mean),
+           Upload(variance), Upload(running_mean), Upload(running_variance),
+           dmean, dvariance});
       Doubles expected_mean, expected_variance;
       const double unbiased = observations == 1
                                   ? 1

@@ -15,78 +15,70 @@ constexpr int64_t kCount = 1001;
 constexpr LinearShape kShape{7, 16, 24};
 
 TEST_P(DeviceConformanceTest, CapturedWorkIsDoneAtEachLaunch) {
-  if (!device_->captures()) {
-    EXPECT_THAT(device_->BeginCapture(),
-                StatusIs(absl::StatusCode::kUnimplemented,
-                         testing::HasSubstr("does not capture")));
-    EXPECT_THAT(device_->EndCapture(),
-                StatusIs(absl::StatusCode::kUnimplemented,
-                         testing::HasSubstr("does not capture")));
-    return;
-  }
+  if (device_->capture() == nullptr) GTEST_SKIP() << "captures nothing";
   const Reals x = UploadReals(Random(kCount, 1));
   auto y = OutputReals(kCount), z = OutputReals(kCount);
   const auto work = [&] {
-    device_->ReluForward(kCount, x, y);
-    device_->Copy(kCount, y, z);
-    device_->Add(kCount, y, z);
+    device_->ops().elementwise->ReluForward({kCount, x, y});
+    device_->ops().elementwise->Copy({kCount, y, z});
+    device_->ops().elementwise->Add({kCount, y, z});
   };
   work();
   const Floats expected = z.Download();
-  ASSERT_TRUE(device_->BeginCapture().ok());
+  ASSERT_TRUE(device_->capture()->Begin().ok());
   work();
-  const auto captured = device_->EndCapture();
+  const auto captured = device_->capture()->End();
   ASSERT_TRUE(captured.ok()) << captured.status();
   for (int launch = 0; launch < 3; ++launch) {
     const Reals nothing = OutputReals(kCount);
-    device_->Copy(kCount, nothing, z);
-    ASSERT_TRUE(device_->Launch(**captured));
+    device_->ops().elementwise->Copy({kCount, nothing, z});
+    ASSERT_TRUE(device_->capture()->Launch(**captured));
     EXPECT_EQ(z.Download(), expected);
   }
 }
 
 TEST_P(DeviceConformanceTest, CapturedWorkTakesItsTurn) {
-  if (!device_->captures()) GTEST_SKIP() << "captures nothing";
+  if (device_->capture() == nullptr) GTEST_SKIP() << "captures nothing";
   auto x = UploadReals(Floats(kCount, 1));
   auto y = UploadReals(Floats(kCount, 1));
-  const auto add = [&] { device_->Add(kCount, x, y); };
+  const auto add = [&] { device_->ops().elementwise->Add({kCount, x, y}); };
   add();
-  ASSERT_TRUE(device_->BeginCapture().ok());
+  ASSERT_TRUE(device_->capture()->Begin().ok());
   add();
-  auto captured = device_->EndCapture();
+  auto captured = device_->capture()->End();
   ASSERT_TRUE(captured.ok()) << captured.status();
   // y: 2, 3, then x: 4, then y: 7.
-  ASSERT_TRUE(device_->Launch(**captured));
-  device_->Add(kCount, y, x);
-  ASSERT_TRUE(device_->Launch(**captured));
+  ASSERT_TRUE(device_->capture()->Launch(**captured));
+  device_->ops().elementwise->Add({kCount, y, x});
+  ASSERT_TRUE(device_->capture()->Launch(**captured));
   captured->reset();  // It may still be running.
   EXPECT_EQ(y.Download(), Floats(kCount, 7));
   EXPECT_EQ(x.Download(), Floats(kCount, 4));
 }
 
 TEST_P(DeviceConformanceTest, WorkThatCannotBeCapturedIsNotDone) {
-  if (!device_->captures()) GTEST_SKIP() << "captures nothing";
+  if (device_->capture() == nullptr) GTEST_SKIP() << "captures nothing";
   auto x = UploadReals(Floats(kCount, 1));
   auto y = UploadReals(Floats(kCount, 2));
-  device_->Add(kCount, x, y);
-  ASSERT_TRUE(device_->BeginCapture().ok());
-  device_->Add(kCount, x, y);
+  device_->ops().elementwise->Add({kCount, x, y});
+  ASSERT_TRUE(device_->capture()->Begin().ok());
+  device_->ops().elementwise->Add({kCount, x, y});
   // No memory is given out meanwhile.
   EXPECT_THAT(
       device_->Allocate(1000),
       StatusIs(absl::StatusCode::kInternal, testing::HasSubstr("cudaMalloc")));
-  EXPECT_THAT(device_->EndCapture(),
+  EXPECT_THAT(device_->capture()->End(),
               StatusIs(absl::StatusCode::kInternal,
                        testing::HasSubstr("cudaStreamEndCapture")));
   // The device works as ever.
   EXPECT_EQ(y.Download(), Floats(kCount, 3));
-  device_->Add(kCount, x, y);
+  device_->ops().elementwise->Add({kCount, x, y});
   EXPECT_EQ(y.Download(), Floats(kCount, 4));
 }
 
 // Layers of many sizes ask for working memory of many sizes.
 TEST_P(DeviceConformanceTest, CapturedWorkKnowsThatWorkingMemoryHasMoved) {
-  if (!device_->captures()) GTEST_SKIP() << "captures nothing";
+  if (device_->capture() == nullptr) GTEST_SKIP() << "captures nothing";
   const auto sum = [&](int64_t rows, int64_t width) {
     const Reals x = UploadReals(Random(rows * width, 1));
     const Reals dy = UploadReals(Random(rows * width, 2));
@@ -95,22 +87,23 @@ TEST_P(DeviceConformanceTest, CapturedWorkKnowsThatWorkingMemoryHasMoved) {
     auto inverse = Upload(Floats(rows, 1));
     auto dscale = Output(width), dshift = Output(width);
     const auto work = [&] {
-      device_->LayerNormBackward(rows, width, x, scale, mean, inverse, dy,
-                                 /*accumulate=*/false, dx, dscale, dshift);
+      device_->ops().layer_norm->Backward(
+          {rows, width, x, scale, mean, inverse, dy,
+           /*accumulate=*/false, dx, dscale, dshift});
     };
     work();
     const Floats expected = dscale.Download();
-    EXPECT_TRUE(device_->BeginCapture().ok());
+    EXPECT_TRUE(device_->capture()->Begin().ok());
     work();
-    auto captured = device_->EndCapture();
+    auto captured = device_->capture()->End();
     EXPECT_TRUE(captured.ok()) << captured.status();
-    EXPECT_TRUE(device_->Launch(**captured));
+    EXPECT_TRUE(device_->capture()->Launch(**captured));
     EXPECT_EQ(dscale.Download(), expected);
     return *std::move(captured);
   };
   const std::unique_ptr<CapturedWork> small = sum(40, 30);
   sum(1000, 100);
-  EXPECT_FALSE(device_->Launch(*small));
+  EXPECT_FALSE(device_->capture()->Launch(*small));
   sum(40, 30);
 }
 
@@ -129,10 +122,11 @@ TEST_P(DeviceConformanceTest, TheRandomBaseIsAddedToStreams) {
   const auto draw = [&](const RandomStream& numbers) {
     auto dropped = OutputReals(kCount);
     auto y = OutputReals(2 * 5 * 2 * 4), dqkv = OutputReals(2 * 5 * 3 * 2 * 4);
-    auto saved = Output(device_->SavedAttentionSize(shape));
-    device_->Dropout(kCount, numbers, rate, x, dropped);
-    device_->AttentionForward(shape, qkv, numbers, rate, y, saved);
-    device_->AttentionBackward(shape, qkv, y, saved, dy, numbers, rate, dqkv);
+    auto saved = Output(device_->ops().attention->SavedElements(shape));
+    device_->ops().elementwise->Dropout({kCount, numbers, rate, x, dropped});
+    device_->ops().attention->Forward({shape, qkv, numbers, rate, y, saved});
+    device_->ops().attention->Backward(
+        {shape, qkv, y, saved, dy, numbers, rate, dqkv});
     return Results{dropped.Download(), y.Download(), dqkv.Download()};
   };
   const Results expected = draw(sum), without = draw(stream);
@@ -147,26 +141,27 @@ TEST_P(DeviceConformanceTest, TheRandomBaseIsAddedToStreams) {
 }
 
 TEST_P(DeviceConformanceTest, CapturedWorkDrawsOtherNumbersFromAnotherBase) {
-  if (!device_->captures()) GTEST_SKIP() << "captures nothing";
+  if (device_->capture() == nullptr) GTEST_SKIP() << "captures nothing";
   const float rate = 0.4f;
   const Reals x = UploadReals(Random(kCount, 1));
   auto y = OutputReals(kCount);
   const auto drop = [&](uint32_t a) {
-    device_->Dropout(kCount, {1, RandomPurpose::kDropout, a, 5}, rate, x, y);
+    device_->ops().elementwise->Dropout(
+        {kCount, {1, RandomPurpose::kDropout, a, 5}, rate, x, y});
   };
   drop(9);
   const Floats expected = y.Download();
   drop(2);
   const Floats first = y.Download();
-  ASSERT_TRUE(device_->BeginCapture().ok());
+  ASSERT_TRUE(device_->capture()->Begin().ok());
   drop(2);
-  const auto captured = device_->EndCapture();
+  const auto captured = device_->capture()->End();
   ASSERT_TRUE(captured.ok()) << captured.status();
   device_->SetRandomBase({7, 0});
-  ASSERT_TRUE(device_->Launch(**captured));
+  ASSERT_TRUE(device_->capture()->Launch(**captured));
   EXPECT_EQ(y.Download(), expected);
   device_->SetRandomBase({});
-  ASSERT_TRUE(device_->Launch(**captured));
+  ASSERT_TRUE(device_->capture()->Launch(**captured));
   EXPECT_EQ(y.Download(), first);
 }
 
@@ -174,12 +169,13 @@ TEST_P(DeviceConformanceTest, ALossIsNotThatOfOperationsBehindIt) {
   const Reals logits = UploadReals(Random(5 * 4, 1));
   const auto labels = Upload(Integers{0, 1, -1, 3, 2});
   auto gradient = OutputReals(5 * 4);
-  const Device::Loss expected =
-      device_->SoftmaxCrossEntropy(5, 4, logits, labels, gradient);
-  device_->BeginSoftmaxCrossEntropy(5, 4, logits, labels, gradient);
+  const Loss expected =
+      SoftmaxCrossEntropy(*device_, 5, 4, logits, labels, gradient);
+  device_->ops().loss->BeginSoftmaxCrossEntropy(
+      {5, 4, logits, labels, gradient});
   auto other = UploadReals(Random(5 * 4, 2));
-  device_->Copy(5 * 4, other, logits);
-  const Device::Loss loss = device_->AwaitLoss();
+  device_->ops().elementwise->Copy({5 * 4, other, logits});
+  const Loss loss = device_->ops().loss->Await().value();
   EXPECT_EQ(loss.sum, expected.sum);
   EXPECT_EQ(loss.correct, expected.correct);
   EXPECT_EQ(loss.counted, 4);

@@ -70,8 +70,9 @@ TEST_P(DeviceConformanceTest, ConvolutionForwardSlidesKernelsOverImages) {
     for (bool with_bias : {true, false}) {
       auto y = OutputReals(t.dy.size());
       const auto bias = Upload(t.bias);
-      device_->ConvolutionForward(s, UploadReals(t.x), UploadReals(t.weight),
-                                  with_bias ? bias.data() : nullptr, y);
+      device_->ops().convolution->Forward(
+          {s, UploadReals(t.x), UploadReals(t.weight),
+           with_bias ? bias.data() : nullptr, y});
       const Doubles x = ToDoubles(t.x), weight = ToDoubles(t.weight);
       const Doubles b = with_bias ? ToDoubles(t.bias) : Doubles();
       Doubles limits = reference::ConvolutionForward(
@@ -93,8 +94,8 @@ TEST_P(DeviceConformanceTest, ConvolutionBackwardInputMatchesReference) {
     SCOPED_TRACE(Name(s));
     const Tensors t(*device_, s);
     auto dx = OutputReals(t.x.size());
-    device_->ConvolutionBackwardInput(s, UploadReals(t.dy),
-                                      UploadReals(t.weight), dx);
+    device_->ops().convolution->BackwardInput(
+        {s, UploadReals(t.dy), UploadReals(t.weight), dx});
     const Doubles dy = ToDoubles(t.dy), weight = ToDoubles(t.weight);
     ExpectRealsNear(
         dx, reference::ConvolutionBackwardInput(s, dy, weight),
@@ -111,9 +112,9 @@ TEST_P(DeviceConformanceTest, ConvolutionBackwardWeightMatchesReference) {
     const double tolerance = SumTolerance(s.batch * s.out_height * s.out_width);
     for (bool with_bias : {true, false}) {
       auto dweight = Output(t.weight.size()), dbias = Output(t.bias.size());
-      device_->ConvolutionBackwardWeight(s, UploadReals(t.x), UploadReals(t.dy),
-                                         dweight,
-                                         with_bias ? dbias.data() : nullptr);
+      device_->ops().convolution->BackwardWeight(
+          {s, UploadReals(t.x), UploadReals(t.dy), dweight,
+           with_bias ? dbias.data() : nullptr});
       ExpectNear(
           dweight.Download(), reference::ConvolutionBackwardWeight(s, x, dy),
           tolerance,
@@ -131,10 +132,10 @@ TEST_P(DeviceConformanceTest, ConvolutionGradientsMatchFiniteDifferences) {
   const Tensors t(*device_, s);
   auto dx = OutputReals(t.x.size());
   auto dweight = Output(t.weight.size()), dbias = Output(t.bias.size());
-  device_->ConvolutionBackwardInput(s, UploadReals(t.dy), UploadReals(t.weight),
-                                    dx);
-  device_->ConvolutionBackwardWeight(s, UploadReals(t.x), UploadReals(t.dy),
-                                     dweight, dbias);
+  device_->ops().convolution->BackwardInput(
+      {s, UploadReals(t.dy), UploadReals(t.weight), dx});
+  device_->ops().convolution->BackwardWeight(
+      {s, UploadReals(t.x), UploadReals(t.dy), dweight, dbias});
   const Doubles x = ToDoubles(t.x), w = ToDoubles(t.weight),
                 b = ToDoubles(t.bias);
   const auto forward = [&](const Doubles& x, const Doubles& w,
@@ -229,7 +230,7 @@ TEST_P(DeviceConformanceTest, MaxPoolTakesFirstMaximumOfEachWindow) {
          {FloatsWithTies(InCount(s)), Random(InCount(s), 1)}) {
       auto y = OutputReals(OutCount(s));
       Buffer<int32_t> argmax(*device_, OutCount(s), -1);
-      device_->MaxPoolForward(s, UploadReals(x), y, argmax);
+      device_->ops().pooling->MaxForward({s, UploadReals(x), y, argmax});
       const Integers places = reference::MaxPoolPlaces(s, ToDoubles(x));
       EXPECT_EQ(argmax.Download(), places);
       Floats expected;
@@ -246,7 +247,8 @@ TEST_P(DeviceConformanceTest, MaxPoolBackwardSendsGradientToTheMaximum) {
     const Floats dy = Random(OutCount(s), 2);
     const Integers places = reference::MaxPoolPlaces(s, ToDoubles(x));
     auto dx = OutputReals(InCount(s));
-    device_->MaxPoolBackward(s, UploadReals(dy), Upload(places), dx);
+    device_->ops().pooling->MaxBackward(
+        {s, UploadReals(dy), Upload(places), dx});
     Floats expected(InCount(s), 0.0f);
     const std::vector<int64_t> sources = Sources(s, places);
     for (size_t o = 0; o < dy.size(); ++o) expected[sources[o]] += dy[o];
@@ -260,11 +262,11 @@ TEST_P(DeviceConformanceTest, AveragePoolAveragesAndSpreadsItsGradient) {
     const Floats x = Random(InCount(s), 1);
     const Floats dy = Random(OutCount(s), 2);
     auto y = OutputReals(OutCount(s)), dx = OutputReals(InCount(s));
-    device_->AveragePoolForward(s, UploadReals(x), y);
+    device_->ops().pooling->AverageForward({s, UploadReals(x), y});
     const double tolerance = (s.window * s.window + 2) * kEpsilon;
     ExpectRealsNear(y, reference::AveragePoolForward(s, ToDoubles(x)),
                     tolerance);
-    device_->AveragePoolBackward(s, UploadReals(dy), dx);
+    device_->ops().pooling->AverageBackward({s, UploadReals(dy), dx});
     ExpectGradient(
         [&](const Doubles& v) {
           return Dot(reference::AveragePoolForward(s, v), dy);
@@ -280,11 +282,13 @@ TEST_P(DeviceConformanceTest, GlobalAveragePoolAveragesAndSpreadsItsGradient) {
       const Floats x = Random(planes * pixels, 1);
       const Floats dy = Random(planes, 2);
       auto y = OutputReals(planes), dx = OutputReals(planes * pixels);
-      device_->GlobalAveragePoolForward(planes, pixels, UploadReals(x), y);
+      device_->ops().pooling->GlobalAverageForward(
+          {planes, pixels, UploadReals(x), y});
       ExpectRealsNear(
           y, reference::GlobalAveragePoolForward(planes, pixels, ToDoubles(x)),
           static_cast<double>(pixels + 2) * kEpsilon);
-      device_->GlobalAveragePoolBackward(planes, pixels, UploadReals(dy), dx);
+      device_->ops().pooling->GlobalAverageBackward(
+          {planes, pixels, UploadReals(dy), dx});
       Floats expected(planes * pixels);
       for (size_t i = 0; i < expected.size(); ++i) {
         expected[i] = dy[i / pixels] / static_cast<float>(pixels);

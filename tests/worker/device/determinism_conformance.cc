@@ -23,42 +23,45 @@ Floats RunEverything(Device& device) {
   const auto x = reals(16 * 300, 1), weight = reals(300 * 700, 2);
   auto y = reals(16 * 700, 3), dx = reals(16 * 300, 4);
   auto dweight = floats(700 * 300, 5), dbias = floats(700, 6);
-  device.LinearForward(linear, x, weight, nullptr, y);
-  device.GeluForward(16 * 700, y, y);
-  device.Dropout(16 * 700, stream, 0.25f, y, y);
-  device.LinearBackwardInput(linear, y, weight, true, dx);
+  device.ops().linear->Forward({linear, x, weight, nullptr, y});
+  device.ops().elementwise->GeluForward({16 * 700, y, y});
+  device.ops().elementwise->Dropout({16 * 700, stream, 0.25f, y, y});
+  device.ops().linear->BackwardInput({linear, y, weight, true, dx});
   const auto wide = reals(300 * 704, 20);
   auto z = reals(16 * 704, 21), gelu = reals(16 * 704, 22),
        dz = reals(16 * 704, 23);
-  device.LinearGeluForward({16, 300, 704}, x, wide, nullptr, z, gelu);
-  device.LinearGeluBackwardInput({16, 704, 300}, x, wide, z, dz);
-  device.LinearBackwardWeight(linear, x, y, false, dweight, dbias);
+  device.ops().linear->GeluForward({{16, 300, 704}, x, wide, nullptr, z, gelu});
+  device.ops().linear->GeluBackwardInput({{16, 704, 300}, x, wide, z, dz});
+  device.ops().linear->BackwardWeight({linear, x, y, false, dweight, dbias});
 
   const auto image = reals(2 * 3 * 144, 7), kernel = reals(16 * 3 * 25, 8);
   auto planes = reals(2 * 16 * 144, 9), dimage = reals(2 * 3 * 144, 10),
        pooled = reals(2 * 16 * 36, 12);
   auto dkernel = floats(16 * 3 * 25, 11);
   Buffer<int32_t> argmax(device, 2 * 16 * 36, 0);
-  device.ConvolutionForward(conv, image, kernel, nullptr, planes);
-  device.ConvolutionBackwardInput(conv, planes, kernel, dimage);
-  device.ConvolutionBackwardWeight(conv, image, planes, dkernel, nullptr);
-  device.MaxPoolForward(pool, planes, pooled, argmax);
+  device.ops().convolution->Forward({conv, image, kernel, nullptr, planes});
+  device.ops().convolution->BackwardInput({conv, planes, kernel, dimage});
+  device.ops().convolution->BackwardWeight(
+      {conv, image, planes, dkernel, nullptr});
+  device.ops().pooling->MaxForward({pool, planes, pooled, argmax});
 
   const int64_t count = 2 * 33 * 32;
   const auto qkv = reals(3 * count, 13);
   auto attended = reals(count, 14), dqkv = reals(3 * count, 15);
-  auto saved = floats(device.SavedAttentionSize(attention), 16);
-  device.AttentionForward(attention, qkv, stream, 0.1f, attended, saved);
-  device.AttentionBackward(attention, qkv, attended, saved, attended, stream,
-                           0.1f, dqkv);
+  auto saved = floats(device.ops().attention->SavedElements(attention), 16);
+  device.ops().attention->Forward(
+      {attention, qkv, stream, 0.1f, attended, saved});
+  device.ops().attention->Backward(
+      {attention, qkv, attended, saved, attended, stream, 0.1f, dqkv});
 
   const BatchNormShape norm = {2, 16, 144, /*relu=*/true};
   auto normed = reals(2 * 16 * 144, 17), dnormed = reals(2 * 16 * 144, 18);
   auto statistics = floats(2 * 16, 19), dnorm = floats(2 * 16, 20);
-  device.BatchNormForward(norm, planes, dbias, dbias, nullptr, normed,
-                          statistics, statistics + 16);
-  device.BatchNormBackward(norm, planes, dbias, statistics, statistics + 16,
-                           normed, planes, dnormed, dnorm, dnorm + 16, nullptr);
+  device.ops().batch_norm->Forward({norm, planes, dbias, dbias, nullptr, normed,
+                                    statistics, statistics + 16});
+  device.ops().batch_norm->Backward({norm, planes, dbias, statistics,
+                                     statistics + 16, normed, planes, dnormed,
+                                     dnorm, dnorm + 16, nullptr});
   Floats all;
   const auto append = [&](const auto& buffer) {
     const Floats values = buffer.Download();

@@ -81,8 +81,9 @@ void Buffer<T>::Fill(const std::vector<T>& values) {
 template <typename T>
 std::vector<T> Buffer<T>::Download() const {
   std::vector<T> guarded(count_ + 2 * kGuard);
-  device_->CopyToHost(guarded.data(), memory_.get(),
-                      guarded.size() * sizeof(T));
+  const absl::Status copied = device_->CopyToHost(guarded.data(), memory_.get(),
+                                                  guarded.size() * sizeof(T));
+  EXPECT_TRUE(copied.ok()) << copied;
   for (int64_t i = 0; i < kGuard; ++i) {
     EXPECT_EQ(guarded[i], GuardValue<T>()) << "written before the output";
     EXPECT_EQ(guarded[kGuard + count_ + i], GuardValue<T>())
@@ -241,6 +242,20 @@ double Dot(const Doubles& a, const Floats& b) {
   double sum = 0;
   for (size_t i = 0; i < b.size(); ++i) sum += a[i] * b[i];
   return sum;
+}
+
+Loss SoftmaxCrossEntropy(const Device& device, int64_t rows, int64_t classes,
+                         const Real* logits, const int32_t* labels,
+                         Real* dlogits) {
+  device.ops().loss->BeginSoftmaxCrossEntropy(
+      {rows, classes, logits, labels, dlogits});
+  return device.ops().loss->Await().value();
+}
+
+Loss MeanSquaredError(const Device& device, int64_t rows, int64_t width,
+                      const Real* x, const float* target, Real* dx) {
+  device.ops().loss->BeginMeanSquaredError({rows, width, x, target, dx});
+  return device.ops().loss->Await().value();
 }
 
 }  // namespace tributary

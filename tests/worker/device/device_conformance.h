@@ -140,6 +140,13 @@ void ExpectGradient(const std::function<double(const Doubles&)>& function,
 
 double Dot(const Doubles& a, const Floats& b);
 
+// Begin a loss and wait for it.
+Loss SoftmaxCrossEntropy(const Device& device, int64_t rows, int64_t classes,
+                         const Real* logits, const int32_t* labels,
+                         Real* dlogits);
+Loss MeanSquaredError(const Device& device, int64_t rows, int64_t width,
+                      const Real* x, const float* target, Real* dx);
+
 }  // namespace tributary
 
 #endif  // TRIBUTARY_TESTS_WORKER_DEVICE_DEVICE_CONFORMANCE_H_

@@ -18,7 +18,7 @@ TEST_P(DeviceConformanceTest, MemoryIsZeroedAndAligned) {
     ASSERT_NE(memory->get(), nullptr);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(memory->get()) % 64, 0u);
     std::vector<char> content(bytes, 1);
-    device_->CopyToHost(content.data(), memory->get(), bytes);
+    EXPECT_TRUE(device_->CopyToHost(content.data(), memory->get(), bytes).ok());
     EXPECT_EQ(content, std::vector<char>(bytes, 0));
   }
 }
@@ -76,10 +76,10 @@ TEST_P(DeviceConformanceTest, NodesAreTheHostsToTheBit) {
       const Floats x = AllKinds(count, 1), y = AllKinds(count, 2);
       const auto node = Output(count);
       Floats expected(count);
-      device_->KeepNode(dtype, count, Upload(x), node);
+      device_->ops().node_sum->Keep({dtype, count, Upload(x), node});
       RoundedCopy(dtype, x.data(), expected.data(), count);
       ExpectSameBits(node.Download(), expected);
-      device_->AddToNode(dtype, count, Upload(y), node);
+      device_->ops().node_sum->Add({dtype, count, Upload(y), node});
       RoundAndAdd(dtype, y.data(), expected.data(), count);
       ExpectSameBits(node.Download(), expected);
     }
@@ -98,7 +98,8 @@ TEST_P(DeviceConformanceTest, RoundTakesTheNearestAndOfTwoTheEven) {
                          std::numeric_limits<float>::infinity(),
                          std::numeric_limits<float>::max()};
   auto rounded = OutputReals(values.size());
-  device_->Round(values.size(), Upload(values), rounded);
+  device_->ops().elementwise->Round(
+      {static_cast<int64_t>(values.size()), Upload(values), rounded});
   if (device_->precision() == Precision::kFloat32) {
     EXPECT_EQ(rounded.Download(), values);
   } else {
@@ -110,7 +111,7 @@ TEST_P(DeviceConformanceTest, RoundTakesTheNearestAndOfTwoTheEven) {
   for (int64_t count : kCounts) {
     const Floats many = RandomFloats(count, 1);
     auto y = OutputReals(count);
-    device_->Round(count, Upload(many), y);
+    device_->ops().elementwise->Round({count, Upload(many), y});
     EXPECT_EQ(y.Download(), Rounded(*device_, many));
   }
 }
@@ -119,7 +120,7 @@ TEST_P(DeviceConformanceTest, CopyCopies) {
   for (int64_t count : kCounts) {
     const Floats x = Random(count, 1);
     auto y = OutputReals(count);
-    device_->Copy(count, UploadReals(x), y);
+    device_->ops().elementwise->Copy({count, UploadReals(x), y});
     EXPECT_EQ(y.Download(), x);
   }
 }
@@ -128,7 +129,7 @@ TEST_P(DeviceConformanceTest, AddAddsToTheSecond) {
   for (int64_t count : kCounts) {
     const Floats x = Random(count, 1), y = Random(count, 2);
     auto sum = UploadReals(y);
-    device_->Add(count, UploadReals(x), sum);
+    device_->ops().elementwise->Add({count, UploadReals(x), sum});
     Floats expected;
     for (int64_t i = 0; i < count; ++i) expected.push_back(x[i] + y[i]);
     EXPECT_EQ(sum.Download(), Rounded(*device_, expected));
@@ -146,15 +147,15 @@ TEST_P(DeviceConformanceTest, ReluPassesWhatIsPositive) {
       dx_expected.push_back(x[i] > 0 ? dy[i] : 0);
     }
     auto y = OutputReals(count), dx = OutputReals(count);
-    device_->ReluForward(count, UploadReals(x), y);
+    device_->ops().elementwise->ReluForward({count, UploadReals(x), y});
     EXPECT_EQ(y.Download(), y_expected);
-    device_->ReluBackward(count, y, UploadReals(dy), dx);
+    device_->ops().elementwise->ReluBackward({count, y, UploadReals(dy), dx});
     EXPECT_EQ(dx.Download(), Rounded(*device_, dx_expected));
     auto in_place = UploadReals(x);
-    device_->ReluForward(count, in_place, in_place);
+    device_->ops().elementwise->ReluForward({count, in_place, in_place});
     EXPECT_EQ(in_place.Download(), y_expected);
     auto gradient = UploadReals(dy);
-    device_->ReluBackward(count, y, gradient, gradient);
+    device_->ops().elementwise->ReluBackward({count, y, gradient, gradient});
     EXPECT_EQ(gradient.Download(), dx_expected);
   }
 }
@@ -176,12 +177,12 @@ TEST_P(DeviceConformanceTest, GeluMatchesReference) {
       magnitude.push_back(std::abs(value));
     }
     auto y = OutputReals(count);
-    device_->GeluForward(count, UploadReals(x), y);
+    device_->ops().elementwise->GeluForward({count, UploadReals(x), y});
     // The argument of exp or tanh is below 1 where the slope is large, and has
     // six roundings; the function itself is good to four.
     ExpectRealsNear(y, expected, 16 * kEpsilon, magnitude);
     auto in_place = UploadReals(x);
-    device_->GeluForward(count, in_place, in_place);
+    device_->ops().elementwise->GeluForward({count, in_place, in_place});
     EXPECT_EQ(in_place.Download(), y.Download());
   }
 }
@@ -190,7 +191,8 @@ TEST_P(DeviceConformanceTest, GeluGradientMatchesFiniteDifferences) {
   for (int64_t count : kCounts) {
     const Floats x = GeluInputs(*device_, count), dy = Random(count, 2);
     auto dx = OutputReals(count);
-    device_->GeluBackward(count, UploadReals(x), UploadReals(dy), dx);
+    device_->ops().elementwise->GeluBackward(
+        {count, UploadReals(x), UploadReals(dy), dx});
     ExpectGradient(
         [&](const Doubles& v) {
           double sum = 0;
@@ -201,7 +203,8 @@ TEST_P(DeviceConformanceTest, GeluGradientMatchesFiniteDifferences) {
         },
         ToDoubles(x), dx.Download(), 3e-6, RealEpsilon());
     auto in_place = UploadReals(dy);
-    device_->GeluBackward(count, UploadReals(x), in_place, in_place);
+    device_->ops().elementwise->GeluBackward(
+        {count, UploadReals(x), in_place, in_place});
     EXPECT_EQ(in_place.Download(), dx.Download());
   }
 }
@@ -211,9 +214,11 @@ TEST_P(DeviceConformanceTest, GeluOfLargeInputsIsFinite) {
   const Floats x =
       Rounded(*device_, {-100, -30, -10, 10, 30, 100, -1e4f, 1e4f});
   auto y = OutputReals(x.size()), dx = OutputReals(x.size());
-  device_->GeluForward(x.size(), UploadReals(x), y);
-  device_->GeluBackward(x.size(), UploadReals(x),
-                        UploadReals(Floats(x.size(), 1)), dx);
+  device_->ops().elementwise->GeluForward(
+      {static_cast<int64_t>(x.size()), UploadReals(x), y});
+  device_->ops().elementwise->GeluBackward(
+      {static_cast<int64_t>(x.size()), UploadReals(x),
+       UploadReals(Floats(static_cast<int64_t>(x.size()), 1)), dx});
   Doubles expected, slope;
   for (float value : x) {
     expected.push_back(value > 0 ? value : 0);
@@ -228,8 +233,10 @@ TEST_P(DeviceConformanceTest, NotANumberPassesThroughActivations) {
   Floats x = Random(65, 1);
   for (size_t i : {0, 20, 64}) x[i] = std::numeric_limits<float>::quiet_NaN();
   auto relu = OutputReals(x.size()), gelu = OutputReals(x.size());
-  device_->ReluForward(x.size(), UploadReals(x), relu);
-  device_->GeluForward(x.size(), UploadReals(x), gelu);
+  device_->ops().elementwise->ReluForward(
+      {static_cast<int64_t>(x.size()), UploadReals(x), relu});
+  device_->ops().elementwise->GeluForward(
+      {static_cast<int64_t>(x.size()), UploadReals(x), gelu});
   const Floats y = relu.Download(), z = gelu.Download();
   for (size_t i = 0; i < x.size(); ++i) {
     EXPECT_EQ(std::isnan(y[i]), std::isnan(x[i])) << i;
@@ -244,7 +251,8 @@ TEST_P(DeviceConformanceTest, DropoutDropsByTheStream) {
                                    7, 0xffffff00u};
       const Floats x = Random(count, 1);
       auto y = OutputReals(count);
-      device_->Dropout(count, stream, rate, UploadReals(x), y);
+      device_->ops().elementwise->Dropout(
+          {count, stream, rate, UploadReals(x), y});
       Doubles expected;
       for (int64_t i = 0; i < count; ++i) {
         expected.push_back(x[i] * reference::DropoutFactor(stream, rate, i));
@@ -252,7 +260,8 @@ TEST_P(DeviceConformanceTest, DropoutDropsByTheStream) {
       // 1 - rate, its inverse and the product round; 0 must be 0.
       ExpectRealsNear(y, expected, 4 * kEpsilon, reference::Absolute(expected));
       auto in_place = UploadReals(x);
-      device_->Dropout(count, stream, rate, in_place, in_place);
+      device_->ops().elementwise->Dropout(
+          {count, stream, rate, in_place, in_place});
       EXPECT_EQ(in_place.Download(), y.Download());
     }
   }

@@ -52,8 +52,9 @@ TEST_P(DeviceConformanceTest, LinearForwardIsProductPlusBias) {
     for (const Floats& bias : {Random(s.outputs, 3), Floats()}) {
       auto y = OutputReals(s.rows * s.outputs);
       const auto device_bias = Upload(bias);
-      device_->LinearForward(s, UploadReals(x), UploadReals(weight),
-                             bias.empty() ? nullptr : device_bias.data(), y);
+      device_->ops().linear->Forward(
+          {s, UploadReals(x), UploadReals(weight),
+           bias.empty() ? nullptr : device_bias.data(), y});
       const Doubles xd = ToDoubles(x), wd = ToDoubles(weight),
                     bd = ToDoubles(bias);
       ExpectRealsNear(y, reference::LinearForward(s, xd, wd, bd),
@@ -75,12 +76,14 @@ TEST_P(DeviceConformanceTest, LinearBackwardInputSetsOrAddsGradient) {
     const Doubles magnitude =
         reference::LinearBackwardInput(s, Absolute(dyd), Absolute(wd));
     auto dx = OutputReals(s.rows * s.inputs);
-    device_->LinearBackwardInput(s, UploadReals(dy), UploadReals(weight),
-                                 /*accumulate=*/false, dx);
+    device_->ops().linear->BackwardInput({s, UploadReals(dy),
+                                          UploadReals(weight),
+                                          /*accumulate=*/false, dx});
     ExpectRealsNear(dx, expected, SumTolerance(s.outputs), magnitude);
     auto sum = UploadReals(before);
-    device_->LinearBackwardInput(s, UploadReals(dy), UploadReals(weight),
-                                 /*accumulate=*/true, sum);
+    device_->ops().linear->BackwardInput({s, UploadReals(dy),
+                                          UploadReals(weight),
+                                          /*accumulate=*/true, sum});
     ExpectRealsNear(sum, Plus(ToDoubles(before), expected),
                     SumTolerance(s.outputs),
                     Plus(Absolute(ToDoubles(before)), magnitude));
@@ -99,15 +102,16 @@ TEST_P(DeviceConformanceTest, LinearBackwardWeightSetsOrAddsGradient) {
         reference::LinearBackwardWeight(s, Absolute(xd), Absolute(dyd));
     auto dweight = Output(s.outputs * s.inputs);
     auto dbias = Output(s.outputs);
-    device_->LinearBackwardWeight(s, UploadReals(x), UploadReals(dy),
-                                  /*accumulate=*/false, dweight, dbias);
+    device_->ops().linear->BackwardWeight({s, UploadReals(x), UploadReals(dy),
+                                           /*accumulate=*/false, dweight,
+                                           dbias});
     ExpectNear(dweight.Download(), expected, SumTolerance(s.rows), magnitude);
     ExpectNear(dbias.Download(), reference::ColumnSums(s.rows, s.outputs, dyd),
                SumTolerance(s.rows),
                reference::ColumnSums(s.rows, s.outputs, Absolute(dyd)));
     auto sum = Upload(before);
-    device_->LinearBackwardWeight(s, UploadReals(x), UploadReals(dy),
-                                  /*accumulate=*/true, sum, nullptr);
+    device_->ops().linear->BackwardWeight({s, UploadReals(x), UploadReals(dy),
+                                           /*accumulate=*/true, sum, nullptr});
     ExpectNear(sum.Download(), Plus(ToDoubles(before), expected),
                SumTolerance(s.rows),
                Plus(Absolute(ToDoubles(before)), magnitude));
@@ -132,9 +136,9 @@ TEST_P(DeviceConformanceTest, LinearAndGeluGiveWhatGeluIsMadeOf) {
       auto z = OutputReals(s.rows * s.outputs);
       auto y = OutputReals(s.rows * s.outputs);
       const auto device_bias = Upload(bias);
-      device_->LinearGeluForward(s, UploadReals(x), UploadReals(weight),
-                                 bias.empty() ? nullptr : device_bias.data(), z,
-                                 y);
+      device_->ops().linear->GeluForward(
+          {s, UploadReals(x), UploadReals(weight),
+           bias.empty() ? nullptr : device_bias.data(), z, y});
       const Doubles xd = ToDoubles(x), wd = ToDoubles(weight),
                     bd = ToDoubles(bias);
       const Doubles sums = reference::LinearForward(s, xd, wd, bd);
@@ -162,8 +166,8 @@ TEST_P(DeviceConformanceTest, LinearAndGeluGradientGoesToWhatGeluIsMadeOf) {
     Floats z = Random(s.rows * s.inputs, 3);
     for (float& value : z) value *= 4;
     auto dz = OutputReals(s.rows * s.inputs);
-    device_->LinearGeluBackwardInput(s, UploadReals(dy), UploadReals(weight),
-                                     UploadReals(z), dz);
+    device_->ops().linear->GeluBackwardInput(
+        {s, UploadReals(dy), UploadReals(weight), UploadReals(z), dz});
     const Doubles dyd = ToDoubles(dy), wd = ToDoubles(weight);
     const Doubles sums = reference::LinearBackwardInput(s, dyd, wd);
     const Doubles magnitudes =
@@ -188,10 +192,10 @@ TEST_P(DeviceConformanceTest, LinearGradientsMatchFiniteDifferences) {
   const Floats dy = Random(s.rows * s.outputs, 3);
   auto dx = OutputReals(x.size());
   auto dweight = Output(weight.size());
-  device_->LinearBackwardInput(s, UploadReals(dy), UploadReals(weight), false,
-                               dx);
-  device_->LinearBackwardWeight(s, UploadReals(x), UploadReals(dy), false,
-                                dweight, nullptr);
+  device_->ops().linear->BackwardInput(
+      {s, UploadReals(dy), UploadReals(weight), false, dx});
+  device_->ops().linear->BackwardWeight(
+      {s, UploadReals(x), UploadReals(dy), false, dweight, nullptr});
   ExpectGradient(
       [&](const Doubles& v) {
         return Dot(reference::LinearForward(s, v, ToDoubles(weight), {}), dy);

@@ -23,8 +23,8 @@ TEST_P(DeviceConformanceTest, CrossEntropyAndItsGradientMatchReference) {
     const auto device_logits = UploadReals(logits);
     const auto device_labels = Upload(labels);
     auto dlogits = OutputReals(rows * classes);
-    const Device::Loss loss = device_->SoftmaxCrossEntropy(
-        rows, classes, device_logits, device_labels, dlogits);
+    const Loss loss = SoftmaxCrossEntropy(
+        *device_, rows, classes, device_logits, device_labels, dlogits);
     const auto function = [&, rows = rows,
                            classes = classes](const Doubles& v) {
       return reference::SoftmaxCrossEntropy(rows, classes, v, labels);
@@ -35,13 +35,13 @@ TEST_P(DeviceConformanceTest, CrossEntropyAndItsGradientMatchReference) {
     ExpectGradient(function, ToDoubles(logits), dlogits.Download(), 2e-6,
                    RealEpsilon());
 
-    const Device::Loss without = device_->SoftmaxCrossEntropy(
-        rows, classes, device_logits, device_labels, nullptr);
+    const Loss without = SoftmaxCrossEntropy(
+        *device_, rows, classes, device_logits, device_labels, nullptr);
     EXPECT_NEAR(without.sum, loss.sum, rows * (classes + 30) * kEpsilon);
     EXPECT_EQ(without.correct, loss.correct);
     auto in_place = UploadReals(logits);
-    device_->SoftmaxCrossEntropy(rows, classes, in_place, device_labels,
-                                 in_place);
+    SoftmaxCrossEntropy(*device_, rows, classes, in_place, device_labels,
+                        in_place);
     EXPECT_EQ(in_place.Download(), dlogits.Download());
   }
 }
@@ -58,16 +58,16 @@ TEST_P(DeviceConformanceTest, CrossEntropyCountsFirstMaximaAsCorrect) {
     const auto row = logits.begin() + r * classes;
     correct += std::max_element(row, row + classes) - row == labels[r] ? 1 : 0;
   }
-  const Device::Loss loss = device_->SoftmaxCrossEntropy(
-      rows, classes, UploadReals(logits), Upload(labels), nullptr);
+  const Loss loss = SoftmaxCrossEntropy(
+      *device_, rows, classes, UploadReals(logits), Upload(labels), nullptr);
   EXPECT_EQ(loss.correct, correct);
 }
 
 TEST_P(DeviceConformanceTest, CrossEntropyOfLargeLogitsIsFinite) {
   const Floats logits = {1000, -1000, 0, -1000, 1000, 0};
   auto dlogits = OutputReals(6);
-  const Device::Loss loss = device_->SoftmaxCrossEntropy(
-      2, 3, UploadReals(logits), Upload(Integers{0, 0}), dlogits);
+  const Loss loss = SoftmaxCrossEntropy(*device_, 2, 3, UploadReals(logits),
+                                        Upload(Integers{0, 0}), dlogits);
   EXPECT_DOUBLE_EQ(loss.sum, 2000.0);
   EXPECT_EQ(loss.correct, 1);
   EXPECT_EQ(dlogits.Download(), (Floats{0, 0, 0, -1, 1, 0}));
@@ -76,14 +76,14 @@ TEST_P(DeviceConformanceTest, CrossEntropyOfLargeLogitsIsFinite) {
 TEST_P(DeviceConformanceTest, CrossEntropyLeavesOutRowsWithoutLabel) {
   const Floats logits = {1, 2, 3, 4, 5, 6, 7, 8, 9};
   auto dlogits = OutputReals(9);
-  const Device::Loss loss = device_->SoftmaxCrossEntropy(
-      3, 3, UploadReals(logits), Upload(Integers{2, -1, 0}), dlogits);
+  const Loss loss = SoftmaxCrossEntropy(*device_, 3, 3, UploadReals(logits),
+                                        Upload(Integers{2, -1, 0}), dlogits);
   EXPECT_EQ(loss.counted, 2);
   EXPECT_EQ(loss.correct, 1);
   auto kept = OutputReals(6);
-  const Device::Loss alone =
-      device_->SoftmaxCrossEntropy(2, 3, UploadReals(Floats{1, 2, 3, 7, 8, 9}),
-                                   Upload(Integers{2, 0}), kept);
+  const Loss alone =
+      SoftmaxCrossEntropy(*device_, 2, 3, UploadReals(Floats{1, 2, 3, 7, 8, 9}),
+                          Upload(Integers{2, 0}), kept);
   EXPECT_EQ(loss.sum, alone.sum);
   const Floats with = dlogits.Download();
   const Floats without = kept.Download();
@@ -96,8 +96,8 @@ TEST_P(DeviceConformanceTest, CrossEntropyOfNotANumberIsNotANumber) {
   for (int64_t place : {0, 1, 30}) {
     Floats logits = Random(2 * 31, 1);
     logits[place] = std::numeric_limits<float>::quiet_NaN();
-    const Device::Loss loss = device_->SoftmaxCrossEntropy(
-        2, 31, UploadReals(logits), Upload(Integers{1, 2}), nullptr);
+    const Loss loss = SoftmaxCrossEntropy(*device_, 2, 31, UploadReals(logits),
+                                          Upload(Integers{1, 2}), nullptr);
     EXPECT_TRUE(std::isnan(loss.sum)) << place;
   }
 }
@@ -108,8 +108,8 @@ TEST_P(DeviceConformanceTest, MeanSquaredErrorAndItsGradientMatchReference) {
     const Floats x = Random(rows * width, 1);
     const Floats target = Random(rows * width, 2);
     auto dx = OutputReals(rows * width);
-    const Device::Loss loss = device_->MeanSquaredError(
-        rows, width, UploadReals(x), Upload(target), dx);
+    const Loss loss = MeanSquaredError(*device_, rows, width, UploadReals(x),
+                                       Upload(target), dx);
     const auto function = [&, rows = rows, width = width](const Doubles& v) {
       return reference::MeanSquaredError(rows, width, v, ToDoubles(target));
     };
@@ -117,8 +117,8 @@ TEST_P(DeviceConformanceTest, MeanSquaredErrorAndItsGradientMatchReference) {
     EXPECT_NEAR(loss.sum, function(ToDoubles(x)),
                 rows * (width + 4) * kEpsilon);
     ExpectGradient(function, ToDoubles(x), dx.Download(), 1e-6, RealEpsilon());
-    const Device::Loss without = device_->MeanSquaredError(
-        rows, width, UploadReals(x), Upload(target), nullptr);
+    const Loss without = MeanSquaredError(*device_, rows, width, UploadReals(x),
+                                          Upload(target), nullptr);
     EXPECT_EQ(without.sum, loss.sum);
   }
 }

@@ -36,9 +36,9 @@ TEST_P(DeviceConformanceTest, LayerNormForwardNormalizesRows) {
         auto y = OutputReals(rows * width);
         auto mean = Output(rows), inverse = Output(rows);
         const auto device_shift = Upload(shift);
-        device_->LayerNormForward(
-            rows, width, UploadReals(n.x), Upload(n.scale),
-            shift.empty() ? nullptr : device_shift.data(), y, mean, inverse);
+        device_->ops().layer_norm->Forward(
+            {rows, width, UploadReals(n.x), Upload(n.scale),
+             shift.empty() ? nullptr : device_shift.data(), y, mean, inverse});
         // x and its mean, about 10, round to 10 kEpsilon each, the mean a few
         // times, divided by a deviation of about 1/2 or, at width 3, less.
         ExpectRealsNear(
@@ -62,10 +62,11 @@ TEST_P(DeviceConformanceTest, LayerNormGradientsMatchFiniteDifferences) {
       auto y = OutputReals(rows * width), dx = OutputReals(rows * width);
       auto mean = Output(rows), inverse = Output(rows), dscale = Output(width),
            dshift = Output(width);
-      device_->LayerNormForward(rows, width, x, scale, nullptr, y, mean,
-                                inverse);
-      device_->LayerNormBackward(rows, width, x, scale, mean, inverse, dy,
-                                 /*accumulate=*/false, dx, dscale, dshift);
+      device_->ops().layer_norm->Forward(
+          {rows, width, x, scale, nullptr, y, mean, inverse});
+      device_->ops().layer_norm->Backward(
+          {rows, width, x, scale, mean, inverse, dy,
+           /*accumulate=*/false, dx, dscale, dshift});
       const Doubles xd = ToDoubles(n.x), sd = ToDoubles(n.scale),
                     bd = ToDoubles(n.shift);
       const auto forward = [&](const Doubles& x, const Doubles& s,
@@ -93,13 +94,15 @@ TEST_P(DeviceConformanceTest, LayerNormBackwardAccumulatesInputGradient) {
        dscale = Output(n.width);
   const Floats before = Random(n.x.size(), 5);
   auto sum = UploadReals(before);
-  device_->LayerNormForward(n.rows, n.width, x, scale, nullptr, y, mean,
-                            inverse);
-  device_->LayerNormBackward(n.rows, n.width, x, scale, mean, inverse, dy,
-                             /*accumulate=*/false, dx, dscale, nullptr);
+  device_->ops().layer_norm->Forward(
+      {n.rows, n.width, x, scale, nullptr, y, mean, inverse});
+  device_->ops().layer_norm->Backward(
+      {n.rows, n.width, x, scale, mean, inverse, dy,
+       /*accumulate=*/false, dx, dscale, nullptr});
   const Floats dscale_before = dscale.Download();
-  device_->LayerNormBackward(n.rows, n.width, x, scale, mean, inverse, dy,
-                             /*accumulate=*/true, sum, dscale, nullptr);
+  device_->ops().layer_norm->Backward(
+      {n.rows, n.width, x, scale, mean, inverse, dy,
+       /*accumulate=*/true, sum, dscale, nullptr});
   Doubles expected = ToDoubles(before);
   const Floats gradient = dx.Download();
   for (size_t i = 0; i < expected.size(); ++i) expected[i] += gradient[i];
@@ -115,8 +118,8 @@ TEST_P(DeviceConformanceTest, EmbeddingAddsTokenAndPositionRows) {
     const Floats table = Random(vocabulary * width, 2);
     const Floats positions = Random(time * width, 3);
     auto y = OutputReals(batch * time * width);
-    device_->EmbeddingForward(batch, time, width, Upload(tokens), Upload(table),
-                              Upload(positions), y);
+    device_->ops().embedding->Forward({batch, time, width, Upload(tokens),
+                                       Upload(table), Upload(positions), y});
     Floats expected;
     for (int64_t i = 0; i < batch * time; ++i) {
       for (int64_t c = 0; c < width; ++c) {
@@ -137,9 +140,9 @@ TEST_P(DeviceConformanceTest, EmbeddingBackwardSumsInOrder) {
       const Floats before = Random(vocabulary * width, 3);
       const Floats position_before = Random(context * width, 4);
       auto dtable = Upload(before), dpositions = Upload(position_before);
-      device_->EmbeddingBackward(batch, time, width, vocabulary, Upload(tokens),
-                                 UploadReals(dy), accumulate, dtable,
-                                 dpositions);
+      device_->ops().embedding->Backward({batch, time, width, vocabulary,
+                                          Upload(tokens), UploadReals(dy),
+                                          accumulate, dtable, dpositions});
       Floats table = accumulate ? before : Floats(before.size(), 0.0f);
       Floats positions = position_before;
       std::fill_n(positions.begin(), time * width, 0.0f);
@@ -180,8 +183,9 @@ TEST_P(DeviceConformanceTest, AttentionForwardMatchesReference) {
       // Scores of up to +-20 make probabilities from 0 to 1.
       for (float& value : qkv) value *= 2;
       auto y = OutputReals(Count(s));
-      auto saved = Output(device_->SavedAttentionSize(s));
-      device_->AttentionForward(s, UploadReals(qkv), kStream, rate, y, saved);
+      auto saved = Output(device_->ops().attention->SavedElements(s));
+      device_->ops().attention->Forward(
+          {s, UploadReals(qkv), kStream, rate, y, saved});
       // A score of magnitude 20 rounds to 20 kEpsilon times the length of the
       // sum, and probabilities by the same, relatively; they may have been
       // rounded as factors. Values are up to 2, and divided by 1 - rate.
@@ -200,10 +204,11 @@ TEST_P(DeviceConformanceTest, AttentionGradientMatchesFiniteDifferences) {
       const Floats dy = Random(Count(s), 2);
       const auto device_qkv = UploadReals(qkv);
       auto y = OutputReals(Count(s)), dqkv = OutputReals(3 * Count(s));
-      auto saved = Output(device_->SavedAttentionSize(s));
-      device_->AttentionForward(s, device_qkv, kStream, rate, y, saved);
-      device_->AttentionBackward(s, device_qkv, y, saved, UploadReals(dy),
-                                 kStream, rate, dqkv);
+      auto saved = Output(device_->ops().attention->SavedElements(s));
+      device_->ops().attention->Forward(
+          {s, device_qkv, kStream, rate, y, saved});
+      device_->ops().attention->Backward(
+          {s, device_qkv, y, saved, UploadReals(dy), kStream, rate, dqkv});
       // Gradients are up to about 5 and sums of up to `time` terms. Backward
       // takes the product of y and dy from y, whose rounding counts as much as
       // the score's factor and the probability, whose sum is 1.
@@ -221,11 +226,13 @@ TEST_P(DeviceConformanceTest, AttentionLooksAtNoLaterPosition) {
   const int64_t row = 3 * s.heads * s.head_size, seen = 20;
   Floats qkv = Random(3 * Count(s), 1);
   auto y = OutputReals(Count(s));
-  auto saved = Output(device_->SavedAttentionSize(s));
-  device_->AttentionForward(s, UploadReals(qkv), kStream, 0, y, saved);
+  auto saved = Output(device_->ops().attention->SavedElements(s));
+  device_->ops().attention->Forward(
+      {s, UploadReals(qkv), kStream, 0, y, saved});
   const Floats before = y.Download();
   for (size_t i = seen * row; i < qkv.size(); ++i) qkv[i] = 50;
-  device_->AttentionForward(s, UploadReals(qkv), kStream, 0, y, saved);
+  device_->ops().attention->Forward(
+      {s, UploadReals(qkv), kStream, 0, y, saved});
   const Floats after = y.Download();
   const int64_t same = seen * s.heads * s.head_size;
   EXPECT_EQ(Floats(before.begin(), before.begin() + same),

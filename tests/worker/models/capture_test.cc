@@ -185,15 +185,16 @@ class CopyingObserver final : public StepObserver {
     return true;
   }
   void GradientsReady(int64_t begin) override {
-    const std::unique_ptr<Event> event = *model_->device()->CreateEvent();
-    model_->device()->Record(event.get());
+    const std::unique_ptr<Event> event =
+        *model_->device()->copies()->CreateEvent();
+    model_->device()->copies()->Record(event.get());
     const std::unique_ptr<CopyStream> copies =
-        *model_->device()->CreateCopyStream();
+        *model_->device()->copies()->CreateStream();
     copies->Await(*event);
     std::vector<float> gradients(model_->layout().arena_elements());
     copies->CopyToHost(gradients.data(), model_->gradients(),
                        gradients.size() * sizeof(float));
-    copies->Synchronize();
+    EXPECT_TRUE(copies->Synchronize().ok());
     ready.emplace_back(begin, std::move(gradients));
   }
 

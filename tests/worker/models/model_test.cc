@@ -388,7 +388,7 @@ INSTANTIATE_TEST_SUITE_P(
     Mistakes, ModelMistakeTest,
     testing::Values(
         Mistake{"NoKind", "", RowInfo(3, 2),
-                "model: set one of mlp, cnn, resnet, gpt and synthetic"},
+                "model: this worker cannot build its kind"},
         Mistake{"MlpOnText", "mlp {}", TokenInfo(8, 256),
                 "model.mlp: cannot learn text; use model.gpt"},
         Mistake{"MlpWidth", "mlp { hidden: 4 hidden: 0 }", RowInfo(3, 2),

@@ -51,18 +51,19 @@ class DeviceInputsTest : public testing::Test {
   Found Use() {
     Found found{*device_->Allocate(kSamples * (kInputs + kOutputs) * 4)};
     inputs_->Await();
-    device_->Copy(kSamples * kInputs,
-                  static_cast<const Real*>(inputs_->input()),
-                  AsReals(found.input()));
-    device_->Copy(kSamples * kOutputs,
-                  static_cast<const Real*>(inputs_->target()),
-                  AsReals(found.target()));
+    device_->ops().elementwise->Copy(
+        {kSamples * kInputs, static_cast<const Real*>(inputs_->input()),
+         AsReals(found.input())});
+    device_->ops().elementwise->Copy(
+        {kSamples * kOutputs, static_cast<const Real*>(inputs_->target()),
+         AsReals(found.target())});
     inputs_->Release();
     return found;
   }
   std::vector<float> Read(const float* from, int64_t count) {
     std::vector<float> values(count);
-    device_->CopyToHost(values.data(), from, count * sizeof(float));
+    EXPECT_TRUE(
+        device_->CopyToHost(values.data(), from, count * sizeof(float)).ok());
     return values;
   }
   void ExpectIs(const Found& found, float value) {
@@ -95,21 +96,21 @@ TEST_F(DeviceInputsTest, TheNewestOfSeveralIsFound) {
 
 TEST_F(DeviceInputsTest, TheNextMicroBatchComesWhileTheDeviceIsBusy) {
   // The device's operations wait for this stream, until it is let go.
-  const std::unique_ptr<CopyStream> gate = *device_->CreateCopyStream();
-  const std::unique_ptr<Event> opened = *device_->CreateEvent();
+  const std::unique_ptr<CopyStream> gate = *device_->copies()->CreateStream();
+  const std::unique_ptr<Event> opened = *device_->copies()->CreateEvent();
   bool open = false;
   emulated_gpu::Enqueue(static_cast<emulated_gpu::Stream*>(gate->handle()),
                         [&open] { return open; });
   gate->Record(opened.get());
   Bring(1);
-  device_->Await(*opened);
-  const std::unique_ptr<Event> busy = *device_->CreateEvent();
-  device_->Record(busy.get());
+  device_->copies()->Await(*opened);
+  const std::unique_ptr<Event> busy = *device_->copies()->CreateEvent();
+  device_->copies()->Record(busy.get());
   Bring(2);
-  EXPECT_FALSE(busy->Done());
+  EXPECT_FALSE(busy->Done().value());
   open = true;
   ExpectIs(Use(), 2);
-  EXPECT_TRUE(busy->Done());
+  EXPECT_TRUE(busy->Done().value());
 }
 
 TEST_F(DeviceInputsTest, GoesByPinnedMemory) {

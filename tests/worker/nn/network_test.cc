@@ -139,7 +139,7 @@ class PlainExecutor {
     return ComputeLoss(device_, graph_.loss(), samples_,
                        AsReals(values_[graph_.loss_input()]),
                        micro_batch.target, AsReals(gradient))
-        .sum;
+        ->sum;
   }
 
   std::vector<float> Gradients(const float* weights) {
@@ -159,13 +159,14 @@ class PlainExecutor {
       for (size_t k = 0; k < node.inputs.size(); ++k) {
         float*& sum = gradients_[node.inputs[k]];
         if (sum == nullptr) sum = Room(kSize);
-        device_->Add(samples_ * kSize, tensors.input_gradients[k],
-                     AsReals(sum));
+        device_->ops().elementwise->Add(
+            {samples_ * kSize, tensors.input_gradients[k], AsReals(sum)});
       }
       for (size_t k = 0; k < node.parameters.size(); ++k) {
         const Parameter& parameter = layout_.parameters()[node.parameters[k]];
-        device_->Add(parameter.size, AsReals(tensors.weight_gradients[k]),
-                     AsReals(arena.data() + parameter.offset));
+        device_->ops().elementwise->Add(
+            {parameter.size, AsReals(tensors.weight_gradients[k]),
+             AsReals(arena.data() + parameter.offset)});
       }
     }
     return arena;
@@ -264,7 +265,7 @@ TEST_P(NetworkTest, RandomGraphsTrainAsWithoutSharedMemory) {
 
 TEST_P(NetworkTest, RandomGraphsEvaluateAsWithoutSharedMemory) {
   PlainExecutor plain(network_->graph(), *layout_, device_.get());
-  EXPECT_EQ(network_->Evaluate(MicroBatch(kMaxSamples), weights_.data()).loss,
+  EXPECT_EQ(network_->Evaluate(MicroBatch(kMaxSamples), weights_.data())->loss,
             plain.Run(false, MicroBatch(kMaxSamples), weights_.data()));
 }
 

@@ -33,7 +33,7 @@ class WeightCopiesTest : public testing::Test {
 
   static float First(Device* device, const Real* numbers) {
     float first = 0;
-    CopyRealsToHost(device, numbers, 1, &first);
+    EXPECT_TRUE(CopyRealsToHost(device, numbers, 1, &first).ok());
     return first;
   }
 
@@ -93,14 +93,14 @@ TEST_F(WeightCopiesTest, NetworksRenewTheirOwnInEveryCall) {
   const float input[] = {1, -1};
   const int32_t target = 0;
   const MicroBatchInput micro_batch = {1, input, &target};
-  const double before = (*own)->Evaluate(micro_batch, weights_.data()).loss;
-  EXPECT_EQ((*sharing)->Evaluate(micro_batch, weights_.data()).loss, before);
+  const double before = (*own)->Evaluate(micro_batch, weights_.data())->loss;
+  EXPECT_EQ((*sharing)->Evaluate(micro_batch, weights_.data())->loss, before);
   weights_[0] = 2;
-  const double after = (*own)->Evaluate(micro_batch, weights_.data()).loss;
+  const double after = (*own)->Evaluate(micro_batch, weights_.data())->loss;
   EXPECT_LT(after, before);
-  EXPECT_EQ((*sharing)->Evaluate(micro_batch, weights_.data()).loss, before);
+  EXPECT_EQ((*sharing)->Evaluate(micro_batch, weights_.data())->loss, before);
   shared.Renew();
-  EXPECT_EQ((*sharing)->Evaluate(micro_batch, weights_.data()).loss, after);
+  EXPECT_EQ((*sharing)->Evaluate(micro_batch, weights_.data())->loss, after);
 }
 
 }  // namespace

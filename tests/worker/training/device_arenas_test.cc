@@ -32,8 +32,8 @@ class DeviceArenasTest : public testing::Test {
     arenas_ = *DeviceArenas::Create(device_.get(), layout_.get());
     for (std::vector<float>* host : {&weights_, &gradients_}) {
       host->assign(kChunk * kChunks, 0);
-      pinned_.push_back(
-          device_->PinHostMemory(host->data(), host->size() * sizeof(float)));
+      pinned_.push_back(device_->copies()->PinHostMemory(
+          host->data(), host->size() * sizeof(float)));
     }
   }
 
@@ -42,8 +42,11 @@ class DeviceArenasTest : public testing::Test {
   // What operations find in a chunk of the weights.
   std::vector<float> Chunk(int chunk) {
     std::vector<float> values(kChunk);
-    device_->CopyToHost(values.data(), arenas_->weights() + chunk * kChunk,
-                        kChunk * sizeof(float));
+    EXPECT_TRUE(device_
+                    ->CopyToHost(values.data(),
+                                 arenas_->weights() + chunk * kChunk,
+                                 kChunk * sizeof(float))
+                    .ok());
     return values;
   }
 
@@ -69,22 +72,22 @@ TEST_F(DeviceArenasTest, LoadsAVersionOfAChunkOnce) {
   arenas_->Load(2, {7, 6}, weights_.data());
   EXPECT_THAT(Chunk(0), Each(2));
   EXPECT_THAT(Chunk(2), Each(2));
-  arenas_->Synchronize();
+  EXPECT_TRUE(arenas_->Synchronize().ok());
 }
 
 TEST_F(DeviceArenasTest, LoadsAllOfAVersionThatIsNeverTheSame) {
   Fill(1);
   arenas_->Load(0, {7, 0}, weights_.data());
-  arenas_->Synchronize();
+  EXPECT_TRUE(arenas_->Synchronize().ok());
   Fill(2);
   arenas_->LoadAll(weights_.data());
-  arenas_->Synchronize();
+  EXPECT_TRUE(arenas_->Synchronize().ok());
   for (int chunk = 0; chunk < kChunks; ++chunk) {
     EXPECT_THAT(Chunk(chunk), Each(2));
   }
   Fill(3);
   arenas_->LoadAll(weights_.data());
-  arenas_->Synchronize();
+  EXPECT_TRUE(arenas_->Synchronize().ok());
   EXPECT_THAT(Chunk(0), Each(3));
   arenas_->Load(0, {7, 0}, weights_.data());
   EXPECT_THAT(Chunk(0), Each(3));
@@ -94,23 +97,24 @@ TEST_F(DeviceArenasTest, SavesGradientsAsTheyAreThen) {
   Fill(5);
   arenas_->LoadAll(weights_.data());
   const auto add = [&] {
-    device_->Add(kChunk * kChunks, AsReals(arenas_->weights()),
-                 AsReals(arenas_->gradients()));
+    device_->ops().elementwise->Add({kChunk * kChunks,
+                                     AsReals(arenas_->weights()),
+                                     AsReals(arenas_->gradients())});
   };
   add();
   arenas_->Save(/*first=*/1, /*last=*/3, arenas_->gradients(),
                 gradients_.data());
-  arenas_->AwaitSaved(2);
+  EXPECT_TRUE(arenas_->AwaitSaved(2).ok());
   EXPECT_EQ(gradients_[2 * kChunk], 5);
-  arenas_->AwaitSaved(1);
-  EXPECT_TRUE(arenas_->Saved(1));
+  EXPECT_TRUE(arenas_->AwaitSaved(1).ok());
+  EXPECT_TRUE(arenas_->Saved(1).value());
   EXPECT_EQ(gradients_[kChunk], 5);
   EXPECT_EQ(gradients_[3 * kChunk - 1], 5);
   EXPECT_EQ(gradients_[0], 0);
   add();
   arenas_->Save(/*first=*/0, /*last=*/1, arenas_->gradients(),
                 gradients_.data());
-  arenas_->Synchronize();
+  EXPECT_TRUE(arenas_->Synchronize().ok());
   EXPECT_EQ(gradients_[kChunk - 1], 10);
   EXPECT_EQ(gradients_[kChunk], 5);
 }

@@ -94,7 +94,7 @@ class DeviceSumsTest : public testing::TestWithParam<WireDtype> {
       Buffer sum;
       if (sums->complete()) {
         sum = pool_.Take();
-        device_->CopyToHost(sum.get(), sums->sum(), kBytes);
+        EXPECT_TRUE(device_->CopyToHost(sum.get(), sums->sum(), kBytes).ok());
         ++left;
       }
       const double loss = sums->EndMicroBatch(MicroBatchLoss(micro_batch));

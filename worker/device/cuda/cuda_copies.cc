@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/cuda/cuda_status.h"
+#include "common/cuda/pinned_memory.h"
 
 namespace tributary::cuda {
 
@@ -27,34 +28,38 @@ CudaEvent::~CudaEvent() {
   cudaEventDestroy(event_);
 }
 
-bool CudaEvent::Done() {
+absl::StatusOr<bool> CudaEvent::Done() {
+  TRIBUTARY_RETURN_IF_ERROR(status_);
   cudaSetDevice(ordinal_);
   const cudaError_t error = cudaEventQuery(event_);
   if (error == cudaErrorNotReady) {
     cudaGetLastError();  // Clears the error, so that no later call reports it.
     return false;
   }
-  if (error != cudaSuccess) {
-    EndProcess(ToStatus(error, "while querying an event"));
-  }
+  TRIBUTARY_RETURN_IF_ERROR(
+      ToStatus(error, absl::StrCat("querying an event on cuda:", ordinal_)));
   return true;
 }
 
-void CudaEvent::Wait() {
+absl::Status CudaEvent::Wait() {
+  TRIBUTARY_RETURN_IF_ERROR(status_);
   cudaSetDevice(ordinal_);
-  const cudaError_t error = cudaEventSynchronize(event_);
-  if (error != cudaSuccess) {
-    EndProcess(ToStatus(error, "while waiting for an event"));
-  }
+  return ToStatus(cudaEventSynchronize(event_),
+                  absl::StrCat("waiting for an event on cuda:", ordinal_));
 }
 
 void CudaEvent::RecordOn(Stream& stream) {
-  stream.Check(cudaEventRecord(event_, stream.get()), "cudaEventRecord");
+  stream.Enqueue("cudaEventRecord", [&](cudaStream_t queue) {
+    return cudaEventRecord(event_, queue);
+  });
+  status_ = stream.status();
 }
 
 void CudaEvent::DelayWorkOf(Stream& stream) const {
-  stream.Check(cudaStreamWaitEvent(stream.get(), event_, /*flags=*/0),
-               "cudaStreamWaitEvent");
+  stream.Check(status_);
+  stream.Enqueue("cudaStreamWaitEvent", [&](cudaStream_t queue) {
+    return cudaStreamWaitEvent(queue, event_, /*flags=*/0);
+  });
 }
 
 absl::StatusOr<std::unique_ptr<CudaCopyStream>> CudaCopyStream::Create(
@@ -67,20 +72,20 @@ absl::StatusOr<std::unique_ptr<CudaCopyStream>> CudaCopyStream::Create(
 CudaCopyStream::CudaCopyStream(std::unique_ptr<Stream> stream)
     : stream_(std::move(stream)) {}
 
-CudaCopyStream::~CudaCopyStream() { Current().Wait(); }
+CudaCopyStream::~CudaCopyStream() {
+  Current().Wait().IgnoreError();  // Users have asked for it before.
+}
 
 void CudaCopyStream::CopyFromHost(void* to, const void* from, size_t bytes) {
-  Stream& stream = Current();
-  stream.Check(
-      cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream.get()),
-      "CopyFromHost");
+  Current().Enqueue("CopyFromHost", [&](cudaStream_t queue) {
+    return cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, queue);
+  });
 }
 
 void CudaCopyStream::CopyToHost(void* to, const void* from, size_t bytes) {
-  Stream& stream = Current();
-  stream.Check(
-      cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream.get()),
-      "CopyToHost");
+  Current().Enqueue("CopyToHost", [&](cudaStream_t queue) {
+    return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, queue);
+  });
 }
 
 void CudaCopyStream::Record(Event* event) {
@@ -91,11 +96,32 @@ void CudaCopyStream::Await(const Event& event) {
   static_cast<const CudaEvent&>(event).DelayWorkOf(Current());
 }
 
-void CudaCopyStream::Synchronize() { Current().Wait(); }
+absl::Status CudaCopyStream::Synchronize() { return Current().Wait(); }
 
 Stream& CudaCopyStream::Current() {
   stream_->Activate();
   return *stream_;
+}
+
+absl::StatusOr<std::unique_ptr<CopyStream>> CudaCopies::CreateStream() {
+  return CudaCopyStream::Create(context_->ordinal());
+}
+
+absl::StatusOr<std::unique_ptr<Event>> CudaCopies::CreateEvent() {
+  return CudaEvent::Create(context_->ordinal());
+}
+
+std::shared_ptr<void> CudaCopies::PinHostMemory(void* memory, size_t bytes) {
+  // May run on any thread, so errors are not recorded in the stream.
+  return cuda::PinHostMemory(context_->ordinal(), memory, bytes);
+}
+
+void CudaCopies::Record(Event* event) {
+  static_cast<CudaEvent*>(event)->RecordOn(context_->Current());
+}
+
+void CudaCopies::Await(const Event& event) {
+  static_cast<const CudaEvent&>(event).DelayWorkOf(context_->Current());
 }
 
 }  // namespace tributary::cuda

@@ -9,13 +9,14 @@
 
 #include "absl/status/statusor.h"
 #include "common/cuda/stream.h"
-#include "worker/device/copy_stream.h"
+#include "worker/device/copies.h"
+#include "worker/device/cuda/cuda_context.h"
 
 namespace tributary::cuda {
 
 // An event on a GPU, which Done, Wait and the destructor make the calling
-// thread's current device. Errors of the GPU end the process, like those of
-// operations; see Stream.
+// thread's current device. It carries the error of the stream that recorded it
+// to those who wait for it, streams included.
 class CudaEvent final : public Event {
  public:
   // Creates an event on GPU number `ordinal`, which must exist.
@@ -24,8 +25,8 @@ class CudaEvent final : public Event {
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
 
-  bool Done() override;
-  void Wait() override;
+  absl::StatusOr<bool> Done() override;
+  absl::Status Wait() override;
 
   void RecordOn(Stream& stream);
   void DelayWorkOf(Stream& stream) const;
@@ -36,6 +37,7 @@ class CudaEvent final : public Event {
 
   const int ordinal_;
   const cudaEvent_t event_;
+  absl::Status status_;  // Of the stream when it recorded the event.
 };
 
 class CudaCopyStream final : public CopyStream {
@@ -48,7 +50,7 @@ class CudaCopyStream final : public CopyStream {
   void CopyToHost(void* to, const void* from, size_t bytes) override;
   void Record(Event* event) override;
   void Await(const Event& event) override;
-  void Synchronize() override;
+  absl::Status Synchronize() override;
   void* handle() override { return stream_->get(); }
 
  private:
@@ -56,6 +58,21 @@ class CudaCopyStream final : public CopyStream {
   Stream& Current();
 
   const std::unique_ptr<Stream> stream_;
+};
+
+// `context` must outlive it.
+class CudaCopies final : public Copies {
+ public:
+  explicit CudaCopies(CudaContext* context) : context_(context) {}
+
+  absl::StatusOr<std::unique_ptr<CopyStream>> CreateStream() override;
+  absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override;
+  std::shared_ptr<void> PinHostMemory(void* memory, size_t bytes) override;
+  void Record(Event* event) override;
+  void Await(const Event& event) override;
+
+ private:
+  CudaContext* const context_;
 };
 
 }  // namespace tributary::cuda

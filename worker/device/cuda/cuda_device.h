@@ -2,17 +2,18 @@
 // for convolutions, in float32 (with or without TF32) or bfloat16.
 //
 // Properties that the interface leaves open:
-//   - Every operation is queued on the instance's stream. An error means that
-//     the GPU or its driver is faulty or out of memory. It is recorded and ends
-//     the process at the next wait (exit code 1, one line on stderr that names
-//     the operation).
-//   - Only Synchronize, CopyToHost and AwaitLoss block, and operations that
-//     grow internal buffers, which later operations of that size reuse. An
+//   - Every operation is queued on the instance's stream. The first error (a
+//     library's, a launch that CUDA refuses, working memory that does not fit,
+//     or an earlier operation that failed on the GPU) is remembered: the
+//     instance queues nothing more, and Synchronize and all functions that
+//     return host values return the error. It names the operation, the GPU and
+//     CUDA's error.
+//   - Only Synchronize, the copies and LossOps::Await block, and operations
+//     that grow internal buffers, which later operations of that size reuse. An
 //     operation that has run before therefore allocates nothing.
 //   - Captured work is a CUDA graph.
-//   - CopyFromHost has read `from` when it returns. It does not wait for the
-//     stream if `from` is pageable memory (new, std::vector), and waits if CUDA
-//     has pinned it.
+//   - CopyFromHost waits for the stream, so that it has read `from` when it
+//     returns: CUDA may copy even pageable memory later.
 //   - Results are bit-identical on GPUs of the same kind with the same versions
 //     of CUDA and cuDNN: there are no atomics on floats and no algorithms that
 //     the libraries call non-deterministic, and the shape alone selects the

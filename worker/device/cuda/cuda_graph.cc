@@ -6,6 +6,7 @@
 namespace tributary::cuda {
 
 absl::Status CudaGraph::Begin(Stream& stream) {
+  TRIBUTARY_RETURN_IF_ERROR(stream.status());
   // Thread-local, so that other compute threads may allocate and wait
   // meanwhile.
   TRIBUTARY_RETURN_IF_ERROR(ToStatus(
@@ -41,7 +42,24 @@ CudaGraph::~CudaGraph() {
 }
 
 void CudaGraph::LaunchOn(Stream& stream) const {
-  stream.Check(cudaGraphLaunch(graph_, stream.get()), "cudaGraphLaunch");
+  stream.Enqueue("cudaGraphLaunch", [&](cudaStream_t queue) {
+    return cudaGraphLaunch(graph_, queue);
+  });
+}
+
+absl::Status CudaCapture::Begin() {
+  return CudaGraph::Begin(context_->Current());
+}
+
+absl::StatusOr<std::unique_ptr<CapturedWork>> CudaCapture::End() {
+  return CudaGraph::End(context_->Current(), context_->growths());
+}
+
+bool CudaCapture::Launch(const CapturedWork& work) {
+  const auto& graph = static_cast<const CudaGraph&>(work);
+  if (graph.growths() != context_->growths()) return false;
+  graph.LaunchOn(context_->Current());
+  return true;
 }
 
 }  // namespace tributary::cuda

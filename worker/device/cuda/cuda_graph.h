@@ -10,7 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/cuda/stream.h"
-#include "worker/device/device.h"
+#include "worker/device/capture.h"
+#include "worker/device/cuda/cuda_context.h"
 
 namespace tributary::cuda {
 
@@ -42,6 +43,19 @@ class CudaGraph final : public CapturedWork {
   const int ordinal_;
   const cudaGraphExec_t graph_;
   const int64_t growths_;
+};
+
+// `context` must outlive it.
+class CudaCapture final : public Capture {
+ public:
+  explicit CudaCapture(CudaContext* context) : context_(context) {}
+
+  absl::Status Begin() override;
+  absl::StatusOr<std::unique_ptr<CapturedWork>> End() override;
+  bool Launch(const CapturedWork& work) override;
+
+ private:
+  CudaContext* const context_;
 };
 
 }  // namespace tributary::cuda

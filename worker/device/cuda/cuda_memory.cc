@@ -14,12 +14,12 @@
 namespace tributary::cuda {
 namespace {
 
-absl::Status NoMemory(size_t bytes) {
+absl::Status NoMemory(int ordinal, size_t bytes) {
   size_t free = 0, total = 0;
   cudaMemGetInfo(&free, &total);
   return absl::ResourceExhaustedError(
-      absl::StrCat("no ", bytes, " bytes of GPU memory: ", free, " of ", total,
-                   " bytes are free"));
+      absl::StrCat("no ", bytes, " bytes of GPU memory on cuda:", ordinal, ": ",
+                   free, " of ", total, " bytes are free"));
 }
 
 // Waits until the GPU no longer uses the memory.
@@ -54,13 +54,13 @@ absl::StatusOr<Device::Memory> AllocateMemory(Stream& stream, size_t bytes) {
   const cudaError_t error = cudaMalloc(&memory, std::max<size_t>(bytes, 1));
   if (error == cudaErrorMemoryAllocation) {
     cudaGetLastError();  // Not an error of a later call.
-    return NoMemory(bytes);
+    return NoMemory(stream.ordinal(), bytes);
   }
   TRIBUTARY_RETURN_IF_ERROR(ToStatus(error, "cudaMalloc"));
   Device::Memory owned(memory, DeleterOf(stream.ordinal()));
   TRIBUTARY_RETURN_IF_ERROR(ToStatus(
       cudaMemsetAsync(memory, 0, bytes, stream.get()), "cudaMemsetAsync"));
-  stream.Wait();
+  TRIBUTARY_RETURN_IF_ERROR(stream.Wait());
   return owned;
 }
 

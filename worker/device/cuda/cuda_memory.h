@@ -21,6 +21,7 @@ absl::StatusOr<Device::Memory> AllocateMemory(Stream& stream, size_t bytes);
 // Returns the free bytes of GPU number `ordinal`, or nullopt if unknown.
 // Thread-safe.
 std::optional<int64_t> FreeMemoryBytes(int ordinal);
+
 }  // namespace tributary::cuda
 
 #endif  // TRIBUTARY_WORKER_DEVICE_CUDA_CUDA_MEMORY_H_

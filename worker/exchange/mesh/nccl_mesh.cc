@@ -268,8 +268,9 @@ absl::StatusOr<std::unique_ptr<Channel>> NcclMesh::MakeChannel(int peer,
   auto channel = std::make_unique<Channel>();
   channel->peer = peer;
   TRIBUTARY_ASSIGN_OR_RETURN(channel->stream,
-                             options_.device->CreateCopyStream());
-  TRIBUTARY_ASSIGN_OR_RETURN(channel->done, options_.device->CreateEvent());
+                             options_.device->copies()->CreateStream());
+  TRIBUTARY_ASSIGN_OR_RETURN(channel->done,
+                             options_.device->copies()->CreateEvent());
   TRIBUTARY_ASSIGN_OR_RETURN(channel->staging,
                              options_.device->Allocate(options_.most_bytes));
   std::string id(kIdBytes, '\0');
@@ -310,7 +311,7 @@ absl::Status NcclMesh::AwaitDone(Channel* channel) {
   TRIBUTARY_RETURN_IF_ERROR(AwaitReady(channel->communicator.get()));
   channel->stream->Record(channel->done.get());
   // Abort ends this wait.
-  channel->done->Wait();
+  TRIBUTARY_RETURN_IF_ERROR(channel->done->Wait());
   TRIBUTARY_RETURN_IF_ERROR(channel->communicator->Ready().status());
   absl::MutexLock lock(&mu_);
   return end_;
@@ -350,9 +351,9 @@ absl::Status NcclMesh::SendNext(Channel* channel, Message* message) {
         channel->staging.get(), message->bytes, channel->stream->handle()));
     return AwaitDone(channel);
   };
-  const absl::Status sent = send();
+  absl::Status sent = send();
   // The copy must have finished before its memory is released.
-  channel->stream->Synchronize();
+  sent.Update(channel->stream->Synchronize());
   const absl::Status word = told->Wait();
   // The control mesh's error names the lost member.
   return word.ok() ? sent : word;
@@ -397,11 +398,11 @@ absl::Status NcclMesh::PutAway(Channel* channel, const Header& header) {
   }
   const auto copy_to = [&](void* to) {
     channel->stream->CopyToHost(to, channel->staging.get(), header.bytes);
-    channel->stream->Synchronize();
+    return channel->stream->Synchronize();
   };
   if (message != nullptr) {
-    const absl::Status status = CheckSize(header.bytes, message->bytes);
-    if (status.ok()) copy_to(message->data);
+    absl::Status status = CheckSize(header.bytes, message->bytes);
+    if (status.ok()) status = copy_to(message->data);
     absl::MutexLock lock(&mu_);
     message->copied_now = false;
     message->status = status;
@@ -409,7 +410,7 @@ absl::Status NcclMesh::PutAway(Channel* channel, const Header& header) {
     return absl::OkStatus();
   }
   std::string bytes(header.bytes, '\0');
-  copy_to(bytes.data());
+  TRIBUTARY_RETURN_IF_ERROR(copy_to(bytes.data()));
   // Receive may have been called meanwhile.
   absl::MutexLock lock(&mu_);
   const auto expected = expected_.find(key);

@@ -13,15 +13,15 @@ LayerSpec Relu::Spec() const {
 }
 
 void Relu::Forward(const LayerCall& call, const LayerTensors& tensors) const {
-  call.device->ReluForward(call.samples * size_, tensors.inputs[0],
-                           tensors.output);
+  call.device->ops().elementwise->ReluForward(
+      {call.samples * size_, tensors.inputs[0], tensors.output});
 }
 
 void Relu::Backward(const LayerCall& call, const LayerTensors& tensors) const {
   if (tensors.input_gradients[0] == nullptr) return;
-  call.device->ReluBackward(call.samples * size_, tensors.output,
-                            tensors.output_gradient,
-                            tensors.input_gradients[0]);
+  call.device->ops().elementwise->ReluBackward(
+      {call.samples * size_, /*at=*/tensors.output, tensors.output_gradient,
+       tensors.input_gradients[0]});
 }
 
 LayerSpec Gelu::Spec() const {
@@ -35,15 +35,15 @@ LayerSpec Gelu::Spec() const {
 }
 
 void Gelu::Forward(const LayerCall& call, const LayerTensors& tensors) const {
-  call.device->GeluForward(call.samples * size_, tensors.inputs[0],
-                           tensors.output);
+  call.device->ops().elementwise->GeluForward(
+      {call.samples * size_, tensors.inputs[0], tensors.output});
 }
 
 void Gelu::Backward(const LayerCall& call, const LayerTensors& tensors) const {
   if (tensors.input_gradients[0] == nullptr) return;
-  call.device->GeluBackward(call.samples * size_, tensors.inputs[0],
-                            tensors.output_gradient,
-                            tensors.input_gradients[0]);
+  call.device->ops().elementwise->GeluBackward(
+      {call.samples * size_, /*at=*/tensors.inputs[0], tensors.output_gradient,
+       tensors.input_gradients[0]});
 }
 
 }  // namespace tributary

@@ -12,23 +12,34 @@ LayerSpec Attention::Spec() const {
 }
 
 int64_t Attention::SavedElements(const Device& device, int64_t samples) const {
-  return device.SavedAttentionSize(ShapeOf(samples));
+  return device.ops().attention->SavedElements(ShapeOf(samples));
 }
 
 void Attention::Forward(const LayerCall& call,
                         const LayerTensors& tensors) const {
-  call.device->AttentionForward(
-      ShapeOf(call.samples), tensors.inputs[0], call.stream,
-      call.training ? options_.dropout : 0, tensors.output, tensors.saved);
+  AttentionOps::ForwardArguments args;
+  args.shape = ShapeOf(call.samples);
+  args.qkv = tensors.inputs[0];
+  args.stream = call.stream;
+  args.rate = call.training ? options_.dropout : 0;
+  args.y = tensors.output;
+  args.saved = tensors.saved;
+  call.device->ops().attention->Forward(args);
 }
 
 void Attention::Backward(const LayerCall& call,
                          const LayerTensors& tensors) const {
   if (tensors.input_gradients[0] == nullptr) return;
-  call.device->AttentionBackward(
-      ShapeOf(call.samples), tensors.inputs[0], tensors.output, tensors.saved,
-      tensors.output_gradient, call.stream,
-      call.training ? options_.dropout : 0, tensors.input_gradients[0]);
+  AttentionOps::BackwardArguments args;
+  args.shape = ShapeOf(call.samples);
+  args.qkv = tensors.inputs[0];
+  args.y = tensors.output;
+  args.saved = tensors.saved;
+  args.dy = tensors.output_gradient;
+  args.stream = call.stream;
+  args.rate = call.training ? options_.dropout : 0;
+  args.dqkv = tensors.input_gradients[0];
+  call.device->ops().attention->Backward(args);
 }
 
 AttentionShape Attention::ShapeOf(int64_t samples) const {

@@ -32,32 +32,61 @@ int64_t BatchNorm::SavedElements(const Device& /*device*/,
 void BatchNorm::Forward(const LayerCall& call,
                         const LayerTensors& tensors) const {
   if (!call.training) {
-    call.device->BatchNormEvaluate(
-        ShapeOf(call), tensors.inputs[0], tensors.weights[kScale],
-        tensors.weights[kShift], tensors.weights[kRunningMean],
-        tensors.weights[kRunningVariance], tensors.inputs[1], tensors.output);
+    Evaluate(call, tensors);
     return;
   }
-  call.device->BatchNormForward(
-      ShapeOf(call), tensors.inputs[0], tensors.weights[kScale],
-      tensors.weights[kShift], tensors.inputs[1], tensors.output, tensors.saved,
-      tensors.saved + options_.channels);
+  BatchNormOps::ForwardArguments args;
+  args.shape = ShapeOf(call);
+  args.x = tensors.inputs[0];
+  args.scale = tensors.weights[kScale];
+  args.shift = tensors.weights[kShift];
+  args.residual = tensors.inputs[1];
+  args.y = tensors.output;
+  args.mean = tensors.saved;
+  args.variance = tensors.saved + options_.channels;
+  call.device->ops().batch_norm->Forward(args);
+}
+
+void BatchNorm::Evaluate(const LayerCall& call,
+                         const LayerTensors& tensors) const {
+  BatchNormOps::EvaluateArguments args;
+  args.shape = ShapeOf(call);
+  args.x = tensors.inputs[0];
+  args.scale = tensors.weights[kScale];
+  args.shift = tensors.weights[kShift];
+  args.mean = tensors.weights[kRunningMean];
+  args.variance = tensors.weights[kRunningVariance];
+  args.residual = tensors.inputs[1];
+  args.y = tensors.output;
+  call.device->ops().batch_norm->Evaluate(args);
 }
 
 void BatchNorm::Backward(const LayerCall& call,
                          const LayerTensors& tensors) const {
-  const float* mean = tensors.saved;
-  const float* variance = mean + options_.channels;
-  call.device->BatchNormBackward(
-      ShapeOf(call), tensors.inputs[0], tensors.weights[kScale], mean, variance,
-      tensors.output, tensors.output_gradient, tensors.input_gradients[0],
-      tensors.weight_gradients[kScale], tensors.weight_gradients[kShift],
-      tensors.input_gradients[1]);
-  call.device->BatchNormStatisticsGradient(
-      options_.channels, call.samples * options_.pixels, call.sample_count,
-      mean, variance, tensors.weights[kRunningMean],
-      tensors.weights[kRunningVariance], tensors.weight_gradients[kRunningMean],
-      tensors.weight_gradients[kRunningVariance]);
+  BatchNormOps::BackwardArguments args;
+  args.shape = ShapeOf(call);
+  args.x = tensors.inputs[0];
+  args.scale = tensors.weights[kScale];
+  args.mean = tensors.saved;
+  args.variance = tensors.saved + options_.channels;
+  args.y = tensors.output;
+  args.dy = tensors.output_gradient;
+  args.dx = tensors.input_gradients[0];
+  args.dscale = tensors.weight_gradients[kScale];
+  args.dshift = tensors.weight_gradients[kShift];
+  args.dresidual = tensors.input_gradients[1];
+  call.device->ops().batch_norm->Backward(args);
+  BatchNormOps::StatisticsGradientArguments statistics;
+  statistics.channels = options_.channels;
+  statistics.observations = call.samples * options_.pixels;
+  statistics.sample_count = call.sample_count;
+  statistics.mean = args.mean;
+  statistics.variance = args.variance;
+  statistics.running_mean = tensors.weights[kRunningMean];
+  statistics.running_variance = tensors.weights[kRunningVariance];
+  statistics.dmean = tensors.weight_gradients[kRunningMean];
+  statistics.dvariance = tensors.weight_gradients[kRunningVariance];
+  call.device->ops().batch_norm->StatisticsGradient(statistics);
 }
 
 BatchNormShape BatchNorm::ShapeOf(const LayerCall& call) const {

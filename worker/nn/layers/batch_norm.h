@@ -48,6 +48,7 @@ class BatchNorm : public Layer {
                 const LayerTensors& tensors) const override;
 
  private:
+  void Evaluate(const LayerCall& call, const LayerTensors& tensors) const;
   BatchNormShape ShapeOf(const LayerCall& call) const;
 
   const Options options_;

@@ -46,21 +46,31 @@ LayerSpec Convolution::Spec() const {
 
 void Convolution::Forward(const LayerCall& call,
                           const LayerTensors& tensors) const {
-  call.device->ConvolutionForward(ShapeOf(call), tensors.inputs[0],
-                                  tensors.product_weight, tensors.weights[1],
-                                  tensors.output);
+  ConvolutionOps::ForwardArguments args;
+  args.shape = ShapeOf(call);
+  args.x = tensors.inputs[0];
+  args.weight = tensors.product_weight;
+  args.bias = tensors.weights[1];
+  args.y = tensors.output;
+  call.device->ops().convolution->Forward(args);
 }
 
 void Convolution::Backward(const LayerCall& call,
                            const LayerTensors& tensors) const {
-  const ConvolutionShape shape = ShapeOf(call);
-  call.device->ConvolutionBackwardWeight(
-      shape, tensors.inputs[0], tensors.output_gradient,
-      tensors.weight_gradients[0], tensors.weight_gradients[1]);
+  ConvolutionOps::BackwardWeightArguments weight;
+  weight.shape = ShapeOf(call);
+  weight.x = tensors.inputs[0];
+  weight.dy = tensors.output_gradient;
+  weight.dweight = tensors.weight_gradients[0];
+  weight.dbias = tensors.weight_gradients[1];
+  call.device->ops().convolution->BackwardWeight(weight);
   if (tensors.input_gradients[0] == nullptr) return;
-  call.device->ConvolutionBackwardInput(shape, tensors.output_gradient,
-                                        tensors.product_weight,
-                                        tensors.input_gradients[0]);
+  ConvolutionOps::BackwardInputArguments input;
+  input.shape = weight.shape;
+  input.dy = tensors.output_gradient;
+  input.weight = tensors.product_weight;
+  input.dx = tensors.input_gradients[0];
+  call.device->ops().convolution->BackwardInput(input);
 }
 
 ConvolutionShape Convolution::ShapeOf(const LayerCall& call) const {

@@ -14,15 +14,23 @@ LayerSpec Dropout::Spec() const {
 
 void Dropout::Forward(const LayerCall& call,
                       const LayerTensors& tensors) const {
-  call.device->Dropout(call.samples * size_, call.stream, rate_,
-                       tensors.inputs[0], tensors.output);
+  Apply(call, tensors.inputs[0], tensors.output);
 }
 
 void Dropout::Backward(const LayerCall& call,
                        const LayerTensors& tensors) const {
   if (tensors.input_gradients[0] == nullptr) return;
-  call.device->Dropout(call.samples * size_, call.stream, rate_,
-                       tensors.output_gradient, tensors.input_gradients[0]);
+  Apply(call, tensors.output_gradient, tensors.input_gradients[0]);
+}
+
+void Dropout::Apply(const LayerCall& call, const Real* x, Real* y) const {
+  ElementwiseOps::DropoutArguments args;
+  args.count = call.samples * size_;
+  args.stream = call.stream;
+  args.rate = rate_;
+  args.x = x;
+  args.y = y;
+  call.device->ops().elementwise->Dropout(args);
 }
 
 }  // namespace tributary

@@ -25,6 +25,9 @@ class Dropout : public Layer {
                 const LayerTensors& tensors) const override;
 
  private:
+  // Drops the same elements forward and backward.
+  void Apply(const LayerCall& call, const Real* x, Real* y) const;
+
   const int64_t size_;
   const float rate_;
 };

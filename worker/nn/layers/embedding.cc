@@ -29,17 +29,30 @@ LayerSpec Embedding::Spec() const {
 
 void Embedding::Forward(const LayerCall& call,
                         const LayerTensors& tensors) const {
-  call.device->EmbeddingForward(call.samples, options_.context, options_.width,
-                                Tokens(tensors), tensors.weights[0],
-                                tensors.weights[1], tensors.output);
+  EmbeddingOps::ForwardArguments args;
+  args.batch = call.samples;
+  args.time = options_.context;
+  args.width = options_.width;
+  args.tokens = Tokens(tensors);
+  args.token_table = tensors.weights[0];
+  args.position_table = tensors.weights[1];
+  args.y = tensors.output;
+  call.device->ops().embedding->Forward(args);
 }
 
 void Embedding::Backward(const LayerCall& call,
                          const LayerTensors& tensors) const {
-  call.device->EmbeddingBackward(
-      call.samples, options_.context, options_.width, options_.vocabulary,
-      Tokens(tensors), tensors.output_gradient, tensors.accumulate_weight,
-      tensors.weight_gradients[0], tensors.weight_gradients[1]);
+  EmbeddingOps::BackwardArguments args;
+  args.batch = call.samples;
+  args.time = options_.context;
+  args.width = options_.width;
+  args.vocabulary = options_.vocabulary;
+  args.tokens = Tokens(tensors);
+  args.dy = tensors.output_gradient;
+  args.accumulate = tensors.accumulate_weight;
+  args.dtoken_table = tensors.weight_gradients[0];
+  args.dposition_table = tensors.weight_gradients[1];
+  call.device->ops().embedding->Backward(args);
 }
 
 }  // namespace tributary

@@ -24,19 +24,34 @@ int64_t LayerNorm::SavedElements(const Device& /*device*/,
 void LayerNorm::Forward(const LayerCall& call,
                         const LayerTensors& tensors) const {
   const int64_t rows = call.samples * rows_;
-  call.device->LayerNormForward(
-      rows, width_, tensors.inputs[0], tensors.weights[0], tensors.weights[1],
-      tensors.output, tensors.saved, tensors.saved + rows);
+  LayerNormOps::ForwardArguments args;
+  args.rows = rows;
+  args.width = width_;
+  args.x = tensors.inputs[0];
+  args.scale = tensors.weights[0];
+  args.shift = tensors.weights[1];
+  args.y = tensors.output;
+  args.mean = tensors.saved;
+  args.inverse_deviation = tensors.saved + rows;
+  call.device->ops().layer_norm->Forward(args);
 }
 
 void LayerNorm::Backward(const LayerCall& call,
                          const LayerTensors& tensors) const {
   const int64_t rows = call.samples * rows_;
-  call.device->LayerNormBackward(
-      rows, width_, tensors.inputs[0], tensors.weights[0], tensors.saved,
-      tensors.saved + rows, tensors.output_gradient, tensors.accumulate[0],
-      tensors.input_gradients[0], tensors.weight_gradients[0],
-      tensors.weight_gradients[1]);
+  LayerNormOps::BackwardArguments args;
+  args.rows = rows;
+  args.width = width_;
+  args.x = tensors.inputs[0];
+  args.scale = tensors.weights[0];
+  args.mean = tensors.saved;
+  args.inverse_deviation = tensors.saved + rows;
+  args.dy = tensors.output_gradient;
+  args.accumulate = tensors.accumulate[0];
+  args.dx = tensors.input_gradients[0];
+  args.dscale = tensors.weight_gradients[0];
+  args.dshift = tensors.weight_gradients[1];
+  call.device->ops().layer_norm->Backward(args);
 }
 
 }  // namespace tributary

@@ -32,34 +32,60 @@ LayerSpec Linear::Spec() const {
 }
 
 void Linear::Forward(const LayerCall& call, const LayerTensors& tensors) const {
-  if (tensors.gelu_output != nullptr) {
-    call.device->LinearGeluForward(ShapeOf(call), tensors.inputs[0],
-                                   tensors.product_weight, tensors.weights[1],
-                                   tensors.output, tensors.gelu_output);
-    return;
-  }
-  call.device->LinearForward(ShapeOf(call), tensors.inputs[0],
-                             tensors.product_weight, tensors.weights[1],
-                             tensors.output);
+  if (tensors.gelu_output != nullptr) return ForwardWithGelu(call, tensors);
+  LinearOps::ForwardArguments args;
+  args.shape = ShapeOf(call);
+  args.x = tensors.inputs[0];
+  args.weight = tensors.product_weight;
+  args.bias = tensors.weights[1];
+  args.y = tensors.output;
+  call.device->ops().linear->Forward(args);
+}
+
+void Linear::ForwardWithGelu(const LayerCall& call,
+                             const LayerTensors& tensors) const {
+  LinearOps::GeluForwardArguments args;
+  args.shape = ShapeOf(call);
+  args.x = tensors.inputs[0];
+  args.weight = tensors.product_weight;
+  args.bias = tensors.weights[1];
+  args.z = tensors.output;
+  args.y = tensors.gelu_output;
+  call.device->ops().linear->GeluForward(args);
 }
 
 void Linear::Backward(const LayerCall& call,
                       const LayerTensors& tensors) const {
-  const LinearShape shape = ShapeOf(call);
-  call.device->LinearBackwardWeight(
-      shape, tensors.inputs[0], tensors.output_gradient,
-      tensors.accumulate_weight, tensors.weight_gradients[0],
-      tensors.weight_gradients[1]);
-  if (tensors.input_gradients[0] == nullptr) return;
+  LinearOps::BackwardWeightArguments args;
+  args.shape = ShapeOf(call);
+  args.x = tensors.inputs[0];
+  args.dy = tensors.output_gradient;
+  args.accumulate = tensors.accumulate_weight;
+  args.dweight = tensors.weight_gradients[0];
+  args.dbias = tensors.weight_gradients[1];
+  call.device->ops().linear->BackwardWeight(args);
+  if (tensors.input_gradients[0] != nullptr) BackwardInput(call, tensors);
+}
+
+void Linear::BackwardInput(const LayerCall& call,
+                           const LayerTensors& tensors) const {
   if (tensors.gelu_input != nullptr) {
-    call.device->LinearGeluBackwardInput(
-        shape, tensors.output_gradient, tensors.product_weight,
-        tensors.gelu_input, tensors.input_gradients[0]);
+    LinearOps::GeluBackwardInputArguments args;
+    args.shape = ShapeOf(call);
+    args.dy = tensors.output_gradient;
+    args.weight = tensors.product_weight;
+    args.z = tensors.gelu_input;
+    args.dz = tensors.input_gradients[0];
+    call.device->ops().linear->GeluBackwardInput(args);
     return;
   }
-  call.device->LinearBackwardInput(
-      shape, tensors.output_gradient, tensors.product_weight,
-      tensors.accumulate[0], tensors.input_gradients[0]);
+  LinearOps::BackwardInputArguments args;
+  args.shape = ShapeOf(call);
+  args.dy = tensors.output_gradient;
+  args.weight = tensors.product_weight;
+  args.accumulate = tensors.accumulate[0];
+  args.dx = tensors.input_gradients[0];
+  call.device->ops().linear->BackwardInput(args);
 }
 
 LinearShape Linear::ShapeOf(const LayerCall& call) const {

@@ -36,6 +36,9 @@ class Linear : public Layer {
                 const LayerTensors& tensors) const override;
 
  private:
+  void ForwardWithGelu(const LayerCall& call,
+                       const LayerTensors& tensors) const;
+  void BackwardInput(const LayerCall& call, const LayerTensors& tensors) const;
   LinearShape ShapeOf(const LayerCall& call) const;
 
   const Options options_;

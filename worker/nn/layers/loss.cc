@@ -10,18 +10,29 @@ void BeginLoss(Device* device, const LossSpec& spec, int64_t samples,
                const Real* x, const void* target, Real* gradient) {
   const int64_t rows = samples * spec.rows;
   if (spec.kind == LossSpec::Kind::kSoftmaxCrossEntropy) {
-    device->BeginSoftmaxCrossEntropy(
-        rows, spec.width, x, static_cast<const int32_t*>(target), gradient);
+    LossOps::SoftmaxCrossEntropyArguments args;
+    args.rows = rows;
+    args.classes = spec.width;
+    args.logits = x;
+    args.labels = static_cast<const int32_t*>(target);
+    args.dlogits = gradient;
+    device->ops().loss->BeginSoftmaxCrossEntropy(args);
   } else {
-    device->BeginMeanSquaredError(rows, spec.width, x,
-                                  static_cast<const float*>(target), gradient);
+    LossOps::MeanSquaredErrorArguments args;
+    args.rows = rows;
+    args.width = spec.width;
+    args.x = x;
+    args.target = static_cast<const float*>(target);
+    args.dx = gradient;
+    device->ops().loss->BeginMeanSquaredError(args);
   }
 }
 
-Device::Loss ComputeLoss(Device* device, const LossSpec& spec, int64_t samples,
-                         const Real* x, const void* target, Real* gradient) {
+absl::StatusOr<Loss> ComputeLoss(Device* device, const LossSpec& spec,
+                                 int64_t samples, const Real* x,
+                                 const void* target, Real* gradient) {
   BeginLoss(device, spec, samples, x, target, gradient);
-  return device->AwaitLoss();
+  return device->ops().loss->Await();
 }
 
 }  // namespace tributary

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "absl/status/statusor.h"
 #include "worker/device/device.h"
 
 namespace tributary {
@@ -29,15 +30,16 @@ struct LossSpec {
   int64_t TargetElements() const;
 };
 
-// Begins to compute the loss of `samples` samples, for Device::AwaitLoss.
+// Begins to compute the loss of `samples` samples, for LossOps::Await.
 // Unless `gradient` is null, also computes the gradient of the sum of the
 // losses; `gradient` may be `x`. `target` holds labels or numbers.
 void BeginLoss(Device* device, const LossSpec& spec, int64_t samples,
                const Real* x, const void* target, Real* gradient);
 
 // Like BeginLoss, but waits for the result.
-Device::Loss ComputeLoss(Device* device, const LossSpec& spec, int64_t samples,
-                         const Real* x, const void* target, Real* gradient);
+absl::StatusOr<Loss> ComputeLoss(Device* device, const LossSpec& spec,
+                                 int64_t samples, const Real* x,
+                                 const void* target, Real* gradient);
 
 }  // namespace tributary
 

@@ -29,34 +29,39 @@ int64_t MaxPool::SavedElements(const Device& /*device*/,
 
 void MaxPool::Forward(const LayerCall& call,
                       const LayerTensors& tensors) const {
-  call.device->MaxPoolForward(WithBatch(shape_, call.samples),
-                              tensors.inputs[0], tensors.output,
-                              reinterpret_cast<int32_t*>(tensors.saved));
+  PoolingOps::MaxForwardArguments args;
+  args.shape = WithBatch(shape_, call.samples);
+  args.x = tensors.inputs[0];
+  args.y = tensors.output;
+  args.argmax = reinterpret_cast<int32_t*>(tensors.saved);
+  call.device->ops().pooling->MaxForward(args);
 }
 
 void MaxPool::Backward(const LayerCall& call,
                        const LayerTensors& tensors) const {
   if (tensors.input_gradients[0] == nullptr) return;
-  call.device->MaxPoolBackward(WithBatch(shape_, call.samples),
-                               tensors.output_gradient,
-                               reinterpret_cast<const int32_t*>(tensors.saved),
-                               tensors.input_gradients[0]);
+  PoolingOps::MaxBackwardArguments args;
+  args.shape = WithBatch(shape_, call.samples);
+  args.dy = tensors.output_gradient;
+  args.argmax = reinterpret_cast<const int32_t*>(tensors.saved);
+  args.dx = tensors.input_gradients[0];
+  call.device->ops().pooling->MaxBackward(args);
 }
 
 LayerSpec AveragePool::Spec() const { return PoolSpec(shape_); }
 
 void AveragePool::Forward(const LayerCall& call,
                           const LayerTensors& tensors) const {
-  call.device->AveragePoolForward(WithBatch(shape_, call.samples),
-                                  tensors.inputs[0], tensors.output);
+  call.device->ops().pooling->AverageForward(
+      {WithBatch(shape_, call.samples), tensors.inputs[0], tensors.output});
 }
 
 void AveragePool::Backward(const LayerCall& call,
                            const LayerTensors& tensors) const {
   if (tensors.input_gradients[0] == nullptr) return;
-  call.device->AveragePoolBackward(WithBatch(shape_, call.samples),
-                                   tensors.output_gradient,
-                                   tensors.input_gradients[0]);
+  call.device->ops().pooling->AverageBackward({WithBatch(shape_, call.samples),
+                                               tensors.output_gradient,
+                                               tensors.input_gradients[0]});
 }
 
 LayerSpec GlobalAveragePool::Spec() const {
@@ -68,16 +73,23 @@ LayerSpec GlobalAveragePool::Spec() const {
 
 void GlobalAveragePool::Forward(const LayerCall& call,
                                 const LayerTensors& tensors) const {
-  call.device->GlobalAveragePoolForward(call.samples * channels_, pixels_,
-                                        tensors.inputs[0], tensors.output);
+  PoolingOps::GlobalAverageForwardArguments args;
+  args.planes = call.samples * channels_;
+  args.pixels = pixels_;
+  args.x = tensors.inputs[0];
+  args.y = tensors.output;
+  call.device->ops().pooling->GlobalAverageForward(args);
 }
 
 void GlobalAveragePool::Backward(const LayerCall& call,
                                  const LayerTensors& tensors) const {
   if (tensors.input_gradients[0] == nullptr) return;
-  call.device->GlobalAveragePoolBackward(call.samples * channels_, pixels_,
-                                         tensors.output_gradient,
-                                         tensors.input_gradients[0]);
+  PoolingOps::GlobalAverageBackwardArguments args;
+  args.planes = call.samples * channels_;
+  args.pixels = pixels_;
+  args.dy = tensors.output_gradient;
+  args.dx = tensors.input_gradients[0];
+  call.device->ops().pooling->GlobalAverageBackward(args);
 }
 
 }  // namespace tributary

@@ -15,22 +15,24 @@ LayerSpec Residual::Spec() const {
 void Residual::Forward(const LayerCall& call,
                        const LayerTensors& tensors) const {
   const int64_t count = call.samples * size_;
+  ElementwiseOps& ops = *call.device->ops().elementwise;
   if (tensors.output != tensors.inputs[1]) {
-    call.device->Copy(count, tensors.inputs[1], tensors.output);
+    ops.Copy({count, tensors.inputs[1], tensors.output});
   }
-  call.device->Add(count, tensors.inputs[0], tensors.output);
+  ops.Add({count, tensors.inputs[0], tensors.output});
 }
 
 void Residual::Backward(const LayerCall& call,
                         const LayerTensors& tensors) const {
   const int64_t count = call.samples * size_;
+  ElementwiseOps& ops = *call.device->ops().elementwise;
   for (int i = 0; i < 2; ++i) {
     Real* gradient = tensors.input_gradients[i];
     if (gradient == nullptr || gradient == tensors.output_gradient) continue;
     if (tensors.accumulate[i]) {
-      call.device->Add(count, tensors.output_gradient, gradient);
+      ops.Add({count, tensors.output_gradient, gradient});
     } else {
-      call.device->Copy(count, tensors.output_gradient, gradient);
+      ops.Copy({count, tensors.output_gradient, gradient});
     }
   }
 }

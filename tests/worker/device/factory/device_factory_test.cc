@@ -44,7 +44,7 @@ TEST(DeviceFactory, CreatesCpuEverywhere) {
   ASSERT_TRUE(device.ok()) << device.status();
   float y = 1;
   const float x = 2;
-  (*device)->Add(1, AsReals(&x), AsReals(&y));
+  (*device)->ops().elementwise->Add({1, AsReals(&x), AsReals(&y)});
   EXPECT_EQ(y, 3);
 }
 

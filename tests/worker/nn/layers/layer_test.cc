@@ -99,7 +99,8 @@ class LayerTest : public testing::TestWithParam<Case> {
   Real* RealRoom(int64_t size) { return AsReals(Room(size)); }
   Values Download(const void* from, int64_t size) {
     std::vector<float> floats(size);
-    device_->CopyToHost(floats.data(), from, floats.size() * 4);
+    EXPECT_TRUE(
+        device_->CopyToHost(floats.data(), from, floats.size() * 4).ok());
     return {floats.begin(), floats.end()};
   }
 
@@ -403,9 +404,9 @@ TEST_F(LossTest, CrossEntropyAndItsGradient) {
     return reference::SoftmaxCrossEntropy(6, 5, values, labels);
   };
   std::vector<float> gradient(x.size());
-  const Device::Loss loss =
-      ComputeLoss(device_.get(), spec, 3, AsReals(logits.data()), labels.data(),
-                  AsReals(gradient.data()));
+  const Loss loss = ComputeLoss(device_.get(), spec, 3, AsReals(logits.data()),
+                                labels.data(), AsReals(gradient.data()))
+                        .value();
   EXPECT_NEAR(loss.sum, objective(x), 1e-6 * loss.sum);
   ExpectGradient(objective, x, gradient);
   EXPECT_EQ(spec.TargetElements(), 2);
@@ -420,9 +421,9 @@ TEST_F(LossTest, SquaredErrorAndItsGradient) {
     return reference::MeanSquaredError(3, 4, values, target);
   };
   std::vector<float> gradient(x.size());
-  const Device::Loss loss =
-      ComputeLoss(device_.get(), spec, 3, AsReals(outputs.data()),
-                  targets.data(), AsReals(gradient.data()));
+  const Loss loss = ComputeLoss(device_.get(), spec, 3, AsReals(outputs.data()),
+                                targets.data(), AsReals(gradient.data()))
+                        .value();
   EXPECT_NEAR(loss.sum, objective(x), 1e-6 * loss.sum);
   EXPECT_EQ(loss.correct, 0);
   ExpectGradient(objective, x, gradient);

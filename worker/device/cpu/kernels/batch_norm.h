@@ -1,11 +1,11 @@
 // Batch norm over [batch, channels, pixels]; formulas as in
-// worker/device/device.h.
+// worker/device/ops/batch_norm_ops.h.
 #ifndef TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_BATCH_NORM_H_
 #define TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_BATCH_NORM_H_
 
 #include <cstdint>
 
-#include "worker/device/device.h"
+#include "worker/device/ops/batch_norm_ops.h"
 
 namespace tributary::cpu {
 

@@ -5,15 +5,17 @@
 #include <map>
 #include <memory>
 
-#include "worker/device/device.h"
+#include "worker/device/ops/convolution_ops.h"
+#include "worker/device/ops/real.h"
 
 namespace tributary::cpu {
 
 class ConvolutionPlan;
 
 // Runs convolutions of any shape. All tensors have the layout of
-// worker/device/device.h. Caches the code and memory that oneDNN generates on
-// the first call for a shape. Not thread-safe; instances are independent.
+// worker/device/ops/convolution_ops.h. Caches the code and memory that oneDNN
+// generates on the first call for a shape. Not thread-safe; instances are
+// independent.
 class ConvolutionRunner {
  public:
   // `precision` applies to x, y and the weight, and to their gradients except

@@ -5,19 +5,9 @@
 #include <cstring>
 
 #include "common/numerics/simd.h"
-#include "worker/device/cpu/kernels/vector_math.h"
 
 namespace tributary::cpu {
 namespace {
-
-constexpr float kSqrt2OverPi = 0.7978845608f;
-constexpr float kGeluCubic = 0.044715f;
-
-// Returns the logistic function of 2 u, u = sqrt(2 / pi) (x + 0.044715 x^3).
-TRIBUTARY_INLINE float GeluGate(float x) {
-  const float u = kSqrt2OverPi * (x + kGeluCubic * x * x * x);
-  return 1.0f / (1.0f + Exp(-2.0f * u));
-}
 
 // Computes Philox blocks [first, first + blocks) of a stream, word by word:
 // many blocks in parallel, in loops that the compiler vectorizes.
@@ -94,31 +84,6 @@ void Add(int64_t count, const float* x, float* y) {
 TRIBUTARY_MULTIVERSION
 void Scale(int64_t count, float factor, float* y) {
   for (int64_t i = 0; i < count; ++i) y[i] *= factor;
-}
-
-TRIBUTARY_MULTIVERSION
-void ReluForward(int64_t count, const float* x, float* y) {
-  for (int64_t i = 0; i < count; ++i) y[i] = x[i] < 0.0f ? 0.0f : x[i];
-}
-
-TRIBUTARY_MULTIVERSION
-void ReluBackward(int64_t count, const float* y, const float* dy, float* dx) {
-  for (int64_t i = 0; i < count; ++i) dx[i] = y[i] > 0.0f ? dy[i] : 0.0f;
-}
-
-TRIBUTARY_MULTIVERSION
-void GeluForward(int64_t count, const float* x, float* y) {
-  for (int64_t i = 0; i < count; ++i) y[i] = x[i] * GeluGate(x[i]);
-}
-
-TRIBUTARY_MULTIVERSION
-void GeluBackward(int64_t count, const float* x, const float* dy, float* dx) {
-  for (int64_t i = 0; i < count; ++i) {
-    const float v = x[i];
-    const float gate = GeluGate(v);
-    const float slope = kSqrt2OverPi * (1.0f + 3.0f * kGeluCubic * v * v);
-    dx[i] = dy[i] * (gate + v * (2.0f * slope) * (gate * (1.0f - gate)));
-  }
 }
 
 TRIBUTARY_MULTIVERSION

@@ -1,4 +1,4 @@
-// Embedding tables; formulas as in worker/device/device.h.
+// Embedding tables; formulas as in worker/device/ops/embedding_ops.h.
 #ifndef TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_EMBEDDING_H_
 #define TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_EMBEDDING_H_
 

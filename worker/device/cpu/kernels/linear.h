@@ -1,9 +1,9 @@
-// Linear layers; formulas as in worker/device/device.h.
+// Linear layers; formulas as in worker/device/ops/linear_ops.h.
 #ifndef TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_LINEAR_H_
 #define TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_LINEAR_H_
 
 #include "worker/device/cpu/kernels/scratch.h"
-#include "worker/device/device.h"
+#include "worker/device/ops/linear_ops.h"
 
 namespace tributary::cpu {
 

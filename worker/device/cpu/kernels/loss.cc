@@ -31,10 +31,9 @@ TRIBUTARY_INLINE bool IsFirstMaximum(const float* row, int32_t label,
 }  // namespace
 
 TRIBUTARY_MULTIVERSION
-Device::Loss SoftmaxCrossEntropy(int64_t rows, int64_t classes,
-                                 const float* logits, const int32_t* labels,
-                                 float* dlogits) {
-  Device::Loss loss;
+Loss SoftmaxCrossEntropy(int64_t rows, int64_t classes, const float* logits,
+                         const int32_t* labels, float* dlogits) {
+  Loss loss;
   for (int64_t r = 0; r < rows; ++r) {
     const float* row = logits + r * classes;
     const int32_t label = labels[r];
@@ -65,9 +64,9 @@ Device::Loss SoftmaxCrossEntropy(int64_t rows, int64_t classes,
 }
 
 TRIBUTARY_MULTIVERSION
-Device::Loss MeanSquaredError(int64_t rows, int64_t width, const float* x,
-                              const float* target, float* dx) {
-  Device::Loss loss;
+Loss MeanSquaredError(int64_t rows, int64_t width, const float* x,
+                      const float* target, float* dx) {
+  Loss loss;
   loss.counted = rows;
   const float factor = 2.0f / static_cast<float>(width);
   for (int64_t r = 0; r < rows; ++r) {

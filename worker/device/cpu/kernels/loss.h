@@ -1,22 +1,21 @@
-// Losses; formulas as in worker/device/device.h.
+// Losses; formulas as in worker/device/ops/loss_ops.h.
 #ifndef TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_LOSS_H_
 #define TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_LOSS_H_
 
 #include <cstdint>
 
-#include "worker/device/device.h"
+#include "worker/device/ops/loss_ops.h"
 
 namespace tributary::cpu {
 
 // logits, dlogits (may be null, may be logits): [rows, classes]; labels in [0,
 // classes). A row counts as correct if its label is the first maximum.
-Device::Loss SoftmaxCrossEntropy(int64_t rows, int64_t classes,
-                                 const float* logits, const int32_t* labels,
-                                 float* dlogits);
+Loss SoftmaxCrossEntropy(int64_t rows, int64_t classes, const float* logits,
+                         const int32_t* labels, float* dlogits);
 
 // x, target, dx (may be null, may be x): [rows, width].
-Device::Loss MeanSquaredError(int64_t rows, int64_t width, const float* x,
-                              const float* target, float* dx);
+Loss MeanSquaredError(int64_t rows, int64_t width, const float* x,
+                      const float* target, float* dx);
 
 }  // namespace tributary::cpu
 

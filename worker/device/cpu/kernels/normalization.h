@@ -1,4 +1,5 @@
-// Layer norm over the last dimension; formulas as in worker/device/device.h.
+// Layer norm over the last dimension; formulas as in
+// worker/device/ops/layer_norm_ops.h.
 #ifndef TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_NORMALIZATION_H_
 #define TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_NORMALIZATION_H_
 

@@ -1,12 +1,12 @@
 // Pooling over [batch, channels, height, width]; formulas as in
-// worker/device/device.h.
+// worker/device/ops/pooling_ops.h.
 #ifndef TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_POOLING_H_
 #define TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_POOLING_H_
 
 #include <cstdint>
 
 #include "worker/device/cpu/kernels/scratch.h"
-#include "worker/device/device.h"
+#include "worker/device/ops/pooling_ops.h"
 
 namespace tributary::cpu {
 

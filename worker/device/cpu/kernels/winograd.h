@@ -3,7 +3,7 @@
 #define TRIBUTARY_WORKER_DEVICE_CPU_KERNELS_WINOGRAD_H_
 
 #include "worker/device/cpu/kernels/scratch.h"
-#include "worker/device/device.h"
+#include "worker/device/ops/convolution_ops.h"
 
 namespace tributary::cpu {
 

@@ -6,7 +6,8 @@
 #include <map>
 #include <memory>
 
-#include "worker/device/device.h"
+#include "worker/device/ops/linear_ops.h"
+#include "worker/device/ops/real.h"
 
 namespace tributary::cpu {
 
@@ -17,9 +18,9 @@ bool MultipliesBfloat16();
 class MatmulPlan;
 
 // Computes the products of linear layers; formulas as in
-// worker/device/device.h, with sums in float32. Caches the code that oneDNN
-// generates on the first call for a shape. Not thread-safe; instances are
-// independent.
+// worker/device/ops/linear_ops.h, with sums in float32. Caches the code that
+// oneDNN generates on the first call for a shape. Not thread-safe; instances
+// are independent.
 class MatmulRunner {
  public:
   // `precision` applies to operands and results of type Real. kBfloat16

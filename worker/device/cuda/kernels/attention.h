@@ -1,5 +1,5 @@
 // Causal multi-head attention; layout and formulas as in
-// worker/device/device.h.
+// worker/device/ops/attention_ops.h.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_H_
 
@@ -9,7 +9,8 @@
 #include "common/numerics/philox.h"
 #include "worker/device/cuda/kernels/bfloat16.h"
 #include "worker/device/cuda/kernels/scratch.h"
-#include "worker/device/device.h"
+#include "worker/device/ops/attention_ops.h"
+#include "worker/device/ops/real.h"
 
 namespace tributary::cuda {
 

@@ -14,7 +14,7 @@
 #include "common/cuda/launch.h"
 #include "common/numerics/philox.h"
 #include "worker/device/cuda/kernels/attention.h"
-#include "worker/device/device.h"
+#include "worker/device/ops/attention_ops.h"
 
 namespace tributary::cuda {
 

@@ -1,4 +1,5 @@
-// Batch norm of each channel; formulas and shapes as in worker/device/device.h.
+// Batch norm of each channel; formulas and shapes as in
+// worker/device/ops/batch_norm_ops.h.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_BATCH_NORM_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_BATCH_NORM_H_
 
@@ -6,7 +7,7 @@
 
 #include "common/cuda/stream.h"
 #include "worker/device/cuda/kernels/bfloat16.h"
-#include "worker/device/device.h"
+#include "worker/device/ops/batch_norm_ops.h"
 
 namespace tributary::cuda {
 

@@ -66,8 +66,10 @@ void AddTokenRows(Stream& stream, Scratch& scratch, int64_t count,
   // Tokens are not negative.
   const auto* const keys = reinterpret_cast<const uint32_t*>(tokens);
   SortMemory memory = {};
-  stream.Check(Sort(memory, keys, count, vocabulary, stream.get()),
-               "EmbeddingBackward");
+  const auto sort = [&](cudaStream_t queue) {
+    return Sort(memory, keys, count, vocabulary, queue);
+  };
+  stream.Enqueue("EmbeddingBackward", sort);
   const size_t bytes = CeilDivide(count, 64) * 64 * sizeof(uint32_t);
   auto* const start =
       static_cast<char*>(scratch.Bytes(3 * bytes + memory.work_bytes));
@@ -79,8 +81,7 @@ void AddTokenRows(Stream& stream, Scratch& scratch, int64_t count,
   uint32_t* const places = memory.places;
   ForEach(stream, "EmbeddingBackward", count,
           [=] __device__(int64_t i) { places[i] = static_cast<uint32_t>(i); });
-  stream.Check(Sort(memory, keys, count, vocabulary, stream.get()),
-               "EmbeddingBackward");
+  stream.Enqueue("EmbeddingBackward", sort);
   const int64_t threads =
       std::min<int64_t>(CeilDivide(width, kWarp) * kWarp, kBlockThreads);
   Launch(stream, "EmbeddingBackward", count,
@@ -108,11 +109,11 @@ void EmbeddingBackward(Stream& stream, Scratch& scratch, int64_t batch,
                        const int32_t* tokens, const T* dy,
                        const EmbeddingGradients& gradients) {
   if (!gradients.accumulate) {
-    stream.Check(
-        cudaMemsetAsync(gradients.dtoken_table, 0,
-                        static_cast<size_t>(vocabulary * width) * sizeof(float),
-                        stream.get()),
-        "EmbeddingBackward");
+    stream.Enqueue("EmbeddingBackward", [&](cudaStream_t queue) {
+      return cudaMemsetAsync(
+          gradients.dtoken_table, 0,
+          static_cast<size_t>(vocabulary * width) * sizeof(float), queue);
+    });
   }
   float* const dposition_table = gradients.dposition_table;
   ForEachInRows(stream, "EmbeddingBackward", time, width,

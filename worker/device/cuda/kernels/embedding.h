@@ -1,4 +1,5 @@
-// Embedding tables; formulas and shapes as in worker/device/device.h.
+// Embedding tables; formulas and shapes as in
+// worker/device/ops/embedding_ops.h.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_EMBEDDING_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_EMBEDDING_H_
 

@@ -173,15 +173,16 @@ RowLoss* LossRunner::RowLosses(int64_t rows) {
 void LossRunner::Collect(Stream& stream, int64_t rows) {
   const size_t bytes = static_cast<size_t>(rows) * sizeof(RowLoss);
   void* const host = host_.Bytes(bytes);
-  stream.Check(cudaMemcpyAsync(host, device_.Bytes(bytes), bytes,
-                               cudaMemcpyDeviceToHost, stream.get()),
-               "copying losses");
+  const void* const device = device_.Bytes(bytes);
+  stream.Enqueue("copying losses", [&](cudaStream_t queue) {
+    return cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, queue);
+  });
   losses_ = static_cast<const RowLoss*>(host);
   rows_ = rows;
 }
 
-Device::Loss LossRunner::Sum() const {
-  Device::Loss total;
+Loss LossRunner::Sum() const {
+  Loss total;
   for (int64_t r = 0; r < rows_; ++r) {
     if (losses_[r].counted == 0) continue;
     total.sum += losses_[r].loss;

@@ -1,4 +1,4 @@
-// Losses; formulas and shapes as in worker/device/device.h.
+// Losses; formulas and shapes as in worker/device/ops/loss_ops.h.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_LOSS_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_LOSS_H_
 
@@ -7,7 +7,7 @@
 #include "common/cuda/stream.h"
 #include "worker/device/cuda/kernels/bfloat16.h"
 #include "worker/device/cuda/kernels/scratch.h"
-#include "worker/device/device.h"
+#include "worker/device/ops/loss_ops.h"
 
 namespace tributary::cuda {
 
@@ -17,6 +17,11 @@ struct RowLoss;
 // adds them in order. One loss at a time.
 class LossRunner {
  public:
+  // Counts growths of its memory in `growths`.
+  LossRunner(Stream* stream, int64_t* growths)
+      : device_(stream, growths),
+        host_(stream, growths, Scratch::Place::kPinnedHost) {}
+
   template <typename T>
   void SoftmaxCrossEntropy(Stream& stream, int64_t rows, int64_t classes,
                            const T* logits, const int32_t* labels, T* dlogits);
@@ -25,7 +30,7 @@ class LossRunner {
                         const float* target, T* dx);
 
   // Returns the loss queued last. The stream must have completed it.
-  Device::Loss Sum() const;
+  Loss Sum() const;
 
  private:
   // Returns room for the losses on the GPU.
@@ -35,8 +40,8 @@ class LossRunner {
 
   int64_t rows_ = 0;
   const RowLoss* losses_ = nullptr;  // Losses of the rows, in host_.
-  Scratch device_{Scratch::Place::kDevice};
-  Scratch host_{Scratch::Place::kPinnedHost};
+  Scratch device_;
+  Scratch host_;
 };
 
 }  // namespace tributary::cuda

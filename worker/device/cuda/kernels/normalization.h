@@ -1,5 +1,5 @@
 // Layer norm over the last dimension; formulas and shapes as in
-// worker/device/device.h.
+// worker/device/ops/layer_norm_ops.h.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_NORMALIZATION_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_NORMALIZATION_H_
 

@@ -1,5 +1,5 @@
 // Pooling over [batch, channels, height, width]; formulas as in
-// worker/device/device.h.
+// worker/device/ops/pooling_ops.h.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_POOLING_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_POOLING_H_
 
@@ -7,7 +7,7 @@
 
 #include "common/cuda/stream.h"
 #include "worker/device/cuda/kernels/bfloat16.h"
-#include "worker/device/device.h"
+#include "worker/device/ops/pooling_ops.h"
 
 namespace tributary::cuda {
 

@@ -19,21 +19,24 @@ void Scratch::Free() {
 }
 
 void* Scratch::Bytes(size_t bytes) {
-  if (bytes <= capacity_) return memory_;
+  if (bytes <= capacity_ || !stream_->status().ok()) return memory_;
   Free();
   memory_ = nullptr;
   capacity_ = 0;
+  ++*growths_;
   const cudaError_t error = place_ == Place::kDevice
                                 ? cudaMalloc(&memory_, bytes)
                                 : cudaMallocHost(&memory_, bytes);
   if (error != cudaSuccess) {
-    EndProcess(ToStatus(
-        error, absl::StrCat("cannot allocate ", bytes,
-                            " bytes of working memory; increase "
-                            "batch.micro_batches or set --threads 1")));
+    cudaGetLastError();  // Not an error of a later call.
+    memory_ = nullptr;
+    stream_->Check(ToStatus(
+        error,
+        absl::StrCat("cannot allocate ", bytes,
+                     " bytes of working memory on cuda:", stream_->ordinal())));
+    return nullptr;
   }
   capacity_ = bytes;
-  ++growths_;
   return memory_;
 }
 

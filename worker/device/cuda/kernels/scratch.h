@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/cuda/stream.h"
+
 namespace tributary::cuda {
 
 // Grows to the largest requested size and never shrinks. Each operation
@@ -17,29 +19,28 @@ class Scratch {
     kPinnedHost,  // Host memory that the GPU copies to directly.
   };
 
-  explicit Scratch(Place place) : place_(place) {}
+  // Adds its growths to `growths`. Both pointers must outlive this object.
+  Scratch(Stream* stream, int64_t* growths, Place place = Place::kDevice)
+      : stream_(stream), growths_(growths), place_(place) {}
   ~Scratch();
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
   // Returns at least `bytes`, aligned to 256, with unspecified content. The
-  // memory is valid until the next call. Growing waits for the GPU. Ends the
-  // process if memory does not suffice, because operations have no other way to
-  // report an error.
+  // memory is valid until the next call. Growing waits for the GPU. If memory
+  // does not suffice, or the stream has failed, the stream has an error and the
+  // result must not be used.
   void* Bytes(size_t bytes);
   float* Floats(int64_t count);
-
-  // Returns the number of growths. Results of Bytes stay valid while it is
-  // unchanged.
-  int64_t growths() const { return growths_; }
 
  private:
   void Free();
 
+  Stream* const stream_;
+  int64_t* const growths_;
   const Place place_;
   void* memory_ = nullptr;
   size_t capacity_ = 0;
-  int64_t growths_ = 0;
 };
 
 }  // namespace tributary::cuda

@@ -12,6 +12,8 @@
 #include "gtest/gtest.h"
 #include "server/store/cuda/cuda_passes.h"
 #include "tests/server/store/chunk_pass_conformance.h"
+#include "tests/support/status_matchers.h"
+#include "tests/worker/device/cuda/emulation/emulated_failures.h"
 #include "tests/worker/device/cuda/emulation/emulated_gpu.h"
 #include "tests/worker/device/cuda/emulation/emulated_streams.h"
 
@@ -90,6 +92,49 @@ TEST_F(CudaPassMemoryTest, KeepsToItsGpu) {
   std::thread([&] { buffer = nullptr; }).join();
   std::thread([&] { made = ChunkPasses(); }).join();
   EXPECT_FALSE(emulated_gpu::HasContext(0));
+}
+
+// Fails in each of the GPU's functions that a pass calls. No pass after it runs
+// on the stream that has failed.
+TEST_F(CudaPassMemoryTest, AnErrorOfTheGpuIsTheErrorOfThePass) {
+  struct Case {
+    emulated_gpu::Failing failing;
+    const char* operation;
+    const char* error;
+  };
+  for (const Case& c : {Case{emulated_gpu::Failing::kLaunch, "SumSquares",
+                             "cudaErrorLaunchOutOfResources"},
+                        Case{emulated_gpu::Failing::kCopy, "copying to the GPU",
+                             "cudaErrorIllegalAddress"},
+                        Case{emulated_gpu::Failing::kWait, "on cuda:0",
+                             "cudaErrorLaunchFailure"}}) {
+    SCOPED_TRACE(c.operation);
+    const absl::StatusOr<ChunkPasses> made = Make();
+    ASSERT_TRUE(made.ok()) << made.status();
+    std::vector<float> gradient(1024, 1);
+    NodeSum node;
+    node.gradient =
+        std::make_shared<GradientInMemory>(gradient.data(), nullptr);
+    ChunkAggregator aggregator(/*leaves=*/1, ExchangeSpec::FLOAT32);
+    aggregator.Add(std::move(node));
+    const TreeSum sum = aggregator.Take();
+    emulated_gpu::FailNext(c.failing);
+    const absl::Status first = made->passes[0]->SumOfSquares(sum).status();
+    emulated_gpu::StopFailing();
+    EXPECT_THAT(first,
+                StatusIs(absl::StatusCode::kInternal,
+                         AllOf(HasSubstr(c.operation), HasSubstr("on cuda:0"),
+                               HasSubstr(c.error))));
+    EXPECT_EQ(made->passes[1]->SumOfSquares(sum).status(), first);
+  }
+}
+
+TEST_F(CudaPassMemoryTest, AnAllocationThatFailsIsAnErrorOfTheStart) {
+  emulated_gpu::FailNext(emulated_gpu::Failing::kAllocation);
+  const absl::Status status = Make().status();
+  emulated_gpu::StopFailing();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted,
+                               HasSubstr("cuda:0 has no memory")));
 }
 
 TEST_F(CudaPassMemoryTest, RefusesGpusThatThereAreNot) {

@@ -21,24 +21,27 @@ TEST(OneThreadTest, LargeProductsAndConvolutionsStartNoThreads) {
   const std::unique_ptr<Device> device = CreateCpuDevice();
   const LinearShape linear = {256, 256, 256};
   std::vector<float> x(256 * 256), weight(256 * 256), y(256 * 256);
-  device->LinearForward(linear, AsReals(x.data()), AsReals(weight.data()),
-                        nullptr, AsReals(y.data()));
-  device->LinearBackwardInput(linear, AsReals(y.data()), AsReals(weight.data()),
-                              /*accumulate=*/false, AsReals(x.data()));
-  device->LinearBackwardWeight(linear, AsReals(x.data()), AsReals(y.data()),
-                               /*accumulate=*/false, weight.data(), nullptr);
+  device->ops().linear->Forward({linear, AsReals(x.data()),
+                                 AsReals(weight.data()), nullptr,
+                                 AsReals(y.data())});
+  device->ops().linear->BackwardInput(
+      {linear, AsReals(y.data()), AsReals(weight.data()),
+       /*accumulate=*/false, AsReals(x.data())});
+  device->ops().linear->BackwardWeight(
+      {linear, AsReals(x.data()), AsReals(y.data()),
+       /*accumulate=*/false, weight.data(), nullptr});
   const ConvolutionShape convolution = {8, 16, 32, 32, 16, 32, 32, 3, 1, 1};
   std::vector<float> image(8 * 16 * 32 * 32), planes(image.size()),
       kernel(16 * 16 * 9), dkernel(kernel.size());
-  device->ConvolutionForward(convolution, AsReals(image.data()),
-                             AsReals(kernel.data()), nullptr,
-                             AsReals(planes.data()));
-  device->ConvolutionBackwardInput(convolution, AsReals(planes.data()),
-                                   AsReals(kernel.data()),
-                                   AsReals(image.data()));
-  device->ConvolutionBackwardWeight(convolution, AsReals(image.data()),
-                                    AsReals(planes.data()), dkernel.data(),
-                                    nullptr);
+  device->ops().convolution->Forward({convolution, AsReals(image.data()),
+                                      AsReals(kernel.data()), nullptr,
+                                      AsReals(planes.data())});
+  device->ops().convolution->BackwardInput({convolution, AsReals(planes.data()),
+                                            AsReals(kernel.data()),
+                                            AsReals(image.data())});
+  device->ops().convolution->BackwardWeight({convolution, AsReals(image.data()),
+                                             AsReals(planes.data()),
+                                             dkernel.data(), nullptr});
   EXPECT_EQ(ThreadsOfThisProcess(), before);
 }
 

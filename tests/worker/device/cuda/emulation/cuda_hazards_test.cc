@@ -48,19 +48,19 @@ void EmbeddingBackward(Device* device) {
   const Device::Memory dy = *device->Allocate(sizeof(float));
   const Device::Memory dtokens = *device->Allocate(sizeof(float));
   const Device::Memory dpositions = *device->Allocate(sizeof(float));
-  device->EmbeddingBackward(
-      /*batch=*/1, /*time=*/1, /*width=*/1,
-      /*vocabulary=*/1, static_cast<const int32_t*>(tokens.get()),
-      AsReals(static_cast<const float*>(dy.get())),
-      /*accumulate=*/false, static_cast<float*>(dtokens.get()),
-      static_cast<float*>(dpositions.get()));
-  device->Synchronize();
+  device->ops().embedding->Backward(
+      {/*batch=*/1, /*time=*/1, /*width=*/1,
+       /*vocabulary=*/1, static_cast<const int32_t*>(tokens.get()),
+       AsReals(static_cast<const float*>(dy.get())),
+       /*accumulate=*/false, static_cast<float*>(dtokens.get()),
+       static_cast<float*>(dpositions.get())});
+  EXPECT_TRUE(device->Synchronize().ok());
 }
 
 TEST(StaleErrorTest, PinningReadOnlyMemoryLeavesNone) {
   const std::unique_ptr<Device> device = MakeDevice();
   const Pages weights(PROT_READ);
-  const auto pinned = device->PinHostMemory(weights.get(), 2 * kPage);
+  const auto pinned = device->copies()->PinHostMemory(weights.get(), 2 * kPage);
   EXPECT_NE(pinned, nullptr);
   EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
   EmbeddingBackward(device.get());
@@ -69,24 +69,24 @@ TEST(StaleErrorTest, PinningReadOnlyMemoryLeavesNone) {
 TEST(StaleErrorTest, PinningTwiceLeavesNone) {
   const std::unique_ptr<Device> device = MakeDevice();
   const Pages memory(PROT_READ | PROT_WRITE);
-  const auto pinned = device->PinHostMemory(memory.get(), 2 * kPage);
+  const auto pinned = device->copies()->PinHostMemory(memory.get(), 2 * kPage);
   EXPECT_NE(pinned, nullptr);
-  EXPECT_EQ(device->PinHostMemory(memory.get(), 2 * kPage), nullptr);
+  EXPECT_EQ(device->copies()->PinHostMemory(memory.get(), 2 * kPage), nullptr);
   EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
 }
 
 TEST(StaleErrorTest, AskingForAnEventLeavesNone) {
   const std::unique_ptr<Device> device = MakeDevice();
-  const std::unique_ptr<CopyStream> stream = *device->CreateCopyStream();
-  const std::unique_ptr<Event> event = *device->CreateEvent();
+  const std::unique_ptr<CopyStream> stream = *device->copies()->CreateStream();
+  const std::unique_ptr<Event> event = *device->copies()->CreateEvent();
   bool open = false;
   emulated_gpu::Enqueue(static_cast<emulated_gpu::Stream*>(stream->handle()),
                         [&open] { return open; });
   stream->Record(event.get());
-  EXPECT_FALSE(event->Done());
+  EXPECT_FALSE(*event->Done());
   EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
   open = true;
-  EXPECT_TRUE(event->Done());
+  EXPECT_TRUE(*event->Done());
 }
 
 TEST(StaleErrorTest, AFullGpuLeavesNone) {
@@ -97,10 +97,10 @@ TEST(StaleErrorTest, AFullGpuLeavesNone) {
 
 TEST(StaleErrorTest, AnErrorThatIsReturnedLeavesNone) {
   const std::unique_ptr<Device> device = MakeDevice();
-  ASSERT_TRUE(device->BeginCapture().ok());
+  ASSERT_TRUE(device->capture()->Begin().ok());
   EXPECT_FALSE(device->Allocate(1).ok());
   EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
-  EXPECT_FALSE(device->EndCapture().ok());
+  EXPECT_FALSE(device->capture()->End().ok());
   EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
 }
 
@@ -121,18 +121,19 @@ class OtherGpuTest : public testing::Test {
 TEST_F(OtherGpuTest, EventsKeepToTheirGpu) {
   std::unique_ptr<Event> event;
   OnNewThread([&] {
-    event = *device_->CreateEvent();
-    device_->Record(event.get());
+    event = *device_->copies()->CreateEvent();
+    device_->copies()->Record(event.get());
   });
-  OnNewThread([&] { event->Wait(); });
-  OnNewThread([&] { EXPECT_TRUE(event->Done()); });
+  OnNewThread([&] { EXPECT_TRUE(event->Wait().ok()); });
+  OnNewThread([&] { EXPECT_TRUE(*event->Done()); });
   OnNewThread([&] { event.reset(); });
 }
 
 TEST_F(OtherGpuTest, PinnedMemoryKeepsToItsGpu) {
   const Pages memory(PROT_READ | PROT_WRITE);
   std::shared_ptr<void> pinned;
-  OnNewThread([&] { pinned = device_->PinHostMemory(memory.get(), kPage); });
+  OnNewThread(
+      [&] { pinned = device_->copies()->PinHostMemory(memory.get(), kPage); });
   EXPECT_NE(pinned, nullptr);
   OnNewThread([&] { pinned.reset(); });
   EXPECT_FALSE(emulated_gpu::IsPinned(memory.get()));
@@ -147,9 +148,9 @@ TEST_F(OtherGpuTest, GraphsAndStreamsKeepToTheirGpu) {
   std::unique_ptr<CapturedWork> work;
   std::unique_ptr<CopyStream> stream;
   OnNewThread([&] {
-    ASSERT_TRUE(device_->BeginCapture().ok());
-    work = *device_->EndCapture();
-    stream = *device_->CreateCopyStream();
+    ASSERT_TRUE(device_->capture()->Begin().ok());
+    work = *device_->capture()->End();
+    stream = *device_->copies()->CreateStream();
   });
   OnNewThread([&] { work.reset(); });
   OnNewThread([&] { stream.reset(); });
@@ -160,16 +161,17 @@ TEST(CopyStreamTest, MemoryMayBeReusedAfterItsDestruction) {
   const std::unique_ptr<Device> device = MakeDevice();
   const Device::Memory memory = *device->Allocate(sizeof(int));
   const Pages pages(PROT_READ | PROT_WRITE);
-  const auto pinned = device->PinHostMemory(pages.get(), kPage);
+  const auto pinned = device->copies()->PinHostMemory(pages.get(), kPage);
   int& source = *static_cast<int*>(pages.get());
   source = 1;
   {
-    const std::unique_ptr<CopyStream> stream = *device->CreateCopyStream();
+    const std::unique_ptr<CopyStream> stream =
+        *device->copies()->CreateStream();
     stream->CopyFromHost(memory.get(), &source, sizeof(source));
   }
   source = 2;
   int copied = 0;
-  device->CopyToHost(&copied, memory.get(), sizeof(copied));
+  EXPECT_TRUE(device->CopyToHost(&copied, memory.get(), sizeof(copied)).ok());
   EXPECT_EQ(copied, 1);
 }
 
@@ -180,13 +182,13 @@ TEST(PageableMemoryTest, MayBeReusedAfterCopyFromHost) {
   for (const bool pins : {false, true}) {
     const Pages pages(PROT_READ | PROT_WRITE);
     const auto pinned =
-        pins ? device->PinHostMemory(pages.get(), kPage) : nullptr;
+        pins ? device->copies()->PinHostMemory(pages.get(), kPage) : nullptr;
     int& source = *static_cast<int*>(pages.get());
     source = 1;
     device->CopyFromHost(memory.get(), &source, sizeof(source));
     source = 2;
     int copied = 0;
-    device->CopyToHost(&copied, memory.get(), sizeof(copied));
+    EXPECT_TRUE(device->CopyToHost(&copied, memory.get(), sizeof(copied)).ok());
     EXPECT_EQ(copied, 1) << (pins ? "pinned" : "pageable");
   }
 }

@@ -232,7 +232,11 @@ void Take(const void* value, size_t bytes, T* attribute) {
 
 }  // namespace
 
-const char* cublasLtGetStatusString(cublasStatus_t) { return "emulated error"; }
+const char* cublasLtGetStatusString(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_EXECUTION_FAILED
+             ? "CUBLAS_STATUS_EXECUTION_FAILED"
+             : "emulated error";
+}
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   *handle = new EmulatedCublasLt();
@@ -365,7 +369,8 @@ cublasStatus_t cublasLtMatmul(
   CheckAligned(d, std::max(algorithm->data[3], algorithm->data[4]));
   if (HasAux(*description)) CheckAligned(description->aux, 16);
   if (HasBias(*description)) Check(description->bias != nullptr, "no bias");
-  if (emulated_gpu::CheckLaunch(stream) != cudaSuccess) {
+  if (emulated_gpu::CheckLaunch(stream) != cudaSuccess ||
+      emulated_gpu::Fails(emulated_gpu::Failing::kProduct)) {
     return CUBLAS_STATUS_EXECUTION_FAILED;
   }
   // Those two are the host's, which may change them at once.

@@ -273,10 +273,10 @@ cudnnStatus_t cudnnConvolutionForward(
                   workspace, workspace_bytes,
                   [=, x_tensor = *x_layout, filter_tensor = *filter_layout,
                    math = convolution->math](Device* device) {
-                    device->ConvolutionForward(
-                        shape, Factor(x, x_tensor, math),
-                        Factor(filter, filter_tensor, math),
-                        /*bias=*/nullptr, static_cast<Real*>(y));
+                    device->ops().convolution->Forward(
+                        {shape, Factor(x, x_tensor, math),
+                         Factor(filter, filter_tensor, math),
+                         /*bias=*/nullptr, static_cast<Real*>(y)});
                   });
 }
 
@@ -292,15 +292,15 @@ cudnnStatus_t cudnnConvolutionBackwardData(
         "an algorithm that was not offered, or changes");
   const ConvolutionShape shape =
       ShapeOf(*dx_layout, *filter_layout, *convolution, *dy_layout);
-  return Convolve(handle, dx_layout->type, convolution->math, alpha, beta,
-                  workspace, workspace_bytes,
-                  [=, dy_tensor = *dy_layout, filter_tensor = *filter_layout,
-                   math = convolution->math](Device* device) {
-                    device->ConvolutionBackwardInput(
-                        shape, Factor(dy, dy_tensor, math),
-                        Factor(filter, filter_tensor, math),
-                        static_cast<Real*>(dx));
-                  });
+  return Convolve(
+      handle, dx_layout->type, convolution->math, alpha, beta, workspace,
+      workspace_bytes,
+      [=, dy_tensor = *dy_layout, filter_tensor = *filter_layout,
+       math = convolution->math](Device* device) {
+        device->ops().convolution->BackwardInput(
+            {shape, Factor(dy, dy_tensor, math),
+             Factor(filter, filter_tensor, math), static_cast<Real*>(dx)});
+      });
 }
 
 cudnnStatus_t cudnnConvolutionBackwardFilter(
@@ -316,15 +316,15 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(
         "a filter's gradient that is not float32");
   const ConvolutionShape shape =
       ShapeOf(*x_layout, *dfilter_layout, *convolution, *dy_layout);
-  return Convolve(handle, CUDNN_DATA_FLOAT, convolution->math, alpha, beta,
-                  workspace, workspace_bytes,
-                  [=, x_tensor = *x_layout, dy_tensor = *dy_layout,
-                   math = convolution->math](Device* device) {
-                    device->ConvolutionBackwardWeight(
-                        shape, Factor(x, x_tensor, math),
-                        Factor(dy, dy_tensor, math),
-                        static_cast<float*>(dfilter), /*dbias=*/nullptr);
-                  });
+  return Convolve(
+      handle, CUDNN_DATA_FLOAT, convolution->math, alpha, beta, workspace,
+      workspace_bytes,
+      [=, x_tensor = *x_layout, dy_tensor = *dy_layout,
+       math = convolution->math](Device* device) {
+        device->ops().convolution->BackwardWeight(
+            {shape, Factor(x, x_tensor, math), Factor(dy, dy_tensor, math),
+             static_cast<float*>(dfilter), /*dbias=*/nullptr});
+      });
 }
 
 namespace tributary::cuda {

@@ -30,10 +30,13 @@ float Product(Precision precision) {
   const Device::Memory memory = *device->Allocate(4 * sizeof(float));
   auto* const at = static_cast<float*>(memory.get());
   device->CopyFromHost(at, numbers, sizeof(numbers));
-  device->LinearForward({1, 1, 1}, AsReals(at), AsReals(at + 1),
-                        /*bias=*/at + 2, AsReals(at + 3));
+  device->ops().linear->Forward({{1, 1, 1},
+                                 AsReals(at),
+                                 AsReals(at + 1),
+                                 /*bias=*/at + 2,
+                                 AsReals(at + 3)});
   float y;
-  device->CopyToHost(&y, at + 3, sizeof(y));
+  EXPECT_TRUE(device->CopyToHost(&y, at + 3, sizeof(y)).ok());
   return y;
 }
 
@@ -47,10 +50,10 @@ float Convolution(Precision precision) {
   ConvolutionShape shape;
   shape.batch = shape.in_channels = shape.in_height = shape.in_width = 1;
   shape.out_channels = shape.out_height = shape.out_width = shape.kernel = 1;
-  device->ConvolutionForward(shape, AsReals(at), AsReals(at + 1),
-                             /*bias=*/at + 2, AsReals(at + 3));
+  device->ops().convolution->Forward({shape, AsReals(at), AsReals(at + 1),
+                                      /*bias=*/at + 2, AsReals(at + 3)});
   float y;
-  device->CopyToHost(&y, at + 3, sizeof(y));
+  EXPECT_TRUE(device->CopyToHost(&y, at + 3, sizeof(y)).ok());
   return y;
 }
 
@@ -66,8 +69,11 @@ TEST(Tf32Test, ACpuKeepsFloat32) {
   EXPECT_EQ(device->precision(), Precision::kFloat32);
   const float x = 1 + 0x1p-12f, weight = 1;
   float y;
-  device->LinearForward({1, 1, 1}, AsReals(&x), AsReals(&weight),
-                        /*bias=*/nullptr, AsReals(&y));
+  device->ops().linear->Forward({{1, 1, 1},
+                                 AsReals(&x),
+                                 AsReals(&weight),
+                                 /*bias=*/nullptr,
+                                 AsReals(&y)});
   EXPECT_EQ(y, x);
 }
 

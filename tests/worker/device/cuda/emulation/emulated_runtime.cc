@@ -41,6 +41,7 @@ int64_t BytesToHost() { return bytes_to_host; }
 
 cudaError_t CheckLaunch(Stream* stream) {
   if (cudaPeekAtLastError() != cudaSuccess) return cudaPeekAtLastError();
+  if (Fails(Failing::kLaunch)) return Keep(cudaErrorLaunchOutOfResources);
   return Keep(DeviceOf(stream) == UseContext()
                   ? cudaSuccess
                   : cudaErrorInvalidResourceHandle);
@@ -49,6 +50,8 @@ cudaError_t CheckLaunch(Stream* stream) {
 }  // namespace emulated_gpu
 
 using emulated_gpu::Captures;
+using emulated_gpu::Failing;
+using emulated_gpu::Fails;
 using emulated_gpu::Keep;
 using emulated_gpu::Running;
 using emulated_gpu::UseContext;
@@ -64,6 +67,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (Captures()) return cudaErrorStreamCaptureUnsupported;
+  if (Fails(Failing::kWait)) return Keep(cudaErrorLaunchFailure);
   emulated_gpu::Reach(emulated_gpu::Record(stream));
   return cudaSuccess;
 }
@@ -104,6 +108,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
 
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
   if (Captures()) return cudaErrorStreamCaptureUnsupported;
+  if (Fails(Failing::kAllocation)) return Keep(cudaErrorMemoryAllocation);
   *memory = emulated_gpu::AllocateMemory(emulated_gpu::CurrentDevice(), bytes);
   return Keep(*memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess);
 }
@@ -161,6 +166,7 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes,
                             cudaMemcpyKind kind, cudaStream_t stream) {
   UseContext();
+  if (Fails(Failing::kCopy)) return Keep(cudaErrorIllegalAddress);
   const bool on_device = kind == cudaMemcpyDeviceToDevice;
   const void* const host = kind == cudaMemcpyHostToDevice ? from : to;
   const bool pinned = !on_device && emulated_gpu::IsPinned(host);

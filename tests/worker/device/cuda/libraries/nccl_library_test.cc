@@ -31,7 +31,7 @@ absl::Status Exchange(NcclLibrary* nccl, const std::string& id, int rank,
   const auto device = CreateCudaDevice(ordinal);
   if (!device.ok()) return device.status();
   const auto memory = (*device)->Allocate(kBytes);
-  const auto stream = (*device)->CreateCopyStream();
+  const auto stream = (*device)->copies()->CreateStream();
   if (!memory.ok() || !stream.ok()) return absl::InternalError("no memory");
   const auto communicator = nccl->Begin(id, rank, (*device)->bus_id());
   if (!communicator.ok()) return communicator.status();
@@ -49,7 +49,7 @@ absl::Status Exchange(NcclLibrary* nccl, const std::string& id, int rank,
   if (rank == 1) {
     (*stream)->CopyToHost(values->data(), memory->get(), kBytes);
   }
-  (*stream)->Synchronize();
+  EXPECT_TRUE((*stream)->Synchronize().ok());
   return (*communicator)->Ready().status();
 }
 

@@ -1,10 +1,16 @@
-#include "worker/device/cuda/convolution.h"
-
+// Convolutions using cuDNN, in float32 (with TF32 only for kTf32) or in
+// bfloat16 with sums in float32. Uses deterministic algorithms that sum
+// products directly: transforming ones (Winograd, FFT) round differently in
+// each part of an image. The library's heuristic chooses the algorithm once for
+// each shape. The first operation loads cuDNN, so models without convolutions
+// do not need it. Gradients of weights are float32 throughout, because cuDNN
+// would round them to bfloat16.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <map>
+#include <memory>
 #include <tuple>
 #include <type_traits>
 
@@ -12,7 +18,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "worker/device/cuda/cuda_ops.h"
 #include "worker/device/cuda/kernels/bfloat16.h"
+#include "worker/device/cuda/kernels/bias.h"
 #include "worker/device/cuda/kernels/elementwise.h"
 #include "worker/device/cuda/libraries/cudnn_library.h"
 
@@ -31,6 +39,7 @@ const Cudnn& Dnn() { return **LoadCudnn(); }
 
 absl::Status ToStatus(cudnnStatus_t status, absl::string_view what) {
   if (status == CUDNN_STATUS_SUCCESS) return absl::OkStatus();
+  cudaGetLastError();  // Clears the error, so that no later call reports it.
   const absl::StatusCode code = status == CUDNN_STATUS_ALLOC_FAILED
                                     ? absl::StatusCode::kResourceExhausted
                                     : absl::StatusCode::kInternal;
@@ -266,66 +275,83 @@ absl::StatusOr<Plan> MakePlan(cudnnHandle_t handle, const ConvolutionShape& s,
 
 constexpr float kOne = 1, kZero = 0;
 
-class CudnnConvolutionRunner final : public ConvolutionRunner {
+// T is what Real stands for.
+template <typename T>
+class CudnnConvolutionOps final : public ConvolutionOps {
  public:
-  explicit CudnnConvolutionRunner(Precision precision)
-      : type_(precision == Precision::kBfloat16 ? CUDNN_DATA_BFLOAT16
-                                                : CUDNN_DATA_FLOAT),
+  CudnnConvolutionOps(Precision precision, CudaContext* context)
+      : context_(context),
         float_math_(precision == Precision::kTf32 ? CUDNN_DEFAULT_MATH
-                                                  : CUDNN_FMA_MATH) {}
+                                                  : CUDNN_FMA_MATH),
+        x_(&context->Current(), context->growths_counter()),
+        dy_(&context->Current(), context->growths_counter()) {}
 
-  int64_t growths() const override { return x_.growths() + dy_.growths(); }
-
-  void Forward(Stream& stream, Scratch& scratch, const ConvolutionShape& shape,
-               const Real* x, const Real* weight, Real* y) override {
-    const Plan* const plan = PlanOf(stream, shape, type_);
+  void Forward(const ForwardArguments& args) override {
+    Stream& stream = context_->Current();
+    const Plan* const plan = PlanOf(stream, args.shape, kType);
     if (plan == nullptr) return;
-    const auto& [algorithm, convolution, bytes] = plan->forward;
-    stream.Check(ToStatus(
-        Dnn().ConvolutionForward(handle_.get(), &kOne, plan->x.get(), x,
-                                 plan->weight.get(), weight, convolution.get(),
-                                 algorithm, scratch.Bytes(bytes), bytes, &kZero,
-                                 plan->y.get(), y),
-        "cudnnConvolutionForward"));
+    const auto& choice = plan->forward;
+    Run(stream, "cudnnConvolutionForward", choice, [&](void* workspace) {
+      return Dnn().ConvolutionForward(
+          handle_.get(), &kOne, plan->x.get(), args.x, plan->weight.get(),
+          args.weight, choice.convolution.get(), choice.algorithm, workspace,
+          choice.workspace_bytes, &kZero, plan->y.get(), args.y);
+    });
+    if (args.bias == nullptr) return;
+    AddToPlanes(stream, args.shape.batch, args.shape.out_channels,
+                args.shape.out_height * args.shape.out_width, args.bias,
+                As<T>(args.y));
   }
 
-  void BackwardInput(Stream& stream, Scratch& scratch,
-                     const ConvolutionShape& shape, const Real* dy,
-                     const Real* weight, Real* dx) override {
-    const Plan* const plan = PlanOf(stream, shape, type_);
+  void BackwardInput(const BackwardInputArguments& args) override {
+    Stream& stream = context_->Current();
+    const Plan* const plan = PlanOf(stream, args.shape, kType);
     if (plan == nullptr) return;
-    const auto& [algorithm, convolution, bytes] = plan->backward_input;
-    stream.Check(
-        ToStatus(Dnn().ConvolutionBackwardData(
-                     handle_.get(), &kOne, plan->weight.get(), weight,
-                     plan->y.get(), dy, convolution.get(), algorithm,
-                     scratch.Bytes(bytes), bytes, &kZero, plan->x.get(), dx),
-                 "cudnnConvolutionBackwardData"));
+    const auto& choice = plan->backward_input;
+    Run(stream, "cudnnConvolutionBackwardData", choice, [&](void* workspace) {
+      return Dnn().ConvolutionBackwardData(
+          handle_.get(), &kOne, plan->weight.get(), args.weight, plan->y.get(),
+          args.dy, choice.convolution.get(), choice.algorithm, workspace,
+          choice.workspace_bytes, &kZero, plan->x.get(), args.dx);
+    });
   }
 
-  void BackwardWeight(Stream& stream, Scratch& scratch,
-                      const ConvolutionShape& shape, const Real* x,
-                      const Real* dy, float* dweight) override {
-    const Plan* const plan = PlanOf(stream, shape, CUDNN_DATA_FLOAT);
+  void BackwardWeight(const BackwardWeightArguments& args) override {
+    Stream& stream = context_->Current();
+    const ConvolutionShape& s = args.shape;
+    const Plan* const plan = PlanOf(stream, s, CUDNN_DATA_FLOAT);
     if (plan == nullptr) return;
-    const auto& [algorithm, convolution, bytes] = plan->backward_weight;
-    const float* const wide_x = AsFloats(
-        stream,
-        shape.batch * shape.in_channels * shape.in_height * shape.in_width, x,
-        x_);
-    const float* const wide_dy = AsFloats(
-        stream,
-        shape.batch * shape.out_channels * shape.out_height * shape.out_width,
-        dy, dy_);
-    stream.Check(ToStatus(
-        Dnn().ConvolutionBackwardFilter(
-            handle_.get(), &kOne, plan->x.get(), wide_x, plan->y.get(), wide_dy,
-            convolution.get(), algorithm, scratch.Bytes(bytes), bytes, &kZero,
-            plan->weight.get(), dweight),
-        "cudnnConvolutionBackwardFilter"));
+    const float* const x = AsFloats(
+        stream, s.batch * s.in_channels * s.in_height * s.in_width, args.x, x_);
+    const float* const dy =
+        AsFloats(stream, s.batch * s.out_channels * s.out_height * s.out_width,
+                 args.dy, dy_);
+    const auto& choice = plan->backward_weight;
+    Run(stream, "cudnnConvolutionBackwardFilter", choice, [&](void* workspace) {
+      return Dnn().ConvolutionBackwardFilter(
+          handle_.get(), &kOne, plan->x.get(), x, plan->y.get(), dy,
+          choice.convolution.get(), choice.algorithm, workspace,
+          choice.workspace_bytes, &kZero, plan->weight.get(), args.dweight);
+    });
+    if (args.dbias == nullptr) return;
+    ChannelSums(stream, context_->scratch(), s.batch, s.out_channels,
+                s.out_height * s.out_width, As<T>(args.dy), args.dbias);
   }
 
  private:
+  static constexpr cudnnDataType_t kType =
+      std::is_same_v<T, float> ? CUDNN_DATA_FLOAT : CUDNN_DATA_BFLOAT16;
+
+  // Calls call(workspace), unless the stream has failed.
+  template <typename Algorithm, typename Call>
+  void Run(Stream& stream, const char* operation,
+           const Choice<Algorithm>& choice, const Call& call) {
+    void* const workspace = context_->scratch().Bytes(choice.workspace_bytes);
+    if (!stream.status().ok()) return;
+    stream.Check(ToStatus(call(workspace), absl::StrCat(operation, " on cuda:",
+                                                        stream.ordinal())));
+  }
+
   absl::Status Start(Stream& stream) {
     if (handle_ != nullptr) return absl::OkStatus();
     TRIBUTARY_RETURN_IF_ERROR(LoadCudnn().status());
@@ -338,9 +364,9 @@ class CudnnConvolutionRunner final : public ConvolutionRunner {
   // Returns x as float32, converted into `memory` if necessary.
   const float* AsFloats(Stream& stream, int64_t count, const Real* x,
                         Scratch& memory) {
-    if (type_ == CUDNN_DATA_FLOAT) return reinterpret_cast<const float*>(x);
+    if (kType == CUDNN_DATA_FLOAT) return As<float>(x);
     float* const wide = memory.Floats(count);
-    Convert(stream, count, reinterpret_cast<const Bfloat16*>(x), wide);
+    Convert(stream, count, As<Bfloat16>(x), wide);
     return wide;
   }
 
@@ -348,32 +374,40 @@ class CudnnConvolutionRunner final : public ConvolutionRunner {
   // reason in the stream and returns null.
   const Plan* PlanOf(Stream& stream, const ConvolutionShape& shape,
                      cudnnDataType_t type) {
+    if (!stream.status().ok()) return nullptr;
     const auto found = plans_.find(KeyOf(shape, type));
     if (found != plans_.end()) return &found->second;
-    const absl::Status started = Start(stream);
-    stream.Check(started);
-    if (!started.ok()) return nullptr;
-    absl::StatusOr<Plan> plan =
-        MakePlan(handle_.get(), shape, type, float_math_);
-    stream.Check(plan.status());
-    if (!plan.ok()) return nullptr;
+    const auto make = [&]() -> absl::StatusOr<Plan> {
+      TRIBUTARY_RETURN_IF_ERROR(Start(stream));
+      return MakePlan(handle_.get(), shape, type, float_math_);
+    };
+    absl::StatusOr<Plan> plan = make();
+    if (!plan.ok()) {
+      stream.Check(absl::Status(plan.status().code(),
+                                absl::StrCat(plan.status().message(),
+                                             " on cuda:", stream.ordinal())));
+      return nullptr;
+    }
     if (plans_.size() >= kMaximumPlans) plans_.clear();
     return &plans_.emplace(KeyOf(shape, type), *std::move(plan)).first->second;
   }
 
-  const cudnnDataType_t type_;  // Type of Real.
+  CudaContext* const context_;
   // For float32. The library's default permits TF32.
   const cudnnMathType_t float_math_;
-  Scratch x_{Scratch::Place::kDevice}, dy_{Scratch::Place::kDevice};
+  Scratch x_, dy_;               // In float32.
   Owned<cudnnHandle_t> handle_;  // Null before the first operation.
   std::map<PlanKey, Plan> plans_;
 };
 
 }  // namespace
 
-std::unique_ptr<ConvolutionRunner> ConvolutionRunner::Create(
-    Precision precision) {
-  return std::make_unique<CudnnConvolutionRunner>(precision);
+std::unique_ptr<ConvolutionOps> CreateConvolutionOps(Precision precision,
+                                                     CudaContext* context) {
+  if (precision == Precision::kBfloat16) {
+    return std::make_unique<CudnnConvolutionOps<Bfloat16>>(precision, context);
+  }
+  return std::make_unique<CudnnConvolutionOps<float>>(precision, context);
 }
 
 }  // namespace tributary::cuda

@@ -1,19 +1,26 @@
+// Linear layers using cuBLASLt. Products are in float32 (with TF32 only for
+// kTf32), or of bfloat16 with sums in float32. The library's heuristic chooses
+// the algorithm once for each shape, among those that add the parts of a split
+// sum in order. The bits therefore depend only on the shape, the GPU and the
+// version of cuBLASLt. In bfloat16 biases are rounded first, because the
+// library has no other epilogue.
+//
 // cuBLASLt's matrices are column-major, so a row-major [rows, columns] is its
 // [columns, rows], and products are transposed:
 //   Y = X W^T    as  Y^T[outputs, rows] = W X^T
 //   dX = dY W    as  dX^T[inputs, rows] = W^T dY^T
 //   dW = dY^T X  as  dW^T[inputs, outputs] = X^T dY
-#include "worker/device/cuda/linear.h"
-
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <tuple>
 #include <type_traits>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "worker/device/cuda/cuda_ops.h"
 #include "worker/device/cuda/kernels/bfloat16.h"
 #include "worker/device/cuda/kernels/bias.h"
 #include "worker/device/cuda/kernels/elementwise.h"
@@ -33,11 +40,12 @@ constexpr int64_t kAuxMultiple = 8;
 // and found again, which only costs time.
 constexpr size_t kMaximumPlans = 1024;
 
-// LinearRunner::Create has loaded it.
+// CreateLinearOps has loaded it.
 const CublasLt& Lt() { return **LoadCublasLt(); }
 
 absl::Status ToStatus(cublasStatus_t status, absl::string_view what) {
   if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
+  cudaGetLastError();  // Clears the error, so that no later call reports it.
   const absl::StatusCode code = status == CUBLAS_STATUS_ALLOC_FAILED
                                     ? absl::StatusCode::kResourceExhausted
                                     : absl::StatusCode::kInternal;
@@ -244,80 +252,100 @@ uint32_t AlignmentOf(const Product& product, const Matrices& matrices) {
   return 16;
 }
 
-class CublasLinearRunner final : public LinearRunner {
+class CublasLinearOps final : public LinearOps {
  public:
-  CublasLinearRunner(cublasLtHandle_t handle, Precision precision)
-      : handle_(handle),
+  CublasLinearOps(cublasLtHandle_t handle, Precision precision,
+                  CudaContext* context, ElementwiseOps* elementwise)
+      : context_(context),
+        elementwise_(elementwise),
+        handle_(handle),
         compute_type_(precision == Precision::kTf32
                           ? CUBLAS_COMPUTE_32F_FAST_TF32
                           : CUBLAS_COMPUTE_32F),
-        type_(precision == Precision::kBfloat16 ? CUDA_R_16BF : CUDA_R_32F) {}
+        type_(precision == Precision::kBfloat16 ? CUDA_R_16BF : CUDA_R_32F),
+        bias_(&context->Current(), context->growths_counter()) {}
 
-  int64_t growths() const override { return bias_.growths(); }
-
-  void Forward(Stream& stream, Scratch& scratch, const LinearShape& s,
-               const Real* x, const Real* weight, const float* bias,
-               Real* y) override {
+  void Forward(const ForwardArguments& args) override {
+    Stream& stream = context_->Current();
+    const LinearShape& s = args.shape;
     Product product = ForwardProduct(s);
-    if (bias != nullptr) product.epilogue = CUBLASLT_EPILOGUE_BIAS;
-    const Matrices matrices = {weight, x, y, BiasFor(stream, s.outputs, bias)};
+    if (args.bias != nullptr) product.epilogue = CUBLASLT_EPILOGUE_BIAS;
+    const Matrices matrices = {args.weight, args.x, args.y,
+                               BiasFor(stream, s.outputs, args.bias)};
     absl::Status status =
-        Multiply(stream, scratch, product, matrices, /*accumulate=*/false);
-    if (absl::IsUnimplemented(status) && bias != nullptr) {
+        Multiply(stream, product, matrices, /*accumulate=*/false);
+    if (absl::IsUnimplemented(status) && args.bias != nullptr) {
       product.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-      status = Multiply(stream, scratch, product, matrices, false);
+      status = Multiply(stream, product, matrices, /*accumulate=*/false);
       // In bfloat16 this rounds a second time, which is accepted for such
       // shapes.
       if (type_ == CUDA_R_32F) {
-        AddToRows(stream, s.rows, s.outputs, bias, reinterpret_cast<float*>(y));
+        AddToRows(stream, s.rows, s.outputs, args.bias, As<float>(args.y));
       } else {
-        AddToRows(stream, s.rows, s.outputs, bias,
-                  reinterpret_cast<Bfloat16*>(y));
+        AddToRows(stream, s.rows, s.outputs, args.bias, As<Bfloat16>(args.y));
       }
     }
     stream.Check(status);
   }
 
-  void BackwardInput(Stream& stream, Scratch& scratch, const LinearShape& s,
-                     const Real* dy, const Real* weight, bool accumulate,
-                     Real* dx) override {
-    const Product product = BackwardInputProduct(s);
-    stream.Check(
-        Multiply(stream, scratch, product, {weight, dy, dx}, accumulate));
+  void BackwardInput(const BackwardInputArguments& args) override {
+    Stream& stream = context_->Current();
+    stream.Check(Multiply(stream, BackwardInputProduct(args.shape),
+                          {args.weight, args.dy, args.dx}, args.accumulate));
   }
 
-  bool GeluForward(Stream& stream, Scratch& scratch, const LinearShape& s,
-                   const Real* x, const Real* weight, const float* bias,
-                   Real* z, Real* y) override {
-    if (type_ == CUDA_R_32F) return false;
-    Product product = ForwardProduct(s);
-    product.epilogue = bias == nullptr ? CUBLASLT_EPILOGUE_GELU_AUX
-                                       : CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
-    return MultiplyWithAux(stream, scratch, product,
-                           {weight, x, y, BiasFor(stream, s.outputs, bias), z});
-  }
-
-  bool GeluBackwardInput(Stream& stream, Scratch& scratch, const LinearShape& s,
-                         const Real* dy, const Real* weight, const Real* z,
-                         Real* dz) override {
-    if (type_ == CUDA_R_32F) return false;
-    Product product = BackwardInputProduct(s);
-    product.epilogue = CUBLASLT_EPILOGUE_DGELU;
-    return MultiplyWithAux(stream, scratch, product,
-                           {weight, dy, dz, /*bias=*/nullptr, z});
-  }
-
-  void BackwardWeight(Stream& stream, Scratch& scratch, const LinearShape& s,
-                      const Real* x, const Real* dy, bool accumulate,
-                      float* dweight) override {
+  void BackwardWeight(const BackwardWeightArguments& args) override {
+    Stream& stream = context_->Current();
+    const LinearShape& s = args.shape;
     Product product;
     product.factor_type = type_;
     product.m = s.inputs;
     product.n = s.outputs;
     product.k = s.rows;
     product.transpose_b = true;
-    stream.Check(
-        Multiply(stream, scratch, product, {x, dy, dweight}, accumulate));
+    stream.Check(Multiply(stream, product, {args.x, args.dy, args.dweight},
+                          args.accumulate));
+    if (args.dbias == nullptr) return;
+    // Few algorithms and types of cuBLASLt support an epilogue for it.
+    if (type_ == CUDA_R_32F) {
+      ColumnSums(stream, context_->scratch(), s.rows, s.outputs,
+                 As<float>(args.dy), args.dbias);
+    } else {
+      ColumnSums(stream, context_->scratch(), s.rows, s.outputs,
+                 As<Bfloat16>(args.dy), args.dbias);
+    }
+  }
+
+  // In bfloat16, where the library supports it, GELU is in the product's
+  // epilogue, in float32 before rounding. Not in float32: the epilogue's tanh
+  // is an approximation that suffices for bfloat16 only.
+  void GeluForward(const GeluForwardArguments& args) override {
+    Stream& stream = context_->Current();
+    const LinearShape& s = args.shape;
+    Product product = ForwardProduct(s);
+    product.epilogue = args.bias == nullptr ? CUBLASLT_EPILOGUE_GELU_AUX
+                                            : CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    if (MultiplyWithAux(stream, product,
+                        {args.weight, args.x, args.y,
+                         BiasFor(stream, s.outputs, args.bias), args.z})) {
+      return;
+    }
+    Forward({s, args.x, args.weight, args.bias, args.z});
+    elementwise_->GeluForward({s.rows * s.outputs, args.z, args.y});
+  }
+
+  void GeluBackwardInput(const GeluBackwardInputArguments& args) override {
+    Stream& stream = context_->Current();
+    const LinearShape& s = args.shape;
+    Product product = BackwardInputProduct(s);
+    product.epilogue = CUBLASLT_EPILOGUE_DGELU;
+    if (MultiplyWithAux(
+            stream, product,
+            {args.weight, args.dy, args.dz, /*bias=*/nullptr, args.z})) {
+      return;
+    }
+    BackwardInput({s, args.dy, args.weight, /*accumulate=*/false, args.dz});
+    elementwise_->GeluBackward({s.rows * s.inputs, args.z, args.dz, args.dz});
   }
 
  private:
@@ -360,31 +388,37 @@ class CublasLinearRunner final : public LinearRunner {
     if (made.ok()) {
       plan = *std::move(made);
     } else {
-      plan.status = made.status();
+      plan.status = absl::Status(
+          made.status().code(), absl::StrCat(made.status().message(),
+                                             " on cuda:", context_->ordinal()));
     }
     return plan;
   }
 
-  absl::Status Multiply(Stream& stream, Scratch& scratch, Product product,
+  absl::Status Multiply(Stream& stream, Product product,
                         const Matrices& matrices, bool accumulate) {
+    TRIBUTARY_RETURN_IF_ERROR(stream.status());
     product.alignment = AlignmentOf(product, matrices);
     const Plan& plan = PlanOf(product, matrices);
     TRIBUTARY_RETURN_IF_ERROR(plan.status);
     TRIBUTARY_RETURN_IF_ERROR(
         SetPointers(product, matrices, plan.description.get()));
+    void* const workspace = context_->scratch().Bytes(plan.workspace_bytes);
+    TRIBUTARY_RETURN_IF_ERROR(stream.status());
     const float one = 1, beta = accumulate ? 1 : 0;
     return ToStatus(
         Lt().Matmul(handle_.get(), plan.description.get(), &one, matrices.a,
                     plan.a.get(), matrices.b, plan.b.get(), &beta, matrices.d,
                     plan.d.get(), matrices.d, plan.d.get(), &plan.algorithm,
-                    scratch.Bytes(plan.workspace_bytes), plan.workspace_bytes,
-                    stream.get()),
-        "cublasLtMatmul");
+                    workspace, plan.workspace_bytes, stream.get()),
+        absl::StrCat("cublasLtMatmul on cuda:", stream.ordinal()));
   }
 
-  // Returns false if the library has no plan for the product.
-  bool MultiplyWithAux(Stream& stream, Scratch& scratch, const Product& product,
+  // Returns false if GELU must not be in the product's epilogue, or the library
+  // has no plan for the product.
+  bool MultiplyWithAux(Stream& stream, const Product& product,
                        const Matrices& matrices) {
+    if (type_ == CUDA_R_32F) return false;
     if (product.m % kAuxMultiple != 0 ||
         AlignmentOf(product, matrices) < product.alignment) {
       return false;
@@ -392,26 +426,28 @@ class CublasLinearRunner final : public LinearRunner {
     // Versions of the library report an unsupported epilogue differently.
     const absl::Status& planned = PlanOf(product, matrices).status;
     if (!planned.ok() && !absl::IsResourceExhausted(planned)) return false;
-    stream.Check(
-        Multiply(stream, scratch, product, matrices, /*accumulate=*/false));
+    stream.Check(Multiply(stream, product, matrices, /*accumulate=*/false));
     return true;
   }
 
+  CudaContext* const context_;
+  ElementwiseOps* const elementwise_;
   const Owned<cublasLtHandle_t> handle_;
   const cublasComputeType_t compute_type_;
   const cudaDataType_t type_;  // Type of Real.
-  Scratch bias_{Scratch::Place::kDevice};
+  Scratch bias_;               // A bias in bfloat16.
   std::map<Product, Plan> plans_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LinearRunner>> LinearRunner::Create(
-    Precision precision) {
+absl::StatusOr<std::unique_ptr<LinearOps>> CreateLinearOps(
+    Precision precision, CudaContext* context, ElementwiseOps* elementwise) {
   TRIBUTARY_RETURN_IF_ERROR(LoadCublasLt().status());
   cublasLtHandle_t handle;
   TRIBUTARY_RETURN_IF_ERROR(ToStatus(Lt().Create(&handle), "cublasLtCreate"));
-  return std::make_unique<CublasLinearRunner>(handle, precision);
+  return std::make_unique<CublasLinearOps>(handle, precision, context,
+                                           elementwise);
 }
 
 }  // namespace tributary::cuda

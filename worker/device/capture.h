@@ -1,0 +1,41 @@
+// Operations that are recorded once and launched repeatedly.
+#ifndef TRIBUTARY_WORKER_DEVICE_CAPTURE_H_
+#define TRIBUTARY_WORKER_DEVICE_CAPTURE_H_
+
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace tributary {
+
+// Recorded operations that can be launched repeatedly as one. Must not outlive
+// the device.
+class CapturedWork {
+ public:
+  virtual ~CapturedWork() = default;
+};
+
+// Captures a device's operations, for devices on which queuing operations one
+// by one takes time. Belongs to the device, like its operations.
+class Capture {
+ public:
+  virtual ~Capture() = default;
+
+  // Captures the following operations, with their addresses and arguments,
+  // until End instead of running them. Each must have run before with the same
+  // sizes. Excluded are waits, events, allocation, copies from or to the host,
+  // and losses. On an error operations run as usual, and End must not be
+  // called.
+  virtual absl::Status Begin() = 0;
+  // Returns the captured operations, or the reason why they could not be
+  // captured. In neither case have they run, so they may be queued again.
+  virtual absl::StatusOr<std::unique_ptr<CapturedWork>> End() = 0;
+  // Queues the captured operations. Returns false, without any effect, if
+  // internal memory that they use has moved; they must then be captured again.
+  virtual bool Launch(const CapturedWork& work) = 0;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CAPTURE_H_

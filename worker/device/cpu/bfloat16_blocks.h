@@ -1,0 +1,57 @@
+// Operations in bfloat16 convert their inputs to float32, compute, and round
+// their outputs. Where the formula permits, they process one block at a time,
+// which stays in the cache.
+#ifndef TRIBUTARY_WORKER_DEVICE_CPU_BFLOAT16_BLOCKS_H_
+#define TRIBUTARY_WORKER_DEVICE_CPU_BFLOAT16_BLOCKS_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "worker/device/cpu/cpu_ops.h"
+#include "worker/device/cpu/products/bfloat16.h"
+#include "worker/device/ops/real.h"
+
+namespace tributary::cpu {
+
+// Number of elements in a block, such that three float32 tensors fit into the
+// first-level cache beside the bfloat16 data.
+inline constexpr int64_t kBlock = 2048;
+// Block size for operations that pass over their block several times; fits into
+// the second-level cache.
+inline constexpr int64_t kLargeBlock = 16384;
+
+// The representations of Real.
+inline const float* AsFloats(const Real* x) {
+  return reinterpret_cast<const float*>(x);
+}
+inline float* AsFloats(Real* x) { return reinterpret_cast<float*>(x); }
+inline const Bfloat16* AsHalves(const Real* x) {
+  return reinterpret_cast<const Bfloat16*>(x);
+}
+inline Bfloat16* AsHalves(Real* x) { return reinterpret_cast<Bfloat16*>(x); }
+
+// Calls run(first, number) for consecutive groups of the `count` items, of
+// `size` elements each.
+template <typename Run>
+void InBlocks(int64_t count, int64_t size, int64_t block, const Run& run) {
+  const int64_t step = std::max<int64_t>(1, block / size);
+  for (int64_t first = 0; first < count; first += step) {
+    run(first, std::min(step, count - first));
+  }
+}
+
+// Returns room for `count` floats. Each slot holds one tensor at a time.
+inline float* Room(Context* context, int slot, int64_t count) {
+  return context->slots[slot].Floats(count);
+}
+// Like Room, filled with the numbers at `from`.
+inline float* Read(Context* context, int slot, int64_t count,
+                   const Bfloat16* from) {
+  float* to = Room(context, slot, count);
+  Widen(count, from, to);
+  return to;
+}
+
+}  // namespace tributary::cpu
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CPU_BFLOAT16_BLOCKS_H_

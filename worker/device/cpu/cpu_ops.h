@@ -1,0 +1,48 @@
+// The operations of CPU devices: one file for each group, with the group in
+// float32 and in bfloat16.
+#ifndef TRIBUTARY_WORKER_DEVICE_CPU_CPU_OPS_H_
+#define TRIBUTARY_WORKER_DEVICE_CPU_CPU_OPS_H_
+
+#include <array>
+#include <memory>
+
+#include "worker/device/cpu/kernels/scratch.h"
+#include "worker/device/ops/operations.h"
+
+namespace tributary::cpu {
+
+// What the operations of one device share. Operations run one at a time.
+struct Context {
+  // Working memory of kernels.
+  Scratch scratch;
+  // float32 tensors of the bfloat16 groups, one in each.
+  std::array<Scratch, 5> slots;
+  RandomBase random_base;
+};
+
+// Create a group for `precision`, kFloat32 or kBfloat16. `context` must outlive
+// the group.
+std::unique_ptr<AttentionOps> CreateAttentionOps(Precision precision,
+                                                 Context* context);
+std::unique_ptr<BatchNormOps> CreateBatchNormOps(Precision precision,
+                                                 Context* context);
+std::unique_ptr<ConvolutionOps> CreateConvolutionOps(Precision precision,
+                                                     Context* context);
+std::unique_ptr<ElementwiseOps> CreateElementwiseOps(Precision precision,
+                                                     Context* context);
+std::unique_ptr<EmbeddingOps> CreateEmbeddingOps(Precision precision,
+                                                 Context* context);
+std::unique_ptr<LayerNormOps> CreateLayerNormOps(Precision precision,
+                                                 Context* context);
+// `elementwise`, which must outlive the group, computes GELU.
+std::unique_ptr<LinearOps> CreateLinearOps(Precision precision,
+                                           Context* context,
+                                           ElementwiseOps* elementwise);
+std::unique_ptr<LossOps> CreateLossOps(Precision precision, Context* context);
+std::unique_ptr<NodeSumOps> CreateNodeSumOps();
+std::unique_ptr<PoolingOps> CreatePoolingOps(Precision precision,
+                                             Context* context);
+
+}  // namespace tributary::cpu
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CPU_CPU_OPS_H_

@@ -1,0 +1,160 @@
+#include <cstring>
+
+#include "common/numerics/simd.h"
+#include "worker/device/cpu/bfloat16_blocks.h"
+#include "worker/device/cpu/cpu_ops.h"
+#include "worker/device/cpu/kernels/elementwise.h"
+#include "worker/device/cpu/kernels/vector_math.h"
+
+namespace tributary::cpu {
+namespace {
+
+// In all kernels the output may be an input.
+
+TRIBUTARY_MULTIVERSION
+void Relu(int64_t count, const float* x, float* y) {
+  for (int64_t i = 0; i < count; ++i) y[i] = x[i] < 0.0f ? 0.0f : x[i];
+}
+
+TRIBUTARY_MULTIVERSION
+void ReluGradient(int64_t count, const float* y, const float* dy, float* dx) {
+  for (int64_t i = 0; i < count; ++i) dx[i] = y[i] > 0.0f ? dy[i] : 0.0f;
+}
+
+constexpr float kSqrt2OverPi = 0.7978845608f;
+constexpr float kGeluCubic = 0.044715f;
+
+// 0.5 (1 + tanh(u)) equals the logistic function of 2 u, which keeps its
+// relative precision where tanh(u) is near -1.
+//
+// Returns the logistic function of 2 u, u = sqrt(2 / pi) (x + 0.044715 x^3).
+TRIBUTARY_INLINE float GeluGate(float x) {
+  const float u = kSqrt2OverPi * (x + kGeluCubic * x * x * x);
+  return 1.0f / (1.0f + Exp(-2.0f * u));
+}
+
+TRIBUTARY_MULTIVERSION
+void Gelu(int64_t count, const float* x, float* y) {
+  for (int64_t i = 0; i < count; ++i) y[i] = x[i] * GeluGate(x[i]);
+}
+
+TRIBUTARY_MULTIVERSION
+void GeluGradient(int64_t count, const float* x, const float* dy, float* dx) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float v = x[i];
+    const float gate = GeluGate(v);
+    const float slope = kSqrt2OverPi * (1.0f + 3.0f * kGeluCubic * v * v);
+    dx[i] = dy[i] * (gate + v * (2.0f * slope) * (gate * (1.0f - gate)));
+  }
+}
+
+class Float32ElementwiseOps final : public ElementwiseOps {
+ public:
+  explicit Float32ElementwiseOps(Context* context) : context_(context) {}
+
+  void Round(const RoundArguments& args) override {
+    std::memcpy(args.to, args.from, args.count * sizeof(float));
+  }
+  void Copy(const MapArguments& args) override {
+    std::memcpy(args.y, args.x, args.count * sizeof(float));
+  }
+  void Add(const MapArguments& args) override {
+    cpu::Add(args.count, AsFloats(args.x), AsFloats(args.y));
+  }
+  void ReluForward(const MapArguments& args) override {
+    Relu(args.count, AsFloats(args.x), AsFloats(args.y));
+  }
+  void ReluBackward(const GradientArguments& args) override {
+    ReluGradient(args.count, AsFloats(args.at), AsFloats(args.dy),
+                 AsFloats(args.dx));
+  }
+  void GeluForward(const MapArguments& args) override {
+    Gelu(args.count, AsFloats(args.x), AsFloats(args.y));
+  }
+  void GeluBackward(const GradientArguments& args) override {
+    GeluGradient(args.count, AsFloats(args.at), AsFloats(args.dy),
+                 AsFloats(args.dx));
+  }
+  void Dropout(const DropoutArguments& args) override {
+    cpu::Dropout(args.count, context_->random_base.Of(args.stream), /*first=*/0,
+                 args.rate, AsFloats(args.x), AsFloats(args.y));
+  }
+
+ private:
+  Context* const context_;
+};
+
+class Bfloat16ElementwiseOps final : public ElementwiseOps {
+ public:
+  explicit Bfloat16ElementwiseOps(Context* context) : context_(context) {}
+
+  void Round(const RoundArguments& args) override {
+    Narrow(args.count, args.from, AsHalves(args.to));
+  }
+  void Copy(const MapArguments& args) override {
+    std::memcpy(args.y, args.x, args.count * sizeof(Bfloat16));
+  }
+  void Add(const MapArguments& args) override {
+    InBlocks(args.count, 1, kBlock, [&](int64_t first, int64_t n) {
+      float* sum = Read(context_, 1, n, AsHalves(args.y) + first);
+      cpu::Add(n, Read(context_, 0, n, AsHalves(args.x) + first), sum);
+      Narrow(n, sum, AsHalves(args.y) + first);
+    });
+  }
+  void ReluForward(const MapArguments& args) override {
+    Map(args.count, args.x, args.y,
+        [](int64_t, int64_t n, float* values) { Relu(n, values, values); });
+  }
+  void ReluBackward(const GradientArguments& args) override {
+    MapGradient(args, &ReluGradient);
+  }
+  void GeluForward(const MapArguments& args) override {
+    Map(args.count, args.x, args.y,
+        [](int64_t, int64_t n, float* values) { Gelu(n, values, values); });
+  }
+  void GeluBackward(const GradientArguments& args) override {
+    MapGradient(args, &GeluGradient);
+  }
+  void Dropout(const DropoutArguments& args) override {
+    const RandomStream numbers = context_->random_base.Of(args.stream);
+    Map(args.count, args.x, args.y,
+        [&](int64_t first, int64_t n, float* values) {
+          cpu::Dropout(n, numbers, first, args.rate, values, values);
+        });
+  }
+
+ private:
+  // Sets y to the result of run(first, number, values) on x in place, in slot
+  // 0.
+  template <typename Run>
+  void Map(int64_t count, const Real* x, Real* y, const Run& run) {
+    InBlocks(count, 1, kBlock, [&](int64_t first, int64_t n) {
+      float* values = Read(context_, 0, n, AsHalves(x) + first);
+      run(first, n, values);
+      Narrow(n, values, AsHalves(y) + first);
+    });
+  }
+  // Calls gradient(number, at, dy, dx).
+  template <typename Gradient>
+  void MapGradient(const GradientArguments& args, Gradient gradient) {
+    Map(args.count, args.dy, args.dx,
+        [&](int64_t first, int64_t n, float* values) {
+          gradient(n, Read(context_, 1, n, AsHalves(args.at) + first), values,
+                   values);
+        });
+  }
+
+  Context* const context_;
+};
+
+}  // namespace
+
+std::unique_ptr<ElementwiseOps> CreateElementwiseOps(Precision precision,
+                                                     Context* context) {
+  if (precision == Precision::kFloat32) {
+    return std::make_unique<Float32ElementwiseOps>(context);
+  }
+  return std::make_unique<Bfloat16ElementwiseOps>(context);
+}
+
+}  // namespace tributary::cpu

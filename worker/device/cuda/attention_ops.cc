@@ -1,0 +1,42 @@
+#include "worker/device/cuda/cuda_ops.h"
+#include "worker/device/cuda/kernels/attention.h"
+
+namespace tributary::cuda {
+namespace {
+
+// T is what Real stands for.
+template <typename T>
+class CudaAttentionOps final : public AttentionOps {
+ public:
+  explicit CudaAttentionOps(CudaContext* context) : context_(context) {}
+
+  int64_t SavedElements(const AttentionShape& s) const override {
+    return s.batch * s.heads * s.time;
+  }
+  void Forward(const ForwardArguments& args) override {
+    AttentionForward(context_->Current(), args.shape, As<T>(args.qkv),
+                     {args.stream, context_->random_base(), args.rate},
+                     As<T>(args.y), args.saved);
+  }
+  void Backward(const BackwardArguments& args) override {
+    AttentionBackward(
+        context_->Current(), context_->scratch(), args.shape, As<T>(args.qkv),
+        As<T>(args.y), args.saved, As<T>(args.dy),
+        {args.stream, context_->random_base(), args.rate}, As<T>(args.dqkv));
+  }
+
+ private:
+  CudaContext* const context_;
+};
+
+}  // namespace
+
+std::unique_ptr<AttentionOps> CreateAttentionOps(Precision precision,
+                                                 CudaContext* context) {
+  if (precision == Precision::kBfloat16) {
+    return std::make_unique<CudaAttentionOps<Bfloat16>>(context);
+  }
+  return std::make_unique<CudaAttentionOps<float>>(context);
+}
+
+}  // namespace tributary::cuda

@@ -1,0 +1,58 @@
+// What the operations of one CUDA device share.
+#ifndef TRIBUTARY_WORKER_DEVICE_CUDA_CUDA_CONTEXT_H_
+#define TRIBUTARY_WORKER_DEVICE_CUDA_CUDA_CONTEXT_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "common/cuda/stream.h"
+#include "worker/device/cuda/kernels/scratch.h"
+#include "worker/device/device.h"
+#include "worker/device/ops/real.h"
+
+namespace tributary::cuda {
+
+// Not thread-safe, but may move between threads.
+class CudaContext {
+ public:
+  // On GPU number `ordinal`, which must exist.
+  static absl::StatusOr<std::unique_ptr<CudaContext>> Create(int ordinal);
+
+  ~CudaContext();
+  CudaContext(const CudaContext&) = delete;
+  CudaContext& operator=(const CudaContext&) = delete;
+
+  int ordinal() const { return stream_->ordinal(); }
+  // Makes the stream's GPU current, because the device may have moved between
+  // threads, and returns the stream.
+  Stream& Current() {
+    stream_->Activate();
+    return *stream_;
+  }
+
+  // Working memory of operations, which use it in turn.
+  Scratch& scratch() { return scratch_; }
+  // Number of growths of all working memory, including that of groups. While it
+  // is unchanged, no working memory has moved.
+  int64_t growths() const { return growths_; }
+  int64_t* growths_counter() { return &growths_; }
+
+  // In GPU memory; kernels read it when they run.
+  const RandomBase* random_base() const {
+    return static_cast<const RandomBase*>(random_base_.get());
+  }
+  void SetRandomBase(const RandomBase& base);
+
+ private:
+  explicit CudaContext(std::unique_ptr<Stream> stream);
+
+  const std::unique_ptr<Stream> stream_;
+  int64_t growths_ = 0;
+  Scratch scratch_;
+  Device::Memory random_base_{nullptr, nullptr};
+};
+
+}  // namespace tributary::cuda
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CUDA_CUDA_CONTEXT_H_

@@ -1,0 +1,49 @@
+// The operations of CUDA devices: one file for each group.
+#ifndef TRIBUTARY_WORKER_DEVICE_CUDA_CUDA_OPS_H_
+#define TRIBUTARY_WORKER_DEVICE_CUDA_CUDA_OPS_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "worker/device/cuda/cuda_context.h"
+#include "worker/device/ops/operations.h"
+
+namespace tributary::cuda {
+
+// Create a group for `precision`, whose GPU must be current. `context` must
+// outlive the group.
+std::unique_ptr<AttentionOps> CreateAttentionOps(Precision precision,
+                                                 CudaContext* context);
+std::unique_ptr<BatchNormOps> CreateBatchNormOps(Precision precision,
+                                                 CudaContext* context);
+std::unique_ptr<ConvolutionOps> CreateConvolutionOps(Precision precision,
+                                                     CudaContext* context);
+std::unique_ptr<ElementwiseOps> CreateElementwiseOps(Precision precision,
+                                                     CudaContext* context);
+std::unique_ptr<EmbeddingOps> CreateEmbeddingOps(Precision precision,
+                                                 CudaContext* context);
+std::unique_ptr<LayerNormOps> CreateLayerNormOps(Precision precision,
+                                                 CudaContext* context);
+// `elementwise`, which must outlive the group, computes GELU where cuBLASLt
+// does not. Returns FailedPrecondition if cuBLASLt cannot be loaded.
+absl::StatusOr<std::unique_ptr<LinearOps>> CreateLinearOps(
+    Precision precision, CudaContext* context, ElementwiseOps* elementwise);
+absl::StatusOr<std::unique_ptr<LossOps>> CreateLossOps(Precision precision,
+                                                       CudaContext* context);
+std::unique_ptr<NodeSumOps> CreateNodeSumOps(CudaContext* context);
+std::unique_ptr<PoolingOps> CreatePoolingOps(Precision precision,
+                                             CudaContext* context);
+
+// What Real stands for.
+template <typename T>
+const T* As(const Real* x) {
+  return reinterpret_cast<const T*>(x);
+}
+template <typename T>
+T* As(Real* x) {
+  return reinterpret_cast<T*>(x);
+}
+
+}  // namespace tributary::cuda
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CUDA_CUDA_OPS_H_

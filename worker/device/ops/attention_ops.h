@@ -1,0 +1,51 @@
+// Causal multi-head attention.
+#ifndef TRIBUTARY_WORKER_DEVICE_OPS_ATTENTION_OPS_H_
+#define TRIBUTARY_WORKER_DEVICE_OPS_ATTENTION_OPS_H_
+
+#include <cstdint>
+
+#include "common/numerics/philox.h"
+#include "worker/device/ops/real.h"
+
+namespace tributary {
+
+struct AttentionShape {
+  int64_t batch = 0, time = 0, heads = 0, head_size = 0;
+};
+
+// Scores are divided by sqrt(head_size). With rate > 0 dropout applies to the
+// probabilities, using element ((b * heads + h) * time + i) * time + j of
+// `stream`. Conventions: worker/device/device.h.
+class AttentionOps {
+ public:
+  struct ForwardArguments {
+    AttentionShape shape;
+    const Real* qkv = nullptr;  // [batch, time, 3, heads, head_size]
+    RandomStream stream;
+    float rate = 0;          // In [0, 1).
+    Real* y = nullptr;       // [batch, time, heads, head_size]
+    float* saved = nullptr;  // [SavedElements(shape)]
+  };
+  struct BackwardArguments {
+    AttentionShape shape;
+    const Real* qkv = nullptr;     // [batch, time, 3, heads, head_size]
+    const Real* y = nullptr;       // [batch, time, heads, head_size]
+    const float* saved = nullptr;  // As Forward has written it.
+    const Real* dy = nullptr;      // Shape of y.
+    RandomStream stream;
+    float rate = 0;        // In [0, 1).
+    Real* dqkv = nullptr;  // Shape of qkv.
+  };
+
+  virtual ~AttentionOps() = default;
+
+  // Returns the number of floats kept from Forward to Backward: the
+  // probabilities, or the logarithms of their sums.
+  virtual int64_t SavedElements(const AttentionShape& shape) const = 0;
+  virtual void Forward(const ForwardArguments& args) = 0;
+  virtual void Backward(const BackwardArguments& args) = 0;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DEVICE_OPS_ATTENTION_OPS_H_

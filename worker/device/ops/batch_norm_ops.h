@@ -1,0 +1,82 @@
+// Batch norm of each channel.
+#ifndef TRIBUTARY_WORKER_DEVICE_OPS_BATCH_NORM_OPS_H_
+#define TRIBUTARY_WORKER_DEVICE_OPS_BATCH_NORM_OPS_H_
+
+#include <cstdint>
+
+#include "worker/device/ops/real.h"
+
+namespace tributary {
+
+// Images [batch, channels, pixels], normalized per channel.
+struct BatchNormShape {
+  int64_t batch = 0, channels = 0, pixels = 0;
+  bool relu = false;  // Apply max(., 0) to the output.
+};
+
+// y = (x - mean) / sqrt(variance + 1e-5) * scale + shift + residual, then
+// max(y, 0) with shape.relu. Conventions: worker/device/device.h.
+class BatchNormOps {
+ public:
+  struct ForwardArguments {
+    BatchNormShape shape;
+    const Real* x = nullptr;         // [batch, channels, pixels]
+    const float* scale = nullptr;    // [channels]
+    const float* shift = nullptr;    // [channels]
+    const Real* residual = nullptr;  // Shape of x; null stands for 0.
+    Real* y = nullptr;               // Shape of x.
+    float* mean = nullptr;           // [channels]
+    float* variance = nullptr;       // [channels]
+  };
+  struct EvaluateArguments {
+    BatchNormShape shape;
+    const Real* x = nullptr;          // [batch, channels, pixels]
+    const float* scale = nullptr;     // [channels]
+    const float* shift = nullptr;     // [channels]
+    const float* mean = nullptr;      // [channels]
+    const float* variance = nullptr;  // [channels]; below 0 counts as 0.
+    const Real* residual = nullptr;   // Shape of x; null stands for 0.
+    Real* y = nullptr;                // Shape of x.
+  };
+  struct BackwardArguments {
+    BatchNormShape shape;
+    const Real* x = nullptr;          // [batch, channels, pixels]
+    const float* scale = nullptr;     // [channels]
+    const float* mean = nullptr;      // [channels]
+    const float* variance = nullptr;  // [channels]
+    const Real* y = nullptr;          // Shape of x; read only with shape.relu.
+    const Real* dy = nullptr;         // Shape of x.
+    Real* dx = nullptr;               // Shape of x; may be dy.
+    float* dscale = nullptr;          // [channels]
+    float* dshift = nullptr;          // [channels]
+    Real* dresidual = nullptr;        // Shape of x; null skips it.
+  };
+  struct StatisticsGradientArguments {
+    int64_t channels = 0;
+    int64_t observations = 0;  // Batch times pixels.
+    int64_t sample_count = 0;
+    const float* mean = nullptr;              // [channels]
+    const float* variance = nullptr;          // [channels]
+    const float* running_mean = nullptr;      // [channels]
+    const float* running_variance = nullptr;  // [channels]
+    float* dmean = nullptr;                   // [channels]
+    float* dvariance = nullptr;               // [channels]
+  };
+
+  virtual ~BatchNormOps() = default;
+
+  // Computes mean and (biased) variance over the batch and its pixels, and
+  // writes them.
+  virtual void Forward(const ForwardArguments& args) = 0;
+  // Uses the mean and variance given.
+  virtual void Evaluate(const EvaluateArguments& args) = 0;
+  // Computes the gradients of Forward.
+  virtual void Backward(const BackwardArguments& args) = 0;
+  // dmean = sample_count (running_mean - mean). dvariance is defined likewise,
+  // from the unbiased variance if `observations` is above 1.
+  virtual void StatisticsGradient(const StatisticsGradientArguments& args) = 0;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DEVICE_OPS_BATCH_NORM_OPS_H_

@@ -1,0 +1,42 @@
+// Embeddings of tokens and their positions.
+#ifndef TRIBUTARY_WORKER_DEVICE_OPS_EMBEDDING_OPS_H_
+#define TRIBUTARY_WORKER_DEVICE_OPS_EMBEDDING_OPS_H_
+
+#include <cstdint>
+
+#include "worker/device/ops/real.h"
+
+namespace tributary {
+
+// Conventions: worker/device/device.h.
+class EmbeddingOps {
+ public:
+  struct ForwardArguments {
+    int64_t batch = 0, time = 0, width = 0;
+    const int32_t* tokens = nullptr;        // [batch, time]
+    const float* token_table = nullptr;     // [vocabulary, width]
+    const float* position_table = nullptr;  // [at least time, width]
+    Real* y = nullptr;                      // [batch, time, width]
+  };
+  struct BackwardArguments {
+    int64_t batch = 0, time = 0, width = 0, vocabulary = 0;
+    const int32_t* tokens = nullptr;   // [batch, time]
+    const Real* dy = nullptr;          // [batch, time, width]
+    bool accumulate = false;           // Add to dtoken_table.
+    float* dtoken_table = nullptr;     // [vocabulary, width]
+    float* dposition_table = nullptr;  // [at least time, width]
+  };
+
+  virtual ~EmbeddingOps() = default;
+
+  // y[b, t, :] = token_table[tokens[b, t], :] + position_table[t, :].
+  virtual void Forward(const ForwardArguments& args) = 0;
+  // dtoken_table += the rows of dy, in order of (b, t), after being zeroed
+  // unless `accumulate`. dposition_table[0, time) = sums over b; rows from
+  // `time` on are left to the caller.
+  virtual void Backward(const BackwardArguments& args) = 0;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DEVICE_OPS_EMBEDDING_OPS_H_

@@ -1,0 +1,46 @@
+// Layer norm over the last dimension.
+#ifndef TRIBUTARY_WORKER_DEVICE_OPS_LAYER_NORM_OPS_H_
+#define TRIBUTARY_WORKER_DEVICE_OPS_LAYER_NORM_OPS_H_
+
+#include <cstdint>
+
+#include "worker/device/ops/real.h"
+
+namespace tributary {
+
+// y = (x - mean) / sqrt(variance + 1e-5) * scale + shift. Conventions:
+// worker/device/device.h.
+class LayerNormOps {
+ public:
+  struct ForwardArguments {
+    int64_t rows = 0, width = 0;
+    const Real* x = nullptr;       // [rows, width]
+    const float* scale = nullptr;  // [width]
+    const float* shift = nullptr;  // [width]; null stands for 0.
+    Real* y = nullptr;             // [rows, width]
+    // Saved for Backward.
+    float* mean = nullptr;               // [rows]
+    float* inverse_deviation = nullptr;  // [rows]
+  };
+  struct BackwardArguments {
+    int64_t rows = 0, width = 0;
+    const Real* x = nullptr;                   // [rows, width]
+    const float* scale = nullptr;              // [width]
+    const float* mean = nullptr;               // [rows]
+    const float* inverse_deviation = nullptr;  // [rows]
+    const Real* dy = nullptr;                  // [rows, width]
+    bool accumulate = false;                   // Add to dx.
+    Real* dx = nullptr;                        // [rows, width]
+    float* dscale = nullptr;                   // [width]
+    float* dshift = nullptr;                   // [width]; null skips it.
+  };
+
+  virtual ~LayerNormOps() = default;
+
+  virtual void Forward(const ForwardArguments& args) = 0;
+  virtual void Backward(const BackwardArguments& args) = 0;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DEVICE_OPS_LAYER_NORM_OPS_H_

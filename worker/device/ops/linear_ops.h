@@ -1,0 +1,81 @@
+// Operations of linear layers.
+#ifndef TRIBUTARY_WORKER_DEVICE_OPS_LINEAR_OPS_H_
+#define TRIBUTARY_WORKER_DEVICE_OPS_LINEAR_OPS_H_
+
+#include <cstdint>
+
+#include "worker/device/ops/real.h"
+
+namespace tributary {
+
+// Y[rows, outputs] = X[rows, inputs] W^T + b, with W[outputs, inputs] as
+// PyTorch's nn.Linear stores it.
+struct LinearShape {
+  int64_t rows = 0;
+  int64_t inputs = 0;
+  int64_t outputs = 0;
+};
+
+// Conventions: worker/device/device.h.
+class LinearOps {
+ public:
+  struct ForwardArguments {
+    LinearShape shape;
+    const Real* x = nullptr;       // [rows, inputs]
+    const Real* weight = nullptr;  // [outputs, inputs]
+    const float* bias = nullptr;   // [outputs]; null stands for 0.
+    Real* y = nullptr;             // [rows, outputs]
+  };
+  struct BackwardInputArguments {
+    LinearShape shape;
+    const Real* dy = nullptr;      // [rows, outputs]
+    const Real* weight = nullptr;  // [outputs, inputs]
+    bool accumulate = false;       // Add to dx.
+    Real* dx = nullptr;            // [rows, inputs]
+  };
+  struct BackwardWeightArguments {
+    LinearShape shape;
+    const Real* x = nullptr;   // [rows, inputs]
+    const Real* dy = nullptr;  // [rows, outputs]
+    bool accumulate = false;   // Add to dweight.
+    float* dweight = nullptr;  // [outputs, inputs]
+    float* dbias = nullptr;    // [outputs]; null skips it.
+  };
+  struct GeluForwardArguments {
+    LinearShape shape;
+    const Real* x = nullptr;       // [rows, inputs]
+    const Real* weight = nullptr;  // [outputs, inputs]
+    const float* bias = nullptr;   // [outputs]; null stands for 0.
+    Real* z = nullptr;             // [rows, outputs]
+    Real* y = nullptr;             // [rows, outputs]
+  };
+  struct GeluBackwardInputArguments {
+    LinearShape shape;
+    const Real* dy = nullptr;      // [rows, outputs]
+    const Real* weight = nullptr;  // [outputs, inputs]
+    const Real* z = nullptr;       // [rows, inputs]
+    Real* dz = nullptr;            // [rows, inputs]
+  };
+
+  virtual ~LinearOps() = default;
+
+  // y = x weight^T + bias.
+  virtual void Forward(const ForwardArguments& args) = 0;
+  // dx = dy weight (+= with `accumulate`).
+  virtual void BackwardInput(const BackwardInputArguments& args) = 0;
+  // dweight = dy^T x (+= with `accumulate`); dbias = column sums of dy.
+  virtual void BackwardWeight(const BackwardWeightArguments& args) = 0;
+
+  // A linear layer followed by GELU (see ElementwiseOps), and the input's
+  // gradient of a linear layer that follows GELU. Intermediate values need not
+  // be rounded.
+  //
+  // z = x weight^T + bias, y = GELU(z).
+  virtual void GeluForward(const GeluForwardArguments& args) = 0;
+  // dz = (dy weight) GELU'(z).
+  virtual void GeluBackwardInput(const GeluBackwardInputArguments& args) = 0;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DEVICE_OPS_LINEAR_OPS_H_

@@ -1,0 +1,34 @@
+// Sums of the nodes of the reduction tree.
+#ifndef TRIBUTARY_WORKER_DEVICE_OPS_NODE_SUM_OPS_H_
+#define TRIBUTARY_WORKER_DEVICE_OPS_NODE_SUM_OPS_H_
+
+#include <cstdint>
+
+namespace tributary {
+
+// Declared as in common/numerics/half.h, so that kernels do not depend on
+// protocol buffers.
+enum ExchangeSpec_WireDtype : int;
+using WireDtype = ExchangeSpec_WireDtype;
+
+// Bit-identical to common/numerics/half.h. Conventions: worker/device/device.h.
+class NodeSumOps {
+ public:
+  struct Arguments {
+    WireDtype dtype = {};
+    int64_t count = 0;
+    const float* x = nullptr;  // [count]
+    float* sum = nullptr;      // [count]
+  };
+
+  virtual ~NodeSumOps() = default;
+
+  // sum = rounded x.
+  virtual void Keep(const Arguments& args) = 0;
+  // sum = rounded (sum + rounded x). `sum` must already be rounded.
+  virtual void Add(const Arguments& args) = 0;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DEVICE_OPS_NODE_SUM_OPS_H_

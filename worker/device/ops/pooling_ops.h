@@ -1,0 +1,79 @@
+// Pooling over the planes of images.
+#ifndef TRIBUTARY_WORKER_DEVICE_OPS_POOLING_OPS_H_
+#define TRIBUTARY_WORKER_DEVICE_OPS_POOLING_OPS_H_
+
+#include <cstdint>
+
+#include "worker/device/ops/real.h"
+
+namespace tributary {
+
+// From images of [batch, channels, in_height, in_width] to
+// [batch, channels, out_height, out_width].
+struct PoolShape {
+  int64_t batch = 0, channels = 0;
+  int64_t in_height = 0, in_width = 0, out_height = 0, out_width = 0;
+  // Side of a window. An incomplete last window is dropped.
+  int64_t window = 0;
+  // `stride` is the distance between windows; 0 stands for `window`. Padding
+  // never contains a maximum. Both apply to max pooling only.
+  int64_t stride = 0, padding = 0;
+
+  int64_t Stride() const { return stride > 0 ? stride : window; }
+};
+
+// Conventions: worker/device/device.h.
+class PoolingOps {
+ public:
+  struct MaxForwardArguments {
+    PoolShape shape;
+    const Real* x = nullptr;    // Shape of the input.
+    Real* y = nullptr;          // Shape of the output.
+    int32_t* argmax = nullptr;  // Shape of the output.
+  };
+  struct MaxBackwardArguments {
+    PoolShape shape;
+    const Real* dy = nullptr;         // Shape of the output.
+    const int32_t* argmax = nullptr;  // Shape of the output.
+    Real* dx = nullptr;               // Shape of the input.
+  };
+  struct AverageForwardArguments {
+    PoolShape shape;
+    const Real* x = nullptr;  // Shape of the input.
+    Real* y = nullptr;        // Shape of the output.
+  };
+  struct AverageBackwardArguments {
+    PoolShape shape;
+    const Real* dy = nullptr;  // Shape of the output.
+    Real* dx = nullptr;        // Shape of the input.
+  };
+  struct GlobalAverageForwardArguments {
+    int64_t planes = 0, pixels = 0;
+    const Real* x = nullptr;  // [planes, pixels]
+    Real* y = nullptr;        // [planes]
+  };
+  struct GlobalAverageBackwardArguments {
+    int64_t planes = 0, pixels = 0;
+    const Real* dy = nullptr;  // [planes]
+    Real* dx = nullptr;        // [planes, pixels]
+  };
+
+  virtual ~PoolingOps() = default;
+
+  // `argmax` receives the position of the first maximum within its input plane.
+  // Where windows overlap, an element's gradient is the sum over the windows,
+  // in their order.
+  virtual void MaxForward(const MaxForwardArguments& args) = 0;
+  virtual void MaxBackward(const MaxBackwardArguments& args) = 0;
+  virtual void AverageForward(const AverageForwardArguments& args) = 0;
+  virtual void AverageBackward(const AverageBackwardArguments& args) = 0;
+  // y[plane] = mean of x[plane, pixels].
+  virtual void GlobalAverageForward(
+      const GlobalAverageForwardArguments& args) = 0;
+  virtual void GlobalAverageBackward(
+      const GlobalAverageBackwardArguments& args) = 0;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DEVICE_OPS_POOLING_OPS_H_

@@ -1,0 +1,39 @@
+// Numbers that operations of devices read and write.
+#ifndef TRIBUTARY_WORKER_DEVICE_OPS_REAL_H_
+#define TRIBUTARY_WORKER_DEVICE_OPS_REAL_H_
+
+#include <cstdint>
+
+#include "common/numerics/philox.h"
+
+namespace tributary {
+
+enum class Precision {
+  kFloat32,
+  kBfloat16,
+  // For creating devices only: such a device reports kFloat32, but a GPU may
+  // round the operands of products and convolutions to TF32 (10 fraction bits).
+  kTf32,
+};
+
+// An element of an activation, of its gradient, or of a weight as an operand of
+// products: float32 or bfloat16, according to Device::precision(). Results are
+// converted to bfloat16 by rounding to nearest, ties to even. Opaque: only
+// devices and worker/device/reals.h access the representation.
+struct Real;
+
+// Offset added to (a, b) of random streams. constexpr, so that GPU code may
+// call it.
+struct RandomBase {
+  uint32_t a = 0, b = 0;
+
+  constexpr RandomStream Of(RandomStream stream) const {
+    stream.a += a;
+    stream.b += b;
+    return stream;
+  }
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DEVICE_OPS_REAL_H_
