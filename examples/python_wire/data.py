@@ -32,6 +32,7 @@ class Data:
         message.evaluation_pieces = -(-held_out // job.evaluation.batch)
         message.fingerprint = self.fingerprint
         message.unit = self.unit
+        message.sampler = sampling.NAME
         return message
 
 

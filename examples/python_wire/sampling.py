@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 
+NAME = 'tributary-1'
+
 INITIAL_VALUES, DROPOUT, SAMPLE_ORDER, MADE_UP_DATA = 1, 2, 3, 6
 
 _LOW = np.uint64(0xFFFFFFFF)

@@ -91,7 +91,7 @@ class VectorsTest(unittest.TestCase):
             job.evaluation.batch = v['evaluation_batch']
             facts = data.load(job).facts(job, message())
             for name in ('train_samples', 'steps_per_epoch', 'steps',
-                         'evaluation_pieces', 'unit'):
+                         'evaluation_pieces', 'unit', 'sampler'):
                 self.assertEqual(getattr(facts, name), v[name])
             self.assertEqual(facts.fingerprint, int(v['fingerprint']))
 

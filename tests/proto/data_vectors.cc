@@ -111,7 +111,8 @@ Vectors FactsVectors(const std::string& testdata) {
                     {"steps", facts.steps()},
                     {"evaluation_pieces", facts.evaluation_pieces()},
                     {"fingerprint", absl::StrCat(facts.fingerprint())},
-                    {"unit", facts.unit()}});
+                    {"unit", facts.unit()},
+                    {"sampler", facts.sampler()}});
   }
   return list;
 }
