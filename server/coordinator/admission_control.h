@@ -66,6 +66,8 @@ class AdmissionControl {
   bool memory_failed() const { return memory_failed_; }
   // Of the last worker that cannot take part; empty: there was none.
   const std::string& last_refusal() const { return last_refusal_; }
+  // A worker has broken the protocol, or may not join: its connection ends.
+  void NoteRefusal(const std::string& who, const absl::Status& status);
   // Lines for the log since the last call: who cannot take part, and why.
   std::vector<std::string> TakeNotices();
 

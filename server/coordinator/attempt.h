@@ -127,6 +127,8 @@ class Attempt {
 
   // ---- Servers.
   absl::Status OnSums(int shard, const StepSums& sums);
+  // Lines for the log since the last call: which workers were refused, and why.
+  std::vector<std::string> TakeNotices();
   absl::Status OnSnapshot(int shard, const SnapshotReport& report);
   // It cannot go on: goes back to an earlier checkpoint if its files are
   // damaged, and fails the job otherwise.
@@ -182,6 +184,8 @@ class Attempt {
   void OnRound(int64_t step, const GradientNorm& norm);
   // Stops the job, or tells of the step that is left out.
   void OnNonfinite(const JobProgress::NonfiniteGradient& gradient);
+  // Refuses the worker that sent it.
+  void OnNanLoss(const JobProgress::NanLoss& loss);
   void FinishIfDue();
   void LetServerLeave();
   void FlushMetrics();
@@ -203,6 +207,7 @@ class Attempt {
   std::optional<JobProgress> progress_;
   std::optional<CheckpointDriver> checkpoints_;
 
+  std::vector<std::string> notices_;
   bool draining_ = false;
   std::optional<int> leaving_;  // A shard.
   absl::Time alone_since_;

@@ -35,6 +35,10 @@ absl::Status CheckModel(const ParameterTable& table, const ArenaLayout& job);
 absl::Status CheckData(const DataFacts& facts, const DataFacts& job,
                        const std::string& whose);
 
+// The facts follow from the job and the number of samples, as proto/DATA.md
+// defines them. InvalidArgument, with the value and what is expected, if not.
+absl::Status CheckFacts(const DataFacts& facts, const JobSpec& job);
+
 // "64 training samples, fingerprint 17, ... model 0123456789ab".
 std::string DescribeReady(const Ready& ready);
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,8 @@
 #include "server/store/chunk_pass.h"
 #include "server/store/chunk_weights.h"
 #include "server/store/consistency/consistency_policy.h"
+#include "server/store/contribution_check.h"
+#include "server/store/sample_counts.h"
 #include "server/store/sum_reports.h"
 
 namespace tributary {
@@ -110,6 +113,8 @@ class ParameterStore {
     int64_t attempt = 1;  // At the job.
     // What Restore will be given; 0: workers bring version 0.
     int64_t first_version = 0;
+    // What contributions must contain. Absent: sample counts are not checked.
+    std::optional<SampleCounts> sample_counts;
     // What sums and updates.
     ChunkPassMaker make_passes = &MakeBlockPasses;
   };
@@ -270,6 +275,7 @@ class ParameterStore {
   const UpdateRecipe recipe_;
   const bool awaits_norm_;  // Updates wait for SetGradientNorm.
   const ArenaLayout layout_;
+  const ContributionCheck check_;
   const bool streams_;  // New weights are written past the caches.
   Executor* const pool_;
   const std::unique_ptr<Optimizer> optimizer_;

@@ -122,6 +122,9 @@ NodeSum ChunkAggregator::TakeUnder(int node, int height, TreeSum* sum) {
   if (sums_[node].has_value()) {
     sum->steps_.push_back(std::move(sums_[node]->gradient));
     sum->contributors_.push_back(sums_[node]->contributor);
+    if (std::isnan(sums_[node]->loss_sum)) {
+      sum->nan_loss_contributor_ = sums_[node]->contributor;
+    }
     sum->depth_ = std::max(sum->depth_, height);
     return *std::move(sums_[node]);
   }
