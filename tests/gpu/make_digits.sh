@@ -32,7 +32,8 @@ write_set() {
       return y < half ? corner(digit, x, 2, 3) : corner(digit, x, 5, 6)
     }
     function corner(digit, x, left, right) {
-      return (x < 2 && lit(digit, left)) || (x >= width - 2 && lit(digit, right))
+      if (x < 2) return lit(digit, left)
+      return x >= width - 2 && lit(digit, right)
     }
     BEGIN {
       split("1110111 0010010 1011101 1011011 0111010 1101011 1101111 " \

@@ -84,9 +84,14 @@ print_json() {
   printf '\n  ]\n}\n'
 }
 
-# A cell of a table: `|` would begin the next one.
+# A cell of a table: `|` would begin the next one. Of a benchmark's object, only
+# the median.
 cell() {
-  printf '%s' "${1//|/\\|}"
+  if [[ $1 == "{"*"}" && $1 =~ \"median_ms\":\ ?([0-9.]+) ]]; then
+    printf '%s ms' "${BASH_REMATCH[1]}"
+  else
+    printf '%s' "${1//|/\\|}"
+  fi
 }
 
 markdown_figures() {

@@ -134,6 +134,8 @@ TEST_F(RunGpuTest, ABenchmarkThatFailsDoesNotStopTheOthers) {
             1.5);
   EXPECT_EQ(part["figures"]["tributary, gpt, batch 2, BFLOAT16"],
             "failed with exit status 3");
+  EXPECT_THAT(Page(),
+              HasSubstr("| tributary, gpt2, batch 2, BFLOAT16 | 1.5 ms |"));
 }
 
 TEST_F(RunGpuTest, RefusesWrongArguments) {
