@@ -14,14 +14,20 @@ Linear::Options Linear::FanInOptions(int64_t inputs, int64_t outputs) {
 LayerSpec Linear::Spec() const {
   LayerSpec spec;
   spec.inputs = {options_.rows * options_.inputs};
-  spec.output = options_.rows * options_.outputs;
+  spec.output = options_.rows * (options_.outputs + options_.padding);
   spec.parameters = {{"weight",
                       {options_.outputs, options_.inputs},
                       DECAY,
-                      options_.weight_initializer}};
+                      options_.weight_initializer,
+                      options_.padding * options_.inputs}};
   if (options_.bias) {
     spec.parameters.push_back(
         {"bias", {options_.outputs}, NO_DECAY, options_.bias_initializer});
+  }
+  if (options_.padding > 0) {
+    // The weights of the padding are zero, so this bias decides its logits.
+    spec.constants.assign(options_.outputs, 0.0f);
+    spec.constants.resize(options_.outputs + options_.padding, kPaddingLogit);
   }
   spec.product_weight = true;
   spec.backward_reads_input = true;
@@ -34,12 +40,12 @@ LayerSpec Linear::Spec() const {
 void Linear::Forward(const LayerCall& call, const LayerTensors& tensors) const {
   if (tensors.gelu_output != nullptr) {
     call.device->LinearGeluForward(ShapeOf(call), tensors.inputs[0],
-                                   tensors.product_weight, tensors.weights[1],
+                                   tensors.product_weight, BiasOf(tensors),
                                    tensors.output, tensors.gelu_output);
     return;
   }
   call.device->LinearForward(ShapeOf(call), tensors.inputs[0],
-                             tensors.product_weight, tensors.weights[1],
+                             tensors.product_weight, BiasOf(tensors),
                              tensors.output);
 }
 
@@ -63,7 +69,12 @@ void Linear::Backward(const LayerCall& call,
 }
 
 LinearShape Linear::ShapeOf(const LayerCall& call) const {
-  return {call.samples * options_.rows, options_.inputs, options_.outputs};
+  return {call.samples * options_.rows, options_.inputs,
+          options_.outputs + options_.padding};
+}
+
+const float* Linear::BiasOf(const LayerTensors& tensors) const {
+  return options_.padding > 0 ? tensors.constants : tensors.weights[1];
 }
 
 }  // namespace tributary
