@@ -23,6 +23,8 @@ constexpr int kMaxStages = 8;
 constexpr int64_t kMaxStageBlocks = 100;
 // The limit on the arena's size.
 constexpr int64_t kMaxSyntheticParameters = int64_t{1} << 33;
+constexpr int64_t kMaxVocabulary = int64_t{1} << 19;
+constexpr int64_t kMaxVocabularyMultiple = 1024;
 constexpr double kMaxFloats = 0x1p50;
 
 template <typename Widths>
@@ -106,6 +108,11 @@ absl::Status ValidateGpt(const JobSpec& job) {
   TRIBUTARY_RETURN_IF_ERROR(
       Between("model.gpt.context", gpt.context(), 1, kMaxWidth));
   TRIBUTARY_RETURN_IF_ERROR(BelowOne("model.gpt.dropout", gpt.dropout()));
+  TRIBUTARY_RETURN_IF_ERROR(
+      Between("model.gpt.vocabulary", gpt.vocabulary(), 2, kMaxVocabulary));
+  TRIBUTARY_RETURN_IF_ERROR(Between("model.gpt.vocabulary_multiple",
+                                    gpt.vocabulary_multiple(), 1,
+                                    kMaxVocabularyMultiple));
   const int64_t samples =
       std::max(job.batch().global(), job.evaluation().batch());
   const double tokens = static_cast<double>(samples) * gpt.context();

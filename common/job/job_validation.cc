@@ -21,6 +21,7 @@ constexpr int64_t kMaxBatch = int64_t{1} << 24;
 constexpr int64_t kMaxClasses = int64_t{1} << 20;
 // Labels in IDX files are bytes.
 constexpr int64_t kMaxIdxClasses = 256;
+constexpr int64_t kByteValues = 256;
 constexpr int64_t kMaxRandomElements = int64_t{1} << 28;
 constexpr int64_t kMaxSampleBytes = 1000000;
 constexpr size_t kMaxNameBytes = 100;
@@ -105,6 +106,12 @@ absl::Status ValidateDataFitModel(const JobSpec& job) {
   const DataSpec& data = job.data();
   if (job.model().has_gpt() && !data.has_text() && !data.has_random()) {
     return Error("data", "model.gpt needs text data; set data.text");
+  }
+  if (job.model().has_gpt() && data.has_text() &&
+      job.model().gpt().vocabulary() != kByteValues) {
+    return Error("model.gpt.vocabulary", job.model().gpt().vocabulary(),
+                 " tokens, but those of data.text are the ", kByteValues,
+                 " byte values; leave it out");
   }
   if (TakesImages(job.model()) && !data.has_idx() && !data.has_random()) {
     return Error("data", "model.", ModelKind(job),

@@ -67,6 +67,11 @@ absl::StatusOr<Parameter> Convert(const ParameterTable::Parameter& from,
     to.size *= dimension;
     to.shape.push_back(dimension);
   }
+  if (from.padding() < 0 || from.padding() > max_elements) {
+    return error("padding ", from.padding(), " is not from 0 to ",
+                 max_elements);
+  }
+  to.padding = from.padding();
   return to;
 }
 
@@ -77,7 +82,11 @@ std::string Signature(const ParameterTable& table) {
   for (const ParameterTable::Parameter& parameter : table.parameter()) {
     digest.Update(absl::StrCat(parameter.name(), " ",
                                absl::StrJoin(parameter.shape(), "x"), " ",
-                               OptimizerGroup_Name(parameter.group()), "\n"));
+                               OptimizerGroup_Name(parameter.group())));
+    if (parameter.padding() != 0) {
+      digest.Update(absl::StrCat(" +", parameter.padding()));
+    }
+    digest.Update("\n");
   }
   return digest.FinishHex();
 }
@@ -111,13 +120,13 @@ absl::StatusOr<ArenaLayout> ArenaLayout::Create(const ParameterTable& table,
           "parameter ", Printable(from.name()), ": the name is used twice"));
     }
     to.offset = layout.arena_elements_;
-    if (to.size > max_elements - to.offset ||
-        RoundUpToAlignment(to.size) > max_elements - to.offset) {
+    const int64_t elements = RoundUpToAlignment(to.size + to.padding);
+    if (elements > max_elements - to.offset) {
       return absl::InvalidArgumentError(absl::StrCat(
           "parameter ", Printable(from.name()),
           ": the model up to here has more than ", max_elements, " elements"));
     }
-    layout.arena_elements_ += RoundUpToAlignment(to.size);
+    layout.arena_elements_ += elements;
     layout.parameter_count_ += to.size;
     layout.parameters_.push_back(std::move(to));
   }

@@ -25,6 +25,8 @@ struct Parameter {
   OptimizerGroup group = DECAY;
   int64_t offset = 0;  // Offset of the first element in the arena.
   int64_t size = 0;    // Number of elements.
+  // Number of elements of the gap behind the parameter that are read with it.
+  int64_t padding = 0;
 };
 
 // A run of consecutive elements of one chunk with the same optimizer group.

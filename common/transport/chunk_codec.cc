@@ -86,8 +86,9 @@ grpc::ByteBuffer EncodeAround(Inner inner, const void* payload, int64_t bytes,
 }
 
 absl::Status NotAMessage(const char* what) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "malformed message: ", what, " (is the peer a Tributary process?)"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("malformed message: ", what,
+                   ", expected a message of proto/parameter_server.proto"));
 }
 
 // Copies one field other than the payload from `in` to `out`.

@@ -39,8 +39,8 @@ class Checker {
  private:
   static absl::Status Malformed(const Descriptor& type) {
     return absl::InvalidArgumentError(
-        absl::StrCat("malformed message: not a ", type.name(),
-                     " (is the peer a Tributary process?)"));
+        absl::StrCat("malformed message: the bytes are not a ", type.name(),
+                     " of ", type.file()->name()));
   }
 
   bool SkipNumber(uint32_t tag) {

@@ -35,6 +35,11 @@ std::vector<BenchModel> Models() {
        "data { random {} } "
        // The defaults of torch.optim.AdamW.
        "optimizer { adamw { learning_rate: 1e-4 weight_decay: 0.01 } }"},
+      {"gpt2", 4,
+       "model { gpt { layers: 12 width: 768 heads: 12 context: 1024 "
+       "vocabulary: 50257 vocabulary_multiple: 64 } } "
+       "data { random {} } "
+       "optimizer { adamw { learning_rate: 1e-4 weight_decay: 0.01 } }"},
       {"bigmlp", 16,
        "model { mlp { hidden: 4096 hidden: 4096 hidden: 4096 } } "
        "data { random { shape: 4096 classes: 4096 } }"},

@@ -18,6 +18,8 @@ namespace tributary {
 //         with momentum
 // gpt     4 layers, width 128, 4 heads, context 128, vocabulary 256, batch 8,
 //         AdamW                                              0.8 M
+// gpt2    GPT-2 124M: 12 layers, width 768, 12 heads, context 1024, vocabulary
+//         50257 padded to 50304, batch 4, AdamW              124 M
 // bigmlp  4096 x 4096, four layers, batch 16, SGD with momentum: exchange-heavy
 //                                                            67 M
 // resnet18  on 3x32x32, batch 32, SGD with momentum          11 M

@@ -43,6 +43,8 @@ namespace {
 
 constexpr int64_t kDefaultWorkers = 2;
 constexpr int64_t kMostWorkers = 1024;
+// The vocabulary of models that generate text.
+constexpr int64_t kByteValues = 256;
 
 struct Flags {
   JobSource source;
@@ -341,7 +343,10 @@ absl::Status PrintResults(const LocalTraining& plan) {
   std::fputs(report.c_str(), stdout);
   std::fflush(stdout);
   const int64_t bytes = plan.job.output().sample_bytes();
-  if (!plan.job.model().has_gpt() || bytes == 0) return absl::OkStatus();
+  if (!plan.job.model().has_gpt() || bytes == 0 ||
+      plan.job.model().gpt().vocabulary() != kByteValues) {
+    return absl::OkStatus();
+  }
   GenerateOptions options;
   options.bytes = bytes;
   options.seed = plan.job.seed();

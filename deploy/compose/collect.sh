@@ -9,31 +9,19 @@
 # other program can run in it.
 set -euo pipefail
 
+source "$(dirname "${BASH_SOURCE[0]}")/libraries.sh"
+
 program=$1
 root=$2
 
 install -D "$program" "$root/usr/bin/$(basename "$program")"
 
-# The paths at which the loader finds the libraries. The loader itself is the
-# only line without "=>". The kernel's own library (vDSO) has no file.
-mapfile -t libraries < <(ldd "$program" |
-  sed -nE 's|^[[:space:]]*([^ ]+ => )?(/[^ ]+) \(.*|\2|p')
-if ldd "$program" | grep 'not found' >&2; then exit 1; fi
+mapfile -t libraries < <(libraries_of "$program")
+((${#libraries[@]} > 0))
 for library in "${libraries[@]}"; do
   install -D --mode=755 "$library" "$root$library"
 done
-
-# The licenses require that their texts accompany the libraries.
-packages=$(for library in "${libraries[@]}"; do
-  # dpkg may know the file by its path behind the link /lib -> /usr/lib. It does
-  # not know files that are alternatives.
-  dpkg-query -S "$(realpath "$library")" "/usr$library" "$library" \
-    2>/dev/null || true
-done | cut -d: -f1 | sort -u)
-for package in $packages; do
-  install -D --mode=644 "/usr/share/doc/$package/copyright" \
-    "$root/usr/share/doc/$package/copyright"
-done
+copy_licenses "$root" "${libraries[@]}"
 
 # Copied as files: some are links, and some jobs name the targets of links.
 mkdir -p "$root/usr/share/common-licenses"

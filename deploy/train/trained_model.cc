@@ -36,6 +36,11 @@ absl::StatusOr<JobSpec> LoadGptJob(const std::string& directory) {
                      "; only gpt models generate text"));
   }
   TRIBUTARY_RETURN_IF_ERROR(ValidateJob(*job));
+  if (job->model().gpt().vocabulary() != kVocabulary) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": model.gpt.vocabulary is ", job->model().gpt().vocabulary(),
+        "; only models of the ", kVocabulary, " byte values generate text"));
+  }
   return ResolveJob(*std::move(job));
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/counted.h"
+#include "common/base/retry.h"
 #include "common/base/status_macros.h"
 #include "server/membership/peer_checks.h"
 
@@ -83,7 +84,8 @@ absl::Status AdmissionControl::OnReady(Member* member, const Ready& ready) {
   }
   TRIBUTARY_ASSIGN_OR_RETURN(const ArenaLayout layout,
                              ArenaLayout::Create(ready.table()));
-  const absl::Status fits = CheckReady(ready);
+  absl::Status fits = CheckReady(ready);
+  if (fits.ok()) fits = CheckFacts(ready.data(), attempt_.options().job);
   if (!fits.ok()) {
     // The returned error closes the worker's connection.
     RefuseWorker(member->incarnation, fits, std::string(fits.message()));
@@ -167,6 +169,14 @@ void AdmissionControl::RefuseWorker(int64_t incarnation,
   if (notices_.size() < kMostNotices) notices_.push_back(last_refusal_);
   quorum_.Refuse(member);
   attempt_.RemoveWorker(incarnation, told);
+}
+
+void AdmissionControl::NoteRefusal(const std::string& who,
+                                   const absl::Status& status) {
+  // A worker that is told to join again, or that the job is done, is none.
+  if (IsTransient(status) || absl::IsOutOfRange(status)) return;
+  if (notices_.size() >= kMostNotices) return;
+  notices_.push_back(absl::StrCat(who, " is refused: ", status.message()));
 }
 
 std::vector<std::string> AdmissionControl::TakeNotices() {

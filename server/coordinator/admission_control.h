@@ -72,6 +72,9 @@ class AdmissionControl {
   bool memory_failed() const { return memory_failed_; }
   // Why the last refused worker cannot take part. Empty: none was refused.
   const std::string& last_refusal() const { return last_refusal_; }
+  // Logs that a peer has broken the protocol, or may not join, and that its
+  // connection ends.
+  void NoteRefusal(const std::string& who, const absl::Status& status);
   // Returns the log lines since the last call, which name refused workers and
   // the reasons.
   std::vector<std::string> TakeNotices();

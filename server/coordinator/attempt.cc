@@ -217,6 +217,21 @@ void Attempt::OnRound(int64_t step, const GradientNorm& norm) {
   FlushMetrics();
   checkpoints_->OnRound(*progress_);
   RunCheckpoints();
+  if (const auto loss = progress_->TakeNanLoss()) OnNanLoss(*loss);
+}
+
+void Attempt::OnNanLoss(const JobProgress::NanLoss& loss) {
+  const Member* const member = membership_.Find(loss.contributor);
+  if (member == nullptr) return;
+  const absl::Status refusal = absl::InvalidArgumentError(absl::StrCat(
+      "step ", loss.step + 1, ": the loss_sum of ", member->Name(),
+      " is nan, expected a number, because the gradient is finite"));
+  notices_.push_back(std::string(refusal.message()));
+  RemoveWorker(loss.contributor, refusal);
+}
+
+std::vector<std::string> Attempt::TakeNotices() {
+  return std::exchange(notices_, {});
 }
 
 void Attempt::OnNonfinite(const JobProgress::NonfiniteGradient& gradient) {

@@ -130,6 +130,8 @@ class Attempt {
 
   // ---- Servers.
   absl::Status OnSums(int shard, const StepSums& sums);
+  // Lines for the log since the last call: which workers were refused, and why.
+  std::vector<std::string> TakeNotices();
   absl::Status OnSnapshot(int shard, const SnapshotReport& report);
   // The server reported an error that it cannot recover from. Goes back to an
   // earlier checkpoint if the server's files are damaged; fails the job
@@ -190,6 +192,8 @@ class Attempt {
   void OnRound(int64_t step, const GradientNorm& norm);
   // Stops the job or logs the skipped step, as on_nonfinite says.
   void OnNonfinite(const JobProgress::NonfiniteGradient& gradient);
+  // Refuses the worker that sent it.
+  void OnNanLoss(const JobProgress::NanLoss& loss);
   void FinishIfDue();
   void LetServerLeave();
   void FlushMetrics();
@@ -211,6 +215,7 @@ class Attempt {
   std::optional<JobProgress> progress_;
   std::optional<AttemptCheckpoints> checkpoints_;
 
+  std::vector<std::string> notices_;
   bool draining_ = false;
   std::optional<int> leaving_;  // A shard.
   absl::Time alone_since_;

@@ -105,6 +105,7 @@ ServerOrder ConfigureOrder(const BeginningOptions& options, const Ready& ready,
   configure->set_servers(static_cast<int>(servers.size()));
   configure->set_job_id(options.job_id);
   configure->set_steps(ready.data().steps());
+  configure->set_train_samples(ready.data().train_samples());
   configure->set_attempt(options.attempt);
   configure->set_checkpoint(beginning.checkpoint);
   if (ResolveExchange(options.job).servers_hold_replicas) {

@@ -21,10 +21,17 @@ Coordinator::Coordinator(const Options& options, Clock clock,
 
 absl::StatusOr<int64_t> Coordinator::AddWorker(const Join& join,
                                                WorkerLink* link) {
-  TRIBUTARY_RETURN_IF_ERROR(CheckProtocol(join.protocol_version()));
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S2"));
   absl::MutexLock lock(&mu_);
-  return admission_.AddWorker(join, link);
+  const absl::Status speaks = CheckProtocol(join.protocol_version());
+  const absl::StatusOr<int64_t> incarnation =
+      speaks.ok() ? admission_.AddWorker(join, link) : speaks;
+  if (!incarnation.ok()) {
+    admission_.NoteRefusal(absl::StrCat("a worker (host ", join.host(),
+                                        ", process ", join.pid(), ")"),
+                           incarnation.status());
+  }
+  return incarnation;
 }
 
 absl::Status Coordinator::OnWorkerReport(int64_t incarnation,
@@ -38,6 +45,17 @@ absl::Status Coordinator::OnWorkerReport(int64_t incarnation,
                      "process took its rank; join again"));
   }
   member->last_heard = attempt_.now();
+  const std::string name = member->Name();
+  const absl::Status status = Handle(member, report);
+  // Otherwise it was removed, and that is noted.
+  if (!status.ok() && attempt_.membership().Find(incarnation) != nullptr) {
+    admission_.NoteRefusal(name, status);
+  }
+  return status;
+}
+
+absl::Status Coordinator::Handle(Member* member, const WorkerReport& report) {
+  const int64_t incarnation = member->incarnation;
   switch (report.report_case()) {
     case WorkerReport::kReady:
       return admission_.OnReady(member, report.ready());
@@ -196,7 +214,11 @@ std::optional<DataFacts> Coordinator::data() const {
 
 std::vector<std::string> Coordinator::TakeNotices() {
   absl::MutexLock lock(&mu_);
-  return admission_.TakeNotices();
+  std::vector<std::string> notices = admission_.TakeNotices();
+  for (std::string& notice : attempt_.TakeNotices()) {
+    notices.push_back(std::move(notice));
+  }
+  return notices;
 }
 
 bool Coordinator::has_trained() const {

@@ -127,6 +127,10 @@ class Coordinator {
   int64_t final_version() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
+  // The reaction to a report of a member.
+  absl::Status Handle(Member* member, const WorkerReport& report)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
   mutable absl::Mutex mu_;
   Attempt attempt_ ABSL_GUARDED_BY(mu_);
   AdmissionControl admission_ ABSL_GUARDED_BY(mu_);

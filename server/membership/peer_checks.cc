@@ -1,13 +1,16 @@
 #include "server/membership/peer_checks.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "common/base/counted.h"
 #include "common/base/digest.h"
 #include "common/base/status_macros.h"
@@ -22,6 +25,48 @@ std::string DescribeData(const DataFacts& facts) {
   return absl::StrCat(facts.train_samples(), " training samples, ",
                       facts.evaluation_pieces(),
                       " evaluation pieces, fingerprint ", facts.fingerprint());
+}
+
+// The facts that differ and that DescribeData leaves out.
+std::string DescribeOtherFacts(const DataFacts& facts, const DataFacts& job) {
+  std::string text;
+  const auto compare = [&text](absl::string_view name, const auto& worker,
+                               const auto& expected) {
+    if (worker == expected) return;
+    absl::StrAppend(&text, "; ", name, " is ", worker, ", expected ", expected);
+  };
+  const auto quoted = [](const std::string& name) {
+    return absl::StrCat("\"", absl::CHexEscape(name), "\"");
+  };
+  compare("steps_per_epoch", facts.steps_per_epoch(), job.steps_per_epoch());
+  compare("steps", facts.steps(), job.steps());
+  compare("unit", quoted(facts.unit()), quoted(job.unit()));
+  compare("sampler", quoted(facts.sampler()), quoted(job.sampler()));
+  return text;
+}
+
+std::string DescribeParameter(const ArenaLayout& layout, size_t number) {
+  if (number >= layout.parameters().size()) return "absent";
+  const Parameter& parameter = layout.parameters()[number];
+  return absl::StrCat(parameter.name, " [",
+                      absl::StrJoin(parameter.shape, ", "), "] ",
+                      OptimizerGroup_Name(parameter.group));
+}
+
+// The first difference of two tables that are not equal.
+std::string DescribeDifference(const ArenaLayout& worker,
+                               const ArenaLayout& job) {
+  if (worker.chunk_elements() != job.chunk_elements()) {
+    return absl::StrCat("chunk_elements is ", worker.chunk_elements(),
+                        ", expected ", job.chunk_elements());
+  }
+  size_t number = 0;
+  while (DescribeParameter(worker, number) == DescribeParameter(job, number)) {
+    ++number;
+  }
+  return absl::StrCat("parameter ", number, " is ",
+                      DescribeParameter(worker, number), ", expected ",
+                      DescribeParameter(job, number));
 }
 
 template <typename... What>
@@ -65,7 +110,40 @@ absl::Status CheckModel(const ParameterTable& table, const ArenaLayout& job) {
       Counted(layout->parameters().size(), "parameter"), ", signature ",
       layout->signature().substr(0, 12), ") is not the job's (",
       Counted(job.parameters().size(), "parameter"), ", signature ",
-      job.signature().substr(0, 12), "): use the same release everywhere"));
+      job.signature().substr(0, 12), "): ", DescribeDifference(*layout, job),
+      "; use the same release everywhere"));
+}
+
+absl::Status CheckFacts(const DataFacts& facts, const JobSpec& job) {
+  const auto check = [](absl::string_view name, int64_t value,
+                        int64_t expected) {
+    if (value == expected) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "this worker's DataFacts.", name, " is ", value, ", expected ",
+        expected, " for this job; see proto/DATA.md"));
+  };
+  if (facts.train_samples() < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("this worker's DataFacts.train_samples is ",
+                     facts.train_samples(), ", expected at least 1"));
+  }
+  const int64_t steps_per_epoch =
+      (facts.train_samples() - 1) / job.batch().global() + 1;
+  TRIBUTARY_RETURN_IF_ERROR(
+      check("steps_per_epoch", facts.steps_per_epoch(), steps_per_epoch));
+  if (job.has_steps()) {
+    TRIBUTARY_RETURN_IF_ERROR(check("steps", facts.steps(), job.steps()));
+  } else if (job.has_epochs()) {
+    const double steps =
+        std::ceil(job.epochs() * static_cast<double>(steps_per_epoch));
+    TRIBUTARY_RETURN_IF_ERROR(
+        check("steps", facts.steps(),
+              std::max<int64_t>(1, static_cast<int64_t>(steps))));
+  }
+  if (job.evaluation().disabled() || facts.evaluation_pieces() < 0) {
+    return check("evaluation_pieces", facts.evaluation_pieces(), 0);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckData(const DataFacts& facts, const DataFacts& job,
@@ -76,6 +154,7 @@ absl::Status CheckData(const DataFacts& facts, const DataFacts& job,
   return absl::InvalidArgumentError(absl::StrCat(
       "this worker's data (", DescribeData(facts), ") differ from the job's (",
       DescribeData(job), "), which are those of ", whose,
+      DescribeOtherFacts(facts, job),
       ": copy the same files to this machine and start this worker again; if "
       "this worker's are the right ones, copy them to every machine and start "
       "the job again"));

@@ -38,6 +38,11 @@ absl::Status CheckModel(const ParameterTable& table, const ArenaLayout& job);
 absl::Status CheckData(const DataFacts& facts, const DataFacts& job,
                        const std::string& whose);
 
+// Checks that the facts follow from the job and the number of samples, as
+// proto/DATA.md defines them. Returns InvalidArgument, with the value and the
+// expected one, if they do not.
+absl::Status CheckFacts(const DataFacts& facts, const JobSpec& job);
+
 // Returns, for example, "64 training samples, fingerprint 17, ... model
 // 0123456789ab".
 std::string DescribeReady(const Ready& ready);

@@ -330,7 +330,7 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
   // Must outlive `local`: the coordinator may answer the server's last reports
   // with orders.
   LocalLink link(options_.log);
-  ParameterServerService service(/*shard=*/0);
+  ParameterServerService service(/*shard=*/0, options_.log);
   ReplicaService replica_service({/*shard=*/0, "", options_.security},
                                  &replicas_);
   LocalServer local(

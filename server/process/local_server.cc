@@ -123,6 +123,10 @@ absl::Status LocalServer::OnConfigure(const Configure& configure) {
   ParameterStore::Options options;
   options.job = JobOfRounds(configure.job());
   options.steps = Rounds(configure.job(), configure.steps()).count();
+  if (configure.train_samples() > 0) {
+    options.sample_counts.emplace(configure.job(), configure.steps(),
+                                  configure.train_samples());
+  }
   options.shard = shard_;
   options.servers = configure.servers();
   options.attempt = configure.attempt();
@@ -196,6 +200,9 @@ absl::Status LocalServer::ConfigureReplicaHolder(const Configure& configure,
     }
   }
   network_->ServeWorkers(configure.attempt());
+  service_->Refuse(absl::FailedPreconditionError(
+      "the job's exchange is all_reduce, so no server holds weights: workers "
+      "exchange gradients with each other"));
   absl::MutexLock lock(&mu_);
   servers_ = configure.servers();
   state_names_ = optimizer->slot_names();

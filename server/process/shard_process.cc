@@ -38,7 +38,7 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
                              ReplicaStore* replicas,
                              absl::Duration connect_timeout, bool* enlisted,
                              bool* over) {
-  ParameterServerService service(options.shard);
+  ParameterServerService service(options.shard, options.log);
   ReplicaService replica_service(
       {options.shard, options.coordinator, options.security}, replicas);
   std::unique_ptr<Enlistment> enlistment;

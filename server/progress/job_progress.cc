@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "common/optimizer/schedule.h"
 #include "common/parameters/parameter_table.h"
 #include "nlohmann/json.hpp"
@@ -109,6 +110,7 @@ absl::StatusOr<std::optional<GradientNorm>> JobProgress::AddSums(
   if (shard == 0) {
     open.sample_count = sums.weight();
     open.loss_sum = sums.loss_sum();
+    open.nan_loss_contributor = sums.nan_loss_contributor();
   }
   if (--open.missing > 0) return std::optional<GradientNorm>();
   const OpenRound closed = std::move(open);
@@ -134,9 +136,13 @@ GradientNorm JobProgress::Close(int64_t round, const OpenRound& open,
     if (job_.on_nonfinite() == JobSpec::SKIP) ++skipped_rounds_;
   } else {
     last_norm_ = norm.norm();
-    last_loss_ = open.loss_sum / sample_count;
-    window_.loss_sum += open.loss_sum;
-    window_.sample_count += open.sample_count;
+    if (open.nan_loss_contributor != 0) {
+      nan_loss_ = NanLoss{rounds_.StepsAfter(round), open.nan_loss_contributor};
+    } else {
+      last_loss_ = open.loss_sum / sample_count;
+      window_.loss_sum += open.loss_sum;
+      window_.sample_count += open.sample_count;
+    }
   }
   ++completed_rounds_;
   const int64_t steps =
@@ -249,6 +255,29 @@ int64_t JobProgress::NextEvaluation() const {
   return std::min(rounds_.count(), evaluated_version_ / every * every + every);
 }
 
+absl::Status JobProgress::CheckPiece(const EvaluationReport& report) const {
+  const bool last = report.piece() == facts_.evaluation_pieces() - 1;
+  const int64_t most =
+      job_.evaluation().batch() *
+      (job_.model().has_gpt() ? job_.model().gpt().context() : 1);
+  const int64_t least = last ? 1 : most;
+  // A job that is not resolved has no size of pieces.
+  if (report.weight() < std::max<int64_t>(least, 1) ||
+      (most > 0 && report.weight() > most)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "evaluation of version ", report.version(), ", piece ", report.piece(),
+        ": weight is ", report.weight(), ", expected ",
+        last ? "from 1 to " : "", most, ": the samples (tokens) of the piece"));
+  }
+  if (report.correct() < 0 || report.correct() > report.weight()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("evaluation of version ", report.version(), ", piece ",
+                     report.piece(), ": correct is ", report.correct(),
+                     ", expected from 0 to ", report.weight()));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<bool> JobProgress::AddEvaluation(const EvaluationReport& report,
                                                 absl::Time now) {
   if (report.version() <= evaluated_version_) return false;
@@ -258,6 +287,7 @@ absl::StatusOr<bool> JobProgress::AddEvaluation(const EvaluationReport& report,
                                                    report.version(), ", piece ",
                                                    report.piece(), " is due"));
   }
+  TRIBUTARY_RETURN_IF_ERROR(CheckPiece(report));
   if (report.version() != evaluating_version_) {
     evaluating_version_ = report.version();
     pieces_.clear();
@@ -305,6 +335,10 @@ double JobProgress::samples_per_second() const {
   const double seconds =
       absl::ToDoubleSeconds(last_step_ - begin_ - evaluating_);
   return seconds > 0 ? static_cast<double>(total_sample_count_) / seconds : 0;
+}
+
+std::optional<JobProgress::NanLoss> JobProgress::TakeNanLoss() {
+  return std::exchange(nan_loss_, std::nullopt);
 }
 
 std::optional<JobProgress::NonfiniteGradient> JobProgress::TakeNonfinite() {

@@ -101,6 +101,14 @@ class JobProgress {
   // Returns the last closed round's gradient if it was not finite. Returns each
   // such round once.
   std::optional<NonfiniteGradient> TakeNonfinite();
+  // A round whose gradient was finite, though a worker's loss was NaN.
+  struct NanLoss {
+    int64_t step = 0;  // First step of the round.
+    int64_t contributor = 0;
+  };
+  // Returns the last closed round's if there was one. Returns each such round
+  // once.
+  std::optional<NanLoss> TakeNanLoss();
   int64_t skipped_rounds() const { return skipped_rounds_; }
 
   // Lines for metrics.jsonl that have become due since the last call.
@@ -125,7 +133,11 @@ class JobProgress {
     int64_t sample_count = 0;
     double loss_sum = 0;
     std::optional<StepSums::Nonfinite> nonfinite;
+    int64_t nan_loss_contributor = 0;
   };
+  // InvalidArgument, with the value and what is expected, for a report that no
+  // correct worker sends.
+  absl::Status CheckPiece(const EvaluationReport& report) const;
   // Accumulates the values of the next metrics line.
   struct Window {
     double loss_sum = 0;
@@ -158,6 +170,7 @@ class JobProgress {
   int64_t all_complete_below_ = 0;
   std::set<int64_t> complete_beyond_;
   std::optional<NonfiniteGradient> nonfinite_;
+  std::optional<NanLoss> nan_loss_;
   int64_t skipped_rounds_ = 0;
   double last_loss_ = 0;
   double last_norm_ = 0;

@@ -10,6 +10,7 @@
 #include "common/base/buffer_pool.h"
 #include "common/base/failpoint.h"
 #include "common/base/limits.h"
+#include "common/base/retry.h"
 #include "common/base/status_macros.h"
 #include "common/codec/encoding.h"
 #include "common/codec/top_k.h"
@@ -35,6 +36,10 @@ grpc::ByteBuffer EncodeWeights(int64_t version, int chunk,
   return EncodeWithPayload(message, values.data, values.bytes, values.owner);
 }
 
+// Refused workers in the log of one attempt: they may be started again and
+// again.
+constexpr int kMostRefusals = 100;
+
 // Older versions first, then the first layers, with which forward begins. Even,
 // so that OnOutcome can use the next number.
 int64_t WritePriority(int64_t version, int chunk) {
@@ -57,10 +62,12 @@ class ExchangeStream final
     : public ServerStream<grpc::ByteBuffer, grpc::ByteBuffer>,
       public WeightsSubscriber {
  public:
-  // A null `store` refuses the call.
+  // A null `store` refuses the call with `refusal`.
   ExchangeStream(int shard, std::string job_id, ParameterStore* store,
-                 int64_t attempt, TransportCounters* counters,
-                 StepArrivals* arrivals, std::shared_ptr<LiveCalls> calls)
+                 const absl::Status& refusal, int64_t attempt,
+                 TransportCounters* counters, StepArrivals* arrivals,
+                 ParameterServerService* service,
+                 std::shared_ptr<LiveCalls> calls)
       : ServerStream(std::move(calls)),
         shard_(shard),
         job_id_(std::move(job_id)),
@@ -69,10 +76,10 @@ class ExchangeStream final
         counters_(counters),
         differences_per_whole_(
             store == nullptr ? 0 : DifferencesPerWhole(store->exchange())),
-        arrivals_(arrivals) {
+        arrivals_(arrivals),
+        service_(service) {
     if (store_ == nullptr) {
-      Close(grpc::Status(grpc::StatusCode::UNAVAILABLE,
-                         "this server does not know the model yet"));
+      Close(ToGrpc(refusal));
     } else {
       words_per_message_ = WordsPerMessage(store_->chunk_numbers().size(),
                                            store_->layout().chunk_elements());
@@ -116,7 +123,9 @@ class ExchangeStream final
   void OnMessage(grpc::ByteBuffer* bytes) override {
     if (store_ == nullptr) return;
     const absl::Status status = Handle(bytes);
-    if (!status.ok()) Close(ToGrpc(status));
+    if (status.ok()) return;
+    service_->NoteRefusal(incarnation_, status);
+    Close(ToGrpc(status));
   }
 
   void OnEnd() override { Close(grpc::Status::OK); }
@@ -281,6 +290,7 @@ class ExchangeStream final
   }
 
   absl::Status OnHello(const Hello& hello) {
+    if (!welcomed_) incarnation_ = hello.incarnation();
     TRIBUTARY_RETURN_IF_ERROR(CheckJob(hello.job_id(), job_id_));
     const std::string& expected = store_->layout().signature();
     if (hello.signature() != expected) {
@@ -296,7 +306,6 @@ class ExchangeStream final
     }
     if (welcomed_) return absl::FailedPreconditionError("a second Hello");
     welcomed_ = true;
-    incarnation_ = hello.incarnation();
     ServerMessage welcome;
     welcome.mutable_welcome()->set_shard(shard_);
     for (const int chunk : store_->chunk_numbers()) {
@@ -345,6 +354,7 @@ class ExchangeStream final
   const int64_t differences_per_whole_;
   size_t words_per_message_ = 1;
   StepArrivals* const arrivals_;
+  ParameterServerService* const service_;
   // Accessed only by the read in flight.
   bool welcomed_ = false;
   int64_t incarnation_ = 0;
@@ -360,15 +370,15 @@ class ExchangeStream final
 // Sends every chunk at one version.
 class WeightsReader final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
-  WeightsReader(ParameterStore* store, const grpc::ByteBuffer& request,
-                TransportCounters* counters, std::shared_ptr<LiveCalls> calls)
+  WeightsReader(ParameterStore* store, const absl::Status& refusal,
+                const grpc::ByteBuffer& request, TransportCounters* counters,
+                std::shared_ptr<LiveCalls> calls)
       : token_(std::move(calls)), store_(store), counters_(counters) {
     grpc::ByteBuffer bytes = request;
     absl::Status status = Decode(&bytes, &request_);
     if (status.ok()) status = Failpoint("J4");
     if (store == nullptr) {
-      Finish(grpc::Status(grpc::StatusCode::UNAVAILABLE,
-                          "this server does not know the model yet"));
+      Finish(ToGrpc(refusal));
     } else if (!status.ok()) {
       Finish(ToGrpc(status));
     } else {
@@ -415,7 +425,8 @@ class WeightsReader final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
 
 }  // namespace
 
-ParameterServerService::ParameterServerService(int shard) : shard_(shard) {}
+ParameterServerService::ParameterServerService(int shard, Logger* log)
+    : shard_(shard), log_(log) {}
 
 ParameterServerService::~ParameterServerService() = default;
 
@@ -425,6 +436,11 @@ void ParameterServerService::Serve(ParameterStore* store,
   store_ = store;
   job_id_ = job_id;
   attempt_ = attempt;
+}
+
+void ParameterServerService::Refuse(const absl::Status& status) {
+  absl::MutexLock lock(&mu_);
+  refusal_ = status;
 }
 
 void ParameterServerService::CountBytes(ProcessStatistics* statistics) const {
@@ -442,6 +458,18 @@ int64_t ParameterServerService::attempt() const {
   return attempt_;
 }
 
+void ParameterServerService::NoteRefusal(int64_t incarnation,
+                                         const absl::Status& status) {
+  if (IsTransient(status) || refusals_++ >= kMostRefusals) return;
+  log_->Warning("refused the worker of incarnation %d: %s", incarnation,
+                std::string(status.message()));
+}
+
+absl::Status ParameterServerService::refusal() const {
+  absl::MutexLock lock(&mu_);
+  return refusal_;
+}
+
 ParameterStore* ParameterServerService::store() const {
   absl::MutexLock lock(&mu_);
   return store_;
@@ -449,15 +477,16 @@ ParameterStore* ParameterServerService::store() const {
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*
 ParameterServerService::Exchange(grpc::CallbackServerContext*) {
-  auto* stream = new ExchangeStream(shard_, job_id(), store(), attempt(),
-                                    &counters_, &arrivals_, calls_);
+  auto* stream =
+      new ExchangeStream(shard_, job_id(), store(), refusal(), attempt(),
+                         &counters_, &arrivals_, this, calls_);
   stream->Start(kDefaultLimits.handshake_timeout);
   return stream;
 }
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* ParameterServerService::ReadWeights(
     grpc::CallbackServerContext*, const grpc::ByteBuffer* request) {
-  return new WeightsReader(store(), *request, &counters_, calls_);
+  return new WeightsReader(store(), refusal(), *request, &counters_, calls_);
 }
 
 }  // namespace tributary

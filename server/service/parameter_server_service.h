@@ -9,8 +9,10 @@
 #include <string>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/monotonic_clock.h"
+#include "common/os/log.h"
 #include "common/transport/live_calls.h"
 #include "proto/parameter_server.grpc.pb.h"
 #include "server/progress/step_arrivals.h"
@@ -33,16 +35,22 @@ class ParameterServerService final
               ParameterServer::Service>>,
       public WeightsService {
  public:
-  explicit ParameterServerService(int shard);
+  // `log` must outlive the gRPC server. It gets a line for each worker that is
+  // refused and must not retry, up to a number that peers cannot exceed.
+  ParameterServerService(int shard, Logger* log);
   ~ParameterServerService() override;
 
   // `store` must outlive the gRPC server.
   void Serve(ParameterStore* store, const std::string& job_id,
              int64_t attempt) override ABSL_LOCKS_EXCLUDED(mu_);
+  void Refuse(const absl::Status& status) override ABSL_LOCKS_EXCLUDED(mu_);
   void TakeArrivals(int64_t step, StepSums* sums) override {
     arrivals_.Take(step, sums);
   }
   void CountBytes(ProcessStatistics* statistics) const override;
+
+  // Logs that a worker of this incarnation, 0 if it has not said, was refused.
+  void NoteRefusal(int64_t incarnation, const absl::Status& status);
 
   // Waits until no call uses the store. Call it after the gRPC server's
   // shutdown.
@@ -58,15 +66,21 @@ class ParameterServerService final
   ParameterStore* store() const ABSL_LOCKS_EXCLUDED(mu_);
   int64_t attempt() const ABSL_LOCKS_EXCLUDED(mu_);
   std::string job_id() const ABSL_LOCKS_EXCLUDED(mu_);
+  // What workers are told while there is no store.
+  absl::Status refusal() const ABSL_LOCKS_EXCLUDED(mu_);
 
   const int shard_;
+  Logger* const log_;
   TransportCounters counters_;
+  std::atomic<int> refusals_{0};
   StepArrivals arrivals_{&MonotonicNow};
   const std::shared_ptr<LiveCalls> calls_ = std::make_shared<LiveCalls>();
   mutable absl::Mutex mu_;
   ParameterStore* store_ ABSL_GUARDED_BY(mu_) = nullptr;
   int64_t attempt_ ABSL_GUARDED_BY(mu_) = 0;
   std::string job_id_ ABSL_GUARDED_BY(mu_);
+  absl::Status refusal_ ABSL_GUARDED_BY(mu_) =
+      absl::UnavailableError("this server does not know the model yet");
 };
 
 }  // namespace tributary

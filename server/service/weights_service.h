@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
 #include "proto/rendezvous.pb.h"
 
 namespace tributary {
@@ -18,10 +19,14 @@ class WeightsService {
   virtual ~WeightsService() = default;
 
   // Serves `store` to the workers of this job and attempt, and refuses other
-  // workers. Before this call, all workers are refused with UNAVAILABLE.
+  // workers. Before this call, all workers are refused with UNAVAILABLE, which
+  // they retry.
   // `store` must outlive all streams.
   virtual void Serve(ParameterStore* store, const std::string& job_id,
                      int64_t attempt) = 0;
+
+  // Refuses all workers with this status: this server has no weights.
+  virtual void Refuse(const absl::Status& status) = 0;
 
   // Writes the step's contributors and their arrival times to `sums`, and
   // forgets the step.

@@ -56,6 +56,7 @@ ParameterStore::ParameterStore(const Options& options, ArenaLayout layout,
       recipe_(options.job, options.steps, StatisticsRate(options.job)),
       awaits_norm_(ResolveExchange(options.job).updates_await_norm),
       layout_(std::move(layout)),
+      check_(layout_, leaves_, options.steps, options.sample_counts),
       // With compression, the weights are read again at once, so they should
       // stay in the cache.
       streams_(!options.job.exchange().has_compression() &&
@@ -185,22 +186,7 @@ absl::StatusOr<Snapshot::Chunk> ParameterStore::CopyNow(Chunk* chunk) {
 
 absl::Status ParameterStore::AddContribution(int number, NodeSum sum) {
   TRIBUTARY_RETURN_IF_ERROR(CheckChunk(number));
-  if (!IsNode(sum.node, leaves_)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("node ", sum.node, " is not in the tree of ",
-                     Counted(leaves_, "micro-batch", "micro-batches"),
-                     " (batch.micro_batches)"));
-  }
-  if (sum.step < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("contribution to step ", sum.step, " of chunk ", number,
-                     ": steps count from 0"));
-  }
-  if (sum.sample_count < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("contribution of step ", sum.step, ", chunk ", number,
-                     " has negative weight ", sum.sample_count));
-  }
+  TRIBUTARY_RETURN_IF_ERROR(check_.Check(number, sum));
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S5"));
   Chunk* chunk = Find(number);
   {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,8 @@
 #include "server/store/chunk_pass.h"
 #include "server/store/chunk_weights.h"
 #include "server/store/consistency/consistency_policy.h"
+#include "server/store/contribution_check.h"
+#include "server/store/sample_counts.h"
 #include "server/store/sum_reports.h"
 
 namespace tributary {
@@ -115,6 +118,8 @@ class ParameterStore {
     int64_t attempt = 1;  // Number of the job's attempt.
     // The version that Restore will set. 0: a worker initializes version 0.
     int64_t first_version = 0;
+    // What contributions must contain. Absent: sample counts are not checked.
+    std::optional<SampleCounts> sample_counts;
     // Creates the passes that sum and update.
     ChunkPassMaker make_passes = &MakeBlockPasses;
     // Called once if a pass fails (see ChunkPass), on any thread and perhaps
@@ -290,6 +295,7 @@ class ParameterStore {
   const UpdateRecipe recipe_;
   const bool awaits_norm_;  // Updates wait for SetGradientNorm.
   const ArenaLayout layout_;
+  const ContributionCheck check_;
   const bool streams_;  // Write new weights with non-temporal stores.
   Executor* const pool_;
   const std::unique_ptr<Optimizer> optimizer_;

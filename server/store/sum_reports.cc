@@ -26,7 +26,10 @@ std::optional<StepSums> SumReports::Add(const ChunkSum& chunk) {
   if (nonfinite.has_value()) {
     *open.sums.add_nonfinite() = *std::move(nonfinite);
   }
-  if (chunk.number == 0) open.sums.set_loss_sum(chunk.sum->loss_sum());
+  if (chunk.number == 0) {
+    open.sums.set_loss_sum(chunk.sum->loss_sum());
+    open.sums.set_nan_loss_contributor(chunk.sum->nan_loss_contributor());
+  }
   if (--open.missing > 0) return std::nullopt;
   StepSums complete = std::move(open.sums);
   open_.erase(chunk.step);

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/job/job.h"
 #include "common/parameters/parameter_table.h"
 #include "common/transport/channel.h"
 #include "gmock/gmock.h"
@@ -260,6 +261,19 @@ TEST_F(BadPeerTest, StepOfTheFuture) {
   ExpectRefusal(Exchange({GoodHello(), contribution}),
                 grpc::StatusCode::FAILED_PRECONDITION,
                 "step 1000000 comes too early");
+}
+
+TEST_F(BadPeerTest, SampleCountThatIsNotTheMicroBatchs) {
+  const JobSpec job = ResolveJob(*job_);
+  const int64_t samples = job.batch().global() / job.batch().micro_batches();
+  WorkerMessage sum;
+  sum.mutable_contribution()->set_node(
+      static_cast<int>(job.batch().micro_batches()));
+  sum.mutable_contribution()->set_weight(samples - 1);
+  sum.mutable_contribution()->set_payload(std::string(4096, '\0'));
+  ExpectRefusal(
+      Exchange({GoodHello(), sum}), grpc::StatusCode::INVALID_ARGUMENT,
+      absl::StrCat("has weight ", samples - 1, ", expected ", samples));
 }
 
 TEST_F(BadPeerTest, StepBeforeTheFirst) {

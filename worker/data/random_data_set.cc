@@ -10,8 +10,6 @@
 namespace tributary {
 namespace {
 
-constexpr int64_t kVocabulary = 256;
-
 // Numbers of the generator's streams.
 constexpr uint32_t kInputs = 0;
 constexpr uint32_t kLabels = 1;
@@ -49,9 +47,9 @@ RandomDataSet::RandomDataSet(const JobSpec& job) {
     const int64_t context = job.model().gpt().context();
     info_.kind = DataInfo::Kind::kTokens;
     info_.sample_shape = {context};
-    info_.classes = kVocabulary;
-    FillIntegers(kInputs, all_.samples * context, kVocabulary, &all_.tokens);
-    FillIntegers(kLabels, all_.samples * context, kVocabulary, &all_.labels);
+    info_.classes = job.model().gpt().vocabulary();
+    FillIntegers(kInputs, all_.samples * context, info_.classes, &all_.tokens);
+    FillIntegers(kLabels, all_.samples * context, info_.classes, &all_.labels);
     return;
   }
   if (job.model().has_synthetic()) {

@@ -9,6 +9,10 @@
 
 namespace tributary {
 
+// DataFacts.sampler. A change of the samples that a micro-batch has needs
+// another name.
+inline constexpr char kSamplerName[] = "tributary-1";
+
 // Orders the samples of each epoch by a permutation keyed by (seed, epoch).
 // Each epoch visits every sample once; its last batch may be short. Micro-batch
 // m holds places [m * global / micro_batches, (m + 1) * global / micro_batches)

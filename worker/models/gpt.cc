@@ -26,10 +26,18 @@ constexpr int64_t kMaxContext = 65536;
 // GPT-2's standard deviation of initial weights.
 constexpr double kDeviation = 0.02;
 
+// Returns how much is missing to a multiple.
+int64_t PaddingOf(int64_t vocabulary, int64_t multiple) {
+  return (multiple - vocabulary % multiple) % multiple;
+}
+
 class GptBuilder {
  public:
   GptBuilder(const GptSpec& spec, int64_t vocabulary)
-      : spec_(spec), vocabulary_(vocabulary), graph_(spec.context()) {}
+      : spec_(spec),
+        vocabulary_(vocabulary),
+        padding_(PaddingOf(vocabulary, spec.vocabulary_multiple())),
+        graph_(spec.context()) {}
 
   Graph Build() &&;
 
@@ -46,6 +54,7 @@ class GptBuilder {
 
   const GptSpec& spec_;
   const int64_t vocabulary_;
+  const int64_t padding_;  // Tokens that the head adds.
   Graph graph_;
   ValueId stream_ = 0;
 };
@@ -55,6 +64,7 @@ Graph GptBuilder::Build() && {
   embedding.vocabulary = vocabulary_;
   embedding.context = spec_.context();
   embedding.width = spec_.width();
+  embedding.padding = spec_.tied_head() ? padding_ : 0;
   embedding.initializer = Initializer::Normal(kDeviation);
   stream_ = graph_.Add("transformer", std::make_unique<Embedding>(embedding),
                        {graph_.input()});
@@ -134,6 +144,7 @@ void GptBuilder::AddHead() {
   options.rows = spec_.context();
   options.inputs = spec_.width();
   options.outputs = vocabulary_;
+  options.padding = padding_;
   options.bias = false;
   options.weight_initializer = Initializer::Normal(kDeviation);
   auto head = std::make_unique<Linear>(options);
@@ -144,7 +155,8 @@ void GptBuilder::AddHead() {
   LossSpec loss;
   loss.kind = LossSpec::Kind::kSoftmaxCrossEntropy;
   loss.rows = spec_.context();
-  loss.width = vocabulary_;
+  loss.width = vocabulary_ + padding_;
+  loss.padding = padding_;
   graph_.SetLoss(loss, logits);
 }
 
@@ -163,6 +175,9 @@ absl::Status CheckSpec(const GptSpec& gpt) {
   }
   TRIBUTARY_RETURN_IF_ERROR(
       CheckRange("model.gpt.context", gpt.context(), 1, kMaxContext));
+  TRIBUTARY_RETURN_IF_ERROR(CheckRange("model.gpt.vocabulary_multiple",
+                                       gpt.vocabulary_multiple(), 1,
+                                       kMaxLayerSize));
   return CheckDropout("model.gpt.dropout", gpt.dropout());
 }
 

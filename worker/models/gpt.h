@@ -18,10 +18,13 @@ namespace tributary {
 //
 // Parameters have the names of GPT-2 ("transformer.wte.weight",
 // "transformer.h.<i>.attn.c_attn.weight", ..., "lm_head.weight" unless the head
-// is tied), but matrices are [outputs, inputs]. The head has no bias. Initial
+// is tied), and its shapes, but matrices are [outputs, inputs]. The head has no
+// bias. Initial
 // values: matrices and embeddings are normal with standard deviation 0.02,
 // divided by sqrt(2 layers) where they write to the residual stream; biases are
-// 0; norms are 1 and 0. Returns InvalidArgument, naming the field of model.gpt.
+// 0; norms are 1 and 0. model.gpt.vocabulary_multiple changes neither names nor
+// shapes: the padding is in the arena. Returns InvalidArgument, naming the
+// field of model.gpt.
 absl::StatusOr<Graph> BuildGpt(const ModelSpec& spec, const DataInfo& info);
 
 }  // namespace tributary

@@ -108,8 +108,8 @@ absl::StatusOr<MicroBatchInput> NetworkModel::InputOf(
   if (loss.kind == LossSpec::Kind::kSoftmaxCrossEntropy) {
     TRIBUTARY_RETURN_IF_ERROR(
         CheckSize("labels", batch.labels.size(), targets));
-    TRIBUTARY_RETURN_IF_ERROR(
-        CheckRange("label", batch.labels, /*lowest=*/-1, loss.width));
+    TRIBUTARY_RETURN_IF_ERROR(CheckRange("label", batch.labels, /*lowest=*/-1,
+                                         loss.width - loss.padding));
     micro_batch.target = batch.labels.data();
   } else {
     TRIBUTARY_RETURN_IF_ERROR(
@@ -126,7 +126,8 @@ absl::Status NetworkModel::NextTokenLogits(absl::Span<const int32_t> tokens,
     return absl::UnimplementedError("only model.gpt predicts tokens");
   }
   const int64_t context = info_.sample_shape[0];
-  const int64_t vocabulary = network_->graph().loss().width;
+  const LossSpec& loss = network_->graph().loss();
+  const int64_t vocabulary = loss.width - loss.padding;
   if (tokens.empty()) {
     return absl::InvalidArgumentError(
         "tokens is empty, expected at least one token");
@@ -149,7 +150,7 @@ absl::Status NetworkModel::NextTokenLogits(absl::Span<const int32_t> tokens,
   return CopyRealsToHost(
       device_,
       RealAt(*device_, predicted,
-             (static_cast<int64_t>(tokens.size()) - 1) * vocabulary),
+             (static_cast<int64_t>(tokens.size()) - 1) * loss.width),
       vocabulary, logits.data());
 }
 

@@ -74,6 +74,7 @@ int Graph::AddParameter(absl::string_view layer, const ParameterSpec& spec) {
   parameter->set_name(absl::StrCat(layer, ".", spec.name));
   for (const int64_t dimension : spec.shape) parameter->add_shape(dimension);
   parameter->set_group(spec.group);
+  parameter->set_padding(spec.padding);
   initializers_.push_back(spec.initializer);
   return table_.parameter_size() - 1;
 }
@@ -84,7 +85,8 @@ int Graph::FindParameter(absl::string_view layer, absl::string_view name,
     const ParameterTable::Parameter& parameter = table_.parameter(i);
     if (parameter.name() != name) continue;
     if (!std::equal(parameter.shape().begin(), parameter.shape().end(),
-                    wanted.shape.begin(), wanted.shape.end())) {
+                    wanted.shape.begin(), wanted.shape.end()) ||
+        parameter.padding() != wanted.padding) {
       Fail(layer, absl::StrCat(name, " has another shape"));
     }
     return i;

@@ -78,8 +78,18 @@ Network::Network(Graph graph, int64_t max_samples, Device* device,
       inputs_(std::move(inputs)),
       own_copies_(std::move(own_copies)),
       copies_(copies) {
+  CopyConstants();
   FindRanges();
   FindSegments();
+}
+
+void Network::CopyConstants() const {
+  for (size_t i = 0; i < graph_.nodes().size(); ++i) {
+    const std::vector<float>& constants = graph_.nodes()[i].spec.constants;
+    if (constants.empty()) continue;
+    device_->CopyFromHost(At(plan_.nodes[i].constants), constants.data(),
+                          constants.size() * sizeof(float));
+  }
 }
 
 void Network::FindRanges() {
@@ -88,7 +98,7 @@ void Network::FindRanges() {
     std::vector<Range>& ranges = weights_needed_.emplace_back();
     for (size_t i = 0; i < node.parameters.size(); ++i) {
       const Parameter& parameter = parameters[node.parameters[i]];
-      const int64_t end = parameter.offset + parameter.size;
+      const int64_t end = parameter.offset + parameter.size + parameter.padding;
       if (i > 0 && node.parameters[i] == node.parameters[i - 1] + 1) {
         ranges.back().end = end;
       } else {
@@ -382,6 +392,7 @@ LayerTensors Network::TensorsOf(int node, bool training,
   tensors.output = RealAt(planned.output);
   tensors.saved = static_cast<float*>(At(planned.saved));
   tensors.gelu_output = RealAt(planned.gelu_output);
+  tensors.constants = static_cast<const float*>(At(planned.constants));
   const Graph::Node& layer = graph_.nodes()[node];
   const std::vector<int>& parameters = layer.parameters;
   for (size_t i = 0; i < parameters.size(); ++i) {

@@ -136,6 +136,7 @@ class Network {
           std::unique_ptr<DeviceInputs> inputs,
           std::unique_ptr<WeightCopies> own_copies, WeightCopies* copies);
 
+  void CopyConstants() const;
   void FindRanges();
   void FindSegments();
   void* At(int64_t place) const;

@@ -212,6 +212,12 @@ void Planner::PlanValues() {
       places_.emplace_back(&planned.evaluation_inputs[k],
                            evaluation_buffer[node.inputs[k]]);
     }
+    if (!node.spec.constants.empty()) {
+      const auto elements = static_cast<int64_t>(node.spec.constants.size());
+      const int buffer = NewBuffer(elements * kElementBytes, 0);
+      Use(buffer, BackwardTime(0));
+      places_.emplace_back(&planned.constants, buffer);
+    }
     const int64_t saved = node.layer->SavedElements(device_, max_samples_);
     if (saved > 0) {
       const int buffer = NewBuffer(saved * kElementBytes, ForwardTime(i));

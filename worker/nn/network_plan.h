@@ -17,6 +17,7 @@ namespace tributary {
 // absent tensor.
 struct NetworkPlan {
   struct Node {
+    int64_t constants = -1;  // Written once, and never overwritten.
     std::array<int64_t, kMaxLayerInputs> inputs{-1, -1};
     int64_t output = -1;
     // Inputs outside training, where some layers are skipped.

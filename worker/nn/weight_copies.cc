@@ -17,6 +17,11 @@ struct Places {
   int64_t total = 0;
 };
 
+// Number of elements that products read.
+int64_t ElementsOf(const Parameter& parameter) {
+  return parameter.size + parameter.padding;
+}
+
 Places PlaceCopies(const Graph& graph, const ArenaLayout& layout,
                    const Device& device) {
   Places places;
@@ -28,7 +33,7 @@ Places PlaceCopies(const Graph& graph, const ArenaLayout& layout,
     if (places.offsets[parameter] >= 0) continue;
     places.offsets[parameter] = places.total;
     const int64_t bytes =
-        layout.parameters()[parameter].size * device.real_bytes();
+        ElementsOf(layout.parameters()[parameter]) * device.real_bytes();
     places.total +=
         (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
   }
@@ -52,7 +57,7 @@ absl::Status WeightCopies::Prepare(const Graph& graph,
   for (size_t i = 0; i < places.offsets.size(); ++i) {
     Copy& copy = *copies_.emplace_back(std::make_unique<Copy>());
     if (places.offsets[i] < 0) continue;
-    copy.size = layout.parameters()[i].size;
+    copy.size = ElementsOf(layout.parameters()[i]);
     copy.place = reinterpret_cast<Real*>(static_cast<char*>(memory_.get()) +
                                          places.offsets[i]);
   }

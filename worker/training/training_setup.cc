@@ -81,6 +81,7 @@ absl::Status TrainingSetup::Open() {
                                piece_samples_);
   facts_.set_fingerprint(data_->fingerprint());
   facts_.set_unit(UnitOf(data_->info().kind));
+  facts_.set_sampler(kSamplerName);
   rounds_ = std::make_unique<Rounds>(job_, facts_.steps());
   return absl::OkStatus();
 }

@@ -123,6 +123,9 @@ double ChunkAggregator::TakeUnder(int node, int height, TreeSum* sum) {
   if (sums_[node].has_value()) {
     sum->steps_.push_back(std::move(sums_[node]->gradient));
     sum->contributors_.push_back(sums_[node]->contributor);
+    if (std::isnan(sums_[node]->loss_sum)) {
+      sum->nan_loss_contributor_ = sums_[node]->contributor;
+    }
     sum->depth_ = std::max(sum->depth_, height);
     sum->sample_count_ += sums_[node]->sample_count;
     return sums_[node]->loss_sum;

@@ -45,6 +45,8 @@ class TreeSum {
 
   int64_t sample_count() const { return sample_count_; }
   double loss_sum() const { return loss_sum_; }
+  // A contributor whose loss is NaN; 0 if there is none.
+  int64_t nan_loss_contributor() const { return nan_loss_contributor_; }
   bool empty() const { return steps_.empty(); }
 
   // Sums elements [begin, begin + count), where count is at most kBlock. The
@@ -83,6 +85,7 @@ class TreeSum {
   WireDtype dtype_ = ExchangeSpec::FLOAT32;
   int64_t sample_count_ = 0;
   double loss_sum_ = 0;
+  int64_t nan_loss_contributor_ = 0;
 };
 
 // Collects the contributions of one step. Not thread-safe. Holds at most one

@@ -66,6 +66,13 @@ TEST(ValidateModelTest, NamesTheFieldAndWhatIsWrong) {
        {"model.gpt.context=1048576", "batch.global=16777216"},
        "model.gpt.context: 1048576 with a batch of 16777216 needs more memory"},
       {Gpt, {"model.gpt.dropout=1"}, "model.gpt.dropout: 1 is not"},
+      {Gpt, {"model.gpt.vocabulary=1"}, "model.gpt.vocabulary: 1 is not"},
+      {Gpt,
+       {"model.gpt.vocabulary=50257"},
+       "model.gpt.vocabulary: 50257 tokens, but those of data.text are"},
+      {Gpt,
+       {"model.gpt.vocabulary_multiple=0"},
+       "model.gpt.vocabulary_multiple: 0 is not"},
   };
   for (const Case& c : cases) ExpectRefused(c);
 }

@@ -55,6 +55,23 @@ MATCHER_P3(Segment, begin, end, group, "") {
   return arg.begin == begin && arg.end == end && arg.group == group;
 }
 
+TEST(ArenaLayoutTest, PaddingIsAGapBehindTheParameter) {
+  ParameterTable table = SmallTable();
+  table.mutable_parameter(0)->set_padding(20);
+  const auto layout = ArenaLayout::Create(table);
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  EXPECT_EQ(layout->parameters()[0].size, 15);
+  EXPECT_EQ(layout->parameters()[0].padding, 20);
+  EXPECT_EQ(layout->parameters()[1].offset, 48);
+  EXPECT_EQ(layout->parameter_count(), 15 + 32 + 1 + 40);
+  EXPECT_EQ(layout->arena_elements(), 112 + 32);
+  EXPECT_EQ(layout->ChunkSegments(0).back().end, 15);
+  EXPECT_EQ(layout->ChunkSegments(1).front().begin, 16);
+  EXPECT_EQ(layout->signature(),
+            Sha256Hex("tributary-table-1\n32\nw 3x5 DECAY +20\nb 32 NO_DECAY\n"
+                      "s  NO_DECAY\nv 2x20 DECAY\n"));
+}
+
 TEST(ArenaLayoutTest, SegmentsFollowGroupsAndLeaveOutGaps) {
   const auto layout = ArenaLayout::Create(SmallTable());
   ASSERT_TRUE(layout.ok());
@@ -181,6 +198,14 @@ TEST(ArenaLayoutTest, RefusesTablesThatBreakTheRules) {
          t->mutable_parameter(1)->set_shape(0, (int64_t{1} << 33) - 8);
        },
        "parameter \"b\": the model up to here"},
+      {"padding",
+       [](ParameterTable* t) { t->mutable_parameter(0)->set_padding(-1); },
+       "parameter \"w\": padding -1 is not"},
+      {"padding too large",
+       [](ParameterTable* t) {
+         t->mutable_parameter(0)->set_padding(int64_t{1} << 33);
+       },
+       "parameter \"w\": the model up to here"},
       {"group",
        [](ParameterTable* t) {
          t->mutable_parameter(0)->set_group(OPTIMIZER_GROUP_UNSPECIFIED);

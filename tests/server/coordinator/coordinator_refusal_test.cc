@@ -1,4 +1,5 @@
 // Workers that cannot take part: the job continues without them if it can.
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -104,6 +105,134 @@ TEST_F(CoordinatorRefusalTest, TheOddOneOutIsRefusedThoughItCameFirst) {
   SaySynced(&second_);
   SaySynced(&third_);
   EXPECT_EQ(third_.last_assignment().leaf_end(), 4);
+}
+
+TEST_F(CoordinatorRefusalTest, RefusesFactsThatContradictTheJob) {
+  struct Case {
+    void (*change)(DataFacts*);
+    const char* expected;
+  };
+  const Case cases[] = {
+      {[](DataFacts* facts) { facts->set_train_samples(0); },
+       "DataFacts.train_samples is 0, expected at least 1"},
+      {[](DataFacts* facts) { facts->set_steps_per_epoch(7); },
+       "DataFacts.steps_per_epoch is 7, expected 8 for this job"},
+      {[](DataFacts* facts) { facts->set_steps(13); },
+       "DataFacts.steps is 13, expected 12 for this job"},
+      {[](DataFacts* facts) { facts->set_evaluation_pieces(-1); },
+       "DataFacts.evaluation_pieces is -1, expected 0"}};
+  options_.job.set_epochs(1.5);
+  for (const Case& wrong : cases) {
+    Make(/*servers=*/1, /*expected_workers=*/1, /*steps=*/12);
+    FakeWorker worker;
+    ASSERT_TRUE(Join(&worker).ok());
+    wrong.change(ready_.mutable_data());
+    const absl::Status status = SayReady(&worker);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(wrong.expected));
+    EXPECT_THAT(coordinator_->TakeNotices(),
+                ElementsAre(HasSubstr(wrong.expected)));
+  }
+  Make(/*servers=*/1, /*expected_workers=*/1, /*steps=*/12);
+  Enter(&first_);
+  EXPECT_TRUE(first_.Got(CoordinatorOrder::kDeal));
+}
+
+TEST_F(CoordinatorRefusalTest, NamesTheFactThatDiffers) {
+  Make(/*servers=*/1, /*expected_workers=*/1);
+  Enter(&first_);
+  ASSERT_TRUE(Join(&second_).ok());
+  ready_.mutable_data()->set_sampler("mine");
+  EXPECT_THAT(std::string(SayReady(&second_).message()),
+              HasSubstr("; sampler is \"mine\", expected \"\": copy"));
+}
+
+TEST_F(CoordinatorRefusalTest, NamesTheFirstParameterThatDiffers) {
+  Make(/*servers=*/1, /*expected_workers=*/1);
+  Enter(&first_);
+  const ParameterTable table = ready_.table();
+  const auto refusal = [&] {
+    FakeWorker worker;
+    EXPECT_TRUE(Join(&worker).ok());
+    const absl::Status status = SayReady(&worker);
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    return std::string(status.message());
+  };
+  ready_.mutable_table()->mutable_parameter(1)->add_shape(2);
+  EXPECT_THAT(refusal(), HasSubstr("parameter 1 is b [16, 2] DECAY, expected "
+                                   "b [16] DECAY"));
+  *ready_.mutable_table() = table;
+  ready_.mutable_table()->mutable_parameter()->RemoveLast();
+  EXPECT_THAT(refusal(),
+              HasSubstr("parameter 2 is absent, expected c [16] DECAY"));
+  *ready_.mutable_table() = table;
+  ready_.mutable_table()->set_chunk_elements(32);
+  EXPECT_THAT(refusal(), HasSubstr("chunk_elements is 32, expected 16"));
+}
+
+TEST_F(CoordinatorRefusalTest, ARefusedWorkerLeavesANotice) {
+  Make(/*servers=*/1, /*expected_workers=*/1);
+  class Join join;
+  join.set_protocol_version(kProtocolVersion + 1);
+  join.set_host("h");
+  join.set_pid(5);
+  EXPECT_FALSE(coordinator_->AddWorker(join, &first_).ok());
+  EXPECT_THAT(coordinator_->TakeNotices(),
+              ElementsAre(HasSubstr("a worker (host h, process 5) is refused: "
+                                    "this process speaks protocol version")));
+  ASSERT_TRUE(Join(&second_).ok());
+  WorkerReport synced;
+  synced.mutable_synced();
+  EXPECT_FALSE(Say(&second_, synced).ok());
+  EXPECT_THAT(coordinator_->TakeNotices(),
+              ElementsAre(HasSubstr("worker 0 (host , process 0) is refused: "
+                                    "Synced before Open")));
+}
+
+TEST_F(CoordinatorRefusalTest, RefusesAWorkerWhoseLossIsNanForAFiniteGradient) {
+  Make(/*servers=*/1, /*expected_workers=*/2);
+  EnterAll({&first_, &second_});
+  ServerReport report;
+  report.mutable_sums()->set_step(0);
+  for (int chunk = 0; chunk < 3; ++chunk) {
+    report.mutable_sums()->add_sum_of_squares(1);
+  }
+  report.mutable_sums()->set_weight(8);
+  report.mutable_sums()->set_loss_sum(std::nan(""));
+  report.mutable_sums()->set_nan_loss_contributor(second_.incarnation);
+  ASSERT_TRUE(coordinator_->OnServerReport(/*shard=*/0, report).ok());
+  EXPECT_EQ(second_.closed.code(), absl::StatusCode::kInvalidArgument);
+  const std::string expected =
+      "step 1: the loss_sum of worker 1 (host , process 0) is nan, expected a "
+      "number";
+  EXPECT_THAT(std::string(second_.closed.message()), HasSubstr(expected));
+  EXPECT_THAT(coordinator_->TakeNotices(), ElementsAre(HasSubstr(expected)));
+  EXPECT_EQ(first_.last_assignment().leaf_end(), 4);
+}
+
+TEST_F(CoordinatorRefusalTest, RefusesEvaluationsThatCannotBe) {
+  options_.job.mutable_evaluation()->set_batch(10);
+  Make(/*servers=*/1, /*expected_workers=*/1, /*steps=*/1, /*pieces=*/2);
+  Enter(&first_);
+  ASSERT_TRUE(SaySums(/*shard=*/0, /*step=*/0, {1, 1, 1}).ok());
+  const auto report = [&](int64_t piece, int64_t weight, int64_t correct) {
+    WorkerReport evaluation;
+    evaluation.mutable_evaluation()->set_version(1);
+    evaluation.mutable_evaluation()->set_piece(piece);
+    evaluation.mutable_evaluation()->set_weight(weight);
+    evaluation.mutable_evaluation()->set_correct(correct);
+    const absl::Status status = Say(&first_, evaluation);
+    EXPECT_TRUE(status.ok() || absl::IsInvalidArgument(status)) << status;
+    return std::string(status.message());
+  };
+  EXPECT_THAT(report(0, 9, 0), HasSubstr("weight is 9, expected 10"));
+  EXPECT_THAT(report(1, 0, 0), HasSubstr("weight is 0, expected from 1 to 10"));
+  EXPECT_THAT(report(1, 11, 0),
+              HasSubstr("weight is 11, expected from 1 to 10"));
+  EXPECT_THAT(report(1, 3, 4), HasSubstr("correct is 4, expected from 0 to 3"));
+  EXPECT_EQ(report(0, 10, 10), "");
+  EXPECT_EQ(report(1, 3, 0), "");
+  EXPECT_TRUE(first_.Got(CoordinatorOrder::kEvaluated));
 }
 
 TEST_F(CoordinatorRefusalTest, TheOddOneOutIsRefusedWhereItComesLast) {

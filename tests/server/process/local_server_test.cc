@@ -1,6 +1,7 @@
 #include "server/process/local_server.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -8,7 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/replication/replica_network.h"
+#include "server/replication/replica_store.h"
+#include "server/store/aggregation/gradient_source.h"
 
 namespace tributary {
 namespace {
@@ -37,10 +43,12 @@ class NoStreams final : public WeightsService {
   void Serve(ParameterStore* store, const std::string&, int64_t) override {
     served = store;
   }
+  void Refuse(const absl::Status& status) override { refused = status; }
   void TakeArrivals(int64_t, StepSums*) override {}
   void CountBytes(ProcessStatistics*) const override {}
 
   ParameterStore* served = nullptr;
+  absl::Status refused;
 };
 
 ServerOrder ConfigureOrder() {
@@ -89,6 +97,70 @@ TEST(LocalServerTest, ServesItsStoreWhenConfigured) {
   EXPECT_EQ(harness.streams.served, harness.server->store());
   ASSERT_EQ(harness.reports.size(), 1u);
   EXPECT_TRUE(harness.reports[0].has_configured());
+}
+
+TEST(LocalServerTest, ChecksTheSampleCountsOfContributions) {
+  Harness harness;
+  ServerOrder order = ConfigureOrder();
+  order.mutable_configure()->mutable_job()->mutable_batch()->set_global(32);
+  order.mutable_configure()->set_train_samples(40);
+  ASSERT_TRUE(harness.server->Handle(order).ok());
+  harness.pool->RunAll();
+  ParameterStore* const store = harness.streams.served;
+  ASSERT_NE(store, nullptr);
+  const auto contribute = [&](int64_t step, int64_t samples) {
+    NodeSum sum;
+    sum.step = step;
+    const Buffer zeros = store->TakeBuffer();
+    std::fill_n(zeros.get(), 16, 0.0f);
+    sum.gradient = std::make_shared<GradientInMemory>(zeros.get(), zeros);
+    sum.sample_count = samples;
+    return store->AddContribution(/*chunk=*/0, std::move(sum));
+  };
+  for (const int64_t wrong :
+       {int64_t{0}, int64_t{31}, int64_t{1000000000000}}) {
+    const absl::Status status = contribute(/*step=*/0, wrong);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                testing::HasSubstr(
+                    absl::StrCat("has weight ", wrong, ", expected 32")));
+  }
+  // The second batch of an epoch has 8 samples.
+  EXPECT_THAT(std::string(contribute(/*step=*/1, 32).message()),
+              testing::HasSubstr("has weight 32, expected 8"));
+}
+
+TEST(LocalServerTest, RefusesWorkersThatExchangeWithItInAnAllReduce) {
+  class Network final : public ReplicaNetwork {
+   public:
+    void Serve(int64_t) override {}
+    void ServeWorkers(int64_t) override {}
+    std::unique_ptr<ReplicaStream> Open(
+        const std::string&, const JournalHello&,
+        std::function<void(const absl::Status&)>) override {
+      return nullptr;
+    }
+    absl::Status Fetch(const std::string&, const ReadJournalRequest&,
+                       Snapshot*) override {
+      return absl::UnimplementedError("");
+    }
+  };
+  ReplicaStore replicas;
+  Network network;
+  Harness harness;
+  harness.server->UseReplicas(&replicas, &network);
+  ServerOrder order = ConfigureOrder();
+  order.mutable_configure()
+      ->mutable_job()
+      ->mutable_exchange()
+      ->mutable_all_reduce();
+  ASSERT_TRUE(harness.server->Handle(order).ok());
+  harness.pool->RunAll();
+  EXPECT_EQ(harness.streams.served, nullptr);
+  EXPECT_EQ(harness.streams.refused.code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(harness.streams.refused.message()),
+              testing::HasSubstr("the job's exchange is all_reduce"));
 }
 
 // It did by a null pointer: an attempt that ended right after the order for a

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/job/job.h"
 #include "tests/simulation/world/random.h"
+#include "tests/simulation/world/tiny_model.h"
 
 namespace tributary::simulation {
 namespace {
@@ -131,8 +132,8 @@ Scenario MakeScenario(uint64_t seed) {
   scenario.job = MakeJob(&random);
   scenario.table = MakeTable(&random);
   DataFacts& facts = scenario.facts;
-  facts.set_train_samples(1024);
-  facts.set_steps_per_epoch(16);
+  facts.set_train_samples(TrainSamples(scenario.job));
+  facts.set_steps_per_epoch(kStepsPerEpoch);
   facts.set_steps(scenario.job.steps());
   facts.set_evaluation_pieces(random.Chance(0.6) ? random.Uniform(1, 5) : 0);
   facts.set_fingerprint(seed);

@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <limits>
 
+#include "server/store/sample_counts.h"
 #include "tests/simulation/world/random.h"
 
 namespace tributary::simulation {
 namespace {
+
+// evaluation.batch of the scenarios' resolved jobs.
+constexpr int64_t kPieceSamples = 16;
 
 // Returns a multiple of 2^-23 in [-1, 1).
 float Number(uint64_t bits) {
@@ -55,10 +59,15 @@ void MicroBatchGradient(const JobSpec& job, const ArenaLayout& layout,
 
 int64_t MicroBatchSampleCount(const JobSpec& job, int64_t step,
                               int64_t micro_batch) {
-  if (micro_batch == 0) return 4;
-  return static_cast<int64_t>(Mix(job.seed() + static_cast<uint64_t>(step),
-                                  static_cast<uint64_t>(micro_batch)) %
-                              5);
+  const int64_t leaf = job.batch().micro_batches() + micro_batch;
+  return SampleCounts(job, job.steps(), TrainSamples(job))
+      .Of(step, static_cast<int>(leaf));
+}
+
+int64_t TrainSamples(const JobSpec& job) {
+  const auto global = static_cast<uint64_t>(job.batch().global());
+  return static_cast<int64_t>(kStepsPerEpoch * global -
+                              Mix(job.seed(), 3) % global);
 }
 
 double MicroBatchLoss(const ArenaLayout& layout, int64_t micro_batch,
@@ -87,7 +96,7 @@ EvaluationReport EvaluatePiece(const ArenaLayout& layout, int64_t version,
   report.set_piece(piece);
   report.set_loss_sum(MicroBatchLoss(layout, piece + 3, weights));
   report.set_correct(piece);
-  report.set_weight(piece + 1);
+  report.set_weight(kPieceSamples);
   return report;
 }
 

@@ -22,7 +22,11 @@ void InitialWeights(const JobSpec& job, const ArenaLayout& layout,
 void MicroBatchGradient(const JobSpec& job, const ArenaLayout& layout,
                         int64_t step, int64_t micro_batch, const float* weights,
                         float* gradient);
-// Some micro-batches are empty, but never micro-batch 0.
+// Number of steps in an epoch. The last batch may be short, so that some
+// micro-batches are empty, but never micro-batch 0.
+inline constexpr int64_t kStepsPerEpoch = 16;
+int64_t TrainSamples(const JobSpec& job);
+// Of all steps of a round.
 int64_t MicroBatchSampleCount(const JobSpec& job, int64_t step,
                               int64_t micro_batch);
 double MicroBatchLoss(const ArenaLayout& layout, int64_t micro_batch,

@@ -1,5 +1,7 @@
 #include "worker/data/random_data_set.h"
 
+#include <algorithm>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -55,6 +57,13 @@ TEST(RandomDataSetTest, MakesSequencesForGpt) {
   EXPECT_EQ(batch.labels.size(), 64u);
   EXPECT_THAT(batch.labels, Each(AllOf(Ge(0), Lt(256))));
   EXPECT_THAT(batch.features, IsEmpty());
+
+  job.mutable_model()->mutable_gpt()->set_vocabulary(5000);
+  const RandomDataSet large(job);
+  EXPECT_EQ(large.info().classes, 5000);
+  large.ReadTrain(/*epoch=*/0, {9, 3}, &batch);
+  EXPECT_THAT(batch.tokens, Each(AllOf(Ge(0), Lt(5000))));
+  EXPECT_GT(*std::max_element(batch.tokens.begin(), batch.tokens.end()), 1000);
 }
 
 TEST(RandomDataSetTest, MakesEmptySamplesForSynthetic) {

@@ -18,7 +18,8 @@ Floats RunEverything(Device& device) {
   const LinearShape linear = {16, 300, 700};
   ConvolutionShape conv{2, 3, 12, 12, 16, 12, 12, 5, 1, 2};
   const PoolShape pool = {2, 16, 12, 12, 6, 6, 2};
-  const AttentionShape attention = {2, 33, 2, 16};
+  // Implementations may have another kernel for heads of 32.
+  const AttentionShape attention = {2, 33, 2, 16}, wide_head = {2, 33, 1, 32};
 
   const auto x = reals(16 * 300, 1), weight = reals(300 * 700, 2);
   auto y = reals(16 * 700, 3), dx = reals(16 * 300, 4);
@@ -53,6 +54,12 @@ Floats RunEverything(Device& device) {
       {attention, qkv, stream, 0.1f, attended, saved});
   device.ops().attention->Backward(
       {attention, qkv, attended, saved, attended, stream, 0.1f, dqkv});
+  auto attended2 = reals(count, 24), dqkv2 = reals(3 * count, 25);
+  auto saved2 = floats(device.ops().attention->SavedElements(wide_head), 26);
+  device.ops().attention->Forward(
+      {wide_head, qkv, stream, 0.1f, attended2, saved2});
+  device.ops().attention->Backward(
+      {wide_head, qkv, attended2, saved2, attended2, stream, 0.1f, dqkv2});
 
   const BatchNormShape norm = {2, 16, 144, /*relu=*/true};
   auto normed = reals(2 * 16 * 144, 17), dnormed = reals(2 * 16 * 144, 18);
@@ -67,8 +74,9 @@ Floats RunEverything(Device& device) {
     const Floats values = buffer.Download();
     all.insert(all.end(), values.begin(), values.end());
   };
-  for (const Reals* buffer : {&y, &dx, &z, &gelu, &dz, &dimage, &pooled,
-                              &attended, &dqkv, &normed, &dnormed}) {
+  for (const Reals* buffer :
+       {&y, &dx, &z, &gelu, &dz, &dimage, &pooled, &attended, &dqkv, &attended2,
+        &dqkv2, &normed, &dnormed}) {
     append(*buffer);
   }
   for (const auto* buffer : {&dweight, &dbias, &dkernel, &dnorm}) {

@@ -159,8 +159,9 @@ TEST_P(DeviceConformanceTest, EmbeddingBackwardSumsInOrder) {
 }
 
 std::vector<AttentionShape> AttentionShapes() {
-  return {{1, 1, 1, 1},   {1, 3, 2, 4},   {2, 17, 3, 8},  {1, 65, 2, 5},
-          {1, 33, 1, 65}, {2, 64, 2, 32}, {1, 130, 1, 4}, {1, 70, 1, 130}};
+  return {{1, 1, 1, 1},    {1, 3, 2, 4},    {2, 17, 3, 8},  {1, 65, 2, 5},
+          {1, 33, 1, 65},  {2, 64, 2, 32},  {1, 130, 1, 4}, {1, 70, 1, 130},
+          {1, 129, 2, 32}, {1, 131, 2, 64}, {2, 33, 1, 64}, {1, 67, 1, 128}};
 }
 
 std::string Name(const AttentionShape& s, float rate) {

@@ -72,6 +72,9 @@ class ModelGoldenTest : public testing::TestWithParam<const char*> {
     }
   }
 
+  // Compares a step of `model`, a variant of the file's, with PyTorch's.
+  void CheckStep(const ModelSpec& model);
+
   GoldenFile golden_;
   DataInfo info_;
   Batch batch_;
@@ -91,9 +94,9 @@ TEST_P(ModelGoldenTest, TableListsTheParametersInForwardOrder) {
   EXPECT_EQ(names, golden_.Text("order"));
 }
 
-TEST_P(ModelGoldenTest, LossAndGradientsAreThoseOfPyTorch) {
+void ModelGoldenTest::CheckStep(const ModelSpec& model) {
   // Room for more samples than there are: the batch is a short one.
-  ModelHarness harness(ParseModel(golden_.Text("model")), info_, 8);
+  ModelHarness harness(model, info_, 8);
   CopyWeights(&harness);
   const auto sums = harness.model()->ForwardBackward(
       batch_, kSeed, kStep, kMicroBatch, harness.weights(), harness.gradients(),
@@ -125,6 +128,44 @@ TEST_P(ModelGoldenTest, LossAndGradientsAreThoseOfPyTorch) {
   for (const float value : unexplained) EXPECT_EQ(value, 0) << "in a gap";
 }
 
+TEST_P(ModelGoldenTest, LossAndGradientsAreThoseOfPyTorch) {
+  CheckStep(ParseModel(golden_.Text("model")));
+}
+
+class GptGoldenTest : public ModelGoldenTest {};
+
+// Pads 16 tokens to 20. The weights of the four would have a probability of
+// 1/20 each if the head did not mask their logits. CheckStep expects a gradient
+// of zero for them, because they lie in a gap.
+TEST_P(GptGoldenTest, PaddingOfTheVocabularyChangesNothing) {
+  ModelSpec model = ParseModel(golden_.Text("model"));
+  model.mutable_gpt()->set_vocabulary_multiple(10);
+  CheckStep(model);
+}
+
+TEST_P(GptGoldenTest, NorInBfloat16) {
+  ModelSpec model = ParseModel(golden_.Text("model"));
+  ModelHarness plain(model, info_, 8, Precision::kBfloat16);
+  model.mutable_gpt()->set_vocabulary_multiple(10);
+  ModelHarness padded(model, info_, 8, Precision::kBfloat16);
+  const LossSums expected = plain.Step(batch_);
+  const LossSums sums = padded.Step(batch_);
+  EXPECT_NEAR(sums.loss, expected.loss, 1e-3 * expected.loss);
+  EXPECT_EQ(plain.layout().parameter_count(),
+            padded.layout().parameter_count());
+  const std::vector<float> from = plain.Gradients();
+  const std::vector<float> to = padded.Gradients();
+  for (const Parameter& parameter : plain.layout().parameters()) {
+    const Parameter& same = padded.FindParameter(parameter.name);
+    EXPECT_EQ(same.shape, parameter.shape);
+    for (int64_t i = 0; i < parameter.size; ++i) {
+      // A rounding to bfloat16, which has 8 bits.
+      EXPECT_NEAR(to[same.offset + i], from[parameter.offset + i], 0.01)
+          << parameter.name << " " << i;
+    }
+  }
+}
+
 TEST_P(ModelGoldenTest, EvaluationIsThatOfPyTorch) {
   ModelHarness harness(ParseModel(golden_.Text("model")), info_, 8);
   CopyWeights(&harness);
@@ -144,6 +185,12 @@ INSTANTIATE_TEST_SUITE_P(
                     "resnet", "resnet_imagenet", "gpt_tied", "gpt_tied_no_bias",
                     "gpt_untied", "gpt_untied_no_bias", "gpt_dropout"),
     [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Gpts, GptGoldenTest,
+                         testing::Values("gpt_tied", "gpt_untied_no_bias",
+                                         "gpt_dropout"),
+                         [](const auto& info) {
+                           return std::string(info.param);
+                         });
 
 }  // namespace
 }  // namespace tributary

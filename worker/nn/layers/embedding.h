@@ -20,6 +20,9 @@ class Embedding : public Layer {
     int64_t vocabulary = 0;
     int64_t context = 0;
     int64_t width = 0;
+    // Rows of zeros behind the token table, for a head that shares it; see
+    // Linear::Options.
+    int64_t padding = 0;
     Initializer initializer;  // For both tables.
   };
 

@@ -25,6 +25,9 @@ struct ParameterSpec {
   std::vector<int64_t> shape;
   OptimizerGroup group = DECAY;
   Initializer initializer;
+  // Number of elements behind the parameter that the layer reads and to whose
+  // gradient it writes zeros; see ParameterTable.
+  int64_t padding = 0;
 };
 
 // Properties of a layer that the graph and the memory plan depend on.
@@ -33,6 +36,8 @@ struct LayerSpec {
   bool tokens = false;          // Input 0 is int32_t, not Real.
   int64_t output = 0;           // Number of elements of the output, per sample.
   std::vector<ParameterSpec> parameters;
+  // Constants that Forward reads: LayerTensors::constants.
+  std::vector<float> constants;
 
   // Parameter 0 is an operand of matrix products: LayerTensors::product_weight.
   bool product_weight = false;
@@ -70,6 +75,7 @@ struct LayerTensors {
   std::array<const float*, kMaxLayerParameters> weights{};
   // weights[0] in the device's precision. Set with LayerSpec::product_weight.
   const Real* product_weight = nullptr;
+  const float* constants = nullptr;  // LayerSpec::constants, or null.
   Real* output = nullptr;
   float* saved = nullptr;  // Preserved from Forward to Backward.
   // Unless null, receives GELU of the output.

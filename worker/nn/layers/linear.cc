@@ -14,14 +14,20 @@ Linear::Options Linear::FanInOptions(int64_t inputs, int64_t outputs) {
 LayerSpec Linear::Spec() const {
   LayerSpec spec;
   spec.inputs = {options_.rows * options_.inputs};
-  spec.output = options_.rows * options_.outputs;
+  spec.output = options_.rows * (options_.outputs + options_.padding);
   spec.parameters = {{"weight",
                       {options_.outputs, options_.inputs},
                       DECAY,
-                      options_.weight_initializer}};
+                      options_.weight_initializer,
+                      options_.padding * options_.inputs}};
   if (options_.bias) {
     spec.parameters.push_back(
         {"bias", {options_.outputs}, NO_DECAY, options_.bias_initializer});
+  }
+  if (options_.padding > 0) {
+    // The weights of the padding are zero, so this bias decides its logits.
+    spec.constants.assign(options_.outputs, 0.0f);
+    spec.constants.resize(options_.outputs + options_.padding, kPaddingLogit);
   }
   spec.product_weight = true;
   spec.backward_reads_input = true;
@@ -37,7 +43,7 @@ void Linear::Forward(const LayerCall& call, const LayerTensors& tensors) const {
   args.shape = ShapeOf(call);
   args.x = tensors.inputs[0];
   args.weight = tensors.product_weight;
-  args.bias = tensors.weights[1];
+  args.bias = BiasOf(tensors);
   args.y = tensors.output;
   call.device->ops().linear->Forward(args);
 }
@@ -48,7 +54,7 @@ void Linear::ForwardWithGelu(const LayerCall& call,
   args.shape = ShapeOf(call);
   args.x = tensors.inputs[0];
   args.weight = tensors.product_weight;
-  args.bias = tensors.weights[1];
+  args.bias = BiasOf(tensors);
   args.z = tensors.output;
   args.y = tensors.gelu_output;
   call.device->ops().linear->GeluForward(args);
@@ -89,7 +95,12 @@ void Linear::BackwardInput(const LayerCall& call,
 }
 
 LinearShape Linear::ShapeOf(const LayerCall& call) const {
-  return {call.samples * options_.rows, options_.inputs, options_.outputs};
+  return {call.samples * options_.rows, options_.inputs,
+          options_.outputs + options_.padding};
+}
+
+const float* Linear::BiasOf(const LayerTensors& tensors) const {
+  return options_.padding > 0 ? tensors.constants : tensors.weights[1];
 }
 
 }  // namespace tributary

@@ -12,6 +12,8 @@ namespace tributary {
 // Y = X W^T + b on each row: X[samples * rows, inputs], W[outputs, inputs] as
 // torch.nn.Linear stores it, b[outputs], Y[samples * rows, outputs].
 //   dX = dY W;  dW = dY^T X;  db = column sums of dY.
+// With `padding`, each row of Y has `padding` more elements, which are
+// kPaddingLogit: in a softmax, their probability and their gradient are 0.
 // Parameters: "weight" and, with `bias`, "bias".
 class Linear : public Layer {
  public:
@@ -20,10 +22,16 @@ class Linear : public Layer {
     int64_t rows = 1;
     int64_t inputs = 0;
     int64_t outputs = 0;
+    // Elements added to each row of Y, for sizes of which products are fast.
+    // Only without `bias`.
+    int64_t padding = 0;
     bool bias = true;
     Initializer weight_initializer;
     Initializer bias_initializer;
   };
+  // So low that it takes no part in a softmax, and finite in every precision.
+  static constexpr float kPaddingLogit = -1e30f;
+
   // Initializes weights and biases as torch.nn.Linear does.
   static Options FanInOptions(int64_t inputs, int64_t outputs);
 
@@ -40,6 +48,7 @@ class Linear : public Layer {
                        const LayerTensors& tensors) const;
   void BackwardInput(const LayerCall& call, const LayerTensors& tensors) const;
   LinearShape ShapeOf(const LayerCall& call) const;
+  const float* BiasOf(const LayerTensors& tensors) const;
 
   const Options options_;
 };

@@ -25,6 +25,9 @@ struct LossSpec {
   Kind kind = Kind::kSoftmaxCrossEntropy;
   int64_t rows = 1;
   int64_t width = 0;
+  // Number of elements at the end of a row that are padding: no label names
+  // them, and their probability is 0.
+  int64_t padding = 0;
 
   // Number of four-byte elements of the targets of one sample.
   int64_t TargetElements() const;

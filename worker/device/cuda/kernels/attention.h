@@ -19,7 +19,8 @@ namespace tributary::cuda {
 // "FlashAttention", 2022). Supports any head_size; every further 64 elements
 // compute the scores once more. T is float or Bfloat16. For Bfloat16, tensor
 // cores compute the products, and probabilities and their gradients are rounded
-// when they are operands. All other arithmetic is float32.
+// when they are operands. All other arithmetic is float32. Bfloat16 is several
+// times as fast with a head_size of 32, 64 or 128; see attention_bfloat16.h.
 struct AttentionDropout {
   RandomStream stream;
   const RandomBase* base = nullptr;  // In GPU memory.

@@ -5,9 +5,11 @@
 // Two kernels compute the sums over queries and over keys, and each recomputes
 // P. Every block therefore owns its outputs, and no atomics are needed.
 #include <cmath>
+#include <type_traits>
 
 #include "common/cuda/launch.h"
 #include "worker/device/cuda/kernels/attention.h"
+#include "worker/device/cuda/kernels/attention_bfloat16.h"
 #include "worker/device/cuda/kernels/attention_products.h"
 #include "worker/device/cuda/kernels/attention_tile.h"
 #include "worker/device/cuda/kernels/reduction.h"
@@ -183,6 +185,12 @@ void AttentionBackward(Stream& stream, Scratch& scratch,
                        const AttentionShape& shape, const T* qkv, const T* y,
                        const float* logarithmic_sums, const T* dy,
                        const AttentionDropout& dropout, T* dqkv) {
+  if constexpr (std::is_same_v<T, Bfloat16>) {
+    if (FragmentAttentionBackward(stream, scratch, shape, qkv, y,
+                                  logarithmic_sums, dy, dropout, dqkv)) {
+      return;
+    }
+  }
   const int64_t rows = shape.batch * shape.time * shape.heads;
   float* const dots = scratch.Floats(rows);
   Launch(stream, "AttentionBackward", CeilDivide(rows, kBlockThreads / kWarp),

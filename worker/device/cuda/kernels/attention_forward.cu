@@ -1,7 +1,9 @@
 #include <cmath>
+#include <type_traits>
 
 #include "common/cuda/launch.h"
 #include "worker/device/cuda/kernels/attention.h"
+#include "worker/device/cuda/kernels/attention_bfloat16.h"
 #include "worker/device/cuda/kernels/attention_products.h"
 #include "worker/device/cuda/kernels/attention_tile.h"
 #include "worker/device/cuda/kernels/reduction.h"
@@ -110,6 +112,12 @@ template <typename T>
 void AttentionForward(Stream& stream, const AttentionShape& shape, const T* qkv,
                       const AttentionDropout& dropout, T* y,
                       float* logarithmic_sums) {
+  if constexpr (std::is_same_v<T, Bfloat16>) {
+    if (FragmentAttentionForward(stream, shape, qkv, dropout, y,
+                                 logarithmic_sums)) {
+      return;
+    }
+  }
   const float scale = 1.0f / std::sqrt(static_cast<float>(shape.head_size));
   Launch(stream, "AttentionForward", BlocksOf(shape), dim3(kTileThreads),
          &ForwardKernel<T>, shape, qkv, dropout, scale, y, logarithmic_sums);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <numeric>
@@ -44,17 +45,23 @@ namespace emulated_gpu {
 
 dim3 threadIdx, blockIdx, blockDim, gridDim;
 
-namespace {
-
-constexpr int kWarp = 32;
-constexpr size_t kStackBytes = 128 << 10;
-constexpr size_t kExchangedBytes = 8;
-
-[[noreturn]] void Fail(const char* what) {
+void Fail(const char* what) {
   std::fprintf(stderr, "emulated GPU: thread %u of block %u: %s\n",
                threadIdx.x + threadIdx.y * blockDim.x, blockIdx.x, what);
   std::abort();
 }
+
+namespace {
+
+constexpr int kWarp = 32;
+constexpr size_t kStackBytes = 128 << 10;
+constexpr size_t kExchangedBytes = 32;
+
+struct Copy {
+  void* to;
+  const void* from;
+  size_t bytes;
+};
 
 struct Fiber {
   enum class State { kReady, kAtBarrier, kInExchange, kLeft };
@@ -67,6 +74,7 @@ struct Fiber {
   void* fake_stack = nullptr;
   // What it gives to its warp, and, once all have given, what it gave.
   char given[kExchangedBytes], published[kExchangedBytes];
+  std::vector<Copy> copies;  // Those that it has not waited for.
 };
 
 // No memcpy, which ThreadSanitizer would check. Shuffles do not order accesses
@@ -284,6 +292,9 @@ void Scheduler::Main() {
   while (true) {
     Gpu().Begin();
     (*Gpu().body_)();
+    if (!Gpu().fiber(Gpu().current()).copies.empty()) {
+      Fail("leaves before its copies have ended");
+    }
     Gpu().Leave();  // Until the next block.
   }
 }
@@ -319,7 +330,7 @@ void BeginShared(void* variable, size_t bytes) {
 int Lane() { return Gpu().current() % kWarp; }
 
 void ExchangeBytes(unsigned mask, void* value, size_t bytes, int source) {
-  if (mask != 0xffffffffu || bytes > kExchangedBytes) {
+  if (mask != 0xffffffffu || bytes > 8) {
     Fail("only shuffles of whole warps and up to 8 bytes work");
   }
   const int warp = Gpu().current() / kWarp * kWarp;
@@ -329,6 +340,37 @@ void ExchangeBytes(unsigned mask, void* value, size_t bytes, int source) {
   Gpu().Wait(Fiber::State::kInExchange);
   CopyBytes(Gpu().fiber(warp + source).published, bytes,
             static_cast<char*>(value));
+}
+
+void GatherBytes(const void* value, size_t bytes, void* all) {
+  const int warp = Gpu().current() / kWarp * kWarp;
+  if (bytes > kExchangedBytes || warp + kWarp > Gpu().count()) {
+    Fail("only whole warps gather, and up to 32 bytes");
+  }
+  CopyBytes(static_cast<const char*>(value), bytes,
+            Gpu().fiber(Gpu().current()).given);
+  Gpu().Wait(Fiber::State::kInExchange);
+  for (int lane = 0; lane < kWarp; ++lane) {
+    CopyBytes(Gpu().fiber(warp + lane).published, bytes,
+              static_cast<char*>(all) + lane * bytes);
+  }
+}
+
+void BeginCopy(void* to, const void* from, size_t bytes) {
+  std::memset(to, 0xff, bytes);
+  Gpu().fiber(Gpu().current()).copies.push_back({to, from, bytes});
+}
+
+void WaitForCopies() {
+  std::vector<Copy>& copies = Gpu().fiber(Gpu().current()).copies;
+  for (const Copy& copy : copies) {
+    if (copy.from == nullptr) {
+      std::memset(copy.to, 0, copy.bytes);
+    } else {
+      std::memcpy(copy.to, copy.from, copy.bytes);
+    }
+  }
+  copies.clear();
 }
 
 }  // namespace emulated_gpu

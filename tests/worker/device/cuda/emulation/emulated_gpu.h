@@ -58,6 +58,20 @@ T Exchange(unsigned mask, T value, int source) {
   return value;
 }
 
+// Gives `bytes`, up to 32, from `value` to the other lanes, waits for them to
+// do the same, and stores what lane n gave at `all` + n `bytes`. The whole warp
+// must call.
+void GatherBytes(const void* value, size_t bytes, void* all);
+
+// Copies of a thread that run in WaitForCopies, the latest moment that CUDA
+// allows. Until then the bytes at `to` are NaN, as if they were overwritten at
+// once. Null `from` means zeros. A thread must wait before it leaves.
+void BeginCopy(void* to, const void* from, size_t bytes);
+void WaitForCopies();
+
+// Ends the process with a message about the thread that runs now.
+[[noreturn]] void Fail(const char* what);
+
 }  // namespace emulated_gpu
 
 #endif  // TRIBUTARY_TESTS_WORKER_DEVICE_CUDA_EMULATION_EMULATED_GPU_H_

@@ -40,6 +40,10 @@ using emulated_gpu::threadIdx;
 inline void __syncthreads() { emulated_gpu::WaitForBlock(); }
 
 template <typename T>
+T __shfl_sync(unsigned mask, T value, int source) {
+  return emulated_gpu::Exchange(mask, value, source % 32);
+}
+template <typename T>
 T __shfl_xor_sync(unsigned mask, T value, int distance) {
   const int lane = emulated_gpu::Lane();
   return emulated_gpu::Exchange(mask, value, lane ^ distance);

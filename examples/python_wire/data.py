@@ -1,0 +1,118 @@
+"""Data sets, their fingerprint and DataFacts: proto/DATA.md."""
+
+import csv
+import gzip
+import math
+import os
+import struct
+
+import numpy as np
+
+import sampling
+import xxh3
+
+
+class Data:
+    """Samples [n, values] in float32, their targets, and the held-out ones."""
+
+    def __init__(self, train, test, classes, unit, fingerprint):
+        self.train, self.test = train, test
+        self.classes, self.unit, self.fingerprint = classes, unit, fingerprint
+        self.sample_values = train[0].shape[1]
+
+    def facts(self, job, message):
+        """Fills a DataFacts. `job` is resolved."""
+        samples = len(self.train[1])
+        message.train_samples = samples
+        message.steps_per_epoch = sampling.steps_per_epoch(
+            samples, getattr(job.batch, 'global'))
+        message.steps = job.steps if job.HasField('steps') else max(
+            1, math.ceil(job.epochs * message.steps_per_epoch))
+        held_out = 0 if job.evaluation.disabled else len(self.test[1])
+        message.evaluation_pieces = -(-held_out // job.evaluation.batch)
+        message.fingerprint = self.fingerprint
+        message.unit = self.unit
+        message.sampler = sampling.NAME
+        return message
+
+
+def load(job):
+    source = job.data.WhichOneof('source')
+    if source == 'csv':
+        return _csv(job)
+    if source == 'idx':
+        return _idx(job.data.idx)
+    if source == 'random':
+        return _random(job.data.random)
+    raise ValueError(f'data.{source}: this worker reads csv, idx and random')
+
+
+def _read(path):
+    with (gzip.open if path.endswith('.gz') else open)(path, 'rb') as file:
+        return file.read()
+
+
+def fingerprint(files):
+    return xxh3.hash64(b''.join(struct.pack('<Q', len(f)) + f for f in files))
+
+
+def _rows(text):
+    lines = [line for line in text.decode('utf-8-sig').splitlines()
+             if line.strip() and not line.lstrip().startswith('#')]
+    rows = [[cell.strip() for cell in row] for row in csv.reader(lines)]
+    try:
+        for cell in rows[0]:
+            float(cell)
+    except ValueError:
+        rows = rows[1:]  # A header.
+    return np.array(rows, np.float64)
+
+
+def _csv(job):
+    spec = job.data.csv
+    files = [_read(spec.train), _read(spec.test) if spec.HasField('test') else b'']
+    regression = job.model.loss == job.model.MEAN_SQUARED_ERROR
+
+    def part(text):
+        rows = _rows(text)
+        label = rows[:, spec.label_column]
+        features = np.delete(rows, spec.label_column, axis=1).astype(np.float32)
+        return features, label.astype(np.float32 if regression else np.int64)
+
+    train = part(files[0])
+    test = part(files[1]) if files[1] else (train[0][:0], train[1][:0])
+    classes = 0 if regression else spec.classes or int(train[1].max()) + 1
+    return Data(train, test, classes, 'rows', fingerprint(files))
+
+
+def _idx(spec):
+    files = []
+    for prefix in ('train', 't10k'):
+        for name in ('images-idx3-ubyte', 'labels-idx1-ubyte'):
+            path = f'{spec.directory}/{prefix}-{name}'
+            files.append(_read(path if os.path.exists(path) else path + '.gz'))
+    scaled = ((np.arange(256) / 255 - spec.mean) / spec.deviation).astype(np.float32)
+
+    def part(images, labels):
+        magic, count, height, width = struct.unpack('>4I', images[:16])
+        if magic != 0x803 or labels[:4] != b'\0\0\x08\x01':
+            raise ValueError(f'{spec.directory}: not IDX files of images and labels')
+        pixels = np.frombuffer(images, np.uint8, offset=16)
+        return (scaled[pixels].reshape(count, height * width),
+                np.frombuffer(labels, np.uint8, offset=8).astype(np.int64))
+
+    return Data(part(*files[:2]), part(*files[2:]), spec.classes, 'images',
+                fingerprint(files))
+
+
+def _random(spec):
+    values = math.prod(spec.shape)
+
+    def numbers(kind, count):
+        return sampling.words(0, sampling.MADE_UP_DATA, kind, 0, count)
+
+    features = 2 * sampling.uniform(numbers(0, spec.samples * values)) - 1
+    labels = (numbers(1, spec.samples) % np.uint64(spec.classes)).astype(np.int64)
+    features = features.astype(np.float32).reshape(spec.samples, values)
+    return Data((features, labels), (features[:0], labels[:0]), spec.classes,
+                'images' if len(spec.shape) == 3 else 'rows', spec.samples)

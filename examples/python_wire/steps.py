@@ -1,0 +1,156 @@
+"""The arena, the tree, and the updates of local steps: proto/STEPS.md."""
+
+import hashlib
+import math
+
+import numpy as np
+
+import payloads
+
+
+class Layout:
+    """Offsets of parameters and chunks. parameters: [(name, shape, group)]."""
+
+    def __init__(self, parameters, chunk_elements):
+        self.parameters, self.chunk_elements = parameters, chunk_elements
+        self.offsets, self.elements = [], 0
+        for _, shape, _ in parameters:
+            self.offsets.append(self.elements)
+            self.elements += -(-math.prod(shape) // 16) * 16
+        self.chunks = (self.elements - 1) // chunk_elements + 1
+        text = f'tributary-table-1\n{chunk_elements}\n' + ''.join(
+            f'{name} {"x".join(map(str, shape))} {group}\n'
+            for name, shape, group in parameters)
+        self.signature = hashlib.sha256(text.encode()).hexdigest()
+        # Where weight decay applies.
+        self.decays = np.zeros(self.elements, np.float32)
+        for view, (_, _, group) in zip(self.views(self.decays), parameters):
+            view[...] = group == 'DECAY'
+
+    def chunk(self, number):
+        begin = number * self.chunk_elements
+        return slice(begin, min(begin + self.chunk_elements, self.elements))
+
+    def views(self, arena):
+        """The parameters in an arena, in order, without copies."""
+        return [arena[offset:offset + math.prod(shape)].reshape(shape)
+                for (_, shape, _), offset in zip(self.parameters, self.offsets)]
+
+
+def nodes(begin, end, leaves):
+    """The maximal subtrees of leaves [begin, end)."""
+    found = []
+    while begin < end:
+        node, width = leaves + begin, 1
+        while node % 2 == 0 and begin + 2 * width <= end:
+            node, width = node // 2, 2 * width
+        found.append(node)
+        begin += width
+    return found
+
+
+def leaves_under(node, leaves):
+    width = 1
+    while node < leaves:
+        node, width = 2 * node, 2 * width
+    return range(node - leaves, node - leaves + width)
+
+
+class Sum:
+    """The gradient sum of a node, with its sample count and loss sum."""
+
+    def __init__(self, gradient, samples, loss):
+        self.gradient, self.samples, self.loss = gradient, samples, loss
+
+    def plus(self, right, encoding):
+        gradient = payloads.flush(self.gradient + right.gradient)
+        return Sum(payloads.round_to(encoding, gradient),
+                   self.samples + right.samples, self.loss + right.loss)
+
+
+def node_sum(node, sums, encoding):
+    """Adds the leaves under a node. sums: {leaf node: Sum}."""
+    if node in sums:
+        return sums[node]
+    return node_sum(2 * node, sums, encoding).plus(
+        node_sum(2 * node + 1, sums, encoding), encoding)
+
+
+def learning_rate(job, total_steps, step):
+    schedule = job.schedule
+    peak = getattr(job.optimizer, job.optimizer.WhichOneof('rule')).learning_rate
+    if step < schedule.warmup_steps:
+        return peak * (step + 1) / schedule.warmup_steps
+    if schedule.decay == schedule.CONSTANT:
+        return peak
+    end = schedule.decay_steps or total_steps
+    final = schedule.final_learning_rate
+    if step >= end:
+        return final
+    progress = (step - schedule.warmup_steps) / (end - schedule.warmup_steps)
+    if schedule.decay == schedule.LINEAR:
+        return final + (peak - final) * (1 - progress)
+    return final + (peak - final) * (1 + math.cos(math.pi * progress)) / 2
+
+
+def gradient_norm(gradient_sum, samples):
+    """The norm of the mean gradient; `samples` is at least 1."""
+    return math.sqrt(np.square(gradient_sum, dtype=np.float64).sum()) / samples
+
+
+class Trajectory:
+    """The weights of one micro-batch during a round of local steps."""
+
+    def __init__(self, job, total_steps, layout, start):
+        self.job, self.total_steps, self.decays = job, total_steps, layout.decays
+        self.start = self.weights = start
+        self.state = [np.zeros_like(start), np.zeros_like(start)]
+        self.updates = self.samples = 0
+
+    def step(self, number, gradient_sum, samples):
+        """Takes step `number` of the job with the gradient sum of a micro-batch."""
+        if samples == 0:
+            return
+        scale = 1 / samples
+        if self.job.clip_norm > 0:
+            norm = gradient_norm(gradient_sum, samples)
+            if norm + 1e-6 > self.job.clip_norm:
+                scale *= self.job.clip_norm / (norm + 1e-6)
+        rate = learning_rate(self.job, self.total_steps, number)
+        rule = self.job.optimizer.WhichOneof('rule')
+        spec = getattr(self.job.optimizer, rule)
+        update = self._sgd if rule == 'sgd' else self._adam
+        self.weights = update(spec, rate, gradient_sum * np.float32(scale),
+                              rule == 'adamw')
+        self.updates += 1
+        self.samples += samples
+
+    def _sgd(self, spec, rate, gradient, _):
+        momentum = np.float32(spec.momentum)
+        decayed = gradient + np.float32(spec.weight_decay) * self.decays * self.weights
+        velocity = momentum * self.state[0] + decayed
+        self.state[0] = velocity
+        direction = decayed + momentum * velocity if spec.nesterov else velocity
+        return self.weights - np.float32(rate) * direction
+
+    def _adam(self, spec, rate, gradient, decoupled):
+        decay = spec.weight_decay * self.decays.astype(np.float64)
+        keep = np.float32(1)
+        if decoupled:
+            keep = (1 - rate * decay).astype(np.float32)
+        else:
+            gradient = gradient + decay.astype(np.float32) * self.weights
+        first, second = self.state
+        first = (np.float32(spec.beta1) * first
+                 + np.float32(1 - spec.beta1) * gradient)
+        second = (np.float32(spec.beta2) * second
+                  + np.float32(1 - spec.beta2) * (gradient * gradient))
+        self.state = [first, second]
+        taken = self.updates + 1
+        step_size = np.float32(rate / (1 - spec.beta1**taken))
+        root = np.float32(1 / math.sqrt(1 - spec.beta2**taken))
+        root = np.sqrt(second) * root + np.float32(spec.epsilon)
+        return keep * self.weights - step_size * (first / root)
+
+    def outer_gradient(self):
+        return np.float32(self.samples) * (self.start - self.weights)

@@ -1,0 +1,171 @@
+"""Checks this worker's functions against the vectors in proto/testdata."""
+
+import hashlib
+import json
+import os
+import unittest
+
+import numpy as np
+from google.protobuf import text_format
+
+import data
+import mlp
+import payloads
+import sampling
+import steps
+import stubs
+
+TESTDATA = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                        '../../proto/testdata')
+JOB = stubs.load()['job_pb2']
+
+
+def vectors(name, member):
+    with open(f'{TESTDATA}/{name}.json') as file:
+        return json.load(file)[member]
+
+
+def job_of(text):
+    return text_format.Parse(text, JOB.JobSpec())
+
+
+def floats(digits):
+    return np.frombuffer(bytes.fromhex(digits), '<f4')
+
+
+def digest(array):
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+class VectorsTest(unittest.TestCase):
+
+    def same_floats(self, actual, expected):
+        """The same bits, but any NaN."""
+        np.testing.assert_array_equal(
+            np.where(np.isnan(actual), 0x7FC00000, actual.view(np.uint32)),
+            np.where(np.isnan(expected), 0x7FC00000, expected.view(np.uint32)))
+
+    def test_philox(self):
+        for v in vectors('sampling', 'philox'):
+            counter = [np.array([c], np.uint64) for c in v['counter']]
+            self.assertEqual(sampling.philox(counter, v['key'])[0].tolist(), v['words'])
+
+    def test_streams(self):
+        for v in vectors('sampling', 'streams'):
+            block = sampling.blocks(int(v['seed']), v['purpose'], v['a'], v['b'],
+                                    int(v['block']))
+            self.assertEqual(block.tolist(), v['words'])
+            self.assertEqual(sampling.uniform(block).tolist(), v['uniform'])
+
+    def test_order_of_samples(self):
+        for v in vectors('sampling', 'order'):
+            epoch, indexes = sampling.micro_batch(
+                int(v['seed']), v['samples'], v['global'], v['micro_batches'],
+                v['step'], v['micro_batch'])
+            self.assertEqual(epoch, v['epoch'])
+            self.assertEqual(indexes.tolist(), v['indexes'])
+
+    def test_fingerprints(self):
+        tested = 0
+        for v in vectors('data', 'fingerprints'):
+            files = [bytes(i * 7 % 251 for i in range(size)) for size in v['sizes']]
+            if sum(v['sizes']) + 8 * len(files) > 240:
+                self.assertEqual(data.fingerprint(files), int(v['fingerprint']))
+                tested += 1
+        self.assertGreater(tested, 5)
+
+    def test_random_data(self):
+        for v in vectors('data', 'random'):
+            job = job_of(v['job'])
+            if not job.model.HasField('gpt'):
+                features, labels = data.load(job).train
+                self.assertEqual(digest(features), v['features_sha256'])
+                self.assertEqual(digest(labels.astype('<i4')), v['labels_sha256'])
+
+    def test_facts(self):
+        message = stubs.load()['rendezvous_pb2'].DataFacts
+        os.chdir(TESTDATA)
+        for v in vectors('data', 'facts'):
+            job = job_of(v['job'])
+            job.batch.micro_batches = v['micro_batches']
+            job.evaluation.batch = v['evaluation_batch']
+            facts = data.load(job).facts(job, message())
+            for name in ('train_samples', 'steps_per_epoch', 'steps',
+                         'evaluation_pieces', 'unit', 'sampler'):
+                self.assertEqual(getattr(facts, name), v[name])
+            self.assertEqual(facts.fingerprint, int(v['fingerprint']))
+
+    def test_tables_and_initial_values(self):
+        tested = 0
+        for v in vectors('models', 'models'):
+            job = job_of(v['job'])
+            parameters = [(p['name'], p['shape'], p['group']) for p in v['parameters']]
+            layout = steps.Layout(parameters, v['chunk_elements'])
+            self.assertEqual(layout.offsets, [p['offset'] for p in v['parameters']])
+            self.assertEqual(layout.elements, v['arena_elements'])
+            self.assertEqual([layout.chunk(c).stop - layout.chunk(c).start
+                              for c in range(layout.chunks)], v['chunk_sizes'])
+            self.assertEqual(layout.signature, v['signature'])
+            if job.model.HasField('mlp'):
+                table, fan_in = mlp.table(job, data.load(job))
+                self.assertEqual([(n, list(s), g) for n, s, g in table], parameters)
+                values = mlp.initial_values(job.seed, layout, fan_in)
+                self.assertEqual(digest(values), v['sha256'])
+                tested += 1
+        self.assertEqual(tested, 3)
+
+    def test_nodes(self):
+        for v in vectors('tree', 'nodes'):
+            self.assertEqual(steps.nodes(v['begin'], v['end'], v['leaves']), v['nodes'])
+
+    def test_sixteen_bit_payloads(self):
+        for v in vectors('encodings', 'sixteen_bits'):
+            exchange = JOB.ExchangeSpec(
+                wire_dtype=JOB.ExchangeSpec.WireDtype.Value(v['encoding']))
+            values, decoded = floats(v['values']), floats(v['decoded'])
+            payload = payloads.GradientEncoder(exchange, len(values)).encode(values)
+            self.assertEqual(payload.hex(), v['payload'])
+            self.same_floats(payloads.decode(v['encoding'], payload, len(values)), decoded)
+            self.same_floats(payloads.round_to(v['encoding'], values), decoded)
+
+    def test_compressed_payloads(self):
+        for v in vectors('encodings', 'compressed'):
+            exchange = JOB.ExchangeSpec()
+            if v['encoding'] == 'TOP_K':
+                exchange.compression.top_k.fraction = v['fraction']
+            else:
+                exchange.compression.eight_bit.SetInParent()
+            gradient, residual = floats(v['gradient']), floats(v['residual'])
+            encoder = payloads.GradientEncoder(exchange, len(gradient))
+            encoder.residual = residual.copy()
+            payload = encoder.encode(gradient)
+            self.assertEqual(payload.hex(), v['payload'])
+            self.same_floats(encoder.residual, floats(v['residual_after']))
+            decoded = payloads.decode(v['encoding'], payload, len(gradient))
+            np.testing.assert_allclose(decoded + encoder.residual, residual + gradient,
+                                       rtol=1e-6, atol=1e-7)
+
+    def test_learning_rates(self):
+        for v in vectors('steps', 'rates'):
+            rates = [steps.learning_rate(job_of(v['job']), v['steps'], step)
+                     for step in range(v['steps'])]
+            np.testing.assert_allclose(rates, v['rates'], rtol=1e-14)
+
+    def test_trajectories(self):
+        for v in vectors('steps', 'trajectories'):
+            parameters = [(p['name'], p['shape'], p['group']) for p in v['parameters']]
+            trajectory = steps.Trajectory(job_of(v['job']), v['total_steps'],
+                                          steps.Layout(parameters, 16),
+                                          floats(v['start']))
+            for i, step in enumerate(v['steps']):
+                trajectory.step(v['first_step'] + i, floats(step['gradient_sum']),
+                                step['samples'])
+                np.testing.assert_allclose(trajectory.weights, floats(step['weights']),
+                                           rtol=1e-6, atol=1e-7)
+            self.assertEqual(trajectory.samples, v['total_samples'])
+            np.testing.assert_allclose(trajectory.outer_gradient(),
+                                       floats(v['outer_gradient']), rtol=1e-4, atol=1e-5)
+
+
+if __name__ == '__main__':
+    unittest.main()

@@ -1,0 +1,483 @@
+#!/usr/bin/env python3
+"""A worker for Tributary in Python, written from the pages in proto/ alone.
+
+Needs grpcio, NumPy and protobuf. Trains the built-in model `mlp`.
+"""
+
+import argparse
+import os
+import queue
+import socket
+import sys
+import threading
+import time
+
+import grpc
+import numpy as np
+
+import data
+import mlp
+import payloads
+import sampling
+import steps
+import stubs
+
+MODULES = stubs.load()
+JOB = MODULES['job_pb2']
+PS = MODULES['parameter_server_pb2']
+RENDEZVOUS = MODULES['rendezvous_pb2']
+REJOIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.ABORTED,
+          grpc.StatusCode.DEADLINE_EXCEEDED)
+
+
+class Ended(Exception):
+    """A call ended, or the job cannot be done by this worker."""
+
+    def __init__(self, code, message):
+        super().__init__(message)
+        self.code = code
+
+
+class Call:
+    """A call with messages in both directions; a thread hands on what arrives."""
+
+    def __init__(self, method, metadata, on_message, on_end):
+        self._outgoing = queue.SimpleQueue()
+        self._call = method(iter(self._outgoing.get, None), metadata=metadata)
+        self._ended = threading.Event()
+        threading.Thread(target=self._receive, args=(on_message, on_end),
+                         daemon=True).start()
+
+    def _receive(self, on_message, on_end):
+        code, details = grpc.StatusCode.OK, 'the call has ended'
+        try:
+            for message in self._call:
+                on_message(message)
+        except grpc.RpcError as error:
+            code, details = error.code(), error.details()
+        self.half_close()
+        self._ended.set()
+        on_end(code, details)
+
+    def send(self, message):
+        self._outgoing.put(message)
+
+    def half_close(self):
+        self._outgoing.put(None)
+
+    def cancel(self):
+        self._call.cancel()
+
+    def await_end(self):
+        self._ended.wait(timeout=30)
+
+
+def check_supported(job):
+    """Raises ValueError for what this worker does not implement."""
+    known = type(job)()
+    known.CopyFrom(job)
+    known.DiscardUnknownFields()
+    if known.ByteSize() != job.ByteSize():
+        raise ValueError('the job has fields that this worker does not know; use the '
+                         '.proto files of the same release')
+    mode = job.exchange.parameter_server.consistency.WhichOneof('mode')
+    for field, value, supported in (
+            ('model', job.model.WhichOneof('kind'), ('mlp',)),
+            ('exchange', job.exchange.WhichOneof('kind'), ('parameter_server',)),
+            ('consistency', mode, (None, 'synchronous', 'local_steps', 'asynchronous')),
+            ('precision', JOB.JobSpec.Precision.Name(job.precision), ('FLOAT32', 'TF32')),
+            ('exchange.transport',
+             JOB.ExchangeSpec.Transport.Name(job.exchange.transport), ('AUTO', 'WIRE'))):
+        if value not in supported:
+            raise ValueError(f'{field} is {value}; this worker supports '
+                             + ', '.join(str(name) for name in supported if name))
+
+
+class Membership:
+    """Takes part in a job once, from Join to Farewell."""
+
+    def __init__(self, options):
+        self.options = options
+        self.changed = threading.Condition()  # Guards what arrives.
+        self.error = self.admission = self.open = self.deal = None
+        self.finished = self.leaving = self.synced = False
+        self.evaluated = 0
+        self.weights = {}  # By chunk: {version: values}, the newest two.
+        self.done = set()  # (version, micro-batch) and (version, 'piece', number).
+        self.lease = self.claimed = None  # Asynchronous.
+        self.outcomes, self.refused = 0, False
+        self.exchanges = []
+        self.leaves, self.leaf_seconds = 0, 0.0
+        self.channels = []
+
+    # ---- Connecting.
+
+    def channel(self, address):
+        arguments = [('grpc.max_receive_message_length', 4 << 20),
+                     ('grpc.max_send_message_length', 4 << 20),
+                     ('grpc.use_local_subchannel_pool', 1)]
+        folder = self.options.tls_dir
+        if not folder:
+            channel = grpc.insecure_channel(address, arguments)
+        else:
+            def read(name):
+                with open(os.path.join(folder, name), 'rb') as file:
+                    return file.read()
+            credentials = grpc.ssl_channel_credentials(
+                read('ca.pem'), read('worker-key.pem'), read('worker.pem'))
+            arguments.append(('grpc.ssl_target_name_override', 'server.tributary'))
+            channel = grpc.secure_channel(address, credentials, arguments)
+        self.channels.append(channel)
+        return channel
+
+    def metadata(self):
+        if not self.options.token_file:
+            return []
+        with open(self.options.token_file) as file:
+            return [('authorization', f'Bearer {file.read().strip()}')]
+
+    def report(self, **kind):
+        self.membership.send(RENDEZVOUS.WorkerReport(**kind))
+
+    # ---- What arrives, on the threads of the calls.
+
+    def on_end(self, name):
+        def end(code, details):
+            with self.changed:
+                if self.finished:  # The servers may leave first.
+                    code = grpc.StatusCode.OUT_OF_RANGE
+                elif code == grpc.StatusCode.OK:
+                    code = grpc.StatusCode.UNAVAILABLE
+                if not self.leaving and self.error is None:
+                    self.error = Ended(code, f'{name}: {details}')
+                self.changed.notify_all()
+        return end
+
+    def on_order(self, order):
+        with self.changed:
+            kind = order.WhichOneof('order')
+            if kind in ('admission', 'open'):
+                setattr(self, kind, getattr(order, kind))
+            elif kind == 'deal':
+                if self.deal is None or order.deal.generation > self.deal.generation:
+                    self.deal = order.deal
+                self.evaluated = max(self.evaluated, order.deal.evaluated_version)
+            elif kind == 'evaluated':
+                self.evaluated = max(self.evaluated, order.evaluated.version)
+            elif kind == 'claimed':
+                self.lease, self.claimed = order.claimed.step, False
+            elif kind == 'finished':
+                self.finished = True
+                if order.finished.stopped:
+                    self.error = Ended(grpc.StatusCode.CANCELLED, 'the job was stopped')
+            self.changed.notify_all()
+
+    def on_server_message(self, message):
+        with self.changed:
+            kind = message.WhichOneof('message')
+            if kind == 'weights':
+                self.take_weights(message.weights)
+            elif kind == 'outcome' and message.outcome.step == self.lease:
+                self.outcomes += 1
+                self.refused |= message.outcome.refused
+                if self.outcomes == self.layout.chunks:
+                    self.done.discard((self.lease, 'lease'))
+                    if not self.refused:
+                        self.lease = None
+            self.changed.notify_all()
+
+    def take_weights(self, weights):
+        versions = self.weights.setdefault(weights.chunk, {})
+        part = self.layout.chunk(weights.chunk)
+        values = payloads.decode(PS.Encoding.Name(weights.encoding), weights.payload,
+                                 part.stop - part.start)
+        if weights.difference:
+            values = payloads.flush(versions[weights.version - 1] + values)
+        versions[weights.version] = values
+        for old in sorted(versions)[:-2]:
+            del versions[old]
+
+    def wait(self, decide):
+        """Waits until decide() returns something other than None."""
+        with self.changed:
+            while True:
+                if self.error is not None:
+                    raise self.error
+                task = decide()
+                if task is not None:
+                    return task
+                self.changed.wait()
+
+    # ---- The states.
+
+    def run(self):
+        try:
+            self.take_part()
+        finally:
+            self.leaving = True
+            for exchange in self.exchanges:
+                exchange.cancel()
+            self.membership.cancel()
+            for channel in self.channels:
+                channel.close()
+
+    def take_part(self):
+        options = self.options
+        stub = MODULES['rendezvous_pb2_grpc'].RendezvousStub(
+            self.channel(options.coordinator))
+        self.membership = Call(stub.Membership, self.metadata(), self.on_order,
+                               self.on_end(f'coordinator {options.coordinator}'))
+        self.report(join=RENDEZVOUS.Join(protocol_version=1, rank=-1,
+                                         host=socket.gethostname(), pid=os.getpid()))
+        admission = self.wait(lambda: self.admission)
+        print(f'admitted as rank {admission.rank}, attempt {admission.attempt}',
+              file=sys.stderr, flush=True)
+        threading.Thread(target=self.beat, args=(admission.lease_ms / 1e4,),
+                         daemon=True).start()
+        try:
+            ready = self.prepare(admission.job)
+        except (ValueError, OSError) as error:
+            self.report(failure=RENDEZVOUS.Failure(message=str(error), exit_code=2))
+            self.membership.half_close()
+            self.membership.await_end()
+            raise Ended(grpc.StatusCode.INVALID_ARGUMENT, str(error)) from error
+        self.report(ready=ready)
+        self.connect(self.wait(lambda: self.open))
+        while True:
+            kind, *arguments = self.wait(self.decide)
+            if kind == 'finish':
+                break
+            getattr(self, kind)(*arguments)
+        self.leaving = True
+        for exchange in self.exchanges:
+            exchange.half_close()
+        self.report(farewell=RENDEZVOUS.Farewell(statistics=self.statistics()))
+        self.membership.half_close()
+        for call in (*self.exchanges, self.membership):
+            call.await_end()
+
+    def prepare(self, job):
+        check_supported(job)
+        self.job, self.data = job, data.load(job)
+        self.facts = self.data.facts(job, RENDEZVOUS.DataFacts())
+        parameters, self.fan_in = mlp.table(job, self.data)
+        server = job.exchange.parameter_server
+        self.layout = steps.Layout(parameters, server.chunk_bytes // 4)
+        self.model = mlp.Mlp(job, self.layout)
+        self.mode = server.consistency.WhichOneof('mode')
+        self.inner_steps = (server.consistency.local_steps.inner_steps
+                            if self.mode == 'local_steps' else 1)
+        self.rounds = -(-self.facts.steps // self.inner_steps)
+        self.rounding = JOB.ExchangeSpec.WireDtype.Name(job.exchange.wire_dtype)
+        self.encoders = []
+        for chunk in range(self.layout.chunks):
+            part = self.layout.chunk(chunk)
+            self.encoders.append(payloads.GradientEncoder(job.exchange,
+                                                          part.stop - part.start))
+        ready = RENDEZVOUS.Ready(data=self.facts, device='numpy')
+        ready.table.chunk_elements = self.layout.chunk_elements
+        for name, shape, group in parameters:
+            ready.table.parameter.add(name=name, shape=shape,
+                                      group=PS.OptimizerGroup.Value(group))
+        return ready
+
+    def connect(self, order):
+        admission = self.admission
+        for address in admission.server_address:
+            stub = MODULES['parameter_server_pb2_grpc'].ParameterServerStub(
+                self.channel(address or self.options.coordinator))
+            exchange = Call(stub.Exchange, self.metadata(), self.on_server_message,
+                            self.on_end(f'server {address or "0"}'))
+            self.exchanges.append(exchange)
+            exchange.send(PS.WorkerMessage(hello=PS.Hello(
+                incarnation=admission.incarnation, signature=self.layout.signature,
+                attempt=admission.attempt, job_id=admission.job_id)))
+        if order.initialize:
+            arena = mlp.initial_values(self.job.seed, self.layout, self.fan_in)
+            for chunk in range(self.layout.chunks):
+                self.server_of(chunk).send(PS.WorkerMessage(initial=PS.Initial(
+                    chunk=chunk, payload=arena[self.layout.chunk(chunk)].tobytes())))
+
+    def server_of(self, chunk):
+        return self.exchanges[chunk % len(self.exchanges)]
+
+    def version(self):
+        """The smallest of the chunks' newest versions, or None."""
+        if len(self.weights) < self.layout.chunks:
+            return None
+        return min(max(versions) for versions in self.weights.values())
+
+    def decide(self):
+        """Returns what to do next and its arguments, or None to wait."""
+        version = self.version()
+        if self.finished:
+            return ('finish',) if version == self.rounds else None
+        if version is None:
+            return None
+        if not self.synced:
+            return 'sync', version
+        deal = self.deal
+        if deal is None:
+            return None
+        if self.evaluation_due(version) and self.evaluated < version:
+            pieces = [piece for piece in range(deal.piece_begin, deal.piece_end)
+                      if (version, 'piece', piece) not in self.done]
+            return ('evaluate', version, pieces) if pieces else None
+        if self.mode == 'asynchronous':
+            if self.lease is None:
+                return None if self.claimed else ('claim',)
+            if (self.lease, 'lease') in self.done:
+                return None
+            return 'train', self.lease, list(range(self.job.batch.micro_batches))
+        leaves = [leaf for leaf in range(deal.leaf_begin, deal.leaf_end)
+                  if (version, leaf) not in self.done]
+        return ('train', version, leaves) if leaves and version < self.rounds else None
+
+    def evaluation_due(self, version):
+        if self.facts.evaluation_pieces == 0 or version == 0:
+            return False
+        every = -(-self.job.evaluation.every_steps // self.inner_steps)
+        return version == self.rounds or (every > 0 and version % every == 0)
+
+    def sync(self, version):
+        self.synced = True
+        self.report(synced=RENDEZVOUS.Synced(version=version))
+
+    def claim(self):
+        self.claimed = True
+        self.report(claim=RENDEZVOUS.Claim())
+
+    def arena(self, version=None):
+        """Returns the weights at a version, or the newest, and their versions."""
+        with self.changed:
+            chosen = [max(self.weights[chunk]) if version is None else version
+                      for chunk in range(self.layout.chunks)]
+            parts = [self.weights[chunk][at] for chunk, at in enumerate(chosen)]
+        return np.concatenate(parts), chosen
+
+    def evaluate(self, version, pieces):
+        arena, _ = self.arena(version)
+        size = self.job.evaluation.batch
+        for piece in pieces:
+            part = slice(piece * size, (piece + 1) * size)
+            targets = self.data.test[1][part]
+            loss, correct = self.model.evaluate(arena, self.data.test[0][part], targets)
+            self.report(evaluation=RENDEZVOUS.EvaluationReport(
+                version=version, piece=piece, loss_sum=loss, correct=correct,
+                weight=len(targets)))
+            self.done.add((version, 'piece', piece))
+
+    # ---- A step.
+
+    def train(self, step, leaves):
+        asynchronous = self.mode == 'asynchronous'
+        arena, bases = self.arena(None if asynchronous else step)
+        all_leaves = self.job.batch.micro_batches
+        sums = {}
+        for leaf in leaves:
+            begin = time.monotonic()
+            sums[all_leaves + leaf] = self.leaf_sum(step, leaf, arena)
+            self.leaf_seconds += time.monotonic() - begin
+            self.leaves += 1
+        norm = 0.0
+        if asynchronous:
+            with self.changed:
+                self.outcomes, self.refused = 0, False
+                self.done.add((step, 'lease'))
+        self.done.update((step, leaf) for leaf in leaves)
+        self.done = {entry for entry in self.done if entry[0] >= step - 2}
+        for node in self.nodes_of(leaves):
+            total = steps.node_sum(node, sums, self.rounding)
+            if asynchronous and (self.job.clip_norm > 0
+                                 or self.job.on_nonfinite == self.job.SKIP):
+                norm = steps.gradient_norm(total.gradient, max(1, total.samples))
+            for chunk in reversed(range(self.layout.chunks)):
+                encoder = self.encoders[chunk]
+                payload = encoder.encode(total.gradient[self.layout.chunk(chunk)])
+                self.server_of(chunk).send(PS.WorkerMessage(contribution=PS.Contribution(
+                    step=step, chunk=chunk, node=node, weight=total.samples,
+                    loss_sum=total.loss if chunk == 0 else 0,
+                    encoding=PS.Encoding.Value(encoder.encoding),
+                    base_version=bases[chunk] if asynchronous else 0,
+                    gradient_norm=norm, payload=payload)))
+
+    def nodes_of(self, leaves):
+        """The maximal subtrees of each run of consecutive leaves."""
+        found, begin = [], 0
+        for i in range(1, len(leaves) + 1):
+            if i == len(leaves) or leaves[i] != leaves[i - 1] + 1:
+                found += steps.nodes(leaves[begin], leaves[i - 1] + 1,
+                                     self.job.batch.micro_batches)
+                begin = i
+        return found
+
+    def leaf_sum(self, step, leaf, arena):
+        if self.mode != 'local_steps':
+            gradient, samples, loss = self.micro_batch(step, leaf, arena)
+        else:
+            trajectory = steps.Trajectory(self.job, self.facts.steps, self.layout, arena)
+            loss = 0.0
+            first = step * self.inner_steps
+            for inner in range(first, min(first + self.inner_steps, self.facts.steps)):
+                inner_sum, samples, inner_loss = self.micro_batch(inner, leaf,
+                                                                  trajectory.weights)
+                trajectory.step(inner, inner_sum, samples)
+                loss += inner_loss
+            gradient, samples = trajectory.outer_gradient(), trajectory.samples
+        return steps.Sum(payloads.round_to(self.rounding, payloads.flush(gradient)),
+                         samples, loss)
+
+    def micro_batch(self, step, leaf, arena):
+        """Returns the gradient sum, the sample count and the loss sum."""
+        batch = self.job.batch
+        _, indexes = sampling.micro_batch(
+            self.job.seed, self.facts.train_samples, getattr(batch, 'global'),
+            batch.micro_batches, step, leaf)
+        features, targets = (part[indexes] for part in self.data.train)
+        gradient, loss = self.model.gradient(arena, features, targets, step, leaf)
+        return gradient, len(indexes), loss
+
+    # ---- Heartbeats.
+
+    def statistics(self):
+        return RENDEZVOUS.ProcessStatistics(leaves=self.leaves, threads=1,
+                                            leaf_seconds=self.leaf_seconds)
+
+    def beat(self, seconds):
+        while not self.leaving and self.error is None:
+            step = self.version() if hasattr(self, 'layout') else None
+            self.report(heartbeat=RENDEZVOUS.Heartbeat(
+                step=step or 0, phase='idle' if step is None else 'forward',
+                statistics=self.statistics()))
+            time.sleep(min(seconds, 1))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--coordinator', default='127.0.0.1:29400',
+                        help='host:port of server 0')
+    parser.add_argument('--tls-dir', help='ca.pem, worker.pem and worker-key.pem')
+    parser.add_argument('--token-file')
+    options = parser.parse_args()
+    deadline, wait = time.monotonic() + 600, 0.05
+    while True:
+        membership = Membership(options)
+        try:
+            membership.run()
+            return 0
+        except Ended as ended:
+            if ended.code == grpc.StatusCode.OUT_OF_RANGE:
+                return 0  # The other workers have finished the job.
+            if membership.admission is not None:
+                deadline, wait = time.monotonic() + 600, 0.05
+            again = ended.code in REJOIN and time.monotonic() < deadline
+            print(f'{ended}{"; joining again" if again else ""}', file=sys.stderr,
+                  flush=True)
+            if not again:
+                return 2 if ended.code == grpc.StatusCode.INVALID_ARGUMENT else 1
+        time.sleep(wait)
+        wait = min(1, 2 * wait)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

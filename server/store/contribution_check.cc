@@ -1,0 +1,83 @@
+#include "server/store/contribution_check.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/counted.h"
+#include "common/base/status_macros.h"
+#include "common/parameters/reduction_tree.h"
+
+namespace tributary {
+
+ContributionCheck::ContributionCheck(
+    const ArenaLayout& layout, int leaves, int64_t steps,
+    const std::optional<SampleCounts>& sample_counts)
+    : leaves_(leaves),
+      steps_(steps),
+      sample_counts_(sample_counts),
+      gaps_(layout.chunk_count()) {
+  for (const Parameter& parameter : layout.parameters()) {
+    int64_t begin = parameter.offset + parameter.size;
+    const int64_t next =
+        (begin + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+    if (begin == next) continue;
+    // Chunks begin at multiples of kArenaAlignment, so no gap extends into the
+    // next chunk.
+    const int chunk = static_cast<int>(begin / layout.chunk_elements());
+    const int64_t start = layout.ChunkBegin(chunk);
+    gaps_[chunk].push_back({begin - start, next - start, parameter.name});
+  }
+}
+
+absl::Status ContributionCheck::Check(int chunk, const NodeSum& sum) const {
+  if (!IsNode(sum.node, leaves_)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("node ", sum.node, " is not in the tree of ",
+                     Counted(leaves_, "micro-batch", "micro-batches"),
+                     " (batch.micro_batches)"));
+  }
+  if (sum.step < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("contribution to step ", sum.step, " of chunk ", chunk,
+                     ": steps count from 0"));
+  }
+  const int64_t samples = sum.sample_count;
+  if (samples < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("contribution of step ", sum.step, ", chunk ", chunk,
+                     " has negative weight ", samples));
+  }
+  if (sample_counts_.has_value() && sum.step < steps_) {
+    const int64_t expected = sample_counts_->Of(sum.step, sum.node);
+    if (samples != expected) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "contribution of step ", sum.step, ", chunk ", chunk, ", node ",
+          sum.node, " has weight ", samples, ", expected ", expected,
+          ": the number of samples (tokens) that the node has in this step"));
+    }
+  }
+  for (const Gap& gap : gaps_[chunk]) {
+    TRIBUTARY_RETURN_IF_ERROR(CheckGap(chunk, gap, sum));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ContributionCheck::CheckGap(int chunk, const Gap& gap,
+                                         const NodeSum& sum) const {
+  float scratch[kArenaAlignment];
+  const float* const values =
+      sum.gradient->Read(gap.begin, gap.end - gap.begin, scratch);
+  const float* const end = values + (gap.end - gap.begin);
+  // A block of EIGHT_BIT whose scale is NaN turns zeros into NaN.
+  const float* const wrong = std::find_if(values, end, [](float value) {
+    return value != 0 && !std::isnan(value);
+  });
+  if (wrong == end) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "contribution of step ", sum.step, ", chunk ", chunk, " has ", *wrong,
+      " at element ", gap.begin + (wrong - values),
+      ", in the gap after parameter ", gap.parameter, ", expected 0"));
+}
+
+}  // namespace tributary

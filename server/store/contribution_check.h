@@ -1,0 +1,48 @@
+// Refuses contributions that no correct worker sends.
+#ifndef TRIBUTARY_SERVER_STORE_CONTRIBUTION_CHECK_H_
+#define TRIBUTARY_SERVER_STORE_CONTRIBUTION_CHECK_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/parameters/parameter_table.h"
+#include "server/store/aggregation/chunk_aggregator.h"
+#include "server/store/sample_counts.h"
+
+namespace tributary {
+
+// Checks what follows from the job alone: the step, the node, the sample count,
+// and that the gaps between parameters, which count in the gradient's norm, are
+// zero. Immutable, and safe from any thread.
+class ContributionCheck {
+ public:
+  // The job has `steps` steps, as servers count them, and `leaves`
+  // micro-batches. Without `sample_counts`, any count is accepted.
+  ContributionCheck(const ArenaLayout& layout, int leaves, int64_t steps,
+                    const std::optional<SampleCounts>& sample_counts);
+
+  // InvalidArgument, with the value and what is expected. `chunk` is one of the
+  // layout's. Reads the gaps of the gradient.
+  absl::Status Check(int chunk, const NodeSum& sum) const;
+
+ private:
+  // Elements of a chunk after the end of a parameter.
+  struct Gap {
+    int64_t begin = 0;
+    int64_t end = 0;
+    std::string parameter;
+  };
+  absl::Status CheckGap(int chunk, const Gap& gap, const NodeSum& sum) const;
+
+  const int leaves_;
+  const int64_t steps_;
+  const std::optional<SampleCounts> sample_counts_;
+  std::vector<std::vector<Gap>> gaps_;  // By chunk.
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_STORE_CONTRIBUTION_CHECK_H_

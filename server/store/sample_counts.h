@@ -1,0 +1,38 @@
+// The sample counts that contributions must have.
+#ifndef TRIBUTARY_SERVER_STORE_SAMPLE_COUNTS_H_
+#define TRIBUTARY_SERVER_STORE_SAMPLE_COUNTS_H_
+
+#include <cstdint>
+
+#include "common/job/rounds.h"
+#include "proto/job.pb.h"
+
+namespace tributary {
+
+// The number of samples (text: tokens) under a node of the reduction tree: a
+// pure function of the job and the size of its data, so a server can check what
+// workers send. proto/SAMPLING.md defines which samples a micro-batch has.
+// Immutable.
+class SampleCounts {
+ public:
+  // `job` is resolved, not the job of rounds, and has `steps` steps.
+  // `train_samples` is at least 1.
+  SampleCounts(const JobSpec& job, int64_t steps, int64_t train_samples);
+
+  // Returns the number of samples under `node`, one of the tree's, in all steps
+  // of `round`, which is below the number of rounds.
+  int64_t Of(int64_t round, int node) const;
+
+ private:
+  const Rounds rounds_;
+  const int leaves_;
+  const int64_t global_;
+  const int64_t train_samples_;
+  const int64_t steps_per_epoch_;
+  // Tokens in a sample of a text; otherwise 1.
+  const int64_t per_sample_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_STORE_SAMPLE_COUNTS_H_

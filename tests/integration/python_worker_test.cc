@@ -1,0 +1,322 @@
+// The worker in examples/python_wire, which is written from the pages in proto
+// alone, against this project's servers and beside its workers. It shows that
+// the pages suffice, and fails when the code departs from them.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "common/tensor_io/safetensors.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/support/command_runner.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kPython[] = "/usr/bin/python3";
+constexpr char kOurs[] = "ours";
+constexpr char kTheirs[] = "python";
+constexpr double kTolerance = 1e-5;
+
+// 2576 elements in chunks of 1024: three, of which the last is shorter.
+constexpr char kJob[] = R"(
+model { mlp { hidden: [64, 32] activation: GELU $dropout } }
+data { csv { train: "$data/rows.csv" test: "$data/rows.test.csv" } }
+batch { global: 32 }
+optimizer { $optimizer }
+steps: $steps
+evaluation { every_steps: 20 }
+exchange {
+  transport: WIRE
+  parameter_server { chunk_bytes: 4096 $consistency }
+  $encoding
+}
+$more
+)";
+
+struct Job {
+  std::string name;
+  std::string consistency;
+  std::string encoding;
+  std::string more;
+  int servers = 1;
+  std::vector<std::string> workers = {kTheirs};
+  std::string optimizer = "sgd { learning_rate: 0.05 }";
+  std::string dropout;
+  int steps = 60;
+
+  friend void PrintTo(const Job& job, std::ostream* out) { *out << job.name; }
+};
+
+std::string TextOf(const Job& job, const std::string& data) {
+  return absl::StrReplaceAll(kJob, {{"$dropout", job.dropout},
+                                    {"$data", data},
+                                    {"$optimizer", job.optimizer},
+                                    {"$steps", absl::StrCat(job.steps)},
+                                    {"$consistency", job.consistency},
+                                    {"$encoding", job.encoding},
+                                    {"$more", job.more}});
+}
+
+struct Result {
+  std::map<std::string, std::vector<float>> weights;
+  double evaluation_loss = 0;
+};
+
+class PythonWorkerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const CommandResult possible =
+        RunCommand({kPython, "-c", "import google.protobuf, grpc, numpy"});
+    if (possible.exit_code != 0 ||
+        !std::filesystem::exists("/usr/bin/grpc_python_plugin")) {
+      GTEST_SKIP() << "needs Debian's packages python3-grpcio, python3-numpy "
+                      "and protobuf-compiler-grpc: "
+                   << possible.standard_error;
+    }
+  }
+
+  static std::string Script(const std::string& name) {
+    return std::filesystem::absolute("examples/python_wire/" + name);
+  }
+
+  // Returns the address that the server listens on.
+  static std::string Address(const BackgroundCommand& server) {
+    const std::string line = server.AwaitStandardError("listens on ");
+    return line.substr(line.rfind(' ') + 1);
+  }
+
+  std::string WriteJob(const Job& job) {
+    const std::string path = folder_ + "/job.textproto";
+    WriteWholeFile(path,
+                   TextOf(job, std::filesystem::absolute("proto/testdata")));
+    return path;
+  }
+
+  std::vector<std::string> Server(const Job& job, const std::string& output,
+                                  const std::string& listen,
+                                  const std::vector<std::string>& more = {}) {
+    std::vector<std::string> command = {kTributary,
+                                        "server",
+                                        WriteJob(job),
+                                        "--listen",
+                                        listen,
+                                        "--servers",
+                                        absl::StrCat(job.servers),
+                                        "--workers",
+                                        absl::StrCat(job.workers.size()),
+                                        "--output",
+                                        absl::StrCat(folder_, "/", output)};
+    command.insert(command.end(), more.begin(), more.end());
+    return command;
+  }
+
+  static std::vector<std::string> Worker(
+      const std::string& kind, const std::string& address,
+      const std::vector<std::string>& more = {}) {
+    std::vector<std::string> command =
+        kind == kOurs
+            ? std::vector<std::string>{kTributary, "worker", "--threads", "1"}
+            : std::vector<std::string>{kPython, Script("worker.py")};
+    command.insert(command.end(), {"--coordinator", address});
+    command.insert(command.end(), more.begin(), more.end());
+    return command;
+  }
+
+  Result ReadResult(const std::string& output) {
+    Result result;
+    const std::string run = absl::StrCat(folder_, "/", output);
+    const auto model = SafetensorsFile::Open(run + "/final/model.safetensors");
+    EXPECT_TRUE(model.ok()) << model.status();
+    if (!model.ok()) return result;
+    for (const TensorEntry& tensor : model->tensors()) {
+      std::vector<float>& values = result.weights[tensor.name];
+      values.resize((tensor.end - tensor.begin) / sizeof(float));
+      EXPECT_TRUE(model->ReadFloats(tensor, absl::MakeSpan(values)).ok());
+    }
+    const nlohmann::json summary =
+        nlohmann::json::parse(ReadWholeFile(run + "/summary.json"), nullptr,
+                              /*allow_exceptions=*/false);
+    result.evaluation_loss =
+        summary.value(nlohmann::json::json_pointer("/evaluation/loss"), -1.0);
+    return result;
+  }
+
+  // Trains with workers of these kinds, and returns the result.
+  Result Train(const Job& job, const std::vector<std::string>& workers,
+               const std::string& output,
+               const std::vector<std::string>& security = {}) {
+    BackgroundCommand server(Server(job, output, "127.0.0.1:0", security));
+    const std::string address = Address(server);
+    std::vector<std::unique_ptr<BackgroundCommand>> others;
+    for (int shard = 1; shard < job.servers; ++shard) {
+      others.push_back(
+          std::make_unique<BackgroundCommand>(std::vector<std::string>{
+              kTributary, "server", "--servers", absl::StrCat(job.servers),
+              "--shard", absl::StrCat(shard), "--coordinator", address}));
+    }
+    for (const std::string& worker : workers) {
+      others.push_back(std::make_unique<BackgroundCommand>(
+          Worker(worker, address, security)));
+    }
+    for (const auto& process : others) {
+      const CommandResult result = process->Wait();
+      EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+    }
+    const CommandResult result = server.Wait();
+    EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+    return ReadResult(output);
+  }
+
+  static void ExpectNear(const Result& actual, const Result& expected) {
+    ASSERT_EQ(actual.weights.size(), expected.weights.size());
+    for (const auto& [name, values] : expected.weights) {
+      ASSERT_EQ(actual.weights.count(name), 1) << name;
+      const std::vector<float>& others = actual.weights.at(name);
+      ASSERT_EQ(others.size(), values.size()) << name;
+      double largest = 0;
+      for (size_t i = 0; i < values.size(); ++i) {
+        largest = std::max(largest, std::abs(double{values[i]} - others[i]));
+      }
+      EXPECT_LE(largest, kTolerance) << name;
+    }
+    EXPECT_GT(expected.evaluation_loss, 0);
+    EXPECT_NEAR(actual.evaluation_loss, expected.evaluation_loss, kTolerance);
+  }
+
+  const std::string folder_ = MakeTestFolder();
+};
+
+class PythonWorkerModeTest : public PythonWorkerTest,
+                             public testing::WithParamInterface<Job> {};
+
+TEST_P(PythonWorkerModeTest, ItsWeightsEqualThoseOfOurWorkers) {
+  const Job& job = GetParam();
+  const Result theirs = Train(job, job.workers, "theirs");
+  const Result ours =
+      Train(job, std::vector<std::string>(job.workers.size(), kOurs), "ours");
+  ExpectNear(theirs, ours);
+}
+
+std::vector<Job> Modes() {
+  std::vector<Job> jobs;
+  const auto add = [&jobs](const std::string& name) -> Job& {
+    jobs.emplace_back();
+    jobs.back().name = name;
+    return jobs.back();
+  };
+  add("Synchronous");
+  Job& two = add("TwoServersAndTwoWorkers");
+  two.servers = 2;
+  two.workers = {kTheirs, kTheirs};
+  add("BesideOurWorker").workers = {kTheirs, kOurs};
+  Job& clipped = add("ClippingAndDropout");
+  clipped.more = "clip_norm: 0.3";
+  clipped.dropout = "dropout: 0.2";
+  // A number that rounds the other way in one of the implementations is
+  // another number, so these need small steps to stay within the tolerance.
+  for (const char* dtype : {"BFLOAT16", "FLOAT16"}) {
+    Job& rounded = add(dtype);
+    rounded.encoding = absl::StrCat("wire_dtype: ", dtype);
+    rounded.optimizer = "sgd { learning_rate: 0.002 }";
+    rounded.workers = {kTheirs, kTheirs};
+  }
+  Job& top_k = add("TopK");
+  top_k.encoding = "compression { top_k { fraction: 0.1 } }";
+  top_k.optimizer = "sgd { learning_rate: 0.001 momentum: 0 }";
+  Job& eight_bit = add("EightBit");
+  eight_bit.encoding = "compression { eight_bit {} }";
+  eight_bit.optimizer = "sgd { learning_rate: 0.001 momentum: 0 }";
+  eight_bit.servers = 2;
+  Job& local = add("LocalSteps");
+  local.consistency = "consistency { local_steps { inner_steps: 8 } }";
+  local.workers = {kTheirs, kTheirs};
+  Job& adamw = add("LocalStepsOfAdamW");
+  adamw.consistency = "consistency { local_steps { inner_steps: 7 } }";
+  adamw.optimizer = "adamw { learning_rate: 0.003 weight_decay: 0.1 }";
+  adamw.more = "schedule { warmup_steps: 5 decay: COSINE } clip_norm: 0.5";
+  Job& asynchronous = add("Asynchronous");
+  asynchronous.consistency = "consistency { asynchronous {} }";
+  asynchronous.more = "clip_norm: 0.5";
+  return jobs;
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, PythonWorkerModeTest,
+                         testing::ValuesIn(Modes()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_F(PythonWorkerTest, ItsFunctionsMatchTheTestVectors) {
+  const CommandResult result = RunCommand({kPython, Script("vectors_test.py")});
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+}
+
+TEST_F(PythonWorkerTest, SpeaksTlsAndSendsTheToken) {
+  const std::string tls = folder_ + "/tls";
+  ASSERT_EQ(RunCommand({kTributary, "certs", tls}).exit_code, 0);
+  WriteWholeFile(folder_ + "/token", "a-token-of-this-test-only-0123456789\n");
+  const std::vector<std::string> security = {"--tls-dir", tls, "--token-file",
+                                             folder_ + "/token"};
+  Job job;
+  ExpectNear(Train(job, {kTheirs}, "secured", security),
+             Train(job, {kOurs}, "plain"));
+}
+
+TEST_F(PythonWorkerTest, JoinsAgainAfterTheServerWasKilled) {
+  Job job;
+  job.steps = 400;
+  job.more = "checkpoint { every_steps: 10 } output { log_every_steps: 5 }";
+  auto server =
+      std::make_unique<BackgroundCommand>(Server(job, "killed", "127.0.0.1:0"));
+  const std::string address = Address(*server);
+  BackgroundCommand worker(Worker(kTheirs, address));
+  ASSERT_TRUE(AwaitLines(folder_ + "/killed/metrics.jsonl", 6));
+  server.reset();  // SIGKILL.
+  BackgroundCommand next(Server(job, "killed", address, {"--resume", "auto"}));
+  const CommandResult result = worker.Wait();
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_THAT(result.standard_error, HasSubstr("joining again"));
+  ASSERT_EQ(next.Wait().exit_code, 0);
+  ExpectNear(ReadResult("killed"), Train(job, {kOurs}, "ours"));
+}
+
+TEST_F(PythonWorkerTest, OurWorkerFinishesTheStepsOfOneThatWasKilled) {
+  Job job;
+  job.steps = 400;
+  job.workers = {kTheirs, kOurs};
+  job.more = "output { log_every_steps: 5 }";
+  BackgroundCommand server(Server(job, "killed", "127.0.0.1:0"));
+  const std::string address = Address(server);
+  auto theirs = std::make_unique<BackgroundCommand>(Worker(kTheirs, address));
+  BackgroundCommand ours(Worker(kOurs, address));
+  ASSERT_TRUE(AwaitLines(folder_ + "/killed/metrics.jsonl", 3));
+  theirs.reset();  // SIGKILL.
+  EXPECT_EQ(ours.Wait().exit_code, 0);
+  ASSERT_EQ(server.Wait().exit_code, 0);
+  ExpectNear(ReadResult("killed"), Train(job, {kOurs}, "ours"));
+}
+
+TEST_F(PythonWorkerTest, RefusesAJobThatItDoesNotImplement) {
+  Job job;
+  job.consistency = "consistency { stale_synchronous {} }";
+  BackgroundCommand server(Server(job, "refused", "127.0.0.1:0"));
+  BackgroundCommand worker(Worker(kTheirs, Address(server)));
+  EXPECT_EQ(worker.Wait().exit_code, 2);
+  const CommandResult result = server.Wait();
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.standard_error,
+              HasSubstr("consistency is stale_synchronous; this worker "
+                        "supports synchronous, local_steps, asynchronous"));
+}
+
+}  // namespace
+}  // namespace tributary

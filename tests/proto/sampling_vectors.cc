@@ -1,0 +1,137 @@
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <numeric>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/numerics/philox.h"
+#include "tests/proto/vectors.h"
+#include "worker/data/sampler.h"
+#include "worker/data/text_data_set.h"
+
+namespace tributary {
+namespace {
+
+constexpr uint64_t kSeeds[] = {1, 42, 0xFEDCBA9876543210u};
+
+Vectors PhiloxVectors() {
+  Vectors list = Vectors::array();
+  const auto add = [&list](const PhiloxBlock& counter,
+                           const std::array<uint32_t, 2>& key) {
+    list.push_back(
+        {{"counter", counter}, {"key", key}, {"words", Philox(counter, key)}});
+  };
+  add({0, 0, 0, 0}, {0, 0});
+  constexpr uint32_t kOnes = std::numeric_limits<uint32_t>::max();
+  add({kOnes, kOnes, kOnes, kOnes}, {kOnes, kOnes});
+  add({1, 2, 3, 4}, {5, 6});
+  return list;
+}
+
+Vectors StreamVectors() {
+  Vectors list = Vectors::array();
+  for (const uint64_t seed : kSeeds) {
+    for (uint32_t purpose = 1; purpose <= 6; ++purpose) {
+      const RandomStream stream = {seed, static_cast<RandomPurpose>(purpose), 7,
+                                   purpose * 1000};
+      const uint64_t block = purpose % 2 == 0 ? 3 : (uint64_t{5} << 32) + 9;
+      const PhiloxBlock words = stream.Block(block);
+      Vectors uniform = Vectors::array();
+      for (const uint32_t word : words) uniform.push_back(UniformFloat(word));
+      list.push_back({{"seed", absl::StrCat(seed)},
+                      {"purpose", purpose},
+                      {"a", stream.a},
+                      {"b", stream.b},
+                      {"block", absl::StrCat(block)},
+                      {"words", words},
+                      {"uniform", uniform}});
+    }
+  }
+  return list;
+}
+
+struct Order {
+  uint64_t seed;
+  int64_t samples;
+  int64_t global;
+  int micro_batches;
+  int64_t step;
+  int micro_batch;
+};
+
+// Sizes 1 and 2, a square, the last batch of an epoch, empty micro-batches,
+// later epochs, and more samples than 2^32.
+constexpr Order kOrders[] = {{1, 1, 1, 1, 0, 0},
+                             {1, 2, 1, 1, 1, 0},
+                             {1, 9, 8, 4, 0, 3},
+                             {1, 9, 8, 4, 1, 0},
+                             {1, 9, 8, 4, 1, 1},
+                             {42, 1000, 64, 8, 0, 0},
+                             {42, 1000, 64, 8, 0, 7},
+                             {42, 1000, 64, 8, 15, 4},
+                             {42, 1000, 64, 8, 15, 7},
+                             {42, 1000, 64, 8, 16, 2},
+                             {42, 60000, 128, 8, 12345, 5},
+                             {0xFEDCBA9876543210u, 60000, 32, 2, 99999, 1},
+                             {7, int64_t{10000000000}, 16, 4, 77, 3}};
+
+Vectors OrderVectors() {
+  Vectors list = Vectors::array();
+  for (const Order& o : kOrders) {
+    const Sampler sampler(o.seed, o.samples, o.global, o.micro_batches);
+    const Sampler::MicroBatch micro_batch =
+        sampler.MicroBatchOf(o.step, o.micro_batch);
+    list.push_back({{"seed", absl::StrCat(o.seed)},
+                    {"samples", o.samples},
+                    {"global", o.global},
+                    {"micro_batches", o.micro_batches},
+                    {"step", o.step},
+                    {"micro_batch", o.micro_batch},
+                    {"steps_per_epoch", sampler.steps_per_epoch()},
+                    {"epoch", micro_batch.epoch},
+                    {"indexes", micro_batch.indexes}});
+  }
+  return list;
+}
+
+// Byte i of the text is i, so the first token of a window is its start.
+Vectors WindowVectors(const std::string& folder) {
+  const std::string path = absl::StrCat(folder, "/counting.txt");
+  std::string text(256, '\0');
+  std::iota(text.begin(), text.end(), '\0');
+  std::ofstream(path, std::ios::binary) << text;
+  TextSpec spec;
+  spec.add_path(path);
+  Vectors list = Vectors::array();
+  for (const uint64_t seed : kSeeds) {
+    for (const int64_t context : {3, 16, 50}) {
+      const auto data = TextDataSet::Open(spec, context, seed);
+      if (!data.ok()) std::abort();
+      for (const int64_t epoch : {int64_t{0}, int64_t{1}, int64_t{1} << 33}) {
+        Batch batch;
+        (*data)->ReadTrain(epoch, {0}, &batch);
+        list.push_back({{"seed", absl::StrCat(seed)},
+                        {"context", context},
+                        {"epoch", absl::StrCat(epoch)},
+                        {"bytes", text.size()},
+                        {"validation_fraction", spec.validation_fraction()},
+                        {"train_samples", (*data)->train_samples()},
+                        {"evaluation_samples", (*data)->evaluation_samples()},
+                        {"start", batch.tokens[0]}});
+      }
+    }
+  }
+  return list;
+}
+
+}  // namespace
+
+Vectors SamplingVectors(const std::string& folder) {
+  return {{"philox", PhiloxVectors()},
+          {"streams", StreamVectors()},
+          {"order", OrderVectors()},
+          {"windows", WindowVectors(folder)}};
+}
+
+}  // namespace tributary

@@ -1,0 +1,28 @@
+// Bfloat16 attention with scores in registers, for head sizes of 32, 64 and
+// 128; AttentionForward and AttentionBackward use it where they can.
+#ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_BFLOAT16_H_
+#define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_BFLOAT16_H_
+
+#include "common/cuda/stream.h"
+#include "worker/device/cuda/kernels/attention.h"
+#include "worker/device/cuda/kernels/bfloat16.h"
+#include "worker/device/cuda/kernels/scratch.h"
+#include "worker/device/device.h"
+
+namespace tributary::cuda {
+
+// Like AttentionForward and AttentionBackward. Return false, and do nothing, if
+// the head size is another one or a matrix is not aligned to 16 bytes.
+bool FragmentAttentionForward(Stream& stream, const AttentionShape& shape,
+                              const Bfloat16* qkv,
+                              const AttentionDropout& dropout, Bfloat16* y,
+                              float* logarithmic_sums);
+bool FragmentAttentionBackward(Stream& stream, Scratch& scratch,
+                               const AttentionShape& shape, const Bfloat16* qkv,
+                               const Bfloat16* y, const float* logarithmic_sums,
+                               const Bfloat16* dy,
+                               const AttentionDropout& dropout, Bfloat16* dqkv);
+
+}  // namespace tributary::cuda
+
+#endif  // TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_BFLOAT16_H_
