@@ -35,7 +35,7 @@ TEST_F(OrderedStepsTest, RefusesWhatBelongsToOtherModes) {
   const int64_t worker = AddWorker();
   EXPECT_THAT(mode_->RequestStep(*membership_.Find(worker)),
               StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("not in asynchronous mode")));
+                       HasSubstr("outside of asynchronous mode")));
   EXPECT_THAT(mode_->CheckReportsSums(worker),
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        HasSubstr("not the first of an all-reduce")));
