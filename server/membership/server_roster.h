@@ -57,7 +57,8 @@ class ServerRoster {
   void Forgive(absl::Duration gap);
   void SetConfigured(int shard) { servers_[shard].configured = true; }
   void SetReplicated(int shard) { servers_[shard].replicated = true; }
-  // Returns false if the server was not connected.
+  // Returns false if the server was not connected, or was removed before: an
+  // attempt may end while a server that it has lost enlists again.
   bool Remove(int shard);
 
   bool all_there() const;

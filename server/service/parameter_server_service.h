@@ -16,16 +16,11 @@
 #include "common/transport/live_calls.h"
 #include "proto/parameter_server.grpc.pb.h"
 #include "server/progress/step_arrivals.h"
+#include "server/service/exchange_session.h"
 #include "server/service/weights_service.h"
 #include "server/store/parameter_store.h"
 
 namespace tributary {
-
-// Payload bytes of all streams. Headers add less than a thousandth.
-struct TransportCounters {
-  std::atomic<int64_t> bytes_sent{0};
-  std::atomic<int64_t> bytes_received{0};
-};
 
 // Serves a ParameterStore over gRPC. Thread-safe. The methods are raw: payloads
 // bypass protobuf.
@@ -49,9 +44,6 @@ class ParameterServerService final
   }
   void CountBytes(ProcessStatistics* statistics) const override;
 
-  // Logs that a worker of this incarnation, 0 if it has not said, was refused.
-  void NoteRefusal(int64_t incarnation, const absl::Status& status);
-
   // Waits until no call uses the store. Call it after the gRPC server's
   // shutdown.
   void AwaitIdle() { calls_->AwaitNone(); }
@@ -63,24 +55,17 @@ class ParameterServerService final
       const grpc::ByteBuffer* request) override;
 
  private:
-  ParameterStore* store() const ABSL_LOCKS_EXCLUDED(mu_);
-  int64_t attempt() const ABSL_LOCKS_EXCLUDED(mu_);
-  std::string job_id() const ABSL_LOCKS_EXCLUDED(mu_);
-  // What workers are told while there is no store.
-  absl::Status refusal() const ABSL_LOCKS_EXCLUDED(mu_);
+  ExchangeSession::Served served() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Logs that a worker of this incarnation, 0 if it has not said, was refused.
+  void NoteRefusal(int64_t incarnation, const absl::Status& status);
 
-  const int shard_;
   Logger* const log_;
-  TransportCounters counters_;
   std::atomic<int> refusals_{0};
+  TransportCounters counters_;
   StepArrivals arrivals_{&MonotonicNow};
   const std::shared_ptr<LiveCalls> calls_ = std::make_shared<LiveCalls>();
   mutable absl::Mutex mu_;
-  ParameterStore* store_ ABSL_GUARDED_BY(mu_) = nullptr;
-  int64_t attempt_ ABSL_GUARDED_BY(mu_) = 0;
-  std::string job_id_ ABSL_GUARDED_BY(mu_);
-  absl::Status refusal_ ABSL_GUARDED_BY(mu_) =
-      absl::UnavailableError("this server does not know the model yet");
+  ExchangeSession::Served served_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace tributary
