@@ -6,10 +6,10 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/counted.h"
 #include "common/numerics/flush_denormals.h"
 #include "common/numerics/simd.h"
 #include "common/numerics/vector_ops.h"
+#include "common/text/counted.h"
 
 // Not inlined, so that the compiler does not move arithmetic out of the scope
 // of FlushDenormals.

@@ -12,9 +12,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "common/base/counted.h"
 #include "common/numerics/flush_denormals.h"
 #include "common/numerics/simd.h"
+#include "common/text/counted.h"
 
 #define TRIBUTARY_FORCE_INLINE __attribute__((always_inline))
 // Not inlined, so that the compiler does not move arithmetic out of the scope

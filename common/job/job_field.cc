@@ -17,11 +17,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "common/base/counted.h"
-#include "common/base/nearest.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
 #include "common/job/job_text.h"
+#include "common/text/counted.h"
+#include "common/text/nearest.h"
 
 namespace tributary {
 namespace {

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
-#include "common/base/nearest.h"
+#include "common/text/nearest.h"
 #include "proto/job.pb.h"
 
 namespace tributary {

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "common/base/counted.h"
 #include "common/base/field_checks.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
@@ -12,6 +11,7 @@
 #include "common/job/job_exchange_validation.h"
 #include "common/job/job_model_validation.h"
 #include "common/optimizer/optimizer.h"
+#include "common/text/counted.h"
 
 namespace tributary {
 namespace {

@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/counted.h"
 #include "common/base/status_macros.h"
 #include "common/codec/eight_bit.h"
 #include "common/codec/encoding.h"
 #include "common/codec/top_k.h"
 #include "common/numerics/half.h"
 #include "common/numerics/streaming_copy.h"
+#include "common/text/counted.h"
 
 namespace tributary {
 namespace {

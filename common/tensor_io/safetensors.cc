@@ -15,10 +15,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/counted.h"
 #include "common/base/status_macros.h"
 #include "common/os/file.h"
 #include "common/tensor_io/safetensors_header.h"
+#include "common/text/counted.h"
 
 // Tensors are written to the file without conversion.
 #ifndef ABSL_IS_LITTLE_ENDIAN

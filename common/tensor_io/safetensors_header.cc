@@ -8,8 +8,8 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/counted.h"
 #include "common/base/status_macros.h"
+#include "common/text/counted.h"
 
 namespace tributary {
 namespace {

@@ -5,9 +5,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/base/nearest.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
+#include "common/text/nearest.h"
 
 namespace tributary {
 namespace {

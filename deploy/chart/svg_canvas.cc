@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
-#include "common/base/escape.h"
+#include "common/text/escape.h"
 
 namespace tributary {
 namespace {

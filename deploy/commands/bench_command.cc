@@ -2,7 +2,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/nearest.h"
+#include "common/text/nearest.h"
 #include "deploy/commands/subcommands.h"
 #include "deploy/flags/exit_code.h"
 

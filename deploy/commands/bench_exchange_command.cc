@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/base/counted.h"
+#include "common/text/counted.h"
 #include "deploy/bench/bench_exchange.h"
 #include "deploy/commands/subcommands.h"
 #include "deploy/flags/command_line.h"

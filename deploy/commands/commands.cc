@@ -6,7 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/base/nearest.h"
+#include "common/text/nearest.h"
 #include "common/transport/channel.h"
 #include "deploy/commands/devices_command.h"
 #include "deploy/commands/server_command.h"

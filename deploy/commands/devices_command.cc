@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/base/counted.h"
 #include "common/os/process.h"
+#include "common/text/counted.h"
 #include "deploy/flags/command_line.h"
 #include "deploy/flags/exit_code.h"
 #include "worker/device/cuda/cuda_device.h"

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "common/base/counted.h"
+#include "common/text/counted.h"
 #include "deploy/chart/bar_chart.h"
 #include "deploy/chart/line_chart.h"
 #include "deploy/chart/svg_canvas.h"

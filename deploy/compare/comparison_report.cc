@@ -8,10 +8,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "common/base/counted.h"
-#include "common/base/escape.h"
 #include "common/base/status_macros.h"
 #include "common/os/file.h"
+#include "common/text/counted.h"
+#include "common/text/escape.h"
 #include "deploy/compare/comparison_plot.h"
 #include "nlohmann/json.hpp"
 

@@ -13,8 +13,8 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "common/base/nearest.h"
 #include "common/base/status_macros.h"
+#include "common/text/nearest.h"
 #include "deploy/flags/exit_code.h"
 
 namespace tributary {

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "common/base/counted.h"
+#include "common/text/counted.h"
 #include "deploy/flags/exit_code.h"
 
 namespace tributary {

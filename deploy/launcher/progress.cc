@@ -13,7 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
-#include "common/base/counted.h"
+#include "common/text/counted.h"
 
 namespace tributary {
 namespace {

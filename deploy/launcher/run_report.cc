@@ -7,9 +7,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/base/counted.h"
 #include "common/base/json.h"
 #include "common/base/status_macros.h"
+#include "common/text/counted.h"
 #include "deploy/launcher/progress.h"
 
 namespace tributary {

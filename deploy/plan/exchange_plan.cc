@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "common/base/counted.h"
 #include "common/base/status_macros.h"
 #include "common/job/exchange_traits.h"
 #include "common/job/rounds.h"
@@ -17,6 +16,7 @@
 #include "common/plan/bandwidth.h"
 #include "common/plan/exchange_traffic.h"
 #include "common/plan/payload_bytes.h"
+#include "common/text/counted.h"
 #include "nlohmann/json.hpp"
 
 namespace tributary {

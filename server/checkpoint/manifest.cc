@@ -14,10 +14,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
-#include "common/base/counted.h"
 #include "common/base/status_macros.h"
 #include "common/os/file.h"
 #include "common/parameters/parameter_table.h"
+#include "common/text/counted.h"
 
 namespace tributary {
 namespace {

@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/counted.h"
 #include "common/base/status_macros.h"
 #include "common/os/file_system.h"
+#include "common/text/counted.h"
 
 namespace tributary {
 

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/counted.h"
 #include "common/base/retry.h"
 #include "common/base/status_macros.h"
+#include "common/text/counted.h"
 #include "server/membership/peer_checks.h"
 
 namespace tributary {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/counted.h"
+#include "common/text/counted.h"
 
 namespace tributary {
 

@@ -7,11 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "common/base/counted.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "common/job/exchange_traits.h"
 #include "common/optimizer/optimizer.h"
+#include "common/text/counted.h"
 #include "common/transport/channel.h"
 #include "common/transport/chunk_codec.h"
 #include "grpcpp/grpcpp.h"

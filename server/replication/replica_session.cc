@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/counted.h"
 #include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
+#include "common/text/counted.h"
 
 namespace tributary {
 namespace {

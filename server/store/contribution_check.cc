@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/counted.h"
 #include "common/base/status_macros.h"
 #include "common/parameters/reduction_tree.h"
+#include "common/text/counted.h"
 
 namespace tributary {
 

@@ -6,13 +6,13 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/counted.h"
 #include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
 #include "common/job/exchange_traits.h"
 #include "common/job/rounds.h"
 #include "common/numerics/streaming_copy.h"
 #include "common/parameters/reduction_tree.h"
+#include "common/text/counted.h"
 #include "server/store/consistency/create_consistency_policy.h"
 
 namespace tributary {

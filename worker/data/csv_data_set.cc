@@ -7,8 +7,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/counted.h"
 #include "common/base/status_macros.h"
+#include "common/text/counted.h"
 #include "worker/data/data_file.h"
 #include "worker/data/data_fingerprint.h"
 

@@ -11,8 +11,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "common/base/counted.h"
 #include "common/base/status_macros.h"
+#include "common/text/counted.h"
 #include "worker/data/file_magic.h"
 
 namespace tributary {

@@ -6,8 +6,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/base/counted.h"
 #include "common/base/status_macros.h"
+#include "common/text/counted.h"
 #include "worker/data/data_file.h"
 #include "worker/data/file_magic.h"
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/counted.h"
 #include "common/base/status_macros.h"
+#include "common/text/counted.h"
 #include "worker/device/reals.h"
 
 namespace tributary {

@@ -7,7 +7,6 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/counted.h"
 #include "common/base/failpoint.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/pulse.h"
@@ -17,6 +16,7 @@
 #include "common/os/log.h"
 #include "common/os/process.h"
 #include "common/os/shared_memory.h"
+#include "common/text/counted.h"
 #include "common/transport/channel.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/exchange/parameter_server/parameter_server_exchange.h"

@@ -4,9 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/base/counted.h"
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
+#include "common/text/counted.h"
 #include "worker/models/model.h"
 
 namespace tributary {

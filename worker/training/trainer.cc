@@ -8,10 +8,10 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/synchronization/mutex.h"
-#include "common/base/counted.h"
 #include "common/base/failpoint.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
+#include "common/text/counted.h"
 #include "worker/exchange/norm_gate.h"
 #include "worker/training/micro_batch_observer.h"
 

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/counted.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "common/job/exchange_traits.h"
+#include "common/text/counted.h"
 #include "worker/exchange/all_reduce/all_reduce_step.h"
 
 namespace tributary {

@@ -1,4 +1,4 @@
-#include "common/base/counted.h"
+#include "common/text/counted.h"
 
 #include "gtest/gtest.h"
 

@@ -1,6 +1,6 @@
 // Suggests the known name that is nearest to a mistyped one.
-#ifndef TRIBUTARY_COMMON_BASE_NEAREST_H_
-#define TRIBUTARY_COMMON_BASE_NEAREST_H_
+#ifndef TRIBUTARY_COMMON_TEXT_NEAREST_H_
+#define TRIBUTARY_COMMON_TEXT_NEAREST_H_
 
 #include <string>
 #include <vector>
@@ -27,4 +27,4 @@ std::string DidYouMean(absl::string_view name,
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_COMMON_BASE_NEAREST_H_
+#endif  // TRIBUTARY_COMMON_TEXT_NEAREST_H_

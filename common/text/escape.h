@@ -1,6 +1,6 @@
 // Text from elsewhere in a form that is safe to show.
-#ifndef TRIBUTARY_COMMON_BASE_ESCAPE_H_
-#define TRIBUTARY_COMMON_BASE_ESCAPE_H_
+#ifndef TRIBUTARY_COMMON_TEXT_ESCAPE_H_
+#define TRIBUTARY_COMMON_TEXT_ESCAPE_H_
 
 #include <string>
 
@@ -14,4 +14,4 @@ std::string EscapeForTerminal(absl::string_view text);
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_COMMON_BASE_ESCAPE_H_
+#endif  // TRIBUTARY_COMMON_TEXT_ESCAPE_H_

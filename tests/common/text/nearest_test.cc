@@ -1,4 +1,4 @@
-#include "common/base/nearest.h"
+#include "common/text/nearest.h"
 
 #include <string>
 

@@ -1,6 +1,6 @@
 // Formats a count and its noun for messages.
-#ifndef TRIBUTARY_COMMON_BASE_COUNTED_H_
-#define TRIBUTARY_COMMON_BASE_COUNTED_H_
+#ifndef TRIBUTARY_COMMON_TEXT_COUNTED_H_
+#define TRIBUTARY_COMMON_TEXT_COUNTED_H_
 
 #include <cstdint>
 #include <string>
@@ -18,4 +18,4 @@ std::string Counted(int64_t count, absl::string_view one,
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_COMMON_BASE_COUNTED_H_
+#endif  // TRIBUTARY_COMMON_TEXT_COUNTED_H_

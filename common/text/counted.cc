@@ -1,4 +1,4 @@
-#include "common/base/counted.h"
+#include "common/text/counted.h"
 
 #include "absl/strings/str_cat.h"
 

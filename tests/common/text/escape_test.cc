@@ -1,4 +1,4 @@
-#include "common/base/escape.h"
+#include "common/text/escape.h"
 
 #include "gtest/gtest.h"
 
