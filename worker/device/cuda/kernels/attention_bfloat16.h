@@ -7,7 +7,8 @@
 #include "worker/device/cuda/kernels/attention.h"
 #include "worker/device/cuda/kernels/bfloat16.h"
 #include "worker/device/cuda/kernels/scratch.h"
-#include "worker/device/device.h"
+#include "worker/device/ops/attention_ops.h"
+#include "worker/device/ops/real.h"
 
 namespace tributary::cuda {
 
