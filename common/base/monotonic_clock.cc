@@ -6,6 +6,8 @@
 #include <mutex>
 #include <thread>
 
+#include "common/base/runtime.h"
+
 namespace tributary {
 namespace {
 
@@ -88,11 +90,24 @@ class Alarms {
 }  // namespace
 
 absl::Time MonotonicNow() {
+  if (SimulatedRuntime != nullptr) return SimulatedRuntime()->Now();
   return absl::UnixEpoch() + absl::FromChrono(Clock::now().time_since_epoch());
+}
+
+void Await(absl::Mutex* mu, const absl::Condition& condition) {
+  if (SimulatedRuntime != nullptr) {
+    SimulatedRuntime()->AwaitUntil(mu, condition, absl::InfiniteFuture());
+  } else {
+    mu->Await(condition);
+  }
 }
 
 bool AwaitFor(absl::Mutex* mu, const absl::Condition& condition,
               absl::Duration timeout) {
+  if (SimulatedRuntime != nullptr) {
+    return SimulatedRuntime()->AwaitUntil(mu, condition,
+                                          MonotonicNow() + timeout);
+  }
   if (condition.Eval()) return true;
   if (timeout <= absl::ZeroDuration()) return false;
   if (timeout > kLongest) {
@@ -115,6 +130,13 @@ bool AwaitFor(absl::Mutex* mu, const absl::Condition& condition,
 bool AwaitUntil(absl::Mutex* mu, const absl::Condition& condition,
                 absl::Time deadline) {
   return AwaitFor(mu, condition, deadline - MonotonicNow());
+}
+
+void Sleep(absl::Duration duration) {
+  bool never = false;
+  absl::Mutex mu;
+  absl::MutexLock lock(&mu);
+  AwaitFor(&mu, absl::Condition(&never), duration);
 }
 
 }  // namespace tributary

@@ -1,5 +1,6 @@
 // The monotonic clock, for leases, heartbeats and waits. The wall clock jumps
 // when it is adjusted, and Abseil's waits with a timeout follow the wall clock.
+// The simulator replaces all of this, see runtime.h.
 #ifndef TRIBUTARY_COMMON_BASE_MONOTONIC_CLOCK_H_
 #define TRIBUTARY_COMMON_BASE_MONOTONIC_CLOCK_H_
 
@@ -13,12 +14,18 @@ namespace tributary {
 // are meaningful, and only on one machine.
 absl::Time MonotonicNow();
 
+// Like mu->Await.
+void Await(absl::Mutex* mu, const absl::Condition& condition)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 // Like mu->AwaitWithTimeout and mu->AwaitWithDeadline, on the clock of
 // MonotonicNow.
 bool AwaitFor(absl::Mutex* mu, const absl::Condition& condition,
               absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 bool AwaitUntil(absl::Mutex* mu, const absl::Condition& condition,
                 absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
+
+// Like absl::SleepFor.
+void Sleep(absl::Duration duration);
 
 }  // namespace tributary
 

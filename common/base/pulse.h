@@ -3,13 +3,13 @@
 #define TRIBUTARY_COMMON_BASE_PULSE_H_
 
 #include <functional>
-#include <thread>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/base/monotonic_clock.h"
+#include "common/base/thread.h"
 
 namespace tributary {
 
@@ -27,7 +27,7 @@ class Pulse {
       absl::MutexLock lock(&mu_);
       stop_ = true;
     }
-    thread_.join();
+    thread_.Join();
   }
   Pulse(const Pulse&) = delete;
   Pulse& operator=(const Pulse&) = delete;
@@ -60,7 +60,7 @@ class Pulse {
   bool stop_ ABSL_GUARDED_BY(mu_) = false;
   absl::Time last_ ABSL_GUARDED_BY(mu_) = MonotonicNow();
   // Declared last, because the thread uses the other members.
-  std::thread thread_;
+  Thread thread_;
 };
 
 }  // namespace tributary

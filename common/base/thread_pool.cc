@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "common/base/monotonic_clock.h"
+
 namespace tributary {
 
 ThreadPool::ThreadPool(int threads) {
@@ -16,7 +18,7 @@ ThreadPool::~ThreadPool() {
     absl::MutexLock lock(&mu_);
     stopping_ = true;
   }
-  for (std::thread& thread : threads_) thread.join();
+  for (Thread& thread : threads_) thread.Join();
 }
 
 void ThreadPool::Run(std::function<void()> task) {
@@ -32,7 +34,7 @@ void ThreadPool::Work() {
     std::function<void()> task;
     {
       absl::MutexLock lock(&mu_);
-      mu_.Await(absl::Condition(&ready));
+      Await(&mu_, absl::Condition(&ready));
       if (tasks_.empty()) return;
       task = std::move(tasks_.front());
       tasks_.pop_front();

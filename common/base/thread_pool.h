@@ -5,12 +5,12 @@
 
 #include <deque>
 #include <functional>
-#include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/executor.h"
+#include "common/base/thread.h"
 
 namespace tributary {
 
@@ -28,7 +28,7 @@ class ThreadPool final : public Executor {
   absl::Mutex mu_;
   std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mu_);
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
-  std::vector<std::thread> threads_;
+  std::vector<Thread> threads_;
 };
 
 }  // namespace tributary

@@ -1,10 +1,9 @@
 #include "common/transport/chunk_codec.h"
 
 #include <algorithm>
-#include <cstring>
-#include <iterator>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/limits.h"
@@ -55,9 +54,8 @@ Inner InnerOf(const JournalMessage& message) {
   return {Tag(JournalMessage::kPartFieldNumber), &message.part()};
 }
 
-grpc::ByteBuffer EncodeAround(Inner inner, const void* payload, int64_t bytes,
-                              std::shared_ptr<const void> owner) {
-  const uint32_t payload_bytes = static_cast<uint32_t>(bytes);
+grpc::ByteBuffer EncodeAround(Inner inner, OutgoingPayload payload) {
+  const uint32_t payload_bytes = static_cast<uint32_t>(payload.bytes);
   const uint32_t header_bytes =
       static_cast<uint32_t>(inner.message->ByteSizeLong());
   const uint32_t inner_bytes =
@@ -73,11 +71,11 @@ grpc::ByteBuffer EncodeAround(Inner inner, const void* payload, int64_t bytes,
     out.WriteTag(kPayloadTag);
     out.WriteVarint32(payload_bytes);
   }
-  auto* held = new std::shared_ptr<const void>(std::move(owner));
+  auto* held = new std::shared_ptr<const void>(std::move(payload.owner));
   grpc::Slice slices[2] = {
       grpc::Slice(front),
       grpc::Slice(
-          const_cast<void*>(payload), payload_bytes,
+          const_cast<void*>(payload.data), payload_bytes,
           [](void* user) {
             delete static_cast<std::shared_ptr<const void>*>(user);
           },
@@ -200,28 +198,23 @@ absl::Status DecodeAround(grpc::ByteBuffer* bytes, uint32_t payload_kinds,
   if (!has_payload) return Decode(bytes, message);
   if (end > bytes->Length()) return NotAMessage("payload cut short");
   if (end < bytes->Length()) return NotAMessage("trailing bytes");
-  *payload = ReceivedPayload(*bytes, payload_bytes);
+  *payload = PayloadAtEnd(*bytes, payload_bytes);
   return absl::OkStatus();
 }
 
 }  // namespace
 
-grpc::ByteBuffer EncodeWithPayload(const WorkerMessage& message,
-                                   const void* payload, int64_t bytes,
-                                   std::shared_ptr<const void> owner) {
-  return EncodeAround(InnerOf(message), payload, bytes, std::move(owner));
+grpc::ByteBuffer Encode(const WorkerMessage& message, OutgoingPayload payload) {
+  return EncodeAround(InnerOf(message), std::move(payload));
 }
 
-grpc::ByteBuffer EncodeWithPayload(const ServerMessage& message,
-                                   const void* payload, int64_t bytes,
-                                   std::shared_ptr<const void> owner) {
-  return EncodeAround(InnerOf(message), payload, bytes, std::move(owner));
+grpc::ByteBuffer Encode(const ServerMessage& message, OutgoingPayload payload) {
+  return EncodeAround(InnerOf(message), std::move(payload));
 }
 
-grpc::ByteBuffer EncodeWithPayload(const JournalMessage& message,
-                                   const void* payload, int64_t bytes,
-                                   std::shared_ptr<const void> owner) {
-  return EncodeAround(InnerOf(message), payload, bytes, std::move(owner));
+grpc::ByteBuffer Encode(const JournalMessage& message,
+                        OutgoingPayload payload) {
+  return EncodeAround(InnerOf(message), std::move(payload));
 }
 
 grpc::ByteBuffer Encode(const MessageLite& message) {
@@ -244,52 +237,23 @@ absl::Status Decode(grpc::ByteBuffer* bytes,
   return absl::OkStatus();
 }
 
-ReceivedPayload::ReceivedPayload(const grpc::ByteBuffer& bytes,
-                                 uint32_t payload_bytes)
-    : bytes_(payload_bytes) {
-  if (!bytes.Dump(&slices_).ok()) slices_.clear();
-  int64_t header = static_cast<int64_t>(bytes.Length()) - bytes_;
+ReceivedPayload PayloadAtEnd(const grpc::ByteBuffer& bytes,
+                             int64_t payload_bytes) {
+  const auto slices = std::make_shared<std::vector<grpc::Slice>>();
+  if (!bytes.Dump(slices.get()).ok()) slices->clear();
+  std::vector<ReceivedPayload::Piece> pieces;
+  pieces.reserve(slices->size());
+  int64_t header = static_cast<int64_t>(bytes.Length()) - payload_bytes;
   int64_t end = 0;
-  for (const grpc::Slice& slice : slices_) {
+  for (const grpc::Slice& slice : *slices) {
     const int64_t skipped =
         std::min(header, static_cast<int64_t>(slice.size()));
     header -= skipped;
     end += static_cast<int64_t>(slice.size()) - skipped;
-    pieces_.push_back({slice.begin() + skipped, end});
+    pieces.push_back(
+        {reinterpret_cast<const char*>(slice.begin()) + skipped, end});
   }
-}
-
-std::vector<ReceivedPayload::Piece>::const_iterator ReceivedPayload::Find(
-    int64_t position, int64_t* begin) const {
-  const auto piece = std::upper_bound(
-      pieces_.begin(), pieces_.end(), position,
-      [](int64_t p, const Piece& candidate) { return p < candidate.end; });
-  *begin = piece == pieces_.begin() ? 0 : std::prev(piece)->end;
-  return piece;
-}
-
-void ReceivedPayload::Copy(int64_t begin, int64_t count, void* to) const {
-  int64_t piece_begin = 0;
-  char* out = static_cast<char*>(to);
-  const int64_t end = begin + count;
-  for (auto piece = Find(begin, &piece_begin); begin < end; ++piece) {
-    const int64_t bytes = std::min(end, piece->end) - begin;
-    std::memcpy(out, piece->data + (begin - piece_begin), bytes);
-    out += bytes;
-    begin += bytes;
-    piece_begin = piece->end;
-  }
-}
-
-const char* ReceivedPayload::View(int64_t begin, int64_t count,
-                                  char* scratch) const {
-  int64_t piece_begin = 0;
-  const auto piece = Find(begin, &piece_begin);
-  if (piece != pieces_.end() && begin + count <= piece->end) {
-    return reinterpret_cast<const char*>(piece->data) + (begin - piece_begin);
-  }
-  Copy(begin, count, scratch);
-  return scratch;
+  return ReceivedPayload(std::move(pieces), slices);
 }
 
 absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, WorkerMessage* message,

@@ -7,28 +7,24 @@
 #define TRIBUTARY_COMMON_TRANSPORT_CHUNK_CODEC_H_
 
 #include <cstdint>
-#include <memory>
-#include <vector>
+#include <type_traits>
+#include <utility>
 
 #include "absl/status/status.h"
+#include "common/stream/message_stream.h"
+#include "common/stream/received_payload.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "proto/journal.pb.h"
 #include "proto/parameter_server.pb.h"
 
 namespace tributary {
 
-// Encodes `message` with the `bytes` bytes at `payload` as the payload of its
-// inner message (Initial, Contribution, Weights or JournalPart), which must be
-// empty. `owner` is held until gRPC no longer needs the bytes.
-grpc::ByteBuffer EncodeWithPayload(const WorkerMessage& message,
-                                   const void* payload, int64_t bytes,
-                                   std::shared_ptr<const void> owner);
-grpc::ByteBuffer EncodeWithPayload(const ServerMessage& message,
-                                   const void* payload, int64_t bytes,
-                                   std::shared_ptr<const void> owner);
-grpc::ByteBuffer EncodeWithPayload(const JournalMessage& message,
-                                   const void* payload, int64_t bytes,
-                                   std::shared_ptr<const void> owner);
+// Encodes `message`. Its inner message (Initial, Contribution, Weights or
+// JournalPart) must be without a payload and gets the bytes of `payload`, whose
+// owner is held until gRPC no longer needs the bytes.
+grpc::ByteBuffer Encode(const WorkerMessage& message, OutgoingPayload payload);
+grpc::ByteBuffer Encode(const ServerMessage& message, OutgoingPayload payload);
+grpc::ByteBuffer Encode(const JournalMessage& message, OutgoingPayload payload);
 
 // Encodes a message without a payload.
 grpc::ByteBuffer Encode(const google::protobuf::MessageLite& message);
@@ -38,36 +34,9 @@ grpc::ByteBuffer Encode(const google::protobuf::MessageLite& message);
 absl::Status Decode(grpc::ByteBuffer* bytes,
                     google::protobuf::Message* message);
 
-// The bytes of a payload in gRPC's buffers, which this object keeps alive.
-// Immutable.
-class ReceivedPayload {
- public:
-  ReceivedPayload() = default;
-  // The last `payload_bytes` bytes of `bytes`.
-  ReceivedPayload(const grpc::ByteBuffer& bytes, uint32_t payload_bytes);
-
-  int64_t bytes() const { return bytes_; }
-  // Copies bytes [begin, begin + count) to `to`.
-  void Copy(int64_t begin, int64_t count, void* to) const;
-  // Returns a pointer to bytes [begin, begin + count), which may be unaligned:
-  // in place if they are in one slice, otherwise `scratch` after copying them
-  // there.
-  const char* View(int64_t begin, int64_t count, char* scratch) const;
-
- private:
-  struct Piece {
-    const uint8_t* data = nullptr;
-    int64_t end = 0;  // Offset, in bytes, at which the next piece begins.
-  };
-  // Returns the piece that contains byte `position` and sets `*begin` to its
-  // start.
-  std::vector<Piece>::const_iterator Find(int64_t position,
-                                          int64_t* begin) const;
-
-  std::vector<grpc::Slice> slices_;
-  std::vector<Piece> pieces_;
-  int64_t bytes_ = 0;
-};
+// Returns the last `payload_bytes` bytes of `bytes`, in place.
+ReceivedPayload PayloadAtEnd(const grpc::ByteBuffer& bytes,
+                             int64_t payload_bytes);
 
 // Decodes a WorkerMessage, ServerMessage or JournalMessage. Moves the payload
 // of an Initial, Contribution, Weights or JournalPart to `*payload`, and the
@@ -81,13 +50,29 @@ absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, ServerMessage* message,
 absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, JournalMessage* message,
                            ReceivedPayload* payload);
 
-// Number of chunks in shared memory that one message announces while more
-// follow. It is large enough that accessing the chunks takes longer than the
-// message, and that a server's `chunks` need at most 32 messages per step.
-constexpr size_t WordsPerMessage(size_t chunks, int64_t chunk_elements) {
-  constexpr int64_t kElements = 1 << 20;
-  const size_t enough = (kElements + chunk_elements - 1) / chunk_elements;
-  return enough > chunks / 32 ? enough : chunks / 32;
+template <typename Message>
+inline constexpr bool kMayHavePayload =
+    std::is_same_v<Message, WorkerMessage> ||
+    std::is_same_v<Message, ServerMessage> ||
+    std::is_same_v<Message, JournalMessage>;
+
+// Encodes any message, with its payload if it has one.
+template <typename Message>
+grpc::ByteBuffer EncodeAny(const Message& message, OutgoingPayload payload) {
+  if constexpr (kMayHavePayload<Message>) {
+    if (payload.data != nullptr) return Encode(message, std::move(payload));
+  }
+  return Encode(message);
+}
+
+// Decodes any message as Decode or DecodeInPlace.
+template <typename Message>
+absl::Status DecodeAny(grpc::ByteBuffer* bytes, Message* message,
+                       ReceivedPayload* payload) {
+  if constexpr (kMayHavePayload<Message>) {
+    return DecodeInPlace(bytes, message, payload);
+  }
+  return Decode(bytes, message);
 }
 
 }  // namespace tributary

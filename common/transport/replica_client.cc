@@ -1,17 +1,13 @@
 #include "common/transport/replica_client.h"
 
-#include <deque>
+#include <memory>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
 #include "common/transport/channel.h"
-#include "common/transport/chunk_codec.h"
-#include "common/transport/client_stream.h"
-#include "grpcpp/generic/generic_stub.h"
+#include "common/transport/grpc_client_stream.h"
 #include "grpcpp/grpcpp.h"
 #include "proto/journal.grpc.pb.h"
 
@@ -27,107 +23,17 @@ const Buffer& ArrayOf(const Snapshot::Chunk& chunk, int array) {
   return array == 0 ? chunk.values : chunk.slots[array - 1];
 }
 
-class ReplicationClient final
-    : public ClientStream<grpc::ByteBuffer, grpc::ByteBuffer>,
-      public ReplicaStream {
- public:
-  ReplicationClient(const std::string& address, const Security& security,
-                    std::function<void(const absl::Status&)> lost)
-      : address_(address),
-        lost_(std::move(lost)),
-        stub_(CreateChannel(address, security)) {}
-
-  void End() override {
-    {
-      absl::MutexLock lock(&order_mu_);
-      ending_ = true;
-    }
-    Cancel();
-    (void)AwaitDone();
-  }
-
-  void Begin(ReplicaPeer peer, const JournalHello& hello) {
-    stub_.PrepareBidiStreamingCall(context(),
-                                   peer == ReplicaPeer::kServer
-                                       ? "/tributary.Journal/Replicate"
-                                       : "/tributary.Journal/SaveState",
-                                   grpc::StubOptions(), this);
-    Start();
-    JournalMessage message;
-    *message.mutable_hello() = hello;
-    ClientStream::Send(Encode(message));
-  }
-
-  void Send(int64_t version, const Snapshot::Chunk& copy,
-            std::function<void()> kept) override {
-    absl::MutexLock lock(&order_mu_);
-    if (ending_) return;
-    waiting_.push_back(std::move(kept));
-    for (int array = 0; array <= static_cast<int>(copy.slots.size()); ++array) {
-      ClientStream::Send(EncodeReplicaPart(version, copy, array));
-    }
-  }
-
- private:
-  bool OnMessage(grpc::ByteBuffer* bytes) override {
-    JournalAnswer answer;
-    const absl::Status status = Decode(bytes, &answer);
-    if (!status.ok()) {
-      Cancel();
-      return true;
-    }
-    std::vector<std::function<void()>> done;
-    {
-      absl::MutexLock lock(&order_mu_);
-      for (; kept_ < answer.kept() && !waiting_.empty(); ++kept_) {
-        done.push_back(std::move(waiting_.front()));
-        waiting_.pop_front();
-      }
-    }
-    for (const auto& kept : done) kept();
-    return true;
-  }
-
-  void OnGone(const grpc::Status& status) override {
-    {
-      absl::MutexLock lock(&order_mu_);
-      if (ending_) return;
-    }
-    lost_(status.ok() ? absl::UnavailableError(
-                            absl::StrCat(address_, ": ended the replication"))
-                      : FromGrpc(status, address_));
-  }
-
-  const std::string address_;
-  const std::function<void(const absl::Status&)> lost_;
-  grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub_;
-  absl::Mutex order_mu_;
-  bool ending_ ABSL_GUARDED_BY(order_mu_) = false;
-  int64_t kept_ ABSL_GUARDED_BY(order_mu_) = 0;
-  // Callbacks of the copies that were sent but not acknowledged.
-  std::deque<std::function<void()>> waiting_ ABSL_GUARDED_BY(order_mu_);
-};
-
 }  // namespace
-
-grpc::ByteBuffer EncodeReplicaPart(int64_t version,
-                                   const Snapshot::Chunk& chunk, int array) {
-  JournalMessage message;
-  message.mutable_part()->set_version(version);
-  message.mutable_part()->set_chunk(chunk.number);
-  message.mutable_part()->set_array(array);
-  const Buffer& values = ArrayOf(chunk, array);
-  return EncodeWithPayload(message, values.get(), Bytes(chunk.elements),
-                           values);
-}
 
 std::unique_ptr<ReplicaStream> OpenReplicaStream(
     const std::string& address, const Security& security, ReplicaPeer peer,
     const JournalHello& hello, std::function<void(const absl::Status&)> lost) {
-  auto client =
-      std::make_unique<ReplicationClient>(address, security, std::move(lost));
-  client->Begin(peer, hello);
-  return client;
+  return StartReplicaStream(
+      std::make_unique<GrpcClientStream<JournalAnswer, JournalMessage>>(
+          CreateChannel(address, security),
+          peer == ReplicaPeer::kServer ? "/tributary.Journal/Replicate"
+                                       : "/tributary.Journal/SaveState"),
+      address, hello, std::move(lost));
 }
 
 absl::Status ReadReplica(const std::string& address, const Security& security,

@@ -3,33 +3,17 @@
 #ifndef TRIBUTARY_COMMON_TRANSPORT_REPLICA_CLIENT_H_
 #define TRIBUTARY_COMMON_TRANSPORT_REPLICA_CLIENT_H_
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "common/parameters/snapshot.h"
+#include "common/stream/replica_stream.h"
 #include "common/transport/security.h"
-#include "grpcpp/support/byte_buffer.h"
 #include "proto/journal.pb.h"
 
 namespace tributary {
-
-// A stream to the server that keeps the in-memory replica of this server's
-// state. Thread-safe.
-class ReplicaStream {
- public:
-  virtual ~ReplicaStream() = default;
-  // Sends a copy and shares its buffers until it is acknowledged. Calls `kept`
-  // once, on any thread and in the order of calls, when the replica holds the
-  // copy; never if the stream breaks first.
-  virtual void Send(int64_t version, const Snapshot::Chunk& copy,
-                    std::function<void()> kept) = 0;
-  // After this returns no callback runs and Send does nothing. Call before the
-  // destructor.
-  virtual void End() = 0;
-};
 
 // The role of the caller, which decides the methods that it may call.
 enum class ReplicaPeer { kServer, kWorker };
@@ -46,10 +30,6 @@ std::unique_ptr<ReplicaStream> OpenReplicaStream(
 absl::Status ReadReplica(const std::string& address, const Security& security,
                          ReplicaPeer peer, const ReadJournalRequest& request,
                          Snapshot* snapshot);
-
-// Encodes one array of a chunk without copying it. Array 0 holds the weights.
-grpc::ByteBuffer EncodeReplicaPart(int64_t version,
-                                   const Snapshot::Chunk& chunk, int array);
 
 }  // namespace tributary
 

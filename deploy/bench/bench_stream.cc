@@ -87,8 +87,7 @@ class Payloads {
 grpc::ByteBuffer Message(const Payloads& payloads, int64_t number) {
   WorkerMessage message;
   message.mutable_contribution()->set_step(number);
-  return EncodeWithPayload(message, payloads.At(number), payloads.bytes(),
-                           /*owner=*/nullptr);
+  return Encode(message, {payloads.At(number), payloads.bytes(), nullptr});
 }
 
 class ServerEnd final : public grpc::ServerGenericBidiReactor {

@@ -1,6 +1,7 @@
 #include "server/membership/server_roster.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/counted.h"
@@ -59,10 +60,9 @@ int ServerRoster::FirstMissing() const {
 
 bool ServerRoster::Remove(int shard) {
   Server& server = servers_[shard];
-  if (server.gone || server.link == nullptr) return false;
-  server.gone = true;
+  if (server.link == nullptr) return false;
   server.link = nullptr;
-  return true;
+  return !std::exchange(server.gone, true);
 }
 
 bool ServerRoster::all_there() const {

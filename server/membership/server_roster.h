@@ -56,7 +56,8 @@ class ServerRoster {
   void Forgive(absl::Duration gap);
   void SetConfigured(int shard) { servers_[shard].configured = true; }
   void SetReplicated(int shard) { servers_[shard].replicated = true; }
-  // False if it was not there.
+  // False if it was not there, or was removed once before: an attempt may end
+  // while a server that it has lost enlists again.
   bool Remove(int shard);
 
   bool all_there() const;

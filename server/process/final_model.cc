@@ -131,7 +131,7 @@ absl::Status AwaitModel(const FinalModelSources& sources,
   do {
     status = ReadModel(sources, options, arena);
     if (!absl::IsFailedPrecondition(status)) return status;
-    absl::SleepFor(kPoll);
+    Sleep(kPoll);
   } while (MonotonicNow() < deadline);
   return status;
 }

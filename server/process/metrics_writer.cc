@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "absl/synchronization/notification.h"
+#include "common/base/monotonic_clock.h"
 #include "common/base/thread_pool.h"
 
 namespace tributary {
@@ -49,9 +49,14 @@ void MetricsWriter::Write(const std::string& line) {
 }
 
 void MetricsWriter::Flush() {
-  absl::Notification written;
-  thread_->Run([&written] { written.Notify(); });
-  written.WaitForNotification();
+  absl::Mutex mu;
+  bool written = false;
+  thread_->Run([&] {
+    absl::MutexLock lock(&mu);
+    written = true;
+  });
+  absl::MutexLock lock(&mu);
+  Await(&mu, absl::Condition(&written));
 }
 
 }  // namespace tributary

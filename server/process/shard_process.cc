@@ -10,7 +10,7 @@
 #include "common/base/retry.h"
 #include "common/base/status_macros.h"
 #include "common/transport/channel.h"
-#include "grpcpp/grpcpp.h"
+#include "common/transport/grpc_client_stream.h"
 #include "server/process/local_server.h"
 #include "server/replication/replica_service.h"
 #include "server/replication/replica_store.h"
@@ -78,8 +78,10 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
       ConnectToCoordinator(options.coordinator, options.security,
                            connect_timeout,
                            [shutdown] { return shutdown->requested(); }));
-  const std::unique_ptr<Rendezvous::Stub> stub = Rendezvous::NewStub(channel);
-  enlistment->Begin(stub.get(), enlist);
+  enlistment->Begin(
+      std::make_unique<GrpcClientStream<ServerOrder, ServerReport>>(
+          channel, "/tributary.Rendezvous/Enlistment"),
+      enlist);
   *enlisted = true;
   listener->SetReady(true);
   const Pulse pulse(kHeartbeat, [&] {
@@ -95,7 +97,7 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
     report.mutable_leaving();
     enlistment->Send(report);
   });
-  const grpc::Status ended = enlistment->AwaitDone();
+  const absl::Status ended = enlistment->AwaitDone();
   local.EndReplication();
   listener->ShutDown(enlistment->finished() ? kDrainTimeout : kCutTimeout);
   service.AwaitIdle();
@@ -111,7 +113,9 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
         absl::StrCat("the coordinator at ", options.coordinator,
                      " ended the connection before the job was done"));
   }
-  return FromGrpc(ended, absl::StrCat("coordinator ", options.coordinator));
+  return absl::Status(
+      ended.code(),
+      absl::StrCat("coordinator ", options.coordinator, ": ", ended.message()));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "common/parameters/snapshot.h"
-#include "common/transport/replica_client.h"
+#include "common/stream/replica_stream.h"
 #include "proto/journal.pb.h"
 
 namespace tributary {

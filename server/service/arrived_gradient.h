@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "common/numerics/half.h"
-#include "common/transport/received_floats.h"
+#include "common/stream/received_floats.h"
 #include "server/store/aggregation/gradient_source.h"
 
 namespace tributary {

@@ -2,12 +2,13 @@
 
 namespace tributary {
 
-void Enlistment::Begin(Rendezvous::Stub* stub, const Enlist& enlist) {
-  stub->async()->Enlistment(context(), this);
+void Enlistment::Begin(std::unique_ptr<EnlistmentStream> stream,
+                       const Enlist& enlist) {
+  stream_ = std::move(stream);
+  stream_->Start(this);
   ServerReport report;
   *report.mutable_enlist() = enlist;
-  Start();
-  Send(report);
+  stream_->Send(report);
 }
 
 bool Enlistment::finished() const {
@@ -20,13 +21,13 @@ bool Enlistment::stopped() const {
   return stopped_;
 }
 
-bool Enlistment::OnMessage(ServerOrder* order) {
-  if (order->has_finish()) {
+bool Enlistment::OnMessage(const ServerOrder& order, ReceivedPayload) {
+  if (order.has_finish()) {
     absl::MutexLock lock(&mu_);
     finished_ = true;
-    stopped_ = order->finish().stopped();
+    stopped_ = order.finish().stopped();
   }
-  if (!handle_(*order).ok()) Cancel();
+  if (!handle_(order).ok()) stream_->Cancel();
   return true;
 }
 

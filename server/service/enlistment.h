@@ -3,27 +3,36 @@
 #define TRIBUTARY_SERVER_SERVICE_ENLISTMENT_H_
 
 #include <functional>
+#include <memory>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
-#include "common/transport/client_stream.h"
-#include "proto/rendezvous.grpc.pb.h"
+#include "common/stream/message_stream.h"
+#include "proto/rendezvous.pb.h"
 
 namespace tributary {
 
+using EnlistmentStream = ClientStream<ServerOrder, ServerReport>;
+
 // Passes the coordinator's orders to a handler and sends reports back. Keep
 // this object until AwaitDone has returned. Thread-safe.
-class Enlistment final : public ClientStream<ServerOrder, ServerReport> {
+class Enlistment final : private ClientSession<ServerOrder, ServerReport> {
  public:
-  // `handle` receives every order, on a gRPC thread. If it returns an error,
+  // `handle` receives every order, and must not block. If it returns an error,
   // the stream is cancelled.
   explicit Enlistment(std::function<absl::Status(const ServerOrder&)> handle)
       : handle_(std::move(handle)) {}
 
-  // Connects and enlists. `stub` must outlive this object.
-  void Begin(Rendezvous::Stub* stub, const Enlist& enlist);
+  // Starts the stream and enlists. Call it once, before the other methods.
+  void Begin(std::unique_ptr<EnlistmentStream> stream, const Enlist& enlist);
+
+  void Send(const ServerReport& report) { stream_->Send(report); }
+  // Announces that no report follows.
+  void HalfClose() { stream_->HalfClose(); }
+  // Blocks until the stream has ended and no handler runs. Returns its status.
+  absl::Status AwaitDone() { return stream_->AwaitDone(); }
 
   // True if the coordinator has sent Finish.
   bool finished() const ABSL_LOCKS_EXCLUDED(mu_);
@@ -32,10 +41,11 @@ class Enlistment final : public ClientStream<ServerOrder, ServerReport> {
   bool stopped() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  bool OnMessage(ServerOrder* order) override;
-  void OnGone(const grpc::Status&) override {}
+  bool OnMessage(const ServerOrder& order, ReceivedPayload) override;
+  void OnGone(const absl::Status&) override {}
 
   const std::function<absl::Status(const ServerOrder&)> handle_;
+  std::unique_ptr<EnlistmentStream> stream_;
   mutable absl::Mutex mu_;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;

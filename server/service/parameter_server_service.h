@@ -3,7 +3,6 @@
 #ifndef TRIBUTARY_SERVER_SERVICE_PARAMETER_SERVER_SERVICE_H_
 #define TRIBUTARY_SERVER_SERVICE_PARAMETER_SERVER_SERVICE_H_
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -14,16 +13,11 @@
 #include "common/transport/live_calls.h"
 #include "proto/parameter_server.grpc.pb.h"
 #include "server/progress/step_arrivals.h"
+#include "server/service/exchange_session.h"
 #include "server/service/weights_service.h"
 #include "server/store/parameter_store.h"
 
 namespace tributary {
-
-// Payload bytes of all streams. Headers add less than a thousandth.
-struct TransportCounters {
-  std::atomic<int64_t> bytes_sent{0};
-  std::atomic<int64_t> bytes_received{0};
-};
 
 // Serves a ParameterStore over gRPC. Thread-safe. The methods are raw: payloads
 // bypass protobuf.
@@ -55,18 +49,13 @@ class ParameterServerService final
       const grpc::ByteBuffer* request) override;
 
  private:
-  ParameterStore* store() const ABSL_LOCKS_EXCLUDED(mu_);
-  int64_t attempt() const ABSL_LOCKS_EXCLUDED(mu_);
-  std::string job_id() const ABSL_LOCKS_EXCLUDED(mu_);
+  ExchangeSession::Served served() const ABSL_LOCKS_EXCLUDED(mu_);
 
-  const int shard_;
   TransportCounters counters_;
   StepArrivals arrivals_{&MonotonicNow};
   const std::shared_ptr<LiveCalls> calls_ = std::make_shared<LiveCalls>();
   mutable absl::Mutex mu_;
-  ParameterStore* store_ ABSL_GUARDED_BY(mu_) = nullptr;
-  int64_t attempt_ ABSL_GUARDED_BY(mu_) = 0;
-  std::string job_id_ ABSL_GUARDED_BY(mu_);
+  ExchangeSession::Served served_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace tributary

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "common/stream/received_floats.h"
 #include "common/transport/chunk_codec.h"
-#include "common/transport/received_floats.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "proto/journal.pb.h"
 #include "proto/parameter_server.pb.h"

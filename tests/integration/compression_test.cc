@@ -176,9 +176,9 @@ TEST(SlowReaderTest, GetsWholeChunksInPlaceOfDifferencesThatWereLeftOut) {
     Weights* const part = message.mutable_weights();
     ASSERT_LT(part->chunk(), kChunks);
     const grpc::Slice slice(part->payload());
-    const auto floats = received.Take(
-        *part, ReceivedPayload(grpc::ByteBuffer(&slice, 1),
-                               static_cast<uint32_t>(slice.size())));
+    const auto floats =
+        received.Take(*part, PayloadAtEnd(grpc::ByteBuffer(&slice, 1),
+                                          static_cast<int64_t>(slice.size())));
     // Applying a difference to a version that was not received would be an
     // error.
     ASSERT_TRUE(floats.ok()) << floats.status();

@@ -17,7 +17,7 @@
 #include "tests/simulation/processes/coordinator_process.h"
 #include "tests/simulation/processes/shard_process.h"
 #include "tests/simulation/processes/worker_process.h"
-#include "tests/simulation/world/tiny_model.h"
+#include "tests/simulation/world/reference.h"
 
 namespace tributary::simulation {
 namespace {
@@ -58,12 +58,13 @@ Cluster Build(World* world) {
   for (int place = 0; place < world->scenario.workers; ++place) {
     add(std::make_unique<WorkerProcess>(
         world, place, next(), world->scenario.ranks[static_cast<size_t>(place)],
-        micro_batch()));
+        world->scenario.worker_threads, micro_batch()));
   }
   cluster.spare_coordinator =
       add(std::make_unique<CoordinatorProcess>(world, "server-0b", next()));
   cluster.spare_worker = add(std::make_unique<WorkerProcess>(
-      world, world->scenario.workers, next(), /*rank=*/0, micro_batch()));
+      world, world->scenario.workers, next(), /*rank=*/0,
+      world->scenario.worker_threads, micro_batch()));
   cluster.spare_coordinator->spare = cluster.spare_worker->spare = true;
   for (const auto& process : world->processes) {
     if (process->spare) continue;
@@ -130,7 +131,7 @@ std::vector<int64_t> SampleCountsOfSteps(const World& world) {
   const Rounds rounds(world.scenario.job, world.scenario.facts.steps());
   std::vector<int64_t> sample_counts;
   for (int64_t step = 0; step < rounds.count(); ++step) {
-    sample_counts.push_back(BatchSampleCount(world.scenario.job, step));
+    sample_counts.push_back(SampleCountOfRound(world.scenario, step));
   }
   return sample_counts;
 }

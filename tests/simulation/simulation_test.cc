@@ -71,8 +71,9 @@ TEST(SimulationTest, FindsAJobThatHangs) {
   EXPECT_THAT(violation, HasSubstr("evaluating"));
 }
 
-// Regression tests for faults that simulated histories have found. Each runs
-// one of the seeds that found the fault; its comment describes the fault.
+// Regression tests for faults that simulated histories have found; the comment
+// describes the fault. A change of the simulator changes the histories of its
+// seeds.
 
 // The callback of a snapshot used the writer during the writer's destruction.
 TEST(SimulationRegressionTest, AServerEndsWithASnapshotStillQueued) {

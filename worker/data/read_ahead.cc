@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <deque>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "common/base/monotonic_clock.h"
+#include "common/base/thread.h"
 
 namespace tributary {
 
@@ -27,9 +28,9 @@ class ReadAhead::Impl {
       absl::MutexLock lock(&mu_);
       stopping_ = true;
       // Calls of Take that wait for a read in progress finish first.
-      mu_.Await(absl::Condition(this, &Impl::NobodyWaits));
+      Await(&mu_, absl::Condition(this, &Impl::NobodyWaits));
     }
-    for (std::thread& thread : threads_) thread.join();
+    for (Thread& thread : threads_) thread.Join();
   }
 
   void Expect(int64_t step, int micro_batch) ABSL_LOCKS_EXCLUDED(mu_) {
@@ -110,7 +111,7 @@ class ReadAhead::Impl {
   std::shared_ptr<const Batch> AwaitBatch(const Entry& entry)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     ++takers_;
-    mu_.Await(absl::Condition(&Impl::IsRead, &entry));
+    Await(&mu_, absl::Condition(&Impl::IsRead, &entry));
     --takers_;
     return entry.batch;
   }
@@ -126,7 +127,7 @@ class ReadAhead::Impl {
   // Waits for a micro-batch to read and marks it. Returns null at shutdown.
   std::shared_ptr<Entry> NextEntry() ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
-    mu_.Await(absl::Condition(this, &Impl::HasWork));
+    Await(&mu_, absl::Condition(this, &Impl::HasWork));
     if (stopping_) return nullptr;
     const auto found = std::find_if(
         entries_.begin(), entries_.end(),
@@ -151,7 +152,7 @@ class ReadAhead::Impl {
   const DataSet* const data_;
   const Sampler* const sampler_;
   const size_t depth_;
-  std::vector<std::thread> threads_;
+  std::vector<Thread> threads_;
 
   absl::Mutex mu_;
   // In the order of Expect; at most depth_ entries. Few enough for a linear

@@ -1,5 +1,4 @@
-// Interface for sending gradients and receiving weights. Received weights are
-// written to the WorkState.
+// Interface for exchanging gradients for weights.
 #ifndef TRIBUTARY_WORKER_EXCHANGE_EXCHANGE_H_
 #define TRIBUTARY_WORKER_EXCHANGE_EXCHANGE_H_
 
@@ -12,10 +11,25 @@
 
 namespace tributary {
 
-// Sends a worker's gradients and receives new weights. Errors are reported
-// through WorkState::Fail.
+// Takes a worker's gradients, and delivers the weights that come of them.
 //
-// Thread-safe. Only Finish blocks.
+// Gradients out: the trainer computes into an arena of TakeArena and calls Push
+// for each finished sum, from any thread.
+//
+// Weights in: an implementation is created with Create(options, layout, sink,
+// connections), where `sink` is a WeightsSink, which the WorkState implements.
+// For each version of each chunk, on threads of its own, it calls
+// sink->BeginWrite, writes the values, and calls sink->EndWrite. If BeginWrite
+// returns kPark, it keeps the version, takes no later one from the same peer,
+// and tries again when the callback that it has passed to sink->SetUnparked
+// runs. Versions of one chunk arrive in order; chunks arrive in any order. In
+// mode asynchronous it also passes on the outcome of each sum with
+// sink->SetOutcome. The WorkState tells the trainer of what has arrived.
+//
+// The loss of a peer, or a message that is not valid, ends the exchange with
+// sink->Fail. After the destructor the sink is not called.
+//
+// Thread-safe. Only Finish and the destructor block.
 class Exchange {
  public:
   virtual ~Exchange() = default;

@@ -14,7 +14,7 @@
 #include "common/optimizer/optimizer.h"
 #include "common/os/local_host.h"
 #include "common/parameters/snapshot.h"
-#include "common/transport/replica_client.h"
+#include "common/stream/replica_stream.h"
 #include "worker/exchange/mesh/gloo_mesh.h"
 #include "worker/exchange/mesh/nccl_mesh.h"
 
@@ -59,7 +59,7 @@ class StateSaver {
 absl::Status Place(const float* values, int64_t count, int chunk,
                    int64_t version, WorkState* state) {
   float* to = nullptr;
-  if (state->BeginWrite(chunk, version, &to) != WorkState::Arrival::kWrite) {
+  if (state->BeginWrite(chunk, version, &to) != WeightsSink::Arrival::kWrite) {
     return absl::InternalError("the initial weights cannot be written");
   }
   std::copy_n(values, count, to);
@@ -90,8 +90,8 @@ absl::StatusOr<Snapshot> ReadFirst(const AllReducePartOptions& options,
   ReadJournalRequest request;
   *request.mutable_scope() = open.scope();
   request.set_version(open.version());
-  TRIBUTARY_RETURN_IF_ERROR(ReadReplica(options.coordinator, options.security,
-                                        ReplicaPeer::kWorker, request, &first));
+  TRIBUTARY_RETURN_IF_ERROR(
+      options.network->ReadReplica(options.coordinator, request, &first));
   for (const Snapshot::Chunk& chunk : first.chunks) {
     TRIBUTARY_RETURN_IF_ERROR(Place(chunk.values.get(), chunk.elements,
                                     chunk.number, first.version, state));
@@ -110,8 +110,7 @@ absl::StatusOr<std::unique_ptr<PeerMesh>> Connect(
     TRIBUTARY_ASSIGN_OR_RETURN(mesh.host,
                                LocalHostTowards(options.coordinator));
   }
-  if (options.security.any() && !options.insecure_network &&
-      !IsLoopback(mesh.host)) {
+  if (options.secured && !options.insecure_network && !IsLoopback(mesh.host)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "exchange.all_reduce sends gradients from ", mesh.host,
         " neither encrypted nor authenticated, and this job has certificates "
@@ -174,8 +173,8 @@ std::shared_ptr<StateSaver> OpenSaver(const AllReducePartOptions& options,
   JournalHello hello;
   *hello.mutable_scope() = open.scope();
   hello.set_attempt(options.attempt);
-  saver->SetStream(OpenReplicaStream(
-      options.coordinator, options.security, ReplicaPeer::kWorker, hello,
+  saver->SetStream(options.network->OpenReplicaStream(
+      options.coordinator, hello,
       [state](const absl::Status& status) { state->Fail(status); }));
   return saver;
 }

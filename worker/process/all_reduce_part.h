@@ -7,19 +7,21 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "common/transport/security.h"
 #include "proto/rendezvous.pb.h"
 #include "worker/device/cuda/libraries/nccl_library.h"
 #include "worker/exchange/all_reduce/all_reduce_exchange.h"
 #include "worker/process/membership_client.h"
+#include "worker/process/worker_network.h"
 #include "worker/state/work_state.h"
 #include "worker/training/training_setup.h"
 
 namespace tributary {
 
 struct AllReducePartOptions {
-  std::string coordinator;  // host:port.
-  Security security;
+  std::string coordinator;           // host:port.
+  WorkerNetwork* network = nullptr;  // Required.
+  // Whether the job has certificates or a token.
+  bool secured = false;
   int64_t attempt = 0;
   // Name or address of this machine that other workers use to reach it. Empty
   // selects the local address of the connection to the coordinator.

@@ -3,18 +3,18 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/transport/channel.h"
+#include "common/base/monotonic_clock.h"
 
 namespace tributary {
 
-void MembershipClient::Begin(Rendezvous::Stub* stub, const std::string& address,
-                             const Join& join) {
+void MembershipClient::Begin(std::unique_ptr<MembershipStream> stream,
+                             const std::string& address, const Join& join) {
+  stream_ = std::move(stream);
   address_ = address;
-  stub->async()->Membership(context(), this);
+  stream_->Start(this);
   WorkerReport report;
   *report.mutable_join() = join;
-  Start();
-  Send(report);
+  stream_->Send(report);
 }
 
 absl::StatusOr<Admission> MembershipClient::AwaitAdmission() {
@@ -22,7 +22,7 @@ absl::StatusOr<Admission> MembershipClient::AwaitAdmission() {
     return admission_.has_value() || !ended_.ok();
   };
   absl::MutexLock lock(&mu_);
-  mu_.Await(absl::Condition(&settled));
+  Await(&mu_, absl::Condition(&settled));
   if (!admission_.has_value()) return ended_;
   return *admission_;
 }
@@ -43,7 +43,7 @@ absl::StatusOr<Open> MembershipClient::AwaitOpen() {
     return open_.has_value() || !ended_.ok();
   };
   absl::MutexLock lock(&mu_);
-  mu_.Await(absl::Condition(&settled));
+  Await(&mu_, absl::Condition(&settled));
   if (!open_.has_value()) return ended_;
   return *open_;
 }
@@ -53,7 +53,7 @@ absl::StatusOr<Group> MembershipClient::AwaitGroup() {
     return group_.has_value() || finished_ || stopped_ || !ended_.ok();
   };
   absl::MutexLock lock(&mu_);
-  mu_.Await(absl::Condition(&settled));
+  Await(&mu_, absl::Condition(&settled));
   if (group_.has_value()) return *group_;
   if (finished_) return absl::OutOfRangeError("the job is done");
   return stopped_ ? absl::CancelledError("the job was stopped") : ended_;
@@ -65,7 +65,7 @@ absl::StatusOr<std::string> MembershipClient::AwaitPublication(
     return published_.count(name) > 0 || stopped_ || !ended_.ok();
   };
   absl::MutexLock lock(&mu_);
-  mu_.Await(absl::Condition(&settled));
+  Await(&mu_, absl::Condition(&settled));
   const auto found = published_.find(name);
   if (found != published_.end()) return found->second;
   return stopped_ ? absl::CancelledError("the job was stopped") : ended_;
@@ -94,45 +94,46 @@ bool MembershipClient::finished() const {
   return finished_;
 }
 
-bool MembershipClient::OnMessage(CoordinatorOrder* order) {
+bool MembershipClient::OnMessage(const CoordinatorOrder& order,
+                                 ReceivedPayload) {
   absl::MutexLock lock(&mu_);
-  if (order->has_admission()) {
-    admission_ = order->admission();
+  if (order.has_admission()) {
+    admission_ = order.admission();
     return true;
   }
-  if (order->has_finished() && order->finished().stopped()) stopped_ = true;
+  if (order.has_finished() && order.finished().stopped()) stopped_ = true;
   // Before Ready the coordinator sends nothing else. After Detach, orders have
   // no effect.
   if (state_ == nullptr) return true;
-  switch (order->order_case()) {
+  switch (order.order_case()) {
     case CoordinatorOrder::kOpen:
-      if (order->open().initialize()) state_->RequestInitialize();
-      open_ = order->open();
+      if (order.open().initialize()) state_->RequestInitialize();
+      open_ = order.open();
       break;
     case CoordinatorOrder::kGroup:
-      group_ = order->group();
+      group_ = order.group();
       break;
     case CoordinatorOrder::kPublication: {
-      std::string& value = published_[order->publication().name()];
+      std::string& value = published_[order.publication().name()];
       value.clear();
-      for (const std::string& part : order->publication().part()) value += part;
+      for (const std::string& part : order.publication().part()) value += part;
       break;
     }
     case CoordinatorOrder::kSave:
       if (save_) {
-        save_(order->save().version());
+        save_(order.save().version());
       } else {
-        saves_.push_back(order->save().version());
+        saves_.push_back(order.save().version());
       }
       break;
     case CoordinatorOrder::kDeal:
-      state_->SetAssignment(order->deal());
+      state_->SetAssignment(order.deal());
       break;
     case CoordinatorOrder::kEvaluated:
-      state_->SetEvaluated(order->evaluated().version());
+      state_->SetEvaluated(order.evaluated().version());
       break;
     case CoordinatorOrder::kClaimed:
-      state_->AddStepLease(order->claimed().step());
+      state_->AddStepLease(order.claimed().step());
       break;
     case CoordinatorOrder::kFinished:
       if (stopped_) {
@@ -148,12 +149,13 @@ bool MembershipClient::OnMessage(CoordinatorOrder* order) {
   return true;
 }
 
-void MembershipClient::OnGone(const grpc::Status& status) {
+void MembershipClient::OnGone(const absl::Status& status) {
   absl::MutexLock lock(&mu_);
-  ended_ = status.ok()
-               ? absl::UnavailableError(absl::StrCat("coordinator ", address_,
-                                                     " ended the connection"))
-               : FromGrpc(status, absl::StrCat("coordinator ", address_));
+  ended_ = status.ok() ? absl::UnavailableError(absl::StrCat(
+                             "coordinator ", address_, " ended the connection"))
+                       : absl::Status(status.code(),
+                                      absl::StrCat("coordinator ", address_,
+                                                   ": ", status.message()));
   if (state_ == nullptr) return;
   // A worker that has received Finished must not look for servers that have
   // already exited.

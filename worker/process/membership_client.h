@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,21 +14,31 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "common/transport/client_stream.h"
-#include "proto/rendezvous.grpc.pb.h"
+#include "common/stream/message_stream.h"
+#include "proto/rendezvous.pb.h"
 #include "worker/state/work_state.h"
 
 namespace tributary {
 
+using MembershipStream = ClientStream<CoordinatorOrder, WorkerReport>;
+
 // Joins the job, renews the worker's lease, passes orders to the WorkState, and
 // sends reports. Must stay alive until AwaitDone has returned. Thread-safe.
 class MembershipClient final
-    : public ClientStream<CoordinatorOrder, WorkerReport> {
+    : private ClientSession<CoordinatorOrder, WorkerReport> {
  public:
-  // Connects and joins. `stub` must outlive this object. `address` appears in
-  // error messages.
-  void Begin(Rendezvous::Stub* stub, const std::string& address,
-             const Join& join);
+  // Starts the stream and joins. Call it once, before the other methods.
+  // `address` appears in error messages.
+  void Begin(std::unique_ptr<MembershipStream> stream,
+             const std::string& address, const Join& join);
+
+  void Send(const WorkerReport& report) { stream_->Send(report); }
+  // Announces that no report follows.
+  void HalfClose() { stream_->HalfClose(); }
+  // Ends the connection immediately.
+  void Cancel() { stream_->Cancel(); }
+  // Blocks until the connection has ended and no callback runs.
+  void AwaitDone() { (void)stream_->AwaitDone(); }
 
   // Blocks until the coordinator admits this worker, which happens once all
   // servers have joined. Returns an error if the connection ends first.
@@ -62,9 +73,11 @@ class MembershipClient final
   bool finished() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  bool OnMessage(CoordinatorOrder* order) override ABSL_LOCKS_EXCLUDED(mu_);
-  void OnGone(const grpc::Status& status) override ABSL_LOCKS_EXCLUDED(mu_);
+  bool OnMessage(const CoordinatorOrder& order, ReceivedPayload) override
+      ABSL_LOCKS_EXCLUDED(mu_);
+  void OnGone(const absl::Status& status) override ABSL_LOCKS_EXCLUDED(mu_);
 
+  std::unique_ptr<MembershipStream> stream_;
   std::string address_;
   mutable absl::Mutex mu_;
   WorkState* state_ ABSL_GUARDED_BY(mu_) = nullptr;

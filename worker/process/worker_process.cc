@@ -18,8 +18,7 @@
 #include "common/os/process.h"
 #include "common/os/shared_memory.h"
 #include "common/transport/channel.h"
-#include "grpcpp/grpcpp.h"
-#include "proto/rendezvous.grpc.pb.h"
+#include "proto/rendezvous.pb.h"
 #include "worker/exchange/parameter_server/parameter_server_exchange.h"
 #include "worker/process/all_reduce_part.h"
 #include "worker/process/membership_client.h"
@@ -84,9 +83,13 @@ absl::StatusOr<std::unique_ptr<Exchange>> Connect(const WorkerOptions& options,
   exchange_options.attempt = admission.attempt();
   exchange_options.job_id = admission.job_id();
   exchange_options.connect_timeout = options.connect_timeout;
-  exchange_options.security = options.security;
-  return ParameterServerExchange::Connect(exchange_options, &setup.layout(),
-                                          state);
+  return ParameterServerExchange::Create(
+      exchange_options, &setup.layout(), state,
+      [network = options.network](const std::string& address,
+                                  absl::Time deadline,
+                                  const std::function<bool()>& stop) {
+        return network->ConnectToServer(address, deadline, stop);
+      });
 }
 
 // Returns null if the job does not use NCCL.
@@ -120,7 +123,8 @@ absl::StatusOr<std::unique_ptr<Exchange>> JoinGroup(
   AllReducePartOptions part;
   part.nccl = nccl;
   part.coordinator = options.coordinator;
-  part.security = options.security;
+  part.network = options.network;
+  part.secured = options.security.any();
   part.attempt = admission.attempt();
   part.host = options.host;
   part.insecure_network = options.insecure_network;
@@ -158,7 +162,7 @@ absl::Status TakePart(const WorkerOptions& options,
   TRIBUTARY_ASSIGN_OR_RETURN(
       const std::unique_ptr<TrainingSetup> setup,
       TrainingSetup::Create(admission.job(), options.threads,
-                            options.make_device));
+                            options.make_device, options.sources));
   options.log->Info("computes on %s", setup->device(/*thread=*/0)->name());
   if (setup->threads() < options.threads) {
     options.log->Warning(
@@ -264,12 +268,10 @@ struct StayFacts {
 // Takes part in a job once, from connecting to disconnecting.
 absl::Status Stay(const WorkerOptions& options, Shutdown* shutdown,
                   absl::Duration connect_timeout, StayFacts* stay) {
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      const std::shared_ptr<grpc::Channel> channel,
-      ConnectToCoordinator(options.coordinator, options.security,
-                           connect_timeout,
-                           [shutdown] { return shutdown->requested(); }));
-  const std::unique_ptr<Rendezvous::Stub> stub = Rendezvous::NewStub(channel);
+  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<MembershipStream> stream,
+                             options.network->ConnectToCoordinator(
+                                 options.coordinator, connect_timeout,
+                                 [shutdown] { return shutdown->requested(); }));
   MembershipClient membership;
   Stopper stopper(&membership);
   Join join;
@@ -277,7 +279,7 @@ absl::Status Stay(const WorkerOptions& options, Shutdown* shutdown,
   join.set_rank(options.rank);
   join.set_host(HostName());
   join.set_pid(getpid());
-  membership.Begin(stub.get(), options.coordinator, join);
+  membership.Begin(std::move(stream), options.coordinator, join);
   const Shutdown::Registration stop =
       shutdown->OnRequest([&stopper] { stopper.Stop(); });
   absl::Status status = TakePart(
@@ -308,7 +310,14 @@ absl::Status Stay(const WorkerOptions& options, Shutdown* shutdown,
 
 }  // namespace
 
-absl::Status RunWorker(const WorkerOptions& options, Shutdown* shutdown) {
+absl::Status RunWorker(const WorkerOptions& worker_options,
+                       Shutdown* shutdown) {
+  WorkerOptions options = worker_options;
+  std::unique_ptr<WorkerNetwork> network;
+  if (options.network == nullptr) {
+    network = MakeGrpcWorkerNetwork(options.security);
+    options.network = network.get();
+  }
   Backoff backoff;
   bool was_in = false;
   const absl::Time patience_ends = MonotonicNow() + options.connect_timeout;

@@ -14,6 +14,7 @@
 #include "common/os/log.h"
 #include "common/transport/security.h"
 #include "worker/device/cuda/libraries/nccl_library.h"
+#include "worker/process/worker_network.h"
 #include "worker/training/training_setup.h"
 
 namespace tributary {
@@ -28,10 +29,15 @@ struct WorkerOptions {
   int threads = 1;
   // Called once for each compute thread, when the job is known.
   DeviceMaker make_device = &MakeCpuDevice;
+  // The job's data and models.
+  TrainingSources sources;
   // Called for an all-reduce on GPUs. Null if NCCL is not available.
   std::function<absl::StatusOr<NcclLibrary*>()> load_nccl;
   // Credentials of this worker.
   Security security;
+  // How to reach other processes. Null selects gRPC with `security`. Must
+  // outlive the call of RunWorker.
+  WorkerNetwork* network = nullptr;
   // All-reduce only. `host` is the name or address of this machine that other
   // workers use to reach it; empty selects the local address of the connection
   // to the coordinator. `insecure_network` permits unencrypted gradients even

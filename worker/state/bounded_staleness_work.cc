@@ -98,7 +98,7 @@ bool BoundedStalenessWork::Take(const Task& task, int chunk) {
       AwaitUntil(&mu_, absl::Condition(&wanted), OnWaitBegin());
       OnWaitEnd();
     }
-    mu_.Await(absl::Condition(&settled));
+    Await(&mu_, absl::Condition(&settled));
     Chunk& place = chunks_[chunk];
     if (MustGiveUp(task)) return false;
     if (place.taken) return true;

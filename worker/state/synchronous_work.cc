@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 
 namespace tributary {
@@ -129,7 +130,8 @@ bool SynchronousWork::AwaitWeights(const Task& task, int64_t begin,
   const auto settled = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
     return HasRange(task.version, first, last) || MustGiveUp(task);
   };
-  absl::MutexLock lock(&mu_, absl::Condition(&settled));
+  absl::MutexLock lock(&mu_);
+  Await(&mu_, absl::Condition(&settled));
   return HasRange(task.version, first, last);
 }
 

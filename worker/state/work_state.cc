@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/monotonic_clock.h"
+
 namespace tributary {
 namespace {
 
@@ -82,7 +84,8 @@ Task WorkState::Next() {
   const auto decided = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
     return Decide(&task);
   };
-  absl::MutexLock lock(&mu_, absl::Condition(&decided));
+  absl::MutexLock lock(&mu_);
+  Await(&mu_, absl::Condition(&decided));
   BeginTask(task);
   return task;
 }

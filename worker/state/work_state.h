@@ -14,10 +14,10 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
-#include "common/os/shared_memory.h"
 #include "common/parameters/parameter_table.h"
 #include "proto/parameter_server.pb.h"
 #include "proto/rendezvous.pb.h"
+#include "worker/state/weights_sink.h"
 
 namespace tributary {
 
@@ -45,10 +45,10 @@ struct Task {
 // Decides the worker's next task. The exchange writes chunks, the membership
 // client sets assignments, and the trainer takes tasks. Subclasses implement
 // the consistency policy: where weights are stored and which steps may be
-// computed from them.
+// computed from them. Fail ends every wait.
 //
 // Thread-safe.
-class WorkState {
+class WorkState : public WeightsSink {
  public:
   struct Options {
     // Number of rounds, the unit in which servers count steps.
@@ -60,41 +60,21 @@ class WorkState {
   };
   // `layout` must outlive this object.
   WorkState(const Options& options, const ArenaLayout* layout);
-  virtual ~WorkState() = default;
 
   // ---- Called by the membership client.
   void RequestInitialize() ABSL_LOCKS_EXCLUDED(mu_);
   void SetAssignment(const Deal& assignment) ABSL_LOCKS_EXCLUDED(mu_);
   void SetEvaluated(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
   void SetFinished() ABSL_LOCKS_EXCLUDED(mu_);
-  // Records the first error and ends every wait.
-  void Fail(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
   // Adds a step to compute. Ignored except in asynchronous mode.
   virtual void AddStepLease(int64_t /*step*/) {}
 
-  // ---- Called by the exchange.
-  // Maps the chunks of `shard` (of `servers`) from the server's memory into
-  // this worker's arenas. `memory` holds two arenas, each rounded up to whole
-  // pages. Must be called before the first BeginWrite for any of these chunks.
-  // Returns FailedPrecondition if the mode or the chunk size does not permit
-  // mapping.
-  virtual absl::Status MapChunks(const MappedMemory& memory, int shard,
-                                 int servers) = 0;
-  enum class Arrival {
-    kWrite,  // Write to `*to` unless it is mapped, then call EndWrite.
-    // A task is reading the destination: retry when the SetUnparked callback
-    // runs.
-    kPark,
-    kDrop,  // Not newer than the present version: discard.
-  };
-  virtual Arrival BeginWrite(int chunk, int64_t version, float** to) = 0;
-  virtual void EndWrite(int chunk, int64_t version) = 0;
-  // Sets the callback that runs, without locks held, whenever parked chunks may
-  // be retried. Must be called once, before the first BeginWrite.
-  void SetUnparked(std::function<void()> unparked) ABSL_LOCKS_EXCLUDED(mu_);
-  // Reports whether a server applied this worker's gradient. Ignored except in
-  // asynchronous mode.
-  virtual void SetOutcome(const Outcome& /*outcome*/) {}
+  // ---- Called by the exchange: the WeightsSink.
+  void SetUnparked(std::function<void()> unparked) override
+      ABSL_LOCKS_EXCLUDED(mu_);
+  void SetOutcome(const Outcome& /*outcome*/) override {}
+  void Fail(const absl::Status& status) override ABSL_LOCKS_EXCLUDED(mu_);
+  absl::Status status() const override ABSL_LOCKS_EXCLUDED(mu_);
 
   // ---- Called by the trainer.
   // Ends the previous task and blocks until there is another. Losing the
@@ -112,7 +92,7 @@ class WorkState {
   // task; within a part, AwaitWeights reports it.
   bool GivenUp(const Task& task) const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the arena for this version. The pointer is valid until Next.
-  virtual const float* Weights(int64_t version) const = 0;
+  const float* Weights(int64_t version) const override = 0;
   // Returns the memory behind all results of Weights, in whole pages. Server
   // memory is mapped there by the time the first version is complete.
   virtual std::vector<absl::Span<char>> WeightMemory() const = 0;
@@ -120,7 +100,6 @@ class WorkState {
   // Call after AwaitWeights for that chunk. Meaningful only where chunk
   // versions may differ from the task's version.
   virtual int64_t BaseVersion(int /*chunk*/) const { return 0; }
-  absl::Status status() const ABSL_LOCKS_EXCLUDED(mu_);
 
  protected:
   // Returns the minimum over all chunks of their newest version, or -1 if a

@@ -7,9 +7,10 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/synchronization/blocking_counter.h"
+#include "absl/synchronization/mutex.h"
 #include "common/base/counted.h"
 #include "common/base/failpoint.h"
+#include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "worker/exchange/norm_gate.h"
 #include "worker/training/micro_batch_observer.h"
@@ -456,16 +457,21 @@ absl::Status Trainer::RunOnThreads(
     }
     times_.timer(thread)->Switch(Activity::kIdle);
   };
-  absl::BlockingCounter running(std::max(threads - 1, 0));
+  int running = std::max(threads - 1, 0);  // On other threads.
   for (int thread = 1; thread < threads; ++thread) {
     threads_.Run([&, thread] {
       run(thread);
-      running.DecrementCount();
+      absl::MutexLock lock(&mu);
+      --running;
     });
   }
   // This thread is compute thread 0, which saves waking another one.
   if (threads > 0) run(0);
-  running.Wait();
+  const auto done = [&running] { return running == 0; };
+  {
+    absl::MutexLock lock(&mu);
+    Await(&mu, absl::Condition(&done));
+  }
   times_.EndTask(hooks_.clock() - start);
   return first;
 }

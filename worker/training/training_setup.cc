@@ -39,25 +39,26 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(Precision precision) {
 }
 
 absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
-    const JobSpec& job, int threads, const DeviceMaker& make_device) {
+    const JobSpec& job, int threads, const DeviceMaker& make_device,
+    const TrainingSources& sources) {
   auto setup = std::unique_ptr<TrainingSetup>(new TrainingSetup());
   setup->job_ = job;
   setup->traits_ = ResolveExchange(job);
-  TRIBUTARY_RETURN_IF_ERROR(setup->Open());
+  TRIBUTARY_RETURN_IF_ERROR(setup->Open(sources));
   // The synthetic model computes nothing, so it uses the host.
   const DeviceMaker& make =
       job.model().has_synthetic() ? &MakeCpuDevice : make_device;
   const std::optional<int64_t> host_bytes = AvailableMemoryBytes();
   for (int thread = 0; thread < threads; ++thread) {
-    const absl::Status added = setup->AddThread(make, host_bytes);
+    const absl::Status added = setup->AddThread(make, sources, host_bytes);
     if (thread > 0 && absl::IsResourceExhausted(added)) break;
     TRIBUTARY_RETURN_IF_ERROR(added);
   }
   return setup;
 }
 
-absl::Status TrainingSetup::Open() {
-  absl::StatusOr<std::unique_ptr<DataSet>> data = OpenDataSet(job_);
+absl::Status TrainingSetup::Open(const TrainingSources& sources) {
+  absl::StatusOr<std::unique_ptr<DataSet>> data = sources.open_data(job_);
   if (absl::IsNotFound(data.status())) {
     return absl::NotFoundError(absl::StrCat(
         data.status().message(),
@@ -109,6 +110,7 @@ absl::Status TrainingSetup::CheckMemory(int thread, const Device& device,
 }
 
 absl::Status TrainingSetup::AddThread(const DeviceMaker& make_device,
+                                      const TrainingSources& sources,
                                       std::optional<int64_t> host_bytes) {
   ComputeThread thread;
   TRIBUTARY_ASSIGN_OR_RETURN(thread.device, make_device(PrecisionOf(job_)));
@@ -122,8 +124,9 @@ absl::Status TrainingSetup::AddThread(const DeviceMaker& make_device,
                  .weight_copies.get();
   }
   TRIBUTARY_ASSIGN_OR_RETURN(
-      thread.model, CreateModel(job_.model(), data_->info(), max_samples_,
-                                thread.device.get(), copies));
+      thread.model,
+      sources.create_model(job_.model(), data_->info(), max_samples_,
+                           thread.device.get(), copies));
   if (threads_.empty()) TRIBUTARY_RETURN_IF_ERROR(LayOut(*thread.model));
   if (thread.device->has_own_memory()) {
     TRIBUTARY_ASSIGN_OR_RETURN(

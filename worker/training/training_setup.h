@@ -35,6 +35,16 @@ using DeviceMaker =
 // Creates a CPU device. Never fails.
 absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(Precision precision);
 
+// Where a job's data and models come from.
+struct TrainingSources {
+  std::function<absl::StatusOr<std::unique_ptr<DataSet>>(const JobSpec&)>
+      open_data = &OpenDataSet;
+  std::function<absl::StatusOr<std::unique_ptr<Model>>(
+      const ModelSpec&, const DataInfo&, int64_t max_samples, Device*,
+      WeightCopies*)>
+      create_model = &CreateModel;
+};
+
 // Owns the data and, for each compute thread, a device and a model. One thread
 // computes a micro-batch from start to end, so the number of threads never
 // changes the result.
@@ -45,12 +55,13 @@ class TrainingSetup {
  public:
   // Opens the job's data and plans the model for each compute thread, or for as
   // many as memory permits. `job` is resolved, including batch.micro_batches.
-  // Returns the errors of OpenDataSet, CreateModel and `make_device`, which say
+  // Returns the errors of `sources` and `make_device`, which say
   // what to change, and ResourceExhausted if memory does not suffice for one
   // micro-batch.
   static absl::StatusOr<std::unique_ptr<TrainingSetup>> Create(
       const JobSpec& job, int threads,
-      const DeviceMaker& make_device = &MakeCpuDevice);
+      const DeviceMaker& make_device = &MakeCpuDevice,
+      const TrainingSources& sources = {});
   ~TrainingSetup();
 
   const JobSpec& job() const { return job_; }
@@ -105,13 +116,14 @@ class TrainingSetup {
   void PopThreads(size_t kept);
 
   // Opens the data and derives facts_, sampler_ and rounds_.
-  absl::Status Open();
+  absl::Status Open(const TrainingSources& sources);
   MicroBatchMemoryInputs MemoryInputs() const;
   // Returns ResourceExhausted, with an explanation, if memory does not suffice
   // for one more thread.
   absl::Status CheckMemory(int thread, const Device& device,
                            std::optional<int64_t> host_bytes);
   absl::Status AddThread(const DeviceMaker& make_device,
+                         const TrainingSources& sources,
                          std::optional<int64_t> host_bytes);
   absl::Status LayOut(const Model& model);
 

@@ -50,40 +50,40 @@ WorkerMessage ContributionHeader() {
   return message;
 }
 
+OutgoingPayload PayloadOf(const std::vector<float>& numbers) {
+  return {numbers.data(), static_cast<int64_t>(4 * numbers.size()), nullptr};
+}
+
 TEST(ChunkCodec, WritesTheBytesThatGeneratedCodeWrites) {
   for (const size_t count : {1, 16, 31, 32, 4097, 262144}) {
     const std::vector<float> numbers = Numbers(count);
     const WorkerMessage header = ContributionHeader();
     WorkerMessage whole = header;
     whole.mutable_contribution()->set_payload(BytesOf(numbers));
-    EXPECT_EQ(
-        Flatten(EncodeWithPayload(header, numbers.data(), 4 * count, nullptr)),
-        whole.SerializeAsString());
+    EXPECT_EQ(Flatten(Encode(header, PayloadOf(numbers))),
+              whole.SerializeAsString());
 
     WorkerMessage initial;
     initial.mutable_initial()->set_chunk(2);
     WorkerMessage whole_initial = initial;
     whole_initial.mutable_initial()->set_payload(BytesOf(numbers));
-    EXPECT_EQ(
-        Flatten(EncodeWithPayload(initial, numbers.data(), 4 * count, nullptr)),
-        whole_initial.SerializeAsString());
+    EXPECT_EQ(Flatten(Encode(initial, PayloadOf(numbers))),
+              whole_initial.SerializeAsString());
 
     ServerMessage weights;
     weights.mutable_weights()->set_version(7);
     ServerMessage whole_weights = weights;
     whole_weights.mutable_weights()->set_payload(BytesOf(numbers));
-    EXPECT_EQ(
-        Flatten(EncodeWithPayload(weights, numbers.data(), 4 * count, nullptr)),
-        whole_weights.SerializeAsString());
+    EXPECT_EQ(Flatten(Encode(weights, PayloadOf(numbers))),
+              whole_weights.SerializeAsString());
 
     JournalMessage copy;
     copy.mutable_part()->set_version(7);
     copy.mutable_part()->set_array(2);
     JournalMessage whole_copy = copy;
     whole_copy.mutable_part()->set_payload(BytesOf(numbers));
-    EXPECT_EQ(
-        Flatten(EncodeWithPayload(copy, numbers.data(), 4 * count, nullptr)),
-        whole_copy.SerializeAsString());
+    EXPECT_EQ(Flatten(Encode(copy, PayloadOf(numbers))),
+              whole_copy.SerializeAsString());
   }
 }
 
@@ -116,8 +116,7 @@ TEST(ChunkCodec, HoldsTheOwnerAsLongAsTheBytes) {
   auto owner = std::make_shared<std::vector<float>>(Numbers(64));
   {
     const grpc::ByteBuffer bytes =
-        EncodeWithPayload(ContributionHeader(), owner->data(), 256,
-                          std::shared_ptr<const void>(owner, owner.get()));
+        Encode(ContributionHeader(), {owner->data(), 256, owner});
     EXPECT_EQ(owner.use_count(), 2);
   }
   EXPECT_EQ(owner.use_count(), 1);

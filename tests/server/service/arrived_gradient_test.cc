@@ -7,10 +7,8 @@
 #include <vector>
 
 #include "common/codec/top_k.h"
-#include "common/transport/chunk_codec.h"
-#include "common/transport/received_floats.h"
+#include "common/stream/received_floats.h"
 #include "gmock/gmock.h"
-#include "grpcpp/support/byte_buffer.h"
 #include "gtest/gtest.h"
 
 namespace tributary {
@@ -24,11 +22,11 @@ constexpr float kBetween = 1.0009765625f;
 std::shared_ptr<const GradientSource> FromWire(Encoding encoding,
                                                const std::string& payload,
                                                int64_t elements) {
-  const grpc::Slice slice(payload);
+  const auto bytes = std::make_shared<const std::string>(payload);
   auto floats = ReceivedFloats::Create(
       encoding,
-      ReceivedPayload(grpc::ByteBuffer(&slice, 1),
-                      static_cast<uint32_t>(payload.size())),
+      ReceivedPayload(bytes->data(), static_cast<int64_t>(bytes->size()),
+                      bytes),
       elements);
   EXPECT_TRUE(floats.ok()) << floats.status();
   return GradientFromWire(*std::move(floats));

@@ -12,8 +12,9 @@
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_files.h"
-#include "tests/simulation/processes/coordinator_streams.h"
+#include "server/service/coordinator_sessions.h"
 #include "tests/simulation/processes/model_state.h"
+#include "tests/simulation/world/streams.h"
 
 namespace tributary::simulation {
 namespace {
@@ -76,8 +77,7 @@ struct CoordinatorProcess::Attempt {
   std::unique_ptr<Checkpointer> checkpointer;
   std::unique_ptr<RecordingSink> sink;
   std::unique_ptr<Coordinator> coordinator;
-  std::vector<std::unique_ptr<WorkerLink>> workers;
-  std::vector<std::unique_ptr<ServerLink>> servers;
+  std::unique_ptr<ServedCalls> calls;
   LocalLink link{this};
   std::unique_ptr<ServerAttempt> server;
 };
@@ -165,6 +165,7 @@ void CoordinatorProcess::BeginAttempt() {
   attempt_ = std::make_unique<Attempt>();
   Attempt* const attempt = attempt_.get();
   attempt->scope = MakeScope(absl::StrCat(attempt_number_));
+  attempt->calls = std::make_unique<ServedCalls>(world_, attempt->scope);
   attempt->server = std::make_unique<ServerAttempt>(
       world_, /*shard=*/0, attempt->scope, replicas_.get(),
       [attempt](const ServerReport& report) {
@@ -226,14 +227,35 @@ void CoordinatorProcess::BeginAttempt() {
 void CoordinatorProcess::Accept(Service service,
                                 const std::shared_ptr<Link>& link) {
   Attempt* const attempt = attempt_.get();
+  // Checked later, because the coordinator's lock may be held now.
+  const auto refused = [this, attempt](const absl::Status& status) {
+    if (absl::IsAborted(status)) return;
+    world_->loop.After(
+        absl::ZeroDuration(), attempt->scope, "-refused",
+        [this, attempt, status] {
+          if (status == attempt->coordinator->status()) return;
+          world_->Violate(absl::StrCat("the coordinator refuses a report: ",
+                                       status.ToString()));
+        });
+  };
   switch (service) {
     case Service::kMembership:
-      attempt->workers.push_back(std::make_unique<WorkerStream>(
-          world_, attempt->coordinator.get(), link));
+      attempt->calls->Accept<WorkerReport, CoordinatorOrder>(
+          link,
+          [&](ServerStream<CoordinatorOrder>* stream) {
+            return std::make_unique<MembershipSession>(
+                attempt->coordinator.get(), stream);
+          },
+          refused);
       break;
     case Service::kEnlistment:
-      attempt->servers.push_back(std::make_unique<ServerStream>(
-          world_, attempt->coordinator.get(), link));
+      attempt->calls->Accept<ServerReport, ServerOrder>(
+          link,
+          [&](ServerStream<ServerOrder>* stream) {
+            return std::make_unique<EnlistmentSession>(
+                attempt->coordinator.get(), stream);
+          },
+          refused);
       break;
     case Service::kExchange:
       attempt->server->streams.Accept(link);

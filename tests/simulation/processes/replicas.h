@@ -6,11 +6,11 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "server/replication/replica_network.h"
 #include "server/replication/replica_store.h"
 #include "tests/simulation/world/link.h"
+#include "tests/simulation/world/streams.h"
 #include "tests/simulation/world/world.h"
 
 namespace tributary::simulation {
@@ -20,7 +20,6 @@ class Replicas final : public ReplicaNetwork {
   // The streams belong to `scope`. `memory` must outlive this object.
   Replicas(World* world, int shard, std::shared_ptr<Life> scope,
            ReplicaStore* memory);
-  ~Replicas() override;
 
   // Accepts the stream of another server.
   void Accept(const std::shared_ptr<Link>& link);
@@ -36,15 +35,12 @@ class Replicas final : public ReplicaNetwork {
                      Snapshot* snapshot) override;
 
  private:
-  class Incoming;
-  class Outgoing;
-
   World* const world_;
   const int shard_;
   const std::shared_ptr<Life> scope_;
   ReplicaStore* const memory_;
   int64_t attempt_ = 0;
-  std::vector<std::unique_ptr<Incoming>> incoming_;
+  ServedCalls calls_;
 };
 
 }  // namespace tributary::simulation

@@ -1,17 +1,18 @@
-// A simulated server's Exchange streams in front of the real store, in place of
-// ParameterServerService. They have no shared memory and no compression.
+// A simulated server's Exchange calls, in place of ParameterServerService: the
+// same sessions over simulated streams.
 #ifndef TRIBUTARY_TESTS_SIMULATION_PROCESSES_WEIGHTS_STREAMS_H_
 #define TRIBUTARY_TESTS_SIMULATION_PROCESSES_WEIGHTS_STREAMS_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "server/progress/step_arrivals.h"
+#include "server/service/exchange_session.h"
 #include "server/service/weights_service.h"
-#include "server/store/parameter_store.h"
 #include "tests/simulation/world/link.h"
+#include "tests/simulation/world/streams.h"
 #include "tests/simulation/world/world.h"
 
 namespace tributary::simulation {
@@ -19,13 +20,17 @@ namespace tributary::simulation {
 class WeightsStreams final : public WeightsService {
  public:
   // The streams belong to `scope`.
-  WeightsStreams(World* world, int shard, std::shared_ptr<Life> scope);
-  ~WeightsStreams() override;
+  WeightsStreams(World* world, int shard, std::shared_ptr<Life> scope)
+      : world_(world),
+        calls_(world, std::move(scope)),
+        arrivals_([world] { return world->loop.now(); }) {
+    served_.shard = shard;
+  }
 
   void Accept(const std::shared_ptr<Link>& link);
-  bool idle() const { return streams_.empty(); }
+  bool idle() const { return calls_.idle(); }
   // Ends all streams. Call it before the store is destroyed.
-  void EndAll();
+  void EndAll() { calls_.EndAll(); }
 
   void Serve(ParameterStore* store, const std::string& job_id,
              int64_t attempt) override;
@@ -35,17 +40,11 @@ class WeightsStreams final : public WeightsService {
   void CountBytes(ProcessStatistics*) const override {}
 
  private:
-  class Stream;
-
   World* const world_;
-  const int shard_;
-  const std::shared_ptr<Life> scope_;
+  ServedCalls calls_;
   StepArrivals arrivals_;
-  ParameterStore* store_ = nullptr;
-  std::string job_id_;
-  int64_t attempt_ = 0;
-  int64_t next_ = 0;
-  std::map<int64_t, std::unique_ptr<Stream>> streams_;
+  TransportCounters counters_;
+  ExchangeSession::Served served_;
 };
 
 }  // namespace tributary::simulation

@@ -1,22 +1,26 @@
-// A worker as a simulated process: a sequence of stays, as in RunWorker.
+// A worker as a simulated process: RunWorker, with a tiny model and data set.
 #ifndef TRIBUTARY_TESTS_SIMULATION_PROCESSES_WORKER_PROCESS_H_
 #define TRIBUTARY_TESTS_SIMULATION_PROCESSES_WORKER_PROCESS_H_
 
 #include <memory>
 #include <string>
+#include <utility>
 
-#include "tests/simulation/processes/worker_stay.h"
+#include "common/base/shutdown.h"
+#include "tests/simulation/processes/worker_network.h"
 #include "tests/simulation/world/world.h"
 
 namespace tributary::simulation {
 
 class WorkerProcess final : public Process {
  public:
-  // `rank` is the rank that the worker requests.
-  WorkerProcess(World* world, int place, int number, int rank,
+  // `rank` is the rank that the worker requests. A micro-batch takes about
+  // `micro_batch`.
+  WorkerProcess(World* world, int place, int number, int rank, int threads,
                 absl::Duration micro_batch)
       : Process(world, absl::StrCat("worker-", place), number),
         rank_(rank),
+        threads_(threads),
         micro_batch_(micro_batch) {}
 
   void Accept(Service, const std::shared_ptr<Link>&) override {}
@@ -25,17 +29,13 @@ class WorkerProcess final : public Process {
  private:
   void OnStart() override;
   void OnCrash() override;
-  void BeginStay();
   void OnOver(const absl::Status& status);
 
   int rank_;
+  const int threads_;
   const absl::Duration micro_batch_;
-  bool was_in_ = false;
-  absl::Time patience_ends_;
-  absl::Duration wait_;
-  absl::Time stay_began_;
-  std::shared_ptr<Life> scope_;
-  std::unique_ptr<WorkerStay> stay_;
+  std::unique_ptr<Shutdown> shutdown_;
+  std::unique_ptr<SimulatedWorkerNetwork> network_;
 };
 
 }  // namespace tributary::simulation

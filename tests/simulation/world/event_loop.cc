@@ -43,8 +43,11 @@ bool EventLoop::RunOne() {
     running_ = life;
     event.action();
     running_ = nullptr;
-    if (life != nullptr && life->root()->dying && !life->root()->ended) {
+    if (life == nullptr) return true;
+    if (life->root()->dying && !life->root()->ended) {
       crash_(life->root());
+    } else {
+      settled_(*life->root());
     }
     return true;
   }

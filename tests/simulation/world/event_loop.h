@@ -22,7 +22,7 @@ class Link;
 // The scope that events belong to: a process from its start to its end, or a
 // part of that, such as an attempt or a stay. Events of a scope that has ended
 // do not run. Events of a paused process wait.
-struct Life {
+struct Life : std::enable_shared_from_this<Life> {
   std::string name;
   int process = 0;               // Number of the process.
   std::shared_ptr<Life> parent;  // Null for the process itself.
@@ -44,9 +44,13 @@ struct Life {
 
 class EventLoop {
  public:
-  // Calls `crash` after an event whose process is dying.
-  EventLoop(bool tracing, std::function<void(Life*)> crash)
-      : tracing_(tracing), crash_(std::move(crash)) {}
+  // Calls `crash` after an event whose process is dying, and `settled` after
+  // any other event of a process.
+  EventLoop(bool tracing, std::function<void(Life*)> crash,
+            std::function<void(const Life&)> settled)
+      : tracing_(tracing),
+        crash_(std::move(crash)),
+        settled_(std::move(settled)) {}
 
   absl::Time now() const { return now_; }
   int64_t events() const { return events_; }
@@ -92,6 +96,7 @@ class EventLoop {
 
   const bool tracing_;
   const std::function<void(Life*)> crash_;
+  const std::function<void(const Life&)> settled_;
   absl::Time now_ = absl::UnixEpoch();
   uint64_t next_number_ = 0;
   int64_t events_ = 0;

@@ -6,11 +6,14 @@
 #include <memory>
 
 #include "absl/types/span.h"
+#include "common/job/exchange_traits.h"
 #include "common/job/rounds.h"
 #include "common/optimizer/optimizer.h"
 #include "common/optimizer/schedule.h"
 #include "common/optimizer/update_recipe.h"
 #include "tests/simulation/world/tiny_model.h"
+#include "worker/data/sampler.h"
+#include "worker/training/local_sgd.h"
 
 namespace tributary::simulation {
 namespace {
@@ -50,7 +53,48 @@ double NormOf(const std::vector<float>& sum, const ArenaLayout& layout,
   return std::sqrt(squares) / static_cast<double>(sample_count);
 }
 
+// Takes the local steps of a round, as a worker does. Writes the outer
+// gradient.
+void LocalGradient(const Scenario& scenario, const Rounds& rounds,
+                   const ArenaLayout& layout, int64_t round,
+                   int64_t micro_batch, const float* weights,
+                   LocalSgd* local_sgd, float* gradient) {
+  local_sgd->Begin(weights, rounds.StepsAfter(round));
+  while (local_sgd->step() < rounds.StepsAfter(round + 1)) {
+    const int64_t step = local_sgd->step();
+    const int64_t sample_count =
+        SampleCounts(scenario, step)[static_cast<size_t>(micro_batch)];
+    MicroBatchGradient(scenario.job, layout, step, micro_batch, sample_count,
+                       local_sgd->weights(), gradient);
+    local_sgd->Step(gradient, sample_count);
+  }
+  local_sgd->OuterGradient(gradient);
+}
+
 }  // namespace
+
+std::vector<int64_t> SampleCounts(const Scenario& scenario, int64_t step) {
+  const JobSpec& job = scenario.job;
+  const auto micro_batches = static_cast<int>(job.batch().micro_batches());
+  const Sampler sampler(job.seed(), scenario.facts.train_samples(),
+                        job.batch().global(), micro_batches);
+  std::vector<int64_t> counts;
+  for (int micro_batch = 0; micro_batch < micro_batches; ++micro_batch) {
+    counts.push_back(static_cast<int64_t>(
+        sampler.MicroBatchOf(step, micro_batch).indexes.size()));
+  }
+  return counts;
+}
+
+int64_t SampleCountOfRound(const Scenario& scenario, int64_t round) {
+  const Rounds rounds(scenario.job, scenario.facts.steps());
+  int64_t sum = 0;
+  for (int64_t step = rounds.StepsAfter(round);
+       step < rounds.StepsAfter(round + 1); ++step) {
+    for (const int64_t count : SampleCounts(scenario, step)) sum += count;
+  }
+  return sum;
+}
 
 ReferenceRun TrainReference(const Scenario& scenario,
                             const ArenaLayout& layout) {
@@ -64,15 +108,28 @@ ReferenceRun TrainReference(const Scenario& scenario,
   InitialWeights(scenario.job, layout, run.state.weights.data());
   run.state.slots.assign((*optimizer)->slots(), std::vector<float>(elements));
   const int64_t micro_batches = job.batch().micro_batches();
+  std::unique_ptr<LocalSgd> local_sgd;
+  if (ResolveExchange(scenario.job).local_sgd) {
+    local_sgd =
+        *LocalSgd::Create(scenario.job, scenario.facts.steps(), &layout);
+  }
   for (int64_t step = 0; step < rounds.count(); ++step) {
     std::vector<std::vector<float>> gradients;
     for (int64_t micro_batch = 0; micro_batch < micro_batches; ++micro_batch) {
       gradients.emplace_back(elements);
-      MicroBatchGradient(scenario.job, layout, step, micro_batch,
-                         run.state.weights.data(), gradients.back().data());
+      if (local_sgd != nullptr) {
+        LocalGradient(scenario, rounds, layout, step, micro_batch,
+                      run.state.weights.data(), local_sgd.get(),
+                      gradients.back().data());
+        continue;
+      }
+      MicroBatchGradient(
+          scenario.job, layout, step, micro_batch,
+          SampleCounts(scenario, step)[static_cast<size_t>(micro_batch)],
+          run.state.weights.data(), gradients.back().data());
     }
     const std::vector<float> sum = SumUnder(1, gradients);
-    const int64_t sample_count = BatchSampleCount(scenario.job, step);
+    const int64_t sample_count = SampleCountOfRound(scenario, step);
     const double norm = NormOf(sum, layout, sample_count);
     if (job.on_nonfinite() == JobSpec::SKIP && !std::isfinite(norm)) {
       ++run.skipped;
@@ -104,10 +161,10 @@ ReferenceRun TrainReference(const Scenario& scenario,
   double loss = 0;
   int64_t sample_count = 0;
   for (int64_t piece = 0; piece < scenario.facts.evaluation_pieces(); ++piece) {
-    const EvaluationReport report =
-        EvaluatePiece(layout, rounds.count(), piece, run.state.weights.data());
-    loss += report.loss_sum();
-    sample_count += report.weight();
+    const LossSums sums =
+        EvaluatePiece(layout, piece, run.state.weights.data());
+    loss += sums.loss;
+    sample_count += sums.sample_count;
   }
   if (sample_count > 0) {
     run.evaluation_loss = loss / static_cast<double>(sample_count);

@@ -22,6 +22,11 @@ struct ReferenceRun {
   int64_t skipped = 0;         // Number of skipped steps.
 };
 
+// Returns the number of samples of each micro-batch of the step.
+std::vector<int64_t> SampleCounts(const Scenario& scenario, int64_t step);
+// Returns the number of samples of a round: all its steps.
+int64_t SampleCountOfRound(const Scenario& scenario, int64_t round);
+
 // Trains without servers, workers or messages: only micro-batches, the
 // reduction tree, the norm and the optimizer.
 ReferenceRun TrainReference(const Scenario& scenario,

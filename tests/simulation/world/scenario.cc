@@ -22,8 +22,6 @@ void SetConsistency(Random* random, ConsistencySpec* mode) {
     mode->mutable_stale_synchronous()->set_staleness(0);
   } else if (kind == 15) {
     mode->mutable_stale_synchronous()->set_staleness(random->Uniform(1, 3));
-    // Must be 0, because the worker measures patience in real time.
-    mode->mutable_stale_synchronous()->set_patience(0);
   } else if (kind < 18) {
     mode->mutable_asynchronous()->set_max_staleness(
         random->Chance(0.3) ? random->Uniform(0, 3) : 32);
@@ -131,16 +129,24 @@ Scenario MakeScenario(uint64_t seed) {
   scenario.job = MakeJob(&random);
   scenario.table = MakeTable(&random);
   DataFacts& facts = scenario.facts;
-  facts.set_train_samples(1024);
+  // The last batch of an epoch is short, so that some micro-batches are empty.
+  const int64_t global = scenario.job.batch().global();
+  facts.set_train_samples(16 * global - random.Uniform(0, global - 1));
   facts.set_steps_per_epoch(16);
   facts.set_steps(scenario.job.steps());
   facts.set_evaluation_pieces(random.Chance(0.6) ? random.Uniform(1, 5) : 0);
   facts.set_fingerprint(seed);
-  facts.set_unit("samples");
+  facts.set_unit("rows");
+  // A piece of the evaluation is one sample.
+  scenario.job.mutable_evaluation()->set_batch(1);
+  // The smallest valid chunks are larger than the model.
+  scenario.job.mutable_exchange()->mutable_parameter_server()->set_chunk_bytes(
+      kArenaAlignment * sizeof(float));
   scenario.servers = static_cast<int>(random.Uniform(1, 4));
   scenario.workers = static_cast<int>(random.Uniform(1, 5));
   scenario.lease = random.Between(absl::Seconds(2), absl::Seconds(8));
   scenario.pool_threads = static_cast<int>(random.Uniform(1, 3));
+  scenario.worker_threads = static_cast<int>(random.Uniform(1, 3));
   for (int worker = 0; worker < scenario.workers; ++worker) {
     scenario.ranks.push_back(
         random.Chance(0.7)

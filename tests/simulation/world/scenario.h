@@ -26,6 +26,7 @@ struct Scenario {
   std::vector<int> ranks;
   absl::Duration lease;
   int pool_threads = 1;
+  int worker_threads = 1;
 
   // Fractions of slow messages, and of repeated and reordered gradient
   // messages.

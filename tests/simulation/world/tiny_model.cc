@@ -32,18 +32,17 @@ void InitialWeights(const JobSpec& job, const ArenaLayout& layout,
 }
 
 void MicroBatchGradient(const JobSpec& job, const ArenaLayout& layout,
-                        int64_t step, int64_t micro_batch, const float* weights,
-                        float* gradient) {
+                        int64_t step, int64_t micro_batch, int64_t sample_count,
+                        const float* weights, float* gradient) {
   std::fill_n(gradient, layout.arena_elements(), 0.f);
   const uint64_t place = Mix(job.seed() + 7, static_cast<uint64_t>(step));
   const uint64_t own = Mix(place, static_cast<uint64_t>(micro_batch));
-  const auto sample_count =
-      static_cast<float>(MicroBatchSampleCount(job, step, micro_batch));
-  if (sample_count == 0) return;
+  const auto samples = static_cast<float>(sample_count);
+  if (samples == 0) return;
   ForEachElement(layout, [&](int64_t i) {
     gradient[i] =
         (Number(Mix(own, static_cast<uint64_t>(i))) + 0.25f * weights[i]) *
-        sample_count;
+        samples;
   });
   if (job.on_nonfinite() == JobSpec::SKIP && place % 8 == 0 &&
       (place >> 8) % static_cast<uint64_t>(job.batch().micro_batches()) ==
@@ -51,14 +50,6 @@ void MicroBatchGradient(const JobSpec& job, const ArenaLayout& layout,
     gradient[layout.parameters().back().offset] =
         std::numeric_limits<float>::quiet_NaN();
   }
-}
-
-int64_t MicroBatchSampleCount(const JobSpec& job, int64_t step,
-                              int64_t micro_batch) {
-  if (micro_batch == 0) return 4;
-  return static_cast<int64_t>(Mix(job.seed() + static_cast<uint64_t>(step),
-                                  static_cast<uint64_t>(micro_batch)) %
-                              5);
 }
 
 double MicroBatchLoss(const ArenaLayout& layout, int64_t micro_batch,
@@ -71,24 +62,13 @@ double MicroBatchLoss(const ArenaLayout& layout, int64_t micro_batch,
   return sum;
 }
 
-int64_t BatchSampleCount(const JobSpec& job, int64_t step) {
-  int64_t sample_count = 0;
-  for (int64_t micro_batch = 0; micro_batch < job.batch().micro_batches();
-       ++micro_batch) {
-    sample_count += MicroBatchSampleCount(job, step, micro_batch);
-  }
-  return sample_count;
-}
-
-EvaluationReport EvaluatePiece(const ArenaLayout& layout, int64_t version,
-                               int64_t piece, const float* weights) {
-  EvaluationReport report;
-  report.set_version(version);
-  report.set_piece(piece);
-  report.set_loss_sum(MicroBatchLoss(layout, piece + 3, weights));
-  report.set_correct(piece);
-  report.set_weight(piece + 1);
-  return report;
+LossSums EvaluatePiece(const ArenaLayout& layout, int64_t piece,
+                       const float* weights) {
+  LossSums sums;
+  sums.loss = MicroBatchLoss(layout, piece + 3, weights);
+  sums.correct = piece;
+  sums.sample_count = piece + 1;
+  return sums;
 }
 
 }  // namespace tributary::simulation

@@ -9,7 +9,7 @@
 
 #include "common/parameters/parameter_table.h"
 #include "proto/job.pb.h"
-#include "proto/rendezvous.pb.h"
+#include "worker/nn/step_observer.h"
 
 namespace tributary::simulation {
 
@@ -20,18 +20,12 @@ void InitialWeights(const JobSpec& job, const ArenaLayout& layout,
 // Returns the gradient of the micro-batch's samples. If the job skips
 // non-finite gradients, some steps contain a NaN.
 void MicroBatchGradient(const JobSpec& job, const ArenaLayout& layout,
-                        int64_t step, int64_t micro_batch, const float* weights,
-                        float* gradient);
-// Some micro-batches are empty, but never micro-batch 0.
-int64_t MicroBatchSampleCount(const JobSpec& job, int64_t step,
-                              int64_t micro_batch);
+                        int64_t step, int64_t micro_batch, int64_t sample_count,
+                        const float* weights, float* gradient);
 double MicroBatchLoss(const ArenaLayout& layout, int64_t micro_batch,
                       const float* weights);
-// Sum over all micro-batches of a step.
-int64_t BatchSampleCount(const JobSpec& job, int64_t step);
-
-EvaluationReport EvaluatePiece(const ArenaLayout& layout, int64_t version,
-                               int64_t piece, const float* weights);
+LossSums EvaluatePiece(const ArenaLayout& layout, int64_t piece,
+                       const float* weights);
 
 }  // namespace tributary::simulation
 

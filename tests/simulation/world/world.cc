@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/failpoint.h"
+#include "common/base/runtime.h"
 
 namespace tributary {
 
@@ -21,6 +22,8 @@ void RecordInLedger(int64_t attempt, int chunk, int64_t step,
   if (simulation::World::current == nullptr) return;
   simulation::World::current->RecordUpdate(attempt, chunk, step, sample_count);
 }
+
+Runtime* SimulatedRuntime() { return &simulation::World::current->fibers; }
 
 namespace simulation {
 namespace {
@@ -101,14 +104,17 @@ World::World(const Scenario& which, const ArenaLayout& arena,
     : scenario(which),
       layout(arena),
       sabotage(sabotaged),
-      loop(tracing,
-           [this](Life* life) {
-             Process* const process =
-                 processes[static_cast<size_t>(life->process)].get();
-             process->Crash(absl::Milliseconds(20));
-             RestartLater(process);
-           }),
+      loop(
+          tracing,
+          [this](Life* life) {
+            Process* const process =
+                processes[static_cast<size_t>(life->process)].get();
+            process->Crash(absl::Milliseconds(20));
+            RestartLater(process);
+          },
+          [this](const Life& life) { fibers.WakeReady(life); }),
       random(which.seed),
+      fibers(&loop, &random),
       network(&loop, &random, which.slow_messages, which.slowest_message),
       disk(folder + "/disk"),
       log(SilentLog()),
@@ -142,27 +148,33 @@ void World::Connect(
              });
 }
 
+std::shared_ptr<Link> World::TryOnce(const std::shared_ptr<Life>& client,
+                                     Process* process, Service service) {
+  const auto blocked = [&](int from, int to) {
+    return network.BlockedUntil(from, to) > loop.now();
+  };
+  if (process == nullptr || process->listener() == nullptr ||
+      process->listener()->silent() ||
+      blocked(client->process, process->number()) ||
+      blocked(process->number(), client->process)) {
+    return nullptr;
+  }
+  static constexpr const char* kNames[] = {"membership", "enlistment",
+                                           "exchange", "journal"};
+  const std::shared_ptr<Link> link = Link::Create(
+      &network, kNames[static_cast<int>(service)], client, process->listener());
+  links_.push_back(link);
+  link->Open([process, service, raw = link.get()] {
+    process->Accept(service, raw->shared_from_this());
+  });
+  return link;
+}
+
 void World::TryToConnect(
     std::shared_ptr<Life> client, std::function<Process*()> target,
     Service service, absl::Time deadline,
     std::function<void(absl::StatusOr<std::shared_ptr<Link>>)> done) {
-  Process* const process = target();
-  const auto blocked = [&](int from, int to) {
-    return network.BlockedUntil(from, to) > loop.now();
-  };
-  if (process != nullptr && process->listener() != nullptr &&
-      !process->listener()->silent() &&
-      !blocked(client->process, process->number()) &&
-      !blocked(process->number(), client->process)) {
-    static constexpr const char* kNames[] = {"membership", "enlistment",
-                                             "exchange", "journal"};
-    const std::shared_ptr<Link> link =
-        Link::Create(&network, kNames[static_cast<int>(service)], client,
-                     process->listener());
-    links_.push_back(link);
-    link->Open([process, service, raw = link.get()] {
-      process->Accept(service, raw->shared_from_this());
-    });
+  if (const std::shared_ptr<Link> link = TryOnce(client, target(), service)) {
     done(link);
     return;
   }
@@ -176,6 +188,24 @@ void World::TryToConnect(
               done = std::move(done)] {
                TryToConnect(client, target, service, deadline, done);
              });
+}
+
+absl::StatusOr<std::shared_ptr<Link>> World::AwaitConnection(
+    const std::shared_ptr<Life>& client,
+    const std::function<Process*()>& target, Service service,
+    absl::Time deadline, const std::function<bool()>& stop) {
+  absl::Mutex mu;
+  absl::MutexLock lock(&mu);
+  absl::Duration wait =
+      random.Between(absl::Microseconds(20), absl::Milliseconds(2));
+  while (!fibers.AwaitUntil(&mu, absl::Condition(&stop), loop.now() + wait)) {
+    if (std::shared_ptr<Link> link = TryOnce(client, target(), service)) {
+      return link;
+    }
+    if (loop.now() > deadline) break;
+    wait = random.Between(absl::Milliseconds(20), absl::Milliseconds(300));
+  }
+  return absl::UnavailableError("no process accepts the call");
 }
 
 void World::CutLinks(int process, int other, absl::Duration notice) {

@@ -18,6 +18,7 @@
 #include "server/replication/replica_store.h"
 #include "tests/simulation/world/disk.h"
 #include "tests/simulation/world/event_loop.h"
+#include "tests/simulation/world/fibers.h"
 #include "tests/simulation/world/ledger.h"
 #include "tests/simulation/world/link.h"
 #include "tests/simulation/world/network.h"
@@ -109,6 +110,7 @@ class World {
   const Sabotage sabotage;
   EventLoop loop;
   Random random;
+  Fibers fibers;
   Network network;
   FaultyFileSystem disk;
   DiskFault disk_fault;
@@ -143,6 +145,12 @@ class World {
                std::function<Process*()> target, Service service,
                absl::Time deadline,
                std::function<void(absl::StatusOr<std::shared_ptr<Link>>)> done);
+  // Connects from a thread of the process `client`, as Connect. Stops soon
+  // after `stop` returns true.
+  absl::StatusOr<std::shared_ptr<Link>> AwaitConnection(
+      const std::shared_ptr<Life>& client,
+      const std::function<Process*()>& target, Service service,
+      absl::Time deadline, const std::function<bool()>& stop);
   // Cuts the connections between two processes, or those to all others (-1).
   void CutLinks(int process, int other, absl::Duration notice);
 
@@ -159,6 +167,9 @@ class World {
   static World* current;
 
  private:
+  // Returns null if the process cannot be reached now.
+  std::shared_ptr<Link> TryOnce(const std::shared_ptr<Life>& client,
+                                Process* process, Service service);
   void TryToConnect(
       std::shared_ptr<Life> client, std::function<Process*()> target,
       Service service, absl::Time deadline,

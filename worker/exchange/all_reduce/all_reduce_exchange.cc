@@ -23,7 +23,7 @@ std::vector<int> AllChunks(const ArenaLayout& layout) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<AllReduceExchange>> AllReduceExchange::Create(
-    const Options& options, const ArenaLayout* layout, WorkState* state,
+    const Options& options, const ArenaLayout* layout, WeightsSink* sink,
     std::unique_ptr<PeerMesh> mesh) {
   const int micro_batches =
       static_cast<int>(options.job.batch().micro_batches());
@@ -50,19 +50,19 @@ absl::StatusOr<std::unique_ptr<AllReduceExchange>> AllReduceExchange::Create(
     updater->Restore(chunk);
   }
   auto exchange = std::unique_ptr<AllReduceExchange>(new AllReduceExchange(
-      options, layout, state, std::move(mesh), std::move(updater)));
-  exchange->thread_ = std::thread([e = exchange.get()] { e->RunSteps(); });
+      options, layout, sink, std::move(mesh), std::move(updater)));
+  exchange->thread_ = Thread([e = exchange.get()] { e->RunSteps(); });
   return exchange;
 }
 
 AllReduceExchange::AllReduceExchange(const Options& options,
                                      const ArenaLayout* layout,
-                                     WorkState* state,
+                                     WeightsSink* sink,
                                      std::unique_ptr<PeerMesh> mesh,
                                      std::unique_ptr<ChunkUpdater> updater)
     : options_(options),
       layout_(layout),
-      state_(state),
+      sink_(sink),
       mesh_(std::move(mesh)),
       updater_(std::move(updater)),
       tree_leaves_(static_cast<int>(options.job.batch().micro_batches())),
@@ -86,7 +86,7 @@ AllReduceExchange::~AllReduceExchange() {
     ending_ = true;
   }
   mesh_->Abort();
-  if (thread_.joinable()) thread_.join();
+  if (thread_.joinable()) thread_.Join();
 }
 
 AllReduceExchange::Transfer AllReduceExchange::Send(int to, uint64_t tag,
@@ -106,13 +106,13 @@ AllReduceExchange::Transfer AllReduceExchange::Receive(int from, uint64_t tag,
 void AllReduceExchange::PushInitial(Buffer arena) {
   for (int chunk = 0; chunk < layout_->chunk_count(); ++chunk) {
     float* to = nullptr;
-    if (state_->BeginWrite(chunk, /*version=*/0, &to) !=
-        WorkState::Arrival::kWrite) {
+    if (sink_->BeginWrite(chunk, /*version=*/0, &to) !=
+        WeightsSink::Arrival::kWrite) {
       continue;
     }
     std::copy_n(arena.get() + layout_->ChunkBegin(chunk),
                 layout_->ChunkSize(chunk), to);
-    state_->EndWrite(chunk, /*version=*/0);
+    sink_->EndWrite(chunk, /*version=*/0);
   }
 }
 
@@ -160,12 +160,13 @@ void AllReduceExchange::Push(int64_t step, NodeChunk sum) {
 
 void AllReduceExchange::Finish() {
   const auto done = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) { return done_; };
-  absl::MutexLock lock(&mu_, absl::Condition(&done));
+  absl::MutexLock lock(&mu_);
+  Await(&mu_, absl::Condition(&done));
 }
 
 absl::StatusOr<float*> AllReduceExchange::BeginWrite(int64_t step, int chunk) {
   float* to = nullptr;
-  if (state_->BeginWrite(chunk, step + 1, &to) == WorkState::Arrival::kWrite) {
+  if (sink_->BeginWrite(chunk, step + 1, &to) == WeightsSink::Arrival::kWrite) {
     return to;
   }
   return absl::InternalError(
@@ -173,7 +174,7 @@ absl::StatusOr<float*> AllReduceExchange::BeginWrite(int64_t step, int chunk) {
 }
 
 void AllReduceExchange::EndWrite(int64_t step, int chunk) {
-  state_->EndWrite(chunk, step + 1);
+  sink_->EndWrite(chunk, step + 1);
   latency_.Arrived(chunk, MonotonicNow());
 }
 
@@ -198,7 +199,7 @@ void AllReduceExchange::RunSteps() {
     status = Step(this, step).Run();
   }
   absl::MutexLock lock(&mu_);
-  if (!status.ok() && !ending_) state_->Fail(status);
+  if (!status.ok() && !ending_) sink_->Fail(status);
   done_ = true;
 }
 

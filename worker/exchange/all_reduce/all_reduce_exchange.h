@@ -9,7 +9,6 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/buffer_pool.h"
+#include "common/base/thread.h"
 #include "common/parameters/parameter_table.h"
 #include "common/parameters/reduction_tree.h"
 #include "common/parameters/snapshot.h"
@@ -27,7 +27,7 @@
 #include "worker/exchange/chunk_latency.h"
 #include "worker/exchange/exchange.h"
 #include "worker/exchange/mesh/peer_mesh.h"
-#include "worker/state/work_state.h"
+#include "worker/state/weights_sink.h"
 
 namespace tributary {
 
@@ -46,8 +46,8 @@ namespace tributary {
 //
 // Communication overlaps with backward: a chunk is sent when its last local
 // node is complete. One thread receives, adds, updates and forwards chunks. New
-// weights are written to the WorkState chunk by chunk. Steps follow one another
-// without the coordinator; member 0 reports each step to it.
+// weights are written to the WeightsSink chunk by chunk. Steps follow one
+// another without the coordinator; member 0 reports each step to it.
 class AllReduceExchange final : public Exchange {
  public:
   struct Options {
@@ -71,10 +71,10 @@ class AllReduceExchange final : public Exchange {
     // Pins gradient arenas.
     PinMemory pin;
   };
-  // `layout` and `state` must outlive the exchange. Returns InvalidArgument if
+  // `layout` and `sink` must outlive the exchange. Returns InvalidArgument if
   // the assignments do not match the mesh.
   static absl::StatusOr<std::unique_ptr<AllReduceExchange>> Create(
-      const Options& options, const ArenaLayout* layout, WorkState* state,
+      const Options& options, const ArenaLayout* layout, WeightsSink* sink,
       std::unique_ptr<PeerMesh> mesh);
   // Aborts transfers that Finish has not completed.
   ~AllReduceExchange() override;
@@ -84,7 +84,7 @@ class AllReduceExchange final : public Exchange {
   // exchange has reached that version or is computing it. Thread-safe.
   bool SaveAt(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Writes `arena` to the WorkState. Every member pushes the same initial
+  // Writes `arena` to the WeightsSink. Every member pushes the same initial
   // weights.
   void PushInitial(Buffer arena) override;
   void Push(int64_t step, NodeChunk sum) override ABSL_LOCKS_EXCLUDED(mu_);
@@ -109,7 +109,7 @@ class AllReduceExchange final : public Exchange {
   };
 
   AllReduceExchange(const Options& options, const ArenaLayout* layout,
-                    WorkState* state, std::unique_ptr<PeerMesh> mesh,
+                    WeightsSink* sink, std::unique_ptr<PeerMesh> mesh,
                     std::unique_ptr<ChunkUpdater> updater);
 
   int OwnerOf(int chunk) const {
@@ -126,7 +126,7 @@ class AllReduceExchange final : public Exchange {
 
   const Options options_;
   const ArenaLayout* const layout_;
-  WorkState* const state_;
+  WeightsSink* const sink_;
   const std::unique_ptr<PeerMesh> mesh_;
   const std::unique_ptr<ChunkUpdater> updater_;
   const int tree_leaves_;
@@ -145,7 +145,7 @@ class AllReduceExchange final : public Exchange {
   int64_t next_step_ ABSL_GUARDED_BY(mu_);  // First step that has not begun.
   std::set<int64_t> save_at_ ABSL_GUARDED_BY(mu_);  // Versions to save.
 
-  std::thread thread_;
+  Thread thread_;
 };
 
 }  // namespace tributary

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "common/numerics/vector_ops.h"
 
@@ -116,7 +117,8 @@ absl::Status AllReduceExchange::Step::AwaitBegin() {
   const auto begun = [this]() ABSL_SHARED_LOCKS_REQUIRED(exchange_.mu_) {
     return exchange_.own_.count(number_) > 0 || exchange_.ending_;
   };
-  absl::MutexLock lock(&exchange_.mu_, absl::Condition(&begun));
+  absl::MutexLock lock(&exchange_.mu_);
+  tributary::Await(&exchange_.mu_, absl::Condition(&begun));
   if (exchange_.ending_) {
     return absl::AbortedError("the all-reduce was cancelled");
   }
@@ -155,7 +157,7 @@ absl::StatusOr<ChunkGradient> AllReduceExchange::Step::AwaitGradient(
   const auto there = [&]() ABSL_SHARED_LOCKS_REQUIRED(exchange_.mu_) {
     return own.size() == nodes || exchange_.ending_;
   };
-  exchange_.mu_.Await(absl::Condition(&there));
+  tributary::Await(&exchange_.mu_, absl::Condition(&there));
   if (exchange_.ending_) {
     return absl::AbortedError("the all-reduce was cancelled");
   }
@@ -331,7 +333,7 @@ absl::Status AllReduceExchange::Step::AwaitSends() {
     const auto all = [&]() ABSL_SHARED_LOCKS_REQUIRED(exchange_.mu_) {
       return pushed.pushing == 0 || exchange_.ending_;
     };
-    exchange_.mu_.Await(absl::Condition(&all));
+    tributary::Await(&exchange_.mu_, absl::Condition(&all));
     if (exchange_.ending_) {
       return absl::AbortedError("the all-reduce was cancelled");
     }

@@ -106,7 +106,7 @@ class AllReduceExchange::Step {
     return Count(chunk) * int64_t{sizeof(float)};
   }
   const float* Weights(int chunk) const {
-    return exchange_.state_->Weights(number_) +
+    return exchange_.sink_->Weights(number_) +
            exchange_.layout_->ChunkBegin(chunk);
   }
 

@@ -1,6 +1,7 @@
 #include "worker/exchange/parameter_server/received_weights.h"
 
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -27,9 +28,9 @@ ArenaLayout Layout() {
 }
 
 ReceivedPayload Payload(const std::string& bytes) {
-  const grpc::Slice slice(bytes);
-  return ReceivedPayload(grpc::ByteBuffer(&slice, 1),
-                         static_cast<uint32_t>(bytes.size()));
+  const auto owner = std::make_shared<const std::string>(bytes);
+  return ReceivedPayload(owner->data(), static_cast<int64_t>(owner->size()),
+                         owner);
 }
 
 std::string Float32(float value) {

@@ -1,13 +1,13 @@
 // The floats of a received payload, in any encoding.
-#ifndef TRIBUTARY_COMMON_TRANSPORT_RECEIVED_FLOATS_H_
-#define TRIBUTARY_COMMON_TRANSPORT_RECEIVED_FLOATS_H_
+#ifndef TRIBUTARY_COMMON_STREAM_RECEIVED_FLOATS_H_
+#define TRIBUTARY_COMMON_STREAM_RECEIVED_FLOATS_H_
 
 #include <cstdint>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "common/transport/chunk_codec.h"
+#include "common/stream/received_payload.h"
 #include "proto/parameter_server.pb.h"
 
 namespace tributary {
@@ -50,4 +50,4 @@ class ReceivedFloats {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_COMMON_TRANSPORT_RECEIVED_FLOATS_H_
+#endif  // TRIBUTARY_COMMON_STREAM_RECEIVED_FLOATS_H_

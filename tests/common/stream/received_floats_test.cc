@@ -1,4 +1,4 @@
-#include "common/transport/received_floats.h"
+#include "common/stream/received_floats.h"
 
 #include <algorithm>
 #include <cstring>
@@ -10,6 +10,7 @@
 #include "common/codec/encoding.h"
 #include "common/codec/top_k.h"
 #include "common/numerics/half.h"
+#include "common/transport/chunk_codec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -35,8 +36,8 @@ ReceivedPayload Pieces(const std::string& payload, size_t piece) {
   for (size_t i = 0; i < message.size(); i += piece) {
     slices.emplace_back(message.substr(i, piece));
   }
-  return ReceivedPayload(grpc::ByteBuffer(slices.data(), slices.size()),
-                         static_cast<uint32_t>(payload.size()));
+  return PayloadAtEnd(grpc::ByteBuffer(slices.data(), slices.size()),
+                      static_cast<int64_t>(payload.size()));
 }
 
 // A payload, and what it stands for.

@@ -1,4 +1,4 @@
-#include "common/transport/received_floats.h"
+#include "common/stream/received_floats.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,8 +1,7 @@
-// The server's end of a bidirectional stream: one read and one write in flight,
-// a queue of messages to write, and exactly one Finish. Services derive from it
-// and handle messages only.
-#ifndef TRIBUTARY_COMMON_TRANSPORT_SERVER_STREAM_H_
-#define TRIBUTARY_COMMON_TRANSPORT_SERVER_STREAM_H_
+// A ServerStream over gRPC: one read and one write in flight, a queue of
+// messages to write, and exactly one Finish.
+#ifndef TRIBUTARY_COMMON_TRANSPORT_GRPC_SERVER_STREAM_H_
+#define TRIBUTARY_COMMON_TRANSPORT_GRPC_SERVER_STREAM_H_
 
 #include <cstdint>
 #include <map>
@@ -14,6 +13,9 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/stream/message_stream.h"
+#include "common/transport/channel.h"
+#include "common/transport/chunk_codec.h"
 #include "common/transport/live_calls.h"
 #include "grpcpp/alarm.h"
 #include "grpcpp/support/server_callback.h"
@@ -21,18 +23,22 @@
 namespace tributary {
 
 // Serves one call. Created with new when the call begins; call Start after
-// construction. Counts as a live call of the service until gRPC has finished
-// the call and the object deletes itself. Send and Close are thread-safe, and
-// may be called until OnGone has returned.
+// construction. Owns its session. Counts as a live call of the service until
+// gRPC has finished the call and the object deletes itself. A message that
+// cannot be decoded closes the call with the error. Thread-safe.
 template <typename In, typename Out>
-class ServerStream : public grpc::ServerBidiReactor<In, Out> {
+class GrpcServerStream final
+    : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+      public ServerStream<Out> {
  public:
-  explicit ServerStream(std::shared_ptr<LiveCalls> calls)
+  explicit GrpcServerStream(std::shared_ptr<LiveCalls> calls)
       : token_(std::move(calls)) {}
 
-  // Starts to read. Call once, after the derived class is constructed. Closes
-  // the call if no message arrives within `silence`.
-  void Start(absl::Duration silence) {
+  // Starts to read for `session`. Closes the call if no message arrives within
+  // `silence`.
+  void Start(std::unique_ptr<ServerSession<In, Out>> session,
+             absl::Duration silence) {
+    session_ = std::move(session);
     {
       absl::MutexLock lock(&watch_->mu);
       watch_->stream = this;
@@ -47,53 +53,32 @@ class ServerStream : public grpc::ServerBidiReactor<In, Out> {
     this->StartRead(&in_);
   }
 
-  // Queues a message. Messages of lower `priority` are written first, messages
-  // of equal priority in the order of calls.
-  void Send(Out message, int64_t priority = 0) ABSL_LOCKS_EXCLUDED(mu_) {
+  using ServerStream<Out>::Send;
+  void Send(const Out& message, OutgoingPayload payload,
+            int64_t priority) override ABSL_LOCKS_EXCLUDED(mu_) {
+    grpc::ByteBuffer bytes = EncodeAny(message, std::move(payload));
     absl::MutexLock lock(&mu_);
     if (closing_.has_value()) return;
-    queue_.emplace(priority, std::move(message));
+    queue_.emplace(priority, std::move(bytes));
     Proceed();
   }
 
-  // Removes queued messages of this priority. Returns true if there were any.
-  bool Drop(int64_t priority) ABSL_LOCKS_EXCLUDED(mu_) {
+  bool Drop(int64_t priority) override ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     return queue_.erase(priority) > 0;
   }
 
-  // Announces that TakeMore has a message.
-  void Wake() ABSL_LOCKS_EXCLUDED(mu_) {
+  void Wake() override ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     Proceed();
   }
 
-  // Ends the call with `status` after the queue has been written. Later calls
-  // and messages are ignored.
-  void Close(const grpc::Status& status) ABSL_LOCKS_EXCLUDED(mu_) {
+  void Close(const absl::Status& status) override ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     if (closing_.has_value()) return;
-    closing_ = status;
+    closing_ = ToGrpc(status);
     Proceed();
   }
-
- protected:
-  ~ServerStream() override = default;
-
-  // Called for each message. The next one is read after it returns. Must not
-  // block.
-  virtual void OnMessage(In* message) = 0;
-  // Called when no more messages will arrive: the client has half-closed or
-  // disconnected.
-  virtual void OnEnd() = 0;
-  // Called when the call has ended. No method of this object may be called
-  // after it returns.
-  virtual void OnGone() = 0;
-  // Called when the queue is empty and the last write has finished, so that
-  // data which accumulated during the write goes into one message. Fills the
-  // message and returns true, or returns false if there is nothing to send. The
-  // stream's lock is held.
-  virtual bool TakeMore(Out*) { return false; }
 
  private:
   // Closes the call if its first message does not arrive in time. Outlives the
@@ -102,9 +87,8 @@ class ServerStream : public grpc::ServerBidiReactor<In, Out> {
     void SendAway() ABSL_LOCKS_EXCLUDED(mu) {
       absl::MutexLock lock(&mu);
       if (stream == nullptr) return;
-      stream->Close(
-          grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED,
-                       "no message arrived after the call was opened"));
+      stream->Close(absl::DeadlineExceededError(
+          "no message arrived after the call was opened"));
     }
     void End() ABSL_LOCKS_EXCLUDED(mu) {
       {
@@ -115,31 +99,44 @@ class ServerStream : public grpc::ServerBidiReactor<In, Out> {
     }
 
     absl::Mutex mu;
-    ServerStream* stream ABSL_GUARDED_BY(mu) = nullptr;
+    GrpcServerStream* stream ABSL_GUARDED_BY(mu) = nullptr;
     grpc::Alarm alarm;
   };
 
-  void OnReadDone(bool ok) final {
+  ~GrpcServerStream() override = default;
+
+  void OnReadDone(bool ok) override {
     if (!greeted_) {
       greeted_ = true;
       watch_->End();
     }
     if (!ok) {
-      OnEnd();
+      session_->OnEnd();
       return;
     }
-    OnMessage(&in_);
+    HandleRead();
     this->StartRead(&in_);
   }
 
-  void OnWriteDone(bool ok) final ABSL_LOCKS_EXCLUDED(mu_) {
+  void HandleRead() {
+    In message;
+    ReceivedPayload payload;
+    const absl::Status decoded = DecodeAny(&in_, &message, &payload);
+    if (decoded.ok()) {
+      session_->OnMessage(message, std::move(payload));
+    } else {
+      Close(decoded);
+    }
+  }
+
+  void OnWriteDone(bool ok) override ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     writing_ = false;
     if (!ok) queue_.clear();
     Proceed();
   }
 
-  void OnCancel() final ABSL_LOCKS_EXCLUDED(mu_) {
+  void OnCancel() override ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     queue_.clear();
     if (!closing_.has_value()) {
@@ -149,8 +146,8 @@ class ServerStream : public grpc::ServerBidiReactor<In, Out> {
     Proceed();
   }
 
-  void OnDone() final {
-    OnGone();
+  void OnDone() override {
+    session_->OnGone();
     watch_->End();
     // A thread that called Finish outside of a reaction may still hold the
     // lock.
@@ -167,7 +164,9 @@ class ServerStream : public grpc::ServerBidiReactor<In, Out> {
       finished_ = true;
       this->Finish(*closing_);
       return;
-    } else if (!TakeMore(&out_)) {
+    } else if (Out more; session_ != nullptr && session_->TakeMore(&more)) {
+      out_ = Encode(more);
+    } else {
       return;
     }
     writing_ = true;
@@ -176,13 +175,16 @@ class ServerStream : public grpc::ServerBidiReactor<In, Out> {
 
   const LiveCalls::Token token_;
   const std::shared_ptr<Watch> watch_ = std::make_shared<Watch>();
+  std::unique_ptr<ServerSession<In, Out>> session_;
 
-  In in_;                 // Accessed only by the read in flight and OnMessage.
-  bool greeted_ = false;  // Accessed like in_.
+  // Accessed only by the read in flight.
+  grpc::ByteBuffer in_;
+  bool greeted_ = false;
 
   absl::Mutex mu_;
-  std::multimap<int64_t, Out> queue_ ABSL_GUARDED_BY(mu_);
-  Out out_ ABSL_GUARDED_BY(mu_);  // Owned by gRPC while writing_ is true.
+  std::multimap<int64_t, grpc::ByteBuffer> queue_ ABSL_GUARDED_BY(mu_);
+  // Owned by gRPC while writing_ is true.
+  grpc::ByteBuffer out_ ABSL_GUARDED_BY(mu_);
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
   std::optional<grpc::Status> closing_ ABSL_GUARDED_BY(mu_);
@@ -190,4 +192,4 @@ class ServerStream : public grpc::ServerBidiReactor<In, Out> {
 
 }  // namespace tributary
 
-#endif  // TRIBUTARY_COMMON_TRANSPORT_SERVER_STREAM_H_
+#endif  // TRIBUTARY_COMMON_TRANSPORT_GRPC_SERVER_STREAM_H_

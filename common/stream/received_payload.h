@@ -1,0 +1,52 @@
+// The payload of a received message, in the memory in which it arrived.
+#ifndef TRIBUTARY_COMMON_STREAM_RECEIVED_PAYLOAD_H_
+#define TRIBUTARY_COMMON_STREAM_RECEIVED_PAYLOAD_H_
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace tributary {
+
+// Refers to bytes that may lie in several pieces, and keeps them alive.
+// Immutable.
+class ReceivedPayload {
+ public:
+  struct Piece {
+    const char* data = nullptr;
+    int64_t end = 0;  // Offset, in bytes, at which the next piece begins.
+  };
+
+  // An empty payload.
+  ReceivedPayload() = default;
+  // `bytes` bytes at `data`, which stay unchanged until `owner` is released.
+  ReceivedPayload(const void* data, int64_t bytes,
+                  std::shared_ptr<const void> owner)
+      : owner_(std::move(owner)),
+        whole_{static_cast<const char*>(data), bytes} {}
+  // Likewise, for adjacent pieces.
+  ReceivedPayload(std::vector<Piece> pieces, std::shared_ptr<const void> owner);
+
+  int64_t bytes() const { return whole_.end; }
+  // Copies bytes [begin, begin + count) to `to`.
+  void Copy(int64_t begin, int64_t count, void* to) const;
+  // Returns a pointer to bytes [begin, begin + count), which may be unaligned:
+  // in place if they are in one piece, otherwise `scratch` after copying them
+  // there.
+  const char* View(int64_t begin, int64_t count, char* scratch) const;
+
+ private:
+  // Returns the piece that contains byte `position` and sets `*begin` to its
+  // start. Requires pieces_.
+  std::vector<Piece>::const_iterator Find(int64_t position,
+                                          int64_t* begin) const;
+
+  std::shared_ptr<const void> owner_;
+  Piece whole_;  // Without data if there are several pieces.
+  std::vector<Piece> pieces_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_COMMON_STREAM_RECEIVED_PAYLOAD_H_

@@ -1,0 +1,67 @@
+// The coordinator's ends of the streams to workers and servers.
+// proto/rendezvous.proto defines the protocol.
+#ifndef TRIBUTARY_SERVER_SERVICE_COORDINATOR_SESSIONS_H_
+#define TRIBUTARY_SERVER_SERVICE_COORDINATOR_SESSIONS_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "common/stream/message_stream.h"
+#include "proto/rendezvous.pb.h"
+#include "server/coordinator/coordinator.h"
+
+namespace tributary {
+
+// Adds a worker to the coordinator when it joins, and passes messages between
+// them until the stream ends, which removes the worker. An error of a report
+// closes the stream.
+class MembershipSession final
+    : public ServerSession<WorkerReport, CoordinatorOrder>,
+      public WorkerLink {
+ public:
+  // Both must outlive this object.
+  MembershipSession(Coordinator* coordinator,
+                    ServerStream<CoordinatorOrder>* stream)
+      : coordinator_(coordinator), stream_(stream) {}
+
+  void OnMessage(const WorkerReport& report, ReceivedPayload) override;
+  void OnEnd() override;
+  void OnGone() override;
+
+  void Send(const CoordinatorOrder& order) override { stream_->Send(order); }
+  void Close(const absl::Status& status) override { stream_->Close(status); }
+
+ private:
+  absl::Status Handle(const WorkerReport& report);
+
+  Coordinator* const coordinator_;
+  ServerStream<CoordinatorOrder>* const stream_;
+  int64_t incarnation_ = 0;
+};
+
+// The same for a server, which enlists.
+class EnlistmentSession final : public ServerSession<ServerReport, ServerOrder>,
+                                public ServerLink {
+ public:
+  // Both must outlive this object.
+  EnlistmentSession(Coordinator* coordinator, ServerStream<ServerOrder>* stream)
+      : coordinator_(coordinator), stream_(stream) {}
+
+  void OnMessage(const ServerReport& report, ReceivedPayload) override;
+  void OnEnd() override;
+  void OnGone() override;
+
+  void Send(const ServerOrder& order) override { stream_->Send(order); }
+  void Close(const absl::Status& status) override { stream_->Close(status); }
+
+ private:
+  absl::Status Handle(const ServerReport& report);
+
+  Coordinator* const coordinator_;
+  ServerStream<ServerOrder>* const stream_;
+  int shard_ = -1;  // -1: not enlisted.
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_SERVICE_COORDINATOR_SESSIONS_H_

@@ -1,0 +1,316 @@
+#include "server/service/exchange_session.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/buffer_pool.h"
+#include "common/base/failpoint.h"
+#include "common/base/status_macros.h"
+#include "common/codec/top_k.h"
+#include "common/stream/notices.h"
+#include "server/membership/peer_checks.h"
+#include "server/service/arrived_gradient.h"
+
+namespace tributary {
+namespace {
+
+// Older versions first, then the first layers, with which forward begins. Even,
+// so that OnOutcome can use the next number.
+int64_t WritePriority(int64_t version, int chunk) {
+  return ((version + 1) << 24 | chunk) << 1;
+}
+
+// How many differences of a chunk fit into the bytes of the chunk; at least 2.
+int64_t DifferencesPerWhole(const ExchangeSpec& exchange) {
+  constexpr int64_t kLikeAChunk = 1 << 18;
+  const int64_t bytes =
+      exchange.compression().has_top_k()
+          ? 8 * TopKCount(exchange.compression().top_k().fraction(),
+                          kLikeAChunk)
+          : PayloadBytes(EIGHT_BIT, kLikeAChunk);
+  return std::max<int64_t>(2, PayloadBytes(FLOAT32, kLikeAChunk) / bytes);
+}
+
+}  // namespace
+
+ServerMessage WeightsHeader(int64_t version, int chunk, Encoding encoding,
+                            bool difference) {
+  ServerMessage message;
+  message.mutable_weights()->set_version(version);
+  message.mutable_weights()->set_chunk(chunk);
+  message.mutable_weights()->set_encoding(encoding);
+  message.mutable_weights()->set_difference(difference);
+  return message;
+}
+
+OutgoingPayload PayloadOf(const EncodedFloats& values) {
+  return {values.data, values.bytes, values.owner};
+}
+
+ExchangeSession::ExchangeSession(Served served, TransportCounters* counters,
+                                 StepArrivals* arrivals,
+                                 ServerStream<ServerMessage>* stream)
+    : served_(std::move(served)),
+      store_(served_.store),
+      counters_(counters),
+      arrivals_(arrivals),
+      stream_(stream),
+      differences_per_whole_(
+          store_ == nullptr ? 0 : DifferencesPerWhole(store_->exchange())),
+      notices_per_message_(
+          store_ == nullptr
+              ? 1
+              : NoticesPerMessage(store_->chunk_numbers().size(),
+                                  store_->layout().chunk_elements())) {
+  if (store_ == nullptr) {
+    stream_->Close(
+        absl::UnavailableError("this server does not know the model yet"));
+  }
+}
+
+void ExchangeSession::OnOutcome(const Outcome& outcome, int64_t version) {
+  ServerMessage message;
+  *message.mutable_outcome() = outcome;
+  stream_->Send(message, WritePriority(version, outcome.chunk()) + 1);
+}
+
+void ExchangeSession::OnWeights(const WeightsVersion& weights) {
+  if (weights.values.data == nullptr) {
+    {
+      absl::MutexLock lock(&in_place_mu_);
+      if (in_place_.size() >= 4 * store_->chunk_numbers().size()) {
+        DropOld(weights.version - 2);
+      }
+      in_place_.emplace_back(weights.version, weights.chunk);
+      if (weights.more && in_place_.size() < notices_per_message_) return;
+    }
+    stream_->Wake();
+    return;
+  }
+  if (weights.difference.data != nullptr) {
+    SendDifference(weights);
+    return;
+  }
+  // Versions older than useful_versions are not needed (see ParameterStore).
+  // Dropping them bounds the queue of a worker that does not read.
+  const int64_t useless = weights.version - store_->useful_versions();
+  if (useless >= 0) stream_->Drop(WritePriority(useless, weights.chunk));
+  Send(weights.version, weights.chunk, weights.values, /*difference=*/false);
+}
+
+void ExchangeSession::OnMessage(const WorkerMessage& message,
+                                ReceivedPayload payload) {
+  if (store_ == nullptr) return;
+  const absl::Status status = Handle(message, std::move(payload));
+  if (!status.ok()) stream_->Close(status);
+}
+
+void ExchangeSession::OnGone() {
+  if (subscribed_) store_->Unsubscribe(this);
+}
+
+void ExchangeSession::Send(int64_t version, int chunk,
+                           const EncodedFloats& values, bool difference) {
+  counters_->bytes_sent += values.bytes;
+  stream_->Send(WeightsHeader(version, chunk, values.encoding, difference),
+                PayloadOf(values), WritePriority(version, chunk));
+}
+
+void ExchangeSession::SendDifference(const WeightsVersion& weights) {
+  const int chunk = weights.chunk;
+  const int64_t oldest = weights.version - differences_per_whole_;
+  if (oldest < 0 || !stream_->Drop(WritePriority(oldest, chunk))) {
+    Send(weights.version, chunk, weights.difference, /*difference=*/true);
+    return;
+  }
+  for (int64_t v = oldest + 1; v < weights.version; ++v) {
+    stream_->Drop(WritePriority(v, chunk));
+  }
+  Send(weights.version - 1, chunk, weights.previous, /*difference=*/false);
+  Send(weights.version, chunk, weights.values, /*difference=*/false);
+}
+
+bool ExchangeSession::TakeMore(ServerMessage* message) {
+  std::vector<std::pair<int64_t, int>> versions;
+  {
+    absl::MutexLock lock(&in_place_mu_);
+    versions.swap(in_place_);
+  }
+  if (versions.empty()) return false;
+  std::sort(versions.begin(), versions.end());
+  for (const auto& [version, chunk] : versions) {
+    Weights* weights = message->mutable_in_memory()->add_weights();
+    weights->set_version(version);
+    weights->set_chunk(chunk);
+  }
+  return true;
+}
+
+void ExchangeSession::DropOld(int64_t version) {
+  in_place_.erase(
+      std::remove_if(in_place_.begin(), in_place_.end(),
+                     [version](const std::pair<int64_t, int>& word) {
+                       return word.first <= version;
+                     }),
+      in_place_.end());
+}
+
+absl::Status ExchangeSession::Handle(const WorkerMessage& message,
+                                     ReceivedPayload payload) {
+  counters_->bytes_received += payload.bytes();
+  if (message.has_hello()) return OnHello(message.hello());
+  if (message.message_case() == WorkerMessage::MESSAGE_NOT_SET) {
+    return absl::InvalidArgumentError("a message of an unknown kind");
+  }
+  if (!welcomed_) {
+    return absl::FailedPreconditionError("the first message must be Hello");
+  }
+  switch (message.message_case()) {
+    case WorkerMessage::kInitial:
+      return AddInitial(message.initial(), std::move(payload));
+    case WorkerMessage::kContribution:
+      return AddReceived(message.contribution(), std::move(payload));
+    case WorkerMessage::kInMemory:
+      return OnContributionsInMemory(message.in_memory());
+    case WorkerMessage::kMemoryAnswer:
+      if (subscribed_) {
+        return absl::FailedPreconditionError("MemoryAnswer without an offer");
+      }
+      Subscribe(/*in_memory=*/message.memory_answer().mapped());
+      return absl::OkStatus();
+    case WorkerMessage::kHello:
+    case WorkerMessage::MESSAGE_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError("unexpected message from a worker");
+}
+
+absl::StatusOr<ReceivedFloats> ExchangeSession::Receive(
+    int chunk, Encoding encoding, ReceivedPayload payload) {
+  TRIBUTARY_RETURN_IF_ERROR(store_->CheckChunk(chunk));
+  return ReceivedFloats::Create(encoding, std::move(payload),
+                                store_->layout().ChunkSize(chunk));
+}
+
+absl::Status ExchangeSession::AddInitial(const Initial& initial,
+                                         ReceivedPayload payload) {
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const ReceivedFloats floats,
+      Receive(initial.chunk(), FLOAT32, std::move(payload)));
+  Buffer values = store_->TakeBuffer();
+  floats.Read(0, store_->layout().ChunkSize(initial.chunk()), values.get());
+  return store_->AddInitial(initial.chunk(), std::move(values));
+}
+
+absl::Status ExchangeSession::AddReceived(const Contribution& c,
+                                          ReceivedPayload payload) {
+  const Encoding expected = GradientEncoding(store_->exchange());
+  if (c.encoding() != expected) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a contribution in encoding ", Encoding_Name(c.encoding()),
+                     "; the job's is ", Encoding_Name(expected)));
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      ReceivedFloats floats,
+      Receive(c.chunk(), c.encoding(), std::move(payload)));
+  return AddContribution(c, GradientFromWire(std::move(floats)));
+}
+
+absl::Status ExchangeSession::AddContribution(
+    const Contribution& c, std::shared_ptr<const GradientSource> gradient) {
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("S4"));
+  arrivals_->Add(c.step(), incarnation_);
+  IncomingSum sum;
+  sum.step = c.step();
+  sum.node = c.node();
+  sum.sum = {std::move(gradient), c.weight(), c.loss_sum(), incarnation_};
+  sum.base_version = c.base_version();
+  sum.gradient_norm = c.gradient_norm();
+  sum.sender = id();
+  return store_->AddContribution(c.chunk(), std::move(sum));
+}
+
+absl::Status ExchangeSession::OnContributionsInMemory(
+    const ContributionsInMemory& message) {
+  if (memory_ == nullptr) {
+    return absl::FailedPreconditionError(
+        "gradients in shared memory that the server has not mapped");
+  }
+  const int64_t elements = memory_->bytes() / int64_t{sizeof(float)};
+  for (const Contribution& c : message.contribution()) {
+    TRIBUTARY_RETURN_IF_ERROR(store_->CheckChunk(c.chunk()));
+    const int64_t size = store_->layout().ChunkSize(c.chunk());
+    if (c.offset() < 0 || c.offset() > elements - size) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a gradient at element ", c.offset(), " of ", elements,
+                       " in the worker's memory"));
+    }
+    const float* values =
+        reinterpret_cast<const float*>(memory_->data()) + c.offset();
+    TRIBUTARY_RETURN_IF_ERROR(AddContribution(
+        c, GradientAt(values, store_->exchange().wire_dtype(), gradients_)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ExchangeSession::OnHello(const Hello& hello) {
+  TRIBUTARY_RETURN_IF_ERROR(CheckJob(hello.job_id(), served_.job_id));
+  const std::string& expected = store_->layout().signature();
+  if (hello.signature() != expected) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the model's signature is ", hello.signature().substr(0, 12),
+        " at the worker, ", expected.substr(0, 12), " at server ",
+        served_.shard, ": use the same job and release everywhere"));
+  }
+  if (hello.attempt() != served_.attempt) {
+    return absl::AbortedError(
+        absl::StrCat("the worker belongs to attempt ", hello.attempt(),
+                     " of the job, server ", served_.shard, " to ",
+                     served_.attempt, ": join again"));
+  }
+  if (welcomed_) return absl::FailedPreconditionError("a second Hello");
+  welcomed_ = true;
+  incarnation_ = hello.incarnation();
+  ServerMessage welcome;
+  welcome.mutable_welcome()->set_shard(served_.shard);
+  for (const int chunk : store_->chunk_numbers()) {
+    welcome.mutable_welcome()->add_chunk(chunk);
+  }
+  if (hello.has_memory()) AgreeOnMemory(hello.memory(), &welcome);
+  stream_->Send(welcome, /*priority=*/-1);
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("S3"));
+  if (memory_ == nullptr) Subscribe(/*in_memory=*/false);
+  return absl::OkStatus();
+}
+
+void ExchangeSession::AgreeOnMemory(const SharedMemoryOffer& offer,
+                                    ServerMessage* welcome) {
+  if (store_->exchange().has_compression()) return;
+  absl::StatusOr<std::shared_ptr<const MappedMemory>> memory =
+      MappedMemory::Map(offer);
+  if (!memory.ok()) return;
+  // Reading weights in place needs an older version to fall back on.
+  const absl::StatusOr<SharedMemoryOffer> ours =
+      store_->useful_versions() > 1
+          ? store_->ShareWeights()
+          : absl::StatusOr<SharedMemoryOffer>(SharedMemoryOffer());
+  if (!ours.ok()) return;
+  memory_ = *std::move(memory);
+  float* const gradients =
+      reinterpret_cast<float*>(const_cast<char*>(memory_->data()));
+  gradients_ =
+      PinnedBuffer(Buffer(memory_, gradients),
+                   static_cast<size_t>(memory_->bytes()), store_->pin_memory());
+  *welcome->mutable_welcome()->mutable_memory() = *ours;
+}
+
+void ExchangeSession::Subscribe(bool in_memory) {
+  subscribed_ = true;
+  store_->Subscribe(this, in_memory);
+}
+
+}  // namespace tributary

@@ -1,0 +1,45 @@
+#include "server/membership/server_roster.h"
+
+#include "gtest/gtest.h"
+
+namespace tributary {
+namespace {
+
+class CountingLink final : public ServerLink {
+ public:
+  void Send(const ServerOrder&) override { ++sent; }
+  void Close(const absl::Status&) override {}
+  int sent = 0;
+};
+
+Enlist OfShard(int shard) {
+  Enlist enlist;
+  enlist.set_shard(shard);
+  return enlist;
+}
+
+TEST(ServerRosterTest, RefusesASecondServerOfAShard) {
+  ServerRoster roster(2);
+  CountingLink first, second;
+  EXPECT_TRUE(roster.Add(OfShard(1), &first, absl::Now()).ok());
+  EXPECT_TRUE(
+      absl::IsAlreadyExists(roster.Add(OfShard(1), &second, absl::Now())));
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(roster.Add(OfShard(2), &second, absl::Now())));
+}
+
+// The link does not outlive Remove.
+TEST(ServerRosterTest, ForgetsTheLinkOfAServerThatIsLostTwice) {
+  ServerRoster roster(2);
+  CountingLink first, second;
+  ASSERT_TRUE(roster.Add(OfShard(1), &first, absl::Now()).ok());
+  EXPECT_TRUE(roster.Remove(1));
+  ASSERT_TRUE(roster.Add(OfShard(1), &second, absl::Now()).ok());
+  EXPECT_FALSE(roster.Remove(1));
+  EXPECT_TRUE(roster.none_there());
+  roster.Send(ServerOrder());
+  EXPECT_EQ(first.sent + second.sent, 0);
+}
+
+}  // namespace
+}  // namespace tributary

@@ -1,0 +1,204 @@
+#include "server/service/exchange_session.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/executor.h"
+#include "common/base/monotonic_clock.h"
+#include "common/job/job.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/fake_streams.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr int kChunks = 3;
+constexpr int64_t kElements = 16;
+
+class InlineExecutor final : public Executor {
+ public:
+  void Run(std::function<void()> task) override { task(); }
+};
+
+std::string Bytes(float value) {
+  const std::vector<float> values(kElements, value);
+  return std::string(reinterpret_cast<const char*>(values.data()),
+                     values.size() * sizeof(float));
+}
+
+// A server of three chunks, and a worker that computes all of a step.
+class ExchangeSessionTest : public testing::Test {
+ protected:
+  ExchangeSessionTest() {
+    ParameterTable table;
+    table.set_chunk_elements(kElements);
+    auto* const parameter = table.add_parameter();
+    parameter->set_name("p");
+    parameter->add_shape(kChunks * kElements);
+    parameter->set_group(NO_DECAY);
+    JobSpec job;
+    job.mutable_batch()->set_global(4);
+    job.mutable_batch()->set_micro_batches(4);
+    job.mutable_optimizer()->mutable_sgd()->set_learning_rate(1);
+    job.mutable_exchange()->mutable_parameter_server();
+    ParameterStore::Options options;
+    options.job = ResolveJob(job);
+    options.steps = 10;
+    store_ = *ParameterStore::Create(options, *ArenaLayout::Create(table),
+                                     &pool_, [](const StepSums&) {});
+    served_ = {/*shard=*/2, store_.get(), "job", /*attempt=*/3};
+  }
+
+  void Start() {
+    session_ = std::make_unique<ExchangeSession>(served_, &counters_,
+                                                 &arrivals_, &stream_);
+  }
+  WorkerMessage HelloOf(int64_t attempt) const {
+    WorkerMessage message;
+    message.mutable_hello()->set_attempt(attempt);
+    message.mutable_hello()->set_job_id("job");
+    message.mutable_hello()->set_signature(store_->layout().signature());
+    return message;
+  }
+  void Receive(const WorkerMessage& message, const std::string& payload = "") {
+    session_->OnMessage(message, PayloadFrom(payload));
+  }
+  void Welcome() {
+    Start();
+    Receive(HelloOf(3));
+    const auto welcome = stream_.Read(session_.get());
+    ASSERT_TRUE(welcome.has_value());
+    EXPECT_EQ(welcome->message.welcome().shard(), 2);
+  }
+  void Initialize() {
+    for (int chunk = kChunks - 1; chunk >= 0; --chunk) {
+      WorkerMessage message;
+      message.mutable_initial()->set_chunk(chunk);
+      Receive(message, Bytes(1));
+    }
+  }
+  void Contribute(int64_t step, int chunk) {
+    WorkerMessage message;
+    message.mutable_contribution()->set_step(step);
+    message.mutable_contribution()->set_chunk(chunk);
+    message.mutable_contribution()->set_node(1);
+    message.mutable_contribution()->set_weight(4);
+    message.mutable_contribution()->set_encoding(FLOAT32);
+    Receive(message, Bytes(4));
+  }
+  // The (version, chunk) of everything that is queued, in the order in which it
+  // is written.
+  std::vector<std::pair<int64_t, int>> Sent() {
+    std::vector<std::pair<int64_t, int>> sent;
+    while (const auto next = stream_.Read(session_.get())) {
+      const Weights& weights = next->message.weights();
+      EXPECT_EQ(next->payload.size(), kElements * sizeof(float));
+      sent.push_back({weights.version(), weights.chunk()});
+    }
+    return sent;
+  }
+  void ExpectClosed(absl::StatusCode code, const std::string& words) {
+    ASSERT_TRUE(stream_.closed().has_value());
+    EXPECT_EQ(stream_.closed()->code(), code);
+    EXPECT_THAT(std::string(stream_.closed()->message()), HasSubstr(words));
+  }
+
+  InlineExecutor pool_;
+  std::unique_ptr<ParameterStore> store_;
+  ExchangeSession::Served served_;
+  TransportCounters counters_;
+  StepArrivals arrivals_{&MonotonicNow};
+  FakeServerStream<ServerMessage> stream_;
+  std::unique_ptr<ExchangeSession> session_;
+};
+
+using P = std::pair<int64_t, int>;
+
+TEST_F(ExchangeSessionTest, RefusesWorkersBeforeTheModelIsKnown) {
+  served_.store = nullptr;
+  Start();
+  ExpectClosed(absl::StatusCode::kUnavailable, "does not know the model yet");
+}
+
+TEST_F(ExchangeSessionTest, RequiresHelloFirst) {
+  Start();
+  Contribute(0, 0);
+  ExpectClosed(absl::StatusCode::kFailedPrecondition,
+               "the first message must be Hello");
+}
+
+TEST_F(ExchangeSessionTest, SendsAWorkerOfAnotherAttemptBack) {
+  Start();
+  Receive(HelloOf(2));
+  ExpectClosed(absl::StatusCode::kAborted,
+               "the worker belongs to attempt 2 of the job, server 2 to 3");
+}
+
+TEST_F(ExchangeSessionTest, RefusesAnotherModel) {
+  Start();
+  WorkerMessage hello = HelloOf(3);
+  hello.mutable_hello()->set_signature("0123456789abcdef");
+  Receive(hello);
+  ExpectClosed(absl::StatusCode::kFailedPrecondition,
+               "the model's signature is 0123456789ab at the worker");
+}
+
+TEST_F(ExchangeSessionTest, RefusesASecondHello) {
+  Welcome();
+  Receive(HelloOf(3));
+  ExpectClosed(absl::StatusCode::kFailedPrecondition, "a second Hello");
+}
+
+TEST_F(ExchangeSessionTest, RefusesAContributionInAnotherEncoding) {
+  Welcome();
+  WorkerMessage message;
+  message.mutable_contribution()->set_encoding(BFLOAT16);
+  Receive(message, Bytes(0));
+  ExpectClosed(absl::StatusCode::kInvalidArgument,
+               "a contribution in encoding BFLOAT16; the job's is FLOAT32");
+}
+
+TEST_F(ExchangeSessionTest, SendsOlderVersionsAndFirstLayersFirst) {
+  Welcome();
+  Initialize();
+  for (int chunk = kChunks - 1; chunk >= 0; --chunk) Contribute(0, chunk);
+  EXPECT_THAT(Sent(), ElementsAre(P(0, 0), P(0, 1), P(0, 2), P(1, 0), P(1, 1),
+                                  P(1, 2)));
+  EXPECT_FALSE(stream_.closed().has_value());
+}
+
+TEST_F(ExchangeSessionTest, DropsVersionsThatASlowWorkerNoLongerNeeds) {
+  Welcome();
+  Initialize();
+  for (int64_t step = 0; step < 4; ++step) {
+    for (int chunk = 0; chunk < kChunks; ++chunk) Contribute(step, chunk);
+  }
+  EXPECT_THAT(Sent(), ElementsAre(P(3, 0), P(3, 1), P(3, 2), P(4, 0), P(4, 1),
+                                  P(4, 2)));
+}
+
+TEST_F(ExchangeSessionTest, SendsNothingAfterTheCallHasEnded) {
+  Welcome();
+  Initialize();
+  (void)Sent();
+  session_->OnGone();
+  for (int chunk = 0; chunk < kChunks; ++chunk) {
+    WorkerMessage message;
+    message.mutable_contribution()->set_chunk(chunk);
+    message.mutable_contribution()->set_node(1);
+    message.mutable_contribution()->set_weight(4);
+    message.mutable_contribution()->set_encoding(FLOAT32);
+    Receive(message, Bytes(4));
+  }
+  EXPECT_EQ(stream_.queued(), 0u);
+}
+
+}  // namespace
+}  // namespace tributary

@@ -1,0 +1,112 @@
+#include "tests/simulation/processes/worker_network.h"
+
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "common/base/status_macros.h"
+#include "common/stream/replica_stream.h"
+#include "tests/simulation/world/client_stream.h"
+
+namespace tributary::simulation {
+namespace {
+
+// Returns N for "server-N".
+size_t ShardAt(absl::string_view address) {
+  (void)absl::ConsumePrefix(&address, "server-");
+  return static_cast<size_t>(std::atoi(std::string(address).c_str()));
+}
+
+// A membership stream that records what the worker does.
+class WatchedStream final : public MembershipStream {
+ public:
+  WatchedStream(World* world, std::unique_ptr<MembershipStream> stream,
+                std::string* activity)
+      : world_(world), stream_(std::move(stream)), activity_(activity) {
+    *activity_ = "joining";
+  }
+  ~WatchedStream() override { *activity_ = "between stays"; }
+
+  void Start(ClientSession<CoordinatorOrder, WorkerReport>* session) override {
+    stream_->Start(session);
+  }
+  void Send(const WorkerReport& report, OutgoingPayload payload,
+            int64_t priority) override {
+    if (report.has_heartbeat()) {
+      *activity_ = absl::StrCat("phase ", report.heartbeat().phase(), ", step ",
+                                report.heartbeat().step(), evaluating_);
+    }
+    if (report.has_evaluation()) {
+      evaluating_ =
+          absl::StrCat(", evaluating ", report.evaluation().version());
+      if (world_->sabotage.lost_evaluation) return;
+    }
+    stream_->Send(report, std::move(payload), priority);
+  }
+  void Wake() override { stream_->Wake(); }
+  void HalfClose() override { stream_->HalfClose(); }
+  void Cancel() override { stream_->Cancel(); }
+  void Resume() override { stream_->Resume(); }
+  absl::Status AwaitDone() override { return stream_->AwaitDone(); }
+
+ private:
+  World* const world_;
+  const std::unique_ptr<MembershipStream> stream_;
+  std::string* const activity_;
+  std::string
+      evaluating_;  // The newest version of which it has evaluated a piece.
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<MembershipStream>>
+SimulatedWorkerNetwork::ConnectToCoordinator(
+    const std::string&, absl::Duration timeout,
+    const std::function<bool()>& stop) {
+  activity_ = "connecting";
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      std::shared_ptr<Link> link,
+      world_->AwaitConnection(
+          process_, [world = world_] { return world->servers[0]; },
+          Service::kMembership, world_->loop.now() + timeout, stop));
+  return std::make_unique<WatchedStream>(
+      world_,
+      std::make_unique<SimulatedClientStream<CoordinatorOrder, WorkerReport>>(
+          world_, process_, std::move(link)),
+      &activity_);
+}
+
+absl::StatusOr<std::unique_ptr<ExchangeStream>>
+SimulatedWorkerNetwork::ConnectToServer(const std::string& address,
+                                        absl::Time deadline,
+                                        const std::function<bool()>& stop) {
+  TRIBUTARY_ASSIGN_OR_RETURN(std::shared_ptr<Link> link,
+                             world_->AwaitConnection(
+                                 process_,
+                                 [world = world_, shard = ShardAt(address)] {
+                                   return world->servers[shard];
+                                 },
+                                 Service::kExchange, deadline, stop));
+  const Scenario& scenario = world_->scenario;
+  ClientFaults faults;
+  faults.reordered = scenario.reordered;
+  // In asynchronous mode each contribution has one outcome.
+  faults.repeated = scenario.asynchronous() ? 0 : scenario.repeated;
+  return std::make_unique<SimulatedClientStream<ServerMessage, WorkerMessage>>(
+      world_, process_, std::move(link), faults);
+}
+
+std::unique_ptr<ReplicaStream> SimulatedWorkerNetwork::OpenReplicaStream(
+    const std::string&, const JournalHello&,
+    std::function<void(const absl::Status&)>) {
+  return nullptr;  // No simulated job is an all-reduce.
+}
+
+absl::Status SimulatedWorkerNetwork::ReadReplica(const std::string&,
+                                                 const ReadJournalRequest&,
+                                                 Snapshot*) {
+  return absl::UnimplementedError("no simulated job is an all-reduce");
+}
+
+}  // namespace tributary::simulation

@@ -1,0 +1,24 @@
+#include "tests/simulation/world/streams.h"
+
+namespace tributary::simulation {
+
+std::string* PayloadField(WorkerMessage* message) {
+  if (message->has_initial()) {
+    return message->mutable_initial()->mutable_payload();
+  }
+  return message->has_contribution()
+             ? message->mutable_contribution()->mutable_payload()
+             : nullptr;
+}
+
+std::string* PayloadField(ServerMessage* message) {
+  return message->has_weights() ? message->mutable_weights()->mutable_payload()
+                                : nullptr;
+}
+
+std::string* PayloadField(JournalMessage* message) {
+  return message->has_part() ? message->mutable_part()->mutable_payload()
+                             : nullptr;
+}
+
+}  // namespace tributary::simulation

@@ -1,0 +1,135 @@
+// Streams in memory, to test sessions without gRPC.
+#ifndef TRIBUTARY_TESTS_SUPPORT_FAKE_STREAMS_H_
+#define TRIBUTARY_TESTS_SUPPORT_FAKE_STREAMS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/stream/message_stream.h"
+
+namespace tributary {
+
+// What a session has sent.
+template <typename Message>
+struct SentMessage {
+  Message message;
+  std::string payload;
+  std::shared_ptr<const void> owner;  // Of the payload.
+};
+
+// Returns a payload with a copy of `bytes`.
+inline ReceivedPayload PayloadFrom(const std::string& bytes) {
+  const auto owner = std::make_shared<const std::string>(bytes);
+  return ReceivedPayload(owner->data(), static_cast<int64_t>(owner->size()),
+                         owner);
+}
+
+// The queue of a stream whose peer reads only when the test calls Read.
+template <typename Out>
+class FakeQueue {
+ public:
+  void Add(const Out& message, OutgoingPayload payload, int64_t priority) {
+    queue_.emplace(
+        priority,
+        SentMessage<Out>{message,
+                         std::string(static_cast<const char*>(payload.data),
+                                     static_cast<size_t>(payload.bytes)),
+                         std::move(payload.owner)});
+  }
+  // Returns the next message in the order of priorities, then what the session
+  // has accumulated, then nullopt.
+  template <typename Session>
+  std::optional<SentMessage<Out>> Take(Session* session) {
+    if (queue_.empty()) {
+      SentMessage<Out> more;
+      if (!session->TakeMore(&more.message)) return std::nullopt;
+      return more;
+    }
+    auto first = queue_.extract(queue_.begin());
+    return std::move(first.mapped());
+  }
+  bool Drop(int64_t priority) { return queue_.erase(priority) > 0; }
+  size_t size() const { return queue_.size(); }
+
+ private:
+  std::multimap<int64_t, SentMessage<Out>> queue_;
+};
+
+// Not thread-safe. A test delivers messages with Receive and End.
+template <typename In, typename Out>
+class FakeClientStream final : public ClientStream<In, Out> {
+ public:
+  void Start(ClientSession<In, Out>* session) override { session_ = session; }
+  using ClientStream<In, Out>::Send;
+  void Send(const Out& message, OutgoingPayload payload,
+            int64_t priority) override {
+    if (!half_closed_ && !ended_) queue_.Add(message, payload, priority);
+  }
+  void Wake() override {}
+  void HalfClose() override { half_closed_ = true; }
+  void Cancel() override { cancelled_ = true; }
+  void Resume() override { ++resumed_; }
+  // Ends the call if the test has not.
+  absl::Status AwaitDone() override {
+    End(cancelled_ ? absl::CancelledError("cancelled") : absl::OkStatus());
+    return status_;
+  }
+
+  std::optional<SentMessage<Out>> Read() { return queue_.Take(session_); }
+  bool Receive(const In& message, const std::string& payload = "") {
+    return session_->OnMessage(message, PayloadFrom(payload));
+  }
+  void End(const absl::Status& status) {
+    if (std::exchange(ended_, true)) return;
+    status_ = status;
+    session_->OnGone(status);
+  }
+  bool half_closed() const { return half_closed_; }
+  bool cancelled() const { return cancelled_; }
+  int resumed() const { return resumed_; }
+
+ private:
+  ClientSession<In, Out>* session_ = nullptr;
+  FakeQueue<Out> queue_;
+  bool half_closed_ = false;
+  bool cancelled_ = false;
+  bool ended_ = false;
+  int resumed_ = 0;
+  absl::Status status_;
+};
+
+// Not thread-safe. A test calls the session itself.
+template <typename Out>
+class FakeServerStream final : public ServerStream<Out> {
+ public:
+  using ServerStream<Out>::Send;
+  void Send(const Out& message, OutgoingPayload payload,
+            int64_t priority) override {
+    if (!closed_.has_value()) queue_.Add(message, payload, priority);
+  }
+  void Wake() override {}
+  bool Drop(int64_t priority) override { return queue_.Drop(priority); }
+  void Close(const absl::Status& status) override {
+    if (!closed_.has_value()) closed_ = status;
+  }
+
+  template <typename Session>
+  std::optional<SentMessage<Out>> Read(Session* session) {
+    return queue_.Take(session);
+  }
+  size_t queued() const { return queue_.size(); }
+  // What the session has closed the call with.
+  const std::optional<absl::Status>& closed() const { return closed_; }
+
+ private:
+  FakeQueue<Out> queue_;
+  std::optional<absl::Status> closed_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_TESTS_SUPPORT_FAKE_STREAMS_H_

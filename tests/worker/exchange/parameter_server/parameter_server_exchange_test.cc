@@ -1,0 +1,316 @@
+#include "worker/exchange/parameter_server/parameter_server_exchange.h"
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/os/shared_memory.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/fake_streams.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using FakeStream = FakeClientStream<ServerMessage, WorkerMessage>;
+using Arrival = WeightsSink::Arrival;
+
+constexpr int kChunks = 6;
+constexpr int64_t kElements = 16;
+
+std::string Bytes(float value) {
+  const std::vector<float> values(kElements, value);
+  return std::string(reinterpret_cast<const char*>(values.data()),
+                     values.size() * sizeof(float));
+}
+
+// Records what the exchange delivers.
+class FakeSink final : public WeightsSink {
+ public:
+  absl::Status MapChunks(const MappedMemory&, int, int) override {
+    return absl::OkStatus();
+  }
+  Arrival BeginWrite(int chunk, int64_t, float** to) override {
+    *to = arena.data() + chunk * kElements;
+    return arrival;
+  }
+  void EndWrite(int chunk, int64_t version) override {
+    written.push_back({chunk, version});
+  }
+  const float* Weights(int64_t) const override { return arena.data(); }
+  void SetUnparked(std::function<void()> callback) override {
+    unparked = std::move(callback);
+  }
+  void SetOutcome(const Outcome& outcome) override {
+    outcomes.push_back(outcome.step());
+  }
+  void Fail(const absl::Status& status) override { first.Update(status); }
+  absl::Status status() const override { return first; }
+
+  std::vector<float> arena = std::vector<float>(kChunks * kElements);
+  Arrival arrival = Arrival::kWrite;
+  std::vector<std::pair<int, int64_t>> written;
+  std::vector<int64_t> outcomes;
+  std::function<void()> unparked;
+  absl::Status first;
+};
+
+// Two servers, of which server 0 has the even chunks and server 1 the odd ones.
+class ParameterServerExchangeTest : public testing::Test {
+ protected:
+  ParameterServerExchangeTest() {
+    ParameterTable table;
+    table.set_chunk_elements(kElements);
+    auto* const parameter = table.add_parameter();
+    parameter->set_name("p");
+    parameter->add_shape(kChunks * kElements);
+    parameter->set_group(DECAY);
+    layout_ = std::make_unique<ArenaLayout>(*ArenaLayout::Create(table));
+    options_.servers = {{"a:1", {}}, {"b:2", {}}};
+    options_.exchange.mutable_parameter_server();
+    options_.exchange.set_transport(ExchangeSpec::WIRE);
+    options_.incarnation = 7;
+    options_.attempt = 3;
+    options_.job_id = "job";
+  }
+
+  // Puts the servers on this host.
+  void ShareHost() {
+    for (auto& server : options_.servers) {
+      server.local.set_host(HostIdentity());
+      server.local.set_address(absl::StrCat("unix:", server.address));
+    }
+  }
+
+  void Connect() {
+    auto exchange = ParameterServerExchange::Create(
+        options_, layout_.get(), &sink_,
+        [this](const std::string& address, absl::Time,
+               const std::function<bool()>&)
+            -> absl::StatusOr<std::unique_ptr<ExchangeStream>> {
+          if (address == unreachable_) {
+            return absl::DeadlineExceededError("no connection");
+          }
+          auto stream = std::make_unique<FakeStream>();
+          streams_.push_back(stream.get());
+          return stream;
+        });
+    connected_ = exchange.status();
+    if (!exchange.ok()) return;
+    exchange_ = *std::move(exchange);
+    for (FakeStream* const stream : streams_) {
+      const auto hello = stream->Read();
+      ASSERT_TRUE(hello.has_value());
+      EXPECT_EQ(hello->message.hello().incarnation(), 7);
+    }
+  }
+
+  void Push(int64_t step, int chunk) { Push(step, chunk, TakeArena()); }
+  void Push(int64_t step, int chunk, Buffer arena) {
+    NodeChunk sum;
+    sum.chunk = chunk;
+    sum.node = 1;
+    sum.sample_count = 4;
+    sum.arena = std::move(arena);
+    exchange_->Push(step, std::move(sum));
+  }
+  Buffer TakeArena() { return exchange_->TakeArena(); }
+
+  static ServerMessage WeightsOf(int chunk, int64_t version) {
+    ServerMessage message;
+    message.mutable_weights()->set_chunk(chunk);
+    message.mutable_weights()->set_version(version);
+    return message;
+  }
+
+  ParameterServerExchange::Options options_;
+  std::unique_ptr<ArenaLayout> layout_;
+  FakeSink sink_;
+  std::string unreachable_;
+  absl::Status connected_;
+  std::vector<FakeStream*> streams_;  // By shard.
+  std::unique_ptr<ParameterServerExchange> exchange_;
+};
+
+TEST_F(ParameterServerExchangeTest, NamesTheServerThatItCannotReach) {
+  unreachable_ = "b:2";
+  Connect();
+  EXPECT_TRUE(absl::IsUnavailable(connected_)) << connected_;
+  EXPECT_THAT(connected_.message(),
+              HasSubstr("server 1 (b:2) cannot be reached"));
+}
+
+TEST_F(ParameterServerExchangeTest, SendsOlderStepsAndFirstLayersFirst) {
+  Connect();
+  for (const int64_t step : {6, 5}) {
+    for (const int chunk : {4, 2, 0}) Push(step, chunk);
+  }
+  std::vector<std::pair<int64_t, int>> sent;
+  while (const auto next = streams_[0]->Read()) {
+    const Contribution& c = next->message.contribution();
+    EXPECT_EQ(next->payload.size(), kElements * sizeof(float));
+    sent.push_back({c.step(), c.chunk()});
+  }
+  using P = std::pair<int64_t, int>;
+  EXPECT_THAT(
+      sent, ElementsAre(P(5, 0), P(5, 2), P(5, 4), P(6, 0), P(6, 2), P(6, 4)));
+  EXPECT_FALSE(streams_[1]->Read().has_value());
+}
+
+TEST_F(ParameterServerExchangeTest, WritesTheWeightsThatArrive) {
+  Connect();
+  EXPECT_TRUE(streams_[1]->Receive(WeightsOf(3, 8), Bytes(2.5f)));
+  EXPECT_THAT(sink_.written, ElementsAre(std::make_pair(3, int64_t{8})));
+  EXPECT_EQ(sink_.arena[3 * kElements], 2.5f);
+  EXPECT_EQ(exchange_->bytes_received(), kElements * int64_t{sizeof(float)});
+}
+
+TEST_F(ParameterServerExchangeTest, RetriesWhatWasParked) {
+  Connect();
+  sink_.arrival = Arrival::kPark;
+  EXPECT_FALSE(streams_[0]->Receive(WeightsOf(2, 8), Bytes(2.5f)));
+  EXPECT_EQ(streams_[0]->resumed(), 0);
+  sink_.unparked();
+  EXPECT_EQ(streams_[0]->resumed(), 0) << "it must be parked again";
+  sink_.arrival = Arrival::kWrite;
+  sink_.unparked();
+  EXPECT_EQ(streams_[0]->resumed(), 1);
+  EXPECT_THAT(sink_.written, ElementsAre(std::make_pair(2, int64_t{8})));
+  EXPECT_EQ(sink_.arena[2 * kElements], 2.5f);
+}
+
+TEST_F(ParameterServerExchangeTest, PassesOnOutcomes) {
+  Connect();
+  ServerMessage message;
+  message.mutable_outcome()->set_chunk(1);
+  message.mutable_outcome()->set_step(4);
+  EXPECT_TRUE(streams_[1]->Receive(message));
+  EXPECT_THAT(sink_.outcomes, ElementsAre(4));
+  // Chunk 1 is not one of server 0's.
+  streams_[0]->Receive(message);
+  EXPECT_THAT(sink_.outcomes, ElementsAre(4));
+  EXPECT_TRUE(absl::IsInvalidArgument(sink_.first)) << sink_.first;
+}
+
+TEST_F(ParameterServerExchangeTest, RefusesTheWeightsOfAnotherServersChunk) {
+  Connect();
+  EXPECT_TRUE(streams_[0]->Receive(WeightsOf(1, 0), Bytes(1)));
+  EXPECT_TRUE(absl::IsInvalidArgument(sink_.first)) << sink_.first;
+  EXPECT_EQ(sink_.first.message(),
+            "server 0 (a:1): sent chunk 1, version 0, which is not one of its "
+            "chunks");
+  EXPECT_TRUE(streams_[0]->cancelled());
+  EXPECT_TRUE(sink_.written.empty());
+}
+
+TEST_F(ParameterServerExchangeTest, RefusesWeightsOfAWrongSize) {
+  Connect();
+  EXPECT_TRUE(streams_[0]->Receive(WeightsOf(0, 0), "abc"));
+  EXPECT_TRUE(absl::IsInvalidArgument(sink_.first)) << sink_.first;
+  EXPECT_THAT(sink_.first.message(), HasSubstr("payload of 3 bytes"));
+}
+
+TEST_F(ParameterServerExchangeTest, FailsWithTheNameOfTheServerThatIsLost) {
+  Connect();
+  streams_[1]->End(absl::UnavailableError("reset by peer"));
+  EXPECT_TRUE(absl::IsUnavailable(sink_.first)) << sink_.first;
+  EXPECT_EQ(sink_.first.message(), "lost server 1 (b:2): reset by peer");
+}
+
+TEST_F(ParameterServerExchangeTest, AServerThatEndsTheCallIsLostToo) {
+  Connect();
+  streams_[0]->End(absl::OkStatus());
+  EXPECT_TRUE(absl::IsUnavailable(sink_.first)) << sink_.first;
+  EXPECT_EQ(sink_.first.message(),
+            "lost server 0 (a:1): it ended the connection");
+}
+
+TEST_F(ParameterServerExchangeTest, FinishesWithoutAnError) {
+  Connect();
+  exchange_->Finish();
+  EXPECT_TRUE(streams_[0]->half_closed());
+  EXPECT_TRUE(streams_[1]->half_closed());
+  exchange_.reset();
+  EXPECT_EQ(sink_.first, absl::OkStatus());
+}
+
+TEST_F(ParameterServerExchangeTest, HoldsASentArenaUntilTheStreamReleasesIt) {
+  Connect();
+  Buffer arena = TakeArena();
+  const std::weak_ptr<float> kept = arena;
+  Push(0, 2, std::move(arena));
+  EXPECT_FALSE(kept.expired());
+  (void)streams_[0]->Read();
+  EXPECT_TRUE(kept.expired());
+}
+
+TEST_F(ParameterServerExchangeTest, AsksForADifferentTransportIfMemoryFails) {
+  ShareHost();
+  options_.exchange.set_transport(ExchangeSpec::MEMORY);
+  Connect();
+  ServerMessage declined;
+  declined.mutable_welcome();
+  streams_[0]->Receive(declined);
+  EXPECT_TRUE(absl::IsFailedPrecondition(sink_.first)) << sink_.first;
+  EXPECT_THAT(sink_.first.message(), HasSubstr("declined the offer"));
+  EXPECT_THAT(sink_.first.message(), HasSubstr("set exchange.transport to "));
+}
+
+TEST_F(ParameterServerExchangeTest, SendsOnTheStreamIfMemoryIsDeclined) {
+  ShareHost();
+  options_.exchange.set_transport(ExchangeSpec::AUTO);
+  Connect();
+  ServerMessage declined;
+  declined.mutable_welcome();
+  streams_[0]->Receive(declined);
+  EXPECT_EQ(sink_.first, absl::OkStatus());
+  Push(0, 0);
+  const auto sent = streams_[0]->Read();
+  ASSERT_TRUE(sent.has_value());
+  EXPECT_TRUE(sent->message.has_contribution());
+}
+
+TEST_F(ParameterServerExchangeTest, RefusesMemoryThatItHasNotOffered) {
+  Connect();
+  ServerMessage welcome;
+  welcome.mutable_welcome()->mutable_memory();
+  streams_[0]->Receive(welcome);
+  EXPECT_TRUE(absl::IsFailedPrecondition(sink_.first)) << sink_.first;
+  EXPECT_THAT(sink_.first.message(), HasSubstr("did not request"));
+}
+
+// The server shares the worker's gradients, but not its own weights.
+TEST_F(ParameterServerExchangeTest, KeepsASharedArenaUntilItsStepIsApplied) {
+  ShareHost();
+  options_.exchange.set_transport(ExchangeSpec::AUTO);
+  Connect();
+  ServerMessage welcome;
+  welcome.mutable_welcome()->mutable_memory();
+  streams_[0]->Receive(welcome);
+  const auto answer = streams_[0]->Read();
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_TRUE(answer->message.has_memory_answer());
+  EXPECT_FALSE(answer->message.memory_answer().mapped());
+
+  Buffer arena = TakeArena();
+  const std::weak_ptr<float> kept = arena;
+  Push(5, 0, std::move(arena));
+  const auto notice = streams_[0]->Read();
+  ASSERT_TRUE(notice.has_value());
+  ASSERT_EQ(notice->message.in_memory().contribution_size(), 1);
+  EXPECT_EQ(notice->message.in_memory().contribution(0).step(), 5);
+  EXPECT_FALSE(kept.expired());
+  streams_[0]->Receive(WeightsOf(0, 5), Bytes(1));  // Without step 5.
+  EXPECT_FALSE(kept.expired());
+  streams_[0]->Receive(WeightsOf(0, 6), Bytes(1));
+  EXPECT_TRUE(kept.expired());
+}
+
+}  // namespace
+}  // namespace tributary

@@ -1,0 +1,305 @@
+#include "worker/exchange/parameter_server/server_connection.h"
+
+#include <functional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/failpoint.h"
+#include "common/base/monotonic_clock.h"
+#include "common/base/status_macros.h"
+#include "common/codec/encoding.h"
+#include "common/stream/notices.h"
+
+namespace tributary {
+namespace {
+
+// Returns the send priority: older steps first, and within a step the first
+// layers first, because the next forward pass starts with them.
+int64_t WritePriority(int64_t step, int chunk) {
+  return (step + 1) << 24 | chunk;
+}
+
+}  // namespace
+
+ExchangeParts::ExchangeParts(const ExchangeSpec& exchange, bool outcomes,
+                             int server_count, const ArenaLayout* arena_layout,
+                             WeightsSink* weights_sink)
+    : layout(arena_layout),
+      sink(weights_sink),
+      servers(server_count),
+      transport(exchange.transport()),
+      answered(outcomes),
+      encoder(exchange, layout),
+      weights(exchange, layout),
+      latency(layout->chunk_count()) {}
+
+ServerConnection::ServerConnection(ExchangeParts* parts, int shard,
+                                   std::string address, bool in_memory,
+                                   std::unique_ptr<ExchangeStream> stream,
+                                   Hello hello)
+    : parts_(parts),
+      shard_(shard),
+      address_(std::move(address)),
+      in_memory_(in_memory),
+      stream_(std::move(stream)) {
+  stream_->Start(this);
+  WorkerMessage message;
+  if (in_memory_) *hello.mutable_memory() = parts_->memory->offer();
+  *message.mutable_hello() = std::move(hello);
+  stream_->Send(message, /*priority=*/-1);
+}
+
+ServerConnection::~ServerConnection() {
+  stream_->Cancel();
+  AwaitDone();
+}
+
+void ServerConnection::Retry() {
+  {
+    absl::MutexLock lock(&handling_mu_);
+    if (parked_.has_value()) {
+      Parked parked = *std::exchange(parked_, std::nullopt);
+      if (!Write(parked.weights, std::move(parked.floats))) return;
+    } else if (!TakeVersions()) {
+      return;
+    }
+  }
+  stream_->Resume();
+}
+
+void ServerConnection::PushInitial(int chunk, const Buffer& arena) {
+  WorkerMessage message;
+  message.mutable_initial()->set_chunk(chunk);
+  const int64_t bytes = PayloadBytes(FLOAT32, parts_->layout->ChunkSize(chunk));
+  parts_->bytes_sent += bytes;
+  stream_->Send(message,
+                {arena.get() + parts_->layout->ChunkBegin(chunk), bytes, arena},
+                /*priority=*/0);
+}
+
+void ServerConnection::Push(int64_t step, NodeChunk sum) {
+  Contribution contribution;
+  contribution.set_step(step);
+  contribution.set_chunk(sum.chunk);
+  contribution.set_node(sum.node);
+  contribution.set_weight(sum.sample_count);
+  if (sum.chunk == 0) contribution.set_loss_sum(sum.loss_sum);
+  contribution.set_base_version(sum.base_version);
+  contribution.set_gradient_norm(sum.gradient_norm);
+  const int64_t begin = parts_->layout->ChunkBegin(sum.chunk);
+  const int64_t offset = OffsetOf(sum.arena);
+  if (agreed_ && offset >= 0) {
+    contribution.set_offset(offset + begin);
+    const int most = static_cast<int>(
+        NoticesPerMessage(parts_->layout->chunk_count() / parts_->servers,
+                          parts_->layout->chunk_elements()));
+    // Backward ends with the first chunk.
+    const bool more = sum.chunk >= parts_->servers;
+    {
+      absl::MutexLock lock(&memory_mu_);
+      held_.insert({{sum.chunk, step}, std::move(sum.arena)});
+      *ready_.add_contribution() = std::move(contribution);
+      if (more && ready_.contribution_size() < most) return;
+    }
+    stream_->Wake();
+    return;
+  }
+  EncodedFloats payload = parts_->encoder.Encode(sum);
+  contribution.set_encoding(payload.encoding);
+  parts_->bytes_sent += payload.bytes;
+  WorkerMessage message;
+  *message.mutable_contribution() = std::move(contribution);
+  stream_->Send(message,
+                {payload.data, payload.bytes, std::move(payload.owner)},
+                WritePriority(step, sum.chunk));
+}
+
+std::string ServerConnection::Name() const {
+  return absl::StrCat("server ", shard_, " (", address_, ")");
+}
+
+bool ServerConnection::OnMessage(const ServerMessage& message,
+                                 ReceivedPayload payload) {
+  absl::MutexLock lock(&handling_mu_);
+  return Handle(message, std::move(payload));
+}
+
+bool ServerConnection::Handle(const ServerMessage& message,
+                              ReceivedPayload payload) {
+  parts_->bytes_received += payload.bytes();
+  switch (message.message_case()) {
+    case ServerMessage::kWelcome:
+      return OnWelcome(message.welcome());
+    case ServerMessage::kInMemory:
+      return OnVersions(message.in_memory());
+    case ServerMessage::kOutcome:
+      return OnOutcome(message.outcome());
+    case ServerMessage::kWeights:
+      return OnWeights(message.weights(), std::move(payload));
+    case ServerMessage::MESSAGE_NOT_SET:
+      break;
+  }
+  return true;
+}
+
+bool ServerConnection::OnWeights(const Weights& weights,
+                                 ReceivedPayload payload) {
+  absl::Status status = Check(weights.chunk(), weights.version());
+  if (status.ok()) status = Failpoint("W4");
+  if (!status.ok()) return Fail(status);
+  absl::StatusOr<ReceivedFloats> floats =
+      parts_->weights.Take(weights, std::move(payload));
+  if (!floats.ok()) return Fail(floats.status());
+  return Write(weights, *std::move(floats));
+}
+
+bool ServerConnection::Write(const Weights& weights, ReceivedFloats floats) {
+  float* to = nullptr;
+  const WeightsSink::Arrival arrival = BeginWrite(weights, &to);
+  if (arrival == WeightsSink::Arrival::kPark) {
+    parked_ = Parked{weights, std::move(floats)};
+    return false;
+  }
+  if (arrival == WeightsSink::Arrival::kWrite) {
+    parts_->weights.Write(weights.chunk(), floats, to);
+    parts_->sink->EndWrite(weights.chunk(), weights.version());
+    parts_->latency.Arrived(weights.chunk(), MonotonicNow());
+  }
+  if (agreed_) Release(weights);
+  const absl::Status status = Failpoint("W10");
+  return status.ok() || Fail(status);
+}
+
+bool ServerConnection::Fail(const absl::Status& status) {
+  parts_->sink->Fail(absl::Status(
+      status.code(), absl::StrCat(Name(), ": ", status.message())));
+  stream_->Cancel();
+  return true;
+}
+
+absl::Status ServerConnection::Check(int chunk, int64_t version) const {
+  if (chunk >= 0 && chunk < parts_->layout->chunk_count() &&
+      ArenaLayout::ShardOf(chunk, parts_->servers) == shard_ && version >= 0) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("sent chunk ", chunk, ", version ", version,
+                   ", which is not one of its chunks"));
+}
+
+WeightsSink::Arrival ServerConnection::BeginWrite(const Weights& weights,
+                                                  float** to) {
+  absl::MutexLock lock(&parts_->parked_mu);
+  const WeightsSink::Arrival arrival =
+      parts_->sink->BeginWrite(weights.chunk(), weights.version(), to);
+  if (arrival == WeightsSink::Arrival::kPark) parts_->parked.push_back(this);
+  return arrival;
+}
+
+bool ServerConnection::OnWelcome(const Welcome& welcome) {
+  absl::Status status;
+  if (!welcome.has_memory()) {
+    status = absl::FailedPreconditionError(
+        "shared memory: the server declined the offer");
+  } else if (!in_memory_) {
+    return Fail(absl::FailedPreconditionError(
+        "offered shared memory that this worker did not request"));
+  } else {
+    agreed_ = true;
+    const bool offered = welcome.memory().bytes() > 0;
+    if (offered) status = MapWeights(welcome.memory());
+    WorkerMessage answer;
+    answer.mutable_memory_answer()->set_mapped(offered && status.ok());
+    stream_->Send(answer);
+  }
+  if (!status.ok() && parts_->transport == ExchangeSpec::MEMORY) {
+    return Fail(absl::FailedPreconditionError(absl::StrCat(
+        status.message(),
+        "; set exchange.transport to AUTO, which falls back to another "
+        "transport")));
+  }
+  return true;
+}
+
+absl::Status ServerConnection::MapWeights(const SharedMemoryOffer& offer) {
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::shared_ptr<const MappedMemory> memory,
+                             MappedMemory::Map(offer));
+  return parts_->sink->MapChunks(*memory, shard_, parts_->servers);
+}
+
+bool ServerConnection::OnVersions(const WeightsInMemory& versions) {
+  for (const Weights& weights : versions.weights()) {
+    absl::Status status = Check(weights.chunk(), weights.version());
+    if (status.ok()) status = Failpoint("W4");
+    if (!status.ok()) return Fail(status);
+    // The server has read the gradients, even if the weights are dropped here.
+    Release(weights);
+    versions_.push_back(weights);
+  }
+  return TakeVersions();
+}
+
+bool ServerConnection::TakeVersions() {
+  while (!versions_.empty()) {
+    const Weights& weights = versions_.front();
+    float* unused = nullptr;
+    const WeightsSink::Arrival arrival = BeginWrite(weights, &unused);
+    if (arrival == WeightsSink::Arrival::kPark) return false;
+    if (arrival == WeightsSink::Arrival::kWrite) {
+      parts_->sink->EndWrite(weights.chunk(), weights.version());
+      parts_->latency.Arrived(weights.chunk(), MonotonicNow());
+    }
+    versions_.pop_front();
+    const absl::Status status = Failpoint("W10");
+    if (!status.ok()) return Fail(status);
+  }
+  return true;
+}
+
+bool ServerConnection::OnOutcome(const Outcome& outcome) {
+  const absl::Status status = Check(outcome.chunk(), outcome.step());
+  if (!status.ok()) return Fail(status);
+  {
+    absl::MutexLock lock(&memory_mu_);
+    held_.erase({outcome.chunk(), outcome.step()});
+  }
+  parts_->sink->SetOutcome(outcome);
+  return true;
+}
+
+void ServerConnection::Release(const Weights& weights) {
+  if (parts_->answered) return;
+  absl::MutexLock lock(&memory_mu_);
+  held_.erase(held_.lower_bound({weights.chunk(), 0}),
+              held_.lower_bound({weights.chunk(), weights.version()}));
+}
+
+int64_t ServerConnection::OffsetOf(const Buffer& arena) const {
+  const SharedMemory* const memory = parts_->memory.get();
+  if (memory == nullptr) return -1;
+  const char* const at = reinterpret_cast<const char*>(arena.get());
+  const std::less<const char*> before;
+  if (before(at, memory->data()) ||
+      !before(at, memory->data() + memory->bytes())) {
+    return -1;
+  }
+  return (at - memory->data()) / int64_t{sizeof(float)};
+}
+
+bool ServerConnection::TakeMore(WorkerMessage* message) {
+  absl::MutexLock lock(&memory_mu_);
+  if (ready_.contribution().empty()) return false;
+  message->mutable_in_memory()->Swap(&ready_);
+  return true;
+}
+
+void ServerConnection::OnGone(const absl::Status& status) {
+  if (parts_->finishing) return;
+  parts_->sink->Fail(
+      absl::Status(status.ok() ? absl::StatusCode::kUnavailable : status.code(),
+                   absl::StrCat("lost ", Name(), ": ",
+                                status.ok() ? "it ended the connection"
+                                            : status.message())));
+}
+
+}  // namespace tributary

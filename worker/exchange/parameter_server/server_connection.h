@@ -1,0 +1,152 @@
+// A worker's end of the stream to one server. proto/parameter_server.proto
+// defines the protocol.
+#ifndef TRIBUTARY_WORKER_EXCHANGE_PARAMETER_SERVER_SERVER_CONNECTION_H_
+#define TRIBUTARY_WORKER_EXCHANGE_PARAMETER_SERVER_SERVER_CONNECTION_H_
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "common/base/buffer_pool.h"
+#include "common/os/shared_memory.h"
+#include "common/parameters/parameter_table.h"
+#include "common/stream/message_stream.h"
+#include "common/stream/received_floats.h"
+#include "proto/job.pb.h"
+#include "proto/parameter_server.pb.h"
+#include "worker/exchange/chunk_latency.h"
+#include "worker/exchange/parameter_server/gradient_encoder.h"
+#include "worker/exchange/parameter_server/received_weights.h"
+#include "worker/exchange/subtree_reducer.h"
+#include "worker/state/weights_sink.h"
+
+namespace tributary {
+
+using ExchangeStream = ClientStream<ServerMessage, WorkerMessage>;
+
+class ServerConnection;
+
+// What the connections of one exchange share.
+struct ExchangeParts {
+  // All arguments must outlive this object.
+  ExchangeParts(const ExchangeSpec& exchange, bool outcomes, int server_count,
+                const ArenaLayout* arena_layout, WeightsSink* weights_sink);
+
+  const ArenaLayout* const layout;
+  WeightsSink* const sink;
+  const int servers;
+  const ExchangeSpec::Transport transport;
+  const bool answered;  // ExchangeTraits::contributions_answered.
+  GradientEncoder encoder;
+  ReceivedWeights weights;
+  ChunkLatency latency;
+  // Shared memory for gradients. Null if no server can map it.
+  std::shared_ptr<SharedMemory> memory;
+  std::atomic<int64_t> bytes_sent{0};
+  std::atomic<int64_t> bytes_received{0};
+  std::atomic<bool> finishing{false};
+
+  // Held during BeginWrite, so that a connection is in `parked` before it can
+  // be retried. Acquired before the sink's lock.
+  absl::Mutex parked_mu;
+  std::vector<ServerConnection*> parked ABSL_GUARDED_BY(parked_mu);
+};
+
+// Sends contributions to a server, older steps first, and within a step the
+// first layers first. Writes the weights that it sends to the sink. Between
+// processes that share memory, streams carry only notices of both. Thread-safe.
+class ServerConnection final
+    : private ClientSession<ServerMessage, WorkerMessage> {
+ public:
+  // Starts the stream and sends `hello`, with an offer of shared memory if
+  // `in_memory`. `parts` must outlive this object.
+  ServerConnection(ExchangeParts* parts, int shard, std::string address,
+                   bool in_memory, std::unique_ptr<ExchangeStream> stream,
+                   Hello hello);
+  // Cancels the stream and waits for its end.
+  ~ServerConnection() override;
+
+  void PushInitial(int chunk, const Buffer& arena);
+  // Sends the sum, or a notice of it if the server shares memory.
+  void Push(int64_t step, NodeChunk sum) ABSL_LOCKS_EXCLUDED(memory_mu_);
+  void HalfClose() { stream_->HalfClose(); }
+  void AwaitDone() { (void)stream_->AwaitDone(); }
+
+  // Retries what was parked, and resumes reading.
+  void Retry() ABSL_LOCKS_EXCLUDED(handling_mu_);
+
+ private:
+  // Weights whose destination is being read.
+  struct Parked {
+    Weights weights;  // Without the payload.
+    ReceivedFloats floats;
+  };
+
+  bool OnMessage(const ServerMessage& message, ReceivedPayload payload) override
+      ABSL_LOCKS_EXCLUDED(handling_mu_);
+  void OnGone(const absl::Status& status) override;
+  bool TakeMore(WorkerMessage* message) override
+      ABSL_LOCKS_EXCLUDED(memory_mu_);
+
+  // The handlers return false if something was parked, which pauses reading.
+  bool Handle(const ServerMessage& message, ReceivedPayload payload)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_);
+  // Maps the server's weights if both sides offered their memory.
+  bool OnWelcome(const Welcome& welcome);
+  bool OnWeights(const Weights& weights, ReceivedPayload payload)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_);
+  bool Write(const Weights& weights, ReceivedFloats floats)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_);
+  bool OnVersions(const WeightsInMemory& versions)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_);
+  // Passes on versions that are already in shared memory.
+  bool TakeVersions() ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_);
+  bool OnOutcome(const Outcome& outcome) ABSL_LOCKS_EXCLUDED(memory_mu_);
+
+  // Ends the connection. Returns true: nothing is parked.
+  bool Fail(const absl::Status& status);
+  absl::Status Check(int chunk, int64_t version) const;
+  absl::Status MapWeights(const SharedMemoryOffer& offer);
+  WeightsSink::Arrival BeginWrite(const Weights& weights, float** to);
+  // Returns the offset of the buffer in shared memory, in elements, or -1 if it
+  // lies elsewhere.
+  int64_t OffsetOf(const Buffer& arena) const;
+  // Releases arenas whose gradients of this chunk are included in the new
+  // version.
+  void Release(const Weights& weights) ABSL_LOCKS_EXCLUDED(memory_mu_);
+  std::string Name() const;
+
+  ExchangeParts* const parts_;
+  const int shard_;
+  const std::string address_;
+  const bool in_memory_;
+  const std::unique_ptr<ExchangeStream> stream_;
+  // True once both sides share memory: gradients are not sent over the stream.
+  std::atomic<bool> agreed_{false};
+
+  // Serializes message handling: Retry may run while the handler that parked is
+  // still returning.
+  absl::Mutex handling_mu_;
+  std::optional<Parked> parked_ ABSL_GUARDED_BY(handling_mu_);
+  std::deque<Weights> versions_ ABSL_GUARDED_BY(handling_mu_);
+
+  absl::Mutex memory_mu_;
+  // Arenas that the server may still read, by (chunk, step).
+  std::multimap<std::pair<int, int64_t>, Buffer> held_
+      ABSL_GUARDED_BY(memory_mu_);
+  // Notices not sent yet.
+  ContributionsInMemory ready_ ABSL_GUARDED_BY(memory_mu_);
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_EXCHANGE_PARAMETER_SERVER_SERVER_CONNECTION_H_

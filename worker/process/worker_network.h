@@ -1,0 +1,50 @@
+// How a worker reaches the other processes of its job.
+#ifndef TRIBUTARY_WORKER_PROCESS_WORKER_NETWORK_H_
+#define TRIBUTARY_WORKER_PROCESS_WORKER_NETWORK_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/parameters/snapshot.h"
+#include "common/stream/replica_stream.h"
+#include "common/transport/security.h"
+#include "proto/journal.pb.h"
+#include "worker/exchange/parameter_server/server_connection.h"
+#include "worker/process/membership_client.h"
+
+namespace tributary {
+
+// Opens streams, which the caller starts. Thread-safe.
+class WorkerNetwork {
+ public:
+  virtual ~WorkerNetwork() = default;
+
+  // Connects to the coordinator, see ConnectToCoordinator.
+  virtual absl::StatusOr<std::unique_ptr<MembershipStream>>
+  ConnectToCoordinator(const std::string& address, absl::Duration timeout,
+                       const std::function<bool()>& stop) = 0;
+  // Connects to a server, see ParameterServerExchange::Connector.
+  virtual absl::StatusOr<std::unique_ptr<ExchangeStream>> ConnectToServer(
+      const std::string& address, absl::Time deadline,
+      const std::function<bool()>& stop) = 0;
+
+  // All-reduce only: the worker's state on server 0, see OpenReplicaStream and
+  // ReadReplica.
+  virtual std::unique_ptr<ReplicaStream> OpenReplicaStream(
+      const std::string& address, const JournalHello& hello,
+      std::function<void(const absl::Status&)> lost) = 0;
+  virtual absl::Status ReadReplica(const std::string& address,
+                                   const ReadJournalRequest& request,
+                                   Snapshot* snapshot) = 0;
+};
+
+// Returns the network of gRPC channels with these credentials.
+std::unique_ptr<WorkerNetwork> MakeGrpcWorkerNetwork(const Security& security);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_PROCESS_WORKER_NETWORK_H_

@@ -1,0 +1,54 @@
+// Where an exchange delivers new weights.
+#ifndef TRIBUTARY_WORKER_STATE_WEIGHTS_SINK_H_
+#define TRIBUTARY_WORKER_STATE_WEIGHTS_SINK_H_
+
+#include <cstdint>
+#include <functional>
+
+#include "absl/status/status.h"
+#include "common/os/shared_memory.h"
+#include "proto/parameter_server.pb.h"
+
+namespace tributary {
+
+// The part of a WorkState that an Exchange uses: the arenas of the weights, and
+// the first error. Thread-safe; no method blocks.
+class WeightsSink {
+ public:
+  virtual ~WeightsSink() = default;
+
+  // Maps the chunks of `shard` (of `servers`) from the server's memory into
+  // this worker's arenas. `memory` holds two arenas, each rounded up to whole
+  // pages. Must be called before the first BeginWrite for any of these chunks.
+  // Returns FailedPrecondition if the mode or the chunk size does not permit
+  // mapping.
+  virtual absl::Status MapChunks(const MappedMemory& memory, int shard,
+                                 int servers) = 0;
+  enum class Arrival {
+    kWrite,  // Write to `*to` unless it is mapped, then call EndWrite.
+    // A task is reading the destination: retry when the SetUnparked callback
+    // runs.
+    kPark,
+    kDrop,  // Not newer than the present version: discard.
+  };
+  virtual Arrival BeginWrite(int chunk, int64_t version, float** to) = 0;
+  virtual void EndWrite(int chunk, int64_t version) = 0;
+  // Returns the arena for this version, for exchanges that compute the next
+  // version from it.
+  virtual const float* Weights(int64_t version) const = 0;
+  // Sets the callback that runs, without locks held, whenever parked chunks may
+  // be retried. Must be called once, before the first BeginWrite.
+  virtual void SetUnparked(std::function<void()> unparked) = 0;
+  // Reports whether a server applied this worker's gradient. Ignored except in
+  // asynchronous mode.
+  virtual void SetOutcome(const Outcome& outcome) = 0;
+
+  // Records the first error, which ends every wait for weights.
+  virtual void Fail(const absl::Status& status) = 0;
+  // The first error.
+  virtual absl::Status status() const = 0;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_STATE_WEIGHTS_SINK_H_
