@@ -192,9 +192,11 @@ TEST_F(EmulatedGpuTest, AGpuThatFailsEndsTheWorkerAndSaysWhy) {
              "CUBLAS_STATUS_EXECUTION_FAILED"},
         Case{emulated_gpu::Failing::kCopy, 6, "on cuda:0",
              "cudaErrorIllegalAddress"},
-        Case{emulated_gpu::Failing::kWait, 12, "on cuda:0",
+        Case{emulated_gpu::Failing::kWait, 6, "on cuda:0",
              "cudaErrorLaunchFailure"}}) {
     SCOPED_TRACE(c.error);
+    // An error during a capture has a fallback.
+    emulated_gpu::RefuseCaptures(true);
     emulated_gpu::FailNext(c.failing, c.calls);
     absl::Status status;
     Train(/*nccl=*/nullptr, /*threads=*/1, &status, /*workers=*/1);
