@@ -132,10 +132,19 @@ absl::StatusOr<std::unique_ptr<Exchange>> JoinGroup(
   return JoinAllReduce(part, open, setup, membership, state);
 }
 
+struct StayFacts {
+  bool admitted = false;  // The coordinator has admitted this worker.
+  bool over = false;      // The worker must not join again.
+  // A device has failed. This process cannot use it again, so the worker must
+  // not join again.
+  bool device_failed = false;
+};
+
 // Takes part in a job from Admission to Farewell.
 absl::Status TakePart(const WorkerOptions& options,
                       MembershipClient* membership,
-                      const std::function<void(WorkState*)>& on_state) {
+                      const std::function<void(WorkState*)>& on_state,
+                      StayFacts* stay) {
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("W1"));
   // Heartbeats keep the lease, whose length is not known yet, while servers
   // join.
@@ -223,6 +232,10 @@ absl::Status TakePart(const WorkerOptions& options,
     });
     const absl::Status trained = trainer.Run();
     pulse.reset();
+    for (int thread = 0; !trained.ok() && thread < setup->threads(); ++thread) {
+      if (setup->device(thread)->Synchronize().ok()) continue;
+      stay->device_failed = true;
+    }
     TRIBUTARY_RETURN_IF_ERROR(trained);
     exchange->Finish();
     WorkerReport farewell;
@@ -260,11 +273,6 @@ class Stopper {
   WorkState* state_ ABSL_GUARDED_BY(mu_) = nullptr;
 };
 
-struct StayFacts {
-  bool admitted = false;  // The coordinator has admitted this worker.
-  bool over = false;      // The worker must not join again.
-};
-
 // Takes part in a job once, from connecting to disconnecting.
 absl::Status Stay(const WorkerOptions& options, Shutdown* shutdown,
                   absl::Duration connect_timeout, StayFacts* stay) {
@@ -283,7 +291,8 @@ absl::Status Stay(const WorkerOptions& options, Shutdown* shutdown,
   const Shutdown::Registration stop =
       shutdown->OnRequest([&stopper] { stopper.Stop(); });
   absl::Status status = TakePart(
-      options, &membership, [&](WorkState* state) { stopper.SetState(state); });
+      options, &membership, [&](WorkState* state) { stopper.SetState(state); },
+      stay);
   stay->admitted = membership.admitted();
   stay->over = membership.stopped();
   if (stay->over) status = absl::CancelledError("the job was stopped");
@@ -292,13 +301,14 @@ absl::Status Stay(const WorkerOptions& options, Shutdown* shutdown,
     options.log->Info("%s", std::string(status.message()));
     status = absl::OkStatus();
   }
-  if (!status.ok() && !shutdown->requested() && !IsTransient(status)) {
+  const bool rejoins = IsTransient(status) && !stay->device_failed;
+  if (!status.ok() && !shutdown->requested() && !rejoins) {
     WorkerReport report;
     report.mutable_failure()->set_message(std::string(status.message()));
     report.mutable_failure()->set_exit_code(ExitCodeOf(status));
     membership.Send(report);
   }
-  if (status.ok() || !IsTransient(status)) {
+  if (status.ok() || !rejoins) {
     membership.HalfClose();
   } else {
     membership.Cancel();
@@ -329,7 +339,8 @@ absl::Status RunWorker(const WorkerOptions& worker_options,
     // Once admitted, the worker uses the longer time limit for reconnecting.
     was_in = was_in || stay.admitted;
     if (status.ok() || shutdown->requested() || stay.over ||
-        !IsTransient(status) || (!was_in && MonotonicNow() > patience_ends)) {
+        stay.device_failed || !IsTransient(status) ||
+        (!was_in && MonotonicNow() > patience_ends)) {
       return status;
     }
     options.log->Warning("%s; joining again", std::string(status.message()));
