@@ -26,7 +26,7 @@ class ConnectionTable {
  public:
   enum class Answer { kWelcome, kPeerHasTooMany, kTooMany, kTooFast };
 
-  // Uses the limits on connections.
+  // Of `limits`, uses those that concern connections.
   explicit ConnectionTable(const Limits& limits);
 
   // Decides whether the new socket is allowed; if so, it counts until it is

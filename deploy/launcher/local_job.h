@@ -124,7 +124,7 @@ class LocalJob {
     int number = 0;  // Shard or rank.
   };
   std::vector<Place> places_;  // Indexed by process.
-  // The latest process of each shard and of each rank.
+  // Index in `places_` of the latest process, by shard and by rank.
   std::map<int, int> servers_;
   std::map<int, int> workers_;
   std::string coordinator_;  // Address of the coordinator.

@@ -78,7 +78,7 @@ class Membership {
   void Remove(int64_t incarnation);
   // Ends all connections with this status. Keeps the members.
   void Close(const absl::Status& status) const;
-  // Members whose lease has expired.
+  // Incarnations of the members whose lease has expired.
   std::vector<int64_t> Expired(absl::Time now) const;
   // Extends all leases by `gap`.
   void Forgive(absl::Duration gap);

@@ -32,9 +32,10 @@ absl::Status CheckProtocol(int32_t version);
 // itself is invalid.
 absl::Status CheckModel(const ParameterTable& table, const ArenaLayout& job);
 
-// Checks that a worker's data are the job's. `whose` names the workers that
-// have the job's data (see StartQuorum::Decision). InvalidArgument if not, so
-// that the worker's exit code tells that it needs other files.
+// Checks that a worker has the job's data. Returns InvalidArgument if not; the
+// worker then exits with the code for wrong input files. `whose` names, for the
+// error message, the workers that have the job's data (see
+// StartQuorum::Decision).
 absl::Status CheckData(const DataFacts& facts, const DataFacts& job,
                        const std::string& whose);
 

@@ -98,8 +98,8 @@ class JobProgress {
     // it.
     StepSums::Nonfinite place;
   };
-  // Returns the last closed round's gradient if it was not finite. Returns each
-  // such round once.
+  // If the gradient of the last completed round was not finite, returns where.
+  // Otherwise, or if this round was returned before, returns nullopt.
   std::optional<NonfiniteGradient> TakeNonfinite();
   // A round whose gradient was finite, though a worker's loss was NaN.
   struct NanLoss {

@@ -21,13 +21,14 @@
 
 namespace tributary {
 
-// Keeps the newest two versions of each chunk of two shards. Lives as long as
-// the server's process, across all attempts. Thread-safe.
+// Keeps the newest two versions of each chunk of two shards: this server's own
+// and the previous server's. Lives as long as the server's process, across all
+// attempts. Thread-safe.
 //
 // Two versions of each chunk are enough. A server publishes version v + 1 of a
-// chunk only after the next server has a copy (see ParameterStore). It makes v
-// + 2 of any chunk only from gradients that were computed from v + 1 of all
-// chunks. Let w be the newest version that has been published of all chunks.
+// chunk only after the next server has a copy (see ParameterStore). Every
+// server computes version v + 2 of a chunk from gradients of version v + 1 of
+// all chunks. Let w be the newest version that has been published of all chunks.
 // Each chunk is then at w or w + 1, so after the loss of any one server, w is
 // among the newest two versions of every chunk on the remaining servers. No
 // worker has received a version beyond w + 1.

@@ -23,12 +23,12 @@ class StepLeases {
 
   // Existing leases are unaffected.
   void SetLimit(int64_t limit) { limit_ = limit; }
-  // The worker requests one more step. Returns false and ignores the request if
-  // the worker has more open requests than any worker can use.
+  // Adds a worker's request for one more step. Returns false and ignores the
+  // request if the worker has more open requests than any worker can use.
   bool Request(int64_t worker);
-  // The step is applied to all chunks. Ends its lease.
+  // Ends the lease of the step, which has been applied to all chunks.
   void Complete(int64_t step);
-  // The worker has left. Ends its leases and requests.
+  // Ends the leases and requests of a worker that has left.
   void Remove(int64_t worker);
 
   // The first step that has never been leased.

@@ -266,7 +266,8 @@ class ParameterStore {
   // Runs the update, or the pass that must precede it.
   void OnTaken(Chunk* chunk, bool more) ABSL_LOCKS_EXCLUDED(chunk->mu);
   void ReportSum(const Chunk& chunk, double sum_of_squares);
-  // `norm` of the mean gradient is used only by jobs that clip or skip.
+  // `norm` of the mean gradient is used only by jobs that clip or skip. `more`:
+  // see WeightsVersion.
   void Update(Chunk* chunk, double norm, bool more)
       ABSL_LOCKS_EXCLUDED(chunk->mu);
   // Publishes the new version.

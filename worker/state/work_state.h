@@ -153,7 +153,8 @@ class WorkState : public WeightsSink {
   Deal assignment_ ABSL_GUARDED_BY(mu_);
   int64_t evaluated_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Status status_ ABSL_GUARDED_BY(mu_);
-  // Micro-batches computed and pieces evaluated by this worker, by version.
+  // For each version of the weights, the micro-batches that this worker has
+  // computed, and the pieces of the evaluation data that it has evaluated.
   std::map<int64_t, std::set<int64_t>> done_micro_batches_ ABSL_GUARDED_BY(mu_);
   std::map<int64_t, std::set<int64_t>> done_pieces_ ABSL_GUARDED_BY(mu_);
 };

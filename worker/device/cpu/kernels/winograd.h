@@ -23,7 +23,8 @@ bool SuitsWinograd(const ConvolutionShape& shape);
 // (2016). All transformations consist of sums and halves, so the rounding error
 // is about that of direct convolution.
 //
-// Tensors are those of Device; `bias` may be null; `scratch` is overwritten.
+// Tensors have the layouts that ConvolutionOps describes; `bias` may be null;
+// `scratch` is overwritten.
 void WinogradForward(const ConvolutionShape& shape, const float* x,
                      const float* weight, const float* bias, Scratch& scratch,
                      float* y);

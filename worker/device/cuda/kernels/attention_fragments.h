@@ -93,7 +93,8 @@ __device__ inline void LoadRows(SharedAddress rows,
   }
 }
 
-// Loads the warp's rows of a matrix that the block's warps divide.
+// Loads this warp's share of a matrix in shared memory: 16 * kM consecutive
+// rows. Warp w of the block has the rows from 16 * kM * w.
 template <int kSize, int kM>
 __device__ inline void LoadWarpRows(SharedAddress matrix,
                                     RowFragments<kSize> (&fragments)[kM]) {

@@ -208,7 +208,8 @@ class alignas(32) TileProducts<Bfloat16> {
   // banks, and every part starts at a multiple of 32 bytes.
   static constexpr int kStride = kTile + 8;
   static constexpr int kSumStride = kTile + 4;
-  // Number of elements loaded at once if they are aligned to this number.
+  // Number of elements in one vector load. Used if every row starts at a
+  // multiple of this number of elements.
   static constexpr int kVector = 8;
   struct alignas(16) Vector {
     Bfloat16 elements[kVector];
