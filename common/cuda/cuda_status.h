@@ -11,7 +11,7 @@ namespace tributary::cuda {
 
 // Returns the message "`what`: <the runtime's message>", and clears the calling
 // thread's last error, which libraries such as CUB would report as their own.
-// An error that is expected and not converted needs cudaGetLastError().
+// An error that is expected and not converted needs cudaGetLastError(). Returns
 // ResourceExhausted if memory is exhausted; FailedPrecondition if there is no
 // GPU, no suitable driver or no code for the GPU; Internal for all other
 // errors, after which the GPU cannot be used.

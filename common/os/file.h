@@ -13,7 +13,8 @@
 
 namespace tributary {
 
-// Returns the contents of a file. OutOfRange if it is larger than `max_bytes`.
+// Returns the contents of a file. Returns OutOfRange if it is larger than
+// `max_bytes`.
 absl::StatusOr<std::string> ReadFile(const std::string& path,
                                      int64_t max_bytes);
 

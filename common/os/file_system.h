@@ -45,20 +45,21 @@ class FileSystem {
 
   virtual ~FileSystem() = default;
 
-  // AlreadyExists if `path` exists.
+  // Returns AlreadyExists if `path` exists.
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> Create(
       const std::string& path) = 0;
   // Replaces `to` if it is a file or an empty folder.
   virtual absl::Status Rename(const std::string& from,
                               const std::string& to) = 0;
-  // Atomically exchanges two files or folders. Unimplemented if the file system
-  // does not support it.
+  // Atomically exchanges two files or folders. Returns Unimplemented if the
+  // file system does not support it.
   virtual absl::Status Exchange(const std::string& a, const std::string& b) = 0;
   // Makes earlier creations, renames and removals in the folder durable.
   virtual absl::Status SyncFolder(const std::string& path) = 0;
-  // The parent folder must exist. OK if the folder exists already.
+  // The parent folder must exist. Returns OK if the folder exists already.
   virtual absl::Status MakeFolder(const std::string& path) = 0;
-  // Removes a file or an empty folder. NotFound if `path` does not exist.
+  // Removes a file or an empty folder. Returns NotFound if `path` does not
+  // exist.
   virtual absl::Status Remove(const std::string& path) = 0;
 };
 

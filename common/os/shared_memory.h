@@ -29,8 +29,8 @@ constexpr int64_t RoundUpToPage(int64_t bytes) {
 // only the pages that were written. Initially zero.
 class SharedMemory {
  public:
-  // Rounds `bytes` up to whole pages. Unavailable if the kernel does not
-  // provide such memory.
+  // Rounds `bytes` up to whole pages. Returns Unavailable if the kernel does
+  // not provide such memory.
   static absl::StatusOr<std::shared_ptr<SharedMemory>> Create(int64_t bytes);
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
@@ -55,8 +55,8 @@ class SharedMemory {
 // after that process has ended.
 class MappedMemory {
  public:
-  // Maps the memory that `offer` describes. FailedPrecondition, with the
-  // reason, if that is impossible: the peer is on another host, in another
+  // Maps the memory that `offer` describes. Returns FailedPrecondition, with
+  // the reason, if that is impossible: the peer is on another host, in another
   // container or of another user, or the offer is wrong. Verifies the owner,
   // the size, a seal against shrinking (so that reads cannot fault) and a
   // random token in the memory itself.

@@ -39,8 +39,8 @@ struct ChunkSegment {
 // The offsets of parameters and chunks in the arena. Immutable, so thread-safe.
 class ArenaLayout {
  public:
-  // Lays out the parameters of `table` in their order. InvalidArgument, naming
-  // the parameter, for a table that violates the rules in the .proto (no
+  // Lays out the parameters of `table` in their order. Returns InvalidArgument,
+  // naming the parameter, for a table that violates the rules in the .proto (no
   // parameters, empty or repeated names, dimensions below 1, sizes that
   // overflow, chunk_elements that is not a positive multiple of
   // kArenaAlignment), whose arena would exceed `max_elements`, or that exceeds

@@ -16,8 +16,8 @@ namespace tributary {
 // construction, into contiguous memory. Immutable, so thread-safe.
 class ReceivedFloats {
  public:
-  // InvalidArgument, with the reason, unless `payload` encodes `elements`
-  // floats.
+  // Returns InvalidArgument, with the reason, unless `payload` encodes
+  // `elements` floats.
   static absl::StatusOr<ReceivedFloats> Create(Encoding encoding,
                                                ReceivedPayload payload,
                                                int64_t elements);

@@ -30,7 +30,7 @@ inline constexpr int kProtocolVersion = 1;
 std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address,
                                              const Security& security = {});
 
-// Blocks until a channel created with these arguments is connected.
+// Blocks until a channel created with these arguments is connected. Returns
 // DeadlineExceeded if it is not by `deadline` (of MonotonicNow), or soon after
 // `stop` returns true; this thread calls `stop`. FailedPrecondition, within
 // five seconds, if the security settings are incompatible: only one side uses
@@ -39,8 +39,8 @@ absl::Status AwaitConnected(grpc::Channel* channel, const std::string& address,
                             const Security& security, absl::Time deadline,
                             const std::function<bool()>& stop);
 
-// Returns a connected channel to the coordinator. Unavailable if it does not
-// connect within `timeout`, Cancelled if `stop` returned true,
+// Returns a connected channel to the coordinator. Returns Unavailable if it
+// does not connect within `timeout`, Cancelled if `stop` returned true,
 // FailedPrecondition as above.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToCoordinator(
     const std::string& address, const Security& security,

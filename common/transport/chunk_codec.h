@@ -28,8 +28,8 @@ grpc::ByteBuffer Encode(const JournalMessage& message, OutgoingPayload payload);
 
 // Encodes a message without a payload.
 grpc::ByteBuffer Encode(const google::protobuf::MessageLite& message);
-// Parses a whole message without a payload by copying. InvalidArgument if it is
-// malformed; ResourceExhausted, before it is parsed, if it exceeds
+// Parses a whole message without a payload by copying. Returns InvalidArgument
+// if it is malformed; ResourceExhausted, before it is parsed, if it exceeds
 // kDefaultLimits.
 absl::Status Decode(grpc::ByteBuffer* bytes,
                     google::protobuf::Message* message);
@@ -40,9 +40,9 @@ ReceivedPayload PayloadAtEnd(const grpc::ByteBuffer& bytes,
 
 // Decodes a WorkerMessage, ServerMessage or JournalMessage. Moves the payload
 // of an Initial, Contribution, Weights or JournalPart to `*payload`, and the
-// fields before it to `*message`. InvalidArgument for bytes that are not such a
-// message, or whose payload is missing or not the last field. The caller checks
-// the length of the payload.
+// fields before it to `*message`. Returns InvalidArgument for bytes that are
+// not such a message, or whose payload is missing or not the last field. The
+// caller checks the length of the payload.
 absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, WorkerMessage* message,
                            ReceivedPayload* payload);
 absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, ServerMessage* message,

@@ -36,7 +36,7 @@ class ConnectionAcceptor {
   ConnectionAcceptor& operator=(const ConnectionAcceptor&) = delete;
 
   // Binds all addresses of "host:port"; port 0 selects a free port. Returns the
-  // port. Unavailable if binding fails; InvalidArgument if `address` is
+  // port. Returns Unavailable if binding fails; InvalidArgument if `address` is
   // malformed.
   absl::StatusOr<int> ListenTcp(const std::string& address, Handler handler);
 

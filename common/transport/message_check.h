@@ -10,9 +10,9 @@
 
 namespace tributary {
 
-// ResourceExhausted if the message of `type` in `input` has more submessages,
-// longer texts or deeper nesting than `limits` allow. InvalidArgument if it is
-// malformed. Allocates no memory for the message.
+// Returns ResourceExhausted if the message of `type` in `input` has more
+// submessages, longer texts or deeper nesting than `limits` allow. Returns
+// InvalidArgument if it is malformed. Allocates no memory for the message.
 absl::Status CheckMessage(const google::protobuf::Descriptor& type,
                           const Limits& limits,
                           google::protobuf::io::ZeroCopyInputStream* input);

@@ -31,8 +31,8 @@ struct ExchangeLoad {
   int64_t chunk_bytes = 1 << 20;
 };
 
-// Returns the resolved job. InvalidArgument, naming the flag or the job's
-// field.
+// Returns the resolved job. Returns InvalidArgument, naming the flag or the
+// job's field.
 absl::StatusOr<JobSpec> ExchangeJob(const ExchangeLoad& load, int64_t steps);
 
 struct Percentiles {

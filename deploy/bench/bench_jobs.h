@@ -39,8 +39,8 @@ struct BenchLoad {
   std::vector<std::string> sets;
 };
 
-// Returns the resolved job, with random inputs in memory. InvalidArgument,
-// naming the known models or the flag to change.
+// Returns the resolved job, with random inputs in memory. Returns
+// InvalidArgument, naming the known models or the flag to change.
 absl::StatusOr<JobSpec> BenchJob(const BenchLoad& load);
 
 }  // namespace tributary

@@ -57,9 +57,9 @@ struct BenchRun {
   absl::optional<double> worker_cpu_per_step;
 };
 
-// Blocks until the job is done. Cancelled if a signal ended it; other errors
-// name the process that failed and the reason. `signals` must have been created
-// with_children.
+// Blocks until the job is done. Returns Cancelled if a signal ended it; other
+// errors name the process that failed and the reason. `signals` must have been
+// created with_children.
 absl::StatusOr<BenchRun> RunBenchJob(const JobSpec& job,
                                      const BenchProcesses& processes,
                                      SignalQueue* signals);

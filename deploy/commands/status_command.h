@@ -15,7 +15,7 @@
 
 namespace tributary {
 
-// Queries the coordinator at host:port once. Blocks until it answers.
+// Queries the coordinator at host:port once. Blocks until it answers. Returns
 // Unavailable, with the remedy, if it does not answer within `timeout`.
 absl::StatusOr<StatusReply> AskStatus(const std::string& address,
                                       const Security& security,
@@ -25,8 +25,8 @@ absl::StatusOr<StatusReply> AskStatus(const std::string& address,
 // Empty if there are no processes.
 std::string FormatProcesses(const StatusReply& status);
 
-// OK while workers may join; FailedPrecondition, with the reason, after the job
-// has ended.
+// Returns OK while workers may join; FailedPrecondition, with the reason, after
+// the job has ended.
 absl::Status CheckReady(const StatusReply& status);
 
 // Returns the exit code.

@@ -97,9 +97,9 @@ struct Comparison {
   std::vector<HostFigures> hosts;  // Empty until a run is done.
 };
 
-// Reads the figures of a run that was evaluated only at its end. DataLoss if
-// `summary`, the text of its summary.json, does not describe a run with
-// complete steps.
+// Reads the figures of a run that was evaluated only at its end. Returns
+// DataLoss if `summary`, the text of its summary.json, does not describe a run
+// with complete steps.
 absl::StatusOr<RunFigures> ReadRunFigures(absl::string_view summary,
                                           absl::Span<const LossPoint> losses);
 

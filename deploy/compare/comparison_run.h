@@ -43,7 +43,8 @@ struct ComparisonResult {
 // results so far after each run; an error it returns ends the comparison.
 // Records a failed run and continues with the next one. Removes the model of
 // each run; its metrics, summary and logs remain. `signals` must have been
-// created with_children. FailedPrecondition if results of earlier runs exist.
+// created with_children. Returns FailedPrecondition if results of earlier runs
+// exist.
 absl::StatusOr<ComparisonResult> RunComparison(
     const ComparisonOptions& options, SignalQueue* signals,
     const std::function<absl::Status(const Comparison&)>& changed);

@@ -40,8 +40,8 @@ void SetExchange(const std::string& name, ExchangeSpec* exchange);
 // Returns the variants in the order of `names`, each once, or all that the job
 // allows if `names` is empty. Keeps the job's own settings of a mode; other
 // modes get their defaults. synchronous_sharded uses `servers`, at least two;
-// the others use one. InvalidArgument for an unknown name, for a requested name
-// that the job does not allow, and if no variant is left.
+// the others use one. Returns InvalidArgument for an unknown name, for a
+// requested name that the job does not allow, and if no variant is left.
 absl::StatusOr<ExchangeVariants> MakeExchangeVariants(
     const JobSpec& job, const std::vector<std::string>& names, int servers);
 

@@ -52,8 +52,8 @@ absl::StatusOr<DeviceName> ChooseDevice(const std::string& value, int64_t place,
                                         const Gpus& gpus, std::string* remark,
                                         const std::string& flag = "device");
 
-// Like ChooseDevice, for a server of `job`. InvalidArgument for a GPU with
-// exchange.all_reduce, whose server does not compute.
+// Like ChooseDevice, for a server of `job`. Returns InvalidArgument for a GPU
+// with exchange.all_reduce, whose server does not compute.
 absl::StatusOr<DeviceName> ChooseServerDevice(const JobSpec& job,
                                               const std::string& value,
                                               int64_t place, const Gpus& gpus,

@@ -53,9 +53,9 @@ struct LauncherEnvironment {
 // Reads, in this order of precedence, torchrun's RANK, WORLD_SIZE, LOCAL_RANK,
 // LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, then Slurm's and Open MPI's
 // variables. Ignores Slurm's in an interactive Slurm shell, which has the
-// variables of a job but is not one of its tasks. InvalidArgument, naming the
-// variable, for a value that is not a number or out of range, and for a rank
-// that is not below its world size.
+// variables of a job but is not one of its tasks. Returns InvalidArgument,
+// naming the variable, for a value that is not a number or out of range, and
+// for a rank that is not below its world size.
 absl::StatusOr<LauncherEnvironment> ReadLauncherEnvironment(
     const Environment& environment);
 
@@ -67,7 +67,8 @@ struct HostPort {
   int port = 0;
 };
 
-// InvalidArgument unless `text` is "host:port" with a port in [0, 65535].
+// Returns InvalidArgument unless `text` is "host:port" with a port in [0,
+// 65535].
 absl::StatusOr<HostPort> ParseHostPort(absl::string_view text);
 
 }  // namespace tributary

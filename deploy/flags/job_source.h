@@ -16,7 +16,7 @@
 namespace tributary {
 
 // Returns examples/licenses.textproto with those of its text files that exist
-// on this machine. FailedPrecondition, with the remedy, if none exists.
+// on this machine. Returns FailedPrecondition, with the remedy, if none exists.
 // `is_readable` returns true if a path is a readable file.
 absl::StatusOr<JobSpec> BuiltInJob(
     const std::function<bool(const std::string&)>& is_readable);

@@ -33,8 +33,9 @@ class OutputDirectory {
     kReplace,  // Remove the results of an earlier run.
     kResume,   // Continue the earlier run.
   };
-  // Creates the folder and its parents. FailedPrecondition if results of an
-  // earlier run prevent it. Unavailable if another process holds the claim.
+  // Creates the folder and its parents. Returns FailedPrecondition if results
+  // of an earlier run prevent it. Returns Unavailable if another process holds
+  // the claim.
   static absl::StatusOr<std::unique_ptr<OutputDirectory>> Claim(
       const std::string& path, Earlier earlier);
   ~OutputDirectory();

@@ -30,7 +30,7 @@ void AddInsecureNetworkFlag(CommandLine* line, const std::string& help,
 absl::StatusOr<Security> ReadSecurity(const SecurityFlags& flags,
                                       const std::vector<Role>& roles);
 
-// InvalidArgument if the token would be sent to another machine without
+// Returns InvalidArgument if the token would be sent to another machine without
 // encryption, unless --insecure-network allows it. `address` is host:port.
 absl::Status CheckConnectTo(const std::string& address,
                             const SecurityFlags& flags,

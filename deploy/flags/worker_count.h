@@ -21,8 +21,8 @@ struct WorkerCount {
   std::string ToString() const;
 };
 
-// InvalidArgument, with the expected form, for anything except N and MIN:MAX
-// with 1 <= MIN <= MAX <= `limit`. "N" equals N:N.
+// Returns InvalidArgument, with the expected form, for anything except N and
+// MIN:MAX with 1 <= MIN <= MAX <= `limit`. "N" equals N:N.
 absl::StatusOr<WorkerCount> ParseWorkerCount(absl::string_view text,
                                              int64_t limit);
 

@@ -93,8 +93,8 @@ int StepsAtOnce(const JobSpec& job, int workers);
 // another in a step, for the worker with the most micro-batches.
 int Turns(const PlanInputs& inputs);
 
-// InvalidArgument, naming flag and field, if there are more workers than
-// micro-batches.
+// Returns InvalidArgument, naming flag and field, if there are more workers
+// than micro-batches.
 //
 // Assumes full-duplex links of equal bandwidth without other traffic; equally
 // fast workers; equal shares of a host's cores for its processes; no latency;

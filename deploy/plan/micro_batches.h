@@ -15,7 +15,8 @@ namespace tributary {
 // devices like `device`. It is at least one per worker, if the batch can be
 // divided so far, and a micro-batch fits into a worker's share of the memory
 // that is free now. On a host, half of the memory is reserved for servers,
-// weights and data. ResourceExhausted, with a breakdown, if no number fits.
+// weights and data. Returns ResourceExhausted, with a breakdown, if no number
+// fits.
 absl::StatusOr<int64_t> ChooseMicroBatches(const JobSpec& job, int64_t workers,
                                            int64_t devices,
                                            const Device& device);

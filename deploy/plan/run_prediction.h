@@ -27,13 +27,14 @@ int UpdatingThreads(const LocalRun& run);
 // Returns the inputs of a plan for a completed run: the computing time of the
 // slowest worker in a step, from `summary`, and `pass`, timed with
 // UpdatingThreads. Assumes that all chunks have equal sizes. The caller sets
-// bandwidth and socket_seconds_per_byte. None for a run without complete steps.
+// bandwidth and socket_seconds_per_byte. Returns nullopt for a run without
+// complete steps.
 absl::optional<PlanInputs> InputsFromRun(const LocalRun& run,
                                          const nlohmann::ordered_json& summary,
                                          const PassTiming& pass);
 
 // Returns the field "predicted" of summary.json: step_milliseconds and its
-// components. None for a run without complete steps.
+// components. Returns nullopt for a run without complete steps.
 //
 // Uses InputsFromRun and the model of the row "one host" in exchange_plan.h, so
 // it predicts the cost of the exchange for the measured computing time. Assumes
