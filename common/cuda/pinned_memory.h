@@ -1,4 +1,5 @@
-// Pinned host memory, which a GPU copies without the CPU.
+// Pinned host memory, which a GPU can copy from and to without involving the
+// CPU.
 #ifndef TRIBUTARY_COMMON_CUDA_PINNED_MEMORY_H_
 #define TRIBUTARY_COMMON_CUDA_PINNED_MEMORY_H_
 
