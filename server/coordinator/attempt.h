@@ -94,9 +94,9 @@ class Attempt {
   const std::optional<ArenaLayout>& layout() const { return layout_; }
   const std::optional<JobProgress>& progress() const { return progress_; }
 
-  // ---- The beginning. Sets where the attempt begins, and the model and the
-  // data that the workers agreed on. `ready` is the report of a worker that has
-  // this model and data.
+  // ---- The beginning.
+  // Sets where the attempt begins, and the model and the data that the workers
+  // agreed on. `ready` is the report of a worker that has this model and data.
   void Prepare(ArenaLayout layout, const Ready& ready,
                const Beginning& beginning);
   void Train();
@@ -107,8 +107,8 @@ class Attempt {
   // the first call.
   void FinishComplete();
 
-  // ---- Workers. Updates the statistics of the attempt after a worker has
-  // become a member.
+  // ---- Workers.
+  // Updates the statistics of the attempt after a worker has become a member.
   void OnJoined();
   void OnHeartbeat(Member* member, const Heartbeat& heartbeat);
   // Assigns all leaves and evaluation pieces again, if the run mode allows it.
@@ -164,9 +164,10 @@ class Attempt {
   // checkpoint at the current version.
   void RunCheckpointsAtRest();
 
-  // ---- The ending. Fails the job. Has no effect once the job has failed, was
-  // stopped or is done, but applies to an attempt that ended with GoBack. The
-  // methods below have no effect once the attempt has ended in any way.
+  // ---- The ending.
+  // Fails the job. Has no effect once the job has failed, was stopped or is
+  // done, but applies to an attempt that ended with GoBack. The methods below
+  // have no effect once the attempt has ended in any way.
   void Fail(const absl::Status& reason, int exit_code);
   // Fails the job for an error that a peer reported. `reason` names the peer.
   void FailAsReported(const Failure& failure, const std::string& reason);
