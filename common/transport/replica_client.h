@@ -26,7 +26,7 @@ std::unique_ptr<ReplicaStream> OpenReplicaStream(
 
 // Reads the replica that `request` describes from the server at `address` into
 // the buffers of `*snapshot`, which must contain all chunks of the shard in
-// `request`. Blocks for a few minutes at most. Returns the server's error, or
+// `request`. Blocks for at most ten minutes. Returns the server's error, or
 // DataLoss if its response is malformed.
 absl::Status ReadReplica(const std::string& address, const Security& security,
                          ReplicaPeer peer, const ReadJournalRequest& request,

@@ -21,7 +21,7 @@ using Environment =
 // Returns the environment of this process.
 Environment ProcessEnvironment();
 
-// The default port of the coordinator: torchrun's.
+// The default port of the coordinator, which is also that of torchrun.
 inline constexpr int kDefaultPort = 29400;
 
 // A number and the variable that it was read from.
@@ -35,7 +35,8 @@ struct EnvironmentText {
   std::string variable;
 };
 
-// The process's place according to its launcher. Ranks count workers.
+// The place of this process in the job, as its launcher states it. Ranks and
+// sizes count workers.
 struct LauncherEnvironment {
   absl::optional<EnvironmentNumber> rank;
   absl::optional<EnvironmentNumber> world_size;
@@ -67,8 +68,8 @@ struct HostPort {
   int port = 0;
 };
 
-// Returns InvalidArgument unless `text` is "host:port" with a port in [0,
-// 65535].
+// Parses `text`. Returns InvalidArgument unless `text` is "host:port" with a
+// port in [0, 65535].
 absl::StatusOr<HostPort> ParseHostPort(absl::string_view text);
 
 }  // namespace tributary

@@ -36,13 +36,13 @@ absl::Status CheckConnectTo(const std::string& address,
                             const SecurityFlags& flags,
                             const Security& security);
 
-// Warns of what others in the network of `address` can do. Does nothing for a
-// loopback address or with TLS.
+// Logs a warning of what other machines in the network of `address` can do to
+// this process. Does nothing for a loopback address or with TLS.
 void WarnOfNetwork(const std::string& address, const Security& security,
                    Logger* log);
 
-// Returns the command-line arguments that pass these flags to another process
-// of the job.
+// Returns the command-line arguments that pass `flags` to another process of
+// the job.
 std::vector<std::string> SecurityArguments(const SecurityFlags& flags);
 
 }  // namespace tributary
