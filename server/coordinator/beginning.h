@@ -30,7 +30,7 @@ struct Beginning {
   // The version that servers begin with. Version 0 is initialized by a worker.
   int64_t version = 0;
   int64_t step = 0;    // Steps done at that version.
-  JobState job_state;  // At that version.
+  JobState job_state;  // State of the job at that version.
   // Version of the newest checkpoint; 0 if there is none.
   int64_t saved_version = 0;
   // Folder of the checkpoint that the attempt begins at; empty if it does not

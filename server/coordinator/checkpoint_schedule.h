@@ -119,7 +119,7 @@ class CheckpointSchedule {
   Stage stage_ = Stage::kIdle;
   int64_t version_;
   std::string folder_;
-  std::vector<bool> answered_;  // By shard.
+  std::vector<bool> answered_;  // Servers that have answered, by shard.
   int taken_ = 0;
   int missing_ = 0;
   bool passed_ = false;

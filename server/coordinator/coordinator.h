@@ -46,8 +46,9 @@ class Coordinator {
   // Returns the new worker's incarnation, which identifies it in later calls.
   absl::StatusOr<int64_t> AddWorker(const Join& join, WorkerLink* link)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // An error ends the worker's connection. Aborted if the incarnation is no
-  // longer a member: the worker may join again.
+  // Handles a report of a worker. If this returns an error, the caller ends the
+  // worker's connection. Returns Aborted if the worker is no longer a member;
+  // it may join again.
   absl::Status OnWorkerReport(int64_t incarnation, const WorkerReport& report)
       ABSL_LOCKS_EXCLUDED(mu_);
   // Removes the worker after its connection has ended. Repeated calls have no

@@ -65,7 +65,7 @@ class StartQuorum {
   // A group of workers with the same model and data.
   struct Party {
     Ready ready;
-    std::map<int64_t, std::string> names;  // By incarnation.
+    std::map<int64_t, std::string> names;  // Member names by incarnation.
   };
   // Returns the parties by size, the largest first.
   std::vector<const Party*> Parties() const;
@@ -74,8 +74,9 @@ class StartQuorum {
   const int expected_;
   const absl::Duration timeout_;
   const bool data_known_;
-  std::map<std::string, Party> parties_;  // By signature and facts.
-  std::set<int64_t> refused_;             // See Place in the .cc file.
+  // Indexed by signature and data facts.
+  std::map<std::string, Party> parties_;
+  std::set<int64_t> refused_;  // Refused workers, as ranks or -incarnation.
   absl::Time first_ready_ = absl::InfiniteFuture();
   // Number of ready workers at the decision, if `timeout` had passed.
   std::optional<int> came_;

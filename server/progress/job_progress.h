@@ -134,8 +134,9 @@ class JobProgress {
  private:
   // The sums of a round until all servers have reported.
   struct OpenRound {
-    std::vector<double> squares;  // By chunk.
-    std::vector<bool> reported;   // By shard.
+    std::vector<double> squares;  // Sums of squares, indexed by chunk.
+    // Whether a server has reported, indexed by shard.
+    std::vector<bool> reported;
     int missing = 0;
     int64_t sample_count = 0;
     double loss_sum = 0;

@@ -31,7 +31,7 @@ class StepArrivals {
  private:
   struct Step {
     absl::Time first;
-    std::map<int64_t, absl::Time> last;  // By incarnation.
+    std::map<int64_t, absl::Time> last;  // Indexed by incarnation.
   };
 
   const Clock clock_;

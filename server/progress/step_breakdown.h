@@ -101,7 +101,7 @@ class StepBreakdown {
   std::string PhaseOf(int rank, double late_seconds) const;
 
   const double servers_;
-  std::map<int64_t, Worker> workers_;  // By incarnation.
+  std::map<int64_t, Worker> workers_;  // Indexed by incarnation.
   std::vector<WorkerStep> means_;
   std::optional<Straggler> straggler_;
   std::map<int, Total> totals_;

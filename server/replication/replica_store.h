@@ -90,7 +90,8 @@ class ReplicaStore {
   std::optional<ArenaLayout> layout_ ABSL_GUARDED_BY(mu_);
   int arrays_ ABSL_GUARDED_BY(mu_) = 1;
   bool every_version_ ABSL_GUARDED_BY(mu_) = true;
-  // By shard, then by index among the shard's chunks.
+  // Versions of each chunk, indexed by shard and by the chunk's index among the
+  // shard's chunks.
   std::map<int, std::vector<Versions>> shards_ ABSL_GUARDED_BY(mu_);
   std::map<int64_t, JobState> states_ ABSL_GUARDED_BY(mu_);
 };
@@ -100,7 +101,8 @@ class ReplicaStore {
 struct ReplicaPoint {
   int64_t version = 0;
   JobState job_state;
-  std::vector<int> holders;  // By shard: the server that holds its copies.
+  // For each shard, the server that holds its copies.
+  std::vector<int> holders;
 };
 
 // Returns the newest version for which every shard, and the job's progress, is

@@ -66,9 +66,10 @@ class AllReduceGroup {
 
   const Membership& membership_;
   std::vector<int64_t> members_;
-  std::vector<int> micro_batch_begin_;  // By rank in the group.
+  // First leaf of each member, by rank in the group.
+  std::vector<int> micro_batch_begin_;
   bool nccl_ = false;
-  // Newest version of each member's part.
+  // Newest version of each member's part of the state.
   std::vector<int64_t> saved_;
   std::optional<TakeSnapshot> awaited_;
 };

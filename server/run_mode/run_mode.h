@@ -61,8 +61,8 @@ class RunMode {
   // Returns true if servers wait for the norm of every round's gradient.
   bool servers_await_norms() const;
 
-  // ---- Reports of workers. FailedPrecondition: this worker may not send the
-  // report, or not in this mode.
+  // ---- Reports of workers. These methods return FailedPrecondition if the
+  // worker may not send the report, or if the mode does not allow it.
 
   // Adds a request of the worker for a lease of one step. Returns
   // ResourceExhausted if the worker has more open requests than any worker can

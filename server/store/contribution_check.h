@@ -41,7 +41,7 @@ class ContributionCheck {
   const int leaves_;
   const int64_t steps_;
   const std::optional<SampleCounts> sample_counts_;
-  std::vector<std::vector<Gap>> gaps_;  // By chunk.
+  std::vector<std::vector<Gap>> gaps_;  // The gaps of each chunk.
 };
 
 }  // namespace tributary

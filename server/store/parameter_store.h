@@ -323,7 +323,8 @@ class ParameterStore {
   // Half the size of those of buffers_, for 16-bit numbers.
   BufferPool halves_;
   SumReports reports_;
-  std::vector<std::unique_ptr<Chunk>> chunks_;  // By place in chunk_numbers_.
+  // In the order of chunk_numbers_.
+  std::vector<std::unique_ptr<Chunk>> chunks_;
 
   absl::Mutex queue_mu_;
   // Work scheduled on the pool, by chunk number: at most one item for each

@@ -86,7 +86,8 @@ class TreeSum {
   friend class ChunkAggregator;
 
   std::vector<std::shared_ptr<const GradientSource>> steps_;
-  std::vector<int64_t> contributors_;  // In the order of the sources.
+  // Incarnations of the senders, in the order of the sources.
+  std::vector<int64_t> contributors_;
   int depth_ = 0;
   WireDtype dtype_ = ExchangeSpec::FLOAT32;
   int64_t sample_count_ = 0;
