@@ -18,7 +18,8 @@ struct ConvolutionShape {
   int64_t kernel = 0, stride = 1, padding = 0;
 };
 
-// Conventions: worker/device/device.h. A bias may be added to rounded sums.
+// Conventions: worker/device/device.h. A device may round the sums before it
+// adds the bias.
 class ConvolutionOps {
  public:
   struct ForwardArguments {

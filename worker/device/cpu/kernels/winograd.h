@@ -10,9 +10,10 @@ namespace tributary::cpu {
 // Returns whether the functions below support the shape: kernel 3, stride 1,
 // padding 1.
 bool TakesWinograd(const ConvolutionShape& shape);
-// Returns whether they are also faster: there are so many channels that the
-// products outweigh the transformations, and the processor has AVX2 but not
-// AVX-512, with which direct convolution by the libraries is as fast.
+// Returns whether the functions below are also faster than direct convolution:
+// there are so many channels that the products outweigh the transformations,
+// and the processor has AVX2 but not AVX-512, with which direct convolution by
+// the libraries is as fast.
 bool SuitsWinograd(const ConvolutionShape& shape);
 
 // Implements the minimal algorithm F(2x2, 3x3): 16 multiplications for four
