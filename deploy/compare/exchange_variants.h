@@ -34,8 +34,9 @@ struct ExchangeVariants {
 // shard_optimizer.
 const std::vector<std::string>& ExchangeNames();
 
-// Sets the exchange to `name`, one of ExchangeNames. Keeps the settings of
-// `*exchange` if it is of this kind already; otherwise sets the defaults.
+// Sets the exchange to `name`, one of ExchangeNames. If `*exchange` is of this
+// kind already, keeps its settings. Otherwise keeps only chunk_bytes, and other
+// settings get their defaults.
 void SetExchange(const std::string& name, ExchangeSpec* exchange);
 
 // Returns the variants in the order of `names`, each once, or all that the job

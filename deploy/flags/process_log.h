@@ -36,10 +36,11 @@ absl::StatusOr<std::unique_ptr<Logger>> StartProcessLog(const LogFlags& flags,
                                                         int rank);
 
 // Logs how the process ended and returns its exit code. `signal` is the signal
-// that stopped the process, or 0. The exit code is kExitPreempted if SIGTERM
-// stopped the process, or if the process was stopped together with the whole
-// job. It is ExitCodeOfSignal(signal) for another signal, and otherwise
-// ExitCodeOf(status).
+// that stopped the process; 0 if there was none. If `status` is Cancelled, the
+// exit code is kExitPreempted for SIGTERM, and for 0, which means that the
+// process was stopped together with the whole job; it is
+// ExitCodeOfSignal(signal) for other signals. If `status` is not Cancelled, the
+// exit code is that of `status`.
 int FinishProcess(Logger* log, const absl::Status& status, int signal);
 
 }  // namespace tributary

@@ -1,4 +1,4 @@
-// The closing lines of a run.
+// The report that is shown at the end of a run.
 #ifndef TRIBUTARY_DEPLOY_LAUNCHER_RUN_REPORT_H_
 #define TRIBUTARY_DEPLOY_LAUNCHER_RUN_REPORT_H_
 
@@ -17,9 +17,9 @@ absl::StatusOr<std::string> FormatRunReport(absl::string_view summary,
                                             const std::string& directory);
 
 // Returns the final status of the run from its `summary`, for the last line of
-// progress. `newest` is the last status received, which may be some steps old
-// or empty, because a server ends without waiting for status queries. Errors as
-// above.
+// progress. `newest` is the last status received, which may be empty or some
+// steps old, because a server ends without waiting for status queries. Returns
+// the same errors as FormatRunReport.
 absl::StatusOr<StatusReply> FinalStatus(absl::string_view summary,
                                         const std::string& directory,
                                         StatusReply newest);
