@@ -50,8 +50,9 @@ class TextDataSet final : public DataSet {
   int64_t Phase(int64_t epoch) const;
   // Resizes the batch to `samples` windows.
   void Resize(int64_t samples, Batch* batch) const;
-  // Writes the window that starts at byte `begin` to index `place` of the
-  // batch. Its labels end before byte `end` of the text; the rest is padded.
+  // Writes the window that starts at byte `begin` to sample `place` of the
+  // batch. Its labels end before byte `end` of the text; the rest of the window
+  // is padded.
   void CopyWindow(int64_t begin, int64_t end, int64_t place,
                   Batch* batch) const;
 

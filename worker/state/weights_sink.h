@@ -31,6 +31,8 @@ class WeightsSink {
     kPark,
     kDrop,  // Not newer than the present version: discard.
   };
+  // Begins to deliver a version of a chunk. Returns what the exchange must do
+  // with it. For kWrite, sets *to to the destination.
   virtual Arrival BeginWrite(int chunk, int64_t version, float** to) = 0;
   virtual void EndWrite(int chunk, int64_t version) = 0;
   // Returns the arena for this version, for exchanges that compute the next

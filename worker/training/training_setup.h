@@ -105,8 +105,8 @@ class TrainingSetup {
     std::unique_ptr<DeviceArenas> arenas;
     std::unique_ptr<DeviceSums> sums;
     // Copies of the weights. Those of the first thread serve all threads whose
-    // models work in host memory. Null in the others, and with local steps,
-    // where each thread has its own weights.
+    // models work in host memory. Null in the other threads, and with local
+    // steps, where each thread has its own weights.
     std::unique_ptr<WeightCopies> weight_copies;
     std::unique_ptr<Model> model;
     std::unique_ptr<LocalSgd> local_sgd;

@@ -80,7 +80,7 @@ class AllReduceExchange::Step {
   // Waits for all members' sums of the chunk.
   absl::StatusOr<ChunkGradient> AwaitGradient(int chunk);
   absl::Status AwaitSampleCount();
-  // Sends the facts of the chunks that this member reduces to the members that
+  // Sends the Facts of the chunks that this member reduces to the members that
   // need them.
   void SendFacts();
   // Sends the reduced chunk to all other members.

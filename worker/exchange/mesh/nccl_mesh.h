@@ -18,8 +18,9 @@
 namespace tributary {
 
 struct NcclMeshOptions {
-  // Must outlive the mesh. Called only while the mesh is being connected, which
-  // creates streams and memory that stay in use.
+  // The library and the device must outlive the mesh. They are called only
+  // while the mesh is being connected; the streams and the memory created then
+  // stay in use.
   NcclLibrary* library = nullptr;
   Device* device = nullptr;
   // Sizes, in bytes, of the smallest and the largest message that NCCL sends.

@@ -22,6 +22,8 @@ namespace tributary::cuda {
 // rounded when they are operands. All other arithmetic is float32. Bfloat16 is
 // several times as fast with a head_size of 32, 64 or 128; see
 // attention_bfloat16.h.
+
+// Dropout of the probabilities.
 struct AttentionDropout {
   RandomStream stream;
   const RandomBase* base = nullptr;  // In GPU memory.

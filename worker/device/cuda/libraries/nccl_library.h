@@ -20,8 +20,8 @@ class NcclCommunicator {
   virtual ~NcclCommunicator() = default;
 
   // Returns whether the last operation (creation, Send or Receive) has been
-  // queued. The next operation must not be started before. Returns the first
-  // error since. Never blocks.
+  // queued; only then may the next one be started. Returns the first error of
+  // the communicator, if any. Never blocks.
   virtual absl::StatusOr<bool> Ready() = 0;
   // Queue a message to or from the other process on a stream (see
   // CopyStream::handle) of the GPU passed to Begin. Both sides must queue the
