@@ -13,7 +13,7 @@ namespace tributary {
 class Optimizer;
 class SgdSpec;
 
-// SGD without momentum: w -= learning_rate * (g + weight_decay * w)
+// SGD without momentum: w -= learning_rate * (g + weight_decay * w).
 struct PlainSgd {
   static constexpr int kSlots = 0;
   float learning_rate;
@@ -25,9 +25,9 @@ struct PlainSgd {
   }
 };
 
-// v = momentum * v + g + weight_decay * w, and then
-// w -= learning_rate * v, or Nesterov's
-// w -= learning_rate * (g + weight_decay * w + momentum * v). Slot: v.
+// SGD with momentum: v = momentum * v + g + weight_decay * w, and then w -=
+// learning_rate * v, or Nesterov's w -= learning_rate * (g + weight_decay * w +
+// momentum * v). Slot: v.
 template <bool kNesterov>
 struct MomentumSgd {
   static constexpr int kSlots = 1;

@@ -22,8 +22,8 @@ struct ComputeProfile {
   std::vector<double> ready_at;
 };
 
-// Returns the profile of a network that spends equal time on every parameter,
-// the fraction `forward_share` of it in forward. A step takes `seconds`.
+// Returns the profile of a network that spends equal time on every parameter. A
+// step takes `seconds`, of which forward takes the fraction `forward_share`.
 // `chunk_elements` is indexed by chunk.
 ComputeProfile EvenProfile(double seconds,
                            absl::Span<const int64_t> chunk_elements,

@@ -72,9 +72,9 @@ absl::StatusOr<std::vector<nlohmann::json>> RunBenchPrograms(
     const std::vector<std::vector<std::string>>& arguments,
     SignalQueue* signals);
 
-// The following functions are for benchmarks that start processes themselves.
 // Returns the JSON object that a process printed to its log, or Internal if
-// there is none.
+// there is none. This function and the following ones are for benchmarks that
+// start processes themselves.
 absl::StatusOr<nlohmann::json> ReadPrintedJson(const std::string& log_path);
 // Returns an error unless the process succeeded.
 absl::Status CheckExit(const Supervisor& supervisor, const ProcessExit& exit);
