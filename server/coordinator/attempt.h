@@ -99,6 +99,7 @@ class Attempt {
   // agreed on. `ready` is the report of a worker that has this model and data.
   void Prepare(ArenaLayout layout, const Ready& ready,
                const Beginning& beginning);
+  // Begins training.
   void Train();
   // Returns true if the attempt resumes from a checkpoint of the finished
   // model, so that no step is left to compute.
@@ -123,6 +124,7 @@ class Attempt {
   // Removes the worker and, unless `status` is OK, closes its connection with
   // `status`. No effect if the worker was removed before.
   void RemoveWorker(int64_t incarnation, const absl::Status& status);
+  // Removes all workers; see RemoveWorker.
   void RemoveWorkers(const absl::Status& status);
   // Discards what the attempt knows about a worker that is no longer a member,
   // and calls `on_forget`.
@@ -166,7 +168,7 @@ class Attempt {
 
   // ---- The ending.
   // Fails the job. Has no effect once the job has failed, was stopped or is
-  // done, but applies to an attempt that ended with GoBack. The methods below
+  // done, but applies to an attempt that ended with GoBack. GoBack and Drain
   // have no effect once the attempt has ended in any way.
   void Fail(const absl::Status& reason, int exit_code);
   // Fails the job for an error that a peer reported. `reason` names the peer.
@@ -180,7 +182,8 @@ class Attempt {
   // Stops the job before its end, after one more checkpoint if checkpoints are
   // enabled.
   void Drain();
-  // Tells workers and servers that the job is done, or was stopped.
+  // Tells servers that the job is done or was stopped. If it was stopped, also
+  // tells the workers and closes their connections.
   void Conclude();
   AttemptEnding ending() const {
     return phase_.ending(/*workers_left=*/membership_.count() > 0);

@@ -89,8 +89,7 @@ class Coordinator {
   // Waits until the attempt has ended, and returns how it ended. Returns kNone
   // if it has not ended within `timeout`.
   Ending AwaitEnding(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mu_);
-  // Tells the other servers to exit, and workers that the job was stopped, if
-  // it was.
+  // Tells the servers to exit. If the job was stopped, also tells the workers.
   void FinishServers() ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the number of workers when the attempt ended.
   int workers_at_ending() const ABSL_LOCKS_EXCLUDED(mu_);

@@ -22,9 +22,9 @@ class AttemptHistory {
 
   // Returns whether the next attempt may begin from the in-memory replicas.
   bool trusts_memory() const { return memory_failures_ < kMostMemoryFailures; }
-  // Returns the time from the end of the first to the end of the last of the
-  // most recent attempts in a row that ended without training. Negative if the
-  // last attempt trained.
+  // Returns how long no attempt has trained: the time between the ends of the
+  // first and the last attempt since the last one that trained. Negative if
+  // there is no such attempt.
   absl::Duration stuck() const { return last_ - stuck_since_; }
 
  private:

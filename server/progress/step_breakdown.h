@@ -34,9 +34,9 @@ struct WorkerStep {
 // The worker that the other workers waited for most.
 struct Straggler {
   int rank = 0;
-  // Mean over all steps of the delay between the median worker's last
-  // contribution and this worker's, counting only steps in which this worker
-  // came last.
+  // Mean delay per step of this worker's last contribution after that of the
+  // median worker. The delay counts as 0 in steps in which another worker came
+  // last.
   double seconds = 0;
   // The phase that takes this worker longer than the others: "data", "forward"
   // or "backward", or "exchange" if none of these explains the delay. Empty
@@ -51,8 +51,7 @@ class StepBreakdown {
   // `servers` is the number of servers that report each step.
   explicit StepBreakdown(int servers);
 
-  // Introduce begins to count a worker, and Forget ends it. A repeated
-  // Introduce has no effect.
+  // Adds a worker, or removes it. A repeated Introduce has no effect.
   void Introduce(int64_t incarnation, int rank);
   void Forget(int64_t incarnation);
   // Sets the counters of the worker's newest heartbeat, which are cumulative.

@@ -58,12 +58,12 @@ class ContributionQueue {
   // that is invalid for every step, ResourceExhausted if too many wait.
   virtual absl::Status Add(int64_t version, NodeSum sum) = 0;
 
-  // Returns what to do at `version`: an update, which leaves the queue and must
-  // have become `version` + 1 before the next call; the outcome of a
-  // contribution that causes no update; or nothing until another Add.
+  // What to do next: apply an update, send the outcome of a contribution that
+  // causes no update, or nothing until another Add.
   using Decision =
       std::variant<std::monostate, ChunkUpdate, ContributionOutcome>;
-  // Returns the decision for `version` (see Decision).
+  // Returns what to do at `version`. A returned update leaves the queue and
+  // must have become `version` + 1 before the next call of Next.
   virtual Decision Next(int64_t version) = 0;
 };
 
