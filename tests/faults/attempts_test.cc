@@ -86,7 +86,7 @@ TEST_F(AttemptsTest, FailsWhenNothingComesOfThemForTooLong) {
   const absl::Status status = cluster.Run();
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("no attempt has trained for 8s; the last one ended "
-                        "with: server 1"));
+                        "with: lost server 1"));
   EXPECT_EQ(cluster.weights_sha256(), "");
 }
 

@@ -286,7 +286,9 @@ TEST_F(PythonWorkerTest, JoinsAgainAfterTheServerWasKilled) {
   EXPECT_EQ(result.exit_code, 0) << result.standard_error;
   EXPECT_THAT(result.standard_error, HasSubstr("joining again"));
   ASSERT_EQ(next.Wait().exit_code, 0);
-  ExpectNear(ReadResult("killed"), Train(job, {kOurs}, "ours"));
+  Job alone = job;
+  alone.workers = {kOurs};
+  ExpectNear(ReadResult("killed"), Train(alone, {kOurs}, "ours"));
 }
 
 TEST_F(PythonWorkerTest, OurWorkerFinishesTheStepsOfOneThatWasKilled) {
@@ -302,7 +304,9 @@ TEST_F(PythonWorkerTest, OurWorkerFinishesTheStepsOfOneThatWasKilled) {
   theirs.reset();  // SIGKILL.
   EXPECT_EQ(ours.Wait().exit_code, 0);
   ASSERT_EQ(server.Wait().exit_code, 0);
-  ExpectNear(ReadResult("killed"), Train(job, {kOurs}, "ours"));
+  Job alone = job;
+  alone.workers = {kOurs};
+  ExpectNear(ReadResult("killed"), Train(alone, {kOurs}, "ours"));
 }
 
 TEST_F(PythonWorkerTest, RefusesAJobThatItDoesNotImplement) {

@@ -1,6 +1,5 @@
 #include "server/service/coordinator_sessions.h"
 
-#include <optional>
 #include <string>
 
 #include "common/transport/channel.h"
@@ -51,28 +50,22 @@ TEST_F(CoordinatorSessionsTest, RequiresEnlistFirst) {
             absl::FailedPreconditionError("the first report must be Enlist"));
 }
 
-TEST_F(CoordinatorSessionsTest, TheEndOfAStreamMakesRoomForTheNext) {
-  FakeServerStream<ServerOrder> first_stream, second_stream, third_stream;
+TEST_F(CoordinatorSessionsTest, TheEndOfAStreamRemovesItsServer) {
+  FakeServerStream<ServerOrder> first_stream, second_stream;
   EnlistmentSession first(&coordinator_, &first_stream);
   EnlistmentSession second(&coordinator_, &second_stream);
-  EnlistmentSession third(&coordinator_, &third_stream);
   first.OnMessage(EnlistReport(), ReceivedPayload());
   EXPECT_FALSE(first_stream.closed().has_value());
   second.OnMessage(EnlistReport(), ReceivedPayload());
   ASSERT_TRUE(second_stream.closed().has_value());
   EXPECT_TRUE(absl::IsAlreadyExists(*second_stream.closed()));
+  EXPECT_EQ(coordinator_.AwaitEnding(absl::ZeroDuration()),
+            Coordinator::Ending::kNone);
   first.OnEnd();
   EXPECT_EQ(first_stream.closed(), absl::OkStatus());
-  third.OnMessage(EnlistReport(), ReceivedPayload());
-  EXPECT_FALSE(third_stream.closed().has_value());
-  // The first call ends only now, and does not remove its successor.
+  EXPECT_EQ(coordinator_.AwaitEnding(absl::ZeroDuration()),
+            Coordinator::Ending::kGoesBack);
   first.OnGone();
-  FakeServerStream<ServerOrder> fourth_stream;
-  EnlistmentSession fourth(&coordinator_, &fourth_stream);
-  fourth.OnMessage(EnlistReport(), ReceivedPayload());
-  ASSERT_TRUE(fourth_stream.closed().has_value());
-  EXPECT_TRUE(absl::IsAlreadyExists(*fourth_stream.closed()));
-  third.OnGone();
 }
 
 }  // namespace

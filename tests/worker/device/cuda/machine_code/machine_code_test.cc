@@ -166,7 +166,7 @@ void ExpectWithin(const std::map<Kernel, int>& found,
 
 TEST(MachineCodeTest, HotKernelsDoNotSpill) {
   const std::vector<std::string> logs = Files(".log");
-  EXPECT_EQ(logs.size(), 3 * 6u);
+  EXPECT_EQ(logs.size(), 3 * 8u);
   std::map<Kernel, int> spills;
   for (const std::string& log : logs) AddSpills(log, &spills);
   ExpectWithin(spills, AllowedSpills());
