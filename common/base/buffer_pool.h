@@ -14,22 +14,24 @@
 
 namespace tributary {
 
-// Shared because a buffer is both an input of the next update and the payload
-// of several outgoing messages. The last reference returns it to its pool.
+// Buffers are shared, because one buffer is both an input of the next update
+// and the payload of several outgoing messages. When the last reference is
+// released, the buffer returns to its pool.
 using Buffer = std::shared_ptr<float>;
 
-// Returns a buffer outside of any pool, with unspecified contents and the
-// alignment of a pool's buffers. Throws std::bad_alloc.
+// Returns a buffer that belongs to no pool, with unspecified contents and the
+// alignment of the buffers of a pool. Throws std::bad_alloc.
 Buffer AllocateBuffer(int64_t elements);
 
-// Pins memory for copies to and from a device (see Copies::PinHostMemory). The
-// memory stays pinned for the lifetime of the returned handle. Thread-safe. A
-// null function pins nothing.
+// A function that pins `bytes` bytes at `memory` for copies to and from a
+// device (see Copies::PinHostMemory). The memory stays pinned for the lifetime
+// of the returned handle. Thread-safe. A null function pins nothing.
 using PinMemory =
     std::function<std::shared_ptr<void>(void* memory, size_t bytes)>;
 
-// Returns a handle to `buffer` that pins its memory and unpins it before the
-// memory is freed.
+// Pins the first `bytes` bytes of `buffer` with `pin`, and returns a reference
+// to the buffer that keeps them pinned. They are unpinned before the memory is
+// freed.
 Buffer PinnedBuffer(Buffer buffer, size_t bytes, const PinMemory& pin);
 
 // A pool of equally sized buffers. Thread-safe. Buffers may outlive the pool.
@@ -38,12 +40,13 @@ class BufferPool {
   // Buffers have `elements` floats and are aligned to 64 bytes. Larger buffers
   // than 2 MiB are aligned to 2 MiB and use huge pages.
   explicit BufferPool(int64_t elements);
-  // Takes new buffers from `source` until it returns null, and allocates them
-  // after that.
+  // Takes new buffers from `source` until `source` returns null, and allocates
+  // new buffers from then on.
   BufferPool(int64_t elements, std::function<Buffer()> source);
 
-  // Returns a buffer with unspecified contents: a returned one if there is one,
-  // otherwise a new one. Never blocks on other buffers.
+  // Returns a buffer with unspecified contents: one that has returned to the
+  // pool if there is any, otherwise a new one. Never waits for a buffer to
+  // return.
   Buffer Take();
 
   int64_t elements() const { return elements_; }

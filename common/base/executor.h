@@ -11,7 +11,7 @@ namespace tributary {
 // the number of tasks they have in flight.
 class Executor {
  public:
-  // Runs all queued tasks before it returns.
+  // Runs all tasks that are still queued before it returns.
   virtual ~Executor() = default;
 
   // Queues `task` and returns without running it. Tasks start in the order of

@@ -9,15 +9,16 @@
 
 namespace tributary {
 
-// Defined only in programs that link //common/base:failpoints, which are test
-// programs. Elsewhere both are null, and the functions below cost one
-// comparison.
+// These two functions are defined only in test programs, which link
+// //common/base:failpoints. In other programs both are null, and the functions
+// below cost one comparison.
 absl::Status HitFailpoint(const char* point) __attribute__((weak));
 void RecordInLedger(int64_t attempt, int chunk, int64_t step,
                     int64_t sample_count) __attribute__((weak));
 
-// Call where the protocol reaches `point`; failpoints.cc lists the names. Treat
-// an error as an error of the operation that follows.
+// Marks the place where the protocol reaches `point`; failpoints.cc lists the
+// names of all points. The caller must treat an error as an error of the
+// operation that follows.
 inline absl::Status Failpoint(const char* point) {
   return HitFailpoint == nullptr ? absl::OkStatus() : HitFailpoint(point);
 }

@@ -1,5 +1,6 @@
-// Checks of numeric options. Each error is InvalidArgument, names the field by
-// `path`, and states the value and the allowed range.
+// Checks of numeric options. Each function returns OK, or InvalidArgument with
+// a message that names the field by `path` and states the value and the allowed
+// range.
 #ifndef TRIBUTARY_COMMON_BASE_FIELD_CHECKS_H_
 #define TRIBUTARY_COMMON_BASE_FIELD_CHECKS_H_
 

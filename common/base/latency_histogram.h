@@ -9,9 +9,10 @@
 
 namespace tributary {
 
-// Counts durations. A value type; not thread-safe. The relative bucket width is
-// one eighth (see DurationCounts in proto/rendezvous.proto), up to about a day.
-// Longer durations count in the last bucket, negative ones as zero.
+// Counts durations. A value type; not thread-safe. The width of a bucket is
+// about one eighth of its durations (see DurationCounts in
+// proto/rendezvous.proto). The last bucket ends at about a day. Longer
+// durations are counted in the last bucket, and negative ones as zero.
 class LatencyHistogram {
  public:
   LatencyHistogram() = default;

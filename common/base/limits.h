@@ -25,15 +25,16 @@ struct Limits {
   int connections_per_peer = 256;
   // Limits on new connections, each of which costs about a millisecond with
   // TLS. An address may open new_connections_per_peer at once, and one more per
-  // second. Connections beyond that share new_connections_per_second, with a
-  // burst of ten seconds' worth.
+  // second. Connections beyond that, from all addresses together, are limited
+  // to new_connections_per_second, with bursts of up to ten times as many.
   int new_connections_per_peer = 16;
   int new_connections_per_second = 100;
   // Maximum number of concurrent calls on one connection. Tributary's own
   // connections carry one each.
   int streams_per_connection = 16;
-  // Time from a connection's first byte to the end of the HTTP/2 preface,
-  // including TLS; and time from the start of a stream to its first message.
+  // Maximum time from the first byte of a connection to the end of the HTTP/2
+  // preface, including TLS. Also the maximum time from the start of a stream to
+  // its first message.
   absl::Duration handshake_timeout = absl::Seconds(10);
   // Time after which a connection without calls is closed.
   absl::Duration idle_timeout = absl::Minutes(5);
@@ -42,32 +43,34 @@ struct Limits {
   // peers on busy machines.
   absl::Duration keepalive_interval = absl::Seconds(10);
   absl::Duration keepalive_timeout = absl::Seconds(10);
-  // A client that pings more often is disconnected. Must be shorter than
-  // keepalive_interval, or correct clients are disconnected too.
+  // Minimum interval between two keepalive pings of a client; a client that
+  // pings more often is disconnected. Must be shorter than keepalive_interval,
+  // or correct clients are disconnected too.
   absl::Duration min_ping_interval = absl::Seconds(5);
 
   // ---- Size of one message.
   //
-  // A chunk, its header and room for the coordinator's tables.
+  // Maximum size of a message in bytes: a chunk, its header and room for the
+  // coordinator's tables.
   int message_bytes = kMaxChunkBytes + (1 << 20);
-  // All metadata of one call.
+  // Maximum size of all metadata of one call, in bytes.
   int metadata_bytes = 8 << 10;
 
   // ---- Contents of messages.
   //
-  // Maximum number of members of a job at a time.
+  // Maximum number of workers that are members of a job at a time.
   int workers = 1024;
-  // Entries of a parameter table, bytes of a parameter's name, dimensions of a
-  // shape, and elements of all parameters together.
+  // Maximum numbers of parameters in a table, of bytes in a parameter's name,
+  // of dimensions of a shape, and of elements of all parameters together.
   int parameters = 65536;
   int name_bytes = 256;
   int dimensions = 8;
   int64_t elements = int64_t{1} << 33;
-  // Bytes of any other text from a peer, such as a host, an address or a
-  // failure's reason.
+  // Maximum number of bytes of any other text from a peer, such as a host, an
+  // address or a failure's reason.
   int text_bytes = 4096;
-  // Messages nested in one message, at any depth. They are counted before the
-  // message is parsed.
+  // Maximum number of messages nested in one message, at any depth. They are
+  // counted before the message is parsed.
   int submessages = 131072;
 };
 
@@ -77,7 +80,8 @@ inline constexpr Limits kDefaultLimits;
 // may run on one host.
 Limits ForWorkers(int workers);
 
-// Returns every limit with its name and unit on one line, for the log.
+// Returns one line with the name, the value and the unit of every limit, for
+// the log.
 std::string Describe(const Limits& limits);
 
 }  // namespace tributary

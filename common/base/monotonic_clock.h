@@ -1,6 +1,7 @@
-// The monotonic clock, for leases, heartbeats and waits. The wall clock jumps
-// when it is adjusted, and Abseil's waits with a timeout follow the wall clock.
-// The simulator replaces all of this, see runtime.h.
+// The monotonic clock, for leases, heartbeats and waits. Abseil's waits with a
+// timeout are not used, because they follow the wall clock, which jumps when it
+// is adjusted. The simulator replaces all functions of this file; see
+// runtime.h.
 #ifndef TRIBUTARY_COMMON_BASE_MONOTONIC_CLOCK_H_
 #define TRIBUTARY_COMMON_BASE_MONOTONIC_CLOCK_H_
 

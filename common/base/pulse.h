@@ -13,8 +13,8 @@
 
 namespace tributary {
 
-// Sends heartbeats: calls `beat` every `interval`, first after one interval.
-// The destructor stops and joins the thread. Thread-safe.
+// Calls `beat` every `interval`, for the first time after one interval. Used to
+// send heartbeats. The destructor stops and joins the thread. Thread-safe.
 class Pulse {
  public:
   Pulse(absl::Duration interval, std::function<void()> beat)
@@ -32,8 +32,8 @@ class Pulse {
   Pulse(const Pulse&) = delete;
   Pulse& operator=(const Pulse&) = delete;
 
-  // Calls `beat` on this thread unless the last beat was less than half an
-  // interval ago.
+  // Calls `beat` on the calling thread, unless it was last called less than
+  // half an interval ago.
   void BeatEarly() { BeatUnlessWithin(interval_ / 2); }
 
  private:
@@ -42,7 +42,8 @@ class Pulse {
     return AwaitFor(&mu_, absl::Condition(&stop_), timeout);
   }
 
-  // Returns the time until the next periodic beat.
+  // Calls `beat` unless it was last called less than `gap` ago. Returns the
+  // time until the next periodic call.
   absl::Duration BeatUnlessWithin(absl::Duration gap) ABSL_LOCKS_EXCLUDED(mu_) {
     {
       absl::MutexLock lock(&mu_);

@@ -9,18 +9,19 @@
 
 namespace tributary {
 
-// Returns true if the operation may be retried: the peer is unreachable, has
-// restarted, or asks the caller to join again. The failed operation may or may
-// not have been applied. Retrying does not help with any other error.
+// Returns true if `status` is an error after which a retry may succeed: the
+// peer is unreachable, has restarted, or requires that the caller joins again.
+// The peer may or may not have applied the failed operation. After any other
+// error a retry does not help.
 bool IsTransient(const absl::Status& status);
 
-// Exponential backoff, up to one second. The second attempt follows at once,
-// and an attempt that lasted ten seconds or longer resets the backoff. Not
-// thread-safe.
+// Exponential backoff, up to one second. The second attempt follows the first
+// without a wait. An attempt that lasted longer than ten seconds resets the
+// backoff. Not thread-safe.
 class Backoff {
  public:
-  // Waits for the backoff; call after each attempt. Returns false if `shutdown`
-  // was requested.
+  // Blocks until the next attempt is due; call it after each failed attempt.
+  // Returns false if `shutdown` was requested.
   bool Wait(Shutdown* shutdown);
 
  private:

@@ -1,4 +1,5 @@
-// What the simulator replaces: threads, waits and the monotonic clock.
+// The interface to threads, waits and the monotonic clock, which the simulator
+// replaces.
 #ifndef TRIBUTARY_COMMON_BASE_RUNTIME_H_
 #define TRIBUTARY_COMMON_BASE_RUNTIME_H_
 
@@ -11,8 +12,8 @@
 namespace tributary {
 
 // Code that runs in the simulator starts threads with Thread, waits with Await,
-// AwaitFor and AwaitUntil, and reads the time with MonotonicNow, which all call
-// the runtime if there is one. Thread-safe.
+// AwaitFor and AwaitUntil, and reads the time with MonotonicNow. All of these
+// call SimulatedRuntime() if the program defines it. Thread-safe.
 class Runtime {
  public:
   // A thread that was started.

@@ -1,5 +1,5 @@
-// A request to shut down a process, which ends all of its waits. It is made
-// once, by a signal or a test.
+// A request to shut down a process, which ends all waits of the process. A
+// signal or a test makes the request, once.
 #ifndef TRIBUTARY_COMMON_BASE_SHUTDOWN_H_
 #define TRIBUTARY_COMMON_BASE_SHUTDOWN_H_
 
@@ -23,7 +23,7 @@ class Shutdown {
   // Keeps a callback registered for the lifetime of this object.
   class Registration {
    public:
-    // Unregisters the callback. Blocks while it runs.
+    // Unregisters the callback. Blocks while callbacks run.
     ~Registration() {
       absl::MutexLock lock(&shutdown_->callbacks_mu_);
       shutdown_->callbacks_.erase(place_);
@@ -56,16 +56,17 @@ class Shutdown {
     return requested_;
   }
 
-  // Blocks until the request or until `timeout` has passed. Returns false in
-  // the latter case.
+  // Blocks until a shutdown is requested or `timeout` has passed. Returns true
+  // if it was requested.
   bool AwaitRequest(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mu_) {
     absl::MutexLock lock(&mu_);
     return AwaitFor(&mu_, absl::Condition(&requested_), timeout);
   }
 
-  // Runs `callback` on the requesting thread, or immediately if the request was
-  // made already. The callback must be quick and must not create or destroy
-  // registrations. The registration must not outlive this object.
+  // Registers `callback` to be called on the thread that calls Request. If the
+  // request was made already, calls it immediately on the calling thread. The
+  // callback must be quick and must not create or destroy registrations. The
+  // registration must not outlive this object.
   ABSL_MUST_USE_RESULT Registration OnRequest(std::function<void()> callback)
       ABSL_LOCKS_EXCLUDED(mu_, callbacks_mu_) {
     absl::MutexLock running(&callbacks_mu_);

@@ -14,7 +14,7 @@ namespace tributary {
 // Like std::thread: Join must be called before the destructor. Movable.
 class Thread {
  public:
-  // No thread.
+  // An object without a thread.
   Thread() = default;
   explicit Thread(std::function<void()> body) {
     if (SimulatedRuntime == nullptr) {

@@ -14,8 +14,8 @@
 
 namespace tributary {
 
-// Encoded floats as they are sent: their encoding, their bytes, and the owner
-// of the memory.
+// Encoded floats as they are sent. `data` points to `bytes` bytes, which stay
+// valid until `owner` is released.
 struct EncodedFloats {
   Encoding encoding = FLOAT32;
   const void* data = nullptr;
@@ -23,36 +23,39 @@ struct EncodedFloats {
   std::shared_ptr<const void> owner;
 };
 
-// Returns the encoding of contributions.
+// Returns the encoding of the contributions (gradients) in this exchange.
 Encoding GradientEncoding(const ExchangeSpec& exchange);
-// Returns the encoding of complete weights, as opposed to differences.
+// Returns the encoding of complete weights in this exchange. Weights that are
+// sent as differences from an earlier version may use another encoding.
 Encoding WeightsEncoding(const ExchangeSpec& exchange);
-// Returns the number format of FLOAT32, BFLOAT16 or FLOAT16.
+// Returns the number format of `encoding`, which must be FLOAT32, BFLOAT16 or
+// FLOAT16.
 WireDtype DtypeOf(Encoding encoding);
 
-// Returns the size in bytes of a payload of `elements`. TOP_K: the maximum
-// size.
+// Returns the size in bytes of a payload of `elements` elements. For TOP_K this
+// is the maximum size, at which all elements are sent.
 int64_t PayloadBytes(Encoding encoding, int64_t elements);
 
-// Computes residual[i] += gradient[i], then moves the part that the method
-// sends from `residual` to the payload. On return `residual` holds the
-// remainder for error feedback. `compression` must be valid.
+// Computes residual[i] += gradient[i], then moves the part that the compression
+// method sends from `residual` to the returned payload. On return `residual`
+// holds the remainder, which the next call adds to its gradient (error
+// feedback). `compression` must be valid.
 EncodedFloats CompressWithFeedback(const CompressionSpec& compression,
                                    const float* gradient, float* residual,
                                    int64_t count);
 
-// Compresses to[i] - from[i].
+// Compresses the differences to[i] - from[i]. `compression` must be valid.
 EncodedFloats CompressDifference(const CompressionSpec& compression,
                                  const float* from, const float* to,
                                  int64_t count);
 
-// values[i] += element i, for all `count` elements of a valid TOP_K or
-// EIGHT_BIT payload.
+// Computes values[i] += element i, for all `count` elements of `payload`, a
+// valid payload of encoding TOP_K or EIGHT_BIT.
 void AddCompressed(Encoding encoding, absl::string_view payload, float* values,
                    int64_t count);
 
-// to[i] = from[i], for all i < count that AddCompressed of this payload may
-// change.
+// Copies to[i] = from[i] for each i < count that AddCompressed with this
+// payload may change.
 void CopyCompressed(Encoding encoding, absl::string_view payload,
                     const float* from, float* to, int64_t count);
 

@@ -1,5 +1,6 @@
-// Top-k sparsification, the elements of largest magnitude with their places:
-// payloads of encoding TOP_K (see Encoding in proto/parameter_server.proto).
+// Top-k sparsification: payloads of encoding TOP_K (see Encoding in
+// proto/parameter_server.proto), which contain only the elements of largest
+// magnitude and their indices.
 #ifndef TRIBUTARY_COMMON_CODEC_TOP_K_H_
 #define TRIBUTARY_COMMON_CODEC_TOP_K_H_
 
@@ -11,46 +12,52 @@
 
 namespace tributary {
 
-// Returns the number of elements to send of `count`: `fraction` of them,
-// rounded, at least one unless `count` is 0.
+// Returns how many of `count` elements to send: `fraction` * `count`, rounded,
+// but at least one unless `count` is 0.
 int64_t TopKCount(double fraction, int64_t count);
 
-// Computes residual[i] += gradient[i], then moves the TopKCount elements of
-// largest magnitude, fewer than 2^31, from `residual` to a payload. Their
-// residuals become 0, so `residual` then holds the errors for error feedback.
-// Among equal magnitudes the first elements are sent. Zeros are not sent, NaN
-// has the largest magnitude, and denormal numbers count as zero. A pure
-// function with the same bits on every x86-64. The arrays must not overlap.
+// Computes residual[i] += gradient[i], then moves the TopKCount(fraction,
+// count) elements of largest magnitude from `residual` to the returned payload.
+// There must be fewer than 2^31 of them. The residuals of these elements become
+// 0; the others remain, and the next call adds them to its gradient (error
+// feedback). Among equal magnitudes the elements with the lowest indices are
+// sent. Zeros are not sent, NaN has the largest magnitude, and denormal numbers
+// count as zero. The result has the same bits on every x86-64. The arrays must
+// not overlap.
 //
-// A sample yields an estimate of the threshold (Lin et al., 2018), the pass
-// that adds collects the elements that reach it, and the exact selection is
-// made among these. If the estimate is too high, slightly fewer elements are
-// sent; never more.
+// Estimates the smallest magnitude to send from a sample of the elements (Lin
+// et al., 2018). The pass that adds the gradient collects the elements that
+// reach this estimate, and the exact selection is made among the collected
+// elements. If the estimate is too high, slightly fewer than TopKCount elements
+// are sent; never more.
 std::string EncodeTopK(double fraction, const float* gradient, float* residual,
                        int64_t count);
 
-// Like EncodeTopK for to[i] - from[i], without storing the differences. A
-// caller that keeps `from` and adds the payload to it carries the error over to
-// the next difference.
+// Like EncodeTopK, but encodes the differences to[i] - from[i], without storing
+// them in memory. A caller that adds the payload to `from` and passes the
+// result as the next `from` carries the error over to the next difference.
 std::string EncodeTopKDifference(double fraction, const float* from,
                                  const float* to, int64_t count);
 
-// InvalidArgument, with the reason, unless `payload` encodes at most `count`
-// elements whose places ascend and are below `count`. Any values are valid.
+// Returns InvalidArgument, with the reason, unless `payload` encodes at most
+// `count` elements whose indices ascend and are below `count`. The elements may
+// have any values.
 absl::Status CheckTopK(absl::string_view payload, int64_t count);
 
-// out[i] = element begin + i, for i < count, of a checked payload.
+// Computes out[i] = element begin + i, for i < count; elements that are not in
+// the payload are 0. `payload` must have passed CheckTopK, here and below.
 void DecodeTopK(absl::string_view payload, int64_t begin, int64_t count,
                 float* out);
 
-// values[i] += element i, for the elements in the payload.
+// Computes values[i] += element i, for each element i in the payload.
 void AddTopK(absl::string_view payload, float* values);
 
-// sum[i] += element begin + i, for the elements in the payload with i < count.
+// Computes sum[i] += element begin + i, for each i < count whose element is in
+// the payload.
 void AddTopKPart(absl::string_view payload, int64_t begin, int64_t count,
                  float* sum);
 
-// to[i] = from[i], for the places i in the payload.
+// Copies to[i] = from[i] for each element i in the payload.
 void CopyTopK(absl::string_view payload, const float* from, float* to);
 
 }  // namespace tributary

@@ -9,9 +9,10 @@
 
 namespace tributary::cuda {
 
-// Returns the message "`what`: <the runtime's message>", and clears the calling
-// thread's last error, which libraries such as CUB would report as their own.
-// An error that is expected and not converted needs cudaGetLastError().
+// Returns the status for `error`, with the message "`what`: <the runtime's
+// message>", and clears the calling thread's last error, which libraries such
+// as CUB would report as their own. If an error is expected and not passed to
+// this function, call cudaGetLastError() to clear it. The code is
 // ResourceExhausted if memory is exhausted; FailedPrecondition if there is no
 // GPU, no suitable driver or no code for the GPU; Internal for all other
 // errors, after which the GPU cannot be used.

@@ -1,6 +1,7 @@
-// float32 arithmetic on a GPU with the bits of an x86-64 that flushes denormal
-// numbers (common/numerics/flush_denormals.h), for kernels whose results must
-// equal those of the CPU's loops. For .cu files only.
+// float32 arithmetic on a GPU that gives the same bits as an x86-64 processor
+// that flushes denormal numbers (common/numerics/flush_denormals.h). For
+// kernels whose results must equal those of loops on the CPU. For .cu files
+// only.
 #ifndef TRIBUTARY_COMMON_CUDA_FLUSHED_H_
 #define TRIBUTARY_COMMON_CUDA_FLUSHED_H_
 
@@ -8,13 +9,13 @@
 
 namespace tributary::cuda {
 
-// A number that is not denormal. Each operation rounds once; the compiler
-// cannot contract two operations to a fused multiply-add.
+// A float32 that is not denormal. Each operation rounds once; the compiler
+// cannot combine two operations into a fused multiply-add.
 //
 // The GPU's flushing (nvcc -ftz=true) is not used, because processors differ in
-// whether a result that rounds up to 2^-126 counts as denormal. x86-64 decides
-// by the result of rounding with an unbounded exponent, and so do these
-// operations.
+// whether a result that rounds up to 2^-126 counts as denormal. x86-64 rounds
+// as if the exponent were unbounded, and flushes the result if it is below
+// 2^-126. These operations do the same.
 class Flushed {
  public:
   Flushed() = default;  // Not initialized.
@@ -24,7 +25,8 @@ class Flushed {
 
   __device__ float value() const { return value_; }
 
-  // A denormal sum of normal numbers is exact.
+  // Needs no special case: if the sum of two normal numbers is denormal, it is
+  // exact.
   __device__ friend Flushed operator+(Flushed a, Flushed b) {
     return Flushed(__fadd_rn(a.value_, b.value_));
   }

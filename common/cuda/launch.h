@@ -35,8 +35,8 @@ void Launch(Stream& stream, const char* operation, int64_t blocks, dim3 threads,
   });
 }
 
-// A grid of this size keeps any GPU busy; its threads loop over the remaining
-// elements.
+// Maximum number of blocks in a grid. This many blocks keep any GPU busy, and
+// their threads loop over all elements.
 inline constexpr int64_t kMaximumBlocks = 1 << 16;
 
 template <typename Function>
@@ -66,8 +66,8 @@ __global__ void ForEachInRowsKernel(int64_t rows, int64_t width,
   }
 }
 
-// Calls function(r, c) for each element of [rows, width], in any order. Avoids
-// the divisions that compute r and c from one index.
+// Calls function(r, c) for each element of [rows, width], in any order. Faster
+// than ForEach, which would need divisions to compute r and c from one index.
 template <typename Function>
 void ForEachInRows(Stream& stream, const char* operation, int64_t rows,
                    int64_t width, const Function& function) {

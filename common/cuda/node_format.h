@@ -1,4 +1,5 @@
-// The rounding of the nodes of a job's reduction tree, for sums on GPUs.
+// Converts exchange.wire_dtype to the format that sums on GPUs use for the
+// nodes of the reduction tree.
 #ifndef TRIBUTARY_COMMON_CUDA_NODE_FORMAT_H_
 #define TRIBUTARY_COMMON_CUDA_NODE_FORMAT_H_
 

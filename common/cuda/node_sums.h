@@ -1,5 +1,5 @@
-// Sums of the nodes of the reduction tree in a GPU's memory, with the bits of
-// common/numerics/half.h.
+// Computes the sums of the nodes of the reduction tree in a GPU's memory. The
+// results have the same bits as those of common/numerics/half.h.
 #ifndef TRIBUTARY_COMMON_CUDA_NODE_SUMS_H_
 #define TRIBUTARY_COMMON_CUDA_NODE_SUMS_H_
 
@@ -12,11 +12,12 @@ namespace tributary::cuda {
 // The format that nodes are rounded to: exchange.wire_dtype.
 enum class NodeFormat { kFloat32, kBfloat16, kFloat16 };
 
-// to[i] = rounded from[i]; `to` may equal `from`.
+// Queues to[i] = rounded from[i] on the stream. `to` may equal `from`.
 void RoundNode(Stream& stream, NodeFormat format, int64_t count,
                const float* from, float* to);
 
-// sum[i] = rounded (sum[i] + rounded x[i]); `sum` must be rounded already.
+// Queues sum[i] = rounded (sum[i] + rounded x[i]) on the stream. The elements
+// of `sum` must be rounded already.
 void AddNode(Stream& stream, NodeFormat format, int64_t count, const float* x,
              float* sum);
 

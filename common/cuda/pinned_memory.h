@@ -1,4 +1,5 @@
-// Pinned host memory, which a GPU copies without the CPU.
+// Pinned host memory, which a GPU can copy from and to without involving the
+// CPU.
 #ifndef TRIBUTARY_COMMON_CUDA_PINNED_MEMORY_H_
 #define TRIBUTARY_COMMON_CUDA_PINNED_MEMORY_H_
 
@@ -7,10 +8,11 @@
 
 namespace tributary::cuda {
 
-// Pins whole pages of this process's memory, for all GPUs, for the lifetime of
-// the returned handle. Returns null if CUDA cannot pin them. Makes GPU number
-// `ordinal` the calling thread's current device, as does the handle's release,
-// so that neither uses another GPU. Thread-safe.
+// Pins `bytes` bytes at `memory`, which must be whole pages of this process's
+// memory, for all GPUs, until the returned handle is released. Returns null if
+// CUDA cannot pin them. This call and the release make GPU `ordinal` the
+// calling thread's current device: otherwise CUDA could create a context on
+// another GPU. Thread-safe.
 std::shared_ptr<void> PinHostMemory(int ordinal, void* memory, size_t bytes);
 
 }  // namespace tributary::cuda

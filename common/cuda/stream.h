@@ -13,9 +13,9 @@
 namespace tributary::cuda {
 
 // Owns a CUDA stream of one GPU and remembers the first error of its
-// operations. From then on it queues nothing, because later work would read
-// what earlier work has not written, and every Wait returns that error. Any
-// thread may use it, one at a time. Only Wait blocks.
+// operations. After an error it queues no further operations, because they
+// would read what the failed one has not written, and every Wait returns that
+// error. Any thread may use a stream, but only one at a time. Only Wait blocks.
 class Stream {
  public:
   // Creates a stream of GPU number `ordinal`, which must exist.
@@ -28,12 +28,13 @@ class Stream {
   cudaStream_t get() const { return stream_; }
   int ordinal() const { return ordinal_; }
 
-  // Makes the GPU the calling thread's current device, as queueing and
-  // allocation require.
+  // Makes the GPU the current device of the calling thread. Queueing and
+  // allocating memory require this.
   void Activate();
 
-  // Calls queue(stream), which queues work and returns CUDA's error, and
-  // records the error under `operation`. Does nothing after an error.
+  // Calls queue(stream), which must queue work and return CUDA's error code.
+  // Records an error under the name `operation`. Does nothing if the stream has
+  // failed.
   template <typename Queue>
   void Enqueue(const char* operation, const Queue& queue) {
     if (status().ok()) Check(queue(stream_), operation);
@@ -43,15 +44,15 @@ class Stream {
   // names what failed.
   void Check(cudaError_t error, const char* operation);
   void Check(const absl::Status& status);
-  // Returns the first error recorded by now. Work that is still queued may yet
-  // fail; Wait includes its errors.
+  // Returns the first error that has been recorded. Work that is still queued
+  // may fail later; Wait returns such errors too.
   const absl::Status& status() const {
     return first_error_.ok() && other_error_.has_value() ? *other_error_
                                                          : first_error_;
   }
 
-  // Records later errors separately; EndErrors returns the first of them. For
-  // operations that have a fallback.
+  // Errors between BeginErrors and EndErrors do not make the stream fail;
+  // EndErrors returns the first of them. For operations that have a fallback.
   void BeginErrors() { other_error_ = absl::OkStatus(); }
   absl::Status EndErrors();
 

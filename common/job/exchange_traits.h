@@ -23,10 +23,11 @@ struct ExchangeTraits {
   ExchangeKind kind = ExchangeKind::kSynchronous;
 
   // True: servers hold the weights and run the optimizer. False: the workers
-  // do, and the job has one server, which receives no gradients.
+  // hold the weights and run the optimizer, and the job has one server, which
+  // receives no gradients.
   bool servers_update = true;
-  // True if servers keep in-memory replicas of the state of other servers
-  // (recovery.journal) or of the workers (all-reduce).
+  // True if servers keep in-memory replicas: with recovery.journal, of the
+  // state of other servers; with all-reduce, of the state of the workers.
   bool servers_hold_replicas = false;
   // True if an attempt has a fixed set of workers: the loss of one ends the
   // attempt, and workers that join wait for the next attempt.
@@ -35,13 +36,15 @@ struct ExchangeTraits {
   // True: one worker computes the whole batch of a step. False: the batch's
   // micro-batches are divided among the workers.
   bool whole_batches = false;
-  // Number of steps by which a worker may run ahead of the oldest chunk. 0 if
-  // whole_batches, because such steps are not applied in order.
+  // Number of steps by which a worker may run ahead of the chunk with the
+  // oldest version. 0 if whole_batches, because steps are then not applied in
+  // order.
   int64_t staleness = 0;
-  // Steps between two exchanges; see Rounds.
+  // Number of steps between two exchanges; see Rounds.
   int64_t steps_per_round = 1;
-  // Local SGD: each micro-batch takes the steps of a round by itself, with the
-  // job's optimizer, and contributes the distance that its weights moved.
+  // True for local SGD: each micro-batch computes the steps of a round on
+  // weights of its own, with the job's optimizer, and contributes the change of
+  // these weights instead of a gradient.
   bool local_sgd = false;
 
   // True if servers, or the members of an all-reduce, update chunks only after
@@ -50,14 +53,15 @@ struct ExchangeTraits {
   // True if workers compute the norm of the whole gradient before they send it,
   // and send the norm with it.
   bool contributions_await_norm = false;
-  // True: servers answer each contribution and may read its gradient until
-  // then. False: they may read it until the chunk's next version.
+  // True: servers answer each contribution, and may read its gradient until
+  // they have answered. False: servers do not answer, and may read the gradient
+  // until the chunk's next version is published.
   bool contributions_answered = false;
 };
 
-// Returns the traits of `job`, which must be valid, resolved or not. The result
-// of JobOfRounds has the same traits as the job, except those about clipping,
-// which JobOfRounds removes. A pure function.
+// Returns the traits of `job`, which must be valid but need not be resolved.
+// JobOfRounds(job) has the same traits as `job`, except those that depend on
+// clipping, because JobOfRounds removes clipping. A pure function.
 ExchangeTraits ResolveExchange(const JobSpec& job);
 
 // Returns the parameters of the job's consistency mode, for the code that

@@ -1,9 +1,9 @@
 // Reads, overrides, validates and prints job files. proto/job.proto documents
 // the fields.
 //
-// All functions except LoadJob are pure; all are thread-safe. All errors are
-// InvalidArgument (exit code 2): the user must change the job or the command
-// line, and the message names the place and the remedy.
+// All functions are thread-safe, and all except LoadJob are pure. All errors
+// are InvalidArgument (exit code 2): the user must change the job or the
+// command line. The message states which part to change, and how.
 #ifndef TRIBUTARY_COMMON_JOB_JOB_H_
 #define TRIBUTARY_COMMON_JOB_JOB_H_
 
@@ -18,16 +18,17 @@
 
 namespace tributary {
 
-// Parses protobuf text. Errors begin with `file_name`, line and column:
-// "job.textproto:12:5: ...". Does not validate, so that overrides can be
-// applied first.
+// Parses protobuf text. Error messages begin with `file_name`, line and column:
+// "job.textproto:12:5: ...". Does not validate the job, so that overrides can
+// be applied first.
 absl::StatusOr<JobSpec> ParseJob(absl::string_view text,
                                  absl::string_view file_name);
 
 // Reads and parses a job file.
 absl::StatusOr<JobSpec> LoadJob(const std::string& path);
 
-// Sets any field by its path. On an error leaves `job` unchanged.
+// Sets any field, given as path=value. On an error leaves `job` unchanged.
+// Examples:
 //   optimizer.adamw.learning_rate=0.001   replaces other members of a oneof
 //   model.mlp.hidden=[64, 32]             a whole list; also 64,32
 //   model.mlp.hidden[0]=64                one element; the index after the last
@@ -38,10 +39,10 @@ absl::StatusOr<JobSpec> LoadJob(const std::string& path);
 //   evaluation.disabled=true              also false, 1, 0, yes, no, on, off
 absl::Status SetField(JobSpec* job, absl::string_view path_and_value);
 
-// Checks each field and combinations of fields. Messages begin with the path of
-// a field: "batch.micro_batches: 3 is not a power of two". The products of
-// sizes in a valid job do not overflow int64. Accepts jobs before and after
-// ResolveJob.
+// Checks each field and the combinations of fields. Error messages begin with
+// the path of a field: "batch.micro_batches: 3 is not a power of two". The
+// products of sizes in a valid job do not overflow int64. Accepts jobs before
+// and after ResolveJob.
 absl::Status ValidateJob(const JobSpec& job);
 
 // Value of batch.micro_batches that asks the launcher to choose a number that
@@ -55,19 +56,21 @@ inline constexpr int64_t kMaxMicroBatches = 4096;
 // smaller ones use the hardware poorly.
 inline constexpr int64_t kLeastEvaluationBatch = 16;
 
-// Sets the defaults that depend on other fields: name, micro_batches, exchange,
-// evaluation.batch, padding. `job` must be valid. Idempotent. Leaves
-// kFindMicroBatches, and the defaults that depend on it, unset.
+// Returns `job` with the defaults that depend on other fields: name,
+// micro_batches, exchange, evaluation.batch, padding. `job` must be valid.
+// Idempotent. Leaves kFindMicroBatches, and the defaults that depend on it,
+// unset.
 JobSpec ResolveJob(JobSpec job);
 
-// Returns the name of the model's field, such as "mlp"; an empty string if no
-// model is set.
+// Returns the name of the job's kind of model, which is the name of the field
+// that is set in ModelSpec, such as "mlp". Returns an empty string if no model
+// is set.
 std::string ModelKind(const JobSpec& job);
 
 // Returns the names of all kinds of models.
 std::vector<std::string> ModelKinds();
 
-// Returns chunk_bytes of the member of `exchange` that is set.
+// Returns the chunk_bytes of the kind of exchange that is set in `exchange`.
 int64_t ChunkBytes(const ExchangeSpec& exchange);
 
 // Prints the job as protobuf text, from which ParseJob restores the same job.

@@ -10,32 +10,35 @@
 namespace tributary {
 
 struct JobChange {
-  // Path of the field, see SetField: "optimizer.adamw.learning_rate". If a
-  // different member of a oneof is set, the path of the enclosing message:
+  // Path of the field, as for SetField: "optimizer.adamw.learning_rate". If the
+  // jobs set different members of a oneof, the path of the enclosing message:
   // "optimizer".
   std::string field;
-  // Values as in a job file, truncated if long; "none" for a field without one.
+  // The old and the new value, formatted as in a job file and truncated if
+  // long; "none" if the field is not set.
   std::string was;
   std::string is;
 };
 
-// Returns the fields that affect the result of training and differ between two
-// resolved jobs, in the order of job.proto. Ignores the length of the run
-// (steps, epochs), because a longer run continues a shorter one. Ignores fields
-// that never affect a result: names, output, checkpoints, evaluation, recovery,
-// transport, an all-reduce instead of mode synchronous, and chunk_bytes where
-// it has no effect.
+// Returns the fields that differ between two resolved jobs and affect the
+// result of training, in the order of job.proto. `was` is the earlier job, `is`
+// the new one, here and below. Ignores the length of the run (steps, epochs),
+// because a longer run continues a shorter one. Ignores fields that never
+// affect a result: names, output, checkpoints, evaluation, recovery, transport,
+// an all-reduce instead of mode synchronous, and chunk_bytes where it has no
+// effect.
 std::vector<JobChange> ResultChanges(const JobSpec& was, const JobSpec& is);
 
-// Returns true if the jobs differ in length and the learning rate decays until
-// the last step. The steps of the shorter job then used other learning rates
-// than those of the longer one.
+// Returns true if the jobs differ in length (steps or epochs) and the learning
+// rate decays until the last step. Each step of the shorter job then uses
+// another learning rate than the same step of the longer job.
 bool LengthChangesSchedule(const JobSpec& was, const JobSpec& is);
 
-// Returns true if both jobs have the same length.
+// Returns true if both jobs have the same length (steps or epochs).
 bool SameLength(const JobSpec& a, const JobSpec& b);
 
-// Prints "seed was 1, is 2; steps was 10, is 20".
+// Formats the changes for messages, for example as "seed was 1, is 2; steps was
+// 10, is 20".
 std::string PrintChanges(const std::vector<JobChange>& changes);
 
 }  // namespace tributary

@@ -1,4 +1,5 @@
-// Limits and checks that job fields of any kind share. Errors name the field.
+// Limits and checks that apply to many fields of a job. Error messages name the
+// field.
 #ifndef TRIBUTARY_COMMON_JOB_JOB_CHECKS_H_
 #define TRIBUTARY_COMMON_JOB_JOB_CHECKS_H_
 

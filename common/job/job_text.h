@@ -10,7 +10,8 @@
 
 namespace tributary {
 
-// Keeps the first error, because later ones are usually its consequences.
+// Keeps the first error of the parser, because later errors are usually
+// consequences of the first.
 class FirstError : public ::google::protobuf::io::ErrorCollector {
  public:
   // `text` is the parser's input and must outlive this object.
@@ -22,7 +23,8 @@ class FirstError : public ::google::protobuf::io::ErrorCollector {
   // The error without line and column.
   const std::string& what() const { return what_; }
 
-  // Line and column count from 0; line -1 refers to the whole text.
+  // Called by the parser. `line` and `column` count from 0; line -1 refers to
+  // the whole text.
   void AddError(int line, int column, const std::string& message) override;
   // Warnings report deprecated fields only, and there are none.
   void AddWarning(int, int, const std::string&) override {}

@@ -20,10 +20,10 @@ class Rounds {
 
   // Number of rounds of the job.
   int64_t count() const { return RoundsFor(steps_); }
-  // Number of steps in the first `rounds` rounds, which is also the first step
-  // of round number `rounds`.
+  // Returns the number of steps in the first `rounds` rounds. This is also the
+  // number of the first step of round `rounds`; both count from 0.
   int64_t StepsAfter(int64_t rounds) const;
-  // Smallest number of rounds that have at least `steps` steps.
+  // Returns the smallest number of rounds that have at least `steps` steps.
   int64_t RoundsFor(int64_t steps) const;
 
  private:
@@ -31,9 +31,9 @@ class Rounds {
   int64_t steps_per_round_;
 };
 
-// Returns the job that servers run, whose steps are rounds. In mode local_steps
-// it has the outer optimizer, a constant learning rate and no clipping; in all
-// other modes it is `job` itself.
+// Returns the job from the view of the servers, each step of which is a round
+// of `job`. In mode local_steps it has the outer optimizer, a constant learning
+// rate and no clipping; in all other modes it is `job` itself.
 JobSpec JobOfRounds(const JobSpec& job);
 
 // Returns how far servers move parameters of group STATISTICS towards the

@@ -7,14 +7,16 @@
 namespace tributary {
 
 // Sets flush-to-zero (results) and denormals-are-zero (operands) for the
-// calling thread, and restores its state at the end of the scope. A decaying
-// average of gradients that have become zero stays denormal indefinitely, and
-// arithmetic with denormal numbers is about a hundred times slower.
+// calling thread, and restores the previous settings at the end of the scope. A
+// decaying average of gradients that have become zero stays denormal
+// indefinitely, and arithmetic with denormal numbers is about a hundred times
+// slower.
 //
 // The loops whose results must be equal in all processes (vector_ops.h,
-// optimizer.h) set it themselves, so their bits do not depend on the calling
-// thread. Put such loops into functions that are not inlined: otherwise the
-// compiler may move arithmetic ahead of the construction of this object.
+// optimizer.h) use this class themselves, so their results do not depend on the
+// settings of the calling thread. Put such loops into functions that are not
+// inlined: otherwise the compiler may move arithmetic ahead of the construction
+// of this object.
 class FlushDenormals {
  public:
   FlushDenormals() : before_(_mm_getcsr()) {

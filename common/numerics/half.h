@@ -1,15 +1,16 @@
 // Rounding to the 16-bit formats of exchange.wire_dtype, and conversion to and
 // from them.
 //
-// Rounds to nearest, ties to even. Values that are too large become infinity
-// (FLOAT16: from 65520). Infinity and NaN are preserved, NaN as one quiet value
-// with its sign. Denormal float32 numbers count as zero (see
-// flush_denormals.h), so BFLOAT16 has no denormal numbers. FLOAT16 has them:
-// multiples of 2^-24. The results have the same bits on every x86-64,
-// regardless of the thread's treatment of denormal numbers.
-//
-// Rounding is idempotent, and EncodeHalf and DecodeHalf preserve rounded
+// Rounds to nearest, ties to even. Values that are too large for the format
+// become infinity (in FLOAT16, magnitudes from 65520). Infinity is preserved.
+// Every NaN becomes the same quiet NaN with its sign preserved. Denormal
+// float32 numbers count as zero (see flush_denormals.h), so BFLOAT16 has no
+// denormal numbers. FLOAT16 has them: multiples of 2^-24. The results have the
+// same bits on every x86-64, regardless of the thread's treatment of denormal
 // numbers.
+//
+// Rounding is idempotent. EncodeHalf followed by DecodeHalf returns rounded
+// numbers unchanged.
 #ifndef TRIBUTARY_COMMON_NUMERICS_HALF_H_
 #define TRIBUTARY_COMMON_NUMERICS_HALF_H_
 
@@ -24,20 +25,25 @@ using WireDtype = ExchangeSpec::WireDtype;
 // Returns the size in bytes of one number of the format.
 int64_t WireDtypeBytes(WireDtype dtype);
 
-// values[i] = rounded values[i]. Does nothing for FLOAT32.
+// Replaces each of `count` values by its rounded value. Does nothing for
+// FLOAT32.
 void RoundTo(WireDtype dtype, float* values, int64_t count);
 
-// to[i] = rounded from[i]; a copy for FLOAT32. The arrays must not overlap.
+// Computes to[i] = rounded from[i]; for FLOAT32 copies. The arrays must not
+// overlap.
 void RoundedCopy(WireDtype dtype, const float* from, float* to, int64_t count);
 
-// Rounded float32 sums: the values of the nodes of the reduction tree. FLOAT32
-// uses AddInto and Sum2 of vector_ops.h. Arrays must not overlap.
+// The following functions add float32 numbers and round the sums, as the nodes
+// of the reduction tree require. For FLOAT32 they call AddInto and Sum2 of
+// vector_ops.h, which do not round. Arrays must not overlap.
 //
-// sum[i] = rounded (rounded sum[i] + rounded x[i])
+// Computes sum[i] = rounded (rounded sum[i] + rounded x[i]).
 void RoundAndAdd(WireDtype dtype, const float* x, float* sum, int64_t count);
-// sum[i] = rounded (sum[i] + x[i]), for operands that are already rounded.
+// Computes sum[i] = rounded (sum[i] + x[i]), for operands that are already
+// rounded.
 void AddRounded(WireDtype dtype, const float* x, float* sum, int64_t count);
-// out[i] = rounded (a[i] + b[i]), for operands that are already rounded.
+// Computes out[i] = rounded (a[i] + b[i]), for operands that are already
+// rounded.
 void SumRounded(WireDtype dtype, const float* a, const float* b, float* out,
                 int64_t count);
 
@@ -45,7 +51,8 @@ void SumRounded(WireDtype dtype, const float* a, const float* b, float* out,
 // must not be FLOAT32. `to` may be unaligned.
 void EncodeHalf(WireDtype dtype, const float* from, void* to, int64_t count);
 
-// Reads the output of EncodeHalf. All bit patterns are valid.
+// Decodes `count` numbers from the output of EncodeHalf. All bit patterns are
+// valid.
 void DecodeHalf(WireDtype dtype, const void* from, float* to, int64_t count);
 
 }  // namespace tributary

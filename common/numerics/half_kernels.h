@@ -31,15 +31,16 @@ TRIBUTARY_INLINE float FloatOf(uint32_t bits) {
   return value;
 }
 
-// Payloads may be unaligned.
+// Reads the 16-bit number with index `i`. `from`, a payload, may be unaligned.
 TRIBUTARY_INLINE uint16_t Load16(const char* from, int64_t i) {
   uint16_t bits;
   std::memcpy(&bits, from + 2 * i, sizeof(bits));
   return bits;
 }
 
-// Each format defines the rounding of a float32, the 16 bits of a rounded
-// number, and the number of given 16 bits.
+// Each format defines how to round a float32 (Rounded, RoundedSum), how to
+// encode a number as 16 bits (Encoded), and how to decode 16 bits (Decoded).
+// All float32 numbers are passed as their bits.
 struct Bfloat16 {
   static __attribute__((always_inline)) uint32_t Rounded(uint32_t bits) {
     const uint32_t magnitude = bits & ~kSign;
@@ -51,9 +52,9 @@ struct Bfloat16 {
     result = magnitude < 0x00800000 ? bits & kSign : result;
     return result & 0xffff0000;
   }
-  // Rounds a sum of rounded numbers. A NaN among such sums has the payload of
-  // an operand or none, and the sum is not denormal if denormal numbers are
-  // flushed.
+  // Rounds a sum of two rounded numbers. Needs no special cases: if the sum is
+  // NaN, its lower 16 bits are zero, as those of the operands are; and the sum
+  // is not denormal if denormal numbers are flushed.
   static __attribute__((always_inline)) uint32_t RoundedSum(uint32_t bits) {
     return (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
   }
@@ -66,8 +67,9 @@ struct Bfloat16 {
   }
 };
 
-// Below 2^-14, the smallest normal number, the last place is 2^-24, as for
-// float32 numbers from 0.5 to 1.
+// Magnitudes below 2^-14, the smallest normal number, are rounded to multiples
+// of 2^-24. Float32 numbers from 0.5 to 1 have the same spacing, so adding 0.5
+// to the magnitude rounds it.
 struct Float16 {
   static __attribute__((always_inline)) uint32_t Rounded(uint32_t bits) {
     const uint32_t magnitude = bits & ~kSign;

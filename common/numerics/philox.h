@@ -1,8 +1,8 @@
 // Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw,
 // "Parallel random numbers: as easy as 1, 2, 3", SC 2011). The n-th number of a
 // stream is a pure function of (key, counter), so any process can compute any
-// part of it, in any order, with the same bits. The functions are constexpr so
-// that GPU code can call them.
+// part of the stream, in any order, with the same bits. The functions are
+// constexpr so that GPU code can call them.
 #ifndef TRIBUTARY_COMMON_NUMERICS_PHILOX_H_
 #define TRIBUTARY_COMMON_NUMERICS_PHILOX_H_
 
@@ -24,7 +24,8 @@ enum class RandomPurpose : uint32_t {
 
 using PhiloxBlock = std::array<uint32_t, 4>;
 
-// Returns one block of four numbers, uniform over 32 bits.
+// Returns one block of four random numbers, each uniformly distributed over all
+// 32-bit values.
 constexpr PhiloxBlock Philox(PhiloxBlock counter, std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t product0 = uint64_t{0xD2511F53} * counter[0];
@@ -60,8 +61,8 @@ struct RandomStream {
   }
 };
 
-// Returns a number in [0, 1) with 24 random bits, which float32 represents
-// exactly.
+// Returns a number in [0, 1), made of the upper 24 of the random `bits`.
+// Float32 represents it exactly.
 constexpr float UniformFloat(uint32_t bits) {
   return static_cast<float>(bits >> 8) * 0x1p-24f;
 }

@@ -1,5 +1,5 @@
-// Vectorization of hot loops for the processor at run time, in one binary for
-// any x86-64.
+// Vectorizes hot loops for the instruction set that is found at run time, so
+// that one binary suits any x86-64.
 //
 // A function marked TRIBUTARY_MULTIVERSION is compiled once per instruction
 // set, and the loader selects the best version. All versions perform the same
@@ -27,8 +27,9 @@
     !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define TRIBUTARY_MULTIVERSION \
   __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-// For loops written once for HasWideRegisters and once for other processors:
-// versions that never run would take most of the compile time.
+// For functions that contain one loop for processors with HasWideRegisters and
+// one for others. Fewer versions are compiled, because most of the compile time
+// would go into versions that never run.
 #define TRIBUTARY_WIDE_VERSION __attribute__((target("arch=x86-64-v4")))
 #define TRIBUTARY_NARROW_VERSIONS \
   __attribute__((target_clones("arch=x86-64-v3", "default")))
@@ -48,15 +49,17 @@ typedef float Lanes __attribute__((vector_size(4 * kLanes)));
 typedef float UnalignedLanes
     __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
 
-// Half of Lanes: the capacity of an AVX2 register. With AVX2, GCC keeps larger
-// vectors in memory, which slows loops that hold sums over many iterations. It
-// splits the vectors of element-wise loops well.
+// Eight floats, half of Lanes: the capacity of an AVX2 register. Loops that
+// keep sums over many iterations should use HalfLanes with AVX2, because GCC
+// would keep larger vectors in memory. Element-wise loops can use Lanes: GCC
+// splits them well.
 typedef float HalfLanes __attribute__((vector_size(2 * kLanes)));
 typedef float UnalignedHalfLanes
     __attribute__((vector_size(2 * kLanes), aligned(4), may_alias));
 
-// Returns true if registers hold Lanes and there are 32 of them: true for all
-// processors of version v4. Otherwise there are 16 registers of HalfLanes.
+// Returns true if the processor has 32 registers with the size of Lanes, as all
+// processors of version v4 have. Otherwise it has 16 registers with the size of
+// HalfLanes or less.
 TRIBUTARY_INLINE bool HasWideRegisters() {
 #ifdef __x86_64__
   return __builtin_cpu_supports("avx512f") &&
@@ -92,7 +95,8 @@ TRIBUTARY_INLINE Lanes LoadFirst(const float* from, int64_t count) {
   return value;
 }
 
-// Returns the sum of the lanes in a fixed order: adds halves to halves.
+// Returns the sum of the lanes, added in a fixed order: the upper half is added
+// to the lower half until one number is left.
 TRIBUTARY_INLINE float Sum(Lanes v) {
   const float a0 = v[0] + v[8], a1 = v[1] + v[9], a2 = v[2] + v[10],
               a3 = v[3] + v[11], a4 = v[4] + v[12], a5 = v[5] + v[13],

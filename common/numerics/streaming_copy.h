@@ -7,11 +7,12 @@
 
 namespace tributary {
 
-// Like std::memcpy, with stores that neither read the replaced cache lines nor
-// keep them in the cache. This saves a third of the memory traffic, but the
-// next read comes from memory. `from` may be unaligned. Threads that
-// synchronize with this one see the result. The arrays must not overlap.
-// Thread-safe for different `to`.
+// Copies `count` floats like std::memcpy, but with stores that neither load the
+// destination into the cache nor keep it there. This saves a third of the
+// memory traffic, but the next read of `to` has to read from memory. `from` may
+// be unaligned. Other threads see the result after the usual synchronization
+// with the calling thread. The arrays must not overlap. Concurrent calls with
+// different `to` are allowed.
 void StreamingCopy(const void* from, int64_t count, float* to);
 
 // Size in bytes from which arrays benefit from StreamingCopy: about twice a

@@ -8,28 +8,28 @@
 
 namespace tributary {
 
-// sum[i] += x[i]. The buffers must not overlap.
+// Computes sum[i] += x[i]. The arrays must not overlap.
 void AddInto(const float* x, float* sum, int64_t count);
 
-// out[i] = a[i] + b[i], with the same bits as AddInto. `out` must not overlap
-// the others.
+// Computes out[i] = a[i] + b[i], with the same bits as AddInto. `out` must not
+// overlap `a` or `b`.
 void Sum2(const float* a, const float* b, float* out, int64_t count);
 
-// out[i] = a[i] - b[i]. `out` must not overlap the others.
+// Computes out[i] = a[i] - b[i]. `out` must not overlap `a` or `b`.
 void Subtract(const float* a, const float* b, float* out, int64_t count);
 
 // Returns the sum of x[i]^2 in double precision. Element i belongs to partial
 // sum i % 16, and the 16 partial sums are added pairwise, neighbours first.
 double SumOfSquares(const float* x, int64_t count);
 
-// Adds the 16 partial sums as SumOfSquares does.
+// Returns the sum of 16 partial sums, added in the order of SumOfSquares.
 double AddPartialSums(const double* sums);
 
 // Computes SumOfSquares of an array that arrives in pieces.
 class SumOfSquaresInPieces {
  public:
-  // Adds the next `count` elements; a multiple of 16 in all pieces except the
-  // last.
+  // Adds the next `count` elements. `count` must be a multiple of 16 in all
+  // calls except the last, here and below.
   void Add(const float* x, int64_t count);
   // Adds the next `count` elements a[i] + b[i].
   void AddSum(const float* a, const float* b, int64_t count);

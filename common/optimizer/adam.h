@@ -13,7 +13,8 @@ namespace tributary {
 class AdamSpec;
 class Optimizer;
 
-// Slots: m and v, the first and the second moment. With d = g + weight_decay w:
+// The rule of Adam and AdamW. Its slots are m and v, the first and the second
+// moment. With d = g + weight_decay w:
 //   m = beta1 m + (1 - beta1) d;  v = beta2 v + (1 - beta2) d^2
 //   w = keep w - step_size m / (sqrt(v) root_scale + epsilon)
 struct AdamRule {
@@ -47,9 +48,10 @@ struct AdamRule {
 
 void UpdateElements(const AdamRule& rule, const ElementArrays& arrays);
 
-// Slots "exp_avg" (first moment) and "exp_avg_sq" (second moment). Returns
-// InvalidArgument for an invalid option. `path` is the path of the options in
-// the job, with which the error names the field.
+// Create the optimizers, with the slots "exp_avg" (first moment) and
+// "exp_avg_sq" (second moment). Return InvalidArgument for an invalid option.
+// `path` is the path of the options in the job; error messages use it to name
+// the field.
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeAdam(const std::string& path,
                                                     const AdamSpec& spec);
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeAdamW(const std::string& path,

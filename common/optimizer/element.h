@@ -1,6 +1,6 @@
-// Declarations for update rules. A rule is the formula for one element, which
-// is compiled into both the CPU's loops (element_loops.h) and the GPU's kernel
-// (server/store/cuda/update.cu).
+// Declarations for update rules. A rule is the formula that updates one
+// element. It is compiled into both the CPU's loops (element_loops.h) and the
+// GPU's kernel (server/store/cuda/update.cu).
 //
 // A rule is a struct whose fields are the coefficients of its formula at one
 // step, with
@@ -29,8 +29,8 @@ namespace tributary {
 
 TRIBUTARY_ELEMENT float SquareRoot(float x) { return std::sqrt(x); }
 
-// Group STATISTICS: w -= g, where g is the sum times
-// UpdateStep::statistics_scale.
+// The rule for parameters of group STATISTICS: w -= g, where g is the sum of
+// the contributions times UpdateStep::statistics_scale.
 struct StatisticsRule {
   static constexpr int kSlots = 0;
 
@@ -44,7 +44,7 @@ struct StatisticsRule {
 // the chunk and must not overlap.
 struct ElementArrays {
   const float* gradient_sum = nullptr;
-  const float* other_gradient_sum = nullptr;  // Null: none.
+  const float* other_gradient_sum = nullptr;  // Null if there is none.
   float gradient_scale = 1;
   const float* weights = nullptr;
   float* new_weights = nullptr;

@@ -15,7 +15,9 @@
 
 namespace tributary::element_loops {
 
-// The gradient, from a sum in one array or in two halves.
+// These functions return element i of the gradient: the sum of gradients, which
+// is in one array (OneSum) or in two arrays to be added (TwoSums), times
+// `scale`.
 struct OneSum {
   const float* g;
   float scale;
@@ -33,9 +35,10 @@ struct TwoSums {
   }
 };
 
-// w: weights; out: new weights; slots: one array for each slot of the rule; all
-// [count]. The arrays are separate parameters, because __restrict has no effect
-// on the elements of an array.
+// Updates `count` elements. `w` holds the weights, `out` receives the new
+// weights, and `slots` are the arrays of the state, one for each slot of the
+// rule. All arrays have `count` elements. The arrays are separate parameters,
+// because __restrict has no effect on the elements of an array.
 template <typename Rule, typename Gradient, typename... Slot>
 TRIBUTARY_INLINE void UpdateAll(const Rule rule, const Gradient gradient,
                                 const float* __restrict w,

@@ -21,8 +21,8 @@ namespace tributary {
 // faster, a smaller one averages over more steps.
 inline constexpr double kStatisticsRate = 0.1;
 
-// The parameters of one step's update, the same for all chunks: see
-// UpdateRecipe.
+// The parameters of the update of one step, which are the same for all chunks.
+// UpdateRecipe computes them.
 struct UpdateStep {
   // The gradient is the sum of gradients times this scale.
   float gradient_scale = 1;
@@ -32,7 +32,7 @@ struct UpdateStep {
   // Their slots are not used.
   float statistics_scale = 0;
   double learning_rate = 0;
-  // Number of earlier updates of the state.
+  // Number of updates that have been applied to the state before this one.
   int64_t number = 0;
 };
 
@@ -41,16 +41,17 @@ struct UpdateStep {
 struct UpdateArguments {
   // Sum of the batch's gradients; never written.
   const float* gradient_sum = nullptr;
-  // If not null, the other half of the sum: the gradient is then
-  // (gradient_sum[i] + other_gradient_sum[i]) * gradient_scale, with the same
-  // bits as if Sum2 had added the halves first.
+  // If not null, the second part of the sum, which is to be added to
+  // `gradient_sum`: the gradient is then (gradient_sum[i] +
+  // other_gradient_sum[i]) * gradient_scale, with the same bits as if Sum2 had
+  // added the two parts first.
   const float* other_gradient_sum = nullptr;
-  // The weights of the step's version, and the output for those of the next
-  // version.
+  // `weights` are the weights before the step. The weights after the step are
+  // written to `new_weights`.
   const float* weights = nullptr;
   float* new_weights = nullptr;
-  // slots() arrays of the rule's state, updated in place. All zero before the
-  // first step.
+  // The state of the optimizer: Optimizer::slots() arrays, which are updated in
+  // place. All elements are zero before the first step.
   absl::Span<float* const> slots;
   // The segments to update. Elements outside of them are unchanged in all
   // arrays. Weight decay applies to segments of group DECAY.
@@ -63,7 +64,7 @@ struct OptimizerStep {
   // The rule for elements with weight decay, and the same rule for elements
   // without.
   OptimizerRule decayed, plain;
-  // As in UpdateStep.
+  // The fields of UpdateStep with the same names.
   float gradient_scale = 1;
   float statistics_scale = 0;
 
@@ -84,22 +85,24 @@ class Optimizer {
 
   virtual ~Optimizer() = default;
 
-  // Names of the floats of state for each weight, in the order of the rule's
-  // slots. The names are those of PyTorch's optimizers.
+  // Returns the names of the slots: the floats of state for each weight. They
+  // are in the order of the rule's slots, and are the names that PyTorch's
+  // optimizers use.
   virtual std::vector<std::string> slot_names() const = 0;
   int slots() const { return static_cast<int>(slot_names().size()); }
 
   OptimizerStep At(const UpdateStep& step) const;
 
  private:
-  // Returns the rule for elements with or without weight decay. It must be of
-  // the same type at every step, with as many slots as slot_names().
+  // Returns the rule at step `step`, counted from 0, for elements with weight
+  // decay (`decays`) or without. It must be of the same type at every step,
+  // with as many slots as slot_names().
   virtual OptimizerRule RuleAt(int64_t step, double learning_rate,
                                bool decays) const = 0;
 };
 
-// Returns the option learning_rate, which schedules scale. 0 if `spec` has no
-// rule.
+// Returns the option learning_rate, which schedules multiply by a factor.
+// Returns 0 if `spec` has no rule.
 double PeakLearningRate(const OptimizerSpec& spec);
 
 }  // namespace tributary

@@ -10,7 +10,7 @@
 
 namespace tributary {
 
-// The formula of a step with its coefficients: see element.h.
+// The rule of an optimizer with its coefficients at one step; see element.h.
 using OptimizerRule =
     std::variant<PlainSgd, MomentumSgd<false>, MomentumSgd<true>, AdamRule>;
 

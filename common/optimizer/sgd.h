@@ -13,7 +13,7 @@ namespace tributary {
 class Optimizer;
 class SgdSpec;
 
-// w -= learning_rate * (g + weight_decay * w)
+// SGD without momentum: w -= learning_rate * (g + weight_decay * w).
 struct PlainSgd {
   static constexpr int kSlots = 0;
   float learning_rate;
@@ -25,9 +25,9 @@ struct PlainSgd {
   }
 };
 
-// v = momentum * v + g + weight_decay * w, and then
-// w -= learning_rate * v, or Nesterov's
-// w -= learning_rate * (g + weight_decay * w + momentum * v). Slot: v.
+// SGD with momentum: v = momentum * v + g + weight_decay * w, and then w -=
+// learning_rate * v, or Nesterov's w -= learning_rate * (g + weight_decay * w +
+// momentum * v). Slot: v.
 template <bool kNesterov>
 struct MomentumSgd {
   static constexpr int kSlots = 1;
@@ -51,9 +51,9 @@ void UpdateElements(const MomentumSgd<false>& rule,
                     const ElementArrays& arrays);
 void UpdateElements(const MomentumSgd<true>& rule, const ElementArrays& arrays);
 
-// Slot "momentum_buffer", or none without momentum. Returns InvalidArgument for
-// an invalid option. `path` is the path of the options in the job, with which
-// the error names the field.
+// Creates the optimizer, with the slot "momentum_buffer", or without slots if
+// the momentum is 0. Returns InvalidArgument for an invalid option. `path` is
+// the path of the options in the job; error messages use it to name the field.
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeSgd(const std::string& path,
                                                    const SgdSpec& spec);
 

@@ -12,27 +12,29 @@ namespace tributary {
 
 // Returns the factor that turns the sum of a batch's gradients into the
 // gradient: 1 / weight, times clip_norm / norm if the norm is above clip_norm
-// (PyTorch's rule, which adds 1e-6 to the norm). `weight`: samples or tokens in
-// the batch, at least 1. `norm`: norm of the mean gradient; unused if
-// `clip_norm` is 0.
+// (PyTorch's rule, which adds 1e-6 to the norm). `weight` is the number of
+// samples or tokens in the batch, at least 1. `norm` is the norm of the mean
+// gradient, which is not used if `clip_norm` is 0.
 float GradientScale(int64_t weight, double clip_norm, double norm);
 
 // Computes each step's UpdateStep. Servers, the workers of an all-reduce and
 // local SGD all use this class, so that they compute the same bits. Immutable.
 class UpdateRecipe {
  public:
-  // `job` must be valid and have `steps` steps. `statistics_rate`: how far a
-  // step moves parameters of group STATISTICS (see kStatisticsRate).
+  // `job` must be valid and have `steps` steps. `statistics_rate` is how far a
+  // step moves parameters of group STATISTICS towards the observed value (see
+  // kStatisticsRate).
   UpdateRecipe(const JobSpec& job, int64_t steps, double statistics_rate)
       : job_(job), steps_(steps), statistics_rate_(statistics_rate) {}
 
-  // Returns the update of step `number` (from 0) for a batch of `weight`
-  // samples or tokens; 0 counts as 1. `norm`: norm of the mean gradient; unused
-  // if the job neither clips nor skips.
+  // Returns the parameters of the update of step `number`, counted from 0, for
+  // a batch of `weight` samples or tokens; a `weight` of 0 counts as 1. `norm`
+  // is the norm of the mean gradient, which is not used if the job neither
+  // clips gradients nor skips steps.
   UpdateStep At(int64_t number, int64_t weight, double norm) const;
 
-  // Returns true if the job skips a step with this norm, leaving weights and
-  // state unchanged.
+  // Returns true if the job skips a step whose gradient has this norm. A
+  // skipped step leaves weights and state unchanged.
   bool Skips(double norm) const;
 
   bool clips() const { return job_.clip_norm() > 0; }

@@ -13,23 +13,26 @@
 
 namespace tributary {
 
-// Returns the contents of a file. OutOfRange if it is larger than `max_bytes`.
+// Returns the contents of a file, or OutOfRange if the file is larger than
+// `max_bytes`.
 absl::StatusOr<std::string> ReadFile(const std::string& path,
                                      int64_t max_bytes);
 
 // Replaces the contents of `path` with the concatenation of `pieces`: writes a
-// new file beside it, syncs it, renames it and syncs the folder. After OK the
-// contents survive a power failure. On an error `path` has its old contents, or
-// the new ones if only the folder could not be synced; the new file is removed
-// if possible. Writes the pieces without copying them together. Blocks for as
-// long as the disk takes.
+// new file in the same folder, syncs it, renames it to `path` and syncs the
+// folder. If OK is returned, the new contents survive a power failure. On an
+// error `path` has its old contents, or the new ones if only the folder could
+// not be synced; the new file is removed if possible. Does not copy the pieces
+// into one buffer. Blocks until the disk has written the file.
 absl::Status WriteFileAtomically(const std::string& path,
                                  absl::Span<const absl::string_view> pieces,
                                  FileSystem* files = FileSystem::Posix());
 
-// The name of a file until it is complete: NAME.tmp- and 16 random hex digits.
-// IsUnfinished returns true if `name` is such a name for `whole`; both are
-// without a folder. Such a file without a writer remains after a crash.
+// UnfinishedName returns a temporary name for the file `whole` while it is
+// being written: `whole`, ".tmp-" and 16 random hex digits. IsUnfinished
+// returns true if `name` is such a temporary name for `whole`; both are file
+// names without a folder. A crash of the writer leaves the temporary file
+// behind.
 std::string UnfinishedName(absl::string_view whole);
 bool IsUnfinished(absl::string_view name, absl::string_view whole);
 

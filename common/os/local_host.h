@@ -10,9 +10,9 @@
 namespace tributary {
 
 // Returns the numeric local address from which this machine reaches `address`
-// (host:port). On a machine with several networks this selects the right one.
-// Sends nothing. InvalidArgument or Unavailable, with the name, if there is no
-// route.
+// (host:port). On a machine with several networks, this is the address in the
+// network through which the kernel reaches `address`. Sends nothing. Returns
+// InvalidArgument or Unavailable, naming the address, if there is no route.
 absl::StatusOr<std::string> LocalHostTowards(const std::string& address);
 
 // Returns true if a listener at `host` is reachable from this machine only:

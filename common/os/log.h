@@ -13,8 +13,8 @@ namespace tributary {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
-// Parses "debug", "info", "warning" or "error", in any case. InvalidArgument
-// lists them for any other name.
+// Parses "debug", "info", "warning" or "error", in any case. Returns
+// InvalidArgument, listing these names, for any other name.
 absl::StatusOr<LogLevel> ParseLogLevel(absl::string_view name);
 
 struct LogOptions {
@@ -25,7 +25,8 @@ struct LogOptions {
   bool json = false;
   // The role of the process: "server", "worker" or "launcher".
   std::string role;
-  // Rank of a worker or shard of a server; -1: none, or not known yet.
+  // Rank of a worker or shard of a server; -1 if there is none or if it is not
+  // known yet.
   int rank = -1;
   bool standard_error = true;
   // The file that lines are appended to; its folder is created. Empty: no file.
@@ -39,8 +40,8 @@ struct LogOptions {
 
 // Writes log lines. Owned by main, which passes it to the classes that log.
 // Thread-safe. Each line reaches the kernel before Write returns, so a crash of
-// the process loses no line. A full disk loses log lines but causes no other
-// failure.
+// the process loses no line. If the disk is full, log lines are lost, but
+// nothing else fails.
 //   log->Info("step %d: loss %.4f", step, loss);
 class Logger {
  public:

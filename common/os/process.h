@@ -1,6 +1,6 @@
 // The identity and the resource usage of this process. All functions are
-// thread-safe. Where the system does not provide a value, each returns the
-// value documented for it.
+// thread-safe. If the system does not provide a value, a function returns the
+// default that its comment states.
 #ifndef TRIBUTARY_COMMON_OS_PROCESS_H_
 #define TRIBUTARY_COMMON_OS_PROCESS_H_
 
@@ -15,34 +15,37 @@ namespace tributary {
 // Returns the peak resident set size in bytes; 0 if unknown.
 int64_t PeakMemoryBytes();
 
-// Returns the user and system time of all threads so far, in seconds.
+// Returns the CPU time (user and system) of all threads of this process so far,
+// in seconds.
 double CpuSeconds();
 
 // Returns the host name; "localhost" if unknown.
 std::string HostName();
 
-// Returns the number of threads that can run at once, at least 1: the cores of
-// the process's CPU affinity, limited by the CPU quota of its control group,
-// rounded up.
+// Returns the number of threads that can run at once, at least 1: the number of
+// cores in the process's CPU affinity, but at most the CPU quota of its control
+// group, rounded up.
 int UsableCores();
 
-// Parses a cgroup v2 cpu.max: "150000 100000" is 1.5 cores. Returns none for
-// "max" and for invalid text.
+// Parses the text of a cgroup v2 file cpu.max and returns the quota in cores:
+// 1.5 for "150000 100000". Returns nullopt for "max" and for invalid text.
 std::optional<double> ParseCpuMax(absl::string_view text);
 
-// Returns the smallest quota of the group that `membership` (/proc/self/cgroup)
-// names and its ancestors; `mount` is where the control groups are mounted.
-// Supports cgroup v2 and, for the group itself, v1.
+// Returns the CPU quota of a control group in cores: the smallest of the quotas
+// of the group and its ancestors; nullopt if there is none. `membership` is the
+// text of /proc/self/cgroup, which names the group. `mount` is the folder in
+// which the control groups are mounted. Supports cgroup v2, and v1 without the
+// ancestors.
 std::optional<double> CpuQuota(const std::string& mount,
                                absl::string_view membership);
 
 // Returns the memory in bytes that this process can still allocate within the
-// limits of the machine and of its control group; none if unknown. Unused page
-// cache counts as available.
+// limits of the machine and of its control group; nullopt if unknown. Unused
+// page cache counts as available.
 std::optional<int64_t> AvailableMemoryBytes();
 
-// Like AvailableMemoryBytes, for the text of /proc/meminfo and a cgroup v2
-// hierarchy as in CpuQuota.
+// Like AvailableMemoryBytes, but reads the given text of /proc/meminfo, and the
+// cgroup v2 hierarchy that `mount` and `membership` describe as in CpuQuota.
 std::optional<int64_t> AvailableMemory(absl::string_view meminfo,
                                        const std::string& mount,
                                        absl::string_view membership);

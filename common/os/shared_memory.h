@@ -18,7 +18,8 @@ namespace tributary {
 // Unix sockets.
 std::string HostIdentity();
 
-// All offsets and sizes below are multiples of this page size.
+// The page size in bytes. Offsets and sizes that are passed to the operating
+// system are multiples of it.
 inline constexpr int64_t kPageBytes = 4096;
 constexpr int64_t RoundUpToPage(int64_t bytes) {
   return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
@@ -29,8 +30,8 @@ constexpr int64_t RoundUpToPage(int64_t bytes) {
 // only the pages that were written. Initially zero.
 class SharedMemory {
  public:
-  // Rounds `bytes` up to whole pages. Unavailable if the kernel does not
-  // provide such memory.
+  // Creates `bytes` bytes of memory, rounded up to whole pages. Returns
+  // Unavailable if the kernel does not provide such memory.
   static absl::StatusOr<std::shared_ptr<SharedMemory>> Create(int64_t bytes);
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
@@ -55,8 +56,8 @@ class SharedMemory {
 // after that process has ended.
 class MappedMemory {
  public:
-  // Maps the memory that `offer` describes. FailedPrecondition, with the
-  // reason, if that is impossible: the peer is on another host, in another
+  // Maps the memory that `offer` describes. Returns FailedPrecondition, with
+  // the reason, if that is impossible: the peer is on another host, in another
   // container or of another user, or the offer is wrong. Verifies the owner,
   // the size, a seal against shrinking (so that reads cannot fault) and a
   // random token in the memory itself.
@@ -69,9 +70,10 @@ class MappedMemory {
   const char* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
 
-  // Maps `bytes` bytes from `offset` at address `to`, replacing the existing
-  // mapping of that range. All three are multiples of kPageBytes. The mapping
-  // may outlive this object.
+  // Maps `bytes` bytes of this memory, starting at `offset`, at the address
+  // `to`, and replaces the existing mapping of that address range. All three
+  // arguments must be multiples of kPageBytes. The mapping may outlive this
+  // object.
   absl::Status MapAt(void* to, int64_t offset, int64_t bytes) const;
 
  private:
@@ -83,11 +85,12 @@ class MappedMemory {
   int64_t bytes_ = 0;
 };
 
-// Zeroed private memory in whole pages. MappedMemory::MapAt may replace any of
-// them.
+// Zeroed private memory in whole pages, any of which MappedMemory::MapAt may
+// replace by shared memory.
 class PrivatePages {
  public:
-  // Throws std::bad_alloc.
+  // Allocates `bytes` bytes, rounded up to whole pages. Throws std::bad_alloc
+  // if this fails.
   explicit PrivatePages(int64_t bytes);
   ~PrivatePages();
   PrivatePages(const PrivatePages&) = delete;

@@ -13,25 +13,27 @@ namespace tributary {
 
 // Sums the squares of the gradients of an arena or a chunk in double precision.
 // The result has the same bits for any division into blocks. Elements of group
-// STATISTICS are not gradients and count as zero; but a non-finite one makes
-// the sum NaN, as a non-finite gradient does, so that the check for non-finite
-// steps detects both. Not thread-safe.
+// STATISTICS are not gradients and count as zero; but a non-finite element of
+// this group makes the sum NaN. The check for non-finite steps therefore
+// detects non-finite gradients and non-finite statistics. Not thread-safe.
 class GradientSquares {
  public:
-  // `segments` ascend from the start of the range that is summed, and must
-  // outlive this object.
+  // `segments` are those of the summed range in ascending order, relative to
+  // its start. They must outlive this object.
   explicit GradientSquares(absl::Span<const ChunkSegment> segments)
       : segments_(segments) {}
 
-  // Adds the next `count` elements: half[i] + other_half[i], or half[i] if
-  // `other_half` is null. `count` is a multiple of 16 in all calls except the
-  // last. Gaps between parameters must be zero.
+  // Adds the squares of the next `count` elements, which are half[i] +
+  // other_half[i], or half[i] if `other_half` is null. `count` must be a
+  // multiple of 16 in all calls except the last. Elements in gaps between
+  // parameters must be zero.
   void Add(const float* half, const float* other_half, int64_t count);
   double Total() const {
     return TotalOf(gradients_.Total(), statistics_.Total());
   }
-  // Combines the squares of gradients and of elements of group STATISTICS, each
-  // summed as SumOfSquares does, by position in the arena.
+  // Returns the total of two sums of squares: that of gradients, and that of
+  // elements of group STATISTICS. Each must have been summed as SumOfSquares
+  // does, by position in the arena.
   static double TotalOf(double gradients, double statistics) {
     return gradients + 0 * statistics;
   }

@@ -25,13 +25,15 @@ struct Parameter {
   OptimizerGroup group = DECAY;
   int64_t offset = 0;  // Offset of the first element in the arena.
   int64_t size = 0;    // Number of elements.
-  // Number of elements of the gap behind the parameter that are read with it.
+  // Number of elements of the gap after the parameter that are read together
+  // with the parameter.
   int64_t padding = 0;
 };
 
-// A run of consecutive elements of one chunk with the same optimizer group.
+// Consecutive elements of one chunk that have the same optimizer group.
 struct ChunkSegment {
-  int64_t begin = 0;  // In elements, relative to the start of the chunk.
+  int64_t begin = 0;  // `begin` and `end` are in elements, relative to the
+                      // start of the chunk.
   int64_t end = 0;
   OptimizerGroup group = DECAY;
 };
@@ -39,12 +41,13 @@ struct ChunkSegment {
 // The offsets of parameters and chunks in the arena. Immutable, so thread-safe.
 class ArenaLayout {
  public:
-  // Lays out the parameters of `table` in their order. InvalidArgument, naming
-  // the parameter, for a table that violates the rules in the .proto (no
-  // parameters, empty or repeated names, dimensions below 1, sizes that
-  // overflow, chunk_elements that is not a positive multiple of
-  // kArenaAlignment), whose arena would exceed `max_elements`, or that exceeds
-  // another of kDefaultLimits. Checks limits before it allocates memory.
+  // Lays out the parameters of `table` in their order. Returns InvalidArgument,
+  // naming the parameter, for a table that violates the rules in
+  // proto/parameter_server.proto (no parameters, empty or repeated names,
+  // dimensions below 1, sizes that overflow, chunk_elements that is not a
+  // positive multiple of kArenaAlignment), whose arena would exceed
+  // `max_elements` elements, or that exceeds another limit of kDefaultLimits.
+  // Checks the limits before it allocates memory.
   static absl::StatusOr<ArenaLayout> Create(
       const ParameterTable& table,
       int64_t max_elements = kDefaultLimits.elements);
@@ -60,15 +63,15 @@ class ArenaLayout {
   int64_t ChunkBegin(int chunk) const { return chunk * chunk_elements_; }
   // The last chunk may be shorter than chunk_elements().
   int64_t ChunkSize(int chunk) const;
-  // Returns the parameter that contains `element`, or the last one before it if
-  // `element` lies in a gap.
+  // Returns the parameter that contains `element` (an offset in the arena), or
+  // the last parameter before `element` if it lies in a gap.
   const Parameter& ParameterAt(int64_t element) const;
   // Returns the segments of the chunk in ascending order, without the gaps
   // between parameters.
   std::vector<ChunkSegment> ChunkSegments(int chunk) const;
-  // Returns the server, of `servers`, that owns the chunk. Adjacent chunks
-  // belong to different servers, which keeps all servers busy throughout a
-  // step.
+  // Returns the number of the server that owns the chunk if there are `servers`
+  // servers. Adjacent chunks belong to different servers, which keeps all
+  // servers busy throughout a step.
   static int ShardOf(int chunk, int servers) { return chunk % servers; }
   std::vector<int> ChunksOf(int shard, int servers) const;
 

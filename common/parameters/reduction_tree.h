@@ -1,5 +1,5 @@
-// The fixed binary tree in which the gradients of a step are added;
-// micro-batches are its leaves. Nodes are numbered as in a heap: 1 is the root,
+// The fixed binary tree in whose order the gradients of a step are added. Its
+// leaves are the micro-batches. Nodes are numbered as in a heap: 1 is the root,
 // the children of n are 2n and 2n + 1, and leaf m of L (a power of two) is L +
 // m. Every sum follows the tree, so its bits do not depend on which worker
 // computed which leaf.
@@ -23,10 +23,12 @@ inline bool IsNode(int node, int leaves) {
 // Returns the leaves under `node`, a node of the tree with `leaves` leaves.
 LeafRange LeavesUnder(int node, int leaves);
 
-// Returns the smallest set of nodes whose leaves are exactly `range`, from left
-// to right: the contributions of a worker that owns `range`.
+// Returns the smallest set of nodes whose leaves together are exactly `range`,
+// from left to right. These are the nodes whose sums a worker contributes if it
+// computes the leaves in `range`.
 std::vector<int> MaximalSubtrees(LeafRange range, int leaves);
-// Like MaximalSubtrees, for a set of leaves in ascending order.
+// Like MaximalSubtrees, for any set of leaves: `some` lists them in ascending
+// order.
 std::vector<int> MaximalSubtreesOf(const std::vector<int64_t>& some,
                                    int leaves);
 

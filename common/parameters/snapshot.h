@@ -15,8 +15,8 @@
 
 namespace tributary {
 
-// The state of a server's chunks at one version. Owns its copies or shares
-// buffers that are no longer written, so its holder may read it while training
+// The state of a server's chunks at one version. Its buffers are copies, or
+// shared buffers that are no longer written, so they may be read while training
 // continues.
 struct Snapshot {
   struct Chunk {
@@ -26,11 +26,12 @@ struct Snapshot {
     int64_t elements = 0;       // Number of elements in use in each buffer.
   };
   int64_t version = 0;
-  std::vector<Chunk> chunks;  // In ascending order.
+  std::vector<Chunk> chunks;  // In ascending order of their numbers.
 };
 
-// Allocates buffers for `chunks` with `slots` arrays of optimizer state each;
-// their contents are unspecified.
+// Returns a snapshot with buffers for the chunks with the numbers `chunks`,
+// each with `slots` arrays of optimizer state. The contents of the buffers are
+// unspecified.
 inline Snapshot MakeSnapshot(const ArenaLayout& layout,
                              const std::vector<int>& chunks, int slots) {
   BufferPool buffers(layout.chunk_elements());
@@ -48,7 +49,7 @@ inline Snapshot MakeSnapshot(const ArenaLayout& layout,
   return snapshot;
 }
 
-// Copies into the buffers of `*to`, which must have the same chunks.
+// Copies `from` into the buffers of `*to`, which must have the same chunks.
 inline void CopySnapshot(const Snapshot& from, Snapshot* to) {
   to->version = from.version;
   for (size_t i = 0; i < from.chunks.size(); ++i) {
@@ -62,11 +63,12 @@ inline void CopySnapshot(const Snapshot& from, Snapshot* to) {
   }
 }
 
-// Collects a snapshot: each chunk adds its copy when it reaches the version.
-// Thread-safe.
+// Collects the copies of all chunks into a snapshot. Each chunk adds its copy
+// when it reaches the version. Thread-safe.
 class SnapshotCapture {
  public:
-  // The last call of Put or Release calls `done`, once.
+  // `chunks` is the number of chunks. The last call of Put or Release passes
+  // the snapshot to `done`.
   SnapshotCapture(int64_t version, size_t chunks,
                   std::function<void(Snapshot)> done)
       : done_(std::move(done)), missing_(chunks + 1) {
@@ -75,12 +77,14 @@ class SnapshotCapture {
   }
 
   int64_t version() const { return snapshot_.version; }
-  // Adds the copy of the chunk at index `place`. Call once per chunk.
+  // Adds the copy of one chunk as element `place` of Snapshot::chunks. Call
+  // once per chunk.
   void Put(int place, Snapshot::Chunk copy) {
     snapshot_.chunks[place] = std::move(copy);
     Release();
   }
-  // Call once, after all chunks have been asked for their copies.
+  // Call once, after a copy of each chunk has been requested. `done` is not
+  // called before.
   void Release() {
     if (--missing_ == 0) done_(std::move(snapshot_));
   }
@@ -88,7 +92,7 @@ class SnapshotCapture {
  private:
   const std::function<void(Snapshot)> done_;
   Snapshot snapshot_;
-  // Copies that are missing, plus one for Release.
+  // Number of calls that are missing: one Put per chunk, and one Release.
   std::atomic<size_t> missing_;
 };
 

@@ -12,9 +12,9 @@ namespace tributary {
 // Returns the bytes per second of "10Gbit", "800Mbit/s", "2.5Gbps", "3GB/s" or
 // "200MiB/s": a number, an optional prefix, a unit, and optionally "/s". The
 // unit is bits (bit, bps) or bytes (B). Prefixes are k, M, G and T (powers of
-// 1000) and, for bytes, Ki, Mi, Gi and Ti (powers of 1024). InvalidArgument,
-// with the expected form, for other text, including the ambiguous "10G" and
-// "10Gb".
+// 1000) and, for bytes, Ki, Mi, Gi and Ti (powers of 1024). Returns
+// InvalidArgument, with the expected form, for other text, including the
+// ambiguous "10G" and "10Gb".
 absl::StatusOr<double> ParseBandwidth(absl::string_view text);
 
 // Returns "10 Gbit/s", "1.5 Gbit/s".

@@ -2,8 +2,8 @@
 // each host, for any number and placement of servers and for all-reduce.
 //
 // "Up" denotes gradients from workers to servers, "down" weights from servers
-// to workers. Traffic within a host does not use its interface. Links are full
-// duplex, so the two directions do not compete.
+// to workers. Traffic between two processes of one host does not use its
+// interface. Links are full duplex, so the two directions do not compete.
 #ifndef TRIBUTARY_COMMON_PLAN_EXCHANGE_TRAFFIC_H_
 #define TRIBUTARY_COMMON_PLAN_EXCHANGE_TRAFFIC_H_
 
@@ -41,22 +41,23 @@ struct HostTraffic {
 
   double out() const { return up_out + down_out; }
   double in() const { return up_in + down_in; }
-  // Returns the bytes of the busier direction.
+  // Returns the number of bytes in the direction that carries more.
   double busier() const { return out() > in() ? out() : in(); }
 };
 
-// Returns the traffic of each host, from 0 to the largest number in
-// `placement`.
+// Returns the traffic of each host, indexed by host, up to the largest host
+// number in `placement`.
 std::vector<HostTraffic> TrafficByHost(const ExchangeLoad& load,
                                        const Placement& placement);
 
-// Returns the host whose busier direction carries the most bytes, and the first
-// of several.
+// Returns the host with the largest HostTraffic::busier(); of several such
+// hosts, the first.
 int BusiestHost(const std::vector<HostTraffic>& traffic);
 
-// Returns the number of contributions that each of `workers` sends per chunk
-// when the micro-batches are divided evenly: the number of maximal subtrees in
-// a worker's range of leaves. It is 1 if `workers` is a power of two.
+// Returns the number of contributions that each of `workers` workers sends per
+// chunk, indexed by worker, if the micro-batches are divided evenly. The number
+// is that of the maximal subtrees of the reduction tree in the worker's range
+// of micro-batches: 1 if `workers` is a power of two.
 std::vector<int> ContributionsByWorker(int micro_batches, int workers);
 
 // ---- Closed-form traffic: bytes in each direction through the busiest

@@ -15,16 +15,16 @@ namespace tributary {
 // the step.
 struct ComputeProfile {
   double seconds = 0;
-  // Indexed by chunk: the times when forward first reads the chunk's weights,
-  // and when backward has finished its gradient for all of the worker's
-  // micro-batches.
+  // Indexed by chunk. `needed_at` is the time when forward first reads the
+  // chunk's weights. `ready_at` is the time when backward has finished the
+  // chunk's gradient for all of the worker's micro-batches.
   std::vector<double> needed_at;
   std::vector<double> ready_at;
 };
 
-// Returns the profile of a network that spends equal time on every parameter,
-// with the fraction `forward_share` of the time in forward. `chunk_elements` is
-// indexed by chunk.
+// Returns the profile of a network that spends equal time on every parameter. A
+// step takes `seconds`, of which forward takes the fraction `forward_share`.
+// `chunk_elements` is indexed by chunk.
 ComputeProfile EvenProfile(double seconds,
                            absl::Span<const int64_t> chunk_elements,
                            double forward_share = 1.0 / 3);
@@ -32,12 +32,13 @@ ComputeProfile EvenProfile(double seconds,
 // Returns `profile` with all times multiplied by `factor`.
 ComputeProfile Stretch(ComputeProfile profile, double factor);
 
-// Seconds for which all chunks of a step keep each resource busy. A chunk's
-// part is proportional to its elements. The link is the busiest one.
+// The time in seconds that each resource needs for all chunks of one step. The
+// time for one chunk is proportional to its number of elements. The link is the
+// busiest link of the cluster.
 struct ExchangeTimes {
-  double up = 0;    // Gradients on the link.
-  double pass = 0;  // The server's sum and update.
-  double down = 0;  // New weights on the link.
+  double up = 0;    // Sending the gradients over the link.
+  double pass = 0;  // Summing and updating on the server.
+  double down = 0;  // Sending the new weights over the link.
   // True if up and down share interfaces in the same direction, because servers
   // run on the workers' hosts. Otherwise they use the two directions of a link.
   bool shared_link = false;
@@ -57,9 +58,9 @@ double StepSeconds(const ComputeProfile& profile,
                    absl::Span<const int64_t> chunk_elements,
                    const ExchangeTimes& times);
 
-// Like StepSeconds with bounded staleness, where a worker waits neither for
-// other workers nor for its own previous step: the slowest resource determines
-// the time.
+// Like StepSeconds, but for bounded staleness. A worker then waits neither for
+// other workers nor for the update of its own previous step, so the slowest
+// resource determines the time.
 double BoundedStalenessStepSeconds(const ComputeProfile& profile,
                                    const ExchangeTimes& times);
 

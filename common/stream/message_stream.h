@@ -15,105 +15,109 @@
 namespace tributary {
 
 // The payload of a message to send. The bytes must stay unchanged until the
-// stream releases `owner`. Null for a message without a payload.
+// stream releases `owner`. `data` is null for a message without a payload.
 struct OutgoingPayload {
   const void* data = nullptr;
   int64_t bytes = 0;
   std::shared_ptr<const void> owner;
 };
 
-// The sending half of a stream's end. Thread-safe. No method blocks, and all
-// may be called with locks held.
+// The part of a stream that sends messages of type Out; each of the two ends
+// has one. Thread-safe. No method blocks, and all may be called with locks
+// held.
 template <typename Out>
 class OutgoingStream {
  public:
   virtual ~OutgoingStream() = default;
 
-  // Queues a message. Messages of lower `priority` are sent first, messages of
-  // equal priority in the order of calls. A payload becomes the field `payload`
-  // of the message's Initial, Contribution, Weights or JournalPart.
+  // Queues a message. Messages with a lower value of `priority` are sent first,
+  // and messages with equal values in the order of the calls. A payload becomes
+  // the field `payload` of the message's Initial, Contribution, Weights or
+  // JournalPart.
   virtual void Send(const Out& message, OutgoingPayload payload,
                     int64_t priority) = 0;
   void Send(const Out& message, int64_t priority = 0) {
     Send(message, OutgoingPayload(), priority);
   }
 
-  // Announces that the session's TakeMore has a message.
+  // Tells the stream that TakeMore of the session can provide a message.
   virtual void Wake() = 0;
 };
 
-// The server's end.
+// The server's end of a stream.
 template <typename Out>
 class ServerStream : public OutgoingStream<Out> {
  public:
   using OutgoingStream<Out>::Send;
 
-  // Removes queued messages of this priority. Returns true if there were any.
+  // Removes all queued messages with this priority. Returns true if there were
+  // any.
   virtual bool Drop(int64_t priority) = 0;
-  // Ends the call with `status` after the queue has been sent. Later calls and
-  // messages are ignored.
+  // Ends the call with `status` after all queued messages have been sent.
+  // Ignores messages that are sent later, and later calls of Close.
   virtual void Close(const absl::Status& status) = 0;
 };
 
 // The logic of a server's end. The stream calls one method at a time, except
-// TakeMore. No method may block. The stream may be used until OnGone has
-// returned.
+// TakeMore, which it may call concurrently with another method. No method may
+// block. The session may use its stream until OnGone has returned.
 template <typename In, typename Out>
 class ServerSession {
  public:
   virtual ~ServerSession() = default;
 
-  // Called for each message. The next one is read after it returns. `payload`
-  // is the field `payload` of an Initial, Contribution or JournalPart, which is
-  // empty in `message`.
+  // Called for each message. The next message is read after OnMessage has
+  // returned. `payload` holds the field `payload` of an Initial, Contribution
+  // or JournalPart; this field is empty in `message`.
   virtual void OnMessage(const In& message, ReceivedPayload payload) = 0;
   // Called when no more messages will arrive: the client has half-closed or
   // disconnected.
   virtual void OnEnd() = 0;
   // Called when the call has ended.
   virtual void OnGone() = 0;
-  // Called when the queue is empty and the last message has been sent, so that
-  // data which accumulated meanwhile goes into one message. Fills the message
-  // and returns true, or returns false if there is nothing to send. The
-  // stream's lock is held.
+  // Called when the queue is empty and the last message has been sent. Fills in
+  // the next message and returns true, or returns false if there is nothing to
+  // send. A session can thereby send data that accumulated in the meantime as
+  // one message. The stream's lock is held during the call.
   virtual bool TakeMore(Out*) { return false; }
 };
 
 // The logic of a client's end. The stream calls one method at a time, except
-// TakeMore. No method may block.
+// TakeMore, which it may call concurrently with another method. No method may
+// block.
 template <typename In, typename Out>
 class ClientSession {
  public:
   virtual ~ClientSession() = default;
 
   // Called for each message. Return true to read the next one, or false to
-  // pause until ClientStream::Resume. `payload` is the field `payload` of a
-  // Weights, which is empty in `message`.
+  // pause until ClientStream::Resume. `payload` holds the field `payload` of a
+  // Weights message; this field is empty in `message`.
   virtual bool OnMessage(const In& message, ReceivedPayload payload) = 0;
-  // Called when the call has ended, with its status, or with the error of a
-  // message that cannot be decoded.
+  // Called when the call has ended. `status` is that of the call, or the error
+  // if a received message could not be decoded.
   virtual void OnGone(const absl::Status& status) = 0;
-  // As ServerSession::TakeMore.
+  // See ServerSession::TakeMore.
   virtual bool TakeMore(Out*) { return false; }
 };
 
-// The client's end. The owner calls Start once, and keeps the stream and the
-// session until AwaitDone has returned.
+// The client's end of a stream. The owner calls Start once, and keeps the
+// stream and the session until AwaitDone has returned.
 template <typename In, typename Out>
 class ClientStream : public OutgoingStream<Out> {
  public:
   using OutgoingStream<Out>::Send;
 
-  // Starts the call and delivers what arrives to `session`.
+  // Starts the call and delivers the received messages to `session`.
   virtual void Start(ClientSession<In, Out>* session) = 0;
-  // Half-closes the stream after the queue has been sent. Later messages are
-  // ignored.
+  // Half-closes the stream after all queued messages have been sent. Ignores
+  // messages that are sent later.
   virtual void HalfClose() = 0;
   // Cancels the call immediately.
   virtual void Cancel() = 0;
   // Resumes reading after OnMessage has returned false.
   virtual void Resume() = 0;
-  // Blocks until the call has ended and the session is not called any more.
+  // Blocks until the call has ended and the stream no longer calls the session.
   // Returns the status that OnGone received.
   virtual absl::Status AwaitDone() = 0;
 };

@@ -1,4 +1,4 @@
-// Notices of chunks that lie in shared memory.
+// Notices: messages which announce that chunks are ready in shared memory.
 #ifndef TRIBUTARY_COMMON_STREAM_NOTICES_H_
 #define TRIBUTARY_COMMON_STREAM_NOTICES_H_
 
@@ -7,9 +7,11 @@
 
 namespace tributary {
 
-// Number of chunks in shared memory that one message announces while more
-// follow. It is large enough that accessing the chunks takes longer than the
-// message, and that a server's `chunks` need at most 32 messages per step.
+// Returns the number of chunks in shared memory that one message announces; the
+// last message may announce fewer. `chunks` is the number of chunks of a
+// server. The result is so large that accessing the announced chunks takes
+// longer than sending the message, and that at most 32 messages per step
+// announce all `chunks`.
 constexpr size_t NoticesPerMessage(size_t chunks, int64_t chunk_elements) {
   constexpr int64_t kElements = 1 << 20;
   const size_t enough = (kElements + chunk_elements - 1) / chunk_elements;

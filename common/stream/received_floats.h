@@ -12,29 +12,30 @@
 
 namespace tributary {
 
-// Decodes elements when they are read. Only a compressed payload is copied at
-// construction, into contiguous memory. Immutable, so thread-safe.
+// Holds a received payload and decodes its elements when they are read. A
+// compressed payload is copied into contiguous memory at construction; others
+// are not copied. Immutable, so thread-safe.
 class ReceivedFloats {
  public:
-  // InvalidArgument, with the reason, unless `payload` encodes `elements`
-  // floats.
+  // Returns InvalidArgument, with the reason, unless `payload` encodes
+  // `elements` floats.
   static absl::StatusOr<ReceivedFloats> Create(Encoding encoding,
                                                ReceivedPayload payload,
                                                int64_t elements);
 
-  // to[i] = element begin + i, for i < count.
+  // Computes to[i] = element begin + i, for i < count.
   void Read(int64_t begin, int64_t count, float* to) const;
   // True if most elements are 0, so that AddPart is faster than Read.
   bool sparse() const { return encoding_ == TOP_K; }
-  // sum[i] += element begin + i, for i < count; skips elements that are 0.
-  // Requires sparse().
+  // Computes sum[i] += element begin + i, for i < count, and skips elements
+  // that are 0. Requires sparse().
   void AddPart(int64_t begin, int64_t count, float* sum) const;
   // Writes all elements to `to`, bypassing the caches; see StreamingCopy.
   void Stream(float* to) const;
-  // values[i] += element i, for all elements. Requires a compressed encoding:
-  // TOP_K or EIGHT_BIT.
+  // Computes values[i] += element i, for all elements. Requires a compressed
+  // encoding: TOP_K or EIGHT_BIT.
   void AddTo(float* values) const;
-  // to[i] = from[i], for all elements that AddTo may change. Requires a
+  // Copies to[i] = from[i] for each element i that AddTo may change. Requires a
   // compressed encoding.
   void CopyChanged(const float* from, float* to) const;
 

@@ -15,35 +15,38 @@ class ReceivedPayload {
  public:
   struct Piece {
     const char* data = nullptr;
-    int64_t end = 0;  // Offset, in bytes, at which the next piece begins.
+    int64_t end =
+        0;  // Offset in the payload, in bytes, at which this piece ends.
   };
 
   // An empty payload.
   ReceivedPayload() = default;
-  // `bytes` bytes at `data`, which stay unchanged until `owner` is released.
+  // A payload of `bytes` bytes at `data`. They must stay unchanged until
+  // `owner` is released.
   ReceivedPayload(const void* data, int64_t bytes,
                   std::shared_ptr<const void> owner)
       : owner_(std::move(owner)),
         whole_{static_cast<const char*>(data), bytes} {}
-  // Likewise, for adjacent pieces.
+  // A payload that consists of `pieces`, in their order. Their bytes must stay
+  // unchanged until `owner` is released.
   ReceivedPayload(std::vector<Piece> pieces, std::shared_ptr<const void> owner);
 
   int64_t bytes() const { return whole_.end; }
   // Copies bytes [begin, begin + count) to `to`.
   void Copy(int64_t begin, int64_t count, void* to) const;
   // Returns a pointer to bytes [begin, begin + count), which may be unaligned:
-  // in place if they are in one piece, otherwise `scratch` after copying them
-  // there.
+  // a pointer into the payload if they are in one piece; otherwise `scratch`,
+  // to which they are copied.
   const char* View(int64_t begin, int64_t count, char* scratch) const;
 
  private:
-  // Returns the piece that contains byte `position` and sets `*begin` to its
-  // start. Requires pieces_.
+  // Returns the piece that contains byte `position` and sets `*begin` to the
+  // offset at which the piece begins. Requires that `pieces_` is not empty.
   std::vector<Piece>::const_iterator Find(int64_t position,
                                           int64_t* begin) const;
 
   std::shared_ptr<const void> owner_;
-  Piece whole_;  // Without data if there are several pieces.
+  Piece whole_;  // The only piece. If there are several, `data` is null.
   std::vector<Piece> pieces_;
 };
 

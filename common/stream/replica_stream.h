@@ -20,26 +20,29 @@ namespace tributary {
 class ReplicaStream {
  public:
   virtual ~ReplicaStream() = default;
-  // Sends a copy and shares its buffers until it is acknowledged. Calls `kept`
-  // once, on any thread and in the order of calls, when the replica holds the
-  // copy; never if the stream breaks first.
+  // Sends a copy of a chunk at `version`, and keeps references to its buffers
+  // until the copy is acknowledged. Calls `kept` once, on any thread, when the
+  // replica holds the copy, in the order of the Send calls. Does not call
+  // `kept` if the stream breaks first.
   virtual void Send(int64_t version, const Snapshot::Chunk& copy,
                     std::function<void()> kept) = 0;
-  // After this returns no callback runs and Send does nothing. Call before the
-  // destructor.
+  // Ends the stream. After End has returned, no callback runs and Send does
+  // nothing. Must be called before the destructor.
   virtual void End() = 0;
 };
 
 using JournalStream = ClientStream<JournalAnswer, JournalMessage>;
 
 // Starts `stream` and sends `hello`. Returns immediately. Calls `lost` at most
-// once, on any thread, if the stream breaks. `address` appears in its status.
+// once, on any thread, if the stream breaks. `address` is that of the other
+// server, for the message of the status that `lost` receives.
 std::unique_ptr<ReplicaStream> StartReplicaStream(
     std::unique_ptr<JournalStream> stream, const std::string& address,
     const JournalHello& hello, std::function<void(const absl::Status&)> lost);
 
-// One array of a chunk as a message. Array 0 holds the weights. The payload
-// refers to the chunk's buffers.
+// A message with one array of a chunk. Array 0 holds the weights, array i + 1
+// slot i of the optimizer's state. The payload refers to the buffers of the
+// chunk.
 struct ReplicaPart {
   ReplicaPart(int64_t version, const Snapshot::Chunk& chunk, int array);
 

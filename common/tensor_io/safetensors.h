@@ -17,26 +17,28 @@
 
 namespace tributary {
 
-// A float32 tensor to be written. The elements are borrowed.
+// A float32 tensor to be written. `data` points to its elements, which this
+// struct does not own.
 struct NamedTensor {
   std::string name;
   std::vector<int64_t> shape;
   const float* data = nullptr;
 };
 
-// Returns the part of a file before the data: the header's length, the header,
-// and spaces up to a multiple of eight bytes. The data are the tensors' float32
-// elements in the order of `tensors`; this function does not read them. Adds
-// {"format": "pt"} to `metadata`, which some readers require. InvalidArgument
-// if a name is repeated, empty, "__metadata__" or not printable ASCII, or if
-// the header exceeds the format's limit.
+// Returns the part of a file that precedes the data: the header's length, the
+// header, and spaces up to a multiple of eight bytes. The data, which this
+// function does not read, are the float32 elements of the tensors in the order
+// of `tensors`. Adds {"format": "pt"}, which some readers require, to the
+// metadata in the header. Returns InvalidArgument if a name is repeated, empty,
+// "__metadata__" or not printable ASCII, or if the header exceeds the format's
+// limit.
 absl::StatusOr<std::string> MakeSafetensorsHeader(
     absl::Span<const NamedTensor> tensors,
     const std::map<std::string, std::string>& metadata);
 
 // Writes the tensors in the order of their names. Replaces `path` atomically
-// (see WriteFileAtomically). Does not copy the tensors. MakeSafetensorsHeader
-// documents the rules for names and metadata.
+// (see WriteFileAtomically). Does not copy the tensors. For the rules for names
+// and metadata see MakeSafetensorsHeader.
 absl::Status WriteSafetensors(
     const std::string& path, absl::Span<const NamedTensor> tensors,
     const std::map<std::string, std::string>& metadata,
@@ -45,27 +47,29 @@ absl::Status WriteSafetensors(
 // The description of one tensor in a header.
 struct TensorEntry {
   std::string name;
-  // As in the file: "F32", "BF16", "I64", ...
+  // The name of the type, as in the file: "F32", "BF16", "I64", ...
   std::string dtype;
   std::vector<int64_t> shape;
-  // Byte range relative to the start of the data; `end` is exclusive.
+  // The range of the tensor's bytes, relative to the start of the data; `end`
+  // is exclusive.
   int64_t begin = 0;
   int64_t end = 0;
 };
 
-// A file open for reading. Open validates the header by the rules of the
-// format's own implementation, and also rejects repeated and unknown keys,
-// which that implementation ignores. Thread-safe.
+// A safetensors file that is open for reading. Open validates the header by the
+// rules of the format's own implementation, and also rejects repeated and
+// unknown keys, which that implementation ignores. Thread-safe.
 class SafetensorsFile {
  public:
-  // DataLoss, with file, offset and reason, for a file that breaks a rule.
+  // Opens the file and reads its header. Returns DataLoss, naming the file, the
+  // offset and the reason, if the header is invalid.
   static absl::StatusOr<SafetensorsFile> Open(const std::string& path);
 
   ~SafetensorsFile();
   SafetensorsFile(SafetensorsFile&& other) noexcept;
   SafetensorsFile& operator=(SafetensorsFile&& other) noexcept;
 
-  // The tensors in the order of their data.
+  // The tensors, in the order of their data in the file.
   const std::vector<TensorEntry>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const {
     return metadata_;
@@ -77,8 +81,9 @@ class SafetensorsFile {
   // Returns a pointer into tensors(), or NotFound if there is no such tensor.
   absl::StatusOr<const TensorEntry*> Find(absl::string_view name) const;
 
-  // Reads a tensor of dtype F32 with as many elements as `values`;
-  // InvalidArgument for any other. Blocks for as long as the disk takes.
+  // Reads the elements of `tensor` to `values`. Returns InvalidArgument unless
+  // the tensor has dtype F32 and as many elements as `values`. Blocks while it
+  // reads from the disk.
   absl::Status ReadFloats(const TensorEntry& tensor,
                           absl::Span<float> values) const;
 

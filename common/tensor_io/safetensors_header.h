@@ -16,13 +16,14 @@
 namespace tributary {
 
 struct SafetensorsHeader {
-  // In the order of their data, which they cover without gaps or overlaps.
+  // The tensors, in the order of their data. Together they cover the data
+  // without gaps or overlaps.
   std::vector<TensorEntry> tensors;
   std::map<std::string, std::string> metadata;
 };
 
 // Parses and validates the header of a file with `data_bytes` of data after it.
-// DataLoss, with the reason, if it is invalid.
+// Returns DataLoss, with the reason, if it is invalid.
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view json,
                                                          int64_t data_bytes);
 

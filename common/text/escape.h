@@ -1,4 +1,4 @@
-// Text from elsewhere in a form that is safe to show.
+// Escapes text from other processes and files so that it is safe to print.
 #ifndef TRIBUTARY_COMMON_TEXT_ESCAPE_H_
 #define TRIBUTARY_COMMON_TEXT_ESCAPE_H_
 

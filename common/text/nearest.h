@@ -14,14 +14,15 @@ namespace tributary {
 // * |b|) time.
 int EditDistance(absl::string_view a, absl::string_view b);
 
-// Returns the candidate with the smallest distance, and the first of several.
-// Returns an empty string if more than half of the characters of every
-// candidate differ.
+// Returns the candidate with the smallest EditDistance from `name`; of several
+// such candidates, the first. Returns an empty string if more than half of the
+// characters of every candidate differ.
 std::string Nearest(absl::string_view name,
                     const std::vector<std::string>& candidates);
 
-// Returns "; did you mean X?" with Nearest(), to append to an error message, or
-// an empty string if there is no such candidate.
+// Returns "; did you mean X?", where X is Nearest(name, candidates), for
+// appending to an error message. Returns an empty string if Nearest returns
+// one.
 std::string DidYouMean(absl::string_view name,
                        const std::vector<std::string>& candidates);
 

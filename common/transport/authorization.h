@@ -14,23 +14,28 @@
 
 namespace tributary {
 
-// The metadata key and value that carry the token of a call.
+// The metadata key that carries the token of a call, and the metadata value for
+// a token.
 inline constexpr char kAuthorizationHeader[] = "authorization";
 std::string AuthorizationValue(absl::string_view token);
 
 // Checks the token and the role of a caller against a table of methods. Refuses
-// methods that are not in the table, so a new method must be added to it.
-// Everyone may call health checks. Immutable, so thread-safe. Never blocks.
+// methods that are not in the table, so a new method must be added to it. Every
+// caller may call the methods of health checks. Immutable, so thread-safe.
+// Never blocks.
 class Authorizer {
  public:
-  // With `certificates` a caller's certificate must name a role that may call
-  // the method. With a non-empty `token` the caller must present the token.
+  // If `certificates` is true, the certificate of a caller must name a role
+  // that may call the method. If `token` is not empty, the caller must present
+  // the token.
   Authorizer(bool certificates, const std::string& token);
 
-  // `path` is "/package.Service/Method". `authorization` is the call's
-  // metadata; empty: none. `dns_names` are those of the caller's verified
-  // certificate. Returns Unauthenticated or PermissionDenied, with what the
-  // caller should do. Takes the same time for every wrong token.
+  // `path` is "/package.Service/Method". `authorization` is the value of the
+  // call's metadata for kAuthorizationHeader; empty if there is none.
+  // `dns_names` are the DNS names in the caller's verified certificate. Returns
+  // Unauthenticated or PermissionDenied if the call is refused; the message
+  // states what the caller should do. Takes the same time for every wrong
+  // token.
   absl::Status Check(absl::string_view path, absl::string_view authorization,
                      const std::vector<absl::string_view>& dns_names) const;
 
@@ -41,12 +46,12 @@ class Authorizer {
                          const std::vector<absl::string_view>& dns_names) const;
 
   const bool certificates_;
-  // Digest of the expected metadata; empty: no token is expected.
+  // Digest of the expected metadata; empty if no token is expected.
   const std::string digest_;
 };
 
-// Returns a processor through which gRPC checks every call with `authorizer`
-// before a service receives it.
+// Returns a processor with which gRPC checks every call before a service
+// receives it. The processor asks `authorizer`.
 std::shared_ptr<grpc::AuthMetadataProcessor> MakeCallGuard(
     std::shared_ptr<const Authorizer> authorizer);
 

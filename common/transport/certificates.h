@@ -13,13 +13,13 @@ namespace tributary {
 
 struct CertificateAndKey {
   std::string certificate;
-  // The private key, unencrypted: protect it from access by others.
+  // The private key, not encrypted. Do not let other users read it.
   std::string key;
 };
 
 struct CertificateRequest {
   std::string common_name;
-  // The only subject alternative name; empty: none.
+  // The only subject alternative name; empty if there is none.
   std::string dns_name;
   absl::Time not_before;
   absl::Time not_after;
@@ -29,14 +29,14 @@ struct CertificateRequest {
 absl::StatusOr<CertificateAndKey> MakeAuthority(
     const CertificateRequest& request);
 
-// Creates a certificate of `authority` for TLS servers and clients.
+// Creates a certificate, signed by `authority`, for TLS servers and clients.
 absl::StatusOr<CertificateAndKey> IssueCertificate(
     const CertificateRequest& request, const CertificateAndKey& authority);
 
 // Checks that the first certificate of the chain belongs to the key, chains to
-// one of `authorities`, is valid now and has the DNS name. FailedPrecondition
-// names the condition that does not hold. InvalidArgument: one of the texts is
-// not PEM.
+// one of `authorities`, is valid now and has the DNS name `dns_name`. Returns
+// FailedPrecondition, naming the condition, if one does not hold, and
+// InvalidArgument if one of the texts is not PEM.
 absl::Status CheckCertificate(const std::string& authorities,
                               const CertificateAndKey& chain,
                               const std::string& dns_name);

@@ -1,5 +1,5 @@
-// gRPC channels between Tributary's processes: addresses, limits and keepalive,
-// equal on both ends.
+// gRPC channels between the processes of Tributary. Sets the limits and the
+// keepalive so that they match on both ends.
 #ifndef TRIBUTARY_COMMON_TRANSPORT_CHANNEL_H_
 #define TRIBUTARY_COMMON_TRANSPORT_CHANNEL_H_
 
@@ -30,23 +30,24 @@ inline constexpr int kProtocolVersion = 1;
 std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address,
                                              const Security& security = {});
 
-// Blocks until a channel created with these arguments is connected.
-// DeadlineExceeded if it is not by `deadline` (of MonotonicNow), or soon after
-// `stop` returns true; this thread calls `stop`. FailedPrecondition, within
-// five seconds, if the security settings are incompatible: only one side uses
-// TLS, or one side refuses the other's certificate.
+// Blocks until a channel created with these arguments is connected. Returns
+// DeadlineExceeded if it is not connected by `deadline`, a time of
+// MonotonicNow, and soon after `stop` returns true. The calling thread calls
+// `stop` repeatedly. Returns FailedPrecondition, within five seconds, if the
+// security settings are incompatible: only one side uses TLS, or one side
+// refuses the other's certificate.
 absl::Status AwaitConnected(grpc::Channel* channel, const std::string& address,
                             const Security& security, absl::Time deadline,
                             const std::function<bool()>& stop);
 
-// Returns a connected channel to the coordinator. Unavailable if it does not
-// connect within `timeout`, Cancelled if `stop` returned true,
-// FailedPrecondition as above.
+// Returns a connected channel to the coordinator. Returns Unavailable if it
+// does not connect within `timeout`, Cancelled if `stop` returned true, and
+// FailedPrecondition as AwaitConnected does.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToCoordinator(
     const std::string& address, const Security& security,
     absl::Duration timeout, const std::function<bool()>& stop);
 
-// Sets the limits that match those of CreateChannel.
+// Sets the options of a server that match those of CreateChannel.
 void ConfigureServer(const Limits& limits, grpc::ServerBuilder* builder);
 
 // Returns a status with the same code and message. A non-empty `peer` is

@@ -1,8 +1,8 @@
 // Encodes and decodes the messages of the exchange in gRPC's byte buffers
 // without copying payloads. On the wire they are the protobuf messages of
-// parameter_server.proto; a test compares them with the generated code. An
-// outgoing payload is borrowed, and an incoming one stays in the slices in
-// which it arrived.
+// parameter_server.proto; a test compares them with the generated code. The
+// payload of an outgoing message stays in the memory of its owner, and that of
+// an incoming message in the slices in which it arrived.
 #ifndef TRIBUTARY_COMMON_TRANSPORT_CHUNK_CODEC_H_
 #define TRIBUTARY_COMMON_TRANSPORT_CHUNK_CODEC_H_
 
@@ -20,29 +20,29 @@
 namespace tributary {
 
 // Encodes `message`. Its inner message (Initial, Contribution, Weights or
-// JournalPart) must be without a payload and gets the bytes of `payload`, whose
-// owner is held until gRPC no longer needs the bytes.
+// JournalPart) must have no payload; it is encoded with the bytes of `payload`.
+// The owner of the payload is held until gRPC no longer needs the bytes.
 grpc::ByteBuffer Encode(const WorkerMessage& message, OutgoingPayload payload);
 grpc::ByteBuffer Encode(const ServerMessage& message, OutgoingPayload payload);
 grpc::ByteBuffer Encode(const JournalMessage& message, OutgoingPayload payload);
 
 // Encodes a message without a payload.
 grpc::ByteBuffer Encode(const google::protobuf::MessageLite& message);
-// Parses a whole message without a payload by copying. InvalidArgument if it is
-// malformed; ResourceExhausted, before it is parsed, if it exceeds
-// kDefaultLimits.
+// Parses a message without a payload, and copies its contents. Returns
+// InvalidArgument if it is malformed; ResourceExhausted, without parsing the
+// message, if it exceeds kDefaultLimits.
 absl::Status Decode(grpc::ByteBuffer* bytes,
                     google::protobuf::Message* message);
 
-// Returns the last `payload_bytes` bytes of `bytes`, in place.
+// Returns the last `payload_bytes` bytes of `bytes`, without copying them.
 ReceivedPayload PayloadAtEnd(const grpc::ByteBuffer& bytes,
                              int64_t payload_bytes);
 
 // Decodes a WorkerMessage, ServerMessage or JournalMessage. Moves the payload
 // of an Initial, Contribution, Weights or JournalPart to `*payload`, and the
-// fields before it to `*message`. InvalidArgument for bytes that are not such a
-// message, or whose payload is missing or not the last field. The caller checks
-// the length of the payload.
+// fields before it to `*message`. Returns InvalidArgument for bytes that are
+// not such a message, or whose payload is missing or not the last field. The
+// caller checks the length of the payload.
 absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, WorkerMessage* message,
                            ReceivedPayload* payload);
 absl::Status DecodeInPlace(grpc::ByteBuffer* bytes, ServerMessage* message,
@@ -65,7 +65,8 @@ grpc::ByteBuffer EncodeAny(const Message& message, OutgoingPayload payload) {
   return Encode(message);
 }
 
-// Decodes any message as Decode or DecodeInPlace.
+// Decodes any message: with DecodeInPlace if its type may have a payload,
+// otherwise with Decode.
 template <typename Message>
 absl::Status DecodeAny(grpc::ByteBuffer* bytes, Message* message,
                        ReceivedPayload* payload) {

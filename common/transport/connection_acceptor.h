@@ -24,8 +24,8 @@ namespace tributary {
 // thread-safe: one thread calls Listen, Start and Stop.
 class ConnectionAcceptor {
  public:
-  // Receives a connected socket, non-blocking and close-on-exec, and must close
-  // it. Must not block.
+  // Called with each accepted socket, which is non-blocking and close-on-exec.
+  // The handler takes ownership of the socket and must not block.
   using Handler = std::function<void(int socket)>;
 
   // `log` must outlive this object.
@@ -36,7 +36,7 @@ class ConnectionAcceptor {
   ConnectionAcceptor& operator=(const ConnectionAcceptor&) = delete;
 
   // Binds all addresses of "host:port"; port 0 selects a free port. Returns the
-  // port. Unavailable if binding fails; InvalidArgument if `address` is
+  // port. Returns Unavailable if binding fails; InvalidArgument if `address` is
   // malformed.
   absl::StatusOr<int> ListenTcp(const std::string& address, Handler handler);
 
@@ -45,13 +45,15 @@ class ConnectionAcceptor {
   absl::Status ListenUnix(const std::string& address, bool own_user_only,
                           Handler handler);
 
-  // Starts to accept connections. No Listen may follow.
+  // Starts to accept connections. Neither ListenTcp nor ListenUnix may be
+  // called after it.
   void Start();
   // Closes the listeners but not the accepted connections. Idempotent.
   void Stop();
 
-  // The maximum number of concurrent connections: the limit, or the number of
-  // descriptors that the process may open beyond those it needs itself.
+  // The maximum number of concurrent connections: Limits::connections, or, if
+  // smaller, the number of descriptors that the process may open beyond those
+  // it needs for other purposes.
   int most_connections() const { return most_connections_; }
 
  private:
@@ -64,7 +66,7 @@ class ConnectionAcceptor {
   void Run();
   // Accepts the connections that are waiting at `door`.
   void AcceptAll(const Door& door);
-  // Returns false if the socket was refused and closed.
+  // Decides whether `socket` is accepted. If not, closes it and returns false.
   bool Admit(const Door& door, int socket, const std::string& peer);
   // Accepts and closes one connection, using the spare descriptor, when the
   // process has no other descriptors left.
@@ -86,7 +88,8 @@ class ConnectionAcceptor {
 };
 
 // Raises this process's soft limit on open descriptors, within the hard limit,
-// to `connections` plus what the process needs itself.
+// to `connections` plus the number of descriptors that the process needs for
+// other purposes.
 void RaiseDescriptorLimit(int connections);
 
 }  // namespace tributary

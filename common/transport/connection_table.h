@@ -1,5 +1,5 @@
-// Tracks a server's open connections per peer and decides whether another one
-// is allowed.
+// Tracks the open connections of a server, by peer, and decides whether a new
+// connection is allowed.
 #ifndef TRIBUTARY_COMMON_TRANSPORT_CONNECTION_TABLE_H_
 #define TRIBUTARY_COMMON_TRANSPORT_CONNECTION_TABLE_H_
 
@@ -17,21 +17,22 @@
 
 namespace tributary {
 
-// Counts connections without seeing them close: gRPC owns accepted sockets and
-// does not report when it closes one. The table remembers the inode of each
-// descriptor, which is unique to a socket. When a limit is reached, it checks
-// which descriptors still refer to the same inode. Not thread-safe. Makes
-// system calls, but never blocks.
+// Counts open connections without being told when they close: gRPC owns
+// accepted sockets and does not report when it closes one. The table remembers
+// the inode of each descriptor, which is unique to a socket. When a limit is
+// reached, it checks which descriptors still refer to the same inode. Not
+// thread-safe. Makes system calls, but never blocks.
 class ConnectionTable {
  public:
   enum class Answer { kWelcome, kPeerHasTooMany, kTooMany, kTooFast };
 
-  // Uses the limits on connections.
+  // Uses only those fields of `limits` that concern connections.
   explicit ConnectionTable(const Limits& limits);
 
-  // Decides whether the new socket is allowed; if so, it counts until it is
-  // closed. `peer` is the remote address without its port. A closed socket may
-  // still count for up to kLookInterval. `now` must never decrease.
+  // Decides whether the new connection `socket` is allowed. If so, the socket
+  // counts as a connection until it is closed. `peer` is the remote address
+  // without its port. A closed socket may still count for up to kLookInterval.
+  // `now` must never decrease.
   Answer Add(int socket, absl::string_view peer, absl::Time now);
 
   // Number of connections, including closed ones that were not detected yet.
@@ -46,7 +47,7 @@ class ConnectionTable {
     absl::flat_hash_set<int> sockets;
     absl::Time looked = absl::InfinitePast();
   };
-  // A token bucket of permissions to connect.
+  // A token bucket (rate limiter); each new connection takes one token.
   struct Bucket {
     double level = 0;
     absl::Time filled = absl::InfinitePast();
@@ -54,7 +55,7 @@ class ConnectionTable {
   struct Slot {
     ino_t inode = 0;
     dev_t device = 0;
-    std::string peer;  // Empty: the descriptor is not an accepted connection.
+    std::string peer;  // Empty if the descriptor is not an accepted connection.
   };
 
   bool IsOpen(int socket) const;
@@ -70,7 +71,8 @@ class ConnectionTable {
   std::vector<Slot> slots_;  // Indexed by descriptor.
   absl::flat_hash_map<std::string, Peer> peers_;
   Bucket shared_;
-  // Buckets of addresses that connected recently. All others are full.
+  // The buckets of the addresses that connected recently. An address without an
+  // entry has a full bucket.
   absl::flat_hash_map<std::string, Bucket> own_;
 };
 

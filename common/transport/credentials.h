@@ -1,5 +1,6 @@
-// gRPC credentials for Security: mutual TLS whose files are reloaded while the
-// process runs, or plaintext; and the token in every call.
+// gRPC credentials for the settings in Security: mutual TLS, whose files are
+// reloaded while the process runs, or plaintext; and the token, which is sent
+// with every call.
 #ifndef TRIBUTARY_COMMON_TRANSPORT_CREDENTIALS_H_
 #define TRIBUTARY_COMMON_TRANSPORT_CREDENTIALS_H_
 
@@ -16,15 +17,17 @@
 
 namespace tributary {
 
-// Delay after which new connections use changed files.
+// Interval between two checks for changed files. New connections use the
+// changed files after the next check.
 inline constexpr absl::Duration kReloadInterval = absl::Seconds(1);
 
-// With TLS, requires the server to present a certificate of the same authority
-// with the role server.
+// Returns the credentials of a client. With TLS, they require the server to
+// present a certificate of the same authority that has the role kServer.
 std::shared_ptr<grpc::ChannelCredentials> MakeChannelCredentials(
     const Security& security);
 
-// Adds the token to every call. Returns an empty list if `token` is empty.
+// Returns interceptors that add the token to every call; none if `token` is
+// empty.
 std::vector<
     std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>>
 MakeTokenInterceptors(const std::string& token);

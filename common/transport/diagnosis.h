@@ -12,8 +12,9 @@ namespace tributary {
 
 // Connects to the server at host:port, checks whether it uses TLS as `security`
 // does and whether either side refuses the other's certificate, and
-// disconnects. FailedPrecondition names the reason and the remedy. OK means
-// that no such reason was found; the server may not be listening, for example.
+// disconnects. If one of these prevents a connection, returns
+// FailedPrecondition with the reason and the remedy. Otherwise returns OK;
+// there may be other reasons, for example that the server is not listening.
 // Blocks for up to about two seconds.
 absl::Status Diagnose(const std::string& address, const Security& security);
 

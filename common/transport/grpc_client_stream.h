@@ -151,7 +151,8 @@ class GrpcClientStream final
   grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub_;
   grpc::ClientContext context_;
   ClientSession<In, Out>* session_ = nullptr;
-  // Accessed only by the read in flight, and OnDone, which follows it.
+  // Accessed only by the read in flight, and by OnDone, which is called after
+  // the last read.
   grpc::ByteBuffer in_;
   absl::Status malformed_;
 

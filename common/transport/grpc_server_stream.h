@@ -24,8 +24,8 @@ namespace tributary {
 
 // Serves one call. Created with new when the call begins; call Start after
 // construction. Owns its session. Counts as a live call of the service until
-// gRPC has finished the call and the object deletes itself. A message that
-// cannot be decoded closes the call with the error. Thread-safe.
+// gRPC has finished the call; the object then deletes itself. If a message
+// cannot be decoded, closes the call with the error. Thread-safe.
 template <typename In, typename Out>
 class GrpcServerStream final
     : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
@@ -34,8 +34,8 @@ class GrpcServerStream final
   explicit GrpcServerStream(std::shared_ptr<LiveCalls> calls)
       : token_(std::move(calls)) {}
 
-  // Starts to read for `session`. Closes the call if no message arrives within
-  // `silence`.
+  // Starts to read messages and deliver them to `session`. Closes the call if
+  // the first message does not arrive within `silence`.
   void Start(std::unique_ptr<ServerSession<In, Out>> session,
              absl::Duration silence) {
     session_ = std::move(session);

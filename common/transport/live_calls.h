@@ -11,8 +11,8 @@
 
 namespace tributary {
 
-// Thread-safe. Owned jointly by the service and its calls, because a call may
-// outlive the service briefly.
+// Counts the calls in progress. Thread-safe. The service and its calls share
+// the ownership of this object, because a call may outlive the service briefly.
 class LiveCalls {
  public:
   // Held by a call until its last access to the service's dependencies.

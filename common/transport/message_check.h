@@ -10,9 +10,10 @@
 
 namespace tributary {
 
-// ResourceExhausted if the message of `type` in `input` has more submessages,
-// longer texts or deeper nesting than `limits` allow. InvalidArgument if it is
-// malformed. Allocates no memory for the message.
+// Checks the encoded message of type `type` in `input`. Returns
+// ResourceExhausted if it has more submessages, longer texts or deeper nesting
+// than `limits` allow. Returns InvalidArgument if it is malformed. Allocates no
+// memory for the message.
 absl::Status CheckMessage(const google::protobuf::Descriptor& type,
                           const Limits& limits,
                           google::protobuf::io::ZeroCopyInputStream* input);

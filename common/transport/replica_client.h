@@ -24,9 +24,10 @@ std::unique_ptr<ReplicaStream> OpenReplicaStream(
     const std::string& address, const Security& security, ReplicaPeer peer,
     const JournalHello& hello, std::function<void(const absl::Status&)> lost);
 
-// Reads a replica into the buffers of `*snapshot`, which must have all chunks
-// of the request's shard. Blocks for minutes at most. Returns the server's
-// error, or DataLoss if its response is malformed.
+// Reads the replica that `request` describes from the server at `address` into
+// the buffers of `*snapshot`, which must contain all chunks of the shard in
+// `request`. Blocks for at most ten minutes. Returns the server's error, or
+// DataLoss if its response is malformed.
 absl::Status ReadReplica(const std::string& address, const Security& security,
                          ReplicaPeer peer, const ReadJournalRequest& request,
                          Snapshot* snapshot);

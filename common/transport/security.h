@@ -12,7 +12,8 @@
 
 namespace tributary {
 
-// The role of a process towards its peers.
+// The role of a process, which decides the methods that it may call on its
+// peers.
 enum class Role { kServer, kWorker, kAdmin };
 
 inline constexpr Role kAllRoles[] = {Role::kServer, Role::kWorker,
@@ -21,13 +22,14 @@ inline constexpr Role kAllRoles[] = {Role::kServer, Role::kWorker,
 // Returns "server", "worker" or "admin".
 const char* RoleName(Role role);
 
-// The DNS name (subject alternative name) that states a certificate's role,
-// such as "server.tributary". It names no machine, so a certificate is valid on
-// every machine.
+// Returns the DNS name (subject alternative name) that states the role in a
+// certificate, such as "server.tributary". It does not contain the name of a
+// machine, so a certificate is valid on every machine.
 std::string RoleDnsName(Role role);
 absl::optional<Role> RoleOfDnsName(absl::string_view name);
 
-// The security settings of a process. An empty field disables its mechanism.
+// The security settings of a process. An empty `tls_directory` disables TLS,
+// and an empty `token` disables the check of the token.
 struct Security {
   // The directory with ca.pem, ROLE.pem (the certificate chain of `role`) and
   // ROLE-key.pem (its private key). Changed files are reloaded.
@@ -43,10 +45,11 @@ struct Security {
   std::string KeyPath() const;
 };
 
-// Loads and checks the security settings. The files must exist; certificate and
-// key must belong together, come from the authority, have the role and be valid
+// Loads and checks the security settings. The files must exist. The certificate
+// must belong to the key, come from the authority, have the role and be valid
 // now. Uses the first of `roles` whose certificate exists. Reads the token from
-// `token_file`. Either path may be empty. Errors name the file and the problem.
+// `token_file`. Either path may be empty, which disables TLS or the token.
+// Error messages name the file and the problem.
 absl::StatusOr<Security> LoadSecurity(const std::string& tls_directory,
                                       const std::string& token_file,
                                       const std::vector<Role>& roles);

@@ -16,7 +16,7 @@ namespace tributary {
 
 struct ExchangeLoad {
   int64_t parameters = int64_t{1} << 24;
-  // A power of two.
+  // Number of workers; a power of two.
   int workers = 2;
   int servers = 1;
   // Threads of each server, at least 1.
@@ -26,13 +26,13 @@ struct ExchangeLoad {
   // Values of exchange.transport and exchange.wire_dtype, in any case.
   std::string transport = "auto";
   std::string dtype = "float32";
-  // A mode of exchange.parameter_server.consistency.
+  // Name of a mode of exchange.parameter_server.consistency.
   std::string consistency = "synchronous";
   int64_t chunk_bytes = 1 << 20;
 };
 
-// Returns the resolved job. InvalidArgument, naming the flag or the job's
-// field.
+// Returns the resolved job for `load`. Returns InvalidArgument, naming the flag
+// or the field of the job, if a value is invalid.
 absl::StatusOr<JobSpec> ExchangeJob(const ExchangeLoad& load, int64_t steps);
 
 struct Percentiles {
@@ -46,25 +46,28 @@ struct ExchangeTiming {
   std::string transport;
   int64_t steps = 0;  // Number of steps after the warm-up.
   Percentiles step_seconds;
-  // Latency of a chunk: from the push of its gradient until the worker has its
-  // next version.
+  // Latency of a chunk: the time from when a worker sends its gradient until
+  // the worker has the next version of the chunk.
   Percentiles latency_seconds;
-  // Payload of all workers, averaged over the steps. With "memory", the bytes
-  // that a transfer would take.
+  // Payload bytes per second of all workers together, averaged over the steps.
+  // With "memory", the bytes that would be sent without shared memory.
   double bytes_to_servers_per_second = 0;
   double bytes_to_workers_per_second = 0;
-  // Absent if the run was too short to measure it.
+  // CPU time per payload byte. Absent if the run was too short to measure it.
   absl::optional<double> worker_cpu_seconds_per_byte;
   absl::optional<double> server_cpu_seconds_per_byte;
-  // Throughput of bare gRPC streams and bare sockets measured around the
-  // exchange, both directions added; with "memory", that of the pass alone.
+  // Upper limits of the throughput, both directions added: that of bare gRPC
+  // streams and that of bare sockets; with "memory" only that of adding and
+  // updating without an exchange. Each is measured before and after the
+  // exchange.
   absl::optional<StreamLimit> grpc_limit;
   absl::optional<StreamLimit> socket_limit;
   absl::optional<double> memory_limit_bytes_per_second;
 };
 
-// Takes about three times `seconds`: the exchange, two measurements of its
-// limit, and process starts. Errors and `signals` are as in RunBenchJob.
+// Measures the exchange for about `seconds`. Takes about three times as long in
+// total, because it also starts processes and measures the limits twice. Errors
+// and `signals` are as in RunBenchJob.
 absl::StatusOr<ExchangeTiming> TimeExchange(const ExchangeLoad& load,
                                             double seconds,
                                             SignalQueue* signals);

@@ -1,5 +1,5 @@
-// The models of `bench step`, with the sizes, batches and optimizers for which
-// PyTorch's numbers are quoted.
+// The models of `tributary bench step`. Their sizes, batches and optimizers are
+// those of the PyTorch measurements that they are compared with.
 #ifndef TRIBUTARY_DEPLOY_BENCH_BENCH_JOBS_H_
 #define TRIBUTARY_DEPLOY_BENCH_BENCH_JOBS_H_
 
@@ -30,7 +30,8 @@ struct BenchLoad {
   // Samples per worker and step; 0: the model's default.
   int64_t batch_per_worker = 0;
   int workers = 1;
-  // Compute threads of each worker, and its number of micro-batches.
+  // Number of compute threads of each worker, which is also the number of its
+  // micro-batches.
   int threads = 1;
   DeviceName device{DeviceName::Kind::kCpu};  // Device of all workers.
   std::string server_device = "cpu";          // See AddServerDeviceFlag.
@@ -39,8 +40,9 @@ struct BenchLoad {
   std::vector<std::string> sets;
 };
 
-// Returns the resolved job, with random inputs in memory. InvalidArgument,
-// naming the known models or the flag to change.
+// Returns the resolved job for `load`, with random inputs in memory. Returns
+// InvalidArgument, naming the known models or the flag to change, if `load` is
+// invalid.
 absl::StatusOr<JobSpec> BenchJob(const BenchLoad& load);
 
 }  // namespace tributary

@@ -18,7 +18,7 @@
 
 namespace tributary {
 
-// A folder that is removed with this object.
+// A temporary folder, which the destructor removes with its contents.
 class TemporaryDirectory {
  public:
   // Creates the folder in TMPDIR, or in /tmp if TMPDIR is not set.
@@ -34,8 +34,8 @@ class TemporaryDirectory {
   const std::string path_;
 };
 
-// Returns the user and system time of a process so far, in seconds; nullopt if
-// there is no such process.
+// Returns the CPU time (user and system) of a process so far, in seconds;
+// nullopt if there is no such process.
 absl::optional<double> CpuSecondsOf(pid_t pid);
 
 struct BenchProcesses {
@@ -51,31 +51,34 @@ struct BenchProcesses {
 struct BenchRun {
   // The contents of summary.json.
   nlohmann::json summary;
-  // CPU seconds per step of all servers and of all workers, without the start
-  // and end of the job. Absent if the run was too short to measure it.
+  // CPU seconds per step of all servers together and of all workers together,
+  // excluding the start and the end of the job. Absent if the run was too short
+  // to measure it.
   absl::optional<double> server_cpu_per_step;
   absl::optional<double> worker_cpu_per_step;
 };
 
-// Blocks until the job is done. Cancelled if a signal ended it; other errors
-// name the process that failed and the reason. `signals` must have been created
-// with_children.
+// Runs `job` on this machine. Blocks until it is done. Returns Cancelled if a
+// signal ended it. Other errors name the process that failed and the reason.
+// `signals` must have been created with_children.
 absl::StatusOr<BenchRun> RunBenchJob(const JobSpec& job,
                                      const BenchProcesses& processes,
                                      SignalQueue* signals);
 
 // Runs this program once per list of arguments, concurrently, and returns the
-// JSON objects that the processes printed. Errors as above.
+// JSON objects that the processes printed. Returns the same errors as
+// RunBenchJob.
 absl::StatusOr<std::vector<nlohmann::json>> RunBenchPrograms(
     const std::vector<std::vector<std::string>>& arguments,
     SignalQueue* signals);
 
-// For benchmarks that start processes in other ways. Returns the JSON object
-// that a process printed; Internal if there is none.
+// Returns the JSON object that a process printed to its log, or Internal if
+// there is none. This function and the following ones are for benchmarks that
+// start processes themselves.
 absl::StatusOr<nlohmann::json> ReadPrintedJson(const std::string& log_path);
 // Returns an error unless the process succeeded.
 absl::Status CheckExit(const Supervisor& supervisor, const ProcessExit& exit);
-// Returns Cancelled.
+// Returns Cancelled with a message that names the signal.
 absl::Status StoppedBy(int signal);
 
 }  // namespace tributary

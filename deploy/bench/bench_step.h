@@ -20,20 +20,21 @@ struct StepTiming {
   double cpu_ms_per_step_per_worker = 0;
 };
 
-// Times forward, backward and optimizer of `load` (with one worker) for about
-// `seconds`, after a few uncounted steps. Updates each chunk as soon as
-// backward has finished its gradient; on a GPU all chunks behind backward, in
-// the GPU's memory.
+// Times the steps (forward, backward, optimizer) of `load`, which must have one
+// worker, for about `seconds`, after a few warm-up steps. On the CPU, updates
+// each chunk as soon as backward has finished its gradient. On a GPU, updates
+// all chunks after backward, in the GPU's memory.
 absl::StatusOr<StepTiming> TimeSingleStep(BenchLoad load, double seconds);
 
-// Runs `load.workers` such processes concurrently and returns the timing of the
-// first. `signals` is as in RunBenchJob, here and below.
+// Runs TimeSingleStep in `load.workers` processes concurrently and returns the
+// timing of the first process. For `signals` see RunBenchJob, here and below.
 absl::StatusOr<StepTiming> TimeIndependentSteps(const BenchLoad& load,
                                                 double seconds,
                                                 SignalQueue* signals);
 
 // Runs one server and `load.workers` workers on loopback for `load.steps`
-// steps. Times the interval between completions of steps at the coordinator.
+// steps. The time of a step is the interval between the completions of two
+// steps at the coordinator.
 absl::StatusOr<StepTiming> TimeExchangeSteps(const BenchLoad& load,
                                              SignalQueue* signals);
 

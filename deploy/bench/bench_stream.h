@@ -1,5 +1,5 @@
-// Streams bytes in both directions between processes and discards them: the
-// upper bound of an exchange over the same connections.
+// Streams bytes in both directions between processes and discards them. The
+// throughput is an upper bound for an exchange over the same connections.
 #ifndef TRIBUTARY_DEPLOY_BENCH_BENCH_STREAM_H_
 #define TRIBUTARY_DEPLOY_BENCH_BENCH_STREAM_H_
 
@@ -19,7 +19,7 @@ struct BenchStream {
   // payloads. False: a bare socket, written and read in pieces of
   // message_bytes.
   bool grpc = true;
-  // Payload of a message in bytes; positive, a multiple of 4.
+  // Size in bytes of the payload of a message; positive and a multiple of 4.
   int64_t message_bytes = 0;
   // Size in bytes of the memory that payloads are taken from cyclically. At
   // least message_bytes.
@@ -27,8 +27,8 @@ struct BenchStream {
 };
 
 // Serves all clients until the process is killed; call it last. `address` is
-// host:port (0: any free port) or unix-abstract:NAME. `on_ready` receives the
-// address to connect to. Returns only with an error.
+// host:port, where port 0 selects a free port, or unix-abstract:NAME. Calls
+// `on_ready` with the address to connect to. Returns only with an error.
 absl::Status ServeBenchStreams(
     const BenchStream& stream, const std::string& address,
     const std::function<void(const std::string&)>& on_ready);
@@ -42,7 +42,7 @@ struct BenchStreamCounts {
 };
 
 // Opens a stream to each server and counts the payload bytes during `duration`,
-// which begins after a short warm-up; `on_begin` is called at its start.
+// which begins after a short warm-up. Calls `on_begin` when `duration` begins.
 absl::StatusOr<BenchStreamCounts> RunBenchStreams(
     const BenchStream& stream, const std::vector<std::string>& addresses,
     absl::Duration duration, const std::function<void()>& on_begin);

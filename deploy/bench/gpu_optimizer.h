@@ -12,8 +12,8 @@
 
 namespace tributary {
 
-// Updates weights in a GPU's memory, with the optimizer's state beside them.
-// Not thread-safe.
+// Updates weights in a GPU's memory, and keeps the optimizer's state in the
+// same memory. Not thread-safe.
 class GpuOptimizer {
  public:
   // Uses GPU number `ordinal`. `optimizer` must outlive this object. Returns
@@ -24,10 +24,11 @@ class GpuOptimizer {
 
   virtual ~GpuOptimizer() = default;
 
-  // Adds up the gradients, in order and in the first of them, updates the first
-  // weights and copies them to the others. All are arenas in the GPU's memory,
-  // which nothing else may use meanwhile. Blocks until the GPU has finished.
-  // Returns the first error of the GPU, and from then on always the same one.
+  // Adds gradients[1], gradients[2], ... in order to gradients[0], updates
+  // weights[0] with the sum, and copies weights[0] to the other elements of
+  // `weights`. All elements of both spans are arenas in the GPU's memory, which
+  // nothing else may use during the call. Blocks until the GPU has finished.
+  // Returns the first error of the GPU; later calls return the same error.
   virtual absl::Status Update(const UpdateStep& step,
                               absl::Span<float* const> gradients,
                               absl::Span<float* const> weights) = 0;

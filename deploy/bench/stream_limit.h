@@ -1,5 +1,5 @@
 // Measures the throughput between processes on this machine over the transports
-// of the exchange.
+// that an exchange uses.
 #ifndef TRIBUTARY_DEPLOY_BENCH_STREAM_LIMIT_H_
 #define TRIBUTARY_DEPLOY_BENCH_STREAM_LIMIT_H_
 
@@ -19,15 +19,15 @@ struct StreamLimitOptions {
   // Number of client processes, each with a stream to every server.
   int clients = 1;
   int64_t message_bytes = 1 << 20;
-  // Size of the memory that payloads are taken from, in each process.
+  // Size in bytes of the memory that payloads are taken from, in each process.
   int64_t memory_bytes = 64 << 20;
   double seconds = 1;
 };
 
 struct StreamLimit {
-  // Payload of all streams, both directions added.
+  // Payload bytes per second of all streams together, both directions added.
   double bytes_per_second = 0;
-  // CPU time of all processes.
+  // CPU time of all processes, in seconds per payload byte.
   double cpu_seconds_per_byte = 0;
 };
 

@@ -19,7 +19,7 @@ struct BarChart {
   struct Bar {
     std::string label;
     std::vector<Part> parts;  // From left to right.
-    std::string end;          // Text after the last part.
+    std::string end;          // Text that is shown after the last part.
     // Value at which a black line crosses the bar, if any.
     absl::optional<double> marker;
     std::string marker_tooltip;
@@ -38,7 +38,8 @@ struct BarChart {
   std::vector<Bar> bars;    // From top to bottom.
 };
 
-// Returns the height of the chart with title, legend and labels.
+// Returns the height of the chart in pixels, including title, legend and
+// labels.
 double BarChartHeight(const BarChart& chart);
 
 // Draws the chart in `box`, using the height that BarChartHeight returns.

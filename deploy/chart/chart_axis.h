@@ -10,16 +10,18 @@ namespace tributary {
 // A linear axis whose ticks are multiples of 1, 2 or 5 times a power of ten.
 class ChartAxis {
  public:
-  // Covers `low` to `high` with about `ticks` intervals (at least 1). If both
-  // are equal, covers a range around them. If they are not finite or in reverse
-  // order, covers 0 to 1.
+  // Covers `low` to `high` with about `ticks` intervals between ticks; `ticks`
+  // must be at least 1. If `low` equals `high`, covers a range around it. If
+  // one of them is not finite, or if `low` is larger than `high`, covers 0 to
+  // 1.
   ChartAxis(double low, double high, int ticks);
 
   // The first tick is at low(), the last one at high().
   double low() const { return low_; }
   double high() const { return high_; }
   std::vector<double> Ticks() const;
-  // Returns the label, with as many decimals as the ticks need.
+  // Returns the label of a tick, with as many decimals as the ticks of this
+  // axis need.
   std::string Label(double tick) const;
 
   // Returns the position of a value: 0 at low(), 1 at high().

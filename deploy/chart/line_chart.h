@@ -1,4 +1,4 @@
-// Draws curves over one axis.
+// Draws several curves in one chart.
 #ifndef TRIBUTARY_DEPLOY_CHART_LINE_CHART_H_
 #define TRIBUTARY_DEPLOY_CHART_LINE_CHART_H_
 
@@ -22,8 +22,8 @@ struct LineChart {
   std::string x_label;
   std::string y_label;
   std::vector<Series> series;  // Later series are drawn above earlier ones.
-  // Values above it are clipped, so that one diverging curve does not flatten
-  // the others. Absent: no limit.
+  // Upper limit of the y axis. Larger values are clipped, so that one diverging
+  // curve does not flatten the others. Absent if there is no limit.
   absl::optional<double> most;
 };
 

@@ -21,7 +21,7 @@ struct Command {
 // Returns all commands, which commands.cc lists.
 const std::vector<Command>& Commands();
 
-// Runs the command that arguments[0] names, or handles --help and --version.
+// Runs the command that arguments[0] names, or handles --help or --version.
 // Writes results to stdout and everything else to stderr. Returns the exit
 // code.
 int RunCommandLine(const std::vector<std::string>& arguments,

@@ -22,9 +22,9 @@ struct MachineDevices {
   // number; otherwise the reason why it can use none.
   absl::Status cuda;
   std::vector<std::string> cuda_bus_ids;
-  // The driver's reports; empty if it provides none.
+  // The reports of the GPUs' driver; empty if the driver provides none.
   std::vector<GpuReport> gpus;
-  // Returns the name of a process; empty: unknown.
+  // Returns the name of a process, or an empty string if it is unknown.
   std::function<std::string(int64_t pid)> process_name;
 };
 

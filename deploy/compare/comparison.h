@@ -1,5 +1,5 @@
-// The results of a comparison of exchanges: the figures of each run, from its
-// summary and metrics.
+// The results of a comparison of exchanges. The figures of each run come from
+// its summary.json and metrics.jsonl.
 #ifndef TRIBUTARY_DEPLOY_COMPARE_COMPARISON_H_
 #define TRIBUTARY_DEPLOY_COMPARE_COMPARISON_H_
 
@@ -19,13 +19,15 @@ namespace tributary {
 struct LossPoint {
   int64_t step = 0;
   double seconds = 0;  // Time since the first step started.
-  double loss = 0;     // Mean since the previous line; may be NaN.
+  double loss =
+      0;  // Mean loss of the steps since the previous line; may be NaN.
 };
 
 struct ProcessFigures {
   std::string role;  // "server" or "worker".
   int rank = 0;
-  // Mean per step, including start and evaluation.
+  // Mean numbers of bytes per step. They include the bytes of the start and of
+  // the evaluation.
   double bytes_sent = 0;
   double bytes_received = 0;
   // Shared memory counts in each process that uses it.
@@ -34,7 +36,7 @@ struct ProcessFigures {
   std::string Name() const;  // Returns "worker 1".
 };
 
-// Figures of a run. Milliseconds are means per step of the job.
+// Figures of a run. Times in milliseconds are means per step of the job.
 struct RunFigures {
   int64_t parameters = 0;
   int64_t steps = 0;
@@ -42,9 +44,9 @@ struct RunFigures {
   // Time between steps. Like the figures below, it includes the first steps,
   // which take longer.
   double step_ms = 0;
-  // Components of a step, averaged over the workers. The exposed part is not
-  // hidden by computation. For an all-reduce it includes waiting for other
-  // workers, which cannot be separated.
+  // Components of a step, averaged over the workers. Exposed time of the
+  // exchange is time that does not overlap with computation. For an all-reduce
+  // it includes waiting for other workers, which cannot be measured separately.
   double compute_ms = 0;
   double data_ms = 0;
   double exchange_ms = 0;  // Exposed time of the exchange, without waiting_ms.
@@ -74,15 +76,17 @@ struct ComparedRun {
   std::vector<LossPoint> losses;       // Also set if the run is not done.
 };
 
-// The load of a host if every worker runs on a host of its own.
+// The predicted load of one host if every worker runs on a host of its own.
 struct HostFigures {
   std::string placement;  // Placement of the servers, as in a plan.
   std::string host;       // Example: "worker 0 and the server".
-  double bytes_out = 0;   // Bytes through its link in a step.
+  double bytes_out = 0;   // Bytes through the link of the host in one step.
   double bytes_in = 0;
-  // Measured memory of its processes; absent if no run provides it.
+  // Memory of the processes on the host, as measured in a run; absent if no run
+  // provides it.
   absl::optional<double> memory_bytes;
-  // Predicted step time of the job, equal for all hosts of a placement.
+  // Predicted step time of the job, which is the same for all hosts of one
+  // placement.
   double step_ms = 0;
 };
 
@@ -97,28 +101,30 @@ struct Comparison {
   std::vector<HostFigures> hosts;  // Empty until a run is done.
 };
 
-// Reads the figures of a run that was evaluated only at its end. DataLoss if
-// `summary`, the text of its summary.json, does not describe a run with
-// complete steps.
+// Reads the figures of a run that was evaluated only at its end. Returns
+// DataLoss if `summary`, the text of its summary.json, does not describe a run
+// with complete steps.
 absl::StatusOr<RunFigures> ReadRunFigures(absl::string_view summary,
                                           absl::Span<const LossPoint> losses);
 
-// Parses the lines about training; skips other lines and damaged ones.
+// Parses `metrics`, the text of a metrics.jsonl. Skips damaged lines, and lines
+// that are not about training.
 std::vector<LossPoint> ReadLosses(absl::string_view metrics);
 
 // Returns the name of the transport between the job's processes on one host,
 // assuming that shared memory works. `on_gpus`: the workers compute on GPUs.
 std::string TransportName(const JobSpec& job, bool on_gpus);
 
-// Returns groups of two or more runs whose final weights are bitwise identical,
-// by name.
+// Returns each group of two or more runs whose final weights are bitwise
+// identical, as the names of the runs.
 std::vector<std::vector<std::string>> RunsOfSameWeights(
     const Comparison& comparison);
 
-// Returns "done", "failed", "stopped" or "not run".
+// Returns the name of `state` for users: "done", "failed", "stopped" or "not
+// run".
 const char* StateName(ComparedRun::State state);
 
-// Returns "828,544".
+// Formats a number with commas between groups of three digits: "828,544".
 std::string WithCommas(int64_t count);
 
 // Returns the first completed run with this name; null if there is none.

@@ -18,7 +18,8 @@ std::string ComparisonTable(const Comparison& comparison);
 // processes, hosts, and the exchanges that did not run.
 std::string ComparisonMarkdown(const Comparison& comparison);
 
-// Returns all figures. Keys are always present; null: unknown or not finite.
+// Returns all figures as JSON. All keys are always present; the value null
+// means unknown or not finite.
 nlohmann::ordered_json ComparisonJson(const Comparison& comparison);
 
 // Writes compare.md, compare.json and compare.svg to the folder.

@@ -27,23 +27,24 @@ struct ComparisonOptions {
 };
 
 // Returns the job for a comparison: without checkpoints, evaluated only at its
-// end, so that steps contain nothing but training, and with about a hundred
-// lines of metrics.
+// end, so that the time of a step includes only training, and with about a
+// hundred lines of metrics.
 JobSpec JobToCompare(JobSpec job);
 
 struct ComparisonResult {
   Comparison comparison;
   // kExitDone if every run is done. Otherwise the exit code of the signal that
-  // stopped the comparison, kExitUsage if all runs failed with it, or
+  // stopped the comparison, kExitUsage if all runs failed with kExitUsage, or
   // kExitFailed.
   int exit_code = 0;
 };
 
-// Blocks until all runs are done or a signal arrives. Calls `changed` with the
-// results so far after each run; an error it returns ends the comparison.
-// Records a failed run and continues with the next one. Removes the model of
-// each run; its metrics, summary and logs remain. `signals` must have been
-// created with_children. FailedPrecondition if results of earlier runs exist.
+// Blocks until all runs are done or a signal arrives. After each run, calls
+// `changed` with the results so far; if `changed` returns an error, ends the
+// comparison. If a run fails, records its error and continues with the next
+// run. Removes the model of each run; its metrics, summary and logs remain.
+// `signals` must have been created with_children. Returns FailedPrecondition if
+// results of earlier runs exist.
 absl::StatusOr<ComparisonResult> RunComparison(
     const ComparisonOptions& options, SignalQueue* signals,
     const std::function<absl::Status(const Comparison&)>& changed);

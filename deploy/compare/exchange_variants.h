@@ -28,20 +28,23 @@ struct ExchangeVariants {
   std::vector<LeftOutExchange> left_out;
 };
 
-// Returns all names: the modes of ConsistencySpec in proto/job.proto, and
-// all_reduce. `synchronous_sharded` is synchronous with several servers,
-// `all_reduce_sharded` is all_reduce with shard_optimizer.
+// Returns the names of all exchanges: the modes of ConsistencySpec in
+// proto/job.proto, all_reduce, and two variants. `synchronous_sharded` is
+// synchronous with several servers, `all_reduce_sharded` is all_reduce with
+// shard_optimizer.
 const std::vector<std::string>& ExchangeNames();
 
-// Sets the exchange to `name`, one of ExchangeNames. Keeps the settings of the
-// exchange that is set; others get their defaults.
+// Sets the exchange to `name`, one of ExchangeNames. If `*exchange` is of this
+// kind already, keeps its settings. Otherwise keeps only chunk_bytes, and other
+// settings get their defaults.
 void SetExchange(const std::string& name, ExchangeSpec* exchange);
 
 // Returns the variants in the order of `names`, each once, or all that the job
-// allows if `names` is empty. Keeps the job's own settings of a mode; other
-// modes get their defaults. synchronous_sharded uses `servers`, at least two;
-// the others use one. InvalidArgument for an unknown name, for a requested name
-// that the job does not allow, and if no variant is left.
+// allows if `names` is empty. The variant with the job's own mode keeps the
+// job's settings; other variants have the defaults of their modes.
+// synchronous_sharded uses `servers`, at least two; the others use one. Returns
+// InvalidArgument for an unknown name, for a requested name that the job does
+// not allow, and if no variant is left.
 absl::StatusOr<ExchangeVariants> MakeExchangeVariants(
     const JobSpec& job, const std::vector<std::string>& names, int servers);
 

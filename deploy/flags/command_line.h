@@ -26,13 +26,14 @@ class CommandLine {
     std::string meaning;
   };
 
-  // `name` is the subcommand. `operand` describes the arguments that follow it
-  // without a flag name ("[JOB.textproto]"); empty: none.
+  // `name` is the subcommand. `operand` describes the arguments without a flag
+  // name, such as "[JOB.textproto]"; empty if there are none. `about` describes
+  // the subcommand in --help.
   CommandLine(std::string name, std::string operand, std::string about,
               std::vector<Example> examples);
 
-  // `value_name` represents the value in --help. `help` describes the value and
-  // its default.
+  // Declares a flag whose value is a text. `value_name` stands for the value in
+  // --help, such as FILE. `help` describes the value and its default.
   void AddText(const std::string& name, const std::string& value_name,
                const std::string& help, std::string* value);
   // Declares a flag that may be repeated. In the environment, semicolons
@@ -51,23 +52,25 @@ class CommandLine {
   // --help does not list.
   void AddHiddenInteger(const std::string& name, int64_t min, int64_t max,
                         int64_t* value);
-  // Declares where an operand is stored; call once per operand, in their order.
-  // Required operands are not empty after Parse.
+  // Declares an operand, which Parse stores in `*value`. Call once per operand,
+  // in their order. If `required` is true, Parse returns an error if the
+  // operand is missing or empty.
   void SetOperand(bool required, std::string* value);
 
   // Parses `arguments`, which follow the subcommand. Returns false, without
-  // reading flags, if they include --help. InvalidArgument says what is wrong
-  // and suggests the nearest flag.
+  // reading flags, if they include --help. Returns InvalidArgument, with the
+  // problem and the nearest flag, if an argument is invalid.
   absl::StatusOr<bool> Parse(const std::vector<std::string>& arguments,
                              const Environment& environment);
 
   // Calls Parse and prints help to stdout or the error to stderr. Returns the
-  // exit code if the command must end, or none if it should run.
+  // exit code if the command must end, or nullopt if it should run.
   absl::optional<int> ParseOrAnswer(const std::vector<std::string>& arguments,
                                     const Environment& environment);
 
-  // Returns "--workers", "TRIBUTARY_WORKERS", or an empty string if the flag
-  // was not given. Call after Parse.
+  // Returns where the value of a flag comes from, such as "--workers" or
+  // "TRIBUTARY_WORKERS"; an empty string if the flag was not given. Call after
+  // Parse.
   std::string OriginOf(const std::string& name) const;
 
   // Returns the text of --help, with examples first and lines of at most 80

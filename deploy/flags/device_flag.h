@@ -14,8 +14,8 @@
 
 namespace tributary {
 
-// Default number of compute threads per GPU. While one waits for copies or for
-// the host, the GPU runs the work of the other.
+// Default number of compute threads per GPU. While one thread waits for copies
+// or for the host, the GPU runs the work of the other thread.
 inline constexpr int64_t kThreadsPerGpu = 2;
 
 void AddDeviceFlag(CommandLine* line, const std::string& standard,
@@ -28,7 +28,7 @@ void AddServerDeviceFlag(CommandLine* line, const std::string& flag,
 
 // The GPUs among which ChooseDevice selects.
 struct Gpus {
-  // Returns their number, like CountCudaDevices.
+  // Returns the number of GPUs, like CountCudaDevices.
   std::function<absl::StatusOr<int>()> count;
   // Returns OK if GPU number `ordinal` can be used, like CreateCudaDevice.
   std::function<absl::Status(int ordinal)> check;
@@ -42,18 +42,18 @@ Gpus MachineGpus();
 Gpus ListedGpus();
 
 // Resolves the value of a --device flag; the result is never kAuto. "auto"
-// selects a working GPU if there is one, otherwise the CPU. `remark` then
-// states in one line why no GPU works; it is empty if the machine has none. For
-// "auto" and "cuda", `place`, the index of this process among the job's
-// processes on this machine, selects one of several GPUs. If a requested GPU
-// cannot be used, the error states what to do. `flag` is the name of the flag
-// that `value` comes from.
+// selects a working GPU if there is one, otherwise the CPU. If no GPU works,
+// `*remark` receives one line that states why; it is empty if the machine has
+// no GPU. For "auto" and "cuda", `place`, the index of this process among the
+// job's processes on this machine, selects one of several GPUs. If a requested
+// GPU cannot be used, the error states what to do. `flag` is the name of the
+// flag that `value` comes from.
 absl::StatusOr<DeviceName> ChooseDevice(const std::string& value, int64_t place,
                                         const Gpus& gpus, std::string* remark,
                                         const std::string& flag = "device");
 
-// Like ChooseDevice, for a server of `job`. InvalidArgument for a GPU with
-// exchange.all_reduce, whose server does not compute.
+// Like ChooseDevice, for a server of `job`. Returns InvalidArgument for a GPU
+// with exchange.all_reduce, whose server does not compute.
 absl::StatusOr<DeviceName> ChooseServerDevice(const JobSpec& job,
                                               const std::string& value,
                                               int64_t place, const Gpus& gpus,
@@ -61,8 +61,8 @@ absl::StatusOr<DeviceName> ChooseServerDevice(const JobSpec& job,
                                               const std::string& flag);
 
 // Returns the --device value for all workers, or all servers, given the value
-// `flag` of this process and the device `chosen` for the first one: either all
-// use the CPU, or none does.
+// `flag` of --device of this process and the device `chosen` for the first
+// worker or server. The result lets either all of them use the CPU, or none.
 std::string DeviceOfAll(const std::string& flag, const DeviceName& chosen);
 
 }  // namespace tributary

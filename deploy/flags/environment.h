@@ -21,7 +21,7 @@ using Environment =
 // Returns the environment of this process.
 Environment ProcessEnvironment();
 
-// The default port of the coordinator: torchrun's.
+// The default port of the coordinator, which is also that of torchrun.
 inline constexpr int kDefaultPort = 29400;
 
 // A number and the variable that it was read from.
@@ -35,7 +35,8 @@ struct EnvironmentText {
   std::string variable;
 };
 
-// The process's place according to its launcher. Ranks count workers.
+// The place of this process in the job, as its launcher states it. Ranks and
+// sizes count workers.
 struct LauncherEnvironment {
   absl::optional<EnvironmentNumber> rank;
   absl::optional<EnvironmentNumber> world_size;
@@ -53,9 +54,9 @@ struct LauncherEnvironment {
 // Reads, in this order of precedence, torchrun's RANK, WORLD_SIZE, LOCAL_RANK,
 // LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, then Slurm's and Open MPI's
 // variables. Ignores Slurm's in an interactive Slurm shell, which has the
-// variables of a job but is not one of its tasks. InvalidArgument, naming the
-// variable, for a value that is not a number or out of range, and for a rank
-// that is not below its world size.
+// variables of a job but is not one of its tasks. Returns InvalidArgument,
+// naming the variable, for a value that is not a number or out of range, and
+// for a rank that is not below its world size.
 absl::StatusOr<LauncherEnvironment> ReadLauncherEnvironment(
     const Environment& environment);
 
@@ -67,7 +68,8 @@ struct HostPort {
   int port = 0;
 };
 
-// InvalidArgument unless `text` is "host:port" with a port in [0, 65535].
+// Parses `text`. Returns InvalidArgument unless `text` is "host:port" with a
+// port in [0, 65535].
 absl::StatusOr<HostPort> ParseHostPort(absl::string_view text);
 
 }  // namespace tributary

@@ -9,14 +9,15 @@ namespace tributary {
 
 inline constexpr int kExitDone = 0;
 inline constexpr int kExitFailed = 1;
-// Invalid usage, an invalid job, or files that it names incorrectly. Restarting
-// without a change does not help.
+// Invalid usage, an invalid job, or a job that names files that do not exist. A
+// restart without a change fails again.
 inline constexpr int kExitUsage = 2;
 
 // Stopped by SIGTERM, usually by a scheduler. Start again with --resume auto.
 inline constexpr int kExitPreempted = 75;
 
-// Returns the exit code by which a shell reports the end by a signal.
+// Returns the exit code with which a shell reports that a signal ended a
+// process.
 constexpr int ExitCodeOfSignal(int signal) { return 128 + signal; }
 
 // Returns kExitUsage for InvalidArgument and NotFound, kExitFailed for other

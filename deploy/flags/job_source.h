@@ -1,5 +1,5 @@
-// Reads the job of the launcher or the server: a file or the built-in job, with
-// the changes from the command line.
+// Reads the job for the launcher or a server. The job is a file or the built-in
+// job, with the changes that the command line specifies.
 #ifndef TRIBUTARY_DEPLOY_FLAGS_JOB_SOURCE_H_
 #define TRIBUTARY_DEPLOY_FLAGS_JOB_SOURCE_H_
 
@@ -15,9 +15,10 @@
 
 namespace tributary {
 
-// Returns examples/licenses.textproto with those of its text files that exist
-// on this machine. FailedPrecondition, with the remedy, if none exists.
-// `is_readable` returns true if a path is a readable file.
+// Returns the job of examples/licenses.textproto, limited to those of its text
+// files that exist on this machine. Returns FailedPrecondition, with the
+// remedy, if none exists. `is_readable` returns true if a path is a readable
+// file.
 absl::StatusOr<JobSpec> BuiltInJob(
     const std::function<bool(const std::string&)>& is_readable);
 
@@ -26,8 +27,9 @@ struct JobSource {
   std::string path;
   // Changes in the form path=value, in order; see SetField in common/job/job.h.
   std::vector<std::string> sets;
-  // Number of steps; 0: not set. Takes precedence over `sets`. Steps, here or
-  // in `sets`, replace epochs, and shorten a schedule that is longer.
+  // Number of steps; 0: not set. Takes precedence over `sets`. A number of
+  // steps, here or in `sets`, replaces `epochs` of the job, and shortens a
+  // learning rate schedule that is longer.
   int64_t steps = 0;
   // Takes precedence over `sets`.
   absl::optional<int64_t> log_every_steps;
@@ -43,7 +45,8 @@ void AddStepsFlag(CommandLine* line, JobSource* source);
 void AddSetFlag(CommandLine* line, const std::string& example,
                 std::vector<std::string>* sets);
 
-// Returns the job, valid and, except for kFindMicroBatches, resolved.
+// Returns the job, which is valid and resolved; but batch.micro_batches may be
+// kFindMicroBatches if `finds_micro_batches` is set.
 absl::StatusOr<JobSpec> ReadJob(const JobSource& source);
 
 }  // namespace tributary

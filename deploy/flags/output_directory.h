@@ -1,4 +1,4 @@
-// The folder that a run writes to.
+// The folder that a run writes its results to.
 #ifndef TRIBUTARY_DEPLOY_FLAGS_OUTPUT_DIRECTORY_H_
 #define TRIBUTARY_DEPLOY_FLAGS_OUTPUT_DIRECTORY_H_
 
@@ -26,15 +26,16 @@ std::string FreshOutputDirectory(const std::string& job_name);
 class OutputDirectory {
  public:
   enum class Earlier {
-    // Refuse if the folder holds a model, checkpoints, or the summary of
-    // completed steps. Remove the remains of a run that failed before its first
-    // step.
+    // Return an error if the folder holds a model, checkpoints, or the summary
+    // of completed steps. Remove the files of a run that failed before its
+    // first step.
     kRefuse,
     kReplace,  // Remove the results of an earlier run.
     kResume,   // Continue the earlier run.
   };
-  // Creates the folder and its parents. FailedPrecondition if results of an
-  // earlier run prevent it. Unavailable if another process holds the claim.
+  // Creates the folder and its parents. Returns FailedPrecondition if results
+  // of an earlier run prevent it. Returns Unavailable if another process holds
+  // the claim.
   static absl::StatusOr<std::unique_ptr<OutputDirectory>> Claim(
       const std::string& path, Earlier earlier);
   ~OutputDirectory();
@@ -58,7 +59,8 @@ void AddAllowJobChangesFlag(CommandLine* line, bool* allow);
 // The value of --resume that resumes the run in --output.
 inline constexpr char kResumeAuto[] = "auto";
 
-// Returns the meaning of the flags --resume and --overwrite.
+// Returns how to treat an earlier run, given the values of the flags --resume
+// and --overwrite.
 inline OutputDirectory::Earlier EarlierRun(const std::string& resume,
                                            bool overwrite) {
   if (!resume.empty()) return OutputDirectory::Earlier::kResume;

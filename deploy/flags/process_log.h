@@ -16,8 +16,9 @@ namespace tributary {
 struct LogFlags {
   std::string format = "text";
   std::string level = "info";
-  // The descriptor that the launcher reads, see LogOptions::warning_fd. Set
-  // only for its child processes.
+  // The descriptor from which the launcher reads warnings; see
+  // LogOptions::warning_fd. Set only in child processes of the launcher; -1
+  // otherwise.
   int64_t warning_fd = -1;
 };
 
@@ -34,10 +35,12 @@ absl::StatusOr<std::unique_ptr<Logger>> StartProcessLog(const LogFlags& flags,
                                                         const std::string& role,
                                                         int rank);
 
-// Logs how the process ended and returns its exit code. It is kExitPreempted if
-// SIGTERM stopped the process, or if it was stopped with the whole job
-// (`signal` is 0); the exit code of another `signal` that stopped it; otherwise
-// that of `status`.
+// Logs how the process ended and returns its exit code. `signal` is the signal
+// that stopped the process; 0 if there was none. If `status` is Cancelled, the
+// exit code is kExitPreempted for SIGTERM, and for 0, which means that the
+// process was stopped together with the whole job; it is
+// ExitCodeOfSignal(signal) for other signals. If `status` is not Cancelled, the
+// exit code is that of `status`.
 int FinishProcess(Logger* log, const absl::Status& status, int signal);
 
 }  // namespace tributary

@@ -30,19 +30,19 @@ void AddInsecureNetworkFlag(CommandLine* line, const std::string& help,
 absl::StatusOr<Security> ReadSecurity(const SecurityFlags& flags,
                                       const std::vector<Role>& roles);
 
-// InvalidArgument if the token would be sent to another machine without
+// Returns InvalidArgument if the token would be sent to another machine without
 // encryption, unless --insecure-network allows it. `address` is host:port.
 absl::Status CheckConnectTo(const std::string& address,
                             const SecurityFlags& flags,
                             const Security& security);
 
-// Warns of what others in the network of `address` can do. Does nothing for a
-// loopback address or with TLS.
+// Logs a warning of what other machines in the network of `address` can do to
+// this process. Does nothing for a loopback address or with TLS.
 void WarnOfNetwork(const std::string& address, const Security& security,
                    Logger* log);
 
-// Returns the command-line arguments that pass these flags to another process
-// of the job.
+// Returns the command-line arguments that pass `flags` to another process of
+// the job.
 std::vector<std::string> SecurityArguments(const SecurityFlags& flags);
 
 }  // namespace tributary

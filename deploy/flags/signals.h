@@ -1,5 +1,4 @@
-// Receives the signals that end a process in ordinary code instead of signal
-// handlers.
+// Receives signals in ordinary code instead of signal handlers.
 #ifndef TRIBUTARY_DEPLOY_FLAGS_SIGNALS_H_
 #define TRIBUTARY_DEPLOY_FLAGS_SIGNALS_H_
 
@@ -11,11 +10,12 @@
 
 namespace tributary {
 
-// Receives SIGINT, SIGTERM and SIGHUP, and SIGCHLD on request, for this
-// process. Construct it before any thread starts: it blocks the signals in the
-// constructing thread, whose threads inherit the mask. They stay blocked after
-// destruction. Also ignores SIGPIPE, so that a job continues after the reader
-// of its output has exited. At most one instance at a time.
+// Receives SIGINT, SIGTERM and SIGHUP for this process, and SIGCHLD if
+// `with_children` is true. Construct it before any other thread starts: it
+// blocks these signals in the constructing thread, and new threads inherit
+// this. The signals stay blocked after destruction. Also ignores SIGPIPE, so
+// that a job continues after the reader of its output has exited. There may be
+// at most one instance at a time.
 class SignalQueue {
  public:
   explicit SignalQueue(bool with_children = false);
@@ -23,8 +23,8 @@ class SignalQueue {
   SignalQueue(const SignalQueue&) = delete;
   SignalQueue& operator=(const SignalQueue&) = delete;
 
-  // Returns the next signal, or 0 after `timeout` or Wake. One thread at a
-  // time.
+  // Blocks until the next signal and returns it; returns 0 after `timeout` or
+  // Wake. Only one thread at a time may call Wait.
   int Wait(absl::Duration timeout);
   // Makes the current or the next Wait return 0. Thread-safe.
   void Wake();
@@ -38,7 +38,7 @@ class SignalQueue {
 // process immediately.
 class SignalThread {
  public:
-  // Both must outlive this object.
+  // Both arguments must outlive this object.
   SignalThread(SignalQueue* queue, Shutdown* shutdown);
   ~SignalThread();
   SignalThread(const SignalThread&) = delete;

@@ -12,7 +12,7 @@
 namespace tributary {
 
 struct WorkerCount {
-  // The job starts when this many workers have joined.
+  // Minimum number of workers: the job starts when this many have joined.
   int64_t fewest = 1;
   // Maximum number of workers that take part at a time; 0: not specified.
   int64_t most = 0;
@@ -21,14 +21,14 @@ struct WorkerCount {
   std::string ToString() const;
 };
 
-// InvalidArgument, with the expected form, for anything except N and MIN:MAX
-// with 1 <= MIN <= MAX <= `limit`. "N" equals N:N.
+// Parses `text`. Returns InvalidArgument, with the expected form, for anything
+// except N and MIN:MAX with 1 <= MIN <= MAX <= `limit`. "N" equals N:N.
 absl::StatusOr<WorkerCount> ParseWorkerCount(absl::string_view text,
                                              int64_t limit);
 
-// Returns the number of workers that can compute at the same time. Each needs a
-// micro-batch of its own, except in consistency mode asynchronous, which has no
-// limit. The job must be resolved.
+// Returns the number of workers that can compute at the same time. Each worker
+// needs a micro-batch of its own, except in consistency mode asynchronous,
+// which has no limit. The job must be resolved.
 int64_t MostComputing(const JobSpec& job);
 
 }  // namespace tributary

@@ -23,16 +23,16 @@ struct LocalJobOptions {
   int workers = 1;
   // The job fails if fewer workers run and none can be restarted.
   int fewest_workers = 1;
-  // Describes how to start each process. `coordinator` is the host:port that
-  // server 0 has reported. For server 0 it is empty at first; when server 0
-  // restarts, it is the address to listen on, because all processes expect the
-  // coordinator there.
+  // Return the description of how to start each process. `coordinator` is the
+  // host:port that server 0 has reported. For server 0 it is empty at first;
+  // when server 0 restarts, it is the address to listen on, because all
+  // processes expect the coordinator there.
   std::function<ProcessSpec(int shard, const std::string& coordinator)> server;
   std::function<ProcessSpec(int rank, const std::string& coordinator)> worker;
 
   // Called once, after all processes have started.
   std::function<void(const std::string& coordinator)> on_started;
-  // Called about every `tick`. Must not block.
+  // Called periodically, about every `tick`. Must not block.
   std::function<void()> on_tick;
   absl::Duration tick = absl::Milliseconds(200);
   // Receives one line per event for the user: starts and ends of processes, and
@@ -44,13 +44,14 @@ struct LocalJobOptions {
 
   // Time within which server 0 must report its address.
   absl::Duration start_timeout = absl::Seconds(30);
-  // Time for server 0 to end the job with a checkpoint when it is stopped.
+  // Maximum time that server 0 may take to end the job with a checkpoint after
+  // a signal.
   absl::Duration drain_timeout = absl::Minutes(5);
-  // Time between SIGTERM and SIGKILL for the other processes, and when the job
-  // fails.
+  // Time between SIGTERM and SIGKILL for all other processes; also for server 0
+  // if the job fails.
   absl::Duration stop_timeout = absl::Seconds(10);
-  // Time after the job's end in which the other processes may end by themselves
-  // and write their logs before they are stopped.
+  // Time after the job's end in which the remaining processes may write their
+  // logs and exit. Afterwards they are stopped.
   absl::Duration settle_timeout = absl::Seconds(2);
 };
 
@@ -64,14 +65,15 @@ struct LocalJobResult {
 // Starts the processes of a job and derives its result from their exits. The
 // job succeeds when every server has succeeded. It fails when a server or a
 // worker exits with an error. A process that a signal ended is reported and
-// restarted, up to max_restarts times in total; after that the loss of a
-// server, or of the last worker, fails the job. If a worker's error makes other
-// processes fail, the reason that server 0 reports, which it learns first, is
-// the result.
+// restarted, up to max_restarts times in total; after that, the job fails when
+// a server is lost, or when a worker is lost and fewer than fewest_workers
+// remain. If a worker fails with an error, and server 0 then reports a reason,
+// this reason becomes the result, because server 0 learns of errors first.
 //
-// Lines that processes write to kWarningFd become messages. Each text appears
-// once, with the name of the first process that wrote it. After a failure there
-// are no further warnings, so that its reason stands out.
+// Lines that processes write to kWarningFd become messages. Each text becomes a
+// message only once, with the name of the first process that wrote it. After a
+// failure, warnings are no longer shown, so that the reason of the failure
+// stands out.
 //
 // The first SIGINT, SIGTERM or SIGHUP stops all processes in order, starting
 // with server 0, which writes a checkpoint. The second one stops them
@@ -86,18 +88,21 @@ class LocalJob {
   // Blocks until all processes have ended. Call it once.
   LocalJobResult Run();
 
-  // Returns the process ids of each server, then of each worker; for a
-  // restarted process, the latest one. Valid from on_started on.
+  // Returns the process id of each server, then of each worker. For a server or
+  // worker that was restarted, this is the id of the latest process. May be
+  // called from on_started on.
   std::vector<pid_t> pids() const;
 
  private:
   enum class Role { kServer, kWorker };
-  // Starts all processes. Returns nullopt on success.
+  // Starts all processes. Returns nullopt on success, otherwise the result of
+  // the job.
   absl::optional<LocalJobResult> StartAll();
   // `number` is the shard or the rank.
   absl::optional<LocalJobResult> StartProcess(Role role, int number,
                                               const ProcessSpec& spec);
-  // Returns true if the process was restarted.
+  // Restarts the process if restarts are left. Returns true if it was
+  // restarted.
   bool StartAgain(const ProcessExit& exit);
   // Waits once, for at most `longest`, and handles the events that occurred.
   void Pump(absl::Duration longest);
@@ -107,7 +112,7 @@ class LocalJob {
   void HandleWorkerExit(const ProcessExit& exit);
   void Fail(const ProcessExit& exit, const std::string& prefix);
   void Message(const std::string& text) const;
-  // Reports the warnings of processes since the last call.
+  // Reports the warnings that processes have written since the last call.
   void PassWarnings();
   int Running(Role role) const;
   bool Ended() const;
@@ -124,7 +129,7 @@ class LocalJob {
     int number = 0;  // Shard or rank.
   };
   std::vector<Place> places_;  // Indexed by process.
-  // The latest process of each shard and of each rank.
+  // Index in `places_` of the latest process, by shard and by rank.
   std::map<int, int> servers_;
   std::map<int, int> workers_;
   std::string coordinator_;  // Address of the coordinator.

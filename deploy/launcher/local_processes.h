@@ -19,8 +19,8 @@ namespace tributary {
 
 // The settings that all processes of a job share.
 struct LocalProcesses {
-  // The job's folder. Server 0 reads its logs/job.textproto; processes write
-  // their results and logs/ there.
+  // The job's folder. Server 0 reads logs/job.textproto in it. All processes
+  // write their results to it and their logs to logs/ in it.
   std::string output;
   int servers = 1;
   WorkerCount workers{1, 1};
@@ -35,21 +35,21 @@ struct LocalProcesses {
   SecurityFlags security;
 };
 
-// Returns the number of threads per server: an equal share of this machine's
-// cores.
+// Returns the default number of threads of each of `servers` servers: an equal
+// share of this machine's cores.
 int ServerThreads(int servers);
 
 // Creates the folder, its logs/, and logs/job.textproto. Server 0 writes the
 // folder's job.textproto when the job starts.
 absl::Status WriteJobFolder(const std::string& output, const JobSpec& job);
 
-// Returns options that describe how to start each server and worker; the caller
-// sets the others.
+// Returns options that describe how to start each server and worker. The caller
+// sets the remaining options.
 LocalJobOptions MakeLocalJob(const LocalProcesses& processes);
 
-// Describes a process that runs this program with other arguments. It inherits
-// the environment except TRIBUTARY_* variables, which apply to this process
-// only.
+// Describes a process that runs this program with other arguments. The new
+// process inherits the environment except TRIBUTARY_* variables, which apply
+// only to the current process.
 ProcessSpec OwnProcess(const std::string& name,
                        std::vector<std::string> arguments,
                        const std::string& log_path);

@@ -1,4 +1,4 @@
-// Shows the progress of a running job to the user.
+// Shows the progress of a running job.
 #ifndef TRIBUTARY_DEPLOY_LAUNCHER_PROGRESS_H_
 #define TRIBUTARY_DEPLOY_LAUNCHER_PROGRESS_H_
 
@@ -47,19 +47,21 @@ ProgressStyle ChooseProgressStyle(bool quiet, bool json, bool is_terminal,
 // thread-safe.
 class ProgressDisplay {
  public:
-  // `log_every_steps` applies to lines, which are also at least one second
-  // apart.
+  // `log_every_steps` is the minimum number of steps between two lines (kLines,
+  // kJson). Lines are also at least one second apart.
   ProgressDisplay(int fd, ProgressStyle style, int64_t log_every_steps);
-  // Ends the line that it overwrites.
+  // Ends the line that this object overwrites.
   ~ProgressDisplay();
   ProgressDisplay(const ProgressDisplay&) = delete;
   ProgressDisplay& operator=(const ProgressDisplay&) = delete;
 
   void Update(const StatusReply& status, absl::Time now);
-  // Writes a message on a line of its own, also with kNone. With kJson it is an
-  // object; a prefix "warning: " becomes the level "warning".
+  // Writes a message on a line of its own, also with kNone. With kJson the
+  // message is written as a JSON object, and a prefix "warning: " becomes the
+  // level "warning".
   void Message(absl::string_view text);
-  // Leaves the last progress on the screen and starts a new line.
+  // Ends the line of the last progress, which stays on the screen, and starts a
+  // new line.
   void Finish();
 
  private:

@@ -1,4 +1,4 @@
-// The closing lines of a run.
+// The report that is shown at the end of a run.
 #ifndef TRIBUTARY_DEPLOY_LAUNCHER_RUN_REPORT_H_
 #define TRIBUTARY_DEPLOY_LAUNCHER_RUN_REPORT_H_
 
@@ -12,14 +12,14 @@ namespace tributary {
 
 // Formats summary.json for the user: final loss, evaluation, time, and the path
 // of the model. Omits lines for missing values. `summary` is the text of the
-// file. DataLoss if it is not a JSON object.
+// file. Returns DataLoss if it is not a JSON object.
 absl::StatusOr<std::string> FormatRunReport(absl::string_view summary,
                                             const std::string& directory);
 
 // Returns the final status of the run from its `summary`, for the last line of
-// progress. `newest` is the last status received, which may be some steps old
-// or empty, because a server ends without waiting for status queries. Errors as
-// above.
+// progress. `newest` is the last status received, which may be empty or some
+// steps old, because a server ends without waiting for status queries. Returns
+// the same errors as FormatRunReport.
 absl::StatusOr<StatusReply> FinalStatus(absl::string_view summary,
                                         const std::string& directory,
                                         StatusReply newest);

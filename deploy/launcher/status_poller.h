@@ -23,7 +23,8 @@ class StatusPoller {
   // Never blocks.
   void Poll();
 
-  // Returns the latest status; phase PHASE_UNSPECIFIED: none yet.
+  // Returns the latest status. Its phase is PHASE_UNSPECIFIED if none has been
+  // received yet.
   StatusReply latest() const;
 
  private:

@@ -18,7 +18,8 @@ namespace tributary {
 // Supervisor::ReadyText.
 inline constexpr int kReadyFd = 3;
 // The file descriptor to which a child may write warnings, one per line; see
-// Supervisor::TakeWarnings. Writes never block; data that does not fit is lost.
+// Supervisor::TakeWarnings. Writes never block; data that does not fit into the
+// pipe is lost.
 inline constexpr int kWarningFd = 4;
 
 struct ProcessSpec {
@@ -48,7 +49,7 @@ struct ProcessExit {
 // the death of its parent, which is the *thread* that started it. Therefore
 // start children from a thread that outlives them. Each child leads its own
 // process group, so that a terminal's Ctrl-C reaches only this process, and so
-// that its descendants end with it. Not thread-safe.
+// that the descendants of a child end with it. Not thread-safe.
 class Supervisor {
  public:
   Supervisor() = default;
@@ -61,12 +62,12 @@ class Supervisor {
   // Internal or Unavailable, naming the process, if it cannot be started.
   absl::StatusOr<int> Start(const ProcessSpec& spec);
 
-  // Returns the line that the process has written to kReadyFd, without its end;
-  // nullopt until the line is complete. Never blocks.
+  // Returns the line that the process has written to kReadyFd, without the line
+  // end; nullopt until the line is complete. Never blocks.
   absl::optional<std::string> ReadyText(int process);
 
   // Returns the complete lines that the process has written to kWarningFd since
-  // the last call, without their ends. Never blocks.
+  // the last call, without the line ends. Never blocks.
   std::vector<std::string> TakeWarnings(int process);
 
   // Returns the processes that have ended since the last call. Never blocks.
@@ -79,7 +80,8 @@ class Supervisor {
   bool running(int process) const { return children_[process].running; }
   int running_count() const;
   pid_t pid(int process) const { return children_[process].pid; }
-  // Returns the length of the process's log when it was started.
+  // Returns the length in bytes of the log file when the process was started:
+  // the offset at which the process's own log begins.
   int64_t log_begin(int process) const { return children_[process].log_begin; }
   const ProcessSpec& spec(int process) const { return children_[process].spec; }
 
@@ -87,7 +89,7 @@ class Supervisor {
   // The read end of a pipe that carries lines.
   struct LinePipe {
     int fd = -1;
-    std::string text;  // Data that was read but not taken.
+    std::string text;  // Data that was read from the pipe but not yet returned.
 
     // Reads the available data. Closes the pipe at its end, or when `text`
     // exceeds `most_bytes`.
@@ -107,12 +109,13 @@ class Supervisor {
   std::vector<Child> children_;
 };
 
-// Returns "exited with code 1", "was killed by SIGKILL (out of memory?)".
+// Describes how a process ended, for example as "exited with code 1" or "was
+// killed by SIGKILL (out of memory?)". `wait_status` is as returned by waitpid.
 std::string DescribeExit(int wait_status);
 
 // Returns the last line of a log, from byte `begin` on, that starts with
-// "error: ", without that prefix; an empty string if there is none near its
-// end.
+// "error: ", without that prefix. Returns an empty string if there is no such
+// line near the end of the log.
 std::string LastErrorIn(const std::string& log_path, int64_t begin = 0);
 
 }  // namespace tributary

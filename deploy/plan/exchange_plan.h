@@ -30,18 +30,18 @@ struct PlanInputs {
   double bandwidth = 0;
   // Profile of one micro-batch on one of `threads` busy compute threads.
   ComputeProfile micro_batch;
-  // Time for a server to sum and update one element, with all of its
-  // `server_threads` busy and one contribution from each worker.
+  // Time for a server to sum one contribution from each worker and update, per
+  // element, with all `server_threads` threads of the server busy.
   double pass_seconds_per_element = 0;
-  // Time to update one element from a complete gradient: on servers in
-  // asynchronous mode, and in all-reduce, where `server_threads` counts the
-  // updating threads of all workers.
+  // Time to update one element from a complete gradient. Used for servers in
+  // asynchronous mode and for all-reduce. For all-reduce, `server_threads` is
+  // the number of updating threads of all workers together.
   double update_seconds_per_element = 0;
   int server_threads = 1;
-  // Cores of every host, which its processes share.
+  // Number of cores of each host, which the processes on the host share.
   int cores = 1;
-  // For a job on one host: CPU time per byte through a local socket; 0: shared
-  // memory.
+  // For a job on one host: CPU time per byte that is sent through a local
+  // socket; 0 if the processes use shared memory.
   double socket_seconds_per_byte = 0;
 };
 
@@ -58,25 +58,26 @@ struct PlannedExchange {
   // "one_server", "own_hosts", ...
   std::string key;
   std::string name;  // Name for users.
-  // Bytes through the busiest link. All figures are per step of the job: if an
-  // exchange covers a round of several steps, it is divided among them.
+  // Bytes through the busiest link. All figures are per step of the job. If an
+  // exchange covers a round of several steps, its bytes and times are divided
+  // by the number of steps.
   double bytes_out = 0;
   double bytes_in = 0;
   std::string busiest;  // Example: "the server's link".
-  // Time for which the busier direction of that link is busy.
+  // Time for which that link is busy, in its busier direction.
   double link_seconds = 0;
   double pass_seconds = 0;  // Time of the busiest server's pass over memory.
   double step_seconds = 0;
   std::string bottleneck;  // The resource that is busy longest.
-  // The workers' hosts, by rank, then the hosts that run servers only. Empty if
-  // all processes run on one host.
+  // The hosts of the workers, by rank, followed by the hosts that run only
+  // servers. Empty if all processes run on one host.
   std::vector<PlannedHost> hosts;
 };
 
 struct ExchangePlan {
   double compute_seconds = 0;  // Computing time of a worker in a step.
-  // Payload bytes of all chunks of one contribution, which equal those of one
-  // version, per step.
+  // Payload bytes per step of one contribution to every chunk. One version of
+  // all weights has the same number of bytes.
   double bytes = 0;
   std::vector<PlannedExchange> rows;
   std::string advice;  // One line on how to shorten the step.
@@ -93,15 +94,16 @@ int StepsAtOnce(const JobSpec& job, int workers);
 // another in a step, for the worker with the most micro-batches.
 int Turns(const PlanInputs& inputs);
 
-// InvalidArgument, naming flag and field, if there are more workers than
-// micro-batches.
+// Returns the plan. Returns InvalidArgument, naming the flag and the field of
+// the job, if there are more workers than micro-batches.
 //
 // Assumes full-duplex links of equal bandwidth without other traffic; equally
 // fast workers; equal shares of a host's cores for its processes; no latency;
 // and idle cores for gRPC and the kernel, which need about one per 1.2 GB/s.
 absl::StatusOr<ExchangePlan> PlanExchange(const PlanInputs& inputs);
 
-// Returns the row "one host" only. Allows more workers than micro-batches.
+// Returns only the prediction for running all processes on one host (the row
+// "one host" of a plan). Allows more workers than micro-batches.
 PlannedExchange PlanOneHost(const PlanInputs& inputs);
 
 // Formats a table of at most 100 columns.

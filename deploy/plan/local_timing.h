@@ -12,17 +12,18 @@
 namespace tributary {
 
 // Times forward and backward of one micro-batch, with initial weights, on one
-// of the setup's compute threads while the others do the same. Records when
-// each chunk's weights are read and its gradient is final. Returns the
-// repetition with the median time of those that fit into about a second, at
-// least three.
+// of the compute threads of `setup`, while the other threads do the same.
+// Records when each chunk's weights are read and its gradient is final. Repeats
+// this for about a second, at least three times, and returns the profile of the
+// repetition with the median time.
 absl::StatusOr<ComputeProfile> TimeMicroBatch(const TrainingSetup& setup);
 
-// Time of a server's pass over memory with `threads` threads, in seconds per
-// element, for a model of `elements`: a small model stays in the cache.
+// The time of a server's pass over memory, in seconds per element. TimePass
+// measures it with `threads` threads for a model of `elements` elements; the
+// size matters, because a small model stays in the cache.
 struct PassTiming {
-  double update = 0;        // Optimizer step from one gradient.
-  double contribution = 0;  // Addition of each further gradient.
+  double update = 0;        // Running the optimizer with one gradient.
+  double contribution = 0;  // Adding each further gradient.
 };
 absl::StatusOr<PassTiming> TimePass(const OptimizerSpec& optimizer,
                                     int64_t elements, int threads);

@@ -1,5 +1,5 @@
-// Chooses the number of micro-batches by the available memory, for
-// batch.micro_batches: -1.
+// Chooses the number of micro-batches by the available memory, for jobs with
+// batch.micro_batches: -1 (kFindMicroBatches).
 #ifndef TRIBUTARY_DEPLOY_PLAN_MICRO_BATCHES_H_
 #define TRIBUTARY_DEPLOY_PLAN_MICRO_BATCHES_H_
 
@@ -11,11 +11,13 @@
 
 namespace tributary {
 
-// Returns the number of micro-batches for a job whose `workers` share `devices`
-// devices like `device`. It is at least one per worker, if the batch can be
-// divided so far, and a micro-batch fits into a worker's share of the memory
-// that is free now. On a host, half of the memory is reserved for servers,
-// weights and data. ResourceExhausted, with a breakdown, if no number fits.
+// Returns the number of micro-batches for a job with `workers` workers, which
+// share `devices` devices of the same kind as `device`. Each micro-batch fits
+// into a worker's share of the memory that is free now, and there is at least
+// one micro-batch per worker if the batch can be divided into so many. On the
+// CPU, half of the free memory is reserved for servers, weights and data.
+// Returns ResourceExhausted, with a breakdown of the memory, if even the
+// smallest micro-batches do not fit.
 absl::StatusOr<int64_t> ChooseMicroBatches(const JobSpec& job, int64_t workers,
                                            int64_t devices,
                                            const Device& device);

@@ -20,27 +20,28 @@ struct LocalRun {
   int cores = 1;
 };
 
-// Returns the number of threads, in all processes, that add gradients and run
-// the optimizer. Use it to time a pass.
+// Returns the number of threads, in all processes together, that add gradients
+// and run the optimizer: the `threads` to pass to TimePass.
 int UpdatingThreads(const LocalRun& run);
 
 // Returns the inputs of a plan for a completed run: the computing time of the
-// slowest worker in a step, from `summary`, and `pass`, timed with
-// UpdatingThreads. Assumes that all chunks have equal sizes. The caller sets
-// bandwidth and socket_seconds_per_byte. None for a run without complete steps.
+// slowest worker in a step, which it reads from `summary`, and `pass`, which
+// must have been measured with UpdatingThreads(run) threads. Assumes that all
+// chunks have equal sizes. The caller sets bandwidth and
+// socket_seconds_per_byte. Returns nullopt for a run without complete steps.
 absl::optional<PlanInputs> InputsFromRun(const LocalRun& run,
                                          const nlohmann::ordered_json& summary,
                                          const PassTiming& pass);
 
 // Returns the field "predicted" of summary.json: step_milliseconds and its
-// components. None for a run without complete steps.
+// components. Returns nullopt for a run without complete steps.
 //
 // Uses InputsFromRun and the model of the row "one host" in exchange_plan.h, so
 // it predicts the cost of the exchange for the measured computing time. Assumes
 // that no other load runs on the machine, and that a byte through gRPC or Gloo
-// costs as much as on the machines of tests/bench/RESULTS.md. There the
-// prediction is within a factor of 1.5 of the median for steps longer than a
-// millisecond.
+// costs as much as on the machines of tests/bench/RESULTS.md. On those
+// machines, the predictions are within a factor of 1.5 of the measured median
+// for steps longer than a millisecond.
 absl::optional<nlohmann::ordered_json> PredictLocalRun(
     const LocalRun& run, const nlohmann::ordered_json& summary,
     const PassTiming& pass);

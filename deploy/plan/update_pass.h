@@ -1,5 +1,5 @@
-// The lower bound of an exchange for any transport: adding all workers'
-// gradients and running the optimizer.
+// Measures the time to add the gradients of all workers and run the optimizer.
+// This is the minimum time of an exchange over any transport.
 #ifndef TRIBUTARY_DEPLOY_PLAN_UPDATE_PASS_H_
 #define TRIBUTARY_DEPLOY_PLAN_UPDATE_PASS_H_
 
@@ -8,10 +8,11 @@
 
 namespace tributary {
 
-// Returns the mean seconds of one pass over the model of `job` (resolved,
-// model.synthetic) by servers with `threads` threads in total. Runs in this
-// process with optimal memory placement: reads every gradient and state once,
-// and writes weights and state once. Measures for about `seconds`.
+// Returns the mean time, in seconds, of one pass over the model of `job` by
+// servers with `threads` threads in total. The job must be resolved and have
+// model.synthetic. Runs in this process with optimal memory placement: reads
+// every gradient and state once, and writes weights and state once. Measures
+// for about `seconds`.
 absl::StatusOr<double> MeasureUpdatePass(const JobSpec& job, int workers,
                                          int threads, double seconds);
 

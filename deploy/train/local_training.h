@@ -24,8 +24,8 @@ namespace tributary {
 // A job and its processes on this machine.
 struct LocalTraining {
   JobSpec job;          // The resolved job.
-  WorkerCount workers;  // At most as many as can compute at the same time.
-  // Number of additional workers that stand by to replace others.
+  WorkerCount workers;  // At most MostComputing(job).
+  // Number of additional workers that wait to replace workers that fail.
   int64_t spares = 0;
   int servers = 1;
   int threads = 1;                    // Compute threads of each worker.
@@ -39,7 +39,7 @@ struct LocalTraining {
   int max_restarts = 0;
   LogFlags log;
   SecurityFlags security;  // Flags for servers and workers.
-  // Settings of this process, which only queries the status.
+  // Security settings of this process, which only queries the status.
   Security own_security;
 };
 
@@ -49,15 +49,16 @@ struct LocalTraining {
 int DefaultWorkerThreads(const JobSpec& job, int64_t workers,
                          const DeviceName& device);
 
-// Blocks until the job has ended; shows its progress on `display`. `signals`
-// must have been created with_children.
+// Runs the job and shows its progress on `display`. Blocks until it has ended.
+// `signals` must have been created with_children.
 LocalJobResult TrainLocally(const LocalTraining& training, SignalQueue* signals,
                             ProgressDisplay* display);
 
 // Returns the text of the summary.json in a run's folder.
 absl::StatusOr<std::string> ReadSummary(const std::string& output);
 
-// Returns the processes of the job.
+// Returns the numbers of processes and threads of `training`, for
+// PredictLocalRun.
 LocalRun RunOf(const LocalTraining& training);
 
 // Adds the predicted step time to summary.json after the job's end, if the

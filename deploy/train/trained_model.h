@@ -12,9 +12,10 @@
 namespace tributary {
 
 // Generates text with the model in `directory` (job.textproto and
-// final/model.safetensors) on the device `place`. Errors name the file:
-// NotFound if the run has not ended, InvalidArgument if the model is not a gpt,
-// DataLoss if the names or shapes of the tensors do not match the job.
+// final/model.safetensors) on the device `place`. Returns an error that names
+// the file: NotFound if the run has not ended, InvalidArgument if the model is
+// not a gpt, DataLoss if the names or shapes of the tensors do not match the
+// job.
 absl::StatusOr<std::string> SampleTrainedModel(const std::string& directory,
                                                absl::string_view prompt,
                                                const GenerateOptions& options,

@@ -10,6 +10,7 @@
 
 namespace tributary {
 
+// The differences between two versions of one tensor.
 struct TensorDiff {
   // PARAMETER for weights, PARAMETER.STATE for an optimizer state array.
   std::string name;
@@ -21,6 +22,7 @@ struct TensorDiff {
   double largest_difference = 0;
 };
 
+// The differences between two checkpoints.
 struct CheckpointDiff {
   int64_t step_a = 0;
   int64_t step_b = 0;

@@ -26,9 +26,9 @@ struct CheckpointName {
   std::string path;
 };
 
-// Lists the checkpoints in `folder` (see CheckpointsFolder), newest first, by
-// name only: their contents are not read. Returns an empty list if the folder
-// does not exist.
+// Lists the checkpoints in `folder` (see CheckpointsFolder), newest first.
+// Reads only the names, not the contents, of the checkpoints. Returns an empty
+// list if the folder does not exist.
 absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
     const std::string& folder);
 
@@ -37,7 +37,8 @@ absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
 struct CheckpointRetention {
   // Number of newest checkpoints to keep; 0 keeps all.
   int64_t keep_last = 0;
-  // Also keeps each checkpoint whose step is a multiple of this; 0: none.
+  // Also keeps each checkpoint whose step is a multiple of this number, unless
+  // it is 0.
   int64_t keep_every = 0;
 };
 
@@ -50,18 +51,19 @@ class CheckpointFolder {
 
   // Creates a folder with a temporary name for the files of step `step` and
   // returns its path. Removes temporary folders and files that a crash or an
-  // error left behind, so only one save may be in progress at a time.
+  // error left behind, so only one checkpoint may be in progress at a time.
   absl::StatusOr<std::string> Begin(int64_t step);
 
   // Turns the folder `temporary` into the checkpoint that `manifest` describes.
-  // All files that the manifest names must be written and synced in it. After
-  // OK the checkpoint survives a power failure. After an error the checkpoint
-  // either does not exist or is complete.
+  // All files that the manifest names must be written and synced in it. If
+  // Commit returns OK, the checkpoint survives a power failure. If it returns
+  // an error, the checkpoint either does not exist or is complete.
   //
-  // An existing checkpoint of the same step keeps its name until the new one
-  // takes it. It then stays for inspection as step-*.old-*. On a file system
-  // that cannot exchange names, a crash may leave the existing checkpoint under
-  // that name only.
+  // An existing checkpoint of the same step keeps its name until the new
+  // checkpoint is renamed to it. The existing one then remains for inspection
+  // as step-*.old-*. On a file system that cannot exchange two names
+  // atomically, a crash may leave only the existing checkpoint, under the name
+  // step-*.old-*.
   absl::Status Commit(const std::string& temporary,
                       const CheckpointManifest& manifest);
 
@@ -89,8 +91,8 @@ class CheckpointFolder {
 
   const std::string folder_;
   FileSystem* const files_;
-  // Step of the last Commit. Before the first Commit, Prune counts every
-  // checkpoint.
+  // Step of the last Commit. Larger than any step before the first Commit, so
+  // that Prune counts every checkpoint.
   int64_t committed_step_ = std::numeric_limits<int64_t>::max();
 };
 

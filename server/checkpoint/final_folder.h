@@ -20,8 +20,8 @@ inline constexpr char kFinalModelName[] = "model.safetensors";
 
 // Writes a manifest for the model file in `folder`. Starts from `manifest`, the
 // manifest of the job's last version, and replaces its files, number of servers
-// and optimizer state. Reads the whole model; blocks on the disk. After OK the
-// manifest survives a power failure.
+// and optimizer state. Reads the whole model; blocks on the disk. If it returns
+// OK, the manifest survives a power failure.
 absl::Status WriteFinalManifest(const std::string& folder,
                                 CheckpointManifest manifest,
                                 FileSystem* files = FileSystem::Posix());

@@ -21,14 +21,15 @@ struct ShardFileNames {
   std::string model;
   std::string optimizer;  // Empty if there is no optimizer state.
 };
+// Returns the names of the files of server `shard`.
 ShardFileNames ShardFileNamesOf(int shard, int servers, bool has_state);
 
 // Returns the text of manifest.json.
 absl::StatusOr<std::string> PrintManifest(const CheckpointManifest& manifest);
 
 // Parses the text that PrintManifest returns. The text is untrusted. Returns
-// DataLoss, naming the problem, if a byte changed, a number is out of range, or
-// the files are not those that the servers write.
+// DataLoss, naming the problem, if a byte was changed, a number is out of
+// range, or the listed files are not those that servers write.
 absl::StatusOr<CheckpointManifest> ParseManifest(absl::string_view text);
 
 // Reads the manifest of a checkpoint folder. Errors name the file. Returns

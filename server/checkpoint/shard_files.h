@@ -18,7 +18,8 @@
 
 namespace tributary {
 
-// Which files a server writes and what they hold. The layout must outlive it.
+// Describes which files a server writes and what they contain. The layout must
+// outlive this object.
 struct ShardFiles {
   const ArenaLayout* layout = nullptr;
   int shard = 0;
@@ -38,9 +39,9 @@ absl::StatusOr<std::vector<CheckpointFile>> WriteShardFiles(
 // Reads from the checkpoint in `folder` the chunks that `*snapshot` lists. The
 // checkpoint may come from any number of servers. The caller allocates the
 // buffers of each chunk: its values, and one slot for each entry of the
-// manifest's `state`. Gaps between tensors become zero. Every byte used is
-// verified against the manifest's digests; a mismatch is DataLoss, which names
-// the file and the byte range.
+// manifest's `state`. Gaps between tensors become zero. Verifies every byte
+// that it uses with the manifest's digests. If a digest differs, returns
+// DataLoss, which names the file and the byte range.
 absl::Status ReadShard(const std::string& folder,
                        const CheckpointManifest& manifest,
                        const ArenaLayout& layout, Snapshot* snapshot);

@@ -17,7 +17,7 @@ struct TensorPiece {
   int64_t end = 0;
 
   bool whole() const { return begin == 0 && end == parameter->size; }
-  // NAME, or NAME[BEGIN:END] if it is not whole.
+  // Returns NAME, or NAME[BEGIN:END] if the piece is not the whole parameter.
   std::string Name() const;
 };
 

@@ -15,14 +15,15 @@
 
 namespace tributary {
 
-// Size of the blocks that have a digest each. A damaged byte is located to
-// within one block, and one block is read at a time.
+// Size of a block. The manifest has one digest for each block of a file. Files
+// are read one block at a time, and errors name the block that contains a
+// damaged byte.
 inline constexpr int64_t kDigestBlockBytes = int64_t{4} << 20;
 
 // A file of a checkpoint that returns only bytes whose digest matches the
-// manifest. Errors are DataLoss, which names the file and the byte range, or
-// the system's error for a file that cannot be opened. Not thread-safe; blocks
-// on the disk.
+// manifest. Returns DataLoss, which names the file and the byte range, for
+// damaged bytes, and the system's error if the file cannot be opened. Not
+// thread-safe; blocks on the disk.
 class VerifiedFile {
  public:
   // `facts` is the manifest's entry for the file. Reading takes as much memory
@@ -37,9 +38,10 @@ class VerifiedFile {
   // block once if calls come in ascending order.
   absl::Status Read(int64_t begin, int64_t count, char* to);
 
+  // Verifies all blocks of the file.
   absl::Status VerifyAll();
 
-  // Parses the header after verifying its bytes.
+  // Verifies and parses the header of the safetensors file.
   absl::StatusOr<SafetensorsFile> OpenTensors();
 
   const std::string& path() const { return path_; }
@@ -52,7 +54,8 @@ class VerifiedFile {
 
   // Reads block `number` into block_.
   absl::Status Fetch(int64_t number);
-  // Reads block `number` into block_ unless it is there, and verifies it.
+  // Reads block `number` into block_ and verifies it, unless it is already
+  // there.
   absl::Status Load(int64_t number);
   absl::Status VerifyUpTo(int64_t end);
   absl::Status BlockError(int64_t number, absl::string_view what) const;
@@ -64,7 +67,8 @@ class VerifiedFile {
   int64_t loaded_ = -1;  // Number of the verified block in block_; -1: none.
 };
 
-// Returns the manifest's entry for a file as it is now.
+// Returns the manifest's entry for the file `name` in `folder`, with the
+// digests of its current contents.
 absl::StatusOr<CheckpointFile> DescribeFile(const std::string& folder,
                                             const std::string& name);
 

@@ -34,8 +34,8 @@ namespace tributary {
 //   4. Workers report Synced. Training begins when the expected number of
 //      workers has done so, or after the start timeout.
 //
-// Modifies `attempt`, which must outlive this object. Threads and errors: see
-// Attempt.
+// Modifies `attempt`, which must outlive this object. The rules for threads and
+// errors are those of Attempt.
 class AdmissionControl {
  public:
   explicit AdmissionControl(Attempt* attempt);
@@ -45,48 +45,52 @@ class AdmissionControl {
   absl::StatusOr<int64_t> AddWorker(const Join& join, WorkerLink* link);
   absl::Status OnReady(Member* member, const Ready& ready);
   absl::Status OnSynced(Member* member);
-  // The worker reported an error that it cannot recover from. Removes it.
+  // Removes a worker that has reported an error from which it cannot recover.
   void OnFailure(const Member& member, const Failure& failure);
-  // Forgets a worker that is no longer a member.
+  // Discards the state of a worker that is no longer a member.
   void Forget(int64_t incarnation);
 
   // ---- Servers.
   absl::Status AddServer(const Enlist& enlist, ServerLink* link);
   void OnConfigured(int shard);
   void OnReplicated(int shard);
-  // The server cannot replicate its state, or cannot read a replica of it.
+  // Ends the attempt, because the server of `shard` cannot replicate its state
+  // or cannot read the replica of its state. No effect after training.
   void OnReplicationFailure(int shard, const std::string& message);
 
   // ---- Actions that wait for a condition. Call them several times a second.
   // Prepares the attempt once the workers agree on the model and the data, and
-  // refuses workers that have others. If this returns an error, it has failed
-  // the job.
+  // refuses workers with a different model or different data. Fails the job
+  // before it returns an error.
   absl::Status PrepareIfDue();
   // Begins training once enough workers are synced.
   void StartIfDue();
 
-  // True if a worker has received weights, so the attempt got as far as
-  // training.
+  // Returns true if at least one worker has received all weights in this
+  // attempt.
   bool has_trained() const { return first_synced_ != absl::InfiniteFuture(); }
-  // True if the attempt failed to begin from the in-memory replicas.
+  // Returns true if the attempt failed to begin from the in-memory replicas.
   bool memory_failed() const { return memory_failed_; }
-  // Why the last refused worker cannot take part. Empty: none was refused.
+  // Returns which worker was refused last, and why. Empty if no worker was
+  // refused.
   const std::string& last_refusal() const { return last_refusal_; }
-  // Logs that a peer has broken the protocol, or may not join, and that its
-  // connection ends.
+  // Adds a notice that the peer `who` is refused, for the reason in `status`:
+  // it broke the protocol or may not join. No effect if the peer may join again
+  // or the job is done.
   void NoteRefusal(const std::string& who, const absl::Status& status);
-  // Returns the log lines since the last call, which name refused workers and
-  // the reasons.
+  // Returns the notices since the last call, to be logged. Each names a refused
+  // peer and the reason.
   std::vector<std::string> TakeNotices();
 
  private:
   void AdmitWaiting();
   void OpenWaiting();
-  // Returns an error if the worker's model or data differ from the job's. OK
-  // while these are undecided.
+  // Returns an error if the worker's model or data differ from the job's.
+  // Returns OK while the job's model and data are undecided.
   absl::Status CheckReady(const Ready& ready) const;
   absl::Status Prepare(const Ready& ready);
-  // Closes the worker's connection with `told`. Training continues without it.
+  // Removes the worker and closes its connection with status `told`. `reason`
+  // is the text for the log. The job continues without the worker.
   void RefuseWorker(int64_t incarnation, const absl::Status& told,
                     const std::string& reason);
 
@@ -94,12 +98,12 @@ class AdmissionControl {
   const BeginningOptions beginning_;
 
   StartQuorum quorum_;
-  // Decision::whose of the quorum's decision.
+  // The workers that have the job's data: StartQuorum::Decision::whose.
   std::string data_owner_;
-  // The Open order for workers.
+  // The order with which workers connect to the servers (Open).
   CoordinatorOrder open_;
-  // Incarnation of the worker that initializes the weights (version 0), until a
-  // worker is synced. 0: none.
+  // Incarnation of the worker that initializes the weights (version 0). 0 if
+  // there is none, or once a worker is synced.
   int64_t initializer_ = 0;
   bool initialized_ = false;
   bool from_memory_ = false;

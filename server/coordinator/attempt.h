@@ -1,4 +1,4 @@
-// One attempt at a job.
+// One attempt at a job: its options, its state and its transitions.
 #ifndef TRIBUTARY_SERVER_COORDINATOR_ATTEMPT_H_
 #define TRIBUTARY_SERVER_COORDINATOR_ATTEMPT_H_
 
@@ -46,13 +46,15 @@ struct AttemptOptions {
   // `resume`.
   bool resume_from_memory = false;
   std::string run;  // See JournalScope.
-  // The data of the earlier attempts, which every worker must have. Absent:
+  // The data of the earlier attempts, which every worker must have. If absent,
   // the workers decide (see StartQuorum).
   std::optional<DataFacts> data;
-  // Called once, when the attempt begins, with the lock held; must not block.
-  // It reports later errors to Fail. May be null.
+  // Called once, when the attempt begins, with the coordinator's lock held;
+  // must not block and must not call the coordinator on the calling thread. May
+  // be null.
   std::function<void(const Beginning&)> on_begin;
-  // Null: no checkpoints. Must outlive the coordinator.
+  // Creates and commits checkpoints. If null, no checkpoints are taken. Must
+  // outlive the coordinator.
   CheckpointCommitter* checkpoints = nullptr;
 };
 
@@ -77,7 +79,7 @@ class Attempt {
   Attempt(const AttemptOptions& options, Clock clock, MetricsSink metrics,
           std::function<void(int64_t)> on_forget);
 
-  // ---- Its parts.
+  // ---- Parts of the attempt.
   const AttemptOptions& options() const { return options_; }
   absl::Time now() const { return clock_(); }
   const AttemptPhase& phase() const { return phase_; }
@@ -86,26 +88,28 @@ class Attempt {
   ServerRoster& servers() { return servers_; }
   const ServerRoster& servers() const { return servers_; }
   RunMode& mode() { return *mode_; }
-  // True if servers keep in-memory replicas of each other's state.
+  // Returns true if servers keep in-memory replicas of each other's state.
   bool journals() const { return options_.job.recovery().journal(); }
-  // Absent before Prepare.
+  // Absent until Prepare is called.
   const std::optional<ArenaLayout>& layout() const { return layout_; }
   const std::optional<JobProgress>& progress() const { return progress_; }
 
   // ---- The beginning.
-  // Sets the model and the data that the workers agreed on, which `ready`
-  // describes.
+  // Sets where the attempt begins, and the model and the data that the workers
+  // agreed on. `ready` is the report of a worker that has this model and data.
   void Prepare(ArenaLayout layout, const Ready& ready,
                const Beginning& beginning);
+  // Begins training.
   void Train();
-  // True if the attempt resumed from a checkpoint of the finished model, so
-  // that nothing is left to compute.
+  // Returns true if the attempt resumes from a checkpoint of the finished
+  // model, so that no step is left to compute.
   bool complete() const;
-  // Ends such an attempt, unless it has ended.
+  // Finishes an attempt that is complete() without training. No effect after
+  // the first call.
   void FinishComplete();
 
   // ---- Workers.
-  // A worker has become a member.
+  // Updates the statistics of the attempt after a worker has become a member.
   void OnJoined();
   void OnHeartbeat(Member* member, const Heartbeat& heartbeat);
   // Assigns all leaves and evaluation pieces again, if the run mode allows it.
@@ -120,60 +124,74 @@ class Attempt {
   // Removes the worker and, unless `status` is OK, closes its connection with
   // `status`. No effect if the worker was removed before.
   void RemoveWorker(int64_t incarnation, const absl::Status& status);
+  // Removes all workers; see RemoveWorker.
   void RemoveWorkers(const absl::Status& status);
-  // The worker is no member any more.
+  // Discards what the attempt knows about a worker that is no longer a member,
+  // and calls `on_forget`.
   void Forget(int64_t incarnation);
-  // Forgets a worker during training, and assigns its work to other workers.
+  // Assigns the work of a worker that was lost during training to other
+  // workers. Ends the attempt instead if the run mode cannot continue without
+  // the worker. `name` is Member::Name of the worker.
   void OnWorkerLost(int64_t incarnation, const std::string& name);
-  // Time at which the last worker left. Infinite while there is a worker.
+  // Returns the time since which the attempt has had no worker. Infinite while
+  // there is a worker.
   absl::Time alone_since() const { return alone_since_; }
 
   // ---- Servers.
   absl::Status OnSums(int shard, const StepSums& sums);
-  // Lines for the log since the last call: which workers were refused, and why.
+  // Returns the log lines since the last call. Each names a worker that was
+  // refused during training, and the reason.
   std::vector<std::string> TakeNotices();
   absl::Status OnSnapshot(int shard, const SnapshotReport& report);
-  // The server reported an error that it cannot recover from. Goes back to an
+  // Handles an error from which a server cannot recover. Goes back to an
   // earlier checkpoint if the server's files are damaged; fails the job
   // otherwise.
   void OnServerFailure(int shard, const Failure& failure);
-  // The server was asked to stop: ends the attempt after a checkpoint.
+  // Ends the attempt because the server was asked to stop. During training, a
+  // checkpoint is taken first.
   void OnLeaving(int shard);
-  // The server has disconnected. Ends the attempt unless the job is done,
-  // because the server's part of the state is lost.
+  // Handles the loss of a server's connection. Ends the attempt, because the
+  // server's part of the state is lost. Exceptions: the job is done, or
+  // training is complete and the next server holds a replica.
   void OnServerGone(int shard);
 
   // ---- Checkpoints.
   void OnCheckpointFolder(const absl::StatusOr<std::string>& folder);
   void OnCheckpointCommitted(const absl::Status& status);
-  // Executes the checkpoint actions that are due, then continues what waited
-  // for the checkpoint: steps, the end of the job, or a server that leaves.
+  // Executes the checkpoint actions that are due, then continues what has
+  // waited for the checkpoint: further steps, the end of the job, or the
+  // departure of a server.
   void RunCheckpoints();
-  // Takes a requested checkpoint at once if no worker is left.
+  // If training is under way and no worker is left, takes a requested
+  // checkpoint at the current version.
   void RunCheckpointsAtRest();
 
   // ---- The ending.
-  // Fails the job. Like the methods below, has no effect once the attempt has
-  // ended, except that Fail still applies while peers are told to join again.
+  // Fails the job. Has no effect once the job has failed, was stopped or is
+  // done, but applies to an attempt that ended with GoBack. GoBack and Drain
+  // have no effect once the attempt has ended in any way.
   void Fail(const absl::Status& reason, int exit_code);
   // Fails the job for an error that a peer reported. `reason` names the peer.
   void FailAsReported(const Failure& failure, const std::string& reason);
-  // Ends the attempt and tells all peers to join the next one.
+  // Ends the attempt with `ending`, kGoesBack or kDamaged, and tells all peers
+  // to join the next one.
   void GoBack(AttemptEnding ending, const absl::Status& reason);
-  // Like GoBack, but this coordinator has failed and another one runs the job.
+  // Like GoBack, but ends the attempt as kFailed, because another coordinator
+  // has taken over the job.
   void GiveUp(const absl::Status& reason);
   // Stops the job before its end, after one more checkpoint if checkpoints are
   // enabled.
   void Drain();
-  // Tells workers and servers that the job is done, or was stopped.
+  // Tells servers that the job is done or was stopped. If it was stopped, also
+  // tells the workers and closes their connections.
   void Conclude();
   AttemptEnding ending() const {
     return phase_.ending(/*workers_left=*/membership_.count() > 0);
   }
-  // Time at which workers were told that training is complete. Infinite: not
-  // yet.
+  // Returns the time at which workers were told that training is complete.
+  // Infinite if they have not been told.
   absl::Time finishing_since() const { return finishing_since_; }
-  // Number of workers when the attempt ended.
+  // Returns the number of workers when the attempt ended.
   int workers_at_ending() const { return workers_at_ending_; }
 
   // ---- Reports.
@@ -184,20 +202,25 @@ class Attempt {
   CheckpointManifest FinalManifest() const;
 
  private:
-  // Workers may begin steps below this limit. It keeps all workers at an
-  // evaluation, or at the version of a checkpoint, until that is complete.
+  // Returns the first step that workers must not begin yet. The limit makes all
+  // workers wait at a version that is evaluated until the evaluation is
+  // complete, and at the version of a checkpoint until all servers have copied
+  // it.
   int64_t StepLimit() const;
   void GrantSteps();
-  // All servers have reported their sums of this round.
+  // Completes round `step` after all servers have reported their sums. `norm`
+  // is the norm of its mean gradient.
   void OnRound(int64_t step, const GradientNorm& norm);
-  // Stops the job or logs the skipped step, as on_nonfinite says.
+  // Fails the job or logs the skipped step, according to the job's
+  // on_nonfinite.
   void OnNonfinite(const JobProgress::NonfiniteGradient& gradient);
-  // Refuses the worker that sent it.
+  // Removes the worker that reported the NaN loss.
   void OnNanLoss(const JobProgress::NanLoss& loss);
   void FinishIfDue();
   void LetServerLeave();
   void FlushMetrics();
-  // Closes all connections of an attempt that goes back.
+  // Closes all connections of an attempt that has ended with GoBack or GiveUp.
+  // The peers are told to join again.
   void SendAway(const absl::Status& reason);
 
   const AttemptOptions options_;
@@ -217,12 +240,12 @@ class Attempt {
 
   std::vector<std::string> notices_;
   bool draining_ = false;
-  std::optional<int> leaving_;  // A shard.
+  std::optional<int> leaving_;  // Shard of the server that was asked to stop.
   absl::Time alone_since_;
   absl::Time finishing_since_ = absl::InfiniteFuture();
   int workers_at_ending_ = 0;
 
-  // For the summary.
+  // Values for the summary.
   int most_workers_ = 0;
   int64_t workers_lost_ = 0;
   // Reassignments made because the workers' speeds differed.

@@ -25,28 +25,30 @@ class AttemptCheckpoints {
   AttemptCheckpoints(const JobSpec& job, const Ready& ready, int servers,
                      int64_t first, CheckpointCommitter* committer);
 
-  // Pass the answers of the committer and the servers to the schedule.
+  // Returns the schedule, to which the caller passes the answers of the
+  // committer and the servers.
   CheckpointSchedule* schedule() { return &schedule_; }
   const CheckpointSchedule& schedule() const { return schedule_; }
 
-  // Records the job's state when a round is complete. Call it before reports of
-  // the next round.
+  // Records the job's state when a round is complete. Call it before any report
+  // of the next round is added to `progress`.
   void OnRound(const JobProgress& progress);
   // Executes all actions that are due. `earliest` is the first version that may
   // be chosen for a checkpoint. `order` sends an order to all servers.
   void Run(const JobProgress& progress, int64_t earliest,
            const std::function<void(const ServerOrder&)>& order);
 
-  // The manifest of the finished model, without files.
+  // Returns the manifest of the finished model, without files.
   CheckpointManifest FinalManifest(const JobProgress& progress) const;
 
-  // Steps done in the newest checkpoint. -1: there is none.
+  // Returns the number of steps done in the newest checkpoint, or -1 if there
+  // is none.
   int64_t committed_step() const;
 
  private:
   CheckpointManifest MakeManifest(const CheckpointSchedule::Commit& commit,
                                   const JobProgress& progress) const;
-  // The manifest without its files.
+  // Returns the manifest of `version`, without files.
   CheckpointManifest ManifestOf(int64_t version, const JobState& state) const;
 
   const JobSpec job_;
@@ -56,7 +58,7 @@ class AttemptCheckpoints {
   // The fields that all checkpoints' manifests share.
   CheckpointManifest common_;
   CheckpointSchedule schedule_;
-  // The job's state at the schedule's version.
+  // The job's state at the version of the checkpoint under way.
   JobState saved_;
 };
 

@@ -15,10 +15,11 @@ enum class AttemptEnding {
   kFailed,    // See AttemptPhase::failure.
 };
 
-// The status for peers whose call ends because the attempt ends: they should
-// join again.
+// Returns the status for peers whose call ends because the attempt ends. It
+// tells them to join again.
 absl::Status JoinAgain(const absl::Status& reason);
-// The status for peers of a failed job: they should not join again.
+// Returns the status for peers of a failed job. It tells them not to join
+// again.
 absl::Status JobFailed(const absl::Status& reason);
 
 // The state machine of an attempt's phases. A transition that does not apply
@@ -48,34 +49,38 @@ class AttemptPhase {
   bool training() const { return phase_ == Phase::kTraining; }
   bool finishing() const { return phase_ == Phase::kFinishing; }
   bool drained() const { return phase_ == Phase::kDrained; }
-  // True while completed work may still be lost.
+  // Returns true until training is complete or the attempt has ended.
   bool under_way() const { return waiting() || training(); }
-  // True if training is complete and workers have left, or the job was stopped.
+  // Returns true if training is complete and all workers have left, or if the
+  // job was stopped by request.
   bool concluded() const { return phase_ == Phase::kDone || drained(); }
 
   void Train() { Change(Phase::kWaiting, Phase::kTraining); }
   void Finish();
   void Conclude() { Change(Phase::kFinishing, Phase::kDone); }
   void Drain();
-  // Returns false if the attempt has already ended in a way that overrides the
-  // failure.
+  // Fails the job. Returns false, without effect, if the job has already
+  // failed, was stopped or is done.
   bool Fail(const absl::Status& reason, int exit_code);
-  // Ends the attempt with `ending`: peers are to join the next one. Returns
-  // false if it has already ended. `workers_left`: see ending().
+  // Ends the attempt with `ending`, after which peers join the next one.
+  // Returns false if the attempt has already ended. For `workers_left`, see
+  // ending().
   bool GoBack(AttemptEnding ending, const absl::Status& reason,
               bool workers_left);
-  // Ends the attempt because another coordinator runs the job: this one has
-  // failed, but peers join again. Returns false if the attempt has already
+  // Ends the attempt as kFailed because another coordinator has taken over the
+  // job, but lets peers join again. Returns false if the attempt has already
   // ended.
   bool GiveUp(const absl::Status& reason);
 
-  // `workers_left`: some worker has not sent its Farewell.
+  // Returns how the attempt has ended. `workers_left` is true if any worker is
+  // still a member.
   AttemptEnding ending(bool workers_left) const;
-  // Why the attempt has ended. OK while the job has not failed.
+  // Returns why the attempt has ended. OK unless it has failed or goes back.
   const absl::Status& failure() const { return failure_; }
   int failure_exit_code() const { return failure_exit_code_; }
 
-  // Returns the status for a worker that joins in this phase. OK: it may join.
+  // Returns OK if a worker may join in this phase, otherwise the status with
+  // which its connection ends.
   absl::Status CheckWorkerMayJoin() const;
   // Like CheckWorkerMayJoin, for a server. OK even after training: a server
   // that restarts then is still told the job's outcome by the coordinator.
@@ -90,7 +95,7 @@ class AttemptPhase {
   Phase phase_ = Phase::kWaiting;
   absl::Status failure_;
   int failure_exit_code_ = 0;
-  AttemptEnding recovery_ = AttemptEnding::kNone;  // In kRecovering.
+  AttemptEnding recovery_ = AttemptEnding::kNone;  // The ending in kRecovering.
 };
 
 }  // namespace tributary

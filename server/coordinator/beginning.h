@@ -1,6 +1,6 @@
 // Decides where an attempt at a job begins (at the first step, at a checkpoint,
 // or from the servers' in-memory replicas), and builds the orders that tell
-// servers and workers.
+// servers and workers where to begin.
 #ifndef TRIBUTARY_SERVER_COORDINATOR_BEGINNING_H_
 #define TRIBUTARY_SERVER_COORDINATOR_BEGINNING_H_
 
@@ -25,17 +25,19 @@ struct ResumePoint {
   CheckpointManifest manifest;
 };
 
+// Where an attempt begins.
 struct Beginning {
-  // The version that servers begin with. 0: a worker initializes it.
+  // The version that servers begin with. Version 0 is initialized by a worker.
   int64_t version = 0;
   int64_t step = 0;    // Steps done at that version.
-  JobState job_state;  // At that version.
-  // Version of the newest checkpoint. 0: there is none.
+  JobState job_state;  // State of the job at that version.
+  // Version of the newest checkpoint; 0 if there is none.
   int64_t saved_version = 0;
-  // The checkpoint's folder. Empty: the attempt does not begin at a checkpoint.
+  // Folder of the checkpoint that the attempt begins at; empty if it does not
+  // begin at a checkpoint.
   std::string checkpoint;
-  // For each shard, the server that holds its replica. Empty: the attempt does
-  // not begin from replicas.
+  // For each shard, the server that holds its replica; empty if the attempt
+  // does not begin from replicas.
   std::vector<int> holders;
 
   bool resumes() const { return !checkpoint.empty() || !holders.empty(); }
@@ -47,32 +49,38 @@ struct BeginningOptions {
   JobSpec job;
   std::string job_id;
   std::optional<ResumePoint> resume;
-  // Use the in-memory replicas of this run if they are newer than `resume`.
+  // Whether to use the in-memory replicas of this run if they are newer than
+  // `resume`.
   bool from_memory = false;
   std::string run;  // See JournalScope.
   int64_t attempt = 1;
 };
 
-// Returns InvalidArgument if the job cannot resume from the checkpoint.
+// Chooses where the attempt begins. Returns InvalidArgument if the job cannot
+// resume from the checkpoint.
 absl::StatusOr<Beginning> ChooseBeginning(
     const BeginningOptions& options, const Ready& ready,
     const std::vector<ServerRoster::Server>& servers);
 
-// The order that admits a worker: the job and the addresses of its servers.
+// Returns the order that admits a worker. It contains the job and the addresses
+// of its servers.
 CoordinatorOrder AdmissionOrder(
     const BeginningOptions& options,
     const std::vector<ServerRoster::Server>& servers, const Member& member,
     absl::Duration lease);
 
-// The order that tells one server where to begin.
+// Returns the order that tells the server of `shard` where to begin.
 ServerOrder ConfigureOrder(const BeginningOptions& options, const Ready& ready,
                            const Beginning& beginning,
                            const std::vector<ServerRoster::Server>& servers,
                            int shard);
-// The order that tells a worker of an all-reduce where to begin. `configure` is
-// the server's order.
+// Returns the order (Open) that lets workers connect to the servers. In an
+// all-reduce, it also tells workers where to begin. `configure` is the
+// ConfigureOrder of a server.
 CoordinatorOrder OpenOrder(const ServerOrder& configure,
                            const Beginning& beginning);
+// Returns the order that tells the server of `shard` which server receives its
+// replicas.
 ServerOrder ReplicateOrder(const std::vector<ServerRoster::Server>& servers,
                            int shard);
 

@@ -1,4 +1,4 @@
-// Interface for the part of a checkpoint that waits for the disk.
+// Interface for the steps of a checkpoint that block on the disk.
 #ifndef TRIBUTARY_SERVER_COORDINATOR_CHECKPOINT_COMMITTER_H_
 #define TRIBUTARY_SERVER_COORDINATOR_CHECKPOINT_COMMITTER_H_
 
@@ -9,18 +9,22 @@
 
 namespace tributary {
 
-// Makes the folder that servers write a checkpoint into, and commits it when
-// they have. Called with the coordinator's lock held: implementations must
-// neither block nor call the coordinator on the calling thread.
+// Creates the folder into which servers write a checkpoint, and commits the
+// checkpoint after they have written it. Called with the coordinator's lock
+// held: implementations must neither block nor call the coordinator on the
+// calling thread.
 class CheckpointCommitter {
  public:
   virtual ~CheckpointCommitter() = default;
 
-  // Answered by Coordinator::OnCheckpointFolder.
+  // Creates a folder for a checkpoint at `step`. Passes the result to
+  // Coordinator::OnCheckpointFolder.
   virtual void MakeFolder(int64_t step) = 0;
-  // Answered by Coordinator::OnCheckpointCommitted.
+  // Turns `folder` into the checkpoint that `manifest` describes. Passes the
+  // result to Coordinator::OnCheckpointCommitted.
   virtual void Commit(const std::string& folder,
                       const CheckpointManifest& manifest) = 0;
+  // Removes a folder that MakeFolder created.
   virtual void Discard(const std::string& folder) = 0;
   // Logs that the checkpoint at `step` failed, and why.
   virtual void Warn(int64_t step, const std::string& message) = 0;

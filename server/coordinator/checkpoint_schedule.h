@@ -28,55 +28,58 @@ namespace tributary {
 class CheckpointSchedule {
  public:
   struct Options {
-    // Takes checkpoints at multiples of this version. 0: none, not even on
-    // request.
+    // Takes checkpoints at versions that are multiples of this number. 0
+    // disables all checkpoints, including requested ones.
     int64_t every = 0;
-    int64_t last = 0;  // The job's last version, always taken.
+    int64_t last = 0;  // The job's last version. It always gets a checkpoint.
     int servers = 1;
     // The version at which the attempt begins.
     int64_t first = 0;
   };
   explicit CheckpointSchedule(const Options& options);
 
-  // Actions for the caller. Comments name the method that takes the result.
+  // Actions for the caller. A comment names the method to which the caller
+  // passes the result.
   struct MakeFolder {
     int64_t version = 0;
-  };  // Answer: OnFolder.
+  };  // Result: OnFolder.
   struct OrderSnapshots {
     int64_t version = 0;
     std::string folder;
-  };  // Answers: OnReport.
+  };  // Results of the servers: OnReport.
   struct Commit {
     int64_t version = 0;
     std::string folder;
     std::vector<CheckpointFile> files;
-  };  // Answer: OnCommitted.
+  };  // Result: OnCommitted.
   struct Discard {
     std::string folder;
   };
-  struct Warn {  // A checkpoint failed, and the one before it succeeded.
+  // A checkpoint failed. Omitted if the one before it failed too.
+  struct Warn {
     int64_t version = 0;
     std::string message;
   };
   using Action =
       std::variant<MakeFolder, OrderSnapshots, Commit, Discard, Warn>;
-  // Returns the next action, if any. `completed`: steps known to be applied on
-  // all servers. `earliest`: the first version that may be chosen. `computed`:
-  // all steps and the last evaluation are done; the last version is committed
-  // only then, so that its checkpoint holds the whole result.
+  // Returns the next action, if any. `completed` is the number of steps known
+  // to be applied on all servers. `earliest` is the first version that may be
+  // chosen. `computed` tells whether all steps and the last evaluation are
+  // done. The checkpoint of the last version is committed only after that, so
+  // that it contains the last evaluation.
   std::optional<Action> Next(int64_t completed, int64_t earliest,
                              bool computed);
 
   void OnFolder(const absl::StatusOr<std::string>& folder);
-  // Ignores answers to earlier orders.
+  // Ignores reports about earlier orders.
   void OnReport(int shard, const SnapshotReport& report);
   void OnCommitted(const absl::Status& status);
 
-  // Requests a checkpoint at the next possible version. A checkpoint under way
-  // satisfies the request.
+  // Requests a checkpoint at the next possible version, in addition to the
+  // regular ones. A checkpoint under way satisfies the request.
   void TakeSoon();
-  // Like TakeSoon, and takes no checkpoint after it, because the job is
-  // stopped.
+  // Like TakeSoon, but takes no further checkpoint after the requested one,
+  // because the job is being stopped.
   void Drain();
   // Call this several times a second while no worker computes. Takes the
   // requested checkpoint at version `completed`, because no later version will
@@ -84,52 +87,54 @@ class CheckpointSchedule {
   // arguments are those of Next.
   void Rest(int64_t completed, int64_t earliest, bool computed);
 
-  // Version of the checkpoint under way. -1: none.
+  // Returns the version of the checkpoint under way, or -1 if there is none.
   int64_t version() const { return stage_ == Stage::kIdle ? -1 : version_; }
-  // True if all servers have copied that version, so that later steps may be
-  // applied.
+  // Returns true if all servers have copied version(), so that later steps may
+  // be applied.
   bool taken() const { return taken_ == options_.servers; }
-  // True if no more checkpoints follow: the last version, or the one that Drain
-  // requested, is committed or has failed.
+  // Returns true if no more checkpoints follow: the checkpoint of the last
+  // version, or the one that Drain requested, is committed or has failed.
   bool over() const;
-  // True while a request of TakeSoon is pending.
+  // Returns true while a request by TakeSoon or Drain is pending.
   bool soon() const { return soon_; }
   int64_t committed() const { return committed_; }
   int64_t failures() const { return failures_; }
-  // Reason of the last failure.
+  // Returns the reason of the last failure.
   const std::string& failure() const { return failure_; }
 
  private:
   enum class Stage { kIdle, kFolder, kOrder, kTaking, kCommit, kCommitting };
 
-  // The version to take next. nullopt: none.
+  // Returns the version of the next checkpoint, or nullopt if there is none.
   std::optional<int64_t> Due(int64_t completed, int64_t earliest) const;
   void Fail(const std::string& message);
   void FailAtRest(int64_t completed, const std::string& message);
-  // Clears the request of TakeSoon or Drain.
+  // Clears the request made by TakeSoon or Drain.
   void EndSoon();
-  // Drops the checkpoint under way if it was chosen before the request of
-  // TakeSoon. Answers to it are ignored.
+  // Drops the checkpoint under way if it was not chosen for a request of
+  // TakeSoon. Later reports about it are ignored.
   void GiveUpLater();
 
   const Options options_;
   Stage stage_ = Stage::kIdle;
   int64_t version_;
   std::string folder_;
-  std::vector<bool> answered_;  // By shard.
+  std::vector<bool> answered_;  // Servers that have answered, by shard.
   int taken_ = 0;
   int missing_ = 0;
   bool passed_ = false;
-  std::string error_;  // Of the checkpoint under way.
+  std::string error_;  // Error of the checkpoint under way.
   std::vector<CheckpointFile> files_;
 
   bool soon_ = false;
-  bool chosen_soon_ = false;  // The version under way was chosen for TakeSoon.
+  // The checkpoint under way was chosen for TakeSoon.
+  bool chosen_soon_ = false;
   bool draining_ = false;
   bool drained_ = false;
-  int64_t rest_ = -1;      // The version to take while no worker computes.
-  bool rest_due_ = false;  // False: it was tried; the next Rest retries.
-  int rests_ = 0;          // Number of tries.
+  // Version of the checkpoint to take while no worker computes.
+  int64_t rest_ = -1;
+  bool rest_due_ = false;  // False after a try at rest_; the next Rest retries.
+  int rests_ = 0;          // Number of tries at rest_.
   bool last_done_ = false;
   int64_t lead_;
   int64_t committed_;

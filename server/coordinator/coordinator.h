@@ -46,11 +46,13 @@ class Coordinator {
   // Returns the new worker's incarnation, which identifies it in later calls.
   absl::StatusOr<int64_t> AddWorker(const Join& join, WorkerLink* link)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // An error ends the worker's connection. Aborted if the incarnation is no
-  // longer a member: the worker may join again.
+  // Handles a report of a worker. If this returns an error, the caller ends the
+  // worker's connection. Returns Aborted if the worker is no longer a member;
+  // it may join again.
   absl::Status OnWorkerReport(int64_t incarnation, const WorkerReport& report)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // The connection has ended. Repeated calls have no effect.
+  // Removes the worker after its connection has ended. Repeated calls have no
+  // effect.
   void WorkerGone(int64_t incarnation) ABSL_LOCKS_EXCLUDED(mu_);
 
   // ---- Servers, shard 0 included. `link` must stay valid until ServerGone
@@ -59,11 +61,10 @@ class Coordinator {
       ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status OnServerReport(int shard, const ServerReport& report)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Ends the attempt unless the job is done, because the server's part of the
-  // state is lost.
+  // Handles the end of the server's connection; see Attempt::OnServerGone.
   void ServerGone(int shard) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // ---- Answers of the CheckpointCommitter.
+  // ---- Results of the CheckpointCommitter.
   void OnCheckpointFolder(const absl::StatusOr<std::string>& folder)
       ABSL_LOCKS_EXCLUDED(mu_);
   void OnCheckpointCommitted(const absl::Status& status)
@@ -72,12 +73,12 @@ class Coordinator {
   // Enforces leases and timeouts. Call it several times a second.
   void Tick() ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Fails the job, if it is not done, for a reason outside of the coordinator,
+  // Fails the job, unless it is done, for a reason outside of the coordinator,
   // such as a disk error or a signal.
   void Fail(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Another coordinator has taken over the job: ends the attempt as failed and
-  // tells all peers to join again, which they do at that coordinator.
+  // Ends the attempt as kFailed because another coordinator has taken over the
+  // job. Tells all peers to join again, which they do at the other coordinator.
   void Overtaken(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mu_);
 
   // ---- The job's end, for the process that runs it.
@@ -85,26 +86,29 @@ class Coordinator {
   // enabled.
   void Drain() ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Waits until the attempt has ended. Returns kNone after `timeout`.
+  // Waits until the attempt has ended, and returns how it ended. Returns kNone
+  // if it has not ended within `timeout`.
   Ending AwaitEnding(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mu_);
-  // Tells the other servers to exit.
+  // Tells the servers to exit. If the job was stopped, also tells the workers.
   void FinishServers() ABSL_LOCKS_EXCLUDED(mu_);
-  // Number of workers when the attempt ended.
+  // Returns the number of workers when the attempt ended.
   int workers_at_ending() const ABSL_LOCKS_EXCLUDED(mu_);
-  // True if the attempt failed to begin from the in-memory replicas.
+  // Returns true if the attempt failed to begin from the in-memory replicas.
   bool memory_failed() const ABSL_LOCKS_EXCLUDED(mu_);
-  // The data of this attempt. Absent until a worker has weights.
+  // Returns the data of this attempt. Absent until a worker has received all
+  // weights.
   std::optional<DataFacts> data() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the log lines since the last call, which name refused workers and
-  // the reasons.
+  // Returns the log lines since the last call. Each names a refused peer and
+  // the reason.
   std::vector<std::string> TakeNotices() ABSL_LOCKS_EXCLUDED(mu_);
-  // True if the attempt got as far as training.
+  // Returns true if at least one worker has received all weights in this
+  // attempt.
   bool has_trained() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Waits until the other servers have disconnected. Returns false after
-  // `timeout`.
+  // Waits until all servers have disconnected. Returns false if some are still
+  // connected after `timeout`.
   bool AwaitServersGone(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Why the attempt has ended. OK while the job has not failed.
+  // Returns why the attempt has ended. OK unless it has failed or goes back.
   absl::Status status() const ABSL_LOCKS_EXCLUDED(mu_);
   StatusReply GetStatus() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the text of summary.json. It is complete after every process has
@@ -112,22 +116,24 @@ class Coordinator {
   // if there is none.
   std::string Summary(const std::string& weights_sha256 = "") const
       ABSL_LOCKS_EXCLUDED(mu_);
-  // host:port of each shard. Empty for shard 0.
+  // Returns the host:port of the server of each shard. The string for shard 0
+  // is empty.
   std::vector<std::string> server_addresses() const ABSL_LOCKS_EXCLUDED(mu_);
-  // The layout of the model's parameters. Absent until the workers agree on the
-  // model (see StartQuorum).
+  // Returns the layout of the model's parameters. Absent until the workers
+  // agree on the model (see StartQuorum).
   std::optional<ArenaLayout> layout() const ABSL_LOCKS_EXCLUDED(mu_);
-  // The manifest of the finished model, without files. Call it when the attempt
-  // has ended as kTrained.
+  // Returns the manifest of the finished model, without files. Call it when the
+  // attempt has ended as kTrained.
   CheckpointManifest FinalManifest() const ABSL_LOCKS_EXCLUDED(mu_);
-  // The folder of the checkpoint with the finished model, if the job was
-  // complete before this attempt began.
+  // Returns the folder of the checkpoint with the finished model if the job was
+  // complete before this attempt began, otherwise an empty string.
   std::string complete_checkpoint() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Version of the finished model. 0 before the first worker is ready.
+  // Returns the version of the finished model, or 0 until the workers agree on
+  // the model and the data.
   int64_t final_version() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  // The reaction to a report of a member.
+  // Handles a member's report.
   absl::Status Handle(Member* member, const WorkerReport& report)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 

@@ -15,7 +15,8 @@
 
 namespace tributary {
 
-// The state to describe. Pointers are null until the workers agree on the data.
+// The state to describe. Pointers are null until the workers agree on the model
+// and the data.
 struct JobView {
   const ServerRoster& servers;
   const Membership& membership;
@@ -26,8 +27,8 @@ struct JobView {
   absl::Time now;
 };
 
-// Lists the servers by shard, then the workers in the order in which they
-// joined.
+// Returns the status of the job. Lists the servers by shard, then the workers
+// in the order in which they joined.
 StatusReply DescribeJob(const JobView& view);
 
 }  // namespace tributary

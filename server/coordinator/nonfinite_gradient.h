@@ -11,13 +11,14 @@
 
 namespace tributary {
 
-// The error that ends a job with on_nonfinite: STOP. Names the step, the
-// parameter and the worker, and what to do.
+// Returns the error that ends a job with on_nonfinite: STOP. The error names
+// the step, the parameter and the worker, and what the user can do.
 absl::Status NonfiniteError(const JobProgress::NonfiniteGradient& gradient,
                             const ArenaLayout& layout,
                             const Membership& membership);
 
-// The line in metrics.jsonl for a step that on_nonfinite: SKIP skips.
+// Returns the line of metrics.jsonl for a step that was skipped because of
+// on_nonfinite: SKIP.
 std::string SkippedStepLine(const JobProgress::NonfiniteGradient& gradient,
                             const ArenaLayout& layout,
                             const Membership& membership);

@@ -8,13 +8,13 @@
 
 namespace tributary {
 
-// Checks the leases of workers and servers, servers and workers that do not
-// connect, a step that does not complete, and workers that do not leave. Time
-// in which this process itself did not run (stopped, or starved of CPU) does
-// not count against any lease.
+// Checks for processes whose lease has expired, servers and workers that do not
+// connect, a step that does not complete, and workers that do not leave after
+// training. A period in which this process itself did not run (because it was
+// suspended or got no CPU time) does not count toward any lease.
 //
-// Modifies `attempt` and `admission`, which must outlive this object. Threads:
-// see Attempt.
+// Modifies `attempt` and `admission`, which must outlive this object. The rules
+// for threads are those of Attempt.
 class Watchdog {
  public:
   Watchdog(Attempt* attempt, AdmissionControl* admission);
@@ -29,8 +29,8 @@ class Watchdog {
   void AwaitServers(absl::Time now);
   void ExpireWorkers(absl::Time now);
   void AwaitWorkers(absl::Time now);
-  // Removes the worker that delays a step for too long. If none can be
-  // identified, restarts the attempt.
+  // Removes the worker that delays a step for too long. If no such worker can
+  // be identified, ends the attempt so that another one begins.
   void EndStall(absl::Time now);
 
   Attempt& attempt_;

@@ -9,13 +9,13 @@ namespace tributary {
 
 // The speed of a worker.
 struct WorkerPace {
-  double micro_batch_seconds = 1;  // Per leaf and thread. Above 0.
+  double micro_batch_seconds = 1;  // Time of one thread per leaf. Above 0.
   int threads = 1;  // Leaves computed at the same time. At least 1.
 };
 
 // The costs that determine the duration of a step.
 struct StepCosts {
-  // In the order of their leaves.
+  // The workers, in the order of their leaves.
   std::vector<WorkerPace> workers;
   // Time to transfer one contribution for the whole model, excluding the part
   // that overlaps with computation. If it is above 0, the number of leaves must
@@ -27,33 +27,34 @@ struct StepCosts {
 // the next ones, and so on.
 using Assignment = std::vector<int64_t>;
 
-// Predicts the time until the last worker has finished its step. Each worker
-// computes its leaves, as many at a time as it has threads, and transfers one
-// contribution for each maximal subtree of its leaves (see MaximalSubtrees),
-// and the new weights.
+// Returns the predicted time until the last worker has finished its step. Each
+// worker computes its leaves, as many at a time as it has threads, and
+// transfers one contribution for each maximal subtree of its leaves (see
+// MaximalSubtrees), and the new weights.
 double PredictSeconds(const Assignment& assignment, const StepCosts& costs);
 
-// Returns shares that add up to `micro_batches` and differ by at most one. With
-// more workers than leaves, the first workers get one leaf each.
+// Returns numbers of leaves that add up to `micro_batches` and differ by at
+// most one. With more workers than leaves, the first workers get one leaf each
+// and the others none.
 Assignment EqualAssignment(int64_t micro_batches, int64_t workers);
 
-// Returns shares that add up to `micro_batches` and minimize PredictSeconds. If
-// transfer_seconds is 0, they are optimal. Otherwise they are the best of these
-// candidates: for each unit of 1, 2, 4, ... leaves, the shares in multiples of
-// the unit that compute fastest. Each worker gets at least one leaf, because
-// its speed can only be measured while it computes. With more workers than
-// leaves, the slowest workers get none.
+// Returns numbers of leaves that add up to `micro_batches` and minimize
+// PredictSeconds. If transfer_seconds is 0, the result is optimal. Otherwise it
+// is the best of these candidates: for each unit of 1, 2, 4, ... leaves, the
+// assignment in multiples of that unit whose computation is fastest. Each
+// worker gets at least one leaf, because its speed can only be measured while
+// it computes. With more workers than leaves, the slowest workers get none.
 Assignment FastestAssignment(int64_t micro_batches, const StepCosts& costs);
 
-// Returns FastestAssignment if it is faster than equal shares by a margin,
-// otherwise EqualAssignment. The margin keeps the shares equal when speeds
+// Returns FastestAssignment if it is faster than EqualAssignment by a margin,
+// otherwise EqualAssignment. The margin keeps the assignment equal when speeds
 // differ only by noise.
 Assignment ChooseAssignment(int64_t micro_batches, const StepCosts& costs);
 
-// Returns true if FastestAssignment is so much faster than these shares that
-// reassigning pays, although some leaves are then computed twice. The margin is
-// wider than that of ChooseAssignment, so that the assignment does not
-// oscillate.
+// Returns true if FastestAssignment is so much faster than `assignment` that
+// reassigning saves time, although some leaves are then computed twice. The
+// margin is wider than that of ChooseAssignment, so that the assignment does
+// not oscillate.
 bool IsSlowAssignment(const Assignment& assignment, const StepCosts& costs);
 
 }  // namespace tributary

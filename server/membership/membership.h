@@ -29,6 +29,7 @@ class WorkerLink {
   virtual void Close(const absl::Status& status) = 0;
 };
 
+// A worker that takes part in the attempt.
 struct Member {
   WorkerLink* link = nullptr;
   int64_t incarnation = 0;
@@ -40,7 +41,7 @@ struct Member {
   std::string device;
   std::string nccl_device;
   absl::Time last_heard;
-  // Stages of joining; each requires the one before.
+  // Stages of joining. Each stage requires the one before.
   bool admitted = false;
   bool ready = false;
   bool opened = false;
@@ -48,8 +49,8 @@ struct Member {
   bool synced = false;
   Heartbeat heartbeat;
   WorkerSpeed speed;
-  int micro_batches = 0;  // Assigned to it.
-  int contributions = 0;  // Per chunk, for these leaves.
+  int micro_batches = 0;  // Number of leaves assigned to the worker.
+  int contributions = 0;  // Contributions per chunk and step for these leaves.
 
   // Returns, for example, "worker 3 (host alpha, process 4711)".
   std::string Name() const;
@@ -62,34 +63,36 @@ class Membership {
   // that sends nothing for `lease` expires.
   Membership(int micro_batches, absl::Duration lease);
 
+  // The result of Add.
   struct Admitted {
     int64_t incarnation = 0;
     int rank = 0;
-    // The member that had the requested rank before. The new process replaces
-    // it.
+    // The former member with the requested rank, which the new one replaces.
     std::optional<Member> fenced;
   };
-  // Adds a member with a new incarnation. Requested rank -1: the lowest free
-  // rank.
+  // Adds a member with a new incarnation. If the requested rank is -1, the
+  // member gets the lowest free rank.
   Admitted Add(const Join& join, absl::Time now);
 
-  // Null if there is no such member.
+  // Returns the member, or null if there is none with this incarnation.
   Member* Find(int64_t incarnation);
   void Remove(int64_t incarnation);
-  // Ends all connections with this status. Keeps the members.
+  // Ends all connections with this status, but keeps the members.
   void Close(const absl::Status& status) const;
-  // Members whose lease has expired.
+  // Returns the incarnations of the members whose lease has expired.
   std::vector<int64_t> Expired(absl::Time now) const;
   // Extends all leases by `gap`.
   void Forgive(absl::Duration gap);
 
   bool HasRank(int rank) const;
-  // Members by incarnation.
+  // Returns the members by incarnation.
   const std::map<int64_t, Member>& members() const { return members_; }
   int count() const { return static_cast<int>(members_.size()); }
   int synced_count() const;
 
-  // `waiting_seconds`: how long the member has waited for other workers so far.
+  // Stores a heartbeat of `member` and updates its measured speed.
+  // `waiting_seconds` is how long the member has waited for other workers so
+  // far.
   void AddHeartbeat(Member* member, const Heartbeat& heartbeat,
                     double waiting_seconds, absl::Time now);
 
@@ -99,23 +102,27 @@ class Membership {
   // member that has not been measured counts as fast as the median of the
   // others. Members beyond the number of leaves are spares: they get no leaves
   // and, with `spares_rest`, no evaluation pieces. Every call begins a new
-  // generation of the assignment.
+  // generation of the assignment. Returns the Deal of each member by
+  // incarnation.
   std::map<int64_t, Deal> AssignWork(int64_t pieces, absl::Time now,
                                      bool spares_rest = false);
 
-  // True if every member with leaves has been measured since the last
-  // AssignWork, and another AssignWork would make steps faster.
+  // Returns true if every member with leaves has been measured since the last
+  // AssignWork, and another AssignWork would make steps sufficiently faster
+  // (see IsSlowAssignment).
   bool AssignmentIsSlow(absl::Time now) const;
 
-  // According to the newest heartbeats, the member that has not finished its
-  // leaves of `step` while others have. If there are several, the one with the
-  // lowest rank. Null: no member waits.
+  // Returns the member that, according to the newest heartbeats, has not
+  // finished its leaves of `step` while others have. If there are several,
+  // returns the one with the lowest rank. Returns null if no member waits for
+  // another.
   const Member* Straggler(int64_t step) const;
 
  private:
-  // Members that can be assigned leaves, by rank.
+  // Returns the members that can be assigned leaves, in the order of their
+  // ranks.
   std::vector<const Member*> Active() const;
-  // True if all members with leaves have been measured since the last
+  // Returns true if all members with leaves have been measured since the last
   // AssignWork.
   bool AllFresh() const;
   StepCosts CostsOf(const std::vector<const Member*>& members,
@@ -126,8 +133,8 @@ class Membership {
   std::map<int64_t, Member> members_;
   int64_t next_incarnation_ = 1;
   int64_t generation_ = 0;
-  // See StepCosts. The largest recent measurement, because the current
-  // assignment itself may be what makes the newest one smaller.
+  // StepCosts::transfer_seconds: the largest recent measurement. A newer
+  // measurement may be smaller only because of the current assignment.
   double transfer_seconds_ = 0;
   absl::Time transfer_measured_;
 };

@@ -17,50 +17,52 @@
 
 namespace tributary {
 
-// Returns an identifier of the job. Jobs with equal identifiers have equal
-// results.
+// Returns an identifier of the job: a digest of all its fields except `output`.
+// Jobs with equal identifiers have equal results.
 std::string JobId(const JobSpec& job);
 
-// Checks that a worker has the server's job. Both are JobIds; an empty `worker`
-// is unknown and passes.
+// Checks that a worker has the server's job. Both arguments are JobIds. Returns
+// OK if `worker` is empty, which means that the worker's job is unknown.
 absl::Status CheckJob(const std::string& worker, const std::string& server);
 
 // Checks that the process uses the coordinator's protocol version.
 absl::Status CheckProtocol(int32_t version);
 
-// Checks that a worker's model is the job's. InvalidArgument if the table
+// Checks that a worker's model is the job's. Returns InvalidArgument if `table`
 // itself is invalid.
 absl::Status CheckModel(const ParameterTable& table, const ArenaLayout& job);
 
-// Checks that a worker's data are the job's. `whose` names the workers that
-// have the job's data (see StartQuorum::Decision). InvalidArgument if not, so
-// that the worker's exit code tells that it needs other files.
+// Checks that a worker has the job's data. Returns InvalidArgument if not; the
+// worker then exits with the code for wrong input files. `whose` names, for the
+// error message, the workers that have the job's data (see
+// StartQuorum::Decision).
 absl::Status CheckData(const DataFacts& facts, const DataFacts& job,
                        const std::string& whose);
 
-// Checks that the facts follow from the job and the number of samples, as
-// proto/DATA.md defines them. Returns InvalidArgument, with the value and the
-// expected one, if they do not.
+// Checks that `facts` are what proto/DATA.md defines for the job and the number
+// of samples in `facts`. Otherwise returns InvalidArgument, which names the
+// value and the expected one.
 absl::Status CheckFacts(const DataFacts& facts, const JobSpec& job);
 
 // Returns, for example, "64 training samples, fingerprint 17, ... model
 // 0123456789ab".
 std::string DescribeReady(const Ready& ready);
 
-// Names of the optimizer state that servers keep for each weight (see
-// Optimizer::slot_names). `job` must be valid.
+// Returns the names of the optimizer state that servers keep for each weight
+// (see Optimizer::slot_names). `job` must be valid.
 std::vector<std::string> StateNames(const JobSpec& job);
 
-// The parts of CheckResume that need no worker. CheckState: the optimizer keeps
-// the same state. CheckSteps: the job, of `steps` steps, is not shorter than
-// the checkpoint. InvalidArgument if not.
+// The parts of CheckResume that need no worker. CheckState checks that the
+// optimizer keeps the same state. CheckSteps checks that the job, which has
+// `steps` steps, does not end before the checkpoint and groups steps into the
+// same rounds. Both return InvalidArgument if not.
 absl::Status CheckState(const CheckpointManifest& manifest, const JobSpec& job);
 absl::Status CheckSteps(const CheckpointManifest& manifest, const JobSpec& job,
                         int64_t steps);
 
-// Checks that the job can resume from the checkpoint: the model is that of the
-// worker that sent `ready`, the optimizer keeps the same state, and the job is
-// not shorter. InvalidArgument if not.
+// Checks that the job can resume from the checkpoint: the checkpoint's model is
+// that of the worker that sent `ready`, the optimizer keeps the same state, and
+// the job does not end before the checkpoint. Returns InvalidArgument if not.
 absl::Status CheckResume(const CheckpointManifest& manifest, const Ready& ready,
                          const JobSpec& job);
 

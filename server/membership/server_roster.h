@@ -26,8 +26,8 @@ class ServerLink {
   virtual void Close(const absl::Status& status) = 0;
 };
 
-// The servers by shard, with their stage of joining and their leases. Not
-// thread-safe.
+// The servers of an attempt by shard, with each server's stage of joining and
+// the time of its last message. Not thread-safe.
 class ServerRoster {
  public:
   struct Server {
@@ -36,33 +36,37 @@ class ServerRoster {
     LocalAddress local_address;
     std::optional<JournalHoldings> replicas;
     bool configured = false;
-    bool replicated = false;  // Its initial state is replicated.
+    // The next server holds a copy of its initial state.
+    bool replicated = false;
     bool gone = false;
     // Infinite for the server in the coordinator's own process.
     absl::Time last_heard;
-    int64_t version = -1;  // From its newest heartbeat.
+    int64_t version = -1;  // Newest version, from the newest heartbeat.
   };
 
   explicit ServerRoster(int servers) : servers_(servers) {}
 
-  // `link` must stay valid until Remove. Errors name the flag to correct.
+  // Adds the server that `enlist` describes. `link` must stay valid until
+  // Remove. Errors name the flag to correct.
   absl::Status Add(const Enlist& enlist, ServerLink* link, absl::Time now);
   void SetHeard(int shard, absl::Time now);
   void SetVersion(int shard, int64_t version) {
     servers_[shard].version = version;
   }
-  // Shards of the servers that sent nothing for `lease`.
+  // Returns the shards of the servers that have sent nothing for `lease`.
   std::vector<int> Expired(absl::Time now, absl::Duration lease) const;
   // Extends all leases by `gap`.
   void Forgive(absl::Duration gap);
   void SetConfigured(int shard) { servers_[shard].configured = true; }
   void SetReplicated(int shard) { servers_[shard].replicated = true; }
-  // Returns false if the server was not connected, or was removed before: an
-  // attempt may end while a server that it has lost enlists again.
+  // Marks the server as disconnected. Returns false if it was not connected or
+  // was removed before. A server can be removed twice, because it may enlist
+  // again before the attempt ends.
   bool Remove(int shard);
 
   bool all_there() const;
-  // The first shard whose server is not connected. -1: none is missing.
+  // Returns the first shard whose server is not connected, or -1 if all are
+  // connected.
   int FirstMissing() const;
   bool all_configured() const;
   bool all_replicated() const;
@@ -70,11 +74,13 @@ class ServerRoster {
 
   // Sends `order` to all connected servers.
   void Send(const ServerOrder& order);
-  // Sends each connected server its own order.
+  // Sends each connected server the order that `order_to` returns for its
+  // shard.
   void SendEach(const std::function<ServerOrder(int)>& order_to);
+  // Ends the connections of all servers with this status.
   void Close(const absl::Status& status);
 
-  // Servers by shard.
+  // Returns the servers by shard.
   const std::vector<Server>& servers() const { return servers_; }
 
  private:

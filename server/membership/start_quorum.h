@@ -25,56 +25,61 @@ namespace tributary {
 // A pure state machine; not thread-safe.
 class StartQuorum {
  public:
-  // The decision waits for `expected` workers, or for `timeout` after the first
-  // ready worker. `data_known`: only workers with the job's data are added, so
-  // the first one decides.
+  // The decision waits for `expected` workers, but at most until `timeout`
+  // after the first worker is ready. With `data_known`, the caller adds only
+  // workers that have the job's data, so the first worker decides.
   StartQuorum(int expected, absl::Duration timeout, bool data_known);
 
-  // Adds a ready worker with a model of this signature.
+  // Adds a ready worker whose model has this signature.
   void Add(const Member& member, const Ready& ready,
            const std::string& signature, absl::Time now);
-  // Removes a worker that has left. No effect for unknown workers.
+  // Removes a worker that has left. No effect if the worker was not added.
   void Remove(int64_t incarnation);
   // Records that a worker cannot take part, so the decision does not wait for
-  // it. A worker that requests a rank counts once, however often it restarts,
-  // until Add.
+  // it. A worker that requests a rank counts once, even if it restarts and is
+  // refused repeatedly. Add cancels the refusal.
   void Refuse(const Member& member);
 
+  // The model and the data that the job uses.
   struct Decision {
     Ready ready;
-    // For example "worker 0 (host alpha, process 4711) and 2 more".
+    // The workers that have this model and data, for example "worker 0 (host
+    // alpha, process 4711) and 2 more".
     std::string whose;
     // Workers with another model or other data, by incarnation.
     std::map<int64_t, Ready> outvoted;
   };
-  // Returns nullopt while undecided. A tie is an InvalidArgument error that
-  // names two workers that differ, and what they have.
+  // Returns the decision, or nullopt while undecided. A tie is an
+  // InvalidArgument error, which names two workers that differ and the model
+  // and data of each.
   absl::StatusOr<std::optional<Decision>> Decide(absl::Time now);
 
-  // Number of workers that training waits for.
+  // Returns the number of workers that training waits for.
   int awaited() const;
-  // True if as many workers were refused as are expected.
+  // Returns true if at least as many workers were refused as are expected.
   bool all_refused() const {
     return static_cast<int>(refused_.size()) >= expected_;
   }
 
  private:
-  // Workers with the same model and data.
+  // A group of workers with the same model and data.
   struct Party {
     Ready ready;
-    std::map<int64_t, std::string> names;  // By incarnation.
+    std::map<int64_t, std::string> names;  // Member names by incarnation.
   };
-  // Parties by size, the largest first.
+  // Returns the parties by size, the largest first.
   std::vector<const Party*> Parties() const;
   int ready_count() const;
 
   const int expected_;
   const absl::Duration timeout_;
   const bool data_known_;
-  std::map<std::string, Party> parties_;  // By signature and facts.
-  std::set<int64_t> refused_;             // See Place in the .cc file.
+  // Indexed by signature and data facts.
+  std::map<std::string, Party> parties_;
+  std::set<int64_t> refused_;  // Refused workers, as ranks or -incarnation.
   absl::Time first_ready_ = absl::InfiniteFuture();
-  std::optional<int> came_;  // Number of ready workers after `timeout`.
+  // Number of ready workers at the decision, if `timeout` had passed.
+  std::optional<int> came_;
 };
 
 }  // namespace tributary

@@ -19,41 +19,45 @@ class WorkerSpeed {
   // other workers so far. All counters are cumulative.
   void Add(const ProcessStatistics& statistics, double waiting_seconds);
 
-  // The leaves were reassigned; this worker has some if `has_micro_batches`.
-  // Measures again, because workers on one host slow one another down. The old
-  // measurement is used until the new one is complete.
+  // Begins a new measurement after leaves were reassigned, because workers on
+  // one host slow each other down. `has_micro_batches` tells whether this
+  // worker has leaves now. The old measurement is used until the new one is
+  // complete.
   void Restart(bool has_micro_batches, absl::Time now);
 
-  // True if the measurement since the last Restart is complete.
+  // Returns true if the measurement since the last Restart is complete.
   bool fresh() const;
 
-  // Seconds per leaf: the median over the newest heartbeats, so that outliers
-  // have no effect. Absent before the first leaf. A worker without leaves
-  // cannot be measured; its estimate halves every kForget, so that it
-  // eventually gets leaves again.
+  // Returns the seconds per leaf, as the median over the newest heartbeats, so
+  // that outliers have no effect. Absent until the worker has computed a leaf.
+  // A worker without leaves cannot be measured; its estimate halves every
+  // kForget, so that it eventually gets leaves again.
   std::optional<double> micro_batch_seconds(absl::Time now) const;
 
-  // Seconds per step for the part of the exchange that does not overlap with
-  // computation, without waiting for other workers. The median since Restart; 0
-  // if unknown.
+  // Returns the seconds per step of the part of the exchange that does not
+  // overlap with computation, excluding the time spent waiting for other
+  // workers. The value is the median since Restart, or 0 if unknown.
   double exchange_seconds() const;
 
-  // Number of leaves that the worker computes at the same time.
+  // Returns the number of leaves that the worker computes at the same time.
   int threads() const { return threads_; }
 
-  // Much longer than a measurement; otherwise trying slow workers again would
-  // cost too much.
+  // Time after which the estimate of a worker without leaves halves. It is much
+  // longer than a measurement, because giving leaves to slow workers too often
+  // would cost too much time.
   static constexpr absl::Duration kForget = absl::Minutes(5);
 
  private:
-  // The estimate without the reduction for idle time.
+  // Returns the estimate of micro_batch_seconds without the reduction for the
+  // time without leaves.
   std::optional<double> MeasuredMicroBatch() const;
 
   int threads_ = 1;
   // Cumulative counters.
   ProcessStatistics newest_;
   double waiting_seconds_ = 0;
-  // The newest values since Restart, each between two heartbeats.
+  // The newest samples since Restart. Each sample covers the time between two
+  // heartbeats.
   std::deque<double> micro_batch_seconds_;
   std::deque<double> exchange_samples_;
   double measured_seconds_ = 0;  // Computing time since Restart.

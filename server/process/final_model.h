@@ -15,25 +15,28 @@
 
 namespace tributary {
 
+// The places from which the final model can be read.
 struct FinalModelSources {
   int64_t version = 0;
-  // Folder of the checkpoint, if the job was finished before this attempt
-  // began.
+  // Folder of the checkpoint with the finished model, if the job was finished
+  // before this attempt began; otherwise empty.
   std::string complete_checkpoint;
   // The caller's own shard. Null in an all-reduce, and if the job was finished
   // before this attempt began.
   ParameterStore* store = nullptr;
-  // host:port of all servers, by shard. The first one is the caller's.
+  // host:port of all servers, by shard. The first address is that of the
+  // caller.
   std::vector<std::string> addresses;
-  // Reads a shard's in-memory replica, as LocalServer::ReadCopies does. Set
-  // with recovery.journal and in an all-reduce.
+  // Reads the in-memory replica of `shard` from the server `holder` into the
+  // snapshot, as LocalServer::ReadCopies does. Set in jobs with
+  // recovery.journal and in an all-reduce.
   std::function<absl::Status(int shard, int holder, Snapshot*)> copies;
 };
 
 // Reads the final model into `arena`, which has layout.arena_elements()
-// elements. Reads from all servers. If a server is lost, reads its replica on
-// another server or the job's last checkpoint, and logs that. Blocks for at
-// most minutes per server.
+// elements. Reads from all servers. If a server is lost, reads its replica from
+// another server or else the job's last checkpoint, and logs a message. Blocks
+// for a bounded time, up to some minutes per server.
 absl::Status ReadFinalModel(const FinalModelSources& sources,
                             const ServerOptions& options,
                             const ArenaLayout& layout, const Buffer& arena);

@@ -34,18 +34,19 @@ class LocalServer {
   struct Executors {
     // Runs tasks that block on the disk, one at a time.
     std::unique_ptr<Executor> writer;
-    // Runs all other tasks. These use the writer, so the pool must be destroyed
-    // first.
+    // Runs all other tasks. They use `writer`, so `pool` must be destroyed
+    // before it.
     std::unique_ptr<Executor> pool;
   };
 
-  // Passes reports to `report`, which must not block, on executor threads.
-  // `files` and `service` must outlive this object, and this object must
-  // outlive the streams of `service`.
+  // Calls `report` with each report for the coordinator, on executor threads;
+  // it must not block. `files` and `service` must outlive this object, and this
+  // object must outlive the streams of `service`.
   LocalServer(int shard, Executors executors, FileSystem* files,
               WeightsService* service,
               std::function<void(const ServerReport&)> report);
-  // Creates its own threads and uses the machine's file system.
+  // Like the constructor above, but creates the executors, with `threads`
+  // threads in the pool, and uses the machine's file system.
   LocalServer(int shard, int threads, WeightsService* service,
               std::function<void(const ServerReport&)> report);
   // Waits for tasks that are in progress.
@@ -58,26 +59,29 @@ class LocalServer {
   // Both arguments must outlive this object.
   void UseReplicas(ReplicaStore* replicas, ReplicaNetwork* network);
 
-  // Starts to execute an order and returns at once. Returns an error for an
-  // order that is invalid in this state.
+  // Starts to execute the order and returns without waiting for the result.
+  // Returns an error for an order that is invalid in this state.
   absl::Status Handle(const ServerOrder& order) ABSL_LOCKS_EXCLUDED(mu_);
 
+  // Returns the statistics of this server for the job's status and summary.
   ProcessStatistics Statistics() const;
 
   // Reads the shard's in-memory replica at `version` into the buffers of
   // `*snapshot`, which must list all chunks of the shard. `holder` is the
   // server that holds the replica: this one, or the one at `address`. Blocks
-  // for a bounded time. Call it after Configure.
+  // for a bounded time. Call it after the Configure order has been executed.
   absl::Status ReadCopies(int shard, int64_t version, int holder,
                           const std::string& address, Snapshot* snapshot) const
       ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Stops replication at the attempt's end: from now on no copy is stored and
-  // no version is published. Call it before waiting for calls from other
-  // servers, which wait for this server's calls.
+  // Stops replication at the attempt's end. After this call, no copy is stored
+  // and no version is published. Call it before waiting for the end of calls
+  // from other servers, because those servers wait for the end of this server's
+  // calls.
   void EndReplication() ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Null before Configure, and in an all-reduce.
+  // Returns the store. Null until the Configure order has been executed, and in
+  // an all-reduce.
   ParameterStore* store() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
@@ -87,12 +91,12 @@ class LocalServer {
   absl::Status ConfigureReplicaHolder(const Configure& configure,
                                       ArenaLayout layout)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Prepares the replicas for this job and removes those that the attempt does
-  // not begin from.
+  // Prepares the replica store for this job and removes all replicas except
+  // those that the attempt begins from.
   void PrepareReplicas(const Configure& configure, const ArenaLayout& layout,
                        int arrays);
-  // Loads the store's initial state from the replica or checkpoint in the
-  // order.
+  // Loads the store's initial state from the replica or the checkpoint that
+  // `configure` names.
   absl::Status Restore(const Configure& configure,
                        const CheckpointManifest& manifest,
                        ParameterStore* store);
@@ -101,12 +105,13 @@ class LocalServer {
   void ReportReplicationFailure(const absl::Status& status);
   absl::Status OnReplicate(const ::tributary::Replicate& order)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Stores a copy here and sends it to the next server. Calls `kept` when that
-  // server has it.
+  // Stores a copy in this server's memory and sends it to the next server.
+  // Calls `kept` when the next server has stored the copy.
   void Keep(int64_t version, Snapshot::Chunk copy, std::function<void()> kept)
       ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status OnSnapshot(const TakeSnapshot& order) ABSL_LOCKS_EXCLUDED(mu_);
-  // Writes the state that workers of an all-reduce have saved here.
+  // Writes to disk the state that workers of an all-reduce have sent to this
+  // server.
   void WriteKept(const TakeSnapshot& order) ABSL_LOCKS_EXCLUDED(mu_);
   // Writes the shard's files and reports the result.
   void WriteSnapshot(const std::string& folder, const Snapshot& snapshot);
@@ -127,12 +132,12 @@ class LocalServer {
   // Set in an all-reduce, which has no store.
   std::optional<ArenaLayout> layout_ ABSL_GUARDED_BY(mu_);
   std::vector<std::string> state_names_ ABSL_GUARDED_BY(mu_);
-  // Null without in-memory replicas.
+  // The arguments of UseReplicas; null without in-memory replicas.
   ReplicaStore* replicas_ = nullptr;
   ReplicaNetwork* network_ = nullptr;
   JournalHello replica_hello_ ABSL_GUARDED_BY(mu_);
-  // The version that the attempt began with and that the next server must
-  // receive; 0 before any step.
+  // The version that the attempt began with, which the next server must receive
+  // first; 0 if the attempt began before any step.
   int64_t base_version_ ABSL_GUARDED_BY(mu_) = 0;
   std::unique_ptr<ReplicaStream> replication_ ABSL_GUARDED_BY(mu_);
   bool ending_ ABSL_GUARDED_BY(mu_) = false;

@@ -22,18 +22,19 @@ namespace tributary {
 // held. Thread-safe.
 class MetricsWriter {
  public:
-  // Number of lines that may wait. At a thousand lines per second this covers
-  // 16 s in which the disk does not respond, with about 5 MB of lines.
+  // Largest number of lines that wait to be written. At a thousand lines per
+  // second this covers 16 s in which the disk does not respond, with about 5 MB
+  // of lines.
   static constexpr int64_t kMostWaiting = 16384;
 
-  // Both must outlive this object.
+  // Both arguments must outlive this object.
   MetricsWriter(RunOutput* output, Logger* log);
   // Writes on `thread`, which must run one task at a time.
   MetricsWriter(RunOutput* output, Logger* log,
                 std::unique_ptr<Executor> thread);
 
-  // Calls RunOutput::RewindMetrics, then `done` with its result, on the writing
-  // thread.
+  // Queues a call of RunOutput::RewindMetrics. Then calls `done` with its
+  // result on the writing thread.
   void Rewind(int64_t step, int64_t evaluated_step,
               std::function<void(const absl::Status&)> done);
   // Queues a call of RunOutput::AppendMetrics. If kMostWaiting lines are

@@ -18,15 +18,17 @@ struct ResumeRequest {
   bool allow_job_changes = false;
 };
 
-// Checks the manifests of the run and changes nothing, so call it before
-// anything that does. Returns InvalidArgument if the newest checkpoint is of a
-// job with a different result and `allow_job_changes` is false, or if the job
-// cannot resume from it at all, as far as this shows without the model. Returns
+// Checks whether the job may resume, by reading the manifests of the run. Does
+// not change any file, so call it before anything that does. Returns
+// InvalidArgument if the newest checkpoint is of a job with a different result
+// and `allow_job_changes` is false, or if the job cannot resume from that
+// checkpoint. Does not compare the models, which are not known yet. Returns
 // NotFound if `resume_from` has no checkpoint. ResumeChooser handles damaged
 // checkpoints.
 absl::Status CheckResumeRequest(const ResumeRequest& request);
 
-// Returns the NotFound error for ServerOptions::resume_from.
+// Returns the NotFound error for a ServerOptions::resume_from that has no
+// checkpoint.
 absl::Status NoCheckpointIn(const std::string& resume_from);
 
 }  // namespace tributary

@@ -20,9 +20,10 @@ class ResumeChooser {
   // `options` must outlive this object.
   explicit ResumeChooser(const ServerOptions& options);
 
-  // From now on uses this run's own checkpoints, which are newer than the one
-  // it was started from.
+  // From now on, chooses only among this run's own checkpoints, which are newer
+  // than the one in ServerOptions::resume_from.
   void UseOwn() { use_own_ = true; }
+  // Returns true if the chooser uses this run's own checkpoints.
   bool uses_own() const { return use_own_; }
   // Excludes a damaged checkpoint from now on.
   void SetDamaged(const std::string& folder) { damaged_.insert(folder); }
@@ -36,7 +37,7 @@ class ResumeChooser {
   absl::StatusOr<std::optional<ResumePoint>> NewestIn(
       const std::string& folder);
   std::optional<ResumePoint> Try(const std::string& folder);
-  // Tries the run's final model.
+  // Returns the run's final model, or nullopt if there is no intact one.
   std::optional<ResumePoint> TryFinal();
   // Returns whether the checkpoint is of this job, ignoring fields that do not
   // change the result.

@@ -23,9 +23,9 @@ namespace tributary {
 // the disk.
 class RunOutput {
  public:
-  // Creates the folder and its parents. Returns the file system's error, such
-  // as PermissionDenied, with the path if that fails. `log` must outlive this
-  // object.
+  // Creates the folder and its parents. If that fails, returns the file
+  // system's error, such as PermissionDenied, with the path. `log` must outlive
+  // this object.
   static absl::StatusOr<std::unique_ptr<RunOutput>> Create(
       const std::string& directory, Logger* log);
 
@@ -34,14 +34,15 @@ class RunOutput {
   absl::Status WriteJob(const JobSpec& job);
 
   // Returns the ID of the run whose results are in this folder. Creates a new
-  // ID if `begins` is true or there is none, and stores it if the disk permits.
+  // ID if `begins` is true (a new run begins) or if there is none. Stores a new
+  // ID in the folder; if that fails, logs a warning.
   std::string RunId(bool begins);
 
-  // Returns an attempt number that was not used in this folder: one more than
-  // the last. The number is on disk when this returns.
+  // Returns an attempt number that was not used in this folder before: one more
+  // than the last one. The number is on disk when the call returns.
   absl::StatusOr<int64_t> NextAttempt();
-  // Returns FailedPrecondition if another process has called NextAttempt since
-  // it returned `attempt`.
+  // Returns FailedPrecondition if another process has called NextAttempt for
+  // this folder since the call that returned `attempt`.
   absl::Status CheckAttempt(int64_t attempt) const;
 
   // Removes from metrics.jsonl the lines of steps after `step` and of
@@ -51,15 +52,16 @@ class RunOutput {
       ABSL_LOCKS_EXCLUDED(mu_);
 
   // Adds a line to metrics.jsonl. A write error, such as a full disk, loses the
-  // line but does not stop the training; the first one is logged.
+  // line but does not stop the training. Only the first error is logged.
   void AppendMetrics(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Writes the model file in FinalFolder from a whole arena. Returns the
-  // SHA-256, in hexadecimal, of the float32 weights in the order of the table,
-  // without gaps.
+  // SHA-256, in hexadecimal, of the float32 weights in the order of the
+  // parameter table, without the gaps between parameters.
   absl::StatusOr<std::string> WriteModel(const ArenaLayout& layout,
                                          const float* weights);
 
+  // Writes summary.json with this text.
   absl::Status WriteSummary(const std::string& summary);
 
  private:

@@ -18,14 +18,14 @@
 namespace tributary {
 
 struct ServerOptions {
-  // Number of this server. Shard 0 is the coordinator.
+  // Number of this server, from 0. Server 0 is the coordinator.
   int shard = 0;
   // Number of servers.
   int servers = 1;
   // host:port to listen on; port 0 selects a free port.
   std::string listen = "127.0.0.1:0";
-  // host or host:port at which other processes reach this one; empty: the
-  // address that the listener got.
+  // host or host:port at which other processes reach this one. If empty, the
+  // address on which the listener accepts connections.
   std::string advertise;
 
   // Shard 0 only: the job, resolved and valid, and the folder for
@@ -47,15 +47,14 @@ struct ServerOptions {
 
   // Shard 0 only: the job fails after this long without one of its servers.
   absl::Duration no_server_timeout = absl::Minutes(10);
-  // Shard 0 only: how much longer than usual a step may take before the process
-  // that delays it is removed.
+  // Shard 0 only: see AttemptOptions::stall_timeout.
   absl::Duration stall_timeout = absl::Minutes(10);
-  // Shard 0 only: resume from the newest checkpoint in output_directory, if
-  // there is one.
+  // Shard 0 only: whether to resume from the newest checkpoint in
+  // output_directory, if there is one.
   bool resume = false;
-  // Shard 0 only: a checkpoint's folder, or a run's, to resume from if
-  // output_directory has no checkpoint. NotFound if it has no intact
-  // checkpoint.
+  // Shard 0 only: the folder of a checkpoint or of a run, from which to resume
+  // if output_directory has no checkpoint. RunServer returns NotFound if this
+  // folder has no intact checkpoint. Empty: not used.
   std::string resume_from;
   // Shard 0 only: permits resuming from the checkpoint of a job with a
   // different result; see ResultChanges.
@@ -67,19 +66,20 @@ struct ServerOptions {
 
   // Other shards only: host:port of shard 0.
   std::string coordinator;
-  // Other shards only: how long to try to reach a coordinator that does not
-  // respond.
+  // Other shards only: how long the server tries to reach a coordinator that
+  // does not respond.
   absl::Duration reconnect_timeout = absl::Minutes(10);
 
   // Number of threads that sum and update chunks.
   int threads = 1;
-  // Implementation that sums and updates chunks.
+  // Creates the implementation that sums and updates chunks.
   ChunkPassMaker make_passes = &MakeBlockPasses;
 
   // Must outlive the call of RunServer. Required.
   Logger* log = nullptr;
 
   // Called once, with the listener's host:port, when the server accepts calls.
+  // May be null.
   std::function<void(const std::string&)> on_listening;
 };
 

@@ -11,9 +11,10 @@ namespace tributary {
 
 // Runs a server and blocks until the job ends. Returns OK when the job is done,
 // Cancelled when `shutdown` was requested (shard 0 writes a checkpoint first),
-// and otherwise the reason of the failure as one line for the user. Tolerates
-// the loss of other processes: shard 0 begins another attempt from the newest
-// checkpoint, and the other shards join it. `shutdown` must outlive the call.
+// and otherwise the reason of the failure as one line for the user. Continues
+// after the loss of other processes: shard 0 begins another attempt, from the
+// newest checkpoint or in-memory replicas, and the other shards join it.
+// `shutdown` must outlive the call.
 absl::Status RunServer(const ServerOptions& options, Shutdown* shutdown);
 
 }  // namespace tributary

@@ -18,13 +18,13 @@
 
 namespace tributary {
 
-// Performs each request asynchronously, in order, and passes the results to the
-// coordinator. A failed checkpoint is logged; further
-// failures are not logged until a checkpoint succeeds. Thread-safe.
+// Executes requests asynchronously, in the order of the calls, and passes the
+// results to the coordinator. Logs a failed checkpoint, but no further failures
+// until a checkpoint succeeds. Thread-safe.
 class ThreadedCheckpointCommitter final : public CheckpointCommitter {
  public:
   struct Options {
-    std::string folder;  // A CheckpointsFolder.
+    std::string folder;  // The CheckpointsFolder of the run.
     CheckpointRetention retention;
     FileSystem* files = FileSystem::Posix();
     // Called before every commit. An error prevents the commit.
@@ -40,10 +40,10 @@ class ThreadedCheckpointCommitter final : public CheckpointCommitter {
   // Waits until all requests are done.
   ~ThreadedCheckpointCommitter() override;
 
-  // Sets the receiver of results. Call it before the first request. The
-  // coordinator must outlive Stop.
+  // Sets the coordinator that receives the results. Call it before the first
+  // request. The coordinator must outlive Stop.
   void SetCoordinator(Coordinator* coordinator) { coordinator_ = coordinator; }
-  // Waits until all requests are done. No request may follow.
+  // Waits until all requests are done. Do not call any other method afterwards.
   void Stop() { thread_.reset(); }
 
   void MakeFolder(int64_t step) override;

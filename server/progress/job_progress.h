@@ -22,8 +22,9 @@
 
 namespace tributary {
 
+// The result of one evaluation.
 struct Evaluation {
-  int64_t step = 0;  // Number of steps before the evaluation.
+  int64_t step = 0;  // Number of steps done before the evaluation.
   double loss = 0;
   double accuracy = 0;
 };
@@ -44,7 +45,7 @@ class JobProgress {
   // round().
   JobState Save() const;
 
-  // Starts the clock for the speed and the time left.
+  // Starts measuring the speed, from which the time left is estimated.
   void Begin(absl::Time now);
 
   // Adds a server's sums of one round. Rounds may complete in any order.
@@ -66,77 +67,84 @@ class JobProgress {
   absl::StatusOr<bool> AddEvaluation(const EvaluationReport& report,
                                      absl::Time now);
 
-  // Steps of the rounds that every server has reported.
+  // Returns the number of steps in the completed rounds.
   int64_t completed_steps() const {
     return rounds_.StepsAfter(completed_rounds_);
   }
-  // Version of the finished model.
+  // Returns the version of the finished model.
   int64_t final_version() const { return rounds_.count(); }
-  // Newest version whose evaluation is complete; 0: none.
+  // Returns the newest version whose evaluation is complete, or 0 if there is
+  // none.
   int64_t evaluated_version() const { return evaluated_version_; }
   const std::optional<Evaluation>& evaluation() const { return evaluation_; }
-  // True when all steps and the last evaluation are done.
+  // Returns true if all steps and the last evaluation are done.
   bool finished() const;
   double final_loss() const { return last_loss_; }
-  // Seconds from Begin to the last step or evaluation, including evaluations.
+  // Returns the seconds from Begin to the end of the last step or evaluation.
+  // The time includes evaluations.
   double seconds() const { return absl::ToDoubleSeconds(last_ - begin_); }
   double samples_per_second() const;
-  // Milliseconds per step, from the completion of one round to that of the
-  // next, for the last kStepTimes rounds. Omits the first few rounds and those
-  // next to an evaluation.
+  // Returns the milliseconds per step of the last kStepTimes rounds, measured
+  // from the completion of one round to that of the next. Omits the first few
+  // rounds and those before or after an evaluation.
   const std::deque<double>& step_milliseconds() const { return step_times_; }
   const DataFacts& facts() const { return facts_; }
-  // The caller introduces workers and adds their heartbeats; this object adds
-  // the arrival times.
+  // Returns the breakdown of the time in a step. The caller introduces workers
+  // and adds the counters in their heartbeats; this object adds the arrival
+  // times.
   StepBreakdown* breakdown() { return &breakdown_; }
   const StepBreakdown& breakdown() const { return breakdown_; }
 
   // A round whose gradient was not finite.
   struct NonfiniteGradient {
     int64_t step = 0;  // First step of the round.
-    // The first non-finite chunk in the order of backward, and the position in
-    // it.
+    // The first chunk with a non-finite element, in the order of the backward
+    // pass, and the position of that element in the chunk.
     StepSums::Nonfinite place;
   };
-  // Returns the last closed round's gradient if it was not finite. Returns each
-  // such round once.
+  // Returns the last completed round if its gradient was not finite. Returns
+  // nullopt otherwise, and if that round was returned before.
   std::optional<NonfiniteGradient> TakeNonfinite();
   // A round whose gradient was finite, though a worker's loss was NaN.
   struct NanLoss {
     int64_t step = 0;  // First step of the round.
+    // Incarnation of the worker that reported the loss.
     int64_t contributor = 0;
   };
-  // Returns the last closed round's if there was one. Returns each such round
-  // once.
+  // Returns the last completed round if its gradient was finite and a worker's
+  // loss was NaN. Returns nullopt otherwise, and if that round was returned
+  // before.
   std::optional<NanLoss> TakeNanLoss();
   int64_t skipped_rounds() const { return skipped_rounds_; }
 
-  // Lines for metrics.jsonl that have become due since the last call.
+  // Returns the lines for metrics.jsonl that have become due since the last
+  // call.
   std::vector<std::string> TakeMetrics();
 
   // Sets the fields of `*reply` that describe progress.
   void FillStatus(StatusReply* reply) const;
-  // The round in progress.
+  // Returns the number of the round in progress, from 0.
   int64_t round() const { return completed_rounds_; }
-  // True when the time per round is known.
+  // Returns true if the time per round has been measured.
   bool measured() const { return recent_.step_milliseconds() > 0; }
-  // Returns how long the current round has been in progress if that is
-  // unusually long, otherwise 0.
+  // Returns the time since the last step or evaluation if that is unusually
+  // long for the job, otherwise 0.
   absl::Duration Stalled(absl::Time now) const;
 
  private:
   // The sums of a round until all servers have reported.
   struct OpenRound {
-    std::vector<double> squares;  // By chunk.
-    std::vector<bool> reported;   // By shard.
+    std::vector<double> squares;  // Sums of squares, indexed by chunk.
+    // Whether a server has reported, indexed by shard.
+    std::vector<bool> reported;
     int missing = 0;
     int64_t sample_count = 0;
     double loss_sum = 0;
     std::optional<StepSums::Nonfinite> nonfinite;
     int64_t nan_loss_contributor = 0;
   };
-  // InvalidArgument, with the value and what is expected, for a report that no
-  // correct worker sends.
+  // Returns InvalidArgument, with the value and the expected one, for a report
+  // that no correct worker sends.
   absl::Status CheckPiece(const EvaluationReport& report) const;
   // Accumulates the values of the next metrics line.
   struct Window {
@@ -165,7 +173,7 @@ class JobProgress {
   std::map<int64_t, OpenRound> open_;
   int64_t first_round_ = 0;  // First round of this process.
   int64_t completed_rounds_ = 0;
-  // All rounds below this are complete. complete_beyond_ holds the complete
+  // All rounds below this one are complete. complete_beyond_ holds the complete
   // rounds above it.
   int64_t all_complete_below_ = 0;
   std::set<int64_t> complete_beyond_;

@@ -24,14 +24,14 @@ class StepArrivals {
   // Take has returned and steps too far ahead of them.
   void Add(int64_t step, int64_t incarnation) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Writes the step's contributors and their arrival times to `sums`. Forgets
-  // this step and all older ones.
+  // Writes the step's contributors and the arrival times of their last
+  // contributions to `sums`. Discards this step and all older ones.
   void Take(int64_t step, StepSums* sums) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   struct Step {
     absl::Time first;
-    std::map<int64_t, absl::Time> last;  // By incarnation.
+    std::map<int64_t, absl::Time> last;  // Indexed by incarnation.
   };
 
   const Clock clock_;

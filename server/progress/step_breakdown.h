@@ -14,15 +14,17 @@
 
 namespace tributary {
 
-// The mean step of one worker, in seconds of wall time.
+// The time that one worker spends on a step, as the mean over a window of
+// steps. Seconds are wall time.
 struct WorkerStep {
   int rank = 0;
+  // Mean number of leaves per step.
   double micro_batches = 0;
   double forward_seconds = 0;
   double backward_seconds = 0;
   double data_seconds = 0;
-  // Waiting for weights: the part of the exchange that computation did not
-  // hide.
+  // Time spent waiting for weights: the part of the exchange that did not
+  // overlap with computation.
   double exchange_seconds = 0;
   // The part of exchange_seconds in which the servers had this worker's
   // gradients but still waited for another worker's.
@@ -32,9 +34,9 @@ struct WorkerStep {
 // The worker that the other workers waited for most.
 struct Straggler {
   int rank = 0;
-  // Mean over all steps of the delay between the median worker's last
-  // contribution and this worker's, counting only steps in which this worker
-  // came last.
+  // Mean delay per step of this worker's last contribution after that of the
+  // median worker. The delay counts as 0 in steps in which another worker came
+  // last.
   double seconds = 0;
   // The phase that takes this worker longer than the others: "data", "forward"
   // or "backward", or "exchange" if none of these explains the delay. Empty
@@ -49,10 +51,10 @@ class StepBreakdown {
   // `servers` is the number of servers that report each step.
   explicit StepBreakdown(int servers);
 
-  // Counts the worker from Introduce until Forget. A repeated Introduce has no
-  // effect.
+  // Adds a worker, or removes it. A repeated Introduce has no effect.
   void Introduce(int64_t incarnation, int rank);
   void Forget(int64_t incarnation);
+  // Sets the counters of the worker's newest heartbeat, which are cumulative.
   void AddCounters(int64_t incarnation, const ProcessStatistics& counters);
   // Adds one server's arrival times for one step. Ignores workers that were not
   // introduced.
@@ -65,20 +67,21 @@ class StepBreakdown {
   // time between its last heartbeats in the previous window and in this one.
   // They do not change if the worker sent no heartbeat in this window.
   void EndWindow(int64_t steps);
-  // Means of the last window, by rank. Omits workers without a heartbeat so
-  // far.
+  // Returns the means of the last window, by rank. Omits workers that have not
+  // sent a heartbeat yet.
   const std::vector<WorkerStep>& workers() const { return means_; }
-  // Absent if no worker waited.
+  // Returns the straggler of the last window. Absent if no worker waited for
+  // another.
   const std::optional<Straggler>& straggler() const { return straggler_; }
 
   // One rank's totals since the start.
   struct Total {
     // Time spent waiting for other workers, as a mean over the servers.
     double waiting_seconds = 0;
-    // Time that the median other worker spent waiting for this one.
+    // Time that the median of the other workers spent waiting for this one.
     double waited_for_seconds = 0;
   };
-  // Totals by rank, including workers that left.
+  // Returns the totals by rank, including those of workers that have left.
   const std::map<int, Total>& totals() const { return totals_; }
 
  private:
@@ -97,7 +100,7 @@ class StepBreakdown {
   std::string PhaseOf(int rank, double late_seconds) const;
 
   const double servers_;
-  std::map<int64_t, Worker> workers_;  // By incarnation.
+  std::map<int64_t, Worker> workers_;  // Indexed by incarnation.
   std::vector<WorkerStep> means_;
   std::optional<Straggler> straggler_;
   std::map<int, Total> totals_;

@@ -22,8 +22,8 @@ namespace tributary {
 
 // Serves this server's in-memory replicas, and sends and reads those of other
 // servers. In an all-reduce, serves the workers' state instead. One object
-// serves one attempt. Thread-safe. The methods are raw: payloads bypass
-// protobuf.
+// serves one attempt. Thread-safe. The methods are raw (they take unparsed
+// bytes), so that payloads bypass protobuf.
 class ReplicaService final
     : public Journal::WithRawCallbackMethod_Replicate<
           Journal::WithRawCallbackMethod_ReadJournal<
@@ -68,9 +68,12 @@ class ReplicaService final
  private:
   int64_t attempt() const ABSL_LOCKS_EXCLUDED(mu_);
   int64_t workers_attempt() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Accepts a stream of copies from one process of `attempt`; 0 refuses it.
+  // Accepts a stream of copies from one process of `attempt`. If `attempt` is
+  // 0, refuses the stream.
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Keep(
       int64_t attempt);
+  // Returns the address at which to reach a server: the coordinator if
+  // `address` is empty.
   const std::string& Reach(const std::string& address) const {
     return address.empty() ? options_.coordinator : address;
   }
@@ -78,13 +81,14 @@ class ReplicaService final
   const Options options_;
   ReplicaStore* const memory_;
   const std::shared_ptr<LiveCalls> calls_ = std::make_shared<LiveCalls>();
-  // Numbers of open read calls, of servers and of workers.
+  // Numbers of open calls that read replicas: by servers, and by workers.
   const std::shared_ptr<std::atomic<int>> readers_ =
       std::make_shared<std::atomic<int>>(0);
   const std::shared_ptr<std::atomic<int>> worker_readers_ =
       std::make_shared<std::atomic<int>>(0);
   mutable absl::Mutex mu_;
-  // 0: not serving servers (attempt_) or workers (workers_attempt_) yet.
+  // The attempts in which servers (attempt_) and workers (workers_attempt_) are
+  // served; 0 if they are not served yet.
   int64_t attempt_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t workers_attempt_ ABSL_GUARDED_BY(mu_) = 0;
 };

@@ -1,4 +1,4 @@
-// The receiving end of a stream of copies.
+// The receiving end of a stream of copies of state.
 #ifndef TRIBUTARY_SERVER_REPLICATION_REPLICA_SESSION_H_
 #define TRIBUTARY_SERVER_REPLICATION_REPLICA_SESSION_H_
 
@@ -17,13 +17,13 @@
 namespace tributary {
 
 // Adds the copies from the server whose state is replicated here, or from a
-// worker of an all-reduce, to a ReplicaStore. Tells the sender how many it
-// holds; several copies may share an answer.
+// worker of an all-reduce, to a ReplicaStore. Tells the sender how many copies
+// of this stream it has stored; one answer may acknowledge several copies.
 class ReplicaSession final
     : public ServerSession<JournalMessage, JournalAnswer> {
  public:
-  // `memory` and `stream` must outlive this object. `attempt` 0: no attempt is
-  // served yet, so the stream is refused.
+  // `memory` and `stream` must outlive this object. If `attempt` is 0, no
+  // attempt is served yet, and the stream is refused.
   ReplicaSession(int shard, int64_t attempt, ReplicaStore* memory,
                  ServerStream<JournalAnswer>* stream);
 
@@ -54,8 +54,9 @@ class ReplicaSession final
   int64_t told_ ABSL_GUARDED_BY(kept_mu_) = 0;
 };
 
-// The error for a process that this server does not, or not yet, keep replicas
-// for: they are open to servers or, in an all-reduce, to workers.
+// Returns the error for a process whose replicas this server does not keep, or
+// not yet. A server keeps the replicas of servers or, in an all-reduce, those
+// of workers.
 absl::Status ReplicasNotServed();
 
 }  // namespace tributary

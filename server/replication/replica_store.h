@@ -1,5 +1,6 @@
 // In-memory replicas. Each server keeps the newest versions of its own shard
-// and of the preceding one, so that no step is lost with a server.
+// and of the preceding one, so that no completed step is lost if a server is
+// lost.
 #ifndef TRIBUTARY_SERVER_REPLICATION_REPLICA_STORE_H_
 #define TRIBUTARY_SERVER_REPLICATION_REPLICA_STORE_H_
 
@@ -21,24 +22,26 @@
 
 namespace tributary {
 
-// Keeps the newest two versions of each chunk of two shards. Lives as long as
-// the server's process, across all attempts. Thread-safe.
+// Keeps the newest two versions of each chunk of two shards: this server's own
+// and the previous server's. Lives as long as the server's process, across all
+// attempts. Thread-safe.
 //
 // Two versions of each chunk are enough. A server publishes version v + 1 of a
-// chunk only after the next server has a copy (see ParameterStore). It makes v
-// + 2 of any chunk only from gradients that were computed from v + 1 of all
-// chunks. Let w be the newest version that has been published of all chunks.
-// Each chunk is then at w or w + 1, so after the loss of any one server, w is
-// among the newest two versions of every chunk on the remaining servers. No
-// worker has received a version beyond w + 1.
+// chunk only after the next server has a copy (see ParameterStore). Every
+// server computes version v + 2 of a chunk from gradients of version v + 1 of
+// all chunks. Let w be the newest version that has been published for all
+// chunks. Each chunk is then at w or w + 1, so after the loss of any one
+// server, w is among the newest two versions of every chunk on the remaining
+// servers. No worker has received a version beyond w + 1.
 class ReplicaStore {
  public:
-  // Keeps copies for the job `scope`, of `arrays` arrays each, and forgets the
-  // copies of any other job. With `every_version`, versions of a chunk must be
-  // consecutive; otherwise they only increase.
+  // Starts to keep copies for the job and run in `scope`, of `arrays` arrays
+  // each, and discards the copies of any other scope. With `every_version`,
+  // versions of a chunk must be consecutive; otherwise they only increase.
   void Begin(const JournalScope& scope, const ArenaLayout& layout, int arrays,
              bool every_version = true) ABSL_LOCKS_EXCLUDED(mu_);
-  // Forgets all copies except those of `version`; nullopt forgets all.
+  // Discards all copies except those of `version`. With nullopt, discards all
+  // copies.
   void KeepOnly(std::optional<int64_t> version) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Returns FailedPrecondition if `scope` differs from that of Begin, and
@@ -48,19 +51,19 @@ class ReplicaStore {
 
   // Adds a copy of a chunk. Replaces a copy of the same version and removes all
   // but the newest two versions. The caller must not modify the copy
-  // afterwards. Returns InvalidArgument for a chunk that is not the shard's,
-  // and for a version that does not follow the newest.
+  // afterwards. Returns InvalidArgument for a chunk that does not belong to the
+  // shard, and for a version that does not follow the newest one.
   absl::Status Add(int shard, int64_t version, Snapshot::Chunk copy)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Adds the job's progress at `version`.
+  // Stores the job's progress at `version`.
   void AddJobState(int64_t version, const JobState& state)
       ABSL_LOCKS_EXCLUDED(mu_);
 
   // Returns what this store holds, for the Enlist message; nullopt if it is
   // empty.
   std::optional<JournalHoldings> Holdings() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the copies of a shard, shared with this object. NotFound if any is
-  // missing.
+  // Returns the copies of all chunks of a shard at `version`, whose buffers are
+  // shared with this object. Returns NotFound if any copy is missing.
   absl::StatusOr<Snapshot> Find(int shard, int64_t version) const
       ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -70,7 +73,8 @@ class ReplicaStore {
     int64_t most_elements = 0;  // Elements of the largest chunk.
     int arrays = 0;
   };
-  // Returns InvalidArgument for a chunk that is not the shard's.
+  // Returns the shape of a copy of `chunk`. Returns InvalidArgument for a chunk
+  // that does not belong to the shard.
   absl::StatusOr<CopyShape> ShapeOf(int shard, int chunk) const
       ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -86,22 +90,25 @@ class ReplicaStore {
   std::optional<ArenaLayout> layout_ ABSL_GUARDED_BY(mu_);
   int arrays_ ABSL_GUARDED_BY(mu_) = 1;
   bool every_version_ ABSL_GUARDED_BY(mu_) = true;
-  // By shard, then by index among the shard's chunks.
+  // Versions of each chunk, indexed by shard and by the chunk's index among the
+  // shard's chunks.
   std::map<int, std::vector<Versions>> shards_ ABSL_GUARDED_BY(mu_);
   std::map<int64_t, JobState> states_ ABSL_GUARDED_BY(mu_);
 };
 
-// A version from which a job can resume out of its servers' memory.
+// A version from which a job can resume with the in-memory replicas of its
+// servers.
 struct ReplicaPoint {
   int64_t version = 0;
   JobState job_state;
-  std::vector<int> holders;  // By shard: the server that holds its copies.
+  // For each shard, the server that holds its copies.
+  std::vector<int> holders;
 };
 
-// Returns the newest version whose shards, and the job's progress at it, are
-// all in the memory of some server. `holdings` lists each server's report in
-// Enlist. Ignores reports of another scope. `layout` is that of the scope's
-// model.
+// Returns the newest version for which every shard, and the job's progress, is
+// in the memory of at least one server. Returns nullopt if there is none.
+// `holdings` lists what each server reported in Enlist. Ignores reports of
+// another scope. `layout` is the layout of the job's model.
 std::optional<ReplicaPoint> NewestInMemory(
     const std::vector<std::optional<JournalHoldings>>& holdings,
     const JournalScope& scope, const ArenaLayout& layout);
@@ -111,6 +118,7 @@ inline int ReplicaHolderOf(int shard, int servers) {
   return (shard + 1) % servers;
 }
 
+// Returns true if `a` and `b` are equal.
 bool SameScope(const JournalScope& a, const JournalScope& b);
 
 }  // namespace tributary

@@ -25,22 +25,22 @@ class AllReduceGroup {
       : membership_(*membership) {}
 
   // Forms the group from the workers that have leaves, in the order of their
-  // leaves. `wanted` is the job's backend.
+  // leaves. `wanted` is the backend that the job requests.
   void Begin(const std::map<int64_t, Deal>& assignments,
              AllReduceSpec::Backend wanted);
 
   bool begun() const { return !members_.empty(); }
   int size() const { return static_cast<int>(members_.size()); }
   bool Has(int64_t incarnation) const;
-  // True for the member that reports the sums of steps.
+  // Returns true for the member that reports the sums of steps.
   bool Reports(int64_t incarnation) const {
     return begun() && members_[0] == incarnation;
   }
-  // The order that tells a member about the group.
+  // Returns the order that tells a member its place in the group.
   CoordinatorOrder OrderTo(int64_t incarnation) const;
 
-  // Sends a member's publication to all members. FailedPrecondition if the
-  // sender is not a member.
+  // Sends a member's publication (a message to the whole group) to all members.
+  // Returns FailedPrecondition if the sender is not a member.
   absl::Status Publish(int64_t incarnation, const Publication& publication);
 
   // ---- The state that members send to the server.
@@ -48,15 +48,17 @@ class AllReduceGroup {
   // order.version(). Replaces a snapshot that is still waiting. If `asks` is
   // false, the members send their parts without a request.
   void OrderSave(const TakeSnapshot& order, bool asks);
-  // A member's part has arrived, or the member cannot send it. In the second
-  // case, drops the snapshot that waits for it and returns a report of the
-  // failure.
+  // Records that a member's part has arrived, or that the member cannot send
+  // it. In the second case, drops the snapshot that waits for that part and
+  // returns the report of the failure.
   std::optional<SnapshotReport> OnSaved(int64_t incarnation,
                                         const Saved& saved);
-  // True if all parts of that version, or of a newer one, have arrived.
+  // Returns true if every member's part of `version`, or of a newer version,
+  // has arrived.
   bool Kept(int64_t version) const;
-  // Returns the order for the waiting snapshot, once, when all its parts have
-  // arrived and `completed` steps are known to be done.
+  // Returns the order for the waiting snapshot if all its parts have arrived
+  // and its version is at most `completed`, the number of steps known to be
+  // done. Returns each order once, and nullopt otherwise.
   std::optional<ServerOrder> TakeKept(int64_t completed);
 
  private:
@@ -64,9 +66,10 @@ class AllReduceGroup {
 
   const Membership& membership_;
   std::vector<int64_t> members_;
-  std::vector<int> micro_batch_begin_;  // By rank in the group.
+  // First leaf of each member, by rank in the group.
+  std::vector<int> micro_batch_begin_;
   bool nccl_ = false;
-  // Newest version of each member's part.
+  // Newest version of each member's part of the state.
   std::vector<int64_t> saved_;
   std::optional<TakeSnapshot> awaited_;
 };

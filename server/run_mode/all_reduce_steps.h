@@ -16,18 +16,18 @@
 
 namespace tributary {
 
-// The workers that are ready first form a group for the whole attempt: they sum
-// gradients and update weights among themselves, and send their state to the
-// server for checkpoints and for the final model. The loss of a member ends the
-// attempt. Workers that join later wait for the next attempt, which begins
-// after the next checkpoint.
+// The workers that are ready when work is first assigned form a group for the
+// whole attempt: they sum gradients and update weights among themselves, and
+// send their state to the server for checkpoints and for the final model. The
+// loss of a member ends the attempt. Workers that join later wait for the next
+// attempt, which begins after the next checkpoint if it can have more members.
 class AllReduceSteps final : public RunMode {
  public:
   AllReduceSteps(const JobSpec& job, Membership* membership,
                  ServerRoster* servers)
       : RunMode(job, membership, servers), group_(membership) {}
 
-  // Forms the group at the first call.
+  // Also forms the group in the first call.
   std::map<int64_t, std::vector<CoordinatorOrder>> Assign(
       int64_t pieces, absl::Time now) override;
 
@@ -36,8 +36,9 @@ class AllReduceSteps final : public RunMode {
 
   absl::Status OnWorkerLost(int64_t worker, const std::string& name) override;
 
-  // Requests the members' state. OrderWaitingSnapshot then orders the server to
-  // write it.
+  // Requests the members' state, except that of the last version, which members
+  // send without a request. OrderWaitingSnapshot later orders the server to
+  // write the state.
   void OrderSnapshot(const ServerOrder& order, bool last) override;
   std::optional<SnapshotReport> OnSaved(int64_t worker,
                                         const Saved& saved) override;

@@ -22,7 +22,8 @@ class LeasedSteps final : public RunMode {
   void OnStepComplete(int64_t step) override { step_leases_.Complete(step); }
   absl::Status RequestStep(const Member& worker) override;
   void Forget(int64_t worker) override { step_leases_.Remove(worker); }
-  // Leased steps may be applied at any time.
+  // Returns the first step that was never leased, because steps below it may be
+  // applied at any time.
   int64_t earliest_checkpoint() const override { return step_leases_.next(); }
 
  private:

@@ -17,16 +17,18 @@
 
 namespace tributary {
 
-// Implements what differs between kinds of exchange: which worker computes a
-// step, where the state for checkpoints comes from, and what happens when a
-// worker is lost. The coordinator calls the mode and does not check the kind of
-// exchange. Facts that follow from ExchangeTraits are ordinary methods; each
-// other difference is a virtual method. The default implementations suit modes
-// in which all workers compute every step together and servers hold the state.
+// Implements the decisions that differ between kinds of exchange: which worker
+// computes a step, where the state for checkpoints comes from, and what happens
+// when a worker is lost. The coordinator calls the mode and does not check the
+// kind of exchange. Methods whose result follows from ExchangeTraits are not
+// virtual; all other differences are virtual methods. The default
+// implementations suit modes in which all workers compute every step together
+// and servers hold the state.
 //
 // A mode serves one attempt. Workers are identified by their incarnations.
-// Modes send orders to links and have no other side effects: to end the
-// attempt, a method returns an error. Not thread-safe; no method blocks.
+// Modes send orders to workers and servers, and have no other side effects. To
+// end the attempt, a method returns an error. Not thread-safe; no method
+// blocks.
 class RunMode {
  public:
   // `job`, `membership` and `servers` must outlive the mode.
@@ -37,32 +39,34 @@ class RunMode {
   RunMode& operator=(const RunMode&) = delete;
 
   // ---- The beginning.
-  // True if every worker initializes or loads the version that training begins
-  // with. False if the servers hold it, or receive it from one worker.
+  // Returns true if every worker initializes or loads the version that training
+  // begins with. Returns false if the servers have that version or receive it
+  // from one worker.
   bool workers_load_state() const;
   // Called once when training begins at `version`, before any method below.
   virtual void Begin(int64_t /*version*/) {}
 
   // ---- Work.
   // Reassigns all leaves and the `pieces` pieces of each evaluation. Returns
-  // the orders for each worker, the Deal first. Empty: the assignment is
-  // unchanged.
+  // the orders for each worker, by incarnation; the Deal is the first order.
+  // The result is empty if the assignment is unchanged.
   virtual std::map<int64_t, std::vector<CoordinatorOrder>> Assign(
       int64_t pieces, absl::Time now);
-  // True if a new assignment would make steps faster.
+  // Returns true if a new assignment would make steps faster.
   bool AssignmentIsSlow(absl::Time now) const;
   // Leases steps below `limit` to workers that have requested one.
   virtual void GrantSteps(int64_t /*limit*/) {}
-  // The step is applied to all chunks.
+  // Called when the step has been applied to all chunks.
   virtual void OnStepComplete(int64_t /*step*/) {}
-  // True if servers wait for the norm of every round's gradient.
+  // Returns true if servers wait for the norm of every round's gradient.
   bool servers_await_norms() const;
 
-  // ---- Reports of workers. FailedPrecondition: this worker may not send the
-  // report, or not in this mode.
+  // ---- Reports of workers. These methods return FailedPrecondition if the
+  // worker may not send the report, or if the mode does not allow it.
 
-  // The worker requests a lease of one step. ResourceExhausted: it has more
-  // open requests than any worker can use.
+  // Adds a request of the worker for a lease of one step. Returns
+  // ResourceExhausted if the worker has more open requests than any worker can
+  // use.
   virtual absl::Status RequestStep(const Member& worker);
   // Returns OK if the worker may report the sums of steps in place of server 0.
   virtual absl::Status CheckReportsSums(int64_t worker) const;
@@ -70,36 +74,38 @@ class RunMode {
   virtual absl::Status Publish(int64_t worker, const Publication& publication);
 
   // ---- Loss of workers.
-  // The worker has left: ends its leases and requests.
+  // Ends the leases and requests of a worker that has left.
   virtual void Forget(int64_t /*worker*/) {}
-  // Called after Forget during training. Returns OK if the worker's share can
-  // be assigned to others, or an error with the reason why the attempt must
-  // end.
+  // Called after Forget if training is under way. Returns OK if the worker's
+  // share can be assigned to others, or an error with the reason why the
+  // attempt must end.
   virtual absl::Status OnWorkerLost(int64_t /*worker*/,
                                     const std::string& /*name*/) {
     return absl::OkStatus();
   }
 
   // ---- State for checkpoints.
-  // The first version at which a checkpoint may still be taken.
+  // Returns the first version at which a checkpoint may still be taken.
   virtual int64_t earliest_checkpoint() const { return 0; }
   // Orders the servers to write the snapshot that `order` describes, at once or
-  // when its state has arrived. `last`: it is the snapshot of the job's last
-  // version.
+  // when its state has arrived. `last` is true for the snapshot of the job's
+  // last version.
   virtual void OrderSnapshot(const ServerOrder& order, bool last);
-  // A worker has sent its part of the state, or cannot. Returns a report if the
-  // waiting snapshot has failed.
+  // Records that a worker has sent its part of the state, or cannot send it.
+  // Returns a report if the waiting snapshot has failed because of that.
   virtual std::optional<SnapshotReport> OnSaved(int64_t /*worker*/,
                                                 const Saved& /*saved*/) {
     return std::nullopt;
   }
-  // `completed` steps are done: orders the waiting snapshot if its state has
-  // arrived.
+  // Orders the waiting snapshot if its state has arrived and its version is at
+  // most `completed`, the number of steps done.
   virtual void OrderWaitingSnapshot(int64_t /*completed*/) {}
-  // True if the servers have the state of that version.
+  // Returns true if the servers have the state of `version`, or of a newer
+  // version.
   virtual bool HasState(int64_t /*version*/) const { return true; }
-  // A checkpoint was committed, and steps remain. An error asks for a new
-  // attempt from this checkpoint, with the reason.
+  // Called when a checkpoint was committed and steps remain. Returns OK to
+  // continue, or an error with the reason why a new attempt must begin from
+  // this checkpoint.
   virtual absl::Status OnCheckpoint() const { return absl::OkStatus(); }
 
  protected:
@@ -113,7 +119,7 @@ class RunMode {
   ServerRoster& servers_;
 };
 
-// Returns one order per worker, with its Deal.
+// Returns one order for each worker, which contains the worker's Deal.
 std::map<int64_t, std::vector<CoordinatorOrder>> OrdersFor(
     const std::map<int64_t, Deal>& assignments);
 

@@ -12,37 +12,41 @@
 namespace tributary {
 
 // Leases every step to one worker at a time until the step is complete. The
-// leases of a worker that leaves are granted to other workers before new steps.
-// Chunks that already applied such a step ignore its second contribution. A
-// pure state machine; not thread-safe.
+// steps that a worker leaves incomplete are leased to other workers before new
+// steps. A chunk that has already applied such a step ignores the second
+// contribution. A pure state machine; not thread-safe.
 class StepLeases {
  public:
   // Steps [first, limit) may be leased.
   explicit StepLeases(int64_t limit, int64_t first = 0)
       : limit_(limit), next_(first) {}
 
-  // Existing leases are unaffected.
+  // Sets the first step that must not be leased. Existing leases are
+  // unaffected.
   void SetLimit(int64_t limit) { limit_ = limit; }
-  // The worker requests one more step. Returns false and ignores the request if
-  // the worker has more open requests than any worker can use.
+  // Adds a worker's request for one more step. Returns false and ignores the
+  // request if the worker has more open requests than any worker can use.
   bool Request(int64_t worker);
-  // The step is applied to all chunks. Ends its lease.
+  // Ends the lease of the step, which has been applied to all chunks.
   void Complete(int64_t step);
-  // The worker has left. Ends its leases and requests.
+  // Ends the leases and requests of a worker that has left.
   void Remove(int64_t worker);
 
-  // The first step that has never been leased.
+  // Returns the first step that has never been leased.
   int64_t next() const { return next_; }
 
-  // Returns new leases as (worker, step). Oldest requests get the lowest steps.
+  // Grants leases to workers with open requests, and returns them as (worker,
+  // step). The oldest requests get the lowest steps.
   std::vector<std::pair<int64_t, int64_t>> Grant();
 
  private:
   int64_t limit_;
   int64_t next_;  // First step never leased.
+  // Incomplete steps of workers that have left.
   std::set<int64_t> returned_;
-  std::map<int64_t, int64_t> leased_;  // Step to worker.
-  std::deque<int64_t> requests_;       // Workers.
+  std::map<int64_t, int64_t> leased_;  // Maps a leased step to its worker.
+  // Workers with open requests, oldest first.
+  std::deque<int64_t> requests_;
 };
 
 }  // namespace tributary

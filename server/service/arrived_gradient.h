@@ -15,8 +15,9 @@ namespace tributary {
 std::shared_ptr<const GradientSource> GradientFromWire(ReceivedFloats floats);
 
 // Returns a source for `values` in memory that a worker shares and `owner`
-// keeps alive. Rounds elements to the job's `dtype` when they are read, because
-// workers do not round single leaves in shared memory.
+// keeps alive. Rounds elements to `dtype`, the wire type of the job, when they
+// are read, because workers do not round the gradients of single leaves in
+// shared memory.
 std::shared_ptr<const GradientSource> GradientAt(
     const float* values, WireDtype dtype, std::shared_ptr<const void> owner);
 

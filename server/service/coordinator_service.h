@@ -13,8 +13,9 @@
 
 namespace tributary {
 
-// Serves a Coordinator over gRPC. Thread-safe. The streaming methods are raw,
-// so that messages are checked before they are parsed.
+// Serves a Coordinator over gRPC. Thread-safe. The streaming methods are raw
+// (they take unparsed bytes), so that messages are checked before they are
+// parsed.
 class CoordinatorService final
     : public Rendezvous::WithRawCallbackMethod_Membership<
           Rendezvous::WithRawCallbackMethod_Enlistment<

@@ -12,9 +12,9 @@
 
 namespace tributary {
 
-// Adds a worker to the coordinator when it joins, and passes messages between
-// them until the stream ends, which removes the worker. An error of a report
-// closes the stream.
+// Adds a worker to the coordinator when the worker joins, passes messages
+// between the two, and removes the worker when the stream ends. If the
+// coordinator returns an error for a report, closes the stream with that error.
 class MembershipSession final
     : public ServerSession<WorkerReport, CoordinatorOrder>,
       public WorkerLink {
@@ -39,7 +39,7 @@ class MembershipSession final
   int64_t incarnation_ = 0;
 };
 
-// The same for a server, which enlists.
+// Like MembershipSession, but for a server, which enlists.
 class EnlistmentSession final : public ServerSession<ServerReport, ServerOrder>,
                                 public ServerLink {
  public:
@@ -59,7 +59,7 @@ class EnlistmentSession final : public ServerSession<ServerReport, ServerOrder>,
 
   Coordinator* const coordinator_;
   ServerStream<ServerOrder>* const stream_;
-  int shard_ = -1;  // -1: not enlisted.
+  int shard_ = -1;  // -1 until the server has enlisted.
 };
 
 }  // namespace tributary

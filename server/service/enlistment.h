@@ -29,15 +29,16 @@ class Enlistment final : private ClientSession<ServerOrder, ServerReport> {
   void Begin(std::unique_ptr<EnlistmentStream> stream, const Enlist& enlist);
 
   void Send(const ServerReport& report) { stream_->Send(report); }
-  // Announces that no report follows.
+  // Tells the coordinator that no report follows.
   void HalfClose() { stream_->HalfClose(); }
-  // Blocks until the stream has ended and no handler runs. Returns its status.
+  // Blocks until the stream has ended and `handle` is not running. Returns the
+  // status of the stream.
   absl::Status AwaitDone() { return stream_->AwaitDone(); }
 
-  // True if the coordinator has sent Finish.
+  // Returns true if the coordinator has sent Finish.
   bool finished() const ABSL_LOCKS_EXCLUDED(mu_);
-  // True if the coordinator has sent Finish because the job was stopped before
-  // its end.
+  // Returns true if the coordinator has sent Finish because the job was stopped
+  // before its end.
   bool stopped() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

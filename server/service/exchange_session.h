@@ -47,17 +47,18 @@ class ExchangeSession final
     : public ServerSession<WorkerMessage, ServerMessage>,
       public WeightsSubscriber {
  public:
-  // What a server serves.
+  // What a server serves to workers.
   struct Served {
     int shard = 0;
-    ParameterStore* store = nullptr;  // Null: the call is refused.
+    // If null, the call is refused with `refusal`.
+    ParameterStore* store = nullptr;
     std::string job_id;
     int64_t attempt = 0;
-    // What workers are told while there is no store.
+    // The status for workers while `store` is null.
     absl::Status refusal =
         absl::UnavailableError("this server does not know the model yet");
-    // Called when a worker of this incarnation, 0 if it has not said, is
-    // refused after it has sent a message. May be null.
+    // Called when a worker is refused after it has sent a message.
+    // `incarnation` is 0 if the worker has not sent it. May be null.
     std::function<void(int64_t incarnation, const absl::Status&)> on_refusal;
   };
 
@@ -74,15 +75,17 @@ class ExchangeSession final
 
   void OnWeights(const WeightsVersion& weights) override
       ABSL_LOCKS_EXCLUDED(in_place_mu_);
-  // Sends the outcome after all older weights, which a worker needs to repeat a
-  // step.
+  // Sends the outcome after all weights up to `version`, because a worker needs
+  // them if it must repeat the step.
   void OnOutcome(const Outcome& outcome, int64_t version) override;
   void OnBurstEnd() override { stream_->Wake(); }
 
  private:
   absl::Status Handle(const WorkerMessage& message, ReceivedPayload payload);
   absl::Status OnHello(const Hello& hello);
-  // Maps the worker's memory and offers the store's; else the stream is used.
+  // Maps the worker's shared memory and offers the store's in `*welcome`. If
+  // that is not possible, leaves `*welcome` unchanged, and payloads are sent in
+  // the stream.
   void AgreeOnMemory(const SharedMemoryOffer& offer, ServerMessage* welcome);
   void Subscribe(bool in_memory);
   absl::StatusOr<ReceivedFloats> Receive(int chunk, Encoding encoding,
@@ -95,11 +98,13 @@ class ExchangeSession final
 
   void Send(int64_t version, int chunk, const EncodedFloats& values,
             bool difference);
-  // A difference needs the one before it, so none may be dropped alone. If the
-  // queued differences are as large as the chunk, sends the chunk instead, at
-  // the two versions that workers may need. This also bounds the queue.
+  // Queues the difference to the previous version. A worker needs all
+  // differences in order, so a single one must not be dropped. If the queued
+  // differences are as large as the whole chunk, replaces them with the two
+  // whole versions that the worker may need. This also bounds the queue.
   void SendDifference(const WeightsVersion& weights);
-  // Drops notices of old versions, to bound the list if a worker does not read.
+  // Drops notices of `version` and older ones. This bounds the list if a worker
+  // does not read.
   void DropOld(int64_t version) ABSL_EXCLUSIVE_LOCKS_REQUIRED(in_place_mu_);
 
   const Served served_;
@@ -114,14 +119,17 @@ class ExchangeSession final
   int64_t incarnation_ = 0;
   bool subscribed_ = false;
   std::shared_ptr<const MappedMemory> memory_;  // The worker's gradients.
-  std::unique_ptr<PinnedArenas> gradients_;     // In the same memory.
+  // The same memory, as arenas that are pinned.
+  std::unique_ptr<PinnedArenas> gradients_;
 
   absl::Mutex in_place_mu_;
-  // (version, chunk) of weights that were not announced to the worker yet.
+  // The (version, chunk) pairs of weights in shared memory that were not
+  // announced to the worker yet.
   std::vector<std::pair<int64_t, int>> in_place_ ABSL_GUARDED_BY(in_place_mu_);
 };
 
-// A chunk's weights as a message, and its payload.
+// Return the header and the payload of a message with a chunk's weights. With
+// `difference`, the payload is the difference to the version before.
 ServerMessage WeightsHeader(int64_t version, int chunk, Encoding encoding,
                             bool difference);
 OutgoingPayload PayloadOf(const EncodedFloats& values);

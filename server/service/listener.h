@@ -23,22 +23,23 @@ class Service;
 
 namespace tributary {
 
-// Returns a unique name of a Unix socket, for workers on this host.
+// Returns the address of a Unix socket with a unique name, for processes on
+// this host.
 LocalAddress MakeLocalAddress();
 
-// A running gRPC server with its listening sockets. Not thread-safe, except
+// A running gRPC server with its listening sockets. Not thread-safe, except for
 // SetReady.
 class Listener {
  public:
   struct Options {
     // host:port to listen on; port 0 selects a free port.
     std::string network;
-    // host or host:port at which other processes reach this one; empty:
-    // `network`.
+    // host or host:port at which other processes reach this one. If empty,
+    // `network` is used.
     std::string advertise;
-    // unix-abstract:NAME. With TLS or a token, only processes of the same user
-    // may connect. The kernel authenticates them, so they need neither a
-    // certificate nor a token.
+    // Address of the Unix socket, as unix-abstract:NAME. With TLS or a token,
+    // only processes of the same user may connect. The kernel authenticates
+    // them, so they need neither a certificate nor a token.
     std::string unix_socket;
     Security security;
     Limits limits;
@@ -46,15 +47,16 @@ class Listener {
     Logger* log = nullptr;
   };
 
-  // Accepts calls from now on, with health NOT_SERVING. `services` must outlive
-  // the listener. Returns Unavailable if the address cannot be bound.
+  // Starts a server that accepts calls and reports its health as NOT_SERVING.
+  // `services` must outlive the listener. Returns Unavailable if the address
+  // cannot be bound.
   static absl::StatusOr<std::unique_ptr<Listener>> Start(
       const Options& options, const std::vector<grpc::Service*>& services);
   ~Listener();
 
   int port() const { return port_; }
-  // host:port that it listens on, and host:port at which other processes reach
-  // it.
+  // network() returns the host:port on which the server listens; address()
+  // returns the host:port at which other processes reach it.
   const std::string& network() const { return network_; }
   const std::string& address() const { return address_; }
 

@@ -22,16 +22,16 @@
 
 namespace tributary {
 
-// Serves a ParameterStore over gRPC. Thread-safe. The methods are raw: payloads
-// bypass protobuf.
+// Serves a ParameterStore over gRPC. Thread-safe. The methods are raw (they
+// take unparsed bytes), so that payloads bypass protobuf.
 class ParameterServerService final
     : public ParameterServer::WithRawCallbackMethod_Exchange<
           ParameterServer::WithRawCallbackMethod_ReadWeights<
               ParameterServer::Service>>,
       public WeightsService {
  public:
-  // `log` must outlive the gRPC server. It gets a line for each worker that is
-  // refused and must not retry, up to a number that peers cannot exceed.
+  // `log` must outlive the gRPC server. It receives one line for each worker
+  // that is refused permanently, up to a fixed number of lines.
   ParameterServerService(int shard, Logger* log);
   ~ParameterServerService() override;
 
@@ -56,7 +56,8 @@ class ParameterServerService final
 
  private:
   ExchangeSession::Served served() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Logs that a worker of this incarnation, 0 if it has not said, was refused.
+  // Logs that a worker was refused permanently. `incarnation` is 0 if the
+  // worker has not sent it.
   void NoteRefusal(int64_t incarnation, const absl::Status& status);
 
   Logger* const log_;

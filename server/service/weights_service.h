@@ -1,5 +1,5 @@
-// The interface between a server and the service that brings workers' messages
-// to its store.
+// The interface of the service that passes workers' messages to a server's
+// store.
 #ifndef TRIBUTARY_SERVER_SERVICE_WEIGHTS_SERVICE_H_
 #define TRIBUTARY_SERVER_SERVICE_WEIGHTS_SERVICE_H_
 
@@ -25,14 +25,14 @@ class WeightsService {
   virtual void Serve(ParameterStore* store, const std::string& job_id,
                      int64_t attempt) = 0;
 
-  // Refuses all workers with this status: this server has no weights.
+  // Refuses all workers with this status, because this server has no weights.
   virtual void Refuse(const absl::Status& status) = 0;
 
-  // Writes the step's contributors and their arrival times to `sums`, and
-  // forgets the step.
+  // Writes the step's contributors and the arrival times of their last
+  // contributions to `sums`. Discards this step and all older ones.
   virtual void TakeArrivals(int64_t step, StepSums* sums) = 0;
 
-  // Sets the bytes sent and received so far.
+  // Sets the fields of `*statistics` for the bytes sent and received so far.
   virtual void CountBytes(ProcessStatistics* statistics) const = 0;
 };
 

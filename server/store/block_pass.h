@@ -32,14 +32,14 @@ class BlockPass final : public ChunkPass {
   const int64_t elements_;
   const std::vector<ChunkSegment> segments_;
   const Optimizer& optimizer_;
-  // The parts of segments in each block, relative to the block's start, and the
-  // index at which each block's parts begin.
+  // The parts of segments_ in each block, with positions relative to the
+  // block's start, and for each block the index of its first part.
   std::vector<ChunkSegment> block_segments_;
   std::vector<size_t> first_of_block_;
   std::vector<Buffer> slots_;  // The optimizer's state.
 };
 
-// A ChunkPassMaker that never fails.
+// Creates BlockPasses. A ChunkPassMaker that never returns an error.
 absl::StatusOr<ChunkPasses> MakeBlockPasses(const ChunkPassPlan& plan);
 
 }  // namespace tributary

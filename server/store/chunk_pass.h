@@ -34,59 +34,66 @@ class ChunkPass {
  public:
   virtual ~ChunkPass() = default;
 
-  // True if Run takes less time than waking another thread, and does not block.
+  // Returns true if Run does not block and takes less time than waking another
+  // thread.
   virtual bool brief() const = 0;
 
-  // Returns the GradientSquares of the sum. The next Run must be for the same
-  // sum.
+  // Returns the sum of squares of the gradient (see GradientSquares). The next
+  // Run must be for the same sum.
   virtual absl::StatusOr<double> SumOfSquares(const TreeSum& sum) = 0;
 
+  // The arguments of Run.
   struct Arguments {
     const TreeSum* sum = nullptr;
     UpdateStep step;
     const ChunkWeights* weights = nullptr;
     // `next->from` is the result of the last Run, or the chunk's first version.
     const ChunkWeights::Next* next = nullptr;
-    // Write the new weights with non-temporal stores.
+    // Whether to write the new weights with non-temporal stores.
     bool streams = false;
-    // Leave weights and state unchanged.
+    // Whether to leave weights and state unchanged.
     bool skip = false;
     // If not null, receives a copy of the state after the pass, and of the
     // weights if next->in_place.
     const Snapshot::Chunk* copy = nullptr;
   };
-  // Writes next->values and calls ChunkWeights::Write for them. Returns the
-  // same value as SumOfSquares.
+  // Updates the chunk: writes the new weights to next->values, calls
+  // ChunkWeights::Write for them, and updates the optimizer's state. Returns
+  // the same value as SumOfSquares.
   virtual absl::StatusOr<double> Run(const Arguments& arguments) = 0;
 
   // Sets the optimizer's state: Optimizer::slots() arrays with the chunk's
-  // elements. All zero before Restore. The pass may keep the buffers and write
-  // to them.
+  // elements. Before Restore, all elements are zero. The pass may keep the
+  // buffers and write to them.
   virtual absl::Status Restore(std::vector<Buffer> slots) = 0;
+  // Copies the optimizer's state to the buffers `to`, one for each slot.
   virtual absl::Status CopyState(absl::Span<const Buffer> to) = 0;
 };
 
 // The arguments of a ChunkPassMaker.
 struct ChunkPassPlan {
-  const JobSpec* job = nullptr;  // Counted in rounds. Valid during the call.
+  // The job whose steps are rounds. Valid during the call.
+  const JobSpec* job = nullptr;
   const ArenaLayout* layout = nullptr;
-  std::vector<int> chunks;               // The server's chunks, ascending.
+  // Numbers of the server's chunks, ascending.
+  std::vector<int> chunks;
   const Optimizer* optimizer = nullptr;  // Must outlive the passes.
 };
 
 // The passes, and host memory that they can access quickly.
 struct ChunkPasses {
   std::vector<std::unique_ptr<ChunkPass>> passes;  // In the plan's order.
-  // Returns a buffer with room for any of the chunks, which may outlive the
-  // passes. Null, or returns null, if ordinary memory is as fast.
+  // Returns a buffer with room for any of the chunks. The buffer may outlive
+  // the passes. If ordinary memory is as fast, the function is null or returns
+  // null.
   std::function<Buffer()> host_buffer;
   // Pins memory from which contributions are read or to which weights are
   // written.
   PinMemory pin;
 };
 
-// Creates the passes on one kind of device. ResourceExhausted, with a breakdown
-// of the required bytes, if the device's memory is too small.
+// Creates the passes on one kind of device. Returns ResourceExhausted, with a
+// breakdown of the required bytes, if the device's memory is too small.
 using ChunkPassMaker =
     std::function<absl::StatusOr<ChunkPasses>(const ChunkPassPlan& plan)>;
 

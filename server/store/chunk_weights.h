@@ -27,12 +27,13 @@ namespace tributary {
 // others call the remaining methods.
 class ChunkWeights {
  public:
-  // `exchange` must be valid. Buffers of `buffers` have room for `elements`
-  // floats, those of `halves` for half as many. All must outlive this object.
+  // `exchange` must be valid. Each buffer of `buffers` has room for `elements`
+  // floats, and each buffer of `halves` for half as many. All pointers must
+  // outlive this object.
   ChunkWeights(const ExchangeSpec* exchange, int64_t elements,
                BufferPool* buffers, BufferPool* halves);
 
-  // -1: there are no weights yet.
+  // Returns the newest version, or -1 if there are no weights yet.
   int64_t version() const { return version_; }
 
   // Sets the first version: 0, or that of a checkpoint.
@@ -40,29 +41,30 @@ class ChunkWeights {
 
   // A version that is being computed.
   struct Next {
-    Buffer from;    // The newest version, to read from.
-    Buffer values;  // The next one, to be written to.
-    // Derived by Write and Complete. Null if not needed.
+    Buffer from;    // The weights of the newest version, which are read.
+    Buffer values;  // The weights of the next version, which are written.
+    // Buffers that Write and Complete fill. Null if not needed.
     Buffer halves;
     Buffer rounded;
     Buffer published_from;
     Buffer published;
-    // `published` initially holds the version before published_from.
+    // True if `published` initially contains the published version before
+    // published_from.
     bool published_before = false;
     EncodedFloats difference;
-    // `values` are in shared memory, which the version after the next one
-    // overwrites.
+    // True if `values` are in shared memory, which the version after the next
+    // one overwrites.
     bool in_place = false;
   };
-  // Begins version() + 1 and releases version() - 1. That version is no longer
-  // needed, because the gradients of this update were computed from version()
-  // of all chunks. `for_streams`: a stream will send the new version in 16
-  // bits.
+  // Begins version() + 1 and releases version() - 1. The released version is no
+  // longer needed, because the gradients of this update were computed from
+  // version() of all chunks. `for_streams` tells whether a stream will send the
+  // new version in 16 bits.
   Next Begin(bool for_streams);
   // Derives the forms that workers receive for elements [begin, begin + count),
   // where count is at most TreeSum::kBlock. `values` is next.values + begin or,
-  // for non-temporal stores, another array, which is copied there (see
-  // StreamingCopy).
+  // for non-temporal stores, another array, which is copied to next.values +
+  // begin (see StreamingCopy).
   void Write(const Next& next, int64_t begin, int64_t count,
              const float* values) const;
   // Completes `*next` after Write was called for all elements.
@@ -70,31 +72,33 @@ class ChunkWeights {
   // Makes `next` the newest version.
   void Finish(Next next);
 
-  // True if this version is available to workers that read shared memory.
+  // Returns true if this version is available.
   bool Has(int64_t version) const { return Find(version) != nullptr; }
-  // This whole version in the form that streams send. Without data if it is not
-  // available.
+  // Returns this whole version in the form that streams send. The result has no
+  // data if the version is not available.
   EncodedFloats Encoded(int64_t version);
-  // The difference between the newest two versions. Without data if the newest
-  // one must be sent whole.
+  // Returns the difference between the newest two published versions. The
+  // result has no data if the newest version must be sent whole.
   const EncodedFloats& difference() const { return difference_; }
-  // The optimizer's weights in float32. Without data if not available.
+  // Returns the optimizer's weights of this version in float32. The result has
+  // no data if the version is not available.
   EncodedFloats Exact(int64_t version);
 
-  // Places even and odd versions into these buffers from now on, or copies them
-  // there. Must not be called with compression.
+  // From now on, puts the form for shared memory of even versions into `even`,
+  // and that of odd versions into `odd`. Copies the existing versions there.
+  // Must not be called with compression.
   void Share(Buffer even, Buffer odd);
 
  private:
   struct Version {
     Buffer values;
-    Buffer published;       // Only with compression.
+    Buffer published;       // Null without compression.
     EncodedFloats encoded;  // Cached by Encoded.
   };
 
   const Version* Find(int64_t version) const;
   Version* Find(int64_t version);
-  // Copies `version`, which is at `*place`, into shared memory.
+  // Copies `version`, which is stored in `*place`, into shared memory.
   void CopyToShared(int64_t version, Version* place);
   Buffer CopyOf(const Buffer& values) const;
 

@@ -14,18 +14,19 @@
 
 namespace tributary {
 
-// Checks what follows from the job alone: the step, the node, the sample count,
-// and that the gaps between parameters, which count in the gradient's norm, are
-// zero. Immutable, and safe from any thread.
+// Checks what can be checked with the job alone: the step, the node and the
+// sample count, and that the gaps between parameters are zero, because they are
+// included in the gradient's norm. Immutable and thread-safe.
 class ContributionCheck {
  public:
-  // The job has `steps` steps, as servers count them, and `leaves`
-  // micro-batches. Without `sample_counts`, any count is accepted.
+  // The job has `steps` rounds, which servers count as steps, and `leaves`
+  // micro-batches. Without `sample_counts`, any sample count is accepted.
   ContributionCheck(const ArenaLayout& layout, int leaves, int64_t steps,
                     const std::optional<SampleCounts>& sample_counts);
 
-  // InvalidArgument, with the value and what is expected. `chunk` is one of the
-  // layout's. Reads the gaps of the gradient.
+  // Returns InvalidArgument, with the value and the expected one, if the
+  // contribution `sum` to `chunk` is invalid. `chunk` must be a chunk of the
+  // layout. Reads the gaps of the gradient.
   absl::Status Check(int chunk, const NodeSum& sum) const;
 
  private:
@@ -40,7 +41,7 @@ class ContributionCheck {
   const int leaves_;
   const int64_t steps_;
   const std::optional<SampleCounts> sample_counts_;
-  std::vector<std::vector<Gap>> gaps_;  // By chunk.
+  std::vector<std::vector<Gap>> gaps_;  // The gaps of each chunk.
 };
 
 }  // namespace tributary

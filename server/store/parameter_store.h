@@ -42,30 +42,32 @@ namespace tributary {
 struct WeightsVersion {
   int chunk = 0;
   int64_t version = -1;
-  // The whole version. Without data for subscribers that read shared memory.
+  // The whole version. Has no data for subscribers that read shared memory.
   EncodedFloats values;
-  // With compression: the difference to version - 1, for workers that have it.
-  // Without data: send `values`.
+  // With compression, the difference to version - 1, for workers that have
+  // version - 1. If it has no data, `values` must be sent.
   EncodedFloats difference;
-  // If there is a difference: the whole version - 1.
+  // The whole version - 1, if `difference` has data.
   EncodedFloats previous;
-  bool more = false;  // More versions may follow; OnBurstEnd will.
+  // More versions may follow soon; in any case OnBurstEnd will follow.
+  bool more = false;
 };
 
 // Receives every new version of the store's chunks.
 class WeightsSubscriber {
  public:
   virtual ~WeightsSubscriber() = default;
-  // Unique in this process; never reused.
+  // Returns a number that is unique in this process and never reused.
   int64_t id() const { return id_; }
   // Called for each chunk in the order of versions, with the chunk's lock held:
   // must not block and must not call the store.
   virtual void OnWeights(const WeightsVersion& weights) = 0;
-  // The outcome of a contribution that this subscriber's worker sent, when the
-  // chunk had `version` (mode `asynchronous`). The same restrictions apply.
+  // In mode `asynchronous`, called with the outcome of a contribution that this
+  // subscriber's worker sent. `version` is the newest version of the chunk. The
+  // restrictions of OnWeights apply.
   virtual void OnOutcome(const Outcome& /*outcome*/, int64_t /*version*/) {}
-  // No update is under way or queued. Called with a lock held: the same
-  // restrictions apply.
+  // Called when no update is under way or queued, with a lock of the store
+  // held. The restrictions of OnWeights apply.
   virtual void OnBurstEnd() {}
 
  private:
@@ -116,29 +118,32 @@ class ParameterStore {
     int shard = 0;
     int servers = 1;
     int64_t attempt = 1;  // Number of the job's attempt.
-    // The version that Restore will set. 0: a worker initializes version 0.
+    // The version that Restore will set, or 0 if a worker initializes the
+    // weights.
     int64_t first_version = 0;
-    // What contributions must contain. Absent: sample counts are not checked.
+    // The sample counts that contributions must have. If absent, they are not
+    // checked.
     std::optional<SampleCounts> sample_counts;
     // Creates the passes that sum and update.
     ChunkPassMaker make_passes = &MakeBlockPasses;
-    // Called once if a pass fails (see ChunkPass), on any thread and perhaps
-    // with a lock of the store held: must not call the store. The chunk, and
-    // with it the job, makes no progress from then on; what was published
-    // before stays valid. May be null.
+    // Called if a pass fails (see ChunkPass), at most once. The call may come
+    // from any thread and with a lock of the store held, so the callback must
+    // not call the store. After a failure the chunk, and therefore the job,
+    // makes no progress; versions that were published before stay valid. May be
+    // null.
     std::function<void(const absl::Status&)> on_failure;
   };
   using SumsCallback = std::function<void(const StepSums&)>;
   // Receives a copy of each new version of a chunk before it is published.
-  // Called on any thread. The version is published when `kept` is called,
-  // during this call or later, on any thread.
+  // Called on any thread. The store publishes the version when the callback's
+  // receiver calls `kept`, during this call or later, on any thread.
   using ReplicateCallback = std::function<void(
       int64_t version, Snapshot::Chunk copy, std::function<void()> kept)>;
 
   // `pool` must outlive the store. Before the store is destroyed, `pool` must
   // be drained and all `kept` callbacks must have returned or been dropped.
-  // `on_sums` is called once for each step, on any thread; in synchronous mode
-  // in the order of steps. Returns errors of `make_passes` and
+  // `on_sums` is called once for each step, on any thread. In synchronous mode,
+  // the calls are in the order of steps. Returns errors of `make_passes` and
   // CreateConsistencyPolicy.
   static absl::StatusOr<std::unique_ptr<ParameterStore>> Create(
       const Options& options, ArenaLayout layout, Executor* pool,
@@ -146,19 +151,20 @@ class ParameterStore {
 
   const ArenaLayout& layout() const { return layout_; }
   const ExchangeSpec& exchange() const { return options_.job.exchange(); }
-  // Names of the optimizer's state arrays.
+  // Returns the names of the optimizer's state arrays.
   std::vector<std::string> slot_names() const {
     return optimizer_->slot_names();
   }
-  // The numbers of this server's chunks, ascending.
+  // Returns the numbers of this server's chunks, ascending.
   const std::vector<int>& chunk_numbers() const { return chunk_numbers_; }
-  // A buffer that fits any chunk.
+  // Returns a buffer with room for any chunk.
   Buffer TakeBuffer() { return buffers_.Take(); }
-  // Pins memory from which contributions are read.
+  // Returns the function that pins memory from which contributions are read.
   const PinMemory& pin_memory() const { return pin_memory_; }
 
-  // Sets the replicator. Call it before any Add. Updates of a job with replicas
-  // wait for the norm.
+  // Sets the callback that replicates each version. Call it before AddInitial
+  // and AddContribution. In a job with replicas, updates wait for
+  // SetGradientNorm.
   void SetReplicator(ReplicateCallback replicate) {
     replicate_ = std::move(replicate);
   }
@@ -167,7 +173,7 @@ class ParameterStore {
   // server.
   absl::Status CheckChunk(int chunk) const;
 
-  // Sets version 0 of a chunk. No effect if the chunk has a version.
+  // Sets version 0 of a chunk. No effect if the chunk already has a version.
   absl::Status AddInitial(int chunk, Buffer values);
 
   // Returns buffers for all chunks, with unspecified contents.
@@ -177,44 +183,45 @@ class ParameterStore {
   void Restore(Snapshot snapshot);
   // Copies every chunk when it reaches `version`, then calls `done` once with
   // all copies, on any thread. The only cost to training is that the updates to
-  // this version write it twice. Returns false, and does not call `done`, if a
-  // chunk has already reached the version or is being updated to it. Replaces
-  // an earlier snapshot that is not complete.
+  // this version write the weights and state twice. Returns false, and does not
+  // call `done`, if a chunk has already reached the version or is being updated
+  // to it. Replaces an earlier snapshot that is not complete.
   bool TakeSnapshot(int64_t version, std::function<void(Snapshot)> done)
       ABSL_LOCKS_EXCLUDED(capture_mu_);
-  // Number of steps applied to all chunks. -1: some chunk has no version.
+  // Returns the number of steps that were applied to all chunks, or -1 if some
+  // chunk has no version.
   int64_t CompleteVersion() const;
 
-  // Adds a contribution. OK also if it is no longer needed and was dropped.
-  // Returns InvalidArgument or FailedPrecondition, naming step, chunk and node,
-  // for a contribution that no correct worker sends; the store is then
-  // unchanged.
+  // Adds a contribution. Also returns OK if the contribution is no longer
+  // needed and was dropped. Returns InvalidArgument or FailedPrecondition,
+  // naming step, chunk and node, for a contribution that no correct worker
+  // sends; the store is then unchanged.
   absl::Status AddContribution(int chunk, NodeSum sum);
 
-  // Sets the L2 norm of the batch's mean gradient of `step`. Jobs that clip,
-  // skip nonfinite gradients or have replicas, and apply steps in order, wait
-  // for it; others ignore it.
+  // Sets the L2 norm of the mean gradient of `step`. In modes that apply steps
+  // in order, the updates of jobs that clip gradients, skip nonfinite gradients
+  // or have replicas wait for this norm. Other jobs ignore it.
   void SetGradientNorm(int64_t step, double norm);
 
-  // Number of versions of each chunk that workers may need: see
-  // ConsistencyPolicy.
+  // Returns the number of versions of each chunk that workers may need (see
+  // ConsistencyPolicy).
   int useful_versions() const { return policy_->useful_versions(); }
 
   // Places the weights in memory that processes on this host may map: two
   // arenas, each rounded up to whole pages, with the chunks at their offsets.
-  // Unavailable if there is no such memory. Idempotent. Requires
-  // useful_versions() == 2.
+  // Returns Unavailable if such memory cannot be created. Repeated calls return
+  // the same memory. Requires useful_versions() == 2.
   absl::StatusOr<SharedMemoryOffer> ShareWeights()
       ABSL_LOCKS_EXCLUDED(share_mu_);
 
   // Calls `subscriber` for the existing versions, and for every new one until
-  // Unsubscribe returns. `in_memory`: leaves out the values, which the worker
-  // reads from shared memory; requires ShareWeights.
+  // Unsubscribe returns. With `in_memory`, omits the values, which the worker
+  // reads from shared memory; ShareWeights must have been called before.
   void Subscribe(WeightsSubscriber* subscriber, bool in_memory);
   void Unsubscribe(WeightsSubscriber* subscriber);
 
-  // Returns the optimizer's weights in float32. FailedPrecondition if the chunk
-  // does not have this version.
+  // Returns the optimizer's weights in float32. Returns FailedPrecondition if
+  // the chunk does not have this version.
   absl::StatusOr<WeightsVersion> Read(int chunk, int64_t version);
 
  private:
@@ -227,18 +234,19 @@ class ParameterStore {
           std::unique_ptr<ChunkPass> pass);
 
     const int number;
-    const int place;  // In chunk_numbers_.
+    const int place;  // Index in chunk_numbers_.
     const int64_t elements;
 
     mutable absl::Mutex mu;
-    // Except for Write and Complete, as its header says.
+    // Guarded by `mu`, except for calls of Write and Complete (see
+    // ChunkWeights).
     ChunkWeights weights ABSL_GUARDED_BY(mu);
     const std::unique_ptr<ContributionQueue> contributions
         ABSL_PT_GUARDED_BY(mu);
-    // `update` is being turned into the next version.
+    // True while `update` is being turned into the next version.
     bool updating ABSL_GUARDED_BY(mu) = false;
     std::vector<Subscription> subscriptions ABSL_GUARDED_BY(mu);
-    // A snapshot that lacks this chunk.
+    // A snapshot that does not contain this chunk yet.
     std::shared_ptr<SnapshotCapture> capture ABSL_GUARDED_BY(mu);
 
     // Accessed only by the task that sums or updates the chunk.
@@ -252,24 +260,30 @@ class ParameterStore {
                  SumsCallback on_sums);
 
   Chunk* Find(int chunk) const;
-  // Takes the next update, if there is one and none is under way. If it returns
-  // true, the caller must call Begin.
+  // Takes the chunk's next update, if there is one and none is under way. If
+  // this function returns true, the caller must call Begin.
   static bool TakeUpdate(Chunk* chunk) ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
+  // Sends the outcome of a contribution to the subscriber that sent it.
   static void Answer(const Chunk& chunk, const ContributionOutcome& answer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk.mu);
+  // Schedules the update that TakeUpdate took.
   void Begin(Chunk* chunk) ABSL_LOCKS_EXCLUDED(chunk->mu);
   // Runs work(chunk) on the pool. Chunks of the first layers have priority,
-  // because the next forward begins with them.
+  // because the next forward pass needs them first.
   void Schedule(Chunk* chunk, std::function<void(Chunk*)> work)
       ABSL_LOCKS_EXCLUDED(queue_mu_);
+  // Runs the scheduled work of the first chunk in the queue.
   void RunNext() ABSL_LOCKS_EXCLUDED(queue_mu_, subscribers_mu_);
-  // Runs the update, or the pass that must precede it.
+  // Runs the update or, if the update must wait for the norm, computes the sum
+  // of squares.
   void OnTaken(Chunk* chunk, bool more) ABSL_LOCKS_EXCLUDED(chunk->mu);
   void ReportSum(const Chunk& chunk, double sum_of_squares);
-  // `norm` of the mean gradient is used only by jobs that clip or skip.
+  // Computes the next version of the chunk. `norm` is the norm of the mean
+  // gradient; only jobs that clip gradients or skip nonfinite ones use it. For
+  // `more`, see WeightsVersion.
   void Update(Chunk* chunk, double norm, bool more)
       ABSL_LOCKS_EXCLUDED(chunk->mu);
-  // Publishes the new version.
+  // Publishes the new version, and begins the next update if there is one.
   void FinishUpdate(Chunk* chunk, ChunkWeights::Next next, bool more)
       ABSL_LOCKS_EXCLUDED(chunk->mu);
   // See ChunkPass::Run.
@@ -277,10 +291,10 @@ class ParameterStore {
                                  double norm, const ChunkWeights& weights,
                                  const ChunkWeights::Next& next,
                                  const Snapshot::Chunk* copy) const;
-  // Reports that the chunk's pass has failed.
+  // Passes the error of the chunk's pass to Options::on_failure.
   void Fail(const Chunk& chunk, const absl::Status& status);
-  // Buffers for a copy of the version at `next`. Shares next.values if nothing
-  // overwrites them.
+  // Returns buffers for a copy of the version `next`. The copy shares
+  // next.values unless a later version overwrites them.
   Snapshot::Chunk BlankCopy(const Chunk& chunk, const ChunkWeights::Next& next);
   // Copies the current version of a chunk that is not being updated.
   absl::StatusOr<Snapshot::Chunk> CopyNow(Chunk* chunk)
@@ -296,7 +310,8 @@ class ParameterStore {
   const bool awaits_norm_;  // Updates wait for SetGradientNorm.
   const ArenaLayout layout_;
   const ContributionCheck check_;
-  const bool streams_;  // Write new weights with non-temporal stores.
+  // Whether to write new weights with non-temporal stores.
+  const bool streams_;
   Executor* const pool_;
   const std::unique_ptr<Optimizer> optimizer_;
   const int slots_;  // Number of the optimizer's slots.
@@ -305,12 +320,15 @@ class ParameterStore {
   ReplicateCallback replicate_;  // Null: no replicas.
   std::vector<int> chunk_numbers_;
   BufferPool buffers_;
-  BufferPool halves_;  // Half that size, for 16-bit numbers.
+  // Half the size of those of buffers_, for 16-bit numbers.
+  BufferPool halves_;
   SumReports reports_;
-  std::vector<std::unique_ptr<Chunk>> chunks_;  // By place in chunk_numbers_.
+  // In the order of chunk_numbers_.
+  std::vector<std::unique_ptr<Chunk>> chunks_;
 
   absl::Mutex queue_mu_;
-  // Work scheduled on the pool, by chunk: at most one item for each.
+  // Work scheduled on the pool, by chunk number: at most one item for each
+  // chunk.
   std::map<int, std::function<void(Chunk*)>> queue_ ABSL_GUARDED_BY(queue_mu_);
   // Number of scheduled and running items.
   int unfinished_ ABSL_GUARDED_BY(queue_mu_) = 0;

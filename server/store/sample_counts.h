@@ -9,18 +9,18 @@
 
 namespace tributary {
 
-// The number of samples (text: tokens) under a node of the reduction tree: a
-// pure function of the job and the size of its data, so a server can check what
-// workers send. proto/SAMPLING.md defines which samples a micro-batch has.
-// Immutable.
+// Computes the number of samples (for text, tokens) under a node of the
+// reduction tree. The number depends only on the job and the size of its data,
+// so a server can check what workers send. proto/SAMPLING.md defines which
+// samples a micro-batch contains. Immutable.
 class SampleCounts {
  public:
-  // `job` is resolved, not the job of rounds, and has `steps` steps.
-  // `train_samples` is at least 1.
+  // `job` is resolved and has `steps` steps. It must be the original job, not
+  // the one whose steps are rounds. `train_samples` is at least 1.
   SampleCounts(const JobSpec& job, int64_t steps, int64_t train_samples);
 
-  // Returns the number of samples under `node`, one of the tree's, in all steps
-  // of `round`, which is below the number of rounds.
+  // Returns the number of samples under `node` in all steps of `round`. `node`
+  // must be a node of the tree, and `round` below the number of rounds.
   int64_t Of(int64_t round, int node) const;
 
  private:

@@ -21,7 +21,7 @@ class SumReports {
     int place = 0;  // Index among this server's chunks.
     int64_t elements = 0;
     int64_t step = 0;
-    // The chunk's gradients. Read only during Add.
+    // The contributions to the chunk. Read only during Add.
     const TreeSum* sum = nullptr;
     double sum_of_squares = 0;
   };
@@ -29,9 +29,9 @@ class SumReports {
   // `chunks` is the number of the server's chunks.
   explicit SumReports(int chunks) : chunks_(chunks) {}
 
-  // Adds one chunk's sum of one step; call it once for each. Returns the report
-  // when this is the step's last chunk. The report names one nonfinite element
-  // of each chunk that has any.
+  // Adds one chunk's sum of one step. Call it once for each chunk and step.
+  // Returns the step's report if all other chunks were added before, otherwise
+  // nullopt. If a chunk has nonfinite elements, the report names one of them.
   std::optional<StepSums> Add(const ChunkSum& chunk) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

@@ -13,7 +13,7 @@ struct DataInfo {
   Kind kind = Kind::kRows;
   // kImages: channels, height, width. kRows: {features}. kTokens: {context}.
   std::vector<int64_t> sample_shape;
-  // Classes (kTokens: size of the vocabulary); 0 for regression.
+  // Number of classes (kTokens: size of the vocabulary); 0 for regression.
   int64_t classes = 0;
 };
 
@@ -29,7 +29,8 @@ struct Batch {
   std::vector<float> features;
   // [samples, context]
   std::vector<int32_t> tokens;
-  // [samples], or [samples, context]: the next token, or -1
+  // [samples]: classes. With tokens, [samples, context]: the token that follows
+  // each token, or -1.
   std::vector<int32_t> labels;
   // [samples]: regression targets
   std::vector<float> values;

@@ -17,8 +17,8 @@ namespace tributary {
 // memory as floats.
 class CsvDataSet final : public DataSet {
  public:
-  // `regression` makes the label a number (MEAN_SQUARED_ERROR) instead of a
-  // class.
+  // Reads and parses the files that `spec` names. With `regression`, labels are
+  // numbers (for the loss MEAN_SQUARED_ERROR) instead of classes.
   static absl::StatusOr<std::unique_ptr<CsvDataSet>> Open(const CsvSpec& spec,
                                                           bool regression);
 
@@ -37,7 +37,7 @@ class CsvDataSet final : public DataSet {
 
   // Resizes the batch to `samples` samples.
   void Resize(int64_t samples, Batch* batch) const;
-  // Writes one sample at index `place` of the batch.
+  // Copies row `row` of the table to sample `place` of the batch.
   void CopyRow(const CsvTable& table, int64_t row, int64_t place,
                Batch* batch) const;
 

@@ -13,18 +13,19 @@ namespace tributary {
 
 // Maximum length of a line, which is enough for millions of columns.
 inline constexpr int64_t kMaxCsvLineBytes = 16 << 20;
-// Upper bound for class labels. The number of classes is the number of model
-// outputs.
+// Maximum number of classes. The model has one output for each class.
 inline constexpr int64_t kMaxCsvClasses = 16 << 20;
 
 struct CsvOptions {
-  // Counted from 0. A negative number counts from the end.
+  // Index of the column that holds the label, counted from 0. A negative index
+  // counts from the end: -1 is the last column.
   int32_t label_column = -1;
   // Read labels as numbers (`values`) instead of classes (`labels`).
   bool regression = false;
   // Exclusive upper bound for class labels; 0 stands for kMaxCsvClasses.
   int64_t classes = 0;
-  // Number of columns including the label; 0 takes that of the first line.
+  // Expected number of columns, including the label; 0 stands for the number of
+  // columns of the first line that is not a comment.
   int64_t columns = 0;
 };
 
@@ -32,23 +33,25 @@ struct CsvTable {
   int64_t rows = 0;          // At least 1.
   int64_t features = 0;      // Number of columns without the label; at least 1.
   std::vector<float> cells;  // [rows, features]
-  // [rows]. CsvOptions::regression selects which of the two is filled.
+  // [rows] each. With CsvOptions::regression only `values` is filled, otherwise
+  // only `labels`.
   std::vector<int32_t> labels;
   std::vector<float> values;
 };
 
 // Parses a whole file.
 //
-// Skips lines that begin with `#` as comments. If some column of the first
-// other line is not a number, that line is a header, which determines only the
-// number of columns. Columns may be quoted and then may contain commas. Lines
-// end in "\n" or "\r\n". Blanks around a column, a byte order mark and empty
-// lines at the end are ignored.
+// Skips lines that begin with `#` as comments. If a column of the first line
+// that is not a comment is not a number, that line is a header, and only its
+// number of columns is used. Columns may be quoted and then may contain commas.
+// Lines end in "\n" or "\r\n". Blanks around a column, a byte order mark and
+// empty lines at the end are ignored.
 //
-// A pure function, safe for any bytes. Returns InvalidArgument with a message
-// that starts with `name:line:`, where `name` is the file, and cites the
-// column, counted from 0 as in `label_column`, and its text. If the file is not
-// text, the message starts with `name:` and says what the file is.
+// A pure function that accepts arbitrary bytes. Returns InvalidArgument if they
+// are malformed. The message starts with `name:line:`, where `name` is the
+// file's name, and cites the column, counted from 0 as in `label_column`, and
+// its text. If the file is not text, the message starts with `name:` and says
+// what the file is.
 absl::StatusOr<CsvTable> ParseCsv(absl::string_view bytes,
                                   const CsvOptions& options,
                                   absl::string_view name);

@@ -19,8 +19,9 @@ inline constexpr int64_t kMaxDataBytes = int64_t{64} << 30;
 // checksums are verified. Memory grows with the bytes actually read, never with
 // the size that a header claims. Not thread-safe.
 //
-// Returns NotFound (no such file) or InvalidArgument. Messages start with the
-// path; for damaged data they cite the byte offset in the file on disk.
+// All methods return NotFound if the file does not exist, and InvalidArgument
+// for other errors. Messages start with the path; for damaged data they cite
+// the byte offset in the file on disk.
 class DataFile {
  public:
   static absl::StatusOr<std::unique_ptr<DataFile>> Open(
@@ -46,8 +47,8 @@ class DataFile {
   const int64_t size_bound_;
 };
 
-// Appends the whole file to `bytes`. Returns InvalidArgument if the file is
-// empty or `bytes` would exceed `limit_bytes`.
+// Appends the contents of the file at `path`, decompressed, to `bytes`. Returns
+// InvalidArgument if the file is empty or `bytes` would exceed `limit_bytes`.
 absl::Status AppendWholeFile(const std::string& path, int64_t limit_bytes,
                              std::string* bytes);
 

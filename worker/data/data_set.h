@@ -19,10 +19,10 @@ class DataSet {
   virtual ~DataSet() = default;
 
   virtual const DataInfo& info() const = 0;
-  // Number of samples (text: sequences of `context` tokens) in one epoch; at
-  // least 1.
+  // Returns the number of samples (text: sequences of `context` tokens) in one
+  // epoch, which is at least 1.
   virtual int64_t train_samples() const = 0;
-  // Number of held-out samples, or 0.
+  // Returns the number of held-out samples, or 0 if there are none.
   virtual int64_t evaluation_samples() const = 0;
   // Returns the XXH3-64 hash of the files' sizes and contents. It is equal on
   // two machines if their data are equal.

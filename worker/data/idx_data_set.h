@@ -13,9 +13,11 @@
 
 namespace tributary {
 
-// Reads the four files that IdxSpec names; t10k-* is the held-out part. Keeps
-// pixels in memory as bytes and converts them to floats, (value / 255 - mean) /
-// deviation, when they are read. Samples have shape {1, height, width}.
+// Reads the four files of MNIST, or of a data set in its format, from the
+// directory that IdxSpec names: train-* is the training part, t10k-* the
+// held-out part. Keeps pixels in memory as bytes and converts them to floats,
+// (value / 255 - mean) / deviation, when they are read. Samples have shape {1,
+// height, width}.
 class IdxDataSet final : public DataSet {
  public:
   // Opens the plain version of each file, or the `.gz` version if there is no
@@ -45,7 +47,7 @@ class IdxDataSet final : public DataSet {
 
   static absl::StatusOr<Part> OpenPart(const IdxSpec& spec,
                                        const std::string& prefix);
-  // Writes one sample at index `place` of the batch.
+  // Copies sample `index` of the part to sample `place` of the batch.
   void CopySample(const Part& part, int64_t index, int64_t place,
                   Batch* batch) const;
   // Resizes the batch to `samples` samples.

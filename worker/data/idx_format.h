@@ -7,9 +7,9 @@
 //   offset 12 4 bytes  width    (images only)
 //   then      count * height * width pixels, or count labels
 //
-// All functions are pure and safe for any bytes. They return InvalidArgument
-// with a message that starts with `name`, the name of the file, and the byte
-// offset.
+// All functions are pure and accept arbitrary bytes. If the bytes are
+// malformed, they return InvalidArgument with a message that starts with
+// `name`, the name of the file, and the byte offset of the error.
 #ifndef TRIBUTARY_WORKER_DATA_IDX_FORMAT_H_
 #define TRIBUTARY_WORKER_DATA_IDX_FORMAT_H_
 
@@ -34,7 +34,7 @@ struct IdxHeader {
   int64_t file_bytes = 0;
 };
 
-// Returns the number of bytes before the values.
+// Returns the size of the header in bytes.
 int64_t IdxHeaderBytes(IdxKind kind);
 
 // Parses the header at the start of `bytes`.

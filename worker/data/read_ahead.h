@@ -12,9 +12,9 @@
 
 namespace tributary {
 
-// Holds at most `depth` expected micro-batches, plus those being read. If more
-// are expected, the oldest one not taken is dropped. With no threads or depth
-// 0, each micro-batch is read when it is taken. Thread-safe.
+// Holds at most `depth` micro-batches that Expect has announced and that have
+// not been taken. If more are announced, drops the oldest of them. With 0
+// threads or depth 0, reads each micro-batch when it is taken. Thread-safe.
 class ReadAhead {
  public:
   // `data` and `sampler` must outlive this object.
@@ -24,7 +24,8 @@ class ReadAhead {
   // progress, and for calls of Take that wait for one.
   ~ReadAhead();
 
-  // Schedules a read of the micro-batch. Never blocks. Ignores repeated calls.
+  // Schedules a read of the micro-batch. Never blocks. Has no effect if the
+  // micro-batch is already expected.
   void Expect(int64_t step, int micro_batch);
   // Returns the micro-batch's data: at once if it has been read, otherwise
   // after waiting for the thread that reads it or reading it on this thread.

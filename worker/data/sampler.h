@@ -9,14 +9,15 @@
 
 namespace tributary {
 
-// DataFacts.sampler. A change of the samples that a micro-batch has needs
-// another name.
+// Name of this selection of samples, reported in DataFacts.sampler. A change
+// that assigns other samples to a micro-batch must also change the name.
 inline constexpr char kSamplerName[] = "tributary-1";
 
 // Orders the samples of each epoch by a permutation keyed by (seed, epoch).
 // Each epoch visits every sample once; its last batch may be short. Micro-batch
-// m holds places [m * global / micro_batches, (m + 1) * global / micro_batches)
-// of the batch, as far as the batch extends.
+// m holds samples [m * global / micro_batches, (m + 1) * global /
+// micro_batches) of the batch, where `global` is the size of a full batch;
+// samples beyond the end of a short batch are omitted.
 //
 // Stateless and therefore thread-safe: the permutation is a keyed bijection,
 // evaluated sample by sample (a Feistel network with cycle walking: Black and

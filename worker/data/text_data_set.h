@@ -12,15 +12,16 @@
 
 namespace tributary {
 
-// Concatenates the bytes of all files; each byte is a token. Of N bytes the
-// first floor(N * (1 - validation_fraction)) are for training.
+// Concatenates the bytes of all files; each byte is a token. Of N bytes, the
+// first floor(N * (1 - validation_fraction)) are for training, and the rest is
+// the held-out part.
 //
 // Training: the windows of an epoch are contiguous and do not overlap. Window i
 // is the `context` bytes from phase + i * context, and its labels are the
 // successors of these bytes. The phase, in [0, context), is drawn from the seed
 // for each epoch, so that over the epochs every byte appears at every position
-// of a window. The number of windows fits for any phase: floor(train_bytes /
-// context) - 1.
+// of a window. An epoch has floor(train_bytes / context) - 1 windows, a number
+// that fits for any phase.
 //
 // Evaluation: windows are contiguous from the start of the held-out part, so
 // that each of its bytes except the first is predicted exactly once. The last
@@ -45,12 +46,13 @@ class TextDataSet final : public DataSet {
               uint64_t seed, uint64_t fingerprint);
 
   int64_t text_bytes() const { return static_cast<int64_t>(text_.size()); }
-  // Returns the first byte of window 0.
+  // Returns the phase of the epoch: the index of the first byte of window 0.
   int64_t Phase(int64_t epoch) const;
   // Resizes the batch to `samples` windows.
   void Resize(int64_t samples, Batch* batch) const;
-  // Writes the window that starts at byte `begin` to index `place` of the
-  // batch. Its labels end before byte `end` of the text; the rest is padded.
+  // Writes the window that starts at byte `begin` to sample `place` of the
+  // batch. Its labels end before byte `end` of the text; the rest of the window
+  // is padded.
   void CopyWindow(int64_t begin, int64_t end, int64_t place,
                   Batch* batch) const;
 

@@ -17,16 +17,16 @@ class CapturedWork {
 };
 
 // Captures a device's operations, for devices on which queuing operations one
-// by one takes time. Belongs to the device, like its operations.
+// by one takes time. Owned by the device, like its operations.
 class Capture {
  public:
   virtual ~Capture() = default;
 
   // Captures the following operations, with their addresses and arguments,
-  // until End instead of running them. Each must have run before with the same
-  // sizes. Excluded are waits, events, allocation, copies from or to the host,
-  // and losses. On an error operations run as usual, and End must not be
-  // called.
+  // until End instead of running them. Each operation must have run before with
+  // the same sizes. Waits, events, allocation, copies from or to the host, and
+  // losses cannot be captured. On an error operations run as usual, and End
+  // must not be called.
   virtual absl::Status Begin() = 0;
   // Returns the captured operations, or the reason why they could not be
   // captured. In neither case have they run, so they may be queued again.

@@ -11,22 +11,22 @@
 
 namespace tributary {
 
-// A point in a queue of operations or copies, after everything queued before
-// the last Record. May be recorded any number of times. Not thread-safe.
+// A point in a queue of operations or copies. Record sets it after everything
+// queued so far, and may be called any number of times. Not thread-safe.
 class Event {
  public:
   virtual ~Event() = default;
 
   // Returns whether the point has been reached; true before the first Record.
-  // Returns an error if what was recorded before the point has failed.
+  // Returns an error if something queued before the point has failed.
   virtual absl::StatusOr<bool> Done() = 0;
   // Blocks until the point has been reached. Returns the errors of Done.
   virtual absl::Status Wait() = 0;
 };
 
-// A queue of copies. Copies of one queue run in order; only events order
-// different queues. After an error, or after waiting for an event of a failed
-// queue, it copies nothing more. Not thread-safe.
+// A queue of copies. Copies of one queue run in order; copies of different
+// queues are ordered only by events. After an error, or after waiting for an
+// event of a failed queue, the stream copies nothing more. Not thread-safe.
 class CopyStream {
  public:
   virtual ~CopyStream() = default;
@@ -49,7 +49,8 @@ class CopyStream {
   virtual void* handle() = 0;
 };
 
-// A device's part in such copies. Belongs to the device, like its operations.
+// Creates copy streams and events for a device, and orders its operations
+// relative to them. Owned by the device, like its operations.
 class Copies {
  public:
   virtual ~Copies() = default;
@@ -62,7 +63,8 @@ class Copies {
   // handle exists, which may outlive the device. Thread-safe. Returns null if
   // pinning fails; copies still work.
   virtual std::shared_ptr<void> PinHostMemory(void* memory, size_t bytes) = 0;
-  // Like CopyStream's functions, for the device's operations.
+  // Like the functions of CopyStream, but for the queue of the device's
+  // operations.
   virtual void Record(Event* event) = 0;
   virtual void Await(const Event& event) = 0;
 };

@@ -39,7 +39,8 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  // The operations of this device, valid as long as the device.
+  // Returns the operations of this device, which are valid as long as the
+  // device.
   const Operations& ops() const { return *parts_.ops; }
 
   // Returns the precision of Real: kFloat32 or kBfloat16.
@@ -49,8 +50,8 @@ class Device {
   }
   // Returns a name for display: "cpu", or the GPU's name.
   virtual std::string name() const { return "cpu"; }
-  // Returns the PCI address of a GPU, such as "0000:3b:00.0". Empty for other
-  // devices.
+  // Returns the PCI address of a GPU, such as "0000:3b:00.0". Returns an empty
+  // string for other devices.
   virtual std::string bus_id() const { return ""; }
 
   // Allocates zeroed device memory, aligned to 64 bytes (huge pages for large
@@ -77,14 +78,16 @@ class Device {
   // queued from now on, including captured ones.
   virtual void SetRandomBase(const RandomBase& base) = 0;
 
-  // Concurrent copies. Null if the device works in host memory.
+  // Returns the interface for concurrent copies, or null if the device works in
+  // host memory.
   Copies* copies() const { return parts_.copies; }
   bool has_own_memory() const { return parts_.copies != nullptr; }
-  // Null if the device does not capture operations.
+  // Returns the interface for capture, or null if the device does not capture
+  // operations.
   Capture* capture() const { return parts_.capture; }
 
  protected:
-  // What the accessors return. All must live as long as the device.
+  // The objects that the accessors return. All must live as long as the device.
   struct Parts {
     const Operations* ops = nullptr;
     Copies* copies = nullptr;

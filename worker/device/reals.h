@@ -9,7 +9,7 @@
 
 namespace tributary {
 
-// Converts numbers in the memory of a device of Precision::kFloat32.
+// Cast pointers to numbers in the memory of a device of Precision::kFloat32.
 inline const Real* AsReals(const float* numbers) {
   return reinterpret_cast<const Real*>(numbers);
 }

@@ -14,7 +14,7 @@
 namespace tributary {
 
 // Measures chunk latency: the time from pushing a chunk's gradient (the last
-// one, if a step pushes several nodes) until the chunk's next version has been
+// push, if a step pushes several nodes) until the chunk's next version has been
 // written. If workers do not wait for one another, that version may stem from
 // another worker's gradient.
 //
@@ -26,7 +26,8 @@ class ChunkLatency {
   void Pushed(int64_t step, int chunk, absl::Time now) ABSL_LOCKS_EXCLUDED(mu_);
   void Arrived(int chunk, absl::Time now) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Excludes the first steps, in which memory is touched for the first time.
+  // Returns the latencies measured so far. Excludes the first steps, which are
+  // slower because they touch memory for the first time.
   DurationCounts counts() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
@@ -37,7 +38,7 @@ class ChunkLatency {
 
   mutable absl::Mutex mu_;
   int64_t first_step_ ABSL_GUARDED_BY(mu_) = -1;
-  // Pushes whose chunk has not returned yet, oldest first, by chunk.
+  // By chunk: the pushes whose next version has not arrived yet, oldest first.
   std::vector<absl::InlinedVector<Push, 1>> pushed_ ABSL_GUARDED_BY(mu_);
   LatencyHistogram histogram_ ABSL_GUARDED_BY(mu_);
 };

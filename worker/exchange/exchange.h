@@ -11,20 +11,21 @@
 
 namespace tributary {
 
-// Takes a worker's gradients, and delivers the weights that come of them.
+// Sends a worker's gradients and delivers the weights that result from them.
 //
-// Gradients out: the trainer computes into an arena of TakeArena and calls Push
-// for each finished sum, from any thread.
+// Gradients out: the trainer computes into an arena that TakeArena returned and
+// calls Push for each finished sum, from any thread.
 //
 // Weights in: an implementation is created with Create(options, layout, sink,
 // connections), where `sink` is a WeightsSink, which the WorkState implements.
 // For each version of each chunk, on threads of its own, it calls
 // sink->BeginWrite, writes the values, and calls sink->EndWrite. If BeginWrite
-// returns kPark, it keeps the version, takes no later one from the same peer,
-// and tries again when the callback that it has passed to sink->SetUnparked
-// runs. Versions of one chunk arrive in order; chunks arrive in any order. In
-// mode asynchronous it also passes on the outcome of each sum with
-// sink->SetOutcome. The WorkState tells the trainer of what has arrived.
+// returns kPark, the implementation keeps the version, reads no more versions
+// from the same peer, and calls BeginWrite again when the callback that it has
+// passed to sink->SetUnparked runs. Versions of one chunk arrive in order;
+// chunks arrive in any order. In asynchronous mode it also reports with
+// sink->SetOutcome whether a server applied or refused each sum. The trainer
+// learns from the WorkState which weights have arrived.
 //
 // The loss of a peer, or a message that is not valid, ends the exchange with
 // sink->Fail. After the destructor the sink is not called.
@@ -39,9 +40,10 @@ class Exchange {
 
   // Sends version 0 of every chunk. `arena` holds the whole model.
   virtual void PushInitial(Buffer arena) = 0;
-  // Sends one sum of step `step`. Holds the sum's arena until it has been sent.
-  // The chunks of a node must be pushed in the order of backward, chunk 0 last,
-  // because notices of other chunks may be held back to be sent together.
+  // Sends the sum of one node for one chunk of step `step`. Keeps a reference
+  // to the sum's arena until the sum has been sent. The chunks of a node must
+  // be pushed in the order of backward, chunk 0 last, because notices of other
+  // chunks may be held back to be sent together.
   virtual void Push(int64_t step, NodeChunk sum) = 0;
   // Closes all connections after sending everything pushed. Blocks until they
   // are closed.
@@ -49,7 +51,8 @@ class Exchange {
 
   virtual int64_t bytes_sent() const = 0;
   virtual int64_t bytes_received() const = 0;
-  // See ProcessStatistics.
+  // Returns the round-trip times of chunks; see
+  // ProcessStatistics.chunk_latency.
   virtual DurationCounts chunk_latency() const = 0;
 };
 

@@ -1,5 +1,5 @@
-// Delays a batch's gradients until their norm is known. In asynchronous mode
-// the norm is sent with the gradients.
+// Holds back a batch's gradients until their norm is known, for asynchronous
+// mode, which sends the norm with the gradients.
 #ifndef TRIBUTARY_WORKER_EXCHANGE_NORM_GATE_H_
 #define TRIBUTARY_WORKER_EXCHANGE_NORM_GATE_H_
 

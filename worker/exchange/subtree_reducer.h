@@ -1,5 +1,5 @@
-// Summation of a worker's micro-batches along the reduction tree, chunk by
-// chunk while backward is still running.
+// Summation of the gradients of a worker's micro-batches along the reduction
+// tree, chunk by chunk while backward is still running.
 #ifndef TRIBUTARY_WORKER_EXCHANGE_SUBTREE_REDUCER_H_
 #define TRIBUTARY_WORKER_EXCHANGE_SUBTREE_REDUCER_H_
 
@@ -32,16 +32,18 @@ struct NodeChunk {
   double gradient_norm = 0;
 };
 
-// Sums one step's micro-batches, which are the leaves of the reduction tree.
-// ChunkReady and NodeReady may be called from several threads at once.
+// Sums the gradients of one step's micro-batches, which are the leaves of the
+// reduction tree. ChunkReady and NodeReady may be called from several threads
+// at once.
 class SubtreeReducer {
  public:
-  // `layout` must outlive this object. `leaves` is ascending, from a tree with
-  // `tree_leaves` leaves; each contiguous run is covered by the fewest possible
-  // nodes. `send` receives the sum of each such node once, on the thread that
-  // completes it, and must be thread-safe. Leaves and sums are rounded to
-  // `dtype`, except leaves sent individually: their reader rounds them, which
-  // yields the same bits and saves a pass.
+  // `layout` must outlive this object. `leaves` lists the micro-batches to sum,
+  // in ascending order, out of a tree with `tree_leaves` leaves. Each
+  // contiguous run of them is covered by the fewest possible nodes. `send`
+  // receives the sum of each such node once, on the thread that completes it,
+  // and must be thread-safe. Leaves and sums are rounded to `dtype`, except
+  // leaves sent individually: their receiver rounds them, which yields the same
+  // bits and saves a pass.
   SubtreeReducer(const ArenaLayout* layout, int tree_leaves, WireDtype dtype,
                  const std::vector<int64_t>& leaves,
                  std::function<void(NodeChunk)> send);

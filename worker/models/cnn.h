@@ -13,8 +13,8 @@ namespace tributary {
 // linear, activation] for each hidden width -> dropout -> linear -> loss (LeCun
 // et al., "Gradient-based learning applied to document recognition", 1998).
 // Parameters: "blocks.<i>.convolution.weight" and "...bias", then as in the
-// multilayer perceptron. Returns InvalidArgument, naming the field of
-// model.cnn.
+// multilayer perceptron. Returns InvalidArgument, naming the field, if a field
+// of model.cnn is invalid.
 absl::StatusOr<Graph> BuildCnn(const ModelSpec& spec, const DataInfo& info);
 
 }  // namespace tributary

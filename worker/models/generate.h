@@ -32,11 +32,11 @@ struct GenerateOptions {
 absl::StatusOr<int> DrawToken(absl::Span<const float> logits,
                               const GenerateOptions& options, double uniform);
 
-// Generates the bytes that follow `prompt`; the result does not include it. An
-// empty prompt stands for the start of a line. `model` must have been created
-// for text. `weights` is an arena of its device. Neither is used after the
-// call. Returns InvalidArgument for invalid options and Unimplemented for
-// models other than gpt.
+// Generates the bytes that follow `prompt`; the result does not include
+// `prompt`. An empty prompt stands for the start of a line. `model` must have
+// been created for text. `weights` is an arena in the memory of the model's
+// device. Neither is used after the call. Returns InvalidArgument for invalid
+// options and Unimplemented for models other than gpt.
 absl::StatusOr<std::string> GenerateText(Model* model, const float* weights,
                                          absl::string_view prompt,
                                          const GenerateOptions& options);

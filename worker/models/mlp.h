@@ -17,13 +17,14 @@ namespace tributary {
 // Builds x -> [linear, activation, dropout] for each hidden width -> linear ->
 // loss, on images (as one row) or rows of numbers. Parameters:
 // "hidden.<i>.weight", "hidden.<i>.bias", "output.weight", "output.bias".
-// Returns InvalidArgument, naming the field of model.mlp.
+// Returns InvalidArgument, naming the field, if a field of model.mlp is
+// invalid.
 absl::StatusOr<Graph> BuildMlp(const ModelSpec& spec, const DataInfo& info);
 
-// Hidden layers, as above, and the output layer with its loss. Shared with the
-// convolutional network, which applies dropout to the input of a linear layer
-// (`dropout_first`) instead of the output of a hidden one. All fields must have
-// been validated.
+// The hidden layers, as in BuildMlp, and the output layer with its loss. Shared
+// with the convolutional network, which applies dropout to the input of a
+// linear layer (`dropout_first`) instead of the output of a hidden one. All
+// fields must have been validated.
 struct LinearStack {
   absl::Span<const int64_t> hidden;
   Activation activation = RELU;

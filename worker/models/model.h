@@ -32,16 +32,17 @@ class Model {
  public:
   virtual ~Model() = default;
 
-  // Does not depend on the micro-batch size or the device. The caller sets
-  // `chunk_elements`.
+  // Returns the parameter table, which does not depend on the micro-batch size
+  // or the device. Its `chunk_elements` is left for the caller to set.
   virtual const ParameterTable& table() const = 0;
 
   // Returns the bytes of device memory for activations, for saved tensors, and
   // for the next micro-batch. Excludes arenas, which the caller owns.
   virtual int64_t memory_bytes() const = 0;
 
-  // Writes version 0, a pure function of the seed. `weights` is a host arena of
-  // layout.arena_elements() elements; gaps are set to zero.
+  // Writes the initial weights (version 0), a pure function of the seed.
+  // `weights` is a host arena of layout.arena_elements() elements; gaps are set
+  // to zero.
   virtual void Initialize(uint64_t seed, const ArenaLayout& layout,
                           float* weights) const = 0;
 
@@ -53,8 +54,9 @@ class Model {
   // Computes forward and backward of one micro-batch in training mode. Writes
   // every element of `gradients` (zero in gaps) with the gradient of the *sum*
   // of the losses; for group STATISTICS see OptimizerGroup. An empty batch
-  // yields zeros. `step` and `micro_batch` key the dropout. Returns Aborted if
-  // the observer requested it; the gradients are then undefined.
+  // yields zeros. `seed`, `step` and `micro_batch` select the random numbers of
+  // dropout. Returns Aborted if the observer requested it; the gradients are
+  // then undefined.
   virtual absl::StatusOr<LossSums> ForwardBackward(
       const Batch& batch, uint64_t seed, int64_t step, int micro_batch,
       const float* weights, float* gradients, StepObserver* observer) = 0;
@@ -68,8 +70,9 @@ class Model {
   virtual absl::StatusOr<LossSums> Evaluate(const Batch& batch,
                                             const float* weights) = 0;
 
-  // Computes logits[vocabulary] of the token after `tokens`, of which the last
-  // context() are used. Returns Unimplemented except for gpt.
+  // Computes the logits of the token that follows `tokens`, one for each token
+  // of the vocabulary. If `tokens` is longer than the context, uses only its
+  // end. Returns Unimplemented for models other than gpt.
   virtual absl::Status NextTokenLogits(absl::Span<const int32_t> tokens,
                                        const float* weights,
                                        absl::Span<float> logits) = 0;
@@ -81,15 +84,17 @@ struct ModelMemory {
   int64_t arena_bytes = 0;       // Bytes of all weights, or of all gradients.
 };
 
-// Takes the arguments and returns the errors of CreateModel.
+// Plans the memory of the model that CreateModel creates for the same
+// arguments. Returns the errors of CreateModel.
 absl::StatusOr<ModelMemory> PlanModelMemory(const ModelSpec& spec,
                                             const DataInfo& info,
                                             int64_t max_samples,
                                             const Device& device);
 
-// `info` describes the model's data. `max_samples` is the size of the largest
-// batch. `device` must outlive the model. Returns InvalidArgument, naming the
-// job's field, if the model cannot be built for such data or a size is invalid.
+// Creates the model that `spec` describes, for the data that `info` describes.
+// `max_samples` is the size of the largest batch. `device` must outlive the
+// model. Returns InvalidArgument, naming the job's field, if the model cannot
+// be built for such data or a size is invalid.
 //
 // `copies`, which must outlive the model, are shared with other models that
 // have the same spec and receive the same weights. Their owner invalidates them

@@ -15,12 +15,12 @@
 namespace tributary {
 
 // Validates batches and passes them to a Network. Returns InvalidArgument for a
-// batch of the wrong size or with a label or token out of range. Threads and
-// ownership as Model.
+// batch of the wrong size or with a label or token out of range. Thread safety
+// and ownership are those of Model.
 class NetworkModel : public Model {
  public:
   // `info` describes the data that the graph was built for. `device` and
-  // `copies` are those of CreateModel.
+  // `copies` are used as in CreateModel.
   static absl::StatusOr<std::unique_ptr<Model>> Create(Graph graph,
                                                        const DataInfo& info,
                                                        int64_t max_samples,
@@ -58,7 +58,7 @@ class NetworkModel : public Model {
   // The batch that the network has prefetched, or null if none is usable.
   // Holding it ensures that no other batch reuses its address.
   std::shared_ptr<const Batch> prefetched_;
-  std::vector<int32_t> window_;  // Tokens seen by NextTokenLogits.
+  std::vector<int32_t> window_;  // Input of NextTokenLogits.
 };
 
 }  // namespace tributary

@@ -22,8 +22,8 @@ namespace tributary {
 // "bn1.weight", "bn1.bias", "bn1.running_mean", "bn1.running_var",
 // "layer<stage>.<block>.conv1.weight", "....bn1...", "....conv2.weight",
 // "....downsample.0.weight", "....downsample.1...", "....bn2...", "fc.weight",
-// "fc.bias"; stages count from 1. Returns InvalidArgument, naming the field of
-// model.resnet.
+// "fc.bias"; stages count from 1. Returns InvalidArgument, naming the field, if
+// a field of model.resnet is invalid.
 absl::StatusOr<Graph> BuildResnet(const ModelSpec& spec, const DataInfo& info);
 
 }  // namespace tributary

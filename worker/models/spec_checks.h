@@ -15,8 +15,8 @@
 
 namespace tributary {
 
-// Maximum size that a field may give a layer. Products of two sizes, and of
-// these with a batch, do not overflow.
+// Maximum size of a dimension of a layer that a field may set. The product of
+// two such sizes and the size of a batch does not overflow int64_t.
 inline constexpr int64_t kMaxLayerSize = int64_t{1} << 20;
 
 absl::Status InvalidField(absl::string_view field, absl::string_view what);

@@ -11,20 +11,20 @@
 namespace tributary {
 
 // Returns d loss / d weight[element] of one sample: constant, above 0 and at
-// most 251/256. It has few bits, so that sums over samples, means, and steps
-// with a power of two as learning rate are exact. Its period is prime, so that
-// no two chunks are equal.
+// most 251/256. The value has few significant bits, so that sums over samples,
+// means, and steps with a power of two as learning rate are exact. Its period
+// is prime, so that no two chunks are equal.
 float SyntheticGradient(int64_t element);
 
-// Has one parameter, "weights", of model.synthetic.parameters elements,
-// initialized to zero. A micro-batch requests all weights and then reports all
-// gradients as final, so that a step consists of the exchange only. Loss and
-// correct predictions are always 0.
+// A model with one parameter, "weights", of model.synthetic.parameters
+// elements, initialized to zero. A micro-batch requests all weights and then
+// reports all gradients as final, so that a step consists of the exchange only.
+// Loss and correct predictions are always 0.
 //
 // Leaves a gradient arena unchanged if it already holds the micro-batch's
 // gradient, which avoids a pass over memory. To detect this it examines one
 // element in each 4 KiB, the minimum size of a chunk; code that adds to a
-// gradient arena does so for whole chunks. Threads as Model.
+// gradient arena does so for whole chunks. Thread safety is that of Model.
 class SyntheticModel final : public Model {
  public:
   // Returns InvalidArgument, naming the field, if the number of parameters is

@@ -12,7 +12,7 @@
 
 namespace tributary {
 
-// Samples in host memory, in the graph's four-byte elements.
+// Samples in host memory, as four-byte elements: floats or int32 tokens.
 struct MicroBatchInput {
   int64_t samples = 0;
   const void* input = nullptr;   // [samples, input elements]
@@ -48,14 +48,15 @@ class DeviceInputs {
   // returns. The previous micro-batch stays visible to operations queued so
   // far.
   //
-  // Waits for the copy of the previous micro-batch, which in turn follows the
-  // release of the one before it. In training both are complete by then.
+  // Blocks until the previous micro-batch has been copied, which in turn
+  // happens after Release of the micro-batch before it. In training both are
+  // normally complete when Bring is called.
   void Bring(const MicroBatchInput& micro_batch);
 
   // Await makes input() and target() hold the last transferred micro-batch, in
-  // the host's elements, for operations queued from now on. Operations queued
-  // after Release must not read them. If the transfer has failed, so do those
-  // operations.
+  // the elements of the host (see MicroBatchInput), for operations queued from
+  // now on. Operations queued after Release must not read them. If the transfer
+  // has failed, operations queued after Await fail, too.
   void Await() { device_->copies()->Await(*copied_); }
   void Release() { device_->copies()->Record(released_.get()); }
   const void* input() const { return memory_.get(); }
@@ -88,8 +89,8 @@ class DeviceInputs {
   const HostMemory staging_;
   std::shared_ptr<void> pinned_;  // Null if pinning failed; copies still work.
   std::unique_ptr<CopyStream> copies_;
-  std::unique_ptr<Event> copied_;  // The last micro-batch has been copied.
-  // Operations have finished reading the previous micro-batch.
+  std::unique_ptr<Event> copied_;  // Copying of the last micro-batch.
+  // The end of the operations that read the previous micro-batch.
   std::unique_ptr<Event> released_;
 };
 

@@ -48,15 +48,16 @@ class Graph {
   // earlier layer with the same shape.
   ValueId AddTied(absl::string_view name, std::unique_ptr<Layer> layer,
                   std::vector<ValueId> inputs, absl::string_view shared);
-  // Sets the training objective: `loss` of `value`, usually the last one.
+  // Sets the training objective: `loss` of `value`, usually the output of the
+  // last layer.
   void SetLoss(const LossSpec& loss, ValueId value);
 
   // Returns InvalidArgument for the first error, with the layer's name.
   const absl::Status& status() const { return status_; }
   const std::vector<Node>& nodes() const { return nodes_; }
-  // Number of elements per sample of each value.
+  // Returns the number of elements per sample of each value.
   const std::vector<int64_t>& values() const { return values_; }
-  // Does not set chunk_elements.
+  // Returns the parameter table, in which `chunk_elements` is not set.
   const ParameterTable& table() const { return table_; }
   const std::vector<Initializer>& initializers() const { return initializers_; }
   const LossSpec& loss() const { return loss_; }

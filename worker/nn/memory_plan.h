@@ -22,10 +22,10 @@ struct MemoryPlan {
 };
 
 // Assigns offsets such that buffers in use at the same time do not overlap.
-// Offsets are multiples of `alignment`. Greedy by size; each buffer takes the
-// lowest free offset (Pisarchyk and Lee, "Efficient memory management for deep
-// neural net inference", 2020). Deterministic. Takes O(n^2 log n) time for n
-// buffers.
+// Offsets are multiples of `alignment`. Places buffers greedily, largest first,
+// each at the lowest free offset (Pisarchyk and Lee, "Efficient memory
+// management for deep neural net inference", 2020). Deterministic. Takes O(n^2
+// log n) time for n buffers.
 MemoryPlan PlanMemory(absl::Span<const PlannedBuffer> buffers,
                       int64_t alignment);
 

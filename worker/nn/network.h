@@ -27,10 +27,10 @@ namespace tributary {
 // laid out by ArenaLayout, owned by the caller.
 //
 // On devices that capture work, layers run in segments of several megabytes of
-// parameters. The network waits for the weights of a segment together, and its
-// gradients become final together. From the second micro-batch of a size on,
-// the operations of a segment are captured and then launched as one. The
-// results are bit-identical.
+// parameters. The weights of a segment are awaited together, and its gradients
+// become final together. From the second micro-batch of a size on, the
+// operations of a segment are captured and then launched as one. The results
+// are bit-identical.
 //
 // Not thread-safe. Each compute thread uses an instance of its own; instances
 // share nothing.
@@ -63,10 +63,10 @@ class Network {
   void Initialize(uint64_t seed, const ArenaLayout& layout,
                   float* weights) const;
 
-  // Starts to transfer a micro-batch to the device. No effect on devices that
-  // work in host memory. The host memory is read before Prefetch returns. Only
-  // the next call of ForwardBackward can use the micro-batch. May be called
-  // from StepObserver::DeviceBusy.
+  // Starts to transfer a micro-batch to the device. Has no effect on devices
+  // that work in host memory. The host memory is read before Prefetch returns.
+  // Only the next call of ForwardBackward can use the micro-batch. May be
+  // called from StepObserver::DeviceBusy.
   void Prefetch(const MicroBatchInput& micro_batch);
 
   // Computes forward and backward in training mode, as described for
@@ -74,9 +74,9 @@ class Network {
   // RandomStream{seed, kDropout, step, micro_batch_number * 4096 + i}. Requires
   // `micro_batch.samples` in [0, max_samples()].
   //
-  // `observer` may be null. For an empty micro-batch it is asked for all
-  // weights at once: none is read, but the gradients must not be sent before
-  // the step can begin. Returns Aborted if the observer requested it.
+  // `observer` may be null. For an empty micro-batch, WeightsNeeded is called
+  // once, for all weights: none is read, but the gradients must not be sent
+  // before the step can begin. Returns Aborted if the observer requested it.
   absl::StatusOr<LossSums> ForwardBackward(const MicroBatchInput& micro_batch,
                                            uint64_t seed, int64_t step,
                                            int micro_batch_number,
@@ -116,8 +116,9 @@ class Network {
     int64_t samples = 0;
     const float* weights = nullptr;
     float* gradients = nullptr;
-    // True once such a micro-batch has been computed: working memory has grown,
-    // and libraries have selected and loaded their kernels.
+    // True once such a micro-batch has been computed: working memory has then
+    // grown to the required size, and libraries have selected and loaded their
+    // kernels.
     bool computed = false;
     std::vector<std::unique_ptr<CapturedWork>> forward, backward;
   };
@@ -143,14 +144,14 @@ class Network {
   Real* RealAt(int64_t place) const { return static_cast<Real*>(At(place)); }
   void BeginCall() const;
   void CopyIn(const MicroBatchInput& micro_batch);
-  // Like CopyIn, from DeviceInputs.
+  // Like CopyIn, for a micro-batch that inputs_ has transferred.
   void TakePrefetched(const MicroBatchInput& micro_batch);
   LayerCall CallOf(int64_t samples, bool training) const;
   // Returns the number of the micro-batch's target rows that count, as the loss
-  // will report.
+  // will report it.
   int64_t CountRows(const MicroBatchInput& micro_batch) const;
-  // Returns the captures for micro-batches like this one, or null if nothing
-  // must be captured.
+  // Returns the captures for micro-batches with the pass's arguments, or null
+  // if the pass must neither capture nor launch anything.
   Captures* CapturesOf(const Pass& pass);
   // Queue the operations between input and loss. QueueForward returns false if
   // the micro-batch was given up.

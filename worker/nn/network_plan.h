@@ -23,7 +23,7 @@ struct NetworkPlan {
     // Inputs outside training, where some layers are skipped.
     std::array<int64_t, kMaxLayerInputs> evaluation_inputs{-1, -1};
     int64_t saved = -1;
-    // Another layer computes the output (of GELU).
+    // True if this layer is a GELU whose output another layer computes.
     bool forward_elsewhere = false;
     // Output of a GELU that this layer computes, or -1.
     int64_t gelu_output = -1;
@@ -54,9 +54,9 @@ struct NetworkPlan {
   int64_t bytes = 0;
 };
 
-// Plans the memory of a network. A tensor lives from the pass that writes it to
-// the last pass that reads it, counted in layers of forward and then of
-// backward. Layers work in place, and residual connections share their
+// Plans the memory of a network. A tensor occupies memory from the layer call
+// that writes it to the last one that reads it, in the order of forward and
+// then of backward. Layers work in place, and residual connections share their
 // gradients, where no other layer needs the overwritten value. Layers that
 // support it compute an adjacent GELU themselves.
 //

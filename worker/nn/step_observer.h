@@ -16,15 +16,16 @@ class StepObserver {
   // the micro-batch at once; ForwardBackward then returns Aborted.
   virtual bool WeightsNeeded(int64_t begin, int64_t end) = 0;
   // Called when the whole micro-batch has been queued on a device with its own
-  // memory and the host would wait. Not called on other devices or for an empty
-  // micro-batch.
+  // memory and the host is about to wait for it. Not called on other devices or
+  // for an empty micro-batch.
   virtual void DeviceBusy() {}
   // Called after forward, including the loss. On a device with its own memory
   // backward has already been queued. Not called for an empty micro-batch.
   virtual void ForwardDone() {}
-  // Called when elements [begin, arena end) of the gradient arena are final:
-  // for operations queued from now on, and for the host on devices that run
-  // operations at once. Called with decreasing `begin`, at last with 0.
+  // Called when the elements from `begin` to the end of the gradient arena are
+  // final: operations queued from now on may read them, and so may the host on
+  // devices that run operations at once. Called with decreasing `begin`; the
+  // last call has `begin` 0.
   virtual void GradientsReady(int64_t begin) = 0;
 };
 

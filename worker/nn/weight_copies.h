@@ -27,8 +27,8 @@ class WeightCopies {
                          const Device& device);
 
   // Must be called once for each network, before anything else. The first call
-  // allocates the memory, which must be freed before `device`. Returns
-  // ResourceExhausted if memory does not suffice.
+  // allocates memory of `device`, so this object must be destroyed before that
+  // device. Returns ResourceExhausted if memory does not suffice.
   absl::Status Prepare(const Graph& graph, const ArenaLayout& layout,
                        Device* device);
 
@@ -42,7 +42,7 @@ class WeightCopies {
   // copy.
   const Real* Get(Device* device, int parameter, const float* from);
 
-  // Bytes of device memory.
+  // Returns the bytes of device memory that this object has allocated.
   int64_t memory_bytes() const { return memory_bytes_; }
 
  private:

@@ -20,7 +20,7 @@ namespace tributary {
 struct AllReducePartOptions {
   std::string coordinator;           // host:port.
   WorkerNetwork* network = nullptr;  // Required.
-  // Whether the job has certificates or a token.
+  // True if the job uses certificates or a token.
   bool secured = false;
   int64_t attempt = 0;
   // Name or address of this machine that other workers use to reach it. Empty

@@ -33,7 +33,7 @@ class MembershipClient final
              const std::string& address, const Join& join);
 
   void Send(const WorkerReport& report) { stream_->Send(report); }
-  // Announces that no report follows.
+  // Announces to the coordinator that no further report follows.
   void HalfClose() { stream_->HalfClose(); }
   // Ends the connection immediately.
   void Cancel() { stream_->Cancel(); }
@@ -48,8 +48,9 @@ class MembershipClient final
   // Attach must be called before Ready is sent.
   void Attach(WorkState* state) ABSL_LOCKS_EXCLUDED(mu_);
   void Detach() ABSL_LOCKS_EXCLUDED(mu_);
-  // Blocks until Open arrives: the servers have received the model's layout. A
-  // request to initialize is then already in the state.
+  // Blocks until Open arrives, which means that the servers have received the
+  // model's layout. If this worker must initialize the weights, the WorkState
+  // has been told so by then.
   absl::StatusOr<Open> AwaitOpen() ABSL_LOCKS_EXCLUDED(mu_);
 
   // ---- All-reduce only.
@@ -86,11 +87,11 @@ class MembershipClient final
   std::optional<Group> group_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, std::string> published_ ABSL_GUARDED_BY(mu_);
   std::function<void(int64_t)> save_ ABSL_GUARDED_BY(mu_);
-  // Received before save_ was set.
+  // Versions of the Save orders received before save_ was set.
   std::vector<int64_t> saves_ ABSL_GUARDED_BY(mu_);
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
-  // An error once the connection has ended.
+  // OK while the connection exists, and an error once it has ended.
   absl::Status ended_ ABSL_GUARDED_BY(mu_);
 };
 

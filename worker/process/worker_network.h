@@ -23,7 +23,8 @@ class WorkerNetwork {
  public:
   virtual ~WorkerNetwork() = default;
 
-  // Connects to the coordinator, see ConnectToCoordinator.
+  // Connects to the coordinator, as ConnectToCoordinator of
+  // common/transport/channel.h does.
   virtual absl::StatusOr<std::unique_ptr<MembershipStream>>
   ConnectToCoordinator(const std::string& address, absl::Duration timeout,
                        const std::function<bool()>& stop) = 0;
@@ -32,8 +33,8 @@ class WorkerNetwork {
       const std::string& address, absl::Time deadline,
       const std::function<bool()>& stop) = 0;
 
-  // All-reduce only: the worker's state on server 0, see OpenReplicaStream and
-  // ReadReplica.
+  // All-reduce only: write and read the replica of the worker's state on server
+  // 0, like the functions of the same names.
   virtual std::unique_ptr<ReplicaStream> OpenReplicaStream(
       const std::string& address, const JournalHello& hello,
       std::function<void(const absl::Status&)> lost) = 0;
@@ -42,7 +43,7 @@ class WorkerNetwork {
                                    Snapshot* snapshot) = 0;
 };
 
-// Returns the network of gRPC channels with these credentials.
+// Returns a WorkerNetwork that uses gRPC with these credentials.
 std::unique_ptr<WorkerNetwork> MakeGrpcWorkerNetwork(const Security& security);
 
 }  // namespace tributary

@@ -27,11 +27,13 @@ struct WorkerOptions {
   // Number of compute threads; each computes one micro-batch at a time. Never
   // changes the result.
   int threads = 1;
-  // Called once for each compute thread, when the job is known.
+  // Creates the device of a compute thread. Called once for each compute
+  // thread, when the job is known.
   DeviceMaker make_device = &MakeCpuDevice;
-  // The job's data and models.
+  // Functions that open the job's data and create its models.
   TrainingSources sources;
-  // Called for an all-reduce on GPUs. Null if NCCL is not available.
+  // Loads NCCL. Called for an all-reduce on GPUs. Null if NCCL is not
+  // available.
   std::function<absl::StatusOr<NcclLibrary*>()> load_nccl;
   // Credentials of this worker.
   Security security;
@@ -51,7 +53,7 @@ struct WorkerOptions {
   // Time limit for reconnecting after a lost connection.
   absl::Duration reconnect_timeout = absl::Minutes(10);
   // Maximum interval between heartbeats. At the end of a step a heartbeat may
-  // be sent after half of it. A short lease shortens the interval.
+  // be sent after half of this interval. A short lease shortens the interval.
   absl::Duration heartbeat_interval = absl::Seconds(1);
   // Clock for time measurements, which determine the worker's speed.
   std::function<absl::Time()> clock = &MonotonicNow;

@@ -11,14 +11,15 @@
 namespace tributary {
 
 // Schedules whole batches: every task computes all micro-batches of a step that
-// this worker has leased. Threads as WorkState.
+// this worker has leased. Thread safety is that of WorkState.
 //
 // A step lease ends when the outcome of every chunk has arrived. If an outcome
 // refuses a gradient as too stale, the step is computed again. A task takes a
-// chunk only after the outcomes of all gradients this worker has sent for that
-// chunk. Staleness therefore stems from other workers' updates only. The worker
-// holds three step leases: one in flight to the servers, one to compute, and
-// one to read ahead. This limit also bounds the gradients in flight.
+// chunk only after the outcomes of all gradients that this worker has sent for
+// that chunk have arrived. Staleness therefore stems from other workers'
+// updates only. The worker holds three step leases: one in flight to the
+// servers, one to compute, and one to read ahead. This limit also bounds the
+// gradients in flight.
 class AsynchronousWork final : public BoundedStalenessWork {
  public:
   AsynchronousWork(const Options& options, int micro_batches,
@@ -57,8 +58,8 @@ class AsynchronousWork final : public BoundedStalenessWork {
   const int micro_batches_;
 
   std::map<int64_t, StepLease> step_leases_ ABSL_GUARDED_BY(mu_);  // By step.
-  // Number of gradients sent without an outcome so far, by chunk. -1 if the
-  // outcome arrives before the task is marked done.
+  // By chunk: number of gradients that have been sent and whose outcome has not
+  // arrived. -1 if the outcome arrives before the task is marked done.
   std::vector<int> unanswered_ ABSL_GUARDED_BY(mu_);
   // Number of step leases requested and not yet granted.
   int asked_ ABSL_GUARDED_BY(mu_) = 0;

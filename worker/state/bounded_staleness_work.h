@@ -14,7 +14,7 @@
 namespace tributary {
 
 // Double-buffers the weights, so that chunks of any version may arrive at any
-// time. Threads as WorkState.
+// time. Thread safety is that of WorkState.
 //
 // The exchange writes the newest version of each chunk to the back arena. When
 // a task first needs a chunk, it copies the chunk to the front arena, which
@@ -22,7 +22,7 @@ namespace tributary {
 // at a single version; later layers may be newer than earlier ones.
 //
 // Server memory is never mapped here, unlike in synchronous mode, because a
-// server could overwrite a mapped chunk during a pass.
+// server could overwrite a mapped chunk while a task computes from it.
 class BoundedStalenessWork : public WorkState {
  public:
   BoundedStalenessWork(const Options& options, const ArenaLayout* layout);

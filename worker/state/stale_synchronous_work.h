@@ -13,7 +13,8 @@ namespace tributary {
 // Implements bounded staleness: the micro-batches of a step may be computed as
 // soon as every chunk includes all but the last `staleness` preceding steps. A
 // task waits for chunks that lack some of these steps, in total for at most
-// `patience` times the compute time of the previous task. Threads as WorkState.
+// `patience` times the compute time of the previous task. Thread safety is that
+// of WorkState.
 class StaleSynchronousWork final : public BoundedStalenessWork {
  public:
   // Requires spec.staleness() >= 1.
@@ -47,7 +48,7 @@ class StaleSynchronousWork final : public BoundedStalenessWork {
   absl::Duration computing_ ABSL_GUARDED_BY(mu_);
   // Start of the task under way.
   absl::Time begin_ ABSL_GUARDED_BY(mu_);
-  // Deadline of all waits of the task; set by the first.
+  // Deadline of all waits of the task; set by the first wait.
   absl::Time patience_end_ ABSL_GUARDED_BY(mu_);
   int threads_waiting_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Time waiting_since_ ABSL_GUARDED_BY(mu_);

@@ -11,7 +11,8 @@
 
 namespace tributary {
 
-// Keeps two consecutive versions of the weights. Threads as WorkState.
+// Keeps two consecutive versions of the weights. Thread safety is that of
+// WorkState.
 //
 // Version v is in arena v % 2, so version v stays intact while chunks of
 // version v + 1 arrive, and a micro-batch that is reassigned after a worker
@@ -20,8 +21,9 @@ namespace tributary {
 // overwritten once no task reads it: the version of the task under way is
 // pinned, and chunks that would replace it are parked until the task ends.
 //
-// If a server on this host maps its chunks into the arenas, it overwrites them
-// directly; the same proof holds for these chunks.
+// If the chunks of a server on this host are mapped into the arenas (see
+// MapChunks), the server overwrites them directly; the same proof holds for
+// these chunks.
 class SynchronousWork final : public WorkState {
  public:
   SynchronousWork(const Options& options, const ArenaLayout* layout);

@@ -1,4 +1,4 @@
-// Where an exchange delivers new weights.
+// The interface through which an exchange delivers new weights.
 #ifndef TRIBUTARY_WORKER_STATE_WEIGHTS_SINK_H_
 #define TRIBUTARY_WORKER_STATE_WEIGHTS_SINK_H_
 
@@ -25,12 +25,14 @@ class WeightsSink {
   virtual absl::Status MapChunks(const MappedMemory& memory, int shard,
                                  int servers) = 0;
   enum class Arrival {
-    kWrite,  // Write to `*to` unless it is mapped, then call EndWrite.
+    kWrite,  // Write to `*to` unless the chunk is mapped, then call EndWrite.
     // A task is reading the destination: retry when the SetUnparked callback
     // runs.
     kPark,
     kDrop,  // Not newer than the present version: discard.
   };
+  // Begins to deliver a version of a chunk. Returns what the exchange must do
+  // with it. For kWrite, sets *to to the destination.
   virtual Arrival BeginWrite(int chunk, int64_t version, float** to) = 0;
   virtual void EndWrite(int chunk, int64_t version) = 0;
   // Returns the arena for this version, for exchanges that compute the next
@@ -45,7 +47,7 @@ class WeightsSink {
 
   // Records the first error, which ends every wait for weights.
   virtual void Fail(const absl::Status& status) = 0;
-  // The first error.
+  // Returns the first error, or OK.
   virtual absl::Status status() const = 0;
 };
 

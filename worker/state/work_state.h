@@ -34,7 +34,7 @@ struct Task {
   };
   Kind kind = Kind::kFail;
   int64_t version = 0;
-  // In ascending order.
+  // Numbers of micro-batches or of pieces of the evaluation data, ascending.
   std::vector<int64_t> items;
   // Generation of the assignment that the task belongs to.
   int64_t generation = 0;
@@ -54,7 +54,7 @@ class WorkState : public WeightsSink {
     // Number of rounds, the unit in which servers count steps.
     int64_t steps = 0;
     // Selects the versions to evaluate: the last one, and every
-    // `evaluate_every`-th one unless that is 0.
+    // `evaluate_every`-th one unless `evaluate_every` is 0.
     bool evaluates = false;
     int64_t evaluate_every = 0;
   };
@@ -91,14 +91,15 @@ class WorkState : public WeightsSink {
   // Returns whether the task must be given up. For use between two parts of a
   // task; within a part, AwaitWeights reports it.
   bool GivenUp(const Task& task) const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the arena for this version. The pointer is valid until Next.
+  // Returns the arena for this version. The pointer is valid until the next
+  // call of Next.
   const float* Weights(int64_t version) const override = 0;
   // Returns the memory behind all results of Weights, in whole pages. Server
   // memory is mapped there by the time the first version is complete.
   virtual std::vector<absl::Span<char>> WeightMemory() const = 0;
   // Returns the version of the chunk that the task under way computes from.
-  // Call after AwaitWeights for that chunk. Meaningful only where chunk
-  // versions may differ from the task's version.
+  // Call after AwaitWeights for that chunk. Meaningful only in modes in which
+  // chunk versions may differ from the task's version.
   virtual int64_t BaseVersion(int /*chunk*/) const { return 0; }
 
  protected:
@@ -139,7 +140,7 @@ class WorkState : public WeightsSink {
 
  private:
   void EndTask() ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns true if there is something to do, in `task`.
+  // Returns whether there is something to do. If so, stores it in `task`.
   bool Decide(Task* task) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   void BeginTask(const Task& task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -153,7 +154,8 @@ class WorkState : public WeightsSink {
   Deal assignment_ ABSL_GUARDED_BY(mu_);
   int64_t evaluated_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Status status_ ABSL_GUARDED_BY(mu_);
-  // Micro-batches computed and pieces evaluated by this worker, by version.
+  // For each version of the weights, the micro-batches that this worker has
+  // computed, and the pieces of the evaluation data that it has evaluated.
   std::map<int64_t, std::set<int64_t>> done_micro_batches_ ABSL_GUARDED_BY(mu_);
   std::map<int64_t, std::set<int64_t>> done_pieces_ ABSL_GUARDED_BY(mu_);
 };

@@ -15,8 +15,8 @@ namespace tributary {
 class ComputeThreadItems {
  public:
   enum class Schedule {
-    // Each thread starts with the item of its number; whichever thread is free
-    // takes the next remaining item.
+    // Thread n starts with item n. A thread that has finished an item takes the
+    // next remaining one.
     kDynamic,
     // Each thread receives a contiguous range; all ranges have about the same
     // length.
@@ -25,7 +25,7 @@ class ComputeThreadItems {
   ComputeThreadItems(std::vector<int64_t> items, int threads,
                      Schedule schedule = Schedule::kDynamic);
 
-  // Number of threads that have a first item.
+  // Returns the number of threads that have a first item.
   int threads() const { return static_cast<int>(own_.size()); }
   // Returns the items initially assigned to the thread.
   std::vector<int64_t> AssignedTo(int thread) const;
@@ -57,7 +57,7 @@ class ComputeThreadItems {
 
   const std::vector<int64_t> items_;
   std::vector<Own> own_;      // By thread; accessed by that thread only.
-  std::atomic<size_t> next_;  // First item that belongs to no thread.
+  std::atomic<size_t> next_;  // First item not given to a thread.
 };
 
 }  // namespace tributary

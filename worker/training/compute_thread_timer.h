@@ -42,8 +42,8 @@ class TimeSpent {
 };
 
 // Measures the time of one thread, which reports its changes of activity.
-// `activity` may be called from any thread, everything else only from the
-// measured one.
+// `activity` may be called from any thread, all other methods only from the
+// measured thread.
 class ComputeThreadTimer {
  public:
   using Clock = std::function<absl::Time()>;
@@ -51,7 +51,8 @@ class ComputeThreadTimer {
 
   void Switch(Activity next);
   Activity activity() const { return activity_; }
-  // Returns the time since the last Take, up to the last Switch.
+  // Returns the time spent on each activity from the last Take to the last
+  // Switch.
   const TimeSpent& spent() const { return spent_; }
   // Returns spent() and resets it to zero.
   TimeSpent Take();

@@ -36,17 +36,19 @@ class DeviceArenas {
   float* weights() const { return static_cast<float*>(weights_.get()); }
   float* gradients() const { return static_cast<float*>(gradients_.get()); }
 
-  // Identifies the contents of a weight chunk: equal versions have equal bytes.
+  // Identifies the contents of a chunk of weights: chunks of equal versions
+  // have equal bytes.
   struct Version {
     int64_t step = -1;
     int64_t base = -1;
   };
-  // Makes operations queued from now on see the chunk of the host arena `host`
-  // in weights(). The host chunk must not change until Synchronize. Copies
-  // nothing if weights() already holds this version. No operation already
-  // queued may read the chunk.
+  // Copies the chunk from the host arena `host` to weights(), before operations
+  // queued from now on run. The host chunk must not change until Synchronize.
+  // Copies nothing if weights() already holds this version. No operation
+  // already queued may read the chunk.
   void Load(int chunk, const Version& version, const float* host);
-  // Loads all chunks, with contents that no later version repeats.
+  // Copies all chunks, whatever versions they have. The next Load of each chunk
+  // then copies it again.
   void LoadAll(const float* host);
 
   // Copies chunks [first, last) from `from`, an arena in device memory such as

@@ -18,8 +18,9 @@ namespace tributary {
 // and passed to SubtreeReducer: one copy per sum instead of one per
 // micro-batch.
 //
-// Requires one arena of device memory for each level of the tree. With less
-// memory, the sums of lower nodes are copied to the host, which adds the rest.
+// Uses one arena of device memory for each level of the tree. If memory does
+// not suffice for all of them, the sums of lower nodes are copied to the host,
+// which adds the rest.
 //
 // Not thread-safe: used by the device's thread. Additions are queued like all
 // device operations.
@@ -45,7 +46,7 @@ class DeviceSums {
   // Returns whether the micro-batch completes a sum that must be copied to the
   // host.
   bool complete() const { return complete_; }
-  // Describe the sum that the micro-batch contributes to: its node, its arena
+  // Return the sum that the micro-batch contributes to: its node, its arena
   // (valid until the next BeginMicroBatch), and its number of samples.
   int node() const { return node_; }
   const float* sum() const { return sum_; }
@@ -62,7 +63,7 @@ class DeviceSums {
     double loss_sum = 0;
   };
 
-  // Allocates one more arena. Returns false if memory is short.
+  // Allocates one more arena. Returns false if memory does not suffice.
   bool Allocate();
 
   Device* const device_;
@@ -70,7 +71,7 @@ class DeviceSums {
   const int tree_leaves_;
   const WireDtype dtype_;
   std::vector<Device::Memory> arenas_;
-  bool full_ = false;  // True once memory for another arena was short.
+  bool full_ = false;  // True once an allocation has failed.
 
   // State of the task.
   std::set<int> tops_;  // Largest nodes made up of the task's micro-batches.

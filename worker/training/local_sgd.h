@@ -44,12 +44,12 @@ class LocalSgd {
   // counts.
   void Step(const float* gradient_sum, int64_t sample_count);
 
-  // Number of samples (tokens) in all steps of the round so far.
+  // Returns the number of samples (tokens) in all steps of the round so far.
   int64_t total_sample_count() const { return total_sample_count_; }
   // Computes out = total_sample_count() * (start - weights()), element by
-  // element for the whole arena. The sum over trajectories, divided by their
-  // samples, is the mean that the outer optimizer takes. `out` must not overlap
-  // either operand.
+  // element for the whole arena. The sum of the results of all micro-batches,
+  // divided by their total sample count, is the mean gradient that the outer
+  // optimizer uses. `out` must not overlap either operand.
   void OuterGradient(float* out) const;
 
  private:

@@ -22,16 +22,16 @@ struct MicroBatchMemory {
   int64_t total() const { return weights + gradients + activations + working; }
 };
 
-// Inputs of the estimate. batch.micro_batches need not be set.
+// Inputs of the estimate. job.batch.micro_batches need not be set.
 struct MicroBatchMemoryInputs {
   const JobSpec& job;
   DataInfo info;
   bool evaluates = false;  // True if the job evaluates on at least one sample.
 };
 
-// Returns the largest number of samples a model is planned for if the batch is
-// divided into `micro_batches`: those of a micro-batch or of a piece of the
-// evaluation.
+// Returns the number of samples that a model is planned for if the batch is
+// divided into `micro_batches`: the size of a micro-batch or of a piece of the
+// evaluation data, whichever is larger.
 int64_t MostSamples(const MicroBatchMemoryInputs& inputs,
                     int64_t micro_batches);
 
@@ -49,9 +49,9 @@ absl::StatusOr<int64_t> FindMicroBatches(const MicroBatchMemoryInputs& inputs,
                                          int64_t fewest, int64_t available,
                                          const Device& device);
 
-// Returns an error message: required memory, available memory, and a remedy.
-// Example: "cpu has too little memory for a micro-batch of 64 samples:
-// weights 1.2 GB, ...".
+// Returns an error message that states the required memory, the available
+// memory and a remedy. Example: "cpu has too little memory for a micro-batch of
+// 64 samples: weights 1.2 GB, ...".
 std::string ExplainMicroBatchMemory(const MicroBatchMemoryInputs& inputs,
                                     const MicroBatchMemory& needed,
                                     int64_t available, const Device& device);

@@ -17,7 +17,8 @@
 namespace tributary {
 
 // Loads elements [begin, end) of the task's weights, which must be available,
-// onto the device. They must not change until the device is synchronized.
+// onto the device. The host's copy of them must not change until the device is
+// synchronized.
 void LoadWeights(const WorkState& state, const Task& task,
                  const ArenaLayout& layout, int64_t begin, int64_t end,
                  DeviceArenas* device);
@@ -33,7 +34,7 @@ class MicroBatchObserver final : public StepObserver {
     int number = 0;
     int64_t sample_count = 0;  // Samples (tokens).
     // Host arena for the gradients, or for the sum that the micro-batch
-    // completes. Null if it completes no sum.
+    // completes. Null if the micro-batch completes no sum.
     Buffer arena;
     // Device arenas and sums. Both are null if the model computes in `arena`.
     DeviceArenas* device = nullptr;
@@ -51,7 +52,7 @@ class MicroBatchObserver final : public StepObserver {
     if (micro_batch_.device_busy) micro_batch_.device_busy();
   }
   void ForwardDone() override { timer_->Switch(Activity::kBackward); }
-  // Chunk 0 waits for Finish because it carries the loss.
+  // Passes chunk 0 on only in Finish, because it carries the loss.
   void GradientsReady(int64_t begin) override;
 
   // Passes on the remaining chunks. Must be called once, after ForwardBackward.
@@ -60,7 +61,7 @@ class MicroBatchObserver final : public StepObserver {
   absl::Status Finish(double loss_sum);
 
  private:
-  // Queues the additions for chunks from `first` on and starts to copy
+  // Queues the additions for chunks [first, last_added_) and starts to copy
   // completed sums to the host. Requires a device with its own memory.
   void AddUp(int first);
   // Passes on the last chunk that has not been passed on.
@@ -71,7 +72,7 @@ class MicroBatchObserver final : public StepObserver {
   WorkState* const state_;
   SubtreeReducer* const reducer_;
   ComputeThreadTimer* const timer_;
-  int last_chunk_;  // Later chunks have been passed on.
+  int last_chunk_;  // Chunks after it have been passed on.
   int last_added_;  // AddUp has covered the chunks from here on.
 };
 

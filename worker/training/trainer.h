@@ -75,7 +75,7 @@ class Trainer {
   // Starts to transfer the expected next micro-batch to the thread's device, if
   // it has been read. Never waits for reads.
   void Prefetch(int thread, int64_t step, int micro_batch);
-  // Prefetches the micro-batch that follows those the thread has begun.
+  // Prefetches the micro-batch that the thread is expected to compute next.
   void PrefetchNext(const Task& task, int thread, ComputeThreadItems* items);
   bool IsPrefetched(int64_t step, int micro_batch) const;
   // Computes the gradients of one local step, on the host.

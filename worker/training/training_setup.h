@@ -35,7 +35,7 @@ using DeviceMaker =
 // Creates a CPU device. Never fails.
 absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(Precision precision);
 
-// Where a job's data and models come from.
+// Functions that open a job's data and create its models.
 struct TrainingSources {
   std::function<absl::StatusOr<std::unique_ptr<DataSet>>(const JobSpec&)>
       open_data = &OpenDataSet;
@@ -54,10 +54,10 @@ struct TrainingSources {
 class TrainingSetup {
  public:
   // Opens the job's data and plans the model for each compute thread, or for as
-  // many as memory permits. `job` is resolved, including batch.micro_batches.
-  // Returns the errors of `sources` and `make_device`, which say
-  // what to change, and ResourceExhausted if memory does not suffice for one
-  // micro-batch.
+  // many threads as memory permits. `job` is resolved, including
+  // batch.micro_batches. Returns the errors of `sources` and `make_device`,
+  // which say what to change, and ResourceExhausted if memory does not suffice
+  // for one micro-batch.
   static absl::StatusOr<std::unique_ptr<TrainingSetup>> Create(
       const JobSpec& job, int threads,
       const DeviceMaker& make_device = &MakeCpuDevice,
@@ -79,34 +79,34 @@ class TrainingSetup {
   // Releases compute threads, and their memory, until `count` (at least one)
   // remain. No thread may be computing.
   void KeepThreads(int count);
-  // Memory that one compute thread needs, in bytes.
+  // Returns the memory that one compute thread needs, in bytes.
   int64_t thread_bytes() const { return micro_batch_memory_.total(); }
   Device* device(int thread) const { return threads_[thread].device.get(); }
   Model* model(int thread) const { return threads_[thread].model.get(); }
-  // Null if the device works in host memory; models then compute in host
-  // arenas.
+  // Returns null if the device works in host memory; models then compute in
+  // host arenas.
   DeviceArenas* arenas(int thread) const {
     return threads_[thread].arenas.get();
   }
-  // Null if arenas() is null, and with local steps.
+  // Returns null if arenas() is null, and with local steps.
   DeviceSums* sums(int thread) const { return threads_[thread].sums.get(); }
-  // Null unless the job's consistency is local_steps.
+  // Returns null unless the job's consistency is local_steps.
   LocalSgd* local_sgd(int thread) const {
     return threads_[thread].local_sgd.get();
   }
-  // Number of samples in one piece of the evaluation. The last piece may be
-  // shorter.
+  // Returns the number of samples in one piece of the evaluation data. The last
+  // piece may be shorter.
   int64_t piece_samples() const { return piece_samples_; }
 
  private:
-  // Destroyed in reverse order, members and threads alike.
+  // The members of a thread, and the threads, are destroyed in reverse order.
   struct ComputeThread {
     std::unique_ptr<Device> device;
     std::unique_ptr<DeviceArenas> arenas;
     std::unique_ptr<DeviceSums> sums;
     // Copies of the weights. Those of the first thread serve all threads whose
-    // models work in host memory. Null in the others, and with local steps,
-    // where each thread has its own weights.
+    // models work in host memory. Null in the other threads, and with local
+    // steps, where each thread has its own weights.
     std::unique_ptr<WeightCopies> weight_copies;
     std::unique_ptr<Model> model;
     std::unique_ptr<LocalSgd> local_sgd;

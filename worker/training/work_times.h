@@ -16,8 +16,9 @@
 
 namespace tributary {
 
-// Measures the process's time by activity. The time of a task is counted once
-// and divided in proportion to the times of its compute threads.
+// Measures the process's time by activity. The duration of a task is counted
+// once, not once for each thread, and is divided among the activities in
+// proportion to the times that the compute threads spent on them.
 //
 // BeginTask and EndTask must be called alternately, by the thread that runs
 // tasks. Everything else is thread-safe.
@@ -30,16 +31,16 @@ class WorkTimes {
   // Returns the timer for the compute thread to update.
   ComputeThreadTimer* timer(int thread) const { return timers_[thread].get(); }
 
-  // Begins a task that the trainer waited for during `waited`.
+  // Begins a task. `waited` is the time that the trainer waited for it.
   void BeginTask(const Task& task, absl::Duration waited)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // Ends a task of duration `taken`. All compute threads must be idle.
+  // Ends the task, which took `taken`. All compute threads must be idle.
   void EndTask(absl::Duration taken) ABSL_LOCKS_EXCLUDED(mu_);
-  // Counts a micro-batch that took a thread `taken`.
+  // Counts a micro-batch that a thread computed in `taken`.
   void CountMicroBatch(absl::Duration taken) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Returns the step, the phase and the statistics. Callers add what this class
-  // does not know.
+  // Returns a heartbeat with the step, the phase and the statistics. The caller
+  // sets the fields that this class does not know.
   Heartbeat Progress() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

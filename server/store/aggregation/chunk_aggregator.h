@@ -22,10 +22,12 @@ struct NodeSum {
   int64_t sample_count = 0;  // Samples (tokens) in the sum.
   double loss_sum = 0;       // Loss summed over the same samples.
   int64_t contributor = 0;   // Incarnation of the worker that sent it.
-  // Only where contributions are answered (ExchangeTraits): see Contribution.
+  // Used only in modes in which servers answer contributions (see
+  // ExchangeTraits); Contribution describes them.
   int64_t base_version = 0;
   double gradient_norm = 0;
-  // WeightsSubscriber::id of the stream that it came from; 0: none.
+  // WeightsSubscriber::id of the stream on which the contribution arrived; 0 if
+  // there is none.
   int64_t sender = 0;
 };
 
@@ -45,31 +47,35 @@ class TreeSum {
 
   int64_t sample_count() const { return sample_count_; }
   double loss_sum() const { return loss_sum_; }
-  // A contributor whose loss is NaN; 0 if there is none.
+  // Returns the incarnation of a worker whose loss is NaN, or 0 if there is
+  // none.
   int64_t nan_loss_contributor() const { return nan_loss_contributor_; }
   bool empty() const { return steps_.empty(); }
 
   // Sums elements [begin, begin + count), where count is at most kBlock. The
   // result is *half + *other_half, or *half alone if `*other_half` is null; the
-  // arrays are valid until the next Read on this thread. (Output parameters,
-  // because a returned pair is copied as one vector, which stalls until all
-  // earlier stores are complete.)
+  // arrays are valid until the next Read on this thread. (Read has output
+  // parameters because a returned pair would be copied as one vector, which
+  // stalls until all earlier stores are complete.)
   void Read(int64_t begin, int64_t count, const float** half,
             const float** other_half) const;
 
-  // The steps of the sum, for callers that compute it elsewhere. In post-order:
-  // a source is pushed on a stack, which holds at most depth() entries; null
-  // replaces the top two entries with their sum, rounded to dtype().
+  // Returns the operations of the sum in post-order, for callers that compute
+  // it elsewhere, such as on a GPU. A source is pushed on a stack, which has at
+  // most depth() entries. Null replaces the top two entries with their sum,
+  // rounded to dtype().
   absl::Span<const std::shared_ptr<const GradientSource>> steps() const {
     return steps_;
   }
   int depth() const { return depth_; }
   WireDtype dtype() const { return dtype_; }
-  // Largest depth() of a sum of a ChunkAggregator with `leaves` leaves.
+  // Returns the largest possible depth() of a sum from a ChunkAggregator with
+  // `leaves` leaves.
   static int MostDepth(int leaves);
 
   // Returns the first of the `elements` elements that is NaN or infinite in
-  // some contribution. Contributor 0 and element 0: there is none.
+  // some contribution, and the incarnation of the worker that sent the
+  // contribution. Both numbers are 0 if all elements are finite.
   struct Nonfinite {
     int64_t element = 0;
     int64_t contributor = 0;
@@ -80,7 +86,8 @@ class TreeSum {
   friend class ChunkAggregator;
 
   std::vector<std::shared_ptr<const GradientSource>> steps_;
-  std::vector<int64_t> contributors_;  // In the order of the sources.
+  // Incarnations of the senders, in the order of the sources.
+  std::vector<int64_t> contributors_;
   int depth_ = 0;
   WireDtype dtype_ = ExchangeSpec::FLOAT32;
   int64_t sample_count_ = 0;
@@ -93,27 +100,27 @@ class TreeSum {
 //
 // Contributions of different nodes may overlap if leaves were reassigned during
 // the step and two workers computed the same leaves. Both computed the same
-// bits, so either contribution may be used. A contribution whose leaves are all
-// covered is a duplicate.
+// bits, so either contribution may be used. A contribution whose leaves are
+// already covered by others is a duplicate.
 class ChunkAggregator {
  public:
-  // `leaves` must be a power of two. Rounds sums to `dtype`. Contributions must
-  // be rounded already.
+  // `leaves` must be a power of two. Sums are rounded to `dtype`. Contributions
+  // must already be rounded to it.
   ChunkAggregator(int leaves, WireDtype dtype);
 
-  // Returns false for a duplicate, which is dropped. `sum.node` must be a node
-  // of the tree.
+  // Adds a contribution. Returns false if it is a duplicate, which is dropped.
+  // `sum.node` must be a node of the tree.
   bool Add(NodeSum sum);
 
-  // True if every leaf is covered, so that Take may be called.
+  // Returns true if every leaf is covered, so that Take may be called.
   bool complete() const { return covered_[1]; }
 
   // Returns the contributions and leaves the aggregator empty.
   TreeSum Take();
 
  private:
-  // Moves the contributions of `node` and below to the sum. Returns their loss,
-  // added in the tree's order.
+  // Moves the contributions of `node` and the nodes below it to `*sum`. Returns
+  // the sum of their losses, added in the tree's order.
   double TakeUnder(int node, int height, TreeSum* sum);
   void DropUnder(int node);
 

@@ -15,20 +15,20 @@ class GradientSource {
   virtual ~GradientSource() = default;
 
   // Returns elements [begin, begin + count) of the chunk: a pointer to them, or
-  // `scratch` after copying them there. Valid as long as the source and
-  // `scratch` are.
+  // `scratch` after copying them there. The result is valid as long as the
+  // source and `scratch` are.
   virtual const float* Read(int64_t begin, int64_t count,
                             float* scratch) const = 0;
 
   // Returns all elements as one array, before the rounding to
-  // exchange.wire_dtype that Read does. Null if there is no such array. Valid
-  // as long as the source is.
+  // exchange.wire_dtype that Read does. Returns null if there is no such array.
+  // The result is valid as long as the source is.
   virtual const float* InOnePiece() const { return nullptr; }
 
-  // True if most elements are 0, so that Add takes less time than Read.
+  // Returns true if most elements are 0, so that Add takes less time than Read.
   virtual bool sparse() const { return false; }
-  // sum[i] += element begin + i, for i < count. Skips elements that are 0. Call
-  // it only if sparse().
+  // Adds element begin + i to sum[i], for each i < count. Skips elements that
+  // are 0. Call it only if sparse() is true.
   virtual void Add(int64_t /*begin*/, int64_t /*count*/, float* /*sum*/) const {
   }
 };

@@ -12,7 +12,7 @@ namespace tributary {
 // Applies contributions, each of a whole batch, in the order of arrival. Drops
 // a contribution if the chunk has already applied the step, and refuses it if
 // its staleness (the number of versions since the one it was computed from) is
-// above `max_staleness`. The sender is told the outcome. With
+// above `max_staleness`. The sender receives the outcome. With
 // `learning_rate_by_staleness`, the learning rate of an update is divided by
 // its staleness. A queue holds at most 4096 contributions.
 class AsynchronousPolicy final : public ConsistencyPolicy {

@@ -20,7 +20,7 @@ struct ContributionOutcome {
   // True: the contribution is too stale and must be computed again. False: the
   // step is applied.
   bool refused = false;
-  int64_t age = 0;       // Its staleness.
+  int64_t age = 0;       // Staleness of the contribution.
   int64_t receiver = 0;  // NodeSum::sender.
 };
 
@@ -30,9 +30,10 @@ struct ChunkUpdate {
   TreeSum sum;
   // Norm of the batch's mean gradient, in modes whose contributions contain it.
   double gradient_norm = 0;
-  // Divides the learning rate. Dividing by 1 does not change its bits.
+  // The learning rate is divided by this number. 1 leaves its bits unchanged.
   double learning_rate_divisor = 1;
-  // Sent when the version has been published. Absent: nothing is sent.
+  // The outcome to send when the version has been published. If absent, nothing
+  // is sent.
   std::optional<ContributionOutcome> outcome;
 };
 
@@ -57,11 +58,12 @@ class ContributionQueue {
   // that is invalid for every step, ResourceExhausted if too many wait.
   virtual absl::Status Add(int64_t version, NodeSum sum) = 0;
 
-  // Returns what to do at `version`: an update, which leaves the queue and must
-  // have become `version` + 1 before the next call; the outcome of a
-  // contribution that causes no update; or nothing until another Add.
+  // What to do next: apply an update, send the outcome of a contribution that
+  // causes no update, or nothing until another Add.
   using Decision =
       std::variant<std::monostate, ChunkUpdate, ContributionOutcome>;
+  // Returns what to do at `version`. A returned update leaves the queue and
+  // must have become `version` + 1 before the next call of Next.
   virtual Decision Next(int64_t version) = 0;
 };
 
@@ -73,8 +75,8 @@ class ConsistencyPolicy {
   struct Options {
     int leaves = 1;  // Leaves of the reduction tree.
     WireDtype dtype = ExchangeSpec::FLOAT32;
-    int64_t steps = 0;       // In rounds.
-    int64_t first_step = 0;  // Steps below are applied already.
+    int64_t steps = 0;       // Number of rounds.
+    int64_t first_step = 0;  // Steps below this one are already applied.
   };
 
   virtual ~ConsistencyPolicy() = default;
@@ -83,9 +85,9 @@ class ConsistencyPolicy {
   virtual std::unique_ptr<ContributionQueue> NewQueue() const = 0;
 
   // Returns how many versions of a chunk workers may need, including the
-  // newest: 1 or 2. 2: chunks may be one step apart, and a worker that computes
-  // a step needs the older version of the chunks that are ahead (see
-  // ParameterStore). 1: workers always compute from the newest version.
+  // newest. 1 means that workers always compute from the newest version. 2
+  // means that chunks may be one step apart, and a worker that computes a step
+  // needs the older version of the chunks that are ahead (see ParameterStore).
   virtual int useful_versions() const = 0;
 };
 

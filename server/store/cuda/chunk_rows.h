@@ -12,8 +12,9 @@ class ArenaLayout;
 
 namespace tributary::cuda {
 
-// Elements per row. Parameters begin at multiples of it, so that a row holds
-// elements of one parameter, possibly followed by a gap.
+// Number of elements per row. Each parameter begins at a multiple of this
+// number, so a row contains elements of one parameter, possibly followed by a
+// gap.
 inline constexpr int kRowElements = 16;
 
 enum class RowGroup : uint8_t { kDecay, kNoDecay, kStatistics };
@@ -21,10 +22,11 @@ enum class RowGroup : uint8_t { kDecay, kNoDecay, kStatistics };
 // Elements [kRowElements * r, kRowElements * (r + 1)) of a chunk, for row r.
 struct ChunkRow {
   RowGroup group = RowGroup::kNoDecay;
-  uint8_t elements = 0;  // The rest are a gap.
+  // Elements of the parameter; the rest of the row is a gap.
+  uint8_t elements = 0;
 };
 
-// The rows of a chunk, in order.
+// Returns the rows of a chunk, in order.
 std::vector<ChunkRow> RowsOf(const ArenaLayout& layout, int chunk);
 
 }  // namespace tributary::cuda

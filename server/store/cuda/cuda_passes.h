@@ -10,9 +10,10 @@
 
 namespace tributary {
 
-// Returns OK if GPU `ordinal` (CUDA's number, from 0) can be used. NotFound if
-// there are fewer GPUs; FailedPrecondition if there is no GPU or driver, if
-// this build has no code for that GPU, or in a build without CUDA.
+// Returns OK if GPU `ordinal` (CUDA's number, from 0) can be used. Returns
+// NotFound if there are GPUs but none with this number, and FailedPrecondition
+// if there is no GPU or driver, if this build has no code for that GPU, or in a
+// build without CUDA.
 absl::Status CheckCudaPasses(int ordinal);
 
 // A ChunkPassMaker for GPU `ordinal`. `pass_streams` (at least 1) is the number
@@ -20,8 +21,8 @@ absl::Status CheckCudaPasses(int ordinal);
 // stream and working memory. Set it to the number of threads that call the
 // passes; a thread that finds no free stream waits for one.
 //
-// Later errors of the GPU are returned by ChunkPass. They name the operation,
-// the GPU and CUDA's error.
+// Errors that occur in a pass are returned by the methods of ChunkPass. They
+// name the operation, the GPU and CUDA's error.
 absl::StatusOr<ChunkPasses> MakeCudaPasses(int ordinal, int pass_streams,
                                            const ChunkPassPlan& plan);
 

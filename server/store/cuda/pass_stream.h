@@ -23,12 +23,13 @@ namespace tributary::cuda {
 // Wait and copies from memory that is not pinned block.
 class PassStream {
  public:
-  // Elements of device memory that a PassStream needs for chunks of up to
-  // `chunk_elements` and sums of up to `depth`.
+  // Returns the number of elements of device memory that a PassStream needs for
+  // chunks of up to `chunk_elements` elements and sums of up to `depth` (see
+  // TreeSum::depth).
   static int64_t DeviceElements(int64_t chunk_elements, int depth);
 
-  // Creates a PassStream on GPU `ordinal`. `memory` is device memory of that
-  // many elements, which must outlive the PassStream.
+  // Creates a PassStream on GPU `ordinal`. `memory` is device memory of
+  // DeviceElements() elements, which must outlive the PassStream.
   static absl::StatusOr<std::unique_ptr<PassStream>> Create(
       int ordinal, int64_t chunk_elements, float* memory);
   ~PassStream();
@@ -38,20 +39,21 @@ class PassStream {
   // Returns the stream after making its GPU current for the calling thread.
   Stream& Use();
 
-  // Queues copies of `elements` floats.
+  // Queue copies of `elements` floats to the device and from the device.
   void CopyIn(const float* host, int64_t elements, float* device);
   void CopyOut(const float* device, int64_t elements, float* host);
 
   // Queues the sum of `elements` elements of all contributions, in the tree's
-  // order. Contributions in memory are copied from there and must stay valid
-  // until Wait. The others are decoded on this thread, each while the previous
-  // one is being copied. Writes the sum to `to` or, if that is null, to working
-  // memory that the next Sum overwrites. Returns a pointer to the sum.
+  // order. Contributions that are arrays in memory are copied from that memory
+  // and must stay valid until Wait returns. Other contributions are decoded on
+  // the calling thread, each while the previous one is being copied. Writes the
+  // sum to `to` or, if that is null, to working memory that the next Sum
+  // overwrites. Returns a pointer to the sum.
   float* Sum(const TreeSum& sum, int64_t elements, float* to);
 
-  // Queues GradientSquares of x[elements].
+  // Queues the computation of GradientSquares of the array x[elements].
   void SumSquares(const float* x, int64_t elements, const ChunkRow* rows);
-  // Result of SumSquares. Valid after Wait has returned OK.
+  // Returns the result of SumSquares. Valid after Wait has returned OK.
   double squares() const;
 
   // Blocks until all queued work is done, without spinning. Returns the first
@@ -83,7 +85,7 @@ class PassStream {
 
   const std::unique_ptr<Stream> stream_;
   const int64_t chunk_elements_;
-  float* const memory_;  // On the device: the stack.
+  float* const memory_;  // Device memory, which contains the stack of Sum.
   double* const device_squares_;
   std::array<Staging, 2> staging_;
   size_t next_staging_ = 0;

@@ -17,7 +17,7 @@ struct ChunkUpdatePass {
   int64_t elements = 0;            // A multiple of kRowElements.
   const ChunkRow* rows = nullptr;  // [elements / kRowElements]
   const float* sum = nullptr;      // [elements], never written.
-  float* weights = nullptr;        // [elements], in place; 0 in gaps.
+  float* weights = nullptr;        // [elements], updated in place; 0 in gaps.
   // One array of [elements] for each slot of the rule, updated in place. The
   // span itself is read only during the call.
   absl::Span<float* const> slots;

@@ -1,6 +1,6 @@
-// Operations in bfloat16 convert their inputs to float32, compute, and round
-// their outputs. Where the formula permits, they process one block at a time,
-// which stays in the cache.
+// Helpers for operations in bfloat16, which convert their inputs to float32,
+// compute, and round their outputs. Where the formula permits, they process one
+// block at a time, which stays in the cache.
 #ifndef TRIBUTARY_WORKER_DEVICE_CPU_BFLOAT16_BLOCKS_H_
 #define TRIBUTARY_WORKER_DEVICE_CPU_BFLOAT16_BLOCKS_H_
 
@@ -20,7 +20,7 @@ inline constexpr int64_t kBlock = 2048;
 // the second-level cache.
 inline constexpr int64_t kLargeBlock = 16384;
 
-// The representations of Real.
+// Cast pointers to Real to its representation: float32 or bfloat16.
 inline const float* AsFloats(const Real* x) {
   return reinterpret_cast<const float*>(x);
 }
@@ -30,8 +30,8 @@ inline const Bfloat16* AsHalves(const Real* x) {
 }
 inline Bfloat16* AsHalves(Real* x) { return reinterpret_cast<Bfloat16*>(x); }
 
-// Calls run(first, number) for consecutive groups of the `count` items, of
-// `size` elements each.
+// Divides `count` items of `size` elements into consecutive groups of about
+// `block` elements, and calls run(first item, number of items) for each.
 template <typename Run>
 void InBlocks(int64_t count, int64_t size, int64_t block, const Run& run) {
   const int64_t step = std::max<int64_t>(1, block / size);
@@ -40,7 +40,8 @@ void InBlocks(int64_t count, int64_t size, int64_t block, const Run& run) {
   }
 }
 
-// Returns room for `count` floats. Each slot holds one tensor at a time.
+// Returns memory of the slot for `count` floats. Each slot holds one tensor at
+// a time.
 inline float* Room(Context* context, int slot, int64_t count) {
   return context->slots[slot].Floats(count);
 }

@@ -11,17 +11,19 @@
 
 namespace tributary::cpu {
 
-// What the operations of one device share. Operations run one at a time.
+// State that the operations of one device share. The operations run one at a
+// time.
 struct Context {
   // Working memory of kernels.
   Scratch scratch;
-  // float32 tensors of the bfloat16 groups, one in each.
+  // Memory for the temporary float32 tensors of operations in bfloat16, one
+  // tensor in each slot.
   std::array<Scratch, 5> slots;
   RandomBase random_base;
 };
 
-// Create a group for `precision`, kFloat32 or kBfloat16. `context` must outlive
-// the group.
+// Create a group of operations for `precision`, kFloat32 or kBfloat16.
+// `context` must outlive the group.
 std::unique_ptr<AttentionOps> CreateAttentionOps(Precision precision,
                                                  Context* context);
 std::unique_ptr<BatchNormOps> CreateBatchNormOps(Precision precision,

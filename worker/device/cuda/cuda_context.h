@@ -1,4 +1,4 @@
-// What the operations of one CUDA device share.
+// State that the operations of one CUDA device share.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_CUDA_CONTEXT_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_CUDA_CONTEXT_H_
 
@@ -16,7 +16,7 @@ namespace tributary::cuda {
 // Not thread-safe, but may move between threads.
 class CudaContext {
  public:
-  // On GPU number `ordinal`, which must exist.
+  // Creates the context of GPU number `ordinal`, which must exist.
   static absl::StatusOr<std::unique_ptr<CudaContext>> Create(int ordinal);
 
   ~CudaContext();
@@ -31,14 +31,14 @@ class CudaContext {
     return *stream_;
   }
 
-  // Working memory of operations, which use it in turn.
+  // Returns the working memory of operations, which use it one after another.
   Scratch& scratch() { return scratch_; }
-  // Number of growths of all working memory, including that of groups. While it
-  // is unchanged, no working memory has moved.
+  // Returns how often working memory, including that of groups of operations,
+  // has grown. While this number is unchanged, no working memory has moved.
   int64_t growths() const { return growths_; }
   int64_t* growths_counter() { return &growths_; }
 
-  // In GPU memory; kernels read it when they run.
+  // Returns the random base in GPU memory, which kernels read when they run.
   const RandomBase* random_base() const {
     return static_cast<const RandomBase*>(random_base_.get());
   }

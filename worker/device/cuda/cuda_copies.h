@@ -14,9 +14,9 @@
 
 namespace tributary::cuda {
 
-// An event on a GPU, which Done, Wait and the destructor make the calling
-// thread's current device. It carries the error of the stream that recorded it
-// to those who wait for it, streams included.
+// An event on a GPU. Done, Wait and the destructor make this GPU the calling
+// thread's current device. Done, Wait, and streams that wait for the event
+// receive the error of the stream that recorded it.
 class CudaEvent final : public Event {
  public:
   // Creates an event on GPU number `ordinal`, which must exist.
@@ -37,7 +37,7 @@ class CudaEvent final : public Event {
 
   const int ordinal_;
   const cudaEvent_t event_;
-  absl::Status status_;  // Of the stream when it recorded the event.
+  absl::Status status_;  // Status of the stream that recorded the event.
 };
 
 class CudaCopyStream final : public CopyStream {
@@ -60,7 +60,7 @@ class CudaCopyStream final : public CopyStream {
   const std::unique_ptr<Stream> stream_;
 };
 
-// `context` must outlive it.
+// Copies of a CUDA device. `context` must outlive this object.
 class CudaCopies final : public Copies {
  public:
   explicit CudaCopies(CudaContext* context) : context_(context) {}

@@ -24,8 +24,9 @@ class CudaGraph final : public CapturedWork {
   // called.
   static absl::Status Begin(Stream& stream);
   // Ends capture. Also returns the errors of operations queued since Begin,
-  // which are not reported elsewhere. `growths` identifies the addresses of the
-  // memory that the graph uses.
+  // which are not reported elsewhere. `growths` is CudaContext::growths() at
+  // this time: once it differs, working memory that the graph uses may have
+  // moved.
   static absl::StatusOr<std::unique_ptr<CudaGraph>> End(Stream& stream,
                                                         int64_t growths);
   // Waits, because the GPU may still be running the graph.
@@ -45,7 +46,7 @@ class CudaGraph final : public CapturedWork {
   const int64_t growths_;
 };
 
-// `context` must outlive it.
+// Capture of a CUDA device. `context` must outlive this object.
 class CudaCapture final : public Capture {
  public:
   explicit CudaCapture(CudaContext* context) : context_(context) {}

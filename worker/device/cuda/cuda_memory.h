@@ -13,9 +13,10 @@
 namespace tributary::cuda {
 
 // Allocates zeroed memory of the stream's GPU. Waits for the stream, so that
-// other streams may use the memory at once. Returns ResourceExhausted, with the
-// free bytes, if memory does not suffice. Freeing the memory, on any thread,
-// first waits until the GPU has completed all queued work, which may use it.
+// other streams may use the memory at once. Returns ResourceExhausted, stating
+// the free bytes, if memory does not suffice. Freeing the memory, on any
+// thread, first waits until the GPU has completed all queued work, because that
+// work may use the memory.
 absl::StatusOr<Device::Memory> AllocateMemory(Stream& stream, size_t bytes);
 
 // Returns the free bytes of GPU number `ordinal`, or nullopt if unknown.

@@ -10,8 +10,8 @@
 
 namespace tributary::cuda {
 
-// Create a group for `precision`, whose GPU must be current. `context` must
-// outlive the group.
+// Create a group of operations for `precision`. The GPU of `context` must be
+// current. `context` must outlive the group.
 std::unique_ptr<AttentionOps> CreateAttentionOps(Precision precision,
                                                  CudaContext* context);
 std::unique_ptr<BatchNormOps> CreateBatchNormOps(Precision precision,
@@ -34,7 +34,7 @@ std::unique_ptr<NodeSumOps> CreateNodeSumOps(CudaContext* context);
 std::unique_ptr<PoolingOps> CreatePoolingOps(Precision precision,
                                              CudaContext* context);
 
-// What Real stands for.
+// Cast pointers to Real to its representation T.
 template <typename T>
 const T* As(const Real* x) {
   return reinterpret_cast<const T*>(x);

@@ -26,7 +26,7 @@ struct DeviceName {
 // InvalidArgument, listing the permitted names, for anything else.
 absl::StatusOr<DeviceName> ParseDeviceName(absl::string_view name);
 
-// Inverse of ParseDeviceName: "auto", "cpu", "cuda:0", ...
+// Returns the name that ParseDeviceName parses: "auto", "cpu", "cuda:0", ...
 std::string FormatDeviceName(const DeviceName& name);
 
 // Returns the device that kAuto selects on this machine with this build.

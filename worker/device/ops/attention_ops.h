@@ -14,7 +14,7 @@ struct AttentionShape {
 };
 
 // Scores are divided by sqrt(head_size). With rate > 0 dropout applies to the
-// probabilities, using element ((b * heads + h) * time + i) * time + j of
+// probabilities, using random number ((b * heads + h) * time + i) * time + j of
 // `stream`. Conventions: worker/device/device.h.
 class AttentionOps {
  public:
@@ -40,7 +40,7 @@ class AttentionOps {
   virtual ~AttentionOps() = default;
 
   // Returns the number of floats kept from Forward to Backward: the
-  // probabilities, or the logarithms of their sums.
+  // probabilities, or the logarithm of each row's sum of exponentials.
   virtual int64_t SavedElements(const AttentionShape& shape) const = 0;
   virtual void Forward(const ForwardArguments& args) = 0;
   virtual void Backward(const BackwardArguments& args) = 0;

@@ -68,7 +68,7 @@ class BatchNormOps {
   // Computes mean and (biased) variance over the batch and its pixels, and
   // writes them.
   virtual void Forward(const ForwardArguments& args) = 0;
-  // Uses the mean and variance given.
+  // Normalizes with the given mean and variance.
   virtual void Evaluate(const EvaluateArguments& args) = 0;
   // Computes the gradients of Forward.
   virtual void Backward(const BackwardArguments& args) = 0;

@@ -8,9 +8,8 @@
 
 namespace tributary {
 
-// Images are [batch, channels, height, width] outside the device. A device may
-// keep another layout between its own operations only where Network permits it.
-// Kernels are [out_channels, in_channels, kernel, kernel].
+// Images are [batch, channels, height, width]. Kernels are [out_channels,
+// in_channels, kernel, kernel].
 struct ConvolutionShape {
   int64_t batch = 0;
   int64_t in_channels = 0, in_height = 0, in_width = 0;
@@ -18,7 +17,8 @@ struct ConvolutionShape {
   int64_t kernel = 0, stride = 1, padding = 0;
 };
 
-// Conventions: worker/device/device.h. A bias may be added to rounded sums.
+// Conventions: worker/device/device.h. A device may round the sums before it
+// adds the bias.
 class ConvolutionOps {
  public:
   struct ForwardArguments {

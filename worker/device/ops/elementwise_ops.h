@@ -22,7 +22,8 @@ class ElementwiseOps {
   // dx may be dy.
   struct GradientArguments {
     int64_t count = 0;
-    // [count]: the function's input, or its output where the function says so.
+    // [count]: the function's input, or its output where the comment of the
+    // operation says so.
     const Real* at = nullptr;
     const Real* dy = nullptr;  // [count]
     Real* dx = nullptr;        // [count]
@@ -58,7 +59,7 @@ class ElementwiseOps {
   virtual void GeluForward(const MapArguments& args) = 0;
   virtual void GeluBackward(const GradientArguments& args) = 0;
   // y = x / (1 - rate) where UniformFloat(number i of the stream) >= rate, else
-  // 0. Also computes the gradient.
+  // 0. Also computes the gradient dx (as `y`) from dy (as `x`).
   virtual void Dropout(const DropoutArguments& args) = 0;
 };
 

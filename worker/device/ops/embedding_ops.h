@@ -31,9 +31,9 @@ class EmbeddingOps {
 
   // y[b, t, :] = token_table[tokens[b, t], :] + position_table[t, :].
   virtual void Forward(const ForwardArguments& args) = 0;
-  // dtoken_table += the rows of dy, in order of (b, t), after being zeroed
-  // unless `accumulate`. dposition_table[0, time) = sums over b; rows from
-  // `time` on are left to the caller.
+  // Adds row (b, t) of dy to row tokens[b, t] of dtoken_table, in order of (b,
+  // t). Unless `accumulate`, zeroes dtoken_table first. dposition_table[0,
+  // time) = sums over b; rows from `time` on are left to the caller.
   virtual void Backward(const BackwardArguments& args) = 0;
 };
 

@@ -66,9 +66,9 @@ class LinearOps {
   // dweight = dy^T x (+= with `accumulate`); dbias = column sums of dy.
   virtual void BackwardWeight(const BackwardWeightArguments& args) = 0;
 
-  // A linear layer followed by GELU (see ElementwiseOps), and the input's
-  // gradient of a linear layer that follows GELU. Intermediate values need not
-  // be rounded.
+  // The next two operations compute a linear layer followed by GELU (see
+  // ElementwiseOps), and the input gradient of a linear layer that follows
+  // GELU. Intermediate values need not be rounded.
   //
   // z = x weight^T + bias, y = GELU(z).
   virtual void GeluForward(const GeluForwardArguments& args) = 0;

@@ -9,16 +9,16 @@
 
 namespace tributary {
 
-// The sum over the rows of a loss.
+// A loss, summed over its rows.
 struct Loss {
   double sum = 0;
   int64_t correct = 0;
   int64_t counted = 0;  // Number of rows that count.
 };
 
-// A loss is begun and then awaited, once. Gradients are those of the sum of the
-// losses. Sums over rows are computed in float64, in order. Conventions:
-// worker/device/device.h.
+// Each loss is begun and then awaited exactly once. Gradients are those of the
+// sum of the losses. Sums over rows are computed in float64, in order.
+// Conventions: worker/device/device.h.
 class LossOps {
  public:
   struct SoftmaxCrossEntropyArguments {

@@ -11,7 +11,8 @@ namespace tributary {
 enum ExchangeSpec_WireDtype : int;
 using WireDtype = ExchangeSpec_WireDtype;
 
-// Bit-identical to common/numerics/half.h. Conventions: worker/device/device.h.
+// Rounds and adds gradients with results that are bit-identical to those of
+// common/numerics/half.h. Conventions: worker/device/device.h.
 class NodeSumOps {
  public:
   struct Arguments {

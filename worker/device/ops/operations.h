@@ -17,7 +17,7 @@
 
 namespace tributary {
 
-// None is null.
+// The groups of operations of one device. No pointer is null.
 struct Operations {
   std::unique_ptr<ElementwiseOps> elementwise;
   std::unique_ptr<LinearOps> linear;

@@ -8,8 +8,8 @@
 
 namespace tributary {
 
-// From images of [batch, channels, in_height, in_width] to
-// [batch, channels, out_height, out_width].
+// The shape of a pooling from images of [batch, channels, in_height, in_width]
+// to [batch, channels, out_height, out_width].
 struct PoolShape {
   int64_t batch = 0, channels = 0;
   int64_t in_height = 0, in_width = 0, out_height = 0, out_width = 0;

@@ -22,8 +22,8 @@ enum class Precision {
 // devices and worker/device/reals.h access the representation.
 struct Real;
 
-// Offset added to (a, b) of random streams. constexpr, so that GPU code may
-// call it.
+// Offset that is added to the fields a and b of random streams. constexpr, so
+// that GPU code may call it.
 struct RandomBase {
   uint32_t a = 0, b = 0;
 

@@ -32,12 +32,13 @@
 namespace tributary {
 
 // Performs an all-reduce as a reduce-scatter followed by an all-gather, one
-// chunk at a time. Each of n workers sends and receives 2 (n - 1) / n of the
-// model, as in a ring all-reduce (Patarasuk and Yuan, 2009), but in two hops
-// for any n. Member c % n reduces chunk c: it receives the sums of all nodes
-// that other members have computed and adds them in the order of the reduction
-// tree, which a ring cannot do. The weights are therefore bit-identical to
-// those of the parameter server in synchronous mode, for any number of workers.
+// chunk at a time. Each of n workers sends and receives 2 (n - 1) / n times the
+// size of the model, as in a ring all-reduce (Patarasuk and Yuan, 2009), but in
+// two hops for any n. Member c % n reduces chunk c: it receives the sums of all
+// nodes that other members have computed and adds them in the order of the
+// reduction tree, which a ring cannot do. The weights are therefore
+// bit-identical to those of the parameter server in synchronous mode, for any
+// number of workers.
 //
 // The all-gather distributes the sum, and every member runs the whole
 // optimizer. With shard_optimizer it distributes new weights instead: each
@@ -56,13 +57,14 @@ class AllReduceExchange final : public Exchange {
     // First step to take, equal to the version of the initial weights.
     int64_t first_step = 0;
     bool shard_optimizer = false;
-    // Optimizer state at first_step, of all chunks or at least of those this
-    // member needs. Unused if first_step is 0.
+    // Optimizer state at version first_step. Must include all chunks whose
+    // optimizer state this member keeps. Unused if first_step is 0.
     Snapshot first;
-    // Micro-batches of every step, by member. No range is empty.
+    // The micro-batches that each member computes in every step. No range is
+    // empty.
     std::vector<LeafRange> assignments;
-    // Receives the sums of each step, in order, on any thread. Set on member 0
-    // only.
+    // Receives the StepSums of each step, in the order of the steps, on any
+    // thread. Set on member 0 only.
     std::function<void(const StepSums&)> on_sums;
     // Receives copies of the chunks that this member reduces, at the versions
     // passed to SaveAt and at the last version, on the exchange's thread. May
@@ -81,14 +83,14 @@ class AllReduceExchange final : public Exchange {
 
   Buffer TakeArena() override { return arenas_.Take(); }
   // Requests that Options::save be called at this version. Returns false if the
-  // exchange has reached that version or is computing it. Thread-safe.
+  // exchange has already reached that version or is computing it. Thread-safe.
   bool SaveAt(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Writes `arena` to the WeightsSink. Every member pushes the same initial
   // weights.
   void PushInitial(Buffer arena) override;
   void Push(int64_t step, NodeChunk sum) override ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns after the last step, when all members have its weights.
+  // Blocks until the last step is complete and all members have its weights.
   void Finish() override ABSL_LOCKS_EXCLUDED(mu_);
   int64_t bytes_sent() const override { return bytes_sent_; }
   int64_t bytes_received() const override { return bytes_received_; }
@@ -104,7 +106,7 @@ class AllReduceExchange final : public Exchange {
     std::map<int, int64_t> sample_counts;            // By node.
     int64_t sample_count = 0;                        // Sum over all nodes.
     std::map<int, double> losses;                    // By node.
-    std::vector<Transfer> sends;                     // Transfers of the above.
+    std::vector<Transfer> sends;  // Transfers that send the above.
     int pushing = 0;  // Number of calls of Push in progress for this step.
   };
 
@@ -118,9 +120,10 @@ class AllReduceExchange final : public Exchange {
   Transfer Send(int to, uint64_t tag, const void* data, int64_t bytes);
   Transfer Receive(int from, uint64_t tag, void* data, int64_t bytes);
   void RunSteps();
-  // Returns the destination for the version that the step produces.
+  // Returns where to write the version of the chunk that the step produces.
   absl::StatusOr<float*> BeginWrite(int64_t step, int chunk);
-  // Returns true if the version that the step produces must be saved.
+  // Records that the step has begun. Returns true if the version that the step
+  // produces must be saved.
   bool BeginStep(int64_t step) ABSL_LOCKS_EXCLUDED(mu_);
   void EndWrite(int64_t step, int chunk);
 

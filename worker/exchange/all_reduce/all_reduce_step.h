@@ -18,15 +18,17 @@ namespace tributary {
 enum class AllReduceKind : uint64_t {
   // A node's sum of a chunk, sent to the member that reduces the chunk.
   kGradient,
-  kReduced,      // The sum over all members, or the new weights.
+  // The chunk's sum over all members or, with shard_optimizer, its new
+  // weights.
+  kReduced,
   kSampleCount,  // int64: number of samples in a member's part of the batch.
-  kLoss,         // double, by node, sent to member 0.
+  kLoss,         // double: loss of a node, sent to member 0.
   // AllReduceExchange::Step::Facts of the chunks that a member reduces.
   kFacts,
 };
 
-// Returns the tag of a message. Four step numbers suffice because steps overlap
-// by at most one.
+// Returns the tag of a message. The tag contains the step number modulo 4,
+// which is sufficient because only consecutive steps overlap.
 inline uint64_t AllReduceTag(AllReduceKind kind, int64_t step, int chunk,
                              int node) {
   return static_cast<uint64_t>(kind) << 56 |
@@ -69,8 +71,8 @@ class AllReduceExchange::Step {
   absl::Status Work();
   // Posts all receives that do not depend on this member's own computation.
   void ReceiveParts();
-  // Waits until the trainer begins the step. From then on it no longer reads
-  // the memory that the next version overwrites.
+  // Waits until the trainer begins the step. From then on the trainer no longer
+  // reads the memory that the next version overwrites.
   absl::Status AwaitBegin();
   absl::Status ReceiveReduced();
   absl::Status Reduce(int chunk);
@@ -78,7 +80,7 @@ class AllReduceExchange::Step {
   // Waits for all members' sums of the chunk.
   absl::StatusOr<ChunkGradient> AwaitGradient(int chunk);
   absl::Status AwaitSampleCount();
-  // Sends the facts of the chunks that this member reduces to the members that
+  // Sends the Facts of the chunks that this member reduces to the members that
   // need them.
   void SendFacts();
   // Sends the reduced chunk to all other members.
@@ -123,14 +125,15 @@ class AllReduceExchange::Step {
   std::vector<int64_t> sample_counts_;  // By member.
   std::vector<Transfer> sample_count_transfers_;
   int64_t sample_count_ = -1;  // Sum over all members; -1 if not known yet.
-  // By node; used by member 0 only.
+  // Losses by node; used by member 0 only.
   std::map<int, double> losses_;
   std::vector<Transfer> loss_transfers_;
-  // By member: facts of the chunks it reduces, ascending.
+  // By member: the facts of the chunks that the member reduces, in ascending
+  // order of chunks.
   std::vector<std::vector<Facts>> facts_;
   std::vector<Transfer> fact_transfers_;
   double norm_ = 0;
-  // By chunk; used if updates wait for the norm.
+  // Reduced gradients by chunk; used only if updates wait for the norm.
   std::map<int, ChunkGradient> reduced_;
 };
 

@@ -16,16 +16,16 @@
 
 namespace tributary {
 
-// A batch's gradient sum for one chunk.
+// A batch's gradient sum for one chunk, or two operands whose sum it is.
 struct ChunkGradient {
   const float* half = nullptr;
   // Second operand of the sum, or null if `half` is the whole sum.
   const float* other_half = nullptr;
 };
 
-// Owns the optimizer state of the chunks that the member updates, and updates
-// them as UpdateRecipe says, with the bits of a server's ChunkPass. Different
-// chunks may be updated concurrently.
+// Owns the optimizer state of the chunks that the member updates. Updates these
+// chunks as UpdateRecipe describes, with results that are bit-identical to
+// those of a server's ChunkPass. Different chunks may be updated concurrently.
 class MemberOptimizer {
  public:
   // Creates the state of `chunks` for a job of `steps` steps, initialized to
@@ -34,14 +34,14 @@ class MemberOptimizer {
       const JobSpec& job, int64_t steps, const ArenaLayout* layout,
       const std::vector<int>& chunks);
 
-  // Returns the sum of squares of the whole chunk, added in the order of the
-  // servers' pass.
+  // Returns the sum of the squares of the chunk's gradient, added in the same
+  // order as in a server's ChunkPass.
   double SumOfSquares(int chunk, const ChunkGradient& gradient) const;
 
   // Values that apply to the whole batch.
   struct Step {
     int64_t number = 0;        // Starts at 0.
-    int64_t sample_count = 0;  // Samples (tokens).
+    int64_t sample_count = 0;  // Number of samples (tokens).
     // Norm of the mean gradient; used by jobs that clip or skip.
     double norm = 0;
   };
@@ -51,7 +51,7 @@ class MemberOptimizer {
               const float* weights, float* new_weights);
 
   // Copies the chunk's optimizer state from `chunk`. Ignores chunks that this
-  // object does not own.
+  // object does not update.
   void Restore(const Snapshot::Chunk& chunk);
 
   // Returns the optimizer state of the chunk, in the order of

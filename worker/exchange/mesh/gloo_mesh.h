@@ -19,24 +19,24 @@ namespace tributary {
 struct GlooMeshOptions {
   int rank = 0;
   int size = 1;
-  // Name or address of this machine that the other members can reach.
+  // Host name or address under which the other members can reach this machine.
   std::string host = "127.0.0.1";
   // Time limit for connecting, and for a message whose other side makes no
   // progress.
   absl::Duration timeout = absl::Minutes(10);
-  // Rendezvous of the members. `publish` makes bytes available to all members
-  // under a name that differs between members. `find` blocks until any member,
-  // including this one, has published the name.
+  // Rendezvous of the members. `publish` makes `bytes` available to all members
+  // under `name`; no two members publish the same name. `find` blocks until a
+  // member, possibly this one, has published `name`, and returns the bytes.
   std::function<absl::Status(const std::string& name, const std::string& bytes)>
       publish;
   std::function<absl::StatusOr<std::string>(const std::string& name)> find;
 };
 
-// Connects every pair of members. All members must call it. The connections are
-// neither encrypted nor authenticated. The process must ignore SIGPIPE, because
-// Gloo may write to a member that has exited. Returns Unavailable, with the
-// reason, if the mesh is not complete in time, or the error of `publish` or
-// `find`.
+// Connects every pair of members. All members must call this function. The
+// connections are neither encrypted nor authenticated. The process must ignore
+// SIGPIPE, because Gloo may write to a member that has exited. Returns
+// Unavailable, with the reason, if the mesh is not complete in time, or the
+// error of `publish` or `find`.
 absl::StatusOr<std::unique_ptr<PeerMesh>> ConnectGlooMesh(
     const GlooMeshOptions& options);
 

@@ -18,18 +18,20 @@
 namespace tributary {
 
 struct NcclMeshOptions {
-  // Must outlive the mesh. Called only while the mesh is being connected, which
-  // creates streams and memory that stay in use.
+  // The library and the device must outlive the mesh. They are called only
+  // while the mesh is being connected; the streams and the memory created then
+  // stay in use.
   NcclLibrary* library = nullptr;
   Device* device = nullptr;
-  // Smallest and largest message sent by NCCL. Others use the control mesh.
+  // Sizes, in bytes, of the smallest and the largest message that NCCL sends.
+  // Other messages use the control mesh.
   size_t least_bytes = size_t{64} << 10;
   size_t most_bytes = size_t{3} << 20;
-  // Time limit for connecting and for a message.
+  // Time limit for connecting and for each message.
   absl::Duration timeout = absl::Minutes(10);
 };
 
-// Connects every pair of members. All members must call it.
+// Connects every pair of members. All members must call this function.
 //
 // NCCL has no tags and does not detect lost members. The mesh `control`
 // provides both: it carries the tag and size of each message, carries small

@@ -17,8 +17,9 @@ namespace tributary {
 // Thread-safe.
 class PeerMesh {
  public:
-  // A message in flight. Its memory is in use until Wait has returned.
-  // Destroying a transfer before that requires a preceding Abort.
+  // A message in flight. Its memory is in use until Wait has returned. Before a
+  // transfer is destroyed, Wait must have returned or Abort must have been
+  // called.
   class Transfer {
    public:
     virtual ~Transfer() = default;
@@ -30,21 +31,22 @@ class PeerMesh {
 
   virtual ~PeerMesh() = default;
 
-  // Members are numbered from 0.
+  // Return the number of this member, counted from 0, and the number of
+  // members.
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
   // Start a transfer and return at once. A Send matches the Receive with the
   // same tag and size on the other member, in either order of calls. A tag may
-  // be reused once its message has arrived. Messages cost least if Receive is
-  // called first.
+  // be reused once its message has arrived. A transfer is fastest if Receive is
+  // called before Send.
   virtual std::unique_ptr<Transfer> Send(int to, uint64_t tag, const void* data,
                                          size_t bytes) = 0;
   virtual std::unique_ptr<Transfer> Receive(int from, uint64_t tag, void* data,
                                             size_t bytes) = 0;
 
-  // Ends every Wait, now and in the future. Other members are notified only
-  // when the mesh is destroyed.
+  // Makes all current and future calls of Transfer::Wait return. Other members
+  // are notified only when the mesh is destroyed.
   virtual void Abort() = 0;
 };
 

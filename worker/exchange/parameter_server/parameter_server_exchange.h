@@ -30,23 +30,24 @@ class ParameterServerExchange final : public Exchange {
     // Address for workers on the same host.
     LocalAddress local;
   };
-  // Connects to the server at `address`. DeadlineExceeded if it is not reached
-  // by `deadline`, or soon after `stop` returns true, which this thread calls.
-  // FailedPrecondition if the security settings are incompatible.
+  // Connects to the server at `address`. Calls `stop` repeatedly, on the
+  // calling thread. Returns DeadlineExceeded if the server is not reached by
+  // `deadline`, or soon after `stop` returns true, and FailedPrecondition if
+  // the security settings are incompatible.
   using Connector =
       std::function<absl::StatusOr<std::unique_ptr<ExchangeStream>>(
           const std::string& address, absl::Time deadline,
           const std::function<bool()>& stop)>;
   struct Options {
     std::vector<Server> servers;  // By shard.
-    ExchangeSpec exchange;        // The job's.
-    ExchangeTraits traits;        // Of the job.
+    ExchangeSpec exchange;        // JobSpec.exchange.
+    ExchangeTraits traits;        // Traits of the job.
     // Number of gradient arenas in shared memory. Gradients in other arenas are
     // sent on the stream.
     int shared_arenas = 16;
     int64_t incarnation = 0;
     int64_t attempt = 0;
-    std::string job_id;  // From Admission.
+    std::string job_id;  // Admission.job_id.
     absl::Duration connect_timeout = absl::Seconds(60);
     // Pins gradient arenas.
     PinMemory pin;
@@ -81,7 +82,7 @@ class ParameterServerExchange final : public Exchange {
   ServerConnection& ConnectionFor(int chunk) {
     return *connections_[ArenaLayout::ShardOf(chunk, parts_.servers)];
   }
-  // Retries the connections whose chunk was parked.
+  // Calls Retry on the connections that have parked a chunk.
   void RetryParked();
 
   ExchangeParts parts_;

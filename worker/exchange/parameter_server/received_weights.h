@@ -27,9 +27,9 @@ class ReceivedWeights {
   // `layout` must outlive this object. `exchange` must be valid.
   ReceivedWeights(const ExchangeSpec& exchange, const ArenaLayout* layout);
 
-  // Decodes the payload of `weights`, whose chunk must exist in the layout.
-  // Accepts the same message twice. Returns InvalidArgument, with the reason,
-  // for malformed messages.
+  // Decodes the payload of `weights`, whose chunk must exist in the layout. The
+  // same message may be passed more than once. Returns InvalidArgument, with
+  // the reason, for malformed messages.
   absl::StatusOr<ReceivedFloats> Take(const Weights& weights,
                                       ReceivedPayload payload);
   // Writes the chunk's values, at the version for which Take returned `floats`,
@@ -42,8 +42,8 @@ class ReceivedWeights {
     int64_t version = -1;
     // Deltas that led to the newest two versions, by version % 2.
     std::optional<ReceivedFloats> changes[2];
-    // Contents of the worker's arenas, by version % 2. Lets Write update only
-    // the values that have changed.
+    // Where Write wrote the newest two versions, by version % 2. Allows Write
+    // to update only the values that have changed.
     struct {
       const float* place = nullptr;
       int64_t version = -1;
@@ -57,7 +57,8 @@ class ReceivedWeights {
   const Encoding whole_encoding_;
   const Encoding difference_encoding_;
   const ArenaLayout* const layout_;
-  // Write with non-temporal stores because the arena exceeds the caches.
+  // True if Write uses non-temporal stores because the arena exceeds the
+  // caches.
   const bool streams_;
   // Weights that deltas apply to, laid out as the arena. Present only with
   // compression. Uses huge pages because every step touches a little of each

@@ -35,7 +35,7 @@ using ExchangeStream = ClientStream<ServerMessage, WorkerMessage>;
 
 class ServerConnection;
 
-// What the connections of one exchange share.
+// State that the connections of one exchange share.
 struct ExchangeParts {
   // All arguments must outlive this object.
   ExchangeParts(const ExchangeSpec& exchange, bool outcomes, int server_count,
@@ -62,8 +62,9 @@ struct ExchangeParts {
 };
 
 // Sends contributions to a server, older steps first, and within a step the
-// first layers first. Writes the weights that it sends to the sink. Between
-// processes that share memory, streams carry only notices of both. Thread-safe.
+// first layers first. Writes the weights that the server sends to the sink.
+// Between processes that share memory, the stream carries only notices of
+// contributions and of weights. Thread-safe.
 class ServerConnection final
     : private ClientSession<ServerMessage, WorkerMessage> {
  public:
@@ -81,11 +82,12 @@ class ServerConnection final
   void HalfClose() { stream_->HalfClose(); }
   void AwaitDone() { (void)stream_->AwaitDone(); }
 
-  // Retries what was parked, and resumes reading.
+  // Delivers the parked chunk to the sink. Unless a chunk is parked again,
+  // resumes reading the stream.
   void Retry() ABSL_LOCKS_EXCLUDED(handling_mu_);
 
  private:
-  // Weights whose destination is being read.
+  // Weights that wait because a task is still reading their destination.
   struct Parked {
     Weights weights;  // Without the payload.
     ReceivedFloats floats;
@@ -97,7 +99,8 @@ class ServerConnection final
   bool TakeMore(WorkerMessage* message) override
       ABSL_LOCKS_EXCLUDED(memory_mu_);
 
-  // The handlers return false if something was parked, which pauses reading.
+  // The handlers below return false if they have parked a chunk, which pauses
+  // reading of the stream.
   bool Handle(const ServerMessage& message, ReceivedPayload payload)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_);
   // Maps the server's weights if both sides offered their memory.
@@ -108,11 +111,13 @@ class ServerConnection final
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_);
   bool OnVersions(const WeightsInMemory& versions)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_);
-  // Passes on versions that are already in shared memory.
+  // Reports the versions in versions_, which are already in shared memory, to
+  // the sink. Returns false if one of them must be parked.
   bool TakeVersions() ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_);
   bool OnOutcome(const Outcome& outcome) ABSL_LOCKS_EXCLUDED(memory_mu_);
 
-  // Ends the connection. Returns true: nothing is parked.
+  // Reports the error to the sink and ends the connection. Returns true,
+  // because nothing is parked.
   bool Fail(const absl::Status& status);
   absl::Status Check(int chunk, int64_t version) const;
   absl::Status MapWeights(const SharedMemoryOffer& offer);
@@ -120,8 +125,8 @@ class ServerConnection final
   // Returns the offset of the buffer in shared memory, in elements, or -1 if it
   // lies elsewhere.
   int64_t OffsetOf(const Buffer& arena) const;
-  // Releases arenas whose gradients of this chunk are included in the new
-  // version.
+  // Releases the arenas whose gradients for this chunk are included in the
+  // version received.
   void Release(const Weights& weights) ABSL_LOCKS_EXCLUDED(memory_mu_);
   std::string Name() const;
 
@@ -130,7 +135,8 @@ class ServerConnection final
   const std::string address_;
   const bool in_memory_;
   const std::unique_ptr<ExchangeStream> stream_;
-  // True once both sides share memory: gradients are not sent over the stream.
+  // True once both sides share memory. Gradients in shared memory are then not
+  // sent over the stream.
   std::atomic<bool> agreed_{false};
 
   // Serializes message handling: Retry may run while the handler that parked is
@@ -143,7 +149,7 @@ class ServerConnection final
   // Arenas that the server may still read, by (chunk, step).
   std::multimap<std::pair<int, int64_t>, Buffer> held_
       ABSL_GUARDED_BY(memory_mu_);
-  // Notices not sent yet.
+  // Notices of contributions that have not been sent yet.
   ContributionsInMemory ready_ ABSL_GUARDED_BY(memory_mu_);
 };
 

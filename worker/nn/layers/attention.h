@@ -13,8 +13,8 @@ namespace tributary {
 // where D applies dropout with rate `dropout` to the probabilities, in
 // training.
 //
-// X[samples, time, 3, heads, head_size] holds q, k and v, as computed by a
-// linear layer with three times the outputs. Y[samples, time, heads,
+// X[samples, time, 3, heads, head_size] holds q, k and v: the output of a
+// linear layer with 3 * heads * head_size outputs. Y[samples, time, heads,
 // head_size]. Source: Vaswani et al., "Attention is all you need" (2017).
 class Attention : public Layer {
  public:

@@ -16,19 +16,21 @@ namespace tributary {
 // the same shape. With g = dy, or 0 where `relu` set the output to 0:
 //   dx = (g - mean(g) - n * mean(g * n)) * scale / sqrt(v + 1e-5),  dr = g
 //   dscale = sum of g * n,  dshift = sum of g.
-// Source: Ioffe and Szegedy, "Batch normalization" (2015). The sum with r is
-// that of residual networks, fused because it would take another pass over
-// memory.
+// Source: Ioffe and Szegedy, "Batch normalization" (2015). Adding r, as in
+// residual networks, is part of this layer because a separate addition would
+// take another pass over memory.
 //
 // Parameters, as in torch.nn.BatchNorm2d: "weight" (scale, initially 1), "bias"
 // (shift, initially 0), "running_mean" (initially 0) and "running_var"
 // (initially 1). The last two, of group STATISTICS, replace m and v outside
 // training. Their "gradients" are sample_count * (running_mean - m) and
-// sample_count * (running_var - v * N / (N - 1)), so that they follow the mean
-// over micro-batches; see OptimizerGroup in proto/parameter_server.proto. If N
-// is 1, which PyTorch rejects, n is 0 and the observed variance is 0.
+// sample_count * (running_var - v * N / (N - 1)), so that the running
+// statistics follow the mean over micro-batches; see OptimizerGroup in
+// proto/parameter_server.proto. If N is 1, which PyTorch rejects, n is 0 and
+// the observed variance is 0.
 //
-// The gradient of input 0 is always computed: this is never the first layer.
+// The gradient of input 0 is always computed, because this is never the first
+// layer.
 class BatchNorm : public Layer {
  public:
   struct Options {
@@ -40,7 +42,7 @@ class BatchNorm : public Layer {
   explicit BatchNorm(const Options& options) : options_(options) {}
 
   LayerSpec Spec() const override;
-  // The mean and variance of each channel.
+  // Space for the mean and the variance of each channel.
   int64_t SavedElements(const Device& device, int64_t samples) const override;
   void Forward(const LayerCall& call,
                const LayerTensors& tensors) const override;

@@ -26,14 +26,14 @@ class Convolution : public Layer {
   };
   // Initializes weights and biases as torch.nn.Conv2d does.
   static Options FanInOptions(const ConvolutionShape& shape);
-  // Omits the bias, as before a batch norm, whose shift replaces it.
-  // Initializes weights as torchvision's residual networks do.
+  // Omits the bias, for a convolution before a batch norm, whose shift replaces
+  // it. Initializes weights as torchvision's residual networks do.
   static Options FanOutOptions(const ConvolutionShape& shape);
 
   explicit Convolution(const Options& options) : options_(options) {}
 
-  // Returns the side of the output for an input of `side` pixels. Below 1 there
-  // is no output.
+  // Returns the side of the output for an input of `side` pixels. A result
+  // below 1 means that there is no output.
   static int64_t OutputSide(int64_t side, int64_t kernel, int64_t stride,
                             int64_t padding);
 

@@ -8,11 +8,11 @@
 
 namespace tributary {
 
-// In training y = x / (1 - rate) with probability 1 - rate, else 0. Number i of
-// the layer's stream decides for element i of the micro-batch. The gradient is
-// scaled in the same way. Otherwise y = x. X and Y: [samples, size]. Source:
-// Srivastava et al., "Dropout", JMLR 15 (2014), with the scaling moved to
-// training.
+// In training y = x / (1 - rate) with probability 1 - rate, else 0. Random
+// number i of the layer's stream determines whether element i of the
+// micro-batch is kept. The gradient is scaled in the same way. Outside training
+// y = x. X and Y: [samples, size]. Source: Srivastava et al., "Dropout", JMLR
+// 15 (2014), with the scaling moved to training.
 class Dropout : public Layer {
  public:
   // Requires `rate` in [0, 1).

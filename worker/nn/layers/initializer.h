@@ -38,7 +38,7 @@ struct Initializer {
 // bits differ between versions and processors.
 double NormalQuantile(uint32_t bits);
 
-// Writes `size` values. Element i uses number i of the stream.
+// Writes `size` values. Element i uses random number i of the stream.
 void InitializeValues(const Initializer& initializer,
                       const RandomStream& stream, int64_t size, float* values);
 

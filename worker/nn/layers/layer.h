@@ -36,10 +36,11 @@ struct LayerSpec {
   bool tokens = false;          // Input 0 is int32_t, not Real.
   int64_t output = 0;           // Number of elements of the output, per sample.
   std::vector<ParameterSpec> parameters;
-  // Constants that Forward reads: LayerTensors::constants.
+  // Constants that Forward reads from LayerTensors::constants.
   std::vector<float> constants;
 
-  // Parameter 0 is an operand of matrix products: LayerTensors::product_weight.
+  // Parameter 0 is an operand of matrix products, read from
+  // LayerTensors::product_weight.
   bool product_weight = false;
 
   // Tensors of the forward pass that Backward reads.
@@ -61,8 +62,9 @@ struct LayerSpec {
   bool accumulates_weight = false;
   // The layer computes GELU of its input.
   bool is_gelu = false;
-  // Forward can also compute GELU of the output, and Backward that of the
-  // input: LayerTensors::gelu_output and gelu_input.
+  // Forward can also compute GELU of the output (LayerTensors::gelu_output),
+  // and Backward can also compute the gradient of a GELU that produced the
+  // input (LayerTensors::gelu_input).
   bool fuses_gelu = false;
   // Outside training the output is the input, and Forward is not called.
   bool identity_in_evaluation = false;
@@ -97,8 +99,9 @@ struct LayerCall {
   Device* device = nullptr;
   int64_t samples = 0;  // At least 1.
   bool training = false;
-  // Backward only: number of samples (tokens) of the micro-batch that count.
-  // They weight its gradients in the batch's mean.
+  // Backward only: number of samples (tokens) of the micro-batch that count,
+  // that is, whose label is not -1. It is the weight of the micro-batch in the
+  // mean over the batch.
   int64_t sample_count = 0;
   // The layer's random numbers for this step and micro-batch.
   RandomStream stream;
@@ -111,7 +114,7 @@ class Layer {
   virtual ~Layer() = default;
 
   virtual LayerSpec Spec() const = 0;
-  // Number of floats of LayerTensors::saved for `samples` samples.
+  // Returns the number of floats of LayerTensors::saved for `samples` samples.
   virtual int64_t SavedElements(const Device& device, int64_t samples) const;
   virtual void Forward(const LayerCall& call,
                        const LayerTensors& tensors) const = 0;

@@ -15,8 +15,8 @@ namespace tributary {
 //   dscale = sum of dy * n,  dshift = sum of dy, over rows.
 // Parameters, as in torch.nn.LayerNorm: "weight" (scale, initially 1) and, with
 // `bias`, "bias" (shift, initially 0). Source: Ba, Kiros and Hinton, "Layer
-// normalization" (2016). The gradient of the input is always computed: this is
-// never the first layer.
+// normalization" (2016). The gradient of the input is always computed, because
+// this is never the first layer.
 class LayerNorm : public Layer {
  public:
   // `rows` is the number of rows per sample.
@@ -24,7 +24,7 @@ class LayerNorm : public Layer {
       : rows_(rows), width_(width), bias_(bias) {}
 
   LayerSpec Spec() const override;
-  // The mean and inverse deviation of each row.
+  // Space for the mean and the inverse standard deviation of each row.
   int64_t SavedElements(const Device& device, int64_t samples) const override;
   void Forward(const LayerCall& call,
                const LayerTensors& tensors) const override;

@@ -22,14 +22,15 @@ class Linear : public Layer {
     int64_t rows = 1;
     int64_t inputs = 0;
     int64_t outputs = 0;
-    // Elements added to each row of Y, for sizes of which products are fast.
-    // Only without `bias`.
+    // Number of elements added to each row of Y to reach a size for which
+    // matrix products are fast. Must be 0 with `bias`.
     int64_t padding = 0;
     bool bias = true;
     Initializer weight_initializer;
     Initializer bias_initializer;
   };
-  // So low that it takes no part in a softmax, and finite in every precision.
+  // Logit of padding elements: so low that its probability in a softmax is 0,
+  // and finite in every precision.
   static constexpr float kPaddingLogit = -1e30f;
 
   // Initializes weights and biases as torch.nn.Linear does.

@@ -33,9 +33,9 @@ struct LossSpec {
   int64_t TargetElements() const;
 };
 
-// Begins to compute the loss of `samples` samples, for LossOps::Await.
-// Unless `gradient` is null, also computes the gradient of the sum of the
-// losses; `gradient` may be `x`. `target` holds labels or numbers.
+// Begins to compute the loss of `samples` samples, which LossOps::Await
+// returns. Unless `gradient` is null, also computes the gradient of the sum of
+// the losses; `gradient` may be `x`. `target` holds labels or numbers.
 void BeginLoss(Device* device, const LossSpec& spec, int64_t samples,
                const Real* x, const void* target, Real* gradient);
 

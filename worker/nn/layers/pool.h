@@ -20,7 +20,7 @@ class MaxPool : public Layer {
   explicit MaxPool(const PoolShape& shape) : shape_(shape) {}
 
   LayerSpec Spec() const override;
-  // The positions of the maxima.
+  // Space for the positions of the maxima.
   int64_t SavedElements(const Device& device, int64_t samples) const override;
   void Forward(const LayerCall& call,
                const LayerTensors& tensors) const override;

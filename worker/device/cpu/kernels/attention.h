@@ -12,9 +12,9 @@
 
 namespace tributary::cpu {
 
-// `logarithmic_sums`, [batch, heads, time], holds log(sum(exp)) per row of
-// scores. Backward recomputes the probabilities from it, which takes a fifth
-// more arithmetic and reduces memory by a factor of `time`. `scratch` is
+// `logarithmic_sums`, [batch, heads, time], holds log(sum(exp(score))) for each
+// row of scores. Backward recomputes the probabilities from it, which takes a
+// fifth more arithmetic and reduces memory by a factor of `time`. `scratch` is
 // overwritten. `first_sequence` is the number of the first sequence within the
 // batch, which selects the random numbers.
 void AttentionForward(const AttentionShape& shape, int64_t first_sequence,

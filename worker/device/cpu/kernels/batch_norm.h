@@ -23,7 +23,7 @@ void BatchNormEvaluate(const BatchNormShape& shape, const float* x,
                        const float* mean, const float* variance,
                        const float* residual, float* y);
 
-// dy, dx (may be dy), dresidual (may be null): as x.
+// dy, dx (may be dy) and dresidual (may be null) have the shape of x.
 void BatchNormBackward(const BatchNormShape& shape, const float* x,
                        const float* scale, const float* mean,
                        const float* variance, const float* y, const float* dy,

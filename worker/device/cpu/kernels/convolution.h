@@ -19,7 +19,8 @@ class ConvolutionPlan;
 class ConvolutionRunner {
  public:
   // `precision` applies to x, y and the weight, and to their gradients except
-  // that of the weight. kBfloat16 requires MultipliesBfloat16() of matmul.h.
+  // that of the weight. kBfloat16 requires that MultipliesBfloat16() of
+  // matmul.h returns true.
   explicit ConvolutionRunner(Precision precision);
   ~ConvolutionRunner();
 

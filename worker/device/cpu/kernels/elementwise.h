@@ -12,7 +12,7 @@ namespace tributary::cpu {
 void Add(int64_t count, const float* x, float* y);  // y += x
 void Scale(int64_t count, float factor, float* y);  // y *= factor
 
-// Uses the numbers of the stream starting at number `first`.
+// Applies dropout. Element i uses random number first + i of the stream.
 void Dropout(int64_t count, const RandomStream& stream, uint64_t first,
              float rate, const float* x, float* y);
 // Writes the factors that Dropout multiplies by: 1 / (1 - rate) or 0.

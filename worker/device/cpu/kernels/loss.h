@@ -8,8 +8,9 @@
 
 namespace tributary::cpu {
 
-// logits, dlogits (may be null, may be logits): [rows, classes]; labels in [0,
-// classes). A row counts as correct if its label is the first maximum.
+// logits, dlogits (may be null, may be logits): [rows, classes]; labels in [-1,
+// classes). A row with the label -1 does not count. A row is correct if its
+// label is the index of its first maximum.
 Loss SoftmaxCrossEntropy(int64_t rows, int64_t classes, const float* logits,
                          const int32_t* labels, float* dlogits);
 

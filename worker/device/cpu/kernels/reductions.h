@@ -38,7 +38,7 @@ TRIBUTARY_INLINE float RowSum(int64_t count, const float* x) {
   return simd::Sum(sum) + rest;
 }
 
-// Returns the sum of x[i] y[i].
+// Returns the sum of x[i] * y[i] over i < count.
 TRIBUTARY_INLINE float RowDot(int64_t count, const float* x, const float* y) {
   simd::Lanes sum = {};
   int64_t i = 0;

@@ -10,9 +10,10 @@ namespace tributary::cpu {
 // Returns whether the functions below support the shape: kernel 3, stride 1,
 // padding 1.
 bool TakesWinograd(const ConvolutionShape& shape);
-// Returns whether they are also faster: there are so many channels that the
-// products outweigh the transformations, and the processor has AVX2 but not
-// AVX-512, with which direct convolution by the libraries is as fast.
+// Returns whether the functions below are also faster than direct convolution:
+// there are so many channels that the products outweigh the transformations,
+// and the processor has AVX2 but not AVX-512, with which direct convolution by
+// the libraries is as fast.
 bool SuitsWinograd(const ConvolutionShape& shape);
 
 // Implements the minimal algorithm F(2x2, 3x3): 16 multiplications for four
@@ -23,7 +24,8 @@ bool SuitsWinograd(const ConvolutionShape& shape);
 // (2016). All transformations consist of sums and halves, so the rounding error
 // is about that of direct convolution.
 //
-// Tensors are those of Device; `bias` may be null; `scratch` is overwritten.
+// Tensors have the layouts that ConvolutionOps describes; `bias` may be null;
+// `scratch` is overwritten.
 void WinogradForward(const ConvolutionShape& shape, const float* x,
                      const float* weight, const float* bias, Scratch& scratch,
                      float* y);

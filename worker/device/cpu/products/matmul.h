@@ -12,7 +12,7 @@
 namespace tributary::cpu {
 
 // Returns whether the processor multiplies bfloat16 (AVX512_BF16 or AMX). On
-// others oneDNN has no such primitives, or slow ones.
+// other processors oneDNN has no primitives for bfloat16, or slow ones.
 bool MultipliesBfloat16();
 
 class MatmulPlan;
@@ -24,7 +24,7 @@ class MatmulPlan;
 class MatmulRunner {
  public:
   // `precision` applies to operands and results of type Real. kBfloat16
-  // requires MultipliesBfloat16().
+  // requires that MultipliesBfloat16() returns true.
   explicit MatmulRunner(Precision precision);
   ~MatmulRunner();
 
@@ -37,10 +37,10 @@ class MatmulRunner {
                       bool accumulate, float* dweight);
 
  private:
-  // C[m, n] = A[m, k] B[k, n] (+ bias[n] in each row), or +=.
+  // C[m, n] = A[m, k] B[k, n] (+ bias[n] in each row), or += with `accumulate`.
   struct Product {
     int64_t m = 0, n = 0, k = 0;
-    // The memory holds the transpose.
+    // True if the memory of the operand holds its transpose.
     bool transposed_a = false, transposed_b = false;
     bool has_bias = false, accumulate = false;
     bool float32_result = false;  // If false, the result has type Real.

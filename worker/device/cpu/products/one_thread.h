@@ -4,8 +4,8 @@
 
 namespace tributary::cpu {
 
-// Restricts OpenMP, and with it oneDNN, to a team of one on the calling thread
-// during the object's lifetime. The setting is per thread, so other threads are
+// Restricts OpenMP, and with it oneDNN, to the calling thread during the
+// object's lifetime. The setting is per thread, so other threads are
 // unaffected; the destructor restores it. Costs a few nanoseconds.
 class OneThread {
  public:

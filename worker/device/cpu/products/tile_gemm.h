@@ -1,5 +1,5 @@
-// Products of triangular matrices, and of matrices in the cache that are too
-// small for packing, as libraries do it, to pay off.
+// Products of triangular matrices, and of matrices in the cache that are so
+// small that packing them, as libraries do, does not pay off.
 #ifndef TRIBUTARY_WORKER_DEVICE_CPU_PRODUCTS_TILE_GEMM_H_
 #define TRIBUTARY_WORKER_DEVICE_CPU_PRODUCTS_TILE_GEMM_H_
 
@@ -7,7 +7,7 @@
 
 namespace tributary::cpu {
 
-// Tiles start at multiples of this number of rows of C.
+// Tiles of C start at rows that are multiples of this number.
 inline constexpr int64_t kTileRows = 8;
 
 // The part of the product that is skipped, with `d` = TileProduct::diagonal.
@@ -15,12 +15,12 @@ enum class Triangle {
   kNone,
   kLowerA,  // A[i, l] is zero for l > i + d.
   kUpperA,  // A[i, l] is zero for l < i - d.
-  kLowerC,  // C[i, j] is not needed for j > i + d; parts of it are written.
+  kLowerC,  // C[i, j] for j > i + d is not needed, and may be overwritten.
 };
 
-// C[m, n] = A[m, k] B[k, n], or +=. Tiles of A that touch the diagonal are read
-// completely and must contain the zeros. B and C are row-major. A has strides
-// for both dimensions, so that it may be a transpose.
+// C[m, n] = A[m, k] B[k, n], or += with `accumulate`. Tiles of A that touch the
+// diagonal are read completely and must contain the zeros. B and C are
+// row-major. A has strides for both dimensions, so that it may be a transpose.
 struct TileProduct {
   int64_t m = 0, n = 0, k = 0;
   const float* a = nullptr;

@@ -14,20 +14,24 @@
 
 namespace tributary::cuda {
 
-// Computes the probabilities tile by tile without storing them, so memory grows
-// with `time` and not with its square (Dao, Fu, Ermon, Rudra and Re,
-// "FlashAttention", 2022). Supports any head_size; every further 64 elements
-// compute the scores once more. T is float or Bfloat16. For Bfloat16, tensor
-// cores compute the products, and probabilities and their gradients are rounded
-// when they are operands. All other arithmetic is float32. Bfloat16 is several
-// times as fast with a head_size of 32, 64 or 128; see attention_bfloat16.h.
+// Attention computes the probabilities tile by tile without storing them, so
+// memory grows with `time` and not with its square (Dao, Fu, Ermon, Rudra and
+// Re, "FlashAttention", 2022). Supports any head_size, but computes the scores
+// once for every 64 elements of a head. T is float or Bfloat16. For Bfloat16,
+// tensor cores compute the products, and probabilities and their gradients are
+// rounded when they are operands. All other arithmetic is float32. Bfloat16 is
+// several times as fast with a head_size of 32, 64 or 128; see
+// attention_bfloat16.h.
+
+// Dropout of the probabilities.
 struct AttentionDropout {
   RandomStream stream;
   const RandomBase* base = nullptr;  // In GPU memory.
   float rate = 0;
 };
 
-// `logarithmic_sums`, [batch, heads, time]: per row of scores, log(sum(exp)).
+// `logarithmic_sums`, [batch, heads, time]: log(sum(exp(score))) for each row
+// of scores.
 template <typename T>
 void AttentionForward(Stream& stream, const AttentionShape& shape, const T* qkv,
                       const AttentionDropout& dropout, T* y,

@@ -1,5 +1,5 @@
 // Bfloat16 attention with scores in registers, for head sizes of 32, 64 and
-// 128; AttentionForward and AttentionBackward use it where they can.
+// 128; AttentionForward and AttentionBackward use it where it applies.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_BFLOAT16_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_BFLOAT16_H_
 
@@ -13,7 +13,8 @@
 namespace tributary::cuda {
 
 // Like AttentionForward and AttentionBackward. Return false, and do nothing, if
-// the head size is another one or a matrix is not aligned to 16 bytes.
+// the head size is a different one, a matrix is not aligned to 16 bytes, or
+// offsets within a head exceed int.
 bool FragmentAttentionForward(Stream& stream, const AttentionShape& shape,
                               const Bfloat16* qkv,
                               const AttentionDropout& dropout, Bfloat16* y,

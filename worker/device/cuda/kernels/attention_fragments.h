@@ -1,13 +1,13 @@
 // Tiles and products of bfloat16 attention for head sizes of 32, 64 and 128, in
 // the manner of Dao, "FlashAttention-2", 2023. For .cu files only.
 //
-// A block is kFragmentWarps warps. A warp owns kM parts of 16 rows of the
-// result, and keeps its scores, probabilities and sums in registers, in the
-// layout of MultiplyAdd's d: with g = lane / 4 and t = lane % 4, sums[m][n]
-// holds rows 16 m + g (elements 0, 1) and 16 m + g + 8 (elements 2, 3), columns
-// 8 n + 2 t and 8 n + 2 t + 1. The other operand of its products, keys and
-// values or queries and gradients, arrives tile by tile in shared memory: one
-// tile is copied while the previous one is used.
+// A thread block consists of kFragmentWarps warps. A warp owns kM parts of 16
+// rows of the result, and keeps its scores, probabilities and sums in
+// registers, in the layout of MultiplyAdd's d: with g = lane / 4 and t = lane %
+// 4, sums[m][n] holds rows 16 m + g (elements 0, 1) and 16 m + g + 8 (elements
+// 2, 3), columns 8 n + 2 t and 8 n + 2 t + 1. The other operand of its
+// products, keys and values or queries and gradients, arrives tile by tile in
+// shared memory: one tile is copied while the previous one is used.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_FRAGMENTS_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_FRAGMENTS_H_
 
@@ -33,8 +33,9 @@ __device__ inline int WarpInBlock() { return threadIdx.x / kWarp; }
 __device__ inline int FragmentRow() { return LaneInWarp() / 4; }         // g
 __device__ inline int FragmentColumn() { return LaneInWarp() % 4 * 2; }  // 2 t
 
-// Two tiles, each of two matrices of kRows rows of kSize elements. Before the
-// first tile, the memory passes on the rows that warps keep in registers.
+// Shared memory for two tiles, each of two matrices of kRows rows of kSize
+// elements. Before the first tile, the warps load the rows that they keep in
+// registers through this memory.
 template <int kSize, int kRows>
 struct alignas(128) TilePairs {
   static constexpr int kMatrixBytes = kRows * kSize * 2;
@@ -50,15 +51,16 @@ struct alignas(128) TilePairs {
 // Returns the offset in bytes of the eight elements 8 group to 8 group + 7 of a
 // row of kSize elements. Groups are permuted within a row so that the same
 // group of eight consecutive rows, which one instruction loads, is in different
-// banks. Adding a multiple of 16 rows adds 32 kSize for each, and adding 2 n
-// groups to group 0 or 1 flips the bits of 32 n.
+// banks. Adding 16 rows adds 32 kSize to the offset. Adding 2 n groups to group
+// 0 or 1 flips the bits of 32 n in the offset.
 template <int kSize>
 __device__ inline int OffsetOfGroup(int row, int group) {
   const int flipped = kSize >= 64 ? row % 8 : row / 2 % 4;
   return row * kSize * 2 + (group ^ flipped) * 16;
 }
 
-// Begins to copy rows [first_row, first_row + kRows) of m; zero outside.
+// Begins to copy rows [first_row, first_row + kRows) of m to shared memory.
+// Rows outside of m become zero.
 template <int kSize, int kRows>
 __device__ inline void CopyRows(const HeadMatrix<Bfloat16>& m, int first_row,
                                 SharedAddress to) {
@@ -78,11 +80,11 @@ __device__ inline void CopyRows(const HeadMatrix<Bfloat16>& m, int first_row,
   }
 }
 
-// Rows of a matrix as MultiplyAdd's operand a.
+// 16 rows of a matrix, as operand `a` of MultiplyAdd.
 template <int kSize>
 using RowFragments = uint32_t[kSize / 16][4];
 
-// Loads 16 rows.
+// Loads the 16 rows that start at `rows`.
 template <int kSize>
 __device__ inline void LoadRows(SharedAddress rows,
                                 RowFragments<kSize>& fragments) {
@@ -93,7 +95,8 @@ __device__ inline void LoadRows(SharedAddress rows,
   }
 }
 
-// Loads the warp's rows of a matrix that the block's warps divide.
+// Loads this warp's share of a matrix in shared memory: 16 * kM consecutive
+// rows. Warp w of the block has the rows from 16 * kM * w.
 template <int kSize, int kM>
 __device__ inline void LoadWarpRows(SharedAddress matrix,
                                     RowFragments<kSize> (&fragments)[kM]) {
@@ -105,7 +108,8 @@ __device__ inline void LoadWarpRows(SharedAddress matrix,
 }
 
 // Calls use(tile) for tiles first to end - 1. copy(tile) begins to copy a tile;
-// it runs while the previous tile is used. All threads of the block must call.
+// it runs while the previous tile is used. All threads of the block must call
+// this function.
 template <typename Copy, typename Use>
 __device__ inline void ForEachTile(int first, int end, const Copy& copy,
                                    const Use& use) {
@@ -120,7 +124,7 @@ __device__ inline void ForEachTile(int first, int end, const Copy& copy,
   }
 }
 
-// sums[m] += a[m] times the transposed first 8 kN rows of the tile.
+// sums[m] += a[m] times the transpose of the first 8 kN rows of the tile.
 template <int kSize, int kM, int kN>
 __device__ inline void AddInner(const RowFragments<kSize> (&a)[kM],
                                 SharedAddress tile, float (&sums)[kM][kN][4]) {
@@ -173,8 +177,8 @@ __device__ inline void AddWeighted(const float (&weights)[kM][kN][4],
   }
 }
 
-// Stores 16 rows of bfloat16(sums factor), those below `count`. factors[0] is
-// for row g, factors[1] for row g + 8.
+// Multiplies 16 rows of sums by factors, rounds them to bfloat16, and stores
+// the rows below `count`. factors[0] applies to row g, factors[1] to row g + 8.
 template <int kSize>
 __device__ inline void StoreFragments(const float (&sums)[kSize / 8][4],
                                       const float (&factors)[2], int first_row,
@@ -194,8 +198,8 @@ __device__ inline void StoreFragments(const float (&sums)[kSize / 8][4],
   }
 }
 
-// Which of kN <= 8 parts of scores are kept: bit 4 n of element[e] is for
-// element e of part n.
+// Which scores dropout keeps, for up to 8 parts of scores: bit 4 n of
+// element[e] is set if element e of part n is kept.
 struct Kept {
   uint32_t element[4];
 };
@@ -215,9 +219,10 @@ __device__ inline void ZeroDropped(const Kept& kept, float (&p)[kN][4]) {
   }
 }
 
-// For 16 queries (rows) by 8 kN keys (columns) whose first probability has the
-// number `first`. Each lane draws the numbers of four adjacent keys of a query
-// in each part, and lanes exchange what they have drawn.
+// Returns which scores are kept for 16 queries (rows) by 8 kN keys (columns).
+// `first` is the ProbabilityNumber of the first of them. Each lane draws the
+// numbers of four adjacent keys of a query in each part, and lanes exchange
+// what they have drawn.
 template <int kN>
 __device__ inline Kept KeptByQuery(const AttentionDropout& dropout,
                                    uint64_t first, int64_t time) {
@@ -234,7 +239,7 @@ __device__ inline Kept KeptByQuery(const AttentionDropout& dropout,
   return {{upper, upper >> 1, lower, lower >> 1}};
 }
 
-// The same for 16 keys (rows) by 8 kN queries (columns).
+// Like KeptByQuery, for 16 keys (rows) by 8 kN queries (columns).
 template <int kN>
 __device__ inline Kept KeptByKey(const AttentionDropout& dropout,
                                  uint64_t first, int64_t time) {
@@ -256,9 +261,9 @@ __device__ inline Kept KeptByKey(const AttentionDropout& dropout,
   return kept;
 }
 
-// Whether the kernels may read or write these matrices: copies are of 16 bytes,
-// and offsets from a head's first element have type int, also in tiles that
-// reach beyond the last row.
+// Returns whether the kernels may read or write these matrices: copies are of
+// 16 bytes, and offsets from a head's first element have type int, also in
+// tiles that reach beyond the last row.
 inline bool SupportsFragments(const AttentionShape& s,
                               std::initializer_list<const Bfloat16*> matrices) {
   for (const Bfloat16* matrix : matrices) {
@@ -268,16 +273,17 @@ inline bool SupportsFragments(const AttentionShape& s,
          (s.time + 128) * s.heads * s.head_size * 3 <= INT32_MAX;
 }
 
-// Number of heads whose tiles run at about the same time, so that what they
-// share stays in the L2 cache, of which they take about 16 MiB.
+// Returns the number of heads whose tiles run at about the same time. It is
+// chosen so that the data that the tiles of these heads share, about 16 MiB,
+// stays in the L2 cache.
 inline int64_t HeadsAtOnce(const AttentionShape& s) {
   const int64_t bytes = s.time * s.head_size * 4;
   return 0 < bytes && bytes < 16 << 20 ? (16 << 20) / bytes : 1;
 }
 
-// Returns the work of block number `block` of batch x heads x tiles. Of
-// `heads_at_once` heads, blocks of the same tile run together, in the order of
-// tiles.
+// Returns the work of block number `block`, out of batch x heads x tiles
+// blocks. Blocks are ordered by group of `heads_at_once` heads, then by tile,
+// then by head.
 __device__ inline BlockPlace FragmentPlaceOf(const AttentionShape& s,
                                              int64_t tiles,
                                              int64_t heads_at_once,

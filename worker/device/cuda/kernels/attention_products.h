@@ -1,5 +1,6 @@
 // Products of tiles of a head's matrices, for forward and backward attention:
-// one by one for float32, by tensor cores for bfloat16. For .cu files only.
+// element by element for float32, by tensor cores for bfloat16. For .cu files
+// only.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_PRODUCTS_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_ATTENTION_PRODUCTS_H_
 
@@ -24,7 +25,7 @@ __device__ inline void StoreFour(const float (&values)[4], float* to) {
 }
 
 // Shared memory of a block and the products that use it. All threads of the
-// block must call every function.
+// block must call each function together.
 //
 //   AddInner: products[i][j] += sum over d of a[a_row + 4 down + i, d]
 //     b[b_row + 4 across + j, d]. Begins with a barrier, so the memory for
@@ -34,7 +35,7 @@ __device__ inline void StoreFour(const float (&values)[4], float* to) {
 //   AddWeighted: sums[i][j] += sum over k < kTile of weights[4 down + i, k]
 //     m[first_row + k, first_column + 4 across + j]. Begins with a barrier, so
 //     weights may have been stored just before. Ends without a barrier:
-//     weights are in use until the next one.
+//     weights are in use until the next barrier.
 template <typename T>
 class TileProducts;
 
@@ -208,7 +209,8 @@ class alignas(32) TileProducts<Bfloat16> {
   // banks, and every part starts at a multiple of 32 bytes.
   static constexpr int kStride = kTile + 8;
   static constexpr int kSumStride = kTile + 4;
-  // Number of elements loaded at once if they are aligned to this number.
+  // Number of elements in one vector load. Used if every row starts at a
+  // multiple of this number of elements.
   static constexpr int kVector = 8;
   struct alignas(16) Vector {
     Bfloat16 elements[kVector];
@@ -267,7 +269,7 @@ class alignas(32) TileProducts<Bfloat16> {
     }
   }
 
-  // Adds each thread's part of a tile to `to`.
+  // Adds the calling thread's part of the tile `sums` to `to`.
   __device__ void Add(const Sums& sums, float (&to)[4][4]) {
 #pragma unroll
     for (int n = 0; n < 2; ++n) {

@@ -29,8 +29,7 @@ struct HeadMatrix {
   int64_t count, size, stride;
 };
 
-// The work of one block: a tile of one head, and a chunk of kTile elements of
-// the head.
+// The work of one block: a tile of one head, and kTile of the head's columns.
 struct BlockPlace {
   int64_t batch, head, tile, first_column;
 };
@@ -107,7 +106,8 @@ __device__ inline void StoreRows(const float (&values)[4][4], int64_t first_row,
   }
 }
 
-// Adds the random base, which is read when the kernel runs.
+// Returns `dropout` with the random base added to its stream. The base is read
+// when the kernel runs.
 __device__ inline AttentionDropout Based(AttentionDropout dropout) {
   if (dropout.rate > 0.0f) dropout.stream = dropout.base->Of(dropout.stream);
   return dropout;
@@ -131,7 +131,8 @@ __device__ inline unsigned KeptFour(const AttentionDropout& dropout,
   return kept >> skipped & 15;
 }
 
-// Returns the dropout element number of the probability of key j for query i.
+// Returns the number, in the stream of dropout, of the probability of key `key`
+// for query `query`.
 __device__ inline uint64_t ProbabilityNumber(const AttentionShape& s,
                                              const BlockPlace& place,
                                              int64_t query, int64_t key) {

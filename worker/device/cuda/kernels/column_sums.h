@@ -11,9 +11,9 @@
 
 namespace tributary::cuda {
 
-// Partition of the rows into contiguous chunks. One block sums each chunk and
-// tile of columns, then the chunks are added in order. The order of additions
-// depends only on the shape.
+// Partition of the rows into contiguous chunks. One thread block computes the
+// sums of each chunk and tile of columns. Then the sums of the chunks are added
+// in order. The order of additions depends only on the shape.
 struct ColumnChunks {
   // Threads of a block: a warp reads kColumns consecutive elements of a row,
   // and kLanes warps process the rows in turn.
@@ -78,8 +78,8 @@ __global__ void FinishSumsKernel(int64_t chunks, int64_t width,
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= kSums * width) return;
   const int64_t s = i / width, c = i % width;
-  // No index known at run time only: nvcc would put the array into local
-  // memory.
+  // Avoids an index known only at run time, for which nvcc would put the array
+  // into local memory.
   float* output = nullptr;
 #pragma unroll
   for (int k = 0; k < kSums; ++k) {

@@ -49,8 +49,8 @@ __device__ inline void LoadMatrices(SharedAddress row, uint32_t (&words)[4]) {
       : "memory");
 }
 
-// Warp. Like LoadMatrices, of the transposed matrices: the lane receives in
-// words[m] rows 2 (lane % 4) and the next of column lane / 4.
+// Warp. Like LoadMatrices, but loads the transposed matrices: the lane receives
+// in words[m] rows 2 (lane % 4) and the next of column lane / 4.
 __device__ inline void LoadTransposedMatrices(SharedAddress row,
                                               uint32_t (&words)[4]) {
   asm volatile(
@@ -87,7 +87,7 @@ __device__ inline void WaitForCopies() {
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-// Returns a word. Rounds to nearest, ties to even.
+// Returns the word of `low` and `high`, rounded to nearest, ties to even.
 __device__ inline uint32_t PackBfloat16(float low, float high) {
   uint32_t word;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
@@ -109,7 +109,7 @@ __device__ inline void StoreWord(void* to, uint32_t word) {
                : "memory");
 }
 
-// Returns the numbers of a word.
+// Return the element in the lower and in the upper half of a word.
 __device__ inline float LowOf(uint32_t word) {
   return __uint_as_float(word << 16);
 }

@@ -14,7 +14,7 @@ namespace tributary::cuda {
 struct RowLoss;
 
 // Computes the losses of rows on the GPU and copies them to the host, which
-// adds them in order. One loss at a time.
+// adds them in order. Computes one loss at a time.
 class LossRunner {
  public:
   // Counts growths of its memory in `growths`.

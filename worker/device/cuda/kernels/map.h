@@ -1,4 +1,4 @@
-// Functions of each element. For .cu files only.
+// Applies a function to each element of a tensor. For .cu files only.
 #ifndef TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_MAP_H_
 #define TRIBUTARY_WORKER_DEVICE_CUDA_KERNELS_MAP_H_
 

@@ -11,8 +11,9 @@ namespace tributary::cuda {
 
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 
-// Returns the sum over groups of `lanes` adjacent lanes, a power of two up to
-// kWarp. All lanes of a group receive the same bits. The whole warp must call.
+// Returns the sum of `value` over the lane's group of `lanes` adjacent lanes.
+// `lanes` is a power of two up to kWarp. All lanes of a group receive the same
+// bits. All lanes of the warp must call this function.
 __device__ inline float SumOfLanes(float value, int lanes = kWarp) {
   for (int distance = lanes / 2; distance > 0; distance /= 2) {
     value += __shfl_xor_sync(kAllLanes, value, distance);
@@ -35,11 +36,11 @@ __device__ inline double ShuffleDown(double value, int distance) {
   return __shfl_down_sync(kAllLanes, value, distance);
 }
 
-// Returns combine(..., value of each thread of the block); every thread
-// receives the same bits. T needs an overload of ShuffleDown. `shared` is
-// shared memory for kWarp values, which may be reused on return. blockDim.x
-// must be a multiple of kWarp and the only dimension, and all threads must
-// call.
+// Combines the values of all threads of the block with `combine` and returns
+// the result; every thread receives the same bits. T needs an overload of
+// ShuffleDown. `shared` is shared memory for kWarp values, which may be reused
+// on return. blockDim.x must be a multiple of kWarp and the only dimension, and
+// all threads of the block must call this function.
 template <typename T, typename Combine>
 __device__ T BlockReduce(T value, const Combine& combine, T* shared) {
   for (int distance = kWarp / 2; distance > 0; distance /= 2) {

@@ -8,7 +8,7 @@
 
 namespace tributary::cuda {
 
-// The functions used, without their prefix.
+// The functions of cuBLASLt that are used, without the prefix of their names.
 struct CublasLt {
   decltype(&cublasLtCreate) Create;
   decltype(&cublasLtDestroy) Destroy;

@@ -8,7 +8,7 @@
 
 namespace tributary::cuda {
 
-// The functions used, without their prefix.
+// The functions of cuDNN that are used, without the prefix of their names.
 struct Cudnn {
   decltype(&cudnnConvolutionBackwardData) ConvolutionBackwardData;
   decltype(&cudnnConvolutionBackwardFilter) ConvolutionBackwardFilter;

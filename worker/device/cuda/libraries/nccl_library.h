@@ -20,8 +20,8 @@ class NcclCommunicator {
   virtual ~NcclCommunicator() = default;
 
   // Returns whether the last operation (creation, Send or Receive) has been
-  // queued. The next operation must wait for that. Returns the first error
-  // since. Never blocks.
+  // queued; only then may the next one be started. Returns the first error of
+  // the communicator, if any. Never blocks.
   virtual absl::StatusOr<bool> Ready() = 0;
   // Queue a message to or from the other process on a stream (see
   // CopyStream::handle) of the GPU passed to Begin. Both sides must queue the
@@ -38,7 +38,7 @@ class NcclLibrary {
  public:
   virtual ~NcclLibrary() = default;
 
-  // Creates the id of a new communicator. One of its processes calls this.
+  // Creates the id of a new communicator. Called by one of its two processes.
   virtual absl::StatusOr<std::string> MakeId() = 0;
   // Starts to create the communicator with this id. It consists of two
   // processes; this one has number `rank` and uses the GPU at `bus_id`. Does

@@ -30,8 +30,8 @@ struct GpuReport {
   std::vector<GpuProcess> processes;  // Processes that compute on the GPU.
 };
 
-// The functions of NVML used, with the types of its header, which only the CUDA
-// toolkit contains. All return 0 for success. See
+// The functions of NVML that are used, with the types of its header, which only
+// the CUDA toolkit contains. All return 0 for success. See
 // https://docs.nvidia.com/deploy/nvml-api.
 struct Nvml {
   struct Memory {  // nvmlMemory_t
