@@ -100,7 +100,8 @@ TEST(ValidateJobTest, NamesWhatIsMissing) {
   job.clear_data();
   expect(job, "data: is required: set idx, csv, text or random");
   job.clear_model();
-  expect(job, "model: is required: set one of mlp, cnn, gpt, resnet, synthetic");
+  expect(job,
+         "model: is required: set one of mlp, cnn, gpt, resnet, synthetic");
   expect(JobSpec(),
          "model: is required: set one of mlp, cnn, gpt, resnet, synthetic");
 }
