@@ -21,6 +21,7 @@
 #include "common/base/status_macros.h"
 #include "common/os/file.h"
 #include "nlohmann/json.hpp"
+#include "server/checkpoint/checkpoint_folder.h"
 
 namespace tributary {
 namespace {
@@ -58,7 +59,7 @@ bool IsOfNoStep(const std::string& summary) {
 // logs.
 absl::StatusOr<std::string> ValuableIn(const std::string& path) {
   const absl::StatusOr<std::vector<std::string>> names =
-      ListFolder(absl::StrCat(path, "/checkpoints"));
+      ListFolder(CheckpointsFolder(path));
   if (!names.ok() && !absl::IsNotFound(names.status())) return names.status();
   if (names.ok() && std::any_of(names->begin(), names->end(), IsCheckpoint)) {
     return std::string("checkpoints");
@@ -79,7 +80,7 @@ absl::StatusOr<std::string> ValuableIn(const std::string& path) {
 
 absl::Status RemoveRun(const std::string& path) {
   std::error_code error;
-  const std::string folder = absl::StrCat(path, "/checkpoints");
+  const std::string folder = CheckpointsFolder(path);
   const absl::StatusOr<std::vector<std::string>> names = ListFolder(folder);
   for (const std::string& name :
        names.ok() ? *names : std::vector<std::string>()) {

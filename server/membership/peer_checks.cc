@@ -48,9 +48,13 @@ std::string DescribeOtherFacts(const DataFacts& facts, const DataFacts& job) {
 std::string DescribeParameter(const ArenaLayout& layout, size_t number) {
   if (number >= layout.parameters().size()) return "absent";
   const Parameter& parameter = layout.parameters()[number];
-  return absl::StrCat(parameter.name, " [",
-                      absl::StrJoin(parameter.shape, ", "), "] ",
-                      OptimizerGroup_Name(parameter.group));
+  std::string text =
+      absl::StrCat(parameter.name, " [", absl::StrJoin(parameter.shape, ", "),
+                   "] ", OptimizerGroup_Name(parameter.group));
+  if (parameter.padding != 0) {
+    absl::StrAppend(&text, " with padding ", parameter.padding);
+  }
+  return text;
 }
 
 // The first difference of two tables that are not equal.
@@ -60,8 +64,11 @@ std::string DescribeDifference(const ArenaLayout& worker,
     return absl::StrCat("chunk_elements is ", worker.chunk_elements(),
                         ", expected ", job.chunk_elements());
   }
+  const size_t parameters =
+      std::max(worker.parameters().size(), job.parameters().size());
   size_t number = 0;
-  while (DescribeParameter(worker, number) == DescribeParameter(job, number)) {
+  while (number + 1 < parameters &&
+         DescribeParameter(worker, number) == DescribeParameter(job, number)) {
     ++number;
   }
   return absl::StrCat("parameter ", number, " is ",

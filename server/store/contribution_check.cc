@@ -19,14 +19,16 @@ ContributionCheck::ContributionCheck(
       gaps_(layout.chunk_count()) {
   for (const Parameter& parameter : layout.parameters()) {
     int64_t begin = parameter.offset + parameter.size;
-    const int64_t next =
-        (begin + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
-    if (begin == next) continue;
-    // Chunks begin at multiples of kArenaAlignment, so no gap extends into the
-    // next chunk.
-    const int chunk = static_cast<int>(begin / layout.chunk_elements());
-    const int64_t start = layout.ChunkBegin(chunk);
-    gaps_[chunk].push_back({begin - start, next - start, parameter.name});
+    const int64_t next = (begin + parameter.padding + kArenaAlignment - 1) /
+                         kArenaAlignment * kArenaAlignment;
+    // The padding may extend over several chunks.
+    while (begin < next) {
+      const int chunk = static_cast<int>(begin / layout.chunk_elements());
+      const int64_t start = layout.ChunkBegin(chunk);
+      const int64_t end = std::min(next, start + layout.ChunkSize(chunk));
+      gaps_[chunk].push_back({begin - start, end - start, parameter.name});
+      begin = end;
+    }
   }
 }
 
@@ -65,19 +67,21 @@ absl::Status ContributionCheck::Check(int chunk, const NodeSum& sum) const {
 
 absl::Status ContributionCheck::CheckGap(int chunk, const Gap& gap,
                                          const NodeSum& sum) const {
-  float scratch[kArenaAlignment];
-  const float* const values =
-      sum.gradient->Read(gap.begin, gap.end - gap.begin, scratch);
-  const float* const end = values + (gap.end - gap.begin);
-  // A block of EIGHT_BIT whose scale is NaN turns zeros into NaN.
-  const float* const wrong = std::find_if(values, end, [](float value) {
-    return value != 0 && !std::isnan(value);
-  });
-  if (wrong == end) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "contribution of step ", sum.step, ", chunk ", chunk, " has ", *wrong,
-      " at element ", gap.begin + (wrong - values),
-      ", in the gap after parameter ", gap.parameter, ", expected 0"));
+  float scratch[TreeSum::kBlock];
+  for (int64_t begin = gap.begin; begin < gap.end; begin += TreeSum::kBlock) {
+    const int64_t count = std::min(TreeSum::kBlock, gap.end - begin);
+    const float* const values = sum.gradient->Read(begin, count, scratch);
+    // A block of EIGHT_BIT whose scale is NaN turns zeros into NaN.
+    const float* const wrong = std::find_if(
+        values, values + count,
+        [](float value) { return value != 0 && !std::isnan(value); });
+    if (wrong == values + count) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "contribution of step ", sum.step, ", chunk ", chunk, " has ", *wrong,
+        " at element ", begin + (wrong - values),
+        ", in the gap after parameter ", gap.parameter, ", expected 0"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace tributary

@@ -46,6 +46,32 @@ class ContributionCheckTest : public ::testing::Test {
                                  std::nullopt};
 };
 
+TEST(ContributionCheckPaddingTest, RefusesNumbersInPaddingOfSeveralChunks) {
+  ParameterTable table;
+  table.set_chunk_elements(16);
+  ParameterTable::Parameter* parameter = table.add_parameter();
+  parameter->set_name("a");
+  parameter->add_shape(16);
+  parameter->set_group(DECAY);
+  parameter->set_padding(20);
+  const ContributionCheck check(*ArenaLayout::Create(table), /*leaves=*/1,
+                                /*steps=*/1, std::nullopt);
+  for (int chunk = 0; chunk < 3; ++chunk) {
+    const auto values = std::make_shared<std::vector<float>>(16, 0.0f);
+    values->back() = 1;
+    NodeSum sum;
+    sum.gradient = std::make_shared<GradientInMemory>(values->data(), values);
+    const absl::Status status = check.Check(chunk, sum);
+    if (chunk == 0) {
+      EXPECT_TRUE(status.ok()) << status;
+    } else {
+      EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr("at element 15, in the gap after parameter a"));
+    }
+  }
+}
+
 TEST_F(ContributionCheckTest, AcceptsAnyNumberInParameters) {
   for (const float value : {1.0f, -1e30f, NAN, INFINITY}) {
     EXPECT_EQ(Check(/*chunk=*/0, /*element=*/4, value), "");
