@@ -45,7 +45,7 @@ bool ConnectionTable::IsOpen(int socket) const {
          info.st_dev == slot.device;
 }
 
-void ConnectionTable::Forget(int socket) {
+void ConnectionTable::Remove(int socket) {
   Slot& slot = slots_[socket];
   const auto peer = peers_.find(slot.peer);
   peer->second.sockets.erase(socket);
@@ -63,7 +63,7 @@ void ConnectionTable::DropClosed(const std::string& peer, absl::Time now) {
   const std::vector<int> sockets(found->second.sockets.begin(),
                                  found->second.sockets.end());
   for (const int socket : sockets) {
-    if (!IsOpen(socket)) Forget(socket);
+    if (!IsOpen(socket)) Remove(socket);
   }
 }
 
@@ -71,7 +71,7 @@ ConnectionTable::Answer ConnectionTable::Add(int socket, absl::string_view peer,
                                              absl::Time now) {
   if (static_cast<size_t>(socket) >= slots_.size()) slots_.resize(socket + 1);
   // The kernel reused the descriptor, so its previous connection is closed.
-  if (!slots_[socket].peer.empty()) Forget(socket);
+  if (!slots_[socket].peer.empty()) Remove(socket);
   const std::string key(peer);
   if (!MayConnect(key, now)) return Answer::kTooFast;
   const auto count = [&] {
@@ -85,7 +85,7 @@ ConnectionTable::Answer ConnectionTable::Add(int socket, absl::string_view peer,
     looked_ = now;
     for (size_t i = 0; i < slots_.size(); ++i) {
       const int other = static_cast<int>(i);
-      if (!slots_[i].peer.empty() && !IsOpen(other)) Forget(other);
+      if (!slots_[i].peer.empty() && !IsOpen(other)) Remove(other);
     }
   }
   if (size_ >= limits_.connections) return Answer::kTooMany;

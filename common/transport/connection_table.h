@@ -62,7 +62,7 @@ class ConnectionTable {
   static bool TakeFrom(Bucket* bucket, double most, double per_second,
                        absl::Time now);
   bool MayConnect(const std::string& peer, absl::Time now);
-  void Forget(int socket);
+  void Remove(int socket);
   void DropClosed(const std::string& peer, absl::Time now);
 
   const Limits limits_;

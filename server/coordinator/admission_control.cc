@@ -52,7 +52,7 @@ absl::StatusOr<int64_t> AdmissionControl::AddWorker(const Join& join,
         "rank ", admitted.rank, " was taken over by a newer process (host ",
         join.host(), ", process ", join.pid(),
         "): give each worker a rank of its own, or none")));
-    attempt_.Forget(old.incarnation);
+    attempt_.RemoveWorker(old.incarnation);
   }
   membership.Find(admitted.incarnation)->link = link;
   attempt_.OnJoined();
@@ -247,7 +247,7 @@ void AdmissionControl::OnFailure(const Member& member, const Failure& failure) {
   }
 }
 
-void AdmissionControl::Forget(int64_t incarnation) {
+void AdmissionControl::RemoveWorker(int64_t incarnation) {
   quorum_.Remove(incarnation);
   if (initializer_ != incarnation) return;
   initializer_ = 0;
@@ -290,8 +290,8 @@ void AdmissionControl::OnReplicationFailure(int shard,
   if (attempt_.phase().waiting()) memory_failed_ = from_memory_;
   // At the end of the attempt the other servers may disconnect first.
   if (!attempt_.phase().under_way()) return;
-  attempt_.GoBack(
-      AttemptEnding::kGoesBack,
+  attempt_.RollBack(
+      AttemptEnding::kRolledBack,
       absl::UnavailableError(absl::StrCat(
           "server ", shard,
           " cannot replicate its state or read a replica: ", message)));

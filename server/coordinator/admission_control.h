@@ -48,7 +48,7 @@ class AdmissionControl {
   // Removes a worker that has reported an error from which it cannot recover.
   void OnFailure(const Member& member, const Failure& failure);
   // Discards the state of a worker that is no longer a member.
-  void Forget(int64_t incarnation);
+  void RemoveWorker(int64_t incarnation);
 
   // ---- Servers.
   absl::Status AddServer(const Enlist& enlist, ServerLink* link);

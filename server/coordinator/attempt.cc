@@ -159,7 +159,7 @@ void Attempt::RemoveWorker(int64_t incarnation, const absl::Status& status) {
   if (!status.ok()) member->link->Close(status);
   const std::string name = member->Name();
   membership_.Remove(incarnation);
-  Forget(incarnation);
+  RemoveWorker(incarnation);
   if (membership_.count() == 0) alone_since_ = clock_();
   if (phase_.training()) {
     ++workers_lost_;
@@ -173,9 +173,9 @@ void Attempt::RemoveWorkers(const absl::Status& status) {
   }
 }
 
-void Attempt::Forget(int64_t incarnation) {
-  if (progress_.has_value()) progress_->breakdown()->Forget(incarnation);
-  mode_->Forget(incarnation);
+void Attempt::RemoveWorker(int64_t incarnation) {
+  if (progress_.has_value()) progress_->breakdown()->RemoveWorker(incarnation);
+  mode_->RemoveWorker(incarnation);
   on_forget_(incarnation);
 }
 
@@ -184,7 +184,7 @@ void Attempt::OnWorkerLost(int64_t incarnation, const std::string& name) {
   if (lost.ok()) {
     AssignWork();
   } else {
-    GoBack(AttemptEnding::kGoesBack, lost);
+    RollBack(AttemptEnding::kRolledBack, lost);
   }
 }
 
@@ -257,9 +257,9 @@ absl::Status Attempt::OnSnapshot(int shard, const SnapshotReport& report) {
 
 void Attempt::OnServerFailure(int shard, const Failure& failure) {
   if (failure.checkpoint_damaged()) {
-    GoBack(AttemptEnding::kDamaged,
-           absl::DataLossError(
-               absl::StrCat("server ", shard, ": ", failure.message())));
+    RollBack(AttemptEnding::kDamaged,
+             absl::DataLossError(
+                 absl::StrCat("server ", shard, ": ", failure.message())));
   } else {
     FailAsReported(failure, absl::StrCat("server ", shard,
                                          " failed: ", failure.message()));
@@ -278,10 +278,11 @@ void Attempt::OnLeaving(int shard) {
 }
 
 void Attempt::LetServerLeave() {
-  GoBack(AttemptEnding::kGoesBack,
-         absl::UnavailableError(absl::StrCat(
-             "server ", *leaving_, " (", servers_.servers()[*leaving_].address,
-             ") leaves: it received a request to stop")));
+  RollBack(
+      AttemptEnding::kRolledBack,
+      absl::UnavailableError(absl::StrCat(
+          "server ", *leaving_, " (", servers_.servers()[*leaving_].address,
+          ") leaves: it received a request to stop")));
 }
 
 void Attempt::OnServerGone(int shard) {
@@ -298,7 +299,7 @@ void Attempt::OnServerGone(int shard) {
     Fail(reason, /*exit_code=*/1);
     return;
   }
-  GoBack(AttemptEnding::kGoesBack, reason);
+  RollBack(AttemptEnding::kRolledBack, reason);
 }
 
 void Attempt::OnCheckpointFolder(const absl::StatusOr<std::string>& folder) {
@@ -315,7 +316,7 @@ void Attempt::OnCheckpointCommitted(const absl::Status& status) {
     return;
   }
   const absl::Status begin_again = mode_->OnCheckpoint();
-  if (!begin_again.ok()) GoBack(AttemptEnding::kGoesBack, begin_again);
+  if (!begin_again.ok()) RollBack(AttemptEnding::kRolledBack, begin_again);
 }
 
 void Attempt::RunCheckpoints() {
@@ -338,9 +339,9 @@ void Attempt::RunCheckpoints() {
   }
 }
 
-void Attempt::RunCheckpointsAtRest() {
+void Attempt::RunCheckpointsWhileIdle() {
   if (!phase_.training() || membership_.synced_count() > 0) return;
-  checkpoints_->schedule()->Rest(
+  checkpoints_->schedule()->OnIdle(
       progress_->round(), mode_->earliest_checkpoint(), progress_->finished());
   RunCheckpoints();
 }
@@ -376,9 +377,9 @@ void Attempt::FailAsReported(const Failure& failure,
        failure.exit_code());
 }
 
-void Attempt::GoBack(AttemptEnding ending, const absl::Status& reason) {
-  if (phase_.GoBack(ending, reason,
-                    /*workers_left=*/membership_.count() > 0)) {
+void Attempt::RollBack(AttemptEnding ending, const absl::Status& reason) {
+  if (phase_.RollBack(ending, reason,
+                      /*workers_left=*/membership_.count() > 0)) {
     SendAway(reason);
   }
 }

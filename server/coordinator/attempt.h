@@ -67,7 +67,7 @@ struct AttemptOptions {
 // call, so links, the committer and callbacks are called with that lock held.
 // An error that a method returns ends the connection of the peer whose message
 // was being handled. Errors that affect the whole job are passed to Fail or
-// GoBack, which close all connections.
+// RollBack, which close all connections.
 class Attempt {
  public:
   using Clock = std::function<absl::Time()>;
@@ -128,7 +128,7 @@ class Attempt {
   void RemoveWorkers(const absl::Status& status);
   // Discards what the attempt knows about a worker that is no longer a member,
   // and calls `on_forget`.
-  void Forget(int64_t incarnation);
+  void RemoveWorker(int64_t incarnation);
   // Assigns the work of a worker that was lost during training to other
   // workers. Ends the attempt instead if the run mode cannot continue without
   // the worker. `name` is Member::Name of the worker.
@@ -164,19 +164,19 @@ class Attempt {
   void RunCheckpoints();
   // If training is under way and no worker is left, takes a requested
   // checkpoint at the current version.
-  void RunCheckpointsAtRest();
+  void RunCheckpointsWhileIdle();
 
   // ---- The ending.
   // Fails the job. Has no effect once the job has failed, was stopped or is
-  // done, but applies to an attempt that ended with GoBack. GoBack and Drain
-  // have no effect once the attempt has ended in any way.
+  // done, but applies to an attempt that ended with RollBack. RollBack and
+  // Drain have no effect once the attempt has ended in any way.
   void Fail(const absl::Status& reason, int exit_code);
   // Fails the job for an error that a peer reported. `reason` names the peer.
   void FailAsReported(const Failure& failure, const std::string& reason);
-  // Ends the attempt with `ending`, kGoesBack or kDamaged, and tells all peers
-  // to join the next one.
-  void GoBack(AttemptEnding ending, const absl::Status& reason);
-  // Like GoBack, but ends the attempt as kFailed, because another coordinator
+  // Ends the attempt with `ending`, kRolledBack or kDamaged, and tells all
+  // peers to join the next one.
+  void RollBack(AttemptEnding ending, const absl::Status& reason);
+  // Like RollBack, but ends the attempt as kFailed, because another coordinator
   // has taken over the job.
   void GiveUp(const absl::Status& reason);
   // Stops the job before its end, after one more checkpoint if checkpoints are
@@ -219,8 +219,8 @@ class Attempt {
   void FinishIfDue();
   void LetServerLeave();
   void FlushMetrics();
-  // Closes all connections of an attempt that has ended with GoBack or GiveUp.
-  // The peers are told to join again.
+  // Closes all connections of an attempt that has ended with RollBack or
+  // GiveUp. The peers are told to join again.
   void SendAway(const absl::Status& reason);
 
   const AttemptOptions options_;

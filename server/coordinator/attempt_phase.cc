@@ -29,8 +29,8 @@ bool AttemptPhase::Fail(const absl::Status& reason, int exit_code) {
   return true;
 }
 
-bool AttemptPhase::GoBack(AttemptEnding ending, const absl::Status& reason,
-                          bool workers_left) {
+bool AttemptPhase::RollBack(AttemptEnding ending, const absl::Status& reason,
+                            bool workers_left) {
   if (this->ending(workers_left) != AttemptEnding::kNone) return false;
   Recover(ending, reason);
   return true;

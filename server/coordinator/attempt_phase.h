@@ -7,12 +7,12 @@
 namespace tributary {
 
 enum class AttemptEnding {
-  kNone,      // Not yet.
-  kTrained,   // Training is complete and all workers have left.
-  kDrained,   // Stopped by Drain.
-  kGoesBack,  // A server was lost; another attempt follows.
-  kDamaged,   // Like kGoesBack, and AttemptOptions::resume is damaged.
-  kFailed,    // See AttemptPhase::failure.
+  kNone,        // Not yet.
+  kTrained,     // Training is complete and all workers have left.
+  kDrained,     // Stopped by Drain.
+  kRolledBack,  // A server was lost; another attempt follows.
+  kDamaged,     // Like kRolledBack, and AttemptOptions::resume is damaged.
+  kFailed,      // See AttemptPhase::failure.
 };
 
 // Returns the status for peers whose call ends because the attempt ends. It
@@ -65,8 +65,8 @@ class AttemptPhase {
   // Ends the attempt with `ending`, after which peers join the next one.
   // Returns false if the attempt has already ended. For `workers_left`, see
   // ending().
-  bool GoBack(AttemptEnding ending, const absl::Status& reason,
-              bool workers_left);
+  bool RollBack(AttemptEnding ending, const absl::Status& reason,
+                bool workers_left);
   // Ends the attempt as kFailed because another coordinator has taken over the
   // job, but lets peers join again. Returns false if the attempt has already
   // ended.

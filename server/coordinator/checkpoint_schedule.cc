@@ -18,7 +18,7 @@ constexpr int64_t kMostLead = 1 << 16;
 // of 100 ms, updates have two seconds to end: far more than a pass over the
 // memory of a machine takes. A server that still refuses after that has passed
 // the version.
-constexpr int kMostRests = 20;
+constexpr int kMaxIdleTries = 20;
 
 }  // namespace
 
@@ -46,15 +46,15 @@ void CheckpointSchedule::Drain() {
   TakeSoon();
 }
 
-void CheckpointSchedule::Rest(int64_t completed, int64_t earliest,
-                              bool computed) {
+void CheckpointSchedule::OnIdle(int64_t completed, int64_t earliest,
+                                bool computed) {
   if (!soon_ || stage_ == Stage::kFolder || stage_ == Stage::kCommitting) {
     return;
   }
   constexpr char kNotEvaluated[] = "no worker is left for the last evaluation";
   if (stage_ == Stage::kCommit) {
     if (version_ == options_.last && !computed) {
-      FailAtRest(version_, kNotEvaluated);
+      FailWhileIdle(version_, kNotEvaluated);
     }
     return;
   }
@@ -66,27 +66,28 @@ void CheckpointSchedule::Rest(int64_t completed, int64_t earliest,
   if (completed <= committed_) {
     EndSoon();
   } else if (completed == options_.last && !computed) {
-    FailAtRest(completed, kNotEvaluated);
-  } else if (torn || earliest > completed || rests_ == kMostRests) {
-    FailAtRest(completed,
-               "the last worker left in the middle of the next step, which is "
-               "applied to a part of the weights");
+    FailWhileIdle(completed, kNotEvaluated);
+  } else if (torn || earliest > completed || idle_tries_ == kMaxIdleTries) {
+    FailWhileIdle(
+        completed,
+        "the last worker left in the middle of the next step, which is "
+        "applied to a part of the weights");
   } else {
-    rest_ = completed;
-    rest_due_ = true;
-    ++rests_;
+    idle_version_ = completed;
+    idle_due_ = true;
+    ++idle_tries_;
   }
 }
 
-void CheckpointSchedule::FailAtRest(int64_t completed,
-                                    const std::string& message) {
+void CheckpointSchedule::FailWhileIdle(int64_t completed,
+                                       const std::string& message) {
   version_ = completed;
   Fail(message);
 }
 
 void CheckpointSchedule::EndSoon() {
   soon_ = false;
-  rests_ = 0;
+  idle_tries_ = 0;
   drained_ = draining_;
 }
 
@@ -100,8 +101,8 @@ void CheckpointSchedule::GiveUpLater() {
 std::optional<int64_t> CheckpointSchedule::Due(int64_t completed,
                                                int64_t earliest) const {
   if (last_done_ || drained_) return std::nullopt;
-  if (soon_ && completed == rest_) {
-    return rest_due_ ? std::make_optional(completed) : std::nullopt;
+  if (soon_ && completed == idle_version_) {
+    return idle_due_ ? std::make_optional(completed) : std::nullopt;
   }
   // After the last step no server can pass the version.
   if (completed >= options_.last) return options_.last;
@@ -123,7 +124,7 @@ std::optional<CheckpointSchedule::Action> CheckpointSchedule::Next(
       if (!due.has_value()) return std::nullopt;
       stage_ = Stage::kFolder;
       version_ = *due;
-      rest_due_ = false;
+      idle_due_ = false;
       chosen_soon_ = soon_;
       answered_.assign(options_.servers, false);
       missing_ = options_.servers;

@@ -85,7 +85,7 @@ class CheckpointSchedule {
   // requested checkpoint at version `completed`, because no later version will
   // be computed. The checkpoint fails if a chunk has a newer version. The
   // arguments are those of Next.
-  void Rest(int64_t completed, int64_t earliest, bool computed);
+  void OnIdle(int64_t completed, int64_t earliest, bool computed);
 
   // Returns the version of the checkpoint under way, or -1 if there is none.
   int64_t version() const { return stage_ == Stage::kIdle ? -1 : version_; }
@@ -108,7 +108,7 @@ class CheckpointSchedule {
   // Returns the version of the next checkpoint, or nullopt if there is none.
   std::optional<int64_t> Due(int64_t completed, int64_t earliest) const;
   void Fail(const std::string& message);
-  void FailAtRest(int64_t completed, const std::string& message);
+  void FailWhileIdle(int64_t completed, const std::string& message);
   // Clears the request made by TakeSoon or Drain.
   void EndSoon();
   // Drops the checkpoint under way if it was not chosen for a request of
@@ -132,9 +132,9 @@ class CheckpointSchedule {
   bool draining_ = false;
   bool drained_ = false;
   // Version of the checkpoint to take while no worker computes.
-  int64_t rest_ = -1;
-  bool rest_due_ = false;  // False after a try at rest_; the next Rest retries.
-  int rests_ = 0;          // Number of tries at rest_.
+  int64_t idle_version_ = -1;
+  bool idle_due_ = false;  // False after an attempt; the next OnIdle retries.
+  int idle_tries_ = 0;     // Number of tries at idle_version_.
   bool last_done_ = false;
   int64_t lead_;
   int64_t committed_;

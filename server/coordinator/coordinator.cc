@@ -14,7 +14,7 @@ Coordinator::Coordinator(const Options& options, Clock clock,
                          MetricsSink metrics)
     : attempt_(options, std::move(clock), std::move(metrics),
                [this](int64_t incarnation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-                 admission_.Forget(incarnation);
+                 admission_.RemoveWorker(incarnation);
                }),
       admission_(&attempt_),
       watchdog_(&attempt_, &admission_) {}
@@ -89,7 +89,7 @@ absl::Status Coordinator::Handle(Member* member, const WorkerReport& report) {
   return absl::InvalidArgumentError("unexpected report from a worker");
 }
 
-void Coordinator::WorkerGone(int64_t incarnation) {
+void Coordinator::OnWorkerDisconnected(int64_t incarnation) {
   absl::MutexLock lock(&mu_);
   attempt_.RemoveWorker(incarnation, absl::OkStatus());
 }

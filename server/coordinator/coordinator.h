@@ -42,7 +42,7 @@ class Coordinator {
 
   Coordinator(const Options& options, Clock clock, MetricsSink metrics);
 
-  // ---- Workers. `link` must stay valid until WorkerGone returns.
+  // ---- Workers. `link` must stay valid until OnWorkerDisconnected returns.
   // Returns the new worker's incarnation, which identifies it in later calls.
   absl::StatusOr<int64_t> AddWorker(const Join& join, WorkerLink* link)
       ABSL_LOCKS_EXCLUDED(mu_);
@@ -53,7 +53,7 @@ class Coordinator {
       ABSL_LOCKS_EXCLUDED(mu_);
   // Removes the worker after its connection has ended. Repeated calls have no
   // effect.
-  void WorkerGone(int64_t incarnation) ABSL_LOCKS_EXCLUDED(mu_);
+  void OnWorkerDisconnected(int64_t incarnation) ABSL_LOCKS_EXCLUDED(mu_);
 
   // ---- Servers, shard 0 included. `link` must stay valid until ServerGone
   // returns.

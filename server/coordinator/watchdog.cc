@@ -29,7 +29,7 @@ void Watchdog::Tick() {
   admission_.PrepareIfDue()
       .IgnoreError();  // An error has already failed the job.
   admission_.StartIfDue();
-  attempt_.RunCheckpointsAtRest();
+  attempt_.RunCheckpointsWhileIdle();
   EndStall(now);
   if (attempt_.phase().finishing() &&
       now - attempt_.finishing_since() > kFarewellTimeout) {
@@ -55,7 +55,7 @@ void Watchdog::ExpireServers(absl::Time now) {
                      "of ",
                      absl::FormatDuration(lease)));
     attempt_.servers().servers()[shard].link->Close(JoinAgain(reason));
-    attempt_.GoBack(AttemptEnding::kGoesBack, reason);
+    attempt_.RollBack(AttemptEnding::kRolledBack, reason);
   }
 }
 
@@ -128,9 +128,9 @@ void Watchdog::EndStall(absl::Time now) {
                               step, ": the others wait for ", straggler->Name(),
                               ", ", straggler->heartbeat.phase())));
   } else {
-    attempt_.GoBack(AttemptEnding::kGoesBack,
-                    absl::DeadlineExceededError(absl::StrCat(
-                        step, ", and no worker reports a reason")));
+    attempt_.RollBack(AttemptEnding::kRolledBack,
+                      absl::DeadlineExceededError(absl::StrCat(
+                          step, ", and no worker reports a reason")));
   }
 }
 

@@ -75,7 +75,7 @@ absl::StatusOr<std::optional<StartQuorum::Decision>> StartQuorum::Decide(
     if (!late && ready + static_cast<int>(refused_.size()) < expected_) {
       return std::nullopt;
     }
-    if (late) came_ = ready;
+    if (late) arrived_ = ready;
     if (2 * agree <= ready) {
       const Party& other = *parties[1];
       return absl::InvalidArgumentError(absl::StrCat(
@@ -100,7 +100,7 @@ absl::StatusOr<std::optional<StartQuorum::Decision>> StartQuorum::Decide(
 
 int StartQuorum::awaited() const {
   return std::max(
-      1, came_.value_or(expected_ - static_cast<int>(refused_.size())));
+      1, arrived_.value_or(expected_ - static_cast<int>(refused_.size())));
 }
 
 }  // namespace tributary

@@ -79,7 +79,7 @@ class StartQuorum {
   std::set<int64_t> refused_;  // Refused workers, as ranks or -incarnation.
   absl::Time first_ready_ = absl::InfiniteFuture();
   // Number of ready workers at the decision, if `timeout` had passed.
-  std::optional<int> came_;
+  std::optional<int> arrived_;
 };
 
 }  // namespace tributary

@@ -87,7 +87,7 @@ std::optional<double> WorkerSpeed::MeasuredMicroBatch() const {
 }
 
 double Faded(double value, absl::Duration age) {
-  const int64_t halvings = age / WorkerSpeed::kForget;
+  const int64_t halvings = age / WorkerSpeed::kHalfLife;
   return value * std::exp2(-static_cast<double>(halvings));
 }
 

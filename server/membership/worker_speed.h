@@ -31,7 +31,7 @@ class WorkerSpeed {
   // Returns the seconds per leaf, as the median over the newest heartbeats, so
   // that outliers have no effect. Absent until the worker has computed a leaf.
   // A worker without leaves cannot be measured; its estimate halves every
-  // kForget, so that it eventually gets leaves again.
+  // kHalfLife, so that it eventually gets leaves again.
   std::optional<double> micro_batch_seconds(absl::Time now) const;
 
   // Returns the seconds per step of the part of the exchange that does not
@@ -45,7 +45,7 @@ class WorkerSpeed {
   // Time after which the estimate of a worker without leaves halves. It is much
   // longer than a measurement, because giving leaves to slow workers too often
   // would cost too much time.
-  static constexpr absl::Duration kForget = absl::Minutes(5);
+  static constexpr absl::Duration kHalfLife = absl::Minutes(5);
 
  private:
   // Returns the estimate of micro_batch_seconds without the reduction for the
@@ -66,7 +66,7 @@ class WorkerSpeed {
   absl::Time idle_since_ = absl::InfiniteFuture();
 };
 
-// Returns `value`, halved for each kForget in `age`.
+// Returns `value`, halved for each kHalfLife in `age`.
 double Faded(double value, absl::Duration age);
 
 }  // namespace tributary

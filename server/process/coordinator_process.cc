@@ -371,21 +371,21 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
   end.status = coordinator.status();
   if (const auto data = coordinator.data()) data_ = data;
   end.checkpoint_step = coordinator.GetStatus().checkpoint_step();
-  bool goes_back = end.ending == Coordinator::Ending::kGoesBack ||
-                   end.ending == Coordinator::Ending::kDamaged;
-  if (goes_back) {
+  bool rolled_back = end.ending == Coordinator::Ending::kRolledBack ||
+                     end.ending == Coordinator::Ending::kDamaged;
+  if (rolled_back) {
     history_.Add(coordinator.has_trained(), coordinator.memory_failed(),
                  MonotonicNow());
   }
-  if (goes_back && history_.stuck() > options_.no_server_timeout) {
-    goes_back = false;
+  if (rolled_back && history_.stuck() > options_.no_server_timeout) {
+    rolled_back = false;
     end.ending = Coordinator::Ending::kFailed;
     coordinator.Fail(absl::DeadlineExceededError(
         absl::StrCat("no attempt has trained for ",
                      absl::FormatDuration(options_.no_server_timeout),
                      "; the last one ended with: ", end.status.message())));
   }
-  if (goes_back) {
+  if (rolled_back) {
     // A worker that is missing at the start could not join later.
     expected_workers_ = ResolveExchange(options_.job).fixed_members
                             ? options_.expected_workers
@@ -398,7 +398,7 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
                           &coordinator, output_, &metrics_);
   }
   local.EndReplication();
-  listener->ShutDown(goes_back ? kCutTimeout : kDrainTimeout);
+  listener->ShutDown(rolled_back ? kCutTimeout : kDrainTimeout);
   coordinator_service.AwaitIdle();
   service.AwaitIdle();
   replica_service.AwaitIdle();
@@ -419,7 +419,7 @@ absl::Status CoordinatorProcess::Run() {
                             reason);
         chooser_.SetDamaged(from);
         break;
-      case Coordinator::Ending::kGoesBack:
+      case Coordinator::Ending::kRolledBack:
         options_.log->Warning("%s; starting another attempt", reason);
         break;
       case Coordinator::Ending::kDrained:

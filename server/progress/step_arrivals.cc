@@ -6,7 +6,7 @@
 namespace tributary {
 namespace {
 
-// More steps than any consistency policy has open at once. Bounds the memory
+// More steps than any consistency mode has open at once. Bounds the memory
 // that a peer can make this object allocate.
 constexpr int64_t kMaxOpenSteps = 1024;
 

@@ -41,7 +41,9 @@ void StepBreakdown::Introduce(int64_t incarnation, int rank) {
   workers_[incarnation].rank = rank;
 }
 
-void StepBreakdown::Forget(int64_t incarnation) { workers_.erase(incarnation); }
+void StepBreakdown::RemoveWorker(int64_t incarnation) {
+  workers_.erase(incarnation);
+}
 
 void StepBreakdown::AddCounters(int64_t incarnation,
                                 const ProcessStatistics& counters) {

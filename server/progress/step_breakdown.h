@@ -53,7 +53,7 @@ class StepBreakdown {
 
   // Adds a worker, or removes it. A repeated Introduce has no effect.
   void Introduce(int64_t incarnation, int rank);
-  void Forget(int64_t incarnation);
+  void RemoveWorker(int64_t incarnation);
   // Sets the counters of the worker's newest heartbeat, which are cumulative.
   void AddCounters(int64_t incarnation, const ProcessStatistics& counters);
   // Adds one server's arrival times for one step. Ignores workers that were not

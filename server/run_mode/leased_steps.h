@@ -21,7 +21,7 @@ class LeasedSteps final : public RunMode {
   void GrantSteps(int64_t limit) override;
   void OnStepComplete(int64_t step) override { step_leases_.Complete(step); }
   absl::Status RequestStep(const Member& worker) override;
-  void Forget(int64_t worker) override { step_leases_.Remove(worker); }
+  void RemoveWorker(int64_t worker) override { step_leases_.Remove(worker); }
   // Returns the first step that was never leased, because steps below it may be
   // applied at any time.
   int64_t earliest_checkpoint() const override { return step_leases_.next(); }

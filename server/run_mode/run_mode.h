@@ -75,10 +75,10 @@ class RunMode {
 
   // ---- Loss of workers.
   // Ends the leases and requests of a worker that has left.
-  virtual void Forget(int64_t /*worker*/) {}
-  // Called after Forget if training is under way. Returns OK if the worker's
-  // share can be assigned to others, or an error with the reason why the
-  // attempt must end.
+  virtual void RemoveWorker(int64_t /*worker*/) {}
+  // Called after RemoveWorker if training is under way. Returns OK if the
+  // worker's share can be assigned to others, or an error with the reason why
+  // the attempt must end.
   virtual absl::Status OnWorkerLost(int64_t /*worker*/,
                                     const std::string& /*name*/) {
     return absl::OkStatus();

@@ -29,7 +29,7 @@ void MembershipSession::OnEnd() {
 }
 
 void MembershipSession::OnGone() {
-  if (incarnation_ != 0) coordinator_->WorkerGone(incarnation_);
+  if (incarnation_ != 0) coordinator_->OnWorkerDisconnected(incarnation_);
 }
 
 void EnlistmentSession::OnMessage(const ServerReport& report, ReceivedPayload) {

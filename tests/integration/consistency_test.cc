@@ -1,4 +1,4 @@
-// Consistency policies in which workers run ahead of each other, on whole
+// Consistency modes in which workers run ahead of each other, on whole
 // clusters: every step is applied once, the job ends, and the model learns.
 #include <algorithm>
 #include <cstdint>

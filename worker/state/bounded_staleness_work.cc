@@ -25,7 +25,7 @@ BoundedStalenessWork::BoundedStalenessWork(const Options& options,
 
 absl::Status BoundedStalenessWork::MapChunks(const MappedMemory&, int, int) {
   return absl::FailedPreconditionError(
-      "this consistency policy needs its own copy of the weights");
+      "this consistency mode needs its own copy of the weights");
 }
 
 WorkState::Arrival BoundedStalenessWork::BeginWrite(int chunk, int64_t version,

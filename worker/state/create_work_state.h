@@ -1,4 +1,4 @@
-// Factory for the work state of a consistency policy.
+// Factory for the work state of a consistency mode.
 #ifndef TRIBUTARY_WORKER_STATE_CREATE_WORK_STATE_H_
 #define TRIBUTARY_WORKER_STATE_CREATE_WORK_STATE_H_
 
@@ -9,7 +9,7 @@
 
 namespace tributary {
 
-// Returns the work state for the job's consistency policy. `job` is resolved.
+// Returns the work state for the job's consistency mode. `job` is resolved.
 // `layout` must outlive the result.
 std::unique_ptr<WorkState> CreateWorkState(const JobSpec& job,
                                            const WorkState::Options& options,

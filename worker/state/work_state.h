@@ -44,7 +44,7 @@ struct Task {
 
 // Decides the worker's next task. The exchange writes chunks, the membership
 // client sets assignments, and the trainer takes tasks. Subclasses implement
-// the consistency policy: where weights are stored and which steps may be
+// the consistency mode: where weights are stored and which steps may be
 // computed from them. Fail ends every wait.
 //
 // Thread-safe.

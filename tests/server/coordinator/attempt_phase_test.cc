@@ -29,7 +29,7 @@ AttemptPhase In(Phase wanted) {
       phase.Conclude();
       break;
     case Phase::kRecovering:
-      phase.GoBack(AttemptEnding::kGoesBack, Lost(), /*workers_left=*/true);
+      phase.RollBack(AttemptEnding::kRolledBack, Lost(), /*workers_left=*/true);
       break;
     case Phase::kDrained:
       phase.Drain();
@@ -73,18 +73,18 @@ TEST(AttemptPhaseTest, GoesBackOnceUnlessItHasEnded) {
   for (const Phase from :
        {Phase::kWaiting, Phase::kTraining, Phase::kFinishing}) {
     AttemptPhase phase = In(from);
-    EXPECT_TRUE(phase.GoBack(AttemptEnding::kDamaged, Lost(), true));
+    EXPECT_TRUE(phase.RollBack(AttemptEnding::kDamaged, Lost(), true));
     EXPECT_EQ(phase.ending(true), AttemptEnding::kDamaged);
     EXPECT_EQ(phase.failure(), Lost());
-    EXPECT_FALSE(phase.GoBack(AttemptEnding::kGoesBack,
-                              absl::UnavailableError("another"), true));
+    EXPECT_FALSE(phase.RollBack(AttemptEnding::kRolledBack,
+                                absl::UnavailableError("another"), true));
     EXPECT_EQ(phase.failure(), Lost());
   }
   AttemptPhase trained = In(Phase::kFinishing);
-  EXPECT_FALSE(trained.GoBack(AttemptEnding::kGoesBack, Lost(),
-                              /*workers_left=*/false));
+  EXPECT_FALSE(trained.RollBack(AttemptEnding::kRolledBack, Lost(),
+                                /*workers_left=*/false));
   for (const Phase from : {Phase::kDrained, Phase::kFailed}) {
-    EXPECT_FALSE(In(from).GoBack(AttemptEnding::kGoesBack, Lost(), true));
+    EXPECT_FALSE(In(from).RollBack(AttemptEnding::kRolledBack, Lost(), true));
   }
 }
 

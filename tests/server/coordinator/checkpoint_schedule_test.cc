@@ -166,10 +166,10 @@ TEST_F(CheckpointScheduleTest, OneThatIsWantedSoonIsNotTheLast) {
 TEST_F(CheckpointScheduleTest, ADrainAtRestTakesTheVersionThatIsThere) {
   EXPECT_EQ(Order(4), 10);
   schedule_.Drain();
-  schedule_.Rest(/*completed=*/4, /*earliest=*/0, computed_);
+  schedule_.OnIdle(/*completed=*/4, /*earliest=*/0, computed_);
   EXPECT_EQ(Expect<Schedule::Discard>(4).folder, "folder");
   EXPECT_EQ(Order(4), 4);
-  schedule_.Rest(4, 0, computed_);  // The answers are on their way.
+  schedule_.OnIdle(4, 0, computed_);  // The answers are on their way.
   EXPECT_FALSE(schedule_.over());
   Complete(4);
   EXPECT_TRUE(schedule_.over());
@@ -179,7 +179,7 @@ TEST_F(CheckpointScheduleTest, ADrainAtRestIsDoneWhereAllIsCommitted) {
   EXPECT_EQ(Order(8), 10);
   Complete(10);
   schedule_.Drain();
-  schedule_.Rest(10, 0, computed_);
+  schedule_.OnIdle(10, 0, computed_);
   ExpectNothing(10);
   EXPECT_TRUE(schedule_.over());
   EXPECT_EQ(schedule_.failures(), 0);
@@ -190,14 +190,14 @@ TEST_F(CheckpointScheduleTest,
        AtRestAServerThatSeemsPastIsAskedAgainButNotForever) {
   schedule_.Drain();
   for (int i = 0; i < 20; ++i) {
-    schedule_.Rest(4, 0, computed_);
+    schedule_.OnIdle(4, 0, computed_);
     EXPECT_EQ(Order(4), 4);
     Answer(4, SnapshotReport::PASSED);
     EXPECT_EQ(Expect<Schedule::Discard>(4).folder, "folder");
-    ExpectNothing(4);  // Until Rest is called again.
+    ExpectNothing(4);  // Until OnIdle is called again.
   }
   EXPECT_FALSE(schedule_.over());
-  schedule_.Rest(4, 0, computed_);
+  schedule_.OnIdle(4, 0, computed_);
   EXPECT_THAT(Expect<Schedule::Warn>(4).message,
               testing::HasSubstr("left in the middle of the next step"));
   EXPECT_TRUE(schedule_.over());
@@ -207,7 +207,7 @@ TEST_F(CheckpointScheduleTest,
 TEST_F(CheckpointScheduleTest, AtRestNothingIsTakenOfStepsThatAreHalfDone) {
   // Asynchronous: steps from 6 on are not claimed.
   schedule_.Drain();
-  schedule_.Rest(/*completed=*/4, /*earliest=*/6, computed_);
+  schedule_.OnIdle(/*completed=*/4, /*earliest=*/6, computed_);
   Expect<Schedule::Warn>(4, 6);
   EXPECT_TRUE(schedule_.over());
 }
@@ -218,7 +218,7 @@ TEST_F(CheckpointScheduleTest,
   Answer(25, SnapshotReport::WRITTEN, "f");
   computed_ = false;
   schedule_.Drain();
-  schedule_.Rest(25, 0, computed_);
+  schedule_.OnIdle(25, 0, computed_);
   EXPECT_EQ(Expect<Schedule::Discard>(25).folder, "folder");
   EXPECT_THAT(Expect<Schedule::Warn>(25).message,
               testing::HasSubstr("no worker is left for the last evaluation"));
@@ -227,7 +227,7 @@ TEST_F(CheckpointScheduleTest,
 
 TEST_F(CheckpointScheduleTest, GoesOnAsUsualWhereWorkersComeBack) {
   schedule_.Drain();
-  schedule_.Rest(4, 0, computed_);
+  schedule_.OnIdle(4, 0, computed_);
   EXPECT_EQ(Order(4), 4);
   Answer(4, SnapshotReport::PASSED);
   Expect<Schedule::Discard>(4);

@@ -101,14 +101,14 @@ TEST_F(CoordinatorAllReduceTest, FormsAGroupWhenAllHaveCome) {
   EXPECT_TRUE(late.Got(CoordinatorOrder::kOpen));
   EXPECT_FALSE(late.Got(CoordinatorOrder::kDeal));
   EXPECT_FALSE(late.Got(CoordinatorOrder::kGroup));
-  coordinator_->WorkerGone(late.incarnation);
+  coordinator_->OnWorkerDisconnected(late.incarnation);
   EXPECT_EQ(Ending(), Coordinator::Ending::kNone);
 }
 
 TEST_F(CoordinatorAllReduceTest, GoesBackWhenAMemberIsGone) {
   Begin(100);
-  coordinator_->WorkerGone(second_.incarnation);
-  EXPECT_EQ(Ending(), Coordinator::Ending::kGoesBack);
+  coordinator_->OnWorkerDisconnected(second_.incarnation);
+  EXPECT_EQ(Ending(), Coordinator::Ending::kRolledBack);
   EXPECT_THAT(
       std::string(first_.closed.message()),
       HasSubstr("; an all-reduce needs all of its members; join again"));
@@ -118,14 +118,14 @@ TEST_F(CoordinatorAllReduceTest, GoesBackWhenAMembersRankIsTakenOver) {
   Begin(100);
   FakeWorker newer;
   ASSERT_TRUE(Join(&newer, /*rank=*/1).ok());
-  EXPECT_EQ(Ending(), Coordinator::Ending::kGoesBack);
+  EXPECT_EQ(Ending(), Coordinator::Ending::kRolledBack);
   for (const FakeWorker* worker : {&first_, &newer}) {
     EXPECT_EQ(worker->closed.code(), absl::StatusCode::kAborted);
   }
   EXPECT_THAT(std::string(second_.closed.message()),
               HasSubstr("rank 1 was taken over"));
   // It is known, so that its connection's end is, too.
-  coordinator_->WorkerGone(newer.incarnation);
+  coordinator_->OnWorkerDisconnected(newer.incarnation);
 }
 
 TEST_F(CoordinatorAllReduceTest, PassesOnWhatMembersPublish) {
@@ -204,7 +204,7 @@ TEST_F(CoordinatorAllReduceTest, TakesThoseInWhoWaitAfterACheckpoint) {
   SayWritten(8);
   EXPECT_EQ(Ending(), Coordinator::Ending::kNone);
   coordinator_->OnCheckpointCommitted(absl::OkStatus());
-  EXPECT_EQ(Ending(), Coordinator::Ending::kGoesBack);
+  EXPECT_EQ(Ending(), Coordinator::Ending::kRolledBack);
   EXPECT_THAT(std::string(coordinator_->status().message()),
               HasSubstr("restarts with 3 workers instead of 2"));
 }

@@ -161,7 +161,7 @@ TEST_F(CoordinatorCheckpointTest, FinishesWhenTheLastCheckpointFails) {
   EXPECT_THAT(committer_.warnings, ElementsAre("2: disk full"));
   EXPECT_EQ(coordinator_->GetStatus().checkpoint_failures(), 1);
   EXPECT_EQ(coordinator_->GetStatus().checkpoint_failure(), "disk full");
-  coordinator_->WorkerGone(worker_.incarnation);
+  coordinator_->OnWorkerDisconnected(worker_.incarnation);
   EXPECT_EQ(Ending(), Coordinator::Ending::kTrained);
 }
 
@@ -169,7 +169,7 @@ TEST_F(CoordinatorCheckpointTest, FinishesWhenTheLastCheckpointFails) {
 TEST_F(CoordinatorCheckpointTest, AServerLostAtTheEndIsReadFromTheCheckpoint) {
   Finish(absl::OkStatus());
   coordinator_->ServerGone(1);
-  EXPECT_EQ(Ending(), Coordinator::Ending::kGoesBack);
+  EXPECT_EQ(Ending(), Coordinator::Ending::kRolledBack);
   EXPECT_EQ(worker_.closed.code(), absl::StatusCode::kAborted);
 }
 
@@ -188,10 +188,10 @@ TEST_F(CoordinatorCheckpointTest, AServerLostBeforeTheLastCommitGoesBack) {
   Step(0);
   Step(1);
   coordinator_->ServerGone(1);
-  EXPECT_EQ(Ending(), Coordinator::Ending::kGoesBack);
+  EXPECT_EQ(Ending(), Coordinator::Ending::kRolledBack);
   // The answer comes too late to change anything.
   coordinator_->OnCheckpointCommitted(absl::OkStatus());
-  EXPECT_EQ(Ending(), Coordinator::Ending::kGoesBack);
+  EXPECT_EQ(Ending(), Coordinator::Ending::kRolledBack);
   EXPECT_FALSE(WorkerFinished());
 }
 
@@ -209,7 +209,7 @@ TEST_F(CoordinatorCheckpointTest, AServerThatLeavesIsAwaitedForACheckpoint) {
   Write(3);
   EXPECT_EQ(Ending(), Coordinator::Ending::kNone);
   coordinator_->OnCheckpointCommitted(absl::OkStatus());
-  EXPECT_EQ(Ending(), Coordinator::Ending::kGoesBack);
+  EXPECT_EQ(Ending(), Coordinator::Ending::kRolledBack);
   EXPECT_EQ(servers_[1].closed.code(), absl::StatusCode::kAborted);
   EXPECT_THAT(std::string(coordinator_->status().message()),
               HasSubstr("server 1 (10.0.0.2:1) leaves"));
@@ -250,7 +250,7 @@ TEST_F(CoordinatorCheckpointTest, StepSumsAfterADrainAreIgnored) {
 TEST_F(CoordinatorCheckpointTest, ADrainWithoutWorkersTakesTheNewestStep) {
   Begin(/*steps=*/20);
   Step(0);
-  coordinator_->WorkerGone(worker_.incarnation);
+  coordinator_->OnWorkerDisconnected(worker_.incarnation);
   coordinator_->Drain();
   coordinator_->OnCheckpointFolder(std::string("folder-4"));
   coordinator_->OnCheckpointFolder(std::string("folder-3"));
@@ -275,7 +275,7 @@ TEST_F(CoordinatorCheckpointTest, ADrainEndsWhenTheLastWorkerLeavesDuringIt) {
   coordinator_->OnCheckpointFolder(std::string("folder-3"));
   // One server has done the next step, the other one never will.
   ASSERT_TRUE(SaySums(/*shard=*/0, /*step=*/1, {1, 2}).ok());
-  coordinator_->WorkerGone(worker_.incarnation);
+  coordinator_->OnWorkerDisconnected(worker_.incarnation);
   for (int tick = 0; Ending() == Coordinator::Ending::kNone && tick < 100;
        ++tick) {
     coordinator_->Tick();
@@ -291,14 +291,14 @@ TEST_F(CoordinatorCheckpointTest, ADrainEndsWhenTheLastWorkerLeavesDuringIt) {
 
 TEST_F(CoordinatorCheckpointTest, AServerLeavesThoughNoWorkerIsLeft) {
   Begin(/*steps=*/20);
-  coordinator_->WorkerGone(worker_.incarnation);
+  coordinator_->OnWorkerDisconnected(worker_.incarnation);
   ServerReport report;
   report.mutable_leaving();
   ASSERT_TRUE(coordinator_->OnServerReport(1, report).ok());
   coordinator_->OnCheckpointFolder(std::string("folder-4"));
   coordinator_->OnCheckpointFolder(std::string("folder-2"));
   coordinator_->Tick();
-  EXPECT_EQ(Ending(), Coordinator::Ending::kGoesBack);
+  EXPECT_EQ(Ending(), Coordinator::Ending::kRolledBack);
 }
 
 // What is under way when the drain comes is for a far version.

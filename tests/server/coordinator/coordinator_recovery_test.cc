@@ -21,7 +21,7 @@ TEST_F(CoordinatorTest, GoesBackWhenAServerIsGone) {
   Enter(&worker);
   coordinator_->ServerGone(1);
   EXPECT_EQ(coordinator_->AwaitEnding(absl::ZeroDuration()),
-            Coordinator::Ending::kGoesBack);
+            Coordinator::Ending::kRolledBack);
   EXPECT_THAT(std::string(coordinator_->status().message()),
               HasSubstr("lost server 1 (10.0.0.2:1)"));
   EXPECT_EQ(coordinator_->workers_at_ending(), 1);
@@ -48,7 +48,7 @@ TEST_F(CoordinatorTest, GoesBackWhenAServerIsSilentForLongerThanItsLease) {
             Coordinator::Ending::kNone);
   Pass(options_.lease + absl::Seconds(1), {&worker});
   EXPECT_EQ(coordinator_->AwaitEnding(absl::ZeroDuration()),
-            Coordinator::Ending::kGoesBack);
+            Coordinator::Ending::kRolledBack);
   EXPECT_THAT(std::string(servers_[1].closed.message()),
               HasSubstr("server 1 was silent for longer than its lease"));
 }
@@ -138,7 +138,7 @@ TEST_F(StallTest, DoesWithoutAWorkerThatHoldsAStepUpForTooLong) {
 TEST_F(StallTest, BeginsAgainWhereNobodyCanBeBlamed) {
   Begin("exchange", "exchange");
   PassAlive(options_.stall_timeout + absl::Seconds(1));
-  EXPECT_EQ(Ending(), Coordinator::Ending::kGoesBack);
+  EXPECT_EQ(Ending(), Coordinator::Ending::kRolledBack);
   EXPECT_THAT(std::string(coordinator_->status().message()),
               HasSubstr("step 2 has not ended for 10m"));
   EXPECT_EQ(first_.closed.code(), absl::StatusCode::kAborted);
@@ -256,7 +256,7 @@ TEST_F(CoordinatorReplicaTest, EndsWithoutAServerThatIsLostAtTheEnd) {
   coordinator_->ServerGone(1);
   EXPECT_EQ(coordinator_->AwaitEnding(absl::ZeroDuration()),
             Coordinator::Ending::kNone);
-  coordinator_->WorkerGone(worker_.incarnation);
+  coordinator_->OnWorkerDisconnected(worker_.incarnation);
   EXPECT_EQ(coordinator_->AwaitEnding(absl::ZeroDuration()),
             Coordinator::Ending::kTrained);
 }
@@ -279,7 +279,7 @@ TEST_F(CoordinatorReplicaTest, GoesBackWhenCopiesCannotBeKept) {
   report.mutable_replication_failure()->set_message("10.0.0.2:1: no route");
   ASSERT_TRUE(coordinator_->OnServerReport(0, report).ok());
   EXPECT_EQ(coordinator_->AwaitEnding(absl::ZeroDuration()),
-            Coordinator::Ending::kGoesBack);
+            Coordinator::Ending::kRolledBack);
   EXPECT_FALSE(coordinator_->has_trained());
   EXPECT_TRUE(coordinator_->memory_failed());
   EXPECT_THAT(std::string(coordinator_->status().message()),

@@ -268,7 +268,7 @@ TEST_F(CoordinatorRefusalTest, ATieFailsTheJobAndNamesBothSides) {
 TEST_F(CoordinatorRefusalTest, AWorkerThatCannotStartDoesNotEndTheTraining) {
   Make(/*servers=*/1, /*expected_workers=*/1);
   Enter(&first_);
-  coordinator_->WorkerGone(first_.incarnation);
+  coordinator_->OnWorkerDisconnected(first_.incarnation);
   ASSERT_TRUE(Join(&second_).ok());
   SayItCannotRead(&second_);
   EXPECT_EQ(Ending(), Coordinator::Ending::kNone);

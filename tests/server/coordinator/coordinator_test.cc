@@ -58,7 +58,7 @@ TEST_F(CoordinatorTest, ChoosesAnotherInitializerWhenTheFirstIsGone) {
   SayConfigured();
   EXPECT_TRUE(first.orders.back().open().initialize());
   EXPECT_FALSE(second.orders.back().open().initialize());
-  coordinator_->WorkerGone(first.incarnation);
+  coordinator_->OnWorkerDisconnected(first.incarnation);
   EXPECT_TRUE(second.orders.back().open().initialize());
 }
 
@@ -72,7 +72,7 @@ TEST_F(CoordinatorTest, ReassignsWhenAWorkerJoinsLeavesOrFallsSilent) {
   const int64_t generation = first.last_assignment().generation();
   EXPECT_EQ(second.last_assignment().generation(), generation);
 
-  coordinator_->WorkerGone(second.incarnation);
+  coordinator_->OnWorkerDisconnected(second.incarnation);
   EXPECT_EQ(first.last_assignment().leaf_end(), 4);
   EXPECT_GT(first.last_assignment().generation(), generation);
 
@@ -120,7 +120,7 @@ TEST_F(CoordinatorTest, ReassignsWhenAWorkerIsMeasuredToBeSlow) {
   }
   EXPECT_EQ(fast.last_assignment().generation(), generation + 1);
   // It stays with who is left.
-  coordinator_->WorkerGone(fast.incarnation);
+  coordinator_->OnWorkerDisconnected(fast.incarnation);
   EXPECT_EQ(slow.last_assignment().leaf_end(), 4);
 }
 
@@ -254,7 +254,7 @@ TEST_F(CoordinatorTest, FinishesWhenStepsAndEvaluationAreDone) {
   WorkerReport farewell;
   farewell.mutable_farewell()->mutable_statistics()->set_bytes_sent(77);
   ASSERT_TRUE(Say(&worker, farewell).ok());
-  coordinator_->WorkerGone(worker.incarnation);
+  coordinator_->OnWorkerDisconnected(worker.incarnation);
   EXPECT_EQ(coordinator_->AwaitEnding(absl::ZeroDuration()),
             Coordinator::Ending::kTrained);
   EXPECT_TRUE(coordinator_->status().ok());
@@ -334,7 +334,7 @@ TEST_F(CoordinatorTest, SendsServersAwayWhenItIsOvertakenAtTheEnd) {
   Enter(&worker);
   EXPECT_TRUE(SaySums(0, 0, {1, 1}).ok());
   EXPECT_TRUE(SaySums(1, 0, {1}).ok());
-  coordinator_->WorkerGone(worker.incarnation);
+  coordinator_->OnWorkerDisconnected(worker.incarnation);
   ASSERT_EQ(coordinator_->AwaitEnding(absl::ZeroDuration()),
             Coordinator::Ending::kTrained);
   coordinator_->Overtaken(absl::FailedPreconditionError("attempt 2"));

@@ -128,7 +128,8 @@ TEST(Membership, MoreContributionsMustBeWorthTheirTransfer) {
   // not stay so forever.
   measure(/*exchange_seconds=*/0);
   EXPECT_FALSE(membership.AssignmentIsSlow(kStart));
-  EXPECT_TRUE(membership.AssignmentIsSlow(kStart + 2.5 * WorkerSpeed::kForget));
+  EXPECT_TRUE(
+      membership.AssignmentIsSlow(kStart + 2.5 * WorkerSpeed::kHalfLife));
 }
 
 TEST(Membership, TakesNewMembersToBeLikeTheOthers) {

@@ -73,14 +73,17 @@ TEST_F(WorkerSpeedTest, KeepsTheOldMeasurementUntilTheNewOneIsFresh) {
 TEST_F(WorkerSpeedTest, AnIdleWorkerGetsAnotherTryInTheEnd) {
   for (int i = 0; i < 3; ++i) Compute(10, 0.8);
   speed_.Restart(/*has_micro_batches=*/false, kStart);
-  const absl::Duration forget = WorkerSpeed::kForget;
-  EXPECT_NEAR(*speed_.micro_batch_seconds(kStart + 0.9 * forget), 0.8, 1e-12);
-  EXPECT_NEAR(*speed_.micro_batch_seconds(kStart + 1.1 * forget), 0.4, 1e-12);
+  const absl::Duration half_life = WorkerSpeed::kHalfLife;
+  EXPECT_NEAR(*speed_.micro_batch_seconds(kStart + 0.9 * half_life), 0.8,
+              1e-12);
+  EXPECT_NEAR(*speed_.micro_batch_seconds(kStart + 1.1 * half_life), 0.4,
+              1e-12);
   // Still without leaves.
-  speed_.Restart(/*has_micro_batches=*/false, kStart + 1.1 * forget);
-  EXPECT_NEAR(*speed_.micro_batch_seconds(kStart + 2.1 * forget), 0.2, 1e-12);
-  speed_.Restart(/*has_micro_batches=*/true, kStart + 2.1 * forget);
-  EXPECT_NEAR(*speed_.micro_batch_seconds(kStart + 9 * forget), 0.8, 1e-12);
+  speed_.Restart(/*has_micro_batches=*/false, kStart + 1.1 * half_life);
+  EXPECT_NEAR(*speed_.micro_batch_seconds(kStart + 2.1 * half_life), 0.2,
+              1e-12);
+  speed_.Restart(/*has_micro_batches=*/true, kStart + 2.1 * half_life);
+  EXPECT_NEAR(*speed_.micro_batch_seconds(kStart + 9 * half_life), 0.8, 1e-12);
 }
 
 TEST_F(WorkerSpeedTest, TheExchangeIsWhatIsNotWaitingForOthers) {

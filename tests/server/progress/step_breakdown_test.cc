@@ -69,7 +69,7 @@ TEST_F(StepBreakdownTest, SortsByRankAndForgetsWhoLeaves) {
   for (const int64_t incarnation : {5, 11, 12, 13, 99}) {
     breakdown_.AddCounters(incarnation, Counters(1, 1, 1, 1, 1));
   }
-  breakdown_.Forget(12);
+  breakdown_.RemoveWorker(12);
   breakdown_.EndWindow(1);
   std::vector<int> ranks;
   for (const WorkerStep& step : breakdown_.workers()) {

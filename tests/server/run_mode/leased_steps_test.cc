@@ -62,7 +62,7 @@ TEST_F(LeasedStepsTest, LeasesTheStepsOfAWorkerThatIsOutToOthers) {
   mode_->GrantSteps(10);
   mode_->OnStepComplete(0);
   membership_.Remove(first_);
-  mode_->Forget(first_);
+  mode_->RemoveWorker(first_);
   EXPECT_TRUE(mode_->OnWorkerLost(first_, "worker 0").ok());
   ASSERT_TRUE(Request(second_).ok());
   ASSERT_TRUE(Request(second_).ok());

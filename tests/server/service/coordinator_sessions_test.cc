@@ -64,7 +64,7 @@ TEST_F(CoordinatorSessionsTest, TheEndOfAStreamRemovesItsServer) {
   first.OnEnd();
   EXPECT_EQ(first_stream.closed(), absl::OkStatus());
   EXPECT_EQ(coordinator_.AwaitEnding(absl::ZeroDuration()),
-            Coordinator::Ending::kGoesBack);
+            Coordinator::Ending::kRolledBack);
   first.OnGone();
 }
 

@@ -299,7 +299,7 @@ void CoordinatorProcess::OnEnding(Coordinator::Ending ending) {
       }
       chooser_->SetDamaged(resumed_from_);
       [[fallthrough]];
-    case Coordinator::Ending::kGoesBack: {
+    case Coordinator::Ending::kRolledBack: {
       history_.Add(coordinator->has_trained(), coordinator->memory_failed(),
                    world_->loop.now());
       expected_workers_ = std::clamp(coordinator->workers_at_ending(), 1,

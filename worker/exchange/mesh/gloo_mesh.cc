@@ -107,7 +107,7 @@ class GlooMesh final : public PeerMesh {
           sends_(sends),
           buffer_(
               mesh->ContextOf(peer, sends)->createUnboundBuffer(data, bytes)) {}
-    ~GlooTransfer() override { mesh_->Forget(this); }
+    ~GlooTransfer() override { mesh_->Remove(this); }
 
     void Begin(uint64_t tag) {
       try {
@@ -165,7 +165,7 @@ class GlooMesh final : public PeerMesh {
     transfers_.insert(transfer);
     return aborted_;
   }
-  void Forget(GlooTransfer* transfer) {
+  void Remove(GlooTransfer* transfer) {
     absl::MutexLock lock(&mu_);
     transfers_.erase(transfer);
   }

@@ -111,7 +111,7 @@ class NcclMesh final : public PeerMesh {
   struct Message final : Transfer {
     Message(NcclMesh* mesh, int peer, void* data, size_t bytes)
         : mesh(mesh), peer(peer), data(data), bytes(bytes) {}
-    ~Message() override { mesh->Forget(this); }
+    ~Message() override { mesh->Remove(this); }
     absl::Status Wait() override { return mesh->Await(this); }
 
     NcclMesh* const mesh;
@@ -194,7 +194,7 @@ class NcclMesh final : public PeerMesh {
     return end_;
   }
 
-  void Forget(Message* message) {
+  void Remove(Message* message) {
     const auto idle = [message] { return !message->copied_now; };
     absl::MutexLock lock(&mu_, absl::Condition(&idle));
     auto& outgoing = outgoing_[message->peer];
