@@ -1,5 +1,5 @@
 // Computes the sums of the nodes of the reduction tree in a GPU's memory. The
-// results have the same bits as those of common/numerics/half.h.
+// results have the same bits as the results of common/numerics/half.h.
 #ifndef TRIBUTARY_COMMON_CUDA_NODE_SUMS_H_
 #define TRIBUTARY_COMMON_CUDA_NODE_SUMS_H_
 
