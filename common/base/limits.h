@@ -25,8 +25,8 @@ struct Limits {
   int connections_per_peer = 256;
   // Limits on new connections, each of which costs about a millisecond with
   // TLS. An address may open new_connections_per_peer at once, and one more per
-  // second. Connections beyond that, from all addresses together, are limited
-  // to new_connections_per_second, with bursts of up to ten times as many.
+  // second. Further connections are limited to new_connections_per_second for
+  // all addresses together, with bursts of up to ten times as many.
   int new_connections_per_peer = 16;
   int new_connections_per_second = 100;
   // Maximum number of concurrent calls on one connection. Tributary's own
@@ -38,9 +38,10 @@ struct Limits {
   absl::Duration handshake_timeout = absl::Seconds(10);
   // Time after which a connection without calls is closed.
   absl::Duration idle_timeout = absl::Minutes(5);
-  // A peer whose machine has failed is detected after the sum of
-  // keepalive_interval and keepalive_timeout. Smaller values would disconnect
-  // peers on busy machines.
+  // Interval between two keepalive pings to a peer, and the time within which
+  // the peer must answer. A peer whose machine has failed is detected after at
+  // most the sum of the two. Smaller values would disconnect peers on busy
+  // machines.
   absl::Duration keepalive_interval = absl::Seconds(10);
   absl::Duration keepalive_timeout = absl::Seconds(10);
   // Minimum interval between two keepalive pings of a client; a client that
