@@ -32,7 +32,7 @@ class AllReduceGroup {
   bool begun() const { return !members_.empty(); }
   int size() const { return static_cast<int>(members_.size()); }
   bool Has(int64_t incarnation) const;
-  // Returns true for the member that reports the sums of steps.
+  // Returns true if this member is the one that reports the sums of steps.
   bool Reports(int64_t incarnation) const {
     return begun() && members_[0] == incarnation;
   }
@@ -56,9 +56,9 @@ class AllReduceGroup {
   // Returns true if every member's part of `version`, or of a newer version,
   // has arrived.
   bool Kept(int64_t version) const;
-  // Returns the order for the waiting snapshot if all its parts have arrived
-  // and its version is at most `completed`, the number of steps known to be
-  // done. Returns each order once, and nullopt otherwise.
+  // Returns the order for the waiting snapshot, once, if all its parts have
+  // arrived and its version is at most `completed`, the number of steps known
+  // to be done. Otherwise returns nullopt.
   std::optional<ServerOrder> TakeKept(int64_t completed);
 
  private:

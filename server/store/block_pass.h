@@ -1,4 +1,4 @@
-// ChunkPass on the CPU.
+// Implements ChunkPass on the CPU.
 #ifndef TRIBUTARY_SERVER_STORE_BLOCK_PASS_H_
 #define TRIBUTARY_SERVER_STORE_BLOCK_PASS_H_
 
