@@ -18,7 +18,7 @@ namespace tributary {
 inline constexpr int64_t kEightBitBlock = 256;
 
 // Returns the size in bytes of a payload of `elements` elements: one byte for
-// each, and a float32 scale for each block.
+// each element, and a float32 scale for each block.
 constexpr int64_t EightBitBytes(int64_t elements) {
   return elements + 4 * ((elements + kEightBitBlock - 1) / kEightBitBlock);
 }

@@ -36,10 +36,10 @@ class Rounds {
 // no clipping; in all other modes it is `job` itself.
 JobSpec JobOfRounds(const JobSpec& job);
 
-// Returns how far servers move parameters of group STATISTICS towards the
-// values observed in a round: kStatisticsRate, or 1 in mode local_steps, where
-// each micro-batch has already averaged the values over the steps of the round.
-// `job` may be the result of JobOfRounds.
+// Returns the fraction of the difference by which servers move parameters of
+// group STATISTICS towards the values observed in a round: kStatisticsRate, or
+// 1 in mode local_steps, where each micro-batch has already averaged the values
+// over the steps of the round. `job` may be the result of JobOfRounds.
 double StatisticsRate(const JobSpec& job);
 
 }  // namespace tributary

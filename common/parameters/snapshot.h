@@ -84,7 +84,7 @@ class SnapshotCapture {
     Release();
   }
   // Call once, after a copy of each chunk has been requested. `done` is not
-  // called before.
+  // called before this call.
   void Release() {
     if (--missing_ == 0) done_(std::move(snapshot_));
   }

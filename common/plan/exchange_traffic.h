@@ -63,8 +63,8 @@ std::vector<int> ContributionsByWorker(int micro_batches, int workers);
 
 // ---- Closed-form traffic: bytes in each direction through the busiest
 // interface, in units of the model size. Assumes that up and down have equal
-// sizes, that there are many chunks, and that `workers`, at least 2, run on a
-// host each.
+// sizes, that there are many chunks, and that each of `workers` workers, at
+// least 2, runs on a host of its own.
 
 // Returns the traffic with one server on a host of its own.
 double CentralServerLaw(int workers);

@@ -13,8 +13,8 @@
 namespace tributary {
 
 // Holds a received payload and decodes its elements when they are read. A
-// compressed payload is copied into contiguous memory at construction; others
-// are not copied. Immutable, so thread-safe.
+// compressed payload is copied into contiguous memory at construction; other
+// payloads are not copied. Immutable, so thread-safe.
 class ReceivedFloats {
  public:
   // Returns InvalidArgument, with the reason, unless `payload` encodes

@@ -19,16 +19,16 @@ class ReceivedPayload {
     int64_t end = 0;
   };
 
-  // An empty payload.
+  // Creates an empty payload.
   ReceivedPayload() = default;
-  // A payload of `bytes` bytes at `data`. They must stay unchanged until
-  // `owner` is released.
+  // Creates a payload of `bytes` bytes at `data`. The bytes must stay unchanged
+  // until `owner` is released.
   ReceivedPayload(const void* data, int64_t bytes,
                   std::shared_ptr<const void> owner)
       : owner_(std::move(owner)),
         whole_{static_cast<const char*>(data), bytes} {}
-  // A payload that consists of `pieces`, in their order. Their bytes must stay
-  // unchanged until `owner` is released.
+  // Creates a payload that consists of `pieces`, in their order. Their bytes
+  // must stay unchanged until `owner` is released.
   ReceivedPayload(std::vector<Piece> pieces, std::shared_ptr<const void> owner);
 
   int64_t bytes() const { return whole_.end; }
