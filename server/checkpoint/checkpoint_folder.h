@@ -93,8 +93,8 @@ class CheckpointFolder {
 
   const std::string folder_;
   FileSystem* const files_;
-  // Step of the last Commit. Larger than any step before the first Commit, so
-  // that Prune counts every checkpoint.
+  // Step of the last Commit. Before the first Commit it is larger than any
+  // step, so that Prune counts every checkpoint.
   int64_t committed_step_ = std::numeric_limits<int64_t>::max();
 };
 

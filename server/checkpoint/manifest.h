@@ -24,7 +24,8 @@ struct ShardFileNames {
 // true if the optimizer has state.
 ShardFileNames ShardFileNamesOf(int shard, int servers, bool has_state);
 
-// Returns the text of manifest.json.
+// Returns the text of manifest.json. Returns Internal if protobuf cannot print
+// the manifest.
 absl::StatusOr<std::string> PrintManifest(const CheckpointManifest& manifest);
 
 // Parses the text that PrintManifest returns. The text is untrusted. Returns

@@ -42,8 +42,8 @@ struct AttemptOptions {
   absl::Duration stall_timeout = absl::Minutes(10);
   int64_t attempt = 1;
   std::optional<ResumePoint> resume;
-  // Resumes from the in-memory replicas of this run if they are newer than
-  // `resume`.
+  // If true, the attempt begins from the in-memory replicas of this run if they
+  // are newer than `resume`.
   bool resume_from_memory = false;
   std::string run;  // ID of the run; see JournalScope.
   // The data of the earlier attempts, which every worker must have. If absent,
@@ -90,7 +90,8 @@ class Attempt {
   RunMode& mode() { return *mode_; }
   // Returns true if servers keep in-memory replicas of each other's state.
   bool journals() const { return options_.job.recovery().journal(); }
-  // Absent until Prepare is called.
+  // The layout and the progress are absent until Prepare or FinishComplete is
+  // called.
   const std::optional<ArenaLayout>& layout() const { return layout_; }
   const std::optional<JobProgress>& progress() const { return progress_; }
 
@@ -148,8 +149,8 @@ class Attempt {
   // the attempt began from is damaged, ends the attempt, and the next attempt
   // begins from an earlier checkpoint. Otherwise fails the job.
   void OnServerFailure(int shard, const Failure& failure);
-  // Ends the attempt because the server was asked to stop. During training, a
-  // checkpoint is taken first.
+  // Ends the attempt because the server was asked to stop. During training,
+  // first takes a checkpoint if checkpoints are enabled.
   void OnLeaving(int shard);
   // Handles the loss of a server's connection. Ends the attempt, because the
   // server's part of the state is lost. Fails the job if training is complete
@@ -238,7 +239,7 @@ class Attempt {
   ServerRoster servers_;
   const std::unique_ptr<RunMode> mode_;
 
-  // Set by Prepare.
+  // Set by Prepare. FinishComplete sets layout_ and progress_ only.
   std::optional<ArenaLayout> layout_;
   std::optional<JobProgress> progress_;
   std::optional<AttemptCheckpoints> checkpoints_;
@@ -253,7 +254,7 @@ class Attempt {
   // Values for the summary.
   int most_workers_ = 0;
   int64_t workers_lost_ = 0;
-  // Reassignments made because the workers' speeds differed.
+  // Number of reassignments made because the workers' speeds differed.
   int64_t assignments_by_speed_ = 0;
   std::vector<ProcessReport> farewells_;
 };

@@ -7,10 +7,11 @@
 namespace tributary {
 
 enum class AttemptEnding {
-  kNone,        // The attempt has not ended.
-  kTrained,     // Training is complete and all workers have left.
-  kDrained,     // Stopped by Drain.
-  kRolledBack,  // A server was lost; another attempt follows.
+  kNone,     // The attempt has not ended.
+  kTrained,  // Training is complete and all workers have left.
+  kDrained,  // Stopped by Drain.
+  // Ended early, for example by the loss of a server; a new attempt follows.
+  kRolledBack,
   // Like kRolledBack; the checkpoint AttemptOptions::resume is damaged.
   kDamaged,
   kFailed,  // See AttemptPhase::failure.

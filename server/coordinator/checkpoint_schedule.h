@@ -31,7 +31,9 @@ class CheckpointSchedule {
     // Takes checkpoints at versions that are multiples of this number. 0
     // disables all checkpoints, including requested ones.
     int64_t every = 0;
-    int64_t last = 0;  // The job's last version. It always gets a checkpoint.
+    // The job's last version. Unless `every` is 0, this version gets a
+    // checkpoint too.
+    int64_t last = 0;
     int servers = 1;
     // The version of the newest checkpoint; 0 if there is none.
     int64_t first = 0;
@@ -72,12 +74,14 @@ class CheckpointSchedule {
                              bool computed);
 
   void OnFolder(const absl::StatusOr<std::string>& folder);
-  // Ignores reports about earlier orders.
+  // Handles a server's report about its part of the checkpoint under way.
+  // Ignores reports about earlier checkpoints.
   void OnReport(int shard, const SnapshotReport& report);
   void OnCommitted(const absl::Status& status);
 
   // Requests a checkpoint at the next possible version, in addition to the
-  // regular ones. A checkpoint under way satisfies the request.
+  // regular checkpoints. A checkpoint that a server has already copied
+  // satisfies the request; a checkpoint that is only planned is replaced.
   void TakeSoon();
   // Like TakeSoon, but takes no further checkpoint after the requested one,
   // because the job is being stopped.

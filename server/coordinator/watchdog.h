@@ -30,7 +30,7 @@ class Watchdog {
   void ExpireWorkers(absl::Time now);
   void AwaitWorkers(absl::Time now);
   // Removes the worker that delays a step for too long. If no such worker can
-  // be identified, ends the attempt so that another one begins.
+  // be identified, ends the attempt, so that a new attempt begins.
   void EndStall(absl::Time now);
 
   Attempt& attempt_;

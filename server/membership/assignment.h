@@ -9,8 +9,9 @@ namespace tributary {
 
 // The speed of a worker.
 struct WorkerPace {
-  double micro_batch_seconds = 1;  // Time of one thread per leaf. Above 0.
-  int threads = 1;  // Leaves computed at the same time. At least 1.
+  // Time that one thread takes for a leaf; above 0.
+  double micro_batch_seconds = 1;
+  int threads = 1;  // Number of leaves computed at the same time; at least 1.
 };
 
 // The costs that determine the duration of a step.

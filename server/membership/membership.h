@@ -37,7 +37,7 @@ struct Member {
   bool ranked = false;  // True if the worker requested this rank.
   std::string host;
   int64_t pid = 0;
-  // The worker's device, as reported in Ready.
+  // The fields of Ready with the same names.
   std::string device;
   std::string nccl_device;
   absl::Time last_heard;
@@ -52,7 +52,8 @@ struct Member {
   Heartbeat heartbeat;
   WorkerSpeed speed;
   int micro_batches = 0;  // Number of leaves assigned to the worker.
-  int contributions = 0;  // Contributions per chunk and step for these leaves.
+  // Number of contributions per chunk and step for these leaves.
+  int contributions = 0;
 
   // Returns, for example, "worker 3 (host alpha, process 4711)".
   std::string Name() const;

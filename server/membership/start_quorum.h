@@ -79,7 +79,8 @@ class StartQuorum {
   const bool data_known_;
   // Indexed by signature and data facts.
   std::map<std::string, Party> parties_;
-  std::set<int64_t> refused_;  // Refused workers, as ranks or -incarnation.
+  // The refused workers: the requested rank, or -incarnation if none.
+  std::set<int64_t> refused_;
   absl::Time first_ready_ = absl::InfiniteFuture();
   // Number of ready workers at the decision, if it was made after `timeout`;
   // otherwise absent.

@@ -26,7 +26,7 @@ class ResumeChooser {
   void UseOwn() { use_own_ = true; }
   // Returns true if the chooser prefers this run's own checkpoints.
   bool uses_own() const { return use_own_; }
-  // Excludes a damaged checkpoint from now on.
+  // From now on, excludes the damaged checkpoint `folder`.
   void SetDamaged(const std::string& folder) { damaged_.insert(folder); }
 
   // Returns the newest intact checkpoint, or the finished model if that is

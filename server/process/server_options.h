@@ -76,7 +76,7 @@ struct ServerOptions {
   // Creates the implementation that sums and updates chunks.
   ChunkPassMaker make_passes = &MakeBlockPasses;
 
-  // Must outlive the call of RunServer. Required.
+  // The server's log. Required; must outlive the call of RunServer.
   Logger* log = nullptr;
 
   // Called once, with the listener's host:port, when the server accepts calls.

@@ -36,7 +36,7 @@ struct RunFacts {
   int64_t parameters = 0;
   int workers = 0;  // Largest number of workers at the same time.
   int64_t workers_lost = 0;
-  // Reassignments made because the workers' speeds differed.
+  // Number of reassignments made because the workers' speeds differed.
   int64_t reassignments_by_speed = 0;
   int servers = 0;
   std::vector<ProcessReport> processes;

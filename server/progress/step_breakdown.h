@@ -51,7 +51,7 @@ class StepBreakdown {
   // `servers` is the number of servers that report each step.
   explicit StepBreakdown(int servers);
 
-  // Adds a worker, or removes it. A repeated Introduce has no effect.
+  // These methods add and remove a worker. A repeated Introduce has no effect.
   void Introduce(int64_t incarnation, int rank);
   void RemoveWorker(int64_t incarnation);
   // Sets the counters of the worker's newest heartbeat, which are cumulative.
@@ -64,8 +64,9 @@ class StepBreakdown {
   double waiting_seconds(int64_t incarnation) const;
 
   // Ends a window of `steps` steps (at least 1). A worker's means cover the
-  // time between its last heartbeats in the previous window and in this one.
-  // The means do not change if the worker sent no heartbeat in this window.
+  // time between its last heartbeats in the previous window and in this one. If
+  // the worker sent no heartbeat in this window, its means stay unchanged,
+  // except waiting_seconds.
   void EndWindow(int64_t steps);
   // Returns the means of the last window, by rank. Omits workers that have not
   // sent a heartbeat yet.

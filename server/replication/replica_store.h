@@ -23,8 +23,8 @@
 namespace tributary {
 
 // Keeps the newest two versions of each chunk of two shards: this server's own
-// and the previous server's. Lives as long as the server's process, across all
-// attempts. Thread-safe.
+// shard and the preceding server's shard. Lives as long as the server's
+// process, across all attempts. Thread-safe.
 //
 // Two versions of each chunk are enough. A server publishes version v + 1 of a
 // chunk only after the next server has a copy (see ParameterStore). Every
@@ -41,8 +41,8 @@ class ReplicaStore {
   // consecutive; otherwise they need only increase.
   void Begin(const JournalScope& scope, const ArenaLayout& layout, int arrays,
              bool every_version = true) ABSL_LOCKS_EXCLUDED(mu_);
-  // Discards all copies except those of `version`. With nullopt, discards all
-  // copies.
+  // Discards all copies except the copies of `version`. With nullopt, discards
+  // all copies.
   void KeepOnly(std::optional<int64_t> version) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Returns FailedPrecondition if `scope` differs from the scope passed to
@@ -70,8 +70,8 @@ class ReplicaStore {
 
   // The shape of a copy of a chunk.
   struct CopyShape {
-    int64_t elements = 0;       // Elements of this chunk.
-    int64_t most_elements = 0;  // Elements of the largest chunk.
+    int64_t elements = 0;       // Number of elements of this chunk.
+    int64_t most_elements = 0;  // Number of elements of the largest chunk.
     int arrays = 0;
   };
   // Returns the shape of a copy of `chunk`. Returns InvalidArgument for a chunk

@@ -65,7 +65,7 @@ class ExchangeSession final
     std::function<void(int64_t incarnation, const absl::Status&)> on_refusal;
   };
 
-  // All arguments must outlive this object.
+  // All objects that the arguments point to must outlive this object.
   ExchangeSession(Served served, TransportCounters* counters,
                   StepArrivals* arrivals, ServerStream<ServerMessage>* stream);
 
@@ -117,7 +117,7 @@ class ExchangeSession final
   ServerStream<ServerMessage>* const stream_;
   const int64_t differences_per_whole_;
   const size_t notices_per_message_;
-  // Accessed only by the stream's calls.
+  // The members below are accessed only in calls that the stream makes.
   bool welcomed_ = false;
   int64_t incarnation_ = 0;
   bool subscribed_ = false;

@@ -39,7 +39,7 @@ class BlockPass final : public ChunkPass {
   std::vector<Buffer> slots_;  // The optimizer's state.
 };
 
-// Creates BlockPasses. A ChunkPassMaker that never returns an error.
+// Creates BlockPasses; see ChunkPassMaker. Never returns an error.
 absl::StatusOr<ChunkPasses> MakeBlockPasses(const ChunkPassPlan& plan);
 
 }  // namespace tributary

@@ -85,12 +85,13 @@ class WeightsSubscriber {
 // Contributions to a chunk are added to its ContributionQueue, which the
 // consistency policy created. The contribution that makes an update possible
 // schedules it on the thread pool. The chunk's ChunkPass, on the CPU or on a
-// GPU, sums the gradients in place, reads version s and writes version s + 1
-// into another buffer, which is then published. When the gradients of a step
-// have been summed for all chunks of this server, `on_sums` receives the step's
-// StepSums, with the sum of squares. With clipping, a first pass computes only
-// the squares, and the update follows when SetGradientNorm provides the norm.
-// In mode `asynchronous` the norm arrives with the gradient instead.
+// GPU, sums the gradients where they arrived, reads version s and writes
+// version s + 1 into another buffer, which is then published. When the
+// gradients of a step have been summed for all chunks of this server, `on_sums`
+// receives the step's StepSums, with the sum of squares. With clipping, a first
+// pass computes only the squares, and the update follows when SetGradientNorm
+// provides the norm. In mode `asynchronous` the norm arrives with the gradient
+// instead.
 //
 // In synchronous mode, each chunk keeps the newest version and the one before
 // it, so that a step survives the loss of any worker. Chunk A may be at version
@@ -182,7 +183,8 @@ class ParameterStore {
   // contents are unspecified.
   Snapshot BlankSnapshot();
   // Resumes from a snapshot of version Options::first_version. Call it at most
-  // once, before any other method.
+  // once, before AddInitial, AddContribution and TakeSnapshot. If a pass cannot
+  // restore its state, calls Options::on_failure.
   void Restore(Snapshot snapshot);
   // Copies every chunk at `version`: immediately if the chunk has this version,
   // otherwise when the chunk reaches it. Then calls `done` once with all
@@ -198,9 +200,9 @@ class ParameterStore {
   int64_t CompleteVersion() const;
 
   // Adds a contribution. Also returns OK if the contribution is no longer
-  // needed and was dropped. Returns InvalidArgument or FailedPrecondition,
-  // naming step, chunk and node, for a contribution that no correct worker
-  // sends; the store is then unchanged.
+  // needed and was dropped. Returns InvalidArgument, FailedPrecondition or
+  // ResourceExhausted, stating what is wrong, for a contribution that no
+  // correct worker sends; the store is then unchanged.
   absl::Status AddContribution(int chunk, NodeSum sum);
 
   // Sets the L2 norm of the mean gradient of `step`. In modes that apply steps

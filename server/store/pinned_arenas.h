@@ -19,8 +19,8 @@ namespace tributary {
 class PinnedArenas {
  public:
   // Largest number of bytes to pin, except that two arenas may always be
-  // pinned. The device copies from other arenas through pinned memory of its
-  // own.
+  // pinned. The device copies from arenas that are not pinned through pinned
+  // memory of its own.
   static constexpr int64_t kMaximumBytes = int64_t{4} << 30;
 
   // `memory` has `bytes` bytes, in arenas of `arena_bytes`, which is a multiple

@@ -29,7 +29,7 @@ class SampleCounts {
   const int64_t global_;
   const int64_t train_samples_;
   const int64_t steps_per_epoch_;
-  // Tokens in a sample of a text; otherwise 1.
+  // Number of tokens in a sample of a text; 1 for other data.
   const int64_t per_sample_;
 };
 

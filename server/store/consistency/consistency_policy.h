@@ -18,7 +18,7 @@ namespace tributary {
 struct ContributionOutcome {
   int64_t step = 0;
   // True if the contribution is too stale and must be computed again. False if
-  // the step is applied.
+  // the step is applied, by this contribution or by an earlier one.
   bool refused = false;
   int64_t age = 0;       // Staleness of the contribution, in versions.
   int64_t receiver = 0;  // NodeSum::sender.
@@ -30,7 +30,8 @@ struct ChunkUpdate {
   TreeSum sum;
   // Norm of the batch's mean gradient, in modes whose contributions contain it.
   double gradient_norm = 0;
-  // The learning rate is divided by this number. 1 leaves its bits unchanged.
+  // The learning rate is divided by this number. A divisor of 1 leaves the bits
+  // of the learning rate unchanged.
   double learning_rate_divisor = 1;
   // The outcome to send when the version has been published. If absent, nothing
   // is sent.
@@ -45,7 +46,7 @@ struct ChunkUpdate {
 // - calls do not overlap (the queue is not thread-safe, and never blocks);
 // - `version` is the newest version of the chunk, or -1 while it has none, and
 //   increases by one for each update that Next returned;
-// - `sum.step` is at least 0, `sum.node` is one of the tree's, and the sample
+// - `sum.step` is at least 0, `sum.node` is a node of the tree, and the sample
 //   count is not negative.
 class ContributionQueue {
  public:
@@ -75,7 +76,7 @@ class ConsistencyPolicy {
  public:
   // The parameters that every consistency mode uses.
   struct Options {
-    int leaves = 1;  // Leaves of the reduction tree.
+    int leaves = 1;  // Number of leaves of the reduction tree.
     WireDtype dtype = ExchangeSpec::FLOAT32;
     int64_t steps = 0;       // Number of rounds.
     int64_t first_step = 0;  // Steps below this one are already applied.
@@ -83,7 +84,7 @@ class ConsistencyPolicy {
 
   virtual ~ConsistencyPolicy() = default;
 
-  // Creates the queue of one chunk. It may outlive the policy.
+  // Creates the queue of one chunk. The queue may outlive the policy.
   virtual std::unique_ptr<ContributionQueue> NewQueue() const = 0;
 
   // Returns how many versions of a chunk workers may need, including the newest
