@@ -8,10 +8,12 @@
 namespace tributary {
 namespace {
 
-// A few seconds at two heartbeats per second. More would respond slowly to
-// changes; fewer would respond to noise.
+// Number of samples in a measurement: a few seconds at two heartbeats per
+// second. More samples would respond slowly to changes; fewer would respond to
+// noise.
 constexpr size_t kSamples = 5;
-// If a leaf takes longer than this, one leaf is a sufficient measurement.
+// If a leaf takes longer than this time, in seconds, one leaf is a sufficient
+// measurement.
 constexpr double kFreshSeconds = 3;
 
 void AddSample(double sample, std::deque<double>* samples) {
