@@ -15,8 +15,8 @@ class Optimizer;
 
 // The rule of Adam and AdamW for gradient g and weight w. Its slots are m and
 // v, the first and the second moment. With d = g + weight_decay w:
-//   m = beta1 m + (1 - beta1) d; v = beta2 v + (1 - beta2) d^2 w = keep w -
-//   step_size m / (sqrt(v) root_scale + epsilon)
+//   m = beta1 m + (1 - beta1) d;  v = beta2 v + (1 - beta2) d^2
+//   w = keep w - step_size m / (sqrt(v) root_scale + epsilon)
 struct AdamRule {
   static constexpr int kSlots = 2;
   float beta1;

@@ -28,9 +28,9 @@ struct UpdateStep {
   // The gradient is the sum of gradients times this scale.
   float gradient_scale = 1;
   // The scale for segments of group STATISTICS, whose rule is
-  //   w -= statistics_scale * sum for every optimizer. It is the statistics
-  //   rate of UpdateRecipe divided by the sum's sample count. The slots of
-  //   these segments are not used.
+  //   w -= statistics_scale * sum
+  // for every optimizer. It is the statistics rate of UpdateRecipe divided by
+  // the sum's sample count. The slots of these segments are not used.
   float statistics_scale = 0;
   double learning_rate = 0;
   // Number of updates that have been applied to the state before this one.

@@ -41,8 +41,10 @@ class AdmissionControl {
  public:
   explicit AdmissionControl(Attempt* attempt);
 
-  // ---- Workers. Returns the new worker's incarnation, or the error with which
-  // its connection ends.
+  // ---- Workers.
+
+  // Returns the new worker's incarnation, or the error with which its
+  // connection ends.
   absl::StatusOr<int64_t> AddWorker(const Join& join, WorkerLink* link);
   absl::Status OnReady(Member* member, const Ready& ready);
   absl::Status OnSynced(Member* member);
@@ -53,6 +55,7 @@ class AdmissionControl {
   void RemoveWorker(int64_t incarnation);
 
   // ---- Servers.
+
   absl::Status AddServer(const Enlist& enlist, ServerLink* link);
   void OnConfigured(int shard);
   void OnReplicated(int shard);
@@ -61,6 +64,7 @@ class AdmissionControl {
   void OnReplicationFailure(int shard, const std::string& message);
 
   // ---- Actions that wait for a condition. Call them several times a second.
+
   // Prepares the attempt once the workers agree on the model and the data, and
   // refuses workers with a different model or different data. Fails the job
   // before it returns an error.

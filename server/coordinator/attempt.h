@@ -80,6 +80,7 @@ class Attempt {
           std::function<void(int64_t)> on_forget);
 
   // ---- Parts of the attempt.
+
   const AttemptOptions& options() const { return options_; }
   absl::Time now() const { return clock_(); }
   const AttemptPhase& phase() const { return phase_; }
@@ -95,9 +96,11 @@ class Attempt {
   const std::optional<ArenaLayout>& layout() const { return layout_; }
   const std::optional<JobProgress>& progress() const { return progress_; }
 
-  // ---- The beginning. Sets where the attempt begins, and the model and the
-  // data that the workers agreed on. `layout` is the layout of this model, and
-  // `ready` is the report of a worker that has this model and data.
+  // ---- The beginning.
+
+  // Sets where the attempt begins, and the model and the data that the workers
+  // agreed on. `layout` is the layout of this model, and `ready` is the report
+  // of a worker that has this model and data.
   void Prepare(ArenaLayout layout, const Ready& ready,
                const Beginning& beginning);
   // Begins training.
@@ -110,6 +113,7 @@ class Attempt {
   void FinishComplete();
 
   // ---- Workers.
+
   // Updates the statistics of the attempt after a worker has become a member.
   void OnJoined();
   void OnHeartbeat(Member* member, const Heartbeat& heartbeat);
@@ -140,6 +144,7 @@ class Attempt {
   absl::Time alone_since() const { return alone_since_; }
 
   // ---- Servers.
+
   absl::Status OnSums(int shard, const StepSums& sums);
   // Returns the log lines since the last call. Each names a worker that was
   // refused during training, and the reason.
@@ -160,6 +165,7 @@ class Attempt {
   void OnServerGone(int shard);
 
   // ---- Checkpoints.
+
   void OnCheckpointFolder(const absl::StatusOr<std::string>& folder);
   void OnCheckpointCommitted(const absl::Status& status);
   // Executes the checkpoint actions that are due, and then whatever has waited
@@ -170,11 +176,13 @@ class Attempt {
   // checkpoint at the current version.
   void RunCheckpointsWhileIdle();
 
-  // ---- The ending. Fails the job and closes all connections. `exit_code`
-  // becomes StatusReply::failure_exit_code. No effect if the job has already
-  // failed, was stopped or is done. An attempt that has ended with RollBack can
-  // still fail. RollBack, GiveUp and Drain, in contrast, have no effect once
-  // the attempt has ended in any way.
+  // ---- The ending.
+
+  // Fails the job and closes all connections. `exit_code` becomes
+  // StatusReply::failure_exit_code. No effect if the job has already failed,
+  // was stopped or is done. An attempt that has ended with RollBack can still
+  // fail. RollBack, GiveUp and Drain, in contrast, have no effect once the
+  // attempt has ended in any way.
   void Fail(const absl::Status& reason, int exit_code);
   // Fails the job for an error that a peer reported. `reason` names the peer.
   void FailAsReported(const Failure& failure, const std::string& reason);
@@ -201,6 +209,7 @@ class Attempt {
   int workers_at_ending() const { return workers_at_ending_; }
 
   // ---- Reports.
+
   StatusReply Describe() const;
   // See Coordinator::Summary.
   std::string Summary(const std::string& weights_sha256) const;

@@ -19,10 +19,11 @@ namespace tributary {
 // 1. A folder is created.
 // 2. Every server is told the version, a few steps ahead of time.
 // 3. Each server writes its files when its chunks reach that version.
-// 4. When all servers have done so, the checkpoint is committed. If a server
-//    has already passed the version, or cannot write its files, the schedule
-//    drops that checkpoint and chooses a later version. Training never waits
-//    for the disk.
+// 4. When all servers have done so, the checkpoint is committed.
+//
+// If a server has already passed the version, or cannot write its files, the
+// schedule drops that checkpoint and chooses a later version. Training never
+// waits for the disk.
 //
 // A pure state machine; not thread-safe.
 class CheckpointSchedule {

@@ -43,6 +43,7 @@ class Coordinator {
   Coordinator(const Options& options, Clock clock, MetricsSink metrics);
 
   // ---- Workers. `link` must stay valid until OnWorkerDisconnected returns.
+
   // Returns the new worker's incarnation, which identifies it in later calls.
   absl::StatusOr<int64_t> AddWorker(const Join& join, WorkerLink* link)
       ABSL_LOCKS_EXCLUDED(mu_);
@@ -57,6 +58,7 @@ class Coordinator {
 
   // ---- Servers, shard 0 included. `link` must stay valid until ServerGone
   // returns.
+
   absl::Status AddServer(const Enlist& enlist, ServerLink* link)
       ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status OnServerReport(int shard, const ServerReport& report)
@@ -65,6 +67,7 @@ class Coordinator {
   void ServerGone(int shard) ABSL_LOCKS_EXCLUDED(mu_);
 
   // ---- Results of the CheckpointCommitter.
+
   void OnCheckpointFolder(const absl::StatusOr<std::string>& folder)
       ABSL_LOCKS_EXCLUDED(mu_);
   void OnCheckpointCommitted(const absl::Status& status)
@@ -82,6 +85,7 @@ class Coordinator {
   void Overtaken(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mu_);
 
   // ---- The job's end, for the process that runs it.
+
   // Stops the job before its end, after one more checkpoint if checkpoints are
   // enabled.
   void Drain() ABSL_LOCKS_EXCLUDED(mu_);

@@ -44,6 +44,7 @@ class AllReduceGroup {
   absl::Status Publish(int64_t incarnation, const Publication& publication);
 
   // ---- The state that members send to the server.
+
   // Begins a snapshot that waits for the members' parts of the state at
   // order.version(). Replaces a snapshot that is still waiting. If `asks` is
   // false, the members send their parts without a request.

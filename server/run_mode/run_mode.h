@@ -39,6 +39,7 @@ class RunMode {
   RunMode& operator=(const RunMode&) = delete;
 
   // ---- The beginning.
+
   // Returns true if every worker initializes or loads the version that training
   // begins with. Returns false if the servers have that version or receive it
   // from one worker.
@@ -46,9 +47,11 @@ class RunMode {
   // Called once when training begins at `version`, before any method below.
   virtual void Begin(int64_t /*version*/) {}
 
-  // ---- Work. Reassigns all leaves and the `pieces` pieces of each evaluation.
-  // Returns the orders for each worker, by incarnation; the Deal is the first
-  // order. Returns no orders if the assignment is unchanged.
+  // ---- Work.
+
+  // Reassigns all leaves and the `pieces` pieces of each evaluation. Returns
+  // the orders for each worker, by incarnation; the Deal is the first order.
+  // Returns no orders if the assignment is unchanged.
   virtual std::map<int64_t, std::vector<CoordinatorOrder>> Assign(
       int64_t pieces, absl::Time now);
   // Returns true if a new assignment would make steps faster.
@@ -73,6 +76,7 @@ class RunMode {
   virtual absl::Status Publish(int64_t worker, const Publication& publication);
 
   // ---- Loss of workers.
+
   // Ends the leases and requests of a worker that has left.
   virtual void RemoveWorker(int64_t /*worker*/) {}
   // Called after RemoveWorker if training is under way. Returns OK if the
@@ -84,6 +88,7 @@ class RunMode {
   }
 
   // ---- State for checkpoints.
+
   // Returns the first version at which a checkpoint may still be taken.
   virtual int64_t earliest_checkpoint() const { return 0; }
   // Orders the servers to write the snapshot that `order` describes, at once or
