@@ -14,39 +14,43 @@
 
 namespace tributary {
 
-// Buffers are shared, because one buffer is both an input of the next update
-// and the payload of several outgoing messages. When the last reference is
-// released, the buffer returns to its pool.
+// A float buffer that is shared by its users: one buffer can be both an input
+// of the next update and the payload of several outgoing messages. When the
+// last reference is released, the buffer returns to its pool, or is freed if it
+// belongs to no pool.
 using Buffer = std::shared_ptr<float>;
 
-// Returns a buffer that belongs to no pool, with unspecified contents and the
-// alignment of the buffers of a pool. Throws std::bad_alloc.
+// Returns a buffer of `elements` floats that belongs to no pool. Its contents
+// are unspecified, and it is aligned like the buffers of a BufferPool. Throws
+// std::bad_alloc if memory is exhausted.
 Buffer AllocateBuffer(int64_t elements);
 
 // A function that pins `bytes` bytes at `memory` for copies to and from a
 // device (see Copies::PinHostMemory). The memory stays pinned for the lifetime
-// of the returned handle. Thread-safe. A null function pins nothing.
+// of the returned handle. Returns null if the memory cannot be pinned.
+// Thread-safe. A null function pins nothing.
 using PinMemory =
     std::function<std::shared_ptr<void>(void* memory, size_t bytes)>;
 
 // Pins the first `bytes` bytes of `buffer` with `pin`, and returns a reference
 // to the buffer that keeps them pinned. They are unpinned before the memory is
-// freed.
+// freed. Returns `buffer` itself if `pin` is null or returns null.
 Buffer PinnedBuffer(Buffer buffer, size_t bytes, const PinMemory& pin);
 
 // A pool of equally sized buffers. Thread-safe. Buffers may outlive the pool.
 class BufferPool {
  public:
-  // Buffers have `elements` floats and are aligned to 64 bytes. Larger buffers
-  // than 2 MiB are aligned to 2 MiB and use huge pages.
+  // Buffers have `elements` floats and are aligned to 64 bytes. Buffers of 2
+  // MiB or more are aligned to 2 MiB and use huge pages if the kernel provides
+  // them.
   explicit BufferPool(int64_t elements);
-  // Takes new buffers from `source` until `source` returns null, and allocates
-  // new buffers from then on.
+  // When the pool needs a new buffer, it calls `source`, and allocates the
+  // buffer itself if `source` returns null.
   BufferPool(int64_t elements, std::function<Buffer()> source);
 
   // Returns a buffer with unspecified contents: one that has returned to the
   // pool if there is any, otherwise a new one. Never waits for a buffer to
-  // return.
+  // return. Throws std::bad_alloc if memory is exhausted.
   Buffer Take();
 
   int64_t elements() const { return elements_; }

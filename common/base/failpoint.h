@@ -10,26 +10,28 @@
 namespace tributary {
 
 // These two functions are defined only in test programs, which link
-// //common/base:failpoints. In other programs both are null, and the functions
-// below cost one comparison.
+// //common/base:failpoints. In other programs both are null, and each of the
+// functions below costs one comparison.
 absl::Status HitFailpoint(const char* point) __attribute__((weak));
 void RecordInLedger(int64_t attempt, int chunk, int64_t step,
                     int64_t sample_count) __attribute__((weak));
 
 // Marks the place where the protocol reaches `point`; failpoints.cc lists the
-// names of all points. The caller must treat an error as an error of the
-// operation that follows.
+// names of all points. Returns OK unless a test has set an error for the point.
+// The caller must treat this error as an error of the operation that follows. A
+// test can also make the process crash or stop here.
 inline absl::Status Failpoint(const char* point) {
   return HitFailpoint == nullptr ? absl::OkStatus() : HitFailpoint(point);
 }
 
-// For points where no operation can fail: an error aborts the process.
+// Like Failpoint, for points where no operation can fail: an error aborts the
+// process.
 inline void FailpointOrDie(const char* point) {
   if (!Failpoint(point).ok()) std::abort();
 }
 
-// Records an update for tests: `step` was applied to `chunk` with the gradients
-// of `sample_count` samples.
+// Records, for tests, that `attempt` applied `step` to `chunk` with the
+// gradients of `sample_count` samples.
 inline void LedgerEntry(int64_t attempt, int chunk, int64_t step,
                         int64_t sample_count) {
   if (RecordInLedger != nullptr) {

@@ -1,5 +1,5 @@
-// Checks of numeric options. Each function returns OK, or InvalidArgument with
-// a message that names the field by `path` and states the value and the allowed
+// Checks of numeric options. Each check returns OK, or InvalidArgument with a
+// message that names the field by `path` and states the value and the allowed
 // range.
 #ifndef TRIBUTARY_COMMON_BASE_FIELD_CHECKS_H_
 #define TRIBUTARY_COMMON_BASE_FIELD_CHECKS_H_
@@ -22,6 +22,7 @@ absl::Status Error(absl::string_view path, const Args&... what) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", what...));
 }
 
+// Returns the InvalidArgument error for a required field that is not set.
 absl::Status Required(absl::string_view path);
 // Checks that `value` is in [least, most].
 absl::Status Between(absl::string_view path, int64_t value, int64_t least,

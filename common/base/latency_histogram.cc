@@ -9,7 +9,8 @@ namespace {
 constexpr int kMaxBits = 47;
 constexpr int kMaxIndex = 8 * (kMaxBits - 3) + 15;
 
-// DurationCounts in proto/rendezvous.proto defines the buckets.
+// Returns the index of a duration's bucket. DurationCounts in
+// proto/rendezvous.proto defines the buckets.
 int IndexOf(int64_t nanoseconds) {
   int shift = 0;
   while (nanoseconds >> shift >= 16) ++shift;

@@ -10,7 +10,7 @@
 namespace tributary {
 
 // Counts durations. A value type; not thread-safe. The width of a bucket is
-// about one eighth of its durations (see DurationCounts in
+// about one eighth of the durations in it (see DurationCounts in
 // proto/rendezvous.proto). The last bucket ends at about a day. Longer
 // durations are counted in the last bucket, and negative ones as zero.
 class LatencyHistogram {
@@ -24,8 +24,8 @@ class LatencyHistogram {
 
   int64_t count() const { return count_; }
   // Returns the duration that a fraction `quantile`, in [0, 1], of the counted
-  // durations do not exceed. Interpolates linearly within a bucket. Zero if the
-  // histogram is empty.
+  // durations do not exceed. Interpolates linearly within a bucket. Returns
+  // zero if the histogram is empty.
   absl::Duration Quantile(double quantile) const;
 
   const DurationCounts& counts() const { return counts_; }

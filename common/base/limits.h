@@ -1,5 +1,5 @@
-// The limits on everything that a peer can send or hold. One struct holds all
-// of them, and a server logs it when it starts.
+// The limits on everything that a peer can send or keep open. One struct holds
+// all limits, and a server logs them when it starts.
 #ifndef TRIBUTARY_COMMON_BASE_LIMITS_H_
 #define TRIBUTARY_COMMON_BASE_LIMITS_H_
 
@@ -18,19 +18,20 @@ struct Limits {
   // ---- Connections.
   //
   // Maximum number of open connections, in total and from one address (IPv6:
-  // one /64 network). Each costs a descriptor and about 30 KB. A worker opens
-  // one connection to each server and a second one to server 0. A server that
-  // expects many workers from one host raises these limits; see ForWorkers.
+  // one /64 network). Each connection costs a file descriptor and about 30 KB
+  // of memory. A worker opens one connection to each server and a second
+  // connection to server 0. A server that expects many workers from one host
+  // raises these limits; see ForWorkers.
   int connections = 4096;
   int connections_per_peer = 256;
   // Limits on new connections, each of which costs about a millisecond with
   // TLS. An address may open new_connections_per_peer at once, and one more per
-  // second. Connections beyond that, from all addresses together, are limited
-  // to new_connections_per_second, with bursts of up to ten times as many.
+  // second. Further connections are limited to new_connections_per_second for
+  // all addresses together, with bursts of up to ten times as many.
   int new_connections_per_peer = 16;
   int new_connections_per_second = 100;
   // Maximum number of concurrent calls on one connection. Tributary's own
-  // connections carry one each.
+  // connections carry one call each.
   int streams_per_connection = 16;
   // Maximum time from the first byte of a connection to the end of the HTTP/2
   // preface, including TLS. Also the maximum time from the start of a stream to
@@ -38,9 +39,10 @@ struct Limits {
   absl::Duration handshake_timeout = absl::Seconds(10);
   // Time after which a connection without calls is closed.
   absl::Duration idle_timeout = absl::Minutes(5);
-  // A peer whose machine has failed is detected after the sum of
-  // keepalive_interval and keepalive_timeout. Smaller values would disconnect
-  // peers on busy machines.
+  // Interval between two keepalive pings to a peer, and the time within which
+  // the peer must answer. A peer whose machine has failed is detected after at
+  // most the sum of the two. Smaller values would disconnect peers on busy
+  // machines.
   absl::Duration keepalive_interval = absl::Seconds(10);
   absl::Duration keepalive_timeout = absl::Seconds(10);
   // Minimum interval between two keepalive pings of a client; a client that

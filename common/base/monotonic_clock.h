@@ -18,8 +18,8 @@ absl::Time MonotonicNow();
 // Like mu->Await.
 void Await(absl::Mutex* mu, const absl::Condition& condition)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
-// Like mu->AwaitWithTimeout and mu->AwaitWithDeadline, on the clock of
-// MonotonicNow.
+// Like mu->AwaitWithTimeout and mu->AwaitWithDeadline, but use the clock of
+// MonotonicNow. Return true if the condition holds.
 bool AwaitFor(absl::Mutex* mu, const absl::Condition& condition,
               absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 bool AwaitUntil(absl::Mutex* mu, const absl::Condition& condition,

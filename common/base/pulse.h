@@ -15,6 +15,8 @@ namespace tributary {
 
 // Calls `beat` every `interval`, for the first time after one interval. Used to
 // send heartbeats. The destructor stops and joins the thread. Thread-safe.
+// `beat` must be thread-safe too: if it takes longer than half an interval,
+// BeatEarly and the thread may run it at the same time.
 class Pulse {
  public:
   Pulse(absl::Duration interval, std::function<void()> beat)
@@ -43,7 +45,7 @@ class Pulse {
   }
 
   // Calls `beat` unless it was last called less than `gap` ago. Returns the
-  // time until the next periodic call.
+  // time until the next periodic call is due.
   absl::Duration BeatUnlessWithin(absl::Duration gap) ABSL_LOCKS_EXCLUDED(mu_) {
     {
       absl::MutexLock lock(&mu_);

@@ -10,18 +10,19 @@
 namespace tributary {
 
 // Returns true if `status` is an error after which a retry may succeed: the
-// peer is unreachable, has restarted, or requires that the caller joins again.
-// The peer may or may not have applied the failed operation. After any other
-// error a retry does not help.
+// peer is unreachable, has restarted, or requires the caller to join again. The
+// peer may or may not have applied the failed operation. Returns false for OK
+// and for all other errors, after which a retry does not help.
 bool IsTransient(const absl::Status& status);
 
-// Exponential backoff, up to one second. The second attempt follows the first
-// without a wait. An attempt that lasted longer than ten seconds resets the
-// backoff. Not thread-safe.
+// Exponential backoff between the tries of an operation. There is no wait
+// before the second try, and 50 ms before the third; each further wait is twice
+// as long, up to one second. A try that lasted longer than ten seconds resets
+// the backoff. Create the object when the first try starts. Not thread-safe.
 class Backoff {
  public:
-  // Blocks until the next attempt is due; call it after each failed attempt.
-  // Returns false if `shutdown` was requested.
+  // Blocks until the next try is due; call it after each failed try. Returns
+  // false, without waiting any longer, if `shutdown` has been requested.
   bool Wait(Shutdown* shutdown);
 
  private:

@@ -1,5 +1,5 @@
-// The interface to threads, waits and the monotonic clock, which the simulator
-// replaces.
+// The interface through which the simulator replaces threads, waits and the
+// monotonic clock.
 #ifndef TRIBUTARY_COMMON_BASE_RUNTIME_H_
 #define TRIBUTARY_COMMON_BASE_RUNTIME_H_
 
@@ -11,9 +11,10 @@
 
 namespace tributary {
 
-// Code that runs in the simulator starts threads with Thread, waits with Await,
-// AwaitFor and AwaitUntil, and reads the time with MonotonicNow. All of these
-// call SimulatedRuntime() if the program defines it. Thread-safe.
+// The threads, waits and clock of a simulation. The simulator implements this
+// class and returns its object from SimulatedRuntime(). Thread, Await,
+// AwaitFor, AwaitUntil and MonotonicNow then use this object instead of the
+// machine's threads and clock. Implementations are thread-safe.
 class Runtime {
  public:
   // A thread that was started.
@@ -25,16 +26,19 @@ class Runtime {
   };
 
   virtual ~Runtime() = default;
+  // Returns the time of the simulated clock.
   virtual absl::Time Now() = 0;
-  // Releases `mu`, blocks until the condition holds or Now() is `deadline`,
-  // acquires `mu` again, and returns whether the condition holds.
+  // Releases `mu`, blocks until the condition holds or Now() has reached
+  // `deadline`, acquires `mu` again, and returns true if the condition holds.
   virtual bool AwaitUntil(absl::Mutex* mu, const absl::Condition& condition,
                           absl::Time deadline) = 0;
+  // Starts a thread that runs `body`.
   virtual std::unique_ptr<Started> Start(std::function<void()> body) = 0;
 };
 
-// Defined only in programs that simulate, in which it returns the simulation's
-// runtime. Elsewhere it is null, and the machine's threads and clock are used.
+// Returns the simulation's runtime. Only programs that simulate define this
+// function. In all other programs its address is null, and the machine's
+// threads and clock are used.
 Runtime* SimulatedRuntime() __attribute__((weak));
 
 }  // namespace tributary

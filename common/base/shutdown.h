@@ -1,5 +1,5 @@
-// A request to shut down a process, which ends all waits of the process. A
-// signal or a test makes the request, once.
+// The request to shut down a process, made by a signal or a test. It ends the
+// waits of the process.
 #ifndef TRIBUTARY_COMMON_BASE_SHUTDOWN_H_
 #define TRIBUTARY_COMMON_BASE_SHUTDOWN_H_
 
@@ -15,9 +15,9 @@
 
 namespace tributary {
 
-// Notifies waiting threads and callbacks of the request. Thread-safe, but not
-// async-signal-safe: receive signals on a thread with sigwait and call Request
-// there.
+// Holds the request, and notifies waiting threads and callbacks of it.
+// Thread-safe, but not async-signal-safe: receive signals on a thread with
+// sigwait and call Request there.
 class Shutdown {
  public:
   // Keeps a callback registered for the lifetime of this object.
@@ -41,6 +41,8 @@ class Shutdown {
     const Place place_;
   };
 
+  // Makes the request, and calls the registered callbacks on the calling
+  // thread. Only the first call has an effect.
   void Request() ABSL_LOCKS_EXCLUDED(mu_, callbacks_mu_) {
     absl::MutexLock running(&callbacks_mu_);
     {

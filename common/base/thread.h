@@ -11,10 +11,11 @@
 
 namespace tributary {
 
-// Like std::thread: Join must be called before the destructor. Movable.
+// A thread, like std::thread: Join must be called before the destructor.
+// Movable.
 class Thread {
  public:
-  // An object without a thread.
+  // Creates an object without a thread.
   Thread() = default;
   explicit Thread(std::function<void()> body) {
     if (SimulatedRuntime == nullptr) {

@@ -26,7 +26,7 @@ struct EncodedFloats {
 // Returns the encoding of the contributions (gradients) in this exchange.
 Encoding GradientEncoding(const ExchangeSpec& exchange);
 // Returns the encoding of complete weights in this exchange. Weights that are
-// sent as differences from an earlier version may use another encoding.
+// sent as differences from an earlier version may use a different encoding.
 Encoding WeightsEncoding(const ExchangeSpec& exchange);
 // Returns the number format of `encoding`, which must be FLOAT32, BFLOAT16 or
 // FLOAT16.
@@ -49,8 +49,8 @@ EncodedFloats CompressDifference(const CompressionSpec& compression,
                                  const float* from, const float* to,
                                  int64_t count);
 
-// Computes values[i] += element i, for all `count` elements of `payload`, a
-// valid payload of encoding TOP_K or EIGHT_BIT.
+// Adds element i of `payload` to values[i], for all `count` elements. `payload`
+// must be valid, with encoding TOP_K or EIGHT_BIT.
 void AddCompressed(Encoding encoding, absl::string_view payload, float* values,
                    int64_t count);
 

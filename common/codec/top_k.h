@@ -12,15 +12,15 @@
 
 namespace tributary {
 
-// Returns how many of `count` elements to send: `fraction` * `count`, rounded,
-// but at least one unless `count` is 0.
+// Returns how many of `count` elements to send: `fraction` * `count`, rounded
+// to the nearest integer, but at least one unless `count` is 0.
 int64_t TopKCount(double fraction, int64_t count);
 
 // Computes residual[i] += gradient[i], then moves the TopKCount(fraction,
 // count) elements of largest magnitude from `residual` to the returned payload.
-// There must be fewer than 2^31 of them. The residuals of these elements become
-// 0; the others remain, and the next call adds them to its gradient (error
-// feedback). Among equal magnitudes the elements with the lowest indices are
+// `count` must be below 2^31. The residuals of the sent elements become 0; the
+// other residuals remain, and the next call adds them to its gradient (error
+// feedback). Among equal magnitudes, the elements with the lowest indices are
 // sent. Zeros are not sent, NaN has the largest magnitude, and denormal numbers
 // count as zero. The result has the same bits on every x86-64. The arrays must
 // not overlap.
@@ -44,16 +44,17 @@ std::string EncodeTopKDifference(double fraction, const float* from,
 // have any values.
 absl::Status CheckTopK(absl::string_view payload, int64_t count);
 
-// Computes out[i] = element begin + i, for i < count; elements that are not in
-// the payload are 0. `payload` must have passed CheckTopK, here and below.
+// Sets out[i] to element begin + i, for i < count; elements that are not in the
+// payload are 0. For this function and those below, `payload` must have passed
+// CheckTopK.
 void DecodeTopK(absl::string_view payload, int64_t begin, int64_t count,
                 float* out);
 
-// Computes values[i] += element i, for each element i in the payload.
+// Adds element i to values[i], for each element i in the payload.
 void AddTopK(absl::string_view payload, float* values);
 
-// Computes sum[i] += element begin + i, for each i < count whose element is in
-// the payload.
+// Adds element begin + i to sum[i], for each i < count for which that element
+// is in the payload.
 void AddTopKPart(absl::string_view payload, int64_t begin, int64_t count,
                  float* sum);
 

@@ -1,7 +1,7 @@
 // float32 arithmetic on a GPU that gives the same bits as an x86-64 processor
 // that flushes denormal numbers (common/numerics/flush_denormals.h). For
-// kernels whose results must equal those of loops on the CPU. For .cu files
-// only.
+// kernels whose results must equal the results of loops on the CPU. For .cu
+// files only.
 #ifndef TRIBUTARY_COMMON_CUDA_FLUSHED_H_
 #define TRIBUTARY_COMMON_CUDA_FLUSHED_H_
 
@@ -19,14 +19,14 @@ namespace tributary::cuda {
 class Flushed {
  public:
   Flushed() = default;  // Not initialized.
-  // A denormal number counts as zero.
+  // Converts `value`; a denormal number becomes a zero of the same sign.
   __device__ explicit Flushed(float value)
       : value_(fabsf(value) < kLeast ? copysignf(0.0f, value) : value) {}
 
   __device__ float value() const { return value_; }
 
-  // Needs no special case: if the sum of two normal numbers is denormal, it is
-  // exact.
+  // Sums and differences need no special case: if the sum of two normal numbers
+  // is denormal, it is exact.
   __device__ friend Flushed operator+(Flushed a, Flushed b) {
     return Flushed(__fadd_rn(a.value_, b.value_));
   }
@@ -36,7 +36,8 @@ class Flushed {
   __device__ friend Flushed operator*(Flushed a, Flushed b) {
     const float product = __fmul_rn(a.value_, b.value_);
     if (fabsf(product) != kLeast) return Flushed(product);
-    // The smaller factor is below 2^-62.
+    // The product is about 2^-126, so the smaller factor is below 2^-62, and
+    // scaling it by 2^64 cannot overflow.
     const bool first = fabsf(a.value_) < fabsf(b.value_);
     const float scaled = first
                              ? __fmul_rn(__fmul_rn(a.value_, kScale), b.value_)
@@ -46,7 +47,8 @@ class Flushed {
   __device__ friend Flushed operator/(Flushed a, Flushed b) {
     const float quotient = __fdiv_rn(a.value_, b.value_);
     if (fabsf(quotient) != kLeast) return Flushed(quotient);
-    // The dividend is at most 4.
+    // The quotient is about 2^-126 and the divisor is below 2^128, so the
+    // dividend is at most 4, and scaling it by 2^64 cannot overflow.
     return OfScaled(__fdiv_rn(__fmul_rn(a.value_, kScale), b.value_), quotient);
   }
   __device__ friend Flushed SquareRoot(Flushed x) {
@@ -60,11 +62,12 @@ class Flushed {
   static constexpr float kLeast = 0x1p-126f;  // The smallest normal number.
   static constexpr float kScale = 0x1p64f;
 
-  // `result` is 2^-126 or -2^-126; `scaled` is the result with an unbounded
-  // exponent, times kScale.
-  __device__ static Flushed OfScaled(float scaled, float result) {
-    return Flushed(fabsf(scaled) < kLeast * kScale ? copysignf(0.0f, result)
-                                                   : result);
+  // Returns `rounded`, which must be 2^-126 or -2^-126, or a zero of the same
+  // sign if the exact result, rounded with an unbounded exponent, is smaller in
+  // magnitude. `scaled` is that value times kScale.
+  __device__ static Flushed OfScaled(float scaled, float rounded) {
+    return Flushed(fabsf(scaled) < kLeast * kScale ? copysignf(0.0f, rounded)
+                                                   : rounded);
   }
 
   float value_;

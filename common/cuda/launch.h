@@ -20,8 +20,9 @@ constexpr int64_t CeilDivide(int64_t n, int64_t divisor) {
   return (n + divisor - 1) / divisor;
 }
 
-// Queues kernel(arguments...); does nothing if `blocks` is 0 or the stream has
-// failed. The stream records errors under the operation's name.
+// Queues kernel(arguments...) on `stream`, with `blocks` blocks of `threads`
+// threads. Does nothing if `blocks` is 0 or the stream has failed. The stream
+// records errors under the name `operation`.
 template <typename... Parameters, typename... Arguments>
 void Launch(Stream& stream, const char* operation, int64_t blocks, dim3 threads,
             void (*kernel)(Parameters...), const Arguments&... arguments) {
@@ -35,8 +36,8 @@ void Launch(Stream& stream, const char* operation, int64_t blocks, dim3 threads,
   });
 }
 
-// Maximum number of blocks in a grid. This many blocks keep any GPU busy, and
-// their threads loop over all elements.
+// Maximum number of blocks that ForEach and ForEachInRows launch. This many
+// blocks keep any GPU busy, and their threads loop over all elements.
 inline constexpr int64_t kMaximumBlocks = 1 << 16;
 
 template <typename Function>
@@ -48,7 +49,8 @@ __global__ void ForEachKernel(int64_t count, Function function) {
   }
 }
 
-// Calls function(i) for each i in [0, count), in any order.
+// Queues a kernel that calls function(i) for each i in [0, count), in any
+// order.
 template <typename Function>
 void ForEach(Stream& stream, const char* operation, int64_t count,
              const Function& function) {
@@ -66,8 +68,9 @@ __global__ void ForEachInRowsKernel(int64_t rows, int64_t width,
   }
 }
 
-// Calls function(r, c) for each element of [rows, width], in any order. Faster
-// than ForEach, which would need divisions to compute r and c from one index.
+// Queues a kernel that calls function(r, c) for each row r in [0, rows) and
+// column c in [0, width), in any order. Faster than ForEach, which would need
+// divisions to compute r and c from one index.
 template <typename Function>
 void ForEachInRows(Stream& stream, const char* operation, int64_t rows,
                    int64_t width, const Function& function) {

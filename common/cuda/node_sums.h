@@ -1,5 +1,5 @@
 // Computes the sums of the nodes of the reduction tree in a GPU's memory. The
-// results have the same bits as those of common/numerics/half.h.
+// results have the same bits as the results of common/numerics/half.h.
 #ifndef TRIBUTARY_COMMON_CUDA_NODE_SUMS_H_
 #define TRIBUTARY_COMMON_CUDA_NODE_SUMS_H_
 
@@ -9,15 +9,16 @@
 
 namespace tributary::cuda {
 
-// The format that nodes are rounded to: exchange.wire_dtype.
+// The format that the sums of nodes are rounded to: exchange.wire_dtype.
 enum class NodeFormat { kFloat32, kBfloat16, kFloat16 };
 
-// Queues to[i] = rounded from[i] on the stream. `to` may equal `from`.
+// Queues the computation of to[i] = rounded from[i], for i < count. `to` may
+// equal `from`.
 void RoundNode(Stream& stream, NodeFormat format, int64_t count,
                const float* from, float* to);
 
-// Queues sum[i] = rounded (sum[i] + rounded x[i]) on the stream. The elements
-// of `sum` must be rounded already.
+// Queues the computation of sum[i] = rounded (sum[i] + rounded x[i]), for i <
+// count. The elements of `sum` must be rounded already.
 void AddNode(Stream& stream, NodeFormat format, int64_t count, const float* x,
              float* sum);
 

@@ -14,11 +14,13 @@ namespace tributary::cuda {
 
 // Owns a CUDA stream of one GPU and remembers the first error of its
 // operations. After an error it queues no further operations, because they
-// would read what the failed one has not written, and every Wait returns that
-// error. Any thread may use a stream, but only one at a time. Only Wait blocks.
+// would read results that the failed operation has not written. Every later
+// Wait returns that error. Any thread may use a stream, but only one thread at
+// a time. Only Wait blocks.
 class Stream {
  public:
-  // Creates a stream of GPU number `ordinal`, which must exist.
+  // Creates a stream of GPU number `ordinal`, which must exist. See ToStatus
+  // for the errors.
   static absl::StatusOr<std::unique_ptr<Stream>> Create(int ordinal);
 
   ~Stream();
@@ -40,19 +42,20 @@ class Stream {
     if (status().ok()) Check(queue(stream_), operation);
   }
 
-  // Records the error if it is the first one. `operation`, a string literal,
+  // Records `error` if it is the first error; ignores cudaSuccess. `operation`
   // names what failed.
   void Check(cudaError_t error, const char* operation);
   void Check(const absl::Status& status);
-  // Returns the first error that has been recorded. Work that is still queued
-  // may fail later; Wait returns such errors too.
+  // Returns the first error that has been recorded, or OK. Work that is still
+  // queued may fail later; Wait returns such errors too.
   const absl::Status& status() const {
     return first_error_.ok() && other_error_.has_value() ? *other_error_
                                                          : first_error_;
   }
 
   // Errors between BeginErrors and EndErrors do not make the stream fail;
-  // EndErrors returns the first of them. For operations that have a fallback.
+  // EndErrors returns the first of them, or OK. For operations that have a
+  // fallback.
   void BeginErrors() { other_error_ = absl::OkStatus(); }
   absl::Status EndErrors();
 
@@ -65,7 +68,8 @@ class Stream {
   const int ordinal_;
   const cudaStream_t stream_;
   absl::Status first_error_;
-  // Set between BeginErrors and EndErrors.
+  // The first error since BeginErrors, or OK. Empty outside of BeginErrors and
+  // EndErrors.
   std::optional<absl::Status> other_error_;
 };
 

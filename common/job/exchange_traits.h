@@ -16,9 +16,9 @@ enum class ExchangeKind {
   kAllReduce,
 };
 
-// Properties derived from `exchange` and a few related fields of the job. Code
-// should check the property that it depends on; only the implementation of one
-// kind of exchange should check `kind`. A value type.
+// Properties derived from the field `exchange` and a few related fields of the
+// job. Code should check the property that it depends on; only the
+// implementation of one kind of exchange should check `kind`. A value type.
 struct ExchangeTraits {
   ExchangeKind kind = ExchangeKind::kSynchronous;
 
@@ -59,9 +59,10 @@ struct ExchangeTraits {
   bool contributions_answered = false;
 };
 
-// Returns the traits of `job`, which must be valid but need not be resolved.
-// JobOfRounds(job) has the same traits as `job`, except those that depend on
-// clipping, because JobOfRounds removes clipping. A pure function.
+// Returns the traits of `job`, which must be valid but need not be resolved
+// (see ResolveJob). JobOfRounds(job) has the same traits as `job`, except those
+// that depend on clipping, because JobOfRounds removes clipping. A pure
+// function.
 ExchangeTraits ResolveExchange(const JobSpec& job);
 
 // Returns the parameters of the job's consistency mode, for the code that

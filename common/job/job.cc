@@ -21,8 +21,6 @@ constexpr int64_t kMaxJobBytes = 1 << 20;
 // Bounds the parser's stack. No job is nested as deeply.
 constexpr int kMaxDepth = 20;
 constexpr int64_t kMostDefaultMicroBatches = 8;
-// Evaluation does not follow the reduction tree, and small batches make small
-// matrices.
 
 const google::protobuf::OneofDescriptor* ModelKindOneof() {
   return ModelSpec::descriptor()->FindOneofByName("kind");

@@ -29,10 +29,10 @@ absl::StatusOr<JobSpec> LoadJob(const std::string& path);
 
 // Sets any field, given as path=value. On an error leaves `job` unchanged.
 // Examples:
-//   optimizer.adamw.learning_rate=0.001   replaces other members of a oneof
+//   optimizer.adamw.learning_rate=0.001   clears the oneof's other members
 //   model.mlp.hidden=[64, 32]             a whole list; also 64,32
-//   model.mlp.hidden[0]=64                one element; the index after the last
-//                                         appends
+//   model.mlp.hidden[0]=64                one element; an index equal to the
+//                                         list's length appends
 //   model.cnn.block[1].channels=32
 //   model.gpt={layers: 2 heads: 2}        replaces a message by protobuf text
 //   schedule.decay=cosine                 enum names in any case
@@ -46,8 +46,8 @@ absl::Status SetField(JobSpec* job, absl::string_view path_and_value);
 absl::Status ValidateJob(const JobSpec& job);
 
 // Value of batch.micro_batches that asks the launcher to choose a number that
-// fits into the memory of the workers' devices. A process cannot run such a
-// job.
+// fits into the memory of the workers' devices. The launcher replaces it before
+// it starts the processes, which do not accept such a job.
 inline constexpr int64_t kFindMicroBatches = -1;
 inline constexpr int64_t kMaxMicroBatches = 4096;
 
@@ -56,10 +56,10 @@ inline constexpr int64_t kMaxMicroBatches = 4096;
 // smaller ones use the hardware poorly.
 inline constexpr int64_t kLeastEvaluationBatch = 16;
 
-// Returns `job` with the defaults that depend on other fields: name,
-// micro_batches, exchange, evaluation.batch, padding. `job` must be valid.
-// Idempotent. Leaves kFindMicroBatches, and the defaults that depend on it,
-// unset.
+// Returns `job` with the defaults set that depend on other fields: name,
+// batch.micro_batches, exchange, evaluation.batch, and the padding of a CNN's
+// blocks. `job` must be valid. Idempotent. If batch.micro_batches is
+// kFindMicroBatches, leaves it and evaluation.batch unchanged.
 JobSpec ResolveJob(JobSpec job);
 
 // Returns the name of the job's kind of model, which is the name of the field

@@ -1,4 +1,4 @@
-// Compares a job with the one that a run was started with.
+// Compares a job with the job that a run was started with.
 #ifndef TRIBUTARY_COMMON_JOB_JOB_CHANGES_H_
 #define TRIBUTARY_COMMON_JOB_JOB_CHANGES_H_
 
@@ -30,8 +30,8 @@ struct JobChange {
 std::vector<JobChange> ResultChanges(const JobSpec& was, const JobSpec& is);
 
 // Returns true if the jobs differ in length (steps or epochs) and the learning
-// rate decays until the last step. Each step of the shorter job then uses
-// another learning rate than the same step of the longer job.
+// rate decays until the last step. A step of the shorter job then uses a
+// different learning rate from the same step of the longer job.
 bool LengthChangesSchedule(const JobSpec& was, const JobSpec& is);
 
 // Returns true if both jobs have the same length (steps or epochs).

@@ -1,5 +1,4 @@
-// Limits and checks that apply to many fields of a job. Error messages name the
-// field.
+// Limits and checks that apply to many fields of a job.
 #ifndef TRIBUTARY_COMMON_JOB_JOB_CHECKS_H_
 #define TRIBUTARY_COMMON_JOB_JOB_CHECKS_H_
 
@@ -12,9 +11,9 @@
 
 namespace tributary {
 
-// The limits are far above practical values. They keep every product of sizes
-// that the program forms (at most two sizes, a batch and eight bytes) below
-// 2^63.
+// Largest number of steps of a job. Like the other limits on sizes, it is far
+// above practical values. Together the limits keep every product that the
+// program forms (at most two sizes, a batch and eight bytes) below 2^63.
 inline constexpr int64_t kMaxSteps = int64_t{1} << 40;
 // Largest width of a layer, and largest size of a sample in one dimension.
 inline constexpr int64_t kMaxWidth = int64_t{1} << 20;
@@ -22,7 +21,8 @@ inline constexpr int64_t kMaxWidth = int64_t{1} << 20;
 // Checks the requirements that apply to every field of the message and of
 // nested messages: numbers are finite, enums have known values, and texts
 // contain no control characters, because they become part of file names and log
-// lines. `prefix` is prepended to the fields' names in errors.
+// lines. Returns InvalidArgument, naming the field, if one is violated.
+// `prefix` is prepended to the field's name in the message.
 absl::Status ValidateValues(const google::protobuf::Message& message,
                             const std::string& prefix);
 

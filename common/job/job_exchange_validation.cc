@@ -12,7 +12,8 @@
 namespace tributary {
 namespace {
 
-// Every open step holds a gradient of every micro-batch.
+// Largest staleness that a job may set. Every step in flight holds a gradient
+// of every micro-batch in memory.
 constexpr int64_t kMaxStaleness = 64;
 constexpr int64_t kMinChunkBytes = 4096;
 constexpr int64_t kChunkMultiple = 64;
@@ -91,8 +92,8 @@ absl::Status ValidateConsistency(const ExchangeSpec& exchange) {
   return absl::OkStatus();
 }
 
-// The fields of a server's exchange do not apply: gradients pass between
-// workers.
+// Checks a job with an all-reduce. The fields of an exchange with servers do
+// not apply, because gradients pass between workers.
 absl::Status ValidateAllReduce(const ExchangeSpec& exchange) {
   const std::string why = "is for exchange.parameter_server; leave it out";
   if (exchange.wire_dtype() != ExchangeSpec::FLOAT32) {

@@ -33,8 +33,8 @@ using ::google::protobuf::Message;
 using ::google::protobuf::OneofDescriptor;
 using ::google::protobuf::TextFormat;
 
-// If a typed path omits parts, this is added to the distance of paths through a
-// member of a oneof that the job does not have.
+// Added to the distance of a path through a member of a oneof that the job does
+// not have, if the typed path omits parts.
 constexpr int kOtherMemberPenalty = 4;
 
 template <typename... Args>

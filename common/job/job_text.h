@@ -1,4 +1,5 @@
-// Error messages for protobuf's text parser. Internal to //common/job.
+// Improves the error messages of protobuf's text parser. Internal to
+// //common/job.
 #ifndef TRIBUTARY_COMMON_JOB_JOB_TEXT_H_
 #define TRIBUTARY_COMMON_JOB_JOB_TEXT_H_
 
@@ -17,10 +18,11 @@ class FirstError : public ::google::protobuf::io::ErrorCollector {
   // `text` is the parser's input and must outlive this object.
   explicit FirstError(absl::string_view text) : text_(text) {}
 
-  // The error as ":12:5: ..." with line and column from 1, or ": ..." if it has
-  // no position, to append to a file's name. Empty if there was no error.
+  // The error in a form to be appended to a file's name: ":12:5: ..." with line
+  // and column, both counted from 1, or ": ..." if the error has no position.
+  // Empty if there was no error.
   const std::string& message() const { return message_; }
-  // The error without line and column.
+  // The error without line and column; empty if there was no error.
   const std::string& what() const { return what_; }
 
   // Called by the parser. `line` and `column` count from 0; line -1 refers to

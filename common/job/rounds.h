@@ -31,15 +31,15 @@ class Rounds {
   int64_t steps_per_round_;
 };
 
-// Returns the job from the view of the servers, each step of which is a round
-// of `job`. In mode local_steps it has the outer optimizer, a constant learning
-// rate and no clipping; in all other modes it is `job` itself.
+// Returns the job as the servers see it: each of its steps is a round of `job`.
+// In mode local_steps it has the outer optimizer, a constant learning rate and
+// no clipping; in all other modes it is `job` itself.
 JobSpec JobOfRounds(const JobSpec& job);
 
-// Returns how far servers move parameters of group STATISTICS towards the
-// values observed in a round: kStatisticsRate, or 1 in mode local_steps, where
-// each trajectory has already averaged over its steps. `job` may be the result
-// of JobOfRounds.
+// Returns the fraction of the difference by which servers move parameters of
+// group STATISTICS towards the values observed in a round: kStatisticsRate, or
+// 1 in mode local_steps, where each micro-batch has already averaged the values
+// over the steps of the round. `job` may be the result of JobOfRounds.
 double StatisticsRate(const JobSpec& job);
 
 }  // namespace tributary

@@ -7,10 +7,10 @@
 namespace tributary {
 
 // Sets flush-to-zero (results) and denormals-are-zero (operands) for the
-// calling thread, and restores the previous settings at the end of the scope. A
-// decaying average of gradients that have become zero stays denormal
-// indefinitely, and arithmetic with denormal numbers is about a hundred times
-// slower.
+// calling thread, and restores the previous settings at the end of the scope.
+// Without this, a decaying average of gradients that have become zero stays
+// denormal indefinitely, and arithmetic with denormal numbers is about a
+// hundred times slower.
 //
 // The loops whose results must be equal in all processes (vector_ops.h,
 // optimizer.h) use this class themselves, so their results do not depend on the

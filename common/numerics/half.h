@@ -29,13 +29,13 @@ int64_t WireDtypeBytes(WireDtype dtype);
 // FLOAT32.
 void RoundTo(WireDtype dtype, float* values, int64_t count);
 
-// Computes to[i] = rounded from[i]; for FLOAT32 copies. The arrays must not
-// overlap.
+// Computes to[i] = rounded from[i]. For FLOAT32, copies the values unchanged.
+// The arrays must not overlap.
 void RoundedCopy(WireDtype dtype, const float* from, float* to, int64_t count);
 
-// The following functions add float32 numbers and round the sums, as the nodes
-// of the reduction tree require. For FLOAT32 they call AddInto and Sum2 of
-// vector_ops.h, which do not round. Arrays must not overlap.
+// The following three functions add float32 numbers and round the sums, as the
+// nodes of the reduction tree require. For FLOAT32 they call AddInto and Sum2
+// of vector_ops.h, which do not round. The arrays must not overlap.
 //
 // Computes sum[i] = rounded (rounded sum[i] + rounded x[i]).
 void RoundAndAdd(WireDtype dtype, const float* x, float* sum, int64_t count);

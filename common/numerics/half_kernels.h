@@ -52,9 +52,9 @@ struct Bfloat16 {
     result = magnitude < 0x00800000 ? bits & kSign : result;
     return result & 0xffff0000;
   }
-  // Rounds a sum of two rounded numbers. Needs no special cases: if the sum is
-  // NaN, its lower 16 bits are zero, as those of the operands are; and the sum
-  // is not denormal if denormal numbers are flushed.
+  // Rounds a sum of two rounded numbers. Needs no special cases: the lower 16
+  // bits of a NaN sum are zero, because they are zero in the operands; and the
+  // sum is not denormal if denormal numbers are flushed.
   static __attribute__((always_inline)) uint32_t RoundedSum(uint32_t bits) {
     return (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
   }
@@ -74,7 +74,7 @@ struct Float16 {
   static __attribute__((always_inline)) uint32_t Rounded(uint32_t bits) {
     const uint32_t magnitude = bits & ~kSign;
     uint32_t result = (magnitude + 0xfff + (magnitude >> 13 & 1)) & ~0x1fffu;
-    // Values that round to 2^16 overflow.
+    // Values that round to 2^16 become infinity.
     result = result >= 0x47800000 ? kInfinity : result;
     result = magnitude > kInfinity ? kQuietNan : result;
     const uint32_t small = BitsOf((FloatOf(magnitude) + 0.5f) - 0.5f);
@@ -99,7 +99,7 @@ struct Float16 {
     const uint32_t magnitude = half & 0x7fff;
     uint32_t result = (magnitude << 13) + (112u << 23);
     result = magnitude >= 0x7c00 ? magnitude << 13 | kInfinity : result;
-    // Quiet, like every NaN that arithmetic produces.
+    // Makes every NaN quiet, as arithmetic does.
     result = magnitude > 0x7c00 ? kQuietNan : result;
     const uint32_t small =
         BitsOf(FloatOf((magnitude << 13) + (113u << 23)) - 0x1p-14f);

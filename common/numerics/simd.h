@@ -13,23 +13,24 @@
 // version compiles its own copy.
 //
 // Targets that use Lanes need copts = ["-Wno-psabi"]: GCC warns that vector
-// arguments have another calling convention without AVX-512, which does not
+// arguments have a different calling convention without AVX-512. This does not
 // affect functions that are always inlined.
 #ifndef TRIBUTARY_COMMON_NUMERICS_SIMD_H_
 #define TRIBUTARY_COMMON_NUMERICS_SIMD_H_
 
 #include <cstdint>
 
-// v3 is AVX2 (Haswell, Zen and later), v4 is AVX-512 (Skylake-X, Zen 4 and
-// later). The code that selects a version runs before the sanitizers are
-// initialized, so sanitized builds have the default version only.
+// Marks a function to be compiled in several versions: v3 uses AVX2 (Haswell,
+// Zen and later), v4 uses AVX-512 (Skylake-X, Zen 4 and later). Sanitized
+// builds have the default version only, because the code that selects a version
+// runs before the sanitizers are initialized.
 #if defined(__x86_64__) && !defined(__clang__) && \
     !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define TRIBUTARY_MULTIVERSION \
   __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-// For functions that contain one loop for processors with HasWideRegisters and
-// one for others. Fewer versions are compiled, because most of the compile time
-// would go into versions that never run.
+// For code that has separate functions for processors with HasWideRegisters
+// (TRIBUTARY_WIDE_VERSION) and without (TRIBUTARY_NARROW_VERSIONS). Each
+// function is then compiled only in the versions that can run.
 #define TRIBUTARY_WIDE_VERSION __attribute__((target("arch=x86-64-v4")))
 #define TRIBUTARY_NARROW_VERSIONS \
   __attribute__((target_clones("arch=x86-64-v3", "default")))
@@ -57,9 +58,9 @@ typedef float HalfLanes __attribute__((vector_size(2 * kLanes)));
 typedef float UnalignedHalfLanes
     __attribute__((vector_size(2 * kLanes), aligned(4), may_alias));
 
-// Returns true if the processor has 32 registers with the size of Lanes, as all
-// processors of version v4 have. Otherwise it has 16 registers with the size of
-// HalfLanes or less.
+// Returns true if the processor has 32 registers with the size of Lanes, which
+// is the case if it supports version v4. Otherwise it has 16 registers with at
+// most the size of HalfLanes.
 TRIBUTARY_INLINE bool HasWideRegisters() {
 #ifdef __x86_64__
   return __builtin_cpu_supports("avx512f") &&
@@ -88,7 +89,8 @@ TRIBUTARY_INLINE void Store(float* to, HalfLanes value) {
   *reinterpret_cast<UnalignedHalfLanes*>(to) = value;
 }
 
-// Reads `count` < 16 floats and sets the other lanes to zero.
+// Returns the first `count` floats of `from`, with the other lanes set to zero.
+// `count` must be below 16.
 TRIBUTARY_INLINE Lanes LoadFirst(const float* from, int64_t count) {
   Lanes value = {};
   for (int64_t i = 0; i < count; ++i) value[i] = from[i];

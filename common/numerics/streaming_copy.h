@@ -15,8 +15,8 @@ namespace tributary {
 // different `to` are allowed.
 void StreamingCopy(const void* from, int64_t count, float* to);
 
-// Size in bytes from which arrays benefit from StreamingCopy: about twice a
-// core's share of the caches of current servers.
+// The minimum size, in bytes, of arrays that benefit from StreamingCopy: about
+// twice a core's share of the caches of current servers.
 inline constexpr int64_t kStreamingBytes = int64_t{32} << 20;
 
 }  // namespace tributary

@@ -25,8 +25,9 @@ TRIBUTARY_INLINE void Subtract(const float* __restrict a,
   for (int64_t i = 0; i < count; ++i) out[i] = a[i] - b[i];
 }
 
-// Adds the squares of x(i) to 16 partial sums. Double precision represents the
-// square of a float exactly, so a fused multiply-add gives the same result.
+// Adds the squares of x(i), for i < count, to 16 partial sums: the square with
+// index i to partial sum i % 16. Double precision represents the square of a
+// float exactly, so a fused multiply-add gives the same result.
 template <typename Value>
 TRIBUTARY_INLINE void AddSquares(const Value x, int64_t count,
                                  double* __restrict sums) {

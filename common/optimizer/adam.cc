@@ -16,11 +16,12 @@ TRIBUTARY_DEFINE_UPDATE_ELEMENTS(AdamRule)
 
 namespace {
 
-// Smaller values are 0 in float32 or have no effect beside any gradient.
+// The smallest epsilon that a job may set. Smaller values are 0 in float32 or
+// have no effect beside any gradient.
 constexpr double kMinEpsilon = 1e-30;
 
-// Computed by squaring, because the C library's pow may differ in its last bit
-// between processors.
+// Returns base^exponent. Computes it by squaring, because the C library's pow
+// may differ in its last bit between processors.
 double Power(double base, int64_t exponent) {
   double result = 1;
   for (; exponent > 0; exponent /= 2) {

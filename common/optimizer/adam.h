@@ -13,8 +13,8 @@ namespace tributary {
 class AdamSpec;
 class Optimizer;
 
-// The rule of Adam and AdamW. Its slots are m and v, the first and the second
-// moment. With d = g + weight_decay w:
+// The rule of Adam and AdamW for gradient g and weight w. Its slots are m and
+// v, the first and the second moment. With d = g + weight_decay w:
 //   m = beta1 m + (1 - beta1) d;  v = beta2 v + (1 - beta2) d^2
 //   w = keep w - step_size m / (sqrt(v) root_scale + epsilon)
 struct AdamRule {
@@ -28,9 +28,9 @@ struct AdamRule {
   float keep;
   // Weight decay that is added to the gradient. 0 for AdamW.
   float weight_decay;
-  // learning_rate / (1 - beta1^t)
+  // learning_rate / (1 - beta1^t) at update t, counted from 1.
   float step_size;
-  // 1 / sqrt(1 - beta2^t)
+  // 1 / sqrt(1 - beta2^t) at update t, counted from 1.
   float root_scale;
 
   template <typename Real>
@@ -48,10 +48,10 @@ struct AdamRule {
 
 void UpdateElements(const AdamRule& rule, const ElementArrays& arrays);
 
-// Create the optimizers, with the slots "exp_avg" (first moment) and
-// "exp_avg_sq" (second moment). Return InvalidArgument for an invalid option.
-// `path` is the path of the options in the job; error messages use it to name
-// the field.
+// These functions create the optimizers Adam and AdamW, with the slots
+// "exp_avg" (first moment) and "exp_avg_sq" (second moment). They return
+// InvalidArgument for an invalid option. `path` is the path of the options in
+// the job; error messages use it to name the field.
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeAdam(const std::string& path,
                                                     const AdamSpec& spec);
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeAdamW(const std::string& path,

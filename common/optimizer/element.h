@@ -21,7 +21,8 @@
 #ifdef __CUDACC__
 #define TRIBUTARY_ELEMENT __device__ __forceinline__
 #else
-// Inlined, so that each instruction set's loop has its own copy.
+// Marks a function to be inlined, so that the loop for each instruction set has
+// its own copy of it.
 #define TRIBUTARY_ELEMENT inline __attribute__((always_inline))
 #endif
 
@@ -49,7 +50,7 @@ struct ElementArrays {
   const float* weights = nullptr;
   float* new_weights = nullptr;
   float* const* slots = nullptr;  // [kSlots]
-  // The elements to update.
+  // The elements to update: [begin, end).
   int64_t begin = 0;
   int64_t end = 0;
 };

@@ -15,9 +15,9 @@
 
 namespace tributary::element_loops {
 
-// These functions return element i of the gradient: the sum of gradients, which
-// is in one array (OneSum) or in two arrays to be added (TwoSums), times
-// `scale`.
+// Function objects that return element i of the gradient: the sum of gradients
+// times `scale`. The sum is in one array (OneSum), or in two arrays that must
+// be added (TwoSums).
 struct OneSum {
   const float* g;
   float scale;

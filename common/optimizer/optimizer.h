@@ -1,5 +1,5 @@
-// The optimizers, each of which updates a chunk in one pass over memory.
-// OptimizerSpec in proto/job.proto has the formulas.
+// The optimizers. Each updates a chunk in one pass over memory. OptimizerSpec
+// in proto/job.proto states their formulas.
 #ifndef TRIBUTARY_COMMON_OPTIMIZER_OPTIMIZER_H_
 #define TRIBUTARY_COMMON_OPTIMIZER_OPTIMIZER_H_
 
@@ -16,9 +16,10 @@
 
 namespace tributary {
 
-// How far a step moves a parameter of group STATISTICS towards the observed
-// value: the momentum of PyTorch's batch norm. A larger rate follows changes
-// faster, a smaller one averages over more steps.
+// The fraction of the difference by which a step moves a parameter of group
+// STATISTICS towards the observed value: the momentum of PyTorch's batch norm.
+// A larger rate follows changes faster; a smaller rate averages over more
+// steps.
 inline constexpr double kStatisticsRate = 0.1;
 
 // The parameters of the update of one step, which are the same for all chunks.
@@ -28,8 +29,8 @@ struct UpdateStep {
   float gradient_scale = 1;
   // The scale for segments of group STATISTICS, whose rule is
   //   w -= statistics_scale * sum
-  // for every optimizer. It is the rate divided by the sum's sample count.
-  // Their slots are not used.
+  // for every optimizer. It is the statistics rate of UpdateRecipe divided by
+  // the sum's sample count. The slots of these segments are not used.
   float statistics_scale = 0;
   double learning_rate = 0;
   // Number of updates that have been applied to the state before this one.
@@ -50,19 +51,21 @@ struct UpdateArguments {
   // written to `new_weights`.
   const float* weights = nullptr;
   float* new_weights = nullptr;
-  // The state of the optimizer: Optimizer::slots() arrays, which are updated in
-  // place. All elements are zero before the first step.
+  // The state of the optimizer: one array for each of its slots (see
+  // Optimizer::slot_names). The arrays are updated in place. All their elements
+  // are zero before the first step.
   absl::Span<float* const> slots;
   // The segments to update. Elements outside of them are unchanged in all
   // arrays. Weight decay applies to segments of group DECAY.
   absl::Span<const ChunkSegment> segments;
 };
 
-// An optimizer at one step, with the coefficients for all elements. Create it
-// once for many updates: for Adam this takes as long as updating 100 elements.
+// An optimizer at one step, with the coefficients for all elements. Create one
+// for many updates: for Adam, creating it takes as long as updating 100
+// elements.
 struct OptimizerStep {
-  // The rule for elements with weight decay, and the same rule for elements
-  // without.
+  // The rule for elements with weight decay, and the rule for elements without
+  // weight decay.
   OptimizerRule decayed, plain;
   // The fields of UpdateStep with the same names.
   float gradient_scale = 1;
@@ -71,11 +74,12 @@ struct OptimizerStep {
   void Update(const UpdateArguments& arguments) const;
 };
 
-// An update rule. It has no state; the caller passes the state in slots. Each
-// element is computed by a fixed sequence of float32 operations, so the result
-// has the same bits on every x86-64 processor and for any division into chunks.
-// Denormal numbers are treated as zero (see flush_denormals.h). Immutable and
-// thread-safe. An update is limited by the memory bandwidth.
+// An update rule. It has no state of its own; the caller passes the state in
+// slots. Each element is computed by a fixed sequence of float32 operations, so
+// the result has the same bits on every x86-64 processor and for any division
+// into chunks. Denormal numbers are treated as zero (see flush_denormals.h).
+// Immutable and thread-safe. The memory bandwidth limits the speed of an
+// update.
 class Optimizer {
  public:
   // Returns InvalidArgument, naming the field, if `spec` has no rule or an
@@ -95,14 +99,15 @@ class Optimizer {
 
  private:
   // Returns the rule at step `step`, counted from 0, for elements with weight
-  // decay (`decays`) or without. It must be of the same type at every step,
-  // with as many slots as slot_names().
+  // decay (`decays`) or without. The rule must have the same type at every
+  // step, and one slot for each name in slot_names().
   virtual OptimizerRule RuleAt(int64_t step, double learning_rate,
                                bool decays) const = 0;
 };
 
-// Returns the option learning_rate, which schedules multiply by a factor.
-// Returns 0 if `spec` has no rule.
+// Returns the option learning_rate of the rule in `spec`: the largest learning
+// rate, which the schedule reaches after the warmup. Returns 0 if `spec` has no
+// rule.
 double PeakLearningRate(const OptimizerSpec& spec);
 
 }  // namespace tributary

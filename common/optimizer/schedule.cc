@@ -5,8 +5,9 @@
 namespace tributary {
 namespace {
 
-// x - x^3/3! + x^5/5! - ... (or 1 - x^2/2! + ...) for |x| <= pi / 4, where the
-// omitted terms are below 1e-18. `first` is the first term, of power `power`.
+// Returns x - x^3/3! + x^5/5! - ... (or 1 - x^2/2! + ...) for |x| <= pi / 4,
+// where the omitted terms are below 1e-18. `first` is the first term, of power
+// `power`.
 double Series(double x, double first, int power) {
   double term = first;
   double sum = first;
@@ -17,8 +18,8 @@ double Series(double x, double first, int power) {
   return sum;
 }
 
-// cos(pi t) for t in [0, 1]. Does not use the C library's cosine, which may
-// differ in its last bit between processors.
+// Returns cos(pi t) for t in [0, 1]. Does not use the C library's cosine, which
+// may differ in its last bit between processors.
 double CosinePi(double t) {
   constexpr double kPi = 3.14159265358979323846;
   if (t > 0.5) return -CosinePi(1 - t);

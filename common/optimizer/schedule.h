@@ -8,13 +8,16 @@
 
 namespace tributary {
 
-// The learning rate of `step`, counted from 0, in a job of `total_steps`:
-//   peak * (step + 1) / warmup                          while step < warmup,
-//   final + (peak - final) * curve((step - warmup) / (end - warmup))   then,
-//   final                                               from step `end` on,
-// where end is decay_steps, or total_steps; curve(t) is 1, 1 - t or
-// (1 + cos(pi t)) / 2 (nanoGPT's rule). A pure function that gives the same
-// bits on every machine. `job` must be valid.
+// Returns the learning rate of `step`, counted from 0, in a job of
+// `total_steps` steps. It is peak * (step + 1) / warmup while step < warmup,
+// and then, for each value of ScheduleSpec.decay:
+//   CONSTANT: peak
+//   LINEAR:   final + (peak - final) * (1 - t)
+//   COSINE:   final + (peak - final) * (1 + cos(pi t)) / 2 (nanoGPT's rule)
+// where t = (step - warmup) / (end - warmup), and end is decay_steps or, if
+// that is 0, total_steps. Starting with step `end`, the learning rate of LINEAR
+// and COSINE is `final`. A pure function that gives the same bits on every
+// machine. `job` must be valid.
 double LearningRateAt(const JobSpec& job, int64_t total_steps, int64_t step);
 
 }  // namespace tributary

@@ -21,20 +21,21 @@ float GradientScale(int64_t weight, double clip_norm, double norm);
 // local SGD all use this class, so that they compute the same bits. Immutable.
 class UpdateRecipe {
  public:
-  // `job` must be valid and have `steps` steps. `statistics_rate` is how far a
-  // step moves parameters of group STATISTICS towards the observed value (see
-  // kStatisticsRate).
+  // `job` must be valid and have `steps` steps. `statistics_rate` is the
+  // fraction of the difference by which a step moves parameters of group
+  // STATISTICS towards the observed value (see StatisticsRate).
   UpdateRecipe(const JobSpec& job, int64_t steps, double statistics_rate)
       : job_(job), steps_(steps), statistics_rate_(statistics_rate) {}
 
   // Returns the parameters of the update of step `number`, counted from 0, for
   // a batch of `weight` samples or tokens; a `weight` of 0 counts as 1. `norm`
-  // is the norm of the mean gradient, which is not used if the job neither
-  // clips gradients nor skips steps.
+  // is the norm of the mean gradient, which is used only if the job clips
+  // gradients.
   UpdateStep At(int64_t number, int64_t weight, double norm) const;
 
-  // Returns true if the job skips a step whose gradient has this norm. A
-  // skipped step leaves weights and state unchanged.
+  // Returns true if the job skips a step whose gradient has this norm:
+  // on_nonfinite is SKIP, and the norm is infinite or NaN. A skipped step
+  // leaves weights and state unchanged.
   bool Skips(double norm) const;
 
   bool clips() const { return job_.clip_norm() > 0; }

@@ -13,8 +13,9 @@
 
 namespace tributary {
 
-// Returns the contents of a file, or OutOfRange if the file is larger than
-// `max_bytes`.
+// Returns the contents of a file. Returns NotFound if the file does not exist,
+// OutOfRange if it is larger than `max_bytes`, and the system's error if it
+// cannot be read.
 absl::StatusOr<std::string> ReadFile(const std::string& path,
                                      int64_t max_bytes);
 

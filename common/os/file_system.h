@@ -20,7 +20,7 @@ namespace tributary {
 absl::Status FileError(int error_number, absl::string_view what,
                        absl::string_view path);
 
-// Returns the folder that contains `path`.
+// Returns the folder that contains `path`, which is "." if `path` has no slash.
 std::string FolderOf(absl::string_view path);
 
 // A new file that is written sequentially. Not thread-safe. Discard the file
@@ -67,7 +67,7 @@ class FileSystem {
 };
 
 // Returns the names of all files and folders in the folder, sorted, without "."
-// and "..".
+// and "..". Returns NotFound if the folder does not exist.
 absl::StatusOr<std::vector<std::string>> ListFolder(const std::string& path);
 
 }  // namespace tributary

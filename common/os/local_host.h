@@ -12,7 +12,8 @@ namespace tributary {
 // Returns the numeric local address from which this machine reaches `address`
 // (host:port). On a machine with several networks, this is the address in the
 // network through which the kernel reaches `address`. Sends nothing. Returns
-// InvalidArgument or Unavailable, naming the address, if there is no route.
+// InvalidArgument if `address` is not host:port, and Unavailable if the host is
+// unknown or there is no route to it.
 absl::StatusOr<std::string> LocalHostTowards(const std::string& address);
 
 // Returns true if a listener at `host` is reachable from this machine only:

@@ -20,8 +20,8 @@ absl::StatusOr<LogLevel> ParseLogLevel(absl::string_view name);
 struct LogOptions {
   // The lowest level that is logged.
   LogLevel level = LogLevel::kInfo;
-  // Writes one JSON object per line (ts, level, msg, role, rank, host, pid)
-  // instead of text.
+  // If true, writes one JSON object per line (ts, level, msg, role, rank, host,
+  // pid) instead of text.
   bool json = false;
   // The role of the process: "server", "worker" or "launcher".
   std::string role;
@@ -29,12 +29,13 @@ struct LogOptions {
   // known yet.
   int rank = -1;
   bool standard_error = true;
-  // The file that lines are appended to; its folder is created. Empty: no file.
+  // The file that lines are appended to; empty if there is none. Its folder is
+  // created.
   std::string file;
   // A descriptor that also receives the messages of warnings and errors, as
   // text, one per line, for the process that started this one. They arrive even
   // when the disk is full. Must be non-blocking; messages that do not fit are
-  // dropped. -1: none.
+  // dropped. -1 if there is none.
   int warning_fd = -1;
 };
 
@@ -45,7 +46,7 @@ struct LogOptions {
 //   log->Info("step %d: loss %.4f", step, loss);
 class Logger {
  public:
-  // Returns an error if the file cannot be opened.
+  // Returns the system's error if the file cannot be opened.
   static absl::StatusOr<std::unique_ptr<Logger>> Create(
       const LogOptions& options);
 
@@ -58,8 +59,8 @@ class Logger {
 
   bool Enabled(LogLevel level) const { return level >= level_; }
 
-  // Escapes control characters in `message`, which may come from a peer, so
-  // that each message is one line.
+  // Writes `message` as one line. Escapes control characters in it, because the
+  // text may come from a peer.
   void Write(LogLevel level, absl::string_view message);
 
   template <typename... Args>

@@ -35,7 +35,8 @@ std::optional<Number> Smaller(std::optional<Number> a,
   return b.has_value() ? std::min(*a, *b) : a;
 }
 
-// cgroup v1: quota and period are in two files; quota -1 means none.
+// Returns the quota of a group of cgroup v1, where quota and period are in two
+// files, and a quota of -1 means that there is none.
 std::optional<double> QuotaV1(const std::string& folder) {
   double quota, period;
   if (!absl::SimpleAtod(
@@ -50,7 +51,8 @@ std::optional<double> QuotaV1(const std::string& folder) {
   return quota / period;
 }
 
-// cgroup v2: the group and each of its ancestors may have a quota.
+// Returns the smallest quota of a group of cgroup v2 and its ancestors, each of
+// which may have one.
 std::optional<double> QuotaV2(const std::string& mount, std::string group) {
   std::optional<double> quota;
   for (;;) {

@@ -16,7 +16,7 @@ namespace tributary {
 int64_t PeakMemoryBytes();
 
 // Returns the CPU time (user and system) of all threads of this process so far,
-// in seconds.
+// in seconds; 0 if unknown.
 double CpuSeconds();
 
 // Returns the host name; "localhost" if unknown.

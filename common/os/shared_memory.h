@@ -39,7 +39,7 @@ class SharedMemory {
 
   char* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
-  // The message with which another process maps this memory.
+  // The message from which another process maps this memory; see MappedMemory.
   const SharedMemoryOffer& offer() const { return offer_; }
 
  private:
@@ -57,10 +57,10 @@ class SharedMemory {
 class MappedMemory {
  public:
   // Maps the memory that `offer` describes. Returns FailedPrecondition, with
-  // the reason, if that is impossible: the peer is on another host, in another
-  // container or of another user, or the offer is wrong. Verifies the owner,
-  // the size, a seal against shrinking (so that reads cannot fault) and a
-  // random token in the memory itself.
+  // the reason, if that is impossible: the peer is on a different host, in a
+  // different container or of a different user, or the offer is wrong. Verifies
+  // the owner, the size, a seal against shrinking (so that reads cannot fault)
+  // and a random token in the memory itself.
   static absl::StatusOr<std::shared_ptr<const MappedMemory>> Map(
       const SharedMemoryOffer& offer);
   ~MappedMemory();
@@ -73,7 +73,8 @@ class MappedMemory {
   // Maps `bytes` bytes of this memory, starting at `offset`, at the address
   // `to`, and replaces the existing mapping of that address range. All three
   // arguments must be multiples of kPageBytes. The mapping may outlive this
-  // object.
+  // object. Returns FailedPrecondition if the kernel cannot map the memory
+  // there.
   absl::Status MapAt(void* to, int64_t offset, int64_t bytes) const;
 
  private:

@@ -18,8 +18,9 @@ namespace tributary {
 // detects non-finite gradients and non-finite statistics. Not thread-safe.
 class GradientSquares {
  public:
-  // `segments` are those of the summed range in ascending order, relative to
-  // its start. They must outlive this object.
+  // `segments` are the segments of the range of elements to sum, in ascending
+  // order and relative to the start of the range. They must outlive this
+  // object.
   explicit GradientSquares(absl::Span<const ChunkSegment> segments)
       : segments_(segments) {}
 
@@ -31,9 +32,10 @@ class GradientSquares {
   double Total() const {
     return TotalOf(gradients_.Total(), statistics_.Total());
   }
-  // Returns the total of two sums of squares: that of gradients, and that of
-  // elements of group STATISTICS. Each must have been summed as SumOfSquares
-  // does, by position in the arena.
+  // Returns the total for `gradients`, the sum of squares of the gradients, and
+  // `statistics`, the sum of squares of the elements of group STATISTICS:
+  // `gradients`, or NaN if `statistics` is not finite. Both must have been
+  // summed in the order of SumOfSquares, by position in the arena.
   static double TotalOf(double gradients, double statistics) {
     return gradients + 0 * statistics;
   }

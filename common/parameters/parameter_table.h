@@ -25,15 +25,16 @@ struct Parameter {
   OptimizerGroup group = DECAY;
   int64_t offset = 0;  // Offset of the first element in the arena.
   int64_t size = 0;    // Number of elements.
-  // Number of elements of the gap after the parameter that are read together
-  // with the parameter.
+  // Number of elements of the gap after the parameter that workers read
+  // together with the parameter. These elements are zero.
   int64_t padding = 0;
 };
 
 // Consecutive elements of one chunk that have the same optimizer group.
 struct ChunkSegment {
-  int64_t begin = 0;  // `begin` and `end` are in elements, relative to the
-                      // start of the chunk.
+  // Offsets of the first element and of the end, relative to the start of the
+  // chunk.
+  int64_t begin = 0;
   int64_t end = 0;
   OptimizerGroup group = DECAY;
 };

@@ -1,7 +1,8 @@
 // The fixed binary tree in whose order the gradients of a step are added. Its
-// leaves are the micro-batches. Nodes are numbered as in a heap: 1 is the root,
-// the children of n are 2n and 2n + 1, and leaf m of L (a power of two) is L +
-// m. Every sum follows the tree, so its bits do not depend on which worker
+// leaves are the micro-batches. Nodes are numbered as in a heap: the root is
+// node 1, the children of node n are nodes 2n and 2n + 1, and the leaf of
+// micro-batch m is node L + m, where L, a power of two, is the number of
+// leaves. Every sum follows the tree, so its bits do not depend on which worker
 // computed which leaf.
 #ifndef TRIBUTARY_COMMON_PARAMETERS_REDUCTION_TREE_H_
 #define TRIBUTARY_COMMON_PARAMETERS_REDUCTION_TREE_H_

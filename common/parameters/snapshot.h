@@ -21,7 +21,7 @@ namespace tributary {
 struct Snapshot {
   struct Chunk {
     int number = 0;
-    Buffer values;              // Weights of the optimizer, float32.
+    Buffer values;              // The weights, as float32.
     std::vector<Buffer> slots;  // State of the optimizer; see Optimizer::slots.
     int64_t elements = 0;       // Number of elements in use in each buffer.
   };
@@ -68,7 +68,7 @@ inline void CopySnapshot(const Snapshot& from, Snapshot* to) {
 class SnapshotCapture {
  public:
   // `chunks` is the number of chunks. The last call of Put or Release passes
-  // the snapshot to `done`.
+  // the snapshot to `done`, on its thread.
   SnapshotCapture(int64_t version, size_t chunks,
                   std::function<void(Snapshot)> done)
       : done_(std::move(done)), missing_(chunks + 1) {
@@ -84,7 +84,7 @@ class SnapshotCapture {
     Release();
   }
   // Call once, after a copy of each chunk has been requested. `done` is not
-  // called before.
+  // called before this call.
   void Release() {
     if (--missing_ == 0) done_(std::move(snapshot_));
   }
@@ -92,7 +92,7 @@ class SnapshotCapture {
  private:
   const std::function<void(Snapshot)> done_;
   Snapshot snapshot_;
-  // Number of calls that are missing: one Put per chunk, and one Release.
+  // Number of calls that are still missing: one Put per chunk, and one Release.
   std::atomic<size_t> missing_;
 };
 

@@ -12,7 +12,8 @@
 namespace tributary {
 namespace {
 
-// 1 Pbit/s. A larger value is a typing error.
+// Largest bandwidth that is accepted: 1 Pbit/s. A larger value is a typing
+// error.
 constexpr double kMaxBytesPerSecond = 125e12;
 
 // Returns the bytes per second of the unit, or 0 if it is unknown.

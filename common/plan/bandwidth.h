@@ -17,7 +17,7 @@ namespace tributary {
 // ambiguous "10G" and "10Gb".
 absl::StatusOr<double> ParseBandwidth(absl::string_view text);
 
-// Returns "10 Gbit/s", "1.5 Gbit/s".
+// Formats a bandwidth for messages, for example as "10 Gbit/s" or "1.5 Gbit/s".
 std::string FormatBandwidth(double bytes_per_second);
 
 }  // namespace tributary

@@ -32,7 +32,8 @@ struct Placement {
   std::vector<int> server_hosts;  // Indexed by shard; see ArenaLayout::ShardOf.
 };
 
-// Bytes through one host's interface in one step.
+// Number of bytes that one host's interface sends (out) and receives (in) in
+// one step, for gradients (up) and for weights (down).
 struct HostTraffic {
   double up_out = 0;
   double up_in = 0;
@@ -55,24 +56,25 @@ std::vector<HostTraffic> TrafficByHost(const ExchangeLoad& load,
 int BusiestHost(const std::vector<HostTraffic>& traffic);
 
 // Returns the number of contributions that each of `workers` workers sends per
-// chunk, indexed by worker, if the micro-batches are divided evenly. The number
-// is that of the maximal subtrees of the reduction tree in the worker's range
-// of micro-batches: 1 if `workers` is a power of two.
+// chunk, indexed by worker, if the micro-batches are divided evenly. A worker
+// sends one contribution for each maximal subtree of the reduction tree in its
+// range of micro-batches: one if `workers` is a power of two.
 std::vector<int> ContributionsByWorker(int micro_batches, int workers);
 
 // ---- Closed-form traffic: bytes in each direction through the busiest
 // interface, in units of the model size. Assumes that up and down have equal
-// sizes, that there are many chunks, and that `workers`, at least 2, run on a
-// host each.
+// sizes, that there are many chunks, and that each of `workers` workers, at
+// least 2, runs on a host of its own.
 
-// One server on a host of its own.
+// Returns the traffic with one server on a host of its own.
 double CentralServerLaw(int workers);
-// Ring all-reduce (Patarasuk and Yuan, 2009), and also equal shards on servers
-// that run on the workers' hosts.
+// Returns the traffic with a ring all-reduce (Patarasuk and Yuan, 2009).
+// Servers with equal shards that run on the workers' hosts have the same
+// traffic.
 double AllReduceLaw(int workers);
-// The minimum for servers on the workers' hosts and on `extra_hosts` further
-// hosts (at most `workers`): shards are sized so that all links are equally
-// busy (Jiang et al., 2020: BytePS).
+// Returns the minimum traffic with servers on the workers' hosts and on
+// `extra_hosts` further hosts (at most `workers`). It is reached if the shards
+// are sized so that all links are equally busy (Jiang et al., 2020: BytePS).
 double LeastTrafficLaw(int workers, int extra_hosts);
 
 }  // namespace tributary

@@ -10,7 +10,8 @@
 namespace tributary {
 namespace {
 
-// The first step starts with all weights present; the steps after it are alike.
+// Number of simulated steps. The first step starts with all weights present;
+// the steps after it are alike.
 constexpr int kSteps = 4;
 
 class Simulation {

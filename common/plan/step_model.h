@@ -39,8 +39,9 @@ struct ExchangeTimes {
   double up = 0;    // Sending the gradients over the link.
   double pass = 0;  // Summing and updating on the server.
   double down = 0;  // Sending the new weights over the link.
-  // True if up and down share interfaces in the same direction, because servers
-  // run on the workers' hosts. Otherwise they use the two directions of a link.
+  // True if gradients and weights share the same direction of a link, because
+  // servers run on the workers' hosts. Otherwise they use the two directions of
+  // a link.
   bool shared_link = false;
   // True if no update can start before the last gradient of the step has
   // arrived: with clipping by the global norm, or with an optimizer that runs

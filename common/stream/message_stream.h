@@ -40,7 +40,7 @@ class OutgoingStream {
     Send(message, OutgoingPayload(), priority);
   }
 
-  // Tells the stream that TakeMore of the session can provide a message.
+  // Tells the stream that the session's TakeMore can provide a message.
   virtual void Wake() = 0;
 };
 
@@ -70,15 +70,15 @@ class ServerSession {
   // returned. `payload` holds the field `payload` of an Initial, Contribution
   // or JournalPart; this field is empty in `message`.
   virtual void OnMessage(const In& message, ReceivedPayload payload) = 0;
-  // Called when no more messages will arrive: the client has half-closed or
-  // disconnected.
+  // Called when no more messages will arrive: the client has half-closed the
+  // stream or disconnected.
   virtual void OnEnd() = 0;
   // Called when the call has ended.
   virtual void OnGone() = 0;
-  // Called when the queue is empty and the last message has been sent. Fills in
-  // the next message and returns true, or returns false if there is nothing to
-  // send. A session can thereby send data that accumulated in the meantime as
-  // one message. The stream's lock is held during the call.
+  // Called when all queued messages have been sent. Fills in the next message
+  // and returns true, or returns false if there is nothing to send. A session
+  // can thereby send data that accumulated in the meantime as one message. The
+  // stream's lock is held during the call.
   virtual bool TakeMore(Out*) { return false; }
 };
 
@@ -94,8 +94,9 @@ class ClientSession {
   // pause until ClientStream::Resume. `payload` holds the field `payload` of a
   // Weights message; this field is empty in `message`.
   virtual bool OnMessage(const In& message, ReceivedPayload payload) = 0;
-  // Called when the call has ended. `status` is that of the call, or the error
-  // if a received message could not be decoded.
+  // Called when the call has ended. `status` is the status with which the
+  // server ended the call, or the error if a received message could not be
+  // decoded or the connection broke.
   virtual void OnGone(const absl::Status& status) = 0;
   // See ServerSession::TakeMore.
   virtual bool TakeMore(Out*) { return false; }

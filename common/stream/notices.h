@@ -10,7 +10,7 @@ namespace tributary {
 // Returns the number of chunks in shared memory that one message announces; the
 // last message may announce fewer. `chunks` is the number of chunks of a
 // server. The result is so large that accessing the announced chunks takes
-// longer than sending the message, and that at most 32 messages per step
+// longer than sending the message, and that fewer than 50 messages per step
 // announce all `chunks`.
 constexpr size_t NoticesPerMessage(size_t chunks, int64_t chunk_elements) {
   constexpr int64_t kElements = 1 << 20;

@@ -13,8 +13,8 @@
 namespace tributary {
 
 // Holds a received payload and decodes its elements when they are read. A
-// compressed payload is copied into contiguous memory at construction; others
-// are not copied. Immutable, so thread-safe.
+// compressed payload is copied into contiguous memory at construction; other
+// payloads are not copied. Immutable, so thread-safe.
 class ReceivedFloats {
  public:
   // Returns InvalidArgument, with the reason, unless `payload` encodes
@@ -23,16 +23,16 @@ class ReceivedFloats {
                                                ReceivedPayload payload,
                                                int64_t elements);
 
-  // Computes to[i] = element begin + i, for i < count.
+  // Sets to[i] to element begin + i, for i < count.
   void Read(int64_t begin, int64_t count, float* to) const;
   // True if most elements are 0, so that AddPart is faster than Read.
   bool sparse() const { return encoding_ == TOP_K; }
-  // Computes sum[i] += element begin + i, for i < count, and skips elements
-  // that are 0. Requires sparse().
+  // Adds element begin + i to sum[i], for i < count, and skips elements that
+  // are 0. Requires sparse().
   void AddPart(int64_t begin, int64_t count, float* sum) const;
   // Writes all elements to `to`, bypassing the caches; see StreamingCopy.
   void Stream(float* to) const;
-  // Computes values[i] += element i, for all elements. Requires a compressed
+  // Adds element i to values[i], for all elements. Requires a compressed
   // encoding: TOP_K or EIGHT_BIT.
   void AddTo(float* values) const;
   // Copies to[i] = from[i] for each element i that AddTo may change. Requires a

@@ -15,20 +15,20 @@ class ReceivedPayload {
  public:
   struct Piece {
     const char* data = nullptr;
-    int64_t end =
-        0;  // Offset in the payload, in bytes, at which this piece ends.
+    // Offset in the payload, in bytes, at which this piece ends.
+    int64_t end = 0;
   };
 
-  // An empty payload.
+  // Creates an empty payload.
   ReceivedPayload() = default;
-  // A payload of `bytes` bytes at `data`. They must stay unchanged until
-  // `owner` is released.
+  // Creates a payload of `bytes` bytes at `data`. The bytes must stay unchanged
+  // until `owner` is released.
   ReceivedPayload(const void* data, int64_t bytes,
                   std::shared_ptr<const void> owner)
       : owner_(std::move(owner)),
         whole_{static_cast<const char*>(data), bytes} {}
-  // A payload that consists of `pieces`, in their order. Their bytes must stay
-  // unchanged until `owner` is released.
+  // Creates a payload that consists of `pieces`, in their order. Their bytes
+  // must stay unchanged until `owner` is released.
   ReceivedPayload(std::vector<Piece> pieces, std::shared_ptr<const void> owner);
 
   int64_t bytes() const { return whole_.end; }
@@ -36,7 +36,7 @@ class ReceivedPayload {
   void Copy(int64_t begin, int64_t count, void* to) const;
   // Returns a pointer to bytes [begin, begin + count), which may be unaligned:
   // a pointer into the payload if they are in one piece; otherwise `scratch`,
-  // to which they are copied.
+  // to which they are copied. `scratch` must have room for `count` bytes.
   const char* View(int64_t begin, int64_t count, char* scratch) const;
 
  private:
@@ -46,7 +46,9 @@ class ReceivedPayload {
                                           int64_t* begin) const;
 
   std::shared_ptr<const void> owner_;
-  Piece whole_;  // The only piece. If there are several, `data` is null.
+  // The only piece. If there are several, its `data` is null, and its `end` is
+  // the payload's size.
+  Piece whole_;
   std::vector<Piece> pieces_;
 };
 

@@ -34,15 +34,16 @@ class ReplicaStream {
 using JournalStream = ClientStream<JournalAnswer, JournalMessage>;
 
 // Starts `stream` and sends `hello`. Returns immediately. Calls `lost` at most
-// once, on any thread, if the stream breaks. `address` is that of the other
-// server, for the message of the status that `lost` receives.
+// once, on any thread, if the stream breaks. `address` is the address of the
+// server that keeps the replica; the message of the status that `lost` receives
+// contains it.
 std::unique_ptr<ReplicaStream> StartReplicaStream(
     std::unique_ptr<JournalStream> stream, const std::string& address,
     const JournalHello& hello, std::function<void(const absl::Status&)> lost);
 
-// A message with one array of a chunk. Array 0 holds the weights, array i + 1
-// slot i of the optimizer's state. The payload refers to the buffers of the
-// chunk.
+// A message with one array of a chunk. Array 0 holds the weights, and array i +
+// 1 holds slot i of the optimizer's state. The payload refers to the buffers of
+// the chunk.
 struct ReplicaPart {
   ReplicaPart(int64_t version, const Snapshot::Chunk& chunk, int array);
 

@@ -37,8 +37,8 @@ absl::StatusOr<std::string> MakeSafetensorsHeader(
     const std::map<std::string, std::string>& metadata);
 
 // Writes the tensors in the order of their names. Replaces `path` atomically
-// (see WriteFileAtomically). Does not copy the tensors. For the rules for names
-// and metadata see MakeSafetensorsHeader.
+// (see WriteFileAtomically). Does not copy the tensors. See
+// MakeSafetensorsHeader for the rules for names and metadata.
 absl::Status WriteSafetensors(
     const std::string& path, absl::Span<const NamedTensor> tensors,
     const std::map<std::string, std::string>& metadata,

@@ -48,7 +48,8 @@ int64_t SizeOf(absl::string_view dtype) {
 
 // Receives the parts of the header from nlohmann's parser as they are parsed,
 // so that repeated keys are detected and unknown data is not stored. Each
-// function returns whether to continue; error() gives the reason if not.
+// function returns true if parsing may continue; otherwise error() gives the
+// reason.
 class HeaderReader : public nlohmann::json_sax<json> {
  public:
   SafetensorsHeader TakeHeader() { return std::move(header_); }

@@ -22,8 +22,9 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-// Parses and validates the header of a file with `data_bytes` of data after it.
-// Returns DataLoss, with the reason, if it is invalid.
+// Parses and validates `json`, the header of a file that has `data_bytes` bytes
+// of data after the header. Returns DataLoss, with the reason, if the header is
+// invalid.
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view json,
                                                          int64_t data_bytes);
 

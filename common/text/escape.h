@@ -8,8 +8,9 @@
 
 namespace tributary {
 
-// Escapes text for a terminal: writes control characters, except line ends and
-// tabs, and bytes that are not valid UTF-8 as \xNN.
+// Returns `text` in a form that is safe to print on a terminal: control
+// characters, except line ends and tabs, and bytes that are not valid UTF-8 are
+// written as \xNN.
 std::string EscapeForTerminal(absl::string_view text);
 
 }  // namespace tributary

@@ -51,7 +51,7 @@ class Authorizer {
 };
 
 // Returns a processor with which gRPC checks every call before a service
-// receives it. The processor asks `authorizer`.
+// receives it. The processor calls Authorizer::Check.
 std::shared_ptr<grpc::AuthMetadataProcessor> MakeCallGuard(
     std::shared_ptr<const Authorizer> authorizer);
 

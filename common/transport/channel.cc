@@ -24,9 +24,8 @@ int Milliseconds(absl::Duration duration) {
   return static_cast<int>(absl::ToInt64Milliseconds(duration));
 }
 
-// Timeout of one attempt to connect, long enough for a busy machine. gRPC takes
-// it from the minimum reconnect backoff, but retries a refused connection
-// sooner.
+// Timeout of one try to connect, long enough for a busy machine. gRPC takes it
+// from the minimum reconnect backoff, but retries a refused connection sooner.
 constexpr int kConnectTimeoutMs = 5'000;
 
 // A connection that takes longer than this is diagnosed.

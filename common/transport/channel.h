@@ -31,11 +31,12 @@ std::shared_ptr<grpc::Channel> CreateChannel(const std::string& address,
                                              const Security& security = {});
 
 // Blocks until a channel created with these arguments is connected. Returns
-// DeadlineExceeded if it is not connected by `deadline`, a time of
-// MonotonicNow, and soon after `stop` returns true. The calling thread calls
-// `stop` repeatedly. Returns FailedPrecondition, within five seconds, if the
-// security settings are incompatible: only one side uses TLS, or one side
-// refuses the other's certificate.
+// DeadlineExceeded if the channel is not connected at `deadline`, a time of
+// MonotonicNow. The calling thread calls `stop` repeatedly; when `stop` returns
+// true, this function stops waiting and also returns DeadlineExceeded. Returns
+// FailedPrecondition, within five seconds, if the security settings are
+// incompatible: only one side uses TLS, or one side refuses the other's
+// certificate.
 absl::Status AwaitConnected(grpc::Channel* channel, const std::string& address,
                             const Security& security, absl::Time deadline,
                             const std::function<bool()>& stop);
@@ -50,8 +51,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToCoordinator(
 // Sets the options of a server that match those of CreateChannel.
 void ConfigureServer(const Limits& limits, grpc::ServerBuilder* builder);
 
-// Returns a status with the same code and message. A non-empty `peer` is
-// prepended: "127.0.0.1:1234: ...".
+// Returns a status with the same code and message. If `peer` is not empty,
+// prepends it to the message: "127.0.0.1:1234: ...".
 absl::Status FromGrpc(const grpc::Status& status, const std::string& peer = "");
 grpc::Status ToGrpc(const absl::Status& status);
 

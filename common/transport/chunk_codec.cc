@@ -30,7 +30,8 @@ static_assert(Contribution::kPayloadFieldNumber == 15);
 static_assert(Weights::kPayloadFieldNumber == 15);
 static_assert(JournalPart::kPayloadFieldNumber == 15);
 
-// Headers hold a few numbers, so a longer unknown field is malformed.
+// Largest size of an unknown field. Headers hold a few numbers, so a longer
+// field is malformed.
 constexpr uint32_t kMaxUnknownFieldBytes = 4096;
 
 struct Inner {

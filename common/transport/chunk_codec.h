@@ -1,8 +1,8 @@
 // Encodes and decodes the messages of the exchange in gRPC's byte buffers
 // without copying payloads. On the wire they are the protobuf messages of
 // parameter_server.proto; a test compares them with the generated code. The
-// payload of an outgoing message stays in the memory of its owner, and that of
-// an incoming message in the slices in which it arrived.
+// payload of an outgoing message stays in the memory of its owner. The payload
+// of an incoming message stays in the slices in which it arrived.
 #ifndef TRIBUTARY_COMMON_TRANSPORT_CHUNK_CODEC_H_
 #define TRIBUTARY_COMMON_TRANSPORT_CHUNK_CODEC_H_
 

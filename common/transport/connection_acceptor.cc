@@ -56,7 +56,7 @@ Limits Within(Limits limits, int most_connections) {
   return limits;
 }
 
-// Preserves errno.
+// Returns Unavailable with the text of errno. Preserves errno.
 absl::Status SocketError(const std::string& what) {
   const int error = errno;
   const absl::Status status =

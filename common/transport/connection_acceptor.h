@@ -21,7 +21,7 @@
 namespace tributary {
 
 // Accepts connections on a thread of its own, which calls the handlers. Not
-// thread-safe: one thread calls Listen, Start and Stop.
+// thread-safe: one thread calls ListenTcp, ListenUnix, Start and Stop.
 class ConnectionAcceptor {
  public:
   // Called with each accepted socket, which is non-blocking and close-on-exec.
@@ -41,7 +41,8 @@ class ConnectionAcceptor {
   absl::StatusOr<int> ListenTcp(const std::string& address, Handler handler);
 
   // Binds the abstract Unix socket "unix-abstract:NAME". If `own_user_only`,
-  // accepts only processes of this process's user and of root.
+  // accepts only processes of this process's user and of root. See ListenTcp
+  // for the errors.
   absl::Status ListenUnix(const std::string& address, bool own_user_only,
                           Handler handler);
 
@@ -81,7 +82,7 @@ class ConnectionAcceptor {
   std::vector<Door> doors_;
   std::thread thread_;
 
-  // Accessed by the thread only.
+  // The members below are accessed by the thread only.
   ConnectionTable table_;
   absl::Time warned_ = absl::InfinitePast();
   int64_t refused_ = 0;  // Number of refusals since the last warning.

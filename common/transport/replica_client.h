@@ -15,7 +15,7 @@
 
 namespace tributary {
 
-// The role of the caller, which decides the methods that it may call.
+// The role of the caller, which determines the methods that it may call.
 enum class ReplicaPeer { kServer, kWorker };
 
 // Opens a stream to the journal of the server at `address`. Returns

@@ -12,7 +12,7 @@
 
 namespace tributary {
 
-// The role of a process, which decides the methods that it may call on its
+// The role of a process, which determines the methods that it may call on its
 // peers.
 enum class Role { kServer, kWorker, kAdmin };
 
@@ -35,7 +35,7 @@ struct Security {
   // ROLE-key.pem (its private key). Changed files are reloaded.
   std::string tls_directory;
   Role role = Role::kWorker;
-  // Sent with every call.
+  // The job's token, which is sent with every call.
   std::string token;
 
   bool tls() const { return !tls_directory.empty(); }
@@ -49,7 +49,8 @@ struct Security {
 // must belong to the key, come from the authority, have the role and be valid
 // now. Uses the first of `roles` whose certificate exists. Reads the token from
 // `token_file`. Either path may be empty, which disables TLS or the token.
-// Error messages name the file and the problem.
+// Returns NotFound if a file is missing, and InvalidArgument if one cannot be
+// used; the message names the file and the problem.
 absl::StatusOr<Security> LoadSecurity(const std::string& tls_directory,
                                       const std::string& token_file,
                                       const std::vector<Role>& roles);

@@ -1,4 +1,4 @@
-// Comparison of two checkpoints, tensor by tensor.
+// Compares two checkpoints, tensor by tensor.
 #ifndef TRIBUTARY_SERVER_CHECKPOINT_CHECKPOINT_DIFF_H_
 #define TRIBUTARY_SERVER_CHECKPOINT_CHECKPOINT_DIFF_H_
 
@@ -33,15 +33,15 @@ struct CheckpointDiff {
   std::vector<std::string> only_in_a;
   std::vector<std::string> only_in_b;
 
-  // Returns whether every bit of every tensor is equal. The steps and the
-  // numbers of servers may differ.
+  // Returns true if both checkpoints have the same tensors and every bit of
+  // every tensor is equal. The steps and the numbers of servers may differ.
   bool equal() const;
 };
 
-// Compares the checkpoints in folders `a` and `b`. Reads all files of both in
-// parts, which takes about 100 MB of memory. Returns FailedPrecondition, naming
-// the difference, if the checkpoints are of different models, and DataLoss, as
-// VerifyCheckpoint does, if one is damaged.
+// Compares the checkpoints in folders `a` and `b`. Reads all files of both
+// checkpoints, piece by piece, and uses about 100 MB of memory. Returns
+// FailedPrecondition, naming the difference, if the checkpoints are of
+// different models, and DataLoss, as VerifyCheckpoint does, if one is damaged.
 absl::StatusOr<CheckpointDiff> DiffCheckpoints(const std::string& a,
                                                const std::string& b);
 

@@ -37,8 +37,9 @@ int64_t StepOf(absl::string_view name) {
   return step;
 }
 
-// Returns whether `name` is a temporary name: that of an unfinished or partly
-// removed checkpoint, or of the file that points to the newest one.
+// Returns true if `name` is a temporary name: the name of an unfinished or
+// partly removed checkpoint, or of the file that points to the newest
+// checkpoint.
 bool IsLeftover(absl::string_view name) {
   const absl::string_view whole = name.substr(0, name.find('.'));
   return (whole == kLatest || StepOf(whole) >= 0) && IsUnfinished(name, whole);

@@ -45,19 +45,20 @@ struct CheckpointRetention {
 // Writes checkpoints into one folder. Not thread-safe; blocks on the disk.
 class CheckpointFolder {
  public:
-  // `folder` is a run's CheckpointsFolder; `files` must outlive this object.
+  // `folder` is a run's CheckpointsFolder. `files` must outlive this object.
   CheckpointFolder(std::string folder, FileSystem* files)
       : folder_(std::move(folder)), files_(files) {}
 
   // Creates a folder with a temporary name for the files of step `step` and
-  // returns its path. Removes temporary folders and files that a crash or an
-  // error left behind, so only one checkpoint may be in progress at a time.
+  // returns the folder's path. First removes all temporary folders and files,
+  // which a crash or an error left behind. Therefore only one checkpoint may be
+  // in progress at a time.
   absl::StatusOr<std::string> Begin(int64_t step);
 
   // Turns the folder `temporary` into the checkpoint that `manifest` describes.
-  // All files that the manifest names must be written and synced in it. If
-  // Commit returns OK, the checkpoint survives a power failure. If it returns
-  // an error, the checkpoint either does not exist or is complete.
+  // The folder must contain all files that the manifest names, written and
+  // synced. If Commit returns OK, the checkpoint survives a power failure. If
+  // it returns an error, the checkpoint either does not exist or is complete.
   //
   // An existing checkpoint of the same step keeps its name until the new
   // checkpoint is renamed to it. The existing one then remains for inspection
@@ -73,16 +74,17 @@ class CheckpointFolder {
 
   // Removes, oldest first, the checkpoints that `retention` does not keep.
   // Never removes the newest checkpoint. Checkpoints of later steps than this
-  // object's last Commit are neither counted nor removed: the job resumed from
-  // an earlier checkpoint, and the later ones may be damaged.
+  // object's last Commit are neither counted nor removed: they exist if the job
+  // resumed from an earlier checkpoint, and they may be damaged.
   absl::Status Prune(const CheckpointRetention& retention);
 
  private:
   // Removes a checkpoint and its files. Renames it to a temporary name first,
   // so that a reader never finds part of a checkpoint.
   absl::Status RemoveCheckpoint(const std::string& path);
-  // Removes a file, or a folder and its files. The current name of `path` must
-  // be on disk already.
+  // Removes a file, or a folder and its files. A renaming to `path` must be
+  // synced before: otherwise a power failure could restore the earlier name of
+  // a folder without its files.
   void RemoveWithContents(const std::string& path);
   // Renames the folder `temporary` to the checkpoint's name `path`. An existing
   // `path` is renamed to `aside`; on an error it keeps its name.
@@ -91,8 +93,8 @@ class CheckpointFolder {
 
   const std::string folder_;
   FileSystem* const files_;
-  // Step of the last Commit. Larger than any step before the first Commit, so
-  // that Prune counts every checkpoint.
+  // Step of the last Commit. Before the first Commit it is larger than any
+  // step, so that Prune counts every checkpoint.
   int64_t committed_step_ = std::numeric_limits<int64_t>::max();
 };
 

@@ -18,10 +18,11 @@ std::string FinalFolder(absl::string_view run);
 // Name of the model file in FinalFolder.
 inline constexpr char kFinalModelName[] = "model.safetensors";
 
-// Writes a manifest for the model file in `folder`. Starts from `manifest`, the
-// manifest of the job's last version, and replaces its files, number of servers
-// and optimizer state. Reads the whole model; blocks on the disk. If it returns
-// OK, the manifest survives a power failure.
+// Writes a manifest for the model file in `folder`. The new manifest is a copy
+// of `manifest`, the manifest of the job's last version, in which the files,
+// the number of servers and the optimizer state are replaced. Reads the whole
+// model; blocks on the disk. If it returns OK, the manifest survives a power
+// failure.
 absl::Status WriteFinalManifest(const std::string& folder,
                                 CheckpointManifest manifest,
                                 FileSystem* files = FileSystem::Posix());

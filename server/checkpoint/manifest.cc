@@ -27,7 +27,8 @@ constexpr int kFormat = 1;
 constexpr int64_t kMaxManifestBytes = int64_t{128} << 20;
 // A reader holds one block in memory, so this bounds its memory.
 constexpr int64_t kMaxBlockBytes = int64_t{64} << 20;
-// Far above any real deployment; server numbers in file names have five digits.
+// Largest number of servers: far above any real deployment. Server numbers in
+// file names have five digits.
 constexpr int kMaxServers = 65536;
 constexpr int kMaxStateArrays = 16;
 constexpr size_t kMaxStateNameBytes = 64;

@@ -15,16 +15,17 @@ namespace tributary {
 
 inline constexpr char kManifestName[] = "manifest.json";
 
-// Names of the files that server `shard` of `servers` writes into a checkpoint,
-// with or without optimizer state.
+// Names of the files that one server writes into a checkpoint.
 struct ShardFileNames {
   std::string model;
   std::string optimizer;  // Empty if there is no optimizer state.
 };
-// Returns the names of the files of server `shard`.
+// Returns the names of the files of server `shard` of `servers`. `has_state` is
+// true if the optimizer has state.
 ShardFileNames ShardFileNamesOf(int shard, int servers, bool has_state);
 
-// Returns the text of manifest.json.
+// Returns the text of manifest.json. Returns Internal if protobuf cannot print
+// the manifest.
 absl::StatusOr<std::string> PrintManifest(const CheckpointManifest& manifest);
 
 // Parses the text that PrintManifest returns. The text is untrusted. Returns

@@ -18,30 +18,31 @@
 
 namespace tributary {
 
-// Describes which files a server writes and what they contain. The layout must
+// Describes which files a server writes and what they contain. `layout` must
 // outlive this object.
 struct ShardFiles {
   const ArenaLayout* layout = nullptr;
   int shard = 0;
   int servers = 1;
-  // The optimizer's slot names, see Optimizer::slot_names.
+  // The optimizer's slot names (see Optimizer::slot_names).
   std::vector<std::string> state;
 };
 
 // Writes the model file and, if there is optimizer state, the optimizer file
 // into `folder`, and syncs the files and the folder. `snapshot` must hold all
-// chunks of the shard. Returns the files' entries for the manifest. Does not
-// copy the tensors. Blocks on the disk.
+// chunks of the shard. Returns the entries that describe these files in the
+// manifest. Does not copy the tensors. Blocks on the disk.
 absl::StatusOr<std::vector<CheckpointFile>> WriteShardFiles(
     const ShardFiles& files, const Snapshot& snapshot,
     const std::string& folder, FileSystem* file_system);
 
-// Reads from the checkpoint in `folder` the chunks that `*snapshot` lists. The
-// checkpoint may come from any number of servers. The caller allocates the
-// buffers of each chunk: its values, and one slot for each entry of the
-// manifest's `state`. Gaps between tensors become zero. Verifies every byte
-// that it uses with the manifest's digests. If a digest differs, returns
-// DataLoss, which names the file and the byte range.
+// Reads the chunks that `*snapshot` lists from the checkpoint in `folder`, and
+// sets the snapshot's version. Any number of servers may have written the
+// checkpoint. The caller allocates the buffers of each chunk: its values, and
+// one slot for each entry of the manifest's `state`. Gaps between tensors
+// become zero. Verifies every byte that it uses. Returns DataLoss, naming the
+// file and the byte range, if a digest differs from the manifest, and
+// FailedPrecondition if the checkpoint is of a different model or optimizer.
 absl::Status ReadShard(const std::string& folder,
                        const CheckpointManifest& manifest,
                        const ArenaLayout& layout, Snapshot* snapshot);

@@ -20,22 +20,23 @@ namespace tributary {
 // damaged byte.
 inline constexpr int64_t kDigestBlockBytes = int64_t{4} << 20;
 
-// A file of a checkpoint that returns only bytes whose digest matches the
-// manifest. Returns DataLoss, which names the file and the byte range, for
-// damaged bytes, and the system's error if the file cannot be opened. Not
-// thread-safe; blocks on the disk.
+// A file of a checkpoint, of which only bytes whose digest matches the manifest
+// can be read. The methods return DataLoss, naming the file and the byte range,
+// for damaged bytes. Not thread-safe; blocks on the disk.
 class VerifiedFile {
  public:
-  // `facts` is the manifest's entry for the file. Reading takes as much memory
-  // as one of its blocks.
+  // Opens the file that `facts`, an entry of the manifest, describes. Returns
+  // DataLoss if the file is missing or has a different size, and the system's
+  // error if it cannot be opened. The object uses as much memory as one block
+  // of the file.
   static absl::StatusOr<std::unique_ptr<VerifiedFile>> Open(
       const std::string& folder, const CheckpointFile& facts);
   ~VerifiedFile();
   VerifiedFile(const VerifiedFile&) = delete;
   VerifiedFile& operator=(const VerifiedFile&) = delete;
 
-  // Copies bytes [begin, begin + count), which must lie in the file. Reads each
-  // block once if calls come in ascending order.
+  // Copies bytes [begin, begin + count), which must lie in the file, to `to`.
+  // Reads each block once if calls come in ascending order.
   absl::Status Read(int64_t begin, int64_t count, char* to);
 
   // Verifies all blocks of the file.

@@ -32,25 +32,30 @@ namespace tributary {
 //      fetch the weights. In a new job, one worker initializes the weights
 //      first.
 //   4. Workers report Synced. Training begins when the expected number of
-//      workers has done so, or after the start timeout.
+//      workers has done so, or when the start timeout has passed since the
+//      first one did.
 //
-// Modifies `attempt`, which must outlive this object. The rules for threads and
-// errors are those of Attempt.
+// Modifies `attempt`, which must outlive this object. See Attempt for thread
+// safety and errors.
 class AdmissionControl {
  public:
   explicit AdmissionControl(Attempt* attempt);
 
   // ---- Workers.
-  // Returns the new worker's incarnation.
+
+  // Returns the new worker's incarnation, or the error with which its
+  // connection ends.
   absl::StatusOr<int64_t> AddWorker(const Join& join, WorkerLink* link);
   absl::Status OnReady(Member* member, const Ready& ready);
   absl::Status OnSynced(Member* member);
-  // Removes a worker that has reported an error from which it cannot recover.
+  // Handles an error from which a worker cannot recover: removes the worker, or
+  // fails the job if no other worker can replace it.
   void OnFailure(const Member& member, const Failure& failure);
   // Discards the state of a worker that is no longer a member.
   void RemoveWorker(int64_t incarnation);
 
   // ---- Servers.
+
   absl::Status AddServer(const Enlist& enlist, ServerLink* link);
   void OnConfigured(int shard);
   void OnReplicated(int shard);
@@ -59,11 +64,12 @@ class AdmissionControl {
   void OnReplicationFailure(int shard, const std::string& message);
 
   // ---- Actions that wait for a condition. Call them several times a second.
+
   // Prepares the attempt once the workers agree on the model and the data, and
   // refuses workers with a different model or different data. Fails the job
   // before it returns an error.
   absl::Status PrepareIfDue();
-  // Begins training once enough workers are synced.
+  // Begins training once enough workers are synced; see step 4 above.
   void StartIfDue();
 
   // Returns true if at least one worker has received all weights in this
@@ -71,15 +77,15 @@ class AdmissionControl {
   bool has_trained() const { return first_synced_ != absl::InfiniteFuture(); }
   // Returns true if the attempt failed to begin from the in-memory replicas.
   bool memory_failed() const { return memory_failed_; }
-  // Returns which worker was refused last, and why. Empty if no worker was
-  // refused.
+  // Returns a text that states which worker was refused last, and why. Returns
+  // an empty text if no worker was refused.
   const std::string& last_refusal() const { return last_refusal_; }
   // Adds a notice that the peer `who` is refused, for the reason in `status`:
   // it broke the protocol or may not join. No effect if the peer may join again
   // or the job is done.
   void NoteRefusal(const std::string& who, const absl::Status& status);
-  // Returns the notices since the last call, to be logged. Each names a refused
-  // peer and the reason.
+  // Returns the notices since the last call. Each is a line for the log that
+  // names a refused peer and the reason.
   std::vector<std::string> TakeNotices();
 
  private:
@@ -102,8 +108,8 @@ class AdmissionControl {
   std::string data_owner_;
   // The order with which workers connect to the servers (Open).
   CoordinatorOrder open_;
-  // Incarnation of the worker that initializes the weights (version 0). 0 if
-  // there is none, or once a worker is synced.
+  // Incarnation of the worker that initializes the weights (version 0), or 0 if
+  // there is none.
   int64_t initializer_ = 0;
   bool initialized_ = false;
   bool from_memory_ = false;

@@ -42,10 +42,10 @@ struct AttemptOptions {
   absl::Duration stall_timeout = absl::Minutes(10);
   int64_t attempt = 1;
   std::optional<ResumePoint> resume;
-  // Resumes from the in-memory replicas of this run if they are newer than
-  // `resume`.
+  // If true, the attempt begins from the in-memory replicas of this run if they
+  // are newer than `resume`.
   bool resume_from_memory = false;
-  std::string run;  // See JournalScope.
+  std::string run;  // ID of the run; see JournalScope.
   // The data of the earlier attempts, which every worker must have. If absent,
   // the workers decide (see StartQuorum).
   std::optional<DataFacts> data;
@@ -65,9 +65,9 @@ struct AttemptOptions {
 //
 // Not thread-safe; no method blocks. The Coordinator holds its lock during each
 // call, so links, the committer and callbacks are called with that lock held.
-// An error that a method returns ends the connection of the peer whose message
-// was being handled. Errors that affect the whole job are passed to Fail or
-// RollBack, which close all connections.
+// If a method returns an error, the caller ends the connection of the peer
+// whose message it was handling. Errors that affect the whole job are passed to
+// Fail or RollBack, which close all connections.
 class Attempt {
  public:
   using Clock = std::function<absl::Time()>;
@@ -80,6 +80,7 @@ class Attempt {
           std::function<void(int64_t)> on_forget);
 
   // ---- Parts of the attempt.
+
   const AttemptOptions& options() const { return options_; }
   absl::Time now() const { return clock_(); }
   const AttemptPhase& phase() const { return phase_; }
@@ -90,13 +91,16 @@ class Attempt {
   RunMode& mode() { return *mode_; }
   // Returns true if servers keep in-memory replicas of each other's state.
   bool journals() const { return options_.job.recovery().journal(); }
-  // Absent until Prepare is called.
+  // The layout and the progress are absent until Prepare or FinishComplete is
+  // called.
   const std::optional<ArenaLayout>& layout() const { return layout_; }
   const std::optional<JobProgress>& progress() const { return progress_; }
 
   // ---- The beginning.
+
   // Sets where the attempt begins, and the model and the data that the workers
-  // agreed on. `ready` is the report of a worker that has this model and data.
+  // agreed on. `layout` is the layout of this model, and `ready` is the report
+  // of a worker that has this model and data.
   void Prepare(ArenaLayout layout, const Ready& ready,
                const Beginning& beginning);
   // Begins training.
@@ -109,10 +113,12 @@ class Attempt {
   void FinishComplete();
 
   // ---- Workers.
+
   // Updates the statistics of the attempt after a worker has become a member.
   void OnJoined();
   void OnHeartbeat(Member* member, const Heartbeat& heartbeat);
-  // Assigns all leaves and evaluation pieces again, if the run mode allows it.
+  // Assigns all leaves and evaluation pieces to the current workers, if the run
+  // mode allows it.
   void AssignWork();
   absl::Status OnStepRequest(const Member& member);
   absl::Status OnWorkerSums(int64_t incarnation, const StepSums& sums);
@@ -121,8 +127,8 @@ class Attempt {
   void OnFarewell(const ProcessReport& process) {
     farewells_.push_back(process);
   }
-  // Removes the worker and, unless `status` is OK, closes its connection with
-  // `status`. No effect if the worker was removed before.
+  // Removes the worker from the attempt and, unless `status` is OK, closes its
+  // connection with `status`. No effect if the worker was removed before.
   void RemoveWorker(int64_t incarnation, const absl::Status& status);
   // Removes all workers; see RemoveWorker.
   void RemoveWorkers(const absl::Status& status);
@@ -133,43 +139,50 @@ class Attempt {
   // workers. Ends the attempt instead if the run mode cannot continue without
   // the worker. `name` is Member::Name of the worker.
   void OnWorkerLost(int64_t incarnation, const std::string& name);
-  // Returns the time since which the attempt has had no worker. Infinite while
-  // there is a worker.
+  // Returns the time at which the attempt lost its last worker, or began if no
+  // worker has joined. Returns absl::InfiniteFuture() while there is a worker.
   absl::Time alone_since() const { return alone_since_; }
 
   // ---- Servers.
+
   absl::Status OnSums(int shard, const StepSums& sums);
   // Returns the log lines since the last call. Each names a worker that was
   // refused during training, and the reason.
   std::vector<std::string> TakeNotices();
   absl::Status OnSnapshot(int shard, const SnapshotReport& report);
-  // Handles an error from which a server cannot recover. Goes back to an
-  // earlier checkpoint if the server's files are damaged; fails the job
-  // otherwise.
+  // Handles an error from which a server cannot recover. If the checkpoint that
+  // the attempt began from is damaged, ends the attempt, and the next attempt
+  // begins from an earlier checkpoint. Otherwise fails the job.
   void OnServerFailure(int shard, const Failure& failure);
-  // Ends the attempt because the server was asked to stop. During training, a
-  // checkpoint is taken first.
+  // Ends the attempt because the server was asked to stop. During training,
+  // first takes a checkpoint if checkpoints are enabled.
   void OnLeaving(int shard);
   // Handles the loss of a server's connection. Ends the attempt, because the
-  // server's part of the state is lost. Exceptions: the job is done, or
-  // training is complete and the next server holds a replica.
+  // server's part of the state is lost. Fails the job if training is complete
+  // but its last checkpoint is not, because workers have begun to leave. Has no
+  // effect if the job is done, or if training is complete and the next server
+  // holds a replica.
   void OnServerGone(int shard);
 
   // ---- Checkpoints.
+
   void OnCheckpointFolder(const absl::StatusOr<std::string>& folder);
   void OnCheckpointCommitted(const absl::Status& status);
-  // Executes the checkpoint actions that are due, then continues what has
-  // waited for the checkpoint: further steps, the end of the job, or the
-  // departure of a server.
+  // Executes the checkpoint actions that are due, and then whatever has waited
+  // for the checkpoint: further steps, the end of the job, or the departure of
+  // a server.
   void RunCheckpoints();
   // If training is under way and no worker is left, takes a requested
   // checkpoint at the current version.
   void RunCheckpointsWhileIdle();
 
   // ---- The ending.
-  // Fails the job. Has no effect once the job has failed, was stopped or is
-  // done, but applies to an attempt that ended with RollBack. RollBack and
-  // Drain have no effect once the attempt has ended in any way.
+
+  // Fails the job and closes all connections. `exit_code` becomes
+  // StatusReply::failure_exit_code. No effect if the job has already failed,
+  // was stopped or is done. An attempt that has ended with RollBack can still
+  // fail. RollBack, GiveUp and Drain, in contrast, have no effect once the
+  // attempt has ended in any way.
   void Fail(const absl::Status& reason, int exit_code);
   // Fails the job for an error that a peer reported. `reason` names the peer.
   void FailAsReported(const Failure& failure, const std::string& reason);
@@ -189,12 +202,14 @@ class Attempt {
     return phase_.ending(/*workers_left=*/membership_.count() > 0);
   }
   // Returns the time at which workers were told that training is complete.
-  // Infinite if they have not been told.
+  // Returns absl::InfiniteFuture() if they have not been told.
   absl::Time finishing_since() const { return finishing_since_; }
-  // Returns the number of workers when the attempt ended.
+  // Returns the number of workers when the attempt ended with RollBack or
+  // GiveUp; otherwise 0.
   int workers_at_ending() const { return workers_at_ending_; }
 
   // ---- Reports.
+
   StatusReply Describe() const;
   // See Coordinator::Summary.
   std::string Summary(const std::string& weights_sha256) const;
@@ -202,14 +217,14 @@ class Attempt {
   CheckpointManifest FinalManifest() const;
 
  private:
-  // Returns the first step that workers must not begin yet. The limit makes all
-  // workers wait at a version that is evaluated until the evaluation is
-  // complete, and at the version of a checkpoint until all servers have copied
-  // it.
+  // Returns the first step that workers must not begin yet. This limit makes
+  // all workers wait at two kinds of versions: at a version to be evaluated,
+  // until the evaluation is complete; and at the version of a checkpoint, until
+  // all servers have copied it.
   int64_t StepLimit() const;
   void GrantSteps();
   // Completes round `step` after all servers have reported their sums. `norm`
-  // is the norm of its mean gradient.
+  // is the norm of the round's mean gradient.
   void OnRound(int64_t step, const GradientNorm& norm);
   // Fails the job or logs the skipped step, according to the job's
   // on_nonfinite.
@@ -233,7 +248,7 @@ class Attempt {
   ServerRoster servers_;
   const std::unique_ptr<RunMode> mode_;
 
-  // Set by Prepare.
+  // Set by Prepare. FinishComplete sets layout_ and progress_ only.
   std::optional<ArenaLayout> layout_;
   std::optional<JobProgress> progress_;
   std::optional<AttemptCheckpoints> checkpoints_;
@@ -248,7 +263,7 @@ class Attempt {
   // Values for the summary.
   int most_workers_ = 0;
   int64_t workers_lost_ = 0;
-  // Reassignments made because the workers' speeds differed.
+  // Number of reassignments made because the workers' speeds differed.
   int64_t assignments_by_speed_ = 0;
   std::vector<ProcessReport> farewells_;
 };

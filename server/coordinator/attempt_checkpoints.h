@@ -20,8 +20,9 @@ namespace tributary {
 // and requests to the committer, and composes the manifests. Not thread-safe.
 class AttemptCheckpoints {
  public:
-  // `ready` describes the model and the data. The attempt begins at version
-  // `first`. A null `committer` disables checkpoints.
+  // `ready` describes the model and the data. `first` is the version of the
+  // newest checkpoint, or 0 if there is none. A null `committer` disables
+  // checkpoints.
   AttemptCheckpoints(const JobSpec& job, const Ready& ready, int servers,
                      int64_t first, CheckpointCommitter* committer);
 
@@ -30,8 +31,9 @@ class AttemptCheckpoints {
   CheckpointSchedule* schedule() { return &schedule_; }
   const CheckpointSchedule& schedule() const { return schedule_; }
 
-  // Records the job's state when a round is complete. Call it before any report
-  // of the next round is added to `progress`.
+  // Records the job's state after a round if a checkpoint is being taken at
+  // that version. Call it when a round is complete, before any report of the
+  // next round is added to `progress`.
   void OnRound(const JobProgress& progress);
   // Executes all actions that are due. `earliest` is the first version that may
   // be chosen for a checkpoint. `order` sends an order to all servers.
@@ -58,7 +60,8 @@ class AttemptCheckpoints {
   // The fields that all checkpoints' manifests share.
   CheckpointManifest common_;
   CheckpointSchedule schedule_;
-  // The job's state at the version of the checkpoint under way.
+  // The job's state at the version of the checkpoint under way, for its
+  // manifest.
   JobState saved_;
 };
 

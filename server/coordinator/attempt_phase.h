@@ -7,12 +7,14 @@
 namespace tributary {
 
 enum class AttemptEnding {
-  kNone,        // Not yet.
-  kTrained,     // Training is complete and all workers have left.
-  kDrained,     // Stopped by Drain.
-  kRolledBack,  // A server was lost; another attempt follows.
-  kDamaged,     // Like kRolledBack, and AttemptOptions::resume is damaged.
-  kFailed,      // See AttemptPhase::failure.
+  kNone,     // The attempt has not ended.
+  kTrained,  // Training is complete and all workers have left.
+  kDrained,  // Stopped by Drain.
+  // Ended early, for example by the loss of a server; a new attempt follows.
+  kRolledBack,
+  // Like kRolledBack; the checkpoint AttemptOptions::resume is damaged.
+  kDamaged,
+  kFailed,  // See AttemptPhase::failure.
 };
 
 // Returns the status for peers whose call ends because the attempt ends. It
@@ -62,9 +64,9 @@ class AttemptPhase {
   // Fails the job. Returns false, without effect, if the job has already
   // failed, was stopped or is done.
   bool Fail(const absl::Status& reason, int exit_code);
-  // Ends the attempt with `ending`, after which peers join the next one.
-  // Returns false if the attempt has already ended. For `workers_left`, see
-  // ending().
+  // Ends the attempt with `ending`, after which peers join the next attempt.
+  // Returns false if the attempt has already ended. See ending() for
+  // `workers_left`.
   bool RollBack(AttemptEnding ending, const absl::Status& reason,
                 bool workers_left);
   // Ends the attempt as kFailed because another coordinator has taken over the
@@ -72,18 +74,19 @@ class AttemptPhase {
   // ended.
   bool GiveUp(const absl::Status& reason);
 
-  // Returns how the attempt has ended. `workers_left` is true if any worker is
-  // still a member.
+  // Returns how the attempt has ended, or kNone. `workers_left` is true if any
+  // worker is still a member.
   AttemptEnding ending(bool workers_left) const;
-  // Returns why the attempt has ended. OK unless it has failed or goes back.
+  // Returns why the attempt has ended. Returns OK unless it has ended as
+  // kFailed, kRolledBack or kDamaged.
   const absl::Status& failure() const { return failure_; }
   int failure_exit_code() const { return failure_exit_code_; }
 
-  // Returns OK if a worker may join in this phase, otherwise the status with
-  // which its connection ends.
+  // Returns OK if a worker may join in this phase, otherwise the error with
+  // which the worker's connection ends.
   absl::Status CheckWorkerMayJoin() const;
-  // Like CheckWorkerMayJoin, for a server. OK even after training: a server
-  // that restarts then is still told the job's outcome by the coordinator.
+  // Like CheckWorkerMayJoin, for a server. Returns OK even after training, so
+  // that the coordinator can tell a restarted server the job's outcome.
   absl::Status CheckServerMayEnlist() const;
 
  private:
@@ -95,7 +98,8 @@ class AttemptPhase {
   Phase phase_ = Phase::kWaiting;
   absl::Status failure_;
   int failure_exit_code_ = 0;
-  AttemptEnding recovery_ = AttemptEnding::kNone;  // The ending in kRecovering.
+  // Result of ending() in phase kRecovering.
+  AttemptEnding recovery_ = AttemptEnding::kNone;
 };
 
 }  // namespace tributary

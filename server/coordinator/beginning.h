@@ -27,10 +27,10 @@ struct ResumePoint {
 
 // Where an attempt begins.
 struct Beginning {
-  // The version that servers begin with. Version 0 is initialized by a worker.
+  // The version that servers begin with. A worker initializes version 0.
   int64_t version = 0;
-  int64_t step = 0;    // Steps done at that version.
-  JobState job_state;  // State of the job at that version.
+  int64_t step = 0;    // Number of steps done at `version`.
+  JobState job_state;  // State of the job at `version`.
   // Version of the newest checkpoint; 0 if there is none.
   int64_t saved_version = 0;
   // Folder of the checkpoint that the attempt begins at; empty if it does not
@@ -43,16 +43,16 @@ struct Beginning {
   bool resumes() const { return !checkpoint.empty() || !holders.empty(); }
 };
 
-// Inputs of ChooseBeginning, besides what the first worker and the servers
-// report.
+// The coordinator's own inputs of ChooseBeginning. A worker and the servers
+// report the other inputs.
 struct BeginningOptions {
   JobSpec job;
   std::string job_id;
   std::optional<ResumePoint> resume;
-  // Whether to use the in-memory replicas of this run if they are newer than
-  // `resume`.
+  // If true, the attempt begins from the in-memory replicas of this run if they
+  // are newer than `resume`.
   bool from_memory = false;
-  std::string run;  // See JournalScope.
+  std::string run;  // ID of the run; see JournalScope.
   int64_t attempt = 1;
 };
 

@@ -1,4 +1,4 @@
-// Interface for the steps of a checkpoint that block on the disk.
+// The interface for the parts of a checkpoint that block on the disk.
 #ifndef TRIBUTARY_SERVER_COORDINATOR_CHECKPOINT_COMMITTER_H_
 #define TRIBUTARY_SERVER_COORDINATOR_CHECKPOINT_COMMITTER_H_
 
@@ -17,8 +17,8 @@ class CheckpointCommitter {
  public:
   virtual ~CheckpointCommitter() = default;
 
-  // Creates a folder for a checkpoint at `step`. Passes the result to
-  // Coordinator::OnCheckpointFolder.
+  // Creates a folder for a checkpoint at `step`. Passes the folder's path, or
+  // the error, to Coordinator::OnCheckpointFolder.
   virtual void MakeFolder(int64_t step) = 0;
   // Turns `folder` into the checkpoint that `manifest` describes. Passes the
   // result to Coordinator::OnCheckpointCommitted.

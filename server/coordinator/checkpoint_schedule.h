@@ -1,4 +1,4 @@
-// Decides when checkpoints are taken, and tracks the one under way.
+// Decides when checkpoints are taken, and tracks the checkpoint under way.
 #ifndef TRIBUTARY_SERVER_COORDINATOR_CHECKPOINT_SCHEDULE_H_
 #define TRIBUTARY_SERVER_COORDINATOR_CHECKPOINT_SCHEDULE_H_
 
@@ -15,14 +15,15 @@
 
 namespace tributary {
 
-// Takes one checkpoint at a time:
+// Takes one checkpoint at a time, in these stages:
 // 1. A folder is created.
 // 2. Every server is told the version, a few steps ahead of time.
 // 3. Each server writes its files when its chunks reach that version.
 // 4. When all servers have done so, the checkpoint is committed.
+//
 // If a server has already passed the version, or cannot write its files, the
 // schedule drops that checkpoint and chooses a later version. Training never
-// waits.
+// waits for the disk.
 //
 // A pure state machine; not thread-safe.
 class CheckpointSchedule {
@@ -31,15 +32,17 @@ class CheckpointSchedule {
     // Takes checkpoints at versions that are multiples of this number. 0
     // disables all checkpoints, including requested ones.
     int64_t every = 0;
-    int64_t last = 0;  // The job's last version. It always gets a checkpoint.
+    // The job's last version. Unless `every` is 0, this version gets a
+    // checkpoint too.
+    int64_t last = 0;
     int servers = 1;
-    // The version at which the attempt begins.
+    // The version of the newest checkpoint; 0 if there is none.
     int64_t first = 0;
   };
   explicit CheckpointSchedule(const Options& options);
 
-  // Actions for the caller. A comment names the method to which the caller
-  // passes the result.
+  // Actions for the caller. The comment after an action names the method to
+  // which the caller passes the result.
   struct MakeFolder {
     int64_t version = 0;
   };  // Result: OnFolder.
@@ -55,36 +58,39 @@ class CheckpointSchedule {
   struct Discard {
     std::string folder;
   };
-  // A checkpoint failed. Omitted if the one before it failed too.
+  // Reports that a checkpoint failed. Omitted if the checkpoint before it
+  // failed too.
   struct Warn {
     int64_t version = 0;
     std::string message;
   };
   using Action =
       std::variant<MakeFolder, OrderSnapshots, Commit, Discard, Warn>;
-  // Returns the next action, if any. `completed` is the number of steps known
-  // to be applied on all servers. `earliest` is the first version that may be
-  // chosen. `computed` tells whether all steps and the last evaluation are
-  // done. The checkpoint of the last version is committed only after that, so
-  // that it contains the last evaluation.
+  // Returns the next action, or nullopt if none is due. `completed` is the
+  // number of steps known to be applied on all servers. `earliest` is the first
+  // version that may be chosen. `computed` is true if all steps and the last
+  // evaluation are done: the checkpoint of the last version is committed only
+  // then, so that it contains the last evaluation.
   std::optional<Action> Next(int64_t completed, int64_t earliest,
                              bool computed);
 
   void OnFolder(const absl::StatusOr<std::string>& folder);
-  // Ignores reports about earlier orders.
+  // Handles a server's report about its part of the checkpoint under way.
+  // Ignores reports about earlier checkpoints.
   void OnReport(int shard, const SnapshotReport& report);
   void OnCommitted(const absl::Status& status);
 
   // Requests a checkpoint at the next possible version, in addition to the
-  // regular ones. A checkpoint under way satisfies the request.
+  // regular checkpoints. A checkpoint that a server has already copied
+  // satisfies the request; a checkpoint that is only planned is replaced.
   void TakeSoon();
   // Like TakeSoon, but takes no further checkpoint after the requested one,
   // because the job is being stopped.
   void Drain();
   // Call this several times a second while no worker computes. Takes the
   // requested checkpoint at version `completed`, because no later version will
-  // be computed. The checkpoint fails if a chunk has a newer version. The
-  // arguments are those of Next.
+  // be computed. The checkpoint fails if a chunk has a newer version. See Next
+  // for the arguments.
   void OnIdle(int64_t completed, int64_t earliest, bool computed);
 
   // Returns the version of the checkpoint under way, or -1 if there is none.
@@ -92,14 +98,16 @@ class CheckpointSchedule {
   // Returns true if all servers have copied version(), so that later steps may
   // be applied.
   bool taken() const { return taken_ == options_.servers; }
-  // Returns true if no more checkpoints follow: the checkpoint of the last
-  // version, or the one that Drain requested, is committed or has failed.
+  // Returns true if no more checkpoints follow: they are disabled, or the
+  // checkpoint of the last version, or the one that Drain requested, is
+  // committed or has failed.
   bool over() const;
-  // Returns true while a request by TakeSoon or Drain is pending.
+  // Returns true from a call of TakeSoon or Drain until the requested
+  // checkpoint is committed or has failed.
   bool soon() const { return soon_; }
   int64_t committed() const { return committed_; }
   int64_t failures() const { return failures_; }
-  // Returns the reason of the last failure.
+  // Returns the reason for the last failure; empty if no checkpoint has failed.
   const std::string& failure() const { return failure_; }
 
  private:
@@ -109,32 +117,38 @@ class CheckpointSchedule {
   std::optional<int64_t> Due(int64_t completed, int64_t earliest) const;
   void Fail(const std::string& message);
   void FailWhileIdle(int64_t completed, const std::string& message);
-  // Clears the request made by TakeSoon or Drain.
+  // Ends the request of TakeSoon or Drain. After Drain, no more checkpoints
+  // follow.
   void EndSoon();
-  // Drops the checkpoint under way if it was not chosen for a request of
-  // TakeSoon. Later reports about it are ignored.
+  // Drops the checkpoint under way, so that an earlier version can be chosen
+  // for the request of TakeSoon. No effect if the checkpoint under way was
+  // itself chosen for this request. Reports about a dropped checkpoint are
+  // ignored.
   void GiveUpLater();
 
   const Options options_;
   Stage stage_ = Stage::kIdle;
   int64_t version_;
   std::string folder_;
-  std::vector<bool> answered_;  // Servers that have answered, by shard.
+  // True for each shard whose server has answered.
+  std::vector<bool> answered_;
   int taken_ = 0;
   int missing_ = 0;
   bool passed_ = false;
-  std::string error_;  // Error of the checkpoint under way.
+  std::string error_;  // An error of the checkpoint under way.
   std::vector<CheckpointFile> files_;
 
   bool soon_ = false;
-  // The checkpoint under way was chosen for TakeSoon.
+  // True if the version of the checkpoint under way was chosen for a request of
+  // TakeSoon.
   bool chosen_soon_ = false;
   bool draining_ = false;
   bool drained_ = false;
-  // Version of the checkpoint to take while no worker computes.
+  // Version of the checkpoint to take while no worker computes; see OnIdle.
   int64_t idle_version_ = -1;
-  bool idle_due_ = false;  // False after an attempt; the next OnIdle retries.
-  int idle_tries_ = 0;     // Number of tries at idle_version_.
+  // True if OnIdle has requested a try that has not begun.
+  bool idle_due_ = false;
+  int idle_tries_ = 0;  // Number of tries for the pending request.
   bool last_done_ = false;
   int64_t lead_;
   int64_t committed_;

@@ -30,9 +30,9 @@ namespace tributary {
 // Owns an Attempt with its AdmissionControl and Watchdog, and the lock that
 // guards them; passes each message to the object that handles it. Thread-safe.
 // Only the Await functions block. Links, the committer and the callbacks are
-// called with the lock held. An error that a method returns ends the connection
-// of the peer that sent the message; status() returns the error that ended the
-// attempt.
+// called with the lock held. If a method that handles a peer's message returns
+// an error, the caller ends that peer's connection. status() returns the error
+// that ended the attempt.
 class Coordinator {
  public:
   using Options = AttemptOptions;
@@ -43,12 +43,13 @@ class Coordinator {
   Coordinator(const Options& options, Clock clock, MetricsSink metrics);
 
   // ---- Workers. `link` must stay valid until OnWorkerDisconnected returns.
+
   // Returns the new worker's incarnation, which identifies it in later calls.
   absl::StatusOr<int64_t> AddWorker(const Join& join, WorkerLink* link)
       ABSL_LOCKS_EXCLUDED(mu_);
   // Handles a report of a worker. If this returns an error, the caller ends the
   // worker's connection. Returns Aborted if the worker is no longer a member;
-  // it may join again.
+  // the worker may join again.
   absl::Status OnWorkerReport(int64_t incarnation, const WorkerReport& report)
       ABSL_LOCKS_EXCLUDED(mu_);
   // Removes the worker after its connection has ended. Repeated calls have no
@@ -57,6 +58,7 @@ class Coordinator {
 
   // ---- Servers, shard 0 included. `link` must stay valid until ServerGone
   // returns.
+
   absl::Status AddServer(const Enlist& enlist, ServerLink* link)
       ABSL_LOCKS_EXCLUDED(mu_);
   absl::Status OnServerReport(int shard, const ServerReport& report)
@@ -65,6 +67,7 @@ class Coordinator {
   void ServerGone(int shard) ABSL_LOCKS_EXCLUDED(mu_);
 
   // ---- Results of the CheckpointCommitter.
+
   void OnCheckpointFolder(const absl::StatusOr<std::string>& folder)
       ABSL_LOCKS_EXCLUDED(mu_);
   void OnCheckpointCommitted(const absl::Status& status)
@@ -82,21 +85,22 @@ class Coordinator {
   void Overtaken(const absl::Status& reason) ABSL_LOCKS_EXCLUDED(mu_);
 
   // ---- The job's end, for the process that runs it.
+
   // Stops the job before its end, after one more checkpoint if checkpoints are
   // enabled.
   void Drain() ABSL_LOCKS_EXCLUDED(mu_);
 
   // Waits until the attempt has ended, and returns how it ended. Returns kNone
-  // if it has not ended within `timeout`.
+  // if the attempt has not ended within `timeout`.
   Ending AwaitEnding(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mu_);
   // Tells the servers to exit. If the job was stopped, also tells the workers.
   void FinishServers() ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the number of workers when the attempt ended.
+  // See Attempt::workers_at_ending.
   int workers_at_ending() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns true if the attempt failed to begin from the in-memory replicas.
   bool memory_failed() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the data of this attempt. Absent until a worker has received all
-  // weights.
+  // Returns the data of this attempt. Returns nullopt until a worker has
+  // received all weights.
   std::optional<DataFacts> data() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the log lines since the last call. Each names a refused peer and
   // the reason.
@@ -108,7 +112,8 @@ class Coordinator {
   // connected after `timeout`.
   bool AwaitServersGone(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Returns why the attempt has ended. OK unless it has failed or goes back.
+  // Returns why the attempt has ended. Returns OK unless it has ended as
+  // kFailed, kRolledBack or kDamaged.
   absl::Status status() const ABSL_LOCKS_EXCLUDED(mu_);
   StatusReply GetStatus() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the text of summary.json. It is complete after every process has
@@ -119,8 +124,8 @@ class Coordinator {
   // Returns the host:port of the server of each shard. The string for shard 0
   // is empty.
   std::vector<std::string> server_addresses() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns the layout of the model's parameters. Absent until the workers
-  // agree on the model (see StartQuorum).
+  // Returns the layout of the model's parameters. Returns nullopt until the
+  // workers agree on the model (see StartQuorum).
   std::optional<ArenaLayout> layout() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the manifest of the finished model, without files. Call it when the
   // attempt has ended as kTrained.

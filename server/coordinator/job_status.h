@@ -1,5 +1,5 @@
-// Describes a running job: its progress, the phase of each process, and which
-// process each one waits for.
+// Describes a running job: its progress, the phase of each process, and the
+// process that each process waits for.
 #ifndef TRIBUTARY_SERVER_COORDINATOR_JOB_STATUS_H_
 #define TRIBUTARY_SERVER_COORDINATOR_JOB_STATUS_H_
 

@@ -15,7 +15,8 @@ const std::string& ParameterOf(const JobProgress::NonfiniteGradient& gradient,
   return layout.ParameterAt(element).name;
 }
 
-// Null: the worker has left, or the sum over all workers is not finite.
+// Returns the worker that sent the gradient. Returns null if the worker has
+// left, or if only the sum over all workers is not finite.
 const Member* ContributorOf(const JobProgress::NonfiniteGradient& gradient,
                             const Membership& membership) {
   const auto found = membership.members().find(gradient.place.contributor());

@@ -13,8 +13,8 @@ namespace tributary {
 // training. A period in which this process itself did not run (because it was
 // suspended or got no CPU time) does not count toward any lease.
 //
-// Modifies `attempt` and `admission`, which must outlive this object. The rules
-// for threads are those of Attempt.
+// Modifies `attempt` and `admission`, which must outlive this object. See
+// Attempt for thread safety.
 class Watchdog {
  public:
   Watchdog(Attempt* attempt, AdmissionControl* admission);
@@ -30,7 +30,7 @@ class Watchdog {
   void ExpireWorkers(absl::Time now);
   void AwaitWorkers(absl::Time now);
   // Removes the worker that delays a step for too long. If no such worker can
-  // be identified, ends the attempt so that another one begins.
+  // be identified, ends the attempt, so that a new attempt begins.
   void EndStall(absl::Time now);
 
   Attempt& attempt_;

@@ -12,10 +12,11 @@
 namespace tributary {
 namespace {
 
-// Equal shares are kept if they take at most this many times as long as the
-// fastest ones.
+// The equal assignment is chosen if it takes at most this many times as long as
+// the fastest assignment.
 constexpr double kEqualMargin = 1.05;
-// Shares in use are kept if they take at most this many times as long.
+// The assignment in use is kept if it takes at most this many times as long as
+// the fastest assignment.
 constexpr double kSlowMargin = 1.1;
 
 double ComputeSeconds(int64_t micro_batches, const WorkerPace& pace) {

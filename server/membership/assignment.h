@@ -9,8 +9,9 @@ namespace tributary {
 
 // The speed of a worker.
 struct WorkerPace {
-  double micro_batch_seconds = 1;  // Time of one thread per leaf. Above 0.
-  int threads = 1;  // Leaves computed at the same time. At least 1.
+  // Time that one thread takes for a leaf; above 0.
+  double micro_batch_seconds = 1;
+  int threads = 1;  // Number of leaves computed at the same time; at least 1.
 };
 
 // The costs that determine the duration of a step.
@@ -24,7 +25,7 @@ struct StepCosts {
 };
 
 // The number of leaves of each worker. Worker 0 gets the first leaves, worker 1
-// the next ones, and so on.
+// gets the leaves that follow, and so on.
 using Assignment = std::vector<int64_t>;
 
 // Returns the predicted time until the last worker has finished its step. Each
@@ -33,12 +34,12 @@ using Assignment = std::vector<int64_t>;
 // MaximalSubtrees), and the new weights.
 double PredictSeconds(const Assignment& assignment, const StepCosts& costs);
 
-// Returns numbers of leaves that add up to `micro_batches` and differ by at
-// most one. With more workers than leaves, the first workers get one leaf each
-// and the others none.
+// Returns an assignment of `micro_batches` leaves in which the workers' numbers
+// of leaves differ by at most one. With more workers than leaves, the first
+// workers get one leaf each, and the others get none.
 Assignment EqualAssignment(int64_t micro_batches, int64_t workers);
 
-// Returns numbers of leaves that add up to `micro_batches` and minimize
+// Returns an assignment of `micro_batches` leaves that minimizes
 // PredictSeconds. If transfer_seconds is 0, the result is optimal. Otherwise it
 // is the best of these candidates: for each unit of 1, 2, 4, ... leaves, the
 // assignment in multiples of that unit whose computation is fastest. Each
@@ -53,8 +54,8 @@ Assignment ChooseAssignment(int64_t micro_batches, const StepCosts& costs);
 
 // Returns true if FastestAssignment is so much faster than `assignment` that
 // reassigning saves time, although some leaves are then computed twice. The
-// margin is wider than that of ChooseAssignment, so that the assignment does
-// not oscillate.
+// required gain is larger than the margin in ChooseAssignment, so that the
+// assignment does not oscillate.
 bool IsSlowAssignment(const Assignment& assignment, const StepCosts& costs);
 
 }  // namespace tributary

@@ -119,7 +119,8 @@ void Membership::AddHeartbeat(Member* member, const Heartbeat& heartbeat,
                         (other.contributions + 1));
   }
   const double transfer = Median(transfers).value_or(0);
-  if (transfer < Faded(transfer_seconds_, now - transfer_measured_)) return;
+  if (transfer < HalvedByAge(transfer_seconds_, now - transfer_measured_))
+    return;
   transfer_seconds_ = transfer;
   transfer_measured_ = now;
 }
@@ -139,7 +140,8 @@ StepCosts Membership::CostsOf(const std::vector<const Member*>& members,
         {member->speed.micro_batch_seconds(now).value_or(median),
          member->speed.threads()});
   }
-  costs.transfer_seconds = Faded(transfer_seconds_, now - transfer_measured_);
+  costs.transfer_seconds =
+      HalvedByAge(transfer_seconds_, now - transfer_measured_);
   return costs;
 }
 

@@ -24,8 +24,8 @@ class WorkerLink {
   // Queues the order. Called with the coordinator's lock held: must not block
   // and must not call the coordinator.
   virtual void Send(const CoordinatorOrder& order) = 0;
-  // Ends the connection with this status, after all queued orders. The same
-  // restrictions apply.
+  // Ends the connection with this status, after all queued orders. The
+  // restrictions of Send apply.
   virtual void Close(const absl::Status& status) = 0;
 };
 
@@ -34,23 +34,26 @@ struct Member {
   WorkerLink* link = nullptr;
   int64_t incarnation = 0;
   int rank = 0;
-  bool ranked = false;  // The worker requested this rank.
+  bool ranked = false;  // True if the worker requested this rank.
   std::string host;
   int64_t pid = 0;
-  // See Ready.
+  // The fields of Ready with the same names.
   std::string device;
   std::string nccl_device;
   absl::Time last_heard;
-  // Stages of joining. Each stage requires the one before.
+  // The stages of joining: each is true if the worker has reached it. Each
+  // stage requires the one before.
   bool admitted = false;
   bool ready = false;
   bool opened = false;
-  // Has a complete version of the weights, so it can be assigned leaves.
+  // True if the worker has a complete version of the weights, so that leaves
+  // can be assigned to it.
   bool synced = false;
   Heartbeat heartbeat;
   WorkerSpeed speed;
   int micro_batches = 0;  // Number of leaves assigned to the worker.
-  int contributions = 0;  // Contributions per chunk and step for these leaves.
+  // Number of contributions per chunk and step for these leaves.
+  int contributions = 0;
 
   // Returns, for example, "worker 3 (host alpha, process 4711)".
   std::string Name() const;
@@ -67,7 +70,8 @@ class Membership {
   struct Admitted {
     int64_t incarnation = 0;
     int rank = 0;
-    // The former member with the requested rank, which the new one replaces.
+    // The former member with the requested rank, which the new member has
+    // replaced. Absent if no member had this rank.
     std::optional<Member> fenced;
   };
   // Adds a member with a new incarnation. If the requested rank is -1, the
@@ -77,7 +81,8 @@ class Membership {
   // Returns the member, or null if there is none with this incarnation.
   Member* Find(int64_t incarnation);
   void Remove(int64_t incarnation);
-  // Ends all connections with this status, but keeps the members.
+  // Ends the connections of all members with this status, but keeps the
+  // members.
   void Close(const absl::Status& status) const;
   // Returns the incarnations of the members whose lease has expired.
   std::vector<int64_t> Expired(absl::Time now) const;
@@ -85,7 +90,7 @@ class Membership {
   void Forgive(absl::Duration gap);
 
   bool HasRank(int rank) const;
-  // Returns the members by incarnation.
+  // Returns the members, indexed by incarnation.
   const std::map<int64_t, Member>& members() const { return members_; }
   int count() const { return static_cast<int>(members_.size()); }
   int synced_count() const;
@@ -97,13 +102,13 @@ class Membership {
                     double waiting_seconds, absl::Time now);
 
   // Assigns leaves and evaluation pieces to the synced members in the order of
-  // their ranks. Each gets a contiguous range. Ranges are equally long, unless
-  // the measured speeds make other lengths worthwhile (see ChooseAssignment). A
-  // member that has not been measured counts as fast as the median of the
-  // others. Members beyond the number of leaves are spares: they get no leaves
-  // and, with `spares_rest`, no evaluation pieces. Every call begins a new
-  // generation of the assignment. Returns the Deal of each member by
-  // incarnation.
+  // their ranks. Each member gets a contiguous range. Ranges are equally long,
+  // unless the measured speeds make other lengths worthwhile (see
+  // ChooseAssignment). A member whose speed has not been measured is given the
+  // median speed of the other members. Members beyond the number of leaves are
+  // spares: they get no leaves and, with `spares_rest`, no evaluation pieces.
+  // Every call begins a new generation of the assignment. Returns the Deal of
+  // each member, indexed by incarnation.
   std::map<int64_t, Deal> AssignWork(int64_t pieces, absl::Time now,
                                      bool spares_rest = false);
 
@@ -113,9 +118,9 @@ class Membership {
   bool AssignmentIsSlow(absl::Time now) const;
 
   // Returns the member that, according to the newest heartbeats, has not
-  // finished its leaves of `step` while others have. If there are several,
-  // returns the one with the lowest rank. Returns null if no member waits for
-  // another.
+  // finished its leaves of `step` although other members have finished theirs.
+  // If there are several such members, returns the one with the lowest rank.
+  // Returns null if no member waits for a different member.
   const Member* Straggler(int64_t step) const;
 
  private:
@@ -133,8 +138,9 @@ class Membership {
   std::map<int64_t, Member> members_;
   int64_t next_incarnation_ = 1;
   int64_t generation_ = 0;
-  // StepCosts::transfer_seconds: the largest recent measurement. A newer
-  // measurement may be smaller only because of the current assignment.
+  // The largest recent measurement of StepCosts::transfer_seconds. The largest
+  // one is kept because the current assignment alone can make a newer
+  // measurement smaller.
   double transfer_seconds_ = 0;
   absl::Time transfer_measured_;
 };

@@ -27,7 +27,7 @@ std::string DescribeData(const DataFacts& facts) {
                       " evaluation pieces, fingerprint ", facts.fingerprint());
 }
 
-// The facts that differ and that DescribeData leaves out.
+// Describes the facts that differ and that DescribeData leaves out.
 std::string DescribeOtherFacts(const DataFacts& facts, const DataFacts& job) {
   std::string text;
   const auto compare = [&text](absl::string_view name, const auto& worker,
@@ -57,7 +57,7 @@ std::string DescribeParameter(const ArenaLayout& layout, size_t number) {
   return text;
 }
 
-// The first difference of two tables that are not equal.
+// Describes the first difference of two tables that are not equal.
 std::string DescribeDifference(const ArenaLayout& worker,
                                const ArenaLayout& job) {
   if (worker.chunk_elements() != job.chunk_elements()) {

@@ -1,6 +1,6 @@
-// Checks whether a process may take part in the job. Errors are
-// FailedPrecondition unless a comment says otherwise; they name the difference
-// and what to do.
+// Checks whether a process may take part in the job. The checks return
+// FailedPrecondition unless a comment says otherwise. The message states the
+// difference and what to do.
 #ifndef TRIBUTARY_SERVER_MEMBERSHIP_PEER_CHECKS_H_
 #define TRIBUTARY_SERVER_MEMBERSHIP_PEER_CHECKS_H_
 
@@ -28,8 +28,8 @@ absl::Status CheckJob(const std::string& worker, const std::string& server);
 // Checks that the process uses the coordinator's protocol version.
 absl::Status CheckProtocol(int32_t version);
 
-// Checks that a worker's model is the job's. Returns InvalidArgument if `table`
-// itself is invalid.
+// Checks that `table`, a worker's model, equals the job's model. Returns
+// InvalidArgument if `table` itself is invalid.
 absl::Status CheckModel(const ParameterTable& table, const ArenaLayout& job);
 
 // Checks that a worker has the job's data. Returns InvalidArgument if not; the
@@ -40,12 +40,12 @@ absl::Status CheckData(const DataFacts& facts, const DataFacts& job,
                        const std::string& whose);
 
 // Checks that `facts` are what proto/DATA.md defines for the job and the number
-// of samples in `facts`. Otherwise returns InvalidArgument, which names the
-// value and the expected one.
+// of samples in `facts`. Otherwise returns InvalidArgument, which states the
+// value and the expected value.
 absl::Status CheckFacts(const DataFacts& facts, const JobSpec& job);
 
-// Returns, for example, "64 training samples, fingerprint 17, ... model
-// 0123456789ab".
+// Describes the data and the model in `ready` for messages, for example as "64
+// training samples, fingerprint 17, ... model 0123456789ab".
 std::string DescribeReady(const Ready& ready);
 
 // Returns the names of the optimizer state that servers keep for each weight
@@ -53,16 +53,17 @@ std::string DescribeReady(const Ready& ready);
 std::vector<std::string> StateNames(const JobSpec& job);
 
 // The parts of CheckResume that need no worker. CheckState checks that the
-// optimizer keeps the same state. CheckSteps checks that the job, which has
-// `steps` steps, does not end before the checkpoint and groups steps into the
-// same rounds. Both return InvalidArgument if not.
+// job's optimizer keeps the same state as the checkpoint. CheckSteps checks
+// that the job, which has `steps` steps, does not end before the checkpoint,
+// and that it groups steps into the same rounds. Both return InvalidArgument if
+// the check fails.
 absl::Status CheckState(const CheckpointManifest& manifest, const JobSpec& job);
 absl::Status CheckSteps(const CheckpointManifest& manifest, const JobSpec& job,
                         int64_t steps);
 
-// Checks that the job can resume from the checkpoint: the checkpoint's model is
-// that of the worker that sent `ready`, the optimizer keeps the same state, and
-// the job does not end before the checkpoint. Returns InvalidArgument if not.
+// Checks that the job can resume from the checkpoint: the checkpoint's model
+// equals the model in `ready`, the optimizer keeps the same state, and the job
+// does not end before the checkpoint. Returns InvalidArgument if it cannot.
 absl::Status CheckResume(const CheckpointManifest& manifest, const Ready& ready,
                          const JobSpec& job);
 

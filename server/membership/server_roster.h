@@ -21,8 +21,8 @@ class ServerLink {
   // Queues the order. Called with the coordinator's lock held: must not block
   // and must not call the coordinator.
   virtual void Send(const ServerOrder& order) = 0;
-  // Ends the connection with this status, after all queued orders. The same
-  // restrictions apply.
+  // Ends the connection with this status, after all queued orders. The
+  // restrictions of Send apply.
   virtual void Close(const absl::Status& status) = 0;
 };
 
@@ -31,23 +31,25 @@ class ServerLink {
 class ServerRoster {
  public:
   struct Server {
-    ServerLink* link = nullptr;  // Null: not connected.
+    ServerLink* link = nullptr;  // Null if the server is not connected.
     std::string address;
     LocalAddress local_address;
     std::optional<JournalHoldings> replicas;
     bool configured = false;
-    // The next server holds a copy of its initial state.
+    // True if the next server holds a copy of this server's initial state.
     bool replicated = false;
     bool gone = false;
-    // Infinite for the server in the coordinator's own process.
+    // Time of the server's last message. absl::InfiniteFuture() for the server
+    // in the coordinator's own process, whose lease never expires.
     absl::Time last_heard;
-    int64_t version = -1;  // Newest version, from the newest heartbeat.
+    int64_t version = -1;  // Version in the newest heartbeat; -1: none.
   };
 
   explicit ServerRoster(int servers) : servers_(servers) {}
 
   // Adds the server that `enlist` describes. `link` must stay valid until
-  // Remove. Errors name the flag to correct.
+  // Remove. Returns InvalidArgument, naming the flags to correct, if the job
+  // has no such shard, and AlreadyExists if the shard has a connected server.
   absl::Status Add(const Enlist& enlist, ServerLink* link, absl::Time now);
   void SetHeard(int shard, absl::Time now);
   void SetVersion(int shard, int64_t version) {
@@ -74,13 +76,12 @@ class ServerRoster {
 
   // Sends `order` to all connected servers.
   void Send(const ServerOrder& order);
-  // Sends each connected server the order that `order_to` returns for its
-  // shard.
+  // Sends each connected server the order that order_to(shard) returns.
   void SendEach(const std::function<ServerOrder(int)>& order_to);
   // Ends the connections of all servers with this status.
   void Close(const absl::Status& status);
 
-  // Returns the servers by shard.
+  // Returns the servers, indexed by shard.
   const std::vector<Server>& servers() const { return servers_; }
 
  private:

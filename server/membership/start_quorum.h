@@ -1,4 +1,5 @@
-// Decides which workers a job begins with, and which model and data it uses.
+// Decides which workers a job begins with, and which model and data the job
+// uses.
 #ifndef TRIBUTARY_SERVER_MEMBERSHIP_START_QUORUM_H_
 #define TRIBUTARY_SERVER_MEMBERSHIP_START_QUORUM_H_
 
@@ -18,9 +19,10 @@ namespace tributary {
 
 // Every worker opens the data on its own machine, where the files may differ.
 // The job uses the model and the data of more than half of the expected
-// workers. If some of them do not join in time, or cannot take part, more than
-// half of the ready workers decide. With one expected worker, the first one
-// decides. A tie is an error, because either side may be right.
+// workers. If some of the expected workers do not join in time, or cannot take
+// part, the job uses the model and the data of more than half of the ready
+// workers. With one expected worker, the first worker decides. A tie is an
+// error, because either side may be right.
 //
 // A pure state machine; not thread-safe.
 class StartQuorum {
@@ -37,7 +39,7 @@ class StartQuorum {
   void Remove(int64_t incarnation);
   // Records that a worker cannot take part, so the decision does not wait for
   // it. A worker that requests a rank counts once, even if it restarts and is
-  // refused repeatedly. Add cancels the refusal.
+  // refused repeatedly. A later Add of the worker cancels the refusal.
   void Refuse(const Member& member);
 
   // The model and the data that the job uses.
@@ -46,7 +48,8 @@ class StartQuorum {
     // The workers that have this model and data, for example "worker 0 (host
     // alpha, process 4711) and 2 more".
     std::string whose;
-    // Workers with another model or other data, by incarnation.
+    // What the workers with a different model or different data reported, by
+    // incarnation.
     std::map<int64_t, Ready> outvoted;
   };
   // Returns the decision, or nullopt while undecided. A tie is an
@@ -76,9 +79,11 @@ class StartQuorum {
   const bool data_known_;
   // Indexed by signature and data facts.
   std::map<std::string, Party> parties_;
-  std::set<int64_t> refused_;  // Refused workers, as ranks or -incarnation.
+  // The refused workers: the requested rank, or -incarnation if none.
+  std::set<int64_t> refused_;
   absl::Time first_ready_ = absl::InfiniteFuture();
-  // Number of ready workers at the decision, if `timeout` had passed.
+  // Number of ready workers at the decision, if it was made after `timeout`;
+  // otherwise absent.
   std::optional<int> arrived_;
 };
 

@@ -8,10 +8,12 @@
 namespace tributary {
 namespace {
 
-// A few seconds at two heartbeats per second. More would respond slowly to
-// changes; fewer would respond to noise.
+// Number of samples in a measurement: a few seconds at two heartbeats per
+// second. More samples would respond slowly to changes; fewer would respond to
+// noise.
 constexpr size_t kSamples = 5;
-// If a leaf takes longer than this, one leaf is a sufficient measurement.
+// If a leaf takes longer than this time, in seconds, one leaf is a sufficient
+// measurement.
 constexpr double kFreshSeconds = 3;
 
 void AddSample(double sample, std::deque<double>* samples) {
@@ -68,7 +70,7 @@ bool WorkerSpeed::fresh() const {
 std::optional<double> WorkerSpeed::micro_batch_seconds(absl::Time now) const {
   const std::optional<double> micro_batch = MeasuredMicroBatch();
   if (!micro_batch.has_value() || now <= idle_since_) return micro_batch;
-  return Faded(*micro_batch, now - idle_since_);
+  return HalvedByAge(*micro_batch, now - idle_since_);
 }
 
 double WorkerSpeed::exchange_seconds() const {
@@ -86,7 +88,7 @@ std::optional<double> WorkerSpeed::MeasuredMicroBatch() const {
   return Median(micro_batch_seconds_);
 }
 
-double Faded(double value, absl::Duration age) {
+double HalvedByAge(double value, absl::Duration age) {
   const int64_t halvings = age / WorkerSpeed::kHalfLife;
   return value * std::exp2(-static_cast<double>(halvings));
 }

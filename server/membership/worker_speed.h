@@ -15,14 +15,13 @@ namespace tributary {
 // The recent speed of one worker. Not thread-safe.
 class WorkerSpeed {
  public:
-  // Adds the counters of a heartbeat, and how long the worker has waited for
-  // other workers so far. All counters are cumulative.
+  // Adds the counters of a heartbeat. `waiting_seconds` is how long the worker
+  // has waited for other workers so far. All counters are cumulative.
   void Add(const ProcessStatistics& statistics, double waiting_seconds);
 
   // Begins a new measurement after leaves were reassigned, because workers on
-  // one host slow each other down. `has_micro_batches` tells whether this
-  // worker has leaves now. The old measurement is used until the new one is
-  // complete.
+  // one host slow each other down. `has_micro_batches` is true if this worker
+  // has leaves now. The old measurement is used until the new one is complete.
   void Restart(bool has_micro_batches, absl::Time now);
 
   // Returns true if the measurement since the last Restart is complete.
@@ -48,12 +47,12 @@ class WorkerSpeed {
   static constexpr absl::Duration kHalfLife = absl::Minutes(5);
 
  private:
-  // Returns the estimate of micro_batch_seconds without the reduction for the
+  // Returns the estimate of micro_batch_seconds before it is halved for the
   // time without leaves.
   std::optional<double> MeasuredMicroBatch() const;
 
   int threads_ = 1;
-  // Cumulative counters.
+  // The newest cumulative counters.
   ProcessStatistics newest_;
   double waiting_seconds_ = 0;
   // The newest samples since Restart. Each sample covers the time between two
@@ -61,13 +60,14 @@ class WorkerSpeed {
   std::deque<double> micro_batch_seconds_;
   std::deque<double> exchange_samples_;
   double measured_seconds_ = 0;  // Computing time since Restart.
-  std::optional<double>
-      micro_batch_seconds_before_;  // Measured before Restart.
+  // The estimate of micro_batch_seconds at the last Restart.
+  std::optional<double> micro_batch_seconds_before_;
   absl::Time idle_since_ = absl::InfiniteFuture();
 };
 
-// Returns `value`, halved for each kHalfLife in `age`.
-double Faded(double value, absl::Duration age);
+// Returns `value`, halved once for each complete WorkerSpeed::kHalfLife in
+// `age`.
+double HalvedByAge(double value, absl::Duration age);
 
 }  // namespace tributary
 

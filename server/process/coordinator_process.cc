@@ -42,10 +42,10 @@ constexpr absl::Duration kTick = absl::Milliseconds(100);
 constexpr absl::Duration kFencingInterval = absl::Seconds(1);
 // Time for peers to leave after Finish; then their calls are cancelled.
 constexpr absl::Duration kDrainTimeout = absl::Seconds(5);
-// The same if another attempt follows, which must not be delayed.
+// Like kDrainTimeout, if another attempt follows, which must not be delayed.
 constexpr absl::Duration kCutTimeout = absl::Milliseconds(200);
-// Start timeout after the loss of a server: the other workers rejoin at once,
-// or join later while the job runs.
+// Start timeout of an attempt that follows the loss of a server. Workers rejoin
+// at once, or else join later while the job runs.
 constexpr absl::Duration kRecoveryTimeout = absl::Seconds(5);
 
 // Passes the coordinator's orders to the server in the same process.

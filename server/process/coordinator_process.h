@@ -1,4 +1,4 @@
-// The process of shard 0, which coordinates the job.
+// The server process of shard 0, which coordinates the job.
 #ifndef TRIBUTARY_SERVER_PROCESS_COORDINATOR_PROCESS_H_
 #define TRIBUTARY_SERVER_PROCESS_COORDINATOR_PROCESS_H_
 

@@ -104,7 +104,7 @@ absl::Status ReadShardOf(const FinalModelSources& sources, int shard,
   return absl::OkStatus();
 }
 
-// Reads the whole model from this server and the others.
+// Reads the whole model from all servers, including this one.
 absl::Status ReadModel(const FinalModelSources& sources,
                        const ServerOptions& options, const Buffer& arena) {
   ParameterStore* const store = sources.store;
@@ -147,8 +147,8 @@ absl::Status ReadKept(const FinalModelSources& sources,
   return sources.copies(/*shard=*/0, /*holder=*/0, &model);
 }
 
-// Reads the model from a checkpoint: the one of the finished job, or the job's
-// last one if a server is lost.
+// Reads the model from a checkpoint: the checkpoint of the finished job, or the
+// job's last checkpoint if a server is lost.
 absl::Status ReadSavedModel(const FinalModelSources& sources,
                             const ServerOptions& options,
                             const ArenaLayout& layout, const Buffer& arena) {

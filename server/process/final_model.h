@@ -24,8 +24,7 @@ struct FinalModelSources {
   // The caller's own shard. Null in an all-reduce, and if the job was finished
   // before this attempt began.
   ParameterStore* store = nullptr;
-  // host:port of all servers, by shard. The first address is that of the
-  // caller.
+  // host:port of all servers, by shard. The first address is the caller's own.
   std::vector<std::string> addresses;
   // Reads the in-memory replica of `shard` from the server `holder` into the
   // snapshot, as LocalServer::ReadCopies does. Set in jobs with
@@ -35,8 +34,8 @@ struct FinalModelSources {
 
 // Reads the final model into `arena`, which has layout.arena_elements()
 // elements. Reads from all servers. If a server is lost, reads its replica from
-// another server or else the job's last checkpoint, and logs a message. Blocks
-// for a bounded time, up to some minutes per server.
+// another server, or else the shard from the job's last checkpoint, and logs a
+// message. Blocks for a bounded time, up to some minutes per server.
 absl::Status ReadFinalModel(const FinalModelSources& sources,
                             const ServerOptions& options,
                             const ArenaLayout& layout, const Buffer& arena);

@@ -49,10 +49,10 @@ class LocalServer {
   // threads in the pool, and uses the machine's file system.
   LocalServer(int shard, int threads, WeightsService* service,
               std::function<void(const ServerReport&)> report);
-  // Waits for tasks that are in progress.
+  // Blocks until the tasks in progress have ended.
   ~LocalServer();
 
-  // Sets the implementation that sums and updates chunks; the default uses the
+  // Sets the implementation that sums and updates chunks. The default uses the
   // CPU. Call it before Handle.
   void UsePasses(ChunkPassMaker make_passes);
   // Enables in-memory replicas, for jobs that use them. Call it before Handle.
@@ -60,24 +60,25 @@ class LocalServer {
   void UseReplicas(ReplicaStore* replicas, ReplicaNetwork* network);
 
   // Starts to execute the order and returns without waiting for the result.
-  // Returns an error for an order that is invalid in this state.
+  // Returns an error for an order that is invalid in the current state.
   absl::Status Handle(const ServerOrder& order) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Returns the statistics of this server for the job's status and summary.
   ProcessStatistics Statistics() const;
 
   // Reads the shard's in-memory replica at `version` into the buffers of
-  // `*snapshot`, which must list all chunks of the shard. `holder` is the
-  // server that holds the replica: this one, or the one at `address`. Blocks
-  // for a bounded time. Call it after the Configure order has been executed.
+  // `*snapshot`, which must list all chunks of the shard. `holder` is the shard
+  // of the server that holds the replica: this server, or the server at
+  // `address`. Blocks for a bounded time. Call it after the Configure order has
+  // been executed.
   absl::Status ReadCopies(int shard, int64_t version, int holder,
                           const std::string& address, Snapshot* snapshot) const
       ABSL_LOCKS_EXCLUDED(mu_);
 
   // Stops replication at the attempt's end. After this call, no copy is stored
-  // and no version is published. Call it before waiting for the end of calls
-  // from other servers, because those servers wait for the end of this server's
-  // calls.
+  // and no version is published. Call it before waiting until the calls of
+  // other servers have ended, because those servers wait in turn until this
+  // server's calls have ended.
   void EndReplication() ABSL_LOCKS_EXCLUDED(mu_);
 
   // Returns the store. Null until the Configure order has been executed, and in
@@ -137,11 +138,12 @@ class LocalServer {
   ReplicaNetwork* network_ = nullptr;
   JournalHello replica_hello_ ABSL_GUARDED_BY(mu_);
   // The version that the attempt began with, which the next server must receive
-  // first; 0 if the attempt began before any step.
+  // first. 0 if the attempt began before any step.
   int64_t base_version_ ABSL_GUARDED_BY(mu_) = 0;
   std::unique_ptr<ReplicaStream> replication_ ABSL_GUARDED_BY(mu_);
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
-  // Declared last: queued tasks use all fields above, and these.
+  // Declared last, because the executors' destructors run queued tasks, which
+  // use all other fields.
   Executor* const writer_;
   Executor* const pool_;
   const Executors executors_;

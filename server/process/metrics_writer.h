@@ -18,7 +18,7 @@
 namespace tributary {
 
 // Queues changes of metrics.jsonl and applies them in order. Only Flush and the
-// destructor, which flushes, block; the other methods may be called with locks
+// destructor, which flushes, block. The other methods may be called with locks
 // held. Thread-safe.
 class MetricsWriter {
  public:
@@ -38,7 +38,7 @@ class MetricsWriter {
   void Rewind(int64_t step, int64_t evaluated_step,
               std::function<void(const absl::Status&)> done);
   // Queues a call of RunOutput::AppendMetrics. If kMostWaiting lines are
-  // waiting, drops this one and logs a warning with the number of dropped
+  // waiting, drops `line` and later logs a warning with the number of dropped
   // lines.
   void Append(const std::string& line) ABSL_LOCKS_EXCLUDED(mu_);
   // Waits until all earlier calls are done and their lines are written to the
@@ -52,7 +52,8 @@ class MetricsWriter {
   Logger* const log_;
   absl::Mutex mu_;
   int64_t waiting_ ABSL_GUARDED_BY(mu_) = 0;
-  int64_t dropped_ ABSL_GUARDED_BY(mu_) = 0;  // Since the last warning.
+  // Number of lines dropped since the last warning.
+  int64_t dropped_ ABSL_GUARDED_BY(mu_) = 0;
   std::unique_ptr<Executor> thread_;
 };
 

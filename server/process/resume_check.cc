@@ -39,7 +39,7 @@ absl::StatusOr<std::optional<Found>> NewestIn(const std::string& run) {
   return std::optional<Found>();
 }
 
-// Searches in the same order as ResumeChooser.
+// Returns the newest checkpoint. Searches in the same order as ResumeChooser.
 absl::StatusOr<std::optional<Found>> Newest(const ResumeRequest& request) {
   TRIBUTARY_ASSIGN_OR_RETURN(std::optional<Found> found,
                              NewestIn(request.output_directory));

@@ -19,7 +19,7 @@ struct ResumeRequest {
 };
 
 // Checks whether the job may resume, by reading the manifests of the run. Does
-// not change any file, so call it before anything that does. Returns
+// not change any file; call it before anything that does. Returns
 // InvalidArgument if the newest checkpoint is of a job with a different result
 // and `allow_job_changes` is false, or if the job cannot resume from that
 // checkpoint. Does not compare the models, which are not known yet. Returns
@@ -27,8 +27,8 @@ struct ResumeRequest {
 // checkpoints.
 absl::Status CheckResumeRequest(const ResumeRequest& request);
 
-// Returns the NotFound error for a ServerOptions::resume_from that has no
-// checkpoint.
+// Returns the NotFound error for a folder `resume_from` (see ServerOptions)
+// that has no checkpoint.
 absl::Status NoCheckpointIn(const std::string& resume_from);
 
 }  // namespace tributary

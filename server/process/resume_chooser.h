@@ -13,19 +13,20 @@
 
 namespace tributary {
 
-// Chooses the checkpoint that an attempt begins from. Logs each folder that it
-// skips once. Not thread-safe.
+// Chooses the checkpoint that an attempt begins from. Logs each skipped folder
+// once. Not thread-safe.
 class ResumeChooser {
  public:
   // `options` must outlive this object.
   explicit ResumeChooser(const ServerOptions& options);
 
-  // From now on, chooses only among this run's own checkpoints, which are newer
-  // than the one in ServerOptions::resume_from.
+  // From now on, prefers this run's own checkpoints, which are newer than the
+  // checkpoint in ServerOptions::resume_from. The latter is still used if this
+  // run has no intact checkpoint.
   void UseOwn() { use_own_ = true; }
-  // Returns true if the chooser uses this run's own checkpoints.
+  // Returns true if the chooser prefers this run's own checkpoints.
   bool uses_own() const { return use_own_; }
-  // Excludes a damaged checkpoint from now on.
+  // From now on, excludes the damaged checkpoint `folder`.
   void SetDamaged(const std::string& folder) { damaged_.insert(folder); }
 
   // Returns the newest intact checkpoint, or the finished model if that is
@@ -39,7 +40,7 @@ class ResumeChooser {
   std::optional<ResumePoint> Try(const std::string& folder);
   // Returns the run's final model, or nullopt if there is no intact one.
   std::optional<ResumePoint> TryFinal();
-  // Returns whether the checkpoint is of this job, ignoring fields that do not
+  // Returns true if the checkpoint is of this job, ignoring fields that do not
   // change the result.
   bool IsOfThisJob(const CheckpointManifest& manifest) const;
   void WarnOfAnotherResult(const std::string& folder,

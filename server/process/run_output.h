@@ -34,20 +34,20 @@ class RunOutput {
   absl::Status WriteJob(const JobSpec& job);
 
   // Returns the ID of the run whose results are in this folder. Creates a new
-  // ID if `begins` is true (a new run begins) or if there is none. Stores a new
-  // ID in the folder; if that fails, logs a warning.
+  // ID if a new run begins (`begins` is true) or if the folder has no ID.
+  // Stores a new ID in the folder; if that fails, logs a warning.
   std::string RunId(bool begins);
 
-  // Returns an attempt number that was not used in this folder before: one more
-  // than the last one. The number is on disk when the call returns.
+  // Returns an attempt number that was not used in this folder before: the last
+  // number plus one. The number is on disk when the call returns.
   absl::StatusOr<int64_t> NextAttempt();
   // Returns FailedPrecondition if another process has called NextAttempt for
   // this folder since the call that returned `attempt`.
   absl::Status CheckAttempt(int64_t attempt) const;
 
-  // Removes from metrics.jsonl the lines of steps after `step` and of
-  // evaluations after `evaluated_step`, which will be computed again. Call it
-  // before AppendMetrics.
+  // Removes the lines of steps after `step` and of evaluations after
+  // `evaluated_step` from metrics.jsonl, because they will be computed again.
+  // Call it before AppendMetrics.
   absl::Status RewindMetrics(int64_t step, int64_t evaluated_step)
       ABSL_LOCKS_EXCLUDED(mu_);
 

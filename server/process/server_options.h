@@ -33,8 +33,9 @@ struct ServerOptions {
   // folder is created if it does not exist.
   JobSpec job;
   std::string output_directory;
-  // Shard 0 only: training starts when this many workers are synced, or
-  // `start_timeout` after the first one is. Later workers join a running job.
+  // Shard 0 only: training starts when this many workers are synced, or when
+  // `start_timeout` has passed since the first one was. Later workers join the
+  // running job.
   int expected_workers = 1;
   absl::Duration start_timeout = absl::Seconds(60);
   // Shard 0 only: a worker or server without a heartbeat for this long is
@@ -49,15 +50,15 @@ struct ServerOptions {
   absl::Duration no_server_timeout = absl::Minutes(10);
   // Shard 0 only: see AttemptOptions::stall_timeout.
   absl::Duration stall_timeout = absl::Minutes(10);
-  // Shard 0 only: whether to resume from the newest checkpoint in
+  // Shard 0 only: if true, the job resumes from the newest checkpoint in
   // output_directory, if there is one.
   bool resume = false;
   // Shard 0 only: the folder of a checkpoint or of a run, from which to resume
   // if output_directory has no checkpoint. RunServer returns NotFound if this
   // folder has no intact checkpoint. Empty: not used.
   std::string resume_from;
-  // Shard 0 only: permits resuming from the checkpoint of a job with a
-  // different result; see ResultChanges.
+  // Shard 0 only: if true, the job may resume from the checkpoint of a job with
+  // a different result; see ResultChanges.
   bool allow_job_changes = false;
   // How this server and its peers authenticate each other, and the limits on
   // what a peer may request.
@@ -75,7 +76,7 @@ struct ServerOptions {
   // Creates the implementation that sums and updates chunks.
   ChunkPassMaker make_passes = &MakeBlockPasses;
 
-  // Must outlive the call of RunServer. Required.
+  // The server's log. Required; must outlive the call of RunServer.
   Logger* log = nullptr;
 
   // Called once, with the listener's host:port, when the server accepts calls.

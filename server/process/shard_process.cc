@@ -23,7 +23,7 @@ namespace {
 
 // Time for streams to end after Finish; then they are cancelled.
 constexpr absl::Duration kDrainTimeout = absl::Seconds(5);
-// The same if another attempt follows, which must not be delayed.
+// Like kDrainTimeout, if another attempt follows, which must not be delayed.
 constexpr absl::Duration kCutTimeout = absl::Milliseconds(200);
 constexpr absl::Duration kConnectTimeout = absl::Seconds(60);
 constexpr absl::Duration kHeartbeat = absl::Milliseconds(500);

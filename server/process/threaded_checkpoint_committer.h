@@ -19,8 +19,7 @@
 namespace tributary {
 
 // Executes requests asynchronously, in the order of the calls, and passes the
-// results to the coordinator. Logs a failed checkpoint, but no further failures
-// until a checkpoint succeeds. Thread-safe.
+// results to the coordinator. Logs each committed checkpoint. Thread-safe.
 class ThreadedCheckpointCommitter final : public CheckpointCommitter {
  public:
   struct Options {
@@ -32,9 +31,9 @@ class ThreadedCheckpointCommitter final : public CheckpointCommitter {
     std::function<absl::Status()> before_commit;
     Logger* log = nullptr;
   };
-  // Runs requests on a new thread.
+  // Executes requests on a new thread.
   explicit ThreadedCheckpointCommitter(Options options);
-  // Runs requests on `thread`, which must run one task at a time.
+  // Executes requests on `thread`, which must run one task at a time.
   ThreadedCheckpointCommitter(Options options,
                               std::unique_ptr<Executor> thread);
   // Waits until all requests are done.

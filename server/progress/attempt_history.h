@@ -10,25 +10,27 @@ namespace tributary {
 // begin from the in-memory replicas. Not thread-safe.
 class AttemptHistory {
  public:
-  // Number of attempts in a row that may fail to begin from the servers'
-  // in-memory replicas. The next attempt then begins from the checkpoint.
+  // Number of attempts, since the last one that trained, that may fail to begin
+  // from the servers' in-memory replicas. The next attempt then begins from the
+  // newest checkpoint.
   static constexpr int kMostMemoryFailures = 3;
 
-  // Adds an attempt that ended before the job did. `trained` tells whether a
-  // worker had received all weights, and `memory_failed` whether the attempt
-  // failed to begin from the in-memory replicas. `now` is the time of the
-  // monotonic clock.
+  // Adds an attempt that ended before the job did. `trained` is true if a
+  // worker had received all weights. `memory_failed` is true if the attempt
+  // failed to begin from the in-memory replicas. `now` is the time at which the
+  // attempt ended, on the monotonic clock.
   void Add(bool trained, bool memory_failed, absl::Time now);
 
-  // Returns whether the next attempt may begin from the in-memory replicas.
+  // Returns true if the next attempt may begin from the in-memory replicas.
   bool trusts_memory() const { return memory_failures_ < kMostMemoryFailures; }
-  // Returns how long no attempt has trained: the time between the ends of the
-  // first and the last attempt since the last one that trained. Negative if
-  // there is no such attempt.
+  // Returns how long no attempt has trained. Only the attempts after the last
+  // one that trained count: the result is the time from the end of the first of
+  // them to the end of the last. Negative if there is none.
   absl::Duration stuck() const { return last_ - stuck_since_; }
 
  private:
-  int memory_failures_ = 0;  // Failed attempts in a row; reset by training.
+  // Number of attempts with `memory_failed` since the last one that trained.
+  int memory_failures_ = 0;
   absl::Time stuck_since_ = absl::InfiniteFuture();
   absl::Time last_ = absl::InfinitePast();
 };

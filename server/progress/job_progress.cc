@@ -13,7 +13,8 @@
 namespace tributary {
 namespace {
 
-// Rounds that fill caches and pools and are not measured.
+// Number of rounds at the start that are not measured, because they fill caches
+// and pools.
 constexpr int64_t kWarmUpRounds = 3;
 // Number of step times kept: enough for a stable median, at little memory.
 constexpr size_t kStepTimes = 4096;

@@ -49,21 +49,23 @@ class JobProgress {
   void Begin(absl::Time now);
 
   // Adds a server's sums of one round. Rounds may complete in any order.
-  // Returns the norm of the round's mean gradient when the last server has
-  // reported. Sums are added in the order of chunks, so the bits of the norm do
-  // not depend on the number of servers. Returns InvalidArgument for a report
-  // that does not match the job's state.
+  // Returns the norm of the round's mean gradient if all servers have now
+  // reported, otherwise nullopt. Sums are added in the order of chunks, so the
+  // bits of the norm do not depend on the number of servers. Returns
+  // InvalidArgument for a report that does not match the job's state.
   absl::StatusOr<std::optional<GradientNorm>> AddSums(int shard,
                                                       const StepSums& sums,
                                                       absl::Time now);
 
-  // Returns whether the job evaluates this version.
+  // Returns true if the job evaluates this version.
   bool EvaluationDue(int64_t version) const;
   // Returns the next version to be evaluated, at which training waits until the
-  // evaluation is complete. Returns the final version if none is due before it.
+  // evaluation is complete. Returns the final version if no evaluation is due
+  // before it.
   int64_t NextEvaluation() const;
-  // Returns true if this report completed the evaluation of its version.
-  // Ignores repeated reports.
+  // Adds a worker's report of a part of an evaluation. Returns true if this
+  // report completes the evaluation of its version. Ignores repeated reports.
+  // Returns InvalidArgument for a report that does not match the job.
   absl::StatusOr<bool> AddEvaluation(const EvaluationReport& report,
                                      absl::Time now);
 
@@ -85,8 +87,8 @@ class JobProgress {
   double seconds() const { return absl::ToDoubleSeconds(last_ - begin_); }
   double samples_per_second() const;
   // Returns the milliseconds per step of the last kStepTimes rounds, measured
-  // from the completion of one round to that of the next. Omits the first few
-  // rounds and those before or after an evaluation.
+  // from the completion of one round to the completion of the next. Omits the
+  // first few rounds, and the rounds before or after an evaluation.
   const std::deque<double>& step_milliseconds() const { return step_times_; }
   const DataFacts& facts() const { return facts_; }
   // Returns the breakdown of the time in a step. The caller introduces workers
@@ -102,18 +104,17 @@ class JobProgress {
     // pass, and the position of that element in the chunk.
     StepSums::Nonfinite place;
   };
-  // Returns the last completed round if its gradient was not finite. Returns
-  // nullopt otherwise, and if that round was returned before.
+  // Returns the last completed round if its gradient was not finite and the
+  // round was not returned before; otherwise nullopt.
   std::optional<NonfiniteGradient> TakeNonfinite();
-  // A round whose gradient was finite, though a worker's loss was NaN.
+  // A round whose gradient was finite although a worker's loss was NaN.
   struct NanLoss {
     int64_t step = 0;  // First step of the round.
     // Incarnation of the worker that reported the loss.
     int64_t contributor = 0;
   };
-  // Returns the last completed round if its gradient was finite and a worker's
-  // loss was NaN. Returns nullopt otherwise, and if that round was returned
-  // before.
+  // Returns the last completed round if its gradient was finite, a worker's
+  // loss was NaN, and the round was not returned before; otherwise nullopt.
   std::optional<NanLoss> TakeNanLoss();
   int64_t skipped_rounds() const { return skipped_rounds_; }
 
@@ -135,7 +136,7 @@ class JobProgress {
   // The sums of a round until all servers have reported.
   struct OpenRound {
     std::vector<double> squares;  // Sums of squares, indexed by chunk.
-    // Whether a server has reported, indexed by shard.
+    // True if the server has reported, indexed by shard.
     std::vector<bool> reported;
     int missing = 0;
     int64_t sample_count = 0;
@@ -143,15 +144,15 @@ class JobProgress {
     std::optional<StepSums::Nonfinite> nonfinite;
     int64_t nan_loss_contributor = 0;
   };
-  // Returns InvalidArgument, with the value and the expected one, for a report
-  // that no correct worker sends.
+  // Returns InvalidArgument, with the value and the expected value, for a
+  // report that no correct worker sends.
   absl::Status CheckPiece(const EvaluationReport& report) const;
   // Accumulates the values of the next metrics line.
   struct Window {
     double loss_sum = 0;
     int64_t sample_count = 0;
     int64_t rounds = 0;
-    int64_t steps = 0;  // Steps in these rounds.
+    int64_t steps = 0;  // Number of steps in these rounds.
     absl::Time begin;
     // Time spent in evaluations, which does not count as training.
     absl::Duration evaluating;
@@ -171,10 +172,10 @@ class JobProgress {
   const int servers_;
 
   std::map<int64_t, OpenRound> open_;
-  int64_t first_round_ = 0;  // First round of this process.
+  int64_t first_round_ = 0;  // The round at which this attempt began.
   int64_t completed_rounds_ = 0;
-  // All rounds below this one are complete. complete_beyond_ holds the complete
-  // rounds above it.
+  // All rounds below this number are complete. complete_beyond_ holds the
+  // complete rounds above it.
   int64_t all_complete_below_ = 0;
   std::set<int64_t> complete_beyond_;
   std::optional<NonfiniteGradient> nonfinite_;

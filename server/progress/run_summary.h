@@ -24,17 +24,19 @@ struct ProcessReport {
 // object is used.
 struct RunFacts {
   const JobSpec* job = nullptr;
-  absl::Status failure;  // OK: the job did not fail.
-  bool stopped = false;  // The job was stopped by request before its end.
-  int64_t attempt = 1;   // Number of the last attempt.
+  absl::Status failure;  // OK if the job did not fail.
+  // True if the job was stopped by request before its end.
+  bool stopped = false;
+  int64_t attempt = 1;  // Number of the last attempt.
   int64_t checkpoint_failures = 0;
-  int64_t skipped_steps = 0;  // Steps whose gradient was not finite.
+  // Number of steps skipped because the gradient was not finite.
+  int64_t skipped_steps = 0;
   // Null if no worker was ever ready.
   const JobProgress* progress = nullptr;
   int64_t parameters = 0;
   int workers = 0;  // Largest number of workers at the same time.
   int64_t workers_lost = 0;
-  // Reassignments made because the workers' speeds differed.
+  // Number of reassignments made because the workers' speeds differed.
   int64_t reassignments_by_speed = 0;
   int servers = 0;
   std::vector<ProcessReport> processes;
@@ -44,7 +46,7 @@ struct RunFacts {
 
 // Returns the text of summary.json. Bytes and seconds at the top level are sums
 // over the workers. Seconds are wall time; exchange_seconds include
-// waiting_seconds. Latencies are measured over all chunks.
+// waiting_seconds. Latencies cover all chunks.
 std::string SummaryJson(const RunFacts& facts);
 
 }  // namespace tributary

@@ -6,8 +6,9 @@
 namespace tributary {
 namespace {
 
-// More steps than any consistency mode has open at once. Bounds the memory
-// that a peer can make this object allocate.
+// Largest number of steps with recorded arrivals: more than any consistency
+// mode has open at once. Bounds the memory that a peer can make this object
+// allocate.
 constexpr int64_t kMaxOpenSteps = 1024;
 
 }  // namespace

@@ -27,20 +27,20 @@ struct WorkerStep {
   // overlap with computation.
   double exchange_seconds = 0;
   // The part of exchange_seconds in which the servers had this worker's
-  // gradients but still waited for another worker's.
+  // gradients but still waited for a different worker's gradients.
   double waiting_seconds = 0;
 };
 
 // The worker that the other workers waited for most.
 struct Straggler {
   int rank = 0;
-  // Mean delay per step of this worker's last contribution after that of the
-  // median worker. The delay counts as 0 in steps in which another worker came
-  // last.
+  // Mean delay per step of this worker's last contribution: the time since the
+  // last contribution of the median of the other workers. Steps in which a
+  // different worker came last count as a delay of 0.
   double seconds = 0;
-  // The phase that takes this worker longer than the others: "data", "forward"
-  // or "backward", or "exchange" if none of these explains the delay. Empty
-  // before the worker's first heartbeat.
+  // The phase that takes this worker longer than the other workers: "data",
+  // "forward" or "backward", or "exchange" if none of these explains the delay.
+  // Empty before the worker's first heartbeat.
   std::string phase;
 };
 
@@ -51,7 +51,7 @@ class StepBreakdown {
   // `servers` is the number of servers that report each step.
   explicit StepBreakdown(int servers);
 
-  // Adds a worker, or removes it. A repeated Introduce has no effect.
+  // These methods add and remove a worker. A repeated Introduce has no effect.
   void Introduce(int64_t incarnation, int rank);
   void RemoveWorker(int64_t incarnation);
   // Sets the counters of the worker's newest heartbeat, which are cumulative.
@@ -64,21 +64,22 @@ class StepBreakdown {
   double waiting_seconds(int64_t incarnation) const;
 
   // Ends a window of `steps` steps (at least 1). A worker's means cover the
-  // time between its last heartbeats in the previous window and in this one.
-  // They do not change if the worker sent no heartbeat in this window.
+  // time between its last heartbeats in the previous window and in this one. If
+  // the worker sent no heartbeat in this window, its means stay unchanged,
+  // except waiting_seconds.
   void EndWindow(int64_t steps);
   // Returns the means of the last window, by rank. Omits workers that have not
   // sent a heartbeat yet.
   const std::vector<WorkerStep>& workers() const { return means_; }
-  // Returns the straggler of the last window. Absent if no worker waited for
-  // another.
+  // Returns the straggler of the last window. Absent if no worker waited for a
+  // different worker.
   const std::optional<Straggler>& straggler() const { return straggler_; }
 
   // One rank's totals since the start.
   struct Total {
     // Time spent waiting for other workers, as a mean over the servers.
     double waiting_seconds = 0;
-    // Time that the median of the other workers spent waiting for this one.
+    // Time that the median of the other workers spent waiting for this worker.
     double waited_for_seconds = 0;
   };
   // Returns the totals by rank, including those of workers that have left.

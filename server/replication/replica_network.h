@@ -18,10 +18,11 @@ namespace tributary {
 class ReplicaNetwork {
  public:
   virtual ~ReplicaNetwork() = default;
-  // Accepts copies from the preceding server, in this attempt of the job.
+  // Starts to accept copies from the preceding server, in this attempt of the
+  // job.
   virtual void Serve(int64_t attempt) = 0;
-  // Lets the workers of an all-reduce save their state on this server and read
-  // it, in this attempt of the job.
+  // Starts to let the workers of an all-reduce save their state on this server
+  // and read it, in this attempt of the job.
   virtual void ServeWorkers(int64_t attempt) = 0;
   // Opens a stream that replicates this server's state to the server at
   // `address`. Does not block. If the stream breaks, calls `lost` once with the
@@ -29,9 +30,9 @@ class ReplicaNetwork {
   virtual std::unique_ptr<ReplicaStream> Open(
       const std::string& address, const JournalHello& hello,
       std::function<void(const absl::Status&)> lost) = 0;
-  // Reads a shard's copies from the server at `address` into the buffers of
-  // `*snapshot`, which must list all chunks of the shard. Blocks for a bounded
-  // time.
+  // Reads the copies of a shard that `request` describes from the server at
+  // `address` into the buffers of `*snapshot`, which must list all chunks of
+  // the shard. Blocks for a bounded time.
   virtual absl::Status Fetch(const std::string& address,
                              const ReadJournalRequest& request,
                              Snapshot* snapshot) = 0;

@@ -15,7 +15,8 @@
 namespace tributary {
 namespace {
 
-// Open reads by servers: one, and another whose end was not noticed yet.
+// Largest number of open reads by servers: one read, and an earlier one whose
+// end was not noticed yet.
 constexpr int kMostReaders = 2;
 
 // Sends one shard at one version.

@@ -1,4 +1,4 @@
-// Replication of server state over gRPC, client and server side.
+// Replicates server state over gRPC: both the client and the server side.
 // proto/journal.proto defines the protocol.
 #ifndef TRIBUTARY_SERVER_REPLICATION_REPLICA_SERVICE_H_
 #define TRIBUTARY_SERVER_REPLICATION_REPLICA_SERVICE_H_
@@ -20,10 +20,10 @@
 
 namespace tributary {
 
-// Serves this server's in-memory replicas, and sends and reads those of other
-// servers. In an all-reduce, serves the workers' state instead. One object
-// serves one attempt. Thread-safe. The methods are raw (they take unparsed
-// bytes), so that payloads bypass protobuf.
+// Serves the in-memory replicas on this server, and sends copies to and reads
+// replicas from other servers. In an all-reduce, serves the workers' state
+// instead. One object serves one attempt. Thread-safe. The methods are raw
+// (they take unparsed bytes), so that payloads bypass protobuf.
 class ReplicaService final
     : public Journal::WithRawCallbackMethod_Replicate<
           Journal::WithRawCallbackMethod_ReadJournal<
@@ -81,7 +81,8 @@ class ReplicaService final
   const Options options_;
   ReplicaStore* const memory_;
   const std::shared_ptr<LiveCalls> calls_ = std::make_shared<LiveCalls>();
-  // Numbers of open calls that read replicas: by servers, and by workers.
+  // The number of open calls with which servers read replicas, and the number
+  // of open calls with which workers do.
   const std::shared_ptr<std::atomic<int>> readers_ =
       std::make_shared<std::atomic<int>>(0);
   const std::shared_ptr<std::atomic<int>> worker_readers_ =

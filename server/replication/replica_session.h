@@ -22,8 +22,8 @@ namespace tributary {
 class ReplicaSession final
     : public ServerSession<JournalMessage, JournalAnswer> {
  public:
-  // `memory` and `stream` must outlive this object. If `attempt` is 0, no
-  // attempt is served yet, and the stream is refused.
+  // `memory` and `stream` must outlive this object. An `attempt` of 0 means
+  // that no attempt is served yet; the session then refuses the stream.
   ReplicaSession(int shard, int64_t attempt, ReplicaStore* memory,
                  ServerStream<JournalAnswer>* stream);
 
@@ -46,7 +46,7 @@ class ReplicaSession final
   ServerStream<JournalAnswer>* const stream_;
   int from_ = -1;  // The sender's shard; -1: no JournalHello yet.
   std::unique_ptr<BufferPool> buffers_;
-  int64_t version_ = 0;  // Version of copy_, which is being received.
+  int64_t version_ = 0;  // Version of copy_.
   Snapshot::Chunk copy_;
 
   absl::Mutex kept_mu_;
@@ -55,8 +55,8 @@ class ReplicaSession final
 };
 
 // Returns the error for a process whose replicas this server does not keep, or
-// not yet. A server keeps the replicas of servers or, in an all-reduce, those
-// of workers.
+// does not keep yet. A server keeps the replicas of servers, or in an
+// all-reduce the replicas of workers.
 absl::Status ReplicasNotServed();
 
 }  // namespace tributary

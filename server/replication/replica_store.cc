@@ -11,7 +11,8 @@ namespace tributary {
 namespace {
 
 constexpr size_t kVersions = 2;
-// Chunks of one server may be one version apart, and so may two servers.
+// Number of versions whose job state is kept. Chunks of one server may be one
+// version apart, and so may two servers.
 constexpr size_t kJobStates = 4;
 
 }  // namespace

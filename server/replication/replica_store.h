@@ -1,5 +1,5 @@
 // In-memory replicas. Each server keeps the newest versions of its own shard
-// and of the preceding one, so that no completed step is lost if a server is
+// and of the preceding shard, so that no completed step is lost if a server is
 // lost.
 #ifndef TRIBUTARY_SERVER_REPLICATION_REPLICA_STORE_H_
 #define TRIBUTARY_SERVER_REPLICATION_REPLICA_STORE_H_
@@ -23,8 +23,8 @@
 namespace tributary {
 
 // Keeps the newest two versions of each chunk of two shards: this server's own
-// and the previous server's. Lives as long as the server's process, across all
-// attempts. Thread-safe.
+// shard and the preceding server's shard. Lives as long as the server's
+// process, across all attempts. Thread-safe.
 //
 // Two versions of each chunk are enough. A server publishes version v + 1 of a
 // chunk only after the next server has a copy (see ParameterStore). Every
@@ -35,24 +35,25 @@ namespace tributary {
 // servers. No worker has received a version beyond w + 1.
 class ReplicaStore {
  public:
-  // Starts to keep copies for the job and run in `scope`, of `arrays` arrays
-  // each, and discards the copies of any other scope. With `every_version`,
-  // versions of a chunk must be consecutive; otherwise they only increase.
+  // Starts to keep copies for the job and run in `scope`. Each copy of a chunk
+  // has `arrays` arrays. Discards existing copies of a different scope or
+  // number of arrays. With `every_version`, the versions of a chunk must be
+  // consecutive; otherwise they need only increase.
   void Begin(const JournalScope& scope, const ArenaLayout& layout, int arrays,
              bool every_version = true) ABSL_LOCKS_EXCLUDED(mu_);
-  // Discards all copies except those of `version`. With nullopt, discards all
-  // copies.
+  // Discards all copies except the copies of `version`. With nullopt, discards
+  // all copies.
   void KeepOnly(std::optional<int64_t> version) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Returns FailedPrecondition if `scope` differs from that of Begin, and
-  // Unavailable before Begin.
+  // Returns FailedPrecondition if `scope` differs from the scope passed to
+  // Begin, and Unavailable if Begin was not called yet.
   absl::Status CheckScope(const JournalScope& scope) const
       ABSL_LOCKS_EXCLUDED(mu_);
 
   // Adds a copy of a chunk. Replaces a copy of the same version and removes all
   // but the newest two versions. The caller must not modify the copy
   // afterwards. Returns InvalidArgument for a chunk that does not belong to the
-  // shard, and for a version that does not follow the newest one.
+  // shard, and for a new version that does not follow the newest one.
   absl::Status Add(int shard, int64_t version, Snapshot::Chunk copy)
       ABSL_LOCKS_EXCLUDED(mu_);
   // Stores the job's progress at `version`.
@@ -69,8 +70,8 @@ class ReplicaStore {
 
   // The shape of a copy of a chunk.
   struct CopyShape {
-    int64_t elements = 0;       // Elements of this chunk.
-    int64_t most_elements = 0;  // Elements of the largest chunk.
+    int64_t elements = 0;       // Number of elements of this chunk.
+    int64_t most_elements = 0;  // Number of elements of the largest chunk.
     int arrays = 0;
   };
   // Returns the shape of a copy of `chunk`. Returns InvalidArgument for a chunk
@@ -90,8 +91,8 @@ class ReplicaStore {
   std::optional<ArenaLayout> layout_ ABSL_GUARDED_BY(mu_);
   int arrays_ ABSL_GUARDED_BY(mu_) = 1;
   bool every_version_ ABSL_GUARDED_BY(mu_) = true;
-  // Versions of each chunk, indexed by shard and by the chunk's index among the
-  // shard's chunks.
+  // The copies of each chunk, indexed by shard and by the chunk's index among
+  // the shard's chunks.
   std::map<int, std::vector<Versions>> shards_ ABSL_GUARDED_BY(mu_);
   std::map<int64_t, JobState> states_ ABSL_GUARDED_BY(mu_);
 };
@@ -107,8 +108,9 @@ struct ReplicaPoint {
 
 // Returns the newest version for which every shard, and the job's progress, is
 // in the memory of at least one server. Returns nullopt if there is none.
-// `holdings` lists what each server reported in Enlist. Ignores reports of
-// another scope. `layout` is the layout of the job's model.
+// `holdings` contains what each server reported in Enlist, indexed by shard.
+// Ignores reports of a different scope. `layout` is the layout of the job's
+// model.
 std::optional<ReplicaPoint> NewestInMemory(
     const std::vector<std::optional<JournalHoldings>>& holdings,
     const JournalScope& scope, const ArenaLayout& layout);

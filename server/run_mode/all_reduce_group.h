@@ -32,7 +32,7 @@ class AllReduceGroup {
   bool begun() const { return !members_.empty(); }
   int size() const { return static_cast<int>(members_.size()); }
   bool Has(int64_t incarnation) const;
-  // Returns true for the member that reports the sums of steps.
+  // Returns true if this member is the one that reports the sums of steps.
   bool Reports(int64_t incarnation) const {
     return begun() && members_[0] == incarnation;
   }
@@ -44,6 +44,7 @@ class AllReduceGroup {
   absl::Status Publish(int64_t incarnation, const Publication& publication);
 
   // ---- The state that members send to the server.
+
   // Begins a snapshot that waits for the members' parts of the state at
   // order.version(). Replaces a snapshot that is still waiting. If `asks` is
   // false, the members send their parts without a request.
@@ -56,9 +57,9 @@ class AllReduceGroup {
   // Returns true if every member's part of `version`, or of a newer version,
   // has arrived.
   bool Kept(int64_t version) const;
-  // Returns the order for the waiting snapshot if all its parts have arrived
-  // and its version is at most `completed`, the number of steps known to be
-  // done. Returns each order once, and nullopt otherwise.
+  // Returns the order for the waiting snapshot, once, if all its parts have
+  // arrived and its version is at most `completed`, the number of steps known
+  // to be done. Otherwise returns nullopt.
   std::optional<ServerOrder> TakeKept(int64_t completed);
 
  private:

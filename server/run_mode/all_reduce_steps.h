@@ -27,7 +27,7 @@ class AllReduceSteps final : public RunMode {
                  ServerRoster* servers)
       : RunMode(job, membership, servers), group_(membership) {}
 
-  // Also forms the group in the first call.
+  // See RunMode. The first call also forms the group.
   std::map<int64_t, std::vector<CoordinatorOrder>> Assign(
       int64_t pieces, absl::Time now) override;
 
@@ -36,9 +36,9 @@ class AllReduceSteps final : public RunMode {
 
   absl::Status OnWorkerLost(int64_t worker, const std::string& name) override;
 
-  // Requests the members' state, except that of the last version, which members
-  // send without a request. OrderWaitingSnapshot later orders the server to
-  // write the state.
+  // Requests the members' state. Members send the state of the last version
+  // without a request. OrderWaitingSnapshot later orders the server to write
+  // the state.
   void OrderSnapshot(const ServerOrder& order, bool last) override;
   std::optional<SnapshotReport> OnSaved(int64_t worker,
                                         const Saved& saved) override;

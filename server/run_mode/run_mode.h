@@ -39,6 +39,7 @@ class RunMode {
   RunMode& operator=(const RunMode&) = delete;
 
   // ---- The beginning.
+
   // Returns true if every worker initializes or loads the version that training
   // begins with. Returns false if the servers have that version or receive it
   // from one worker.
@@ -47,14 +48,15 @@ class RunMode {
   virtual void Begin(int64_t /*version*/) {}
 
   // ---- Work.
+
   // Reassigns all leaves and the `pieces` pieces of each evaluation. Returns
   // the orders for each worker, by incarnation; the Deal is the first order.
-  // The result is empty if the assignment is unchanged.
+  // Returns no orders if the assignment is unchanged.
   virtual std::map<int64_t, std::vector<CoordinatorOrder>> Assign(
       int64_t pieces, absl::Time now);
   // Returns true if a new assignment would make steps faster.
   bool AssignmentIsSlow(absl::Time now) const;
-  // Leases steps below `limit` to workers that have requested one.
+  // Leases steps below `limit` to workers that have requested a step.
   virtual void GrantSteps(int64_t /*limit*/) {}
   // Called when the step has been applied to all chunks.
   virtual void OnStepComplete(int64_t /*step*/) {}
@@ -74,17 +76,19 @@ class RunMode {
   virtual absl::Status Publish(int64_t worker, const Publication& publication);
 
   // ---- Loss of workers.
+
   // Ends the leases and requests of a worker that has left.
   virtual void RemoveWorker(int64_t /*worker*/) {}
   // Called after RemoveWorker if training is under way. Returns OK if the
-  // worker's share can be assigned to others, or an error with the reason why
-  // the attempt must end.
+  // worker's share can be assigned to other workers, or an error with the
+  // reason why the attempt must end.
   virtual absl::Status OnWorkerLost(int64_t /*worker*/,
                                     const std::string& /*name*/) {
     return absl::OkStatus();
   }
 
   // ---- State for checkpoints.
+
   // Returns the first version at which a checkpoint may still be taken.
   virtual int64_t earliest_checkpoint() const { return 0; }
   // Orders the servers to write the snapshot that `order` describes, at once or
@@ -97,8 +101,8 @@ class RunMode {
                                                 const Saved& /*saved*/) {
     return std::nullopt;
   }
-  // Orders the waiting snapshot if its state has arrived and its version is at
-  // most `completed`, the number of steps done.
+  // Orders the servers to write the waiting snapshot if its state has arrived
+  // and its version is at most `completed`, the number of steps done.
   virtual void OrderWaitingSnapshot(int64_t /*completed*/) {}
   // Returns true if the servers have the state of `version`, or of a newer
   // version.

@@ -5,7 +5,8 @@
 namespace tributary {
 namespace {
 
-// Open requests per worker. Tributary's own workers have at most three.
+// Largest number of open requests per worker. Tributary's own workers have at
+// most three.
 constexpr int64_t kMaxRequests = 64;
 
 }  // namespace

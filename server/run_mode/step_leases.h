@@ -36,7 +36,7 @@ class StepLeases {
   int64_t next() const { return next_; }
 
   // Grants leases to workers with open requests, and returns them as (worker,
-  // step). The oldest requests get the lowest steps.
+  // step). Older requests get lower steps.
   std::vector<std::pair<int64_t, int64_t>> Grant();
 
  private:

@@ -10,7 +10,7 @@
 
 namespace tributary {
 
-// Returns a source that keeps the received messages and decodes elements when
+// Returns a source that keeps the received payload and decodes elements when
 // they are read.
 std::shared_ptr<const GradientSource> GradientFromWire(ReceivedFloats floats);
 

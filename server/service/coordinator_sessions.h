@@ -12,9 +12,10 @@
 
 namespace tributary {
 
-// Adds a worker to the coordinator when the worker joins, passes messages
-// between the two, and removes the worker when the stream ends. If the
-// coordinator returns an error for a report, closes the stream with that error.
+// The session of one worker. Adds the worker to the coordinator when the worker
+// joins, passes messages between the two, and removes the worker when the
+// stream ends. If the coordinator returns an error for a report, closes the
+// stream with that error.
 class MembershipSession final
     : public ServerSession<WorkerReport, CoordinatorOrder>,
       public WorkerLink {
@@ -39,7 +40,8 @@ class MembershipSession final
   int64_t incarnation_ = 0;
 };
 
-// Like MembershipSession, but for a server, which enlists.
+// The session of one server. Like MembershipSession, but the server enlists
+// instead of joining.
 class EnlistmentSession final : public ServerSession<ServerReport, ServerOrder>,
                                 public ServerLink {
  public:

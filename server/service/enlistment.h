@@ -29,7 +29,7 @@ class Enlistment final : private ClientSession<ServerOrder, ServerReport> {
   void Begin(std::unique_ptr<EnlistmentStream> stream, const Enlist& enlist);
 
   void Send(const ServerReport& report) { stream_->Send(report); }
-  // Tells the coordinator that no report follows.
+  // Tells the coordinator that no more reports follow.
   void HalfClose() { stream_->HalfClose(); }
   // Blocks until the stream has ended and `handle` is not running. Returns the
   // status of the stream.

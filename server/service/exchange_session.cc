@@ -18,13 +18,15 @@
 namespace tributary {
 namespace {
 
-// Older versions first, then the first layers, with which forward begins. Even,
-// so that OnOutcome can use the next number.
+// Returns the priority of a chunk's weights: older versions first, then the
+// first layers, with which forward begins. The result is even, so that
+// OnOutcome can use the next number.
 int64_t WritePriority(int64_t version, int chunk) {
   return ((version + 1) << 24 | chunk) << 1;
 }
 
-// How many differences of a chunk fit into the bytes of the chunk; at least 2.
+// Returns how many differences of a chunk fit into the bytes of the whole
+// chunk, but at least 2.
 int64_t DifferencesPerWhole(const ExchangeSpec& exchange) {
   constexpr int64_t kLikeAChunk = 1 << 18;
   const int64_t bytes =

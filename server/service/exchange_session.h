@@ -27,7 +27,7 @@
 
 namespace tributary {
 
-// Payload bytes of all streams.
+// The number of payload bytes sent and received on all streams.
 struct TransportCounters {
   std::atomic<int64_t> bytes_sent{0};
   std::atomic<int64_t> bytes_received{0};
@@ -36,13 +36,16 @@ struct TransportCounters {
 // Passes a worker's contributions to a ParameterStore, and the store's versions
 // and outcomes to the worker:
 //
-// 1. The worker sends Hello. The session refuses another job, model or attempt;
-//    otherwise it answers with Welcome. If both offer shared memory, payloads
-//    stay there from now on, and MemoryAnswer follows.
-// 2. It subscribes to the store. Every version of every chunk goes out, the
-//    oldest first, and within a version the first layers first. Versions that
-//    the worker no longer needs are dropped from the queue, which bounds it.
-// 3. Contributions go to the store. An error of one closes the stream.
+// 1. The worker sends Hello. The session refuses a different job, model or
+//    attempt; otherwise it answers with Welcome. If both sides offer shared
+//    memory, MemoryAnswer follows, and payloads stay in that memory from then
+//    on.
+// 2. The session subscribes to the store, and sends every version of every
+//    chunk: older versions first, and within a version the first layers first.
+//    It drops versions that the worker no longer needs from the queue, which
+//    bounds the queue.
+// 3. The session passes contributions to the store. If the store returns an
+//    error for a contribution, the session closes the stream.
 class ExchangeSession final
     : public ServerSession<WorkerMessage, ServerMessage>,
       public WeightsSubscriber {
@@ -62,7 +65,7 @@ class ExchangeSession final
     std::function<void(int64_t incarnation, const absl::Status&)> on_refusal;
   };
 
-  // All arguments must outlive this object.
+  // All objects that the arguments point to must outlive this object.
   ExchangeSession(Served served, TransportCounters* counters,
                   StepArrivals* arrivals, ServerStream<ServerMessage>* stream);
 
@@ -75,8 +78,8 @@ class ExchangeSession final
 
   void OnWeights(const WeightsVersion& weights) override
       ABSL_LOCKS_EXCLUDED(in_place_mu_);
-  // Sends the outcome after all weights up to `version`, because a worker needs
-  // them if it must repeat the step.
+  // Sends the outcome after all weights up to `version`, because a worker that
+  // must repeat the step needs these weights.
   void OnOutcome(const Outcome& outcome, int64_t version) override;
   void OnBurstEnd() override { stream_->Wake(); }
 
@@ -99,12 +102,12 @@ class ExchangeSession final
   void Send(int64_t version, int chunk, const EncodedFloats& values,
             bool difference);
   // Queues the difference to the previous version. A worker needs all
-  // differences in order, so a single one must not be dropped. If the queued
+  // differences in order, so no single difference may be dropped. If the queued
   // differences are as large as the whole chunk, replaces them with the two
   // whole versions that the worker may need. This also bounds the queue.
   void SendDifference(const WeightsVersion& weights);
-  // Drops notices of `version` and older ones. This bounds the list if a worker
-  // does not read.
+  // Drops the notices of `version` and of older versions. This bounds the list
+  // if a worker does not read.
   void DropOld(int64_t version) ABSL_EXCLUSIVE_LOCKS_REQUIRED(in_place_mu_);
 
   const Served served_;
@@ -114,12 +117,12 @@ class ExchangeSession final
   ServerStream<ServerMessage>* const stream_;
   const int64_t differences_per_whole_;
   const size_t notices_per_message_;
-  // Accessed only by the stream's calls.
+  // The members below are accessed only in calls that the stream makes.
   bool welcomed_ = false;
   int64_t incarnation_ = 0;
   bool subscribed_ = false;
   std::shared_ptr<const MappedMemory> memory_;  // The worker's gradients.
-  // The same memory, as arenas that are pinned.
+  // The worker's gradients as pinned arenas.
   std::unique_ptr<PinnedArenas> gradients_;
 
   absl::Mutex in_place_mu_;
@@ -128,8 +131,9 @@ class ExchangeSession final
   std::vector<std::pair<int64_t, int>> in_place_ ABSL_GUARDED_BY(in_place_mu_);
 };
 
-// Return the header and the payload of a message with a chunk's weights. With
-// `difference`, the payload is the difference to the version before.
+// These functions return the header and the payload of a message with a chunk's
+// weights. If `difference` is true, the payload is the difference to the
+// previous version.
 ServerMessage WeightsHeader(int64_t version, int chunk, Encoding encoding,
                             bool difference);
 OutgoingPayload PayloadOf(const EncodedFloats& values);

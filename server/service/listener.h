@@ -38,8 +38,9 @@ class Listener {
     // `network` is used.
     std::string advertise;
     // Address of the Unix socket, as unix-abstract:NAME. With TLS or a token,
-    // only processes of the same user may connect. The kernel authenticates
-    // them, so they need neither a certificate nor a token.
+    // only processes of the same user may connect to it. The kernel
+    // authenticates these processes, so they need neither a certificate nor a
+    // token.
     std::string unix_socket;
     Security security;
     Limits limits;

@@ -14,8 +14,8 @@
 namespace tributary {
 namespace {
 
-// Refused workers in the log of one attempt: they may be started again and
-// again.
+// Largest number of refused workers in the log of one attempt, because such
+// workers may be started again and again.
 constexpr int kMostRefusals = 100;
 
 // Sends every chunk at one version.

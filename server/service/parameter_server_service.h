@@ -30,8 +30,8 @@ class ParameterServerService final
               ParameterServer::Service>>,
       public WeightsService {
  public:
-  // `log` must outlive the gRPC server. It receives one line for each worker
-  // that is refused permanently, up to a fixed number of lines.
+  // `log` must outlive the gRPC server. The log receives one line for each
+  // worker that is refused permanently, up to a fixed number of lines.
   ParameterServerService(int shard, Logger* log);
   ~ParameterServerService() override;
 

@@ -19,9 +19,8 @@ class WeightsService {
   virtual ~WeightsService() = default;
 
   // Serves `store` to the workers of this job and attempt, and refuses other
-  // workers. Before this call, all workers are refused with UNAVAILABLE, which
-  // they retry.
-  // `store` must outlive all streams.
+  // workers. Before this call, all workers are refused with UNAVAILABLE, after
+  // which they try again. `store` must outlive all streams.
   virtual void Serve(ParameterStore* store, const std::string& job_id,
                      int64_t attempt) = 0;
 

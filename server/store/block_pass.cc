@@ -30,8 +30,8 @@ void ZeroGaps(absl::Span<const ChunkSegment> segments, int64_t count,
 
 }  // namespace
 
-// Cuts the segments once for all updates. Doing so during the pass would slow
-// it down.
+// Cuts the segments at the blocks' boundaries, once for all updates. Doing so
+// during the pass would slow it down.
 BlockPass::BlockPass(const ArenaLayout& layout, int chunk,
                      const Optimizer* optimizer)
     : elements_(layout.ChunkSize(chunk)),

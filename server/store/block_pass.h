@@ -1,4 +1,4 @@
-// ChunkPass on the CPU.
+// Implements ChunkPass on the CPU.
 #ifndef TRIBUTARY_SERVER_STORE_BLOCK_PASS_H_
 #define TRIBUTARY_SERVER_STORE_BLOCK_PASS_H_
 
@@ -39,7 +39,7 @@ class BlockPass final : public ChunkPass {
   std::vector<Buffer> slots_;  // The optimizer's state.
 };
 
-// Creates BlockPasses. A ChunkPassMaker that never returns an error.
+// Creates BlockPasses; see ChunkPassMaker. Never returns an error.
 absl::StatusOr<ChunkPasses> MakeBlockPasses(const ChunkPassPlan& plan);
 
 }  // namespace tributary

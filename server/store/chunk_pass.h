@@ -1,5 +1,6 @@
 // The interface for the work that turns a chunk's contributions into its next
-// version: sums them, runs the optimizer and writes the new weights.
+// version: it sums the contributions, runs the optimizer and writes the new
+// weights.
 #ifndef TRIBUTARY_SERVER_STORE_CHUNK_PASS_H_
 #define TRIBUTARY_SERVER_STORE_CHUNK_PASS_H_
 
@@ -27,9 +28,9 @@ namespace tributary {
 // return when the work is done. All implementations compute the same bits,
 // except for the payload of a NaN.
 //
-// Errors are those of the device that computes: Internal if it has failed,
-// ResourceExhausted if its memory did not suffice. The outputs of the failed
-// call are undefined, and the pass must not be used again.
+// The methods return Internal if the device that computes has failed, and
+// ResourceExhausted if its memory did not suffice. After an error, the outputs
+// of the call are undefined, and the pass must not be used again.
 class ChunkPass {
  public:
   virtual ~ChunkPass() = default;
@@ -49,9 +50,9 @@ class ChunkPass {
     const ChunkWeights* weights = nullptr;
     // `next->from` is the result of the last Run, or the chunk's first version.
     const ChunkWeights::Next* next = nullptr;
-    // Whether to write the new weights with non-temporal stores.
+    // If true, the pass writes the new weights with non-temporal stores.
     bool streams = false;
-    // Whether to leave weights and state unchanged.
+    // If true, the pass leaves the weights and the state unchanged.
     bool skip = false;
     // If not null, receives a copy of the state after the pass, and of the
     // weights if next->in_place.
@@ -62,9 +63,9 @@ class ChunkPass {
   // the same value as SumOfSquares.
   virtual absl::StatusOr<double> Run(const Arguments& arguments) = 0;
 
-  // Sets the optimizer's state: Optimizer::slots() arrays with the chunk's
-  // elements. Before Restore, all elements are zero. The pass may keep the
-  // buffers and write to them.
+  // Sets the optimizer's state: one array with the chunk's elements for each
+  // slot (see Optimizer::slot_names). If Restore is not called, all elements
+  // are zero at first. The pass may keep the buffers and write to them.
   virtual absl::Status Restore(std::vector<Buffer> slots) = 0;
   // Copies the optimizer's state to the buffers `to`, one for each slot.
   virtual absl::Status CopyState(absl::Span<const Buffer> to) = 0;
@@ -72,7 +73,7 @@ class ChunkPass {
 
 // The arguments of a ChunkPassMaker.
 struct ChunkPassPlan {
-  // The job whose steps are rounds. Valid during the call.
+  // The job as JobOfRounds returns it. Valid during the call only.
   const JobSpec* job = nullptr;
   const ArenaLayout* layout = nullptr;
   // Numbers of the server's chunks, ascending.
@@ -84,8 +85,8 @@ struct ChunkPassPlan {
 struct ChunkPasses {
   std::vector<std::unique_ptr<ChunkPass>> passes;  // In the plan's order.
   // Returns a buffer with room for any of the chunks. The buffer may outlive
-  // the passes. If ordinary memory is as fast, the function is null or returns
-  // null.
+  // the passes. The function is null or returns null if ordinary memory is as
+  // fast.
   std::function<Buffer()> host_buffer;
   // Pins memory from which contributions are read or to which weights are
   // written.

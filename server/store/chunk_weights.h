@@ -14,14 +14,14 @@ namespace tributary {
 // The form that workers receive depends on the job's exchange:
 //   * FLOAT32: the weights themselves. In shared memory the optimizer writes
 //     them where workers read them.
-//   * BFLOAT16, FLOAT16: the weights, rounded. As 16 bits for streams, as
-//     float32 in shared memory; converted once for each version, block by block
-//     while the update has them in the cache.
+//   * BFLOAT16, FLOAT16: the weights, rounded. They are encoded as 16 bits for
+//     streams, and as float32 in shared memory. They are converted once for
+//     each version, block by block, while the update has them in the cache.
 //   * compression: differences between published weights, which are kept beside
-//     the exact ones. Each difference is computed from the published weights to
-//     the exact ones, so it includes what earlier differences left out (Tang et
-//     al., 2019). A worker without a published version receives the whole
-//     version.
+//     the exact weights. Each difference is computed from the published weights
+//     to the exact weights, so it includes what earlier differences left out
+//     (Tang et al., 2019). A worker without a published version receives the
+//     whole version.
 //
 // Not thread-safe, except that one thread may call Write and Complete while
 // others call the remaining methods.
@@ -36,7 +36,7 @@ class ChunkWeights {
   // Returns the newest version, or -1 if there are no weights yet.
   int64_t version() const { return version_; }
 
-  // Sets the first version: 0, or that of a checkpoint.
+  // Sets the first version: 0, or the version that the job resumes from.
   void Initialize(int64_t version, Buffer values);
 
   // A version that is being computed.
@@ -52,14 +52,14 @@ class ChunkWeights {
     // published_from.
     bool published_before = false;
     EncodedFloats difference;
-    // True if `values` are in shared memory, which the version after the next
-    // one overwrites.
+    // True if `values` is in shared memory, which is overwritten two versions
+    // later.
     bool in_place = false;
   };
-  // Begins version() + 1 and releases version() - 1. The released version is no
-  // longer needed, because the gradients of this update were computed from
-  // version() of all chunks. `for_streams` tells whether a stream will send the
-  // new version in 16 bits.
+  // Begins to compute version() + 1 and releases version() - 1. The released
+  // version is no longer needed, because the gradients of this update were
+  // computed from version() of all chunks. `for_streams` is true if a stream
+  // will send the new version.
   Next Begin(bool for_streams);
   // Derives the forms that workers receive for elements [begin, begin + count),
   // where count is at most TreeSum::kBlock. `values` is next.values + begin or,
@@ -84,9 +84,9 @@ class ChunkWeights {
   // no data if the version is not available.
   EncodedFloats Exact(int64_t version);
 
-  // From now on, puts the form for shared memory of even versions into `even`,
-  // and that of odd versions into `odd`. Copies the existing versions there.
-  // Must not be called with compression.
+  // From now on, writes the form for shared memory into `even` for even
+  // versions, and into `odd` for odd versions. Copies the existing versions
+  // there. Must not be called with compression.
   void Share(Buffer even, Buffer odd);
 
  private:

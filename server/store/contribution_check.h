@@ -14,8 +14,8 @@
 
 namespace tributary {
 
-// Checks what can be checked with the job alone: the step, the node and the
-// sample count, and that the gaps between parameters are zero, because they are
+// Checks what can be checked with the job alone: the step, the node, the sample
+// count, and that the gaps between parameters are zero, because the gaps are
 // included in the gradient's norm. Immutable and thread-safe.
 class ContributionCheck {
  public:
@@ -24,7 +24,7 @@ class ContributionCheck {
   ContributionCheck(const ArenaLayout& layout, int leaves, int64_t steps,
                     const std::optional<SampleCounts>& sample_counts);
 
-  // Returns InvalidArgument, with the value and the expected one, if the
+  // Returns InvalidArgument, with the value and the expected value, if the
   // contribution `sum` to `chunk` is invalid. `chunk` must be a chunk of the
   // layout. Reads the gaps of the gradient.
   absl::Status Check(int chunk, const NodeSum& sum) const;

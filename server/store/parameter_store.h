@@ -42,14 +42,16 @@ namespace tributary {
 struct WeightsVersion {
   int chunk = 0;
   int64_t version = -1;
-  // The whole version. Has no data for subscribers that read shared memory.
+  // The weights of the whole version. Has no data for subscribers that read
+  // shared memory.
   EncodedFloats values;
-  // With compression, the difference to version - 1, for workers that have
-  // version - 1. If it has no data, `values` must be sent.
+  // With compression, the difference to the previous version, for workers that
+  // have that version. If it has no data, `values` must be sent.
   EncodedFloats difference;
-  // The whole version - 1, if `difference` has data.
+  // The weights of the whole previous version, if `difference` has data.
   EncodedFloats previous;
-  // More versions may follow soon; in any case OnBurstEnd will follow.
+  // True if more versions may follow soon. OnBurstEnd is called after the last
+  // of them, or after this version if none follows.
   bool more = false;
 };
 
@@ -83,12 +85,13 @@ class WeightsSubscriber {
 // Contributions to a chunk are added to its ContributionQueue, which the
 // consistency policy created. The contribution that makes an update possible
 // schedules it on the thread pool. The chunk's ChunkPass, on the CPU or on a
-// GPU, sums the gradients in place, reads version s and writes version s + 1
-// into another buffer, which is then published. When all chunks of this server
-// have been summed, `on_sums` receives the step's StepSums, with the sum of
-// squares. With clipping, a first pass computes only the squares, and the
-// update follows when SetGradientNorm provides the norm. In mode `asynchronous`
-// the norm arrives with the gradient instead.
+// GPU, sums the gradients where they arrived, reads version s and writes
+// version s + 1 into another buffer, which is then published. When the
+// gradients of a step have been summed for all chunks of this server, `on_sums`
+// receives the step's StepSums, with the sum of squares. With clipping, a first
+// pass computes only the squares, and the update follows when SetGradientNorm
+// provides the norm. In mode `asynchronous` the norm arrives with the gradient
+// instead.
 //
 // In synchronous mode, each chunk keeps the newest version and the one before
 // it, so that a step survives the loss of any worker. Chunk A may be at version
@@ -101,11 +104,11 @@ class WeightsSubscriber {
 // For the same reason, the two versions may have two fixed places in shared
 // memory that workers on this host read directly (ShareWeights): version v is
 // in arena v % 2. The update to version s + 2 overwrites version s, which is
-// not needed. A straggler may still be reading it and see a mixture of both;
-// its contribution belongs to a completed step and is dropped. Values that a
-// stream sends are copied first, because gRPC may still be sending them when
-// they are overwritten. The weights that workers read may differ from those
-// that the optimizer writes: see ChunkWeights.
+// not needed. A straggler may still be reading version s and see a mixture of
+// both versions; its contribution belongs to a completed step and is dropped.
+// Values that a stream sends are copied first, because gRPC may still be
+// sending them when they are overwritten. The weights that workers read may
+// differ from the weights that the optimizer writes; see ChunkWeights.
 //
 // Writing to another buffer costs no more than updating in place: the CPU's
 // pass reads gradients, weights and state once, and writes weights and state
@@ -169,33 +172,37 @@ class ParameterStore {
     replicate_ = std::move(replicate);
   }
 
-  // Returns InvalidArgument, naming the chunk, if it does not belong to this
-  // server.
+  // Returns InvalidArgument if the chunk does not belong to this server.
   absl::Status CheckChunk(int chunk) const;
 
   // Sets version 0 of a chunk. No effect if the chunk already has a version.
+  // Returns InvalidArgument if the chunk does not belong to this server.
   absl::Status AddInitial(int chunk, Buffer values);
 
-  // Returns buffers for all chunks, with unspecified contents.
+  // Returns a snapshot with buffers for all chunks of this server. Their
+  // contents are unspecified.
   Snapshot BlankSnapshot();
   // Resumes from a snapshot of version Options::first_version. Call it at most
-  // once, before any other method.
+  // once, before AddInitial, AddContribution and TakeSnapshot. If a pass cannot
+  // restore its state, calls Options::on_failure.
   void Restore(Snapshot snapshot);
-  // Copies every chunk when it reaches `version`, then calls `done` once with
-  // all copies, on any thread. The only cost to training is that the updates to
-  // this version write the weights and state twice. Returns false, and does not
-  // call `done`, if a chunk has already reached the version or is being updated
-  // to it. Replaces an earlier snapshot that is not complete.
+  // Copies every chunk at `version`: immediately if the chunk has this version,
+  // otherwise when the chunk reaches it. Then calls `done` once with all
+  // copies, on any thread. The only cost to training is that the updates to
+  // this version write the weights and the state twice. Returns false, and does
+  // not call `done`, if a chunk has a newer version, is being updated to or
+  // from `version`, or cannot be copied. Replaces an earlier snapshot that is
+  // not complete.
   bool TakeSnapshot(int64_t version, std::function<void(Snapshot)> done)
       ABSL_LOCKS_EXCLUDED(capture_mu_);
-  // Returns the number of steps that were applied to all chunks, or -1 if some
-  // chunk has no version.
+  // Returns the oldest of the chunks' versions, which is the number of steps
+  // that were applied to all chunks. Returns -1 if some chunk has no version.
   int64_t CompleteVersion() const;
 
   // Adds a contribution. Also returns OK if the contribution is no longer
-  // needed and was dropped. Returns InvalidArgument or FailedPrecondition,
-  // naming step, chunk and node, for a contribution that no correct worker
-  // sends; the store is then unchanged.
+  // needed and was dropped. Returns InvalidArgument, FailedPrecondition or
+  // ResourceExhausted, stating what is wrong, for a contribution that no
+  // correct worker sends; the store is then unchanged.
   absl::Status AddContribution(int chunk, NodeSum sum);
 
   // Sets the L2 norm of the mean gradient of `step`. In modes that apply steps
@@ -214,14 +221,15 @@ class ParameterStore {
   absl::StatusOr<SharedMemoryOffer> ShareWeights()
       ABSL_LOCKS_EXCLUDED(share_mu_);
 
-  // Calls `subscriber` for the existing versions, and for every new one until
-  // Unsubscribe returns. With `in_memory`, omits the values, which the worker
-  // reads from shared memory; ShareWeights must have been called before.
+  // Calls `subscriber` for the existing versions, and for every new version
+  // until Unsubscribe returns. With `in_memory`, omits the values, which the
+  // worker reads from shared memory; ShareWeights must have been called before.
   void Subscribe(WeightsSubscriber* subscriber, bool in_memory);
   void Unsubscribe(WeightsSubscriber* subscriber);
 
-  // Returns the optimizer's weights in float32. Returns FailedPrecondition if
-  // the chunk does not have this version.
+  // Returns the optimizer's weights of this version of the chunk, in float32.
+  // Returns FailedPrecondition if the chunk does not have this version, and
+  // InvalidArgument if the chunk does not belong to this server.
   absl::StatusOr<WeightsVersion> Read(int chunk, int64_t version);
 
  private:
@@ -246,7 +254,8 @@ class ParameterStore {
     // True while `update` is being turned into the next version.
     bool updating ABSL_GUARDED_BY(mu) = false;
     std::vector<Subscription> subscriptions ABSL_GUARDED_BY(mu);
-    // A snapshot that does not contain this chunk yet.
+    // The snapshot for which this chunk must still be copied; null if there is
+    // none.
     std::shared_ptr<SnapshotCapture> capture ABSL_GUARDED_BY(mu);
 
     // Accessed only by the task that sums or updates the chunk.
@@ -260,8 +269,9 @@ class ParameterStore {
                  SumsCallback on_sums);
 
   Chunk* Find(int chunk) const;
-  // Takes the chunk's next update, if there is one and none is under way. If
-  // this function returns true, the caller must call Begin.
+  // Takes the chunk's next update from the queue, if there is one and no update
+  // is under way. Returns true if it took an update; the caller must then call
+  // Begin or OnTaken.
   static bool TakeUpdate(Chunk* chunk) ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
   // Sends the outcome of a contribution to the subscriber that sent it.
   static void Answer(const Chunk& chunk, const ContributionOutcome& answer)
@@ -279,14 +289,14 @@ class ParameterStore {
   void OnTaken(Chunk* chunk, bool more) ABSL_LOCKS_EXCLUDED(chunk->mu);
   void ReportSum(const Chunk& chunk, double sum_of_squares);
   // Computes the next version of the chunk. `norm` is the norm of the mean
-  // gradient; only jobs that clip gradients or skip nonfinite ones use it. For
-  // `more`, see WeightsVersion.
+  // gradient; only jobs that clip gradients or skip nonfinite gradients use it.
+  // See WeightsVersion for `more`.
   void Update(Chunk* chunk, double norm, bool more)
       ABSL_LOCKS_EXCLUDED(chunk->mu);
   // Publishes the new version, and begins the next update if there is one.
   void FinishUpdate(Chunk* chunk, ChunkWeights::Next next, bool more)
       ABSL_LOCKS_EXCLUDED(chunk->mu);
-  // See ChunkPass::Run.
+  // Calls ChunkPass::Run for the chunk's update, and returns its result.
   absl::StatusOr<double> RunPass(const Chunk& chunk, int64_t version,
                                  double norm, const ChunkWeights& weights,
                                  const ChunkWeights::Next& next,
@@ -307,20 +317,21 @@ class ParameterStore {
   const int leaves_;
   const std::unique_ptr<const ConsistencyPolicy> policy_;
   const UpdateRecipe recipe_;
-  const bool awaits_norm_;  // Updates wait for SetGradientNorm.
+  const bool awaits_norm_;  // True if updates wait for SetGradientNorm.
   const ArenaLayout layout_;
   const ContributionCheck check_;
-  // Whether to write new weights with non-temporal stores.
+  // True if new weights are written with non-temporal stores.
   const bool streams_;
   Executor* const pool_;
   const std::unique_ptr<Optimizer> optimizer_;
   const int slots_;  // Number of the optimizer's slots.
   const SumsCallback on_sums_;
-  const PinMemory pin_memory_;   // Null: memory need not be pinned.
-  ReplicateCallback replicate_;  // Null: no replicas.
+  const PinMemory pin_memory_;   // Null if memory need not be pinned.
+  ReplicateCallback replicate_;  // Null without replicas.
   std::vector<int> chunk_numbers_;
   BufferPool buffers_;
-  // Half the size of those of buffers_, for 16-bit numbers.
+  // Buffers for the 16-bit form of a chunk, half the size of the buffers in
+  // buffers_.
   BufferPool halves_;
   SumReports reports_;
   // In the order of chunk_numbers_.
@@ -330,7 +341,7 @@ class ParameterStore {
   // Work scheduled on the pool, by chunk number: at most one item for each
   // chunk.
   std::map<int, std::function<void(Chunk*)>> queue_ ABSL_GUARDED_BY(queue_mu_);
-  // Number of scheduled and running items.
+  // Number of scheduled and running items of work.
   int unfinished_ ABSL_GUARDED_BY(queue_mu_) = 0;
 
   absl::Mutex subscribers_mu_;

@@ -12,15 +12,15 @@ namespace tributary {
 
 // Memory in arenas of equal size, each of which is pinned when it is first
 // used. A worker shares one arena for each gradient that it may ever have in
-// flight, but always uses the first free arena, so few arenas are in use.
-// Pinning all of them would take many times the memory that is in use. Arenas
+// flight. It always uses the first free arena, so few arenas are in use, and
+// pinning all arenas would take many times the memory that is in use. Arenas
 // stay pinned until this object and all handles are destroyed, because the next
 // step uses them again. Not thread-safe.
 class PinnedArenas {
  public:
   // Largest number of bytes to pin, except that two arenas may always be
-  // pinned. The device copies from other arenas through pinned memory of its
-  // own.
+  // pinned. The device copies from arenas that are not pinned through pinned
+  // memory of its own.
   static constexpr int64_t kMaximumBytes = int64_t{4} << 30;
 
   // `memory` has `bytes` bytes, in arenas of `arena_bytes`, which is a multiple
@@ -30,8 +30,8 @@ class PinnedArenas {
 
   // Returns a handle that keeps the memory alive, and the arena that contains
   // [begin, begin + bytes) pinned. The range must be in the memory. It is not
-  // pinned if it is in more than one arena. Blocks while an arena is pinned:
-  // about 0.1 ms per MiB.
+  // pinned if it is in more than one arena or if kMaximumBytes are pinned
+  // already. Blocks while an arena is pinned: about 0.1 ms per MiB.
   std::shared_ptr<const void> Use(int64_t begin, int64_t bytes);
 
  private:

@@ -16,7 +16,7 @@ namespace tributary {
 class SampleCounts {
  public:
   // `job` is resolved and has `steps` steps. It must be the original job, not
-  // the one whose steps are rounds. `train_samples` is at least 1.
+  // the result of JobOfRounds. `train_samples` is at least 1.
   SampleCounts(const JobSpec& job, int64_t steps, int64_t train_samples);
 
   // Returns the number of samples under `node` in all steps of `round`. `node`
@@ -29,7 +29,7 @@ class SampleCounts {
   const int64_t global_;
   const int64_t train_samples_;
   const int64_t steps_per_epoch_;
-  // Tokens in a sample of a text; otherwise 1.
+  // Number of tokens in a sample of a text; 1 for other data.
   const int64_t per_sample_;
 };
 

@@ -31,7 +31,8 @@ class SumReports {
 
   // Adds one chunk's sum of one step. Call it once for each chunk and step.
   // Returns the step's report if all other chunks were added before, otherwise
-  // nullopt. If a chunk has nonfinite elements, the report names one of them.
+  // nullopt. If the gradients of some chunks have nonfinite elements, the
+  // report names one of these elements.
   std::optional<StepSums> Add(const ChunkSum& chunk) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
@@ -42,7 +43,7 @@ class SumReports {
 
   const int chunks_;
   absl::Mutex mu_;
-  // Steps that some chunks have reported and others have not.
+  // The steps that some chunks have reported and other chunks have not.
   std::map<int64_t, Open> open_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -19,11 +19,12 @@ struct NodeSum {
   int64_t step = 0;
   int node = 1;
   std::shared_ptr<const GradientSource> gradient;
-  int64_t sample_count = 0;  // Samples (tokens) in the sum.
+  int64_t sample_count = 0;  // Number of samples (for text, tokens) in the sum.
   double loss_sum = 0;       // Loss summed over the same samples.
   int64_t contributor = 0;   // Incarnation of the worker that sent it.
-  // Used only in modes in which servers answer contributions (see
-  // ExchangeTraits); Contribution describes them.
+  // `base_version` and `gradient_norm` are used only if servers answer
+  // contributions (see ExchangeTraits). The message Contribution describes
+  // them.
   int64_t base_version = 0;
   double gradient_norm = 0;
   // WeightsSubscriber::id of the stream on which the contribution arrived; 0 if
@@ -32,11 +33,11 @@ struct NodeSum {
 };
 
 // Contributions that cover the tree. Their sum is never stored as a whole:
-// callers read it block by block, so that it stays in the cache. The last
-// addition, of the root's two children, is left to the caller: the update does
-// it in the same loop, which uses the memory bandwidth better than two loops.
+// callers read the sum block by block, so that each block stays in the cache.
+// The caller does the last addition, of the root's two children, in the same
+// loop as the update, which uses the memory bandwidth better than two loops.
 // With a 16-bit exchange.wire_dtype every node of the tree is rounded,
-// including the root, so Read does that addition too.
+// including the root, so Read does the last addition too.
 class TreeSum {
  public:
   // Elements per block: few enough that the L1 cache holds all arrays of an
@@ -60,10 +61,10 @@ class TreeSum {
   void Read(int64_t begin, int64_t count, const float** half,
             const float** other_half) const;
 
-  // Returns the operations of the sum in post-order, for callers that compute
-  // it elsewhere, such as on a GPU. A source is pushed on a stack, which has at
-  // most depth() entries. Null replaces the top two entries with their sum,
-  // rounded to dtype().
+  // Returns the operations that compute the sum, in post-order, for callers
+  // that compute it elsewhere, such as on a GPU. They use a stack of at most
+  // depth() arrays: a source pushes its elements, and null replaces the top two
+  // arrays with their sum, rounded to dtype().
   absl::Span<const std::shared_ptr<const GradientSource>> steps() const {
     return steps_;
   }
@@ -73,13 +74,14 @@ class TreeSum {
   // `leaves` leaves.
   static int MostDepth(int leaves);
 
-  // Returns the first of the `elements` elements that is NaN or infinite in
-  // some contribution, and the incarnation of the worker that sent the
-  // contribution. Both numbers are 0 if all elements are finite.
+  // A NaN or infinite element of a contribution, and the incarnation of the
+  // worker that sent the contribution. Both are 0 if there is no such element.
   struct Nonfinite {
     int64_t element = 0;
     int64_t contributor = 0;
   };
+  // Returns the first of the `elements` elements that is NaN or infinite in any
+  // contribution.
   Nonfinite FindNonfinite(int64_t elements) const;
 
  private:
@@ -101,21 +103,22 @@ class TreeSum {
 // Contributions of different nodes may overlap if leaves were reassigned during
 // the step and two workers computed the same leaves. Both computed the same
 // bits, so either contribution may be used. A contribution whose leaves are
-// already covered by others is a duplicate.
+// already covered by other contributions is a duplicate.
 class ChunkAggregator {
  public:
   // `leaves` must be a power of two. Sums are rounded to `dtype`. Contributions
-  // must already be rounded to it.
+  // must already be rounded to `dtype`.
   ChunkAggregator(int leaves, WireDtype dtype);
 
   // Adds a contribution. Returns false if it is a duplicate, which is dropped.
   // `sum.node` must be a node of the tree.
   bool Add(NodeSum sum);
 
-  // Returns true if every leaf is covered, so that Take may be called.
+  // Returns true if every leaf is covered; Take may then be called.
   bool complete() const { return covered_[1]; }
 
-  // Returns the contributions and leaves the aggregator empty.
+  // Returns the contributions and leaves the aggregator empty. Call it only if
+  // complete() is true.
   TreeSum Take();
 
  private:

@@ -1,5 +1,5 @@
-// The gradient of a contribution until it is summed: an array in memory, or the
-// received messages, which are decoded when read.
+// The gradient of a contribution until it is summed: an array in memory, or a
+// received message that is decoded when it is read.
 #ifndef TRIBUTARY_SERVER_STORE_AGGREGATION_GRADIENT_SOURCE_H_
 #define TRIBUTARY_SERVER_STORE_AGGREGATION_GRADIENT_SOURCE_H_
 
@@ -16,13 +16,13 @@ class GradientSource {
 
   // Returns elements [begin, begin + count) of the chunk: a pointer to them, or
   // `scratch` after copying them there. The result is valid as long as the
-  // source and `scratch` are.
+  // source and `scratch` exist.
   virtual const float* Read(int64_t begin, int64_t count,
                             float* scratch) const = 0;
 
   // Returns all elements as one array, before the rounding to
   // exchange.wire_dtype that Read does. Returns null if there is no such array.
-  // The result is valid as long as the source is.
+  // The result is valid as long as the source exists.
   virtual const float* InOnePiece() const { return nullptr; }
 
   // Returns true if most elements are 0, so that Add takes less time than Read.

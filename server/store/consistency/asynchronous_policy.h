@@ -1,4 +1,4 @@
-// The policy of mode asynchronous.
+// Implements the consistency mode `asynchronous`.
 #ifndef TRIBUTARY_SERVER_STORE_CONSISTENCY_ASYNCHRONOUS_POLICY_H_
 #define TRIBUTARY_SERVER_STORE_CONSISTENCY_ASYNCHRONOUS_POLICY_H_
 
@@ -14,7 +14,7 @@ namespace tributary {
 // its staleness (the number of versions since the one it was computed from) is
 // above `max_staleness`. The sender receives the outcome. With
 // `learning_rate_by_staleness`, the learning rate of an update is divided by
-// its staleness. A queue holds at most 4096 contributions.
+// its staleness if that is above 1. A queue holds at most 4096 contributions.
 class AsynchronousPolicy final : public ConsistencyPolicy {
  public:
   AsynchronousPolicy(const Options& options, const AsynchronousSpec& spec)

@@ -17,10 +17,10 @@ namespace tributary {
 // The outcome of a contribution, to be sent to its worker.
 struct ContributionOutcome {
   int64_t step = 0;
-  // True: the contribution is too stale and must be computed again. False: the
-  // step is applied.
+  // True if the contribution is too stale and must be computed again. False if
+  // the step is applied, by this contribution or by an earlier one.
   bool refused = false;
-  int64_t age = 0;       // Staleness of the contribution.
+  int64_t age = 0;       // Staleness of the contribution, in versions.
   int64_t receiver = 0;  // NodeSum::sender.
 };
 
@@ -30,40 +30,43 @@ struct ChunkUpdate {
   TreeSum sum;
   // Norm of the batch's mean gradient, in modes whose contributions contain it.
   double gradient_norm = 0;
-  // The learning rate is divided by this number. 1 leaves its bits unchanged.
+  // The learning rate is divided by this number. A divisor of 1 leaves the bits
+  // of the learning rate unchanged.
   double learning_rate_divisor = 1;
   // The outcome to send when the version has been published. If absent, nothing
   // is sent.
   std::optional<ContributionOutcome> outcome;
 };
 
-// The contributions to one chunk: a state machine that decides which ones are
-// accepted and when a step is complete. Each step is applied to the chunk
-// exactly once, for any order and any repetition of contributions.
+// The contributions to one chunk: a state machine that decides which
+// contributions are accepted and when a step is complete. Each step is applied
+// to the chunk exactly once, for any order and any repetition of contributions.
 //
 // The caller promises that
 // - calls do not overlap (the queue is not thread-safe, and never blocks);
 // - `version` is the newest version of the chunk, or -1 while it has none, and
 //   increases by one for each update that Next returned;
-// - `sum.step` is at least 0, `sum.node` is one of the tree's, and the sample
+// - `sum.step` is at least 0, `sum.node` is a node of the tree, and the sample
 //   count is not negative.
 class ContributionQueue {
  public:
   virtual ~ContributionQueue() = default;
 
   // Accepts a contribution, or drops it if it is no longer needed. May be
-  // called while an update is under way. Errors name the step, are caused by
-  // the sender, and leave the queue unchanged: FailedPrecondition for a step
-  // that the sender cannot have reached, InvalidArgument for a contribution
-  // that is invalid for every step, ResourceExhausted if too many wait.
+  // called while an update is under way. Errors are the sender's fault; they
+  // name the step and leave the queue unchanged. Returns FailedPrecondition for
+  // a step that the sender cannot have reached, InvalidArgument for a
+  // contribution that is invalid for every step, and ResourceExhausted if too
+  // many contributions wait.
   virtual absl::Status Add(int64_t version, NodeSum sum) = 0;
 
-  // What to do next: apply an update, send the outcome of a contribution that
-  // causes no update, or nothing until another Add.
+  // What the caller must do next: apply an update, send the outcome of a
+  // contribution that causes no update, or nothing until the next Add.
   using Decision =
       std::variant<std::monostate, ChunkUpdate, ContributionOutcome>;
-  // Returns what to do at `version`. A returned update leaves the queue and
-  // must have become `version` + 1 before the next call of Next.
+  // Returns what the caller must do at `version`. A returned update is removed
+  // from the queue, and must have become `version` + 1 before the next call of
+  // Next.
   virtual Decision Next(int64_t version) = 0;
 };
 
@@ -71,9 +74,9 @@ class ContributionQueue {
 // thread-safe.
 class ConsistencyPolicy {
  public:
-  // The job's parameters that every mode uses.
+  // The parameters that every consistency mode uses.
   struct Options {
-    int leaves = 1;  // Leaves of the reduction tree.
+    int leaves = 1;  // Number of leaves of the reduction tree.
     WireDtype dtype = ExchangeSpec::FLOAT32;
     int64_t steps = 0;       // Number of rounds.
     int64_t first_step = 0;  // Steps below this one are already applied.
@@ -81,12 +84,12 @@ class ConsistencyPolicy {
 
   virtual ~ConsistencyPolicy() = default;
 
-  // Creates the queue of one chunk. It may outlive the policy.
+  // Creates the queue of one chunk. The queue may outlive the policy.
   virtual std::unique_ptr<ContributionQueue> NewQueue() const = 0;
 
-  // Returns how many versions of a chunk workers may need, including the
-  // newest. 1 means that workers always compute from the newest version. 2
-  // means that chunks may be one step apart, and a worker that computes a step
+  // Returns how many versions of a chunk workers may need, including the newest
+  // version. 1 means that workers always compute from the newest version. 2
+  // means that chunks may be one step apart: a worker that computes a step then
   // needs the older version of the chunks that are ahead (see ParameterStore).
   virtual int useful_versions() const = 0;
 };

@@ -1,4 +1,4 @@
-// Creates the policy of a job's consistency mode.
+// Creates the implementation of a job's consistency mode.
 #ifndef TRIBUTARY_SERVER_STORE_CONSISTENCY_CREATE_CONSISTENCY_POLICY_H_
 #define TRIBUTARY_SERVER_STORE_CONSISTENCY_CREATE_CONSISTENCY_POLICY_H_
 

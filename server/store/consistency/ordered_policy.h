@@ -1,5 +1,5 @@
-// The policy of the modes that apply steps in order: synchronous, local SGD and
-// bounded staleness.
+// Implements the consistency modes that apply steps in order: synchronous,
+// local SGD and bounded staleness.
 #ifndef TRIBUTARY_SERVER_STORE_CONSISTENCY_ORDERED_POLICY_H_
 #define TRIBUTARY_SERVER_STORE_CONSISTENCY_ORDERED_POLICY_H_
 

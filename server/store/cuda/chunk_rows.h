@@ -19,10 +19,10 @@ inline constexpr int kRowElements = 16;
 
 enum class RowGroup : uint8_t { kDecay, kNoDecay, kStatistics };
 
-// Elements [kRowElements * r, kRowElements * (r + 1)) of a chunk, for row r.
+// Row r of a chunk: elements [kRowElements * r, kRowElements * (r + 1)).
 struct ChunkRow {
   RowGroup group = RowGroup::kNoDecay;
-  // Elements of the parameter; the rest of the row is a gap.
+  // Number of elements of the parameter; the rest of the row is a gap.
   uint8_t elements = 0;
 };
 

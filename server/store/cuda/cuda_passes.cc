@@ -180,7 +180,7 @@ void PassGpu::ReturnPassStream(PassStream* pass_stream) {
   free_.push_back(pass_stream);
 }
 
-// GPU memory of a chunk's rows, in elements.
+// Returns the size of a chunk's rows in GPU memory, in elements of 4 bytes.
 int64_t RowElements(const ArenaLayout& layout, int chunk) {
   const int64_t bytes =
       layout.ChunkSize(chunk) / kRowElements * int64_t{sizeof(ChunkRow)};
@@ -189,7 +189,8 @@ int64_t RowElements(const ArenaLayout& layout, int chunk) {
   return (bytes + kAlignment - 1) / kAlignment * kArenaAlignment;
 }
 
-// Each call takes a PassStream, queues its work there and waits for it.
+// The pass of one chunk. Each call takes a PassStream, queues its work there
+// and waits for it.
 class CudaPass final : public ChunkPass {
  public:
   // `gpu` must have memory for it. `keeps_sum`: SumOfSquares is called before

@@ -1,6 +1,7 @@
-// ChunkPass on an NVIDIA GPU. Weights and the optimizer's state are in GPU
-// memory. Contributions are copied there from host memory, and new weights are
-// copied back to the host memory from which the exchange reads them.
+// Implements ChunkPass on an NVIDIA GPU. Weights and the optimizer's state are
+// in GPU memory. Contributions are copied there from host memory, and new
+// weights are copied back to the host memory from which the exchange reads
+// them.
 #ifndef TRIBUTARY_SERVER_STORE_CUDA_CUDA_PASSES_H_
 #define TRIBUTARY_SERVER_STORE_CUDA_CUDA_PASSES_H_
 
@@ -16,13 +17,13 @@ namespace tributary {
 // build without CUDA.
 absl::Status CheckCudaPasses(int ordinal);
 
-// A ChunkPassMaker for GPU `ordinal`. `pass_streams` (at least 1) is the number
-// of chunks that can be processed at the same time, each with its own CUDA
-// stream and working memory. Set it to the number of threads that call the
-// passes; a thread that finds no free stream waits for one.
+// Creates the passes on GPU `ordinal`; see ChunkPassMaker. `pass_streams` (at
+// least 1) is the number of chunks that can be processed at the same time, each
+// with its own CUDA stream and working memory. Set it to the number of threads
+// that call the passes; a thread that finds no free stream waits for one.
 //
-// Errors that occur in a pass are returned by the methods of ChunkPass. They
-// name the operation, the GPU and CUDA's error.
+// The methods of the returned ChunkPasses return errors that name the
+// operation, the GPU and CUDA's error.
 absl::StatusOr<ChunkPasses> MakeCudaPasses(int ordinal, int pass_streams,
                                            const ChunkPassPlan& plan);
 

@@ -23,13 +23,13 @@ namespace tributary::cuda {
 // Wait and copies from memory that is not pinned block.
 class PassStream {
  public:
-  // Returns the number of elements of device memory that a PassStream needs for
-  // chunks of up to `chunk_elements` elements and sums of up to `depth` (see
-  // TreeSum::depth).
+  // Returns the number of floats of device memory that a PassStream needs for
+  // chunks of up to `chunk_elements` elements and sums with a TreeSum::depth of
+  // up to `depth`.
   static int64_t DeviceElements(int64_t chunk_elements, int depth);
 
   // Creates a PassStream on GPU `ordinal`. `memory` is device memory of
-  // DeviceElements() elements, which must outlive the PassStream.
+  // DeviceElements() floats, which must outlive the PassStream.
   static absl::StatusOr<std::unique_ptr<PassStream>> Create(
       int ordinal, int64_t chunk_elements, float* memory);
   ~PassStream();
@@ -39,7 +39,8 @@ class PassStream {
   // Returns the stream after making its GPU current for the calling thread.
   Stream& Use();
 
-  // Queue copies of `elements` floats to the device and from the device.
+  // These functions queue a copy of `elements` floats to the device or from the
+  // device.
   void CopyIn(const float* host, int64_t elements, float* device);
   void CopyOut(const float* device, int64_t elements, float* host);
 
@@ -47,7 +48,7 @@ class PassStream {
   // order. Contributions that are arrays in memory are copied from that memory
   // and must stay valid until Wait returns. Other contributions are decoded on
   // the calling thread, each while the previous one is being copied. Writes the
-  // sum to `to` or, if that is null, to working memory that the next Sum
+  // sum to `to` or, if `to` is null, to working memory that the next Sum
   // overwrites. Returns a pointer to the sum.
   float* Sum(const TreeSum& sum, int64_t elements, float* to);
 
@@ -71,15 +72,18 @@ class PassStream {
              float* memory);
   absl::Status Allocate();
 
-  // Returns host memory that no copy uses, waiting if necessary.
+  // Returns host memory that no copy uses. Waits for a copy to end if
+  // necessary.
   Staging& NextStaging();
   void CopyStaged(const Staging& staging, int64_t elements, float* device);
-  // Returns the array at height `height` of the stack. Height 0 is `first`.
+  // Returns the array at height `height` of the stack of Sum. The array at
+  // height 0 is `first`.
   float* PlaceOf(int height, float* first) const;
   void CopySource(const GradientSource& source, NodeFormat format,
                   int64_t elements, float* to);
-  // Sums sparse contributions on the host, which takes less time than copying
-  // them.
+  // Like Sum, for sparse contributions: adds them on the host, which takes less
+  // time than copying each of them to the device. The sum is written to
+  // `first`.
   void SumOnHost(const TreeSum& sum, NodeFormat format, int64_t elements,
                  float* first);
 

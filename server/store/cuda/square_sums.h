@@ -16,13 +16,15 @@ namespace tributary::cuda {
 // GPU.
 cudaError_t FindSumKernels();
 
-// Computes partial sums of the squares of x[count], where count is a multiple
-// of kRowElements. The square of element i is added to sums[i % 16], or to
-// sums[16 + i % 16] if rows[i / kRowElements] is of group kStatistics. Each
-// partial sum is added in the order of i by one of 32 threads. The additions of
-// a thread depend on each other, so a chunk of 1 MiB takes about a millisecond;
-// other chunks can run at the same time.
+// Number of partial sums that SumSquares computes.
 inline constexpr int kSquareSums = 32;
+
+// Computes partial sums of the squares of x[count], where count is a multiple
+// of kRowElements. Adds the square of element i to sums[i % 16], or to sums[16
+// + i % 16] if rows[i / kRowElements] is of group kStatistics. One of 32
+// threads computes each partial sum, in the order of i. The additions of a
+// thread depend on each other, so a chunk of 1 MiB takes about a millisecond;
+// other chunks can run at the same time.
 void SumSquares(Stream& stream, int64_t count, const float* x,
                 const ChunkRow* rows, double* sums);
 

@@ -1,4 +1,5 @@
-// The optimizers of common/optimizer/optimizer.h on a GPU, with the same bits.
+// Runs the optimizers of common/optimizer/optimizer.h on a GPU, with the same
+// bits.
 #ifndef TRIBUTARY_SERVER_STORE_CUDA_UPDATE_H_
 #define TRIBUTARY_SERVER_STORE_CUDA_UPDATE_H_
 
@@ -11,19 +12,19 @@
 
 namespace tributary::cuda {
 
-// The arguments of a chunk's update: see UpdateArguments. Arrays are in GPU
-// memory.
+// The arguments of a chunk's update (see UpdateArguments). All arrays are in
+// GPU memory.
 struct ChunkUpdatePass {
   int64_t elements = 0;            // A multiple of kRowElements.
   const ChunkRow* rows = nullptr;  // [elements / kRowElements]
   const float* sum = nullptr;      // [elements], never written.
   float* weights = nullptr;        // [elements], updated in place; 0 in gaps.
-  // One array of [elements] for each slot of the rule, updated in place. The
-  // span itself is read only during the call.
+  // For each slot of the rule, an array of `elements` floats, which is updated
+  // in place. The span itself is read only during the call.
   absl::Span<float* const> slots;
   float gradient_scale = 1;
   float statistics_scale = 0;
-  // The rule for rows of group kDecay, and the same rule for group kNoDecay.
+  // The rule for rows of group kDecay, and the rule for rows of group kNoDecay.
   OptimizerRule decayed, plain;
 };
 
