@@ -28,18 +28,20 @@ class GradientEncoder {
   GradientEncoder(const ExchangeSpec& exchange, const ArenaLayout* layout);
 
   // Encodes the chunk's elements of `sum`, which is not modified. The result
-  // refers to `sum` for FLOAT32 and to a copy otherwise.
+  // refers to the memory of `sum` for FLOAT32, and to a copy otherwise.
   EncodedFloats Encode(const NodeChunk& sum);
 
  private:
+  // Returns the part of `residuals_` that belongs to the chunk.
   float* Residual(int chunk) const;
 
   const ExchangeSpec exchange_;
   const Encoding encoding_;
   const ArenaLayout* const layout_;
   BufferPool halves_;
-  // Dropped parts, laid out as the arena. Uses huge pages because every step
-  // passes over all of it. Absent without compression.
+  // The parts of the gradients that compression has dropped so far, laid out as
+  // the arena. In huge pages, because every step passes over all of this
+  // memory. Absent without compression.
   std::optional<PrivatePages> residuals_;
   const std::unique_ptr<absl::Mutex[]> residual_locks_;  // By chunk.
 };
