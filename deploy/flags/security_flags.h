@@ -25,8 +25,9 @@ void AddSecurityFlags(CommandLine* line, SecurityFlags* flags);
 void AddInsecureNetworkFlag(CommandLine* line, const std::string& help,
                             SecurityFlags* flags);
 
-// Reads and checks the files that the flags name, for a process with the first
-// of `roles` whose certificate exists.
+// Reads and checks the files that the flags name, for a process that has the
+// first of `roles` for which there is a certificate. Returns the errors of
+// LoadSecurity.
 absl::StatusOr<Security> ReadSecurity(const SecurityFlags& flags,
                                       const std::vector<Role>& roles);
 
@@ -36,8 +37,8 @@ absl::Status CheckConnectTo(const std::string& address,
                             const SecurityFlags& flags,
                             const Security& security);
 
-// Logs a warning of what other machines in the network of `address` can do to
-// this process. Does nothing for a loopback address or with TLS.
+// Logs a warning that states what other machines in the network of `address`
+// can do to this process. Does nothing for a loopback address or with TLS.
 void WarnOfNetwork(const std::string& address, const Security& security,
                    Logger* log);
 
