@@ -42,8 +42,8 @@ absl::Status CheckConnectTo(const std::string& address,
 void WarnOfNetwork(const std::string& address, const Security& security,
                    Logger* log);
 
-// Returns the command-line arguments that pass `flags` to another process of
-// the job.
+// Returns the arguments --tls-dir and --token-file, if they are set, with which
+// to start a further process of the job.
 std::vector<std::string> SecurityArguments(const SecurityFlags& flags);
 
 }  // namespace tributary

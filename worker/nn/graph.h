@@ -53,7 +53,7 @@ class Graph {
   // last layer.
   void SetLoss(const LossSpec& loss, ValueId value);
 
-  // Returns InvalidArgument for the first error, with the layer's name.
+  // Returns OK, or InvalidArgument with the first error and the layer's name.
   const absl::Status& status() const { return status_; }
   const std::vector<Node>& nodes() const { return nodes_; }
   // Returns the number of elements per sample of each value.

@@ -109,9 +109,9 @@ __device__ inline void LoadWarpRows(SharedAddress matrix,
   }
 }
 
-// Calls use(tile) for tiles first to end - 1. copy(tile) begins to copy a tile;
-// it runs while the previous tile is used. All threads of the block must call
-// this function.
+// Calls use(tile) for each tile in [first, end). copy(tile) must begin to copy
+// a tile to shared memory; the copy runs while the previous tile is used. All
+// threads of the block must call this function.
 template <typename Copy, typename Use>
 __device__ inline void ForEachTile(int first, int end, const Copy& copy,
                                    const Use& use) {
