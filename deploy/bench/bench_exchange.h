@@ -21,9 +21,10 @@ struct ExchangeLoad {
   int servers = 1;
   // Threads of each server, at least 1.
   int threads = 1;
-  // Device of the servers, see AddServerDeviceFlag.
+  // Device of the servers; see AddServerDeviceFlag.
   std::string device = "cpu";
-  // Values of exchange.transport and exchange.wire_dtype, in any case.
+  // Values of exchange.transport and exchange.wire_dtype, in upper or lower
+  // case.
   std::string transport = "auto";
   std::string dtype = "float32";
   // Name of a mode of exchange.parameter_server.consistency.
@@ -46,28 +47,31 @@ struct ExchangeTiming {
   std::string transport;
   int64_t steps = 0;  // Number of steps after the warm-up.
   Percentiles step_seconds;
-  // Latency of a chunk: the time from when a worker sends its gradient until
-  // the worker has the next version of the chunk.
+  // Latency of a chunk: the time from when a worker sends the gradient of the
+  // chunk until that worker has received the next version of the chunk.
   Percentiles latency_seconds;
   // Payload bytes per second of all workers together, averaged over the steps.
   // With "memory", the bytes that would be sent without shared memory.
   double bytes_to_servers_per_second = 0;
   double bytes_to_workers_per_second = 0;
-  // CPU time per payload byte. Absent if the run was too short to measure it.
+  // CPU time of all workers, and of all servers, in seconds per payload byte.
+  // Absent if the run was too short to measure it.
   absl::optional<double> worker_cpu_seconds_per_byte;
   absl::optional<double> server_cpu_seconds_per_byte;
-  // Upper limits of the throughput, both directions added: that of bare gRPC
-  // streams and that of bare sockets; with "memory" only that of adding and
-  // updating without an exchange. Each is measured before and after the
-  // exchange.
+  // Upper limits of the throughput of an exchange, both directions added. With
+  // "unix" and "wire": the throughput of bare gRPC streams and of bare sockets.
+  // With "memory": the throughput of adding gradients and updating without an
+  // exchange; absent for servers on GPUs. Each limit is the mean of a
+  // measurement before and a measurement after the exchange.
   absl::optional<StreamLimit> grpc_limit;
   absl::optional<StreamLimit> socket_limit;
   absl::optional<double> memory_limit_bytes_per_second;
 };
 
 // Measures the exchange for about `seconds`. Takes about three times as long in
-// total, because it also starts processes and measures the limits twice. Errors
-// and `signals` are as in RunBenchJob.
+// total, because it also starts processes and measures the limits twice.
+// Returns the errors of ExchangeJob and RunBenchJob. See RunBenchJob for
+// `signals`.
 absl::StatusOr<ExchangeTiming> TimeExchange(const ExchangeLoad& load,
                                             double seconds,
                                             SignalQueue* signals);

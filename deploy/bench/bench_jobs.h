@@ -1,5 +1,5 @@
 // The models of `tributary bench step`. Their sizes, batches and optimizers are
-// those of the PyTorch measurements that they are compared with.
+// the same as in the PyTorch measurements with which they are compared.
 #ifndef TRIBUTARY_DEPLOY_BENCH_BENCH_JOBS_H_
 #define TRIBUTARY_DEPLOY_BENCH_BENCH_JOBS_H_
 
@@ -13,21 +13,25 @@
 
 namespace tributary {
 
-// mlp     784-512-512-10, batch 64, SGD with momentum        0.7 M parameters
-// cnn     convolutions 32@5x5 and 64@5x5, 128, 10 on 1x28x28, batch 64, SGD
-//         with momentum
-// gpt     4 layers, width 128, 4 heads, context 128, vocabulary 256, batch 8,
-//         AdamW                                              0.8 M
-// gpt2    GPT-2 124M: 12 layers, width 768, 12 heads, context 1024, vocabulary
-//         50257 padded to 50304, batch 4, AdamW              124 M
-// bigmlp  4096 x 4096, four layers, batch 16, SGD with momentum: exchange-heavy
-//                                                            67 M
-// resnet18  on 3x32x32, batch 32, SGD with momentum          11 M
+// Returns the names of the models:
+//
+//   mlp       multilayer perceptron with layers of 784, 512, 512 and 10 units;
+//             batch 64; SGD with momentum; 0.7 M parameters
+//   cnn       convolutional network on images of 1x28x28: 32 and 64 filters of
+//             5x5, then layers of 128 and 10 units; batch 64; SGD with momentum
+//   gpt       transformer with 4 layers, width 128, 4 heads, context 128 and a
+//             vocabulary of 256; batch 8; AdamW; 0.8 M parameters
+//   gpt2      GPT-2: 12 layers, width 768, 12 heads, context 1024, a vocabulary
+//             of 50257, padded to 50304; batch 4; AdamW; 124 M parameters
+//   bigmlp    four layers of 4096 x 4096, which exchange much and compute
+//             little; batch 16; SGD with momentum; 67 M parameters
+//   resnet18  ResNet-18 on images of 3x32x32; batch 32; SGD with momentum; 11 M
+//             parameters
 const std::vector<std::string>& BenchModels();
 
 struct BenchLoad {
   std::string model;
-  // Samples per worker and step; 0: the model's default.
+  // Number of samples per worker and step; 0 selects the model's default.
   int64_t batch_per_worker = 0;
   int workers = 1;
   // Number of compute threads of each worker, which is also the number of its
@@ -36,7 +40,8 @@ struct BenchLoad {
   DeviceName device{DeviceName::Kind::kCpu};  // Device of all workers.
   std::string server_device = "cpu";          // See AddServerDeviceFlag.
   int64_t steps = 1;
-  // Further fields of the job, in the form that SetField parses.
+  // Changes to further fields of the job, in the form path=value; see SetField
+  // in common/job/job.h.
   std::vector<std::string> sets;
 };
 

@@ -21,7 +21,8 @@ namespace tributary {
 // A temporary folder, which the destructor removes with its contents.
 class TemporaryDirectory {
  public:
-  // Creates the folder in TMPDIR, or in /tmp if TMPDIR is not set.
+  // Creates the folder below $TMPDIR, or below /tmp if TMPDIR is not set.
+  // Returns the system's error, with the path, if this fails.
   static absl::StatusOr<std::unique_ptr<TemporaryDirectory>> Create();
   ~TemporaryDirectory();
   TemporaryDirectory(const TemporaryDirectory&) = delete;
@@ -41,7 +42,8 @@ absl::optional<double> CpuSecondsOf(pid_t pid);
 struct BenchProcesses {
   int servers = 1;
   int workers = 1;
-  // Threads of each server; 0: an equal share of this machine's cores.
+  // Number of threads of each server; 0 selects an equal share of this
+  // machine's cores.
   int server_threads = 0;
   int worker_threads = 1;
   std::string server_device = "cpu";  // See AddServerDeviceFlag.
@@ -59,26 +61,27 @@ struct BenchRun {
 };
 
 // Runs `job` on this machine. Blocks until it is done. Returns Cancelled if a
-// signal ended it. Other errors name the process that failed and the reason.
-// `signals` must have been created with_children.
+// signal ended the job. Other errors state which process or file failed, and
+// the reason. `signals` must have been created with `with_children` set.
 absl::StatusOr<BenchRun> RunBenchJob(const JobSpec& job,
                                      const BenchProcesses& processes,
                                      SignalQueue* signals);
 
 // Runs this program once per list of arguments, concurrently, and returns the
-// JSON objects that the processes printed. Returns the same errors as
-// RunBenchJob.
+// JSON object that each process printed. Returns Cancelled if a signal arrived,
+// Aborted if a process failed, and the errors of ReadPrintedJson.
 absl::StatusOr<std::vector<nlohmann::json>> RunBenchPrograms(
     const std::vector<std::vector<std::string>>& arguments,
     SignalQueue* signals);
 
-// Returns the JSON object that a process printed to its log, or Internal if
-// there is none. This function and the following ones are for benchmarks that
-// start processes themselves.
+// Returns the JSON object that a process printed to its log. Returns Internal
+// if the log contains none, and an error with the path if the log cannot be
+// read. This function and the following ones are for benchmarks that start
+// processes themselves.
 absl::StatusOr<nlohmann::json> ReadPrintedJson(const std::string& log_path);
-// Returns an error unless the process succeeded.
+// Returns OK if the process succeeded, and otherwise Aborted, with the reason.
 absl::Status CheckExit(const Supervisor& supervisor, const ProcessExit& exit);
-// Returns Cancelled with a message that names the signal.
+// Returns Cancelled, with a message that names the signal.
 absl::Status StoppedBy(int signal);
 
 }  // namespace tributary

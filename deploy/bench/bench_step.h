@@ -27,14 +27,16 @@ struct StepTiming {
 absl::StatusOr<StepTiming> TimeSingleStep(BenchLoad load, double seconds);
 
 // Runs TimeSingleStep in `load.workers` processes concurrently and returns the
-// timing of the first process. For `signals` see RunBenchJob, here and below.
+// timing of the first process. Returns the errors of RunBenchPrograms. See
+// RunBenchJob for `signals`.
 absl::StatusOr<StepTiming> TimeIndependentSteps(const BenchLoad& load,
                                                 double seconds,
                                                 SignalQueue* signals);
 
 // Runs one server and `load.workers` workers on loopback for `load.steps`
 // steps. The time of a step is the interval between the completions of two
-// steps at the coordinator.
+// consecutive steps at the coordinator. Returns the errors of BenchJob and
+// RunBenchJob. See RunBenchJob for `signals`.
 absl::StatusOr<StepTiming> TimeExchangeSteps(const BenchLoad& load,
                                              SignalQueue* signals);
 

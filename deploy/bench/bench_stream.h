@@ -15,14 +15,14 @@
 namespace tributary {
 
 struct BenchStream {
-  // True: a bare gRPC stream with the exchange's messages and borrowed
-  // payloads. False: a bare socket, written and read in pieces of
-  // message_bytes.
+  // True for a gRPC stream that carries the messages of an exchange, whose
+  // payloads are not copied. False for a bare socket, written and read in
+  // pieces of `message_bytes`.
   bool grpc = true;
   // Size in bytes of the payload of a message; positive and a multiple of 4.
   int64_t message_bytes = 0;
-  // Size in bytes of the memory that payloads are taken from cyclically. At
-  // least message_bytes.
+  // Size in bytes of the memory that contains the payloads, which are sent one
+  // after another and then again from the start. At least `message_bytes`.
   int64_t memory_bytes = 0;
 };
 
@@ -37,12 +37,13 @@ struct BenchStreamCounts {
   int64_t bytes_sent = 0;
   int64_t bytes_received = 0;
   double seconds = 0;
-  // CPU time of the process during `seconds`.
+  // CPU time of the process in this period, in seconds.
   double cpu_seconds = 0;
 };
 
 // Opens a stream to each server and counts the payload bytes during `duration`,
 // which begins after a short warm-up. Calls `on_begin` when `duration` begins.
+// Returns an error if a stream cannot be opened or fails.
 absl::StatusOr<BenchStreamCounts> RunBenchStreams(
     const BenchStream& stream, const std::vector<std::string>& addresses,
     absl::Duration duration, const std::function<void()>& on_begin);

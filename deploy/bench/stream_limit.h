@@ -11,17 +11,18 @@
 namespace tributary {
 
 struct StreamLimitOptions {
-  // True: bare gRPC streams; false: bare sockets.
+  // True for bare gRPC streams, false for bare sockets.
   bool grpc = true;
-  // True: abstract Unix sockets; false: TCP on loopback.
+  // True for abstract Unix sockets, false for TCP on loopback.
   bool unix_sockets = false;
   int servers = 1;
   // Number of client processes, each with a stream to every server.
   int clients = 1;
-  int64_t message_bytes = 1 << 20;
-  // Size in bytes of the memory that payloads are taken from, in each process.
+  int64_t message_bytes = 1 << 20;  // Size of a payload, in bytes.
+  // Size in bytes of the memory in each process that contains the payloads; see
+  // BenchStream.
   int64_t memory_bytes = 64 << 20;
-  double seconds = 1;
+  double seconds = 1;  // Duration of the measurement.
 };
 
 struct StreamLimit {
@@ -31,8 +32,10 @@ struct StreamLimit {
   double cpu_seconds_per_byte = 0;
 };
 
-// Starts the processes, streams bytes in both directions, and stops them.
-// Errors and `signals` are as in RunBenchJob.
+// Starts the processes, streams bytes in both directions, and stops the
+// processes. Returns Cancelled if a signal arrived, DeadlineExceeded if the
+// processes do not answer, Aborted if one of them fails, and Internal if no
+// bytes arrived. See RunBenchJob for `signals`.
 absl::StatusOr<StreamLimit> MeasureStreamLimit(
     const StreamLimitOptions& options, SignalQueue* signals);
 

@@ -19,8 +19,8 @@ struct BarChart {
   struct Bar {
     std::string label;
     std::vector<Part> parts;  // From left to right.
-    std::string end;          // Text that is shown after the last part.
-    // Value at which a black line crosses the bar, if any.
+    std::string end;          // Text to show after the last part.
+    // Value at which a black line crosses the bar; absent if there is no line.
     absl::optional<double> marker;
     std::string marker_tooltip;
     // Heading above the bar, for this bar and those below it.

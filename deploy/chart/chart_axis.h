@@ -10,13 +10,14 @@ namespace tributary {
 // A linear axis whose ticks are multiples of 1, 2 or 5 times a power of ten.
 class ChartAxis {
  public:
-  // Covers `low` to `high` with about `ticks` intervals between ticks; `ticks`
-  // must be at least 1. If `low` equals `high`, covers a range around it. If
-  // one of them is not finite, or if `low` is larger than `high`, covers 0 to
-  // 1.
+  // Covers the values from `low` to `high`, divided by ticks into about `ticks`
+  // intervals; `ticks` must be at least 1. If `low` equals `high`, covers a
+  // range around this value. If one of the values is not finite, or if `low` is
+  // larger than `high`, covers 0 to 1.
   ChartAxis(double low, double high, int ticks);
 
-  // The first tick is at low(), the last one at high().
+  // Return the ends of the axis. The first tick is at low(), and the last tick
+  // is at high().
   double low() const { return low_; }
   double high() const { return high_; }
   std::vector<double> Ticks() const;

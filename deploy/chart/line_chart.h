@@ -14,8 +14,9 @@ struct LineChart {
   struct Series {
     std::string name;  // Name in the tooltip of the last point.
     SvgStroke stroke;
-    // Points in the order in which lines join them. A non-finite point is
-    // omitted and interrupts the curve. Isolated points are drawn as dots.
+    // The points of the curve. Lines join consecutive points. A non-finite
+    // point is omitted and interrupts the curve. Isolated points are drawn as
+    // dots.
     std::vector<SvgPoint> points;
   };
   std::string title;

@@ -10,12 +10,13 @@
 
 namespace tributary {
 
-// Escapes text for an XML document, between tags or in an attribute: escapes
-// markup, and writes what XML does not allow (control characters, bytes that
-// are not valid UTF-8) as \xNN.
+// Escapes text for an XML document, between tags or in an attribute. Escapes
+// markup characters, and replaces what XML does not allow (control characters,
+// bytes that are not valid UTF-8) by \xNN.
 std::string EscapeXml(absl::string_view text);
 
-// All lengths are in pixels; x increases to the right, y downwards.
+// A point of a picture. All lengths are in pixels; x increases to the right, y
+// downwards.
 struct SvgPoint {
   double x = 0;
   double y = 0;
@@ -34,7 +35,8 @@ struct SvgBox {
 struct SvgStroke {
   std::string color = "#333333";
   double width = 1;
-  // Example: "6 3" for dashes of 6 and gaps of 3; empty: a solid line.
+  // Lengths of dashes and gaps, such as "6 3" for dashes of 6 and gaps of 3.
+  // Empty for a solid line.
   std::string dashes;
 };
 
@@ -56,20 +58,24 @@ class SvgCanvas {
 
   void Line(SvgPoint from, SvgPoint to, const SvgStroke& stroke);
   void Polyline(absl::Span<const SvgPoint> points, const SvgStroke& stroke);
-  // `tooltip` is shown under the mouse pointer; empty: none.
+  // Draws a filled rectangle. Browsers show `tooltip`, unless it is empty,
+  // while the mouse pointer is over the shape.
   void Rectangle(const SvgBox& box, const std::string& fill,
                  absl::string_view tooltip = "");
   void Outline(const SvgBox& box, const SvgStroke& stroke);
   void Circle(SvgPoint center, double radius, const std::string& fill,
               absl::string_view tooltip = "");
-  // `at` is on the baseline of the text.
+  // Draws `text`. `at` is on the baseline, at the place that `style.anchor`
+  // selects.
   void Text(SvgPoint at, absl::string_view text, const SvgTextStyle& style);
 
-  // Clips all shapes until EndClip to `box`. Not nestable.
+  // Until EndClip, draws only the parts of shapes that are inside `box`. Calls
+  // cannot be nested.
   void BeginClip(const SvgBox& box);
   void EndClip();
 
-  // Estimates the width of the text, because the font of the viewer is unknown.
+  // Returns an estimate of the width of the text. The exact width depends on
+  // the font of the viewer.
   static double TextWidth(absl::string_view text, double size);
 
   // Returns the whole document.

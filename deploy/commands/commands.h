@@ -18,7 +18,7 @@ struct Command {
              const Environment& environment);
 };
 
-// Returns all commands, which commands.cc lists.
+// Returns all commands, in the order in which --help lists them.
 const std::vector<Command>& Commands();
 
 // Runs the command that arguments[0] names, or handles --help or --version.

@@ -18,20 +18,22 @@ namespace tributary {
 struct MachineDevices {
   int cores = 1;  // Number of cores that this process may use.
   std::optional<int64_t> free_memory_bytes;
-  // OK if CUDA can use the GPUs in `cuda_bus_ids`, which is indexed by their
-  // number; otherwise the reason why it can use none.
+  // OK if CUDA can use a GPU; otherwise the reason why it can use none.
   absl::Status cuda;
+  // The PCI addresses of the GPUs that CUDA can use, by number in CUDA's order.
   std::vector<std::string> cuda_bus_ids;
-  // The reports of the GPUs' driver; empty if the driver provides none.
+  // What the driver (NVML) reports about each GPU; empty if there is no driver.
   std::vector<GpuReport> gpus;
   // Returns the name of a process, or an empty string if it is unknown.
   std::function<std::string(int64_t pid)> process_name;
 };
 
-// Formats one line for the CPU and for each GPU, with its name for --device
-// ("-" if CUDA does not list it), and one for each process on a GPU.
+// Formats one line for the CPU, one for each GPU, and one for each process on a
+// GPU. The line of a device begins with its name for --device, or with "-" for
+// a GPU that CUDA does not list.
 std::string FormatDevices(const MachineDevices& devices);
 
+// Runs the command with the arguments after its name. Returns the exit code.
 int RunDevicesCommand(const std::vector<std::string>& arguments,
                       const Environment& environment);
 

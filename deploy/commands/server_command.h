@@ -13,7 +13,7 @@ namespace tributary {
 // cores.
 int DefaultServerThreads(int cores);
 
-// Returns the exit code.
+// Runs the command with the arguments after its name. Returns the exit code.
 int RunServerCommand(const std::vector<std::string>& arguments,
                      const Environment& environment);
 

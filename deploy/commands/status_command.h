@@ -15,22 +15,22 @@
 
 namespace tributary {
 
-// Queries the coordinator at `address` (host:port) once and returns its answer.
-// Blocks until it answers. Returns Unavailable, with the remedy, if it does not
-// answer within `timeout`.
+// Queries the coordinator at `address` (host:port) once, blocks until it
+// answers, and returns the answer. Returns Unavailable, with the remedy, if the
+// coordinator does not answer within `timeout`.
 absl::StatusOr<StatusReply> AskStatus(const std::string& address,
                                       const Security& security,
                                       absl::Duration timeout);
 
-// Formats a table of the job's processes. Each line starts with a newline.
-// Empty if there are no processes.
+// Formats a table of the job's processes, in which each line starts with a
+// newline. Returns an empty string if there are no processes.
 std::string FormatProcesses(const StatusReply& status);
 
 // Returns OK if workers may join according to `status`; FailedPrecondition,
 // with the reason, after the job has ended.
 absl::Status CheckReady(const StatusReply& status);
 
-// Returns the exit code.
+// Runs the command with the arguments after its name. Returns the exit code.
 int RunStatusCommand(const std::vector<std::string>& arguments,
                      const Environment& environment);
 

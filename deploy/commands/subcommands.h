@@ -1,6 +1,6 @@
-// The subcommands of `tributary`. Each function parses `arguments`, which are
-// those after the subcommand's name, runs the subcommand and returns the exit
-// code (deploy/flags/exit_code.h). NAME_command.cc defines Run<Name>Command.
+// The subcommands of `tributary`. Each function parses `arguments`, which
+// follow the subcommand's name, runs the subcommand and returns the exit code
+// (deploy/flags/exit_code.h). NAME_command.cc defines Run<Name>Command.
 #ifndef TRIBUTARY_DEPLOY_COMMANDS_SUBCOMMANDS_H_
 #define TRIBUTARY_DEPLOY_COMMANDS_SUBCOMMANDS_H_
 
@@ -23,7 +23,8 @@ int RunBenchExchangeCommand(const std::vector<std::string>& arguments,
 int RunBenchStepCommand(const std::vector<std::string>& arguments,
                         const Environment& environment);
 
-// `tributary bench stream`: one process of the measurement in stream_limit.h.
+// `tributary bench stream`: runs one process of a measurement by
+// MeasureStreamLimit (deploy/bench/stream_limit.h).
 int RunBenchStreamCommand(const std::vector<std::string>& arguments,
                           const Environment& environment);
 
@@ -35,7 +36,8 @@ int RunCertsCommand(const std::vector<std::string>& arguments,
 int RunCheckpointCommand(const std::vector<std::string>& arguments,
                          const Environment& environment);
 
-// `tributary compare`: trains one job with every exchange and compares them.
+// `tributary compare`: trains one job with every exchange and compares the
+// results.
 int RunCompareCommand(const std::vector<std::string>& arguments,
                       const Environment& environment);
 

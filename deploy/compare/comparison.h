@@ -26,11 +26,12 @@ struct LossPoint {
 struct ProcessFigures {
   std::string role;  // "server" or "worker".
   int rank = 0;
-  // Mean numbers of bytes per step. They include the bytes of the start and of
-  // the evaluation.
+  // Bytes per step: the bytes of the whole run, including its start and the
+  // evaluation, divided by the number of steps.
   double bytes_sent = 0;
   double bytes_received = 0;
-  // Shared memory counts in each process that uses it.
+  // Peak memory in bytes. Includes all shared memory that the process uses, so
+  // memory that several processes share is counted in each of them.
   double peak_memory_bytes = 0;
 
   std::string Name() const;  // Returns "worker 1".
@@ -41,12 +42,13 @@ struct RunFigures {
   int64_t parameters = 0;
   int64_t steps = 0;
   double seconds = 0;  // Duration of the whole training, including evaluation.
-  // Time between steps. Like the figures below, it includes the first steps,
-  // which take longer.
+  // Time between two steps. This mean and the following ones include the first
+  // steps, which take longer.
   double step_ms = 0;
-  // Components of a step, averaged over the workers. Exposed time of the
-  // exchange is time that does not overlap with computation. For an all-reduce
-  // it includes waiting for other workers, which cannot be measured separately.
+  // Components of a step, averaged over the workers. The exposed time of the
+  // exchange is the part that does not overlap with computation. For an
+  // all-reduce it includes the time of waiting for other workers, which cannot
+  // be measured separately.
   double compute_ms = 0;
   double data_ms = 0;
   double exchange_ms = 0;  // Exposed time of the exchange, without waiting_ms.
@@ -66,7 +68,7 @@ struct RunFigures {
 struct ComparedRun {
   enum class State { kWaiting, kDone, kFailed, kStopped };
 
-  std::string name;
+  std::string name;  // One of ExchangeNames().
   int servers = 1;
   std::string transport;  // Value of TransportName.
   std::string folder;     // Path relative to the report.
@@ -85,8 +87,8 @@ struct HostFigures {
   // Memory of the processes on the host, as measured in a run; absent if no run
   // provides it.
   absl::optional<double> memory_bytes;
-  // Predicted step time of the job, which is the same for all hosts of one
-  // placement.
+  // Predicted step time of the job in milliseconds, which is the same for all
+  // hosts of one placement.
   double step_ms = 0;
 };
 
@@ -111,12 +113,13 @@ absl::StatusOr<RunFigures> ReadRunFigures(absl::string_view summary,
 // that are not about training.
 std::vector<LossPoint> ReadLosses(absl::string_view metrics);
 
-// Returns the name of the transport between the job's processes on one host,
-// assuming that shared memory works. `on_gpus`: the workers compute on GPUs.
+// Returns the name of the transport between the processes of `job` on one host,
+// assuming that shared memory works. `on_gpus` is true if the workers compute
+// on GPUs.
 std::string TransportName(const JobSpec& job, bool on_gpus);
 
-// Returns each group of two or more runs whose final weights are bitwise
-// identical, as the names of the runs.
+// Returns the groups of two or more runs whose final weights are bitwise
+// identical. Each group is a list of the names of its runs.
 std::vector<std::vector<std::string>> RunsOfSameWeights(
     const Comparison& comparison);
 

@@ -10,8 +10,9 @@
 
 namespace tributary {
 
-// Returns a table with one row per run: time and its components, bytes, memory
-// and loss. It is Markdown with aligned columns, readable as plain text.
+// Returns a table with one row per run: the step time and its components,
+// bytes, memory and loss. The table is Markdown with aligned columns, readable
+// as plain text.
 std::string ComparisonTable(const Comparison& comparison);
 
 // Returns the whole report in Markdown: the picture, the table with notes,
@@ -22,7 +23,8 @@ std::string ComparisonMarkdown(const Comparison& comparison);
 // means unknown or not finite.
 nlohmann::ordered_json ComparisonJson(const Comparison& comparison);
 
-// Writes compare.md, compare.json and compare.svg to the folder.
+// Writes compare.md, compare.json and compare.svg to the folder. Returns the
+// error of the first file that cannot be written, with its path.
 absl::Status WriteComparison(const Comparison& comparison,
                              const std::string& folder);
 

@@ -33,18 +33,20 @@ JobSpec JobToCompare(JobSpec job);
 
 struct ComparisonResult {
   Comparison comparison;
-  // kExitDone if every run is done. Otherwise the exit code of the signal that
-  // stopped the comparison, kExitUsage if all runs failed with kExitUsage, or
-  // kExitFailed.
+  // kExitDone if every run is done. If a signal stopped the comparison, the
+  // exit code for this signal. Otherwise kExitUsage if all runs failed with
+  // kExitUsage, and kExitFailed if not.
   int exit_code = 0;
 };
 
 // Blocks until all runs are done or a signal arrives. After each run, calls
 // `changed` with the results so far; if `changed` returns an error, ends the
-// comparison. If a run fails, records its error and continues with the next
-// run. Removes the model of each run; its metrics, summary and logs remain.
-// `signals` must have been created with_children. Returns FailedPrecondition if
-// results of earlier runs exist.
+// comparison and returns that error. If a run fails, records its error and
+// continues with the next run. Removes the model of each run; its metrics,
+// summary and logs remain. `signals` must have been created with
+// `with_children` set. Before the first run, claims a folder for each run and
+// returns the errors of OutputDirectory::Claim, such as FailedPrecondition if
+// results of an earlier run exist and `overwrite` is false.
 absl::StatusOr<ComparisonResult> RunComparison(
     const ComparisonOptions& options, SignalQueue* signals,
     const std::function<absl::Status(const Comparison&)>& changed);

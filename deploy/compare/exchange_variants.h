@@ -12,12 +12,13 @@ namespace tributary {
 
 struct ExchangeVariant {
   std::string name;
-  // The resolved job, which differs from the given one in its exchange only.
+  // The resolved job. It differs from the original job only in its exchange.
   JobSpec job;
   int servers = 1;
 };
 
-// An exchange that the job does not allow, or that would equal another variant.
+// An exchange for which there is no variant, because the job does not allow it
+// or because the variant would equal a different one.
 struct LeftOutExchange {
   std::string name;
   std::string reason;
@@ -29,22 +30,22 @@ struct ExchangeVariants {
 };
 
 // Returns the names of all exchanges: the modes of ConsistencySpec in
-// proto/job.proto, all_reduce, and two variants. `synchronous_sharded` is
-// synchronous with several servers, `all_reduce_sharded` is all_reduce with
-// shard_optimizer.
+// proto/job.proto, all_reduce, synchronous_sharded (synchronous with several
+// servers) and all_reduce_sharded (all_reduce with shard_optimizer).
 const std::vector<std::string>& ExchangeNames();
 
-// Sets the exchange to `name`, one of ExchangeNames. If `*exchange` is of this
-// kind already, keeps its settings. Otherwise keeps only chunk_bytes, and other
-// settings get their defaults.
+// Sets `*exchange` to the exchange `name`, one of ExchangeNames. If `*exchange`
+// has this kind already, keeps its settings. Otherwise keeps only chunk_bytes
+// and sets all other fields to their defaults.
 void SetExchange(const std::string& name, ExchangeSpec* exchange);
 
-// Returns the variants in the order of `names`, each once, or all that the job
-// allows if `names` is empty. The variant with the job's own mode keeps the
-// job's settings; other variants have the defaults of their modes.
-// synchronous_sharded uses `servers`, at least two; the others use one. Returns
-// InvalidArgument for an unknown name, for a requested name that the job does
-// not allow, and if no variant is left.
+// Returns the variants of `job` for the exchanges `names`, in this order and
+// without duplicates, or for all exchanges that the job allows if `names` is
+// empty. The variant with the job's own mode keeps the job's settings; other
+// variants have the defaults of their modes. synchronous_sharded uses
+// `servers`, at least two; the others use one. Returns InvalidArgument for an
+// unknown name, for a requested name that the job does not allow, and if no
+// variant is left.
 absl::StatusOr<ExchangeVariants> MakeExchangeVariants(
     const JobSpec& job, const std::vector<std::string>& names, int servers);
 

@@ -43,18 +43,20 @@ class CommandLine {
   // Declares a flag whose value is one of `choices`.
   void AddChoice(const std::string& name, std::vector<std::string> choices,
                  const std::string& help, std::string* value);
+  // Declare a flag whose value is a number from `min` to `max`.
   void AddInteger(const std::string& name, const std::string& help, int64_t min,
                   int64_t max, int64_t* value);
   void AddNumber(const std::string& name, const std::string& help, double min,
                  double max, double* value);
+  // Declares a flag without a value. It sets `*value` to true.
   void AddSwitch(const std::string& name, const std::string& help, bool* value);
-  // Declares a flag that Tributary's processes pass to each other and that
-  // --help does not list.
+  // Declares a flag that --help does not list, because only Tributary's own
+  // processes pass it to each other.
   void AddHiddenInteger(const std::string& name, int64_t min, int64_t max,
                         int64_t* value);
-  // Declares an operand, which Parse stores in `*value`. Call once per operand,
-  // in their order. If `required` is true, Parse returns an error if the
-  // operand is missing or empty.
+  // Declares an operand, which Parse stores in `*value`. Call this once per
+  // operand, in the order of the operands. If `required` is true, Parse returns
+  // an error if the operand is missing or empty.
   void SetOperand(bool required, std::string* value);
 
   // Parses `arguments`, which follow the subcommand. Returns false, without

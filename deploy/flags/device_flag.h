@@ -18,11 +18,12 @@ namespace tributary {
 // or for the host, the GPU runs the work of the other thread.
 inline constexpr int64_t kThreadsPerGpu = 2;
 
+// Declares --device, with the default value `standard`.
 void AddDeviceFlag(CommandLine* line, const std::string& standard,
                    std::string* value);
 
-// Declares the corresponding flag for servers, named `flag`. Its default is the
-// CPU, because workers benefit more from the GPUs.
+// Declares the flag `flag`, which is like --device, for servers. Its default is
+// the CPU, because workers benefit more from the GPUs.
 void AddServerDeviceFlag(CommandLine* line, const std::string& flag,
                          std::string* value);
 
@@ -41,13 +42,16 @@ Gpus MachineGpus();
 // occupies some of its memory.
 Gpus ListedGpus();
 
-// Resolves the value of a --device flag; the result is never kAuto. "auto"
-// selects a working GPU if there is one, otherwise the CPU. If no GPU works,
-// `*remark` receives one line that states why; it is empty if the machine has
-// no GPU. For "auto" and "cuda", `place`, the index of this process among the
-// job's processes on this machine, selects one of several GPUs. If a requested
-// GPU cannot be used, the error states what to do. `flag` is the name of the
-// flag that `value` comes from.
+// Resolves `value`, the value of the flag `flag`; the result is never kAuto.
+// For "auto" and "cuda", selects one of the GPUs by `place`, the index of this
+// process among the job's processes on this machine. For "auto", selects the
+// CPU if the machine has no GPU or if Gpus::check returns FailedPrecondition
+// for the selected GPU. In the second case, `*remark` receives one line that
+// states why; otherwise it is empty.
+//
+// Returns InvalidArgument for an invalid value. If the selected GPU cannot be
+// used, and the CPU is not selected instead, returns the error of the GPU, with
+// the remedy.
 absl::StatusOr<DeviceName> ChooseDevice(const std::string& value, int64_t place,
                                         const Gpus& gpus, std::string* remark,
                                         const std::string& flag = "device");
@@ -60,9 +64,10 @@ absl::StatusOr<DeviceName> ChooseServerDevice(const JobSpec& job,
                                               std::string* remark,
                                               const std::string& flag);
 
-// Returns the --device value for all workers, or all servers, given the value
-// `flag` of --device of this process and the device `chosen` for the first
-// worker or server. The result lets either all of them use the CPU, or none.
+// Returns the value of --device for all workers, or for all servers, so that
+// either all of them use the CPU or none does. `flag` is the value of --device
+// of this process, and `chosen` is the device chosen for the first worker or
+// server. Returns "cpu" if `chosen` is the CPU, and `flag` otherwise.
 std::string DeviceOfAll(const std::string& flag, const DeviceName& chosen);
 
 }  // namespace tributary

@@ -21,15 +21,16 @@ using Environment =
 // Returns the environment of this process.
 Environment ProcessEnvironment();
 
-// The default port of the coordinator, which is also that of torchrun.
+// The default port of the coordinator, which is also torchrun's default.
 inline constexpr int kDefaultPort = 29400;
 
-// A number and the variable that it was read from.
+// A number, and the name of the variable from which it was read.
 struct EnvironmentNumber {
   int64_t value = 0;
   std::string variable;
 };
 
+// A text, and the name of the variable from which it was read.
 struct EnvironmentText {
   std::string value;
   std::string variable;
@@ -53,8 +54,8 @@ struct LauncherEnvironment {
 
 // Reads, in this order of precedence, torchrun's RANK, WORLD_SIZE, LOCAL_RANK,
 // LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, then Slurm's and Open MPI's
-// variables. Ignores Slurm's in an interactive Slurm shell, which has the
-// variables of a job but is not one of its tasks. Returns InvalidArgument,
+// variables. Ignores Slurm's variables in an interactive Slurm shell, which has
+// the variables of a job but is not one of its tasks. Returns InvalidArgument,
 // naming the variable, for a value that is not a number or out of range, and
 // for a rank that is not below its world size.
 absl::StatusOr<LauncherEnvironment> ReadLauncherEnvironment(

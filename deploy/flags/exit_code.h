@@ -10,7 +10,7 @@ namespace tributary {
 inline constexpr int kExitDone = 0;
 inline constexpr int kExitFailed = 1;
 // Invalid usage, an invalid job, or a job that names files that do not exist. A
-// restart without a change fails again.
+// restart would fail again for the same reason.
 inline constexpr int kExitUsage = 2;
 
 // Stopped by SIGTERM, usually by a scheduler. Start again with --resume auto.

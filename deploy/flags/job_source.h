@@ -15,27 +15,27 @@
 
 namespace tributary {
 
-// Returns the job of examples/licenses.textproto, limited to those of its text
-// files that exist on this machine. Returns FailedPrecondition, with the
-// remedy, if none exists. `is_readable` returns true if a path is a readable
-// file.
+// Returns the job of examples/licenses.textproto, reduced to the text files
+// that exist on this machine. Returns FailedPrecondition, with the remedy, if
+// none exists. `is_readable` returns true if a path is a readable file.
 absl::StatusOr<JobSpec> BuiltInJob(
     const std::function<bool(const std::string&)>& is_readable);
 
 struct JobSource {
-  // Path of the job file. Empty: the built-in job.
+  // Path of the job file; empty for the built-in job.
   std::string path;
   // Changes in the form path=value, in order; see SetField in common/job/job.h.
   std::vector<std::string> sets;
-  // Number of steps; 0: not set. Takes precedence over `sets`. A number of
-  // steps, here or in `sets`, replaces `epochs` of the job, and shortens a
+  // Number of steps; 0 if it is not set. Takes precedence over `sets`. A number
+  // of steps, here or in `sets`, replaces `epochs` of the job, and shortens a
   // learning rate schedule that is longer.
   int64_t steps = 0;
-  // Takes precedence over `sets`.
+  // Replaces output.log_every_steps of the job. Takes precedence over `sets`.
   absl::optional<int64_t> log_every_steps;
+  // Replaces output.directory of the job unless empty.
   std::string output_directory;
-  // True if the caller chooses batch.micro_batches when it is
-  // kFindMicroBatches.
+  // True if batch.micro_batches may be kFindMicroBatches, in which case the
+  // caller chooses the number.
   bool finds_micro_batches = false;
 };
 
@@ -45,8 +45,10 @@ void AddStepsFlag(CommandLine* line, JobSource* source);
 void AddSetFlag(CommandLine* line, const std::string& example,
                 std::vector<std::string>* sets);
 
-// Returns the job, which is valid and resolved; but batch.micro_batches may be
-// kFindMicroBatches if `finds_micro_batches` is set.
+// Reads the job and applies the changes. Returns a valid and resolved job, in
+// which batch.micro_batches may be kFindMicroBatches if `finds_micro_batches`
+// is true. Returns the errors of LoadJob and BuiltInJob, and InvalidArgument,
+// naming the flag or the field, for an invalid change or job.
 absl::StatusOr<JobSpec> ReadJob(const JobSource& source);
 
 }  // namespace tributary

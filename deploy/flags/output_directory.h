@@ -16,13 +16,13 @@ namespace tributary {
 std::string DefaultOutputDirectory(const std::string& job_name, absl::Time now,
                                    absl::TimeZone zone);
 
-// Returns DefaultOutputDirectory for the current time and time zone, as a
-// folder that does not exist yet. Appends a number if two jobs start within the
-// same second.
+// Returns DefaultOutputDirectory for the current time in the local time zone.
+// If that folder exists, because a different job has started within the same
+// second, appends a number.
 std::string FreshOutputDirectory(const std::string& job_name);
 
-// An exclusive claim on an output folder among processes that use this class.
-// The claim ends with this object or with the process.
+// An exclusive claim on an output folder. No other process that uses this class
+// can claim the folder until this object is destroyed or this process ends.
 class OutputDirectory {
  public:
   enum class Earlier {
@@ -33,9 +33,10 @@ class OutputDirectory {
     kReplace,  // Remove the results of an earlier run.
     kResume,   // Continue the earlier run.
   };
-  // Creates the folder and its parents. Returns FailedPrecondition if results
-  // of an earlier run prevent it. Returns Unavailable if another process holds
-  // the claim.
+  // Creates the folder and its parents, and claims it. Returns Unavailable if a
+  // different process holds the claim, FailedPrecondition if `earlier` is
+  // kRefuse and the folder holds results of an earlier run, and the system's
+  // error if the folder cannot be used.
   static absl::StatusOr<std::unique_ptr<OutputDirectory>> Claim(
       const std::string& path, Earlier earlier);
   ~OutputDirectory();

@@ -16,9 +16,9 @@ namespace tributary {
 struct LogFlags {
   std::string format = "text";
   std::string level = "info";
-  // The descriptor from which the launcher reads warnings; see
-  // LogOptions::warning_fd. Set only in child processes of the launcher; -1
-  // otherwise.
+  // The descriptor to which the process writes warnings for the launcher that
+  // started it; see LogOptions::warning_fd. -1 if the process was not started
+  // by a launcher.
   int64_t warning_fd = -1;
 };
 
@@ -29,18 +29,19 @@ void AddLogFlags(CommandLine* line, LogFlags* flags);
 // start.
 void AddChildLogFlags(CommandLine* line, LogFlags* flags);
 
-// Creates a log on stderr for a process with this role ("server", "worker") and
-// rank (-1: not known yet).
+// Creates a log on stderr for a process with this role ("server" or "worker")
+// and rank (-1 if it is not known yet). Returns InvalidArgument for an unknown
+// level.
 absl::StatusOr<std::unique_ptr<Logger>> StartProcessLog(const LogFlags& flags,
                                                         const std::string& role,
                                                         int rank);
 
 // Logs how the process ended and returns its exit code. `signal` is the signal
-// that stopped the process; 0 if there was none. If `status` is Cancelled, the
-// exit code is kExitPreempted for SIGTERM, and for 0, which means that the
-// process was stopped together with the whole job; it is
-// ExitCodeOfSignal(signal) for other signals. If `status` is not Cancelled, the
-// exit code is that of `status`.
+// that stopped the process, or 0 if there was none. Unless `status` is
+// Cancelled, the exit code is ExitCodeOf(status), or kExitDone if it is OK. If
+// `status` is Cancelled, the exit code is ExitCodeOfSignal(signal), with two
+// exceptions: it is kExitPreempted for SIGTERM, and for 0, which means that the
+// whole job was stopped.
 int FinishProcess(Logger* log, const absl::Status& status, int signal);
 
 }  // namespace tributary

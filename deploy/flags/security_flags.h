@@ -25,8 +25,9 @@ void AddSecurityFlags(CommandLine* line, SecurityFlags* flags);
 void AddInsecureNetworkFlag(CommandLine* line, const std::string& help,
                             SecurityFlags* flags);
 
-// Reads and checks the files that the flags name, for a process with the first
-// of `roles` whose certificate exists.
+// Reads and checks the files that the flags name, for a process that has the
+// first of `roles` for which there is a certificate. Returns the errors of
+// LoadSecurity.
 absl::StatusOr<Security> ReadSecurity(const SecurityFlags& flags,
                                       const std::vector<Role>& roles);
 
@@ -36,13 +37,13 @@ absl::Status CheckConnectTo(const std::string& address,
                             const SecurityFlags& flags,
                             const Security& security);
 
-// Logs a warning of what other machines in the network of `address` can do to
-// this process. Does nothing for a loopback address or with TLS.
+// Logs a warning that states what other machines in the network of `address`
+// can do to this process. Does nothing for a loopback address or with TLS.
 void WarnOfNetwork(const std::string& address, const Security& security,
                    Logger* log);
 
-// Returns the command-line arguments that pass `flags` to another process of
-// the job.
+// Returns the arguments --tls-dir and --token-file, if they are set, with which
+// to start a further process of the job.
 std::vector<std::string> SecurityArguments(const SecurityFlags& flags);
 
 }  // namespace tributary

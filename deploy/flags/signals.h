@@ -12,10 +12,10 @@ namespace tributary {
 
 // Receives SIGINT, SIGTERM and SIGHUP for this process, and SIGCHLD if
 // `with_children` is true. Construct it before any other thread starts: it
-// blocks these signals in the constructing thread, and new threads inherit
-// this. The signals stay blocked after destruction. Also ignores SIGPIPE, so
-// that a job continues after the reader of its output has exited. There may be
-// at most one instance at a time.
+// blocks these signals in the thread that constructs it, and threads started
+// later inherit this. The signals stay blocked after destruction. Also ignores
+// SIGPIPE, so that a job continues after the reader of its output has exited.
+// There may be at most one instance at a time.
 class SignalQueue {
  public:
   explicit SignalQueue(bool with_children = false);
@@ -23,7 +23,7 @@ class SignalQueue {
   SignalQueue(const SignalQueue&) = delete;
   SignalQueue& operator=(const SignalQueue&) = delete;
 
-  // Blocks until the next signal and returns it; returns 0 after `timeout` or
+  // Blocks until a signal arrives, and returns it. Returns 0 after `timeout` or
   // Wake. Only one thread at a time may call Wait.
   int Wait(absl::Duration timeout);
   // Makes the current or the next Wait return 0. Thread-safe.
@@ -34,7 +34,7 @@ class SignalQueue {
   int wake_fd_ = -1;
 };
 
-// Turns the first signal into a shutdown request. The second one ends the
+// Turns the first signal into a shutdown request. The second signal ends the
 // process immediately.
 class SignalThread {
  public:
@@ -44,7 +44,7 @@ class SignalThread {
   SignalThread(const SignalThread&) = delete;
   SignalThread& operator=(const SignalThread&) = delete;
 
-  // Returns the first signal; 0 if there was none.
+  // Returns the first signal, or 0 if none has arrived. Thread-safe.
   int received() const { return received_.load(); }
 
  private:

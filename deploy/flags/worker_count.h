@@ -14,7 +14,8 @@ namespace tributary {
 struct WorkerCount {
   // Minimum number of workers: the job starts when this many have joined.
   int64_t fewest = 1;
-  // Maximum number of workers that take part at a time; 0: not specified.
+  // Maximum number of workers that take part at a time; 0 if it is not
+  // specified.
   int64_t most = 0;
 
   // Returns the text that the count was parsed from.

@@ -21,12 +21,13 @@ namespace tributary {
 struct LocalJobOptions {
   int servers = 1;
   int workers = 1;
-  // The job fails if fewer workers run and none can be restarted.
+  // The job fails if fewer workers than this run and no worker can be
+  // restarted.
   int fewest_workers = 1;
-  // Return the description of how to start each process. `coordinator` is the
-  // host:port that server 0 has reported. For server 0 it is empty at first;
-  // when server 0 restarts, it is the address to listen on, because all
-  // processes expect the coordinator there.
+  // Return how to start each server and worker. `coordinator` is the host:port
+  // that server 0 has reported. When server 0 is started for the first time,
+  // `coordinator` is empty. When server 0 is restarted, it must listen on
+  // `coordinator`, because all processes expect the coordinator there.
   std::function<ProcessSpec(int shard, const std::string& coordinator)> server;
   std::function<ProcessSpec(int rank, const std::string& coordinator)> worker;
 
@@ -35,11 +36,12 @@ struct LocalJobOptions {
   // Called periodically, about every `tick`. Must not block.
   std::function<void()> on_tick;
   absl::Duration tick = absl::Milliseconds(200);
-  // Receives one line per event for the user: starts and ends of processes, and
-  // their warnings.
+  // Receives one line for the user per event: the start or the end of a
+  // process, or a warning of a process.
   std::function<void(const std::string&)> on_message;
 
-  // Maximum total number of restarts of processes that a signal ended.
+  // Maximum number of restarts, over all processes, of processes that a signal
+  // ended.
   int max_restarts = 0;
 
   // Time within which server 0 must report its address.
@@ -47,11 +49,11 @@ struct LocalJobOptions {
   // Maximum time that server 0 may take to end the job with a checkpoint after
   // a signal.
   absl::Duration drain_timeout = absl::Minutes(5);
-  // Time between SIGTERM and SIGKILL for all other processes; also for server 0
-  // if the job fails.
+  // Time between SIGTERM and SIGKILL for all processes except server 0, and for
+  // server 0 if the job fails.
   absl::Duration stop_timeout = absl::Seconds(10);
-  // Time after the job's end in which the remaining processes may write their
-  // logs and exit. Afterwards they are stopped.
+  // Time after the job's end in which the remaining processes can write their
+  // logs and exit. Processes that still run after it are stopped.
   absl::Duration settle_timeout = absl::Seconds(2);
 };
 
@@ -67,8 +69,9 @@ struct LocalJobResult {
 // worker exits with an error. A process that a signal ended is reported and
 // restarted, up to max_restarts times in total; after that, the job fails when
 // a server is lost, or when a worker is lost and fewer than fewest_workers
-// remain. If a worker fails with an error, and server 0 then reports a reason,
-// this reason becomes the result, because server 0 learns of errors first.
+// remain. If a worker fails with an error and server 0 then reports an error,
+// too, the result is the error of server 0: it learns of errors first, so its
+// error is the cause.
 //
 // Lines that processes write to kWarningFd become messages. Each text becomes a
 // message only once, with the name of the first process that wrote it. After a
@@ -76,21 +79,21 @@ struct LocalJobResult {
 // stands out.
 //
 // The first SIGINT, SIGTERM or SIGHUP stops all processes in order, starting
-// with server 0, which writes a checkpoint. The second one stops them
+// with server 0, which writes a checkpoint. The second signal stops them
 // immediately. Not thread-safe. Call Run from a thread that outlives the
 // processes (see Supervisor). The destructor ends every process.
 class LocalJob {
  public:
-  // `signals` must have been created with_children and must outlive this
-  // object.
+  // `signals` must have been created with `with_children` set, and must outlive
+  // this object.
   LocalJob(LocalJobOptions options, SignalQueue* signals);
 
   // Blocks until all processes have ended. Call it once.
   LocalJobResult Run();
 
   // Returns the process id of each server, then of each worker. For a server or
-  // worker that was restarted, this is the id of the latest process. May be
-  // called from on_started on.
+  // worker that was restarted, returns the id of the latest process. May be
+  // called during LocalJobOptions::on_started and after it.
   std::vector<pid_t> pids() const;
 
  private:
@@ -98,13 +101,15 @@ class LocalJob {
   // Starts all processes. Returns nullopt on success, otherwise the result of
   // the job.
   absl::optional<LocalJobResult> StartAll();
-  // `number` is the shard or the rank.
+  // Starts a process. `number` is its shard or its rank. Returns the same as
+  // StartAll.
   absl::optional<LocalJobResult> StartProcess(Role role, int number,
                                               const ProcessSpec& spec);
   // Restarts the process if restarts are left. Returns true if it was
   // restarted.
   bool StartAgain(const ProcessExit& exit);
-  // Waits once, for at most `longest`, and handles the events that occurred.
+  // Waits once for a signal, for at most `longest`. Then handles all events
+  // that have occurred.
   void Pump(absl::Duration longest);
   void HandleSignal(int signal);
   void HandleExit(const ProcessExit& exit);
@@ -137,7 +142,7 @@ class LocalJob {
   int servers_done_ = 0;
   std::set<std::string> warnings_;  // Warnings that were reported.
   int signal_ = 0;                  // The first signal received.
-  // True while a worker has failed and server 0 may still report the reason.
+  // True if a worker has failed and server 0 may still report the cause.
   bool explanation_awaited_ = false;
   absl::optional<LocalJobResult> result_;
 };

@@ -19,12 +19,12 @@ namespace tributary {
 
 // The settings that all processes of a job share.
 struct LocalProcesses {
-  // The job's folder. Server 0 reads logs/job.textproto in it. All processes
-  // write their results to it and their logs to logs/ in it.
+  // The folder of the run. Server 0 reads logs/job.textproto in it. All
+  // processes write their results to the folder and their logs to logs/ in it.
   std::string output;
   int servers = 1;
   WorkerCount workers{1, 1};
-  int64_t spares = 0;      // Number of spare workers, see LocalTraining.
+  int64_t spares = 0;      // Number of spare workers; see LocalTraining.
   int server_threads = 1;  // Threads of each server; see ServerThreads.
   int worker_threads = 1;
   std::string server_device = "cpu";  // See AddServerDeviceFlag.
@@ -39,17 +39,19 @@ struct LocalProcesses {
 // share of this machine's cores.
 int ServerThreads(int servers);
 
-// Creates the folder, its logs/, and logs/job.textproto. Server 0 writes the
-// folder's job.textproto when the job starts.
+// Creates the folder `output`, the folder logs/ in it, and logs/job.textproto,
+// from which server 0 reads the job. Server 0 writes job.textproto in `output`
+// itself when the job starts. Returns the system's error, with the path, if a
+// folder or file cannot be created.
 absl::Status WriteJobFolder(const std::string& output, const JobSpec& job);
 
 // Returns options that describe how to start each server and worker. The caller
 // sets the remaining options.
 LocalJobOptions MakeLocalJob(const LocalProcesses& processes);
 
-// Describes a process that runs this program with other arguments. The new
-// process inherits the environment except TRIBUTARY_* variables, which apply
-// only to the current process.
+// Describes a process that runs this program with `arguments`. The new process
+// inherits the environment except TRIBUTARY_* variables, which apply only to
+// the current process.
 ProcessSpec OwnProcess(const std::string& name,
                        std::vector<std::string> arguments,
                        const std::string& log_path);

@@ -12,20 +12,22 @@
 
 namespace tributary {
 
-// Returns "950", "12.3k", "4.5M".
+// Formats a count for the progress line: "950", "12.3k" or "4.5M".
 std::string FormatCount(double value);
-// Returns "0:38", "12:05", "1:02:03".
+// Formats a duration as minutes and seconds, with hours if needed: "0:38",
+// "12:05" or "1:02:03".
 std::string FormatSeconds(double seconds);
 
 // Returns one line, without a line end:
 //   step 1200/6000 20% | loss 1.2345 | lr 3.0e-04 | norm 1.10 |
 //   12.3k tokens/s | 8.1 ms (compute 82% exchange 11%) |
 //   waiting 1.2 ms for worker 3: backward | ETA 0:38
-// of at most `width` columns (0: unlimited). Omits the least important parts if
-// it does not fit.
+// of at most `width` columns (unlimited if 0). Omits the least important parts
+// of a line that does not fit.
 std::string FormatProgress(const StatusReply& status, int width);
 
-// Returns the same information as one JSON object, for --log-format json.
+// Returns the information of FormatProgress as one JSON object without a line
+// end, for --log-format json.
 std::string FormatProgressJson(const StatusReply& status, absl::Time now);
 
 enum class ProgressStyle {
@@ -33,7 +35,7 @@ enum class ProgressStyle {
   kTerminal,
   // A new line every few steps.
   kLines,
-  // Like kLines, as JSON objects.
+  // Like kLines, but each line is a JSON object.
   kJson,
   kNone,
 };
@@ -50,7 +52,7 @@ class ProgressDisplay {
   // `log_every_steps` is the minimum number of steps between two lines (kLines,
   // kJson). Lines are also at least one second apart.
   ProgressDisplay(int fd, ProgressStyle style, int64_t log_every_steps);
-  // Ends the line that this object overwrites.
+  // Ends the line that this object overwrites in place.
   ~ProgressDisplay();
   ProgressDisplay(const ProgressDisplay&) = delete;
   ProgressDisplay& operator=(const ProgressDisplay&) = delete;

@@ -29,15 +29,16 @@ struct ProcessSpec {
   std::vector<std::string> arguments;
   // All environment variables of the process, as "NAME=value".
   std::vector<std::string> environment;
-  // File that receives the process's standard output and error. Truncated
-  // unless `append` is set. Standard input is empty.
+  // File that receives the standard output and error of the process. The file
+  // is truncated first unless `append` is true. The standard input of the
+  // process is empty.
   std::string log_path;
   bool append = false;
 };
 
 struct ProcessExit {
   int process = -1;
-  // As returned by waitpid.
+  // How the process ended, as returned by waitpid.
   int wait_status = 0;
 
   bool succeeded() const;
@@ -45,11 +46,11 @@ struct ProcessExit {
 };
 
 // Starts processes, detects their exits and ends them. The kernel kills the
-// children if this process ends for any reason: each child requests SIGKILL on
-// the death of its parent, which is the *thread* that started it. Therefore
-// start children from a thread that outlives them. Each child leads its own
-// process group, so that a terminal's Ctrl-C reaches only this process, and so
-// that the descendants of a child end with it. Not thread-safe.
+// children if this process ends for any reason: each child requests SIGKILL for
+// when its parent ends. To the kernel, the parent is the *thread* that started
+// the child, so start children from a thread that outlives them. Each child
+// leads its own process group, so that a terminal's Ctrl-C reaches only this
+// process, and so that the descendants of a child end with it. Not thread-safe.
 class Supervisor {
  public:
   Supervisor() = default;
@@ -59,7 +60,8 @@ class Supervisor {
   Supervisor& operator=(const Supervisor&) = delete;
 
   // Starts a process and returns its number: 0, 1, ... in the order of starts.
-  // Internal or Unavailable, naming the process, if it cannot be started.
+  // Returns Internal or Unavailable, naming the process, if it cannot be
+  // started.
   absl::StatusOr<int> Start(const ProcessSpec& spec);
 
   // Returns the line that the process has written to kReadyFd, without the line
@@ -75,6 +77,7 @@ class Supervisor {
 
   // Sends `signal` to the groups of all running processes.
   void SignalAll(int signal);
+  // Sends `signal` to the group of a process, if the process is running.
   void Signal(int process, int signal);
 
   bool running(int process) const { return children_[process].running; }
@@ -113,9 +116,9 @@ class Supervisor {
 // killed by SIGKILL (out of memory?)". `wait_status` is as returned by waitpid.
 std::string DescribeExit(int wait_status);
 
-// Returns the last line of a log, from byte `begin` on, that starts with
-// "error: ", without that prefix. Returns an empty string if there is no such
-// line near the end of the log.
+// Searches a log, starting at byte `begin`, for the last line that starts with
+// "error: ". Returns the line without this prefix, or an empty string if there
+// is no such line near the end of the log.
 std::string LastErrorIn(const std::string& log_path, int64_t begin = 0);
 
 }  // namespace tributary

@@ -30,12 +30,14 @@ struct PlanInputs {
   double bandwidth = 0;
   // Profile of one micro-batch on one of `threads` busy compute threads.
   ComputeProfile micro_batch;
-  // Time for a server to sum one contribution from each worker and update, per
-  // element, with all `server_threads` threads of the server busy.
+  // Time per element in which a server adds one contribution from each worker
+  // and updates the weights, with all `server_threads` threads of the server
+  // busy.
   double pass_seconds_per_element = 0;
-  // Time to update one element from a complete gradient. Used for servers in
-  // asynchronous mode and for all-reduce. For all-reduce, `server_threads` is
-  // the number of updating threads of all workers together.
+  // Time per element to update the weights from a complete gradient. Used for
+  // servers in asynchronous mode and for all-reduce. For all-reduce,
+  // `server_threads` is the number of threads that update, in all workers
+  // together.
   double update_seconds_per_element = 0;
   int server_threads = 1;
   // Number of cores of each host, which the processes on the host share.
@@ -58,13 +60,13 @@ struct PlannedExchange {
   // "one_server", "own_hosts", ...
   std::string key;
   std::string name;  // Name for users.
-  // Bytes through the busiest link. All figures are per step of the job. If an
-  // exchange covers a round of several steps, its bytes and times are divided
-  // by the number of steps.
+  // Bytes through the busiest link. All figures of a plan are per step of the
+  // job. If an exchange covers a round of several steps, its bytes and times
+  // are divided by the number of steps.
   double bytes_out = 0;
   double bytes_in = 0;
   std::string busiest;  // Example: "the server's link".
-  // Time for which that link is busy, in its busier direction.
+  // Time for which the busiest link is busy, in its busier direction.
   double link_seconds = 0;
   double pass_seconds = 0;  // Time of the busiest server's pass over memory.
   double step_seconds = 0;
@@ -94,8 +96,8 @@ int StepsAtOnce(const JobSpec& job, int workers);
 // another in a step, for the worker with the most micro-batches.
 int Turns(const PlanInputs& inputs);
 
-// Returns the plan. Returns InvalidArgument, naming the flag and the field of
-// the job, if there are more workers than micro-batches.
+// Returns the plan for `inputs`. Returns InvalidArgument, naming the flag and
+// the field of the job, if there are more workers than micro-batches.
 //
 // Assumes full-duplex links of equal bandwidth without other traffic; equally
 // fast workers; equal shares of a host's cores for its processes; no latency;
@@ -109,6 +111,7 @@ PlannedExchange PlanOneHost(const PlanInputs& inputs);
 // Formats a table of at most 100 columns.
 std::string FormatPlan(const PlanInputs& inputs, const ExchangePlan& plan);
 
+// Returns the figures of the plan as JSON, for scripts.
 nlohmann::ordered_json PlanJson(const PlanInputs& inputs,
                                 const ExchangePlan& plan);
 

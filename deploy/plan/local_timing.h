@@ -15,16 +15,19 @@ namespace tributary {
 // of the compute threads of `setup`, while the other threads do the same.
 // Records when each chunk's weights are read and its gradient is final. Repeats
 // this for about a second, at least three times, and returns the profile of the
-// repetition with the median time.
+// repetition with the median time. Returns the errors of
+// Model::ForwardBackward.
 absl::StatusOr<ComputeProfile> TimeMicroBatch(const TrainingSetup& setup);
 
-// The time of a server's pass over memory, in seconds per element. TimePass
-// measures it with `threads` threads for a model of `elements` elements; the
-// size matters, because a small model stays in the cache.
+// The time of a server's pass over memory, in seconds per element, as measured
+// by TimePass.
 struct PassTiming {
   double update = 0;        // Running the optimizer with one gradient.
   double contribution = 0;  // Adding each further gradient.
 };
+// Measures passes with `threads` threads for a model of `elements` elements.
+// The size matters, because a small model stays in the cache. Returns
+// InvalidArgument for an invalid optimizer.
 absl::StatusOr<PassTiming> TimePass(const OptimizerSpec& optimizer,
                                     int64_t elements, int threads);
 

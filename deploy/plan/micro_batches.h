@@ -12,12 +12,16 @@
 namespace tributary {
 
 // Returns the number of micro-batches for a job with `workers` workers, which
-// share `devices` devices of the same kind as `device`. Each micro-batch fits
-// into a worker's share of the memory that is free now, and there is at least
-// one micro-batch per worker if the batch can be divided into so many. On the
-// CPU, half of the free memory is reserved for servers, weights and data.
-// Returns ResourceExhausted, with a breakdown of the memory, if even the
-// smallest micro-batches do not fit.
+// share `devices` devices of the same kind as `device`. The result is the
+// smallest number for which a micro-batch fits into a worker's share of the
+// memory that is free now, and for which there is at least one micro-batch per
+// worker if the batch can be divided into so many. On the CPU, half of the free
+// memory is reserved for servers, weights and data. If the amount of free
+// memory is unknown, returns the largest possible number.
+//
+// Opens the job's data set to learn the size of a sample, and returns its
+// errors. Returns ResourceExhausted, with a breakdown of the memory, if even
+// the smallest micro-batches do not fit.
 absl::StatusOr<int64_t> ChooseMicroBatches(const JobSpec& job, int64_t workers,
                                            int64_t devices,
                                            const Device& device);

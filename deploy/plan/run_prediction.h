@@ -21,7 +21,7 @@ struct LocalRun {
 };
 
 // Returns the number of threads, in all processes together, that add gradients
-// and run the optimizer: the `threads` to pass to TimePass.
+// and run the optimizer. It is the argument `threads` for TimePass.
 int UpdatingThreads(const LocalRun& run);
 
 // Returns the inputs of a plan for a completed run: the computing time of the

@@ -12,7 +12,7 @@ namespace tributary {
 // servers with `threads` threads in total. The job must be resolved and have
 // model.synthetic. Runs in this process with optimal memory placement: reads
 // every gradient and state once, and writes weights and state once. Measures
-// for about `seconds`.
+// for about `seconds`. Returns InvalidArgument for an invalid optimizer.
 absl::StatusOr<double> MeasureUpdatePass(const JobSpec& job, int workers,
                                          int threads, double seconds);
 

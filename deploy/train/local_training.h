@@ -43,26 +43,28 @@ struct LocalTraining {
   Security own_security;
 };
 
-// Returns the default number of compute threads per worker: this machine's
-// cores divided by the workers, or kThreadsPerGpu on a GPU, and at most one per
-// micro-batch of the worker.
+// Returns the default number of compute threads per worker. This is the number
+// of this machine's cores divided by the number of workers, or kThreadsPerGpu
+// on a GPU, but at most the number of micro-batches of a worker.
 int DefaultWorkerThreads(const JobSpec& job, int64_t workers,
                          const DeviceName& device);
 
 // Runs the job and shows its progress on `display`. Blocks until it has ended.
-// `signals` must have been created with_children.
+// `signals` must have been created with `with_children` set.
 LocalJobResult TrainLocally(const LocalTraining& training, SignalQueue* signals,
                             ProgressDisplay* display);
 
-// Returns the text of the summary.json in a run's folder.
+// Returns the contents of summary.json in the run's folder `output`. Returns
+// the system's error, with the path, if the file cannot be read.
 absl::StatusOr<std::string> ReadSummary(const std::string& output);
 
 // Returns the numbers of processes and threads of `training`, for
 // PredictLocalRun.
 LocalRun RunOf(const LocalTraining& training);
 
-// Adds the predicted step time to summary.json after the job's end, if the
-// servers update on the CPU.
+// Adds the predicted step time to summary.json. Call this after the job's end.
+// Has no effect if servers update on a GPU. Returns an error if summary.json
+// cannot be read or written.
 absl::Status AddPrediction(const LocalTraining& training);
 
 }  // namespace tributary

@@ -1,4 +1,4 @@
-"""Data sets, their fingerprint and DataFacts: proto/DATA.md."""
+"""Reads data sets and computes their fingerprint and DataFacts; see proto/DATA.md."""
 
 import csv
 import gzip
@@ -13,7 +13,7 @@ import xxh3
 
 
 class Data:
-    """Samples [n, values] in float32, their targets, and the held-out ones."""
+    """Samples [n, values] in float32 and their targets, for training and held out."""
 
     def __init__(self, train, test, classes, unit, fingerprint):
         self.train, self.test = train, test

@@ -1,4 +1,4 @@
-"""The built-in model `mlp`: proto/MODELS.md."""
+"""Computes the built-in model `mlp`; see proto/MODELS.md."""
 
 import math
 
@@ -82,7 +82,7 @@ class Mlp:
         return self._loss(x @ views[-2].T + views[-1], targets)[:2]
 
     def gradient(self, arena, features, targets, step, number):
-        """Returns the gradient sum, an arena, and the loss sum of a micro-batch."""
+        """Returns the gradient sum of a micro-batch, as an arena, and its loss sum."""
         gradient = np.zeros_like(arena)
         if len(targets) == 0:
             return gradient, 0.0

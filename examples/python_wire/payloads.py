@@ -1,4 +1,4 @@
-"""Payloads: proto/ENCODINGS.md."""
+"""Encodes and decodes payloads; see proto/ENCODINGS.md."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ _SMALLEST = np.float32(2**-126)
 
 
 def flush(values):
-    """Denormal numbers count as zero."""
+    """Returns `values` with denormal numbers replaced by zero."""
     return np.where(np.abs(values) < _SMALLEST, np.copysign(np.float32(0), values),
                     values).astype(np.float32)
 
@@ -30,7 +30,7 @@ def _to_float16(values):
 
 
 def round_to(encoding, values):
-    """The value of a node of the tree: rounded, if the job has a 16-bit type."""
+    """Returns the value of a node of the tree: rounded if `encoding` has 16 bits."""
     if encoding == 'BFLOAT16':
         return _from_bfloat16(_to_bfloat16(values))
     if encoding == 'FLOAT16':

@@ -1,4 +1,4 @@
-"""Random numbers and the order of samples: proto/SAMPLING.md."""
+"""Computes random numbers and the order of samples; see proto/SAMPLING.md."""
 
 import math
 
@@ -27,7 +27,7 @@ def philox(counter, key):
 
 
 def blocks(seed, purpose, a, b, numbers):
-    """The blocks of a stream with these numbers: uint64 [..., 4]."""
+    """Returns the blocks with these numbers of a stream: uint64 [..., 4]."""
     numbers = np.asarray(numbers, np.uint64)
     counter = (numbers & _LOW, numbers >> _32,
                np.full_like(numbers, a), np.full_like(numbers, b))
@@ -37,17 +37,17 @@ def blocks(seed, purpose, a, b, numbers):
 
 
 def words(seed, purpose, a, b, count):
-    """The first `count` numbers of a stream."""
+    """Returns the first `count` numbers of a stream."""
     return blocks(seed, purpose, a, b, np.arange((count + 3) // 4)).ravel()[:count]
 
 
 def uniform(numbers):
-    """Uniform floats in [0, 1)."""
+    """Converts random numbers to uniform floats in [0, 1)."""
     return (numbers >> np.uint64(8)).astype(np.float32) * np.float32(2**-24)
 
 
 def permutation(seed, epoch, samples, places):
-    """The samples at these places of the epoch's order."""
+    """Returns the samples at the given places in the order of the epoch."""
     left_size = math.isqrt(samples - 1) + 1
     right_size = -(-samples // left_size)
 

@@ -1,4 +1,4 @@
-"""The arena, the tree, and the updates of local steps: proto/STEPS.md."""
+"""Computes arenas, sums along the tree and local steps; see proto/STEPS.md."""
 
 import hashlib
 import math
@@ -22,7 +22,7 @@ class Layout:
             f'{name} {"x".join(map(str, shape))} {group}\n'
             for name, shape, group in parameters)
         self.signature = hashlib.sha256(text.encode()).hexdigest()
-        # Where weight decay applies.
+        # 1 for elements with weight decay, 0 for other elements.
         self.decays = np.zeros(self.elements, np.float32)
         for view, (_, _, group) in zip(self.views(self.decays), parameters):
             view[...] = group == 'DECAY'
@@ -32,13 +32,13 @@ class Layout:
         return slice(begin, min(begin + self.chunk_elements, self.elements))
 
     def views(self, arena):
-        """The parameters in an arena, in order, without copies."""
+        """Returns the parameters in an arena, in order, as views without copies."""
         return [arena[offset:offset + math.prod(shape)].reshape(shape)
                 for (_, shape, _), offset in zip(self.parameters, self.offsets)]
 
 
 def nodes(begin, end, leaves):
-    """The maximal subtrees of leaves [begin, end)."""
+    """Returns the largest subtrees that together cover leaves [begin, end)."""
     found = []
     while begin < end:
         node, width = leaves + begin, 1
@@ -69,7 +69,7 @@ class Sum:
 
 
 def node_sum(node, sums, encoding):
-    """Adds the leaves under a node. sums: {leaf node: Sum}."""
+    """Returns the sum of the leaves under a node. sums: {leaf node: Sum}."""
     if node in sums:
         return sums[node]
     return node_sum(2 * node, sums, encoding).plus(
@@ -94,7 +94,7 @@ def learning_rate(job, total_steps, step):
 
 
 def gradient_norm(gradient_sum, samples):
-    """The norm of the mean gradient; `samples` is at least 1."""
+    """Returns the norm of the mean gradient; `samples` must be at least 1."""
     return math.sqrt(np.square(gradient_sum, dtype=np.float64).sum()) / samples
 
 

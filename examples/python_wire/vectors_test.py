@@ -40,7 +40,7 @@ def digest(array):
 class VectorsTest(unittest.TestCase):
 
     def same_floats(self, actual, expected):
-        """The same bits, but any NaN."""
+        """Checks that the bits are equal, except that all NaNs count as equal."""
         np.testing.assert_array_equal(
             np.where(np.isnan(actual), 0x7FC00000, actual.view(np.uint32)),
             np.where(np.isnan(expected), 0x7FC00000, expected.view(np.uint32)))

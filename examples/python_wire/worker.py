@@ -31,7 +31,7 @@ REJOIN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.ABORTED,
 
 
 class Ended(Exception):
-    """A call ended, or the job cannot be done by this worker."""
+    """Raised when a call has ended, or when this worker cannot compute the job."""
 
     def __init__(self, code, message):
         super().__init__(message)
@@ -39,7 +39,7 @@ class Ended(Exception):
 
 
 class Call:
-    """A call with messages in both directions; a thread hands on what arrives."""
+    """A call with messages in both directions. A thread passes on received messages."""
 
     def __init__(self, method, metadata, on_message, on_end):
         self._outgoing = queue.SimpleQueue()
@@ -98,13 +98,13 @@ class Membership:
 
     def __init__(self, options):
         self.options = options
-        self.changed = threading.Condition()  # Guards what arrives.
+        self.changed = threading.Condition()  # Guards what the calls receive.
         self.error = self.admission = self.open = self.deal = None
         self.finished = self.leaving = self.synced = False
         self.evaluated = 0
         self.weights = {}  # By chunk: {version: values}, the newest two.
         self.done = set()  # (version, micro-batch) and (version, 'piece', number).
-        self.lease = self.claimed = None  # Asynchronous.
+        self.lease = self.claimed = None  # Mode asynchronous only.
         self.outcomes, self.refused = 0, False
         self.exchanges = []
         self.leaves, self.leaf_seconds = 0, 0.0
@@ -139,7 +139,7 @@ class Membership:
     def report(self, **kind):
         self.membership.send(RENDEZVOUS.WorkerReport(**kind))
 
-    # ---- What arrives, on the threads of the calls.
+    # ---- Received messages, on the threads of the calls.
 
     def on_end(self, name):
         def end(code, details):
@@ -302,7 +302,7 @@ class Membership:
         return self.exchanges[chunk % len(self.exchanges)]
 
     def version(self):
-        """The smallest of the chunks' newest versions, or None."""
+        """Returns the smallest of the newest versions of the chunks, or None."""
         if len(self.weights) < self.layout.chunks:
             return None
         return min(max(versions) for versions in self.weights.values())
@@ -348,7 +348,7 @@ class Membership:
         self.report(claim=RENDEZVOUS.Claim())
 
     def arena(self, version=None):
-        """Returns the weights at a version, or the newest, and their versions."""
+        """Returns the weights at a version, or the newest ones, and their versions."""
         with self.changed:
             chosen = [max(self.weights[chunk]) if version is None else version
                       for chunk in range(self.layout.chunks)]
@@ -402,7 +402,7 @@ class Membership:
                     gradient_norm=norm, payload=payload)))
 
     def nodes_of(self, leaves):
-        """The maximal subtrees of each run of consecutive leaves."""
+        """Returns the largest subtrees that cover each run of consecutive leaves."""
         found, begin = [], 0
         for i in range(1, len(leaves) + 1):
             if i == len(leaves) or leaves[i] != leaves[i - 1] + 1:

@@ -31,7 +31,7 @@ _KEYS = np.stack([_lanes(_SECRET.tobytes(), 8 * i) for i in range(_BLOCK_STRIPES
 
 
 def _sums(stripes, keys):
-    """What stripes [..., n, 8] add to the accumulators."""
+    """Returns what the stripes [..., n, 8] add to the accumulators."""
     keyed = stripes ^ keys
     product = (keyed & _LOW) * (keyed >> _32)
     swapped = stripes.reshape(*stripes.shape[:-1], 4, 2)[..., ::-1]

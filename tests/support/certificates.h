@@ -14,17 +14,19 @@ namespace tributary {
 // Returns a new certificate authority.
 CertificateAndKey TestAuthority();
 
-// Creates or replaces a folder with `authorities` as ca.pem and certificates by
-// `issuer` for all roles. They are valid for `validity`, starting one hour ago.
+// Creates or replaces a folder that holds `authorities` as ca.pem, and a
+// certificate issued by `issuer` for each role. The certificates are valid for
+// `validity`, starting one hour ago.
 void WriteTlsDirectory(const std::string& directory,
                        const CertificateAndKey& issuer,
                        const std::string& authorities,
                        absl::Duration validity = absl::Hours(2));
 
-// As above, with a new authority.
+// Like the function above, with a new authority.
 void WriteTlsDirectory(const std::string& directory);
 
-// Returns what LoadSecurity returns for the folder, without its checks.
+// Returns the same as LoadSecurity for the folder, but without checking the
+// files.
 Security TestSecurity(const std::string& directory, Role role,
                       const std::string& token = "");
 

@@ -11,7 +11,8 @@
 
 namespace tributary {
 
-// Path of the program. The test must list //deploy:tributary as data.
+// Path of the tributary program. A test that uses it must list
+// //deploy:tributary as data.
 inline constexpr char kTributary[] = "deploy/tributary";
 
 struct CommandResult {
@@ -35,9 +36,10 @@ class BackgroundCommand {
 
   pid_t pid() const { return pid_; }
   void Signal(int signal);
-  // Waits for the program's end. After `timeout`, kills it and fails the test.
+  // Waits until the program ends, and returns its result. If it has not ended
+  // after `timeout`, kills it and fails the test.
   CommandResult Wait(absl::Duration timeout = absl::Seconds(60));
-  // Output of the program so far.
+  // Return what the program has written so far.
   std::string StandardOutput() const;
   std::string StandardError() const;
   // Waits for a line on stderr that contains `text` and returns it. Returns an
@@ -50,14 +52,16 @@ class BackgroundCommand {
   bool running_ = false;
 };
 
-// Runs a program to its end.
+// Runs the program `arguments[0]` to its end, with the environment that
+// BackgroundCommand describes, and returns its result.
 CommandResult RunCommand(const std::vector<std::string>& arguments,
                          const std::vector<std::string>& environment = {});
 
 // Returns the child processes of `pid`, oldest first.
 std::vector<pid_t> ChildrenOf(pid_t pid);
 
-// Returns whether the process runs; false for a zombie.
+// Returns true if the process runs, and false if it has ended, even if its
+// parent has not reaped it yet.
 bool IsAlive(pid_t pid);
 
 // Returns the command line of a process, with spaces between the arguments.
@@ -70,7 +74,8 @@ bool AwaitLines(const std::string& path, int lines);
 // Creates a new folder for the running test and returns its path.
 std::string MakeTestFolder();
 
-// Aborts the test program if the file cannot be read.
+// Returns the contents of a file. Aborts the test program if the file cannot be
+// read.
 std::string ReadWholeFile(const std::string& path);
 
 void WriteWholeFile(const std::string& path, const std::string& contents);

@@ -13,12 +13,12 @@
 
 namespace tributary {
 
-// What a session has sent.
+// A message that a session has sent.
 template <typename Message>
 struct SentMessage {
   Message message;
   std::string payload;
-  std::shared_ptr<const void> owner;  // Of the payload.
+  std::shared_ptr<const void> owner;  // Keeps the payload alive.
 };
 
 // Returns a payload with a copy of `bytes`.
@@ -40,8 +40,9 @@ class FakeQueue {
                                      static_cast<size_t>(payload.bytes)),
                          std::move(payload.owner)});
   }
-  // Returns the next message in the order of priorities, then what the session
-  // has accumulated, then nullopt.
+  // Returns the next message in the order of priorities. If there is none,
+  // returns the message of the session's TakeMore, or nullopt if there is none
+  // either.
   template <typename Session>
   std::optional<SentMessage<Out>> Take(Session* session) {
     if (queue_.empty()) {
@@ -59,7 +60,9 @@ class FakeQueue {
   std::multimap<int64_t, SentMessage<Out>> queue_;
 };
 
-// Not thread-safe. A test delivers messages with Receive and End.
+// The client's end of a stream. A test plays the server: it reads what the
+// session sends with Read, sends messages to the session with Receive, and ends
+// the call with End. Not thread-safe.
 template <typename In, typename Out>
 class FakeClientStream final : public ClientStream<In, Out> {
  public:
@@ -73,7 +76,7 @@ class FakeClientStream final : public ClientStream<In, Out> {
   void HalfClose() override { half_closed_ = true; }
   void Cancel() override { cancelled_ = true; }
   void Resume() override { ++resumed_; }
-  // Ends the call if the test has not.
+  // Ends the call if the test has not ended it.
   absl::Status AwaitDone() override {
     End(cancelled_ ? absl::CancelledError("cancelled") : absl::OkStatus());
     return status_;
@@ -102,7 +105,9 @@ class FakeClientStream final : public ClientStream<In, Out> {
   absl::Status status_;
 };
 
-// Not thread-safe. A test calls the session itself.
+// The server's end of a stream. A test plays the client: it reads what the
+// session sends with Read, and calls the session to deliver messages. Not
+// thread-safe.
 template <typename Out>
 class FakeServerStream final : public ServerStream<Out> {
  public:
@@ -122,7 +127,8 @@ class FakeServerStream final : public ServerStream<Out> {
     return queue_.Take(session);
   }
   size_t queued() const { return queue_.size(); }
-  // What the session has closed the call with.
+  // Returns the status with which the session has closed the call; nullopt if
+  // it has not.
   const std::optional<absl::Status>& closed() const { return closed_; }
 
  private:

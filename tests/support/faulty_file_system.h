@@ -19,9 +19,9 @@
 namespace tributary {
 
 // Forwards calls on paths below one folder to FileSystem::Posix(), so that
-// readers see real files. Syncs are not forwarded because they are slow. In
-// memory, keeps the state of the disk after a power failure, by the rules of
-// POSIX alone:
+// readers see real files. Syncs are not forwarded because they are slow. Keeps
+// in memory what a power failure would leave on the disk, by the rules of POSIX
+// alone:
 // - the synced bytes of a file, whatever its name;
 // - the names in a folder at the time when that folder was synced.
 // Nothing else is guaranteed: a file may have lost its name, a name its bytes,
@@ -29,16 +29,16 @@ namespace tributary {
 class FaultyFileSystem : public FileSystem {
  public:
   struct Fault {
-    // Number of the call that fails, from 0.
+    // Number of the call that fails, counted from 0.
     int64_t operation = 0;
     int error_number = 0;  // EIO, ENOSPC, EROFS, ...
-    // All later calls also fail, until Heal, as on a lost disk.
+    // True if all later calls also fail, until Heal, as on a lost disk.
     bool lasting = false;
-    // If the call is an Append: number of bytes it writes before it fails.
+    // If the call is an Append: number of bytes that it writes before it fails.
     int64_t short_write_bytes = 0;
   };
-  // Calls that return OK without doing their work, as on some disks and file
-  // systems.
+  // The calls that return OK without doing their work, as on some disks and
+  // file systems.
   struct Lies {
     bool sync = false;
     bool sync_folder = false;
@@ -50,15 +50,15 @@ class FaultyFileSystem : public FileSystem {
 
   const std::string& root() const { return root_; }
 
-  // The calls so far, including failed ones, such as "append checkpoints/f".
-  // Close counts as a call; the destructor of a file does not.
+  // Returns the calls so far, including failed ones, in the form "append
+  // checkpoints/f". Close counts as a call; the destructor of a file does not.
   std::vector<std::string> Operations() const;
 
   void SetFault(const Fault& fault);
   // Limits the total size of all files. A write beyond it is truncated and
   // fails with ENOSPC.
   void SetCapacity(int64_t bytes);
-  // Total size of all files.
+  // Returns the total size of all files, in bytes.
   int64_t UsedBytes() const;
   void SetLies(const Lies& lies);
   // Removes faults, the size limit and lies, and restarts the count of calls.
@@ -67,9 +67,9 @@ class FaultyFileSystem : public FileSystem {
   // Simulates a power failure and a restart: reduces the folder to what was on
   // disk. Open files become unusable.
   void LoseUnsynced();
-  // As above, but a random part of the unsynced data has reached the disk: of
-  // each folder a prefix of its name changes, of each file a prefix of its
-  // bytes, the end of which may read as zeros.
+  // Like LoseUnsynced(), but a random part of the unsynced data has reached the
+  // disk: for each folder, a prefix of the changes of its names; for each file,
+  // a prefix of its bytes, the end of which may read as zeros.
   void LoseUnsynced(uint64_t seed);
 
   // Treats the current contents of the folder as being on disk, for tests that
@@ -89,14 +89,15 @@ class FaultyFileSystem : public FileSystem {
   struct Node;
   using Entries = std::map<std::string, std::shared_ptr<Node>>;
 
-  // Counts a call. Returns the error with which it fails, or OK.
+  // Counts a call. Returns the error with which the call fails, or OK.
   absl::Status Count(const char* what, const std::string& path)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Returns null if the path does not exist or is unknown to this object.
   std::shared_ptr<Node> Find(const std::string& path) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Makes `path` refer to `node`, or removes it if `node` is null. The changes
-  // of one call in one folder are atomic: all or none of them reach the disk.
+  // Makes the name `path` refer to `node`, or removes the name if `node` is
+  // null. The changes of one call in one folder are atomic: all or none of them
+  // reach the disk.
   struct Change {
     std::string path;
     std::shared_ptr<Node> node;

@@ -10,10 +10,12 @@ namespace tributary {
 
 struct GoldenFile {
   std::map<std::string, std::string> metadata;
-  // By name. Double represents F32, F64 and I32 exactly.
+  // Values of each tensor, by the tensor's name. A double represents every F32,
+  // F64 and I32 exactly.
   std::map<std::string, std::vector<double>> tensors;
 
-  // Abort the test program if there is no such entry.
+  // Return an entry of `metadata` or `tensors`. Abort the test program if it
+  // does not exist.
   const std::string& Text(const std::string& key) const;
   const std::vector<double>& Tensor(const std::string& name) const;
 };

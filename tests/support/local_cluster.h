@@ -30,7 +30,7 @@ struct ClusterSecurity {
   Security workers;
 };
 
-// Options of the servers besides the job.
+// Options for the servers, in addition to the job.
 struct ClusterServers {
   ChunkPassMaker make_passes = &MakeBlockPasses;
   std::string resume_from;  // See ServerOptions; empty: begin at step 0.
@@ -50,16 +50,17 @@ class LocalCluster {
 
   // Starts a worker and returns its number.
   int StartWorker(int threads = 1);
-  // As above, on devices from `make_device` and with this NCCL library, if any.
+  // Like StartWorker, but computes on devices from `make_device`, and uses
+  // `nccl` unless it is null.
   int StartWorkerOn(const DeviceMaker& make_device, int threads = 1,
                     NcclLibrary* nccl = nullptr);
-  // As above, with a clock that runs `slowness` times as fast. The worker
-  // measures and reports a compute time that is longer by this factor; no
-  // thread is delayed.
+  // Like StartWorker, but the worker's clock runs `slowness` times as fast. The
+  // worker therefore measures and reports a compute time that is longer by this
+  // factor; no thread is delayed.
   int StartSlowWorker(double slowness);
-  // As above, with this rank.
+  // Like StartWorker, but the worker requests this rank.
   int StartWorkerOfRank(int rank);
-  // As above, with other credentials than the cluster's workers.
+  // Like StartWorker, but with `security` instead of ClusterSecurity::workers.
   int StartWorkerWith(const Security& security);
   // Disconnects the worker at once, as if its process had failed, and waits for
   // its thread.
@@ -67,16 +68,16 @@ class LocalCluster {
 
   // Waits until the job has completed `step` steps or has ended.
   void AwaitStep(int64_t step);
-  // Waits for the end of all servers and workers. Returns the coordinator's
+  // Waits until all servers and workers have ended. Returns the coordinator's
   // status.
   absl::Status Await();
-  // Waits for the worker's end and returns its status.
+  // Waits until the worker has ended, and returns its status.
   absl::Status AwaitWorker(int worker);
-  // The worker's status, after Await.
+  // Returns the worker's status. Call after Await.
   absl::Status worker_status(int worker) const {
     return workers_[worker]->status;
   }
-  // Contents of summary.json, after Await.
+  // Returns the contents of summary.json. Call after Await.
   nlohmann::json Summary() const;
   const std::string& coordinator() const { return coordinator_; }
 

@@ -34,7 +34,7 @@ class ModelHarness {
   // Uses the CPU. Weights are initialized from seed 1.
   ModelHarness(const ModelSpec& spec, const DataInfo& info, int64_t max_samples,
                Precision precision = Precision::kFloat32);
-  // As above, on any device.
+  // Like the constructor above, on any device.
   ModelHarness(const ModelSpec& spec, const DataInfo& info, int64_t max_samples,
                std::unique_ptr<Device> device);
 
@@ -44,10 +44,11 @@ class ModelHarness {
   float* weights() { return static_cast<float*>(weights_.get()); }
   float* gradients() { return static_cast<float*>(gradients_.get()); }
 
-  // Aborts the program if the step fails.
+  // Computes the loss and the gradients of the batch. Aborts the program if
+  // this fails.
   LossSums Step(const Batch& batch, int64_t step = 0, int micro_batch = 0,
                 StepObserver* observer = nullptr);
-  // Copy of the whole gradient arena.
+  // Returns a copy of the whole gradient arena.
   std::vector<float> Gradients();
   const Parameter& FindParameter(const std::string& name) const;
 

@@ -31,7 +31,7 @@ ReferenceLayer ReferenceGelu();
 // The identity if the rate is 0.
 ReferenceLayer ReferenceDropout(const RandomStream& stream, float rate);
 ReferenceLayer ReferenceLayerNorm(int64_t rows, int64_t width);
-// In training mode. Adds input 1 to the result if there is one.
+// Computes in training mode. If there is an input 1, adds it to the result.
 ReferenceLayer ReferenceBatchNorm(const BatchNormShape& shape);
 ReferenceLayer ReferenceEmbedding(int64_t context, int64_t width,
                                   const std::vector<int32_t>& tokens);

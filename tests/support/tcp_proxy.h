@@ -26,7 +26,7 @@ class TcpProxy {
     int connections = 0;    // Connections so far, including replayed ones.
     int refused = 0;        // Refused connections, not counted above.
     int faults = 0;         // Cuts, resets and flips so far.
-    int64_t bytes[2] = {};  // Delivered, by direction.
+    int64_t bytes[2] = {};  // Bytes delivered, by direction.
   };
 
   // Listens on a free port of 127.0.0.1. The jitter depends only on `seed`.
@@ -35,7 +35,7 @@ class TcpProxy {
   TcpProxy(const TcpProxy&) = delete;
   TcpProxy& operator=(const TcpProxy&) = delete;
 
-  // host:port for clients.
+  // Returns the address for clients, as host:port.
   const std::string& address() const { return address_; }
   // Sets the target of new connections, "127.0.0.1:port". Before this call,
   // connections are refused.
@@ -51,7 +51,7 @@ class TcpProxy {
       ABSL_LOCKS_EXCLUDED(mu_);
   // Holds all bytes back. Nothing is lost, and connections stay open.
   void SetHeld(Direction direction, bool held) ABSL_LOCKS_EXCLUDED(mu_);
-  // As above, for one connection in both directions.
+  // Like SetHeld, for both directions of one connection.
   void SetConnectionHeld(int connection, bool held) ABSL_LOCKS_EXCLUDED(mu_);
   // Resets new connections at once.
   void SetRefusing(bool refusing) ABSL_LOCKS_EXCLUDED(mu_);
@@ -66,7 +66,7 @@ class TcpProxy {
   // ---- Single connections, numbered from 0.
   std::vector<int> OpenConnections() const ABSL_LOCKS_EXCLUDED(mu_);
   void ResetAll() ABSL_LOCKS_EXCLUDED(mu_);
-  // From now on records the bytes that clients send, for Replay.
+  // Starts to record the bytes that clients send, for Replay.
   void Record() ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the bytes that the client of a connection has sent. The connection
   // may be closed.

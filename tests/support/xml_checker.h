@@ -12,8 +12,8 @@ namespace tributary {
 
 // Returns an empty string if the document is well-formed
 // (https://www.w3.org/TR/xml): one root, matching tags, no repeated attribute,
-// no stray '<' or '&', no control characters. Otherwise returns the problem and
-// the text before it. Does not check UTF-8.
+// no stray '<' or '&', no control characters. Otherwise returns a description
+// of the first problem and the text before it. Does not check UTF-8.
 std::string CheckXml(absl::string_view document);
 
 }  // namespace tributary

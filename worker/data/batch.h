@@ -11,28 +11,33 @@ namespace tributary {
 struct DataInfo {
   enum class Kind { kImages, kRows, kTokens };
   Kind kind = Kind::kRows;
-  // kImages: channels, height, width. kRows: {features}. kTokens: {context}.
+  // Shape of one sample. kImages: {channels, height, width}. kRows: {features}.
+  // kTokens: {context}.
   std::vector<int64_t> sample_shape;
-  // Number of classes (kTokens: size of the vocabulary); 0 for regression.
+  // Number of classes; for kTokens, the size of the vocabulary. 0 for
+  // regression.
   int64_t classes = 0;
 };
 
-// A set of samples in host memory, row-major, sample by sample. Exactly one of
-// `features` and `tokens`, and one of `labels` and `values`, is filled.
+// A set of samples in host memory, row-major, sample by sample. Each sample has
+// an input, in either `features` or `tokens`, and a target, in either `labels`
+// or `values`; the other vector of each pair is empty.
 //
-// A label of -1 is not counted: it contributes nothing to the loss, the correct
-// predictions or the sample count. It occurs only in evaluation, at the end of
-// a text whose last window is shorter than the context; the tokens there are 0.
+// The label -1 marks padding: it contributes nothing to the loss, the correct
+// predictions or the sample count. Padding occurs only in evaluation, at the
+// end of a text whose last window is shorter than the context. The padded
+// tokens are 0.
 struct Batch {
   int64_t samples = 0;
-  // [samples, product of sample_shape]
+  // Inputs, [samples, product of DataInfo::sample_shape].
   std::vector<float> features;
-  // [samples, context]
+  // Inputs, [samples, context].
   std::vector<int32_t> tokens;
-  // [samples]: classes. With tokens, [samples, context]: the token that follows
-  // each token, or -1.
+  // Targets that are classes. Without `tokens`, [samples]. With `tokens`,
+  // [samples, context]: for each token, the token that follows it, or -1 for
+  // padding.
   std::vector<int32_t> labels;
-  // [samples]: regression targets
+  // Targets of a regression, [samples].
   std::vector<float> values;
 };
 

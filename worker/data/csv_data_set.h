@@ -12,13 +12,15 @@
 
 namespace tributary {
 
-// Reads CSV files. Features are all columns except the label's, unscaled and in
-// the order of the file. Samples have shape {features}. Keeps all data in
-// memory as floats.
+// Reads CSV files. The features of a sample are all columns except the label's,
+// unscaled and in the order of the file. Samples have shape {features}. Keeps
+// all data in memory as floats.
 class CsvDataSet final : public DataSet {
  public:
-  // Reads and parses the files that `spec` names. With `regression`, labels are
-  // numbers (for the loss MEAN_SQUARED_ERROR) instead of classes.
+  // Reads and parses the files that `spec` names. If `regression` is true,
+  // labels are numbers (for the loss MEAN_SQUARED_ERROR) instead of classes.
+  // Returns NotFound if a file does not exist, and InvalidArgument for an
+  // invalid field of `spec` or a file that cannot be read or parsed.
   static absl::StatusOr<std::unique_ptr<CsvDataSet>> Open(const CsvSpec& spec,
                                                           bool regression);
 
@@ -31,7 +33,7 @@ class CsvDataSet final : public DataSet {
   void ReadEvaluation(int64_t begin, int64_t end, Batch* batch) const override;
 
  private:
-  // `test` has no rows if there is no test file.
+  // `test` has no rows if there is no test file. `classes` is 0 for regression.
   CsvDataSet(CsvTable train, CsvTable test, int64_t classes,
              uint64_t fingerprint);
 

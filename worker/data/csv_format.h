@@ -11,7 +11,7 @@
 
 namespace tributary {
 
-// Maximum length of a line, which is enough for millions of columns.
+// Maximum length of a line in bytes, which is enough for millions of columns.
 inline constexpr int64_t kMaxCsvLineBytes = 16 << 20;
 // Maximum number of classes. The model has one output for each class.
 inline constexpr int64_t kMaxCsvClasses = 16 << 20;
@@ -20,7 +20,8 @@ struct CsvOptions {
   // Index of the column that holds the label, counted from 0. A negative index
   // counts from the end: -1 is the last column.
   int32_t label_column = -1;
-  // Read labels as numbers (`values`) instead of classes (`labels`).
+  // True to read labels as numbers (CsvTable::values) instead of classes
+  // (CsvTable::labels).
   bool regression = false;
   // Exclusive upper bound for class labels; 0 stands for kMaxCsvClasses.
   int64_t classes = 0;
@@ -33,8 +34,8 @@ struct CsvTable {
   int64_t rows = 0;          // At least 1.
   int64_t features = 0;      // Number of columns without the label; at least 1.
   std::vector<float> cells;  // [rows, features]
-  // [rows] each. With CsvOptions::regression only `values` is filled, otherwise
-  // only `labels`.
+  // The label of each row: in `values` with CsvOptions::regression, otherwise
+  // in `labels`. The other vector is empty.
   std::vector<int32_t> labels;
   std::vector<float> values;
 };
@@ -47,11 +48,11 @@ struct CsvTable {
 // Lines end in "\n" or "\r\n". Blanks around a column, a byte order mark and
 // empty lines at the end are ignored.
 //
-// A pure function that accepts arbitrary bytes. Returns InvalidArgument if they
-// are malformed. The message starts with `name:line:`, where `name` is the
-// file's name, and cites the column, counted from 0 as in `label_column`, and
-// its text. If the file is not text, the message starts with `name:` and says
-// what the file is.
+// A pure function that accepts arbitrary bytes. Returns InvalidArgument if
+// `bytes` is malformed. The message starts with `name:line:`, where `name` is
+// the file's name, and cites the column, counted from 0 as in `label_column`,
+// and its text. If the file is not text, the message starts with `name:` and
+// says what the file is.
 absl::StatusOr<CsvTable> ParseCsv(absl::string_view bytes,
                                   const CsvOptions& options,
                                   absl::string_view name);

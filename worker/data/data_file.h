@@ -19,28 +19,30 @@ inline constexpr int64_t kMaxDataBytes = int64_t{64} << 30;
 // checksums are verified. Memory grows with the bytes actually read, never with
 // the size that a header claims. Not thread-safe.
 //
-// All methods return NotFound if the file does not exist, and InvalidArgument
-// for other errors. Messages start with the path; for damaged data they cite
-// the byte offset in the file on disk.
+// Errors are NotFound if the file does not exist, ResourceExhausted if there is
+// no memory for the decompressor, and InvalidArgument otherwise. Messages start
+// with the path. For damaged data they cite the byte offset in the file on
+// disk.
 class DataFile {
  public:
   static absl::StatusOr<std::unique_ptr<DataFile>> Open(
       const std::string& path);
   virtual ~DataFile() = default;
 
-  // Appends the next `count` bytes to `bytes`, or fewer at the end of the file.
+  // Appends the next `count` bytes of the contents to `bytes`, or fewer if the
+  // file ends before.
   absl::Status Read(int64_t count, std::string* bytes);
 
   const std::string& path() const { return path_; }
-  // Upper bound on the number of bytes that the file can yield.
+  // Returns an upper bound on the size of the contents, in bytes.
   int64_t size_bound() const { return size_bound_; }
 
  protected:
   DataFile(std::string path, int64_t size_bound);
 
  private:
-  // Reads up to `count` bytes into `to`. Returns the number read, which is 0
-  // only at the end.
+  // Reads up to `count` bytes into `to`. Returns the number of bytes read,
+  // which is 0 only at the end of the file.
   virtual absl::StatusOr<int64_t> ReadSome(char* to, int64_t count) = 0;
 
   const std::string path_;
@@ -48,7 +50,8 @@ class DataFile {
 };
 
 // Appends the contents of the file at `path`, decompressed, to `bytes`. Returns
-// InvalidArgument if the file is empty or `bytes` would exceed `limit_bytes`.
+// InvalidArgument if the file is empty or `bytes` would exceed `limit_bytes`,
+// and the errors of DataFile.
 absl::Status AppendWholeFile(const std::string& path, int64_t limit_bytes,
                              std::string* bytes);
 

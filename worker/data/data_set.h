@@ -19,18 +19,18 @@ class DataSet {
   virtual ~DataSet() = default;
 
   virtual const DataInfo& info() const = 0;
-  // Returns the number of samples (text: sequences of `context` tokens) in one
-  // epoch, which is at least 1.
+  // Returns the number of samples in one epoch, which is at least 1. A sample
+  // of a text is a window of `context` tokens.
   virtual int64_t train_samples() const = 0;
   // Returns the number of held-out samples, or 0 if there are none.
   virtual int64_t evaluation_samples() const = 0;
-  // Returns the XXH3-64 hash of the files' sizes and contents. It is equal on
-  // two machines if their data are equal.
+  // Returns a number that is equal on two machines if their data are equal. For
+  // files, it is the XXH3-64 hash of their sizes and contents.
   virtual uint64_t fingerprint() const = 0;
 
   // Fills `batch` with the given training samples in the given order. The same
-  // (epoch, index) always yields the same sample; text data sets draw the start
-  // of their windows anew for each epoch. Indexes must be in [0,
+  // (epoch, index) always yields the same sample; a text data set draws the
+  // position of its windows anew for each epoch. Indexes must be in [0,
   // train_samples()).
   virtual void ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
                          Batch* batch) const = 0;
@@ -39,9 +39,10 @@ class DataSet {
                               Batch* batch) const = 0;
 };
 
-// Opens and verifies the data set that `job.data` names. Returns
-// InvalidArgument or NotFound; messages cite the file, the byte offset or line,
-// the error, and the expected value.
+// Opens and verifies the data set that `job.data` names. Returns NotFound if a
+// file does not exist, and InvalidArgument if a field or a file is invalid.
+// Messages cite the file, the byte offset or line, the error, and the expected
+// value.
 absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const JobSpec& job);
 
 }  // namespace tributary

@@ -7,11 +7,12 @@
 namespace tributary {
 
 inline constexpr absl::string_view kGzipMagic = "\x1f\x8b";
-// Array saved by numpy.save.
+// Start of an array file that numpy.save has written.
 inline constexpr absl::string_view kNpyMagic = "\x93NUMPY";
-// ZIP archive, including .npz and .xlsx.
+// Start of a ZIP archive, including .npz and .xlsx files.
 inline constexpr absl::string_view kZipMagic = "PK\x03\x04";
-// Byte order mark of little-endian UTF-16, as written by Windows.
+// Start of a text file in little-endian UTF-16, as Windows writes it: a byte
+// order mark.
 inline constexpr absl::string_view kUtf16Magic = "\xff\xfe";
 
 }  // namespace tributary

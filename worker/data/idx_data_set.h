@@ -20,8 +20,10 @@ namespace tributary {
 // height, width}.
 class IdxDataSet final : public DataSet {
  public:
-  // Opens the plain version of each file, or the `.gz` version if there is no
-  // plain one.
+  // Opens and verifies the files. Of each file, opens the plain version, or the
+  // `.gz` version if there is no plain one. Returns NotFound if the directory
+  // or a file does not exist, and InvalidArgument if a field of `spec` or a
+  // file is invalid.
   static absl::StatusOr<std::unique_ptr<IdxDataSet>> Open(const IdxSpec& spec);
 
   const DataInfo& info() const override { return info_; }

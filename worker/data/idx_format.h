@@ -27,8 +27,8 @@ enum class IdxKind { kImages, kLabels };
 
 struct IdxHeader {
   int64_t count = 0;   // At least 1.
-  int64_t height = 1;  // Height of an image; at least 1.
-  int64_t width = 1;
+  int64_t height = 1;  // At least 1; 1 for labels.
+  int64_t width = 1;   // At least 1; 1 for labels.
 
   // Size of the whole file; at most kMaxDataBytes.
   int64_t file_bytes = 0;
@@ -45,16 +45,19 @@ struct IdxImages {
   int64_t count = 0;
   int64_t height = 0;
   int64_t width = 0;
-  // [count, height, width], one byte each. Refers to the parsed bytes.
+  // [count, height, width], one byte each. Refers to the memory that was
+  // parsed, which must outlive this view.
   absl::string_view pixels;
 };
 
-// Parses a whole file. The length of `bytes` must match the header.
+// Parses `bytes`, which must be a whole file of the length that its header
+// states.
 absl::StatusOr<IdxImages> ParseIdxImages(absl::string_view bytes,
                                          absl::string_view name);
 
-// Parses a whole file. Returns the labels, [count], one byte each, all below
-// `classes`. The result refers to `bytes`.
+// Parses `bytes`, which must be a whole file, and returns its labels, one byte
+// each. The labels must be below `classes`. The result refers to the memory of
+// `bytes`.
 absl::StatusOr<absl::string_view> ParseIdxLabels(absl::string_view bytes,
                                                  int64_t classes,
                                                  absl::string_view name);

@@ -9,9 +9,10 @@
 
 namespace tributary {
 
-// Generates samples. Sample i is a pure function of i: uniform features in [-1,
-// 1), or uniform tokens, with uniform labels. For model.synthetic, samples have
-// no features and the label 0. There is no held-out part.
+// Generates samples when it is constructed. Sample i is a pure function of i:
+// features in [-1, 1) or tokens, with labels, all uniformly distributed. For
+// model.synthetic, samples have no features and the label 0. There is no
+// held-out part.
 class RandomDataSet final : public DataSet {
  public:
   // `job` must be valid and use random data.

@@ -12,9 +12,10 @@
 
 namespace tributary {
 
-// Holds at most `depth` micro-batches that Expect has announced and that have
-// not been taken. If more are announced, drops the oldest of them. With 0
-// threads or depth 0, reads each micro-batch when it is taken. Thread-safe.
+// Reads micro-batches that Expect has announced, and holds them until Take
+// returns them. Holds at most `depth` micro-batches; if more are announced,
+// drops the oldest ones. With 0 threads or depth 0, reads each micro-batch when
+// it is taken. Thread-safe.
 class ReadAhead {
  public:
   // `data` and `sampler` must outlive this object.
@@ -27,9 +28,10 @@ class ReadAhead {
   // Schedules a read of the micro-batch. Never blocks. Has no effect if the
   // micro-batch is already expected.
   void Expect(int64_t step, int micro_batch);
-  // Returns the micro-batch's data: at once if it has been read, otherwise
-  // after waiting for the thread that reads it or reading it on this thread.
-  // The micro-batch is then forgotten; taking it again reads it again.
+  // Returns the micro-batch's data and forgets the micro-batch, so that taking
+  // it again reads it again. If a background thread is reading it, waits for
+  // that thread. If no thread has begun to read it, reads it on the calling
+  // thread.
   std::shared_ptr<const Batch> Take(int64_t step, int micro_batch);
   // Like Take, but returns null, without any effect, if the micro-batch has not
   // been read. Never waits.

@@ -17,18 +17,21 @@ namespace tributary {
 // the held-out part.
 //
 // Training: the windows of an epoch are contiguous and do not overlap. Window i
-// is the `context` bytes from phase + i * context, and its labels are the
-// successors of these bytes. The phase, in [0, context), is drawn from the seed
-// for each epoch, so that over the epochs every byte appears at every position
-// of a window. An epoch has floor(train_bytes / context) - 1 windows, a number
-// that fits for any phase.
+// consists of the `context` bytes that start at byte phase + i * context, and
+// the label of a byte is the byte that follows it. The phase, in [0, context),
+// is drawn from the seed for each epoch, so that over the epochs every byte
+// appears at every position of a window. An epoch has floor(train_bytes /
+// context) - 1 windows, which fit into the training part for every phase.
 //
 // Evaluation: windows are contiguous from the start of the held-out part, so
 // that each of its bytes except the first is predicted exactly once. The last
 // window may be shorter; it is padded with token 0 and labels -1 (not counted).
 class TextDataSet final : public DataSet {
  public:
-  // `context` is the length of a sample. `seed` determines the phases.
+  // Reads the files that `spec` names. `context` is the length of a window in
+  // bytes. `seed` determines the phases. Returns NotFound if a file does not
+  // exist, and InvalidArgument if a field of `spec`, `context` or a file is
+  // invalid, or if the text is too short.
   static absl::StatusOr<std::unique_ptr<TextDataSet>> Open(const TextSpec& spec,
                                                            int64_t context,
                                                            uint64_t seed);
@@ -51,8 +54,8 @@ class TextDataSet final : public DataSet {
   // Resizes the batch to `samples` windows.
   void Resize(int64_t samples, Batch* batch) const;
   // Writes the window that starts at byte `begin` to sample `place` of the
-  // batch. Its labels end before byte `end` of the text; the rest of the window
-  // is padded.
+  // batch. Only bytes of the text before byte `end` serve as labels; the rest
+  // of the window is padding.
   void CopyWindow(int64_t begin, int64_t end, int64_t place,
                   Batch* batch) const;
 

@@ -9,8 +9,8 @@
 
 namespace tributary {
 
-// Recorded operations that can be launched repeatedly as one. Must not outlive
-// the device.
+// Recorded operations that can be launched as a unit any number of times. Must
+// not outlive the device.
 class CapturedWork {
  public:
   virtual ~CapturedWork() = default;
@@ -22,17 +22,19 @@ class Capture {
  public:
   virtual ~Capture() = default;
 
-  // Captures the following operations, with their addresses and arguments,
-  // until End instead of running them. Each operation must have run before with
-  // the same sizes. Waits, events, allocation, copies from or to the host, and
-  // losses cannot be captured. On an error operations run as usual, and End
+  // Until End, captures the operations that are queued, with their addresses
+  // and arguments, instead of running them. Each operation must have run before
+  // with the same sizes. Waits, events, allocation, copies from or to the host,
+  // and losses cannot be captured. On an error operations run as usual, and End
   // must not be called.
   virtual absl::Status Begin() = 0;
-  // Returns the captured operations, or the reason why they could not be
-  // captured. In neither case have they run, so they may be queued again.
+  // Ends the capture. Returns the captured operations, or the reason why they
+  // could not be captured. In neither case have they run, so they may be queued
+  // again.
   virtual absl::StatusOr<std::unique_ptr<CapturedWork>> End() = 0;
   // Queues the captured operations. Returns false, without any effect, if
-  // internal memory that they use has moved; they must then be captured again.
+  // internal memory that they use has moved; the operations must then be
+  // captured again.
   virtual bool Launch(const CapturedWork& work) = 0;
 };
 

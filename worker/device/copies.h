@@ -11,41 +11,44 @@
 
 namespace tributary {
 
-// A point in a queue of operations or copies. Record sets it after everything
-// queued so far, and may be called any number of times. Not thread-safe.
+// A point in a queue of operations or copies. CopyStream::Record and
+// Copies::Record set the point: it is reached when everything queued before is
+// complete. An event may be recorded any number of times. Not thread-safe.
 class Event {
  public:
   virtual ~Event() = default;
 
-  // Returns whether the point has been reached; true before the first Record.
-  // Returns an error if something queued before the point has failed.
+  // Returns true if the point has been reached, or if the event has never been
+  // recorded. Returns an error if something queued before the point has failed.
   virtual absl::StatusOr<bool> Done() = 0;
   // Blocks until the point has been reached. Returns the errors of Done.
   virtual absl::Status Wait() = 0;
 };
 
 // A queue of copies. Copies of one queue run in order; copies of different
-// queues are ordered only by events. After an error, or after waiting for an
-// event of a failed queue, the stream copies nothing more. Not thread-safe.
+// queues are ordered only by events. After an error, or after Await of an event
+// that a failed queue recorded, the stream copies nothing more. Not
+// thread-safe.
 class CopyStream {
  public:
   virtual ~CopyStream() = default;
 
-  // Queue a copy. Both memories are in use until an event recorded after the
-  // copy is done. With host memory that is not pinned, the call may block until
-  // this copy and all earlier ones are complete.
+  // Queue a copy. `from` and `to` are in use until an event that is recorded
+  // after the copy has been reached. With host memory that is not pinned, the
+  // call may block until this copy and all earlier ones are complete.
   virtual void CopyFromHost(void* to, const void* from, size_t bytes) = 0;
   virtual void CopyToHost(void* to, const void* from, size_t bytes) = 0;
 
+  // Sets `event` to the point after everything queued so far.
   virtual void Record(Event* event) = 0;
-  // Makes everything queued from now on run after the event. Does not block the
-  // host.
+  // Delays everything queued from now on until `event` is reached. Does not
+  // block the host.
   virtual void Await(const Event& event) = 0;
-  // Blocks until everything queued is complete. Returns the first error, and
-  // from then on always the same one.
+  // Blocks until everything queued is complete. Returns the first error, or OK.
+  // After an error, all calls return the same error.
   virtual absl::Status Synchronize() = 0;
 
-  // Returns the queue's handle for the device's libraries: a cudaStream_t.
+  // Returns the cudaStream_t of the queue, for calls of the device's libraries.
   virtual void* handle() = 0;
 };
 

@@ -33,18 +33,20 @@
 
 namespace tributary {
 
-// Executes operations in order. Not thread-safe, but may move between threads.
-// Instances may work concurrently and share nothing.
+// A device that executes operations in order. Not thread-safe, but may move
+// between threads. Different instances may work concurrently; they share
+// nothing.
 class Device {
  public:
   virtual ~Device() = default;
 
-  // Returns the operations of this device, which are valid as long as the
-  // device.
+  // Returns the operations of this device. They are valid as long as the device
+  // exists.
   const Operations& ops() const { return *parts_.ops; }
 
   // Returns the precision of Real: kFloat32 or kBfloat16.
   virtual Precision precision() const = 0;
+  // Returns the size of a Real in bytes.
   int64_t real_bytes() const {
     return precision() == Precision::kBfloat16 ? 2 : 4;
   }
@@ -63,19 +65,23 @@ class Device {
   virtual std::optional<int64_t> AvailableMemoryBytes() const {
     return std::nullopt;
   }
+  // Copies host memory to the device. `from` may be changed on return.
   virtual void CopyFromHost(void* to, const void* from, size_t bytes) = 0;
-  // Blocks. Returns the errors of Synchronize.
+  // Copies device memory to the host. Blocks until the copy is complete.
+  // Returns the errors of Synchronize.
   virtual absl::Status CopyToHost(void* to, const void* from, size_t bytes) = 0;
+  // Sets `count` floats in device memory to zero.
   virtual void Zero(float* to, int64_t count) = 0;
   // Blocks until all operations are complete. Returns the first error of this
-  // device, and from then on always the same one: after an error it runs no
-  // operations, and the content of its memory is undefined. Internal means that
-  // the GPU, its driver or a library failed; ResourceExhausted, that memory did
-  // not suffice. Both name the operation and the GPU.
+  // device, or OK. After an error, the device runs no operations, the content
+  // of its memory is undefined, and all calls return the same error. Internal
+  // means that the GPU, its driver or a library failed; ResourceExhausted, that
+  // memory did not suffice. Both name the operation and the GPU.
   virtual absl::Status Synchronize() = 0;
 
-  // Sets an offset, initially 0, for the random streams of all operations
-  // queued from now on, including captured ones.
+  // Sets the offset that is added to the random streams (see RandomBase) of all
+  // operations queued from now on, including captured operations launched from
+  // now on. Initially 0.
   virtual void SetRandomBase(const RandomBase& base) = 0;
 
   // Returns the interface for concurrent copies, or null if the device works in

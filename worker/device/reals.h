@@ -9,7 +9,8 @@
 
 namespace tributary {
 
-// Cast pointers to numbers in the memory of a device of Precision::kFloat32.
+// Cast pointers to floats in the memory of a device whose precision is
+// kFloat32.
 inline const Real* AsReals(const float* numbers) {
   return reinterpret_cast<const Real*>(numbers);
 }
@@ -17,11 +18,12 @@ inline Real* AsReals(float* numbers) {
   return reinterpret_cast<Real*>(numbers);
 }
 
-// Returns a pointer to element number `index` of x.
+// Returns a pointer to the element at `index` of `x`, which is in the memory of
+// `device`.
 const Real* RealAt(const Device& device, const Real* x, int64_t index);
 
-// Copies `count` numbers to the host, as float32. Blocks. Returns the errors of
-// Device::CopyToHost.
+// Copies `count` numbers to the host, converted to float32. Blocks until they
+// have arrived. Returns the errors of Device::CopyToHost.
 absl::Status CopyRealsToHost(Device* device, const Real* from, int64_t count,
                              float* to);
 

@@ -15,8 +15,8 @@ namespace tributary {
 
 // Measures chunk latency: the time from pushing a chunk's gradient (the last
 // push, if a step pushes several nodes) until the chunk's next version has been
-// written. If workers do not wait for one another, that version may stem from
-// another worker's gradient.
+// written. In modes in which workers do not wait for each other, that version
+// may result from the gradient of a different worker.
 //
 // Thread-safe.
 class ChunkLatency {
@@ -27,7 +27,7 @@ class ChunkLatency {
   void Arrived(int chunk, absl::Time now) ABSL_LOCKS_EXCLUDED(mu_);
 
   // Returns the latencies measured so far. Excludes the first steps, which are
-  // slower because they touch memory for the first time.
+  // slower because they use their memory for the first time.
   DurationCounts counts() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

@@ -18,14 +18,14 @@ namespace tributary {
 //
 // Weights in: an implementation is created with Create(options, layout, sink,
 // connections), where `sink` is a WeightsSink, which the WorkState implements.
-// For each version of each chunk, on threads of its own, it calls
-// sink->BeginWrite, writes the values, and calls sink->EndWrite. If BeginWrite
-// returns kPark, the implementation keeps the version, reads no more versions
-// from the same peer, and calls BeginWrite again when the callback that it has
-// passed to sink->SetUnparked runs. Versions of one chunk arrive in order;
-// chunks arrive in any order. In asynchronous mode it also reports with
-// sink->SetOutcome whether a server applied or refused each sum. The trainer
-// learns from the WorkState which weights have arrived.
+// For each version of each chunk, the implementation calls sink->BeginWrite,
+// writes the values, and calls sink->EndWrite, on its own threads. If
+// BeginWrite returns kPark, the implementation keeps the version, reads no more
+// versions from the same peer, and calls BeginWrite again when the callback
+// that it has passed to sink->SetUnparked runs. Versions of one chunk arrive in
+// order; chunks arrive in any order. In asynchronous mode the implementation
+// also reports with sink->SetOutcome whether a server applied or refused each
+// sum. The trainer learns from the WorkState which weights have arrived.
 //
 // The loss of a peer, or a message that is not valid, ends the exchange with
 // sink->Fail. After the destructor the sink is not called.

@@ -14,8 +14,8 @@
 
 namespace tributary {
 
-// Collects the chunks of one step. Add may be called from several threads at
-// once.
+// Holds back the chunks of one step until all of them are present. Add may be
+// called from several threads at once.
 class NormGate {
  public:
   // `layout` must outlive this object. The norm is computed from the sums
@@ -24,9 +24,9 @@ class NormGate {
   NormGate(const ArenaLayout* layout, WireDtype dtype,
            std::function<void(NodeChunk)> send);
 
-  // Takes the whole batch's sum for one chunk. Once all chunks are present,
-  // sends them with the norm of the batch's mean gradient. Squares are added in
-  // chunk order.
+  // Takes the gradient sum of the whole batch for one chunk. Once all chunks
+  // are present, sends them with the norm of the batch's mean gradient. Squares
+  // are added in chunk order.
   void Add(NodeChunk sum) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

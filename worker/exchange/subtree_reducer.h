@@ -22,8 +22,9 @@ namespace tributary {
 struct NodeChunk {
   int node = 0;
   int chunk = 0;
-  // The chunk's elements start at layout.ChunkBegin(chunk). The arena does not
-  // change while this reference is held.
+  // An arena that holds the sum: the chunk's elements start at index
+  // layout.ChunkBegin(chunk). The arena does not change while this reference is
+  // held.
   Buffer arena;
   int64_t sample_count = 0;
   double loss_sum = 0;
@@ -38,18 +39,19 @@ struct NodeChunk {
 class SubtreeReducer {
  public:
   // `layout` must outlive this object. `leaves` lists the micro-batches to sum,
-  // in ascending order, out of a tree with `tree_leaves` leaves. Each
-  // contiguous run of them is covered by the fewest possible nodes. `send`
-  // receives the sum of each such node once, on the thread that completes it,
-  // and must be thread-safe. Leaves and sums are rounded to `dtype`, except
-  // leaves sent individually: their receiver rounds them, which yields the same
-  // bits and saves a pass.
+  // in ascending order; the tree has `tree_leaves` leaves. Each run of
+  // consecutive leaves is divided into the fewest possible nodes. `send`
+  // receives the sum of each of these nodes once, on the thread that completes
+  // it, and must be thread-safe. Leaves and sums are rounded to `dtype`, except
+  // for a leaf that is sent individually: the receiver rounds it, which yields
+  // the same bits and saves a pass.
   SubtreeReducer(const ArenaLayout* layout, int tree_leaves, WireDtype dtype,
                  const std::vector<int64_t>& leaves,
                  std::function<void(NodeChunk)> send);
 
   // Passes the final gradient of `leaf` for `chunk`. `arena` is a gradient
-  // arena that this object may modify. `loss_sum` is used for chunk 0 only.
+  // arena that this object may modify. `sample_count` and `loss_sum` are those
+  // of the micro-batch; `loss_sum` is used for chunk 0 only.
   void ChunkReady(int leaf, int chunk, Buffer arena, int64_t sample_count,
                   double loss_sum) ABSL_LOCKS_EXCLUDED(mu_);
   // Like ChunkReady, for a node whose leaves have already been summed and
@@ -61,7 +63,7 @@ class SubtreeReducer {
   const int tree_leaves_;
   const WireDtype dtype_;
   const std::function<void(NodeChunk)> send_;
-  std::set<int> tops_;
+  std::set<int> tops_;  // The nodes whose sums are sent.
 
   absl::Mutex mu_;
   // Sums that wait for their sibling, by (chunk, node).

@@ -19,15 +19,16 @@ struct GenerateOptions {
   // Divisor of the logits before the softmax. 0 always selects the likeliest
   // byte; values below 1 favor likely bytes, values above 1 unlikely ones.
   double temperature = 0.8;
-  // Number of likeliest bytes to choose from; 0 stands for all. Of equal logits
-  // at the limit, the smaller bytes are kept.
+  // Number of likeliest bytes to choose from; 0 stands for all. Among equally
+  // likely bytes at the limit, the bytes with the smaller values are kept.
   int64_t top_k = 0;
   // The same seed, weights and prompt yield the same text.
   uint64_t seed = 1;
 };
 
-// Draws one of logits.size() outcomes using `uniform`, a number in [0, 1). A
-// pure function, computed in float64. Uses temperature and top_k only. Returns
+// Draws a token from the distribution that `logits` describes, using `uniform`,
+// a number in [0, 1). Returns the token's index in `logits`. A pure function,
+// computed in float64. Of `options`, uses only temperature and top_k. Returns
 // InvalidArgument if a logit is not finite, which indicates damaged weights.
 absl::StatusOr<int> DrawToken(absl::Span<const float> logits,
                               const GenerateOptions& options, double uniform);
@@ -35,8 +36,9 @@ absl::StatusOr<int> DrawToken(absl::Span<const float> logits,
 // Generates the bytes that follow `prompt`; the result does not include
 // `prompt`. An empty prompt stands for the start of a line. `model` must have
 // been created for text. `weights` is an arena in the memory of the model's
-// device. Neither is used after the call. Returns InvalidArgument for invalid
-// options and Unimplemented for models other than gpt.
+// device. Neither `model` nor `weights` is used after the call. Returns
+// InvalidArgument for invalid options and Unimplemented for models other than
+// gpt.
 absl::StatusOr<std::string> GenerateText(Model* model, const float* weights,
                                          absl::string_view prompt,
                                          const GenerateOptions& options);

@@ -21,16 +21,18 @@ namespace tributary {
 // invalid.
 absl::StatusOr<Graph> BuildMlp(const ModelSpec& spec, const DataInfo& info);
 
-// The hidden layers, as in BuildMlp, and the output layer with its loss. Shared
-// with the convolutional network, which applies dropout to the input of a
-// linear layer (`dropout_first`) instead of the output of a hidden one. All
-// fields must have been validated.
+// The hidden layers of BuildMlp, without the output layer. The convolutional
+// network has such layers, too; it sets `dropout_first`, which applies dropout
+// to the input of each linear layer instead of the output of each hidden layer.
+// All fields must have been validated.
 struct LinearStack {
   absl::Span<const int64_t> hidden;
   Activation activation = RELU;
   float dropout = 0;
   bool dropout_first = false;
 };
+// Adds the hidden layers, the output layer and the loss to `graph`. `value` is
+// the input of the first layer.
 void AddLinearStack(const LinearStack& stack, const LossSpec& loss,
                     ValueId value, Graph* graph);
 

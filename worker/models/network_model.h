@@ -15,12 +15,12 @@
 namespace tributary {
 
 // Validates batches and passes them to a Network. Returns InvalidArgument for a
-// batch of the wrong size or with a label or token out of range. Thread safety
-// and ownership are those of Model.
+// batch of the wrong size or with a label or token out of range. See Model for
+// thread safety and ownership.
 class NetworkModel : public Model {
  public:
-  // `info` describes the data that the graph was built for. `device` and
-  // `copies` are used as in CreateModel.
+  // `info` describes the data that the graph was built for. See CreateModel for
+  // `device`, `copies` and the errors.
   static absl::StatusOr<std::unique_ptr<Model>> Create(Graph graph,
                                                        const DataInfo& info,
                                                        int64_t max_samples,
@@ -56,7 +56,8 @@ class NetworkModel : public Model {
   const DataInfo info_;
   Device* const device_;
   // The batch that the network has prefetched, or null if none is usable.
-  // Holding it ensures that no other batch reuses its address.
+  // Holding a reference ensures that no other batch is created at the same
+  // address, which identifies the batch.
   std::shared_ptr<const Batch> prefetched_;
   std::vector<int32_t> window_;  // Input of NextTokenLogits.
 };

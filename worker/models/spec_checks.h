@@ -19,24 +19,27 @@ namespace tributary {
 // two such sizes and the size of a batch does not overflow int64_t.
 inline constexpr int64_t kMaxLayerSize = int64_t{1} << 20;
 
+// Returns InvalidArgument with the message "`field`: `what`".
 absl::Status InvalidField(absl::string_view field, absl::string_view what);
-// Checks that value is in [low, high].
+// Returns InvalidArgument unless `value` is in [low, high].
 absl::Status CheckRange(absl::string_view field, int64_t value, int64_t low,
                         int64_t high);
-// Checks that rate is in [0, 1).
+// Returns InvalidArgument unless `rate` is in [0, 1).
 absl::Status CheckDropout(absl::string_view field, double rate);
-// Checks that there is a layer for the activation.
+// Returns InvalidArgument if there is no layer for the activation.
 absl::Status CheckActivation(absl::string_view field, Activation activation);
 
-// Returns the loss for one prediction per sample. Its width is the number of
-// classes, or 1 for regression. Checks that model.loss matches the data.
+// Returns the loss for one prediction per sample. The prediction has one
+// element for each class, or one element for regression. Returns
+// InvalidArgument if model.loss does not match the data.
 absl::StatusOr<LossSpec> LossFor(const ModelSpec& spec, const DataInfo& info);
 
-// Adds the activation, which must have been validated.
+// Adds a layer that applies `activation`, which must have been validated, to
+// `value`. Returns the output of the layer.
 ValueId AddActivation(absl::string_view name, Activation activation,
                       ValueId value, Graph* graph);
 
-// Returns "images", "rows of numbers" or "text".
+// Returns the kind's name for users: "images", "rows of numbers" or "text".
 absl::string_view KindName(DataInfo::Kind kind);
 
 }  // namespace tributary

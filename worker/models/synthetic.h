@@ -10,10 +10,11 @@
 
 namespace tributary {
 
-// Returns d loss / d weight[element] of one sample: constant, above 0 and at
-// most 251/256. The value has few significant bits, so that sums over samples,
-// means, and steps with a power of two as learning rate are exact. Its period
-// is prime, so that no two chunks are equal.
+// Returns the gradient of the loss of any sample with respect to the weight at
+// index `element`. It is above 0 and at most 251/256. Values have few
+// significant bits, so that sums over samples, means, and steps with a power of
+// two as learning rate are exact. Values repeat every 251 elements, a prime
+// number, so that neighbouring chunks differ.
 float SyntheticGradient(int64_t element);
 
 // A model with one parameter, "weights", of model.synthetic.parameters
@@ -23,8 +24,8 @@ float SyntheticGradient(int64_t element);
 //
 // Leaves a gradient arena unchanged if it already holds the micro-batch's
 // gradient, which avoids a pass over memory. To detect this it examines one
-// element in each 4 KiB, the minimum size of a chunk; code that adds to a
-// gradient arena does so for whole chunks. Thread safety is that of Model.
+// element in each 4 KiB, the minimum size of a chunk; other code that writes to
+// the arena changes whole chunks. See Model for thread safety.
 class SyntheticModel final : public Model {
  public:
   // Returns InvalidArgument, naming the field, if the number of parameters is

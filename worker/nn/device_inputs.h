@@ -12,20 +12,22 @@
 
 namespace tributary {
 
-// Samples in host memory, as four-byte elements: floats or int32 tokens.
+// A micro-batch in host memory. Its elements have four bytes: they are floats,
+// or int32 tokens or labels.
 struct MicroBatchInput {
   int64_t samples = 0;
-  const void* input = nullptr;   // [samples, input elements]
-  const void* target = nullptr;  // [samples, target elements], or null.
-  // True if the micro-batch is the last one prefetched. The input is then not
-  // read, and the target is read only to count rows.
+  const void* input = nullptr;   // [samples, elements of the input]
+  const void* target = nullptr;  // [samples, LossSpec::TargetElements()],
+                                 // or null.
+  // True if this is the micro-batch that was prefetched last. `input` is then
+  // not read, and `target` is read only to count the rows without label -1.
   bool prefetched = false;
 };
 
 // Transfers micro-batches to a device with its own memory, through pinned host
-// memory and on a separate copy stream. Their device memory is not part of the
-// network's, so that the next micro-batch arrives while the current one is
-// computed and the host waits for no copy.
+// memory and on a separate copy stream. The device memory for a micro-batch is
+// separate from the memory of the network, so that the next micro-batch arrives
+// while the current one is computed and the host waits for no copy.
 //
 // Owns the memory on both sides. Not thread-safe: used by the thread that
 // queues the device's operations.
@@ -48,15 +50,15 @@ class DeviceInputs {
   // returns. The previous micro-batch stays visible to operations queued so
   // far.
   //
-  // Blocks until the previous micro-batch has been copied, which in turn
-  // happens after Release of the micro-batch before it. In training both are
-  // normally complete when Bring is called.
+  // Blocks until the previous micro-batch has been copied. The device copies it
+  // only after Release of the micro-batch before it. In training, both have
+  // normally happened by the time Bring is called.
   void Bring(const MicroBatchInput& micro_batch);
 
-  // Await makes input() and target() hold the last transferred micro-batch, in
-  // the elements of the host (see MicroBatchInput), for operations queued from
-  // now on. Operations queued after Release must not read them. If the transfer
-  // has failed, operations queued after Await fail, too.
+  // Operations that read input() and target() must be queued between Await and
+  // Release. They find the last transferred micro-batch there, with the same
+  // elements as in host memory (see MicroBatchInput). If the transfer has
+  // failed, operations queued after Await fail, too.
   void Await() { device_->copies()->Await(*copied_); }
   void Release() { device_->copies()->Record(released_.get()); }
   const void* input() const { return memory_.get(); }
@@ -85,12 +87,12 @@ class DeviceInputs {
   const size_t target_offset_;
   Device* const device_;
   const Device::Memory memory_;
-  // Host memory with the same layout.
+  // Host memory with the layout of memory_, from which copies are made.
   const HostMemory staging_;
   std::shared_ptr<void> pinned_;  // Null if pinning failed; copies still work.
   std::unique_ptr<CopyStream> copies_;
-  std::unique_ptr<Event> copied_;  // Copying of the last micro-batch.
-  // The end of the operations that read the previous micro-batch.
+  std::unique_ptr<Event> copied_;  // The last micro-batch has been copied.
+  // The operations that read the previous micro-batch have ended.
   std::unique_ptr<Event> released_;
 };
 

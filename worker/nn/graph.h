@@ -41,18 +41,19 @@ class Graph {
   // Returns the network's input.
   ValueId input() const { return 0; }
 
-  // Adds a layer whose parameters are named "<name>.<name within the layer>".
+  // Adds a layer and returns its output. The layer's parameters are named
+  // "<name>.<name within the layer>".
   ValueId Add(absl::string_view name, std::unique_ptr<Layer> layer,
               std::vector<ValueId> inputs);
-  // Like Add, but parameter 0 of the layer is `shared`, a parameter of an
-  // earlier layer with the same shape.
+  // Like Add, but parameter 0 of the layer is the existing parameter of the
+  // name `shared`, which belongs to an earlier layer and has the same shape.
   ValueId AddTied(absl::string_view name, std::unique_ptr<Layer> layer,
                   std::vector<ValueId> inputs, absl::string_view shared);
   // Sets the training objective: `loss` of `value`, usually the output of the
   // last layer.
   void SetLoss(const LossSpec& loss, ValueId value);
 
-  // Returns InvalidArgument for the first error, with the layer's name.
+  // Returns OK, or InvalidArgument with the first error and the layer's name.
   const absl::Status& status() const { return status_; }
   const std::vector<Node>& nodes() const { return nodes_; }
   // Returns the number of elements per sample of each value.

@@ -9,7 +9,8 @@
 
 namespace tributary {
 
-// A buffer in use from time `first` to time `last`, inclusive.
+// A buffer to place. It has `size` bytes and is in use from time `first` to
+// time `last`, inclusive.
 struct PlannedBuffer {
   int64_t size = 0;
   int first = 0;
@@ -17,8 +18,8 @@ struct PlannedBuffer {
 };
 
 struct MemoryPlan {
-  std::vector<int64_t> offsets;  // One for each buffer.
-  int64_t total = 0;
+  std::vector<int64_t> offsets;  // Of each buffer, in bytes.
+  int64_t total = 0;             // Size of the block, in bytes.
 };
 
 // Assigns offsets such that buffers in use at the same time do not overlap.

@@ -21,16 +21,18 @@
 
 namespace tributary {
 
-// A graph planned for micro-batches of up to a fixed number of samples. Owns
-// one block of device memory for all activations, gradients of activations and
-// saved tensors; nothing is allocated after Create. Arenas are device memory
-// laid out by ArenaLayout, owned by the caller.
+// A network that computes micro-batches of up to a fixed number of samples.
+// Owns one block of device memory for all activations, gradients of activations
+// and saved tensors; nothing is allocated after Create. Arenas are device
+// memory laid out by ArenaLayout, owned by the caller.
 //
-// On devices that capture work, layers run in segments of several megabytes of
-// parameters. The weights of a segment are awaited together, and its gradients
-// become final together. From the second micro-batch of a size on, the
-// operations of a segment are captured and then launched as one. The results
-// are bit-identical.
+// On devices that capture operations (see Capture), layers run in segments of
+// several megabytes of parameters. The weights of a segment are awaited
+// together, and its gradients become final together. When a second micro-batch
+// with the same seed, number of samples and arenas is computed, the operations
+// of each segment are captured; for all further such micro-batches they are
+// launched as a unit. Micro-batches in which some rows do not count are not
+// captured. The results are bit-identical with and without capture.
 //
 // Not thread-safe. Each compute thread uses an instance of its own; instances
 // share nothing.
@@ -50,16 +52,18 @@ class Network {
 
   const Graph& graph() const { return graph_; }
   int64_t max_samples() const { return max_samples_; }
-  // Returns the bytes of device memory, excluding shared copies.
+  // Returns the size in bytes of the device memory that this network owns. This
+  // excludes shared copies of the weights.
   int64_t memory_bytes() const {
     return plan_.bytes +
            (own_copies_ == nullptr ? 0 : own_copies_->memory_bytes()) +
            DeviceInputs::BytesOf(graph_, max_samples_, *device_);
   }
 
-  // Writes initial values. Parameter number p of the table draws from
-  // RandomStream{seed, kInitialization, 0, p}. Gaps are zero. `weights` is a
-  // host arena of `layout`, which must be the layout of graph().table().
+  // Writes the initial weights, with zeros in gaps. The values of parameter
+  // number p of the table are drawn from RandomStream{seed, kInitialization, 0,
+  // p}. `weights` is a host arena of `layout`, which must be the layout of
+  // graph().table().
   void Initialize(uint64_t seed, const ArenaLayout& layout,
                   float* weights) const;
 
@@ -70,13 +74,14 @@ class Network {
   void Prefetch(const MicroBatchInput& micro_batch);
 
   // Computes forward and backward in training mode, as described for
-  // Model::ForwardBackward. Layer number i of the graph draws from
-  // RandomStream{seed, kDropout, step, micro_batch_number * 4096 + i}. Requires
-  // `micro_batch.samples` in [0, max_samples()].
+  // Model::ForwardBackward. Layer number i of the graph draws its random
+  // numbers from RandomStream{seed, kDropout, step, micro_batch_number * 4096 +
+  // i}. Requires `micro_batch.samples` in [0, max_samples()].
   //
   // `observer` may be null. For an empty micro-batch, WeightsNeeded is called
-  // once, for all weights: none is read, but the gradients must not be sent
-  // before the step can begin. Returns Aborted if the observer requested it.
+  // once, for all weights. None of them is read, but waiting for them ensures
+  // that the gradients are not sent before the step can begin. Returns Aborted
+  // if WeightsNeeded returned false, and the device's error if it failed.
   absl::StatusOr<LossSums> ForwardBackward(const MicroBatchInput& micro_batch,
                                            uint64_t seed, int64_t step,
                                            int micro_batch_number,
@@ -84,16 +89,18 @@ class Network {
                                            float* gradients,
                                            StepObserver* observer);
 
-  // Returns OK, or the reason why a device that captures has stopped capturing.
-  // Operations are then queued one by one, with the same result.
+  // Returns OK, or the reason why capturing operations has failed. After a
+  // failure, operations are queued one by one, with the same result.
   const absl::Status& capture_status() const { return capture_status_; }
 
-  // Computes forward in evaluation mode.
+  // Computes forward in evaluation mode. Returns the device's error if it
+  // failed.
   absl::StatusOr<LossSums> Evaluate(const MicroBatchInput& micro_batch,
                                     const float* weights);
-  // Like Evaluate, but without targets. Returns the loss's input, [samples,
-  // elements per sample], in device memory, valid until the next call. Requires
-  // at least one sample.
+  // Computes forward in evaluation mode, without targets. Returns the
+  // predictions, which are the input of the loss: [samples, elements per
+  // sample], in device memory, valid until the next call. Requires at least one
+  // sample.
   const Real* Predict(int64_t samples, const void* input, const float* weights);
 
  private:
@@ -101,24 +108,27 @@ class Network {
     int64_t begin = 0;
     int64_t end = 0;
   };
-  // Layers [begin, end), whose operations need no host work in between.
+  // Layers [begin, end). Their operations can be queued without waiting for
+  // weights in between.
   struct Segment {
     int begin = 0;
     int end = 0;
-    // Backward of this segment makes the gradients of this parameter and all
-    // later ones final; -1 if it makes none final.
+    // Backward of this segment makes the gradients of the parameter with this
+    // index, and of all later parameters, final. -1 if it makes no gradients
+    // final.
     int ready_parameter = -1;
   };
-  // Captured segments for micro-batches that agree in all arguments of the
-  // captured operations.
+  // The captured segments of one kind of micro-batch: micro-batches that agree
+  // in all fields up to `gradients`, which are arguments of captured
+  // operations.
   struct Captures {
     uint64_t seed = 0;
     int64_t samples = 0;
     const float* weights = nullptr;
     float* gradients = nullptr;
-    // True once such a micro-batch has been computed: working memory has then
-    // grown to the required size, and libraries have selected and loaded their
-    // kernels.
+    // True once a micro-batch of this kind has been computed. Capture is
+    // possible only then, because working memory has grown to the required
+    // size, and libraries have selected and loaded their kernels.
     bool computed = false;
     std::vector<std::unique_ptr<CapturedWork>> forward, backward;
   };
@@ -144,24 +154,28 @@ class Network {
   Real* RealAt(int64_t place) const { return static_cast<Real*>(At(place)); }
   void BeginCall() const;
   void CopyIn(const MicroBatchInput& micro_batch);
-  // Like CopyIn, for a micro-batch that inputs_ has transferred.
+  // Like CopyIn, for a micro-batch that inputs_ has already transferred to the
+  // device.
   void TakePrefetched(const MicroBatchInput& micro_batch);
   LayerCall CallOf(int64_t samples, bool training) const;
-  // Returns the number of the micro-batch's target rows that count, as the loss
-  // will report it.
+  // Returns the number of rows of the target that count, that is, whose label
+  // is not -1. The loss will report the same number.
   int64_t CountRows(const MicroBatchInput& micro_batch) const;
   // Returns the captures for micro-batches with the pass's arguments, or null
   // if the pass must neither capture nor launch anything.
   Captures* CapturesOf(const Pass& pass);
-  // Queue the operations between input and loss. QueueForward returns false if
-  // the micro-batch was given up.
+  // QueueForward queues the operations between the input and the loss, and
+  // returns false if the micro-batch was given up. QueueBackward queues the
+  // operations after the loss.
   bool QueueForward(Pass* pass);
   void QueueBackward(Pass* pass);
-  // Runs work() and captures it, or launches the existing capture. With null
-  // `captures`, only runs work().
+  // Launches `*captured`. If it is null or cannot be launched, captures the
+  // operations that work() queues, and launches them. If `captured` is null, or
+  // capturing fails, only calls work().
   template <typename Work>
   void Run(std::unique_ptr<CapturedWork>* captured, const Work& work);
-  // Prepares weight copies, which captured operations do not create.
+  // Makes the copies of the weights that the segment needs, because captured
+  // operations do not make them.
   void PrepareWeights(const Segment& segment, const float* weights) const;
   LayerTensors TensorsOf(int node, bool training, const float* weights) const;
   bool WaitForWeights(int node, StepObserver* observer) const;
@@ -177,9 +191,11 @@ class Network {
   const ArenaLayout layout_;
   const NetworkPlan plan_;
   const Device::Memory memory_;
-  // Null if the device works in host memory.
+  // Transfers micro-batches to the device. Null if the device works in host
+  // memory.
   const std::unique_ptr<DeviceInputs> inputs_;
-  // Null if copies are shared.
+  // The copies of the weights that only this network uses; null if it uses
+  // shared ones.
   const std::unique_ptr<WeightCopies> own_copies_;
   WeightCopies* const copies_;
   std::vector<std::vector<Range>> weights_needed_;  // By node.

@@ -13,52 +13,57 @@
 
 namespace tributary {
 
-// Offsets are bytes from the start of one block of memory; -1 stands for an
-// absent tensor.
+// Where each tensor of a network is placed in one block of memory. Tensors are
+// given as offsets from the start of the block, in bytes; -1 stands for a
+// tensor that does not exist.
 struct NetworkPlan {
   struct Node {
     int64_t constants = -1;  // Written once, and never overwritten.
     std::array<int64_t, kMaxLayerInputs> inputs{-1, -1};
     int64_t output = -1;
-    // Inputs outside training, where some layers are skipped.
+    // Like `inputs`, for calls that do not train. These calls skip layers that
+    // are then the identity (LayerSpec::identity_in_evaluation).
     std::array<int64_t, kMaxLayerInputs> evaluation_inputs{-1, -1};
     int64_t saved = -1;
-    // True if this layer is a GELU whose output another layer computes.
+    // True if this layer is a GELU whose output the preceding layer computes.
     bool forward_elsewhere = false;
-    // Output of a GELU that this layer computes, or -1.
+    // The output of the following GELU, if this layer computes it; otherwise
+    // -1.
     int64_t gelu_output = -1;
     int64_t gelu_input = -1;  // LayerTensors::gelu_input.
 
-    // True if the layer's own Backward must run.
+    // True if Backward of this layer must be called.
     bool backward = false;
     int64_t output_gradient = -1;
     std::array<int64_t, kMaxLayerInputs> input_gradients{-1, -1};
     std::array<bool, kMaxLayerInputs> accumulate{};
-    // Buffer for a gradient that the layer cannot accumulate itself.
+    // Temporary buffer for the gradient of an input to which other layers
+    // contribute, if the layer cannot add to it; otherwise -1.
     std::array<int64_t, kMaxLayerInputs> scratch{-1, -1};
     bool accumulate_weight = false;
-    // Backward of this layer makes the gradients of this parameter and all
-    // later ones final; -1 if it makes none final.
+    // Backward of this layer makes the gradients of the parameter with this
+    // index, and of all later parameters, final. -1 if it makes no gradients
+    // final.
     int ready_parameter = -1;
   };
   std::vector<Node> nodes;
-  // `input` is the destination of the host's input, in elements of four bytes.
-  // `input_value` is where layers read it, in the device's precision. They are
-  // equal unless the input must be rounded.
+  // `input` receives the input from the host, as elements of four bytes.
+  // `input_value` is where layers read the input, in the device's precision.
+  // Both are equal unless the input must be rounded.
   int64_t input = -1;
   int64_t input_value = -1;
   int64_t target = -1;
   int64_t loss_input = -1;
   int64_t evaluation_loss_input = -1;
   int64_t loss_gradient = -1;  // May equal loss_input.
-  int64_t bytes = 0;
+  int64_t bytes = 0;           // Size of the block of memory.
 };
 
 // Plans the memory of a network. A tensor occupies memory from the layer call
 // that writes it to the last one that reads it, in the order of forward and
-// then of backward. Layers work in place, and residual connections share their
-// gradients, where no other layer needs the overwritten value. Layers that
-// support it compute an adjacent GELU themselves.
+// then of backward. Where no other layer needs the overwritten value, layers
+// work in place and the gradients of a residual connection share a buffer.
+// Layers that can compute an adjacent GELU (LayerSpec::fuses_gelu) do so.
 //
 // Returns InvalidArgument, with the layer's name, for a graph that cannot be
 // trained, and ResourceExhausted if the sizes exceed any possible memory.

@@ -22,7 +22,7 @@ namespace tributary {
 // that share memory.
 class WeightCopies {
  public:
-  // Returns the bytes of device memory that Prepare allocates.
+  // Returns the size in bytes of the device memory that Prepare allocates.
   static int64_t BytesOf(const Graph& graph, const ArenaLayout& layout,
                          const Device& device);
 
@@ -38,8 +38,8 @@ class WeightCopies {
 
   // Returns parameter number `parameter` of the table, which must be an operand
   // of matrix products; `from` points to its weights. May be called from any
-  // thread, with that thread's device. Waits while another thread makes the
-  // copy.
+  // thread, with that thread's device. If a different thread is making the
+  // copy, waits for it.
   const Real* Get(Device* device, int parameter, const float* from);
 
   // Returns the bytes of device memory that this object has allocated.

@@ -28,9 +28,9 @@ struct AllReducePartOptions {
   std::string host;
   // Permits unencrypted traffic between workers on different machines.
   bool insecure_network = false;
-  // Pins gradient arenas.
+  // Pins the memory of gradient arenas. Null: the memory is not pinned.
   PinMemory pin;
-  // Null if NCCL is not used.
+  // The NCCL library; null if NCCL is not used.
   NcclLibrary* nccl = nullptr;
 };
 
@@ -38,9 +38,10 @@ struct AllReducePartOptions {
 // version from the server, reports Synced, waits without a time limit until the
 // coordinator has formed the group, and connects to the members.
 //
-// Returns OutOfRange if the job finishes without this worker, and otherwise the
-// first error. All arguments must outlive the exchange, which receives the Save
-// orders until it is destroyed.
+// On failure, returns OutOfRange if the job finished without this worker, or
+// else the first error. `setup`, `membership`, `state` and the objects that
+// `options` points to must outlive the exchange, which receives Save orders
+// until it is destroyed.
 absl::StatusOr<std::unique_ptr<AllReduceExchange>> JoinAllReduce(
     const AllReducePartOptions& options, const Open& open, TrainingSetup* setup,
     MembershipClient* membership, WorkState* state);

@@ -49,15 +49,19 @@ class MembershipClient final
   void Attach(WorkState* state) ABSL_LOCKS_EXCLUDED(mu_);
   void Detach() ABSL_LOCKS_EXCLUDED(mu_);
   // Blocks until Open arrives, which means that the servers have received the
-  // model's layout. If this worker must initialize the weights, the WorkState
-  // has been told so by then.
+  // model's layout. If this worker must initialize the weights,
+  // WorkState::RequestInitialize has been called by then. Returns an error if
+  // the connection ends first.
   absl::StatusOr<Open> AwaitOpen() ABSL_LOCKS_EXCLUDED(mu_);
 
   // ---- All-reduce only.
   // Blocks until this worker is a member of a group. Returns OutOfRange if the
-  // job finishes without this worker.
+  // job finishes without this worker, Cancelled if the job is stopped, and an
+  // error if the connection ends first.
   absl::StatusOr<Group> AwaitGroup() ABSL_LOCKS_EXCLUDED(mu_);
-  // Blocks until a member publishes a value under this name.
+  // Blocks until a member, possibly this one, publishes a value under `name`,
+  // and returns the value. Returns Cancelled if the job is stopped, and an
+  // error if the connection ends first.
   absl::StatusOr<std::string> AwaitPublication(const std::string& name)
       ABSL_LOCKS_EXCLUDED(mu_);
   // Sets the callback for Save orders; orders received earlier are delivered at

@@ -28,13 +28,14 @@ class WorkerNetwork {
   virtual absl::StatusOr<std::unique_ptr<MembershipStream>>
   ConnectToCoordinator(const std::string& address, absl::Duration timeout,
                        const std::function<bool()>& stop) = 0;
-  // Connects to a server, see ParameterServerExchange::Connector.
+  // Connects to a server; see ParameterServerExchange::Connector.
   virtual absl::StatusOr<std::unique_ptr<ExchangeStream>> ConnectToServer(
       const std::string& address, absl::Time deadline,
       const std::function<bool()>& stop) = 0;
 
-  // All-reduce only: write and read the replica of the worker's state on server
-  // 0, like the functions of the same names.
+  // All-reduce only. Write and read the replica of the workers' state on server
+  // 0, like the functions of the same names in
+  // common/transport/replica_client.h.
   virtual std::unique_ptr<ReplicaStream> OpenReplicaStream(
       const std::string& address, const JournalHello& hello,
       std::function<void(const absl::Status&)> lost) = 0;

@@ -30,15 +30,15 @@ struct WorkerOptions {
   // Creates the device of a compute thread. Called once for each compute
   // thread, when the job is known.
   DeviceMaker make_device = &MakeCpuDevice;
-  // Functions that open the job's data and create its models.
+  // The functions that open the job's data and create its models.
   TrainingSources sources;
   // Loads NCCL. Called for an all-reduce on GPUs. Null if NCCL is not
   // available.
   std::function<absl::StatusOr<NcclLibrary*>()> load_nccl;
   // Credentials of this worker.
   Security security;
-  // How to reach other processes. Null selects gRPC with `security`. Must
-  // outlive the call of RunWorker.
+  // Opens the streams to the other processes of the job. Null selects gRPC with
+  // `security`. Must outlive the call of RunWorker.
   WorkerNetwork* network = nullptr;
   // All-reduce only. `host` is the name or address of this machine that other
   // workers use to reach it; empty selects the local address of the connection

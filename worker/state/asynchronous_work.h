@@ -11,7 +11,7 @@
 namespace tributary {
 
 // Schedules whole batches: every task computes all micro-batches of a step that
-// this worker has leased. Thread safety is that of WorkState.
+// this worker has leased. See WorkState for thread safety.
 //
 // A step lease ends when the outcome of every chunk has arrived. If an outcome
 // refuses a gradient as too stale, the step is computed again. A task takes a
@@ -36,8 +36,10 @@ class AsynchronousWork final : public BoundedStalenessWork {
   struct StepLease {
     // True until a task computes the step, and again after a refusal.
     bool waiting = true;
+    // True if an outcome refused a gradient as too stale.
     bool refused = false;
-    // Number of chunks with an outcome since the step was last computed.
+    // Number of chunks whose outcome has arrived since the step was last
+    // computed.
     int answered = 0;
   };
 
@@ -59,7 +61,8 @@ class AsynchronousWork final : public BoundedStalenessWork {
 
   std::map<int64_t, StepLease> step_leases_ ABSL_GUARDED_BY(mu_);  // By step.
   // By chunk: number of gradients that have been sent and whose outcome has not
-  // arrived. -1 if the outcome arrives before the task is marked done.
+  // arrived. MarkDone counts a gradient as sent, so an outcome that arrives
+  // before MarkDone makes the number -1 for a moment.
   std::vector<int> unanswered_ ABSL_GUARDED_BY(mu_);
   // Number of step leases requested and not yet granted.
   int asked_ ABSL_GUARDED_BY(mu_) = 0;

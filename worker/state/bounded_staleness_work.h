@@ -14,7 +14,7 @@
 namespace tributary {
 
 // Double-buffers the weights, so that chunks of any version may arrive at any
-// time. Thread safety is that of WorkState.
+// time. See WorkState for thread safety.
 //
 // The exchange writes the newest version of each chunk to the back arena. When
 // a task first needs a chunk, it copies the chunk to the front arena, which
@@ -44,13 +44,13 @@ class BoundedStalenessWork : public WorkState {
   int64_t CompleteVersion() const override ABSL_SHARED_LOCKS_REQUIRED(mu_);
   void OnTaskBegin(const Task& task) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Returns whether the training task should take the current version of the
-  // chunk. If false, the task waits for a newer one.
+  // Returns true if the training task should compute from the current version
+  // of the chunk, or false if the task should wait for a newer version.
   virtual bool ShouldTake(const Task& task, int chunk) const
       ABSL_SHARED_LOCKS_REQUIRED(mu_) = 0;
-  // Called when a compute thread begins and ends a wait for a chunk.
-  // OnWaitBegin returns the deadline, at which the thread takes the current
-  // version.
+  // Called when a compute thread begins and ends a wait for a newer version of
+  // a chunk. OnWaitBegin returns the deadline of the wait; at the deadline, the
+  // thread takes the current version.
   virtual absl::Time OnWaitBegin() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return absl::InfiniteFuture();
   }
@@ -68,16 +68,17 @@ class BoundedStalenessWork : public WorkState {
     bool copying = false;  // A compute thread is copying from the back arena.
     bool taken = false;    // The task under way has taken the chunk.
   };
-  // Copies the chunk to the front arena unless the task has already taken it.
-  // Returns false if the task must be given up.
+  // Waits until the chunk may be taken, and copies it to the front arena unless
+  // the task has already taken it. Returns false if the task must be given up.
   bool Take(const Task& task, int chunk) ABSL_LOCKS_EXCLUDED(mu_);
 
   const PrivatePages back_;
   const PrivatePages front_;
 
   std::vector<Chunk> chunks_ ABSL_GUARDED_BY(mu_);
-  // Number of chunks at each version.
+  // By version: number of chunks whose version in the back arena it is.
   std::map<int64_t, int> versions_ ABSL_GUARDED_BY(mu_);
+  // True if a version of a chunk is parked until its copy ends.
   bool parked_ ABSL_GUARDED_BY(mu_) = false;
 };
 

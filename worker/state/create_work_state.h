@@ -9,8 +9,8 @@
 
 namespace tributary {
 
-// Returns the work state for the job's consistency mode. `job` is resolved.
-// `layout` must outlive the result.
+// Returns the work state for the job's consistency mode. `job` must be
+// resolved. `layout` must outlive the result.
 std::unique_ptr<WorkState> CreateWorkState(const JobSpec& job,
                                            const WorkState::Options& options,
                                            const ArenaLayout* layout);

@@ -12,9 +12,9 @@ namespace tributary {
 
 // Implements bounded staleness: the micro-batches of a step may be computed as
 // soon as every chunk includes all but the last `staleness` preceding steps. A
-// task waits for chunks that lack some of these steps, in total for at most
-// `patience` times the compute time of the previous task. Thread safety is that
-// of WorkState.
+// task prefers chunks that include these last steps, too: it waits for them,
+// but in total for at most `patience` times the compute time of the previous
+// task. See WorkState for thread safety.
 class StaleSynchronousWork final : public BoundedStalenessWork {
  public:
   // Requires spec.staleness() >= 1.

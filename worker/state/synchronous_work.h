@@ -11,8 +11,8 @@
 
 namespace tributary {
 
-// Keeps two consecutive versions of the weights. Thread safety is that of
-// WorkState.
+// Keeps two consecutive versions of the weights. See WorkState for thread
+// safety.
 //
 // Version v is in arena v % 2, so version v stays intact while chunks of
 // version v + 1 arrive, and a micro-batch that is reassigned after a worker
@@ -22,8 +22,9 @@ namespace tributary {
 // pinned, and chunks that would replace it are parked until the task ends.
 //
 // If the chunks of a server on this host are mapped into the arenas (see
-// MapChunks), the server overwrites them directly; the same proof holds for
-// these chunks.
+// MapChunks), the server overwrites them directly. The same proof holds: when a
+// server writes version v + 2, step v is complete, so nothing that a task still
+// computes from version v is needed.
 class SynchronousWork final : public WorkState {
  public:
   SynchronousWork(const Options& options, const ArenaLayout* layout);
@@ -58,15 +59,17 @@ class SynchronousWork final : public WorkState {
   bool OnTaskEnd() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnTaskBegin(const Task& task) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Returns true if all chunks in [first, last) are at `version`.
   bool HasRange(int64_t version, int first, int last) const
       ABSL_SHARED_LOCKS_REQUIRED(mu_);
 
   const PrivatePages arenas_[2];
 
   Slot slots_[2] ABSL_GUARDED_BY(mu_);
+  // Version that must not be overwritten; -1 if there is none.
   int64_t pinned_ ABSL_GUARDED_BY(mu_) = -1;
-  // True if a chunk is parked until the task under way ends. That chunk proves
-  // that the task's step is complete.
+  // True if a chunk is parked until the task under way ends. The arrival of
+  // that chunk proves that the step of the task is complete.
   bool parked_ ABSL_GUARDED_BY(mu_) = false;
 };
 

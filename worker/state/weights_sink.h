@@ -17,11 +17,11 @@ class WeightsSink {
  public:
   virtual ~WeightsSink() = default;
 
-  // Maps the chunks of `shard` (of `servers`) from the server's memory into
-  // this worker's arenas. `memory` holds two arenas, each rounded up to whole
-  // pages. Must be called before the first BeginWrite for any of these chunks.
-  // Returns FailedPrecondition if the mode or the chunk size does not permit
-  // mapping.
+  // Maps the chunks of server number `shard`, one of `servers` servers, from
+  // the server's memory into this worker's arenas. `memory` holds two arenas,
+  // each rounded up to whole pages. Must be called before the first BeginWrite
+  // for any of these chunks. Returns FailedPrecondition if the mode or the
+  // chunk size does not permit mapping.
   virtual absl::Status MapChunks(const MappedMemory& memory, int shard,
                                  int servers) = 0;
   enum class Arrival {
@@ -34,18 +34,22 @@ class WeightsSink {
   // Begins to deliver a version of a chunk. Returns what the exchange must do
   // with it. For kWrite, sets *to to the destination.
   virtual Arrival BeginWrite(int chunk, int64_t version, float** to) = 0;
+  // Ends the delivery after the values have been written. Must be called once
+  // after each BeginWrite that returned kWrite.
   virtual void EndWrite(int chunk, int64_t version) = 0;
-  // Returns the arena for this version, for exchanges that compute the next
-  // version from it.
+  // Returns the arena that holds this version of the weights. For exchanges
+  // that compute the next version from it.
   virtual const float* Weights(int64_t version) const = 0;
-  // Sets the callback that runs, without locks held, whenever parked chunks may
-  // be retried. Must be called once, before the first BeginWrite.
+  // Sets the callback that runs whenever BeginWrite may be retried for parked
+  // chunks. No locks are held during the callback. Must be called once, before
+  // the first BeginWrite.
   virtual void SetUnparked(std::function<void()> unparked) = 0;
-  // Reports whether a server applied this worker's gradient. Ignored except in
-  // asynchronous mode.
+  // Reports whether a server applied or refused a gradient of this worker.
+  // Ignored except in asynchronous mode.
   virtual void SetOutcome(const Outcome& outcome) = 0;
 
-  // Records the first error, which ends every wait for weights.
+  // Records `status` unless an error has been recorded before. The first error
+  // ends every wait for weights.
   virtual void Fail(const absl::Status& status) = 0;
   // Returns the first error, or OK.
   virtual absl::Status status() const = 0;

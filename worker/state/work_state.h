@@ -51,10 +51,10 @@ struct Task {
 class WorkState : public WeightsSink {
  public:
   struct Options {
-    // Number of rounds, the unit in which servers count steps.
+    // Number of rounds of the job. Servers count each round as a step.
     int64_t steps = 0;
-    // Selects the versions to evaluate: the last one, and every
-    // `evaluate_every`-th one unless `evaluate_every` is 0.
+    // True if the job evaluates: at the last version, and at every version that
+    // is a multiple of `evaluate_every` unless `evaluate_every` is 0.
     bool evaluates = false;
     int64_t evaluate_every = 0;
   };
@@ -66,7 +66,8 @@ class WorkState : public WeightsSink {
   void SetAssignment(const Deal& assignment) ABSL_LOCKS_EXCLUDED(mu_);
   void SetEvaluated(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
   void SetFinished() ABSL_LOCKS_EXCLUDED(mu_);
-  // Adds a step to compute. Ignored except in asynchronous mode.
+  // Adds a step that this worker has leased and must compute. Ignored except in
+  // asynchronous mode.
   virtual void AddStepLease(int64_t /*step*/) {}
 
   // ---- Called by the exchange: the WeightsSink.
@@ -77,25 +78,27 @@ class WorkState : public WeightsSink {
   absl::Status status() const override ABSL_LOCKS_EXCLUDED(mu_);
 
   // ---- Called by the trainer.
-  // Ends the previous task and blocks until there is another. Losing the
-  // coordinator or a server ends the wait with a kFail task.
+  // Ends the previous task, blocks until there is a new one, and returns it.
+  // Returns a kFail task after an error, such as the loss of the coordinator or
+  // a server.
   Task Next() ABSL_LOCKS_EXCLUDED(mu_);
   // Like Next, but returns nullopt instead of blocking.
   std::optional<Task> TryNextForTest() ABSL_LOCKS_EXCLUDED(mu_);
   // Records that the task's items have been computed and sent.
   virtual void MarkDone(const Task& task);
-  // Blocks until elements [begin, end) are available to the task. Returns false
-  // if the task must be given up; the caller then calls Next. May be called
-  // from several threads at once.
+  // Blocks until the task can read elements [begin, end) of its weights.
+  // Returns false if the task must be given up; the caller then calls Next. May
+  // be called from several threads at once.
   virtual bool AwaitWeights(const Task& task, int64_t begin, int64_t end) = 0;
-  // Returns whether the task must be given up. For use between two parts of a
-  // task; within a part, AwaitWeights reports it.
+  // Returns true if the task must be given up. Call this between two items of a
+  // task; during an item, AwaitWeights reports the same.
   bool GivenUp(const Task& task) const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the arena for this version. The pointer is valid until the next
   // call of Next.
   const float* Weights(int64_t version) const override = 0;
-  // Returns the memory behind all results of Weights, in whole pages. Server
-  // memory is mapped there by the time the first version is complete.
+  // Returns the memory of all arenas that Weights returns, in whole pages. If
+  // memory of servers is mapped into it (see MapChunks), this has happened by
+  // the time the first version is complete.
   virtual std::vector<absl::Span<char>> WeightMemory() const = 0;
   // Returns the version of the chunk that the task under way computes from.
   // Call after AwaitWeights for that chunk. Meaningful only in modes in which
@@ -106,22 +109,24 @@ class WorkState : public WeightsSink {
   // Returns the minimum over all chunks of their newest version, or -1 if a
   // chunk has none.
   virtual int64_t CompleteVersion() const ABSL_SHARED_LOCKS_REQUIRED(mu_) = 0;
-  // Chooses the training task, given that the complete version is `version` and
-  // any evaluation due has been done. Returns false if there is nothing to
-  // train yet.
+  // Sets `*task` to the next training task, given that CompleteVersion() is
+  // `version` and that no evaluation is due. Returns false if there is nothing
+  // to train yet.
   virtual bool DecideTraining(int64_t version, Task* task) const
       ABSL_SHARED_LOCKS_REQUIRED(mu_) = 0;
+  // Returns true if the task under way must be given up.
   virtual bool MustGiveUp(const Task& task) const
       ABSL_SHARED_LOCKS_REQUIRED(mu_) = 0;
   // Called when the previous task ends. Returns true if parked chunks may be
   // retried.
   virtual bool OnTaskEnd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return false; }
-  // Called when `task` has been chosen.
+  // Called when Next has chosen `task`, before it returns.
   virtual void OnTaskBegin(const Task& /*task*/)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {}
 
   // Runs the SetUnparked callback.
   void Unpark() ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns true if the job evaluates this version.
   bool EvaluationDue(int64_t version) const;
   // Sets `task` to the assigned micro-batches of `step` that are not done.
   // Returns false if there are none.
@@ -140,7 +145,8 @@ class WorkState : public WeightsSink {
 
  private:
   void EndTask() ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns whether there is something to do. If so, stores it in `task`.
+  // Sets `*task` to the next task and returns true, or returns false if there
+  // is nothing to do yet.
   bool Decide(Task* task) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   void BeginTask(const Task& task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 

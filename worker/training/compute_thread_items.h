@@ -11,7 +11,8 @@
 namespace tributary {
 
 // Distributes the items of one task over compute threads; each item goes to one
-// thread. Threads may call concurrently, each with its own number.
+// thread. Several threads may call methods at the same time, each with its own
+// number.
 class ComputeThreadItems {
  public:
   enum class Schedule {
@@ -27,7 +28,8 @@ class ComputeThreadItems {
 
   // Returns the number of threads that have a first item.
   int threads() const { return static_cast<int>(own_.size()); }
-  // Returns the items initially assigned to the thread.
+  // Returns the items that are assigned to the thread at the beginning: its
+  // range for kStatic, its first item for kDynamic.
   std::vector<int64_t> AssignedTo(int thread) const;
 
   // Returns all items, in the order in which equally fast threads take them.
@@ -46,13 +48,13 @@ class ComputeThreadItems {
  private:
   static constexpr size_t kNone = static_cast<size_t>(-1);
 
-  // Indices into items_.
+  // The items of one thread, as indices into items_.
   struct Own {
     size_t begin = 0;
     size_t end = 0;
-    // First item not yet reserved.
+    // First item of the range that has not been reserved.
     size_t next = 0;
-    size_t reserved = kNone;  // kNone if nothing is reserved.
+    size_t reserved = kNone;  // Item reserved by Peek; kNone if there is none.
   };
 
   const std::vector<int64_t> items_;

@@ -49,10 +49,11 @@ class ComputeThreadTimer {
   using Clock = std::function<absl::Time()>;
   explicit ComputeThreadTimer(Clock clock);
 
+  // Ends the current activity and begins `next`.
   void Switch(Activity next);
   Activity activity() const { return activity_; }
-  // Returns the time spent on each activity from the last Take to the last
-  // Switch.
+  // Returns the time spent on each activity between the last call of Take and
+  // the last call of Switch.
   const TimeSpent& spent() const { return spent_; }
   // Returns spent() and resets it to zero.
   TimeSpent Take();

@@ -36,29 +36,32 @@ class DeviceArenas {
   float* weights() const { return static_cast<float*>(weights_.get()); }
   float* gradients() const { return static_cast<float*>(gradients_.get()); }
 
-  // Identifies the contents of a chunk of weights: chunks of equal versions
-  // have equal bytes.
+  // Identifies the contents of a chunk of weights: two copies of a chunk with
+  // equal versions have equal bytes. `step` is the version of the task, and
+  // `base` is WorkState::BaseVersion of the chunk.
   struct Version {
     int64_t step = -1;
     int64_t base = -1;
   };
-  // Copies the chunk from the host arena `host` to weights(), before operations
-  // queued from now on run. The host chunk must not change until Synchronize.
-  // Copies nothing if weights() already holds this version. No operation
-  // already queued may read the chunk.
+  // Queues a copy of the chunk from the host arena `host` to weights().
+  // Operations queued from now on run after the copy; operations queued before
+  // must not read the chunk. The chunk must not change in `host` until
+  // Synchronize. Copies nothing if weights() already holds this version.
   void Load(int chunk, const Version& version, const float* host);
-  // Copies all chunks, whatever versions they have. The next Load of each chunk
-  // then copies it again.
+  // Like Load, for all chunks, even if weights() already holds them. Forgets
+  // their versions, so that the next Load of each chunk copies it again.
   void LoadAll(const float* host);
 
-  // Copies chunks [first, last) from `from`, an arena in device memory such as
-  // gradients(), to the host arena `host`, last chunk first. The copies include
-  // the effect of all operations queued so far.
+  // Queues a copy of chunks [first, last) from `from`, an arena in device
+  // memory such as gradients(), to the host arena `host`, last chunk first. The
+  // copies include the effect of all operations queued so far.
   void Save(int first, int last, const float* from, float* host);
-  // Returns whether Save has finished copying the chunk. Returns an error if
-  // the copy, or an operation before it, has failed; the host's chunk is then
-  // undefined.
+  // Returns true if Save has finished copying the chunk. Returns an error if
+  // the copy, or an operation before it, has failed; the chunk in host memory
+  // is then undefined.
   absl::StatusOr<bool> Saved(int chunk) { return saved_[chunk]->Done(); }
+  // Blocks until Save has finished copying the chunk. Returns the errors of
+  // Saved.
   absl::Status AwaitSaved(int chunk) { return saved_[chunk]->Wait(); }
 
   // Blocks until all transfers and operations are complete. Returns the

@@ -19,8 +19,8 @@ namespace tributary {
 // micro-batch.
 //
 // Uses one arena of device memory for each level of the tree. If memory does
-// not suffice for all of them, the sums of lower nodes are copied to the host,
-// which adds the rest.
+// not suffice for all levels, the sums of lower nodes are copied to the host,
+// which adds them.
 //
 // Not thread-safe: used by the device's thread. Additions are queued like all
 // device operations.
@@ -40,19 +40,20 @@ class DeviceSums {
   // Begins a micro-batch of `sample_count` samples. Its gradients will be in
   // `gradients`, an arena in device memory.
   void BeginMicroBatch(int micro_batch, int64_t sample_count, float* gradients);
-  // Queues the additions for chunks [first, last), which are final after the
-  // operations queued so far.
+  // Queues the additions for chunks [first, last). The operations queued so far
+  // must compute the final gradients of these chunks.
   void Add(int first, int last);
-  // Returns whether the micro-batch completes a sum that must be copied to the
+  // Returns true if the micro-batch completes a sum that must be copied to the
   // host.
   bool complete() const { return complete_; }
-  // Return the sum that the micro-batch contributes to: its node, its arena
-  // (valid until the next BeginMicroBatch), and its number of samples.
+  // Return the node of the sum that the micro-batch contributes to, the arena
+  // that holds this sum (valid until the next BeginMicroBatch), and the number
+  // of samples in it.
   int node() const { return node_; }
   const float* sum() const { return sum_; }
   int64_t sample_count() const { return sample_count_; }
-  // Ends the micro-batch. Returns the loss of the node's micro-batches, summed
-  // in the tree's order.
+  // Ends the micro-batch, whose loss is `loss_sum`. Returns the loss of all
+  // micro-batches of node() so far, summed in the tree's order.
   double EndMicroBatch(double loss_sum);
 
  private:
@@ -73,12 +74,12 @@ class DeviceSums {
   std::vector<Device::Memory> arenas_;
   bool full_ = false;  // True once an allocation has failed.
 
-  // State of the task.
+  // State of the current task.
   std::set<int> tops_;  // Largest nodes made up of the task's micro-batches.
   std::map<int, Waiting> waiting_;  // By node.
   std::vector<float*> free_;        // Unused arenas.
 
-  // State of the micro-batch.
+  // State of the current micro-batch.
   float* gradients_ = nullptr;
   std::vector<Waiting> siblings_;  // From the lowest level to the highest.
   int node_ = 0;

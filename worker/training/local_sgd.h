@@ -25,7 +25,9 @@ namespace tributary {
 // and reuses them across rounds.
 class LocalSgd {
  public:
-  // `job` is resolved and has `steps` steps. `layout` must outlive this object.
+  // `job` must be resolved. `steps` is the number of steps of the whole job,
+  // which the learning rate schedule depends on. `layout` must outlive this
+  // object. Returns the errors of Optimizer::Create.
   static absl::StatusOr<std::unique_ptr<LocalSgd>> Create(
       const JobSpec& job, int64_t steps, const ArenaLayout* layout);
 
@@ -38,10 +40,10 @@ class LocalSgd {
   // Returns the number of the next step within the job.
   int64_t step() const { return first_step_ + taken_; }
 
-  // Takes one step with the gradient sum of `sample_count` samples (tokens), an
-  // arena whose gaps are zero. Clips by the norm of the mean gradient of these
-  // samples. With `sample_count` 0 the weights stay unchanged, but the step
-  // counts.
+  // Takes one step. `gradient_sum` is an arena with the gradient sum of
+  // `sample_count` samples (tokens) and zeros in gaps. Clips by the norm of the
+  // mean gradient of these samples. With `sample_count` 0 the weights stay
+  // unchanged, but the step counts.
   void Step(const float* gradient_sum, int64_t sample_count);
 
   // Returns the number of samples (tokens) in all steps of the round so far.

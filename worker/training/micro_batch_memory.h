@@ -12,7 +12,7 @@
 
 namespace tributary {
 
-// Memory of one compute thread, in bytes.
+// The memory that one compute thread needs, in bytes.
 struct MicroBatchMemory {
   int64_t weights = 0;
   int64_t gradients = 0;
@@ -22,16 +22,17 @@ struct MicroBatchMemory {
   int64_t total() const { return weights + gradients + activations + working; }
 };
 
-// Inputs of the estimate. job.batch.micro_batches need not be set.
+// The job and the data of an estimate. job.batch.micro_batches need not be set.
+// `job` must outlive this struct.
 struct MicroBatchMemoryInputs {
   const JobSpec& job;
   DataInfo info;
   bool evaluates = false;  // True if the job evaluates on at least one sample.
 };
 
-// Returns the number of samples that a model is planned for if the batch is
-// divided into `micro_batches`: the size of a micro-batch or of a piece of the
-// evaluation data, whichever is larger.
+// Returns the number of samples for which a model must be planned if the batch
+// is divided into `micro_batches` micro-batches: the number of samples in a
+// micro-batch or in a piece of the evaluation data, whichever is larger.
 int64_t MostSamples(const MicroBatchMemoryInputs& inputs,
                     int64_t micro_batches);
 
@@ -44,7 +45,7 @@ absl::StatusOr<MicroBatchMemory> PlanMicroBatchMemory(
 
 // Returns the smallest number of micro-batches that is at least `fewest`, is a
 // power of two, divides the batch, and makes a micro-batch fit into `available`
-// bytes. Returns 0 if there is none.
+// bytes. Returns 0 if there is none, and the errors of PlanMicroBatchMemory.
 absl::StatusOr<int64_t> FindMicroBatches(const MicroBatchMemoryInputs& inputs,
                                          int64_t fewest, int64_t available,
                                          const Device& device);

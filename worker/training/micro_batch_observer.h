@@ -16,8 +16,8 @@
 
 namespace tributary {
 
-// Loads elements [begin, end) of the task's weights, which must be available,
-// onto the device. The host's copy of them must not change until the device is
+// Copies elements [begin, end) of the task's weights, which must be available,
+// to the device. They must not change in host memory until the device is
 // synchronized.
 void LoadWeights(const WorkState& state, const Task& task,
                  const ArenaLayout& layout, int64_t begin, int64_t end,
@@ -25,8 +25,9 @@ void LoadWeights(const WorkState& state, const Task& task,
 
 // Waits for the weights of one micro-batch and passes its gradients to the
 // reducer chunk by chunk. Runs on the compute thread, like every StepObserver.
-// On a device with its own memory the host runs ahead of backward, so chunks
-// are passed on once their copy is complete, most of them in Finish.
+// On a device with its own memory the host runs ahead of backward, so a chunk
+// is passed on once its copy to the host is complete. Most chunks are passed on
+// in Finish.
 class MicroBatchObserver final : public StepObserver {
  public:
   struct MicroBatch {
@@ -39,7 +40,7 @@ class MicroBatchObserver final : public StepObserver {
     // Device arenas and sums. Both are null if the model computes in `arena`.
     DeviceArenas* device = nullptr;
     DeviceSums* sums = nullptr;
-    // Called by DeviceBusy. May be null.
+    // Called by DeviceBusy, while the device computes. May be null.
     std::function<void()> device_busy;
   };
   // All arguments must outlive this object.
@@ -52,7 +53,8 @@ class MicroBatchObserver final : public StepObserver {
     if (micro_batch_.device_busy) micro_batch_.device_busy();
   }
   void ForwardDone() override { timer_->Switch(Activity::kBackward); }
-  // Passes chunk 0 on only in Finish, because it carries the loss.
+  // Passes on final chunks, except chunk 0, which Finish passes on because it
+  // carries the loss.
   void GradientsReady(int64_t begin) override;
 
   // Passes on the remaining chunks. Must be called once, after ForwardBackward.
@@ -73,7 +75,7 @@ class MicroBatchObserver final : public StepObserver {
   SubtreeReducer* const reducer_;
   ComputeThreadTimer* const timer_;
   int last_chunk_;  // Chunks after it have been passed on.
-  int last_added_;  // AddUp has covered the chunks from here on.
+  int last_added_;  // AddUp has covered this chunk and all later ones.
 };
 
 }  // namespace tributary

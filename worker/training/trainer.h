@@ -36,7 +36,7 @@ class Trainer {
     std::function<void()> step_done;
     // Logs a warning. May be null.
     std::function<void(const std::string&)> warn;
-    // Clock for time measurements. Called from any thread.
+    // The clock for time measurements. Called from any thread.
     ComputeThreadTimer::Clock clock;
   };
 
@@ -44,17 +44,19 @@ class Trainer {
   Trainer(TrainingSetup* setup, WorkState* state, Exchange* exchange,
           Hooks hooks);
 
-  // Blocks until the job is finished (OK), the state has failed (its status),
-  // or a micro-batch cannot be computed. If memory runs out, uses fewer compute
-  // threads; the result stays the same.
+  // Runs tasks until the job is finished, and then returns OK. If the WorkState
+  // fails, returns its status. If a micro-batch cannot be computed, returns the
+  // error. If memory runs out, uses fewer compute threads; the result stays the
+  // same.
   absl::Status Run();
 
   // Returns the current activity and the trainer's statistics.
   Heartbeat Progress() const;
 
  private:
-  // Pins the weights on the host if models compute in device memory.
+  // Pins the host memory of the weights if models compute in device memory.
   void PinWeights();
+  // Sends the initial weights.
   void Initialize();
   // Reduces the number of compute threads after memory ran out. Returns an
   // error, which says what to do, if only one thread was in use or the first
@@ -72,11 +74,13 @@ class Trainer {
   // matches, otherwise from read-ahead.
   std::shared_ptr<const Batch> TakeBatch(int thread, int64_t step,
                                          int micro_batch);
-  // Starts to transfer the expected next micro-batch to the thread's device, if
-  // it has been read. Never waits for reads.
+  // Starts to transfer the micro-batch, which is expected to be the thread's
+  // next one, to the thread's device, if its data have been read. Never waits
+  // for reads.
   void Prefetch(int thread, int64_t step, int micro_batch);
   // Prefetches the micro-batch that the thread is expected to compute next.
   void PrefetchNext(const Task& task, int thread, ComputeThreadItems* items);
+  // Returns true if the device of any thread is prefetching the micro-batch.
   bool IsPrefetched(int64_t step, int micro_batch) const;
   // Computes the gradients of one local step, on the host.
   absl::StatusOr<LossSums> LocalStep(const Batch& batch, int thread,

@@ -49,12 +49,12 @@ struct TrainingSources {
 // computes a micro-batch from start to end, so the number of threads never
 // changes the result.
 //
-// Immutable except for per-thread resources and the weight copies that threads
-// share.
+// Immutable, except for the resources of compute threads and the weight copies
+// that they share.
 class TrainingSetup {
  public:
   // Opens the job's data and plans the model for each compute thread, or for as
-  // many threads as memory permits. `job` is resolved, including
+  // many threads as memory permits. `job` must be resolved, including
   // batch.micro_batches. Returns the errors of `sources` and `make_device`,
   // which say what to change, and ResourceExhausted if memory does not suffice
   // for one micro-batch.
@@ -73,8 +73,8 @@ class TrainingSetup {
   const DataFacts& facts() const { return facts_; }
   const Rounds& rounds() const { return *rounds_; }
   int threads() const { return static_cast<int>(threads_.size()); }
-  // Invalidates the copies of the weights. Must be called between two versions,
-  // while no thread computes.
+  // Invalidates the copies of the weights. Must be called whenever the weights
+  // have changed, while no thread computes.
   void RenewWeightCopies() const;
   // Releases compute threads, and their memory, until `count` (at least one)
   // remain. No thread may be computing.
@@ -83,14 +83,16 @@ class TrainingSetup {
   int64_t thread_bytes() const { return micro_batch_memory_.total(); }
   Device* device(int thread) const { return threads_[thread].device.get(); }
   Model* model(int thread) const { return threads_[thread].model.get(); }
-  // Returns null if the device works in host memory; models then compute in
-  // host arenas.
+  // Returns the arenas of the thread in device memory, or null if the device
+  // works in host memory; models then compute in host arenas.
   DeviceArenas* arenas(int thread) const {
     return threads_[thread].arenas.get();
   }
-  // Returns null if arenas() is null, and with local steps.
+  // Returns the sums of the thread in device memory, or null if arenas() is
+  // null or the job uses local steps.
   DeviceSums* sums(int thread) const { return threads_[thread].sums.get(); }
-  // Returns null unless the job's consistency is local_steps.
+  // Returns the local steps of the thread, or null unless the job's consistency
+  // mode is local_steps.
   LocalSgd* local_sgd(int thread) const {
     return threads_[thread].local_sgd.get();
   }
@@ -99,7 +101,8 @@ class TrainingSetup {
   int64_t piece_samples() const { return piece_samples_; }
 
  private:
-  // The members of a thread, and the threads, are destroyed in reverse order.
+  // The resources of one compute thread. Its members are destroyed in reverse
+  // order, and so are the threads.
   struct ComputeThread {
     std::unique_ptr<Device> device;
     std::unique_ptr<DeviceArenas> arenas;
@@ -115,7 +118,7 @@ class TrainingSetup {
   TrainingSetup() = default;
   void PopThreads(size_t kept);
 
-  // Opens the data and derives facts_, sampler_ and rounds_.
+  // Opens the data and sets facts_, sampler_ and rounds_.
   absl::Status Open(const TrainingSources& sources);
   MicroBatchMemoryInputs MemoryInputs() const;
   // Returns ResourceExhausted, with an explanation, if memory does not suffice

@@ -28,7 +28,7 @@ class WorkTimes {
   WorkTimes(const Rounds* rounds, const ComputeThreadTimer::Clock& clock,
             int threads);
 
-  // Returns the timer for the compute thread to update.
+  // Returns the timer that the compute thread updates.
   ComputeThreadTimer* timer(int thread) const { return timers_[thread].get(); }
 
   // Begins a task. `waited` is the time that the trainer waited for it.
@@ -44,7 +44,8 @@ class WorkTimes {
   Heartbeat Progress() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  // Returns the activity of the most threads, not counting idle ones.
+  // Returns the activity that most threads are engaged in, without counting
+  // idle threads.
   Activity MainActivity() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Rounds& rounds_;
@@ -53,7 +54,7 @@ class WorkTimes {
   mutable absl::Mutex mu_;
   // Round of the newest task; -1 before the first.
   int64_t round_ ABSL_GUARDED_BY(mu_) = -1;
-  // Activity that waits between tasks are attributed to.
+  // The activity to which time between tasks is attributed.
   Activity waits_for_ ABSL_GUARDED_BY(mu_) = Activity::kExchange;
   TimeSpent spent_ ABSL_GUARDED_BY(mu_);  // Since the first task.
   absl::Duration micro_batch_time_ ABSL_GUARDED_BY(mu_);

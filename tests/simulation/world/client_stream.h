@@ -18,13 +18,14 @@
 
 namespace tributary::simulation {
 
-// Faults of what a client sends, after its first message.
+// Probabilities of faults that affect what a client sends after its first
+// message.
 struct ClientFaults {
-  double reordered = 0;  // Of the messages that are written together.
-  double repeated = 0;   // Written again later.
+  double reordered = 0;  // Messages written together are reordered.
+  double repeated = 0;   // A message is written again later.
 };
 
-// Writes its queue after random delays.
+// A client's stream that writes its queue after random delays.
 template <typename In, typename Out>
 class SimulatedClientStream final : public ClientStream<In, Out> {
  public:
@@ -36,7 +37,7 @@ class SimulatedClientStream final : public ClientStream<In, Out> {
                         Connect connect, ClientFaults faults = {})
       : state_(std::make_shared<State>(world, std::move(scope), faults)),
         connect_(std::move(connect)) {}
-  // Over a connection that is open.
+  // Uses `link`, which is connected already.
   SimulatedClientStream(World* world, std::shared_ptr<Life> scope,
                         std::shared_ptr<Link> link, ClientFaults faults = {})
       : SimulatedClientStream(
@@ -179,7 +180,7 @@ class SimulatedClientStream final : public ClientStream<In, Out> {
       Leave();
       status = end;
     }
-    // Ends without telling the session.
+    // Ends the stream without calling the session.
     void Leave() {
       gone = true;
       incoming.clear();

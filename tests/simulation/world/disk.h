@@ -13,9 +13,9 @@
 
 namespace tributary::simulation {
 
-// A fault of the disk that affects all processes.
+// A fault of the disk, which affects all processes.
 struct DiskFault {
-  int64_t operations_left = -1;  // Until the fault begins; -1: no fault.
+  int64_t operations_left = -1;  // Calls until the fault begins; -1: no fault.
   int error_number = 0;
   absl::Time until;  // End of the fault; in the past: one operation only.
 };
@@ -50,7 +50,7 @@ class ProcessDisk final : public FileSystem {
  private:
   class File;
 
-  // Counts a call. Returns the error with which it fails, or OK.
+  // Counts a call. Returns the error with which the call fails, or OK.
   absl::Status Begin(const std::string& path);
 
   EventLoop* const loop_;

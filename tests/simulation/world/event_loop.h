@@ -28,20 +28,22 @@ struct Life : std::enable_shared_from_this<Life> {
   std::shared_ptr<Life> parent;  // Null for the process itself.
   bool ended = false;
   // For processes only: the process has reached the point at which it crashes.
-  // The rest of the running event has no effect on other processes.
+  // The rest of the running event then has no effect on other processes.
   bool dying = false;
   absl::Time paused_until = absl::InfinitePast();  // For processes only.
-  std::vector<std::weak_ptr<Link>> links;          // Including its parts'.
+  std::vector<std::weak_ptr<Link>> links;  // Includes the links of its parts.
 
   bool IsPartOf(const Life* whole) const {
     return this == whole || (parent != nullptr && parent->IsPartOf(whole));
   }
   Life* root() { return parent == nullptr ? this : parent->root(); }
   bool gone() const { return ended || (parent != nullptr && parent->gone()); }
-  // True if other processes receive nothing from it any more.
+  // Returns true if other processes no longer receive anything from this
+  // process.
   bool silent() { return gone() || root()->dying; }
 };
 
+// Runs events in the order of their times. Not thread-safe.
 class EventLoop {
  public:
   // Calls `crash` after an event whose process is dying, and `settled` after
@@ -54,9 +56,11 @@ class EventLoop {
 
   absl::Time now() const { return now_; }
   int64_t events() const { return events_; }
-  // Hash of all events so far, in order. Equal for equal histories.
+  // Returns a hash of all events so far, in order. It is equal for equal
+  // histories.
   uint64_t hash() const { return hash_; }
-  // The scope of the running event; null if it belongs to no process.
+  // Returns the scope of the running event; null if the event belongs to no
+  // process.
   Life* running() const { return running_; }
 
   // Schedules an event. `label` must live forever. Events at the same time run

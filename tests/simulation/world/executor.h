@@ -14,10 +14,11 @@
 
 namespace tributary::simulation {
 
+// An executor whose tasks are events of one process.
 class SimulatedExecutor final : public Executor {
  public:
-  // A task starts within `longest`. One thread runs tasks in order; several
-  // threads run them in any order. `loop` and `random` must outlive this
+  // A task starts within `longest` after it was added. If `threads` is 1, tasks
+  // run in order, otherwise in any order. `loop` and `random` must outlive this
   // object.
   SimulatedExecutor(EventLoop* loop, Random* random, std::shared_ptr<Life> life,
                     int threads, absl::Duration longest)

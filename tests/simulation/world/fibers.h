@@ -19,11 +19,11 @@
 namespace tributary::simulation {
 
 // Runs blocking code in virtual time. A fiber belongs to a process and runs in
-// events of that process: it waits until its condition holds after one of them,
-// or until its deadline.
+// events of that process. When it waits, it continues after an event of the
+// process that makes its condition true, or at its deadline.
 //
 // The end of a process unwinds its fibers: their waits throw, so that all
-// destructors run. Meanwhile the process is silent, see Life.
+// destructors run. Meanwhile the process is silent; see Life.
 class Fibers final : public Runtime {
  public:
   // All arguments must outlive this object.
@@ -57,7 +57,7 @@ class Fibers final : public Runtime {
   void Suspend();
   // Runs the fiber of an ended process to its end.
   void Finish(Fiber* fiber);
-  // A wait in an ended process.
+  // Implements AwaitUntil for a process that has ended.
   bool AwaitAfterEnd(absl::Mutex* mu, const absl::Condition& condition)
       ABSL_NO_THREAD_SAFETY_ANALYSIS;
   // Runs fibers of an ended process whose conditions hold, until `condition`

@@ -32,7 +32,8 @@ class Ledger {
   // attempt. Also checks that on the path from step 0 over checkpoints to the
   // end of `attempt`, each step was applied exactly once, with the whole batch.
   // `sample_counts` lists the size of each step's batch. Returns an empty
-  // string if all of this holds.
+  // string if all of this is true, and otherwise a description of the first
+  // violation.
   std::string Check(int64_t attempt, int chunks,
                     const std::vector<int64_t>& sample_counts) const;
 
@@ -47,8 +48,8 @@ class Ledger {
     int64_t sample_count = 0;
   };
 
-  // Checks that all steps of the chunk from the start to version `end` were
-  // applied, the last of them in this attempt.
+  // Checks that all steps of the chunk from step 0 to version `end` were
+  // applied, in this attempt and in the attempts that it continues.
   std::string Trace(int64_t attempt, int64_t end, int chunk) const;
 
   std::map<std::tuple<int64_t, int, int64_t>, Update> applied_;

@@ -68,7 +68,7 @@ class Link : public std::enable_shared_from_this<Link> {
     absl::Time arrival;
     const char* label = "";
     std::function<void()> deliver;
-    bool last = false;  // Nothing after it is delivered.
+    bool last = false;  // True if nothing after it is delivered.
   };
   struct End {
     std::shared_ptr<Life> life;
@@ -85,8 +85,8 @@ class Link : public std::enable_shared_from_this<Link> {
   void Put(Side to, Parcel parcel);
   void Pump(Side to);
   void Go(Side side, const absl::Status& status);
-  // Drops a random suffix of the messages in flight to the side, and notifies
-  // it of the end.
+  // Drops a random suffix of the messages in flight to the side `to`, and
+  // notifies that side of the end.
   void Truncate(Side to, absl::Duration notice);
 
   Network* const network_;

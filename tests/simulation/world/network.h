@@ -23,6 +23,7 @@ class Network {
   EventLoop* loop() { return loop_; }
   Random* random() { return random_; }
 
+  // Returns the random latency of a message.
   absl::Duration Latency() {
     return random_->Chance(slow_)
                ? random_->Between(absl::Milliseconds(1), slowest_)

@@ -28,10 +28,11 @@ class Random {
     return low +
            static_cast<int64_t>(Bits() % static_cast<uint64_t>(high - low + 1));
   }
-  // In [0, 1).
+  // Returns a number in [0, 1).
   double Fraction() {
     return static_cast<double>(Bits() >> 11) * (1.0 / (uint64_t{1} << 53));
   }
+  // Returns true with this probability.
   bool Chance(double probability) { return Fraction() < probability; }
   absl::Duration Between(absl::Duration low, absl::Duration high) {
     return low + absl::Nanoseconds(static_cast<int64_t>(

@@ -18,7 +18,7 @@ struct ModelState {
 
 struct ReferenceRun {
   ModelState state;            // After the last step.
-  double evaluation_loss = 0;  // Of `state`, if the job evaluates.
+  double evaluation_loss = 0;  // Loss of `state`, if the job evaluates.
   int64_t skipped = 0;         // Number of skipped steps.
 };
 

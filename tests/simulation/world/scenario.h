@@ -22,7 +22,7 @@ struct Scenario {
 
   int servers = 1;
   int workers = 1;
-  // The rank that each worker requests; -1: any.
+  // By worker: the rank that it requests; -1 for any rank.
   std::vector<int> ranks;
   absl::Duration lease;
   int pool_threads = 1;
@@ -44,6 +44,7 @@ struct Scenario {
   std::string Describe() const;
 };
 
+// Returns the scenario of this seed.
 Scenario MakeScenario(uint64_t seed);
 
 }  // namespace tributary::simulation

@@ -49,7 +49,7 @@ ReceivedPayload TakePayload(Message* message) {
 // The calls that a simulated process serves.
 class ServedCalls {
  public:
-  // Receives the status with which a session refuses a message after the first
+  // Called with the status if a session refuses a message other than the first
   // one.
   using Refused = std::function<void(const absl::Status&)>;
 
@@ -94,8 +94,8 @@ class ServedCalls {
   std::map<int64_t, std::unique_ptr<AnyCall>> calls_;
 };
 
-// Writes its queue after random delays. Messages wait there if the peer reads
-// slowly.
+// A call that writes its queue after random delays. Messages wait in the queue
+// if the peer reads slowly.
 template <typename In, typename Out>
 class ServedCalls::Call final : public AnyCall, public ServerStream<Out> {
  public:
@@ -183,8 +183,8 @@ class ServedCalls::Call final : public AnyCall, public ServerStream<Out> {
   const Refused refused_;
   std::unique_ptr<ServerSession<In, Out>> session_;
   std::multimap<int64_t, Out> queue_;
-  bool greeted_ = false;   // Has handled a message.
-  bool handling_ = false;  // Is handling one.
+  bool greeted_ = false;   // True if it has handled a message.
+  bool handling_ = false;  // True while it handles a message.
   bool flushing_ = false;
   bool closed_ = false;
 };

@@ -13,7 +13,8 @@
 
 namespace tributary::simulation {
 
-// All functions are pure. Arenas follow `layout`; gaps are zero.
+// Writes the initial weights. All functions are pure. Arenas are laid out as
+// `layout` states, with zeros in gaps.
 void InitialWeights(const JobSpec& job, const ArenaLayout& layout,
                     float* arena);
 

@@ -33,7 +33,7 @@ class World;
 // The RPC of a call.
 enum class Service { kMembership, kEnlistment, kExchange, kReplica };
 
-// One process, which may end and be restarted any number of times.
+// A simulated process, which may end and be restarted any number of times.
 class Process {
  public:
   Process(World* world, std::string name, int number)
@@ -57,12 +57,13 @@ class Process {
   const std::shared_ptr<Life>& life() const { return life_; }
   // True for a process that is not started with the others.
   bool spare = false;
-  // The scope that accepts calls; null if none does.
+  // Returns the scope that accepts calls; null if the process accepts none.
   const std::shared_ptr<Life>& listener() const { return listener_; }
 
  protected:
   virtual void OnStart() = 0;
-  // Releases all state. Objects with threads must find the scope ended.
+  // Releases all state. Called after the scope of the process has ended, which
+  // objects with threads require.
   virtual void OnCrash() = 0;
   // Ends the process with this status.
   void Exit(const absl::Status& status);
@@ -84,16 +85,16 @@ class Process {
 
 // Faults in the simulated programs themselves, to test the checker.
 struct Sabotage {
-  bool wrong_gradient = false;   // One gradient of one worker.
+  bool wrong_gradient = false;   // One worker sends a wrong gradient.
   bool counted_twice = false;    // One ledger entry is written twice.
   bool lost_evaluation = false;  // One evaluation is not reported.
 };
 
-// A failpoint that is set for one process.
+// A failpoint that has been set for one process.
 struct ArmedFailpoint {
   std::string point;
   int process = -1;
-  int64_t count = 0;  // Number of times the process passes it before.
+  int64_t count = 0;  // Number of passes before it acts.
   bool crash = true;  // If false, the call fails.
 };
 
@@ -119,39 +120,43 @@ class World {
   Logger* const log;
 
   std::vector<std::unique_ptr<Process>> processes;
-  // By shard. For shard 0, the process that has the coordinator's address now.
+  // By shard. For shard 0, the process that currently has the coordinator's
+  // address.
   std::vector<Process*> servers;
-  // The job's result, from the last coordinator.
+  // True if the job is done. This field and the following ones describe the
+  // result, as reported by the last coordinator.
   bool done = false;
   absl::StatusOr<ModelState> result = absl::UnknownError("there is none");
   int64_t result_attempt = 0;
   double evaluation_loss = 0;
   int64_t skipped = 0;
   int64_t restarts = 0;
-  // Number of faults by kind, and of attempts that began from in-memory
-  // replicas.
+  // Number of injected faults by kind. Also counts the attempts that began from
+  // in-memory replicas.
   std::map<std::string, int64_t> injected;
 
   std::string run_folder() const { return folder_ + "/run"; }
   std::string disk_folder() const { return folder_ + "/disk"; }
 
-  // Records the violation of a property; the first one counts.
+  // Records the violation of a property. Keeps only the first violation.
   void Violate(const std::string& what);
   const std::string& violation() const { return violation_; }
 
-  // Calls `done` in the scope `client` with a connection, or with an error if
-  // there is none by `deadline`. Calls `target` before each try.
+  // Connects to the process that `target` returns. Calls `done` in the scope
+  // `client` with the connection, or with an error if there is none by
+  // `deadline`. Calls `target` again before each try.
   void Connect(const std::shared_ptr<Life>& client,
                std::function<Process*()> target, Service service,
                absl::Time deadline,
                std::function<void(absl::StatusOr<std::shared_ptr<Link>>)> done);
-  // Connects from a thread of the process `client`, as Connect. Stops soon
-  // after `stop` returns true.
+  // Like Connect, but blocks a thread of the process `client` until there is a
+  // connection or an error. Stops soon after `stop` returns true.
   absl::StatusOr<std::shared_ptr<Link>> AwaitConnection(
       const std::shared_ptr<Life>& client,
       const std::function<Process*()>& target, Service service,
       absl::Time deadline, const std::function<bool()>& stop);
-  // Cuts the connections between two processes, or those to all others (-1).
+  // Cuts the connections between `process` and `other`, or all connections of
+  // `process` if `other` is -1.
   void CutLinks(int process, int other, absl::Duration notice);
 
   // Called when a process has ended with a status.
@@ -163,7 +168,7 @@ class World {
   void RecordUpdate(int64_t attempt, int chunk, int64_t step,
                     int64_t sample_count);
 
-  // The current history; they run one at a time.
+  // The world of the current history; histories run one at a time.
   static World* current;
 
  private:

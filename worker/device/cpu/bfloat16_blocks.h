@@ -13,14 +13,15 @@
 
 namespace tributary::cpu {
 
-// Number of elements in a block, such that three float32 tensors fit into the
-// first-level cache beside the bfloat16 data.
+// Number of elements in a block. Three float32 tensors of this size, and the
+// bfloat16 data, fit into the first-level cache.
 inline constexpr int64_t kBlock = 2048;
-// Block size for operations that pass over their block several times; fits into
-// the second-level cache.
+// Number of elements in a block for operations that pass over each block
+// several times. Such a block fits into the second-level cache.
 inline constexpr int64_t kLargeBlock = 16384;
 
-// Cast pointers to Real to its representation: float32 or bfloat16.
+// Cast a pointer to Real to the type that represents Real: float for float32,
+// Bfloat16 for bfloat16.
 inline const float* AsFloats(const Real* x) {
   return reinterpret_cast<const float*>(x);
 }
@@ -40,12 +41,13 @@ void InBlocks(int64_t count, int64_t size, int64_t block, const Run& run) {
   }
 }
 
-// Returns memory of the slot for `count` floats. Each slot holds one tensor at
-// a time.
+// Returns memory for `count` floats in slot number `slot` of Context::slots.
+// Each slot holds one tensor at a time.
 inline float* Room(Context* context, int slot, int64_t count) {
   return context->slots[slot].Floats(count);
 }
-// Like Room, filled with the numbers at `from`.
+// Like Room, but fills the memory with the `count` numbers at `from`, converted
+// to float32.
 inline float* Read(Context* context, int slot, int64_t count,
                    const Bfloat16* from) {
   float* to = Room(context, slot, count);

@@ -16,10 +16,10 @@ namespace tributary::cpu {
 struct Context {
   // Working memory of kernels.
   Scratch scratch;
-  // Memory for the temporary float32 tensors of operations in bfloat16, one
-  // tensor in each slot.
+  // Memory for the temporary float32 tensors of operations in bfloat16. Each
+  // slot holds one tensor.
   std::array<Scratch, 5> slots;
-  RandomBase random_base;
+  RandomBase random_base;  // See Device::SetRandomBase.
 };
 
 // Create a group of operations for `precision`, kFloat32 or kBfloat16.
@@ -36,7 +36,8 @@ std::unique_ptr<EmbeddingOps> CreateEmbeddingOps(Precision precision,
                                                  Context* context);
 std::unique_ptr<LayerNormOps> CreateLayerNormOps(Precision precision,
                                                  Context* context);
-// `elementwise`, which must outlive the group, computes GELU.
+// Like the functions above, for linear layers. `elementwise`, which must
+// outlive the group, computes GELU.
 std::unique_ptr<LinearOps> CreateLinearOps(Precision precision,
                                            Context* context,
                                            ElementwiseOps* elementwise);

@@ -13,10 +13,12 @@
 
 namespace tributary::cuda {
 
-// Not thread-safe, but may move between threads.
+// The state that the operations of one CUDA device share. Not thread-safe, but
+// may move between threads.
 class CudaContext {
  public:
-  // Creates the context of GPU number `ordinal`, which must exist.
+  // Creates the context of GPU number `ordinal`, which must exist. Returns
+  // ResourceExhausted if the GPU's memory is full.
   static absl::StatusOr<std::unique_ptr<CudaContext>> Create(int ordinal);
 
   ~CudaContext();
@@ -24,8 +26,8 @@ class CudaContext {
   CudaContext& operator=(const CudaContext&) = delete;
 
   int ordinal() const { return stream_->ordinal(); }
-  // Makes the stream's GPU current, because the device may have moved between
-  // threads, and returns the stream.
+  // Makes the stream's GPU the calling thread's current device, because the
+  // device may have moved between threads. Returns the stream.
   Stream& Current() {
     stream_->Activate();
     return *stream_;
@@ -33,12 +35,14 @@ class CudaContext {
 
   // Returns the working memory of operations, which use it one after another.
   Scratch& scratch() { return scratch_; }
-  // Returns how often working memory, including that of groups of operations,
-  // has grown. While this number is unchanged, no working memory has moved.
+  // Returns how often working memory, including the working memory of groups of
+  // operations, has grown. While this number is unchanged, no working memory
+  // has moved.
   int64_t growths() const { return growths_; }
   int64_t* growths_counter() { return &growths_; }
 
-  // Returns the random base in GPU memory, which kernels read when they run.
+  // Returns the random base (see Device::SetRandomBase), which is in GPU
+  // memory. Kernels read it when they run.
   const RandomBase* random_base() const {
     return static_cast<const RandomBase*>(random_base_.get());
   }

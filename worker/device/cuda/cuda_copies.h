@@ -15,8 +15,9 @@
 namespace tributary::cuda {
 
 // An event on a GPU. Done, Wait and the destructor make this GPU the calling
-// thread's current device. Done, Wait, and streams that wait for the event
-// receive the error of the stream that recorded it.
+// thread's current device. An error of the stream that recorded the event is
+// returned by Done and Wait, and becomes the error of streams that wait for the
+// event.
 class CudaEvent final : public Event {
  public:
   // Creates an event on GPU number `ordinal`, which must exist.
@@ -28,7 +29,10 @@ class CudaEvent final : public Event {
   absl::StatusOr<bool> Done() override;
   absl::Status Wait() override;
 
+  // Sets the event to the point after everything queued on the stream so far.
   void RecordOn(Stream& stream);
+  // Delays everything queued on the stream from now on until the event is
+  // reached.
   void DelayWorkOf(Stream& stream) const;
 
  private:
@@ -60,7 +64,7 @@ class CudaCopyStream final : public CopyStream {
   const std::unique_ptr<Stream> stream_;
 };
 
-// Copies of a CUDA device. `context` must outlive this object.
+// The Copies of a CUDA device. `context` must outlive this object.
 class CudaCopies final : public Copies {
  public:
   explicit CudaCopies(CudaContext* context) : context_(context) {}

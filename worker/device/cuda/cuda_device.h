@@ -31,27 +31,30 @@
 
 namespace tributary {
 
-// Returns the number of GPUs of this machine, at least 1. Returns
-// FailedPrecondition, with the driver's reason, if there is no GPU or no
-// driver, and in a build without CUDA.
+// Returns the number of GPUs of this machine that CUDA can use, which is at
+// least 1. Returns FailedPrecondition, with the driver's reason, if there is no
+// such GPU or no driver, and in a build without CUDA.
 absl::StatusOr<int> CountCudaDevices();
 
-// Returns the PCI address of GPU number `ordinal`, which must exist:
-// "0000:3b:00.0", in lower case.
+// Returns the PCI address of GPU number `ordinal`, which must exist, in lower
+// case. Example: "0000:3b:00.0". Returns the error of CUDA if CUDA cannot read
+// the address, and FailedPrecondition in a build without CUDA.
 absl::StatusOr<std::string> CudaBusId(int ordinal);
 
-// Releases the resources that this process holds on a GPU: several hundred
-// megabytes, otherwise held from the first device to the end of the process.
-// All objects on that GPU must have been destroyed.
+// Releases the memory that CUDA itself occupies on GPU number `ordinal` for
+// this process: several hundred megabytes. Otherwise it stays occupied from the
+// creation of the first device until the process ends. All objects on that GPU
+// must have been destroyed.
 void LeaveCuda(int ordinal);
 
-// Creates a device for GPU number `ordinal` in CUDA's order (from 0;
-// CUDA_VISIBLE_DEVICES applies). Each compute thread uses an instance of its
-// own; several may share a GPU. The first convolution loads cuDNN.
+// Creates a device for GPU number `ordinal`. GPUs are numbered from 0 in CUDA's
+// order, which CUDA_VISIBLE_DEVICES affects. Each compute thread uses an
+// instance of its own; several instances may share a GPU. The first convolution
+// loads cuDNN.
 //
-// Returns NotFound if there are fewer GPUs, FailedPrecondition as
-// CountCudaDevices does or if this build has no code for the GPU or cuBLASLt
-// cannot be loaded, and ResourceExhausted if the GPU's memory is full.
+// Returns the errors of CountCudaDevices; NotFound if there is no GPU with this
+// number; FailedPrecondition if this build has no code for the GPU or cuBLASLt
+// cannot be loaded; and ResourceExhausted if the GPU's memory is full.
 absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(
     int ordinal, Precision precision = Precision::kFloat32);
 

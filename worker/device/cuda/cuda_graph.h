@@ -24,12 +24,12 @@ class CudaGraph final : public CapturedWork {
   // called.
   static absl::Status Begin(Stream& stream);
   // Ends capture. Also returns the errors of operations queued since Begin,
-  // which are not reported elsewhere. `growths` is CudaContext::growths() at
-  // this time: once it differs, working memory that the graph uses may have
-  // moved.
+  // which are not reported elsewhere. `growths` is the current value of
+  // CudaContext::growths(). Once that value changes, working memory that the
+  // graph uses may have moved.
   static absl::StatusOr<std::unique_ptr<CudaGraph>> End(Stream& stream,
                                                         int64_t growths);
-  // Waits, because the GPU may still be running the graph.
+  // Waits for the GPU, which may still be running the graph.
   ~CudaGraph() override;
   CudaGraph(const CudaGraph&) = delete;
   CudaGraph& operator=(const CudaGraph&) = delete;
@@ -46,7 +46,7 @@ class CudaGraph final : public CapturedWork {
   const int64_t growths_;
 };
 
-// Capture of a CUDA device. `context` must outlive this object.
+// The Capture of a CUDA device. `context` must outlive this object.
 class CudaCapture final : public Capture {
  public:
   explicit CudaCapture(CudaContext* context) : context_(context) {}

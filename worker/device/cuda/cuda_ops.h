@@ -11,7 +11,7 @@
 namespace tributary::cuda {
 
 // Create a group of operations for `precision`. The GPU of `context` must be
-// current. `context` must outlive the group.
+// the calling thread's current device. `context` must outlive the group.
 std::unique_ptr<AttentionOps> CreateAttentionOps(Precision precision,
                                                  CudaContext* context);
 std::unique_ptr<BatchNormOps> CreateBatchNormOps(Precision precision,
@@ -24,17 +24,20 @@ std::unique_ptr<EmbeddingOps> CreateEmbeddingOps(Precision precision,
                                                  CudaContext* context);
 std::unique_ptr<LayerNormOps> CreateLayerNormOps(Precision precision,
                                                  CudaContext* context);
-// `elementwise`, which must outlive the group, computes GELU where cuBLASLt
-// does not. Returns FailedPrecondition if cuBLASLt cannot be loaded.
+// Like the functions above, for linear layers. `elementwise`, which must
+// outlive the group, computes GELU for shapes for which cuBLASLt cannot.
+// Returns FailedPrecondition if cuBLASLt cannot be loaded.
 absl::StatusOr<std::unique_ptr<LinearOps>> CreateLinearOps(
     Precision precision, CudaContext* context, ElementwiseOps* elementwise);
+// Like the functions above, for losses. Returns the error if CUDA cannot create
+// an event.
 absl::StatusOr<std::unique_ptr<LossOps>> CreateLossOps(Precision precision,
                                                        CudaContext* context);
 std::unique_ptr<NodeSumOps> CreateNodeSumOps(CudaContext* context);
 std::unique_ptr<PoolingOps> CreatePoolingOps(Precision precision,
                                              CudaContext* context);
 
-// Cast pointers to Real to its representation T.
+// Cast a pointer to Real to T, the type that represents Real.
 template <typename T>
 const T* As(const Real* x) {
   return reinterpret_cast<const T*>(x);

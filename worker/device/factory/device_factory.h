@@ -26,11 +26,12 @@ struct DeviceName {
 // InvalidArgument, listing the permitted names, for anything else.
 absl::StatusOr<DeviceName> ParseDeviceName(absl::string_view name);
 
-// Returns the name that ParseDeviceName parses: "auto", "cpu", "cuda:0", ...
+// Formats `name` in the form that ParseDeviceName accepts: "auto", "cpu",
+// "cuda:0", ...
 std::string FormatDeviceName(const DeviceName& name);
 
-// Returns the device that kAuto selects on this machine with this build.
-// Returns other names unchanged. Starts the CUDA driver.
+// For kAuto, returns the device that it selects on this machine with this
+// build, for which it starts the CUDA driver. Returns other names unchanged.
 DeviceName ResolveDeviceName(const DeviceName& name);
 
 // Creates the device. For kCuda, returns the errors of CreateCudaDevice:

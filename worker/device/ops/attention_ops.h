@@ -13,9 +13,11 @@ struct AttentionShape {
   int64_t batch = 0, time = 0, heads = 0, head_size = 0;
 };
 
-// Scores are divided by sqrt(head_size). With rate > 0 dropout applies to the
-// probabilities, using random number ((b * heads + h) * time + i) * time + j of
-// `stream`. Conventions: worker/device/device.h.
+// Causal multi-head attention, as in worker/nn/layers/attention.h. Scores are
+// divided by sqrt(head_size). If `rate` is above 0, dropout applies to the
+// probabilities: for sequence b, head h, query i and key j, it uses random
+// number ((b * heads + h) * time + i) * time + j of `stream`. See
+// worker/device/device.h for the conventions of all operations.
 class AttentionOps {
  public:
   struct ForwardArguments {

@@ -8,14 +8,16 @@
 
 namespace tributary {
 
-// Images [batch, channels, pixels], normalized per channel.
+// The shape of the images, [batch, channels, pixels]. Each channel is
+// normalized.
 struct BatchNormShape {
   int64_t batch = 0, channels = 0, pixels = 0;
-  bool relu = false;  // Apply max(., 0) to the output.
+  bool relu = false;  // True to apply max(y, 0) to the output.
 };
 
 // y = (x - mean) / sqrt(variance + 1e-5) * scale + shift + residual, then
-// max(y, 0) with shape.relu. Conventions: worker/device/device.h.
+// max(y, 0) with shape.relu. See worker/device/device.h for the conventions of
+// all operations.
 class BatchNormOps {
  public:
   struct ForwardArguments {
@@ -72,8 +74,10 @@ class BatchNormOps {
   virtual void Evaluate(const EvaluateArguments& args) = 0;
   // Computes the gradients of Forward.
   virtual void Backward(const BackwardArguments& args) = 0;
-  // dmean = sample_count (running_mean - mean). dvariance is defined likewise,
-  // from the unbiased variance if `observations` is above 1.
+  // Computes dmean = sample_count * (running_mean - mean) and dvariance =
+  // sample_count * (running_variance - unbiased variance). The unbiased
+  // variance is `variance` * observations / (observations - 1), or `variance`
+  // if there is only one observation.
   virtual void StatisticsGradient(const StatisticsGradientArguments& args) = 0;
 };
 

@@ -8,8 +8,8 @@
 
 namespace tributary {
 
-// Images are [batch, channels, height, width]. Kernels are [out_channels,
-// in_channels, kernel, kernel].
+// The shape of a convolution. Images have the shape [batch, channels, height,
+// width]; kernels, [out_channels, in_channels, kernel, kernel].
 struct ConvolutionShape {
   int64_t batch = 0;
   int64_t in_channels = 0, in_height = 0, in_width = 0;
@@ -17,8 +17,9 @@ struct ConvolutionShape {
   int64_t kernel = 0, stride = 1, padding = 0;
 };
 
-// Conventions: worker/device/device.h. A device may round the sums before it
-// adds the bias.
+// Convolutions, as in worker/nn/layers/convolution.h. A device may round the
+// sums before it adds the bias. See worker/device/device.h for the conventions
+// of all operations.
 class ConvolutionOps {
  public:
   struct ForwardArguments {

@@ -9,17 +9,17 @@
 
 namespace tributary {
 
-// Conventions: worker/device/device.h. NaN stays NaN, so that divergence is
-// visible.
+// Operations on each element of a tensor. NaN stays NaN, so that divergence is
+// visible. See worker/device/device.h for the conventions of all operations.
 class ElementwiseOps {
  public:
-  // y may be x, except for Copy and Add.
+  // Arguments of a function of x. `y` may be `x`, except for Copy and Add.
   struct MapArguments {
     int64_t count = 0;
     const Real* x = nullptr;  // [count]
     Real* y = nullptr;        // [count]
   };
-  // dx may be dy.
+  // Arguments of the gradient of a function. `dx` may be `dy`.
   struct GradientArguments {
     int64_t count = 0;
     // [count]: the function's input, or its output where the comment of the
@@ -33,7 +33,7 @@ class ElementwiseOps {
     const float* from = nullptr;  // [count]
     Real* to = nullptr;           // [count]
   };
-  // y may be x.
+  // Arguments of Dropout. `y` may be `x`.
   struct DropoutArguments {
     int64_t count = 0;
     RandomStream stream;
@@ -44,22 +44,24 @@ class ElementwiseOps {
 
   virtual ~ElementwiseOps() = default;
 
-  // to = from, rounded.
+  // to = from, rounded to the device's precision.
   virtual void Round(const RoundArguments& args) = 0;
   // y = x.
   virtual void Copy(const MapArguments& args) = 0;
-  // y += x, for gradients of a value with several consumers.
+  // y += x. Adds up the gradients of a value that several layers read.
   virtual void Add(const MapArguments& args) = 0;
 
   // y = max(x, 0).
   virtual void ReluForward(const MapArguments& args) = 0;
-  // dx = dy where `at`, the output, is above 0, else 0.
+  // dx = dy where `at`, the output of ReluForward, is above 0, else 0.
   virtual void ReluBackward(const GradientArguments& args) = 0;
   // y = 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
   virtual void GeluForward(const MapArguments& args) = 0;
+  // dx = dy times the derivative of GELU at `at`, the input of GeluForward.
   virtual void GeluBackward(const GradientArguments& args) = 0;
-  // y = x / (1 - rate) where UniformFloat(number i of the stream) >= rate, else
-  // 0. Also computes the gradient dx (as `y`) from dy (as `x`).
+  // Element i: y = x / (1 - rate) if UniformFloat(random number i of the
+  // stream) >= rate, else 0. To compute the gradient, pass dy as `x` and dx as
+  // `y`.
   virtual void Dropout(const DropoutArguments& args) = 0;
 };
 

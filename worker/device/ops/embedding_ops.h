@@ -8,7 +8,8 @@
 
 namespace tributary {
 
-// Conventions: worker/device/device.h.
+// Sums of a token embedding and a position embedding. See
+// worker/device/device.h for the conventions of all operations.
 class EmbeddingOps {
  public:
   struct ForwardArguments {
@@ -29,11 +30,13 @@ class EmbeddingOps {
 
   virtual ~EmbeddingOps() = default;
 
-  // y[b, t, :] = token_table[tokens[b, t], :] + position_table[t, :].
+  // y[b, t, :] = token_table[tokens[b, t], :] + position_table[t, :] for each
+  // sequence b and position t.
   virtual void Forward(const ForwardArguments& args) = 0;
-  // Adds row (b, t) of dy to row tokens[b, t] of dtoken_table, in order of (b,
-  // t). Unless `accumulate`, zeroes dtoken_table first. dposition_table[0,
-  // time) = sums over b; rows from `time` on are left to the caller.
+  // Adds dy[b, t, :] to row tokens[b, t] of dtoken_table for all (b, t), in
+  // this order. If `accumulate` is false, zeroes dtoken_table before. Sets row
+  // t of dposition_table to the sum of dy[b, t, :] over b, for t < time; does
+  // not write further rows.
   virtual void Backward(const BackwardArguments& args) = 0;
 };
 

@@ -8,8 +8,8 @@
 
 namespace tributary {
 
-// y = (x - mean) / sqrt(variance + 1e-5) * scale + shift. Conventions:
-// worker/device/device.h.
+// Normalizes each row: y = (x - mean) / sqrt(variance + 1e-5) * scale + shift.
+// See worker/device/device.h for the conventions of all operations.
 class LayerNormOps {
  public:
   struct ForwardArguments {
@@ -18,7 +18,7 @@ class LayerNormOps {
     const float* scale = nullptr;  // [width]
     const float* shift = nullptr;  // [width]; null stands for 0.
     Real* y = nullptr;             // [rows, width]
-    // Saved for Backward.
+    // Outputs that Backward needs.
     float* mean = nullptr;               // [rows]
     float* inverse_deviation = nullptr;  // [rows]
   };

@@ -8,15 +8,16 @@
 
 namespace tributary {
 
-// Y[rows, outputs] = X[rows, inputs] W^T + b, with W[outputs, inputs] as
-// PyTorch's nn.Linear stores it.
+// The shape of a linear layer: Y[rows, outputs] = X[rows, inputs] W^T + b, with
+// W[outputs, inputs] as PyTorch's nn.Linear stores it.
 struct LinearShape {
   int64_t rows = 0;
   int64_t inputs = 0;
   int64_t outputs = 0;
 };
 
-// Conventions: worker/device/device.h.
+// Linear layers and their gradients. See worker/device/device.h for the
+// conventions of all operations.
 class LinearOps {
  public:
   struct ForwardArguments {

@@ -9,22 +9,24 @@
 
 namespace tributary {
 
-// A loss, summed over its rows.
+// The sum of the losses of several rows, and the number of rows whose
+// prediction is correct.
 struct Loss {
   double sum = 0;
   int64_t correct = 0;
   int64_t counted = 0;  // Number of rows that count.
 };
 
-// Each loss is begun and then awaited exactly once. Gradients are those of the
-// sum of the losses. Sums over rows are computed in float64, in order.
-// Conventions: worker/device/device.h.
+// Losses and their gradients. After each call that begins a loss, Await must be
+// called exactly once. Losses of rows are added in float64, in order. A
+// gradient is the gradient of this sum. See worker/device/device.h for the
+// conventions of all operations.
 class LossOps {
  public:
   struct SoftmaxCrossEntropyArguments {
     int64_t rows = 0, classes = 0;
     const Real* logits = nullptr;  // [rows, classes]
-    // [rows]. Rows with a label of -1 do not count: their loss and gradient are
+    // [rows]. Rows with the label -1 do not count: their loss and gradient are
     // zero.
     const int32_t* labels = nullptr;
     Real* dlogits = nullptr;  // [rows, classes]; null skips it; may be logits.
@@ -38,10 +40,11 @@ class LossOps {
 
   virtual ~LossOps() = default;
 
-  // Per row: -ln softmax(logits)[label].
+  // Begins the loss -ln softmax(logits)[label] of each row.
   virtual void BeginSoftmaxCrossEntropy(
       const SoftmaxCrossEntropyArguments& args) = 0;
-  // Per row: mean over `width` of (x - target)^2.
+  // Begins the loss of each row that is the mean of (x - target)^2 over its
+  // `width` elements.
   virtual void BeginMeanSquaredError(const MeanSquaredErrorArguments& args) = 0;
   // Returns the last loss begun. Waits for that loss only, not for later
   // operations. Returns the device's error if it has failed.

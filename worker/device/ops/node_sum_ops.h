@@ -6,13 +6,14 @@
 
 namespace tributary {
 
-// Declared as in common/numerics/half.h, so that kernels do not depend on
-// protocol buffers.
+// Forward declaration of a protobuf enum, as in common/numerics/half.h, so that
+// kernels do not depend on protocol buffers.
 enum ExchangeSpec_WireDtype : int;
 using WireDtype = ExchangeSpec_WireDtype;
 
-// Rounds and adds gradients with results that are bit-identical to those of
-// common/numerics/half.h. Conventions: worker/device/device.h.
+// Rounds and adds gradients with results that are bit-identical to the
+// functions of common/numerics/half.h. See worker/device/device.h for the
+// conventions of all operations.
 class NodeSumOps {
  public:
   struct Arguments {
@@ -24,9 +25,10 @@ class NodeSumOps {
 
   virtual ~NodeSumOps() = default;
 
-  // sum = rounded x.
+  // Computes sum = round(x), with rounding to `dtype`.
   virtual void Keep(const Arguments& args) = 0;
-  // sum = rounded (sum + rounded x). `sum` must already be rounded.
+  // Computes sum = round(sum + round(x)), with rounding to `dtype`. `sum` must
+  // already be rounded.
   virtual void Add(const Arguments& args) = 0;
 };
 

@@ -8,21 +8,24 @@
 
 namespace tributary {
 
-// The shape of a pooling from images of [batch, channels, in_height, in_width]
-// to [batch, channels, out_height, out_width].
+// The shape of a pooling operation from images of the shape [batch, channels,
+// in_height, in_width] to images of the shape [batch, channels, out_height,
+// out_width].
 struct PoolShape {
   int64_t batch = 0, channels = 0;
   int64_t in_height = 0, in_width = 0, out_height = 0, out_width = 0;
   // Side of a window. An incomplete last window is dropped.
   int64_t window = 0;
-  // `stride` is the distance between windows; 0 stands for `window`. Padding
-  // never contains a maximum. Both apply to max pooling only.
+  // For max pooling only. `stride` is the distance between the starts of
+  // windows; 0 stands for `window`. `padding` is the width of the border around
+  // the image, which never contains a maximum.
   int64_t stride = 0, padding = 0;
 
   int64_t Stride() const { return stride > 0 ? stride : window; }
 };
 
-// Conventions: worker/device/device.h.
+// Pooling and its gradients. See worker/device/device.h for the conventions of
+// all operations.
 class PoolingOps {
  public:
   struct MaxForwardArguments {
@@ -60,11 +63,15 @@ class PoolingOps {
 
   virtual ~PoolingOps() = default;
 
-  // `argmax` receives the position of the first maximum within its input plane.
-  // Where windows overlap, an element's gradient is the sum over the windows,
-  // in their order.
+  // MaxForward computes the maximum of each window, and writes its index within
+  // the input plane to `argmax`. Of equal maximums, `argmax` is the first one
+  // in row-major order. MaxBackward adds each element of dy to the element of
+  // dx that was the maximum, in the order of the windows; all other elements of
+  // dx are 0.
   virtual void MaxForward(const MaxForwardArguments& args) = 0;
   virtual void MaxBackward(const MaxBackwardArguments& args) = 0;
+  // AverageForward computes the mean of each window. AverageBackward
+  // distributes each element of dy equally over its window.
   virtual void AverageForward(const AverageForwardArguments& args) = 0;
   virtual void AverageBackward(const AverageBackwardArguments& args) = 0;
   // y[plane] = mean of x[plane, pixels].

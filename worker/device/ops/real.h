@@ -22,11 +22,14 @@ enum class Precision {
 // devices and worker/device/reals.h access the representation.
 struct Real;
 
-// Offset that is added to the fields a and b of random streams. constexpr, so
-// that GPU code may call it.
+// An offset for random streams, which Device::SetRandomBase sets. It selects
+// the streams of a step and a micro-batch, so that captured operations, whose
+// arguments are fixed, draw different numbers in each step.
 struct RandomBase {
   uint32_t a = 0, b = 0;
 
+  // Returns `stream` with the offset added to its fields a and b. constexpr, so
+  // that GPU code can call it.
   constexpr RandomStream Of(RandomStream stream) const {
     stream.a += a;
     stream.b += b;

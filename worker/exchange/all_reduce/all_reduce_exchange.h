@@ -36,9 +36,9 @@ namespace tributary {
 // size of the model, as in a ring all-reduce (Patarasuk and Yuan, 2009), but in
 // two hops for any n. Member c % n reduces chunk c: it receives the sums of all
 // nodes that other members have computed and adds them in the order of the
-// reduction tree, which a ring cannot do. The weights are therefore
-// bit-identical to those of the parameter server in synchronous mode, for any
-// number of workers.
+// reduction tree, which a ring cannot do. For any number of workers, the
+// weights are therefore bit-identical to the weights that parameter servers
+// compute in synchronous mode.
 //
 // The all-gather distributes the sum, and every member runs the whole
 // optimizer. With shard_optimizer it distributes new weights instead: each
@@ -47,20 +47,21 @@ namespace tributary {
 //
 // Communication overlaps with backward: a chunk is sent when its last local
 // node is complete. One thread receives, adds, updates and forwards chunks. New
-// weights are written to the WeightsSink chunk by chunk. Steps follow one
-// another without the coordinator; member 0 reports each step to it.
+// weights are written to the WeightsSink chunk by chunk. Steps follow each
+// other without waiting for the coordinator, to which member 0 reports each
+// step.
 class AllReduceExchange final : public Exchange {
  public:
   struct Options {
     JobSpec job;  // Resolved.
     int64_t steps = 0;
-    // First step to take, equal to the version of the initial weights.
+    // First step to compute. Equals the version of the initial weights.
     int64_t first_step = 0;
     bool shard_optimizer = false;
     // Optimizer state at version first_step. Must include all chunks whose
     // optimizer state this member keeps. Unused if first_step is 0.
     Snapshot first;
-    // The micro-batches that each member computes in every step. No range is
+    // By member: the micro-batches that it computes in every step. No range is
     // empty.
     std::vector<LeafRange> assignments;
     // Receives the StepSums of each step, in the order of the steps, on any
@@ -70,7 +71,8 @@ class AllReduceExchange final : public Exchange {
     // passed to SaveAt and at the last version, on the exchange's thread. May
     // be null.
     std::function<void(int64_t version, const Snapshot::Chunk&)> save;
-    // Pins gradient arenas.
+    // Pins the memory of gradient arenas, so that GPUs copy to it directly.
+    // Null: the memory is not pinned.
     PinMemory pin;
   };
   // `layout` and `sink` must outlive the exchange. Returns InvalidArgument if
@@ -82,12 +84,13 @@ class AllReduceExchange final : public Exchange {
   ~AllReduceExchange() override;
 
   Buffer TakeArena() override { return arenas_.Take(); }
-  // Requests that Options::save be called at this version. Returns false if the
-  // exchange has already reached that version or is computing it. Thread-safe.
+  // Requests a call of Options::save at `version` for each chunk that this
+  // member reduces. Returns false if the exchange has already computed this
+  // version or is computing it. Thread-safe.
   bool SaveAt(int64_t version) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Writes `arena` to the WeightsSink. Every member pushes the same initial
-  // weights.
+  // Writes version 0, which `arena` holds, to the WeightsSink. All members must
+  // push the same values.
   void PushInitial(Buffer arena) override;
   void Push(int64_t step, NodeChunk sum) override ABSL_LOCKS_EXCLUDED(mu_);
   // Blocks until the last step is complete and all members have its weights.
@@ -120,10 +123,11 @@ class AllReduceExchange final : public Exchange {
   Transfer Send(int to, uint64_t tag, const void* data, int64_t bytes);
   Transfer Receive(int from, uint64_t tag, void* data, int64_t bytes);
   void RunSteps();
-  // Returns where to write the version of the chunk that the step produces.
+  // Returns the address to which to write the next version of the chunk, which
+  // `step` computes.
   absl::StatusOr<float*> BeginWrite(int64_t step, int chunk);
   // Records that the step has begun. Returns true if the version that the step
-  // produces must be saved.
+  // computes must be saved.
   bool BeginStep(int64_t step) ABSL_LOCKS_EXCLUDED(mu_);
   void EndWrite(int64_t step, int chunk);
 

@@ -16,14 +16,15 @@ namespace tributary {
 
 // Messages between members.
 enum class AllReduceKind : uint64_t {
-  // A node's sum of a chunk, sent to the member that reduces the chunk.
+  // The gradient sum of a node for a chunk, sent to the member that reduces the
+  // chunk.
   kGradient,
-  // The chunk's sum over all members or, with shard_optimizer, its new
-  // weights.
+  // The gradient sum of a chunk over all members or, with shard_optimizer, the
+  // chunk's new weights.
   kReduced,
   kSampleCount,  // int64: number of samples in a member's part of the batch.
   kLoss,         // double: loss of a node, sent to member 0.
-  // AllReduceExchange::Step::Facts of the chunks that a member reduces.
+  // The AllReduceExchange::Step::Facts of all chunks that a member reduces.
   kFacts,
 };
 
@@ -52,16 +53,17 @@ class AllReduceExchange::Step {
  private:
   // Facts about a chunk's gradient, known to the member that reduces it.
   struct Facts {
-    double squares = 0;
-    int64_t nonfinite = -1;  // First element that is not finite, or -1.
+    double squares = 0;      // Sum of the squares of its elements.
+    int64_t nonfinite = -1;  // Index within the chunk of the first element
+                             // that is not finite, or -1.
   };
-  // A sum that another member sends for a chunk reduced by this member.
+  // A gradient sum that this member receives for a chunk that it reduces.
   struct Part {
     int node = 0;
     Buffer sum;
     Transfer transfer;
   };
-  // A chunk that another member reduces.
+  // A chunk that is reduced by a different member.
   struct Gathered {
     float* weights = nullptr;  // Destination of the next version.
     Buffer sum;                // Null with shard_optimizer.
@@ -71,13 +73,16 @@ class AllReduceExchange::Step {
   absl::Status Work();
   // Posts all receives that do not depend on this member's own computation.
   void ReceiveParts();
-  // Waits until the trainer begins the step. From then on the trainer no longer
-  // reads the memory that the next version overwrites.
+  // Waits until the trainer begins the step. The next version may be written
+  // only then, because until then the trainer may still read the memory that it
+  // overwrites.
   absl::Status AwaitBegin();
   absl::Status ReceiveReduced();
   absl::Status Reduce(int chunk);
   absl::Status Gather(int chunk);
-  // Waits for all members' sums of the chunk.
+  // Waits for the gradient sums of all members for the chunk, and adds them in
+  // the order of the tree. May leave the last addition to the caller; see
+  // ChunkGradient.
   absl::StatusOr<ChunkGradient> AwaitGradient(int chunk);
   absl::Status AwaitSampleCount();
   // Sends the Facts of the chunks that this member reduces to the members that
@@ -125,7 +130,7 @@ class AllReduceExchange::Step {
   std::vector<int64_t> sample_counts_;  // By member.
   std::vector<Transfer> sample_count_transfers_;
   int64_t sample_count_ = -1;  // Sum over all members; -1 if not known yet.
-  // Losses by node; used by member 0 only.
+  // Losses by node. Filled by member 0 only.
   std::map<int, double> losses_;
   std::vector<Transfer> loss_transfers_;
   // By member: the facts of the chunks that the member reduces, in ascending

@@ -16,20 +16,23 @@
 
 namespace tributary {
 
-// A batch's gradient sum for one chunk, or two operands whose sum it is.
+// The gradient sum of a batch for one chunk: half + other_half, added element
+// by element, or `half` alone if `other_half` is null.
 struct ChunkGradient {
   const float* half = nullptr;
-  // Second operand of the sum, or null if `half` is the whole sum.
+  // May be null.
   const float* other_half = nullptr;
 };
 
 // Owns the optimizer state of the chunks that the member updates. Updates these
-// chunks as UpdateRecipe describes, with results that are bit-identical to
-// those of a server's ChunkPass. Different chunks may be updated concurrently.
+// chunks as UpdateRecipe describes, with results that are bit-identical to the
+// results of a server's ChunkPass. Different chunks may be updated
+// concurrently.
 class MemberOptimizer {
  public:
   // Creates the state of `chunks` for a job of `steps` steps, initialized to
-  // zero. `layout` must outlive this object.
+  // zero. `layout` must outlive this object. Returns the errors of
+  // Optimizer::Create.
   static absl::StatusOr<std::unique_ptr<MemberOptimizer>> Create(
       const JobSpec& job, int64_t steps, const ArenaLayout* layout,
       const std::vector<int>& chunks);
@@ -38,11 +41,12 @@ class MemberOptimizer {
   // order as in a server's ChunkPass.
   double SumOfSquares(int chunk, const ChunkGradient& gradient) const;
 
-  // Values that apply to the whole batch.
+  // The values of a step that are the same for all chunks.
   struct Step {
     int64_t number = 0;        // Starts at 0.
     int64_t sample_count = 0;  // Number of samples (tokens).
-    // Norm of the mean gradient; used by jobs that clip or skip.
+    // Norm of the mean gradient. Used by jobs that clip gradients or skip steps
+    // with gradients that are not finite.
     double norm = 0;
   };
   // Reads version step.number of the chunk's weights and writes the next
@@ -50,8 +54,8 @@ class MemberOptimizer {
   void Update(int chunk, const ChunkGradient& gradient, const Step& step,
               const float* weights, float* new_weights);
 
-  // Copies the chunk's optimizer state from `chunk`. Ignores chunks that this
-  // object does not update.
+  // Replaces the optimizer state of a chunk with the state in `chunk`. Has no
+  // effect if this object does not update that chunk.
   void Restore(const Snapshot::Chunk& chunk);
 
   // Returns the optimizer state of the chunk, in the order of
@@ -65,7 +69,7 @@ class MemberOptimizer {
   const UpdateRecipe recipe_;
   const ArenaLayout* const layout_;
   const std::unique_ptr<Optimizer> optimizer_;
-  // By chunk.
+  // Both vectors are indexed by chunk.
   std::vector<std::vector<ChunkSegment>> segments_;
   std::vector<std::vector<Buffer>> slots_;
 };

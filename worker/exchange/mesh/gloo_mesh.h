@@ -21,8 +21,8 @@ struct GlooMeshOptions {
   int size = 1;
   // Host name or address under which the other members can reach this machine.
   std::string host = "127.0.0.1";
-  // Time limit for connecting, and for a message whose other side makes no
-  // progress.
+  // Time limit for connecting. Also the time after which a message fails if the
+  // other member makes no progress with it.
   absl::Duration timeout = absl::Minutes(10);
   // Rendezvous of the members. `publish` makes `bytes` available to all members
   // under `name`; no two members publish the same name. `find` blocks until a

@@ -24,7 +24,7 @@ struct NcclMeshOptions {
   NcclLibrary* library = nullptr;
   Device* device = nullptr;
   // Sizes, in bytes, of the smallest and the largest message that NCCL sends.
-  // Other messages use the control mesh.
+  // All other messages use the control mesh.
   size_t least_bytes = size_t{64} << 10;
   size_t most_bytes = size_t{3} << 20;
   // Time limit for connecting and for each message.

@@ -11,7 +11,7 @@
 namespace tributary {
 
 // Sends tagged messages between every pair of members. If a member is lost, or
-// makes others wait beyond the time limit, every pending and later operation
+// makes a message wait beyond the time limit, every pending and later operation
 // fails: a group that has lost a member is unusable.
 //
 // Thread-safe.

@@ -17,29 +17,31 @@ namespace tributary {
 
 // Encodes gradient sums. Thread-safe.
 //
-// With exchange.compression it keeps the part of each chunk that compression
-// has dropped, and adds it to the next sum of that chunk before compressing
-// (error feedback: Seide et al., 2014). The whole gradient arrives eventually,
-// except the residual that remains when the worker exits and contributions that
-// the server drops as duplicates.
+// With exchange.compression, keeps the part of each chunk that compression has
+// dropped, and adds it to the next sum of that chunk before compressing (error
+// feedback: Seide et al., 2014). The server thus receives the whole gradient
+// eventually, except the residual that remains when the worker exits and
+// contributions that the server drops as duplicates.
 class GradientEncoder {
  public:
   // `layout` must outlive this object. `exchange` must be valid.
   GradientEncoder(const ExchangeSpec& exchange, const ArenaLayout* layout);
 
   // Encodes the chunk's elements of `sum`, which is not modified. The result
-  // refers to `sum` for FLOAT32 and to a copy otherwise.
+  // refers to the memory of `sum` for FLOAT32, and to a copy otherwise.
   EncodedFloats Encode(const NodeChunk& sum);
 
  private:
+  // Returns the part of `residuals_` that belongs to the chunk.
   float* Residual(int chunk) const;
 
   const ExchangeSpec exchange_;
   const Encoding encoding_;
   const ArenaLayout* const layout_;
   BufferPool halves_;
-  // Dropped parts, laid out as the arena. Uses huge pages because every step
-  // passes over all of it. Absent without compression.
+  // The parts of the gradients that compression has dropped so far, laid out as
+  // the arena. In huge pages, because every step passes over all of this
+  // memory. Absent without compression.
   std::optional<PrivatePages> residuals_;
   const std::unique_ptr<absl::Mutex[]> residual_locks_;  // By chunk.
 };

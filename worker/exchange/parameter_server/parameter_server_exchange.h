@@ -42,20 +42,22 @@ class ParameterServerExchange final : public Exchange {
     std::vector<Server> servers;  // By shard.
     ExchangeSpec exchange;        // JobSpec.exchange.
     ExchangeTraits traits;        // Traits of the job.
-    // Number of gradient arenas in shared memory. Gradients in other arenas are
-    // sent on the stream.
+    // Number of gradient arenas to place in shared memory. Gradients in all
+    // further arenas are sent over the stream.
     int shared_arenas = 16;
     int64_t incarnation = 0;
     int64_t attempt = 0;
     std::string job_id;  // Admission.job_id.
     absl::Duration connect_timeout = absl::Seconds(60);
-    // Pins gradient arenas.
+    // Pins the memory of gradient arenas, so that GPUs copy to it directly.
+    // Null: the memory is not pinned.
     PinMemory pin;
   };
   // Connects to every server and sends Hello. `layout` and `sink` must outlive
   // the exchange. Returns Unavailable, naming shard and address, if a server
-  // cannot be reached in time, and FailedPrecondition if the requested
-  // transport cannot reach it.
+  // cannot be reached in time; FailedPrecondition if the requested transport
+  // cannot reach it or the security settings are incompatible; and the error of
+  // `sink` if it has one.
   static absl::StatusOr<std::unique_ptr<ParameterServerExchange>> Create(
       const Options& options, const ArenaLayout* layout, WeightsSink* sink,
       const Connector& connect);

@@ -16,10 +16,10 @@
 
 namespace tributary {
 
-// Decodes weights from servers. With exchange.compression servers send deltas.
-// These are applied to a copy of the weights kept here, because the arenas in
-// use may have skipped the version that a delta is relative to. Without
-// compression nothing is kept.
+// Decodes weights from servers. With exchange.compression, servers send deltas,
+// which are relative to the previous version. This class applies them to its
+// own copy of the weights, because an arena may have skipped the version that a
+// delta is relative to. Without compression it keeps no copy.
 //
 // Calls for different chunks may be concurrent.
 class ReceivedWeights {
@@ -40,10 +40,11 @@ class ReceivedWeights {
  private:
   struct Copy {
     int64_t version = -1;
-    // Deltas that led to the newest two versions, by version % 2.
+    // Deltas that resulted in the newest two versions, indexed by version % 2.
     std::optional<ReceivedFloats> changes[2];
-    // Where Write wrote the newest two versions, by version % 2. Allows Write
-    // to update only the values that have changed.
+    // Destinations to which Write wrote the newest two versions, indexed by
+    // version % 2. They allow Write to update only the values that have
+    // changed.
     struct {
       const float* place = nullptr;
       int64_t version = -1;

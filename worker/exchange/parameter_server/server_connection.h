@@ -55,9 +55,11 @@ struct ExchangeParts {
   std::atomic<int64_t> bytes_received{0};
   std::atomic<bool> finishing{false};
 
-  // Held during BeginWrite, so that a connection is in `parked` before it can
-  // be retried. Acquired before the sink's lock.
+  // Guards `parked`, and is held during WeightsSink::BeginWrite, so that a
+  // connection whose chunk is parked is in `parked` before Retry can be called.
+  // Acquired before the sink's lock.
   absl::Mutex parked_mu;
+  // The connections that have parked a chunk.
   std::vector<ServerConnection*> parked ABSL_GUARDED_BY(parked_mu);
 };
 
@@ -69,21 +71,24 @@ class ServerConnection final
     : private ClientSession<ServerMessage, WorkerMessage> {
  public:
   // Starts the stream and sends `hello`, with an offer of shared memory if
-  // `in_memory`. `parts` must outlive this object.
+  // `in_memory` is true. `shard` and `address` are the shard and the address of
+  // the server. `parts` must outlive this object.
   ServerConnection(ExchangeParts* parts, int shard, std::string address,
                    bool in_memory, std::unique_ptr<ExchangeStream> stream,
                    Hello hello);
   // Cancels the stream and waits for its end.
   ~ServerConnection() override;
 
+  // Sends version 0 of the chunk.
   void PushInitial(int chunk, const Buffer& arena);
-  // Sends the sum, or a notice of it if the server shares memory.
+  // Sends the sum. If the sum is in memory that the server shares, sends only a
+  // notice.
   void Push(int64_t step, NodeChunk sum) ABSL_LOCKS_EXCLUDED(memory_mu_);
   void HalfClose() { stream_->HalfClose(); }
   void AwaitDone() { (void)stream_->AwaitDone(); }
 
-  // Delivers the parked chunk to the sink. Unless a chunk is parked again,
-  // resumes reading the stream.
+  // Delivers the parked chunk to the sink, then resumes reading the stream. If
+  // the sink parks a chunk again, reading stays paused.
   void Retry() ABSL_LOCKS_EXCLUDED(handling_mu_);
 
  private:
@@ -116,8 +121,8 @@ class ServerConnection final
   bool TakeVersions() ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_);
   bool OnOutcome(const Outcome& outcome) ABSL_LOCKS_EXCLUDED(memory_mu_);
 
-  // Reports the error to the sink and ends the connection. Returns true,
-  // because nothing is parked.
+  // Reports the error to the sink and ends the connection. Returns true, the
+  // result of a handler that has parked nothing.
   bool Fail(const absl::Status& status);
   absl::Status Check(int chunk, int64_t version) const;
   absl::Status MapWeights(const SharedMemoryOffer& offer);
@@ -125,8 +130,8 @@ class ServerConnection final
   // Returns the offset of the buffer in shared memory, in elements, or -1 if it
   // lies elsewhere.
   int64_t OffsetOf(const Buffer& arena) const;
-  // Releases the arenas whose gradients for this chunk are included in the
-  // version received.
+  // Releases the arenas that hold gradients of this chunk for steps that the
+  // received version includes.
   void Release(const Weights& weights) ABSL_LOCKS_EXCLUDED(memory_mu_);
   std::string Name() const;
 
@@ -139,17 +144,18 @@ class ServerConnection final
   // sent over the stream.
   std::atomic<bool> agreed_{false};
 
-  // Serializes message handling: Retry may run while the handler that parked is
-  // still returning.
+  // Serializes message handling: Retry may run while the handler that has
+  // parked a chunk is still returning.
   absl::Mutex handling_mu_;
   std::optional<Parked> parked_ ABSL_GUARDED_BY(handling_mu_);
+  // Versions in shared memory that have not been reported to the sink.
   std::deque<Weights> versions_ ABSL_GUARDED_BY(handling_mu_);
 
   absl::Mutex memory_mu_;
   // Arenas that the server may still read, by (chunk, step).
   std::multimap<std::pair<int, int64_t>, Buffer> held_
       ABSL_GUARDED_BY(memory_mu_);
-  // Notices of contributions that have not been sent yet.
+  // Notices, not yet sent, of contributions in shared memory.
   ContributionsInMemory ready_ ABSL_GUARDED_BY(memory_mu_);
 };
 

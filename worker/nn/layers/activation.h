@@ -8,7 +8,8 @@
 
 namespace tributary {
 
-// y = max(x, 0); dx = dy where y > 0, else 0. X and Y: [samples, size].
+// Rectified linear unit: y = max(x, 0); dx = dy where y > 0, else 0. X and Y
+// have the shape [samples, size].
 class Relu : public Layer {
  public:
   explicit Relu(int64_t size) : size_(size) {}
@@ -23,9 +24,10 @@ class Relu : public Layer {
   const int64_t size_;
 };
 
-// y = 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): the approximation of
-// Hendrycks and Gimpel, "Gaussian error linear units" (2016), which GPT-2 uses.
-// X and Y: [samples, size].
+// Gaussian error linear unit:
+//   y = 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))),
+// the approximation of Hendrycks and Gimpel, "Gaussian error linear units"
+// (2016), which GPT-2 uses. X and Y have the shape [samples, size].
 class Gelu : public Layer {
  public:
   explicit Gelu(int64_t size) : size_(size) {}

@@ -10,8 +10,8 @@ namespace tributary {
 
 // For each sample and head, with q, k, v of shape [time, head_size]:
 //   P = softmax over j <= i of q_i . k_j / sqrt(head_size);  y = D(P) v
-// where D applies dropout with rate `dropout` to the probabilities, in
-// training.
+// where D applies dropout with rate `dropout` to the probabilities P in
+// training, and is the identity otherwise.
 //
 // X[samples, time, 3, heads, head_size] holds q, k and v: the output of a
 // linear layer with 3 * heads * head_size outputs. Y[samples, time, heads,

@@ -12,8 +12,8 @@ namespace tributary {
 // (biased) variance v over its N = samples * pixels elements in the
 // micro-batch:
 //   y = n * scale + shift [+ r],  n = (x - m) / sqrt(v + 1e-5),
-// then max(y, 0) with `relu`. Input 0 is X; with `residual`, input 1 is r, of
-// the same shape. With g = dy, or 0 where `relu` set the output to 0:
+// followed by max(y, 0) with `relu`. Input 0 is X; with `residual`, input 1 is
+// r, of the same shape. With g = dy, or 0 where `relu` set the output to 0:
 //   dx = (g - mean(g) - n * mean(g * n)) * scale / sqrt(v + 1e-5),  dr = g
 //   dscale = sum of g * n,  dshift = sum of g.
 // Source: Ioffe and Szegedy, "Batch normalization" (2015). Adding r, as in
@@ -42,7 +42,7 @@ class BatchNorm : public Layer {
   explicit BatchNorm(const Options& options) : options_(options) {}
 
   LayerSpec Spec() const override;
-  // Space for the mean and the variance of each channel.
+  // Saves the mean and the variance of each channel.
   int64_t SavedElements(const Device& device, int64_t samples) const override;
   void Forward(const LayerCall& call,
                const LayerTensors& tensors) const override;

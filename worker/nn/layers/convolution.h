@@ -24,16 +24,18 @@ class Convolution : public Layer {
     Initializer weight_initializer;
     Initializer bias_initializer;
   };
-  // Initializes weights and biases as torch.nn.Conv2d does.
+  // Returns options with the initial weights and biases of torch.nn.Conv2d.
   static Options FanInOptions(const ConvolutionShape& shape);
-  // Omits the bias, for a convolution before a batch norm, whose shift replaces
-  // it. Initializes weights as torchvision's residual networks do.
+  // Returns options without a bias, for a convolution that precedes a batch
+  // norm, whose shift replaces the bias. Weights are initialized as in
+  // torchvision's residual networks.
   static Options FanOutOptions(const ConvolutionShape& shape);
 
   explicit Convolution(const Options& options) : options_(options) {}
 
-  // Returns the side of the output for an input of `side` pixels. A result
-  // below 1 means that there is no output.
+  // Returns the height of the output for an input of height `side`, or its
+  // width for an input of width `side`, in pixels. A result below 1 means that
+  // there is no output.
   static int64_t OutputSide(int64_t side, int64_t kernel, int64_t stride,
                             int64_t padding);
 

@@ -8,11 +8,11 @@
 
 namespace tributary {
 
-// In training y = x / (1 - rate) with probability 1 - rate, else 0. Random
-// number i of the layer's stream determines whether element i of the
-// micro-batch is kept. The gradient is scaled in the same way. Outside training
-// y = x. X and Y: [samples, size]. Source: Srivastava et al., "Dropout", JMLR
-// 15 (2014), with the scaling moved to training.
+// In training, y = x / (1 - rate) with probability 1 - rate, and y = 0
+// otherwise. Random number i of the layer's stream determines whether element i
+// of the micro-batch is kept. The gradient is scaled in the same way. Outside
+// training y = x. X and Y: [samples, size]. Source: Srivastava et al.,
+// "Dropout", JMLR 15 (2014), with the scaling moved to training.
 class Dropout : public Layer {
  public:
   // Requires `rate` in [0, 1).
@@ -25,7 +25,8 @@ class Dropout : public Layer {
                 const LayerTensors& tensors) const override;
 
  private:
-  // Drops the same elements forward and backward.
+  // Applies dropout to the values or to their gradients. For the same
+  // `call.stream`, drops the same elements.
   void Apply(const LayerCall& call, const Real* x, Real* y) const;
 
   const int64_t size_;

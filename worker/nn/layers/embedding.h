@@ -9,19 +9,20 @@
 
 namespace tributary {
 
-// y[b, t, :] = wte[tokens[b, t], :] + wpe[t, :]; the gradient of a row is the
-// sum of dy over its uses. The input holds int32 tokens[samples, context], not
-// floats; Y[samples, context, width]. Parameters: "wte.weight"[vocabulary,
-// width], "wpe.weight"[context, width]. Source: Radford et al., "Language
-// models are unsupervised multitask learners" (2019), with learned positions.
+// y[b, t, :] = wte[tokens[b, t], :] + wpe[t, :]; the gradient of a row of a
+// table is the sum of dy over all places where the row is used. The input holds
+// int32 tokens[samples, context], not floats; Y[samples, context, width].
+// Parameters: "wte.weight"[vocabulary, width], "wpe.weight"[context, width].
+// Source: Radford et al., "Language models are unsupervised multitask learners"
+// (2019), with learned positions.
 class Embedding : public Layer {
  public:
   struct Options {
     int64_t vocabulary = 0;
     int64_t context = 0;
     int64_t width = 0;
-    // Rows of zeros behind the token table, for a head that shares it; see
-    // Linear::Options.
+    // Number of rows of zeros behind the token table, for an output layer that
+    // shares the table; see Linear::Options.
     int64_t padding = 0;
     Initializer initializer;  // For both tables.
   };

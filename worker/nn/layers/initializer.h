@@ -11,9 +11,9 @@ namespace tributary {
 
 struct Initializer {
   enum class Kind {
-    kConstant,  // `scale` for every element.
-    kUniform,   // U[-scale, scale).
-    kNormal,    // Mean 0, standard deviation `scale`.
+    kConstant,  // Every element is `scale`.
+    kUniform,   // Uniform in [-scale, scale).
+    kNormal,    // Normal with mean 0 and standard deviation `scale`.
   };
   Kind kind = Kind::kConstant;
   double scale = 0;
@@ -21,9 +21,9 @@ struct Initializer {
   static Initializer Constant(double value);
   static Initializer Uniform(double bound);
   static Initializer Normal(double deviation);
-  // U[-1 / sqrt(fan_in), 1 / sqrt(fan_in)), the default of PyTorch's nn.Linear
-  // and nn.Conv2d (He et al., "Delving deep into rectifiers", 2015, with a =
-  // sqrt(5)).
+  // Uniform in [-1 / sqrt(fan_in), 1 / sqrt(fan_in)), which is the default of
+  // PyTorch's nn.Linear and nn.Conv2d (He et al., "Delving deep into
+  // rectifiers", 2015, with a = sqrt(5)).
   static Initializer FanIn(int64_t fan_in);
   // Normal with mean 0 and variance 2 / fan_out, which preserves the magnitude
   // of gradients through ReLU: PyTorch's kaiming_normal_ in mode fan_out (He et
@@ -38,7 +38,8 @@ struct Initializer {
 // bits differ between versions and processors.
 double NormalQuantile(uint32_t bits);
 
-// Writes `size` values. Element i uses random number i of the stream.
+// Writes `size` initial values to `values`. Element i uses random number i of
+// the stream.
 void InitializeValues(const Initializer& initializer,
                       const RandomStream& stream, int64_t size, float* values);
 

@@ -15,8 +15,8 @@
 
 namespace tributary {
 
-// Maximum number of inputs and of parameters of a layer. Fixed, so that running
-// a layer needs no dynamic lists.
+// The maximum number of inputs of a layer, and of its parameters. With fixed
+// maximums, running a layer needs no memory allocation.
 inline constexpr int kMaxLayerInputs = 2;
 inline constexpr int kMaxLayerParameters = 4;
 
@@ -25,48 +25,50 @@ struct ParameterSpec {
   std::vector<int64_t> shape;
   OptimizerGroup group = DECAY;
   Initializer initializer;
-  // Number of elements behind the parameter that the layer reads and to whose
-  // gradient it writes zeros; see ParameterTable.
+  // Number of padding elements behind the parameter. The layer reads them, and
+  // writes zeros to their gradients; see ParameterTable.
   int64_t padding = 0;
 };
 
-// Properties of a layer that the graph and the memory plan depend on.
+// The properties of a layer that the graph and the memory plan depend on.
 struct LayerSpec {
   std::vector<int64_t> inputs;  // Number of elements of each input, per sample.
-  bool tokens = false;          // Input 0 is int32_t, not Real.
+  bool tokens = false;          // True if input 0 holds int32_t, not Real.
   int64_t output = 0;           // Number of elements of the output, per sample.
   std::vector<ParameterSpec> parameters;
   // Constants that Forward reads from LayerTensors::constants.
   std::vector<float> constants;
 
-  // Parameter 0 is an operand of matrix products, read from
-  // LayerTensors::product_weight.
+  // True if parameter 0 is an operand of matrix products. The layer reads it
+  // from LayerTensors::product_weight.
   bool product_weight = false;
 
-  // Tensors of the forward pass that Backward reads.
+  // True if Backward reads the inputs, or the output, of the forward pass.
   bool backward_reads_input = false;
   bool backward_reads_output = false;
-  // Input whose memory Forward may use for the output; -1 if none.
+  // Index of the input whose memory Forward can use for the output; -1 if there
+  // is none.
   int in_place_input = -1;
-  // Backward accepts the same memory for the gradients of input 0 and of the
-  // output.
+  // True if Backward accepts the same memory for the gradient of input 0 and
+  // the gradient of the output.
   bool gradient_in_place = false;
-  // The gradient of each input equals that of the output: Backward does nothing
-  // if both are the same memory.
+  // True if the gradient of each input equals the gradient of the output.
+  // Backward then does nothing if both have the same memory.
   bool passes_gradient = false;
-  // Backward can add to the gradients of its inputs instead of overwriting
-  // them.
+  // True if Backward can add to the gradients of the inputs instead of
+  // overwriting them.
   bool accumulates = false;
-  // Backward can add to the gradient of parameter 0, so the parameter may be
-  // shared.
+  // True if Backward can add to the gradient of parameter 0, so that layers may
+  // share the parameter.
   bool accumulates_weight = false;
-  // The layer computes GELU of its input.
+  // True if the layer computes GELU of its input.
   bool is_gelu = false;
-  // Forward can also compute GELU of the output (LayerTensors::gelu_output),
-  // and Backward can also compute the gradient of a GELU that produced the
-  // input (LayerTensors::gelu_input).
+  // True if Forward can also compute GELU of the output
+  // (LayerTensors::gelu_output), and Backward can also compute the gradient of
+  // a GELU that produced the input (LayerTensors::gelu_input).
   bool fuses_gelu = false;
-  // Outside training the output is the input, and Forward is not called.
+  // True if the output equals the input in calls that do not train. Forward is
+  // then not called, and the input is used in place of the output.
   bool identity_in_evaluation = false;
 };
 
@@ -75,23 +77,28 @@ struct LayerSpec {
 struct LayerTensors {
   std::array<const Real*, kMaxLayerInputs> inputs{};
   std::array<const float*, kMaxLayerParameters> weights{};
-  // weights[0] in the device's precision. Set with LayerSpec::product_weight.
+  // weights[0] in the device's precision; null unless LayerSpec::product_weight
+  // is true.
   const Real* product_weight = nullptr;
   const float* constants = nullptr;  // LayerSpec::constants, or null.
   Real* output = nullptr;
   float* saved = nullptr;  // Preserved from Forward to Backward.
-  // Unless null, receives GELU of the output.
+  // If not null, Forward writes GELU of the output here.
   Real* gelu_output = nullptr;
 
-  // Backward only. A null input gradient is not computed.
+  // The remaining fields are used by Backward only. The gradient of an input is
+  // not computed if its pointer is null.
   const Real* output_gradient = nullptr;
   std::array<Real*, kMaxLayerInputs> input_gradients{};
+  // True if Backward must add to the gradient of the input instead of
+  // overwriting it.
   std::array<bool, kMaxLayerInputs> accumulate{};
   std::array<float*, kMaxLayerParameters> weight_gradients{};
-  // Unless null, input 0 is GELU of this tensor, and Backward computes the
-  // gradient of this tensor instead of the input's.
+  // If not null, input 0 is GELU of this tensor, and Backward computes the
+  // gradient of this tensor instead of the gradient of input 0.
   const Real* gelu_input = nullptr;
-  // The gradient of parameter 0 already holds another layer's part: add to it.
+  // True if Backward must add to the gradient of parameter 0, because a
+  // different layer that shares the parameter has written its part.
   bool accumulate_weight = false;
 };
 
@@ -100,10 +107,10 @@ struct LayerCall {
   int64_t samples = 0;  // At least 1.
   bool training = false;
   // Backward only: number of samples (tokens) of the micro-batch that count,
-  // that is, whose label is not -1. It is the weight of the micro-batch in the
-  // mean over the batch.
+  // that is, whose label is not -1. This is the weight of the micro-batch in
+  // the mean over the batch.
   int64_t sample_count = 0;
-  // The layer's random numbers for this step and micro-batch.
+  // The stream of the layer's random numbers for this step and micro-batch.
   RandomStream stream;
 };
 

@@ -24,7 +24,7 @@ class LayerNorm : public Layer {
       : rows_(rows), width_(width), bias_(bias) {}
 
   LayerSpec Spec() const override;
-  // Space for the mean and the inverse standard deviation of each row.
+  // Saves the mean and the inverse standard deviation of each row.
   int64_t SavedElements(const Device& device, int64_t samples) const override;
   void Forward(const LayerCall& call,
                const LayerTensors& tensors) const override;

@@ -33,7 +33,7 @@ class Linear : public Layer {
   // and finite in every precision.
   static constexpr float kPaddingLogit = -1e30f;
 
-  // Initializes weights and biases as torch.nn.Linear does.
+  // Returns options with the initial weights and biases of torch.nn.Linear.
   static Options FanInOptions(int64_t inputs, int64_t outputs);
 
   explicit Linear(const Options& options) : options_(options) {}

@@ -9,8 +9,8 @@
 
 namespace tributary {
 
-// A loss that is summed over `rows` rows per sample; `width` is the number of
-// elements of a row.
+// Describes a loss. The loss of a sample is the sum over its `rows` rows, each
+// of which has `width` elements.
 struct LossSpec {
   enum class Kind {
     // loss = -ln softmax(x)[label]; dx = softmax(x) - one_hot(label). X[samples
@@ -25,21 +25,24 @@ struct LossSpec {
   Kind kind = Kind::kSoftmaxCrossEntropy;
   int64_t rows = 1;
   int64_t width = 0;
-  // Number of elements at the end of a row that are padding: no label names
-  // them, and their probability is 0.
+  // Number of elements at the end of each row that are padding: no label refers
+  // to them, and their probability is 0.
   int64_t padding = 0;
 
   // Number of four-byte elements of the targets of one sample.
   int64_t TargetElements() const;
 };
 
-// Begins to compute the loss of `samples` samples, which LossOps::Await
-// returns. Unless `gradient` is null, also computes the gradient of the sum of
-// the losses; `gradient` may be `x`. `target` holds labels or numbers.
+// Begins to compute the sum of the losses of `samples` samples, which
+// LossOps::Await returns. Unless `gradient` is null, also computes the gradient
+// of the sum of the losses; `gradient` may be `x`. `x` is the prediction.
+// `target` holds int32 labels for kSoftmaxCrossEntropy and floats for
+// kMeanSquaredError.
 void BeginLoss(Device* device, const LossSpec& spec, int64_t samples,
                const Real* x, const void* target, Real* gradient);
 
-// Like BeginLoss, but waits for the result.
+// Like BeginLoss, but waits for the loss and returns it. Returns the errors of
+// LossOps::Await.
 absl::StatusOr<Loss> ComputeLoss(Device* device, const LossSpec& spec,
                                  int64_t samples, const Real* x,
                                  const void* target, Real* gradient);

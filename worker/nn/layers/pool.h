@@ -8,8 +8,10 @@
 
 namespace tributary {
 
-// Y[n, c, i, j] = maximum over the part within X of the window of X that starts
-// at (i * stride - padding, j * stride - padding). Of equal values the first in
+// Each element of the output is the maximum of X over a window:
+//   Y[n, c, i, j] = max of X[n, c, i * stride - padding + u,
+//                             j * stride - padding + v] for u, v < window,
+// where elements outside of X are ignored. Of equal values the first in
 // row-major order receives the gradient (as in torch.nn.MaxPool2d). An
 // incomplete last window is dropped. X[samples, channels, in_height, in_width];
 // Y[samples, channels, out_height, out_width], out = (in + 2 * padding -
@@ -20,7 +22,7 @@ class MaxPool : public Layer {
   explicit MaxPool(const PoolShape& shape) : shape_(shape) {}
 
   LayerSpec Spec() const override;
-  // Space for the positions of the maxima.
+  // Saves the positions of the maxima.
   int64_t SavedElements(const Device& device, int64_t samples) const override;
   void Forward(const LayerCall& call,
                const LayerTensors& tensors) const override;
@@ -31,9 +33,10 @@ class MaxPool : public Layer {
   const PoolShape shape_;
 };
 
-// Like MaxPool, with the mean of the window, whose gradient is distributed
-// equally over the window (torch.nn.AvgPool2d). Windows neither overlap nor
-// extend beyond the image.
+// Like MaxPool, but computes the mean of each window, and distributes the
+// gradient equally over the window (torch.nn.AvgPool2d). Windows neither
+// overlap nor extend beyond the image: the stride is the size of the window,
+// and there is no padding.
 class AveragePool : public Layer {
  public:
   explicit AveragePool(const PoolShape& shape) : shape_(shape) {}

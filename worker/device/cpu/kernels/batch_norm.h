@@ -11,9 +11,9 @@ namespace tributary::cpu {
 
 inline constexpr float kBatchNormEpsilon = 1e-5f;
 
-// x, residual (may be null), y: [batch, channels, pixels]; all others:
-// [channels]. Sums are computed over the pixels of one image at a time, then
-// over the images in order.
+// x, residual (may be null) and y have the shape [batch, channels, pixels]; all
+// other tensors have the shape [channels]. Sums are computed over the pixels of
+// one image at a time, then over the images in order.
 void BatchNormForward(const BatchNormShape& shape, const float* x,
                       const float* scale, const float* shift,
                       const float* residual, float* y, float* mean,

@@ -18,9 +18,9 @@ class ConvolutionPlan;
 // independent.
 class ConvolutionRunner {
  public:
-  // `precision` applies to x, y and the weight, and to their gradients except
-  // that of the weight. kBfloat16 requires that MultipliesBfloat16() of
-  // matmul.h returns true.
+  // Tensors have `precision`, except biases, their gradients and the gradient
+  // of the weight, which are float32. kBfloat16 requires that
+  // MultipliesBfloat16() of matmul.h returns true.
   explicit ConvolutionRunner(Precision precision);
   ~ConvolutionRunner();
 
@@ -28,7 +28,7 @@ class ConvolutionRunner {
                const float* bias, void* y);
   void BackwardInput(const ConvolutionShape& shape, const void* dy,
                      const void* weight, void* dx);
-  // dbias may be null.
+  // Computes dweight and, unless it is null, dbias.
   void BackwardWeight(const ConvolutionShape& shape, const void* x,
                       const void* dy, float* dweight, float* dbias);
 

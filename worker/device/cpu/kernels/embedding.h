@@ -6,7 +6,9 @@
 
 namespace tributary::cpu {
 
-// tokens: [batch, time], each in [0, vocabulary); y: [batch, time, width].
+// Compute the sum of both embeddings and its gradient. `tokens` has the shape
+// [batch, time], and each token is in [0, vocabulary). y and dy have the shape
+// [batch, time, width].
 void EmbeddingForward(int64_t batch, int64_t time, int64_t width,
                       const int32_t* tokens, const float* token_table,
                       const float* position_table, float* y);

@@ -7,17 +7,18 @@
 
 namespace tributary::cpu {
 
-// Return whether the functions of skinny_gemm.h apply to the shape.
+// Return true if the functions of skinny_gemm.h can compute a layer of this
+// shape.
 bool IsSkinnyForward(const LinearShape& shape);
 bool IsSkinnyBackwardInput(const LinearShape& shape);
 
-// `bias` may be null. `scratch` is overwritten.
+// Computes y. `bias` may be null. `scratch` is overwritten.
 void LinearForward(const LinearShape& shape, const float* x,
                    const float* weight, const float* bias, Scratch& scratch,
                    float* y);
 void LinearBackwardInput(const LinearShape& shape, const float* dy,
                          const float* weight, bool accumulate, float* dx);
-// `dbias` may be null.
+// Computes dweight and, unless it is null, dbias.
 void LinearBackwardWeight(const LinearShape& shape, const float* x,
                           const float* dy, bool accumulate, float* dweight,
                           float* dbias);

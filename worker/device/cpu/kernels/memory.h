@@ -9,10 +9,10 @@
 
 namespace tributary::cpu {
 
-// Allocates zeroed memory, aligned to 64 bytes. From 2 MiB on the memory is
-// aligned to 2 MiB and uses huge pages if the system grants them (a 4 KiB page
-// costs one TLB entry and one fault per 1,024 floats). Returns
-// ResourceExhausted if memory does not suffice. Thread-safe.
+// Allocates zeroed memory, aligned to 64 bytes. Memory of 2 MiB or more is
+// aligned to 2 MiB and uses huge pages if the system grants them, because each
+// 4 KiB page would cost a TLB entry and a page fault. Returns ResourceExhausted
+// if memory does not suffice. Thread-safe.
 absl::StatusOr<Device::Memory> AllocateHostMemory(size_t bytes);
 
 }  // namespace tributary::cpu

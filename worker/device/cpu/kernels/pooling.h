@@ -10,7 +10,7 @@
 
 namespace tributary::cpu {
 
-// `scratch` is overwritten.
+// Compute max pooling and its gradient. `scratch` is overwritten.
 void MaxPoolForward(const PoolShape& shape, const float* x, Scratch& scratch,
                     float* y, int32_t* argmax);
 void MaxPoolBackward(const PoolShape& shape, const float* dy,
@@ -18,7 +18,7 @@ void MaxPoolBackward(const PoolShape& shape, const float* dy,
 void AveragePoolForward(const PoolShape& shape, const float* x, float* y);
 void AveragePoolBackward(const PoolShape& shape, const float* dy, float* dx);
 
-// x, dx: [planes, pixels]; y, dy: [planes].
+// x and dx have the shape [planes, pixels]; y and dy, [planes].
 void GlobalAveragePoolForward(int64_t planes, int64_t pixels, const float* x,
                               float* y);
 void GlobalAveragePoolBackward(int64_t planes, int64_t pixels, const float* dy,

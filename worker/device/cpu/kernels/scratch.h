@@ -8,8 +8,8 @@
 
 namespace tributary::cpu {
 
-// Grows to the largest requested size and never shrinks, so that steps after
-// the first do not allocate. Not thread-safe.
+// A block of memory that grows to the largest requested size and never shrinks,
+// so that steps after the first do not allocate. Not thread-safe.
 class Scratch {
  public:
   // Returns at least `count` floats, aligned to 64 bytes, with unspecified

@@ -7,13 +7,13 @@
 
 namespace tributary::cpu {
 
-// Returns whether the functions below support the shape: kernel 3, stride 1,
+// Returns true if the functions below support the shape: kernel 3, stride 1,
 // padding 1.
 bool TakesWinograd(const ConvolutionShape& shape);
-// Returns whether the functions below are also faster than direct convolution:
-// there are so many channels that the products outweigh the transformations,
-// and the processor has AVX2 but not AVX-512, with which direct convolution by
-// the libraries is as fast.
+// Returns true if the functions below are also faster than direct convolution.
+// They are if there are so many channels that the products outweigh the
+// transformations, and the processor has AVX2 but not AVX-512. With AVX-512,
+// direct convolution by the libraries is as fast.
 bool SuitsWinograd(const ConvolutionShape& shape);
 
 // Implements the minimal algorithm F(2x2, 3x3): 16 multiplications for four
@@ -22,7 +22,7 @@ bool SuitsWinograd(const ConvolutionShape& shape);
 // kernels, summed over channels (16 matrix products), and transformed back.
 // Source: Lavin and Gray, "Fast algorithms for convolutional neural networks"
 // (2016). All transformations consist of sums and halves, so the rounding error
-// is about that of direct convolution.
+// is about the same as in direct convolution.
 //
 // Tensors have the layouts that ConvolutionOps describes; `bias` may be null;
 // `scratch` is overwritten.

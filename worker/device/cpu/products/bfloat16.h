@@ -8,11 +8,12 @@ namespace tributary::cpu {
 
 enum class Bfloat16 : uint16_t {};
 
-// to[i] = from[i]. The arrays must not overlap.
+// Sets to[i] = from[i] for i < count, which is exact. The arrays must not
+// overlap.
 void Widen(int64_t count, const Bfloat16* from, float* to);
 
-// to[i] = from[i], rounded as in common/numerics/half.h. The arrays must not
-// overlap.
+// Sets to[i] = from[i] for i < count, rounded as in common/numerics/half.h. The
+// arrays must not overlap.
 void Narrow(int64_t count, const float* from, Bfloat16* to);
 
 }  // namespace tributary::cpu

@@ -10,12 +10,12 @@ namespace tributary::cpu {
 struct Operand {
   const float* data = nullptr;
   int64_t stride = 0;  // Number of elements between the starts of stored rows.
-  bool transposed = false;  // The memory holds the transpose.
+  bool transposed = false;  // True if the memory holds the transpose.
 };
 
-// C[m, n] = A[m, k] B[k, n], or += with `accumulate`. C must not overlap A or
-// B. Runs on the calling thread only. Equal arguments yield equal bits on
-// processors of the same kind.
+// Computes C[m, n] = A[m, k] B[k, n], or += with `accumulate`. C must not
+// overlap A or B. Runs on the calling thread only. Equal arguments yield equal
+// bits on processors of the same kind.
 void Gemm(int64_t m, int64_t n, int64_t k, Operand a, Operand b,
           bool accumulate, float* c, int64_t c_stride);
 

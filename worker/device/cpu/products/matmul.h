@@ -11,7 +11,7 @@
 
 namespace tributary::cpu {
 
-// Returns whether the processor multiplies bfloat16 (AVX512_BF16 or AMX). On
+// Returns true if the processor multiplies bfloat16 (AVX512_BF16 or AMX). On
 // other processors oneDNN has no primitives for bfloat16, or slow ones.
 bool MultipliesBfloat16();
 
@@ -23,12 +23,12 @@ class MatmulPlan;
 // are independent.
 class MatmulRunner {
  public:
-  // `precision` applies to operands and results of type Real. kBfloat16
-  // requires that MultipliesBfloat16() returns true.
+  // Operands and results have `precision`, except `bias` and `dweight`, which
+  // are float32. kBfloat16 requires that MultipliesBfloat16() returns true.
   explicit MatmulRunner(Precision precision);
   ~MatmulRunner();
 
-  // `bias` may be null.
+  // Computes y. `bias` may be null.
   void Forward(const LinearShape& shape, const void* x, const void* weight,
                const float* bias, void* y);
   void BackwardInput(const LinearShape& shape, const void* dy,
@@ -37,7 +37,8 @@ class MatmulRunner {
                       bool accumulate, float* dweight);
 
  private:
-  // C[m, n] = A[m, k] B[k, n] (+ bias[n] in each row), or += with `accumulate`.
+  // The product C[m, n] = A[m, k] B[k, n], or += with `accumulate`. With
+  // `has_bias`, bias[n] is added to each row.
   struct Product {
     int64_t m = 0, n = 0, k = 0;
     // True if the memory of the operand holds its transpose.

@@ -8,12 +8,13 @@
 
 namespace tributary::cpu {
 
-// Maximum number of rows: one per lane of the widest registers.
+// The maximum number of rows, which is the number of float32 lanes of the
+// widest registers.
 inline constexpr int64_t kSkinnyRows = 16;
 
 // In both functions the matrix w is float32 or bfloat16.
 //
-// y[rows, outputs] = x[rows, inputs] w[outputs, inputs]^T, += with
+// y[rows, outputs] = x[rows, inputs] w[outputs, inputs]^T, or += with
 // `accumulate`. `packed`, inputs * kSkinnyRows floats, is overwritten.
 void SkinnyForward(int64_t rows, int64_t inputs, int64_t outputs,
                    const float* x, const float* w, bool accumulate, float* y,
@@ -22,7 +23,7 @@ void SkinnyForward(int64_t rows, int64_t inputs, int64_t outputs,
                    const float* x, const Bfloat16* w, bool accumulate, float* y,
                    float* packed);
 
-// dx[rows, inputs] = dy[rows, outputs] w[outputs, inputs], += with
+// dx[rows, inputs] = dy[rows, outputs] w[outputs, inputs], or += with
 // `accumulate`.
 void SkinnyBackwardInput(int64_t rows, int64_t inputs, int64_t outputs,
                          const float* dy, const float* w, bool accumulate,

@@ -7,10 +7,11 @@
 
 namespace tributary::cpu {
 
-// Tiles of C start at rows that are multiples of this number.
+// Number of rows of a tile of C. Tiles start at rows that are multiples of this
+// number.
 inline constexpr int64_t kTileRows = 8;
 
-// The part of the product that is skipped, with `d` = TileProduct::diagonal.
+// The part of a product that is skipped. Below, `d` is TileProduct::diagonal.
 enum class Triangle {
   kNone,
   kLowerA,  // A[i, l] is zero for l > i + d.
@@ -18,9 +19,10 @@ enum class Triangle {
   kLowerC,  // C[i, j] for j > i + d is not needed, and may be overwritten.
 };
 
-// C[m, n] = A[m, k] B[k, n], or += with `accumulate`. Tiles of A that touch the
-// diagonal are read completely and must contain the zeros. B and C are
-// row-major. A has strides for both dimensions, so that it may be a transpose.
+// The product C[m, n] = A[m, k] B[k, n], or += with `accumulate`. Tiles of A
+// that touch the diagonal are read completely and must contain the zeros. B and
+// C are row-major. A has strides for both dimensions, so that it may be a
+// transpose.
 struct TileProduct {
   int64_t m = 0, n = 0, k = 0;
   const float* a = nullptr;

@@ -14,14 +14,14 @@
 
 namespace tributary::cuda {
 
-// Attention computes the probabilities tile by tile without storing them, so
+// Kernels compute the probabilities tile by tile without storing them, so
 // memory grows with `time` and not with its square (Dao, Fu, Ermon, Rudra and
-// Re, "FlashAttention", 2022). Supports any head_size, but computes the scores
-// once for every 64 elements of a head. T is float or Bfloat16. For Bfloat16,
-// tensor cores compute the products, and probabilities and their gradients are
-// rounded when they are operands. All other arithmetic is float32. Bfloat16 is
-// several times as fast with a head_size of 32, 64 or 128; see
-// attention_bfloat16.h.
+// Re, "FlashAttention", 2022). Any head_size is supported, but the scores are
+// computed again for every 64 elements of a head. T is float or Bfloat16. For
+// Bfloat16, tensor cores compute the products; their operands, including
+// probabilities and the gradients of probabilities, are rounded. All other
+// arithmetic is float32. Bfloat16 is several times as fast with a head_size of
+// 32, 64 or 128; see attention_bfloat16.h.
 
 // Dropout of the probabilities.
 struct AttentionDropout {
@@ -30,13 +30,14 @@ struct AttentionDropout {
   float rate = 0;
 };
 
-// `logarithmic_sums`, [batch, heads, time]: log(sum(exp(score))) for each row
-// of scores.
+// Computes `y`, and `logarithmic_sums` for AttentionBackward: [batch, heads,
+// time], log(sum(exp(score))) for each row of scores.
 template <typename T>
 void AttentionForward(Stream& stream, const AttentionShape& shape, const T* qkv,
                       const AttentionDropout& dropout, T* y,
                       float* logarithmic_sums);
 
+// Computes the gradient `dqkv` of `qkv` from the gradient `dy` of `y`.
 // `scratch` is overwritten.
 template <typename T>
 void AttentionBackward(Stream& stream, Scratch& scratch,

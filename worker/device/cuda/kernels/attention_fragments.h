@@ -48,9 +48,10 @@ struct alignas(128) TilePairs {
   Bfloat16 elements[4 * kRows * kSize];
 };
 
-// Returns the offset in bytes of the eight elements 8 group to 8 group + 7 of a
-// row of kSize elements. Groups are permuted within a row so that the same
-// group of eight consecutive rows, which one instruction loads, is in different
+// Returns the offset in bytes of group number `group` in row `row` of a matrix
+// whose rows have kSize elements. A group is eight consecutive elements. Groups
+// are permuted within a row: one instruction loads the same group of eight
+// consecutive rows, and the permutation puts these eight groups into different
 // banks. Adding 16 rows adds 32 kSize to the offset. Adding 2 n groups to group
 // 0 or 1 flips the bits of 32 n in the offset.
 template <int kSize>
@@ -84,7 +85,8 @@ __device__ inline void CopyRows(const HeadMatrix<Bfloat16>& m, int first_row,
 template <int kSize>
 using RowFragments = uint32_t[kSize / 16][4];
 
-// Loads the 16 rows that start at `rows`.
+// Loads the 16 rows of a matrix in shared memory that start at the address
+// `rows`.
 template <int kSize>
 __device__ inline void LoadRows(SharedAddress rows,
                                 RowFragments<kSize>& fragments) {
@@ -96,7 +98,7 @@ __device__ inline void LoadRows(SharedAddress rows,
 }
 
 // Loads this warp's share of a matrix in shared memory: 16 * kM consecutive
-// rows. Warp w of the block has the rows from 16 * kM * w.
+// rows, starting at row 16 * kM * w for warp number w of the block.
 template <int kSize, int kM>
 __device__ inline void LoadWarpRows(SharedAddress matrix,
                                     RowFragments<kSize> (&fragments)[kM]) {
@@ -107,9 +109,9 @@ __device__ inline void LoadWarpRows(SharedAddress matrix,
   }
 }
 
-// Calls use(tile) for tiles first to end - 1. copy(tile) begins to copy a tile;
-// it runs while the previous tile is used. All threads of the block must call
-// this function.
+// Calls use(tile) for each tile in [first, end). copy(tile) must begin to copy
+// a tile to shared memory; the copy runs while the previous tile is used. All
+// threads of the block must call this function.
 template <typename Copy, typename Use>
 __device__ inline void ForEachTile(int first, int end, const Copy& copy,
                                    const Use& use) {
@@ -198,8 +200,8 @@ __device__ inline void StoreFragments(const float (&sums)[kSize / 8][4],
   }
 }
 
-// Which scores dropout keeps, for up to 8 parts of scores: bit 4 n of
-// element[e] is set if element e of part n is kept.
+// The scores of a lane that dropout keeps, for up to 8 parts of scores. Bit 4 *
+// n of element[e] is set if element e of part n is kept.
 struct Kept {
   uint32_t element[4];
 };
@@ -219,10 +221,10 @@ __device__ inline void ZeroDropped(const Kept& kept, float (&p)[kN][4]) {
   }
 }
 
-// Returns which scores are kept for 16 queries (rows) by 8 kN keys (columns).
-// `first` is the ProbabilityNumber of the first of them. Each lane draws the
-// numbers of four adjacent keys of a query in each part, and lanes exchange
-// what they have drawn.
+// Returns which scores dropout keeps, for 16 queries (rows) by 8 kN keys
+// (columns). `first` is the ProbabilityNumber of the first query and key. Each
+// lane draws the numbers of four adjacent keys of a query in each part, and
+// lanes exchange what they have drawn.
 template <int kN>
 __device__ inline Kept KeptByQuery(const AttentionDropout& dropout,
                                    uint64_t first, int64_t time) {
@@ -261,9 +263,10 @@ __device__ inline Kept KeptByKey(const AttentionDropout& dropout,
   return kept;
 }
 
-// Returns whether the kernels may read or write these matrices: copies are of
-// 16 bytes, and offsets from a head's first element have type int, also in
-// tiles that reach beyond the last row.
+// Returns true if the kernels can process this shape and read or write these
+// matrices. Each copy moves 16 bytes, so matrices must be aligned to 16 bytes.
+// Offsets from the first element of a head have type int, also in tiles that
+// reach beyond the last row.
 inline bool SupportsFragments(const AttentionShape& s,
                               std::initializer_list<const Bfloat16*> matrices) {
   for (const Bfloat16* matrix : matrices) {
@@ -281,7 +284,7 @@ inline int64_t HeadsAtOnce(const AttentionShape& s) {
   return 0 < bytes && bytes < 16 << 20 ? (16 << 20) / bytes : 1;
 }
 
-// Returns the work of block number `block`, out of batch x heads x tiles
+// Returns the work of block number `block`. There are batch * heads * tiles
 // blocks. Blocks are ordered by group of `heads_at_once` heads, then by tile,
 // then by head.
 __device__ inline BlockPlace FragmentPlaceOf(const AttentionShape& s,

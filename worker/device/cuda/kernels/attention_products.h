@@ -24,8 +24,9 @@ __device__ inline void StoreFour(const float (&values)[4], float* to) {
       make_float4(values[0], values[1], values[2], values[3]);
 }
 
-// Shared memory of a block and the products that use it. All threads of the
-// block must call each function together.
+// The shared memory of a block, and the products that use it. All threads of
+// the block must call each function together. Below, i and j are in [0, 4), and
+// (down, across) is the position of the thread (see attention_tile.h).
 //
 //   AddInner: products[i][j] += sum over d of a[a_row + 4 down + i, d]
 //     b[b_row + 4 across + j, d]. Begins with a barrier, so the memory for
@@ -39,7 +40,7 @@ __device__ inline void StoreFour(const float (&values)[4], float* to) {
 template <typename T>
 class TileProducts;
 
-// Arithmetic in float32.
+// Products in float32.
 template <>
 class alignas(16) TileProducts<float> {
  public:
@@ -114,15 +115,16 @@ class alignas(16) TileProducts<float> {
  private:
   // Number of elements of a head that AddInner reads at once.
   static constexpr int kDepth = 32;
-  // Number of floats between rows. A quarter of kOperandStride is odd, so the
-  // float4s of eight consecutive rows are in different banks.
+  // Number of floats from one row to the next. A quarter of kOperandStride is
+  // odd, so the float4s of eight consecutive rows are in different banks.
   static constexpr int kOperandStride = kDepth + 4;
   static constexpr int kStride = kTile + 4;
   static_assert(2 * kOperandStride >= kStride, "one operand is a tile wide");
 
-  // to[position of r, c] = m[first_row + r, first_column + c], r < kTile, c <
-  // kDepth; zero outside. With `interleaved`, row 4 n + j is stored at j kSide
-  // + n, so that rows 4 n + j of threads n = 0, 1, ... are contiguous.
+  // Copies kTile rows and kDepth columns of m, starting at (first_row,
+  // first_column), to `to`, with zeros outside of m. With `interleaved`, row 4
+  // n + j is stored as row j kSide + n, so that the rows 4 n + j of threads n =
+  // 0, 1, ... are contiguous.
   __device__ static void LoadOperand(const HeadMatrix<float>& m,
                                      int64_t first_row, int64_t first_column,
                                      bool interleaved, float* to) {
@@ -141,7 +143,7 @@ class alignas(16) TileProducts<float> {
   float weights_[kTile * kStride];
 };
 
-// Operands, including weights, in bfloat16, and sums in float32.
+// Products with operands (including weights) in bfloat16 and sums in float32.
 //
 // Each of the eight warps computes two of the sixteen 16 x 16 parts of a tile.
 // The hardware determines which elements of a part a thread holds, so the sums
@@ -205,12 +207,12 @@ class alignas(32) TileProducts<Bfloat16> {
   static constexpr int kPart = 16;
   static_assert(kTileThreads / kWarp * 2 == kTile / kPart * (kTile / kPart),
                 "two parts for each warp");
-  // Number of elements between rows. Eight consecutive rows are in different
-  // banks, and every part starts at a multiple of 32 bytes.
+  // Number of elements from one row to the next. Eight consecutive rows are in
+  // different banks, and every part starts at a multiple of 32 bytes.
   static constexpr int kStride = kTile + 8;
   static constexpr int kSumStride = kTile + 4;
-  // Number of elements in one vector load. Used if every row starts at a
-  // multiple of this number of elements.
+  // Number of elements that one vector load reads. Vector loads are used if
+  // every row starts at a multiple of this number of elements.
   static constexpr int kVector = 8;
   struct alignas(16) Vector {
     Bfloat16 elements[kVector];
@@ -244,7 +246,8 @@ class alignas(32) TileProducts<Bfloat16> {
         to, reinterpret_cast<const __nv_bfloat16*>(from), kStride);
   }
 
-  // to[r, c] = m[first_row + r, first_column + c], r, c < kTile; zero outside.
+  // Copies kTile rows and columns of m, starting at (first_row, first_column),
+  // to `to`, with zeros outside of m.
   __device__ static void LoadTile(const HeadMatrix<Bfloat16>& m,
                                   int64_t first_row, int64_t first_column,
                                   Bfloat16* to) {

@@ -22,7 +22,8 @@ inline constexpr int kTile = 64;
 inline constexpr int kSide = kTile / 4;
 inline constexpr int kTileThreads = kSide * kSide;
 
-// A matrix of one head, [count, size], with `stride` elements between rows.
+// A matrix of one head, [count, size]. `stride` is the number of elements from
+// one row to the next.
 template <typename T>
 struct HeadMatrix {
   const T* data;
@@ -53,8 +54,8 @@ __device__ inline BlockPlace PlaceOf(const AttentionShape& s, int64_t block) {
           block % chunks * kTile};
 }
 
-// Returns the offset of element [b, t = 0, part, h, 0] of qkv (part 0, 1, 2: q,
-// k, v).
+// Returns the offset in qkv of the first element of the head's matrix q, k or v
+// (part 0, 1 or 2): element [batch, 0, part, head, 0].
 __device__ inline int64_t PartOffset(const AttentionShape& s,
                                      const BlockPlace& place, int part) {
   return ((place.batch * s.time * 3 + part) * s.heads + place.head) *
@@ -67,7 +68,8 @@ __device__ inline HeadMatrix<T> PartOf(const AttentionShape& s,
   return {qkv + PartOffset(s, place, part), s.time, s.head_size,
           3 * s.heads * s.head_size};
 }
-// Returns the offset of element [b, t = 0, h, 0] of y.
+// Returns the offset in y of the head's first element: element [batch, 0, head,
+// 0].
 __device__ inline int64_t OutputOffset(const AttentionShape& s,
                                        const BlockPlace& place) {
   return (place.batch * s.time * s.heads + place.head) * s.head_size;
@@ -90,8 +92,9 @@ __device__ inline float ElementOrZero(const HeadMatrix<T>& m, int64_t row,
              : 0.0f;
 }
 
-// to[first_row + 4 down + i, first_column + 4 across + j] = values[i][j],
-// within [count, size], with `stride` elements between rows.
+// Stores to[first_row + 4 down + i, first_column + 4 across + j] = values[i][j]
+// for i, j < 4. Skips elements outside of [count, size]. `stride` is the number
+// of elements of `to` from one row to the next.
 template <typename T>
 __device__ inline void StoreRows(const float (&values)[4][4], int64_t first_row,
                                  int64_t first_column, int64_t count,
@@ -113,8 +116,8 @@ __device__ inline AttentionDropout Based(AttentionDropout dropout) {
   return dropout;
 }
 
-// Returns a mask: bit n < 4 is set if element first + n of the probabilities is
-// kept.
+// Returns a mask of four bits: bit n is set if dropout keeps the probability
+// with the number first + n (see ProbabilityNumber).
 __device__ inline unsigned KeptFour(const AttentionDropout& dropout,
                                     uint64_t first) {
   if (dropout.rate <= 0.0f) return 15;
@@ -131,8 +134,8 @@ __device__ inline unsigned KeptFour(const AttentionDropout& dropout,
   return kept >> skipped & 15;
 }
 
-// Returns the number, in the stream of dropout, of the probability of key `key`
-// for query `query`.
+// Returns the index, in the random stream of dropout, of the number that
+// decides whether the probability of key `key` for query `query` is kept.
 __device__ inline uint64_t ProbabilityNumber(const AttentionShape& s,
                                              const BlockPlace& place,
                                              int64_t query, int64_t key) {

@@ -11,7 +11,7 @@
 
 namespace tributary::cuda {
 
-// T is float or Bfloat16.
+// In all functions, T is the representation of Real: float or Bfloat16.
 template <typename T>
 void BatchNormForward(Stream& stream, const BatchNormShape& shape, const T* x,
                       const float* scale, const float* shift, const T* residual,

@@ -14,7 +14,7 @@ namespace tributary::cuda {
 // compute with float; this type converts to and from float implicitly.
 struct Bfloat16 {
   Bfloat16() = default;
-  // Rounds to nearest, ties to even. NaN stays NaN.
+  // Rounds `value` to nearest, ties to even. NaN stays NaN.
   __host__ __device__ Bfloat16(float value) {  // NOLINT: implicit.
     uint32_t wide;
     memcpy(&wide, &value, sizeof(wide));

@@ -10,7 +10,7 @@
 
 namespace tributary::cuda {
 
-// T is float or Bfloat16.
+// In all functions, T is the representation of Real: float or Bfloat16.
 
 // y[r, c] += bias[c]; y: [rows, width].
 template <typename T>

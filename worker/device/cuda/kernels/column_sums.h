@@ -33,8 +33,9 @@ struct ColumnChunks {
   int64_t chunks;          // Number of chunks; at least 1.
 };
 
-// partials[chunk, s, column] = sums[s] over the chunk's rows, where term(row,
-// column, sums) adds an element's contribution to each of sums[kSums].
+// Computes kSums sums for each column of each chunk. For each row of the chunk,
+// term(row, column, sums) adds the contribution of one element to each of
+// sums[kSums]. Stores sums[s] in partials[chunk, s, column].
 template <int kSums, typename Term>
 __global__ void SumChunksKernel(int64_t rows, int64_t width,
                                 ColumnChunks layout, Term term,
@@ -70,7 +71,7 @@ struct ColumnOutputs {
   float* sums[kSums];  // [width] each; null ones are skipped.
 };
 
-// outputs.sums[s][c] = the chunks' partials[chunk, s, c] in order.
+// outputs.sums[s][c] = sum of partials[chunk, s, c] over the chunks, in order.
 template <int kSums>
 __global__ void FinishSumsKernel(int64_t chunks, int64_t width,
                                  const float* partials,
@@ -93,8 +94,8 @@ __global__ void FinishSumsKernel(int64_t chunks, int64_t width,
   output[c] = sum;
 }
 
-// outputs.sums[s][c] = sum over rows r of the contribution of term(r, c, sums)
-// to sums[s]. `scratch` is overwritten.
+// Sets outputs.sums[s][c] to the sum, over all rows r, of the contribution that
+// term(r, c, sums) adds to sums[s]. `scratch` is overwritten.
 template <int kSums, typename Term>
 void SumColumns(Stream& stream, const char* operation, Scratch& scratch,
                 int64_t rows, int64_t width, const Term& term,

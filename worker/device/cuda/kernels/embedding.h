@@ -11,7 +11,7 @@
 
 namespace tributary::cuda {
 
-// T is float or Bfloat16.
+// In all functions, T is the representation of Real: float or Bfloat16.
 template <typename T>
 void EmbeddingForward(Stream& stream, int64_t batch, int64_t time,
                       int64_t width, const int32_t* tokens,
@@ -19,12 +19,13 @@ void EmbeddingForward(Stream& stream, int64_t batch, int64_t time,
                       T* y);
 
 struct EmbeddingGradients {
-  bool accumulate = false;           // dtoken_table += ...
+  bool accumulate = false;           // True to add to dtoken_table.
   float* dtoken_table = nullptr;     // [vocabulary, width]
   float* dposition_table = nullptr;  // [at least time, width]
 };
 
-// Requires batch * time < 2^31. `scratch` is overwritten.
+// Computes the gradients of both tables. Requires batch * time < 2^31.
+// `scratch` is overwritten.
 template <typename T>
 void EmbeddingBackward(Stream& stream, Scratch& scratch, int64_t batch,
                        int64_t time, int64_t width, int64_t vocabulary,

@@ -25,10 +25,11 @@ __device__ inline SharedAddress SharedAddressOf(const void* memory) {
 
 // Warp. d += a b, with a [16, 16], b [16, 8] and d [16, 8]. With g = lane / 4
 // and t = lane % 4, the lane holds
-//   a[0]: row g, columns 2 t and 2 t + 1;  a[1]: the same of row g + 8;
+//   a[0]: row g, columns 2 t and 2 t + 1;  a[1]: same columns, row g + 8;
 //   a[2], a[3]: like a[0], a[1], of columns 2 t + 8 and 2 t + 9;
 //   b0: rows 2 t and 2 t + 1 of column g;  b1: rows 2 t + 8 and 2 t + 9;
-//   d[0], d[1]: row g, columns 2 t and 2 t + 1;  d[2], d[3]: of row g + 8.
+//   d[0], d[1]: row g, columns 2 t and 2 t + 1;
+//   d[2], d[3]: same columns, row g + 8.
 __device__ inline void MultiplyAdd(float (&d)[4], const uint32_t (&a)[4],
                                    uint32_t b0, uint32_t b1) {
   asm volatile(
@@ -39,8 +40,8 @@ __device__ inline void MultiplyAdd(float (&d)[4], const uint32_t (&a)[4],
 }
 
 // Warp. Loads four matrices of [8, 8] bfloat16. Lane 8 m + r gives the address,
-// a multiple of 16, of row r of matrix m. The lane receives in words[m] row
-// lane / 4, columns 2 (lane % 4) and the next.
+// a multiple of 16, of row r of matrix m. In words[m], the lane receives
+// columns 2 (lane % 4) and 2 (lane % 4) + 1 of row lane / 4 of matrix m.
 __device__ inline void LoadMatrices(SharedAddress row, uint32_t (&words)[4]) {
   asm volatile(
       "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -49,8 +50,9 @@ __device__ inline void LoadMatrices(SharedAddress row, uint32_t (&words)[4]) {
       : "memory");
 }
 
-// Warp. Like LoadMatrices, but loads the transposed matrices: the lane receives
-// in words[m] rows 2 (lane % 4) and the next of column lane / 4.
+// Warp. Like LoadMatrices, but loads the transposed matrices: in words[m], the
+// lane receives rows 2 (lane % 4) and 2 (lane % 4) + 1 of column lane / 4 of
+// matrix m.
 __device__ inline void LoadTransposedMatrices(SharedAddress row,
                                               uint32_t (&words)[4]) {
   asm volatile(
@@ -71,7 +73,7 @@ __device__ inline void CopyAsync(SharedAddress to, const void* from,
   const size_t source = __cvta_generic_to_global(from);
   const int bytes = inside ? kBytes : 0;
   if constexpr (kBytes == 16) {
-    // .cg: no copy in L1.
+    // `.cg` bypasses the L1 cache.
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to),
                  "l"(source), "r"(bytes)
                  : "memory");

@@ -14,10 +14,11 @@ namespace tributary::cuda {
 struct RowLoss;
 
 // Computes the losses of rows on the GPU and copies them to the host, which
-// adds them in order. Computes one loss at a time.
+// adds them in order. Holds one loss at a time: queueing a loss overwrites the
+// previous one.
 class LossRunner {
  public:
-  // Counts growths of its memory in `growths`.
+  // Increments `*growths` whenever working memory grows.
   LossRunner(Stream* stream, int64_t* growths)
       : device_(stream, growths),
         host_(stream, growths, Scratch::Place::kPinnedHost) {}
@@ -29,11 +30,11 @@ class LossRunner {
   void MeanSquaredError(Stream& stream, int64_t rows, int64_t width, const T* x,
                         const float* target, T* dx);
 
-  // Returns the loss queued last. The stream must have completed it.
+  // Returns the loss that was queued last. The stream must have completed it.
   Loss Sum() const;
 
  private:
-  // Returns room for the losses on the GPU.
+  // Returns GPU memory for the losses of `rows` rows.
   RowLoss* RowLosses(int64_t rows);
   // Queues the copy of the losses to the host.
   void Collect(Stream& stream, int64_t rows);

@@ -10,8 +10,8 @@
 
 namespace tributary::cuda {
 
-// Consecutive elements read and written at once, enough for few threads to
-// saturate the memory bandwidth.
+// A group of kCount consecutive elements. A thread reads or writes a whole
+// group at once, so that few threads saturate the memory bandwidth.
 template <typename T, int kCount>
 struct alignas(kCount * sizeof(T) < 16 ? kCount * sizeof(T) : 16) Neighbours {
   T values[kCount];
@@ -53,7 +53,9 @@ __global__ void MapKernel(int64_t count, bool aligned, const From* x,
   }
 }
 
-// y = function(x, z), element-wise. A null z is not read. y may be x or z.
+// Sets y[i] = function(x[i], z[i]) for i in [0, count). If `z` is null, the
+// second argument is x[i]. `y` may be `x` or `z`. `operation` names the kernel
+// in error messages.
 template <typename From, typename To, typename Function>
 void Map(Stream& stream, const char* operation, int64_t count, const From* x,
          const From* z, To* y, const Function& function) {

@@ -11,7 +11,7 @@
 
 namespace tributary::cuda {
 
-// T is float or Bfloat16.
+// In all functions, T is the representation of Real: float or Bfloat16.
 template <typename T>
 void LayerNormForward(Stream& stream, int64_t rows, int64_t width, const T* x,
                       const float* scale, const float* shift, T* y, float* mean,
@@ -19,13 +19,13 @@ void LayerNormForward(Stream& stream, int64_t rows, int64_t width, const T* x,
 
 template <typename T>
 struct LayerNormGradients {
-  bool accumulate = false;  // dx += ...
+  bool accumulate = false;  // True to add to dx.
   T* dx = nullptr;          // [rows, width]
   float* dscale = nullptr;  // [width]
   float* dshift = nullptr;  // [width], or null.
 };
 
-// `scratch` is overwritten.
+// Computes `gradients`. `scratch` is overwritten.
 template <typename T>
 void LayerNormBackward(Stream& stream, Scratch& scratch, int64_t rows,
                        int64_t width, const T* x, const float* scale,

@@ -11,7 +11,7 @@
 
 namespace tributary::cuda {
 
-// T is float or Bfloat16.
+// In all functions, T is the representation of Real: float or Bfloat16.
 template <typename T>
 void MaxPoolForward(Stream& stream, const PoolShape& shape, const T* x, T* y,
                     int32_t* argmax);

@@ -9,9 +9,10 @@
 
 namespace tributary::cuda {
 
-// Grows to the largest requested size and never shrinks. Each operation
-// requests memory once; operations of one stream share it in turn. Not
-// thread-safe. The GPU must be current.
+// A block of memory that grows to the largest requested size and never shrinks.
+// Each operation requests memory once; operations of one stream share it in
+// turn. Not thread-safe. The GPU of the stream must be the calling thread's
+// current device.
 class Scratch {
  public:
   enum class Place {
@@ -19,7 +20,8 @@ class Scratch {
     kPinnedHost,  // Host memory that the GPU copies to directly.
   };
 
-  // Adds its growths to `growths`. Both pointers must outlive this object.
+  // Increments `*growths` whenever the memory grows. Both pointers must outlive
+  // this object.
   Scratch(Stream* stream, int64_t* growths, Place place = Place::kDevice)
       : stream_(stream), growths_(growths), place_(place) {}
   ~Scratch();
@@ -31,6 +33,7 @@ class Scratch {
   // does not suffice, or the stream has failed, the stream has an error and the
   // result must not be used.
   void* Bytes(size_t bytes);
+  // Like Bytes, for `count` floats.
   float* Floats(int64_t count);
 
  private:

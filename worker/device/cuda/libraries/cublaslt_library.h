@@ -8,7 +8,8 @@
 
 namespace tributary::cuda {
 
-// The functions of cuBLASLt that are used, without the prefix of their names.
+// Pointers to the functions of cuBLASLt that Tributary calls. Each member is
+// named as its function, without the prefix `cublasLt`.
 struct CublasLt {
   decltype(&cublasLtCreate) Create;
   decltype(&cublasLtDestroy) Destroy;

@@ -8,7 +8,8 @@
 
 namespace tributary::cuda {
 
-// The functions of cuDNN that are used, without the prefix of their names.
+// Pointers to the functions of cuDNN that Tributary calls. Each member is named
+// as its function, without the prefix `cudnn`.
 struct Cudnn {
   decltype(&cudnnConvolutionBackwardData) ConvolutionBackwardData;
   decltype(&cudnnConvolutionBackwardFilter) ConvolutionBackwardFilter;

@@ -12,15 +12,15 @@
 
 namespace tributary {
 
-// A communicator between this process and another one. Not thread-safe, except
-// that any thread may call Abort at any time. Destroying it aborts operations
-// in progress.
+// A communicator between this process and one other process. Not thread-safe,
+// except that any thread may call Abort at any time. Destroying it aborts
+// operations in progress.
 class NcclCommunicator {
  public:
   virtual ~NcclCommunicator() = default;
 
-  // Returns whether the last operation (creation, Send or Receive) has been
-  // queued; only then may the next one be started. Returns the first error of
+  // Returns true if the last operation (creation, Send or Receive) has been
+  // queued. Only then may the next one be started. Returns the first error of
   // the communicator, if any. Never blocks.
   virtual absl::StatusOr<bool> Ready() = 0;
   // Queue a message to or from the other process on a stream (see
@@ -38,7 +38,8 @@ class NcclLibrary {
  public:
   virtual ~NcclLibrary() = default;
 
-  // Creates the id of a new communicator. Called by one of its two processes.
+  // Creates the id of a new communicator. One of the two processes of the
+  // communicator calls this, and passes the id to the other process.
   virtual absl::StatusOr<std::string> MakeId() = 0;
   // Starts to create the communicator with this id. It consists of two
   // processes; this one has number `rank` and uses the GPU at `bus_id`. Does

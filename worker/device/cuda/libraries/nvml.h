@@ -15,7 +15,8 @@ namespace tributary {
 
 struct GpuProcess {
   int64_t pid = 0;
-  // nullopt if the driver does not report it, as in most containers.
+  // Bytes of GPU memory that the process uses; nullopt if the driver does not
+  // report it, as in most containers.
   std::optional<int64_t> memory_bytes;
 };
 
@@ -24,15 +25,15 @@ struct GpuReport {
   std::string bus_id;  // "0000:3b:00.0", in lower case.
   int64_t memory_bytes = 0;
   int64_t used_bytes = 0;
-  // Percentage of roughly the last second during which the GPU computed;
-  // nullopt if the driver does not report it.
+  // Utilization: the percentage of time during which the GPU computed, over
+  // about the last second. nullopt if the driver does not report it.
   std::optional<int> utilization_percent;
   std::vector<GpuProcess> processes;  // Processes that compute on the GPU.
 };
 
-// The functions of NVML that are used, with the types of its header, which only
-// the CUDA toolkit contains. All return 0 for success. See
-// https://docs.nvidia.com/deploy/nvml-api.
+// Pointers to the functions of NVML that Tributary calls. The struct declares
+// their types itself, because only the CUDA toolkit contains NVML's header. All
+// functions return 0 for success. See https://docs.nvidia.com/deploy/nvml-api.
 struct Nvml {
   struct Memory {  // nvmlMemory_t
     unsigned long long total, free, used;
@@ -61,7 +62,8 @@ struct Nvml {
   int (*DeviceGetPciInfo)(Gpu gpu, PciInfo* info);
   int (*DeviceGetMemoryInfo)(Gpu gpu, Memory* memory);
   int (*DeviceGetUtilizationRates)(Gpu gpu, Utilization* utilization);
-  // *count is the capacity of `processes` on entry and their number on return.
+  // On entry, *count is the capacity of `processes`; on return, it is the
+  // number of processes.
   int (*DeviceGetComputeRunningProcesses)(Gpu gpu, unsigned* count,
                                           Process* processes);
 };
