@@ -46,8 +46,9 @@ class ReceivedPayload {
                                           int64_t* begin) const;
 
   std::shared_ptr<const void> owner_;
-  // The only piece. If there are several, its `data` is null, and its `end` is
-  // the payload's size.
+  // The payload, if it is in one piece. If it is in several, they are in
+  // `pieces_`, and `whole_.data` is null. `whole_.end` is always the payload's
+  // size.
   Piece whole_;
   std::vector<Piece> pieces_;
 };

@@ -97,11 +97,13 @@ int StepsAtOnce(const JobSpec& job, int workers);
 int Turns(const PlanInputs& inputs);
 
 // Returns the plan for `inputs`. Returns InvalidArgument, naming the flag and
-// the field of the job, if there are more workers than micro-batches.
+// the field of the job, if there are more workers than micro-batches. This does
+// not apply to mode `asynchronous`, in which a worker computes whole batches.
 //
 // Assumes full-duplex links of equal bandwidth without other traffic; equally
 // fast workers; equal shares of a host's cores for its processes; no latency;
-// and idle cores for gRPC and the kernel, which need about one per 1.2 GB/s.
+// and enough idle cores for gRPC and the kernel: about one core for each 1.2
+// GB/s that a host sends and receives.
 absl::StatusOr<ExchangePlan> PlanExchange(const PlanInputs& inputs);
 
 // Returns only the prediction for running all processes on one host (the row

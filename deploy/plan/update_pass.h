@@ -8,11 +8,13 @@
 
 namespace tributary {
 
-// Returns the mean time, in seconds, of one pass over the model of `job` by
-// servers with `threads` threads in total. The job must be resolved and have
-// model.synthetic. Runs in this process with optimal memory placement: reads
-// every gradient and state once, and writes weights and state once. Measures
-// for about `seconds`. Returns InvalidArgument for an invalid optimizer.
+// Returns the mean time, in seconds, in which `threads` threads of this process
+// add the gradients of `workers` workers and update a model of the size of
+// `job`. Everything is in local memory: one pass reads each gradient, the
+// weights and the optimizer's state once, and writes weights and state once.
+// Measures at least five passes, for at least `seconds`, after one that does
+// not count. `job` must be resolved and have model.synthetic. Returns
+// InvalidArgument for an invalid optimizer.
 absl::StatusOr<double> MeasureUpdatePass(const JobSpec& job, int workers,
                                          int threads, double seconds);
 

@@ -74,8 +74,8 @@ class Attempt {
   // Receives the lines of metrics.jsonl in order. Must not block.
   using MetricsSink = std::function<void(const std::string& line)>;
 
-  // Calls `on_forget` with the incarnation of each worker that stops being a
-  // member.
+  // `on_forget` is called with the incarnation of each worker that stops being
+  // a member.
   Attempt(const AttemptOptions& options, Clock clock, MetricsSink metrics,
           std::function<void(int64_t)> on_forget);
 

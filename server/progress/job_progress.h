@@ -160,7 +160,9 @@ class JobProgress {
 
   GradientNorm Close(int64_t round, const OpenRound& open, absl::Time now);
   void EmitTraining(absl::Time now);
-  // Sets the fields about workers in a metrics line and in the status.
+  // Adds the fields `workers` and, if there is a straggler, `waiting` to
+  // `*line`. Sets the compute and exchange shares and the straggler in
+  // `recent_`.
   void EmitBreakdown(nlohmann::ordered_json* line);
   // `steps` is the number of steps in the completed round.
   void RecordStepTime(absl::Time now, int64_t steps);

@@ -17,7 +17,8 @@ struct GenerateOptions {
   // Number of bytes to generate.
   int64_t bytes = 200;
   // Divisor of the logits before the softmax. 0 always selects the likeliest
-  // byte; values below 1 favor likely bytes, values above 1 unlikely ones.
+  // byte; values below 1 make likely bytes likelier, and values above 1 make
+  // the choice more even.
   double temperature = 0.8;
   // Number of likeliest bytes to choose from; 0 stands for all. Among equally
   // likely bytes at the limit, the bytes with the smaller values are kept.

@@ -96,9 +96,9 @@ class WorkState : public WeightsSink {
   // Returns the arena for this version. The pointer is valid until the next
   // call of Next.
   const float* Weights(int64_t version) const override = 0;
-  // Returns the memory of all arenas that Weights returns, in whole pages. If
-  // memory of servers is mapped into it (see MapChunks), this has happened by
-  // the time the first version is complete.
+  // Returns the memory of all arenas that Weights may return, as whole pages,
+  // for example to pin it. Call after the first version is complete; before
+  // that, WeightsSink::MapChunks may replace pages with a server's memory.
   virtual std::vector<absl::Span<char>> WeightMemory() const = 0;
   // Returns the version of the chunk that the task under way computes from.
   // Call after AwaitWeights for that chunk. Meaningful only in modes in which
