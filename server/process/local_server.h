@@ -45,10 +45,6 @@ class LocalServer {
   LocalServer(int shard, Executors executors, FileSystem* files,
               WeightsService* service,
               std::function<void(const ServerReport&)> report);
-  // Like the constructor above, but creates the executors, with `threads`
-  // threads in the pool, and uses the machine's file system.
-  LocalServer(int shard, int threads, WeightsService* service,
-              std::function<void(const ServerReport&)> report);
   // Waits for tasks that are in progress.
   ~LocalServer();
 

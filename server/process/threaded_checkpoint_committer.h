@@ -32,8 +32,6 @@ class ThreadedCheckpointCommitter final : public CheckpointCommitter {
     std::function<absl::Status()> before_commit;
     Logger* log = nullptr;
   };
-  // Runs requests on a new thread.
-  explicit ThreadedCheckpointCommitter(Options options);
   // Runs requests on `thread`, which must run one task at a time.
   ThreadedCheckpointCommitter(Options options,
                               std::unique_ptr<Executor> thread);
