@@ -147,6 +147,8 @@ class Attempt {
   // earlier checkpoint if the server's files are damaged; fails the job
   // otherwise.
   void OnServerFailure(int shard, const Failure& failure);
+  // Handles a heartbeat with the newest version of the server.
+  void OnServerVersion(int shard, int64_t version);
   // Ends the attempt because the server was asked to stop. During training, a
   // checkpoint is taken first.
   void OnLeaving(int shard);
@@ -217,6 +219,9 @@ class Attempt {
   // Removes the worker that reported the NaN loss.
   void OnNanLoss(const JobProgress::NanLoss& loss);
   void FinishIfDue();
+  // Returns true if the loss of one server cannot make workers compute the last
+  // steps again.
+  bool FinalVersionIsSafe() const;
   void LetServerLeave();
   void FlushMetrics();
   // Closes all connections of an attempt that has ended with RollBack or

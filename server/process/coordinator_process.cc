@@ -176,7 +176,8 @@ class CoordinatorProcess {
   // coordinator has begun a newer attempt, which can happen while this process
   // is suspended. This coordinator then ends its attempt and releases the
   // servers and workers that still follow it.
-  Coordinator::Ending Follow(Coordinator* coordinator);
+  Coordinator::Ending Follow(Coordinator* coordinator,
+                             const LocalServer& local);
 
   const ServerOptions& options_;
   Shutdown* const shutdown_;
@@ -286,12 +287,14 @@ Coordinator::Options CoordinatorProcess::CoordinatorOptions(
   return job;
 }
 
-Coordinator::Ending CoordinatorProcess::Follow(Coordinator* coordinator) {
+Coordinator::Ending CoordinatorProcess::Follow(Coordinator* coordinator,
+                                               const LocalServer& local) {
   Coordinator::Ending ending = Coordinator::Ending::kNone;
   absl::Time looked = MonotonicNow();
   while (ending == Coordinator::Ending::kNone) {
     ending = coordinator->AwaitEnding(kTick);
     coordinator->Tick();
+    (void)coordinator->OnServerReport(/*shard=*/0, local.Heartbeat());
     for (const std::string& notice : coordinator->TakeNotices()) {
       options_.log->Warning("%s", notice);
     }
@@ -374,7 +377,7 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
   }
 
   AttemptEnd end;
-  end.ending = Follow(&coordinator);
+  end.ending = Follow(&coordinator, local);
   services->SetReady(false);
   // Queued writes may call coordinator.Fail, see above.
   metrics_.Flush();

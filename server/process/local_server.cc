@@ -426,6 +426,14 @@ void LocalServer::ReportSnapshot(int64_t version,
   report_(report);
 }
 
+ServerReport LocalServer::Heartbeat() const {
+  ServerReport report;
+  ParameterStore* const from = store();
+  report.mutable_heartbeat()->set_version(
+      from == nullptr ? -1 : from->CompleteVersion());
+  return report;
+}
+
 ProcessStatistics LocalServer::Statistics() const {
   ProcessStatistics statistics;
   service_->CountBytes(&statistics);

@@ -59,6 +59,8 @@ class LocalServer {
   // Returns an error for an order that is invalid in this state.
   absl::Status Handle(const ServerOrder& order) ABSL_LOCKS_EXCLUDED(mu_);
 
+  // Returns the heartbeat of this server.
+  ServerReport Heartbeat() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the statistics of this server for the job's status and summary.
   ProcessStatistics Statistics() const;
 

@@ -80,13 +80,7 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
   enlistment->Begin(std::move(stream), enlist);
   *enlisted = true;
   services->SetReady(true);
-  const Pulse pulse(kHeartbeat, [&] {
-    ServerReport report;
-    ParameterStore* const store = local.store();
-    report.mutable_heartbeat()->set_version(
-        store == nullptr ? -1 : store->CompleteVersion());
-    enlistment->Send(report);
-  });
+  const Pulse pulse(kHeartbeat, [&] { enlistment->Send(local.Heartbeat()); });
   // After this report the coordinator writes a checkpoint and ends the attempt.
   const Shutdown::Registration leaving = shutdown->OnRequest([&enlistment] {
     ServerReport report;
