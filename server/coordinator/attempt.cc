@@ -266,6 +266,11 @@ void Attempt::OnServerFailure(int shard, const Failure& failure) {
   }
 }
 
+void Attempt::OnServerVersion(int shard, int64_t version) {
+  servers_.SetVersion(shard, version);
+  FinishIfDue();
+}
+
 void Attempt::OnLeaving(int shard) {
   if (!phase_.under_way()) return;
   leaving_ = shard;
@@ -346,11 +351,20 @@ void Attempt::RunCheckpointsWhileIdle() {
   RunCheckpoints();
 }
 
+bool Attempt::FinalVersionIsSafe() const {
+  const CheckpointSchedule& schedule = checkpoints_->schedule();
+  if (!schedule.over()) return false;
+  const int64_t version = progress_->final_version();
+  // Without a checkpoint, replicas preserve the version. A server reports a
+  // version after the next server has stored the replica.
+  return !journals() || schedule.committed() == version ||
+         servers_.all_have(version);
+}
+
 void Attempt::FinishIfDue() {
-  // Workers stay until the last checkpoint is committed: if a server is lost
-  // before that, they must compute steps again.
-  if (!phase_.training() || !progress_->finished() ||
-      !checkpoints_->schedule()->over() ||
+  // Workers stay until the final version is safe: if a server is lost before
+  // that, they must compute steps again.
+  if (!phase_.training() || !progress_->finished() || !FinalVersionIsSafe() ||
       !mode_->HasState(progress_->final_version())) {
     return;
   }

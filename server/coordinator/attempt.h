@@ -154,6 +154,8 @@ class Attempt {
   // the attempt began from is damaged, ends the attempt, and the next attempt
   // begins from an earlier checkpoint. Otherwise fails the job.
   void OnServerFailure(int shard, const Failure& failure);
+  // Handles a heartbeat with the newest version of the server.
+  void OnServerVersion(int shard, int64_t version);
   // Ends the attempt because the server was asked to stop. During training,
   // first takes a checkpoint if checkpoints are enabled.
   void OnLeaving(int shard);
@@ -232,6 +234,9 @@ class Attempt {
   // Removes the worker that reported the NaN loss.
   void OnNanLoss(const JobProgress::NanLoss& loss);
   void FinishIfDue();
+  // Returns true if the loss of one server cannot make workers compute the last
+  // steps again.
+  bool FinalVersionIsSafe() const;
   void LetServerLeave();
   void FlushMetrics();
   // Closes all connections of an attempt that has ended with RollBack or

@@ -120,7 +120,7 @@ absl::Status Coordinator::OnServerReport(int shard,
     case ServerReport::kSnapshot:
       return attempt_.OnSnapshot(shard, report.snapshot());
     case ServerReport::kHeartbeat:
-      attempt_.servers().SetVersion(shard, report.heartbeat().version());
+      attempt_.OnServerVersion(shard, report.heartbeat().version());
       return absl::OkStatus();
     case ServerReport::kLeaving:
       attempt_.OnLeaving(shard);

@@ -80,6 +80,12 @@ bool ServerRoster::all_replicated() const {
                      [](const Server& s) { return s.replicated; });
 }
 
+bool ServerRoster::all_have(int64_t version) const {
+  return std::all_of(
+      servers_.begin(), servers_.end(),
+      [version](const Server& s) { return s.version >= version; });
+}
+
 bool ServerRoster::none_there() const {
   return std::all_of(servers_.begin(), servers_.end(),
                      [](const Server& s) { return s.link == nullptr; });

@@ -72,6 +72,9 @@ class ServerRoster {
   int FirstMissing() const;
   bool all_configured() const;
   bool all_replicated() const;
+  // Returns true if the newest heartbeat of every server reports `version`, or
+  // a later one.
+  bool all_have(int64_t version) const;
   bool none_there() const;
 
   // Sends `order` to all connected servers.

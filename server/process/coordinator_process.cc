@@ -26,13 +26,10 @@
 #include "server/process/resume_check.h"
 #include "server/process/resume_chooser.h"
 #include "server/process/run_output.h"
+#include "server/process/server_network.h"
 #include "server/process/threaded_checkpoint_committer.h"
 #include "server/progress/attempt_history.h"
-#include "server/replication/replica_service.h"
 #include "server/replication/replica_store.h"
-#include "server/service/coordinator_service.h"
-#include "server/service/listener.h"
-#include "server/service/parameter_server_service.h"
 
 namespace tributary {
 namespace {
@@ -67,11 +64,9 @@ class LocalLink final : public ServerLink {
 
 // Writes the final model and returns its digest. After that, resuming treats
 // the job as finished even if there is no checkpoint of its last step.
-absl::StatusOr<std::string> WriteModel(const Coordinator& coordinator,
-                                       int64_t attempt,
-                                       const LocalServer& local,
-                                       const ServerOptions& options,
-                                       RunOutput* output) {
+absl::StatusOr<std::string> WriteModel(
+    const Coordinator& coordinator, int64_t attempt, const LocalServer& local,
+    const ServerOptions& options, ServerNetwork* network, RunOutput* output) {
   const ArenaLayout layout = *coordinator.layout();
   BufferPool arenas(layout.arena_elements());
   const Buffer arena = arenas.Take();
@@ -80,6 +75,7 @@ absl::StatusOr<std::string> WriteModel(const Coordinator& coordinator,
   sources.complete_checkpoint = coordinator.complete_checkpoint();
   sources.store = local.store();
   sources.addresses = coordinator.server_addresses();
+  sources.network = network;
   if (ResolveExchange(options.job).servers_hold_replicas) {
     sources.copies = [&](int shard, int holder, Snapshot* snapshot) {
       return local.ReadCopies(shard, sources.version, holder,
@@ -94,8 +90,9 @@ absl::StatusOr<std::string> WriteModel(const Coordinator& coordinator,
   TRIBUTARY_RETURN_IF_ERROR(read);
   TRIBUTARY_ASSIGN_OR_RETURN(std::string digest,
                              output->WriteModel(layout, arena.get()));
-  const absl::Status described = WriteFinalManifest(
-      FinalFolder(options.output_directory), coordinator.FinalManifest());
+  const absl::Status described =
+      WriteFinalManifest(FinalFolder(options.output_directory),
+                         coordinator.FinalManifest(), options.files);
   if (!described.ok()) {
     options.log->Warning("the final model has no manifest: %s",
                          std::string(described.message()));
@@ -108,13 +105,13 @@ absl::StatusOr<std::string> WriteModel(const Coordinator& coordinator,
 // folder.
 absl::Status Conclude(bool trained, bool begun, int64_t attempt,
                       const LocalServer& local, const ServerOptions& options,
-                      Coordinator* coordinator, RunOutput* output,
-                      MetricsWriter* metrics) {
+                      ServerNetwork* network, Coordinator* coordinator,
+                      RunOutput* output, MetricsWriter* metrics) {
   absl::Status status = coordinator->status();
   std::string digest;
   if (status.ok() && trained) {
     absl::StatusOr<std::string> written =
-        WriteModel(*coordinator, attempt, local, options, output);
+        WriteModel(*coordinator, attempt, local, options, network, output);
     status = written.status();
     if (written.ok()) {
       digest = *std::move(written);
@@ -145,13 +142,13 @@ absl::Status Conclude(bool trained, bool begun, int64_t attempt,
 class CoordinatorProcess {
  public:
   CoordinatorProcess(const ServerOptions& options, Shutdown* shutdown,
-                     RunOutput* output)
+                     ServerNetwork* network, RunOutput* output)
       : options_(options),
         shutdown_(shutdown),
+        network_(network),
         output_(output),
-        metrics_(output, options.log),
+        metrics_(output, options.log, options.make_executor(1)),
         chooser_(options),
-        listen_(options.listen),
         expected_workers_(options.expected_workers),
         start_timeout_(options.start_timeout) {}
 
@@ -167,6 +164,9 @@ class CoordinatorProcess {
   // Takes the attempt's number and chooses where it begins.
   absl::StatusOr<std::optional<ResumePoint>> Prepare();
   absl::StatusOr<AttemptEnd> RunAttempt(std::optional<ResumePoint> resume);
+  // Adds this server to the coordinator and begins to accept calls.
+  absl::Status Open(Coordinator* coordinator, ServerLink* link,
+                    AttemptServices* services);
   // Rewinds metrics.jsonl to where the attempt begins, on the writing thread.
   void OnBegin(const Beginning& beginning, Coordinator* coordinator);
   Coordinator::Options CoordinatorOptions(std::optional<ResumePoint> resume,
@@ -176,10 +176,12 @@ class CoordinatorProcess {
   // coordinator has begun a newer attempt, which can happen while this process
   // is suspended. This coordinator then ends its attempt and releases the
   // servers and workers that still follow it.
-  Coordinator::Ending Follow(Coordinator* coordinator);
+  Coordinator::Ending Follow(Coordinator* coordinator,
+                             const LocalServer& local);
 
   const ServerOptions& options_;
   Shutdown* const shutdown_;
+  ServerNetwork* const network_;
   RunOutput* const output_;
   MetricsWriter metrics_;
   ResumeChooser chooser_;
@@ -192,9 +194,6 @@ class CoordinatorProcess {
   // Facts from earlier attempts, see Coordinator::Options.
   std::optional<DataFacts> data_;
   AttemptHistory history_;
-  // Address to listen on. Later attempts reuse the first one's port, which
-  // peers know.
-  std::string listen_;
   int expected_workers_;
   absl::Duration start_timeout_;
 };
@@ -226,6 +225,7 @@ absl::StatusOr<std::optional<ResumePoint>> CoordinatorProcess::Prepare() {
 
 void CoordinatorProcess::OnBegin(const Beginning& beginning,
                                  Coordinator* coordinator) {
+  if (options_.on_begin) options_.on_begin(attempt_, beginning);
   std::string from;
   if (beginning.resumes()) {
     from = absl::StrCat(
@@ -261,6 +261,7 @@ ThreadedCheckpointCommitter::Options CoordinatorProcess::CommitterOptions() {
     metrics_.Flush();
     return output_->CheckAttempt(attempt_);
   };
+  checkpoints.files = options_.files;
   checkpoints.log = options_.log;
   return checkpoints;
 }
@@ -286,12 +287,14 @@ Coordinator::Options CoordinatorProcess::CoordinatorOptions(
   return job;
 }
 
-Coordinator::Ending CoordinatorProcess::Follow(Coordinator* coordinator) {
+Coordinator::Ending CoordinatorProcess::Follow(Coordinator* coordinator,
+                                               const LocalServer& local) {
   Coordinator::Ending ending = Coordinator::Ending::kNone;
   absl::Time looked = MonotonicNow();
   while (ending == Coordinator::Ending::kNone) {
     ending = coordinator->AwaitEnding(kTick);
     coordinator->Tick();
+    (void)coordinator->OnServerReport(/*shard=*/0, local.Heartbeat());
     for (const std::string& notice : coordinator->TakeNotices()) {
       options_.log->Warning("%s", notice);
     }
@@ -308,10 +311,31 @@ Coordinator::Ending CoordinatorProcess::Follow(Coordinator* coordinator) {
   return ending;
 }
 
+absl::Status CoordinatorProcess::Open(Coordinator* coordinator,
+                                      ServerLink* link,
+                                      AttemptServices* services) {
+  Enlist enlist;
+  enlist.set_protocol_version(kProtocolVersion);
+  if (auto holdings = replicas_.Holdings()) {
+    *enlist.mutable_journal() = *std::move(holdings);
+  }
+  *enlist.mutable_local_address() = services->local_address();
+  TRIBUTARY_RETURN_IF_ERROR(coordinator->AddServer(enlist, link));
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("S1"));
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string address, services->Listen());
+  if (std::exchange(first_, false)) {
+    if (options_.on_listening) options_.on_listening(address);
+    options_.log->Info("coordinator listens on %s", address);
+  }
+  services->SetReady(true);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
     std::optional<ResumePoint> resume) {
   const bool resumes = resume.has_value();
-  ThreadedCheckpointCommitter committer(CommitterOptions());
+  ThreadedCheckpointCommitter committer(CommitterOptions(),
+                                        options_.make_executor(1));
   Coordinator::Options job = CoordinatorOptions(std::move(resume), &committer);
   Coordinator* running = nullptr;
   job.on_begin = [this, &running](const Beginning& beginning) {
@@ -321,52 +345,41 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
     metrics_.Append(line);
   });
   running = &coordinator;
-  // Queued metrics writes may call coordinator.Fail, so they must end before
-  // the coordinator is destroyed.
-  const absl::Cleanup write_metrics = [this] { metrics_.Flush(); };
   committer.SetCoordinator(&coordinator);
   const absl::Cleanup stop_committer = [&] { committer.Stop(); };
-  CoordinatorService coordinator_service(&coordinator);
+  const std::unique_ptr<AttemptServices> services =
+      network_->MakeServices(&coordinator, &replicas_);
   // Must outlive `local`: the coordinator may answer the server's last reports
   // with orders.
   LocalLink link(options_.log);
-  ParameterServerService service(/*shard=*/0, options_.log);
-  ReplicaService replica_service({/*shard=*/0, "", options_.security},
-                                 &replicas_);
   LocalServer local(
-      /*shard=*/0, options_.threads, &service,
+      /*shard=*/0,
+      {options_.make_executor(1), options_.make_executor(options_.threads)},
+      options_.files, services->weights(),
       [&coordinator](const ServerReport& report) {
         const absl::Status status =
             coordinator.OnServerReport(/*shard=*/0, report);
         if (!status.ok()) coordinator.Fail(status);
       });
   local.UsePasses(options_.make_passes);
-  local.UseReplicas(&replicas_, &replica_service);
+  local.UseReplicas(&replicas_, services->replicas());
   link.SetServer(&local);
-  Enlist enlist;
-  enlist.set_protocol_version(kProtocolVersion);
-  if (auto holdings = replicas_.Holdings()) {
-    *enlist.mutable_journal() = *std::move(holdings);
+  // Calls use the store of `local`.
+  const absl::Cleanup end_calls = [&] {
+    services->ShutDown(absl::ZeroDuration());
+  };
+  const absl::Status opened = Open(&coordinator, &link, services.get());
+  if (!opened.ok()) {
+    // Queued metrics writes may call coordinator.Fail, so they must end before
+    // the coordinator is destroyed.
+    metrics_.Flush();
+    return opened;
   }
-  *enlist.mutable_local_address() = MakeLocalAddress();
-  TRIBUTARY_RETURN_IF_ERROR(coordinator.AddServer(enlist, &link));
-  TRIBUTARY_RETURN_IF_ERROR(Failpoint("S1"));
-  Listener::Options listen = ListenerOptions(options_, enlist.local_address());
-  listen.network = listen_;
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Listener> listener,
-      Listener::Start(listen,
-                      {&service, &coordinator_service, &replica_service}));
-  listen_ = listener->network();
-  if (std::exchange(first_, false)) {
-    if (options_.on_listening) options_.on_listening(listener->address());
-    options_.log->Info("coordinator listens on %s", listener->address());
-  }
-  listener->SetReady(true);
 
   AttemptEnd end;
-  end.ending = Follow(&coordinator);
-  listener->SetReady(false);
+  end.ending = Follow(&coordinator, local);
+  services->SetReady(false);
+  // Queued writes may call coordinator.Fail, see above.
   metrics_.Flush();
   end.status = coordinator.status();
   if (const auto data = coordinator.data()) data_ = data;
@@ -395,13 +408,10 @@ absl::StatusOr<CoordinatorProcess::AttemptEnd> CoordinatorProcess::RunAttempt(
   } else {
     end.status = Conclude(end.ending == Coordinator::Ending::kTrained,
                           has_begun_ || !resumes, attempt_, local, options_,
-                          &coordinator, output_, &metrics_);
+                          network_, &coordinator, output_, &metrics_);
   }
   local.EndReplication();
-  listener->ShutDown(rolled_back ? kCutTimeout : kDrainTimeout);
-  coordinator_service.AwaitIdle();
-  service.AwaitIdle();
-  replica_service.AwaitIdle();
+  services->ShutDown(rolled_back ? kCutTimeout : kDrainTimeout);
   return end;
 }
 
@@ -450,8 +460,13 @@ absl::Status RunCoordinator(const ServerOptions& options, Shutdown* shutdown) {
   }
   TRIBUTARY_ASSIGN_OR_RETURN(
       const std::unique_ptr<RunOutput> output,
-      RunOutput::Create(options.output_directory, options.log));
-  return CoordinatorProcess(options, shutdown, output.get()).Run();
+      RunOutput::Create(options.output_directory, options.log, options.files));
+  std::unique_ptr<ServerNetwork> grpc;
+  if (options.network == nullptr) grpc = MakeGrpcServerNetwork(options);
+  return CoordinatorProcess(options, shutdown,
+                            grpc != nullptr ? grpc.get() : options.network,
+                            output.get())
+      .Run();
 }
 
 }  // namespace tributary

@@ -1,21 +1,14 @@
 #include "server/process/final_model.h"
 
-#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "common/job/exchange_traits.h"
 #include "common/optimizer/optimizer.h"
-#include "common/text/counted.h"
-#include "common/transport/channel.h"
-#include "common/transport/chunk_codec.h"
-#include "grpcpp/grpcpp.h"
-#include "proto/parameter_server.grpc.pb.h"
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_files.h"
@@ -24,44 +17,9 @@
 namespace tributary {
 namespace {
 
-constexpr absl::Duration kReadWeightsTimeout = absl::Minutes(10);
 // Bounds the wait for the last updates, whose inputs are all at the servers.
 constexpr absl::Duration kUpdateTimeout = absl::Seconds(5);
 constexpr absl::Duration kPoll = absl::Milliseconds(100);
-
-// Reads a remote server's `chunks` chunks at `version` into the arena.
-absl::Status ReadRemote(const std::string& address, const Security& security,
-                        int64_t version, const ArenaLayout& layout,
-                        size_t chunks, float* arena) {
-  std::unique_ptr<ParameterServer::Stub> stub =
-      ParameterServer::NewStub(CreateChannel(address, security));
-  grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + kReadWeightsTimeout));
-  ReadWeightsRequest request;
-  request.set_version(version);
-  std::unique_ptr<grpc::ClientReader<ServerMessage>> reader =
-      stub->ReadWeights(&context, request);
-  ServerMessage message;
-  size_t read = 0;
-  for (; reader->Read(&message); ++read) {
-    const Weights& weights = message.weights();
-    if (weights.chunk() < 0 || weights.chunk() >= layout.chunk_count() ||
-        weights.payload().size() !=
-            layout.ChunkSize(weights.chunk()) * sizeof(float)) {
-      return absl::DataLossError(
-          absl::StrCat(address, ": chunk ", weights.chunk(), " of ",
-                       Counted(weights.payload().size(), "byte"),
-                       " does not fit the model"));
-    }
-    std::copy_n(
-        weights.payload().data(), weights.payload().size(),
-        reinterpret_cast<char*>(arena + layout.ChunkBegin(weights.chunk())));
-  }
-  TRIBUTARY_RETURN_IF_ERROR(FromGrpc(reader->Finish(), address));
-  if (read == chunks) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(address, " sent ", read, " of its ",
-                                          Counted(chunks, "chunk")));
-}
 
 // Returns a snapshot of `chunks` whose values lie in `arena`, with new buffers
 // for `slots` optimizer state arrays each.
@@ -89,8 +47,8 @@ absl::Status ReadShardOf(const FinalModelSources& sources, int shard,
   const int servers = static_cast<int>(sources.addresses.size());
   const std::vector<int> chunks = layout.ChunksOf(shard, servers);
   const absl::Status read =
-      ReadRemote(sources.addresses[shard], options.security, sources.version,
-                 layout, chunks.size(), arena.get());
+      sources.network->ReadWeights(sources.addresses[shard], sources.version,
+                                   layout, chunks.size(), arena.get());
   if (read.ok() || !sources.copies) return read;
   Snapshot copies =
       InArena(chunks, static_cast<int>(sources.store->slot_names().size()),

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "common/base/buffer_pool.h"
 #include "common/parameters/parameter_table.h"
+#include "server/process/server_network.h"
 #include "server/process/server_options.h"
 #include "server/store/parameter_store.h"
 
@@ -26,6 +27,8 @@ struct FinalModelSources {
   ParameterStore* store = nullptr;
   // host:port of all servers, by shard. The first address is the caller's own.
   std::vector<std::string> addresses;
+  // Reads the shards of the other servers. Used only with `store`.
+  ServerNetwork* network = nullptr;
   // Reads the in-memory replica of `shard` from the server `holder` into the
   // snapshot, as LocalServer::ReadCopies does. Set in jobs with
   // recovery.journal and in an all-reduce.

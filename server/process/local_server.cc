@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/failpoint.h"
 #include "common/base/status_macros.h"
-#include "common/base/thread_pool.h"
 #include "common/job/exchange_traits.h"
 #include "common/job/rounds.h"
 #include "common/os/process.h"
@@ -27,13 +26,6 @@ LocalServer::LocalServer(int shard, Executors executors, FileSystem* files,
       writer_(executors.writer.get()),
       pool_(executors.pool.get()),
       executors_(std::move(executors)) {}
-
-LocalServer::LocalServer(int shard, int threads, WeightsService* service,
-                         std::function<void(const ServerReport&)> report)
-    : LocalServer(shard,
-                  {std::make_unique<ThreadPool>(1),
-                   std::make_unique<ThreadPool>(threads)},
-                  FileSystem::Posix(), service, std::move(report)) {}
 
 LocalServer::~LocalServer() {
   // The stream's callbacks use the executors, whose tasks use the stream.
@@ -432,6 +424,14 @@ void LocalServer::ReportSnapshot(int64_t version,
   snapshot->set_message(message);
   for (const CheckpointFile& file : files) *snapshot->add_file() = file;
   report_(report);
+}
+
+ServerReport LocalServer::Heartbeat() const {
+  ServerReport report;
+  ParameterStore* const from = store();
+  report.mutable_heartbeat()->set_version(
+      from == nullptr ? -1 : from->CompleteVersion());
+  return report;
 }
 
 ProcessStatistics LocalServer::Statistics() const {

@@ -45,10 +45,6 @@ class LocalServer {
   LocalServer(int shard, Executors executors, FileSystem* files,
               WeightsService* service,
               std::function<void(const ServerReport&)> report);
-  // Like the constructor above, but creates the executors, with `threads`
-  // threads in the pool, and uses the machine's file system.
-  LocalServer(int shard, int threads, WeightsService* service,
-              std::function<void(const ServerReport&)> report);
   // Blocks until the tasks in progress have ended.
   ~LocalServer();
 
@@ -63,6 +59,8 @@ class LocalServer {
   // Returns an error for an order that is invalid in the current state.
   absl::Status Handle(const ServerOrder& order) ABSL_LOCKS_EXCLUDED(mu_);
 
+  // Returns the heartbeat of this server.
+  ServerReport Heartbeat() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns the statistics of this server for the job's status and summary.
   ProcessStatistics Statistics() const;
 

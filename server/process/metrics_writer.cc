@@ -3,12 +3,8 @@
 #include <utility>
 
 #include "common/base/monotonic_clock.h"
-#include "common/base/thread_pool.h"
 
 namespace tributary {
-
-MetricsWriter::MetricsWriter(RunOutput* output, Logger* log)
-    : MetricsWriter(output, log, std::make_unique<ThreadPool>(1)) {}
 
 MetricsWriter::MetricsWriter(RunOutput* output, Logger* log,
                              std::unique_ptr<Executor> thread)

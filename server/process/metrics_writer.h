@@ -27,9 +27,8 @@ class MetricsWriter {
   // of lines.
   static constexpr int64_t kMostWaiting = 16384;
 
-  // Both arguments must outlive this object.
-  MetricsWriter(RunOutput* output, Logger* log);
-  // Writes on `thread`, which must run one task at a time.
+  // Writes on `thread`, which must run one task at a time. `output` and `log`
+  // must outlive this object.
   MetricsWriter(RunOutput* output, Logger* log,
                 std::unique_ptr<Executor> thread);
 

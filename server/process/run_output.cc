@@ -49,14 +49,14 @@ absl::Status MakeDirectory(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RunOutput>> RunOutput::Create(
-    const std::string& directory, Logger* log) {
+    const std::string& directory, Logger* log, FileSystem* files) {
   TRIBUTARY_RETURN_IF_ERROR(MakeDirectory(directory));
-  return std::unique_ptr<RunOutput>(new RunOutput(directory, log));
+  return std::unique_ptr<RunOutput>(new RunOutput(directory, log, files));
 }
 
 absl::Status RunOutput::WriteJob(const JobSpec& job) {
   return WriteFileAtomically(absl::StrCat(directory_, "/job.textproto"),
-                             {PrintJob(job)});
+                             {PrintJob(job)}, files_);
 }
 
 std::string RunOutput::RunId(bool begins) {
@@ -68,7 +68,7 @@ std::string RunOutput::RunId(bool begins) {
   std::random_device random;
   const std::string name = absl::StrCat(
       absl::Hex((uint64_t{random()} << 32) | random(), absl::kZeroPad16));
-  const absl::Status status = WriteFileAtomically(path, {name});
+  const absl::Status status = WriteFileAtomically(path, {name}, files_);
   if (!status.ok()) {
     log_->Warning("cannot store the run's ID: %s",
                   std::string(status.message()));
@@ -82,7 +82,7 @@ absl::StatusOr<int64_t> RunOutput::NextAttempt() {
   if (!last.ok() && !absl::IsNotFound(last.status())) return last.status();
   const int64_t attempt = last.value_or(0) + 1;
   TRIBUTARY_RETURN_IF_ERROR(
-      WriteFileAtomically(path, {absl::StrCat(attempt, "\n")}));
+      WriteFileAtomically(path, {absl::StrCat(attempt, "\n")}, files_));
   return attempt;
 }
 
@@ -116,7 +116,7 @@ absl::Status RunOutput::RewindMetrics(int64_t step, int64_t evaluated_step) {
       }
     }
   }
-  TRIBUTARY_RETURN_IF_ERROR(WriteFileAtomically(path, {kept}));
+  TRIBUTARY_RETURN_IF_ERROR(WriteFileAtomically(path, {kept}, files_));
   absl::MutexLock lock(&mu_);
   metrics_ = std::ofstream(path, std::ios::app);
   if (!metrics_) return FileError(errno, "cannot write", path);
@@ -147,17 +147,16 @@ absl::StatusOr<std::string> RunOutput::WriteModel(const ArenaLayout& layout,
                    parameter.size * sizeof(float)});
   }
   const std::string folder = FinalFolder(directory_);
-  FileSystem* const files = FileSystem::Posix();
-  TRIBUTARY_RETURN_IF_ERROR(files->MakeFolder(folder));
-  TRIBUTARY_RETURN_IF_ERROR(files->SyncFolder(directory_));
+  TRIBUTARY_RETURN_IF_ERROR(files_->MakeFolder(folder));
+  TRIBUTARY_RETURN_IF_ERROR(files_->SyncFolder(directory_));
   TRIBUTARY_RETURN_IF_ERROR(WriteSafetensors(
-      absl::StrCat(folder, "/", kFinalModelName), tensors, {}));
+      absl::StrCat(folder, "/", kFinalModelName), tensors, {}, files_));
   return digest.FinishHex();
 }
 
 absl::Status RunOutput::WriteSummary(const std::string& summary) {
   return WriteFileAtomically(absl::StrCat(directory_, "/summary.json"),
-                             {summary});
+                             {summary}, files_);
 }
 
 }  // namespace tributary

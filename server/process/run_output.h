@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "common/os/file_system.h"
 #include "common/os/log.h"
 #include "common/parameters/parameter_table.h"
 #include "proto/job.pb.h"
@@ -24,10 +25,11 @@ namespace tributary {
 class RunOutput {
  public:
   // Creates the folder and its parents. If that fails, returns the file
-  // system's error, such as PermissionDenied, with the path. `log` must outlive
-  // this object.
+  // system's error, such as PermissionDenied, with the path. `log` and `files`
+  // must outlive this object.
   static absl::StatusOr<std::unique_ptr<RunOutput>> Create(
-      const std::string& directory, Logger* log);
+      const std::string& directory, Logger* log,
+      FileSystem* files = FileSystem::Posix());
 
   // Writes job.textproto. In the folder of an existing run, call it only when
   // this job is certain to resume that run.
@@ -65,11 +67,12 @@ class RunOutput {
   absl::Status WriteSummary(const std::string& summary);
 
  private:
-  RunOutput(std::string directory, Logger* log)
-      : directory_(std::move(directory)), log_(log) {}
+  RunOutput(std::string directory, Logger* log, FileSystem* files)
+      : directory_(std::move(directory)), log_(log), files_(files) {}
 
   const std::string directory_;
   Logger* const log_;
+  FileSystem* const files_;
   absl::Mutex mu_;
   std::ofstream metrics_ ABSL_GUARDED_BY(mu_);
   bool metrics_failed_ ABSL_GUARDED_BY(mu_) = false;

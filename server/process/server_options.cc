@@ -1,9 +1,14 @@
 #include "server/process/server_options.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/base/thread_pool.h"
 #include "common/job/exchange_traits.h"
 
 namespace tributary {
+
+std::unique_ptr<Executor> MakeThreadPool(int threads) {
+  return std::make_unique<ThreadPool>(threads);
+}
 
 absl::Status CheckServers(const JobSpec& job, int servers) {
   if (!ResolveExchange(job).servers_update && servers > 1) {

@@ -2,20 +2,30 @@
 #ifndef TRIBUTARY_SERVER_PROCESS_SERVER_OPTIONS_H_
 #define TRIBUTARY_SERVER_PROCESS_SERVER_OPTIONS_H_
 
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "absl/time/time.h"
+#include "common/base/executor.h"
 #include "common/base/limits.h"
+#include "common/os/file_system.h"
 #include "common/os/log.h"
 #include "common/transport/security.h"
 #include "proto/job.pb.h"
 #include "proto/rendezvous.pb.h"
+#include "server/coordinator/beginning.h"
 #include "server/service/listener.h"
 #include "server/store/block_pass.h"
 #include "server/store/chunk_pass.h"
 
 namespace tributary {
+
+class ServerNetwork;
+
+// Returns an executor with this many threads.
+std::unique_ptr<Executor> MakeThreadPool(int threads);
 
 struct ServerOptions {
   // Number of this server, from 0. Server 0 is the coordinator.
@@ -73,8 +83,18 @@ struct ServerOptions {
 
   // Number of threads that sum and update chunks.
   int threads = 1;
+  // Starts threads. An executor with one thread must run tasks in order.
+  std::function<std::unique_ptr<Executor>(int threads)> make_executor =
+      &MakeThreadPool;
   // Creates the implementation that sums and updates chunks.
   ChunkPassMaker make_passes = &MakeBlockPasses;
+
+  // How this server and the other processes reach each other. Null selects
+  // gRPC. Must outlive the call of RunServer.
+  ServerNetwork* network = nullptr;
+  // Where checkpoints and the files of the run are written. Must outlive the
+  // call of RunServer.
+  FileSystem* files = FileSystem::Posix();
 
   // The server's log. Required; must outlive the call of RunServer.
   Logger* log = nullptr;
@@ -82,6 +102,9 @@ struct ServerOptions {
   // Called once, with the listener's host:port, when the server accepts calls.
   // May be null.
   std::function<void(const std::string&)> on_listening;
+  // Shard 0 only: called once in each attempt, when it is known where the
+  // attempt begins. Must not block. May be null.
+  std::function<void(int64_t attempt, const Beginning&)> on_begin;
 };
 
 // Returns InvalidArgument if the job does not support this number of servers.

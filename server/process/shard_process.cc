@@ -2,7 +2,9 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/failpoint.h"
 #include "common/base/monotonic_clock.h"
@@ -10,13 +12,10 @@
 #include "common/base/retry.h"
 #include "common/base/status_macros.h"
 #include "common/transport/channel.h"
-#include "common/transport/grpc_client_stream.h"
 #include "server/process/local_server.h"
-#include "server/replication/replica_service.h"
+#include "server/process/server_network.h"
 #include "server/replication/replica_store.h"
 #include "server/service/enlistment.h"
-#include "server/service/listener.h"
-#include "server/service/parameter_server_service.h"
 
 namespace tributary {
 namespace {
@@ -35,15 +34,16 @@ constexpr absl::Duration kOldSelfTimeout = absl::Seconds(30);
 // `*enlisted` if the coordinator was reached, and `*over` if the job was
 // stopped and must not be joined again.
 absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
-                             ReplicaStore* replicas,
+                             ServerNetwork* network, ReplicaStore* replicas,
                              absl::Duration connect_timeout, bool* enlisted,
                              bool* over) {
-  ParameterServerService service(options.shard, options.log);
-  ReplicaService replica_service(
-      {options.shard, options.coordinator, options.security}, replicas);
+  const std::unique_ptr<AttemptServices> services =
+      network->MakeServices(/*coordinator=*/nullptr, replicas);
   std::unique_ptr<Enlistment> enlistment;
   LocalServer local(
-      options.shard, options.threads, &service,
+      options.shard,
+      {options.make_executor(1), options.make_executor(options.threads)},
+      options.files, services->weights(),
       [&enlistment](const ServerReport& report) { enlistment->Send(report); });
   enlistment = std::make_unique<Enlistment>([&](const ServerOrder& order) {
     TRIBUTARY_RETURN_IF_ERROR(local.Handle(order));
@@ -56,7 +56,11 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
     return absl::OkStatus();
   });
   local.UsePasses(options.make_passes);
-  local.UseReplicas(replicas, &replica_service);
+  local.UseReplicas(replicas, services->replicas());
+  // Calls use the store of `local`.
+  const absl::Cleanup end_calls = [&services] {
+    services->ShutDown(absl::ZeroDuration());
+  };
   Enlist enlist;
   enlist.set_protocol_version(kProtocolVersion);
   if (auto holdings = replicas->Holdings()) {
@@ -64,33 +68,19 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
   }
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S1"));
   enlist.set_shard(options.shard);
-  *enlist.mutable_local_address() = MakeLocalAddress();
+  *enlist.mutable_local_address() = services->local_address();
+  TRIBUTARY_ASSIGN_OR_RETURN(const std::string address, services->Listen());
+  enlist.set_address(address);
+  if (options.on_listening) options.on_listening(address);
+  options.log->Info("server %d listens on %s", options.shard, address);
   TRIBUTARY_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Listener> listener,
-      Listener::Start(ListenerOptions(options, enlist.local_address()),
-                      {&service, &replica_service}));
-  enlist.set_address(listener->address());
-  if (options.on_listening) options.on_listening(listener->address());
-  options.log->Info("server %d listens on %s", options.shard,
-                    listener->address());
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      const std::shared_ptr<grpc::Channel> channel,
-      ConnectToCoordinator(options.coordinator, options.security,
-                           connect_timeout,
-                           [shutdown] { return shutdown->requested(); }));
-  enlistment->Begin(
-      std::make_unique<GrpcClientStream<ServerOrder, ServerReport>>(
-          channel, "/tributary.Rendezvous/Enlistment"),
-      enlist);
+      std::unique_ptr<EnlistmentStream> stream,
+      network->ConnectToCoordinator(
+          connect_timeout, [shutdown] { return shutdown->requested(); }));
+  enlistment->Begin(std::move(stream), enlist);
   *enlisted = true;
-  listener->SetReady(true);
-  const Pulse pulse(kHeartbeat, [&] {
-    ServerReport report;
-    ParameterStore* const store = local.store();
-    report.mutable_heartbeat()->set_version(
-        store == nullptr ? -1 : store->CompleteVersion());
-    enlistment->Send(report);
-  });
+  services->SetReady(true);
+  const Pulse pulse(kHeartbeat, [&] { enlistment->Send(local.Heartbeat()); });
   // After this report the coordinator writes a checkpoint and ends the attempt.
   const Shutdown::Registration leaving = shutdown->OnRequest([&enlistment] {
     ServerReport report;
@@ -99,9 +89,7 @@ absl::Status RunShardAttempt(const ServerOptions& options, Shutdown* shutdown,
   });
   const absl::Status ended = enlistment->AwaitDone();
   local.EndReplication();
-  listener->ShutDown(enlistment->finished() ? kDrainTimeout : kCutTimeout);
-  service.AwaitIdle();
-  replica_service.AwaitIdle();
+  services->ShutDown(enlistment->finished() ? kDrainTimeout : kCutTimeout);
   if (enlistment->stopped()) {
     *over = true;
     return absl::CancelledError("the job was stopped");
@@ -127,9 +115,12 @@ absl::Status RunShard(const ServerOptions& options, Shutdown* shutdown) {
   bool over = false;
   absl::Time last_seen = MonotonicNow();
   ServerOptions attempt = options;
+  std::unique_ptr<ServerNetwork> grpc;
+  if (options.network == nullptr) grpc = MakeGrpcServerNetwork(options);
+  ServerNetwork* const network = grpc != nullptr ? grpc.get() : options.network;
   while (true) {
     const absl::Status status =
-        RunShardAttempt(attempt, shutdown, &replicas,
+        RunShardAttempt(attempt, shutdown, network, &replicas,
                         enlisted ? options.reconnect_timeout : kConnectTimeout,
                         &enlisted, &over);
     if (status.ok() || over || shutdown->requested()) return status;

@@ -6,13 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/base/thread_pool.h"
 
 namespace tributary {
-
-ThreadedCheckpointCommitter::ThreadedCheckpointCommitter(Options options)
-    : ThreadedCheckpointCommitter(std::move(options),
-                                  std::make_unique<ThreadPool>(1)) {}
 
 ThreadedCheckpointCommitter::ThreadedCheckpointCommitter(
     Options options, std::unique_ptr<Executor> thread)

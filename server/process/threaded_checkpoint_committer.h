@@ -31,8 +31,6 @@ class ThreadedCheckpointCommitter final : public CheckpointCommitter {
     std::function<absl::Status()> before_commit;
     Logger* log = nullptr;
   };
-  // Executes requests on a new thread.
-  explicit ThreadedCheckpointCommitter(Options options);
   // Executes requests on `thread`, which must run one task at a time.
   ThreadedCheckpointCommitter(Options options,
                               std::unique_ptr<Executor> thread);

@@ -4,8 +4,7 @@
 #include <cerrno>
 #include <iterator>
 
-#include "tests/simulation/processes/coordinator_process.h"
-#include "tests/simulation/processes/shard_process.h"
+#include "tests/simulation/processes/server_process.h"
 
 namespace tributary::simulation {
 namespace {
@@ -147,13 +146,8 @@ void Faults::CrashAtPoint() {
 void Faults::CrashAtDiskOperation() {
   const int64_t shard = world_->random.Uniform(0, world_->scenario.servers - 1);
   Process* const process = world_->servers[static_cast<size_t>(shard)];
-  const int64_t calls = world_->random.Uniform(0, 30);
-  if (shard == 0) {
-    static_cast<CoordinatorProcess*>(process)->CrashAtDiskCall(calls);
-  } else {
-    ServerAttempt* const server = static_cast<ShardProcess*>(process)->server();
-    if (server != nullptr) server->disk.CrashAfter(calls);
-  }
+  static_cast<ServerProcess*>(process)->CrashAtDiskCall(
+      world_->random.Uniform(0, 30));
   ++world_->injected["crash at a disk call"];
 }
 
@@ -256,7 +250,7 @@ void Faults::ClaimRank() {
 void Faults::Drain() {
   if (!coordinator_->running()) return;
   ++world_->injected["SIGTERM"];
-  static_cast<CoordinatorProcess*>(coordinator_)->Drain();
+  static_cast<ServerProcess*>(coordinator_)->Drain();
 }
 
 }  // namespace tributary::simulation

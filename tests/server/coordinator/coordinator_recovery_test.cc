@@ -192,6 +192,22 @@ class CoordinatorReplicaTest : public CoordinatorTest {
     }
   }
 
+  void SayVersion(int shard, int64_t version) {
+    ServerReport report;
+    report.mutable_heartbeat()->set_version(version);
+    EXPECT_TRUE(coordinator_->OnServerReport(shard, report).ok());
+  }
+  // Trains to the last step's sums.
+  void TrainToTheEnd() {
+    SayConfigured();
+    SayReplicated();
+    SaySynced(&worker_);
+    for (int64_t step = 6; step < 9; ++step) {
+      EXPECT_TRUE(SaySums(0, step, {1, 1}).ok());
+      EXPECT_TRUE(SaySums(1, step, {1}).ok());
+    }
+  }
+
   std::string run_ = "run";
   Beginning begun_;
   FakeWorker worker_;
@@ -245,13 +261,9 @@ TEST_F(CoordinatorReplicaTest, LeavesAloneWhatIsOfAnotherRun) {
 // The next server has the model.
 TEST_F(CoordinatorReplicaTest, EndsWithoutAServerThatIsLostAtTheEnd) {
   MakeNextAttempt(/*from_memory=*/true);
-  SayConfigured();
-  SayReplicated();
-  SaySynced(&worker_);
-  for (int64_t step = 6; step < 9; ++step) {
-    EXPECT_TRUE(SaySums(0, step, {1, 1}).ok());
-    EXPECT_TRUE(SaySums(1, step, {1}).ok());
-  }
+  TrainToTheEnd();
+  SayVersion(0, 9);
+  SayVersion(1, 9);
   ASSERT_TRUE(worker_.orders.back().has_finished());
   coordinator_->ServerGone(1);
   EXPECT_EQ(coordinator_->AwaitEnding(absl::ZeroDuration()),
@@ -259,6 +271,32 @@ TEST_F(CoordinatorReplicaTest, EndsWithoutAServerThatIsLostAtTheEnd) {
   coordinator_->OnWorkerDisconnected(worker_.incarnation);
   EXPECT_EQ(coordinator_->AwaitEnding(absl::ZeroDuration()),
             Coordinator::Ending::kTrained);
+}
+
+TEST_F(CoordinatorReplicaTest, FinishesWhenAllServersHaveTheLastVersion) {
+  MakeNextAttempt(/*from_memory=*/true);
+  TrainToTheEnd();
+  EXPECT_FALSE(worker_.orders.back().has_finished());
+  SayVersion(0, 9);
+  SayVersion(1, 8);
+  EXPECT_FALSE(worker_.orders.back().has_finished());
+  SayVersion(1, 9);
+  EXPECT_TRUE(worker_.orders.back().has_finished());
+}
+
+// Server 1 has lost its connections in the last step, and no replica of the
+// last version exists. The worker must compute the step again.
+TEST_F(CoordinatorReplicaTest, GoesBackIfTheLastVersionHasNoReplicas) {
+  MakeNextAttempt(/*from_memory=*/true);
+  TrainToTheEnd();
+  SayVersion(0, 8);
+  coordinator_->OnWorkerDisconnected(worker_.incarnation);
+  FakeWorker again;
+  EXPECT_TRUE(Join(&again).ok());
+  coordinator_->ServerGone(1);
+  EXPECT_EQ(coordinator_->AwaitEnding(absl::ZeroDuration()),
+            Coordinator::Ending::kRolledBack);
+  EXPECT_TRUE(absl::IsAborted(again.closed)) << again.closed;
 }
 
 // A server's last reports come while the attempt is being taken down.

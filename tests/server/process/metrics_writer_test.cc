@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/thread_pool.h"
 #include "common/os/log.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -91,7 +92,8 @@ TEST_F(MetricsWriterTest, WritesNothingOnTheThreadOfTheCaller) {
 }
 
 TEST_F(MetricsWriterTest, KeepsTheOrderAcrossRewindsAndFlushes) {
-  MetricsWriter writer(output_.get(), log_.get());
+  MetricsWriter writer(output_.get(), log_.get(),
+                       std::make_unique<ThreadPool>(1));
   const auto ok = [](const absl::Status& status) { EXPECT_TRUE(status.ok()); };
   writer.Rewind(0, 0, ok);
   for (int64_t step = 1; step <= 300; ++step) writer.Append(Step(step));
@@ -107,7 +109,8 @@ TEST_F(MetricsWriterTest, KeepsTheOrderAcrossRewindsAndFlushes) {
 
 TEST_F(MetricsWriterTest, WritesWhatIsLeftBeforeItEnds) {
   {
-    MetricsWriter writer(output_.get(), log_.get());
+    MetricsWriter writer(output_.get(), log_.get(),
+                         std::make_unique<ThreadPool>(1));
     writer.Rewind(0, 0, [](const absl::Status&) {});
     for (int64_t step = 1; step <= 50; ++step) writer.Append(Step(step));
   }
@@ -135,7 +138,8 @@ TEST_F(MetricsWriterTest, ADiskThatHangsCostsLinesBeyondTheBoundAndOneWarning) {
 }
 
 TEST_F(MetricsWriterTest, TellsWhyItCannotRewind) {
-  MetricsWriter writer(output_.get(), log_.get());
+  MetricsWriter writer(output_.get(), log_.get(),
+                       std::make_unique<ThreadPool>(1));
   // A folder in the way of the file.
   ASSERT_EQ(RunCommand({"/bin/mkdir", folder_ + "/metrics.jsonl"}).exit_code,
             0);

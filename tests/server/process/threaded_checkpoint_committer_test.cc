@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "common/base/thread_pool.h"
 #include "common/os/log.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -85,7 +86,8 @@ class ThreadedCheckpointCommitterTest : public CoordinatorTest {
       return output_->CheckAttempt(attempt);
     };
     options.log = log_.get();
-    ThreadedCheckpointCommitter committer(std::move(options));
+    ThreadedCheckpointCommitter committer(std::move(options),
+                                          std::make_unique<ThreadPool>(1));
     options_.job.mutable_checkpoint()->set_every_steps(1000);
     options_.job.mutable_optimizer()->mutable_sgd()->set_momentum(0);
     options_.checkpoints = &committer;

@@ -8,13 +8,12 @@
 #include "common/base/buffer_pool.h"
 #include "common/base/status_macros.h"
 #include "common/parameters/snapshot.h"
-#include "common/tensor_io/safetensors.h"
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/checkpoint/final_folder.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_files.h"
 #include "server/replication/replica_store.h"
-#include "tests/simulation/processes/shard_process.h"
+#include "tests/simulation/processes/server_process.h"
 
 namespace tributary::simulation {
 namespace {
@@ -71,75 +70,52 @@ absl::StatusOr<ModelState> ReadFolder(const World& world,
   return state;
 }
 
-}  // namespace
-
+// Reads from the stores of all servers, or from their replicas.
 absl::StatusOr<ModelState> ReadServers(World* world, Process* reader,
                                        int64_t version) {
   ModelState state;
   for (size_t shard = 0; shard < world->servers.size(); ++shard) {
     Process* const process = shard == 0 ? reader : world->servers[shard];
-    ServerAttempt* const server =
-        shard == 0 ? static_cast<CoordinatorProcess*>(reader)->server()
-                   : static_cast<ShardProcess*>(process)->server();
+    const SimulatedServices* const services =
+        static_cast<ServerProcess*>(process)->services();
     ParameterStore* const store =
-        server == nullptr ? nullptr : server->local.store();
-    if (store == nullptr ||
-        world->network.BlockedUntil(reader->number(), process->number()) >
-            world->loop.now()) {
-      const absl::StatusOr<Snapshot> copy =
-          CopyOf(world, reader, static_cast<int>(shard), version);
-      if (!copy.ok()) return copy.status();
-      AddSnapshot(world->layout, *copy, &state);
-      continue;
-    }
-    // Read as the written model is read.
-    for (const int chunk : store->chunk_numbers()) {
-      TRIBUTARY_RETURN_IF_ERROR(store->Read(chunk, version).status());
-    }
+        services == nullptr ? nullptr : services->store();
     std::optional<Snapshot> snapshot;
-    if (!store->TakeSnapshot(
-            version,
-            [&snapshot](Snapshot taken) { snapshot = std::move(taken); }) ||
-        !snapshot.has_value()) {
-      return absl::UnavailableError(
-          absl::StrCat("server ", shard, " is not at version ", version));
+    if (store != nullptr && world->Reaches(reader->number(), *process)) {
+      store->TakeSnapshot(version, [&snapshot](Snapshot taken) {
+        snapshot = std::move(taken);
+      });
+    }
+    if (!snapshot.has_value()) {
+      TRIBUTARY_ASSIGN_OR_RETURN(
+          snapshot, CopyOf(world, reader, static_cast<int>(shard), version));
     }
     AddSnapshot(world->layout, *snapshot, &state);
   }
   return state;
 }
 
-absl::StatusOr<ModelState> ReadSaved(World* world, int64_t version) {
+absl::StatusOr<ModelState> ReadNewestCheckpoint(const World& world,
+                                                int64_t version) {
   TRIBUTARY_ASSIGN_OR_RETURN(
       const std::vector<CheckpointName> checkpoints,
-      ListCheckpoints(CheckpointsFolder(world->disk_folder())));
-  if (!checkpoints.empty()) {
-    absl::StatusOr<ModelState> state =
-        ReadFolder(*world, checkpoints.front().path, version);
-    if (state.ok()) return state;
-  }
+      ListCheckpoints(CheckpointsFolder(world.disk_folder())));
+  if (checkpoints.empty()) return absl::NotFoundError("no checkpoint");
+  return ReadFolder(world, checkpoints.front().path, version);
+}
+
+}  // namespace
+
+absl::StatusOr<ModelState> ReadResult(World* world, Process* coordinator,
+                                      int64_t version) {
   TRIBUTARY_ASSIGN_OR_RETURN(
       ModelState state,
       ReadFolder(*world, FinalFolder(world->disk_folder()), version));
-  TRIBUTARY_RETURN_IF_ERROR(world->result.status());
-  state.slots = world->result->slots;
+  absl::StatusOr<ModelState> from = ReadServers(world, coordinator, version);
+  if (!from.ok()) from = ReadNewestCheckpoint(*world, version);
+  if (!from.ok()) from = world->result;
+  if (from.ok()) state.slots = std::move(from->slots);
   return state;
-}
-
-absl::StatusOr<CheckpointManifest> WriteFinal(
-    World* world, const ModelState& state, const CheckpointManifest& manifest) {
-  const std::string folder = FinalFolder(world->disk_folder());
-  std::vector<NamedTensor> tensors;
-  for (const Parameter& parameter : world->layout.parameters()) {
-    tensors.push_back({parameter.name, parameter.shape,
-                       state.weights.data() + parameter.offset});
-  }
-  TRIBUTARY_RETURN_IF_ERROR(world->disk.MakeFolder(folder));
-  TRIBUTARY_RETURN_IF_ERROR(world->disk.SyncFolder(world->disk_folder()));
-  TRIBUTARY_RETURN_IF_ERROR(WriteSafetensors(
-      absl::StrCat(folder, "/", kFinalModelName), tensors, {}, &world->disk));
-  TRIBUTARY_RETURN_IF_ERROR(WriteFinalManifest(folder, manifest, &world->disk));
-  return ReadManifest(folder);
 }
 
 }  // namespace tributary::simulation

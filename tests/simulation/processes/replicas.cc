@@ -1,24 +1,17 @@
 #include "tests/simulation/processes/replicas.h"
 
-#include <cstdlib>
 #include <utility>
 
-#include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "common/stream/replica_stream.h"
 #include "server/replication/replica_session.h"
+#include "tests/simulation/processes/server_network.h"
 #include "tests/simulation/world/client_stream.h"
 
 namespace tributary::simulation {
 namespace {
 
 constexpr absl::Duration kConnectTimeout = absl::Seconds(20);
-
-// Returns N for "server-N", and 0 for the empty address of shard 0.
-int ShardAt(absl::string_view address) {
-  (void)absl::ConsumePrefix(&address, "server-");
-  return std::atoi(std::string(address).c_str());
-}
 
 }  // namespace
 
@@ -60,18 +53,16 @@ std::unique_ptr<ReplicaStream> Replicas::Open(
 absl::Status Replicas::Fetch(const std::string& address,
                              const ReadJournalRequest& request,
                              Snapshot* snapshot) {
-  const Process* const from = world_->servers[ShardAt(address)];
-  const absl::Time now = world_->loop.now();
-  if (from->listener() == nullptr || from->listener()->gone() ||
-      from->life()->paused_until > now ||
-      world_->network.BlockedUntil(scope_->process, from->number()) > now ||
-      world_->network.BlockedUntil(from->number(), scope_->process) > now) {
+  const Process* const from =
+      world_->servers[static_cast<size_t>(ShardAt(address))];
+  if (!world_->Reaches(scope_->process, *from) ||
+      from->life()->paused_until > world_->loop.now()) {
     return absl::UnavailableError("the holder is not to be reached");
   }
   const ReplicaStore* const memory = from->replicas();
   TRIBUTARY_RETURN_IF_ERROR(memory->CheckScope(request.scope()));
   TRIBUTARY_ASSIGN_OR_RETURN(const Snapshot held,
-                             memory->Find(shard_, request.version()));
+                             memory->Find(request.shard(), request.version()));
   CopySnapshot(held, snapshot);
   return absl::OkStatus();
 }

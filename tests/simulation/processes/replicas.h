@@ -23,6 +23,9 @@ class Replicas final : public ReplicaNetwork {
 
   // Accepts the stream of another server.
   void Accept(const std::shared_ptr<Link>& link);
+  bool idle() const { return calls_.idle(); }
+  // Ends all streams.
+  void EndAll() { calls_.EndAll(); }
 
   void Serve(int64_t attempt) override { attempt_ = attempt; }
   void ServeWorkers(int64_t) override {}

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "common/base/status_macros.h"
 
 namespace tributary::simulation {
@@ -44,6 +45,7 @@ absl::Status ProcessDisk::Begin(const std::string& path) {
     life_->root()->dying = true;
     return FileError(EIO, "the process crashes:", path);
   }
+  if (!absl::StrContains(path, "/checkpoints")) return absl::OkStatus();
   if (fault_->operations_left > 0) --fault_->operations_left;
   if (fault_->operations_left != 0) return absl::OkStatus();
   if (loop_->now() >= fault_->until) fault_->operations_left = -1;

@@ -21,7 +21,8 @@ struct DiskFault {
 };
 
 // Forwards calls to the shared disk. Calls of a crashed process have no effect.
-// The process can be made to crash during a call.
+// The process can be made to crash during a call. The fault affects only
+// checkpoints.
 class ProcessDisk final : public FileSystem {
  public:
   using Renamed = std::function<void(const std::string& to)>;

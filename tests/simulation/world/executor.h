@@ -1,67 +1,102 @@
-// Runs tasks as events, at times that depend on the seed.
+// The executors of simulated servers, which run tasks at times that depend on
+// the seed.
 #ifndef TRIBUTARY_TESTS_SIMULATION_WORLD_EXECUTOR_H_
 #define TRIBUTARY_TESTS_SIMULATION_WORLD_EXECUTOR_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
-#include <map>
 #include <memory>
+#include <utility>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/base/executor.h"
+#include "common/base/monotonic_clock.h"
+#include "common/base/thread.h"
 #include "tests/simulation/world/event_loop.h"
 #include "tests/simulation/world/random.h"
 
 namespace tributary::simulation {
 
-// An executor whose tasks are events of one process.
+// Its threads belong to `process`. A thread that was idle starts its next task
+// within `longest`. One thread runs tasks in order; several threads run them in
+// any order.
 class SimulatedExecutor final : public Executor {
  public:
-  // A task starts within `longest` after it was added. If `threads` is 1, tasks
-  // run in order, otherwise in any order. `loop` and `random` must outlive this
-  // object.
-  SimulatedExecutor(EventLoop* loop, Random* random, std::shared_ptr<Life> life,
-                    int threads, absl::Duration longest)
-      : loop_(loop),
-        random_(random),
-        life_(std::move(life)),
-        threads_(threads),
-        longest_(longest) {}
-
-  // Runs the queued tasks unless the process has crashed.
+  // `random` must outlive this object.
+  SimulatedExecutor(Random* random, std::shared_ptr<Life> process, int threads,
+                    absl::Duration longest)
+      : random_(random),
+        process_(std::move(process)),
+        in_order_(threads == 1),
+        longest_(longest) {
+    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
+  }
+  // Runs the queued tasks unless the process has ended.
   ~SimulatedExecutor() override {
-    while (!life_->gone() && !tasks_->empty()) {
-      auto task = tasks_->extract(tasks_->begin());
-      task.mapped()();
+    {
+      absl::MutexLock lock(&mu_);
+      stopping_ = true;
     }
+    for (Thread& thread : threads_) thread.Join();
   }
 
   void Run(std::function<void()> task) override {
-    const int64_t number = next_++;
-    tasks_->emplace(number, std::move(task));
-    absl::Time when =
-        loop_->now() + random_->Between(absl::Microseconds(1), longest_);
-    if (threads_ == 1) when = last_ = std::max(last_, when);
-    loop_->At(when, life_, "task",
-              [weak = std::weak_ptr<Tasks>(tasks_), number] {
-                const auto tasks = weak.lock();
-                if (tasks == nullptr) return;
-                auto task = tasks->extract(number);
-                if (!task.empty()) task.mapped()();
-              });
+    absl::MutexLock lock(&mu_);
+    tasks_.push_back(std::move(task));
   }
 
  private:
-  using Tasks = std::map<int64_t, std::function<void()>>;
+  void Work() {
+    const auto free_task = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+      return tasks_.size() > starting_;
+    };
+    const auto ready = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+      return stopping_ || free_task();
+    };
+    while (!process_->gone()) {
+      {
+        absl::MutexLock lock(&mu_);
+        const bool idle = !ready();
+        Await(&mu_, absl::Condition(&ready));
+        if (!free_task()) return;
+        if (idle) {
+          // Reserves one of the tasks.
+          ++starting_;
+          bool never = false;
+          AwaitFor(&mu_, absl::Condition(&never),
+                   random_->Between(absl::Microseconds(1), longest_));
+          --starting_;
+        }
+      }
+      TakeTask()();
+    }
+  }
 
-  EventLoop* const loop_;
+  std::function<void()> TakeTask() ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    const auto last = static_cast<int64_t>(tasks_.size()) - 1;
+    const auto place =
+        tasks_.begin() + (in_order_ ? 0 : random_->Uniform(0, last));
+    std::function<void()> task = std::move(*place);
+    tasks_.erase(place);
+    return task;
+  }
+
   Random* const random_;
-  const std::shared_ptr<Life> life_;
-  const int threads_;
+  const std::shared_ptr<Life> process_;
+  const bool in_order_;
   const absl::Duration longest_;
-  int64_t next_ = 0;
-  absl::Time last_ = absl::InfinitePast();
-  const std::shared_ptr<Tasks> tasks_ = std::make_shared<Tasks>();
+  absl::Mutex mu_;
+  std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mu_);
+  // Number of threads that are about to take a task.
+  size_t starting_ ABSL_GUARDED_BY(mu_) = 0;
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  std::vector<Thread> threads_;
 };
 
 }  // namespace tributary::simulation

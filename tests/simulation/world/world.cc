@@ -148,17 +148,18 @@ void World::Connect(
              });
 }
 
-std::shared_ptr<Link> World::TryOnce(const std::shared_ptr<Life>& client,
-                                     Process* process, Service service) {
+bool World::Reaches(int client, const Process& process) const {
   const auto blocked = [&](int from, int to) {
     return network.BlockedUntil(from, to) > loop.now();
   };
-  if (process == nullptr || process->listener() == nullptr ||
-      process->listener()->silent() ||
-      blocked(client->process, process->number()) ||
-      blocked(process->number(), client->process)) {
-    return nullptr;
-  }
+  return process.listener() != nullptr && !process.listener()->silent() &&
+         !blocked(client, process.number()) &&
+         !blocked(process.number(), client);
+}
+
+std::shared_ptr<Link> World::TryOnce(const std::shared_ptr<Life>& client,
+                                     Process* process, Service service) {
+  if (process == nullptr || !Reaches(client->process, *process)) return nullptr;
   static constexpr const char* kNames[] = {"membership", "enlistment",
                                            "exchange", "journal"};
   const std::shared_ptr<Link> link = Link::Create(

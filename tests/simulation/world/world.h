@@ -59,6 +59,12 @@ class Process {
   bool spare = false;
   // Returns the scope that accepts calls; null if the process accepts none.
   const std::shared_ptr<Life>& listener() const { return listener_; }
+  void Listen(std::shared_ptr<Life> scope) { listener_ = std::move(scope); }
+  // Returns a new scope within this process.
+  std::shared_ptr<Life> MakeScope(const std::string& what) const;
+  // Ends the scope, and its calls within `notice`.
+  static void EndScope(const std::shared_ptr<Life>& scope,
+                       absl::Duration notice);
 
  protected:
   virtual void OnStart() = 0;
@@ -67,17 +73,13 @@ class Process {
   virtual void OnCrash() = 0;
   // Ends the process with this status.
   void Exit(const absl::Status& status);
-  // Returns a new scope within this process.
-  std::shared_ptr<Life> MakeScope(const std::string& what) const;
-  // Ends the scope, and its calls within `notice`.
-  static void EndScope(const std::shared_ptr<Life>& scope,
-                       absl::Duration notice);
-  static void EndLinks(Life* life, absl::Duration notice);
 
   World* const world_;
-  std::shared_ptr<Life> listener_;
 
  private:
+  static void EndLinks(Life* life, absl::Duration notice);
+
+  std::shared_ptr<Life> listener_;
   const std::string name_;
   const int number_;
   std::shared_ptr<Life> life_;
@@ -135,7 +137,6 @@ class World {
   // in-memory replicas.
   std::map<std::string, int64_t> injected;
 
-  std::string run_folder() const { return folder_ + "/run"; }
   std::string disk_folder() const { return folder_ + "/disk"; }
 
   // Records the violation of a property. Keeps only the first violation.
@@ -155,6 +156,9 @@ class World {
       const std::shared_ptr<Life>& client,
       const std::function<Process*()>& target, Service service,
       absl::Time deadline, const std::function<bool()>& stop);
+  // Returns whether a call from the process with number `client` reaches the
+  // process now.
+  bool Reaches(int client, const Process& process) const;
   // Cuts the connections between `process` and `other`, or all connections of
   // `process` if `other` is -1.
   void CutLinks(int process, int other, absl::Duration notice);

@@ -1,0 +1,151 @@
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/base/status_macros.h"
+#include "common/text/counted.h"
+#include "common/transport/channel.h"
+#include "common/transport/chunk_codec.h"
+#include "common/transport/grpc_client_stream.h"
+#include "grpcpp/grpcpp.h"
+#include "proto/parameter_server.grpc.pb.h"
+#include "server/process/server_network.h"
+#include "server/process/server_options.h"
+#include "server/replication/replica_service.h"
+#include "server/service/coordinator_service.h"
+#include "server/service/listener.h"
+#include "server/service/parameter_server_service.h"
+
+namespace tributary {
+namespace {
+
+constexpr absl::Duration kReadWeightsTimeout = absl::Minutes(10);
+
+class GrpcServices final : public AttemptServices {
+ public:
+  // Listens on `*network`, and replaces it with the address that was bound. All
+  // arguments must outlive this object.
+  GrpcServices(const ServerOptions& options, Coordinator* coordinator,
+               ReplicaStore* replicas, std::string* network)
+      : options_(options),
+        network_(network),
+        weights_(options.shard, options.log),
+        replicas_({options.shard, options.coordinator, options.security},
+                  replicas) {
+    if (coordinator != nullptr) coordinator_.emplace(coordinator);
+  }
+  ~GrpcServices() override { ShutDown(absl::ZeroDuration()); }
+
+  WeightsService* weights() override { return &weights_; }
+  ReplicaNetwork* replicas() override { return &replicas_; }
+  const LocalAddress& local_address() const override { return local_; }
+
+  absl::StatusOr<std::string> Listen() override {
+    Listener::Options listen = ListenerOptions(options_, local_);
+    listen.network = *network_;
+    std::vector<grpc::Service*> services = {&weights_, &replicas_};
+    if (coordinator_.has_value()) services.push_back(&*coordinator_);
+    TRIBUTARY_ASSIGN_OR_RETURN(listener_, Listener::Start(listen, services));
+    *network_ = listener_->network();
+    return listener_->address();
+  }
+  void SetReady(bool ready) override { listener_->SetReady(ready); }
+  void ShutDown(absl::Duration timeout) override {
+    if (listener_ == nullptr) return;
+    listener_->ShutDown(timeout);
+    if (coordinator_.has_value()) coordinator_->AwaitIdle();
+    weights_.AwaitIdle();
+    replicas_.AwaitIdle();
+    listener_.reset();
+  }
+
+ private:
+  const ServerOptions& options_;
+  std::string* const network_;
+  const LocalAddress local_ = MakeLocalAddress();
+  ParameterServerService weights_;
+  ReplicaService replicas_;
+  std::optional<CoordinatorService> coordinator_;
+  std::unique_ptr<Listener> listener_;
+};
+
+class GrpcServerNetwork final : public ServerNetwork {
+ public:
+  explicit GrpcServerNetwork(const ServerOptions& options)
+      : options_(options), listen_(options.listen) {}
+
+  std::unique_ptr<AttemptServices> MakeServices(
+      Coordinator* coordinator, ReplicaStore* replicas) override {
+    // Other servers tell the coordinator their address in each attempt.
+    if (coordinator == nullptr) listen_ = options_.listen;
+    return std::make_unique<GrpcServices>(options_, coordinator, replicas,
+                                          &listen_);
+  }
+
+  absl::StatusOr<std::unique_ptr<EnlistmentStream>> ConnectToCoordinator(
+      absl::Duration timeout, const std::function<bool()>& stop) override {
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        std::shared_ptr<grpc::Channel> channel,
+        tributary::ConnectToCoordinator(options_.coordinator, options_.security,
+                                        timeout, stop));
+    return std::make_unique<GrpcClientStream<ServerOrder, ServerReport>>(
+        std::move(channel), "/tributary.Rendezvous/Enlistment");
+  }
+
+  absl::Status ReadWeights(const std::string& address, int64_t version,
+                           const ArenaLayout& layout, size_t chunks,
+                           float* arena) override;
+
+ private:
+  const ServerOptions& options_;
+  // Address to listen on. Later attempts reuse the port of the coordinator's
+  // first one, which peers know.
+  std::string listen_;
+};
+
+absl::Status GrpcServerNetwork::ReadWeights(const std::string& address,
+                                            int64_t version,
+                                            const ArenaLayout& layout,
+                                            size_t chunks, float* arena) {
+  std::unique_ptr<ParameterServer::Stub> stub =
+      ParameterServer::NewStub(CreateChannel(address, options_.security));
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + kReadWeightsTimeout));
+  ReadWeightsRequest request;
+  request.set_version(version);
+  std::unique_ptr<grpc::ClientReader<ServerMessage>> reader =
+      stub->ReadWeights(&context, request);
+  ServerMessage message;
+  size_t read = 0;
+  for (; reader->Read(&message); ++read) {
+    const Weights& weights = message.weights();
+    if (weights.chunk() < 0 || weights.chunk() >= layout.chunk_count() ||
+        weights.payload().size() !=
+            layout.ChunkSize(weights.chunk()) * sizeof(float)) {
+      return absl::DataLossError(
+          absl::StrCat(address, ": chunk ", weights.chunk(), " of ",
+                       Counted(weights.payload().size(), "byte"),
+                       " does not fit the model"));
+    }
+    std::copy_n(
+        weights.payload().data(), weights.payload().size(),
+        reinterpret_cast<char*>(arena + layout.ChunkBegin(weights.chunk())));
+  }
+  TRIBUTARY_RETURN_IF_ERROR(FromGrpc(reader->Finish(), address));
+  if (read == chunks) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(address, " sent ", read, " of its ",
+                                          Counted(chunks, "chunk")));
+}
+
+}  // namespace
+
+std::unique_ptr<ServerNetwork> MakeGrpcServerNetwork(
+    const ServerOptions& options) {
+  return std::make_unique<GrpcServerNetwork>(options);
+}
+
+}  // namespace tributary

@@ -1,0 +1,83 @@
+// How a server reaches the other processes of its job, and how they reach it.
+#ifndef TRIBUTARY_SERVER_PROCESS_SERVER_NETWORK_H_
+#define TRIBUTARY_SERVER_PROCESS_SERVER_NETWORK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/parameters/parameter_table.h"
+#include "proto/rendezvous.pb.h"
+#include "server/coordinator/coordinator.h"
+#include "server/replication/replica_network.h"
+#include "server/replication/replica_store.h"
+#include "server/service/enlistment.h"
+#include "server/service/weights_service.h"
+
+namespace tributary {
+
+struct ServerOptions;
+
+// The services of one server in one attempt. They accept no calls before
+// Listen. Not thread-safe, except for the objects that weights() and replicas()
+// return, which live as long as this object.
+class AttemptServices {
+ public:
+  virtual ~AttemptServices() = default;
+
+  // Serves the weights to workers.
+  virtual WeightsService* weights() = 0;
+  // Serves this server's in-memory replicas, and reaches those of others.
+  virtual ReplicaNetwork* replicas() = 0;
+  // Returns the address for processes of the same host, see
+  // Enlist.local_address.
+  virtual const LocalAddress& local_address() const = 0;
+
+  // Begins to accept calls, and returns the host:port at which other processes
+  // reach this server. Returns Unavailable if the address cannot be bound.
+  virtual absl::StatusOr<std::string> Listen() = 0;
+  // Sets whether health checks report that this server takes part in the job.
+  // Call it after Listen.
+  virtual void SetReady(bool ready) = 0;
+  // Stops accepting calls and waits for those in progress to end. Cancels calls
+  // that are still open after `timeout`. After it returns, no call uses the
+  // objects that are served. Repeated calls have no effect.
+  virtual void ShutDown(absl::Duration timeout) = 0;
+};
+
+// Creates services and connections. Not thread-safe, except for ReadWeights.
+class ServerNetwork {
+ public:
+  virtual ~ServerNetwork() = default;
+
+  // Creates the services of an attempt. `coordinator` is null in other servers
+  // than shard 0. Both arguments must outlive the result.
+  virtual std::unique_ptr<AttemptServices> MakeServices(
+      Coordinator* coordinator, ReplicaStore* replicas) = 0;
+
+  // Connects to the coordinator, as ConnectToCoordinator of
+  // common/transport/channel.h does. The caller starts the stream.
+  virtual absl::StatusOr<std::unique_ptr<EnlistmentStream>>
+  ConnectToCoordinator(absl::Duration timeout,
+                       const std::function<bool()>& stop) = 0;
+
+  // Reads the `chunks` chunks of the server at `address` into `arena`, which
+  // has the elements of the whole layout. Blocks for a bounded time. Returns
+  // FailedPrecondition if the server has not computed `version` yet.
+  virtual absl::Status ReadWeights(const std::string& address, int64_t version,
+                                   const ArenaLayout& layout, size_t chunks,
+                                   float* arena) = 0;
+};
+
+// Returns a ServerNetwork that uses gRPC. `options` must outlive it.
+std::unique_ptr<ServerNetwork> MakeGrpcServerNetwork(
+    const ServerOptions& options);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_SERVER_PROCESS_SERVER_NETWORK_H_

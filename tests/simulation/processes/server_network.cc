@@ -1,0 +1,211 @@
+#include "tests/simulation/processes/server_network.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "common/base/monotonic_clock.h"
+#include "common/base/status_macros.h"
+#include "server/service/coordinator_sessions.h"
+#include "tests/simulation/processes/server_process.h"
+#include "tests/simulation/world/client_stream.h"
+
+namespace tributary::simulation {
+namespace {
+
+// Peers notice the end of a call within this time.
+constexpr absl::Duration kNotice = absl::Milliseconds(200);
+
+// A server's stream to the coordinator, which records that it is open.
+class WatchedStream final : public EnlistmentStream {
+ public:
+  WatchedStream(World* world, std::string name,
+                std::unique_ptr<EnlistmentStream> stream, bool* open)
+      : world_(world),
+        name_(std::move(name)),
+        stream_(std::move(stream)),
+        open_(open) {
+    *open_ = true;
+  }
+  ~WatchedStream() override { *open_ = false; }
+
+  void Start(ClientSession<ServerOrder, ServerReport>* session) override {
+    stream_->Start(session);
+  }
+  void Send(const ServerReport& report, OutgoingPayload payload,
+            int64_t priority) override {
+    stream_->Send(report, std::move(payload), priority);
+  }
+  void Wake() override { stream_->Wake(); }
+  void HalfClose() override { stream_->HalfClose(); }
+  void Cancel() override {
+    world_->Violate(absl::StrCat(name_, " refuses an order"));
+    stream_->Cancel();
+  }
+  void Resume() override { stream_->Resume(); }
+  absl::Status AwaitDone() override {
+    const absl::Status status = stream_->AwaitDone();
+    *open_ = false;
+    return status;
+  }
+
+ private:
+  World* const world_;
+  const std::string name_;
+  const std::unique_ptr<EnlistmentStream> stream_;
+  bool* const open_;
+};
+
+}  // namespace
+
+int ShardAt(absl::string_view address) {
+  (void)absl::ConsumePrefix(&address, "server-");
+  return std::atoi(std::string(address).c_str());
+}
+
+std::unique_ptr<AttemptServices> SimulatedServerNetwork::MakeServices(
+    Coordinator* coordinator, ReplicaStore* replicas) {
+  return std::make_unique<SimulatedServices>(this, coordinator, replicas);
+}
+
+absl::StatusOr<std::unique_ptr<EnlistmentStream>>
+SimulatedServerNetwork::ConnectToCoordinator(
+    absl::Duration timeout, const std::function<bool()>& stop) {
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      std::shared_ptr<Link> link,
+      world_->AwaitConnection(
+          process_->life(), [world = world_] { return world->servers[0]; },
+          Service::kEnlistment, world_->loop.now() + timeout, stop));
+  return std::make_unique<WatchedStream>(
+      world_, process_->name(),
+      std::make_unique<SimulatedClientStream<ServerOrder, ServerReport>>(
+          world_, process_->life(), std::move(link)),
+      &enlisted_);
+}
+
+absl::Status SimulatedServerNetwork::ReadWeights(const std::string& address,
+                                                 int64_t version,
+                                                 const ArenaLayout& layout,
+                                                 size_t chunks, float* arena) {
+  const Process* const from =
+      world_->servers[static_cast<size_t>(ShardAt(address))];
+  if (!world_->Reaches(process_->number(), *from)) {
+    return absl::UnavailableError(
+        absl::StrCat("lost ", address, " and its part of the weights"));
+  }
+  ParameterStore* const store =
+      static_cast<const ServerProcess*>(from)->services()->store();
+  if (store == nullptr) {
+    return absl::UnavailableError(
+        absl::StrCat("lost ", address, " and its part of the weights"));
+  }
+  if (store->chunk_numbers().size() != chunks) {
+    return absl::DataLossError(absl::StrCat(address, ": another model"));
+  }
+  for (const int chunk : store->chunk_numbers()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(const WeightsVersion weights,
+                               store->Read(chunk, version));
+    std::memcpy(arena + layout.ChunkBegin(chunk), weights.values.data,
+                static_cast<size_t>(weights.values.bytes));
+  }
+  return absl::OkStatus();
+}
+
+SimulatedServices::SimulatedServices(SimulatedServerNetwork* network,
+                                     Coordinator* coordinator,
+                                     ReplicaStore* memory)
+    : network_(network),
+      world_(network->world_),
+      coordinator_(coordinator),
+      memory_(memory),
+      scope_(network->process_->MakeScope("attempt")),
+      calls_(world_, scope_),
+      weights_(world_, network->shard_, scope_),
+      replicas_(world_, network->shard_, scope_, memory) {
+  network_->services_ = this;
+}
+
+SimulatedServices::~SimulatedServices() {
+  ShutDown(absl::ZeroDuration());
+  network_->services_ = nullptr;
+}
+
+absl::StatusOr<std::string> SimulatedServices::Listen() {
+  network_->process_->Listen(scope_);
+  return absl::StrCat("server-", network_->shard_);
+}
+
+void SimulatedServices::ShutDown(absl::Duration timeout) {
+  if (scope_->ended) return;
+  network_->process_->Listen(nullptr);
+  if (timeout > absl::ZeroDuration()) {
+    CheckEnding();
+    const auto over = [this] { return idle(); };
+    absl::Mutex mu;
+    absl::MutexLock lock(&mu);
+    AwaitFor(&mu, absl::Condition(&over), timeout);
+  }
+  calls_.EndAll();
+  weights_.EndAll();
+  replicas_.EndAll();
+  Process::EndScope(scope_, kNotice);
+}
+
+void SimulatedServices::CheckEnding() {
+  // If this coordinator was overtaken, the other one may have removed its
+  // checkpoint.
+  if (coordinator_ == nullptr ||
+      coordinator_->AwaitEnding(absl::ZeroDuration()) !=
+          Coordinator::Ending::kDamaged ||
+      world_->ledger.newest_attempt() != coordinator_->GetStatus().attempt()) {
+    return;
+  }
+  world_->Violate(absl::StrCat("P8: a server reports: ",
+                               coordinator_->status().ToString()));
+}
+
+void SimulatedServices::Accept(Service service,
+                               const std::shared_ptr<Link>& link) {
+  if (network_->process_->listener() != scope_) {
+    link->Close(absl::UnavailableError("the server is shutting down"));
+    return;
+  }
+  // Checked later, because the coordinator's lock may be held now.
+  const auto refused = [this](const absl::Status& status) {
+    if (absl::IsAborted(status)) return;
+    world_->loop.After(
+        absl::ZeroDuration(), scope_, "-refused", [this, status] {
+          if (status == coordinator_->status()) return;
+          world_->Violate(absl::StrCat("the coordinator refuses a report: ",
+                                       status.ToString()));
+        });
+  };
+  switch (service) {
+    case Service::kMembership:
+      calls_.Accept<WorkerReport, CoordinatorOrder>(
+          link,
+          [&](ServerStream<CoordinatorOrder>* stream) {
+            return std::make_unique<MembershipSession>(coordinator_, stream);
+          },
+          refused);
+      break;
+    case Service::kEnlistment:
+      calls_.Accept<ServerReport, ServerOrder>(
+          link,
+          [&](ServerStream<ServerOrder>* stream) {
+            return std::make_unique<EnlistmentSession>(coordinator_, stream);
+          },
+          refused);
+      break;
+    case Service::kExchange:
+      weights_.Accept(link);
+      break;
+    case Service::kReplica:
+      replicas_.Accept(link);
+      break;
+  }
+}
+
+}  // namespace tributary::simulation

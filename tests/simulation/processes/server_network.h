@@ -1,0 +1,96 @@
+// How simulated servers reach other processes, and how they are reached.
+#ifndef TRIBUTARY_TESTS_SIMULATION_PROCESSES_SERVER_NETWORK_H_
+#define TRIBUTARY_TESTS_SIMULATION_PROCESSES_SERVER_NETWORK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "server/process/server_network.h"
+#include "tests/simulation/processes/replicas.h"
+#include "tests/simulation/processes/weights_streams.h"
+#include "tests/simulation/world/link.h"
+#include "tests/simulation/world/streams.h"
+#include "tests/simulation/world/world.h"
+
+namespace tributary::simulation {
+
+// The number N of the address "server-N"; 0 for the empty address of shard 0.
+int ShardAt(absl::string_view address);
+
+class SimulatedServices;
+
+// Calls that read state take no virtual time. They fail if the server is not
+// reachable at that moment.
+class SimulatedServerNetwork final : public ServerNetwork {
+ public:
+  // All arguments must outlive this object.
+  SimulatedServerNetwork(World* world, Process* process, int shard)
+      : world_(world), process_(process), shard_(shard) {}
+
+  std::unique_ptr<AttemptServices> MakeServices(
+      Coordinator* coordinator, ReplicaStore* replicas) override;
+  absl::StatusOr<std::unique_ptr<EnlistmentStream>> ConnectToCoordinator(
+      absl::Duration timeout, const std::function<bool()>& stop) override;
+  absl::Status ReadWeights(const std::string& address, int64_t version,
+                           const ArenaLayout& layout, size_t chunks,
+                           float* arena) override;
+
+  // The services of the attempt in progress; null between attempts.
+  SimulatedServices* services() const { return services_; }
+  bool enlisted() const { return enlisted_; }
+
+ private:
+  friend class SimulatedServices;
+
+  World* const world_;
+  Process* const process_;
+  const int shard_;
+  SimulatedServices* services_ = nullptr;
+  bool enlisted_ = false;
+};
+
+class SimulatedServices final : public AttemptServices {
+ public:
+  SimulatedServices(SimulatedServerNetwork* network, Coordinator* coordinator,
+                    ReplicaStore* memory);
+  ~SimulatedServices() override;
+
+  WeightsService* weights() override { return &weights_; }
+  ReplicaNetwork* replicas() override { return &replicas_; }
+  const LocalAddress& local_address() const override { return local_; }
+  absl::StatusOr<std::string> Listen() override;
+  void SetReady(bool) override {}
+  void ShutDown(absl::Duration timeout) override;
+
+  void Accept(Service service, const std::shared_ptr<Link>& link);
+
+  // The objects that are served. Null in other servers than shard 0, and until
+  // the server has been configured, respectively.
+  Coordinator* coordinator() const { return coordinator_; }
+  ParameterStore* store() const { return weights_.store(); }
+  const ReplicaStore* memory() const { return memory_; }
+
+ private:
+  // Checks property P8 when an attempt ends.
+  void CheckEnding();
+  bool idle() const {
+    return calls_.idle() && weights_.idle() && replicas_.idle();
+  }
+
+  SimulatedServerNetwork* const network_;
+  World* const world_;
+  Coordinator* const coordinator_;
+  const ReplicaStore* const memory_;
+  const LocalAddress local_;
+  const std::shared_ptr<Life> scope_;
+  ServedCalls calls_;
+  WeightsStreams weights_;
+  Replicas replicas_;
+};
+
+}  // namespace tributary::simulation
+
+#endif  // TRIBUTARY_TESTS_SIMULATION_PROCESSES_SERVER_NETWORK_H_
