@@ -24,10 +24,9 @@
 namespace tributary {
 namespace {
 
-// Streams of a GPU share so many hardware queues. Work in a queue waits for all
-// work queued before, whatever its stream, and NCCL's messages wait for other
-// workers: if two directions shared a queue, workers could wait for one another
-// forever. CUDA permits 32; its default is 8.
+// Streams of a GPU share so many hardware queues, and NCCL needs one for each
+// other worker (see NcclLibrary::hardware_queues). CUDA permits 32; its default
+// is 8.
 constexpr char kMaxConnections[] = "32";
 
 struct Flags {

@@ -91,7 +91,6 @@ class FakeClientStream final : public ClientStream<In, Out> {
     status_ = status;
     session_->OnGone(status);
   }
-  bool half_closed() const { return half_closed_; }
   bool cancelled() const { return cancelled_; }
   int resumed() const { return resumed_; }
 

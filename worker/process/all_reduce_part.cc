@@ -21,6 +21,10 @@
 namespace tributary {
 namespace {
 
+// CUDA streams of a compute thread: for its operations, for inputs, and for
+// weights to and gradients from the device.
+constexpr int kStreamsPerThread = 4;
+
 // Sends this member's part of the state to the server, and reports each version
 // of which all chunks are stored. Thread-safe.
 class StateSaver {
@@ -100,8 +104,8 @@ absl::StatusOr<Snapshot> ReadFirst(const AllReducePartOptions& options,
 }
 
 absl::StatusOr<std::unique_ptr<PeerMesh>> Connect(
-    const AllReducePartOptions& options, const Group& group, Device* device,
-    MembershipClient* membership) {
+    const AllReducePartOptions& options, const Group& group,
+    TrainingSetup* setup, MembershipClient* membership) {
   GlooMeshOptions mesh;
   mesh.rank = group.member();
   mesh.size = group.leaf_begin_size();
@@ -141,7 +145,8 @@ absl::StatusOr<std::unique_ptr<PeerMesh>> Connect(
   }
   NcclMeshOptions nccl;
   nccl.library = options.nccl;
-  nccl.device = device;
+  nccl.device = setup->device(/*thread=*/0);
+  nccl.other_streams = kStreamsPerThread * setup->threads();
   return ConnectNcclMesh(nccl, std::move(gloo));
 }
 
@@ -202,9 +207,8 @@ absl::StatusOr<std::unique_ptr<AllReduceExchange>> JoinAllReduce(
   TRIBUTARY_ASSIGN_OR_RETURN(const Group group, membership->AwaitGroup());
   exchange.assignments = AssignmentsOf(
       group, static_cast<int>(setup->job().batch().micro_batches()));
-  TRIBUTARY_ASSIGN_OR_RETURN(
-      std::unique_ptr<PeerMesh> mesh,
-      Connect(options, group, setup->device(/*thread=*/0), membership));
+  TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<PeerMesh> mesh,
+                             Connect(options, group, setup, membership));
   exchange.on_sums = [membership](const StepSums& sums) {
     WorkerReport report;
     *report.mutable_sums() = sums;

@@ -58,7 +58,8 @@ void UpdateChunk(Stream& stream, const ChunkUpdatePass& pass) {
                                       pass.gradient_scale,
                                       pass.statistics_scale,
                                       std::get<Rule>(pass.decayed),
-                                      plain};
+                                      plain,
+                                      {}};
         std::copy_n(pass.slots.begin(), Rule::kSlots, update.slots);
         ForEach(stream, "UpdateChunk", pass.elements, update);
       },

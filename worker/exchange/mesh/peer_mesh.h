@@ -11,8 +11,10 @@
 namespace tributary {
 
 // Sends tagged messages between every pair of members. If a member is lost, or
-// makes a message wait beyond the time limit, every pending and later operation
-// fails: a group that has lost a member is unusable.
+// makes others wait beyond the time limit, pending and later operations with
+// that member fail. A group that has lost a member is unusable: a member that
+// receives the error must destroy its mesh, which ends the operations of the
+// others.
 //
 // Thread-safe.
 class PeerMesh {

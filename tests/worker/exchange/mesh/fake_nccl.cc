@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <thread>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "gtest/gtest.h"
+#include "tests/worker/device/cuda/emulation/emulated_devices.h"
 #include "tests/worker/device/cuda/emulation/emulated_streams.h"
 #include "tests/worker/exchange/mesh/local_mesh.h"
 #include "worker/device/cuda/cuda_device.h"
@@ -18,9 +20,14 @@
 namespace tributary {
 
 struct FakeNccl::Hub {
+  // A message that its sender has begun to send.
+  struct Message {
+    std::string bytes;
+    bool taken = false;
+  };
   struct Pair {
     bool joined[2] = {};
-    std::deque<std::string> messages[2];  // By their sender.
+    std::deque<std::shared_ptr<Message>> messages[2];  // By their sender.
   };
 
   absl::Mutex mu;
@@ -58,26 +65,31 @@ class Communicator final : public NcclCommunicator {
     return ++answers_ > kAnswersInProgress;
   }
 
-  absl::Status Send(const void* data, size_t bytes, void* stream) override {
-    return Queue(stream, [hub = hub_, id = id_, rank = rank_, data, bytes] {
-      absl::MutexLock lock(&hub->mu);
-      hub->pairs[id].messages[rank].emplace_back(static_cast<const char*>(data),
-                                                 bytes);
-      return true;
-    });
-  }
-  absl::Status Receive(void* data, size_t bytes, void* stream) override {
-    return Queue(stream, [hub = hub_, id = id_, rank = rank_, data, bytes] {
-      absl::MutexLock lock(&hub->mu);
-      auto& messages = hub->pairs[id].messages[1 - rank];
-      if (messages.empty()) return false;
-      // As in NCCL, both sides must mean the same message.
-      EXPECT_EQ(messages.front().size(), bytes);
-      std::memcpy(data, messages.front().data(), bytes);
-      messages.pop_front();
-      ++hub->messages;
-      return true;
-    });
+  absl::Status Exchange(const void* send, size_t send_bytes, void* receive,
+                        size_t receive_bytes, void* stream) override {
+    const auto sent = std::make_shared<FakeNccl::Hub::Message>();
+    return Queue(
+        stream, [=, hub = hub_, id = id_, rank = rank_, begun = send_bytes == 0,
+                 received = receive_bytes == 0]() mutable {
+          absl::MutexLock lock(&hub->mu);
+          FakeNccl::Hub::Pair& pair = hub->pairs[id];
+          if (!std::exchange(begun, true)) {
+            sent->bytes.assign(static_cast<const char*>(send), send_bytes);
+            pair.messages[rank].push_back(sent);
+          }
+          auto& incoming = pair.messages[1 - rank];
+          if (!received && !incoming.empty()) {
+            // As in NCCL, both sides must mean the same message.
+            EXPECT_EQ(incoming.front()->bytes.size(), receive_bytes);
+            std::memcpy(receive, incoming.front()->bytes.data(), receive_bytes);
+            incoming.front()->taken = true;
+            incoming.pop_front();
+            received = true;
+            ++hub->messages;
+          }
+          // Large messages are not buffered: the sender waits for the receiver.
+          return received && (send_bytes == 0 || sent->taken);
+        });
   }
   void Abort() override {
     absl::MutexLock lock(&hub_->mu);
@@ -85,21 +97,21 @@ class Communicator final : public NcclCommunicator {
   }
 
  private:
-  template <typename Work>
-  absl::Status Queue(void* stream, const Work& work) {
+  absl::Status Queue(void* stream, std::function<bool()> work) {
     {
       absl::MutexLock lock(&hub_->mu);
       answers_ = 0;
     }
-    emulated_gpu::Enqueue(static_cast<emulated_gpu::Stream*>(stream),
-                          [hub = hub_, aborted = aborted_, work] {
-                            {
-                              absl::MutexLock lock(&hub->mu);
-                              if (*aborted) return true;
-                            }
-                            const emulated_gpu::Running running;
-                            return work();
-                          });
+    emulated_gpu::Enqueue(
+        static_cast<emulated_gpu::Stream*>(stream),
+        [hub = hub_, aborted = aborted_, work = std::move(work)] {
+          {
+            absl::MutexLock lock(&hub->mu);
+            if (*aborted) return true;
+          }
+          const emulated_gpu::Running running;
+          return work();
+        });
     return absl::OkStatus();
   }
 
@@ -144,19 +156,22 @@ int64_t FakeNccl::communicators() const {
 }
 
 std::vector<std::unique_ptr<PeerMesh>> MakeNcclMeshes(int size, FakeNccl* nccl,
-                                                      size_t least_bytes) {
+                                                      size_t least_bytes,
+                                                      absl::Duration timeout) {
   emulated_gpu::ProtectMemory();
   std::vector<std::unique_ptr<PeerMesh>> controls = MakeLocalMeshes(size);
   std::vector<std::unique_ptr<PeerMesh>> meshes(size);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
-      absl::StatusOr<std::unique_ptr<Device>> device = CreateCudaDevice(0);
+      absl::StatusOr<std::unique_ptr<Device>> device =
+          CreateCudaDevice(rank % emulated_gpu::kDevices);
       ASSERT_TRUE(device.ok()) << device.status();
       NcclMeshOptions options;
       options.library = nccl;
       options.device = device->get();
       options.least_bytes = least_bytes;
+      options.timeout = timeout;
       auto mesh = ConnectNcclMesh(options, std::move(controls[rank]));
       ASSERT_TRUE(mesh.ok()) << mesh.status();
       meshes[rank] = *std::move(mesh);

@@ -11,10 +11,13 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/status_matchers.h"
+#include "tests/worker/device/cuda/emulation/emulated_streams.h"
 #include "tests/worker/exchange/mesh/fake_nccl.h"
 #include "tests/worker/exchange/mesh/gloo_meshes.h"
 #include "tests/worker/exchange/mesh/local_mesh.h"
 #include "worker/exchange/mesh/gloo_mesh.h"
+#include "worker/exchange/mesh/hardware_queues.h"
+#include "worker/exchange/mesh/nccl_mesh.h"
 
 namespace tributary {
 namespace {
@@ -160,6 +163,7 @@ TEST(NcclMeshTest, LargeMessagesAloneGoByNccl) {
   FakeNccl nccl;
   {
     auto meshes = MakeNcclMeshes(2, &nccl, /*least_bytes=*/100);
+    const int64_t before = nccl.messages();
     std::string small(99, 's'), large(100, 'l'), got_small(99, 0),
         got_large(100, 0);
     Transfers transfers;
@@ -170,10 +174,71 @@ TEST(NcclMeshTest, LargeMessagesAloneGoByNccl) {
     for (const auto& transfer : transfers) EXPECT_TRUE(transfer->Wait().ok());
     EXPECT_EQ(got_small, small);
     EXPECT_EQ(got_large, large);
-    EXPECT_EQ(nccl.messages(), 1);
-    EXPECT_EQ(nccl.communicators(), 4);
+    EXPECT_EQ(nccl.messages() - before, 1);
+    EXPECT_EQ(nccl.communicators(), 2);
   }
   EXPECT_EQ(nccl.communicators(), 0);
+}
+
+TEST(NcclMeshTest, ConnectsInBothDirectionsBeforeTheFirstMessage) {
+  FakeNccl nccl;
+  const auto meshes = MakeNcclMeshes(3, &nccl, /*least_bytes=*/1);
+  EXPECT_EQ(nccl.messages(), 6);
+}
+
+// Both members send before they receive, on GPUs that run everything in the
+// order of its calls.
+TEST(NcclMeshTest, TwoDirectionsMayShareAHardwareQueue) {
+  for (const int queues : {1, 8}) {
+    SCOPED_TRACE(queues);
+    FakeNccl nccl;
+    emulated_gpu::SetConnections(queues);
+    auto meshes = MakeNcclMeshes(2, &nccl, /*least_bytes=*/1,
+                                 /*timeout=*/absl::Seconds(30));
+    emulated_gpu::SetConnections(0);
+    constexpr int kTags = 10;
+    std::string sent[2], received[2];
+    std::vector<std::unique_ptr<PeerMesh::Transfer>> transfers;
+    for (int rank = 0; rank < 2; ++rank) {
+      ASSERT_NE(meshes[rank], nullptr);
+      sent[rank] = std::string(kTags, static_cast<char>('a' + rank));
+      received[rank] = std::string(kTags, 0);
+      for (int tag = 0; tag < kTags; ++tag) {
+        transfers.push_back(
+            meshes[rank]->Send(1 - rank, tag, &sent[rank][tag], 1));
+        transfers.push_back(
+            meshes[rank]->Receive(1 - rank, tag, &received[rank][tag], 1));
+      }
+    }
+    for (const auto& transfer : transfers) {
+      EXPECT_EQ(transfer->Wait(), absl::OkStatus());
+    }
+    EXPECT_EQ(received[0], sent[1]);
+    EXPECT_EQ(received[1], sent[0]);
+  }
+}
+
+TEST(NcclMeshTest, RefusesMoreMembersThanTheGpuHasHardwareQueuesFor) {
+  FakeNccl nccl;
+  nccl.SetHardwareQueues(9);
+  NcclMeshOptions options;
+  options.library = &nccl;
+  options.other_streams = 8;
+  EXPECT_THAT(
+      ConnectNcclMesh(options, std::move(MakeLocalMeshes(3)[0])).status(),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               "NCCL needs 10 hardware queues of the GPU, one for each of 2 "
+               "other workers and 8 for the compute threads, but "
+               "CUDA_DEVICE_MAX_CONNECTIONS permits 9: set it to 32, use fewer "
+               "--threads, or set exchange.all_reduce.backend to GLOO"));
+}
+
+TEST(HardwareQueuesTest, LimitsTheMembersUnlessThereIsOnePeer) {
+  EXPECT_EQ(CheckHardwareQueues(1, 40, 1), absl::OkStatus());
+  EXPECT_EQ(CheckHardwareQueues(24, 8, 32), absl::OkStatus());
+  EXPECT_THAT(CheckHardwareQueues(25, 8, 32),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("permits 32: use fewer --threads")));
 }
 
 }  // namespace

@@ -231,15 +231,6 @@ TEST_F(ParameterServerExchangeTest, AServerThatEndsTheCallIsLostToo) {
             "lost server 0 (a:1): it ended the connection");
 }
 
-TEST_F(ParameterServerExchangeTest, FinishesWithoutAnError) {
-  Connect();
-  exchange_->Finish();
-  EXPECT_TRUE(streams_[0]->half_closed());
-  EXPECT_TRUE(streams_[1]->half_closed());
-  exchange_.reset();
-  EXPECT_EQ(sink_.first, absl::OkStatus());
-}
-
 TEST_F(ParameterServerExchangeTest, HoldsASentArenaUntilTheStreamReleasesIt) {
   Connect();
   Buffer arena = TakeArena();

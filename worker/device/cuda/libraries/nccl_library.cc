@@ -3,9 +3,12 @@
 #include <cuda_runtime.h>
 #include <nccl.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "common/base/status_macros.h"
@@ -15,6 +18,10 @@ namespace tributary {
 namespace {
 
 using cuda::SharedLibrary;
+
+// CUDA's own.
+constexpr int kDefaultQueues = 8;
+constexpr int kMostQueues = 32;
 
 absl::Status ToStatus(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return absl::OkStatus();
@@ -30,6 +37,8 @@ struct Functions {
   decltype(&ncclCommInitRankConfig) CommInitRankConfig;
   decltype(&ncclGetErrorString) GetErrorString;
   decltype(&ncclGetUniqueId) GetUniqueId;
+  decltype(&ncclGroupEnd) GroupEnd;
+  decltype(&ncclGroupStart) GroupStart;
   decltype(&ncclRecv) Recv;
   decltype(&ncclSend) Send;
 
@@ -55,6 +64,8 @@ absl::StatusOr<Functions> Bind() {
       library.Bind("ncclCommInitRankConfig", &functions.CommInitRankConfig));
   status.Update(library.Bind("ncclGetErrorString", &functions.GetErrorString));
   status.Update(library.Bind("ncclGetUniqueId", &functions.GetUniqueId));
+  status.Update(library.Bind("ncclGroupEnd", &functions.GroupEnd));
+  status.Update(library.Bind("ncclGroupStart", &functions.GroupStart));
   status.Update(library.Bind("ncclRecv", &functions.Recv));
   status.Update(library.Bind("ncclSend", &functions.Send));
   TRIBUTARY_RETURN_IF_ERROR(status);
@@ -89,21 +100,30 @@ class Communicator final : public NcclCommunicator {
     return state == ncclSuccess;
   }
 
-  absl::Status Send(const void* data, size_t bytes, void* stream) override {
+  absl::Status Exchange(const void* send, size_t send_bytes, void* receive,
+                        size_t receive_bytes, void* stream) override {
     absl::MutexLock lock(&mu_);
     TRIBUTARY_RETURN_IF_ERROR(Activate());
-    return functions_.ToStatus(
-        functions_.Send(data, bytes, ncclInt8, peer_, communicator_,
-                        static_cast<cudaStream_t>(stream)),
-        "sending");
-  }
-  absl::Status Receive(void* data, size_t bytes, void* stream) override {
-    absl::MutexLock lock(&mu_);
-    TRIBUTARY_RETURN_IF_ERROR(Activate());
-    return functions_.ToStatus(
-        functions_.Recv(data, bytes, ncclInt8, peer_, communicator_,
-                        static_cast<cudaStream_t>(stream)),
-        "receiving");
+    const auto queue = static_cast<cudaStream_t>(stream);
+    TRIBUTARY_RETURN_IF_ERROR(
+        functions_.ToStatus(functions_.GroupStart(), "starting a group"));
+    absl::Status status;
+    if (send_bytes > 0) {
+      status.Update(
+          functions_.ToStatus(functions_.Send(send, send_bytes, ncclInt8, peer_,
+                                              communicator_, queue),
+                              "sending"));
+    }
+    if (receive_bytes > 0) {
+      status.Update(
+          functions_.ToStatus(functions_.Recv(receive, receive_bytes, ncclInt8,
+                                              peer_, communicator_, queue),
+                              "receiving"));
+    }
+    // A group that has been started must end, even after an error.
+    status.Update(
+        functions_.ToStatus(functions_.GroupEnd(), "exchanging messages"));
+    return status;
   }
 
   void Abort() override {
@@ -155,6 +175,15 @@ class Library final : public NcclLibrary {
                                                        /*peer=*/1 - rank);
     TRIBUTARY_RETURN_IF_ERROR(communicator->Begin(id, rank));
     return communicator;
+  }
+
+  int hardware_queues() const override {
+    const char* const queues = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    int count = 0;
+    if (queues == nullptr || !absl::SimpleAtoi(queues, &count)) {
+      return kDefaultQueues;
+    }
+    return std::clamp(count, 1, kMostQueues);
   }
 
  private:

@@ -19,15 +19,19 @@ class NcclCommunicator {
  public:
   virtual ~NcclCommunicator() = default;
 
-  // Returns true if the last operation (creation, Send or Receive) has been
-  // queued. Only then may the next one be started. Returns the first error of
-  // the communicator, if any. Never blocks.
+  // Returns true if the last operation (creation or Exchange) has been queued.
+  // Only then may the next one be started. Returns the first error of the
+  // communicator, if any. Never blocks.
   virtual absl::StatusOr<bool> Ready() = 0;
-  // Queue a message to or from the other process on a stream (see
-  // CopyStream::handle) of the GPU passed to Begin. Both sides must queue the
-  // same messages in the same order.
-  virtual absl::Status Send(const void* data, size_t bytes, void* stream) = 0;
-  virtual absl::Status Receive(void* data, size_t bytes, void* stream) = 0;
+  // Queues a message to the other process, one from it, or both on a stream
+  // (see CopyStream::handle) of the GPU passed to Begin. Both messages are one
+  // operation, in which neither waits for the other. A message of 0 bytes is
+  // omitted. Both sides must queue matching operations in the same order. The
+  // first operation may allocate memory, which waits for everything that runs
+  // on the GPU.
+  virtual absl::Status Exchange(const void* send, size_t send_bytes,
+                                void* receive, size_t receive_bytes,
+                                void* stream) = 0;
   // Ends queued messages at once, with undefined results. Their stream stays
   // usable.
   virtual void Abort() = 0;
@@ -46,6 +50,11 @@ class NcclLibrary {
   // not block; see NcclCommunicator::Ready.
   virtual absl::StatusOr<std::unique_ptr<NcclCommunicator>> Begin(
       const std::string& id, int rank, const std::string& bus_id) = 0;
+
+  // Returns the number of hardware queues that the streams of a GPU share in
+  // this process: CUDA_DEVICE_MAX_CONNECTIONS, or 8. Work in a queue waits for
+  // all work queued before, whatever its stream.
+  virtual int hardware_queues() const = 0;
 };
 
 // Returns the NCCL library, loaded for the lifetime of the process.

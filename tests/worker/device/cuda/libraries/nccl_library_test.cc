@@ -25,30 +25,29 @@ absl::Status AwaitReady(NcclCommunicator* communicator) {
   }
 }
 
-// One side of a message: number 0 sends `values`, number 1 receives them.
+// Sends `sent` to the other side and receives as many values from it.
 absl::Status Exchange(NcclLibrary* nccl, const std::string& id, int rank,
-                      int ordinal, std::vector<float>* values) {
+                      int ordinal, const std::vector<float>& sent,
+                      std::vector<float>* received) {
   const auto device = CreateCudaDevice(ordinal);
   if (!device.ok()) return device.status();
-  const auto memory = (*device)->Allocate(kBytes);
+  const auto out = (*device)->Allocate(kBytes);
+  const auto in = (*device)->Allocate(kBytes);
   const auto stream = (*device)->copies()->CreateStream();
-  if (!memory.ok() || !stream.ok()) return absl::InternalError("no memory");
+  if (!out.ok() || !in.ok() || !stream.ok()) {
+    return absl::InternalError("no memory");
+  }
   const auto communicator = nccl->Begin(id, rank, (*device)->bus_id());
   if (!communicator.ok()) return communicator.status();
   absl::Status status = AwaitReady(communicator->get());
   if (!status.ok()) return status;
-  if (rank == 0) {
-    (*stream)->CopyFromHost(memory->get(), values->data(), kBytes);
-    status = (*communicator)->Send(memory->get(), kBytes, (*stream)->handle());
-  } else {
-    status =
-        (*communicator)->Receive(memory->get(), kBytes, (*stream)->handle());
-  }
+  (*stream)->CopyFromHost(out->get(), sent.data(), kBytes);
+  status = (*communicator)
+               ->Exchange(out->get(), kBytes, in->get(), kBytes,
+                          (*stream)->handle());
   if (status.ok()) status = AwaitReady(communicator->get());
   if (!status.ok()) return status;
-  if (rank == 1) {
-    (*stream)->CopyToHost(values->data(), memory->get(), kBytes);
-  }
+  (*stream)->CopyToHost(received->data(), in->get(), kBytes);
   EXPECT_TRUE((*stream)->Synchronize().ok());
   return (*communicator)->Ready().status();
 }
@@ -61,20 +60,27 @@ TEST(NcclLibrary, BringsMessagesFromGpuToGpu) {
   ASSERT_TRUE(nccl.ok()) << nccl.status();
   const absl::StatusOr<std::string> id = (*nccl)->MakeId();
   ASSERT_TRUE(id.ok()) << id.status();
-  std::vector<float> sent(kCount), received(kCount);
-  for (size_t i = 0; i < kCount; ++i) sent[i] = static_cast<float>(i);
+  std::vector<float> sent[2], received[2];
+  for (int rank = 0; rank < 2; ++rank) {
+    received[rank].resize(kCount);
+    for (size_t i = 0; i < kCount; ++i) {
+      sent[rank].push_back(static_cast<float>(i) + 0.5f * rank);
+    }
+  }
   absl::Status statuses[2];
   std::thread other([&] {
-    statuses[1] =
-        Exchange(*nccl, *id, /*rank=*/1, *gpus > 1 ? 1 : 0, &received);
+    statuses[1] = Exchange(*nccl, *id, /*rank=*/1, *gpus > 1 ? 1 : 0, sent[1],
+                           &received[1]);
   });
-  statuses[0] = Exchange(*nccl, *id, /*rank=*/0, /*ordinal=*/0, &sent);
+  statuses[0] =
+      Exchange(*nccl, *id, /*rank=*/0, /*ordinal=*/0, sent[0], &received[0]);
   other.join();
   for (const absl::Status& status : statuses) {
     EXPECT_EQ(status.ok(), *gpus > 1) << status;
   }
   if (*gpus > 1) {
-    EXPECT_EQ(received, sent);
+    EXPECT_EQ(received[0], sent[1]);
+    EXPECT_EQ(received[1], sent[0]);
   }
 }
 

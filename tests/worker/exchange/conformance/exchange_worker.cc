@@ -1,0 +1,199 @@
+#include "tests/worker/exchange/conformance/exchange_worker.h"
+
+#include <cstring>
+#include <limits>
+#include <thread>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "common/base/monotonic_clock.h"
+#include "gtest/gtest.h"
+
+namespace tributary {
+namespace {
+
+// No wait of a test takes a hundredth of this.
+constexpr absl::Duration kPatience = absl::Minutes(1);
+constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+
+WorkState::Options StateOptions() {
+  WorkState::Options options;
+  options.steps = ExchangeWorkload::kSteps;
+  return options;
+}
+
+}  // namespace
+
+CheckingSink::CheckingSink(const ArenaLayout* layout)
+    : chunks_(layout->chunk_count()),
+      work_(StateOptions(), layout),
+      newest_(layout->chunk_count(), -1),
+      park_from_(kNever) {}
+
+absl::Status CheckingSink::MapChunks(const MappedMemory& memory, int shard,
+                                     int servers) {
+  return work_.MapChunks(memory, shard, servers);
+}
+
+WeightsSink::Arrival CheckingSink::BeginWrite(int chunk, int64_t version,
+                                              float** to) {
+  absl::MutexLock lock(&mu_);
+  EXPECT_FALSE(closed_) << "chunk " << chunk << ", version " << version;
+  EXPECT_GT(version, newest_[chunk]) << "chunk " << chunk;
+  if (version >= park_from_) {
+    ++parked_;
+    return Arrival::kPark;
+  }
+  return work_.BeginWrite(chunk, version, to);
+}
+
+void CheckingSink::EndWrite(int chunk, int64_t version) {
+  absl::MutexLock lock(&mu_);
+  EXPECT_FALSE(closed_) << "chunk " << chunk << ", version " << version;
+  work_.EndWrite(chunk, version);
+  newest_[chunk] = version;
+  ++written_[version];
+}
+
+void CheckingSink::SetUnparked(std::function<void()> unparked) {
+  absl::MutexLock lock(&mu_);
+  unparked_ = std::move(unparked);
+}
+
+void CheckingSink::Fail(const absl::Status& status) {
+  absl::MutexLock lock(&mu_);
+  EXPECT_FALSE(closed_) << status;
+  EXPECT_FALSE(status.ok());
+  status_.Update(status);
+}
+
+absl::Status CheckingSink::status() const {
+  absl::MutexLock lock(&mu_);
+  return status_;
+}
+
+bool CheckingSink::AwaitVersion(int64_t version) {
+  const auto settled = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    const auto written = written_.find(version);
+    return (written != written_.end() && written->second == chunks_) ||
+           !status_.ok();
+  };
+  absl::MutexLock lock(&mu_);
+  EXPECT_TRUE(AwaitFor(&mu_, absl::Condition(&settled), kPatience))
+      << "version " << version << " has not arrived";
+  return written_[version] == chunks_;
+}
+
+absl::Status CheckingSink::AwaitFailure() {
+  const auto failed = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return !status_.ok();
+  };
+  absl::MutexLock lock(&mu_);
+  EXPECT_TRUE(AwaitFor(&mu_, absl::Condition(&failed), kPatience))
+      << "the exchange has not failed";
+  return status_;
+}
+
+void CheckingSink::Park(int64_t version) {
+  absl::MutexLock lock(&mu_);
+  park_from_ = version;
+}
+
+void CheckingSink::AwaitParked() {
+  const auto parked = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return parked_ > 0;
+  };
+  absl::MutexLock lock(&mu_);
+  EXPECT_TRUE(AwaitFor(&mu_, absl::Condition(&parked), kPatience))
+      << "no version has arrived";
+}
+
+void CheckingSink::Unpark() {
+  std::function<void()> unparked;
+  {
+    absl::MutexLock lock(&mu_);
+    park_from_ = kNever;
+    unparked = unparked_;
+  }
+  ASSERT_NE(unparked, nullptr);
+  unparked();
+}
+
+void CheckingSink::Close() {
+  absl::MutexLock lock(&mu_);
+  closed_ = true;
+}
+
+ExchangeWorker::ExchangeWorker(const ExchangeWorkload* workload,
+                               LeafRange micro_batches)
+    : workload_(workload),
+      nodes_(MaximalSubtrees(micro_batches, ExchangeWorkload::kMicroBatches)),
+      sink_(&workload->layout) {}
+
+void ExchangeWorker::Leave() {
+  if (exchange_ == nullptr) return;
+  exchange_.reset();
+  sink_.Close();
+}
+
+void ExchangeWorker::PushInitial() {
+  Buffer arena = exchange_->TakeArena();
+  workload_->Initialize(arena.get());
+  exchange_->PushInitial(std::move(arena));
+}
+
+Buffer ExchangeWorker::Compute(int64_t step, int node) {
+  Buffer sum = exchange_->TakeArena();
+  workload_->NodeSum(step, node, sink_.Weights(step), sum.get());
+  return sum;
+}
+
+void ExchangeWorker::Push(int64_t step, int node, int chunk,
+                          const Buffer& sum) {
+  NodeChunk part;
+  part.node = node;
+  part.chunk = chunk;
+  part.arena = sum;
+  const LeafRange leaves = LeavesUnder(node, ExchangeWorkload::kMicroBatches);
+  for (int leaf = leaves.begin; leaf < leaves.end; ++leaf) {
+    part.sample_count += ExchangeWorkload::SampleCountOf(leaf);
+    if (chunk == 0) part.loss_sum += ExchangeWorkload::LossOf(step, leaf);
+  }
+  exchange_->Push(step, std::move(part));
+}
+
+void ExchangeWorker::PushStep(int64_t step) {
+  std::vector<std::thread> threads;
+  for (const int node : nodes_) {
+    threads.emplace_back([this, step, node] {
+      const Buffer sum = Compute(step, node);
+      for (int chunk = workload_->layout.chunk_count() - 1; chunk >= 0;
+           --chunk) {
+        Push(step, node, chunk, sum);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+void ExchangeWorker::Train(int64_t begin, int64_t end,
+                           const ExchangeReference& reference) {
+  for (int64_t step = begin; step < end; ++step) {
+    ASSERT_TRUE(sink_.AwaitVersion(step)) << sink_.status();
+    ExpectVersion(step, reference);
+    PushStep(step);
+  }
+  ASSERT_TRUE(sink_.AwaitVersion(end)) << sink_.status();
+  ExpectVersion(end, reference);
+}
+
+void ExchangeWorker::ExpectVersion(int64_t version,
+                                   const ExchangeReference& reference) {
+  const std::vector<float>& expected = reference.versions[version];
+  EXPECT_EQ(std::memcmp(sink_.Weights(version), expected.data(),
+                        expected.size() * sizeof(float)),
+            0)
+      << "version " << version;
+}
+
+}  // namespace tributary
