@@ -9,10 +9,10 @@ namespace tributary {
 
 // Properties of a data set that a model depends on.
 struct DataInfo {
-  enum class Kind { kImages, kRows, kTokens };
+  enum class Kind { kImages, kRows, kTokens, kIndexes };
   Kind kind = Kind::kRows;
   // Shape of one sample. kImages: {channels, height, width}. kRows: {features}.
-  // kTokens: {context}.
+  // kTokens: {context}. kIndexes: empty.
   std::vector<int64_t> sample_shape;
   // Number of classes; for kTokens, the size of the vocabulary. 0 for
   // regression.
@@ -21,7 +21,8 @@ struct DataInfo {
 
 // A set of samples in host memory, row-major, sample by sample. Each sample has
 // an input, in either `features` or `tokens`, and a target, in either `labels`
-// or `values`; the other vector of each pair is empty.
+// or `values`; the other vector of each pair is empty. With
+// DataInfo::Kind::kIndexes, only `indexes` and `epoch` are set.
 //
 // The label -1 marks padding: it contributes nothing to the loss, the correct
 // predictions or the sample count. Padding occurs only in evaluation, at the
@@ -39,6 +40,10 @@ struct Batch {
   std::vector<int32_t> labels;
   // Targets of a regression, [samples].
   std::vector<float> values;
+  // [samples]: indexes of the training samples, or of the held-out samples
+  std::vector<int64_t> indexes;
+  // The epoch of training samples.
+  int64_t epoch = 0;
 };
 
 }  // namespace tributary

@@ -22,10 +22,10 @@ namespace {
 // cores from the compute threads.
 constexpr int kReadThreads = 1;
 
-// Returns the number of samples (tokens). One of the two kinds of targets is
-// empty.
+// Returns the number of samples (tokens). All but one of the vectors are empty.
 int64_t SampleCountOf(const Batch& batch) {
-  return static_cast<int64_t>(batch.labels.size() + batch.values.size());
+  return static_cast<int64_t>(batch.labels.size() + batch.values.size() +
+                              batch.indexes.size());
 }
 
 // Returns the time that determines how many micro-batches the worker can
