@@ -41,5 +41,16 @@ TEST(ServerRosterTest, ForgetsTheLinkOfAServerThatIsLostTwice) {
   EXPECT_EQ(first.sent + second.sent, 0);
 }
 
+TEST(ServerRosterTest, ComparesTheVersionsOfAllServers) {
+  ServerRoster roster(2);
+  roster.SetVersion(0, 9);
+  EXPECT_FALSE(roster.all_have(9));
+  roster.SetVersion(1, 8);
+  EXPECT_FALSE(roster.all_have(9));
+  EXPECT_TRUE(roster.all_have(8));
+  roster.SetVersion(1, 9);
+  EXPECT_TRUE(roster.all_have(9));
+}
+
 }  // namespace
 }  // namespace tributary
