@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "proto/job.pb.h"
 #include "worker/device/device.h"
+#include "worker/training/training_sources.h"
 
 namespace tributary {
 
@@ -17,10 +18,11 @@ namespace tributary {
 // one micro-batch per worker if the batch can be divided into so many. On the
 // CPU, half of the free memory is reserved for servers, weights and data.
 // Returns ResourceExhausted, with a breakdown of the memory, if even the
-// smallest micro-batches do not fit.
+// smallest micro-batches do not fit, and the errors of `sources`.
 absl::StatusOr<int64_t> ChooseMicroBatches(const JobSpec& job, int64_t workers,
                                            int64_t devices,
-                                           const Device& device);
+                                           const Device& device,
+                                           const TrainingSources& sources);
 
 }  // namespace tributary
 

@@ -3,11 +3,8 @@
 #define TRIBUTARY_WORKER_DATA_DATA_SET_H_
 
 #include <cstdint>
-#include <memory>
 
-#include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "proto/job.pb.h"
 #include "worker/data/batch.h"
 
 namespace tributary {
@@ -24,8 +21,8 @@ class DataSet {
   virtual int64_t train_samples() const = 0;
   // Returns the number of held-out samples, or 0 if there are none.
   virtual int64_t evaluation_samples() const = 0;
-  // Returns the XXH3-64 hash of the files' sizes and contents. It is equal on
-  // two machines if their data are equal.
+  // Returns a number that is equal on two machines if their data are equal; for
+  // files, the XXH3-64 hash of their sizes and contents.
   virtual uint64_t fingerprint() const = 0;
 
   // Fills `batch` with the given training samples in the given order. The same
@@ -38,11 +35,6 @@ class DataSet {
   virtual void ReadEvaluation(int64_t begin, int64_t end,
                               Batch* batch) const = 0;
 };
-
-// Opens and verifies the data set that `job.data` names. Returns
-// InvalidArgument or NotFound; messages cite the file, the byte offset or line,
-// the error, and the expected value.
-absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const JobSpec& job);
 
 }  // namespace tributary
 

@@ -17,6 +17,15 @@ inline Real* AsReals(float* numbers) {
   return reinterpret_cast<Real*>(numbers);
 }
 
+// The other direction. The numbers must belong to such a device, and be in host
+// memory; see LayerSpec::host_floats.
+inline const float* HostFloats(const Real* numbers) {
+  return reinterpret_cast<const float*>(numbers);
+}
+inline float* HostFloats(Real* numbers) {
+  return reinterpret_cast<float*>(numbers);
+}
+
 // Returns a pointer to element number `index` of x.
 const Real* RealAt(const Device& device, const Real* x, int64_t index);
 

@@ -33,7 +33,11 @@ struct MicroBatchMemoryInputs {
   const JobSpec& job;
   DataInfo info;
   bool evaluates = false;  // True if the job evaluates on at least one sample.
-  ModelPlanner plan_model = &PlanModelMemory;
+  // By default, knows the models of this system.
+  ModelPlanner plan_model = [](const ModelSpec& spec, const DataInfo& info,
+                               int64_t max_samples, const Device& device) {
+    return PlanModelMemory(spec, info, max_samples, device);
+  };
 };
 
 // Returns the number of samples that a model is planned for if the batch is

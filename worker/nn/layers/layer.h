@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/numerics/philox.h"
-#include "proto/parameter_server.pb.h"
+#include "common/parameters/parameter_group.h"
 #include "worker/device/device.h"
 #include "worker/nn/layers/initializer.h"
 
@@ -23,7 +23,7 @@ inline constexpr int kMaxLayerParameters = 4;
 struct ParameterSpec {
   std::string name;  // Name within the layer, such as "weight".
   std::vector<int64_t> shape;
-  OptimizerGroup group = DECAY;
+  ParameterGroup group = ParameterGroup::kDecay;
   Initializer initializer;
   // Number of elements behind the parameter that the layer reads and to whose
   // gradient it writes zeros; see ParameterTable.
@@ -66,6 +66,9 @@ struct LayerSpec {
   // and Backward can also compute the gradient of a GELU that produced the
   // input (LayerTensors::gelu_input).
   bool fuses_gelu = false;
+  // The layer accesses tensors with loops of its own (HostFloats) instead of
+  // operations: it works only on CPU devices with Precision::kFloat32.
+  bool host_floats = false;
   // Outside training the output is the input, and Forward is not called.
   bool identity_in_evaluation = false;
 };
