@@ -221,12 +221,13 @@ class SingleTrainer {
 
 }  // namespace
 
-absl::StatusOr<StepTiming> TimeSingleStep(BenchLoad load, double seconds) {
+absl::StatusOr<StepTiming> TimeSingleStep(BenchLoad load, double seconds,
+                                          const TrainingSources& sources) {
   load.workers = 1;
   TRIBUTARY_ASSIGN_OR_RETURN(const JobSpec job, BenchJob(load));
   TRIBUTARY_ASSIGN_OR_RETURN(
       const std::unique_ptr<TrainingSetup> setup,
-      TrainingSetup::Create(job, load.threads, MakerOf(load.device)));
+      TrainingSetup::Create(job, load.threads, MakerOf(load.device), sources));
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
                              Optimizer::Create(job.optimizer()));
   SingleTrainer trainer(setup.get(), std::move(optimizer));

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "deploy/bench/bench_jobs.h"
 #include "deploy/flags/signals.h"
+#include "worker/training/training_sources.h"
 
 namespace tributary {
 
@@ -23,8 +24,9 @@ struct StepTiming {
 // Times the steps (forward, backward, optimizer) of `load`, which must have one
 // worker, for about `seconds`, after a few warm-up steps. On the CPU, updates
 // each chunk as soon as backward has finished its gradient. On a GPU, updates
-// all chunks after backward, in the GPU's memory.
-absl::StatusOr<StepTiming> TimeSingleStep(BenchLoad load, double seconds);
+// all chunks after backward, in the GPU's memory. `sources` creates the model.
+absl::StatusOr<StepTiming> TimeSingleStep(BenchLoad load, double seconds,
+                                          const TrainingSources& sources);
 
 // Runs TimeSingleStep in `load.workers` processes concurrently and returns the
 // timing of the first process. Returns the errors of RunBenchPrograms. See

@@ -5,6 +5,7 @@
 #include "common/text/nearest.h"
 #include "deploy/commands/subcommands.h"
 #include "deploy/flags/exit_code.h"
+#include "worker/training/training_sources.h"
 
 namespace tributary {
 namespace {
@@ -25,7 +26,8 @@ constexpr char kHelp[] =
 }  // namespace
 
 int RunBenchCommand(const std::vector<std::string>& arguments,
-                    const Environment& environment) {
+                    const Environment& environment,
+                    const TrainingSources& sources) {
   const std::string what = arguments.empty() ? "" : arguments[0];
   const std::vector<std::string> rest(
       arguments.begin() + (arguments.empty() ? 0 : 1), arguments.end());
@@ -33,7 +35,7 @@ int RunBenchCommand(const std::vector<std::string>& arguments,
     std::fputs(kHelp, stdout);
     return kExitDone;
   }
-  if (what == "step") return RunBenchStepCommand(rest, environment);
+  if (what == "step") return RunBenchStepCommand(rest, environment, sources);
   if (what == "exchange") return RunBenchExchangeCommand(rest, environment);
   // Started by bench exchange to measure the limit; not listed in --help.
   if (what == "stream") return RunBenchStreamCommand(rest, environment);

@@ -19,6 +19,7 @@
 #include "nlohmann/json.hpp"
 #include "proto/job.pb.h"
 #include "worker/device/factory/device_factory.h"
+#include "worker/training/training_sources.h"
 
 namespace tributary {
 namespace {
@@ -132,13 +133,14 @@ StepTiming MedianRound(std::vector<StepTiming> rounds) {
   return *middle;
 }
 
-absl::StatusOr<nlohmann::ordered_json> Measure(const Flags& flags) {
+absl::StatusOr<nlohmann::ordered_json> Measure(const Flags& flags,
+                                               const TrainingSources& sources) {
   BenchLoad load = LoadOf(flags);
   // Reports invalid flags before it starts a child process.
   TRIBUTARY_ASSIGN_OR_RETURN(const JobSpec job, BenchJob(load));
   if (flags.mode == "single") {
     TRIBUTARY_ASSIGN_OR_RETURN(const StepTiming timing,
-                               TimeSingleStep(load, flags.seconds));
+                               TimeSingleStep(load, flags.seconds, sources));
     return Describe(flags, job, timing);
   }
   SignalQueue signals(/*with_children=*/true);
@@ -185,7 +187,8 @@ void Print(const Flags& flags, nlohmann::ordered_json result) {
 }  // namespace
 
 int RunBenchStepCommand(const std::vector<std::string>& arguments,
-                        const Environment& environment) {
+                        const Environment& environment,
+                        const TrainingSources& sources) {
   Flags flags;
   const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
   if (const auto code = line->ParseOrAnswer(arguments, environment)) {
@@ -204,7 +207,7 @@ int RunBenchStepCommand(const std::vector<std::string>& arguments,
       flags.server_device, /*place=*/0, ListedGpus(), &remark, "server-device");
   if (!server_device.ok()) return ReportError(server_device.status());
   flags.server_device = DeviceOfAll(flags.server_device, *server_device);
-  absl::StatusOr<nlohmann::ordered_json> result = Measure(flags);
+  absl::StatusOr<nlohmann::ordered_json> result = Measure(flags, sources);
   if (!result.ok()) return ReportError(result.status());
   Print(flags, *std::move(result));
   return kExitDone;

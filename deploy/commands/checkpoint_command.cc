@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
+#include "common/job/job.h"
 #include "common/os/file_system.h"
 #include "common/text/counted.h"
 #include "common/text/nearest.h"
@@ -83,6 +84,13 @@ absl::StatusOr<std::string> FindCheckpoint(const std::string& path) {
   TRIBUTARY_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
                              FindCheckpoints(path));
   return paths.back();
+}
+
+// Returns the kind of the model of the run at `path`, or an empty string if
+// there is no job file there.
+std::string ModelOf(const std::string& path) {
+  const absl::StatusOr<JobSpec> job = LoadJob(path + "/job.textproto");
+  return job.ok() ? ModelTitle(*job) : "";
 }
 
 // The description of one checkpoint in `checkpoint ls`.
@@ -199,13 +207,18 @@ int RunList(const std::vector<std::string>& arguments,
   if (!paths.ok()) return ReportError(paths.status());
   std::vector<Summary> summaries;
   for (const std::string& one : *paths) summaries.push_back(Summarize(one));
+  const std::string model = ModelOf(path);
   if (!json) {
+    if (!model.empty()) std::printf("model: %s\n", model.c_str());
     PrintTable(summaries);
     return kExitDone;
   }
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const Summary& summary : summaries) list.push_back(ToJson(summary));
-  PrintJson({{"checkpoints", std::move(list)}});
+  nlohmann::ordered_json result;
+  if (!model.empty()) result["model"] = model;
+  result["checkpoints"] = std::move(list);
+  PrintJson(result);
   return kExitDone;
 }
 

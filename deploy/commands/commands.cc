@@ -13,6 +13,7 @@
 #include "deploy/commands/status_command.h"
 #include "deploy/commands/subcommands.h"
 #include "deploy/flags/exit_code.h"
+#include "worker/training/training_sources.h"
 
 namespace tributary {
 namespace {
@@ -47,32 +48,46 @@ int ReportUnknown(const std::string& name) {
       DidYouMean(name, names), " (see 'tributary --help')")));
 }
 
+// Adapts a command that creates no models of jobs in this process.
+std::function<int(const std::vector<std::string>&, const Environment&,
+                  const TrainingSources&)>
+WithoutSources(int (*run)(const std::vector<std::string>&,
+                          const Environment&)) {
+  return [run](const std::vector<std::string>& arguments,
+               const Environment& environment,
+               const TrainingSources&) { return run(arguments, environment); };
+}
+
 }  // namespace
 
 const std::vector<Command>& Commands() {
   static const auto* const commands = new std::vector<Command>{
       {"train", "train a job with servers and workers on this machine",
        &RunTrainCommand},
-      {"server", "run one server of a job on a cluster", &RunServerCommand},
+      {"server", "run one server of a job on a cluster",
+       WithoutSources(&RunServerCommand)},
       {"worker", "run one worker of a job on a cluster", &RunWorkerCommand},
       {"status", "show the status of a job and its processes",
-       &RunStatusCommand},
-      {"sample", "generate text with a trained model", &RunSampleCommand},
+       WithoutSources(&RunStatusCommand)},
+      {"sample", "generate text with a trained model",
+       WithoutSources(&RunSampleCommand)},
       {"checkpoint", "list, verify and compare checkpoints",
-       &RunCheckpointCommand},
+       WithoutSources(&RunCheckpointCommand)},
       {"compare", "train a job with every exchange and compare them",
-       &RunCompareCommand},
+       WithoutSources(&RunCompareCommand)},
       {"devices", "list the devices of this machine and their processes",
-       &RunDevicesCommand},
+       WithoutSources(&RunDevicesCommand)},
       {"plan", "predict the step time of a job on a cluster", &RunPlanCommand},
-      {"certs", "create certificates for tests", &RunCertsCommand},
+      {"certs", "create certificates for tests",
+       WithoutSources(&RunCertsCommand)},
       {"bench", "measure Tributary on this machine", &RunBenchCommand},
   };
   return *commands;
 }
 
 int RunCommandLine(const std::vector<std::string>& arguments,
-                   const Environment& environment) {
+                   const Environment& environment,
+                   const TrainingSources& sources) {
   if (arguments.empty()) {
     std::fputs(Help().c_str(), stderr);
     return kExitUsage;
@@ -88,7 +103,8 @@ int RunCommandLine(const std::vector<std::string>& arguments,
   }
   for (const Command& command : Commands()) {
     if (name == command.name) {
-      return command.run({arguments.begin() + 1, arguments.end()}, environment);
+      return command.run({arguments.begin() + 1, arguments.end()}, environment,
+                         sources);
     }
   }
   return ReportUnknown(name);

@@ -2,10 +2,12 @@
 #ifndef TRIBUTARY_DEPLOY_COMMANDS_COMMANDS_H_
 #define TRIBUTARY_DEPLOY_COMMANDS_COMMANDS_H_
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "deploy/flags/environment.h"
+#include "worker/training/training_sources.h"
 
 namespace tributary {
 
@@ -13,19 +15,23 @@ struct Command {
   const char* name;
   // Description in the list of commands, at most 60 characters.
   const char* summary;
-  // Runs the command with the arguments after its name. Returns the exit code.
-  int (*run)(const std::vector<std::string>& arguments,
-             const Environment& environment);
+  // Runs the command with the arguments after its name, and the data and models
+  // of the program. Returns the exit code.
+  std::function<int(const std::vector<std::string>& arguments,
+                    const Environment& environment,
+                    const TrainingSources& sources)>
+      run;
 };
 
 // Returns all commands, in the order in which --help lists them.
 const std::vector<Command>& Commands();
 
 // Runs the command that arguments[0] names, or handles --help or --version.
-// Writes results to stdout and everything else to stderr. Returns the exit
-// code.
+// Jobs may name the data and models of `sources`. Writes results to stdout and
+// everything else to stderr. Returns the exit code.
 int RunCommandLine(const std::vector<std::string>& arguments,
-                   const Environment& environment);
+                   const Environment& environment,
+                   const TrainingSources& sources);
 
 }  // namespace tributary
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/base/status_macros.h"
+#include "common/job/job.h"
 #include "common/text/counted.h"
 #include "deploy/commands/subcommands.h"
 #include "deploy/compare/comparison.h"
@@ -125,6 +126,7 @@ absl::StatusOr<ComparisonOptions> MakeOptions(const CommandLine& line,
   }
   options.variants = *std::move(variants);
   options.job_name = job.name();
+  options.model = ModelTitle(job);
   options.workers = static_cast<int>(flags.workers);
   options.threads = flags.threads > 0
                         ? static_cast<int>(flags.threads)

@@ -18,6 +18,7 @@
 #include "deploy/plan/local_timing.h"
 #include "nlohmann/json.hpp"
 #include "worker/training/training_setup.h"
+#include "worker/training/training_sources.h"
 
 namespace tributary {
 namespace {
@@ -67,7 +68,8 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
 }
 
 absl::StatusOr<PlanInputs> MakeInputs(const CommandLine& line,
-                                      const Flags& flags) {
+                                      const Flags& flags,
+                                      const TrainingSources& sources) {
   PlanInputs inputs;
   const absl::StatusOr<double> bandwidth = ParseBandwidth(flags.bandwidth);
   if (!bandwidth.ok()) {
@@ -86,8 +88,9 @@ absl::StatusOr<PlanInputs> MakeInputs(const CommandLine& line,
       flags.threads > 0 ? flags.threads
                         : std::min<int64_t>(inputs.cores, useful));
   const int threads = std::min(inputs.threads, inputs.cores);
-  TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<TrainingSetup> setup,
-                             TrainingSetup::Create(inputs.job, threads));
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      const std::unique_ptr<TrainingSetup> setup,
+      TrainingSetup::Create(inputs.job, threads, &MakeCpuDevice, sources));
   const ArenaLayout& layout = setup->layout();
   inputs.parameters = layout.parameter_count();
   for (int chunk = 0; chunk < layout.chunk_count(); ++chunk) {
@@ -113,13 +116,14 @@ absl::StatusOr<PlanInputs> MakeInputs(const CommandLine& line,
 }  // namespace
 
 int RunPlanCommand(const std::vector<std::string>& arguments,
-                   const Environment& environment) {
+                   const Environment& environment,
+                   const TrainingSources& sources) {
   Flags flags;
   const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
   if (const auto code = line->ParseOrAnswer(arguments, environment)) {
     return *code;
   }
-  const absl::StatusOr<PlanInputs> inputs = MakeInputs(*line, flags);
+  const absl::StatusOr<PlanInputs> inputs = MakeInputs(*line, flags, sources);
   if (!inputs.ok()) return ReportError(inputs.status());
   const absl::StatusOr<ExchangePlan> plan = PlanExchange(*inputs);
   if (!plan.ok()) return ReportError(plan.status());

@@ -85,6 +85,7 @@ absl::Status Run(const Flags& flags) {
   std::string text;
   if (flags.json) {
     auto json = ParseOrderedJson(FormatProgressJson(status, absl::Now()));
+    json["model"] = status.model();
     json["attempt"] = status.attempt();
     json["checkpoint_step"] = status.checkpoint_step();
     json["processes"] = nlohmann::ordered_json::array();
@@ -107,6 +108,9 @@ absl::Status Run(const Flags& flags) {
     }
   }
   while (absl::EndsWith(text, "\n")) text.pop_back();
+  if (!flags.json && !status.model().empty()) {
+    absl::StrAppend(&text, " | model ", status.model());
+  }
   if (!flags.json) absl::StrAppend(&text, FormatProcesses(status));
   absl::PrintF("%s\n", text);
   return absl::OkStatus();

@@ -1,6 +1,7 @@
 // The subcommands of `tributary`. Each function parses `arguments`, which
 // follow the subcommand's name, runs the subcommand and returns the exit code
 // (deploy/flags/exit_code.h). NAME_command.cc defines Run<Name>Command.
+// `sources` opens the data and creates the models of the program.
 #ifndef TRIBUTARY_DEPLOY_COMMANDS_SUBCOMMANDS_H_
 #define TRIBUTARY_DEPLOY_COMMANDS_SUBCOMMANDS_H_
 
@@ -11,9 +12,12 @@
 
 namespace tributary {
 
+struct TrainingSources;  // worker/training/training_sources.h
+
 // `tributary bench ...`: measures performance on this machine.
 int RunBenchCommand(const std::vector<std::string>& arguments,
-                    const Environment& environment);
+                    const Environment& environment,
+                    const TrainingSources& sources);
 
 // `tributary bench exchange`: measures the exchange without computation.
 int RunBenchExchangeCommand(const std::vector<std::string>& arguments,
@@ -21,7 +25,8 @@ int RunBenchExchangeCommand(const std::vector<std::string>& arguments,
 
 // `tributary bench step`: times one training step.
 int RunBenchStepCommand(const std::vector<std::string>& arguments,
-                        const Environment& environment);
+                        const Environment& environment,
+                        const TrainingSources& sources);
 
 // `tributary bench stream`: runs one process of a measurement by
 // MeasureStreamLimit (deploy/bench/stream_limit.h).
@@ -43,7 +48,8 @@ int RunCompareCommand(const std::vector<std::string>& arguments,
 
 // `tributary plan`: predicts the step time of a job on a cluster.
 int RunPlanCommand(const std::vector<std::string>& arguments,
-                   const Environment& environment);
+                   const Environment& environment,
+                   const TrainingSources& sources);
 
 // `tributary sample`: generates text with a trained model.
 int RunSampleCommand(const std::vector<std::string>& arguments,
@@ -51,11 +57,13 @@ int RunSampleCommand(const std::vector<std::string>& arguments,
 
 // `tributary train`: runs a whole job on this machine.
 int RunTrainCommand(const std::vector<std::string>& arguments,
-                    const Environment& environment);
+                    const Environment& environment,
+                    const TrainingSources& sources);
 
 // `tributary worker`: runs one worker.
 int RunWorkerCommand(const std::vector<std::string>& arguments,
-                     const Environment& environment);
+                     const Environment& environment,
+                     const TrainingSources& sources);
 
 }  // namespace tributary
 

@@ -37,6 +37,7 @@
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/device/factory/device_factory.h"
 #include "worker/models/model.h"
+#include "worker/training/training_sources.h"
 
 namespace tributary {
 namespace {
@@ -175,7 +176,8 @@ int64_t RecordedMicroBatches(const std::string& output) {
 
 // Chooses batch.micro_batches if the job leaves the choice to the launcher.
 absl::Status FindMicroBatchesOf(const Flags& flags, int64_t workers,
-                                const DeviceName& device, JobSpec* job) {
+                                const DeviceName& device,
+                                const TrainingSources& sources, JobSpec* job) {
   if (job->batch().micro_batches() != kFindMicroBatches) {
     return absl::OkStatus();
   }
@@ -192,8 +194,8 @@ absl::Status FindMicroBatchesOf(const Flags& flags, int64_t workers,
     // Number of GPUs that the workers share.
     const bool one = flags.device == FormatDeviceName(device);
     const int64_t gpus = one ? 1 : CountCudaDevices().value_or(1);
-    TRIBUTARY_ASSIGN_OR_RETURN(count,
-                               ChooseMicroBatches(*job, workers, gpus, *made));
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        count, ChooseMicroBatches(*job, workers, gpus, *made, sources));
   }
   job->mutable_batch()->set_micro_batches(count);
   *job = ResolveJob(*job);
@@ -254,6 +256,7 @@ absl::Status FitWorkers(const CommandLine& line, const Flags& flags,
 
 absl::StatusOr<LocalTraining> MakePlan(const CommandLine& line,
                                        const Flags& flags,
+                                       const TrainingSources& sources,
                                        std::string* worker_remark) {
   JobSource source = flags.source;
   if (flags.log_every > 0) source.log_every_steps = flags.log_every;
@@ -279,8 +282,8 @@ absl::StatusOr<LocalTraining> MakePlan(const CommandLine& line,
                          ListedGpus(), &remark, "server-device"));
   plan.server_device = DeviceOfAll(flags.server_device, server_device);
   TRIBUTARY_RETURN_IF_ERROR(ReadWorkers(line, flags, &plan.workers));
-  TRIBUTARY_RETURN_IF_ERROR(
-      FindMicroBatchesOf(flags, plan.workers.most, plan.device, &plan.job));
+  TRIBUTARY_RETURN_IF_ERROR(FindMicroBatchesOf(
+      flags, plan.workers.most, plan.device, sources, &plan.job));
   TRIBUTARY_RETURN_IF_ERROR(FitWorkers(line, flags, &plan, worker_remark));
   plan.servers = static_cast<int>(flags.servers);
   plan.threads =
@@ -428,14 +431,16 @@ int Train(const Flags& flags, LocalTraining plan,
 }  // namespace
 
 int RunTrainCommand(const std::vector<std::string>& arguments,
-                    const Environment& environment) {
+                    const Environment& environment,
+                    const TrainingSources& sources) {
   Flags flags;
   const std::unique_ptr<CommandLine> line = MakeCommandLine(&flags);
   if (const auto code = line->ParseOrAnswer(arguments, environment)) {
     return *code;
   }
   std::string worker_remark;
-  absl::StatusOr<LocalTraining> plan = MakePlan(*line, flags, &worker_remark);
+  absl::StatusOr<LocalTraining> plan =
+      MakePlan(*line, flags, sources, &worker_remark);
   if (!plan.ok()) return ReportError(plan.status());
   if (flags.print_config) {
     PrintConfig(*line, flags, *plan);

@@ -20,6 +20,7 @@
 #include "worker/device/cuda/libraries/nccl_library.h"
 #include "worker/device/factory/device_factory.h"
 #include "worker/process/worker_process.h"
+#include "worker/training/training_sources.h"
 
 namespace tributary {
 namespace {
@@ -136,7 +137,8 @@ absl::Status FillDevice(const LauncherEnvironment& launcher, Logger* log,
 }  // namespace
 
 int RunWorkerCommand(const std::vector<std::string>& arguments,
-                     const Environment& environment) {
+                     const Environment& environment,
+                     const TrainingSources& sources) {
   // CUDA reads it at its first use; no other thread exists yet.
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", kMaxConnections, /*overwrite=*/0);
   Flags flags;
@@ -178,6 +180,7 @@ int RunWorkerCommand(const std::vector<std::string>& arguments,
   options.threads = static_cast<int>(flags.threads);
   options.connect_timeout = absl::Seconds(flags.connect_timeout);
   options.log = log->get();
+  options.sources = sources;
   Shutdown shutdown;
   const SignalThread signal_thread(&signals, &shutdown);
   const absl::Status status = RunWorker(options, &shutdown);

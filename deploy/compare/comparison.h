@@ -94,6 +94,7 @@ struct HostFigures {
 
 struct Comparison {
   std::string job;
+  std::string model;  // ModelTitle of the job.
   int workers = 1;
   int threads = 1;  // Compute threads of each worker.
   int cores = 1;

@@ -107,11 +107,13 @@ Row RunRow(const ComparedRun& run) {
 }
 
 std::string Setting(const Comparison& comparison) {
-  std::string text =
-      absl::StrCat(Counted(comparison.workers, "worker"), ", ",
-                   Counted(comparison.threads, "thread"),
-                   comparison.workers == 1 ? ", on " : " each, on ",
-                   Counted(comparison.cores, "core"));
+  std::string text = absl::StrCat(
+      comparison.model.empty() ? ""
+                               : absl::StrCat("model ", comparison.model, "; "),
+      Counted(comparison.workers, "worker"), ", ",
+      Counted(comparison.threads, "thread"),
+      comparison.workers == 1 ? ", on " : " each, on ",
+      Counted(comparison.cores, "core"));
   for (const ComparedRun& run : comparison.runs) {
     if (!run.figures.has_value()) continue;
     absl::StrAppend(&text, "; ", WithCommas(run.figures->parameters),

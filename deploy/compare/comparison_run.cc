@@ -67,6 +67,7 @@ class Comparer {
       : options_(options), signals_(signals), changed_(changed) {
     Comparison& comparison = result_.comparison;
     comparison.job = options.job_name;
+    comparison.model = options.model;
     comparison.workers = options.workers;
     comparison.threads = options.threads;
     comparison.cores = UsableCores();

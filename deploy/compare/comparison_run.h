@@ -16,6 +16,7 @@ namespace tributary {
 
 struct ComparisonOptions {
   std::string job_name;
+  std::string model;  // ModelTitle of the job.
   ExchangeVariants variants;
   int workers = 1;
   int threads = 1;                    // Compute threads of each worker.

@@ -25,9 +25,10 @@ int64_t MostMicroBatches(int64_t batch) {
 
 absl::StatusOr<int64_t> ChooseMicroBatches(const JobSpec& job, int64_t workers,
                                            int64_t devices,
-                                           const Device& device) {
+                                           const Device& device,
+                                           const TrainingSources& sources) {
   TRIBUTARY_ASSIGN_OR_RETURN(const std::unique_ptr<DataSet> data,
-                             OpenDataSet(job));
+                             sources.open_data(job));
   const int64_t most = MostMicroBatches(job.batch().global());
   const std::optional<int64_t> free = device.has_own_memory()
                                           ? device.AvailableMemoryBytes()
@@ -40,7 +41,8 @@ absl::StatusOr<int64_t> ChooseMicroBatches(const JobSpec& job, int64_t workers,
   JobSpec cut = job;
   const MicroBatchMemoryInputs inputs = {
       cut, data->info(),
-      !job.evaluation().disabled() && data->evaluation_samples() > 0};
+      !job.evaluation().disabled() && data->evaluation_samples() > 0,
+      sources.plan_model};
   TRIBUTARY_ASSIGN_OR_RETURN(
       const int64_t found,
       FindMicroBatches(inputs, std::min(workers, most), available, device));

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "proto/job.pb.h"
 #include "worker/device/device.h"
+#include "worker/training/training_sources.h"
 
 namespace tributary {
 
@@ -19,12 +20,13 @@ namespace tributary {
 // memory is reserved for servers, weights and data. If the amount of free
 // memory is unknown, returns the largest possible number.
 //
-// Opens the job's data set to learn the size of a sample, and returns its
-// errors. Returns ResourceExhausted, with a breakdown of the memory, if even
-// the smallest micro-batches do not fit.
+// Opens the job's data set with `sources` to learn the size of a sample, and
+// returns its errors. Returns ResourceExhausted, with a breakdown of the
+// memory, if even the smallest micro-batches do not fit.
 absl::StatusOr<int64_t> ChooseMicroBatches(const JobSpec& job, int64_t workers,
                                            int64_t devices,
-                                           const Device& device);
+                                           const Device& device,
+                                           const TrainingSources& sources);
 
 }  // namespace tributary
 

@@ -32,7 +32,7 @@ absl::StatusOr<JobSpec> LoadGptJob(const std::string& directory) {
   }
   if (!job->model().has_gpt()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ": the model is ", ModelKind(*job),
+        absl::StrCat(path, ": the model is ", ModelTitle(*job),
                      "; only gpt models generate text"));
   }
   TRIBUTARY_RETURN_IF_ERROR(ValidateJob(*job));

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/job/job.h"
 #include "server/coordinator/job_status.h"
 #include "server/coordinator/nonfinite_gradient.h"
 #include "server/run_mode/run_mode_factory.h"
@@ -442,10 +443,12 @@ CheckpointManifest Attempt::FinalManifest() const {
 }
 
 StatusReply Attempt::Describe() const {
-  return DescribeJob({servers_, membership_,
-                      progress_.has_value() ? &*progress_ : nullptr,
-                      checkpoints_.has_value() ? &*checkpoints_ : nullptr,
-                      phase_, options_.attempt, clock_()});
+  StatusReply reply = DescribeJob(
+      {servers_, membership_, progress_.has_value() ? &*progress_ : nullptr,
+       checkpoints_.has_value() ? &*checkpoints_ : nullptr, phase_,
+       options_.attempt, clock_()});
+  reply.set_model(ModelTitle(options_.job));
+  return reply;
 }
 
 std::string Attempt::Summary(const std::string& weights_sha256) const {

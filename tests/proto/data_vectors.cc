@@ -6,7 +6,7 @@
 #include "common/job/job.h"
 #include "tests/proto/vectors.h"
 #include "worker/data/data_fingerprint.h"
-#include "worker/data/data_set.h"
+#include "worker/data/open_data_set.h"
 #include "worker/training/training_setup.h"
 
 namespace tributary {

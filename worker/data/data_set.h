@@ -3,11 +3,8 @@
 #define TRIBUTARY_WORKER_DATA_DATA_SET_H_
 
 #include <cstdint>
-#include <memory>
 
-#include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "proto/job.pb.h"
 #include "worker/data/batch.h"
 
 namespace tributary {
@@ -38,12 +35,6 @@ class DataSet {
   virtual void ReadEvaluation(int64_t begin, int64_t end,
                               Batch* batch) const = 0;
 };
-
-// Opens and verifies the data set that `job.data` names. Returns NotFound if a
-// file does not exist, and InvalidArgument if a field or a file is invalid.
-// Messages cite the file, the byte offset or line, the error, and the expected
-// value.
-absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const JobSpec& job);
 
 }  // namespace tributary
 

@@ -18,6 +18,15 @@ inline Real* AsReals(float* numbers) {
   return reinterpret_cast<Real*>(numbers);
 }
 
+// Return `numbers` as floats. The numbers must belong to a device that works in
+// host memory with Precision::kFloat32; see LayerSpec::host_floats.
+inline const float* HostFloats(const Real* numbers) {
+  return reinterpret_cast<const float*>(numbers);
+}
+inline float* HostFloats(Real* numbers) {
+  return reinterpret_cast<float*>(numbers);
+}
+
 // Returns a pointer to the element at `index` of `x`, which is in the memory of
 // `device`.
 const Real* RealAt(const Device& device, const Real* x, int64_t index);

@@ -55,6 +55,9 @@ absl::StatusOr<Graph> BuildMlp(const ModelSpec& spec, const DataInfo& info) {
   if (info.kind == DataInfo::Kind::kTokens) {
     return InvalidField("model.mlp", "cannot learn text; use model.gpt");
   }
+  if (info.kind == DataInfo::Kind::kIndexes) {
+    return InvalidField("model.mlp", "needs samples; the data are indexes");
+  }
   for (int i = 0; i < mlp.hidden_size(); ++i) {
     TRIBUTARY_RETURN_IF_ERROR(
         CheckRange(absl::StrCat("model.mlp.hidden[", i, "]"), mlp.hidden(i), 1,

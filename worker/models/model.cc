@@ -2,12 +2,12 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "worker/models/cnn.h"
 #include "worker/models/gpt.h"
 #include "worker/models/mlp.h"
 #include "worker/models/network_model.h"
+#include "worker/models/registered_model.h"
 #include "worker/models/resnet.h"
 #include "worker/models/synthetic.h"
 #include "worker/nn/device_inputs.h"
@@ -17,7 +17,8 @@
 namespace tributary {
 namespace {
 
-absl::StatusOr<Graph> BuildGraph(const ModelSpec& spec, const DataInfo& info) {
+absl::StatusOr<Graph> BuildGraph(const ModelSpec& spec, const DataInfo& info,
+                                 const ModelRegistry& registered) {
   switch (spec.kind_case()) {
     case ModelSpec::kMlp:
       return BuildMlp(spec, info);
@@ -28,11 +29,7 @@ absl::StatusOr<Graph> BuildGraph(const ModelSpec& spec, const DataInfo& info) {
     case ModelSpec::kGpt:
       return BuildGpt(spec, info);
     case ModelSpec::kExternal:
-      return absl::InvalidArgumentError(
-          absl::StrCat("model.external: this program has no model \"",
-                       spec.external().name(),
-                       "\"; start the job with the program that registers it "
-                       "(tributary::Main), or with --worker-command"));
+      return BuildRegisteredModel(spec.external(), info, registered);
     case ModelSpec::kSynthetic:  // Has no graph.
     case ModelSpec::KIND_NOT_SET:
       break;
@@ -45,13 +42,15 @@ absl::StatusOr<Graph> BuildGraph(const ModelSpec& spec, const DataInfo& info) {
 absl::StatusOr<ModelMemory> PlanModelMemory(const ModelSpec& spec,
                                             const DataInfo& info,
                                             int64_t max_samples,
-                                            const Device& device) {
+                                            const Device& device,
+                                            const ModelRegistry& registered) {
   ModelMemory memory;
   if (spec.has_synthetic()) {
     memory.arena_bytes = spec.synthetic().parameters() * int64_t{sizeof(float)};
     return memory;
   }
-  TRIBUTARY_ASSIGN_OR_RETURN(const Graph graph, BuildGraph(spec, info));
+  TRIBUTARY_ASSIGN_OR_RETURN(const Graph graph,
+                             BuildGraph(spec, info, registered));
   TRIBUTARY_RETURN_IF_ERROR(graph.status());
   TRIBUTARY_ASSIGN_OR_RETURN(const NetworkPlan plan,
                              PlanNetwork(graph, max_samples, device));
@@ -67,13 +66,11 @@ absl::StatusOr<ModelMemory> PlanModelMemory(const ModelSpec& spec,
   return memory;
 }
 
-absl::StatusOr<std::unique_ptr<Model>> CreateModel(const ModelSpec& spec,
-                                                   const DataInfo& info,
-                                                   int64_t max_samples,
-                                                   Device* device,
-                                                   WeightCopies* copies) {
+absl::StatusOr<std::unique_ptr<Model>> CreateModel(
+    const ModelSpec& spec, const DataInfo& info, int64_t max_samples,
+    Device* device, WeightCopies* copies, const ModelRegistry& registered) {
   if (spec.has_synthetic()) return SyntheticModel::Create(spec.synthetic());
-  TRIBUTARY_ASSIGN_OR_RETURN(Graph graph, BuildGraph(spec, info));
+  TRIBUTARY_ASSIGN_OR_RETURN(Graph graph, BuildGraph(spec, info, registered));
   return NetworkModel::Create(std::move(graph), info, max_samples, device,
                               copies);
 }

@@ -14,6 +14,7 @@
 #include "proto/job.pb.h"
 #include "worker/data/batch.h"
 #include "worker/device/device.h"
+#include "worker/models/model_registry.h"
 #include "worker/nn/step_observer.h"  // StepObserver, LossSums.
 #include "worker/nn/weight_copies.h"
 
@@ -86,10 +87,9 @@ struct ModelMemory {
 
 // Plans the memory of the model that CreateModel creates for the same
 // arguments. Returns the errors of CreateModel.
-absl::StatusOr<ModelMemory> PlanModelMemory(const ModelSpec& spec,
-                                            const DataInfo& info,
-                                            int64_t max_samples,
-                                            const Device& device);
+absl::StatusOr<ModelMemory> PlanModelMemory(
+    const ModelSpec& spec, const DataInfo& info, int64_t max_samples,
+    const Device& device, const ModelRegistry& registered = {});
 
 // Creates the model that `spec` describes, for the data that `info` describes.
 // `max_samples` is the size of the largest batch. `device` must outlive the
@@ -99,9 +99,12 @@ absl::StatusOr<ModelMemory> PlanModelMemory(const ModelSpec& spec,
 // `copies`, which must outlive the model, are shared with other models that
 // have the same spec and receive the same weights. Their owner invalidates them
 // when the weights change. If null, the model copies the weights in every call.
+//
+// An external model is looked up in `registered`.
 absl::StatusOr<std::unique_ptr<Model>> CreateModel(
     const ModelSpec& spec, const DataInfo& info, int64_t max_samples,
-    Device* device, WeightCopies* copies = nullptr);
+    Device* device, WeightCopies* copies = nullptr,
+    const ModelRegistry& registered = {});
 
 // Returns the precision of the job's devices.
 Precision PrecisionOf(const JobSpec& job);

@@ -6,10 +6,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/text/counted.h"
+#include "proto/parameter_server.pb.h"
 
 namespace tributary {
 
-Graph::Graph(int64_t input_elements) : values_{input_elements} {}
+Graph::Graph(int64_t input_elements)
+    : values_{input_elements}, table_(std::make_unique<ParameterTable>()) {}
+
+Graph::~Graph() = default;
+Graph::Graph(Graph&&) noexcept = default;
+Graph& Graph::operator=(Graph&&) noexcept = default;
+
+const ParameterTable& Graph::table() const { return *table_; }
 
 ValueId Graph::Add(absl::string_view name, std::unique_ptr<Layer> layer,
                    std::vector<ValueId> inputs) {
@@ -70,19 +78,20 @@ void Graph::CheckInputs(const Node& node) {
 }
 
 int Graph::AddParameter(absl::string_view layer, const ParameterSpec& spec) {
-  ParameterTable::Parameter* parameter = table_.add_parameter();
+  ParameterTable::Parameter* parameter = table_->add_parameter();
   parameter->set_name(absl::StrCat(layer, ".", spec.name));
   for (const int64_t dimension : spec.shape) parameter->add_shape(dimension);
-  parameter->set_group(spec.group);
+  // The enums have the same values.
+  parameter->set_group(static_cast<OptimizerGroup>(spec.group));
   parameter->set_padding(spec.padding);
   initializers_.push_back(spec.initializer);
-  return table_.parameter_size() - 1;
+  return table_->parameter_size() - 1;
 }
 
 int Graph::FindParameter(absl::string_view layer, absl::string_view name,
                          const ParameterSpec& wanted) {
-  for (int i = 0; i < table_.parameter_size(); ++i) {
-    const ParameterTable::Parameter& parameter = table_.parameter(i);
+  for (int i = 0; i < table_->parameter_size(); ++i) {
+    const ParameterTable::Parameter& parameter = table_->parameter(i);
     if (parameter.name() != name) continue;
     if (!std::equal(parameter.shape().begin(), parameter.shape().end(),
                     wanted.shape.begin(), wanted.shape.end()) ||

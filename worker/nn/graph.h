@@ -9,12 +9,13 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "proto/parameter_server.pb.h"
 #include "worker/nn/layers/initializer.h"
 #include "worker/nn/layers/layer.h"
 #include "worker/nn/layers/loss.h"
 
 namespace tributary {
+
+class ParameterTable;  // proto/parameter_server.proto
 
 // Identifies a value: the network's input or the output of a layer.
 using ValueId = int;
@@ -37,6 +38,9 @@ class Graph {
   // `input_elements` is the number of four-byte elements (floats or int32
   // tokens) of one sample.
   explicit Graph(int64_t input_elements);
+  ~Graph();
+  Graph(Graph&&) noexcept;
+  Graph& operator=(Graph&&) noexcept;
 
   // Returns the network's input.
   ValueId input() const { return 0; }
@@ -59,7 +63,7 @@ class Graph {
   // Returns the number of elements per sample of each value.
   const std::vector<int64_t>& values() const { return values_; }
   // Returns the parameter table, in which `chunk_elements` is not set.
-  const ParameterTable& table() const { return table_; }
+  const ParameterTable& table() const;
   const std::vector<Initializer>& initializers() const { return initializers_; }
   const LossSpec& loss() const { return loss_; }
   ValueId loss_input() const { return loss_input_; }
@@ -74,7 +78,7 @@ class Graph {
   absl::Status status_;
   std::vector<Node> nodes_;
   std::vector<int64_t> values_;
-  ParameterTable table_;
+  std::unique_ptr<ParameterTable> table_;
   std::vector<Initializer> initializers_;
   LossSpec loss_;
   ValueId loss_input_ = -1;

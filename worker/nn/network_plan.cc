@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "proto/parameter_server.pb.h"
 #include "worker/nn/memory_plan.h"
 
 namespace tributary {
@@ -105,6 +106,15 @@ absl::Status Planner::CheckGraph() const {
                        " has ", elements, " elements per sample, and a batch ",
                        max_samples_, " samples: too large"));
     }
+  }
+  for (const Graph::Node& node : nodes_) {
+    const bool plain =
+        !device_.has_own_memory() && device_.precision() == Precision::kFloat32;
+    if (!node.spec.host_floats || plain) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(node.name, ": this layer computes only on CPUs and in ",
+                     "FLOAT32; start the job with --device cpu, and leave out ",
+                     "precision"));
   }
   return CheckSharedParameters();
 }

@@ -34,7 +34,11 @@ struct MicroBatchMemoryInputs {
   const JobSpec& job;
   DataInfo info;
   bool evaluates = false;  // True if the job evaluates on at least one sample.
-  ModelPlanner plan_model = &PlanModelMemory;
+  // By default, knows the models of this system.
+  ModelPlanner plan_model = [](const ModelSpec& spec, const DataInfo& info,
+                               int64_t max_samples, const Device& device) {
+    return PlanModelMemory(spec, info, max_samples, device);
+  };
 };
 
 // Returns the number of samples for which a model must be planned if the batch

@@ -25,6 +25,7 @@
 #include "worker/training/device_sums.h"
 #include "worker/training/local_sgd.h"
 #include "worker/training/micro_batch_memory.h"
+#include "worker/training/training_sources.h"
 
 namespace tributary {
 
@@ -34,18 +35,6 @@ using DeviceMaker =
 
 // Creates a CPU device. Never fails.
 absl::StatusOr<std::unique_ptr<Device>> MakeCpuDevice(Precision precision);
-
-// Functions that open a job's data and create its models.
-struct TrainingSources {
-  std::function<absl::StatusOr<std::unique_ptr<DataSet>>(const JobSpec&)>
-      open_data = &OpenDataSet;
-  std::function<absl::StatusOr<std::unique_ptr<Model>>(
-      const ModelSpec&, const DataInfo&, int64_t max_samples, Device*,
-      WeightCopies*)>
-      create_model = &CreateModel;
-  // Plans the memory of the model that `create_model` returns.
-  ModelPlanner plan_model = &PlanModelMemory;
-};
 
 // Owns the data and, for each compute thread, a device and a model. One thread
 // computes a micro-batch from start to end, so the number of threads never

@@ -99,6 +99,16 @@ TEST_F(CheckpointCommandTest, ListsTheCheckpointsOfARun) {
   }
 }
 
+TEST_F(CheckpointCommandTest, NamesTheModelOfTheRun) {
+  Save(FactsOf(10));
+  std::ofstream(run_ + "/job.textproto")
+      << "model { external { name: 'factorization' } }";
+  EXPECT_THAT(RunCheckpoint({"ls", run_}).output,
+              testing::StartsWith("model: external factorization\n"));
+  EXPECT_EQ(ParseJson(RunCheckpoint({"ls", run_, "--json"}).output)["model"],
+            "external factorization");
+}
+
 TEST_F(CheckpointCommandTest, ListsForScripts) {
   Save(FactsOf(10));
   Save(FactsOf(20));

@@ -85,6 +85,20 @@ TEST(StatusCommandTest, WritesOneLine) {
   EXPECT_EQ(outcome.errors, "");
 }
 
+TEST(StatusCommandTest, NamesTheModel) {
+  StatusReply training = Training();
+  training.set_model("external factorization");
+  FakeCoordinator coordinator(training);
+  const Outcome line = RunStatus({coordinator.address()});
+  EXPECT_TRUE(absl::EndsWith(line.output,
+                             " | servers 1 | model external factorization\n"))
+      << line.output;
+  const Outcome json = RunStatus({coordinator.address(), "--json"});
+  EXPECT_TRUE(
+      absl::StrContains(json.output, "\"model\":\"external factorization\""))
+      << json.output;
+}
+
 TEST(StatusCommandTest, WritesJson) {
   FakeCoordinator coordinator(Training());
   const Outcome outcome = RunStatus({coordinator.address(), "--json"});

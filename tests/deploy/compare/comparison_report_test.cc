@@ -111,6 +111,10 @@ TEST(ComparisonReportTest, MarkdownSaysWhatHappened) {
               testing::StartsWith("# a \\| b &lt;c> under 5 exchanges\n"));
   EXPECT_THAT(text, HasSubstr("2 workers, 1 thread each, on 4 cores; 1,234,567 "
                               "parameters, 20 steps.\n"));
+  Comparison external = Mixed();
+  external.model = "external factorization";
+  EXPECT_THAT(ComparisonMarkdown(external),
+              HasSubstr("model external factorization; 2 workers, 1 thread"));
   EXPECT_THAT(text, HasSubstr("](compare.svg)"));
   EXPECT_THAT(text, HasSubstr("- The same weights, bit for bit: synchronous, "
                               "all_reduce.\n"));

@@ -138,6 +138,28 @@ TEST_F(CoordinatorRefusalTest, RefusesFactsThatContradictTheJob) {
   EXPECT_TRUE(first_.Got(CoordinatorOrder::kDeal));
 }
 
+// Also a worker that comes first, which otherwise decides what the data are.
+TEST_F(CoordinatorRefusalTest, RefusesOtherFactsThanTheJobStatesOfItsData) {
+  options_.job.mutable_data()->mutable_external()->set_train_samples(64);
+  Make(/*servers=*/1, /*expected_workers=*/1);
+  ready_.mutable_data()->set_unit("samples");
+  ready_.mutable_data()->set_fingerprint(9);
+  ASSERT_TRUE(Join(&first_).ok());
+  const absl::Status status = SayReady(&first_);
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("DataFacts.fingerprint is 9, expected 0 by "
+                        "data.external.fingerprint of the job"));
+  ready_.mutable_data()->clear_fingerprint();
+  Enter(&second_);
+  EXPECT_TRUE(second_.Got(CoordinatorOrder::kDeal));
+  ready_.mutable_data()->set_train_samples(63);
+  ASSERT_TRUE(Join(&third_).ok());
+  EXPECT_THAT(std::string(SayReady(&third_).message()),
+              HasSubstr("DataFacts.train_samples is 63, expected 64 by "
+                        "data.external.train_samples of the job"));
+}
+
 TEST_F(CoordinatorRefusalTest, NamesTheFactThatDiffers) {
   Make(/*servers=*/1, /*expected_workers=*/1);
   Enter(&first_);

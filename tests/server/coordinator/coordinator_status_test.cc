@@ -52,6 +52,7 @@ TEST_F(CoordinatorTest, SaysWhereTheTimeGoesAndWhomTheOthersWaitFor) {
       metrics_[0]["waiting"],
       ParseOrderedJson(R"({"rank": 1, "ms": 31.25, "phase": "backward"})"));
   const StatusReply status = coordinator_->GetStatus();
+  EXPECT_EQ(status.model(), "mlp");
   EXPECT_EQ(status.waiting_rank(), 1);
   EXPECT_EQ(status.waiting_milliseconds(), 31.25);
   EXPECT_EQ(status.waiting_phase(), "backward");

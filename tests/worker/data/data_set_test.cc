@@ -1,11 +1,10 @@
-#include "worker/data/data_set.h"
-
 #include "absl/status/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
 #include "tests/worker/data/data_test_util.h"
 #include "tests/worker/data/wrong_data_fixture.h"
+#include "worker/data/open_data_set.h"
 
 namespace tributary {
 namespace {

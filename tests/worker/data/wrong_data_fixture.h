@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "proto/job.pb.h"
 #include "tests/worker/data/data_test_util.h"
-#include "worker/data/data_set.h"
+#include "worker/data/open_data_set.h"
 
 namespace tributary {
 

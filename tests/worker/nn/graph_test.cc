@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "proto/parameter_server.pb.h"
 #include "worker/nn/layers/activation.h"
 #include "worker/nn/layers/layer_norm.h"
 #include "worker/nn/layers/linear.h"

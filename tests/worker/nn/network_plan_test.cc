@@ -92,5 +92,35 @@ TEST_F(GeluPlanTest, ItMakesItselfElsewhere) {
   EXPECT_TRUE(plan.nodes[3].backward);
 }
 
+// Computes with loops of its own.
+class Loops final : public Layer {
+ public:
+  LayerSpec Spec() const override {
+    LayerSpec spec;
+    spec.inputs = {kSize};
+    spec.output = kSize;
+    spec.host_floats = true;
+    return spec;
+  }
+  void Forward(const LayerCall&, const LayerTensors&) const override {}
+  void Backward(const LayerCall&, const LayerTensors&) const override {}
+};
+
+TEST(HostFloatsPlanTest, OnlyDevicesWithFloatsInHostMemoryRunLoops) {
+  Graph graph(kSize);
+  ValueId value = graph.Add("linear", MakeLinear(), {graph.input()});
+  value = graph.Add("loops", std::make_unique<Loops>(), {value});
+  graph.SetLoss({LossSpec::Kind::kSoftmaxCrossEntropy, 1, kSize}, value);
+  for (const Precision precision : {Precision::kFloat32, Precision::kTf32}) {
+    EXPECT_TRUE(PlanNetwork(graph, 4, *CreateCpuDevice(precision)).ok());
+  }
+  const absl::Status status =
+      PlanNetwork(graph, 4, *CreateCpuDevice(Precision::kBfloat16)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(),
+            "loops: this layer computes only on CPUs and in FLOAT32; start the "
+            "job with --device cpu, and leave out precision");
+}
+
 }  // namespace
 }  // namespace tributary

@@ -14,10 +14,12 @@ LayerSpec BatchNorm::Spec() const {
   spec.output = options_.channels * options_.pixels;
   spec.inputs.assign(options_.residual ? 2 : 1, spec.output);
   spec.parameters = {
-      {"weight", shape, NO_DECAY, Initializer::Constant(1)},
-      {"bias", shape, NO_DECAY, Initializer::Constant(0)},
-      {"running_mean", shape, STATISTICS, Initializer::Constant(0)},
-      {"running_var", shape, STATISTICS, Initializer::Constant(1)}};
+      {"weight", shape, ParameterGroup::kNoDecay, Initializer::Constant(1)},
+      {"bias", shape, ParameterGroup::kNoDecay, Initializer::Constant(0)},
+      {"running_mean", shape, ParameterGroup::kStatistics,
+       Initializer::Constant(0)},
+      {"running_var", shape, ParameterGroup::kStatistics,
+       Initializer::Constant(1)}};
   spec.backward_reads_input = true;
   spec.backward_reads_output = options_.relu;
   spec.gradient_in_place = true;

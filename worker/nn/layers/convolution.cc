@@ -33,11 +33,13 @@ LayerSpec Convolution::Spec() const {
   spec.output = s.out_channels * s.out_height * s.out_width;
   spec.parameters = {{"weight",
                       {s.out_channels, s.in_channels, s.kernel, s.kernel},
-                      DECAY,
+                      ParameterGroup::kDecay,
                       options_.weight_initializer}};
   if (options_.bias) {
-    spec.parameters.push_back(
-        {"bias", {s.out_channels}, NO_DECAY, options_.bias_initializer});
+    spec.parameters.push_back({"bias",
+                               {s.out_channels},
+                               ParameterGroup::kNoDecay,
+                               options_.bias_initializer});
   }
   spec.product_weight = true;
   spec.backward_reads_input = true;

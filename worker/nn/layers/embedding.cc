@@ -15,12 +15,12 @@ LayerSpec Embedding::Spec() const {
   spec.output = options_.context * options_.width;
   spec.parameters = {{"wte.weight",
                       {options_.vocabulary, options_.width},
-                      DECAY,
+                      ParameterGroup::kDecay,
                       options_.initializer,
                       options_.padding * options_.width},
                      {"wpe.weight",
                       {options_.context, options_.width},
-                      DECAY,
+                      ParameterGroup::kDecay,
                       options_.initializer}};
   spec.tokens = true;
   spec.backward_reads_input = true;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/numerics/philox.h"
-#include "proto/parameter_server.pb.h"
+#include "common/parameters/parameter_group.h"
 #include "worker/device/device.h"
 #include "worker/nn/layers/initializer.h"
 
@@ -23,7 +23,7 @@ inline constexpr int kMaxLayerParameters = 4;
 struct ParameterSpec {
   std::string name;  // Name within the layer, such as "weight".
   std::vector<int64_t> shape;
-  OptimizerGroup group = DECAY;
+  ParameterGroup group = ParameterGroup::kDecay;
   Initializer initializer;
   // Number of padding elements behind the parameter. The layer reads them, and
   // writes zeros to their gradients; see ParameterTable.
@@ -67,6 +67,10 @@ struct LayerSpec {
   // (LayerTensors::gelu_output), and Backward can also compute the gradient of
   // a GELU that produced the input (LayerTensors::gelu_input).
   bool fuses_gelu = false;
+  // True if the layer accesses tensors with its own loops (see HostFloats)
+  // instead of operations of the device. It then works only on CPU devices with
+  // Precision::kFloat32.
+  bool host_floats = false;
   // True if the output equals the input in calls that do not train. Forward is
   // then not called, and the input is used in place of the output.
   bool identity_in_evaluation = false;

@@ -6,10 +6,11 @@ LayerSpec LayerNorm::Spec() const {
   LayerSpec spec;
   spec.inputs = {rows_ * width_};
   spec.output = rows_ * width_;
-  spec.parameters = {{"weight", {width_}, NO_DECAY, Initializer::Constant(1)}};
+  spec.parameters = {
+      {"weight", {width_}, ParameterGroup::kNoDecay, Initializer::Constant(1)}};
   if (bias_) {
     spec.parameters.push_back(
-        {"bias", {width_}, NO_DECAY, Initializer::Constant(0)});
+        {"bias", {width_}, ParameterGroup::kNoDecay, Initializer::Constant(0)});
   }
   spec.backward_reads_input = true;
   spec.accumulates = true;

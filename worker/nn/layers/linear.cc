@@ -17,12 +17,14 @@ LayerSpec Linear::Spec() const {
   spec.output = options_.rows * (options_.outputs + options_.padding);
   spec.parameters = {{"weight",
                       {options_.outputs, options_.inputs},
-                      DECAY,
+                      ParameterGroup::kDecay,
                       options_.weight_initializer,
                       options_.padding * options_.inputs}};
   if (options_.bias) {
-    spec.parameters.push_back(
-        {"bias", {options_.outputs}, NO_DECAY, options_.bias_initializer});
+    spec.parameters.push_back({"bias",
+                               {options_.outputs},
+                               ParameterGroup::kNoDecay,
+                               options_.bias_initializer});
   }
   if (options_.padding > 0) {
     // The weights of the padding are zero, so this bias decides its logits.

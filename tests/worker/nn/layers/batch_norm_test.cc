@@ -78,9 +78,9 @@ TEST_F(BatchNormTest, TakesRunningStatisticsInEvaluationOnly) {
 TEST_F(BatchNormTest, PutsStatisticsIntoTheirOwnGroup) {
   const std::vector<ParameterSpec> parameters = layer_.Spec().parameters;
   ASSERT_EQ(parameters.size(), 4u);
-  EXPECT_EQ(parameters[1].group, NO_DECAY);
-  EXPECT_EQ(parameters[2].group, STATISTICS);
-  EXPECT_EQ(parameters[3].group, STATISTICS);
+  EXPECT_EQ(parameters[1].group, ParameterGroup::kNoDecay);
+  EXPECT_EQ(parameters[2].group, ParameterGroup::kStatistics);
+  EXPECT_EQ(parameters[3].group, ParameterGroup::kStatistics);
   EXPECT_EQ(parameters[3].name, "running_var");
   EXPECT_EQ(parameters[3].initializer.scale, 1);
 }

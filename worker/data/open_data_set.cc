@@ -1,10 +1,13 @@
-#include "worker/data/data_set.h"
+#include "worker/data/open_data_set.h"
 
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/job/config.h"
+#include "common/text/nearest.h"
 #include "worker/data/csv_data_set.h"
 #include "worker/data/idx_data_set.h"
 #include "worker/data/index_data_set.h"
@@ -62,18 +65,64 @@ absl::StatusOr<std::unique_ptr<DataSet>> MakeRandom(const JobSpec& job) {
   return std::make_unique<RandomDataSet>(job);
 }
 
-absl::StatusOr<std::unique_ptr<DataSet>> OpenExternal(
-    const ExternalDataSpec& spec) {
-  if (!spec.has_name()) return std::make_unique<IndexDataSet>(spec);
+template <typename Number>
+absl::Status CheckStated(const char* field, bool stated, Number in_job,
+                         Number in_data) {
+  if (!stated || in_job == in_data) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "data.external: this program has no data set \"", spec.name(),
-      "\"; start the job with the program that registers it "
-      "(tributary::Main)"));
+      "data.external.", field, ": ", in_job, ", but the data set has ", in_data,
+      "; correct the job, or leave the field out"));
+}
+
+absl::Status CheckDataSet(const ExternalDataSpec& spec, const DataSet& data) {
+  if (data.train_samples() < 1 || data.evaluation_samples() < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data.external: the data set \"", spec.name(), "\" has ",
+        data.train_samples(), " training samples and ",
+        data.evaluation_samples(), " held-out samples; it needs at least one ",
+        "training sample"));
+  }
+  TRIBUTARY_RETURN_IF_ERROR(
+      CheckStated("train_samples", spec.has_train_samples(),
+                  spec.train_samples(), data.train_samples()));
+  TRIBUTARY_RETURN_IF_ERROR(
+      CheckStated("evaluation_samples", spec.has_evaluation_samples(),
+                  spec.evaluation_samples(), data.evaluation_samples()));
+  return CheckStated("fingerprint", spec.has_fingerprint(), spec.fingerprint(),
+                     data.fingerprint());
+}
+
+// Opens a data set of the program.
+absl::StatusOr<std::unique_ptr<DataSet>> OpenRegistered(
+    const ExternalDataSpec& spec, const DataRegistry& registered) {
+  const DataFactory* const factory = registered.Find(spec.name());
+  if (factory == nullptr) {
+    const std::string near = DidYouMean(spec.name(), registered.names());
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data.external: this program has no data set \"", spec.name(), "\"",
+        near.empty() ? "; start the job with the program that registers it "
+                       "(tributary::Main)"
+                     : near));
+  }
+  Config config("data.external.config", spec.config());
+  absl::StatusOr<std::unique_ptr<DataSet>> data = (*factory)(&config);
+  TRIBUTARY_RETURN_IF_ERROR(config.status());
+  TRIBUTARY_RETURN_IF_ERROR(data.status());
+  TRIBUTARY_RETURN_IF_ERROR(config.CheckAllRead());
+  TRIBUTARY_RETURN_IF_ERROR(CheckDataSet(spec, **data));
+  return data;
+}
+
+absl::StatusOr<std::unique_ptr<DataSet>> OpenExternal(
+    const ExternalDataSpec& spec, const DataRegistry& registered) {
+  if (spec.has_name()) return OpenRegistered(spec, registered);
+  return std::make_unique<IndexDataSet>(spec);
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const JobSpec& job) {
+absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(
+    const JobSpec& job, const DataRegistry& registered) {
   switch (job.data().source_case()) {
     case DataSpec::kIdx:
       return OpenIdx(job);
@@ -84,7 +133,7 @@ absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const JobSpec& job) {
     case DataSpec::kRandom:
       return MakeRandom(job);
     case DataSpec::kExternal:
-      return OpenExternal(job.data().external());
+      return OpenExternal(job.data().external(), registered);
     case DataSpec::SOURCE_NOT_SET:
       break;
   }

@@ -1,0 +1,36 @@
+// The command line of `tributary`, for programs with models and data sets of
+// their own:
+//
+//   int main(int argc, char** argv) {
+//     tributary::ModelRegistry models;
+//     models.Add("spiral_network", &BuildSpiralNetwork);
+//     tributary::DataRegistry data_sets;
+//     data_sets.Add("spirals", &OpenSpirals);
+//     return tributary::Main(argc, argv, models, data_sets);
+//   }
+//
+// docs/cpp.md explains it, and examples/cpp/own_network is a complete program.
+#ifndef TRIBUTARY_MAIN_H_
+#define TRIBUTARY_MAIN_H_
+
+#include "tributary/registry.h"
+
+namespace tributary {
+
+// Runs the command that the arguments name, as the program `tributary` does:
+// train, worker, plan, compare, bench and all others. Jobs can then select the
+// registered models and data sets by name (model.external.name,
+// data.external.name). `train`, `compare` and `bench` start servers and workers
+// by running this program again, so main must call Main before it does anything
+// else, and with the same registries each time.
+//
+// Call once, on the main thread. Ends the process with the command's exit code
+// (docs/fault-tolerance.md lists the codes) instead of returning, because
+// threads of gRPC live as long as the process; destructors of static objects do
+// not run. Ends it with code 2 if a name was registered twice.
+[[noreturn]] int Main(int argc, char** argv, const ModelRegistry& models = {},
+                      const DataRegistry& data_sets = {});
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_MAIN_H_

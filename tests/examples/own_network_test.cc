@@ -1,0 +1,98 @@
+// The example of docs/cpp.md: a program with a network and data of its own.
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/json.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/support/command_runner.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr char kProgram[] = "examples/cpp/own_network/own_network";
+constexpr char kJob[] = "examples/cpp/own_network/spirals.textproto";
+
+// Trains the example for a few epochs and returns its summary.
+nlohmann::json Train(const std::vector<std::string>& flags) {
+  const std::string run = MakeTestFolder() + "/run";
+  std::vector<std::string> arguments = {kProgram,    "train",    kJob,
+                                        "--output",  run,        "--set",
+                                        "epochs=20", "--device", "cpu"};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  const CommandResult result = RunCommand(arguments);
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  return ParseJson(ReadWholeFile(run + "/summary.json"));
+}
+
+TEST(OwnNetworkTest, OneAndTwoWorkersLearnTheSameWeights) {
+  const nlohmann::json one = Train({"--workers", "1"});
+  const nlohmann::json two = Train({"--workers", "2", "--servers", "2"});
+  EXPECT_EQ(one["weights_sha256"], two["weights_sha256"]);
+  EXPECT_EQ(one["name"], "slope_network");
+  EXPECT_EQ(one["unit"], "points");
+  // The loss of guessing one of three classes is 1.1.
+  EXPECT_LT(one["evaluation"]["loss"], 0.5);
+  EXPECT_GT(one["evaluation"]["accuracy"], 0.8);
+}
+
+TEST(OwnNetworkTest, OtherCommandsKnowTheNetwork) {
+  const CommandResult plan =
+      RunCommand({kProgram, "plan", kJob, "--workers", "2", "--json"});
+  EXPECT_EQ(plan.exit_code, 0) << plan.standard_error;
+  // Two hidden layers of 32 with a slope each, and three logits.
+  const int64_t parameters = 2 * 32 + 32 + 32 + 32 * 32 + 32 + 32 + 3 * 32 + 3;
+  EXPECT_EQ(ParseJson(plan.standard_output)["parameters"], parameters);
+}
+
+// Runs `plan`, which builds the model, and expects it to refuse the job.
+void ExpectRefused(const std::string& program, const std::string& change,
+                   const std::string& message) {
+  const CommandResult result =
+      RunCommand({program, "plan", kJob, "--set", change});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.standard_error, absl::StrCat("error: ", message, "\n"));
+}
+
+TEST(OwnNetworkTest, MistakesInTheJobAreNamed) {
+  ExpectRefused(kProgram, R"(model.external.config={"hiden": [8]})",
+                "model.external.config: there is no member hiden; did you mean "
+                "hidden?");
+  ExpectRefused(kProgram, R"(data.external.config={"arms": 1})",
+                "data.external.config: arms is 1, expected an integer from 2 "
+                "to 100");
+  ExpectRefused(kProgram, "data.external.train_samples=1000",
+                "data.external.train_samples: 1000, but the data set has 1200; "
+                "correct the job, or leave the field out");
+  ExpectRefused(kProgram, "model.external.name=slop_network",
+                "model.external: this program has no model \"slop_network\"; "
+                "did you mean slope_network?");
+  ExpectRefused(kProgram, "precision=BFLOAT16",
+                "hidden.0.activation: this layer computes only on CPUs and in "
+                "FLOAT32; start the job with --device cpu, and leave out "
+                "precision");
+}
+
+TEST(OwnNetworkTest, AProgramWithoutTheNetworkSaysSo) {
+  ExpectRefused(
+      kTributary, "seed=1",
+      "data.external: this program has no data set \"spirals\"; start "
+      "the job with the program that registers it (tributary::Main)");
+  const CommandResult train = RunCommand({kTributary, "train", kJob, "--output",
+                                          MakeTestFolder() + "/run", "--set",
+                                          "data.external={train_samples: 64}"});
+  EXPECT_EQ(train.exit_code, 2);
+  EXPECT_THAT(train.standard_error,
+              HasSubstr("model.external: this program has no model "
+                        "\"slope_network\"; start the job with the program "
+                        "that registers it (tributary::Main), or with "
+                        "--worker-command"));
+}
+
+}  // namespace
+}  // namespace tributary

@@ -1,0 +1,120 @@
+// Data sets that a program has registered, through OpenDataSet.
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/data/open_data_set.h"
+
+namespace tributary {
+namespace {
+
+class Numbers final : public DataSet {
+ public:
+  explicit Numbers(int64_t samples) : samples_(samples) {}
+  const DataInfo& info() const override { return info_; }
+  int64_t train_samples() const override { return samples_; }
+  int64_t evaluation_samples() const override { return 5; }
+  uint64_t fingerprint() const override { return 77; }
+  void ReadTrain(int64_t, absl::Span<const int64_t>, Batch*) const override {}
+  void ReadEvaluation(int64_t, int64_t, Batch*) const override {}
+
+ private:
+  const int64_t samples_;
+  const DataInfo info_;
+};
+
+absl::StatusOr<std::unique_ptr<DataSet>> OpenNumbers(Config* config) {
+  const int64_t samples = config->Integer("samples", 9, 0, 100);
+  if (samples == 13) return absl::NotFoundError("numbers: no such file");
+  return std::make_unique<Numbers>(samples);
+}
+
+class RegisteredDataSetTest : public ::testing::Test {
+ protected:
+  RegisteredDataSetTest() {
+    registry_.Add("numbers", &OpenNumbers);
+    spec_.set_name("numbers");
+  }
+
+  absl::StatusOr<std::unique_ptr<DataSet>> Open() {
+    JobSpec job;
+    *job.mutable_data()->mutable_external() = spec_;
+    return OpenDataSet(job, registry_);
+  }
+  std::string Refusal() {
+    const absl::Status status = Open().status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  }
+
+  DataRegistry registry_;
+  ExternalDataSpec spec_;
+};
+
+TEST_F(RegisteredDataSetTest, IsOpenedWithItsConfig) {
+  spec_.set_config(R"({"samples": 12})");
+  spec_.set_train_samples(12);
+  spec_.set_evaluation_samples(5);
+  spec_.set_fingerprint(77);
+  const auto data = Open();
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ((*data)->train_samples(), 12);
+}
+
+TEST_F(RegisteredDataSetTest, MustAgreeWithTheJob) {
+  ExternalDataSpec stated = spec_;
+  stated.set_train_samples(8);
+  std::swap(spec_, stated);
+  EXPECT_EQ(Refusal(),
+            "data.external.train_samples: 8, but the data set has 9; correct "
+            "the job, or leave the field out");
+  spec_ = stated;
+  spec_.set_evaluation_samples(0);
+  EXPECT_EQ(Refusal(),
+            "data.external.evaluation_samples: 0, but the data set has 5; "
+            "correct the job, or leave the field out");
+  spec_ = stated;
+  spec_.set_fingerprint(78);
+  EXPECT_EQ(Refusal(),
+            "data.external.fingerprint: 78, but the data set has 77; correct "
+            "the job, or leave the field out");
+}
+
+TEST_F(RegisteredDataSetTest, MistakesAreRefused) {
+  spec_.set_name("number");
+  EXPECT_EQ(Refusal(),
+            "data.external: this program has no data set \"number\"; did you "
+            "mean numbers?");
+  spec_.set_name("ratings");
+  EXPECT_EQ(Refusal(),
+            "data.external: this program has no data set \"ratings\"; start "
+            "the job with the program that registers it (tributary::Main)");
+  spec_.set_name("numbers");
+  spec_.set_config(R"({"sample": 12})");
+  EXPECT_EQ(Refusal(),
+            "data.external.config: there is no member sample; did you mean "
+            "samples?");
+  spec_.set_config(R"({"samples": 0})");
+  EXPECT_EQ(Refusal(),
+            "data.external: the data set \"numbers\" has 0 training samples "
+            "and 5 held-out samples; it needs at least one training sample");
+}
+
+TEST_F(RegisteredDataSetTest, ErrorsOfTheFactoryAreReturned) {
+  spec_.set_config(R"({"samples": 13})");
+  EXPECT_EQ(Open().status(), absl::NotFoundError("numbers: no such file"));
+}
+
+TEST(DataRegistryTest, RemembersANameThatWasAddedTwice) {
+  DataRegistry registry;
+  registry.Add("numbers", &OpenNumbers).Add("numbers", &OpenNumbers);
+  EXPECT_TRUE(absl::IsInvalidArgument(registry.status()));
+  EXPECT_EQ(registry.status().message(),
+            "DataRegistry: \"numbers\" was added twice");
+}
+
+}  // namespace
+}  // namespace tributary

@@ -1,0 +1,143 @@
+// Models that a program has registered, through CreateModel.
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/job.pb.h"
+#include "worker/device/device.h"
+#include "worker/models/model.h"
+#include "worker/models/model_registry.h"
+#include "worker/nn/layers/linear.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::ElementsAre;
+
+// A linear model of the loss that `config` names.
+absl::StatusOr<Graph> BuildLine(Config* config, const DataInfo&) {
+  const int64_t inputs = config->Integer("inputs", 4, 1, 100);
+  LossSpec loss;
+  loss.width = config->Integer("outputs", 3, 1, 100);
+  if (config->Flag("regression", false)) {
+    loss.kind = LossSpec::Kind::kMeanSquaredError;
+  }
+  if (config->Flag("broken", false)) {
+    return absl::InvalidArgumentError("line: broken");
+  }
+  Graph graph(inputs);
+  const ValueId value = graph.Add(
+      "line",
+      std::make_unique<Linear>(Linear::FanInOptions(inputs, loss.width)),
+      {graph.input()});
+  if (!config->Flag("no_loss", false)) graph.SetLoss(loss, value);
+  return graph;
+}
+
+class RegisteredModelTest : public ::testing::Test {
+ protected:
+  RegisteredModelTest() {
+    registry_.Add("line", &BuildLine);
+    info_.sample_shape = {2, 2};
+    info_.classes = 3;
+  }
+
+  absl::Status Refusal(const std::string& name, const std::string& config) {
+    ModelSpec spec;
+    spec.mutable_external()->set_name(name);
+    spec.mutable_external()->set_config(config);
+    const absl::Status status =
+        CreateModel(spec, info_, /*max_samples=*/2, device_.get(),
+                    /*copies=*/nullptr, registry_)
+            .status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << config;
+    EXPECT_EQ(PlanModelMemory(spec, info_, 2, *device_, registry_).status(),
+              status);
+    return status;
+  }
+  void ExpectRefused(const std::string& config, const std::string& message) {
+    EXPECT_EQ(Refusal("line", config).message(), message);
+  }
+
+  const std::unique_ptr<Device> device_ = CreateCpuDevice();
+  ModelRegistry registry_;
+  DataInfo info_;
+};
+
+TEST_F(RegisteredModelTest, IsCreatedAndPlanned) {
+  ModelSpec spec;
+  spec.mutable_external()->set_name("line");
+  const auto model = CreateModel(spec, info_, /*max_samples=*/2, device_.get(),
+                                 /*copies=*/nullptr, registry_);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const ParameterTable& table = (*model)->table();
+  ASSERT_EQ(table.parameter_size(), 2);
+  EXPECT_EQ(table.parameter(0).name(), "line.weight");
+  EXPECT_THAT(table.parameter(0).shape(), ElementsAre(3, 4));
+  EXPECT_EQ(table.parameter(0).group(), DECAY);
+  EXPECT_EQ(table.parameter(1).group(), NO_DECAY);
+  const auto memory = PlanModelMemory(spec, info_, 2, *device_, registry_);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  EXPECT_EQ(memory->arena_bytes, 2 * 16 * 4);
+}
+
+TEST_F(RegisteredModelTest, UnknownNamesAreRefused) {
+  EXPECT_EQ(Refusal("lien", "{}").message(),
+            "model.external: this program has no model \"lien\"; did you mean "
+            "line?");
+  EXPECT_EQ(Refusal("factorization", "{}").message(),
+            "model.external: this program has no model \"factorization\"; "
+            "start the job with the program that registers it "
+            "(tributary::Main), or with --worker-command");
+}
+
+TEST_F(RegisteredModelTest, MistakesInTheConfigAreRefused) {
+  ExpectRefused(R"({"inputs": 0})",
+                "model.external.config: inputs is 0, expected an integer from "
+                "1 to 100");
+  ExpectRefused(R"({"input": 4})",
+                "model.external.config: there is no member input; did you mean "
+                "inputs?");
+  ExpectRefused(R"({"broken": true})", "line: broken");
+}
+
+TEST_F(RegisteredModelTest, ModelsThatDoNotFitTheDataAreRefused) {
+  ExpectRefused(R"({"inputs": 5})",
+                "model.external: \"line\" takes 5 numbers per sample, but the "
+                "data have 4");
+  ExpectRefused(R"({"outputs": 2})",
+                "model.external: \"line\" predicts 2 classes, but the data "
+                "have 3");
+  ExpectRefused(R"({"regression": true})",
+                "model.external: \"line\" minimizes a squared error, but the "
+                "data have classes");
+  ExpectRefused(R"({"no_loss": true})",
+                "model.external: \"line\" predicts 0 classes, but the data "
+                "have 3");
+  info_.classes = 0;
+  ExpectRefused("{}",
+                "model.external: \"line\" predicts 3 classes, but the data "
+                "have 0");
+  info_.kind = DataInfo::Kind::kIndexes;
+  ExpectRefused("{}",
+                "model.external: \"line\" computes from samples, not from "
+                "their indexes; set data.external.name, or data of another "
+                "kind");
+}
+
+TEST(ModelRegistryTest, RemembersANameThatWasAddedTwice) {
+  ModelRegistry registry;
+  registry.Add("line", &BuildLine).Add("curve", &BuildLine);
+  EXPECT_TRUE(registry.status().ok());
+  EXPECT_THAT(registry.names(), ElementsAre("curve", "line"));
+  registry.Add("line", &BuildLine);
+  EXPECT_TRUE(absl::IsInvalidArgument(registry.status()));
+  EXPECT_EQ(registry.status().message(),
+            "ModelRegistry: \"line\" was added twice");
+}
+
+}  // namespace
+}  // namespace tributary

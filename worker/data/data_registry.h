@@ -1,0 +1,47 @@
+// The data sets that a program adds to those of this system.
+#ifndef TRIBUTARY_WORKER_DATA_DATA_REGISTRY_H_
+#define TRIBUTARY_WORKER_DATA_DATA_REGISTRY_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "common/job/config.h"
+#include "worker/data/data_set.h"
+
+namespace tributary {
+
+// Opens a data set. `config` holds data.external.config of the job; its errors,
+// and members that were not read, are reported for the factory. Every worker
+// calls it: equal arguments must yield the same samples on every machine.
+// Errors should name what the user has to change.
+using DataFactory =
+    std::function<absl::StatusOr<std::unique_ptr<DataSet>>(Config* config)>;
+
+// A list of data sets by name, which a job selects by data.external.name. A
+// value: copies are independent. Not thread-safe while it changes.
+class DataRegistry {
+ public:
+  // Adds a data set and returns *this. Adding a name twice is an error, which
+  // status() returns.
+  DataRegistry& Add(absl::string_view name, DataFactory factory);
+
+  // Returns null if there is no data set of this name.
+  const DataFactory* Find(absl::string_view name) const;
+  std::vector<std::string> names() const;
+  // Returns OK, or InvalidArgument if a name was added twice.
+  const absl::Status& status() const { return status_; }
+
+ private:
+  std::map<std::string, DataFactory> factories_;
+  absl::Status status_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DATA_DATA_REGISTRY_H_

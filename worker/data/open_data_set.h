@@ -1,0 +1,23 @@
+// Opens the data set of a job.
+#ifndef TRIBUTARY_WORKER_DATA_OPEN_DATA_SET_H_
+#define TRIBUTARY_WORKER_DATA_OPEN_DATA_SET_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "proto/job.pb.h"
+#include "worker/data/data_registry.h"
+#include "worker/data/data_set.h"
+
+namespace tributary {
+
+// Opens and verifies the data set that `job.data` names; that of
+// data.external.name is looked up in `registered`. Returns InvalidArgument or
+// NotFound; messages cite the file, the byte offset or line, the error, and the
+// expected value.
+absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(
+    const JobSpec& job, const DataRegistry& registered = {});
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_DATA_OPEN_DATA_SET_H_

@@ -1,0 +1,48 @@
+// The networks that a program adds to those of this system.
+#ifndef TRIBUTARY_WORKER_MODELS_MODEL_REGISTRY_H_
+#define TRIBUTARY_WORKER_MODELS_MODEL_REGISTRY_H_
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "common/job/config.h"
+#include "worker/data/batch.h"
+#include "worker/nn/graph.h"
+
+namespace tributary {
+
+// Builds a network for the data that `data` describes. `config` holds
+// model.external.config of the job; its errors, and members that were not read,
+// are reported for the factory. Called several times, also to plan memory, and
+// by several workers: equal arguments must yield equal networks. Errors should
+// name what the user has to change.
+using ModelFactory =
+    std::function<absl::StatusOr<Graph>(Config* config, const DataInfo& data)>;
+
+// A list of networks by name, which a job selects by model.external.name. A
+// value: copies are independent. Not thread-safe while it changes.
+class ModelRegistry {
+ public:
+  // Adds a network and returns *this. Adding a name twice is an error, which
+  // status() returns.
+  ModelRegistry& Add(absl::string_view name, ModelFactory factory);
+
+  // Returns null if there is no network of this name.
+  const ModelFactory* Find(absl::string_view name) const;
+  std::vector<std::string> names() const;
+  // Returns OK, or InvalidArgument if a name was added twice.
+  const absl::Status& status() const { return status_; }
+
+ private:
+  std::map<std::string, ModelFactory> factories_;
+  absl::Status status_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_MODELS_MODEL_REGISTRY_H_

@@ -1,0 +1,73 @@
+#include "worker/models/registered_model.h"
+
+#include <cstdint>
+#include <functional>
+#include <numeric>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/text/nearest.h"
+
+namespace tributary {
+namespace {
+
+template <typename... What>
+absl::Status Error(const ExternalModelSpec& spec, const What&... what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("model.external: \"", spec.name(), "\" ", what...));
+}
+
+// Checks the sizes that would otherwise fail in the first step.
+absl::Status CheckFitsData(const ExternalModelSpec& spec, const Graph& graph,
+                           const DataInfo& info) {
+  TRIBUTARY_RETURN_IF_ERROR(graph.status());
+  const int64_t elements =
+      std::accumulate(info.sample_shape.begin(), info.sample_shape.end(),
+                      int64_t{1}, std::multiplies<int64_t>());
+  if (graph.values()[graph.input()] != elements) {
+    return Error(spec, "takes ", graph.values()[graph.input()],
+                 " numbers per sample, but the data have ", elements);
+  }
+  const LossSpec& loss = graph.loss();
+  if (loss.kind == LossSpec::Kind::kMeanSquaredError) {
+    if (info.classes == 0) return absl::OkStatus();
+    return Error(spec, "minimizes a squared error, but the data have classes");
+  }
+  if (loss.width - loss.padding < info.classes || info.classes < 1) {
+    return Error(spec, "predicts ", loss.width - loss.padding,
+                 " classes, but the data have ", info.classes);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Graph> BuildRegisteredModel(const ExternalModelSpec& spec,
+                                           const DataInfo& info,
+                                           const ModelRegistry& registered) {
+  const ModelFactory* const factory = registered.Find(spec.name());
+  if (factory == nullptr) {
+    const std::string near = DidYouMean(spec.name(), registered.names());
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model.external: this program has no model \"", spec.name(), "\"",
+        near.empty() ? "; start the job with the program that registers it "
+                       "(tributary::Main), or with --worker-command"
+                     : near));
+  }
+  if (info.kind == DataInfo::Kind::kIndexes) {
+    return Error(spec,
+                 "computes from samples, not from their indexes; set "
+                 "data.external.name, or data of another kind");
+  }
+  Config config("model.external.config", spec.config());
+  absl::StatusOr<Graph> graph = (*factory)(&config, info);
+  TRIBUTARY_RETURN_IF_ERROR(config.status());
+  TRIBUTARY_RETURN_IF_ERROR(graph.status());
+  TRIBUTARY_RETURN_IF_ERROR(config.CheckAllRead());
+  TRIBUTARY_RETURN_IF_ERROR(CheckFitsData(spec, *graph, info));
+  return graph;
+}
+
+}  // namespace tributary

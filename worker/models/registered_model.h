@@ -1,0 +1,23 @@
+// Builds the networks that a program has registered.
+#ifndef TRIBUTARY_WORKER_MODELS_REGISTERED_MODEL_H_
+#define TRIBUTARY_WORKER_MODELS_REGISTERED_MODEL_H_
+
+#include "absl/status/statusor.h"
+#include "proto/job.pb.h"
+#include "worker/data/batch.h"
+#include "worker/models/model_registry.h"
+#include "worker/nn/graph.h"
+
+namespace tributary {
+
+// Builds the network that `spec` names. Returns InvalidArgument, naming the
+// job's field, if the program does not have it, if its configuration does not
+// fit, or if the network does not fit the data. Otherwise returns the errors of
+// its factory and of the graph.
+absl::StatusOr<Graph> BuildRegisteredModel(const ExternalModelSpec& spec,
+                                           const DataInfo& info,
+                                           const ModelRegistry& registered);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_MODELS_REGISTERED_MODEL_H_

@@ -1,0 +1,22 @@
+#include "worker/training/training_sources.h"
+
+#include "worker/data/open_data_set.h"
+
+namespace tributary {
+
+TrainingSources::TrainingSources(const ModelRegistry& models,
+                                 const DataRegistry& data_sets)
+    : open_data([data_sets](const JobSpec& job) {
+        return OpenDataSet(job, data_sets);
+      }),
+      create_model([models](const ModelSpec& spec, const DataInfo& info,
+                            int64_t max_samples, Device* device,
+                            WeightCopies* copies) {
+        return CreateModel(spec, info, max_samples, device, copies, models);
+      }),
+      plan_model([models](const ModelSpec& spec, const DataInfo& info,
+                          int64_t max_samples, const Device& device) {
+        return PlanModelMemory(spec, info, max_samples, device, models);
+      }) {}
+
+}  // namespace tributary

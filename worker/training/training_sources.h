@@ -1,0 +1,39 @@
+// Where a worker's data and models come from.
+#ifndef TRIBUTARY_WORKER_TRAINING_TRAINING_SOURCES_H_
+#define TRIBUTARY_WORKER_TRAINING_TRAINING_SOURCES_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "proto/job.pb.h"
+#include "worker/data/data_registry.h"
+#include "worker/data/data_set.h"
+#include "worker/models/model.h"
+#include "worker/models/model_registry.h"
+#include "worker/training/micro_batch_memory.h"
+
+namespace tributary {
+
+// Functions that open a job's data, create its models and plan their memory.
+// Any thread may call them.
+struct TrainingSources {
+  // The data and models of this system.
+  TrainingSources() : TrainingSources(ModelRegistry(), DataRegistry()) {}
+  // Also those of a program.
+  TrainingSources(const ModelRegistry& models, const DataRegistry& data_sets);
+
+  std::function<absl::StatusOr<std::unique_ptr<DataSet>>(const JobSpec&)>
+      open_data;
+  std::function<absl::StatusOr<std::unique_ptr<Model>>(
+      const ModelSpec&, const DataInfo&, int64_t max_samples, Device*,
+      WeightCopies*)>
+      create_model;
+  // Plans the memory of the model that `create_model` returns.
+  ModelPlanner plan_model;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_TRAINING_TRAINING_SOURCES_H_
