@@ -34,6 +34,10 @@ struct Batch {
   std::vector<int32_t> labels;
   // [samples]: regression targets
   std::vector<float> values;
+  // [samples]: the samples' numbers in the data set, and their epoch. Filled
+  // only for models that look up their samples themselves.
+  std::vector<int64_t> indexes;
+  int64_t epoch = 0;
 };
 
 }  // namespace tributary

@@ -51,6 +51,7 @@ class MicroBatchObserver final : public StepObserver {
   void DeviceBusy() override {
     if (micro_batch_.device_busy) micro_batch_.device_busy();
   }
+  void SetSampleCount(int64_t sample_count) override;
   void ForwardDone() override { timer_->Switch(Activity::kBackward); }
   // Passes chunk 0 on only in Finish, because it carries the loss.
   void GradientsReady(int64_t begin) override;

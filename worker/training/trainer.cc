@@ -35,7 +35,8 @@ absl::Duration MicroBatchTime(const TimeSpent& spent) {
          spent[Activity::kBackward];
 }
 
-// Aborts a local step, which needs no exchange, when its task must be given up.
+// Aborts a local step, which needs no exchange, when its task must be given up,
+// and learns the step's sample count.
 class LocalStepObserver final : public StepObserver {
  public:
   LocalStepObserver(const WorkState* state, const Task* task,
@@ -50,14 +51,20 @@ class LocalStepObserver final : public StepObserver {
     return !state_->GivenUp(*task_);
   }
   void DeviceBusy() override { device_busy_(); }
+  void SetSampleCount(int64_t sample_count) override {
+    sample_count_ = sample_count;
+  }
   void ForwardDone() override { timer_->Switch(Activity::kBackward); }
   void GradientsReady(int64_t) override {}
+
+  int64_t sample_count() const { return sample_count_; }
 
  private:
   const WorkState* const state_;
   const Task* const task_;
   ComputeThreadTimer* const timer_;
   const std::function<void()> device_busy_;
+  int64_t sample_count_ = 0;
 };
 
 // Runs work() and converts std::bad_alloc to ResourceExhausted.
@@ -355,11 +362,12 @@ absl::Status Trainer::TrainLocalSteps(const Task& task, int thread,
     const std::shared_ptr<const Batch> batch =
         TakeBatch(thread, step, micro_batch);
     timer->Switch(Activity::kForward);
+    observer.SetSampleCount(SampleCountOf(*batch));
     TRIBUTARY_ASSIGN_OR_RETURN(
         const LossSums loss,
         LocalStep(*batch, thread, micro_batch, gradients.get(), &observer));
     loss_sum += loss.loss;
-    local_sgd->Step(gradients.get(), SampleCountOf(*batch));
+    local_sgd->Step(gradients.get(), observer.sample_count());
   }
   local_sgd->OuterGradient(gradients.get());
   // The exchange relies on the order of backward.
