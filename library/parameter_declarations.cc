@@ -12,18 +12,6 @@ namespace {
 // The job decides how the arena is divided; offsets do not depend on it.
 constexpr int64_t kAnyChunkElements = 1 << 18;
 
-OptimizerGroup GroupOf(ParameterGroup group) {
-  switch (group) {
-    case ParameterGroup::kDecay:
-      return DECAY;
-    case ParameterGroup::kNoDecay:
-      return NO_DECAY;
-    case ParameterGroup::kStatistics:
-      return STATISTICS;
-  }
-  return OPTIMIZER_GROUP_UNSPECIFIED;
-}
-
 }  // namespace
 
 absl::StatusOr<ParameterDeclarations> ParameterDeclarations::Create(
@@ -34,7 +22,7 @@ absl::StatusOr<ParameterDeclarations> ParameterDeclarations::Create(
     parameter->set_name(declared.name);
     parameter->mutable_shape()->Add(declared.shape.begin(),
                                     declared.shape.end());
-    parameter->set_group(GroupOf(declared.group));
+    parameter->set_group(static_cast<OptimizerGroup>(declared.group));
   }
   ParameterTable with_chunks = table;
   with_chunks.set_chunk_elements(kAnyChunkElements);

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "library/index_data_set.h"
+#include "library/index_view.h"
 #include "library/program_model.h"
 #include "worker/data/data_set.h"
 #include "worker/training/training_setup.h"
@@ -15,6 +15,10 @@ namespace {
 JobInfo InfoOf(const JobSpec& job, const DataSet& data) {
   JobInfo info;
   info.name = job.name();
+  if (job.model().has_external()) {
+    info.model = job.model().external().name();
+    info.config = job.model().external().config();
+  }
   info.seed = job.seed();
   info.train_samples = data.train_samples();
   info.evaluation_samples = data.evaluation_samples();
@@ -52,7 +56,8 @@ TrainingSources WorkerSession::Sources() {
                                OpenDataSet(offered));
     *job = offered;
     offered_ = InfoOf(offered, *data);
-    return std::make_unique<IndexDataSet>(std::move(data));
+    if (offered.data().has_external()) return data;
+    return std::make_unique<IndexView>(std::move(data));
   };
   sources.create_model =
       [this, job](const ModelSpec&, const DataInfo&, int64_t, Device*,
@@ -60,6 +65,9 @@ TrainingSources WorkerSession::Sources() {
     TRIBUTARY_ASSIGN_OR_RETURN(auto declared, handover_.Offer(*job, offered_));
     return std::make_unique<ProgramModel>(std::move(declared), &handover_);
   };
+  // The program's memory is not known.
+  sources.plan_model = [](const ModelSpec&, const DataInfo&, int64_t,
+                          const Device&) { return ModelMemory(); };
   return sources;
 }
 

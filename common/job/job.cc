@@ -75,8 +75,23 @@ std::vector<std::string> ModelKinds() {
   return kinds;
 }
 
+std::string ModelTitle(const JobSpec& job) {
+  const std::string kind = ModelKind(job);
+  if (!job.model().has_external()) return kind;
+  return absl::StrCat(kind, " ", job.model().external().name());
+}
+
+int64_t UnitsPerSample(const JobSpec& job) {
+  if (job.model().has_gpt()) return job.model().gpt().context();
+  return job.data().has_external() ? job.data().external().units_per_sample()
+                                   : 1;
+}
+
 JobSpec ResolveJob(JobSpec job) {
-  if (job.name().empty()) job.set_name(ModelKind(job));
+  if (job.name().empty()) {
+    job.set_name(job.model().has_external() ? job.model().external().name()
+                                            : ModelKind(job));
+  }
   BatchSpec* batch = job.mutable_batch();
   if (batch->micro_batches() == 0) {
     batch->set_micro_batches(DefaultMicroBatches(batch->global()));

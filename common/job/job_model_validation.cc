@@ -11,6 +11,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
 #include "common/job/job_checks.h"
+#include "common/job/job_external_validation.h"
 
 namespace tributary {
 namespace {
@@ -148,6 +149,8 @@ absl::Status ValidateModel(const JobSpec& job) {
       return ValidateGpt(job);
     case ModelSpec::kSynthetic:
       return ValidateSynthetic(job.model().synthetic());
+    case ModelSpec::kExternal:
+      return ValidateExternalModel(job.model().external());
     case ModelSpec::KIND_NOT_SET:
       return Error("model", "is required: set one of ",
                    absl::StrJoin(ModelKinds(), ", "));

@@ -9,6 +9,7 @@
 #include "common/job/job.h"
 #include "common/job/job_checks.h"
 #include "common/job/job_exchange_validation.h"
+#include "common/job/job_external_validation.h"
 #include "common/job/job_model_validation.h"
 #include "common/optimizer/optimizer.h"
 #include "common/text/counted.h"
@@ -104,7 +105,8 @@ absl::Status ValidateRandom(const JobSpec& job) {
 // Checks that data, model and loss fit together.
 absl::Status ValidateDataFitModel(const JobSpec& job) {
   const DataSpec& data = job.data();
-  if (job.model().has_gpt() && !data.has_text() && !data.has_random()) {
+  if (job.model().has_gpt() && !data.has_text() && !data.has_random() &&
+      !data.has_external()) {
     return Error("data", "model.gpt needs text data; set data.text");
   }
   if (job.model().has_gpt() && data.has_text() &&
@@ -113,7 +115,8 @@ absl::Status ValidateDataFitModel(const JobSpec& job) {
                  " tokens, but those of data.text are the ", kByteValues,
                  " byte values; leave it out");
   }
-  if (TakesImages(job.model()) && !data.has_idx() && !data.has_random()) {
+  if (TakesImages(job.model()) && !data.has_idx() && !data.has_random() &&
+      !data.has_external()) {
     return Error("data", "model.", ModelKind(job),
                  " needs images; set data.idx");
   }
@@ -126,7 +129,7 @@ absl::Status ValidateDataFitModel(const JobSpec& job) {
     return Error("data", "model.synthetic reads no data; set data.random={}");
   }
   if (job.model().loss() == ModelSpec::MEAN_SQUARED_ERROR) {
-    if (!data.has_csv()) {
+    if (!data.has_csv() && !data.has_external()) {
       return Error("model.loss", "MEAN_SQUARED_ERROR needs data.csv");
     }
     if (data.csv().classes() != 0) {
@@ -153,8 +156,12 @@ absl::Status ValidateData(const JobSpec& job) {
     case DataSpec::kRandom:
       status = ValidateRandom(job);
       break;
+    case DataSpec::kExternal:
+      status = ValidateExternalData(job);
+      break;
     case DataSpec::SOURCE_NOT_SET:
-      return Error("data", "is required: set idx, csv, text or random");
+      return Error("data",
+                   "is required: set idx, csv, text, random or external");
   }
   TRIBUTARY_RETURN_IF_ERROR(status);
   return ValidateDataFitModel(job);

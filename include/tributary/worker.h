@@ -35,6 +35,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/parameters/parameter_group.h"
 
 namespace tributary {
 
@@ -62,16 +63,6 @@ class Random {
   const uint32_t b_;
   uint64_t position_ = 0;
   uint32_t block_[4] = {};
-};
-
-// How the servers update a parameter.
-enum class ParameterGroup {
-  kDecay,    // By the optimizer, with weight decay.
-  kNoDecay,  // By the optimizer, without weight decay.
-  // Running statistics. In place of a gradient, the program gives the sum over
-  // the micro-batch's samples of (weight - new value). The servers move the
-  // weight by a tenth of the mean, whatever the optimizer is.
-  kStatistics,
 };
 
 struct ParameterDeclaration {
@@ -108,9 +99,9 @@ struct JobInfo {
 // micro-batch must yield the same bits on every worker.
 //
 // Parameters are numbered from 0, in the order of their declaration. The spans
-// are valid until Finish or the next step of the loop. A wrong call makes the
-// job fail: see Worker::status. Not thread-safe, but several threads may
-// compute into different parts of a span.
+// are valid until Finish or the next step of the loop. A wrong call is
+// remembered, ends the loops, and is returned by Worker::status. Not
+// thread-safe, but several threads may compute into different parts of a span.
 class MicroBatch {
  public:
   int64_t step() const;  // From 0; with local steps, the inner step.
@@ -271,8 +262,9 @@ class Worker {
 
   // Returns OK while the worker takes part and after the job is done, Cancelled
   // if the job or this worker was stopped, and otherwise the error that ended
-  // the job: one line, for the user. An error of the program, such as a
-  // gradient that is missing, ends the job on all workers.
+  // this worker: one line, for the user. After an error of the program, such as
+  // a forgotten gradient, the job's other workers take over; if there is none,
+  // the job fails with this message.
   absl::Status status() const;
 
   // Makes the worker leave the job soon: waits end and NextStep returns null.

@@ -84,7 +84,8 @@ absl::Status AdmissionControl::OnReady(Member* member, const Ready& ready) {
   }
   TRIBUTARY_ASSIGN_OR_RETURN(const ArenaLayout layout,
                              ArenaLayout::Create(ready.table()));
-  absl::Status fits = CheckReady(ready);
+  absl::Status fits = CheckExternalData(ready.data(), attempt_.options().job);
+  if (fits.ok()) fits = CheckReady(ready);
   if (fits.ok()) fits = CheckFacts(ready.data(), attempt_.options().job);
   if (!fits.ok()) {
     // The returned error closes the worker's connection.

@@ -27,6 +27,10 @@ std::string DescribeData(const DataFacts& facts) {
                       " evaluation pieces, fingerprint ", facts.fingerprint());
 }
 
+std::string Quoted(const std::string& name) {
+  return absl::StrCat("\"", absl::CHexEscape(name), "\"");
+}
+
 // The facts that differ and that DescribeData leaves out.
 std::string DescribeOtherFacts(const DataFacts& facts, const DataFacts& job) {
   std::string text;
@@ -35,13 +39,10 @@ std::string DescribeOtherFacts(const DataFacts& facts, const DataFacts& job) {
     if (worker == expected) return;
     absl::StrAppend(&text, "; ", name, " is ", worker, ", expected ", expected);
   };
-  const auto quoted = [](const std::string& name) {
-    return absl::StrCat("\"", absl::CHexEscape(name), "\"");
-  };
   compare("steps_per_epoch", facts.steps_per_epoch(), job.steps_per_epoch());
   compare("steps", facts.steps(), job.steps());
-  compare("unit", quoted(facts.unit()), quoted(job.unit()));
-  compare("sampler", quoted(facts.sampler()), quoted(job.sampler()));
+  compare("unit", Quoted(facts.unit()), Quoted(job.unit()));
+  compare("sampler", Quoted(facts.sampler()), Quoted(job.sampler()));
   return text;
 }
 
@@ -149,6 +150,44 @@ absl::Status CheckFacts(const DataFacts& facts, const JobSpec& job) {
   }
   if (job.evaluation().disabled() || facts.evaluation_pieces() < 0) {
     return check("evaluation_pieces", facts.evaluation_pieces(), 0);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckExternalData(const DataFacts& facts, const JobSpec& job) {
+  if (!job.data().has_external()) return absl::OkStatus();
+  const ExternalDataSpec& stated = job.data().external();
+  const auto differs = [](absl::string_view fact, const auto& value,
+                          absl::string_view field, const auto& expected) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("this worker's DataFacts.", fact, " is ", value,
+                     ", expected ", expected, " by data.external.", field,
+                     " of the job: correct the job, or this worker's data"));
+  };
+  if (stated.has_train_samples() &&
+      facts.train_samples() != stated.train_samples()) {
+    return differs("train_samples", facts.train_samples(), "train_samples",
+                   stated.train_samples());
+  }
+  // A registered data set knows what the job leaves out.
+  const bool registered = stated.has_name();
+  const int64_t piece = std::max<int64_t>(job.evaluation().batch(), 1);
+  const int64_t pieces =
+      job.evaluation().disabled()
+          ? 0
+          : (stated.evaluation_samples() + piece - 1) / piece;
+  if ((stated.has_evaluation_samples() || !registered) &&
+      facts.evaluation_pieces() != pieces) {
+    return differs("evaluation_pieces", facts.evaluation_pieces(),
+                   "evaluation_samples", pieces);
+  }
+  if ((stated.has_fingerprint() || !registered) &&
+      facts.fingerprint() != stated.fingerprint()) {
+    return differs("fingerprint", facts.fingerprint(), "fingerprint",
+                   stated.fingerprint());
+  }
+  if (facts.unit() != stated.unit()) {
+    return differs("unit", Quoted(facts.unit()), "unit", Quoted(stated.unit()));
   }
   return absl::OkStatus();
 }

@@ -39,6 +39,11 @@ absl::Status CheckModel(const ParameterTable& table, const ArenaLayout& job);
 absl::Status CheckData(const DataFacts& facts, const DataFacts& job,
                        const std::string& whose);
 
+// Checks that `facts` are what data.external of the job states. Returns
+// InvalidArgument if not, which names the job's field. Returns OK for other
+// data.
+absl::Status CheckExternalData(const DataFacts& facts, const JobSpec& job);
+
 // Checks that `facts` are what proto/DATA.md defines for the job and the number
 // of samples in `facts`. Otherwise returns InvalidArgument, which names the
 // value and the expected one.

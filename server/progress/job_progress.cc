@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/job/job.h"
 #include "common/optimizer/schedule.h"
 #include "common/parameters/parameter_table.h"
 #include "nlohmann/json.hpp"
@@ -126,7 +127,8 @@ GradientNorm JobProgress::Close(int64_t round, const OpenRound& open,
                                 absl::Time now) {
   double squares = 0;
   for (const double square : open.squares) squares += square;
-  const double sample_count = static_cast<double>(open.sample_count);
+  const auto sample_count =
+      static_cast<double>(std::max<int64_t>(open.sample_count, 1));
   GradientNorm norm;
   norm.set_step(round);
   norm.set_norm(std::sqrt(squares) / sample_count);
@@ -139,7 +141,7 @@ GradientNorm JobProgress::Close(int64_t round, const OpenRound& open,
     if (open.nan_loss_contributor != 0) {
       nan_loss_ = NanLoss{rounds_.StepsAfter(round), open.nan_loss_contributor};
     } else {
-      last_loss_ = open.loss_sum / sample_count;
+      if (open.sample_count > 0) last_loss_ = open.loss_sum / sample_count;
       window_.loss_sum += open.loss_sum;
       window_.sample_count += open.sample_count;
     }
@@ -257,17 +259,17 @@ int64_t JobProgress::NextEvaluation() const {
 
 absl::Status JobProgress::CheckPiece(const EvaluationReport& report) const {
   const bool last = report.piece() == facts_.evaluation_pieces() - 1;
-  const int64_t most =
-      job_.evaluation().batch() *
-      (job_.model().has_gpt() ? job_.model().gpt().context() : 1);
-  const int64_t least = last ? 1 : most;
+  const int64_t most = job_.evaluation().batch() * UnitsPerSample(job_);
+  // Only the workers know which samples of data.external count.
+  const bool external = job_.data().has_external();
+  const int64_t least = external ? 0 : last ? 1 : std::max<int64_t>(most, 1);
   // A job that is not resolved has no size of pieces.
-  if (report.weight() < std::max<int64_t>(least, 1) ||
-      (most > 0 && report.weight() > most)) {
+  if (report.weight() < least || (most > 0 && report.weight() > most)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "evaluation of version ", report.version(), ", piece ", report.piece(),
         ": weight is ", report.weight(), ", expected ",
-        last ? "from 1 to " : "", most, ": the samples (tokens) of the piece"));
+        least < most ? absl::StrCat("from ", least, " to ") : "", most,
+        ": the samples (tokens) of the piece"));
   }
   if (report.correct() < 0 || report.correct() > report.weight()) {
     return absl::InvalidArgumentError(
@@ -306,10 +308,9 @@ absl::StatusOr<bool> JobProgress::AddEvaluation(const EvaluationReport& report,
   }
   pieces_.clear();
   evaluated_version_ = report.version();
-  evaluation_ = Evaluation{
-      rounds_.StepsAfter(report.version()),
-      loss / static_cast<double>(sample_count),
-      static_cast<double>(correct) / static_cast<double>(sample_count)};
+  const auto counted = static_cast<double>(std::max<int64_t>(sample_count, 1));
+  evaluation_ = Evaluation{rounds_.StepsAfter(report.version()), loss / counted,
+                           static_cast<double>(correct) / counted};
   last_ = now;
   if (report.version() < rounds_.count()) {
     // No worker trained from the end of the last step until now.

@@ -51,12 +51,15 @@ absl::Status ContributionCheck::Check(int chunk, const NodeSum& sum) const {
                      " has negative weight ", samples));
   }
   if (sample_counts_.has_value() && sum.step < steps_) {
-    const int64_t expected = sample_counts_->Of(sum.step, sum.node);
-    if (samples != expected) {
+    if (!sample_counts_->Allows(sum.step, sum.node, samples)) {
       return absl::InvalidArgumentError(absl::StrCat(
           "contribution of step ", sum.step, ", chunk ", chunk, ", node ",
-          sum.node, " has weight ", samples, ", expected ", expected,
-          ": the number of samples (tokens) that the node has in this step"));
+          sum.node, " has weight ", samples, ", expected ",
+          sample_counts_->exact() ? "" : "from 0 to ",
+          sample_counts_->Of(sum.step, sum.node),
+          ": the number of samples (tokens) that the node has in this step",
+          sample_counts_->exact() ? ""
+                                  : ", times data.external.units_per_sample"));
     }
   }
   for (const Gap& gap : gaps_[chunk]) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/job/job.h"
 #include "common/parameters/reduction_tree.h"
 
 namespace tributary {
@@ -13,7 +14,13 @@ SampleCounts::SampleCounts(const JobSpec& job, int64_t steps,
       global_(job.batch().global()),
       train_samples_(train_samples),
       steps_per_epoch_((train_samples - 1) / global_ + 1),
-      per_sample_(job.model().has_gpt() ? job.model().gpt().context() : 1) {}
+      per_sample_(UnitsPerSample(job)),
+      exact_(!job.data().has_external()) {}
+
+bool SampleCounts::Allows(int64_t round, int node, int64_t count) const {
+  const int64_t most = Of(round, node);
+  return count <= most && count >= (exact_ ? most : 0);
+}
 
 int64_t SampleCounts::Of(int64_t round, int node) const {
   const LeafRange leaves = LeavesUnder(node, leaves_);

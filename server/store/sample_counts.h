@@ -12,7 +12,8 @@ namespace tributary {
 // Computes the number of samples (for text, tokens) under a node of the
 // reduction tree. The number depends only on the job and the size of its data,
 // so a server can check what workers send. proto/SAMPLING.md defines which
-// samples a micro-batch contains. Immutable.
+// samples a micro-batch contains. With data.external only the workers know how
+// many of them count, and the number is an upper bound. Immutable.
 class SampleCounts {
  public:
   // `job` is resolved and has `steps` steps. It must be the original job, not
@@ -22,6 +23,10 @@ class SampleCounts {
   // Returns the number of samples under `node` in all steps of `round`. `node`
   // must be a node of the tree, and `round` below the number of rounds.
   int64_t Of(int64_t round, int node) const;
+  // Returns whether a contribution may have the sample count `count`.
+  bool Allows(int64_t round, int node, int64_t count) const;
+  // Returns whether a contribution must have exactly the sample count Of.
+  bool exact() const { return exact_; }
 
  private:
   const Rounds rounds_;
@@ -29,8 +34,9 @@ class SampleCounts {
   const int64_t global_;
   const int64_t train_samples_;
   const int64_t steps_per_epoch_;
-  // Tokens in a sample of a text; otherwise 1.
+  // UnitsPerSample of the job.
   const int64_t per_sample_;
+  const bool exact_;
 };
 
 }  // namespace tributary

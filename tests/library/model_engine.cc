@@ -7,15 +7,6 @@
 #include "common/job/job.h"
 
 namespace tributary {
-namespace {
-
-ParameterGroup GroupOf(OptimizerGroup group) {
-  if (group == STATISTICS) return ParameterGroup::kStatistics;
-  return group == DECAY ? ParameterGroup::kDecay : ParameterGroup::kNoDecay;
-}
-
-}  // namespace
-
 ModelEngine::ModelEngine(const JobSpec& job)
     : job_(ResolveJob(job)),
       data_(*OpenDataSet(job_)),
@@ -41,7 +32,7 @@ std::vector<ParameterDeclaration> ModelEngine::Declarations() const {
       std::copy_n(arena.begin() + offset, values.size(), values.begin());
     };
     declared.push_back({parameter.name, parameter.shape, initialize,
-                        GroupOf(parameter.group)});
+                        static_cast<ParameterGroup>(parameter.group)});
   }
   return declared;
 }

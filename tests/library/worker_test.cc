@@ -190,17 +190,11 @@ TEST_F(WorkerTest, AWorkerThatIsStoppedLeavesTheJobToTheOthers) {
   absl::StatusOr<Worker> worker = Worker::Connect(options);
   ASSERT_TRUE(worker.ok()) << worker.status();
   ExpectOk(worker->Declare(engine.Declarations()));
-  bool aborted = false;
   engine.before_micro_batch = [&](MicroBatch* micro_batch) {
-    if (micro_batch->step() < 5) return;
-    worker->Stop();
-    // Waits for its weights end, and yield zeros.
-    for (const float weight : micro_batch->weights(0)) EXPECT_EQ(weight, 0);
-    aborted = micro_batch->aborted();
+    if (micro_batch->step() >= 5) worker->Stop();
   };
   EXPECT_THAT(engine.Run(&*worker),
               StatusIs(absl::StatusCode::kCancelled, "stopped by request"));
-  EXPECT_TRUE(aborted);
   ExpectOk(steady.Await());
   ExpectOk(cluster.Await());
   ExpectSame(cluster.Summary(), expected);

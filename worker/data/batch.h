@@ -9,16 +9,18 @@ namespace tributary {
 
 // Properties of a data set that a model depends on.
 struct DataInfo {
-  enum class Kind { kImages, kRows, kTokens };
+  enum class Kind { kImages, kRows, kTokens, kIndexes };
   Kind kind = Kind::kRows;
   // kImages: channels, height, width. kRows: {features}. kTokens: {context}.
+  // kIndexes: empty.
   std::vector<int64_t> sample_shape;
   // Number of classes (kTokens: size of the vocabulary); 0 for regression.
   int64_t classes = 0;
 };
 
 // A set of samples in host memory, row-major, sample by sample. Exactly one of
-// `features` and `tokens`, and one of `labels` and `values`, is filled.
+// `features` and `tokens`, and one of `labels` and `values`, is filled. With
+// DataInfo::Kind::kIndexes, only `indexes` and `epoch` are.
 //
 // A label of -1 is not counted: it contributes nothing to the loss, the correct
 // predictions or the sample count. It occurs only in evaluation, at the end of
@@ -34,9 +36,9 @@ struct Batch {
   std::vector<int32_t> labels;
   // [samples]: regression targets
   std::vector<float> values;
-  // [samples]: the samples' numbers in the data set, and their epoch. Filled
-  // only for models that look up their samples themselves.
+  // [samples]: indexes of the training samples, or of the held-out samples
   std::vector<int64_t> indexes;
+  // The epoch of training samples.
   int64_t epoch = 0;
 };
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "worker/data/csv_data_set.h"
 #include "worker/data/idx_data_set.h"
+#include "worker/data/index_data_set.h"
 #include "worker/data/random_data_set.h"
 #include "worker/data/text_data_set.h"
 
@@ -61,6 +62,15 @@ absl::StatusOr<std::unique_ptr<DataSet>> MakeRandom(const JobSpec& job) {
   return std::make_unique<RandomDataSet>(job);
 }
 
+absl::StatusOr<std::unique_ptr<DataSet>> OpenExternal(
+    const ExternalDataSpec& spec) {
+  if (!spec.has_name()) return std::make_unique<IndexDataSet>(spec);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "data.external: this program has no data set \"", spec.name(),
+      "\"; start the job with the program that registers it "
+      "(tributary::Main)"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const JobSpec& job) {
@@ -73,11 +83,13 @@ absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const JobSpec& job) {
       return OpenText(job);
     case DataSpec::kRandom:
       return MakeRandom(job);
+    case DataSpec::kExternal:
+      return OpenExternal(job.data().external());
     case DataSpec::SOURCE_NOT_SET:
       break;
   }
   return absl::InvalidArgumentError(
-      "data: must set one of idx, csv, text and random");
+      "data: must set one of idx, csv, text, random and external");
 }
 
 }  // namespace tributary

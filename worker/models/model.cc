@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "worker/models/cnn.h"
 #include "worker/models/gpt.h"
@@ -26,6 +27,12 @@ absl::StatusOr<Graph> BuildGraph(const ModelSpec& spec, const DataInfo& info) {
       return BuildResnet(spec, info);
     case ModelSpec::kGpt:
       return BuildGpt(spec, info);
+    case ModelSpec::kExternal:
+      return absl::InvalidArgumentError(
+          absl::StrCat("model.external: this program has no model \"",
+                       spec.external().name(),
+                       "\"; start the job with the program that registers it "
+                       "(tributary::Main), or with --worker-command"));
     case ModelSpec::kSynthetic:  // Has no graph.
     case ModelSpec::KIND_NOT_SET:
       break;

@@ -69,6 +69,8 @@ absl::string_view KindName(DataInfo::Kind kind) {
       return "images";
     case DataInfo::Kind::kRows:
       return "rows of numbers";
+    case DataInfo::Kind::kIndexes:
+      return "indexes";
     case DataInfo::Kind::kTokens:
       return "text";
   }

@@ -7,7 +7,6 @@
 #include "common/base/status_macros.h"
 #include "common/job/job.h"
 #include "common/text/counted.h"
-#include "worker/models/model.h"
 
 namespace tributary {
 namespace {
@@ -50,8 +49,8 @@ absl::StatusOr<MicroBatchMemory> PlanMicroBatchMemory(
     const Device& device) {
   TRIBUTARY_ASSIGN_OR_RETURN(
       const ModelMemory model,
-      PlanModelMemory(inputs.job.model(), inputs.info,
-                      MostSamples(inputs, micro_batches), device));
+      inputs.plan_model(inputs.job.model(), inputs.info,
+                        MostSamples(inputs, micro_batches), device));
   MicroBatchMemory memory;
   memory.activations = model.activation_bytes;
   memory.gradients = model.arena_bytes;

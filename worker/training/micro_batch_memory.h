@@ -3,12 +3,14 @@
 #define TRIBUTARY_WORKER_TRAINING_MICRO_BATCH_MEMORY_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "proto/job.pb.h"
 #include "worker/data/batch.h"
 #include "worker/device/device.h"
+#include "worker/models/model.h"
 
 namespace tributary {
 
@@ -22,11 +24,16 @@ struct MicroBatchMemory {
   int64_t total() const { return weights + gradients + activations + working; }
 };
 
+// Plans the memory of a model, like PlanModelMemory.
+using ModelPlanner = std::function<absl::StatusOr<ModelMemory>(
+    const ModelSpec&, const DataInfo&, int64_t max_samples, const Device&)>;
+
 // Inputs of the estimate. job.batch.micro_batches need not be set.
 struct MicroBatchMemoryInputs {
   const JobSpec& job;
   DataInfo info;
   bool evaluates = false;  // True if the job evaluates on at least one sample.
+  ModelPlanner plan_model = &PlanModelMemory;
 };
 
 // Returns the number of samples that a model is planned for if the batch is

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,12 +14,14 @@
 namespace tributary {
 namespace {
 
-const char* UnitOf(DataInfo::Kind kind) {
+std::string UnitOf(const JobSpec& job, DataInfo::Kind kind) {
+  if (job.data().has_external()) return job.data().external().unit();
   switch (kind) {
     case DataInfo::Kind::kImages:
       return "images";
     case DataInfo::Kind::kTokens:
       return "tokens";
+    case DataInfo::Kind::kIndexes:  // Only with data.external.
     case DataInfo::Kind::kRows:
       break;
   }
@@ -44,6 +47,7 @@ absl::StatusOr<std::unique_ptr<TrainingSetup>> TrainingSetup::Create(
   auto setup = std::unique_ptr<TrainingSetup>(new TrainingSetup());
   setup->job_ = job;
   setup->traits_ = ResolveExchange(job);
+  setup->plan_model_ = sources.plan_model;
   TRIBUTARY_RETURN_IF_ERROR(setup->Open(sources));
   // The synthetic model computes nothing, so it uses the host.
   const DeviceMaker& make =
@@ -81,7 +85,7 @@ absl::Status TrainingSetup::Open(const TrainingSources& sources) {
   facts_.set_evaluation_pieces((held_out + piece_samples_ - 1) /
                                piece_samples_);
   facts_.set_fingerprint(data_->fingerprint());
-  facts_.set_unit(UnitOf(data_->info().kind));
+  facts_.set_unit(UnitOf(job_, data_->info().kind));
   facts_.set_sampler(kSamplerName);
   rounds_ = std::make_unique<Rounds>(job_, facts_.steps());
   return absl::OkStatus();
@@ -89,7 +93,8 @@ absl::Status TrainingSetup::Open(const TrainingSources& sources) {
 
 MicroBatchMemoryInputs TrainingSetup::MemoryInputs() const {
   return {job_, data_->info(),
-          !job_.evaluation().disabled() && data_->evaluation_samples() > 0};
+          !job_.evaluation().disabled() && data_->evaluation_samples() > 0,
+          plan_model_};
 }
 
 absl::Status TrainingSetup::CheckMemory(int thread, const Device& device,
@@ -150,6 +155,17 @@ absl::Status TrainingSetup::AddThread(const DeviceMaker& make_device,
 
 absl::Status TrainingSetup::LayOut(const Model& model) {
   table_ = model.table();
+  // Delayed updates accumulate: running statistics would overshoot the values
+  // that they average, and a variance could become negative.
+  if (job_.exchange().has_compression()) {
+    for (const ParameterTable::Parameter& parameter : table_.parameter()) {
+      if (parameter.group() != STATISTICS) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("exchange.compression: does not work with parameter ",
+                       parameter.name(),
+                       ", whose statistics must not come late; leave it out"));
+    }
+  }
   table_.set_chunk_elements(ChunkBytes(job_.exchange()) /
                             static_cast<int64_t>(sizeof(float)));
   TRIBUTARY_ASSIGN_OR_RETURN(ArenaLayout layout, ArenaLayout::Create(table_));

@@ -43,6 +43,8 @@ struct TrainingSources {
       const ModelSpec&, const DataInfo&, int64_t max_samples, Device*,
       WeightCopies*)>
       create_model = &CreateModel;
+  // Plans the memory of the model that `create_model` returns.
+  ModelPlanner plan_model = &PlanModelMemory;
 };
 
 // Owns the data and, for each compute thread, a device and a model. One thread
@@ -129,6 +131,7 @@ class TrainingSetup {
 
   JobSpec job_;
   ExchangeTraits traits_;
+  ModelPlanner plan_model_;
   std::unique_ptr<DataSet> data_;
   std::unique_ptr<Sampler> sampler_;
   std::unique_ptr<ArenaLayout> layout_;

@@ -55,6 +55,15 @@ JobSpec Synthetic() {
   return job;
 }
 
+JobSpec External() {
+  JobSpec job = Mlp();
+  ExternalModelSpec* const model = job.mutable_model()->mutable_external();
+  model->set_name("factorization");
+  model->set_config("{\"rank\": 8}");
+  job.mutable_data()->mutable_external()->set_train_samples(1000);
+  return job;
+}
+
 JobSpec Apply(const Case& c) {
   JobSpec job = c.base();
   for (const std::string& change : c.changes) {

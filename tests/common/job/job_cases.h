@@ -16,6 +16,7 @@ JobSpec Cnn();
 JobSpec Gpt();
 JobSpec Regression();
 JobSpec Synthetic();
+JobSpec External();
 
 struct Case {
   JobSpec (*base)();

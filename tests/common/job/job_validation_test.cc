@@ -98,12 +98,14 @@ TEST(ValidateJobTest, NamesWhatIsMissing) {
   job.clear_batch();
   expect(job, "batch.global: is required");
   job.clear_data();
-  expect(job, "data: is required: set idx, csv, text or random");
+  expect(job, "data: is required: set idx, csv, text, random or external");
   job.clear_model();
   expect(job,
-         "model: is required: set one of mlp, cnn, gpt, resnet, synthetic");
+         "model: is required: set one of mlp, cnn, gpt, resnet, synthetic, "
+         "external");
   expect(JobSpec(),
-         "model: is required: set one of mlp, cnn, gpt, resnet, synthetic");
+         "model: is required: set one of mlp, cnn, gpt, resnet, synthetic, "
+         "external");
 }
 
 TEST(ValidateJobTest, NamesTheFieldAndWhatIsWrong) {

@@ -341,6 +341,29 @@ TEST_F(JobProgressTest, RefusesEvaluationsThatAreNotDueAndMixesNoVersions) {
   EXPECT_EQ(progress.evaluated_version(), 8);
 }
 
+TEST_F(JobProgressTest, TakesAnySampleCountUpToTheLargestOfExternalData) {
+  JobProgress progress = Make(
+      /*servers=*/1,
+      {"data.external.units_per_sample=8", "evaluation.batch=2"});
+  progress.Begin(At(0));
+  StepSums none = Sums(0);
+  none.set_weight(0);
+  Step(&progress, Sums(1, /*loss=*/2), 1);
+  Step(&progress, none, 2);
+  EXPECT_EQ(progress.final_loss(), 2);
+  EXPECT_THAT(
+      progress.AddEvaluation(Piece(4, 0, 6, 1, /*weight=*/17), At(0)),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               "evaluation of version 4, piece 0: weight is 17, expected from "
+               "0 to 16: the samples (tokens) of the piece"));
+  EXPECT_FALSE(*progress.AddEvaluation(Piece(4, 0, 0, 0, 0), At(5)));
+  EXPECT_TRUE(*progress.AddEvaluation(Piece(4, 1, 0, 0, 0), At(6)));
+  EXPECT_EQ(progress.evaluation()->loss, 0);
+  EXPECT_FALSE(*progress.AddEvaluation(Piece(8, 0, 6, 1, 2), At(5)));
+  EXPECT_TRUE(*progress.AddEvaluation(Piece(8, 1, 6, 2, 1), At(6)));
+  EXPECT_EQ(progress.evaluation()->loss, 4);
+}
+
 TEST_F(JobProgressTest, FinishesWithTheEvaluationOfTheLastStep) {
   JobProgress progress = Make(/*servers=*/1);
   progress.Begin(At(0));

@@ -72,6 +72,30 @@ TEST(ContributionCheckPaddingTest, RefusesNumbersInPaddingOfSeveralChunks) {
   }
 }
 
+TEST(ContributionCheckCountTest, BoundsTheSampleCountsOfExternalData) {
+  JobSpec job;
+  job.mutable_data()->mutable_external()->set_units_per_sample(64);
+  job.mutable_batch()->set_global(8);
+  job.mutable_batch()->set_micro_batches(1);
+  const ContributionCheck check(
+      Layout(), /*leaves=*/1, /*steps=*/1,
+      SampleCounts(job, /*steps=*/1, /*train_samples=*/20));
+  const auto values = std::make_shared<std::vector<float>>(16, 0.0f);
+  NodeSum sum;
+  sum.gradient = std::make_shared<GradientInMemory>(values->data(), values);
+  for (const int64_t count : {0, 17, 512}) {
+    sum.sample_count = count;
+    EXPECT_TRUE(check.Check(/*chunk=*/0, sum).ok()) << count;
+  }
+  sum.sample_count = 513;
+  const absl::Status status = check.Check(/*chunk=*/0, sum);
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("has weight 513, expected from 0 to 512: the number of "
+                        "samples (tokens) that the node has in this step, "
+                        "times data.external.units_per_sample"));
+}
+
 TEST_F(ContributionCheckTest, AcceptsAnyNumberInParameters) {
   for (const float value : {1.0f, -1e30f, NAN, INFINITY}) {
     EXPECT_EQ(Check(/*chunk=*/0, /*element=*/4, value), "");

@@ -68,6 +68,22 @@ TEST(SampleCountsTest, CountTheTokensOfATextsSamples) {
   EXPECT_EQ(counts.Of(/*round=*/0, /*node=*/1), 8 * 64);
   EXPECT_EQ(counts.Of(/*round=*/2, /*node=*/1), 4 * 64);
   EXPECT_EQ(counts.Of(/*round=*/2, /*node=*/6), 0);
+  EXPECT_TRUE(counts.exact());
+  EXPECT_TRUE(counts.Allows(/*round=*/0, /*node=*/1, 8 * 64));
+  EXPECT_FALSE(counts.Allows(/*round=*/0, /*node=*/1, 8 * 64 - 1));
+}
+
+TEST(SampleCountsTest, AreUpperBoundsForExternalData) {
+  JobSpec job = Job(/*global=*/8, /*micro_batches=*/4);
+  job.mutable_data()->mutable_external()->set_units_per_sample(64);
+  const SampleCounts counts(job, /*steps=*/5, /*train_samples=*/20);
+  EXPECT_FALSE(counts.exact());
+  EXPECT_EQ(counts.Of(/*round=*/0, /*node=*/1), 8 * 64);
+  for (const int64_t count : {0, 1, 8 * 64}) {
+    EXPECT_TRUE(counts.Allows(/*round=*/0, /*node=*/1, count)) << count;
+  }
+  EXPECT_FALSE(counts.Allows(/*round=*/0, /*node=*/1, 8 * 64 + 1));
+  EXPECT_FALSE(counts.Allows(/*round=*/2, /*node=*/6, 1));
 }
 
 }  // namespace

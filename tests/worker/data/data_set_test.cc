@@ -29,6 +29,21 @@ TEST(OpenDataSetTest, OpensEachKind) {
   }
 }
 
+TEST(OpenDataSetTest, ExternalDataAreIndexesUnlessTheyAreNamed) {
+  JobSpec job;
+  job.mutable_data()->mutable_external()->set_train_samples(3);
+  const auto data = OpenDataSet(job);
+  ASSERT_EQ(data.status(), absl::OkStatus());
+  EXPECT_EQ((*data)->info().kind, DataInfo::Kind::kIndexes);
+  job.mutable_data()->mutable_external()->set_name("ratings");
+  const absl::Status status = OpenDataSet(job).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_EQ(
+      status.message(),
+      "data.external: this program has no data set \"ratings\"; start the "
+      "job with the program that registers it (tributary::Main)");
+}
+
 TEST(OpenDataSetTest, TextTakesContextAndSeedFromTheJob) {
   const DataFolder folder;
   JobSpec job = TextJob(folder);

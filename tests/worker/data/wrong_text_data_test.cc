@@ -97,7 +97,8 @@ std::vector<WrongData> WrongText() {
       {"NoData",
        [](const DataFolder&) { return JobSpec(); },
        kInvalid,
-       {"data: must set one of idx, csv, text and random"}},
+       {"data: must set one of idx, csv, text, random and "
+        "external"}},
   };
 }
 

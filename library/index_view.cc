@@ -1,4 +1,4 @@
-#include "library/index_data_set.h"
+#include "library/index_view.h"
 
 #include <numeric>
 
@@ -14,16 +14,15 @@ void Fill(const DataInfo& info, Batch* batch) {
 
 }  // namespace
 
-void IndexDataSet::ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
-                             Batch* batch) const {
+void IndexView::ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
+                          Batch* batch) const {
   *batch = Batch();
   batch->epoch = epoch;
   batch->indexes.assign(indexes.begin(), indexes.end());
   Fill(info(), batch);
 }
 
-void IndexDataSet::ReadEvaluation(int64_t begin, int64_t end,
-                                  Batch* batch) const {
+void IndexView::ReadEvaluation(int64_t begin, int64_t end, Batch* batch) const {
   *batch = Batch();
   batch->indexes.resize(end - begin);
   std::iota(batch->indexes.begin(), batch->indexes.end(), begin);

@@ -1,0 +1,115 @@
+#include "worker/training/training_setup.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "common/job/job.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tributary {
+namespace {
+
+JobSpec ExternalJob() {
+  return ResolveJob(*ParseJob(R"(
+      model { external { name: "averages" } }
+      data {
+        external { train_samples: 100 evaluation_samples: 33 unit: "ratings"
+                   fingerprint: 7 units_per_sample: 4 }
+      }
+      batch { global: 16 }
+      optimizer { sgd { learning_rate: 0.1 } }
+      epochs: 2)",
+                              "job"));
+}
+
+// A model of one parameter, of group `group`.
+class OneParameter final : public Model {
+ public:
+  explicit OneParameter(OptimizerGroup group) {
+    ParameterTable::Parameter* const parameter = table_.add_parameter();
+    parameter->set_name("mean");
+    parameter->add_shape(3);
+    parameter->set_group(group);
+  }
+
+  const ParameterTable& table() const override { return table_; }
+  int64_t memory_bytes() const override { return 0; }
+  void Initialize(uint64_t, const ArenaLayout& layout,
+                  float* weights) const override {
+    std::fill_n(weights, layout.arena_elements(), 0.0f);
+  }
+  absl::StatusOr<LossSums> ForwardBackward(const Batch&, uint64_t, int64_t, int,
+                                           const float*, float*,
+                                           StepObserver*) override {
+    return LossSums();
+  }
+  absl::StatusOr<LossSums> Evaluate(const Batch&, const float*) override {
+    return LossSums();
+  }
+  absl::Status NextTokenLogits(absl::Span<const int32_t>, const float*,
+                               absl::Span<float>) override {
+    return absl::UnimplementedError("");
+  }
+
+ private:
+  ParameterTable table_;
+};
+
+TrainingSources SourcesOf(OptimizerGroup group) {
+  TrainingSources sources;
+  sources.create_model =
+      [group](const ModelSpec&, const DataInfo& info, int64_t, Device*,
+              WeightCopies*) -> absl::StatusOr<std::unique_ptr<Model>> {
+    EXPECT_EQ(info.kind, DataInfo::Kind::kIndexes);
+    return std::make_unique<OneParameter>(group);
+  };
+  sources.plan_model = [](const ModelSpec&, const DataInfo&, int64_t,
+                          const Device&) -> absl::StatusOr<ModelMemory> {
+    return ModelMemory{/*activation_bytes=*/1000, /*arena_bytes=*/64};
+  };
+  return sources;
+}
+
+TEST(TrainingSetupTest, ReportsTheFactsThatTheJobStatesOfExternalData) {
+  const auto setup = TrainingSetup::Create(ExternalJob(), /*threads=*/1,
+                                           &MakeCpuDevice, SourcesOf(NO_DECAY));
+  ASSERT_TRUE(setup.ok()) << setup.status();
+  const DataFacts& facts = (*setup)->facts();
+  EXPECT_EQ(facts.train_samples(), 100);
+  EXPECT_EQ(facts.steps_per_epoch(), 7);
+  EXPECT_EQ(facts.steps(), 14);
+  EXPECT_EQ(facts.evaluation_pieces(), 3);
+  EXPECT_EQ(facts.unit(), "ratings");
+  EXPECT_EQ(facts.fingerprint(), 7u);
+  EXPECT_EQ((*setup)->thread_bytes(), 1064);
+}
+
+TEST(TrainingSetupTest, RefusesAModelThatTheProgramDoesNotHave) {
+  const auto setup = TrainingSetup::Create(ExternalJob(), /*threads=*/1);
+  EXPECT_TRUE(absl::IsInvalidArgument(setup.status())) << setup.status();
+  EXPECT_EQ(setup.status().message(),
+            "model.external: this program has no model \"averages\"; start the "
+            "job with the program that registers it (tributary::Main), or with "
+            "--worker-command");
+}
+
+TEST(TrainingSetupTest, RefusesStatisticsThatAreCompressed) {
+  JobSpec job = ExternalJob();
+  job.mutable_exchange()->mutable_compression()->mutable_eight_bit();
+  EXPECT_TRUE(TrainingSetup::Create(job, /*threads=*/1, &MakeCpuDevice,
+                                    SourcesOf(DECAY))
+                  .ok());
+  const auto setup = TrainingSetup::Create(job, /*threads=*/1, &MakeCpuDevice,
+                                           SourcesOf(STATISTICS));
+  EXPECT_TRUE(absl::IsInvalidArgument(setup.status())) << setup.status();
+  EXPECT_EQ(setup.status().message(),
+            "exchange.compression: does not work with parameter mean, whose "
+            "statistics must not come late; leave it out");
+}
+
+}  // namespace
+}  // namespace tributary
