@@ -22,6 +22,7 @@ JobInfo InfoOf(const JobSpec& job, const DataSet& data) {
   info.seed = job.seed();
   info.train_samples = data.train_samples();
   info.evaluation_samples = data.evaluation_samples();
+  info.fingerprint = data.fingerprint();
   info.batch = job.batch().global();
   info.micro_batches = static_cast<int>(job.batch().micro_batches());
   return info;

@@ -88,6 +88,9 @@ struct JobInfo {
   uint64_t seed = 0;
   int64_t train_samples = 0;
   int64_t evaluation_samples = 0;
+  // data.external.fingerprint of the job. A program that can compute that of
+  // its data should compare them before it declares its parameters.
+  uint64_t fingerprint = 0;
   // Samples in a batch, and the number of micro-batches that it is divided
   // into.
   int64_t batch = 0;

@@ -25,6 +25,7 @@ model { external { name: "toy" config: '{"size": 5}' } }
 data {
   external {
     train_samples: 40 evaluation_samples: 20 unit: "parts" units_per_sample: 3
+    fingerprint: 77
   }
 }
 optimizer { sgd { learning_rate: 0.0625 momentum: 0.5 } }
@@ -170,6 +171,7 @@ TEST_F(WorkerProgramTest, TheProgramReceivesTheJobsConfiguration) {
   ASSERT_TRUE(worker.ok()) << worker.status();
   EXPECT_EQ(worker->job().model, "toy");
   EXPECT_EQ(worker->job().config, "{\"size\": 5}");
+  EXPECT_EQ(worker->job().fingerprint, 77u);
   EXPECT_EQ(worker->job().train_samples, 40);
   EXPECT_EQ(worker->job().evaluation_samples, 20);
 }
