@@ -55,6 +55,7 @@ struct Flags {
   int64_t threads = 0;  // 0: not set.
   std::string device;
   std::string server_device;
+  std::string worker_command;
   int64_t log_every = 0;
   std::string output;
   std::string resume;
@@ -81,6 +82,8 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
            "Train a job file with one field changed."},
           {"train JOB.textproto --workers 4 --servers 2 --output runs/mine",
            "Use more processes; the resulting weights are bitwise identical."},
+          {"train JOB.textproto --worker-command 'python3 my_worker.py'",
+           "Train with workers of your own."},
           {"train --resume runs/mine",
            "Resume that run from its latest checkpoint."},
           {"train JOB.textproto --print-config",
@@ -104,6 +107,12 @@ std::unique_ptr<CommandLine> MakeCommandLine(Flags* flags) {
                    1, 1024, &flags->threads);
   AddDeviceFlag(line.get(), "auto", &flags->device);
   AddServerDeviceFlag(line.get(), "server-device", &flags->server_device);
+  line->AddText("worker-command", "COMMAND",
+                "Start COMMAND, a shell command line, for each worker instead "
+                "of 'tributary worker'. It finds that command's flags in its "
+                "environment, as TRIBUTARY_COORDINATOR, TRIBUTARY_RANK, ...; "
+                "see docs/clusters.md.",
+                &flags->worker_command);
   AddStepsFlag(line.get(), &flags->source);
   line->AddText("output", "DIR",
                 "Folder for the model, metrics, summary and logs. Default: "
@@ -290,6 +299,7 @@ absl::StatusOr<LocalTraining> MakePlan(const CommandLine& line,
       flags.threads > 0
           ? static_cast<int>(flags.threads)
           : DefaultWorkerThreads(plan.job, plan.workers.most, plan.device);
+  plan.worker_command = flags.worker_command;
   plan.output = plan.job.output().directory();
   if (plan.output.empty()) {
     plan.output = FreshOutputDirectory(plan.job.name());
@@ -319,6 +329,9 @@ void PrintConfig(const CommandLine& line, const Flags& flags,
   print("threads", absl::StrCat(plan.threads, " for each worker"),
         line.OriginOf("threads"));
   print("device", plan.worker_device, line.OriginOf("device"));
+  if (!plan.worker_command.empty()) {
+    print("command", plan.worker_command, line.OriginOf("worker-command"));
+  }
   if (plan.server_device != "cpu") {
     print("server-device", plan.server_device, line.OriginOf("server-device"));
   }

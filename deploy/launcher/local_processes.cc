@@ -8,9 +8,12 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "common/job/job.h"
 #include "common/os/file.h"
 #include "common/os/process.h"
@@ -108,13 +111,33 @@ ProcessSpec ServerProcess(const LocalProcesses& processes, int shard,
                     std::move(arguments));
 }
 
+// Replaces the arguments by the variables of the same meaning: "--tls-dir DIR"
+// by TRIBUTARY_TLS_DIR=DIR.
+void RunCommand(const std::string& command, ProcessSpec* spec) {
+  // The program and the subcommand come first.
+  for (size_t i = 2; i + 1 < spec->arguments.size(); i += 2) {
+    const absl::string_view flag = absl::StripPrefix(spec->arguments[i], "--");
+    spec->environment.push_back(absl::StrCat(
+        "TRIBUTARY_",
+        absl::AsciiStrToUpper(absl::StrReplaceAll(flag, {{"-", "_"}})), "=",
+        spec->arguments[i + 1]));
+  }
+  // The shell finds the program and divides the arguments. It is replaced by
+  // the program, which therefore receives the signals.
+  spec->arguments = {"/bin/sh", "-c", absl::StrCat("exec ", command)};
+}
+
 ProcessSpec WorkerProcess(const LocalProcesses& processes, int rank,
                           const std::string& coordinator) {
-  return JobProcess(
+  ProcessSpec spec = JobProcess(
       processes, absl::StrCat("worker-", rank),
       {"worker", "--coordinator", coordinator, "--rank", absl::StrCat(rank),
        "--threads", absl::StrCat(processes.worker_threads), "--device",
        processes.worker_device, "--local-rank", absl::StrCat(rank)});
+  if (!processes.worker_command.empty()) {
+    RunCommand(processes.worker_command, &spec);
+  }
+  return spec;
 }
 
 }  // namespace

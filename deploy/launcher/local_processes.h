@@ -29,8 +29,12 @@ struct LocalProcesses {
   int worker_threads = 1;
   std::string server_device = "cpu";  // See AddServerDeviceFlag.
   std::string worker_device = "cpu";  // See AddDeviceFlag.
-  std::string resume;                 // The server's --resume; empty: none.
-  bool allow_job_changes = false;     // The server's --allow-job-changes.
+  // The command line, for the shell, that starts a worker in place of this
+  // program. Its environment contains each flag of `tributary worker` as a
+  // TRIBUTARY_* variable. Empty: this program.
+  std::string worker_command;
+  std::string resume;              // The server's --resume; empty: none.
+  bool allow_job_changes = false;  // The server's --allow-job-changes.
   LogFlags log;
   SecurityFlags security;
 };

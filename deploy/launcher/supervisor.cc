@@ -31,6 +31,8 @@ constexpr size_t kMaxReadyBytes = 1024;
 constexpr size_t kMaxWarningBytes = 1 << 20;
 // Number of bytes at the end of a log that are searched for an error.
 constexpr int64_t kLogTailBytes = 64 << 10;
+// The exit code of a shell that does not find the program to run.
+constexpr int kNotFoundByShell = 127;
 constexpr char kEmptyInput[] = "/dev/null";
 
 // Closes its descriptor unless it was released.
@@ -280,7 +282,9 @@ std::string DescribeExit(int wait_status) {
         "was killed by SIG", SignalAbbreviation(signal),
         signal == SIGKILL ? " (by a user, or because memory ran out)" : "");
   }
-  return absl::StrCat("exited with code ", WEXITSTATUS(wait_status));
+  const int code = WEXITSTATUS(wait_status);
+  return absl::StrCat("exited with code ", code,
+                      code == kNotFoundByShell ? " (no such program?)" : "");
 }
 
 std::string LastErrorIn(const std::string& log_path, int64_t begin) {

@@ -32,6 +32,7 @@ struct LocalTraining {
   DeviceName device;                  // Device of the first worker.
   std::string server_device = "cpu";  // The servers' --device.
   std::string worker_device = "cpu";  // The workers' --device.
+  std::string worker_command;         // See LocalProcesses; empty: none.
   // The job's folder, created by WriteJobFolder.
   std::string output;
   std::string resume;  // Value of --resume; empty: none.

@@ -454,10 +454,13 @@ class Membership:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--coordinator', default='127.0.0.1:29400',
-                        help='host:port of server 0')
-    parser.add_argument('--tls-dir', help='ca.pem, worker.pem and worker-key.pem')
-    parser.add_argument('--token-file')
+    # `tributary train --worker-command` sets the variables.
+    environment = os.environ.get
+    parser.add_argument('--coordinator', help='host:port of server 0',
+                        default=environment('TRIBUTARY_COORDINATOR', '127.0.0.1:29400'))
+    parser.add_argument('--tls-dir', help='ca.pem, worker.pem and worker-key.pem',
+                        default=environment('TRIBUTARY_TLS_DIR'))
+    parser.add_argument('--token-file', default=environment('TRIBUTARY_TOKEN_FILE'))
     options = parser.parse_args()
     deadline, wait = time.monotonic() + 600, 0.05
     while True:

@@ -271,6 +271,19 @@ TEST_F(PythonWorkerTest, SpeaksTlsAndSendsTheToken) {
              Train(job, {kOurs}, "plain"));
 }
 
+TEST_F(PythonWorkerTest, IsStartedByTrain) {
+  Job job;
+  job.workers = {kTheirs, kTheirs};
+  const CommandResult result =
+      RunCommand({kTributary, "train", WriteJob(job), "--workers", "2",
+                  "--output", folder_ + "/started", "--worker-command",
+                  absl::StrCat(kPython, " ", Script("worker.py"))});
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_THAT(ReadWholeFile(folder_ + "/started/logs/worker-1.log"),
+              HasSubstr("admitted as rank"));
+  ExpectNear(ReadResult("started"), Train(job, {kOurs, kOurs}, "ours"));
+}
+
 TEST_F(PythonWorkerTest, JoinsAgainAfterTheServerWasKilled) {
   Job job;
   job.steps = 400;

@@ -4,6 +4,7 @@
 #include "tributary/main.h"
 #include "tributary/nn.h"
 #include "tributary/registry.h"
+#include "tributary/worker.h"
 
 #if defined(GOOGLE_PROTOBUF_VERSION)
 #error "a public header includes a header of Protocol Buffers"

@@ -19,6 +19,11 @@ class StepObserver {
   // memory and the host is about to wait for it. Not called on other devices or
   // for an empty micro-batch.
   virtual void DeviceBusy() {}
+  // Replaces the number of samples (tokens) of the micro-batch, by which the
+  // sum of the gradients of a step is divided. Called at most once, before the
+  // first GradientsReady, by models of which some samples do not count. By
+  // default every label of the batch counts.
+  virtual void SetSampleCount(int64_t /*sample_count*/) {}
   // Called after forward, including the loss. On a device with its own memory
   // backward has already been queued. Not called for an empty micro-batch.
   virtual void ForwardDone() {}

@@ -52,6 +52,7 @@ class MicroBatchObserver final : public StepObserver {
   void DeviceBusy() override {
     if (micro_batch_.device_busy) micro_batch_.device_busy();
   }
+  void SetSampleCount(int64_t sample_count) override;
   void ForwardDone() override { timer_->Switch(Activity::kBackward); }
   // Passes on final chunks, except chunk 0, which Finish passes on because it
   // carries the loss.

@@ -13,6 +13,7 @@
 #include "common/base/status_macros.h"
 #include "common/text/counted.h"
 #include "worker/exchange/norm_gate.h"
+#include "worker/training/local_step_observer.h"
 #include "worker/training/micro_batch_observer.h"
 
 namespace tributary {
@@ -22,10 +23,11 @@ namespace {
 // cores from the compute threads.
 constexpr int kReadThreads = 1;
 
-// Returns the number of samples (tokens). All but one of the vectors are empty.
+// Returns the number of samples (tokens): that of the targets, one kind of
+// which is empty, or that of the indexes if the batch has no targets.
 int64_t SampleCountOf(const Batch& batch) {
-  return static_cast<int64_t>(batch.labels.size() + batch.values.size() +
-                              batch.indexes.size());
+  const size_t targets = batch.labels.size() + batch.values.size();
+  return static_cast<int64_t>(targets > 0 ? targets : batch.indexes.size());
 }
 
 // Returns the time that determines how many micro-batches the worker can
@@ -34,31 +36,6 @@ absl::Duration MicroBatchTime(const TimeSpent& spent) {
   return spent[Activity::kData] + spent[Activity::kForward] +
          spent[Activity::kBackward];
 }
-
-// Aborts a local step, which needs no exchange, when its task must be given up.
-class LocalStepObserver final : public StepObserver {
- public:
-  LocalStepObserver(const WorkState* state, const Task* task,
-                    ComputeThreadTimer* timer,
-                    std::function<void()> device_busy)
-      : state_(state),
-        task_(task),
-        timer_(timer),
-        device_busy_(std::move(device_busy)) {}
-
-  bool WeightsNeeded(int64_t, int64_t) override {
-    return !state_->GivenUp(*task_);
-  }
-  void DeviceBusy() override { device_busy_(); }
-  void ForwardDone() override { timer_->Switch(Activity::kBackward); }
-  void GradientsReady(int64_t) override {}
-
- private:
-  const WorkState* const state_;
-  const Task* const task_;
-  ComputeThreadTimer* const timer_;
-  const std::function<void()> device_busy_;
-};
 
 // Runs work() and converts std::bad_alloc to ResourceExhausted.
 template <typename Work>
@@ -355,11 +332,12 @@ absl::Status Trainer::TrainLocalSteps(const Task& task, int thread,
     const std::shared_ptr<const Batch> batch =
         TakeBatch(thread, step, micro_batch);
     timer->Switch(Activity::kForward);
+    observer.SetSampleCount(SampleCountOf(*batch));
     TRIBUTARY_ASSIGN_OR_RETURN(
         const LossSums loss,
         LocalStep(*batch, thread, micro_batch, gradients.get(), &observer));
     loss_sum += loss.loss;
-    local_sgd->Step(gradients.get(), SampleCountOf(*batch));
+    local_sgd->Step(gradients.get(), observer.sample_count());
   }
   local_sgd->OuterGradient(gradients.get());
   // The exchange relies on the order of backward.

@@ -1,0 +1,292 @@
+// A worker that computes with the program's own code. The library connects to a
+// job's servers, receives weights, sends gradients and joins again after
+// failures; the program computes the gradient of one micro-batch at a time:
+//
+//   absl::StatusOr<tributary::Worker> worker = tributary::Worker::Connect();
+//   if (!worker.ok()) return worker.status();
+//   worker->Declare({{"weights", {10, 784}, Uniform}, {"bias", {10}}});
+//   while (tributary::Step* step = worker->NextStep()) {
+//     for (tributary::MicroBatch& micro_batch : step->micro_batches()) {
+//       absl::Span<const float> weights = micro_batch.weights(0);
+//       absl::Span<float> gradient = micro_batch.gradient(0);
+//       // ... for each sample of micro_batch.indexes(): loss and gradient
+//       micro_batch.Ready(0);
+//       micro_batch.Ready(1);
+//       micro_batch.Finish(loss_sum);
+//     }
+//     for (tributary::EvaluationPiece& piece : step->evaluation_pieces()) {
+//       // ... for each sample from piece.begin() to piece.end() - 1
+//       piece.Report(loss_sum, correct, count);
+//     }
+//   }
+//   return worker->status();
+//
+// docs/cpp.md explains it, and examples/cpp/own_engine is a complete program.
+#ifndef TRIBUTARY_WORKER_H_
+#define TRIBUTARY_WORKER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/parameters/parameter_group.h"
+
+namespace tributary {
+
+// Implementation.
+class MicroBatchState;
+class PieceState;
+class WorkerSession;
+
+// A stream of random numbers. All numbers are a pure function of the
+// constructor's arguments, on every machine. Not thread-safe.
+class Random {
+ public:
+  // Creates the stream that proto/SAMPLING.md defines for these values.
+  Random(uint64_t seed, uint32_t purpose, uint32_t a, uint32_t b);
+
+  // Returns a number that is uniformly distributed over all 32-bit values.
+  uint32_t Bits();
+  // Returns a number in [0, 1). Consumes one value of Bits.
+  float Uniform();
+
+ private:
+  const uint64_t seed_;
+  const uint32_t purpose_;
+  const uint32_t a_;
+  const uint32_t b_;
+  uint64_t position_ = 0;
+  uint32_t block_[4] = {};
+};
+
+struct ParameterDeclaration {
+  // A name that no other parameter has, at most 256 bytes.
+  std::string name;
+  // At least one dimension, each at least 1.
+  std::vector<int64_t> shape;
+  // Writes the initial values, which are zero before. Every worker must write
+  // the same values: derive them from `random` only, a stream that depends on
+  // the job's seed and the parameter's number. Runs on a thread of the library,
+  // in one worker of the job, and must not throw. Null: zeros.
+  std::function<void(Random* random, absl::Span<float> values)> initialize;
+  ParameterGroup group = ParameterGroup::kDecay;
+};
+
+// The facts of the job that a program needs before it declares its parameters.
+struct JobInfo {
+  std::string name;
+  // model.external.name and model.external.config (a JSON object) of the job;
+  // empty if the job's model is not external.
+  std::string model;
+  std::string config;
+  uint64_t seed = 0;
+  int64_t train_samples = 0;
+  int64_t evaluation_samples = 0;
+  // data.external.fingerprint of the job. A program that can compute that of
+  // its data should compare them before it declares its parameters.
+  uint64_t fingerprint = 0;
+  // Samples in a batch, and the number of micro-batches that it is divided
+  // into.
+  int64_t batch = 0;
+  int micro_batches = 0;
+};
+
+// One micro-batch: some samples, the weights, and room for the gradients. The
+// program computes the gradient of the *sum* of the samples' losses. The same
+// micro-batch must yield the same bits on every worker.
+//
+// Parameters are numbered from 0, in the order of their declaration. The spans
+// are valid until Finish or the next step of the loop. A wrong call is
+// remembered, ends the loops, and is returned by Worker::status. Not
+// thread-safe, but several threads may compute into different parts of a span.
+class MicroBatch {
+ public:
+  int64_t step() const;  // From 0; with local steps, the inner step.
+  int number() const;    // Number of the micro-batch in the batch, from 0.
+  int64_t epoch() const;
+  // The samples, by their numbers in the data set. At least one.
+  absl::Span<const int64_t> indexes() const;
+  // Returns a stream that depends only on the job's seed, step(), number() and
+  // `layer`, a number from 0 to 4095 that gives independent streams.
+  Random random(int layer = 0) const;
+
+  // Blocks until the parameter's weights have arrived, and returns them. If the
+  // micro-batch has been given up, returns zeros.
+  absl::Span<const float> weights(int parameter);
+  // Returns memory for the gradient, with unspecified contents. It is sent from
+  // there without being copied.
+  absl::Span<float> gradient(int parameter);
+  // States how many samples (tokens) count. By default, all samples do. The
+  // servers divide the sum of the gradients of a step by the sum of these
+  // numbers. Call before the first Ready or Add.
+  void SetSampleCount(int64_t count);
+  // States that gradient(parameter) is final. Gradients are sent from the last
+  // parameter to the first, so parameters that become ready in this order leave
+  // while the program computes the others. Do not write the gradient any more.
+  void Ready(int parameter);
+  // Copies `values` to gradient(parameter) and calls Ready.
+  void Add(int parameter, absl::Span<const float> values);
+  // Ends the micro-batch. `loss_sum` is the sum of the losses of its samples.
+  // All parameters must be ready.
+  void Finish(double loss_sum);
+
+  // Returns true if a call of weights has found that the result is not needed
+  // any more, because other workers have computed it or a server was lost. The
+  // program may compute on, or continue with the next micro-batch at once.
+  bool aborted() const;
+
+  explicit MicroBatch(MicroBatchState* state) : state_(state) {}
+
+ private:
+  MicroBatchState* state_;
+};
+
+// Consecutive samples of the evaluation data. Thread safety and errors are
+// those of MicroBatch.
+class EvaluationPiece {
+ public:
+  // The samples are [begin(), end()), by their numbers in the evaluation data.
+  int64_t begin() const;
+  int64_t end() const;
+  absl::Span<const float> weights(int parameter);
+  // Ends the piece: the sum of the losses, how many predictions were correct (0
+  // if there is no such thing), and how many samples (tokens) count.
+  void Report(double loss_sum, int64_t correct, int64_t count);
+
+  explicit EvaluationPiece(PieceState* state) : state_(state) {}
+
+ private:
+  PieceState* state_;
+};
+
+// The range of a for loop whose iterator calls `next` until it returns null.
+template <typename Item>
+class ItemRange {
+ public:
+  class Iterator {
+   public:
+    Iterator(const ItemRange* range, Item* item) : range_(range), item_(item) {}
+    Item& operator*() const { return *item_; }
+    Item* operator->() const { return item_; }
+    Iterator& operator++() {
+      item_ = range_->next_();
+      return *this;
+    }
+    bool operator!=(const Iterator& other) const {
+      return item_ != other.item_;
+    }
+
+   private:
+    const ItemRange* range_;
+    Item* item_;
+  };
+  explicit ItemRange(std::function<Item*()> next) : next_(std::move(next)) {}
+  Iterator begin() const { return Iterator(this, next_()); }
+  Iterator end() const { return Iterator(this, nullptr); }
+
+ private:
+  const std::function<Item*()> next_;
+};
+
+// Work on one version of the weights: either micro-batches of one training step
+// or pieces of an evaluation; the other loop is empty. A step may be only a
+// part of the job's step, because other workers compute the rest. If a server
+// is lost, steps may be repeated.
+class Step {
+ public:
+  // Number of the training step, from 0; -1 for an evaluation.
+  int64_t number() const;
+  // The loops end when it is known that the next work belongs to another step,
+  // so their ends may block like Worker::NextStep.
+  ItemRange<MicroBatch> micro_batches();
+  ItemRange<EvaluationPiece> evaluation_pieces();
+
+  explicit Step(WorkerSession* session) : session_(session) {}
+
+ private:
+  WorkerSession* session_;
+};
+
+// A connection to a job. Destroying it, for example because of an exception,
+// leaves the job; its other workers take over. Movable. All methods but Stop
+// must be called by one thread at a time.
+class Worker {
+ public:
+  struct Options {
+    // Address of server 0 as HOST:PORT.
+    std::string coordinator = "127.0.0.1:29400";
+    // Requested rank, or -1 for any.
+    int rank = -1;
+    // As the flags of the same names of `tributary worker`; empty: none.
+    std::string tls_dir;
+    std::string token_file;
+    bool insecure_network = false;
+    std::string advertise;
+    // "debug", "info", "warning" or "error", and "text" or "json". The log goes
+    // to stderr.
+    std::string log_level = "info";
+    std::string log_format = "text";
+    // Descriptor that also receives warnings; -1: none.
+    int warning_fd = -1;
+
+    // Reads the variables that `tributary train --worker-command` sets, which
+    // docs/cpp.md lists; without them, those of torchrun, Slurm or Open MPI.
+    // Returns InvalidArgument, naming the variable, for a wrong value.
+    static absl::StatusOr<Options> FromEnvironment();
+  };
+
+  // Joins the job, and blocks until the coordinator has sent it. Retries for a
+  // minute while no server answers. The first form takes the options from the
+  // environment.
+  static absl::StatusOr<Worker> Connect();
+  static absl::StatusOr<Worker> Connect(const Options& options);
+  ~Worker();
+  Worker(Worker&&) noexcept;
+  Worker& operator=(Worker&&) noexcept;
+
+  const JobInfo& job() const;
+
+  // Declares the model's parameters, in the order of forward. Call once, before
+  // NextStep. Every worker of the job must declare the same. Returns
+  // InvalidArgument, naming the parameter, for a wrong declaration; it may then
+  // be repeated.
+  absl::Status Declare(const std::vector<ParameterDeclaration>& parameters);
+
+  // Blocks until there is work and returns it; it is valid until the next call.
+  // Returns null when the job has ended for this worker, for the reason that
+  // status() states.
+  Step* NextStep();
+
+  // Returns OK while the worker takes part and after the job is done, Cancelled
+  // if the job or this worker was stopped, and otherwise the error that ended
+  // this worker: one line, for the user. After an error of the program, such as
+  // a forgotten gradient, the job's other workers take over; if there is none,
+  // the job fails with this message.
+  absl::Status status() const;
+
+  // Makes the worker leave the job soon: waits end and NextStep returns null.
+  // Thread-safe, but not async-signal-safe.
+  void Stop();
+
+ private:
+  explicit Worker(std::unique_ptr<WorkerSession> session);
+
+  std::unique_ptr<WorkerSession> session_;
+};
+
+// Ends the process with the exit code that launchers expect for a worker's
+// status: 0 if it is OK, 75 if it is Cancelled, 2 for InvalidArgument and
+// NotFound, otherwise 1. Prints an error as one line, which `tributary train`
+// shows. Destroy the worker first. Runs no static destructors, because gRPC's
+// threads may still use what they would destroy.
+[[noreturn]] void EndWorkerProcess(const absl::Status& status);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_WORKER_H_

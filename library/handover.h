@@ -1,0 +1,87 @@
+// The connection between the trainer's thread, which decides what is computed,
+// and the program's thread, which computes it.
+#ifndef TRIBUTARY_LIBRARY_HANDOVER_H_
+#define TRIBUTARY_LIBRARY_HANDOVER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "library/parameter_declarations.h"
+#include "proto/job.pb.h"
+#include "worker/data/batch.h"
+#include "worker/nn/step_observer.h"
+
+namespace tributary {
+
+// A micro-batch to train, or a piece to evaluate. The trainer owns all memory.
+struct Work {
+  bool evaluates = false;
+  const Batch* batch = nullptr;
+  const float* weights = nullptr;
+  LossSums result;
+  // Training only.
+  uint64_t seed = 0;
+  int64_t step = -1;
+  int micro_batch = 0;
+  float* gradients = nullptr;
+  StepObserver* observer = nullptr;
+};
+
+// Passes the job, then one item of work after another, from the trainer's
+// thread to the program's, and results back. While the program has an item, the
+// trainer's thread waits, so that the program may use the item's memory and its
+// observer without further locks.
+//
+// Thread-safe for one thread on each side. No wait has a timeout: Close ends
+// those of the trainer, and End those of the program.
+class Handover {
+ public:
+  // ---- Called by the trainer's thread.
+  // Offers the job, and blocks until the program has declared its parameters.
+  // Returns the error with which the program refused the job, or Cancelled
+  // after Close. After the first call, returns FailedPrecondition if the job
+  // has another model or other data.
+  absl::StatusOr<std::shared_ptr<const ParameterDeclarations>> Offer(
+      const JobSpec& job, const JobInfo& info);
+  // Blocks until the program has finished the work. Returns the status that the
+  // program passed to Done, or Cancelled after Close.
+  absl::Status Do(Work* work);
+  // States that there will be no more work.
+  void End(const absl::Status& status);
+
+  // ---- Called by the program's thread.
+  // Blocks until the job is known, and returns it. Returns nullopt if the
+  // worker has ended before.
+  std::optional<JobInfo> AwaitJob();
+  void Answer(
+      absl::StatusOr<std::shared_ptr<const ParameterDeclarations>> answer);
+  // Blocks until there is work, and returns it. Returns the same work until
+  // Done, and null after End.
+  Work* Await();
+  // Ends the work that Await has returned.
+  void Done(const absl::Status& status);
+  // Ends the trainer's waits, now and in the future.
+  void Close();
+  // Returns OK until End, then its status. May be called by any thread.
+  absl::Status end() const;
+
+ private:
+  mutable absl::Mutex mu_;
+  std::optional<JobSpec> job_ ABSL_GUARDED_BY(mu_);
+  JobInfo info_ ABSL_GUARDED_BY(mu_);
+  std::optional<absl::StatusOr<std::shared_ptr<const ParameterDeclarations>>>
+      answer_ ABSL_GUARDED_BY(mu_);
+  Work* work_ ABSL_GUARDED_BY(mu_) = nullptr;
+  std::optional<absl::Status> done_ ABSL_GUARDED_BY(mu_);
+  bool closed_ ABSL_GUARDED_BY(mu_) = false;
+  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_LIBRARY_HANDOVER_H_

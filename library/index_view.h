@@ -1,0 +1,37 @@
+// A view of a data set for a program that reads the samples itself.
+#ifndef TRIBUTARY_LIBRARY_INDEX_VIEW_H_
+#define TRIBUTARY_LIBRARY_INDEX_VIEW_H_
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "worker/data/data_set.h"
+
+namespace tributary {
+
+// Has the facts of a data set that this program can open, so that the program
+// may train beside built-in workers. Batches have `indexes`, `epoch` and, for
+// the sample count, one label for each sample (token), which is 0.
+class IndexView final : public DataSet {
+ public:
+  explicit IndexView(std::unique_ptr<DataSet> data) : data_(std::move(data)) {}
+
+  const DataInfo& info() const override { return data_->info(); }
+  int64_t train_samples() const override { return data_->train_samples(); }
+  int64_t evaluation_samples() const override {
+    return data_->evaluation_samples();
+  }
+  uint64_t fingerprint() const override { return data_->fingerprint(); }
+
+  void ReadTrain(int64_t epoch, absl::Span<const int64_t> indexes,
+                 Batch* batch) const override;
+  void ReadEvaluation(int64_t begin, int64_t end, Batch* batch) const override;
+
+ private:
+  const std::unique_ptr<DataSet> data_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_LIBRARY_INDEX_VIEW_H_

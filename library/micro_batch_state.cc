@@ -1,0 +1,249 @@
+#include "library/micro_batch_state.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/numerics/philox.h"
+#include "worker/nn/step_observer.h"
+
+namespace tributary {
+namespace {
+
+// The layers of one micro-batch have numbers below it; see proto/SAMPLING.md.
+constexpr int kMaxLayers = 4096;
+
+std::string NoSuchParameter(int parameter, size_t declared,
+                            absl::string_view call) {
+  return absl::StrCat(call, " was called for parameter ", parameter,
+                      ", but the program has declared ", declared,
+                      ": they count from 0");
+}
+
+bool Exists(int parameter, const ArenaLayout& layout) {
+  return parameter >= 0 &&
+         parameter < static_cast<int>(layout.parameters().size());
+}
+
+}  // namespace
+
+MicroBatchState::MicroBatchState(Work* work, const ArenaLayout* layout,
+                                 std::function<void(const absl::Status&)> done)
+    : work_(work),
+      layout_(layout),
+      done_(std::move(done)),
+      seed_(work->seed),
+      step_(work->step),
+      number_(work->micro_batch),
+      epoch_(work->batch->epoch),
+      indexes_(work->batch->indexes),
+      arrived_(layout->parameters().size()),
+      ready_(layout->parameters().size()),
+      sent_(static_cast<int>(layout->parameters().size())) {
+  int64_t end = layout->arena_elements();
+  for (int i = sent_ - 1; i >= 0; --i) {
+    std::fill(work->gradients + place(i).offset + place(i).size,
+              work->gradients + end, 0.0f);
+    end = place(i).offset;
+  }
+}
+
+void MicroBatchState::Refuse(absl::string_view message) {
+  if (!status_.ok()) return;
+  status_ = absl::InvalidArgumentError(
+      absl::StrCat("micro-batch ", number_, " of step ", step_, ": ", message));
+}
+
+bool MicroBatchState::Open(absl::string_view call) {
+  if (work_ == nullptr) {
+    Refuse(absl::StrCat(call, " was called after Finish"));
+  }
+  return work_ != nullptr && status_.ok();
+}
+
+bool MicroBatchState::Allows(int parameter, absl::string_view call) {
+  if (Exists(parameter, *layout_)) return Open(call);
+  Refuse(NoSuchParameter(parameter, layout_->parameters().size(), call));
+  return false;
+}
+
+Random MicroBatchState::random(int layer) {
+  if (layer < 0 || layer >= kMaxLayers) {
+    Refuse(absl::StrCat("random was called for layer ", layer,
+                        ", expected 0 to ", kMaxLayers - 1));
+  }
+  return Random(seed_, static_cast<uint32_t>(RandomPurpose::kDropout),
+                static_cast<uint32_t>(step_),
+                static_cast<uint32_t>(number_ * kMaxLayers + layer));
+}
+
+absl::Span<const float> MicroBatchState::weights(int parameter) {
+  const bool allowed = Allows(parameter, "weights");
+  if (!Exists(parameter, *layout_)) return {};
+  const Parameter& at = place(parameter);
+  if (allowed && !aborted_ && !arrived_[parameter]) {
+    arrived_[parameter] =
+        work_->observer->WeightsNeeded(at.offset, at.offset + at.size);
+    aborted_ = !arrived_[parameter];
+  }
+  if (allowed && !aborted_)
+    return {work_->weights + at.offset, size_t(at.size)};
+  if (zeros_.size() < size_t(at.size)) zeros_.resize(at.size);
+  return {zeros_.data(), size_t(at.size)};
+}
+
+absl::Span<float> MicroBatchState::Spare(int parameter) {
+  const auto size = static_cast<size_t>(place(parameter).size);
+  if (spare_.size() < size) spare_.resize(size);
+  return {spare_.data(), size};
+}
+
+absl::Span<float> MicroBatchState::gradient(int parameter) {
+  const bool allowed = Allows(parameter, "gradient");
+  if (!Exists(parameter, *layout_)) return {};
+  if (allowed && ready_[parameter]) {
+    Refuse(absl::StrCat("gradient was called after the gradient of ",
+                        place(parameter).name, " was ready"));
+  }
+  if (!allowed || ready_[parameter]) return Spare(parameter);
+  return {work_->gradients + place(parameter).offset,
+          size_t(place(parameter).size)};
+}
+
+void MicroBatchState::SetSampleCount(int64_t count) {
+  if (!Open("SetSampleCount")) return;
+  if (backward_) {
+    Refuse(
+        "SetSampleCount was called after Ready or Add; the sample count is "
+        "sent with the gradients, so call it before");
+  } else if (count < 0) {
+    Refuse(absl::StrCat("SetSampleCount(", count, "): expected 0 or more"));
+  } else {
+    sample_count_ = count;
+  }
+}
+
+void MicroBatchState::BeginBackward() {
+  if (std::exchange(backward_, true) || aborted_) return;
+  aborted_ = !work_->observer->WeightsNeeded(0, layout_->arena_elements());
+  if (aborted_) return;
+  if (sample_count_ >= 0) work_->observer->SetSampleCount(sample_count_);
+  work_->observer->ForwardDone();
+}
+
+void MicroBatchState::Ready(int parameter) {
+  if (!Allows(parameter, "Ready")) return;
+  if (ready_[parameter]) {
+    Refuse(absl::StrCat("the gradient of ", place(parameter).name,
+                        " was given twice"));
+    return;
+  }
+  BeginBackward();
+  ready_[parameter] = true;
+  const int before = sent_;
+  while (sent_ > 0 && ready_[sent_ - 1]) --sent_;
+  if (sent_ < before && !aborted_) {
+    work_->observer->GradientsReady(place(sent_).offset);
+  }
+}
+
+void MicroBatchState::Add(int parameter, absl::Span<const float> values) {
+  if (!Allows(parameter, "Add")) return;
+  const Parameter& at = place(parameter);
+  if (static_cast<int64_t>(values.size()) != at.size) {
+    Refuse(absl::StrCat("the gradient of ", at.name, " has ", values.size(),
+                        " values, expected ", at.size,
+                        ", the size of its declared shape"));
+    return;
+  }
+  const absl::Span<float> to = gradient(parameter);
+  std::copy(values.begin(), values.end(), to.begin());
+  Ready(parameter);
+}
+
+bool MicroBatchState::GradientsAreFinite() const {
+  return std::all_of(work_->gradients,
+                     work_->gradients + layout_->arena_elements(),
+                     [](float value) { return std::isfinite(value); });
+}
+
+void MicroBatchState::Finish(double loss_sum) {
+  if (work_ == nullptr) Refuse("Finish was called twice");
+  if (work_ == nullptr) return;
+  const auto missing = std::find(ready_.begin(), ready_.end(), false);
+  if (missing != ready_.end() && !aborted_) {
+    Refuse(absl::StrCat(
+        "parameter ", place(missing - ready_.begin()).name,
+        " has no gradient; call Ready or Add for every parameter, also if its "
+        "gradient is zero, before Finish"));
+  } else if (std::isnan(loss_sum) && !aborted_ && GradientsAreFinite()) {
+    Refuse("the loss is NaN, although all gradients are finite");
+  }
+  work_->result.loss = loss_sum;
+  End(aborted_ ? absl::AbortedError("the micro-batch was given up") : status_);
+}
+
+void MicroBatchState::Leave() {
+  if (work_ == nullptr) return;
+  if (aborted_) {
+    End(absl::AbortedError("the micro-batch was given up"));
+    return;
+  }
+  Refuse(
+      "it was not finished; call Finish with the sum of its losses before "
+      "continuing");
+  End(status_);
+}
+
+void MicroBatchState::End(const absl::Status& status) {
+  work_ = nullptr;
+  done_(status_.ok() ? status : status_);
+}
+
+PieceState::PieceState(Work* work, const ArenaLayout* layout,
+                       std::function<void(const absl::Status&)> done)
+    : work_(work),
+      layout_(layout),
+      done_(std::move(done)),
+      begin_(work->batch->indexes.front()),
+      end_(work->batch->indexes.back() + 1) {}
+
+void PieceState::Refuse(absl::string_view message) {
+  if (!status_.ok()) return;
+  status_ = absl::InvalidArgumentError(absl::StrCat(
+      "evaluation of samples ", begin_, " to ", end_ - 1, ": ", message));
+}
+
+absl::Span<const float> PieceState::weights(int parameter) {
+  if (!Exists(parameter, *layout_)) {
+    Refuse(NoSuchParameter(parameter, layout_->parameters().size(), "weights"));
+    return {};
+  }
+  const Parameter& at = layout_->parameters()[parameter];
+  if (work_ != nullptr) return {work_->weights + at.offset, size_t(at.size)};
+  Refuse("weights was called after Report");
+  if (zeros_.size() < size_t(at.size)) zeros_.resize(at.size);
+  return {zeros_.data(), size_t(at.size)};
+}
+
+void PieceState::Report(double loss_sum, int64_t correct, int64_t count) {
+  if (work_ == nullptr) Refuse("Report was called twice");
+  if (work_ == nullptr) return;
+  if (count < 0 || correct < 0 || correct > count) {
+    Refuse(absl::StrCat("Report with ", correct, " correct of ", count,
+                        ": expected 0 <= correct <= count"));
+  }
+  work_->result = {loss_sum, correct, count};
+  work_ = nullptr;
+  done_(status_);
+}
+
+void PieceState::Leave() {
+  if (work_ == nullptr) return;
+  Refuse("it was not reported; call Report before continuing");
+  work_ = nullptr;
+  done_(status_);
+}
+
+}  // namespace tributary

@@ -1,0 +1,117 @@
+// What the program has done with the micro-batch, or the piece of the
+// evaluation, that it is computing.
+#ifndef TRIBUTARY_LIBRARY_MICRO_BATCH_STATE_H_
+#define TRIBUTARY_LIBRARY_MICRO_BATCH_STATE_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "common/parameters/parameter_table.h"
+#include "library/handover.h"
+#include "tributary/worker.h"
+
+namespace tributary {
+
+// Implements MicroBatch for one Work: maps parameters to their places in the
+// arenas, tells the observer which weights are needed and which gradients are
+// final, and checks the calls. Remembers the first error, and ignores calls
+// after it. Results of a micro-batch that is given up or wrong are memory of
+// this object, so the program may use them until it notices. Used by the
+// program's thread.
+class MicroBatchState {
+ public:
+  // `done` receives the micro-batch's status, once. `layout` must outlive this
+  // object, and `work` must live until `done`.
+  MicroBatchState(Work* work, const ArenaLayout* layout,
+                  std::function<void(const absl::Status&)> done);
+
+  // See MicroBatch.
+  int64_t step() const { return step_; }
+  int number() const { return number_; }
+  int64_t epoch() const { return epoch_; }
+  absl::Span<const int64_t> indexes() const { return indexes_; }
+  Random random(int layer);
+  absl::Span<const float> weights(int parameter);
+  absl::Span<float> gradient(int parameter);
+  void SetSampleCount(int64_t count);
+  void Ready(int parameter);
+  void Add(int parameter, absl::Span<const float> values);
+  void Finish(double loss_sum);
+  bool aborted() const { return aborted_; }
+
+  // Ends the micro-batch when the program has moved on: without Finish, that is
+  // an error unless the micro-batch was given up.
+  void Leave();
+  // Returns the first error, or OK.
+  const absl::Status& status() const { return status_; }
+
+ private:
+  // Records an InvalidArgument, unless there was an error before.
+  void Refuse(absl::string_view message);
+  // Returns whether `call` may proceed.
+  bool Allows(int parameter, absl::string_view call);
+  bool Open(absl::string_view call);
+  // Before the first gradient: waits for all weights, so that the micro-batch
+  // is given up before anything was sent or not at all.
+  void BeginBackward();
+  void End(const absl::Status& status);
+  bool GradientsAreFinite() const;
+  absl::Span<float> Spare(int parameter);
+  const Parameter& place(int parameter) const {
+    return layout_->parameters()[parameter];
+  }
+
+  Work* work_;  // Null when the micro-batch has ended.
+  const ArenaLayout* const layout_;
+  const std::function<void(const absl::Status&)> done_;
+  const uint64_t seed_;
+  const int64_t step_;
+  const int number_;
+  const int64_t epoch_;
+  const std::vector<int64_t> indexes_;
+
+  absl::Status status_;
+  bool aborted_ = false;
+  bool backward_ = false;  // A gradient is ready.
+  int64_t sample_count_ = -1;
+  std::vector<bool> arrived_;  // Weights, by parameter.
+  std::vector<bool> ready_;    // Gradients, by parameter.
+  int sent_;  // The gradients from this parameter on have been passed on.
+  std::vector<float> zeros_;
+  std::vector<float> spare_;
+};
+
+// Implements EvaluationPiece, like MicroBatchState.
+class PieceState {
+ public:
+  PieceState(Work* work, const ArenaLayout* layout,
+             std::function<void(const absl::Status&)> done);
+
+  int64_t begin() const { return begin_; }
+  int64_t end() const { return end_; }
+  absl::Span<const float> weights(int parameter);
+  void Report(double loss_sum, int64_t correct, int64_t count);
+
+  void Leave();
+  const absl::Status& status() const { return status_; }
+
+ private:
+  void Refuse(absl::string_view message);
+
+  Work* work_;  // Null when the piece has ended.
+  const ArenaLayout* const layout_;
+  const std::function<void(const absl::Status&)> done_;
+  const int64_t begin_;
+  const int64_t end_;
+  absl::Status status_;
+  std::vector<float> zeros_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_LIBRARY_MICRO_BATCH_STATE_H_

@@ -1,0 +1,47 @@
+// The trainer's view of a model that the program computes.
+#ifndef TRIBUTARY_LIBRARY_PROGRAM_MODEL_H_
+#define TRIBUTARY_LIBRARY_PROGRAM_MODEL_H_
+
+#include <memory>
+#include <utility>
+
+#include "library/handover.h"
+#include "library/parameter_declarations.h"
+#include "worker/models/model.h"
+
+namespace tributary {
+
+// Hands each micro-batch and each piece of the evaluation to the program and
+// waits for the result. Micro-batches without samples yield zeros without the
+// program's help.
+class ProgramModel final : public Model {
+ public:
+  // `handover` must outlive this object.
+  ProgramModel(std::shared_ptr<const ParameterDeclarations> declared,
+               Handover* handover)
+      : declared_(std::move(declared)), handover_(handover) {}
+
+  const ParameterTable& table() const override { return declared_->table(); }
+  // The program's memory is not known.
+  int64_t memory_bytes() const override { return 0; }
+  void Initialize(uint64_t seed, const ArenaLayout& layout,
+                  float* weights) const override;
+  absl::StatusOr<LossSums> ForwardBackward(const Batch& batch, uint64_t seed,
+                                           int64_t step, int micro_batch,
+                                           const float* weights,
+                                           float* gradients,
+                                           StepObserver* observer) override;
+  absl::StatusOr<LossSums> Evaluate(const Batch& batch,
+                                    const float* weights) override;
+  absl::Status NextTokenLogits(absl::Span<const int32_t> tokens,
+                               const float* weights,
+                               absl::Span<float> logits) override;
+
+ private:
+  const std::shared_ptr<const ParameterDeclarations> declared_;
+  Handover* const handover_;
+};
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_LIBRARY_PROGRAM_MODEL_H_

@@ -1,0 +1,178 @@
+#include "library/worker_session.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "library/index_view.h"
+#include "library/program_model.h"
+#include "worker/data/data_set.h"
+#include "worker/data/open_data_set.h"
+#include "worker/training/training_setup.h"
+
+namespace tributary {
+namespace {
+
+JobInfo InfoOf(const JobSpec& job, const DataSet& data) {
+  JobInfo info;
+  info.name = job.name();
+  if (job.model().has_external()) {
+    info.model = job.model().external().name();
+    info.config = job.model().external().config();
+  }
+  info.seed = job.seed();
+  info.train_samples = data.train_samples();
+  info.evaluation_samples = data.evaluation_samples();
+  info.fingerprint = data.fingerprint();
+  info.batch = job.batch().global();
+  info.micro_batches = static_cast<int>(job.batch().micro_batches());
+  return info;
+}
+
+}  // namespace
+
+WorkerSession::WorkerSession(WorkerOptions process, std::unique_ptr<Logger> log)
+    : log_(std::move(log)), step_(this) {
+  process.sources = Sources();
+  process.log = log_.get();
+  thread_ = Thread([this, process = std::move(process)] {
+    handover_.End(RunWorker(process, &shutdown_));
+  });
+}
+
+WorkerSession::~WorkerSession() {
+  // In this order, so that a micro-batch that ends early is not reported as the
+  // job's failure.
+  shutdown_.Request();
+  handover_.Close();
+  thread_.Join();
+}
+
+TrainingSources WorkerSession::Sources() {
+  TrainingSources sources;
+  const auto job = std::make_shared<JobSpec>();
+  sources.open_data =
+      [this, job](
+          const JobSpec& offered) -> absl::StatusOr<std::unique_ptr<DataSet>> {
+    TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<DataSet> data,
+                               OpenDataSet(offered));
+    *job = offered;
+    offered_ = InfoOf(offered, *data);
+    if (offered.data().has_external()) return data;
+    return std::make_unique<IndexView>(std::move(data));
+  };
+  sources.create_model =
+      [this, job](const ModelSpec&, const DataInfo&, int64_t, Device*,
+                  WeightCopies*) -> absl::StatusOr<std::unique_ptr<Model>> {
+    TRIBUTARY_ASSIGN_OR_RETURN(auto declared, handover_.Offer(*job, offered_));
+    return std::make_unique<ProgramModel>(std::move(declared), &handover_);
+  };
+  // The program's memory is not known.
+  sources.plan_model = [](const ModelSpec&, const DataInfo&, int64_t,
+                          const Device&) { return ModelMemory(); };
+  return sources;
+}
+
+absl::Status WorkerSession::AwaitJob() {
+  const std::optional<JobInfo> job = handover_.AwaitJob();
+  if (!job.has_value()) return status();
+  job_ = *job;
+  return absl::OkStatus();
+}
+
+absl::Status WorkerSession::Declare(
+    const std::vector<ParameterDeclaration>& parameters) {
+  if (declared_ != nullptr) {
+    return absl::FailedPreconditionError(
+        "Declare was called twice; declare all parameters at once");
+  }
+  TRIBUTARY_ASSIGN_OR_RETURN(ParameterDeclarations declared,
+                             ParameterDeclarations::Create(parameters));
+  declared_ =
+      std::make_shared<const ParameterDeclarations>(std::move(declared));
+  handover_.Answer(declared_);
+  return absl::OkStatus();
+}
+
+void WorkerSession::LeaveItem() {
+  const auto leave = [this](auto* state) {
+    if (!state->has_value()) return;
+    (*state)->Leave();
+    if (error_.ok()) error_ = (*state)->status();
+    state->reset();
+  };
+  leave(&micro_batch_state_);
+  leave(&piece_state_);
+}
+
+Work* WorkerSession::AwaitWork() {
+  while (Work* const work = handover_.Await()) {
+    if (error_.ok()) return work;
+    handover_.Done(error_);
+  }
+  return nullptr;
+}
+
+Work* WorkerSession::AwaitWorkOfStep(bool evaluates) {
+  LeaveItem();
+  if (evaluates != step_evaluates_) return nullptr;
+  Work* const work = AwaitWork();
+  if (work == nullptr || work->evaluates != evaluates ||
+      work->step != step_number_) {
+    return nullptr;
+  }
+  item_taken_ = true;
+  return work;
+}
+
+absl::Status WorkerSession::status() const {
+  const absl::Status end = handover_.end();
+  return end.ok() ? error_ : end;
+}
+
+Step* WorkerSession::NextStep() {
+  LeaveItem();
+  if (declared_ == nullptr && error_.ok()) {
+    error_ = absl::FailedPreconditionError(
+        "NextStep was called before Declare, which declares the parameters");
+    handover_.Answer(error_);
+  }
+  if (has_step_ && !item_taken_ && error_.ok()) {
+    error_ = absl::FailedPreconditionError(
+        step_evaluates_
+            ? "the program has not evaluated: iterate over "
+              "step->evaluation_pieces(), or set evaluation { disabled: true } "
+              "in the job"
+            : absl::StrCat("the program has skipped step ", step_number_,
+                           ": iterate over step->micro_batches()"));
+  }
+  const Work* const work = AwaitWork();
+  has_step_ = work != nullptr;
+  if (work == nullptr) return nullptr;
+  step_evaluates_ = work->evaluates;
+  step_number_ = work->step;
+  item_taken_ = false;
+  return &step_;
+}
+
+MicroBatch* WorkerSession::NextMicroBatch() {
+  Work* const work = AwaitWorkOfStep(/*evaluates=*/false);
+  if (work == nullptr) return nullptr;
+  micro_batch_state_.emplace(
+      work, &declared_->layout(),
+      [this](const absl::Status& status) { handover_.Done(status); });
+  micro_batch_.emplace(&*micro_batch_state_);
+  return &*micro_batch_;
+}
+
+EvaluationPiece* WorkerSession::NextPiece() {
+  Work* const work = AwaitWorkOfStep(/*evaluates=*/true);
+  if (work == nullptr) return nullptr;
+  piece_state_.emplace(
+      work, &declared_->layout(),
+      [this](const absl::Status& status) { handover_.Done(status); });
+  piece_.emplace(&*piece_state_);
+  return &*piece_;
+}
+
+}  // namespace tributary

@@ -1,0 +1,153 @@
+// Cost of tributary/worker.h: the same network, trained by a built-in worker
+// and by a program that calls it as its engine, in the arenas of the library
+// and with the same overlap. Prints the median step time of each round, and the
+// overhead over all rounds.
+//   bazel run -c opt //tests/bench:worker_overhead
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/job/job.h"
+#include "common/parameters/parameter_table.h"
+#include "tests/support/local_cluster.h"
+#include "tributary/worker.h"
+#include "worker/data/data_set.h"
+#include "worker/device/device.h"
+#include "worker/models/model.h"
+
+namespace tributary {
+namespace {
+
+constexpr int kRounds = 7;
+
+struct Case {
+  const char* name;
+  const char* job;
+};
+constexpr Case kCases[] = {
+    {"mlp, 8 micro-batches of 16", R"(
+       model { mlp { hidden: [256, 128] } }
+       data { random { samples: 4096 shape: 784 classes: 10 } }
+       batch { global: 128 micro_batches: 8 }
+       optimizer { sgd { learning_rate: 0.01 } } steps: 400)"},
+    {"gpt, 4 micro-batches of 4 sequences", R"(
+       model { gpt { layers: 2 heads: 4 width: 64 context: 64 } }
+       data { random { samples: 4096 } }
+       batch { global: 16 micro_batches: 4 }
+       optimizer { adamw { learning_rate: 0.001 } } steps: 60)"},
+};
+
+// Forwards the network's callbacks to the micro-batch, parameter by parameter.
+class Forwarder final : public StepObserver {
+ public:
+  Forwarder(const ArenaLayout* layout, MicroBatch* micro_batch)
+      : layout_(layout),
+        micro_batch_(micro_batch),
+        ready_(static_cast<int>(layout->parameters().size())) {}
+
+  bool WeightsNeeded(int64_t begin, int64_t end) override {
+    for (size_t i = 0; i < layout_->parameters().size(); ++i) {
+      const Parameter& parameter = layout_->parameters()[i];
+      if (parameter.offset < end && parameter.offset + parameter.size > begin) {
+        micro_batch_->weights(static_cast<int>(i));
+      }
+    }
+    return !micro_batch_->aborted();
+  }
+  void GradientsReady(int64_t begin) override {
+    while (ready_ > 0 && layout_->parameters()[ready_ - 1].offset >= begin) {
+      micro_batch_->Ready(--ready_);
+    }
+  }
+
+ private:
+  const ArenaLayout* const layout_;
+  MicroBatch* const micro_batch_;
+  int ready_;  // Parameters from here on are ready.
+};
+
+void RunProgram(const JobSpec& job, const std::string& coordinator) {
+  const std::unique_ptr<DataSet> data = *OpenDataSet(job);
+  const std::unique_ptr<Device> device = CreateCpuDevice(PrecisionOf(job));
+  const std::unique_ptr<Model> model = *CreateModel(
+      job.model(), data->info(),
+      job.batch().global() / job.batch().micro_batches(), device.get());
+  ParameterTable table = model->table();
+  table.set_chunk_elements(kArenaAlignment);
+  const ArenaLayout layout = *ArenaLayout::Create(table);
+  std::vector<ParameterDeclaration> declared;
+  for (const Parameter& parameter : layout.parameters()) {
+    declared.push_back({parameter.name, parameter.shape, nullptr,
+                        static_cast<ParameterGroup>(parameter.group)});
+  }
+  Worker::Options options;
+  options.coordinator = coordinator;
+  options.log_level = "error";
+  Worker worker = *Worker::Connect(options);
+  if (!worker.Declare(declared).ok()) return;
+  while (Step* const step = worker.NextStep()) {
+    for (MicroBatch& micro_batch : step->micro_batches()) {
+      Batch batch;
+      data->ReadTrain(micro_batch.epoch(), micro_batch.indexes(), &batch);
+      Forwarder forwarder(&layout, &micro_batch);
+      // All parameters are in one arena, which begins with the first.
+      const absl::StatusOr<LossSums> sums = model->ForwardBackward(
+          batch, job.seed(), micro_batch.step(), micro_batch.number(),
+          micro_batch.weights(0).data(), micro_batch.gradient(0).data(),
+          &forwarder);
+      if (sums.ok()) micro_batch.Finish(sums->loss);
+    }
+  }
+}
+
+// Returns the median step time in milliseconds.
+double Measure(const JobSpec& job, bool program) {
+  static int runs = 0;
+  const std::string folder =
+      absl::StrCat("/tmp/worker_overhead-", getpid(), "-", ++runs);
+  LocalCluster cluster(job, /*servers=*/1, /*expected_workers=*/1, folder);
+  if (program) {
+    RunProgram(ResolveJob(job), cluster.coordinator());
+  } else {
+    cluster.StartWorker();
+  }
+  const absl::Status status = cluster.Await();
+  if (!status.ok()) std::printf("%s\n", status.ToString().c_str());
+  return cluster.Summary()["step_milliseconds"].value("median", 0.0);
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+}  // namespace
+}  // namespace tributary
+
+int main() {
+  for (const tributary::Case& measured : tributary::kCases) {
+    const auto job = tributary::ParseJob(measured.job, measured.name);
+    if (!job.ok()) {
+      std::printf("%s\n", job.status().ToString().c_str());
+      return 1;
+    }
+    std::vector<double> built_in;
+    std::vector<double> program;
+    std::printf("%s: step in ms, built in and program\n", measured.name);
+    for (int round = 0; round < tributary::kRounds; ++round) {
+      built_in.push_back(tributary::Measure(*job, /*program=*/false));
+      program.push_back(tributary::Measure(*job, /*program=*/true));
+      std::printf("  %.3f %.3f\n", built_in.back(), program.back());
+    }
+    std::printf(
+        "  overhead %.1f %%\n",
+        100 * (tributary::Median(program) / tributary::Median(built_in) - 1));
+  }
+  return 0;
+}

@@ -1,0 +1,85 @@
+// The example with an engine of its own, as docs/cpp.md starts it.
+#include <signal.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/json.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/support/command_runner.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::HasSubstr;
+
+class OwnEngineTest : public testing::Test {
+ protected:
+  std::vector<std::string> Train(const std::string& name,
+                                 const std::vector<std::string>& more) {
+    std::vector<std::string> command = {
+        kTributary,
+        "train",
+        "examples/cpp/own_engine/ratings.textproto",
+        "--worker-command",
+        "examples/cpp/own_engine/own_engine",
+        "--output",
+        absl::StrCat(folder_, "/", name)};
+    command.insert(command.end(), more.begin(), more.end());
+    return command;
+  }
+  nlohmann::json Run(const std::string& name,
+                     const std::vector<std::string>& more) {
+    const CommandResult result = RunCommand(Train(name, more));
+    EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+    return SummaryOf(name);
+  }
+  nlohmann::json SummaryOf(const std::string& name) {
+    return ParseJson(
+        ReadWholeFile(absl::StrCat(folder_, "/", name, "/summary.json")));
+  }
+  std::string Metrics(const std::string& name) {
+    return absl::StrCat(folder_, "/", name, "/metrics.jsonl");
+  }
+
+  const std::string folder_ = MakeTestFolder();
+};
+
+TEST_F(OwnEngineTest, LearnsTheSameWithOneAndTwoWorkers) {
+  const nlohmann::json one = Run("one", {"--workers", "1"});
+  EXPECT_EQ(one.value("steps", 0), 316);
+  // The variance of the ratings is 1/3; their noise alone is 1/48.
+  EXPECT_LT(one["evaluation"].value("loss", 1.0), 0.05);
+  EXPECT_LT(one.value("final_loss", 1.0), 0.05);
+  EXPECT_GT(one["evaluation"].value("accuracy", 0.0), 0.9);
+  const nlohmann::json two = Run("two", {"--workers", "2"});
+  EXPECT_EQ(two["weights_sha256"], one["weights_sha256"]);
+  EXPECT_EQ(two["evaluation"], one["evaluation"]);
+}
+
+TEST_F(OwnEngineTest, LearnsTheSameWhenProcessesAreKilled) {
+  const std::vector<std::string> setting = {
+      "--set",       "epochs=20", "--set", "checkpoint.every_steps=50",
+      "--log-every", "20"};
+  const nlohmann::json undisturbed = Run("undisturbed", setting);
+  BackgroundCommand train(Train("disturbed", setting));
+  ASSERT_TRUE(AwaitLines(Metrics("disturbed"), 5));
+  // Server 0, then the two workers.
+  std::vector<pid_t> processes = ChildrenOf(train.pid());
+  ASSERT_EQ(processes.size(), 3u);
+  kill(processes[2], SIGKILL);
+  ASSERT_TRUE(AwaitLines(Metrics("disturbed"), 12));
+  kill(processes[0], SIGKILL);
+  const CommandResult result = train.Wait();
+  EXPECT_EQ(result.exit_code, 0) << result.standard_error;
+  EXPECT_THAT(result.standard_error, HasSubstr("worker-1 was killed"));
+  EXPECT_THAT(result.standard_error, HasSubstr("server-0 was killed"));
+  EXPECT_EQ(SummaryOf("disturbed")["weights_sha256"],
+            undisturbed["weights_sha256"]);
+}
+
+}  // namespace
+}  // namespace tributary

@@ -1,0 +1,379 @@
+// The calls of a program for one micro-batch: what reaches the trainer, and
+// which error a wrong call yields.
+#include "library/micro_batch_state.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/numerics/philox.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "library/parameter_declarations.h"
+#include "tests/support/status_matchers.h"
+#include "worker/nn/step_observer.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+class FakeObserver final : public StepObserver {
+ public:
+  bool WeightsNeeded(int64_t begin, int64_t end) override {
+    needed.emplace_back(begin, end);
+    return !gives_up;
+  }
+  void SetSampleCount(int64_t count) override { counts.push_back(count); }
+  void GradientsReady(int64_t begin) override { ready.push_back(begin); }
+
+  bool gives_up = false;
+  std::vector<std::pair<int64_t, int64_t>> needed;
+  std::vector<int64_t> counts;
+  std::vector<int64_t> ready;
+};
+
+// Parameters "a" (3 elements at 0), "b" (20 at 16) and "c" (1 at 48); the arena
+// has 64 elements.
+class MicroBatchStateTest : public ::testing::Test {
+ protected:
+  MicroBatchStateTest()
+      : declared_(*ParameterDeclarations::Create({{"a", {3}, nullptr},
+                                                  {"b", {4, 5}, nullptr},
+                                                  {"c", {1}, nullptr}})),
+        weights_(64),
+        gradients_(64, kNaN) {
+    for (int i = 0; i < 64; ++i) weights_[i] = static_cast<float>(i);
+    batch_.samples = 2;
+    batch_.indexes = {7, 3};
+    batch_.epoch = 5;
+    work_.batch = &batch_;
+    work_.weights = weights_.data();
+    work_.gradients = gradients_.data();
+    work_.observer = &observer_;
+    work_.seed = 11;
+    work_.step = 17;
+    work_.micro_batch = 3;
+  }
+
+  MicroBatchState Make() {
+    return MicroBatchState(
+        &work_, &declared_.layout(),
+        [this](const absl::Status& status) { ended_.push_back(status); });
+  }
+  static void Fill(MicroBatchState* state, int parameter, float value = 1) {
+    for (float& element : state->gradient(parameter)) element = value;
+  }
+  // Gives all gradients from the last parameter to the first.
+  static void FillAll(MicroBatchState* state) {
+    for (const int parameter : {2, 1, 0}) {
+      Fill(state, parameter);
+      state->Ready(parameter);
+    }
+  }
+  // Expects that the micro-batch ended once, with this error.
+  void ExpectError(const std::string& message) {
+    ASSERT_THAT(ended_, SizeIs(1));
+    EXPECT_THAT(ended_[0], StatusIs(absl::StatusCode::kInvalidArgument,
+                                    "micro-batch 3 of step 17: " + message));
+  }
+
+  const ParameterDeclarations declared_;
+  std::vector<float> weights_;
+  std::vector<float> gradients_;
+  Batch batch_;
+  FakeObserver observer_;
+  Work work_;
+  std::vector<absl::Status> ended_;
+};
+
+TEST_F(MicroBatchStateTest, DescribesTheMicroBatch) {
+  MicroBatchState state = Make();
+  EXPECT_EQ(state.step(), 17);
+  EXPECT_EQ(state.number(), 3);
+  EXPECT_EQ(state.epoch(), 5);
+  EXPECT_THAT(state.indexes(), ElementsAre(7, 3));
+}
+
+TEST_F(MicroBatchStateTest, WaitsOnceForTheWeightsOfEachParameter) {
+  MicroBatchState state = Make();
+  EXPECT_THAT(state.weights(2), ElementsAre(48));
+  EXPECT_THAT(state.weights(0), ElementsAre(0, 1, 2));
+  EXPECT_THAT(state.weights(2), SizeIs(1));
+  EXPECT_THAT(observer_.needed,
+              ElementsAre(std::pair(48, 49), std::pair(0, 3)));
+}
+
+TEST_F(MicroBatchStateTest, PassesGradientsOnFromTheEndOfTheArena) {
+  MicroBatchState state = Make();
+  Fill(&state, 0);
+  state.Ready(0);
+  EXPECT_THAT(observer_.ready, IsEmpty());
+  Fill(&state, 2);
+  state.Ready(2);
+  EXPECT_THAT(observer_.ready, ElementsAre(48));
+  state.Add(1, std::vector<float>(20, 2));
+  EXPECT_THAT(observer_.ready, ElementsAre(48, 0));
+  EXPECT_THAT(ended_, IsEmpty());
+  state.Finish(1.5);
+  EXPECT_THAT(ended_, ElementsAre(absl::OkStatus()));
+  EXPECT_EQ(work_.result.loss, 1.5);
+  // The gaps are zero, whatever the arena contained.
+  for (int i = 0; i < 64; ++i) {
+    const bool b = i >= 16 && i < 36;
+    EXPECT_EQ(gradients_[i], i < 3 || i == 48 ? 1 : b ? 2 : 0) << i;
+  }
+}
+
+TEST_F(MicroBatchStateTest, RequiresAllWeightsBeforeTheFirstGradientLeaves) {
+  MicroBatchState state = Make();
+  state.Ready(2);
+  EXPECT_THAT(observer_.needed, ElementsAre(std::pair(0, 64)));
+}
+
+TEST_F(MicroBatchStateTest, StatesTheSampleCountBeforeTheFirstGradient) {
+  MicroBatchState state = Make();
+  state.SetSampleCount(9);
+  EXPECT_THAT(observer_.counts, IsEmpty());
+  state.Ready(2);
+  EXPECT_THAT(observer_.counts, ElementsAre(9));
+  EXPECT_THAT(observer_.ready, ElementsAre(48));
+}
+
+TEST_F(MicroBatchStateTest, AMicroBatchThatIsGivenUpHasZerosAndSendsNothing) {
+  observer_.gives_up = true;
+  MicroBatchState state = Make();
+  EXPECT_FALSE(state.aborted());
+  EXPECT_THAT(state.weights(1), SizeIs(20));
+  EXPECT_THAT(state.weights(1), Each(0));
+  EXPECT_TRUE(state.aborted());
+  FillAll(&state);
+  state.Finish(std::nan(""));
+  EXPECT_THAT(observer_.ready, IsEmpty());
+  ASSERT_THAT(ended_, SizeIs(1));
+  EXPECT_TRUE(absl::IsAborted(ended_[0])) << ended_[0];
+  EXPECT_TRUE(state.status().ok()) << state.status();
+}
+
+TEST_F(MicroBatchStateTest, AMicroBatchThatIsGivenUpNeedNotBeFinished) {
+  observer_.gives_up = true;
+  MicroBatchState state = Make();
+  state.weights(0);
+  state.Leave();
+  ASSERT_THAT(ended_, SizeIs(1));
+  EXPECT_TRUE(absl::IsAborted(ended_[0])) << ended_[0];
+  EXPECT_TRUE(state.status().ok()) << state.status();
+}
+
+TEST_F(MicroBatchStateTest, GivenUpBeforeTheFirstGradientLeaves) {
+  MicroBatchState state = Make();
+  state.weights(1);
+  observer_.gives_up = true;
+  FillAll(&state);
+  state.Finish(1);
+  EXPECT_THAT(observer_.ready, IsEmpty());
+  ASSERT_THAT(ended_, SizeIs(1));
+  EXPECT_TRUE(absl::IsAborted(ended_[0])) << ended_[0];
+}
+
+TEST_F(MicroBatchStateTest, RandomNumbersDependOnStepMicroBatchAndLayer) {
+  MicroBatchState state = Make();
+  Random random = state.random(2);
+  const RandomStream stream = {11, RandomPurpose::kDropout, 17, 3 * 4096 + 2};
+  for (int block = 0; block < 3; ++block) {
+    for (const uint32_t bits : stream.Block(block)) {
+      EXPECT_EQ(random.Bits(), bits);
+    }
+  }
+  EXPECT_EQ(random.Uniform(), UniformFloat(stream.Block(3)[0]));
+}
+
+TEST_F(MicroBatchStateTest, RefusesAForgottenGradient) {
+  MicroBatchState state = Make();
+  Fill(&state, 2);
+  state.Ready(2);
+  Fill(&state, 0);
+  state.Ready(0);
+  state.Finish(1);
+  ExpectError(
+      "parameter b has no gradient; call Ready or Add for every parameter, "
+      "also if its gradient is zero, before Finish");
+}
+
+TEST_F(MicroBatchStateTest, RefusesAGradientOfAnotherSize) {
+  MicroBatchState state = Make();
+  state.Add(1, std::vector<float>(19));
+  state.Finish(1);
+  ExpectError(
+      "the gradient of b has 19 values, expected 20, the size of its declared "
+      "shape");
+}
+
+TEST_F(MicroBatchStateTest, RefusesAGradientThatIsGivenTwice) {
+  MicroBatchState state = Make();
+  FillAll(&state);
+  state.Ready(1);
+  state.Finish(1);
+  ExpectError("the gradient of b was given twice");
+}
+
+TEST_F(MicroBatchStateTest, RefusesToReopenAGradient) {
+  MicroBatchState state = Make();
+  FillAll(&state);
+  Fill(&state, 1, 5);
+  state.Finish(1);
+  ExpectError("gradient was called after the gradient of b was ready");
+  EXPECT_EQ(gradients_[16], 1);
+}
+
+TEST_F(MicroBatchStateTest, RefusesAParameterThatWasNotDeclared) {
+  MicroBatchState state = Make();
+  EXPECT_THAT(state.gradient(-1), IsEmpty());
+  EXPECT_THAT(state.weights(3), IsEmpty());
+  state.Finish(1);
+  ExpectError(
+      "gradient was called for parameter -1, but the program has declared 3: "
+      "they count from 0");
+}
+
+TEST_F(MicroBatchStateTest, RefusesASampleCountAfterAGradient) {
+  MicroBatchState state = Make();
+  FillAll(&state);
+  state.SetSampleCount(1);
+  state.Finish(1);
+  ExpectError(
+      "SetSampleCount was called after Ready or Add; the sample count is sent "
+      "with the gradients, so call it before");
+}
+
+TEST_F(MicroBatchStateTest, RefusesANegativeSampleCount) {
+  MicroBatchState state = Make();
+  state.SetSampleCount(-1);
+  state.Leave();
+  ExpectError("SetSampleCount(-1): expected 0 or more");
+}
+
+TEST_F(MicroBatchStateTest, RefusesALayerWithoutAStream) {
+  MicroBatchState state = Make();
+  state.random(4096);
+  state.Leave();
+  ExpectError("random was called for layer 4096, expected 0 to 4095");
+}
+
+TEST_F(MicroBatchStateTest, RefusesALossThatIsNaNWithFiniteGradients) {
+  MicroBatchState state = Make();
+  FillAll(&state);
+  state.Finish(std::nan(""));
+  ExpectError("the loss is NaN, although all gradients are finite");
+}
+
+// Whether such a step is skipped is the job's decision.
+TEST_F(MicroBatchStateTest, SendsALossThatIsNaNWithItsGradients) {
+  MicroBatchState state = Make();
+  for (const int parameter : {2, 1, 0}) {
+    Fill(&state, parameter, kNaN);
+    state.Ready(parameter);
+  }
+  state.Finish(std::nan(""));
+  EXPECT_THAT(ended_, ElementsAre(absl::OkStatus()));
+}
+
+TEST_F(MicroBatchStateTest, RefusesToGoOnWithoutFinish) {
+  MicroBatchState state = Make();
+  FillAll(&state);
+  state.Leave();
+  ExpectError(
+      "it was not finished; call Finish with the sum of its losses before "
+      "continuing");
+}
+
+TEST_F(MicroBatchStateTest, CallsAfterFinishAreErrorsOfTheNextWork) {
+  MicroBatchState state = Make();
+  FillAll(&state);
+  state.Finish(1);
+  ASSERT_THAT(ended_, ElementsAre(absl::OkStatus()));
+  // The trainer may use the arenas again.
+  Fill(&state, 0, 5);
+  EXPECT_EQ(gradients_[0], 1);
+  EXPECT_THAT(state.weights(1), Each(0));
+  EXPECT_THAT(state.status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "micro-batch 3 of step 17: gradient was called after "
+                       "Finish"));
+  state.Leave();
+  EXPECT_THAT(ended_, SizeIs(1));
+}
+
+TEST_F(MicroBatchStateTest, RefusesASecondFinish) {
+  MicroBatchState state = Make();
+  FillAll(&state);
+  state.Finish(1);
+  state.Finish(1);
+  EXPECT_THAT(state.status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "micro-batch 3 of step 17: Finish was called twice"));
+  EXPECT_THAT(ended_, SizeIs(1));
+}
+
+class PieceStateTest : public MicroBatchStateTest {
+ protected:
+  PieceStateTest() {
+    batch_.indexes = {20, 21, 22};
+    work_.evaluates = true;
+    work_.observer = nullptr;
+    work_.gradients = nullptr;
+  }
+  PieceState MakePiece() {
+    return PieceState(
+        &work_, &declared_.layout(),
+        [this](const absl::Status& status) { ended_.push_back(status); });
+  }
+  static auto IsError(const std::string& message) {
+    return StatusIs(absl::StatusCode::kInvalidArgument,
+                    "evaluation of samples 20 to 22: " + message);
+  }
+};
+
+TEST_F(PieceStateTest, ReportsTheSums) {
+  PieceState piece = MakePiece();
+  EXPECT_EQ(piece.begin(), 20);
+  EXPECT_EQ(piece.end(), 23);
+  EXPECT_THAT(piece.weights(0), ElementsAre(0, 1, 2));
+  piece.Report(2.5, 1, 3);
+  EXPECT_THAT(ended_, ElementsAre(absl::OkStatus()));
+  EXPECT_EQ(work_.result.loss, 2.5);
+  EXPECT_EQ(work_.result.correct, 1);
+  EXPECT_EQ(work_.result.sample_count, 3);
+  piece.Leave();
+  EXPECT_THAT(ended_, SizeIs(1));
+}
+
+TEST_F(PieceStateTest, RefusesMoreCorrectPredictionsThanSamples) {
+  MakePiece().Report(1, 4, 3);
+  EXPECT_THAT(ended_, ElementsAre(IsError("Report with 4 correct of 3: "
+                                          "expected 0 <= correct <= count")));
+}
+
+TEST_F(PieceStateTest, RefusesToGoOnWithoutReport) {
+  MakePiece().Leave();
+  EXPECT_THAT(ended_, ElementsAre(IsError("it was not reported; call Report "
+                                          "before continuing")));
+}
+
+TEST_F(PieceStateTest, RefusesASecondReport) {
+  PieceState piece = MakePiece();
+  piece.Report(1, 0, 3);
+  piece.Report(1, 0, 3);
+  EXPECT_THAT(ended_, SizeIs(1));
+  EXPECT_THAT(piece.status(), IsError("Report was called twice"));
+}
+
+}  // namespace
+}  // namespace tributary

@@ -1,0 +1,56 @@
+// A program that uses tributary/worker.h with a built-in network as its engine.
+// Its results must therefore equal those of built-in workers, bit for bit.
+#ifndef TRIBUTARY_TESTS_LIBRARY_MODEL_ENGINE_H_
+#define TRIBUTARY_TESTS_LIBRARY_MODEL_ENGINE_H_
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/parameters/parameter_table.h"
+#include "proto/job.pb.h"
+#include "tributary/worker.h"
+#include "worker/data/data_set.h"
+#include "worker/device/device.h"
+#include "worker/models/model.h"
+
+namespace tributary {
+
+// Not thread-safe: each worker needs one of its own.
+class ModelEngine {
+ public:
+  // Opens the job's data and builds its model. The job need not be resolved.
+  explicit ModelEngine(const JobSpec& job);
+
+  std::vector<ParameterDeclaration> Declarations() const;
+  // Computes what the worker asks for until the job ends. Returns the worker's
+  // status.
+  absl::Status Run(Worker* worker);
+
+  void Train(MicroBatch* micro_batch);
+  void Evaluate(EvaluationPiece* piece);
+
+  // Called before each micro-batch. May be null.
+  std::function<void(MicroBatch*)> before_micro_batch;
+
+ private:
+  // Copies all weights to weights_.
+  template <typename Item>
+  void ReadWeights(Item* item);
+
+  const JobSpec job_;  // Resolved.
+  std::unique_ptr<DataSet> data_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<ArenaLayout> layout_;
+  std::vector<float> weights_;
+  std::vector<float> gradients_;
+};
+
+// Connects to the coordinator, declares the engine's parameters and runs it.
+absl::Status RunEngine(const std::string& coordinator, ModelEngine* engine);
+
+}  // namespace tributary
+
+#endif  // TRIBUTARY_TESTS_LIBRARY_MODEL_ENGINE_H_
