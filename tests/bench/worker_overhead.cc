@@ -18,6 +18,7 @@
 #include "tests/support/local_cluster.h"
 #include "tributary/worker.h"
 #include "worker/data/data_set.h"
+#include "worker/data/open_data_set.h"
 #include "worker/device/device.h"
 #include "worker/models/model.h"
 

@@ -115,7 +115,7 @@ TEST_F(AllReduceJobTest, SoDoesOneThatStandsStill) {
 
 TEST_F(AllReduceJobTest, TheServersDeathCostsNoBits) {
   ProcessCluster::Options options = Options("server");
-  options.failpoints["server-0"] = "S16=2*off->1*crash";
+  options.failpoints["server-0"] = "S16=1*off->1*crash";
   ExpectEqualBits(std::move(options), /*restarts=*/1);
 }
 
