@@ -89,8 +89,8 @@ FaultResult RunFault(const FaultCase& fault, const std::string& parent) {
       absl::StrCat(fault.point, "=", Passes(fault.point, fault.seed),
                    "*off->1*", fault.action);
   if (fault.point == "S17") {
-    // A checkpoint is restored only after another crash: in the second write of
-    // a checkpoint, because a slow disk may make the job skip later ones.
+    // A checkpoint is restored only after another crash, here in the second
+    // write of a checkpoint.
     options.failpoints[victim] = "S13=1*off->1*crash";
     options.failpoints_again[victim] = setting;
   } else if (!fault.point.empty()) {

@@ -11,6 +11,19 @@ namespace {
 
 constexpr char kProgram[] = "tests/faults/tributary_with_failpoints";
 
+// Runs the case until the failpoints have acted `actions` times. A busy machine
+// may skip checkpoints, so that the job ends before a point of a checkpoint is
+// passed often enough; such a run counts nothing, but must succeed, too.
+FaultResult RunUntilItActs(const FaultCase& fault, int actions) {
+  constexpr int kMaxRuns = 10;
+  FaultResult result;
+  for (int run = 0; run < kMaxRuns; ++run) {
+    result = RunFault(fault, MakeTestFolder());
+    if (!result.status.ok() || result.actions == actions) break;
+  }
+  return result;
+}
+
 class FaultMatrixTest : public testing::TestWithParam<std::string> {
  protected:
   static void SetUpTestSuite() {
@@ -32,9 +45,10 @@ TEST_P(FaultMatrixTest, ACrashLosesNothing) {
   FaultCase fault;
   fault.program = kProgram;
   fault.point = GetParam();
-  const FaultResult result = RunFault(fault, MakeTestFolder());
+  const int actions = fault.point == "S17" ? 2 : 1;
+  const FaultResult result = RunUntilItActs(fault, actions);
   EXPECT_TRUE(result.status.ok()) << result.status;
-  EXPECT_EQ(result.actions, fault.point == "S17" ? 2 : 1);
+  EXPECT_EQ(result.actions, actions);
   EXPECT_GE(result.restarts, 1);
   EXPECT_EQ(result.weights_sha256, *digest_);
 }
@@ -51,7 +65,7 @@ TEST_P(ErrorTest, AnErrorLosesNothing) {
   fault.program = kProgram;
   fault.point = GetParam();
   fault.action = "error";
-  const FaultResult result = RunFault(fault, MakeTestFolder());
+  const FaultResult result = RunUntilItActs(fault, /*actions=*/1);
   EXPECT_TRUE(result.status.ok()) << result.status;
   EXPECT_EQ(result.actions, 1);
   EXPECT_EQ(result.weights_sha256, *digest_);
