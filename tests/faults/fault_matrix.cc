@@ -89,9 +89,9 @@ FaultResult RunFault(const FaultCase& fault, const std::string& parent) {
       absl::StrCat(fault.point, "=", Passes(fault.point, fault.seed),
                    "*off->1*", fault.action);
   if (fault.point == "S17") {
-    // A checkpoint is restored only after another crash, here in the second
-    // write of a checkpoint.
-    options.failpoints[victim] = "S13=1*off->1*crash";
+    // A checkpoint is restored only after another crash: in the write of the
+    // second checkpoint, because each consists of two files of a server.
+    options.failpoints[victim] = "S13=2*off->1*crash";
     options.failpoints_again[victim] = setting;
   } else if (!fault.point.empty()) {
     options.failpoints[victim] = setting;
