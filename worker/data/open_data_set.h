@@ -11,9 +11,10 @@
 
 namespace tributary {
 
-// Opens and verifies the data set that `job.data` names; that of
-// data.external.name is looked up in `registered`. Returns InvalidArgument or
-// NotFound; messages cite the file, the byte offset or line, the error, and the
+// Opens and verifies the data set that `job.data` names. If it is
+// data.external.name, `registered` must contain the name. Returns NotFound if a
+// file does not exist, and InvalidArgument if a field, a name or a file is
+// invalid. Messages cite the file, the byte offset or line, the error, and the
 // expected value.
 absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(
     const JobSpec& job, const DataRegistry& registered = {});
