@@ -70,12 +70,12 @@ std::string ModelKind(const JobSpec& job);
 // Returns the names of all kinds of models.
 std::vector<std::string> ModelKinds();
 
-// Returns the model's kind for people, such as "mlp". An external model is
+// Returns the model's kind for display, such as "mlp". An external model is
 // "external" followed by its name.
 std::string ModelTitle(const JobSpec& job);
 
 // Returns the largest number that one sample may contribute to a sample count:
-// the tokens of a sequence, or 1.
+// the number of tokens of a sequence for a language model, and otherwise 1.
 int64_t UnitsPerSample(const JobSpec& job);
 
 // Returns the chunk_bytes of the kind of exchange that is set in `exchange`.

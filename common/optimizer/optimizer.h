@@ -89,8 +89,8 @@ class Optimizer {
 
   virtual ~Optimizer() = default;
 
-  // Returns the names of the slots: the floats of state for each weight. They
-  // are in the order of the rule's slots, and are the names that PyTorch's
+  // Returns the names of the slots, in the order of the rule's slots. Each slot
+  // is one float of state for each weight. The names are those that PyTorch's
   // optimizers use.
   virtual std::vector<std::string> slot_names() const = 0;
   int slots() const { return static_cast<int>(slot_names().size()); }

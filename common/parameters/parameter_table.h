@@ -62,7 +62,8 @@ class ArenaLayout {
   int64_t chunk_elements() const { return chunk_elements_; }
   int chunk_count() const { return chunk_count_; }
   int64_t ChunkBegin(int chunk) const { return chunk * chunk_elements_; }
-  // The last chunk may be shorter than chunk_elements().
+  // Returns the number of elements of the chunk: chunk_elements(), or possibly
+  // less for the last chunk.
   int64_t ChunkSize(int chunk) const;
   // Returns the parameter that contains `element` (an offset in the arena), or
   // the last parameter before `element` if it lies in a gap.
