@@ -32,8 +32,8 @@ struct CheckpointName {
 absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
     const std::string& folder);
 
-// Which checkpoints Prune keeps. Only names of the form that CheckpointFolder
-// writes are ever removed.
+// States which checkpoints Prune keeps. Prune never removes a folder whose name
+// does not have the form that CheckpointFolder gives to checkpoints.
 struct CheckpointRetention {
   // Number of newest checkpoints to keep; 0 keeps all.
   int64_t keep_last = 0;
@@ -82,9 +82,9 @@ class CheckpointFolder {
   // Removes a checkpoint and its files. Renames it to a temporary name first,
   // so that a reader never finds part of a checkpoint.
   absl::Status RemoveCheckpoint(const std::string& path);
-  // Removes a file, or a folder and its files. A renaming to `path` must be
-  // synced before: otherwise a power failure could restore the earlier name of
-  // a folder without its files.
+  // Removes a file, or a folder and its files. If the file or folder was
+  // renamed to `path`, that renaming must have been synced: otherwise a power
+  // failure could restore the earlier name for a folder without its files.
   void RemoveWithContents(const std::string& path);
   // Renames the folder `temporary` to the checkpoint's name `path`. An existing
   // `path` is renamed to `aside`; on an error it keeps its name.

@@ -44,7 +44,9 @@ class Coordinator {
 
   // ---- Workers. `link` must stay valid until OnWorkerDisconnected returns.
 
-  // Returns the new worker's incarnation, which identifies it in later calls.
+  // Adds a worker that asks to join. Returns its incarnation, which identifies
+  // the worker in later calls, or the error with which the caller must end its
+  // connection.
   absl::StatusOr<int64_t> AddWorker(const Join& join, WorkerLink* link)
       ABSL_LOCKS_EXCLUDED(mu_);
   // Handles a report of a worker. If this returns an error, the caller ends the

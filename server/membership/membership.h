@@ -138,9 +138,9 @@ class Membership {
   std::map<int64_t, Member> members_;
   int64_t next_incarnation_ = 1;
   int64_t generation_ = 0;
-  // The largest recent measurement of StepCosts::transfer_seconds. The largest
-  // one is kept because the current assignment alone can make a newer
-  // measurement smaller.
+  // The largest recent measurement of StepCosts::transfer_seconds. A smaller
+  // measurement replaces it only when it is old (see HalvedByAge), because the
+  // current assignment alone can make a measurement smaller.
   double transfer_seconds_ = 0;
   absl::Time transfer_measured_;
 };

@@ -79,8 +79,8 @@ class LocalServer {
   // server's calls have ended.
   void EndReplication() ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Returns the store. Null until the Configure order has been executed, and in
-  // an all-reduce.
+  // Returns the store. Returns null until the Configure order has been
+  // executed. In an all-reduce, always returns null.
   ParameterStore* store() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
@@ -140,8 +140,10 @@ class LocalServer {
   int64_t base_version_ ABSL_GUARDED_BY(mu_) = 0;
   std::unique_ptr<ReplicaStream> replication_ ABSL_GUARDED_BY(mu_);
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
-  // Declared last, because the executors' destructors run queued tasks, which
-  // use all other fields.
+  // `writer_` and `pool_` point to the members of `executors_`. `executors_` is
+  // declared last and thus destroyed first, because its executors run the
+  // queued tasks before they are destroyed, and these tasks use all other
+  // fields.
   Executor* const writer_;
   Executor* const pool_;
   const Executors executors_;

@@ -34,8 +34,8 @@ class AttemptServices {
   virtual WeightsService* weights() = 0;
   // Serves this server's in-memory replicas, and reaches those of others.
   virtual ReplicaNetwork* replicas() = 0;
-  // Returns the address for processes of the same host, see
-  // Enlist.local_address.
+  // Returns the address at which processes on the same host reach this server;
+  // see Enlist.local_address.
   virtual const LocalAddress& local_address() const = 0;
 
   // Begins to accept calls, and returns the host:port at which other processes
@@ -55,8 +55,8 @@ class ServerNetwork {
  public:
   virtual ~ServerNetwork() = default;
 
-  // Creates the services of an attempt. `coordinator` is null in other servers
-  // than shard 0. Both arguments must outlive the result.
+  // Creates the services of an attempt. `coordinator` is null in all servers
+  // except shard 0. Both arguments must outlive the result.
   virtual std::unique_ptr<AttemptServices> MakeServices(
       Coordinator* coordinator, ReplicaStore* replicas) = 0;
 

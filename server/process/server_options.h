@@ -44,8 +44,8 @@ struct ServerOptions {
   JobSpec job;
   std::string output_directory;
   // Shard 0 only: training starts when this many workers are synced, or when
-  // `start_timeout` has passed since the first one was. Later workers join the
-  // running job.
+  // `start_timeout` has passed since the first worker was synced. Later workers
+  // join the running job.
   int expected_workers = 1;
   absl::Duration start_timeout = absl::Seconds(60);
   // Shard 0 only: a worker or server without a heartbeat for this long is

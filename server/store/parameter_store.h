@@ -48,7 +48,8 @@ struct WeightsVersion {
   // With compression, the difference to the previous version, for workers that
   // have that version. If it has no data, `values` must be sent.
   EncodedFloats difference;
-  // The weights of the whole previous version, if `difference` has data.
+  // The weights of the whole previous version. Has data only if `difference`
+  // has data.
   EncodedFloats previous;
   // True if more versions may follow soon. OnBurstEnd is called after the last
   // of them, or after this version if none follows.
@@ -296,7 +297,8 @@ class ParameterStore {
   // Publishes the new version, and begins the next update if there is one.
   void FinishUpdate(Chunk* chunk, ChunkWeights::Next next, bool more)
       ABSL_LOCKS_EXCLUDED(chunk->mu);
-  // Calls ChunkPass::Run for the chunk's update, and returns its result.
+  // Calls ChunkPass::Run to compute `next` from the chunk's update. Returns the
+  // sum of squares of the gradient, or the error of the pass.
   absl::StatusOr<double> RunPass(const Chunk& chunk, int64_t version,
                                  double norm, const ChunkWeights& weights,
                                  const ChunkWeights::Next& next,
