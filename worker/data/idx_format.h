@@ -37,7 +37,9 @@ struct IdxHeader {
 // Returns the size of the header in bytes.
 int64_t IdxHeaderBytes(IdxKind kind);
 
-// Parses the header at the start of `bytes`.
+// Parses the header at the start of `bytes`. Returns InvalidArgument, with
+// `name` and the byte offset, if the header is malformed. ParseIdxImages and
+// ParseIdxLabels return such errors, too.
 absl::StatusOr<IdxHeader> ParseIdxHeader(IdxKind kind, absl::string_view bytes,
                                          absl::string_view name);
 
@@ -45,8 +47,8 @@ struct IdxImages {
   int64_t count = 0;
   int64_t height = 0;
   int64_t width = 0;
-  // [count, height, width], one byte each. Refers to the memory that was
-  // parsed, which must outlive this view.
+  // The pixels, [count, height, width], one byte each. Refers to the memory
+  // that was parsed, which must outlive this view.
   absl::string_view pixels;
 };
 

@@ -50,15 +50,16 @@ class DeviceInputs {
   // returns. The previous micro-batch stays visible to operations queued so
   // far.
   //
-  // Blocks until the previous micro-batch has been copied. The device copies it
-  // only after Release of the micro-batch before it. In training, both have
-  // normally happened by the time Bring is called.
+  // Blocks until the previous micro-batch has been copied to the device, which
+  // happens only after Release of the micro-batch before the previous one. In
+  // training, Bring is normally called so late that it does not have to wait.
   void Bring(const MicroBatchInput& micro_batch);
 
   // Operations that read input() and target() must be queued between Await and
-  // Release. They find the last transferred micro-batch there, with the same
-  // elements as in host memory (see MicroBatchInput). If the transfer has
-  // failed, operations queued after Await fail, too.
+  // Release. These operations find there the last micro-batch that was
+  // transferred, with the same elements as in host memory (see
+  // MicroBatchInput). If the transfer has failed, operations queued after Await
+  // fail, too.
   void Await() { device_->copies()->Await(*copied_); }
   void Release() { device_->copies()->Record(released_.get()); }
   const void* input() const { return memory_.get(); }
@@ -92,7 +93,7 @@ class DeviceInputs {
   std::shared_ptr<void> pinned_;  // Null if pinning failed; copies still work.
   std::unique_ptr<CopyStream> copies_;
   std::unique_ptr<Event> copied_;  // The last micro-batch has been copied.
-  // The operations that read the previous micro-batch have ended.
+  // Reached when the operations that read the previous micro-batch have ended.
   std::unique_ptr<Event> released_;
 };
 

@@ -18,7 +18,8 @@
 
 namespace tributary {
 
-// Opens streams, which the caller starts. Thread-safe.
+// Opens streams to the other processes of the job. The caller starts the
+// streams. Thread-safe.
 class WorkerNetwork {
  public:
   virtual ~WorkerNetwork() = default;

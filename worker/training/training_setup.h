@@ -98,9 +98,9 @@ class TrainingSetup {
     std::unique_ptr<Device> device;
     std::unique_ptr<DeviceArenas> arenas;
     std::unique_ptr<DeviceSums> sums;
-    // Copies of the weights. Those of the first thread serve all threads whose
-    // models work in host memory. Null in the other threads, and with local
-    // steps, where each thread has its own weights.
+    // Copies of the weights. If models work in host memory, all threads use the
+    // copies of the first thread, and this field is null in the other threads.
+    // Null with local steps, because each model then has weights of its own.
     std::unique_ptr<WeightCopies> weight_copies;
     std::unique_ptr<Model> model;
     std::unique_ptr<LocalSgd> local_sgd;

@@ -14,7 +14,8 @@
 
 namespace tributary {
 
-// Messages between members.
+// The kinds of messages between members. The comment of a kind states the
+// message's contents.
 enum class AllReduceKind : uint64_t {
   // The gradient sum of a node for a chunk, sent to the member that reduces the
   // chunk.
@@ -51,7 +52,8 @@ class AllReduceExchange::Step {
   absl::Status Run();
 
  private:
-  // Facts about a chunk's gradient, known to the member that reduces it.
+  // What the member that reduces a chunk tells other members about the chunk's
+  // gradient.
   struct Facts {
     double squares = 0;      // Sum of the squares of its elements.
     int64_t nonfinite = -1;  // Index within the chunk of the first element
