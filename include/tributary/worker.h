@@ -81,8 +81,8 @@ struct ParameterDeclaration {
 // The facts of the job that a program needs before it declares its parameters.
 struct JobInfo {
   std::string name;
-  // model.external.name and model.external.config (a JSON object) of the job;
-  // empty if the job's model is not external.
+  // The job's fields model.external.name and model.external.config (a JSON
+  // object). Empty if the job's model is not external.
   std::string model;
   std::string config;
   uint64_t seed = 0;
@@ -253,7 +253,8 @@ class Worker {
 
   // Joins the job, and blocks until the coordinator has sent it. While no
   // server answers, retries for a minute. Without `options`, uses
-  // Options::FromEnvironment.
+  // Options::FromEnvironment. Returns InvalidArgument for an invalid option,
+  // and the worker's error if it cannot join the job.
   static absl::StatusOr<Worker> Connect();
   static absl::StatusOr<Worker> Connect(const Options& options);
   ~Worker();

@@ -28,7 +28,8 @@ struct CheckpointName {
 
 // Lists the checkpoints in `folder` (see CheckpointsFolder), newest first.
 // Reads only the names, not the contents, of the checkpoints. Returns an empty
-// list if the folder does not exist.
+// list if the folder does not exist, and the system's error if it cannot be
+// read.
 absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
     const std::string& folder);
 
@@ -75,7 +76,8 @@ class CheckpointFolder {
   // Removes, oldest first, the checkpoints that `retention` does not keep.
   // Never removes the newest checkpoint. Checkpoints of later steps than this
   // object's last Commit are neither counted nor removed: they exist if the job
-  // resumed from an earlier checkpoint, and they may be damaged.
+  // resumed from an earlier checkpoint, and they may be damaged. Returns the
+  // system's error if a checkpoint cannot be removed.
   absl::Status Prune(const CheckpointRetention& retention);
 
  private:

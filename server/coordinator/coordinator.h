@@ -140,7 +140,8 @@ class Coordinator {
   int64_t final_version() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  // Handles a member's report.
+  // Handles a report of a member. Returns an error if the report is invalid or
+  // the member may not take part.
   absl::Status Handle(Member* member, const WorkerReport& report)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 

@@ -113,8 +113,8 @@ class Membership {
                                      bool spares_rest = false);
 
   // Returns true if every member with leaves has been measured since the last
-  // AssignWork, and another AssignWork would make steps sufficiently faster
-  // (see IsSlowAssignment).
+  // AssignWork, and a further call of AssignWork would make steps sufficiently
+  // faster (see IsSlowAssignment).
   bool AssignmentIsSlow(absl::Time now) const;
 
   // Returns the member that, according to the newest heartbeats, has not

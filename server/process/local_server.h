@@ -68,7 +68,8 @@ class LocalServer {
   // `*snapshot`, which must list all chunks of the shard. `holder` is the shard
   // of the server that holds the replica: this server, or the server at
   // `address`. Blocks for a bounded time. Call it after the Configure order has
-  // been executed.
+  // been executed. Returns NotFound if `holder` does not have the replica at
+  // `version`, and other errors of ReplicaNetwork::Fetch.
   absl::Status ReadCopies(int shard, int64_t version, int holder,
                           const std::string& address, Snapshot* snapshot) const
       ABSL_LOCKS_EXCLUDED(mu_);

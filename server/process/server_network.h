@@ -32,7 +32,8 @@ class AttemptServices {
 
   // Serves the weights to workers.
   virtual WeightsService* weights() = 0;
-  // Serves this server's in-memory replicas, and reaches those of others.
+  // Serves this server's in-memory replicas, and reads replicas from other
+  // servers.
   virtual ReplicaNetwork* replicas() = 0;
   // Returns the address at which processes on the same host reach this server;
   // see Enlist.local_address.
@@ -60,8 +61,8 @@ class ServerNetwork {
   virtual std::unique_ptr<AttemptServices> MakeServices(
       Coordinator* coordinator, ReplicaStore* replicas) = 0;
 
-  // Connects to the coordinator, as ConnectToCoordinator of
-  // common/transport/channel.h does. The caller starts the stream.
+  // Connects to the coordinator and returns a stream, which the caller starts.
+  // Returns the errors of ConnectToCoordinator in common/transport/channel.h.
   virtual absl::StatusOr<std::unique_ptr<EnlistmentStream>>
   ConnectToCoordinator(absl::Duration timeout,
                        const std::function<bool()>& stop) = 0;

@@ -82,7 +82,8 @@ class StepBreakdown {
     // Sum of the delays that this worker caused; see Straggler::seconds.
     double waited_for_seconds = 0;
   };
-  // Returns the totals by rank, including those of workers that have left.
+  // Returns the totals of all workers by rank, including workers that have
+  // left.
   const std::map<int, Total>& totals() const { return totals_; }
 
  private:

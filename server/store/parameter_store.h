@@ -308,7 +308,8 @@ class ParameterStore {
   // Returns buffers for a copy of the version `next`. The copy shares
   // next.values unless a later version overwrites them.
   Snapshot::Chunk BlankCopy(const Chunk& chunk, const ChunkWeights::Next& next);
-  // Copies the current version of a chunk that is not being updated.
+  // Copies the current version of a chunk that is not being updated. Returns
+  // the error of the chunk's pass if it has failed.
   absl::StatusOr<Snapshot::Chunk> CopyNow(Chunk* chunk)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
   static void Publish(Chunk* chunk, bool more)

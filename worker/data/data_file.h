@@ -30,7 +30,7 @@ class DataFile {
   virtual ~DataFile() = default;
 
   // Appends the next `count` bytes of the contents to `bytes`, or fewer if the
-  // file ends before.
+  // file ends before that. See the class comment for errors.
   absl::Status Read(int64_t count, std::string* bytes);
 
   const std::string& path() const { return path_; }

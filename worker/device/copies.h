@@ -60,6 +60,7 @@ class Copies {
   virtual ~Copies() = default;
 
   // These methods create streams and events, which must not outlive the device.
+  // They return the device's error if it cannot create one.
   virtual absl::StatusOr<std::unique_ptr<CopyStream>> CreateStream() = 0;
   virtual absl::StatusOr<std::unique_ptr<Event>> CreateEvent() = 0;
   // Pins host memory, so that copies to and from the device run without the

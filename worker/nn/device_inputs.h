@@ -16,11 +16,12 @@ namespace tributary {
 // or int32 tokens or labels.
 struct MicroBatchInput {
   int64_t samples = 0;
-  const void* input = nullptr;   // [samples, elements of the input]
-  const void* target = nullptr;  // [samples, LossSpec::TargetElements()],
-                                 // or null.
-  // True if this is the micro-batch that was prefetched last. `input` is then
-  // not read, and `target` is read only to count the rows without label -1.
+  const void* input = nullptr;  // [samples, elements of the input]
+  // [samples, LossSpec::TargetElements()], or null.
+  const void* target = nullptr;
+  // True if this micro-batch is the one that was prefetched last. `input` is
+  // then not read, and `target` is read only to count the rows without label
+  // -1.
   bool prefetched = false;
 };
 

@@ -61,9 +61,9 @@ class AsynchronousWork final : public BoundedStalenessWork {
   const int micro_batches_;
 
   std::map<int64_t, StepLease> step_leases_ ABSL_GUARDED_BY(mu_);  // By step.
-  // By chunk: number of gradients that have been sent and whose outcome has not
-  // arrived. MarkDone counts a gradient as sent, so an outcome that arrives
-  // before MarkDone makes the number -1 for a moment.
+  // Number of gradients that have been sent and whose outcome has not arrived,
+  // indexed by chunk. MarkDone counts a gradient as sent, so an outcome that
+  // arrives before MarkDone makes the number -1 for a moment.
   std::vector<int> unanswered_ ABSL_GUARDED_BY(mu_);
   // Number of step leases requested and not yet granted.
   int asked_ ABSL_GUARDED_BY(mu_) = 0;

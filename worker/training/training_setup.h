@@ -109,7 +109,8 @@ class TrainingSetup {
   TrainingSetup() = default;
   void PopThreads(size_t kept);
 
-  // Opens the data and sets facts_, sampler_ and rounds_.
+  // Opens the data and sets facts_, sampler_ and rounds_. Returns the errors of
+  // TrainingSources::open_data.
   absl::Status Open(const TrainingSources& sources);
   MicroBatchMemoryInputs MemoryInputs() const;
   // Returns ResourceExhausted, with an explanation, if memory does not suffice
