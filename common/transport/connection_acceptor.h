@@ -30,7 +30,7 @@ class ConnectionAcceptor {
 
   // `log` must outlive this object.
   ConnectionAcceptor(const Limits& limits, Logger* log);
-  // Calls Stop.
+  // Calls Stop, which closes the listeners.
   ~ConnectionAcceptor();
   ConnectionAcceptor(const ConnectionAcceptor&) = delete;
   ConnectionAcceptor& operator=(const ConnectionAcceptor&) = delete;

@@ -15,7 +15,7 @@
 
 namespace tributary {
 
-// One line of metrics.jsonl.
+// The training loss that one line of metrics.jsonl reports.
 struct LossPoint {
   int64_t step = 0;
   double seconds = 0;  // Time since the first step started.

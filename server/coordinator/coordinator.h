@@ -97,7 +97,7 @@ class Coordinator {
   Ending AwaitEnding(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mu_);
   // Tells the servers to exit. If the job was stopped, also tells the workers.
   void FinishServers() ABSL_LOCKS_EXCLUDED(mu_);
-  // See Attempt::workers_at_ending.
+  // Returns Attempt::workers_at_ending.
   int workers_at_ending() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns true if the attempt failed to begin from the in-memory replicas.
   bool memory_failed() const ABSL_LOCKS_EXCLUDED(mu_);

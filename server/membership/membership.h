@@ -66,7 +66,7 @@ class Membership {
   // that sends nothing for `lease` expires.
   Membership(int micro_batches, absl::Duration lease);
 
-  // The result of Add.
+  // The result of Add: the new member, and the member that it replaces.
   struct Admitted {
     int64_t incarnation = 0;
     int rank = 0;

@@ -30,7 +30,7 @@ namespace tributary {
 // Executes the coordinator's orders and reports the results. Thread-safe.
 class LocalServer {
  public:
-  // The threads that do the work.
+  // The threads that execute the orders.
   struct Executors {
     // Runs tasks that block on the disk, one at a time.
     std::unique_ptr<Executor> writer;

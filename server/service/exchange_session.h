@@ -122,7 +122,7 @@ class ExchangeSession final
   int64_t incarnation_ = 0;
   bool subscribed_ = false;
   std::shared_ptr<const MappedMemory> memory_;  // The worker's gradients.
-  // The worker's gradients as pinned arenas.
+  // The arenas in `memory_`, which are pinned when they are used.
   std::unique_ptr<PinnedArenas> gradients_;
 
   absl::Mutex in_place_mu_;

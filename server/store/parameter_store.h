@@ -315,7 +315,8 @@ class ParameterStore {
   static void Publish(Chunk* chunk, bool more)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
 
-  // Constant after construction.
+  // The fields below are set before the first contribution and constant
+  // afterwards, or they have locks of their own.
   const Options options_;
   const int leaves_;
   const std::unique_ptr<const ConsistencyPolicy> policy_;
@@ -337,7 +338,7 @@ class ParameterStore {
   // buffers_.
   BufferPool halves_;
   SumReports reports_;
-  // In the order of chunk_numbers_.
+  // The chunks, in the order of chunk_numbers_.
   std::vector<std::unique_ptr<Chunk>> chunks_;
 
   absl::Mutex queue_mu_;

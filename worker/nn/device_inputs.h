@@ -17,7 +17,8 @@ namespace tributary {
 struct MicroBatchInput {
   int64_t samples = 0;
   const void* input = nullptr;  // [samples, elements of the input]
-  // [samples, LossSpec::TargetElements()], or null.
+  // The targets, [samples, LossSpec::TargetElements()]. Null if the loss is not
+  // needed.
   const void* target = nullptr;
   // True if this micro-batch is the one that was prefetched last. `input` is
   // then not read, and `target` is read only to count the rows without label

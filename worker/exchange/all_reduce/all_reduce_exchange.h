@@ -103,7 +103,7 @@ class AllReduceExchange final : public Exchange {
   using Transfer = std::unique_ptr<PeerMesh::Transfer>;
   class Step;
 
-  // This member's contribution to a step.
+  // What this member itself has computed for a step.
   struct Own {
     std::map<int, std::map<int, NodeChunk>> chunks;  // By chunk and node.
     std::map<int, int64_t> sample_counts;            // By node.

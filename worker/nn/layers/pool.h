@@ -18,7 +18,7 @@ namespace tributary {
 // window) / stride + 1, rounded down.
 class MaxPool : public Layer {
  public:
-  // `shape.batch` is not used.
+  // Ignores `shape.batch`.
   explicit MaxPool(const PoolShape& shape) : shape_(shape) {}
 
   LayerSpec Spec() const override;
