@@ -42,10 +42,9 @@ struct UpdateStep {
 struct UpdateArguments {
   // Sum of the batch's gradients; never written.
   const float* gradient_sum = nullptr;
-  // If not null, the second part of the sum, which is to be added to
-  // `gradient_sum`: the gradient is then (gradient_sum[i] +
-  // other_gradient_sum[i]) * gradient_scale, with the same bits as if Sum2 had
-  // added the two parts first.
+  // If not null, the second part of the sum. The gradient is then
+  // (gradient_sum[i] + other_gradient_sum[i]) * gradient_scale, with the same
+  // bits as if Sum2 had added the two parts first.
   const float* other_gradient_sum = nullptr;
   // `weights` are the weights before the step. The weights after the step are
   // written to `new_weights`.

@@ -43,12 +43,12 @@ struct ChunkSegment {
 class ArenaLayout {
  public:
   // Lays out the parameters of `table` in their order. Returns InvalidArgument,
-  // naming the parameter, for a table that violates the rules in
-  // proto/parameter_server.proto (no parameters, empty or repeated names,
-  // dimensions below 1, sizes that overflow, chunk_elements that is not a
-  // positive multiple of kArenaAlignment), whose arena would exceed
-  // `max_elements` elements, or that exceeds another limit of kDefaultLimits.
-  // Checks the limits before it allocates memory.
+  // naming the parameter, if the table violates the rules in
+  // proto/parameter_server.proto: it has no parameters, empty or repeated
+  // names, dimensions below 1, sizes that overflow, or a chunk_elements that is
+  // not a positive multiple of kArenaAlignment. Also returns InvalidArgument if
+  // the arena would exceed `max_elements` elements, or if the table exceeds a
+  // limit of kDefaultLimits. Checks the limits before it allocates memory.
   static absl::StatusOr<ArenaLayout> Create(
       const ParameterTable& table,
       int64_t max_elements = kDefaultLimits.elements);

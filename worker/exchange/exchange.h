@@ -30,11 +30,12 @@ namespace tributary {
 // refused each sum. The trainer learns from the WorkState which weights have
 // arrived.
 //
-// The loss of a peer, or a message that is not valid, ends the exchange with
-// sink->Fail, at the latest when all sums of a step have been pushed and the
-// step needs the peer. If a peer was lost, the error is Unavailable and names
-// the peer. Afterwards all methods may still be called and have no effect. The
-// exchange does not call the sink after its destructor has returned.
+// If a peer is lost, or sends an invalid message, the exchange ends and calls
+// sink->Fail. This happens at the latest when all sums of a step have been
+// pushed and the step needs the peer. If a peer was lost, the error is
+// Unavailable and names the peer. Afterwards all methods may still be called
+// and have no effect. The exchange does not call the sink after its destructor
+// has returned.
 //
 // In synchronous mode every version has the same bits with every
 // implementation: sums are added in the order of the reduction tree. See

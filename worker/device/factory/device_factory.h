@@ -36,8 +36,9 @@ DeviceName ResolveDeviceName(const DeviceName& name);
 
 // Creates the device. For kCuda, returns the errors of CreateCudaDevice:
 // FailedPrecondition if this build has no CUDA or this machine no GPU, and
-// NotFound for a GPU that does not exist. kAuto is resolved first; it does not
-// fall back to the CPU if the GPU found has an error.
+// NotFound for a GPU that does not exist. kAuto is resolved first; if it
+// selects a GPU that has an error, returns the error instead of falling back to
+// the CPU.
 absl::StatusOr<std::unique_ptr<Device>> CreateDevice(
     const DeviceName& name, Precision precision = Precision::kFloat32);
 
