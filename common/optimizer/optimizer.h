@@ -66,7 +66,7 @@ struct OptimizerStep {
   // The rule for elements with weight decay, and the rule for elements without
   // weight decay.
   OptimizerRule decayed, plain;
-  // The fields of UpdateStep with the same names.
+  // See the fields of UpdateStep with the same names.
   float gradient_scale = 1;
   float statistics_scale = 0;
 

@@ -69,7 +69,8 @@ class AdmissionControl {
   // refuses workers with a different model or different data. Fails the job
   // before it returns an error.
   absl::Status PrepareIfDue();
-  // Begins training once enough workers are synced; see step 4 above.
+  // Begins training once enough workers are synced; see item 4 of the class
+  // comment.
   void StartIfDue();
 
   // Returns true if at least one worker has received all weights in this

@@ -37,7 +37,7 @@ struct Member {
   bool ranked = false;  // True if the worker requested this rank.
   std::string host;
   int64_t pid = 0;
-  // The fields of Ready with the same names.
+  // See the fields of Ready with the same names.
   std::string device;
   std::string nccl_device;
   absl::Time last_heard;

@@ -80,7 +80,8 @@ class StartQuorum {
   // The parties, indexed by the signature of the model and the facts of the
   // data.
   std::map<std::string, Party> parties_;
-  // The refused workers: the requested rank, or -incarnation if none.
+  // The refused workers. A worker is identified by the rank that it has
+  // requested or, if it has requested none, by -incarnation.
   std::set<int64_t> refused_;
   absl::Time first_ready_ = absl::InfiniteFuture();
   // Set if the decision was made because `timeout` had passed: the number of

@@ -15,8 +15,8 @@
 
 namespace tributary {
 
-// The group of one attempt. Members are identified by their incarnations. Not
-// thread-safe.
+// The group of the workers that compute in an all-reduce, in one attempt.
+// Members are identified by their incarnations. Not thread-safe.
 class AllReduceGroup {
  public:
   // `membership` must outlive the group. Orders are sent to members that are

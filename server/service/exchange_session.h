@@ -53,7 +53,7 @@ class ExchangeSession final
   // What a server serves to workers.
   struct Served {
     int shard = 0;
-    // If null, the call is refused with `refusal`.
+    // The weights to serve. If null, the call is refused with `refusal`.
     ParameterStore* store = nullptr;
     std::string job_id;
     int64_t attempt = 0;

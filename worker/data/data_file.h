@@ -11,7 +11,7 @@
 
 namespace tributary {
 
-// Maximum size of a data set, which is held in memory.
+// Maximum size of a data set in bytes. Data sets are held in memory.
 inline constexpr int64_t kMaxDataBytes = int64_t{64} << 30;
 
 // Reads a regular file from start to end. A path that ends in `.gz` is

@@ -92,8 +92,9 @@ class TrainingSetup {
   int64_t piece_samples() const { return piece_samples_; }
 
  private:
-  // The resources of one compute thread. Its members are destroyed in reverse
-  // order, and so are the threads.
+  // The resources of one compute thread. The members are destroyed in reverse
+  // order of their declaration, and the threads in reverse order of their
+  // numbers.
   struct ComputeThread {
     std::unique_ptr<Device> device;
     std::unique_ptr<DeviceArenas> arenas;

@@ -30,8 +30,8 @@ absl::StatusOr<DeviceName> ParseDeviceName(absl::string_view name);
 // "cuda:0", ...
 std::string FormatDeviceName(const DeviceName& name);
 
-// For kAuto, returns the device that it selects on this machine with this
-// build, for which it starts the CUDA driver. Returns other names unchanged.
+// For kAuto, returns the device that it stands for on this machine with this
+// build. To find GPUs, starts the CUDA driver. Returns other names unchanged.
 DeviceName ResolveDeviceName(const DeviceName& name);
 
 // Creates the device. For kCuda, returns the errors of CreateCudaDevice:

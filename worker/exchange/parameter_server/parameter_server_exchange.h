@@ -25,9 +25,9 @@ namespace tributary {
 class ParameterServerExchange final : public Exchange {
  public:
   struct Server {
-    // Address as host:port.
+    // Address of the server, as host:port.
     std::string address;
-    // Address for workers on the same host.
+    // Address at which workers on the server's host reach it.
     LocalAddress local;
   };
   // Connects to the server at `address`. Calls `stop` repeatedly, on the

@@ -42,7 +42,7 @@ class BatchNorm : public Layer {
   explicit BatchNorm(const Options& options) : options_(options) {}
 
   LayerSpec Spec() const override;
-  // Saves the mean and the variance of each channel.
+  // Counts the mean and the variance of each channel, which Forward saves.
   int64_t SavedElements(const Device& device, int64_t samples) const override;
   void Forward(const LayerCall& call,
                const LayerTensors& tensors) const override;

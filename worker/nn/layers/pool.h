@@ -22,7 +22,7 @@ class MaxPool : public Layer {
   explicit MaxPool(const PoolShape& shape) : shape_(shape) {}
 
   LayerSpec Spec() const override;
-  // Saves the positions of the maxima.
+  // Counts the positions of the maximums, which Forward saves.
   int64_t SavedElements(const Device& device, int64_t samples) const override;
   void Forward(const LayerCall& call,
                const LayerTensors& tensors) const override;
