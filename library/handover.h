@@ -18,13 +18,14 @@
 
 namespace tributary {
 
-// A micro-batch to train, or a piece to evaluate. The trainer owns all memory.
+// A micro-batch to train, or a piece of the evaluation data. The trainer owns
+// all memory that the pointers refer to.
 struct Work {
   bool evaluates = false;
   const Batch* batch = nullptr;
   const float* weights = nullptr;
   LossSums result;
-  // Training only.
+  // The fields below are used for training only.
   uint64_t seed = 0;
   int64_t step = -1;
   int micro_batch = 0;
@@ -32,42 +33,45 @@ struct Work {
   StepObserver* observer = nullptr;
 };
 
-// Passes the job, then one item of work after another, from the trainer's
-// thread to the program's, and results back. While the program has an item, the
-// trainer's thread waits, so that the program may use the item's memory and its
-// observer without further locks.
+// Passes the job, and then one item of work after another, from the trainer's
+// thread to the program's thread, and passes the results back. While the
+// program computes an item, the trainer's thread waits, so the program may use
+// the item's memory and its observer without further locks.
 //
 // Thread-safe for one thread on each side. No wait has a timeout: Close ends
-// those of the trainer, and End those of the program.
+// the trainer's waits, and End ends the program's waits.
 class Handover {
  public:
   // ---- Called by the trainer's thread.
   // Offers the job, and blocks until the program has declared its parameters.
   // Returns the error with which the program refused the job, or Cancelled
-  // after Close. After the first call, returns FailedPrecondition if the job
-  // has another model or other data.
+  // after Close. Later calls return FailedPrecondition if the job's model or
+  // data differ from the first call.
   absl::StatusOr<std::shared_ptr<const ParameterDeclarations>> Offer(
       const JobSpec& job, const JobInfo& info);
-  // Blocks until the program has finished the work. Returns the status that the
-  // program passed to Done, or Cancelled after Close.
+  // Passes `work` to the program, and blocks until the program has finished it.
+  // Returns the status that the program passed to Done, or Cancelled after
+  // Close.
   absl::Status Do(Work* work);
-  // States that there will be no more work.
+  // States that there will be no more work, for the reason `status`.
   void End(const absl::Status& status);
 
   // ---- Called by the program's thread.
-  // Blocks until the job is known, and returns it. Returns nullopt if the
-  // worker has ended before.
+  // Blocks until the trainer has offered the job, and returns the job. Returns
+  // nullopt if End is called first.
   std::optional<JobInfo> AwaitJob();
   void Answer(
       absl::StatusOr<std::shared_ptr<const ParameterDeclarations>> answer);
   // Blocks until there is work, and returns it. Returns the same work until
-  // Done, and null after End.
+  // Done is called. Returns null after End.
   Work* Await();
-  // Ends the work that Await has returned.
+  // Finishes the work that Await has returned, and passes `status` to the
+  // trainer.
   void Done(const absl::Status& status);
   // Ends the trainer's waits, now and in the future.
   void Close();
-  // Returns OK until End, then its status. May be called by any thread.
+  // Returns OK until End is called, and then the status that End received. May
+  // be called by any thread.
   absl::Status end() const;
 
  private:

@@ -10,9 +10,11 @@
 
 namespace tributary {
 
-// Has the facts of a data set that this program can open, so that the program
-// may train beside built-in workers. Batches have `indexes`, `epoch` and, for
-// the sample count, one label for each sample (token), which is 0.
+// Has the facts of the data set `data`, but yields batches that contain only
+// the indexes of samples, because the program reads the samples itself. The
+// program can therefore take part in a job together with built-in workers,
+// whose facts must be the same. Batches have `indexes`, `epoch` and, from which
+// the sample count follows, one label of 0 for each sample (token).
 class IndexView final : public DataSet {
  public:
   explicit IndexView(std::unique_ptr<DataSet> data) : data_(std::move(data)) {}

@@ -19,18 +19,18 @@ namespace tributary {
 
 // Implements MicroBatch for one Work: maps parameters to their places in the
 // arenas, tells the observer which weights are needed and which gradients are
-// final, and checks the calls. Remembers the first error, and ignores calls
-// after it. Results of a micro-batch that is given up or wrong are memory of
-// this object, so the program may use them until it notices. Used by the
-// program's thread.
+// final, and checks the calls. Records the first error, and ignores calls after
+// it. If the micro-batch was given up or had an error, weights and gradient
+// return memory of this object, so the program may use the result until it
+// notices. Used by the program's thread only.
 class MicroBatchState {
  public:
-  // `done` receives the micro-batch's status, once. `layout` must outlive this
-  // object, and `work` must live until `done`.
+  // Calls `done` once, with the micro-batch's status. `layout` must outlive
+  // this object, and `work` must exist until `done` is called.
   MicroBatchState(Work* work, const ArenaLayout* layout,
                   std::function<void(const absl::Status&)> done);
 
-  // See MicroBatch.
+  // These methods implement the methods of MicroBatch with the same names.
   int64_t step() const { return step_; }
   int number() const { return number_; }
   int64_t epoch() const { return epoch_; }
@@ -44,20 +44,24 @@ class MicroBatchState {
   void Finish(double loss_sum);
   bool aborted() const { return aborted_; }
 
-  // Ends the micro-batch when the program has moved on: without Finish, that is
-  // an error unless the micro-batch was given up.
+  // Ends the micro-batch. Called when the program has moved on to the next
+  // work. Records an error if the program has not called Finish, unless the
+  // micro-batch was given up.
   void Leave();
   // Returns the first error, or OK.
   const absl::Status& status() const { return status_; }
 
  private:
-  // Records an InvalidArgument, unless there was an error before.
+  // Records an InvalidArgument error with `message`, unless there was an
+  // earlier error.
   void Refuse(absl::string_view message);
-  // Returns whether `call` may proceed.
+  // Returns true if the method named `call` may proceed. Otherwise records an
+  // error.
   bool Allows(int parameter, absl::string_view call);
   bool Open(absl::string_view call);
-  // Before the first gradient: waits for all weights, so that the micro-batch
-  // is given up before anything was sent or not at all.
+  // Called before the first gradient is passed on. Waits for all weights. If
+  // the micro-batch is given up during this wait, none of its gradients is
+  // passed on.
   void BeginBackward();
   void End(const absl::Status& status);
   bool GradientsAreFinite() const;
@@ -86,7 +90,8 @@ class MicroBatchState {
   std::vector<float> spare_;
 };
 
-// Implements EvaluationPiece, like MicroBatchState.
+// Implements EvaluationPiece for one Work, as MicroBatchState implements
+// MicroBatch.
 class PieceState {
  public:
   PieceState(Work* work, const ArenaLayout* layout,

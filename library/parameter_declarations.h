@@ -12,7 +12,8 @@
 
 namespace tributary {
 
-// Checked declarations and the layout that follows from them. Immutable.
+// The parameters that a program has declared, after validation, and their
+// layout in an arena. Immutable.
 class ParameterDeclarations {
  public:
   // Returns InvalidArgument, naming the parameter, for declarations that
@@ -20,9 +21,9 @@ class ParameterDeclarations {
   static absl::StatusOr<ParameterDeclarations> Create(
       std::vector<ParameterDeclaration> parameters);
 
-  // The table, without chunk_elements.
+  // Returns the parameter table, in which `chunk_elements` is not set.
   const ParameterTable& table() const { return table_; }
-  // The layout, whose chunks have any size.
+  // Returns the layout of the parameters. Its chunks have an arbitrary size.
   const ArenaLayout& layout() const { return layout_; }
   // Writes the initial values of all parameters to an arena; gaps become zero.
   void Initialize(uint64_t seed, float* arena) const;

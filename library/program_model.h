@@ -11,9 +11,9 @@
 
 namespace tributary {
 
-// Hands each micro-batch and each piece of the evaluation to the program and
-// waits for the result. Micro-batches without samples yield zeros without the
-// program's help.
+// Passes each micro-batch, and each piece of the evaluation data, to the
+// program and waits for the result. Does not pass on micro-batches without
+// samples: their gradients are zero.
 class ProgramModel final : public Model {
  public:
   // `handover` must outlive this object.
@@ -22,7 +22,7 @@ class ProgramModel final : public Model {
       : declared_(std::move(declared)), handover_(handover) {}
 
   const ParameterTable& table() const override { return declared_->table(); }
-  // The program's memory is not known.
+  // Returns 0, because the memory that the program uses is not known.
   int64_t memory_bytes() const override { return 0; }
   void Initialize(uint64_t seed, const ArenaLayout& layout,
                   float* weights) const override;

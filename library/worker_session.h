@@ -19,22 +19,25 @@
 
 namespace tributary {
 
-// Implements Worker. RunWorker runs on a thread of this object, with data that
-// consist of indexes and a model that hands its work to the program's thread.
-// Leases, exchanges, consistency modes and joining again are therefore those of
-// `tributary worker`. Called by the program's thread, except where noted.
+// Implements Worker. Runs RunWorker on a thread of its own, with data that
+// consist of indexes and a ProgramModel, which passes its work to the program's
+// thread. All other code is the same as in `tributary worker`: leases,
+// exchanges, consistency modes and joining again. Methods must be called by the
+// program's thread, unless noted otherwise.
 class WorkerSession {
  public:
-  // Starts the worker's thread. `process` has no sources, and one thread.
+  // Starts the worker's thread. `process` must have one compute thread; its
+  // `sources` are replaced.
   WorkerSession(WorkerOptions process, std::unique_ptr<Logger> log);
   // Leaves the job. Blocks until the connections are closed.
   ~WorkerSession();
 
-  // Blocks until the job is known, or the worker has ended. Call it first.
-  // Returns the worker's error if it has ended with one.
+  // Blocks until the job is known or the worker has ended. Must be called
+  // before the other methods. Returns an error if the worker has ended with
+  // this error.
   absl::Status AwaitJob();
 
-  // See Worker and Step.
+  // These methods implement the methods of Worker and Step with the same names.
   const JobInfo& job() const { return job_; }
   absl::Status Declare(const std::vector<ParameterDeclaration>& parameters);
   Step* NextStep();
@@ -42,18 +45,21 @@ class WorkerSession {
   MicroBatch* NextMicroBatch();
   EvaluationPiece* NextPiece();
   absl::Status status() const;
-  // Called by any thread.
+  // Implements Worker::Stop. May be called by any thread.
   void Stop() { shutdown_.Request(); }
 
  private:
-  // The functions that the production worker calls on its thread.
+  // Returns the data and the model for RunWorker, which calls these functions
+  // on its own threads.
   TrainingSources Sources();
-  // Ends the item that the program has received last.
+  // Ends the item (micro-batch or piece) that the program has received last.
   void LeaveItem();
-  // Blocks until there is work, and returns it. After an error, answers all
-  // work with the error, so that null is returned soon.
+  // Blocks until there is work, and returns it. Returns null when there is no
+  // more work. After an error of the program, does not return further work:
+  // answers it with the error, which ends the worker.
   Work* AwaitWork();
-  // Returns the next work if it belongs to the program's step, otherwise null.
+  // Returns the next work if it belongs to the step that NextStep has returned,
+  // and otherwise null.
   Work* AwaitWorkOfStep(bool evaluates);
 
   const std::unique_ptr<Logger> log_;
@@ -61,7 +67,7 @@ class WorkerSession {
   Handover handover_;
   JobInfo offered_;  // Used by the worker's thread.
 
-  // Used by the program's thread.
+  // The fields below are used by the program's thread only.
   JobInfo job_;
   std::shared_ptr<const ParameterDeclarations> declared_;
   absl::Status error_;  // The first error of the program.

@@ -7,8 +7,8 @@
 
 namespace tributary {
 
-// Runs tasks asynchronously. Thread-safe. The queue is unbounded: callers bound
-// the number of tasks they have in flight.
+// Runs tasks asynchronously. Thread-safe. The queue is unbounded, so callers
+// must limit the number of tasks that they have in flight.
 class Executor {
  public:
   // Runs all tasks that are still queued before it returns.

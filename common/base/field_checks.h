@@ -16,22 +16,25 @@ namespace tributary {
 // options stay within float32's range.
 inline constexpr double kMaxScale = 1e6;
 
-// Returns the InvalidArgument error "PATH: WHAT".
+// Returns an InvalidArgument error with the message "PATH: WHAT", where WHAT is
+// the concatenation of the arguments `what`.
 template <typename... Args>
 absl::Status Error(absl::string_view path, const Args&... what) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", what...));
 }
 
-// Returns the InvalidArgument error for a required field that is not set.
+// Returns the InvalidArgument error for the required field `path`, which is not
+// set.
 absl::Status Required(absl::string_view path);
-// Checks that `value` is in [least, most].
+// Returns InvalidArgument, naming the field `path`, unless `value` is in
+// [least, most].
 absl::Status Between(absl::string_view path, int64_t value, int64_t least,
                      int64_t most);
-// Checks that `value` is in (0, kMaxScale].
+// Like Between, for the range (0, kMaxScale].
 absl::Status Positive(absl::string_view path, double value);
-// Checks that `value` is in [0, kMaxScale].
+// Like Between, for the range [0, kMaxScale].
 absl::Status NotNegative(absl::string_view path, double value);
-// Checks that `value` is in [0, 1).
+// Like Between, for the range [0, 1).
 absl::Status BelowOne(absl::string_view path, double value);
 
 }  // namespace tributary

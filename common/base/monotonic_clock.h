@@ -15,17 +15,18 @@ namespace tributary {
 // are meaningful, and only on one machine.
 absl::Time MonotonicNow();
 
-// Like mu->Await.
+// Like mu->Await, but also works in a simulation (see Runtime).
 void Await(absl::Mutex* mu, const absl::Condition& condition)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
-// Like mu->AwaitWithTimeout and mu->AwaitWithDeadline, but use the clock of
-// MonotonicNow. Return true if the condition holds.
+// Like mu->AwaitWithTimeout and mu->AwaitWithDeadline, but measure time with
+// MonotonicNow. Return true if the condition holds, and false after the timeout
+// or the deadline.
 bool AwaitFor(absl::Mutex* mu, const absl::Condition& condition,
               absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 bool AwaitUntil(absl::Mutex* mu, const absl::Condition& condition,
                 absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu);
 
-// Like absl::SleepFor.
+// Like absl::SleepFor, but measures time with MonotonicNow.
 void Sleep(absl::Duration duration);
 
 }  // namespace tributary

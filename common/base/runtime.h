@@ -17,7 +17,7 @@ namespace tributary {
 // machine's threads and clock. Implementations are thread-safe.
 class Runtime {
  public:
-  // A thread that was started.
+  // A thread that Start has started.
   class Started {
    public:
     virtual ~Started() = default;

@@ -15,9 +15,9 @@
 
 namespace tributary {
 
-// Holds the request, and notifies waiting threads and callbacks of it.
-// Thread-safe, but not async-signal-safe: receive signals on a thread with
-// sigwait and call Request there.
+// A request to shut down this process. Notifies waiting threads and callbacks
+// when the request is made. Thread-safe, but not async-signal-safe: receive
+// signals on a thread with sigwait and call Request there.
 class Shutdown {
  public:
   // Keeps a callback registered for the lifetime of this object.

@@ -33,8 +33,9 @@ std::string EncodeEightBit(const float* gradient, float* residual,
                            int64_t count);
 
 // Like EncodeEightBit, but encodes the differences to[i] - from[i], without
-// storing them in memory. A caller that adds the payload to `from` and passes
-// the result as the next `from` carries the error over to the next difference.
+// storing them in memory. If the caller adds the decoded payload to `from` and
+// passes the sum as `from` in the next call, the next difference includes the
+// rounding errors of this one.
 std::string EncodeEightBitDifference(const float* from, const float* to,
                                      int64_t count);
 

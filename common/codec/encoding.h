@@ -54,8 +54,8 @@ EncodedFloats CompressDifference(const CompressionSpec& compression,
 void AddCompressed(Encoding encoding, absl::string_view payload, float* values,
                    int64_t count);
 
-// Copies to[i] = from[i] for each i < count that AddCompressed with this
-// payload may change.
+// Copies to[i] = from[i] for each i < count for which AddCompressed with this
+// payload may change values[i].
 void CopyCompressed(Encoding encoding, absl::string_view payload,
                     const float* from, float* to, int64_t count);
 

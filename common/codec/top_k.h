@@ -34,8 +34,9 @@ std::string EncodeTopK(double fraction, const float* gradient, float* residual,
                        int64_t count);
 
 // Like EncodeTopK, but encodes the differences to[i] - from[i], without storing
-// them in memory. A caller that adds the payload to `from` and passes the
-// result as the next `from` carries the error over to the next difference.
+// them in memory. If the caller adds the decoded payload to `from` and passes
+// the sum as `from` in the next call, the next difference includes the elements
+// that were not sent.
 std::string EncodeTopKDifference(double fraction, const float* from,
                                  const float* to, int64_t count);
 

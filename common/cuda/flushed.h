@@ -25,8 +25,9 @@ class Flushed {
 
   __device__ float value() const { return value_; }
 
-  // Sums and differences need no special case: if the sum of two normal numbers
-  // is denormal, it is exact.
+  // The operators return the result as a Flushed. Addition and subtraction need
+  // no special case: a result below 2^-126 is exact, so it never rounds up to
+  // 2^-126.
   __device__ friend Flushed operator+(Flushed a, Flushed b) {
     return Flushed(__fadd_rn(a.value_, b.value_));
   }
@@ -36,8 +37,8 @@ class Flushed {
   __device__ friend Flushed operator*(Flushed a, Flushed b) {
     const float product = __fmul_rn(a.value_, b.value_);
     if (fabsf(product) != kLeast) return Flushed(product);
-    // The product is about 2^-126, so the smaller factor is below 2^-62, and
-    // scaling it by 2^64 cannot overflow.
+    // The rounded product is 2^-126 in magnitude, so the smaller factor is
+    // below 2^-62, and scaling it by 2^64 cannot overflow.
     const bool first = fabsf(a.value_) < fabsf(b.value_);
     const float scaled = first
                              ? __fmul_rn(__fmul_rn(a.value_, kScale), b.value_)
@@ -47,8 +48,9 @@ class Flushed {
   __device__ friend Flushed operator/(Flushed a, Flushed b) {
     const float quotient = __fdiv_rn(a.value_, b.value_);
     if (fabsf(quotient) != kLeast) return Flushed(quotient);
-    // The quotient is about 2^-126 and the divisor is below 2^128, so the
-    // dividend is at most 4, and scaling it by 2^64 cannot overflow.
+    // The rounded quotient is 2^-126 in magnitude and the divisor is below
+    // 2^128, so the dividend is at most 4, and scaling it by 2^64 cannot
+    // overflow.
     return OfScaled(__fdiv_rn(__fmul_rn(a.value_, kScale), b.value_), quotient);
   }
   __device__ friend Flushed SquareRoot(Flushed x) {
@@ -62,9 +64,11 @@ class Flushed {
   static constexpr float kLeast = 0x1p-126f;  // The smallest normal number.
   static constexpr float kScale = 0x1p64f;
 
-  // Returns `rounded`, which must be 2^-126 or -2^-126, or a zero of the same
-  // sign if the exact result, rounded with an unbounded exponent, is smaller in
-  // magnitude. `scaled` is that value times kScale.
+  // Decides whether a result that rounds to 2^-126 or -2^-126 is flushed.
+  // `rounded` is that result, and `scaled` is the result, times kScale, rounded
+  // as if the exponent were unbounded. Returns a zero with the sign of
+  // `rounded` if `scaled` is below 2^-126 times kScale in magnitude, and
+  // otherwise `rounded`.
   __device__ static Flushed OfScaled(float scaled, float rounded) {
     return Flushed(fabsf(scaled) < kLeast * kScale ? copysignf(0.0f, rounded)
                                                    : rounded);

@@ -9,7 +9,8 @@
 
 namespace tributary::cuda {
 
-// The format that the sums of nodes are rounded to: exchange.wire_dtype.
+// The format to which the sums of the reduction tree's nodes are rounded:
+// exchange.wire_dtype.
 enum class NodeFormat { kFloat32, kBfloat16, kFloat16 };
 
 // Queues the computation of to[i] = rounded from[i], for i < count. `to` may

@@ -17,8 +17,10 @@ namespace tributary {
 //
 //   const int64_t rank = config->Integer("rank", /*fallback=*/8, 1, 1024);
 //
-// A value that does not fit yields the fallback and is remembered as an error,
-// which the caller of a factory returns for it. Not thread-safe.
+// A value of the wrong type or out of range yields the fallback. The first such
+// value is recorded as an error. A factory that receives a Config need not
+// check for errors: its caller calls status() and CheckAllRead(). Not
+// thread-safe.
 class Config {
  public:
   // `field` names the object in errors. `json` is the text of a JSON object;
@@ -28,8 +30,8 @@ class Config {
   Config(Config&&) noexcept;
   Config& operator=(Config&&) noexcept;
 
-  // Return the member `name`, or `fallback` if there is none. A number must be
-  // from `least` to `most`.
+  // These methods return the member `name`, or `fallback` if the object has no
+  // such member. Numbers must be in [least, most].
   int64_t Integer(absl::string_view name, int64_t fallback, int64_t least,
                   int64_t most);
   double Number(absl::string_view name, double fallback, double least,
@@ -40,11 +42,12 @@ class Config {
                                 std::vector<int64_t> fallback, int64_t least,
                                 int64_t most);
 
-  // The text of the object, for programs that parse it themselves. They need
-  // not read the members; all count as read.
+  // Returns the text of the object, for programs that parse it themselves.
+  // Marks all members as read, so that CheckAllRead accepts them.
   const std::string& json();
 
-  // Returns OK, or InvalidArgument for the first value that does not fit.
+  // Returns OK, or InvalidArgument, naming the member, for the first value of
+  // the wrong type or out of range.
   const absl::Status& status() const;
   // Returns status(), or InvalidArgument for a member that was not read, which
   // is usually a typing error.

@@ -22,9 +22,8 @@ enum class ExchangeKind {
 struct ExchangeTraits {
   ExchangeKind kind = ExchangeKind::kSynchronous;
 
-  // True: servers hold the weights and run the optimizer. False: the workers
-  // hold the weights and run the optimizer, and the job has one server, which
-  // receives no gradients.
+  // True if servers hold the weights and run the optimizer. Otherwise the
+  // workers do both, and the job has one server, which receives no gradients.
   bool servers_update = true;
   // True if servers keep in-memory replicas: with recovery.journal, of the
   // state of other servers; with all-reduce, of the state of the workers.
@@ -33,8 +32,8 @@ struct ExchangeTraits {
   // attempt, and workers that join wait for the next attempt.
   bool fixed_members = false;
 
-  // True: one worker computes the whole batch of a step. False: the batch's
-  // micro-batches are divided among the workers.
+  // True if one worker computes the whole batch of a step. Otherwise the
+  // batch's micro-batches are divided among the workers.
   bool whole_batches = false;
   // Number of steps by which a worker may run ahead of the chunk with the
   // oldest version. 0 if whole_batches, because steps are then not applied in
@@ -53,9 +52,9 @@ struct ExchangeTraits {
   // True if workers compute the norm of the whole gradient before they send it,
   // and send the norm with it.
   bool contributions_await_norm = false;
-  // True: servers answer each contribution, and may read its gradient until
-  // they have answered. False: servers do not answer, and may read the gradient
-  // until the chunk's next version is published.
+  // True if servers answer each contribution. They may then read its gradient
+  // until they have answered. Otherwise they may read the gradient until the
+  // chunk's next version is published.
   bool contributions_answered = false;
 };
 

@@ -18,17 +18,18 @@
 
 namespace tributary {
 
-// Parses protobuf text. Error messages begin with `file_name`, line and column:
-// "job.textproto:12:5: ...". Does not validate the job, so that overrides can
-// be applied first.
+// Parses protobuf text. Returns InvalidArgument if `text` is malformed; the
+// message begins with `file_name`, line and column: "job.textproto:12:5: ...".
+// Does not validate the job, so that overrides can be applied first.
 absl::StatusOr<JobSpec> ParseJob(absl::string_view text,
                                  absl::string_view file_name);
 
-// Reads and parses a job file.
+// Reads and parses a job file. Returns InvalidArgument if the file cannot be
+// read or parsed; the message begins with the path.
 absl::StatusOr<JobSpec> LoadJob(const std::string& path);
 
-// Sets any field, given as path=value. On an error leaves `job` unchanged.
-// Examples:
+// Sets any field, given as path=value. Returns InvalidArgument for an unknown
+// path or an invalid value, and then leaves `job` unchanged. Examples:
 //   optimizer.adamw.learning_rate=0.001   clears the oneof's other members
 //   model.mlp.hidden=[64, 32]             a whole list; also 64,32
 //   model.mlp.hidden[0]=64                one element; an index equal to the
@@ -39,10 +40,10 @@ absl::StatusOr<JobSpec> LoadJob(const std::string& path);
 //   evaluation.disabled=true              also false, 1, 0, yes, no, on, off
 absl::Status SetField(JobSpec* job, absl::string_view path_and_value);
 
-// Checks each field and the combinations of fields. Error messages begin with
-// the path of a field: "batch.micro_batches: 3 is not a power of two". The
-// products of sizes in a valid job do not overflow int64. Accepts jobs before
-// and after ResolveJob.
+// Returns InvalidArgument if a field or a combination of fields is invalid. The
+// message begins with the path of a field: "batch.micro_batches: 3 is not a
+// power of two". The products of sizes in a valid job do not overflow int64.
+// Accepts jobs before and after ResolveJob.
 absl::Status ValidateJob(const JobSpec& job);
 
 // Value of batch.micro_batches that asks the launcher to choose a number that
@@ -70,12 +71,12 @@ std::string ModelKind(const JobSpec& job);
 // Returns the names of all kinds of models.
 std::vector<std::string> ModelKinds();
 
-// Returns the model's kind for people, such as "mlp". An external model is
+// Returns the model's kind for display, such as "mlp". An external model is
 // "external" followed by its name.
 std::string ModelTitle(const JobSpec& job);
 
 // Returns the largest number that one sample may contribute to a sample count:
-// the tokens of a sequence, or 1.
+// the number of tokens of a sequence for a language model, and otherwise 1.
 int64_t UnitsPerSample(const JobSpec& job);
 
 // Returns the chunk_bytes of the kind of exchange that is set in `exchange`.

@@ -28,7 +28,7 @@ class FirstError : public ::google::protobuf::io::ErrorCollector {
   // Called by the parser. `line` and `column` count from 0; line -1 refers to
   // the whole text.
   void AddError(int line, int column, const std::string& message) override;
-  // Warnings report deprecated fields only, and there are none.
+  // Ignores warnings, which report deprecated fields only: job files have none.
   void AddWarning(int, int, const std::string&) override {}
 
  private:

@@ -37,9 +37,10 @@ class Rounds {
 JobSpec JobOfRounds(const JobSpec& job);
 
 // Returns the fraction of the difference by which servers move parameters of
-// group STATISTICS towards the values observed in a round: kStatisticsRate, or
-// 1 in mode local_steps, where each micro-batch has already averaged the values
-// over the steps of the round. `job` may be the result of JobOfRounds.
+// group STATISTICS towards the values observed in a round. This is
+// kStatisticsRate, except in mode local_steps: there it is 1, because each
+// micro-batch has already averaged the values over the steps of the round.
+// `job` may be the result of JobOfRounds.
 double StatisticsRate(const JobSpec& job);
 
 }  // namespace tributary

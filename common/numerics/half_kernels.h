@@ -44,8 +44,9 @@ TRIBUTARY_INLINE uint16_t Load16(const char* from, int64_t i) {
 struct Bfloat16 {
   static __attribute__((always_inline)) uint32_t Rounded(uint32_t bits) {
     const uint32_t magnitude = bits & ~kSign;
-    // Adds half of the last place that is kept, or slightly less if that place
-    // is even. A carry rounds up, into the exponent if necessary.
+    // Rounds to nearest, ties to even. Adds half a unit in the last place that
+    // is kept, or slightly less if its bit is 0 (even). A carry from this
+    // addition rounds up, and may increment the exponent.
     uint32_t result = bits + 0x7fff + (bits >> 16 & 1);
     result = magnitude > kInfinity ? kQuietNan | (bits & kSign) : result;
     // Denormal numbers count as zero.

@@ -24,8 +24,8 @@ enum class RandomPurpose : uint32_t {
 
 using PhiloxBlock = std::array<uint32_t, 4>;
 
-// Returns one block of four random numbers, each uniformly distributed over all
-// 32-bit values.
+// Returns four random numbers, each uniformly distributed over all 32-bit
+// values. A pure function of `counter` and `key`.
 constexpr PhiloxBlock Philox(PhiloxBlock counter, std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t product0 = uint64_t{0xD2511F53} * counter[0];

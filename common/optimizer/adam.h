@@ -28,9 +28,10 @@ struct AdamRule {
   float keep;
   // Weight decay that is added to the gradient. 0 for AdamW.
   float weight_decay;
-  // learning_rate / (1 - beta1^t) at update t, counted from 1.
+  // The learning rate with bias correction: learning_rate / (1 - beta1^t),
+  // where t is the number of the update, counted from 1.
   float step_size;
-  // 1 / sqrt(1 - beta2^t) at update t, counted from 1.
+  // The bias correction of sqrt(v): 1 / sqrt(1 - beta2^t), with the same t.
   float root_scale;
 
   template <typename Real>

@@ -50,7 +50,7 @@ struct ElementArrays {
   const float* weights = nullptr;
   float* new_weights = nullptr;
   float* const* slots = nullptr;  // [kSlots]
-  // The elements to update: [begin, end).
+  // The range of elements to update: [begin, end).
   int64_t begin = 0;
   int64_t end = 0;
 };

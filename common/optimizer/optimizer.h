@@ -42,10 +42,9 @@ struct UpdateStep {
 struct UpdateArguments {
   // Sum of the batch's gradients; never written.
   const float* gradient_sum = nullptr;
-  // If not null, the second part of the sum, which is to be added to
-  // `gradient_sum`: the gradient is then (gradient_sum[i] +
-  // other_gradient_sum[i]) * gradient_scale, with the same bits as if Sum2 had
-  // added the two parts first.
+  // If not null, the second part of the sum. The gradient is then
+  // (gradient_sum[i] + other_gradient_sum[i]) * gradient_scale, with the same
+  // bits as if Sum2 had added the two parts first.
   const float* other_gradient_sum = nullptr;
   // `weights` are the weights before the step. The weights after the step are
   // written to `new_weights`.
@@ -67,7 +66,7 @@ struct OptimizerStep {
   // The rule for elements with weight decay, and the rule for elements without
   // weight decay.
   OptimizerRule decayed, plain;
-  // The fields of UpdateStep with the same names.
+  // See the fields of UpdateStep with the same names.
   float gradient_scale = 1;
   float statistics_scale = 0;
 
@@ -89,8 +88,8 @@ class Optimizer {
 
   virtual ~Optimizer() = default;
 
-  // Returns the names of the slots: the floats of state for each weight. They
-  // are in the order of the rule's slots, and are the names that PyTorch's
+  // Returns the names of the slots, in the order of the rule's slots. Each slot
+  // is one float of state for each weight. The names are those that PyTorch's
   // optimizers use.
   virtual std::vector<std::string> slot_names() const = 0;
   int slots() const { return static_cast<int>(slot_names().size()); }

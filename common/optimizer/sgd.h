@@ -25,9 +25,9 @@ struct PlainSgd {
   }
 };
 
-// SGD with momentum: v = momentum * v + g + weight_decay * w, and then w -=
-// learning_rate * v, or Nesterov's w -= learning_rate * (g + weight_decay * w +
-// momentum * v). Slot: v.
+// SGD with momentum: v = momentum * v + g + weight_decay * w, then w -=
+// learning_rate * v. With kNesterov, the second assignment is w -=
+// learning_rate * (g + weight_decay * w + momentum * v). The slot holds v.
 template <bool kNesterov>
 struct MomentumSgd {
   static constexpr int kSlots = 1;

@@ -37,8 +37,9 @@ class WritableFile {
   virtual absl::Status Close() = 0;
 };
 
-// The file operations. Error messages name the operation and the path.
-// Thread-safe. Calls block until the disk has completed them.
+// The file operations. They return the errors of FileError, which names the
+// operation and the path. Thread-safe. Calls block until the disk has completed
+// them.
 class FileSystem {
  public:
   // Returns the POSIX file system of this machine.

@@ -22,9 +22,9 @@ double CpuSeconds();
 // Returns the host name; "localhost" if unknown.
 std::string HostName();
 
-// Returns the number of threads that can run at once, at least 1: the number of
-// cores in the process's CPU affinity, but at most the CPU quota of its control
-// group, rounded up.
+// Returns the number of threads that can run at once, at least 1. This is the
+// number of cores in the process's CPU affinity or, if that is smaller, the CPU
+// quota of its control group, rounded up.
 int UsableCores();
 
 // Parses the text of a cgroup v2 file cpu.max and returns the quota in cores:

@@ -32,10 +32,10 @@ class GradientSquares {
   double Total() const {
     return TotalOf(gradients_.Total(), statistics_.Total());
   }
-  // Returns the total for `gradients`, the sum of squares of the gradients, and
-  // `statistics`, the sum of squares of the elements of group STATISTICS:
-  // `gradients`, or NaN if `statistics` is not finite. Both must have been
-  // summed in the order of SumOfSquares, by position in the arena.
+  // Returns `gradients`, the sum of squares of the gradients, or NaN if
+  // `statistics`, the sum of squares of the elements of group STATISTICS, is
+  // not finite. Both must have been summed in the order of SumOfSquares, by
+  // position in the arena.
   static double TotalOf(double gradients, double statistics) {
     return gradients + 0 * statistics;
   }

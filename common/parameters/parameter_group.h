@@ -4,16 +4,19 @@
 
 namespace tributary {
 
-// The values are those of OptimizerGroup in proto/parameter_server.proto, which
-// describes them completely.
+// Determines how servers update a parameter. The numbers are the same as in
+// OptimizerGroup of proto/parameter_server.proto, which describes the groups
+// completely.
 enum class ParameterGroup {
-  // By the optimizer, with weight decay.
+  // The optimizer updates the parameter, with weight decay.
   kDecay = 1,
-  // By the optimizer, without weight decay: biases, and weights of norms.
+  // The optimizer updates the parameter, without weight decay. For biases, and
+  // for the weights of normalization layers.
   kNoDecay = 2,
-  // Running statistics. In place of a gradient, the worker gives the sum over
-  // the samples of (weight - observed value), and servers move the weight by a
-  // tenth of the mean, whatever the optimizer is.
+  // Running statistics. In place of a gradient, the worker contributes the sum
+  // over the samples of (weight - observed value). Servers do not run the
+  // optimizer; they subtract from the weight a tenth of the mean over the
+  // samples, or in mode local_steps the whole mean.
   kStatistics = 3,
 };
 

@@ -43,12 +43,12 @@ struct ChunkSegment {
 class ArenaLayout {
  public:
   // Lays out the parameters of `table` in their order. Returns InvalidArgument,
-  // naming the parameter, for a table that violates the rules in
-  // proto/parameter_server.proto (no parameters, empty or repeated names,
-  // dimensions below 1, sizes that overflow, chunk_elements that is not a
-  // positive multiple of kArenaAlignment), whose arena would exceed
-  // `max_elements` elements, or that exceeds another limit of kDefaultLimits.
-  // Checks the limits before it allocates memory.
+  // naming the parameter, if the table violates the rules in
+  // proto/parameter_server.proto: it has no parameters, empty or repeated
+  // names, dimensions below 1, sizes that overflow, or a chunk_elements that is
+  // not a positive multiple of kArenaAlignment. Also returns InvalidArgument if
+  // the arena would exceed `max_elements` elements, or if the table exceeds a
+  // limit of kDefaultLimits. Checks the limits before it allocates memory.
   static absl::StatusOr<ArenaLayout> Create(
       const ParameterTable& table,
       int64_t max_elements = kDefaultLimits.elements);
@@ -62,7 +62,8 @@ class ArenaLayout {
   int64_t chunk_elements() const { return chunk_elements_; }
   int chunk_count() const { return chunk_count_; }
   int64_t ChunkBegin(int chunk) const { return chunk * chunk_elements_; }
-  // The last chunk may be shorter than chunk_elements().
+  // Returns the number of elements of the chunk: chunk_elements(), or possibly
+  // less for the last chunk.
   int64_t ChunkSize(int chunk) const;
   // Returns the parameter that contains `element` (an offset in the arena), or
   // the last parameter before `element` if it lies in a gap.

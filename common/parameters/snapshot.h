@@ -67,8 +67,8 @@ inline void CopySnapshot(const Snapshot& from, Snapshot* to) {
 // when it reaches the version. Thread-safe.
 class SnapshotCapture {
  public:
-  // `chunks` is the number of chunks. The last call of Put or Release passes
-  // the snapshot to `done`, on its thread.
+  // `chunks` is the number of chunks. `done` receives the snapshot from the
+  // last call of Put or Release, on the thread that makes this call.
   SnapshotCapture(int64_t version, size_t chunks,
                   std::function<void(Snapshot)> done)
       : done_(std::move(done)), missing_(chunks + 1) {

@@ -45,7 +45,8 @@ class ReceivedFloats {
   Encoding encoding_ = FLOAT32;
   int64_t elements_ = 0;
   ReceivedPayload payload_;
-  // Shared, so that copies of this object are cheap.
+  // The bytes of a compressed payload. Shared, so that copies of this object
+  // are cheap.
   std::shared_ptr<const std::string> compressed_;
 };
 

@@ -38,7 +38,8 @@ absl::StatusOr<std::string> MakeSafetensorsHeader(
 
 // Writes the tensors in the order of their names. Replaces `path` atomically
 // (see WriteFileAtomically). Does not copy the tensors. See
-// MakeSafetensorsHeader for the rules for names and metadata.
+// MakeSafetensorsHeader for the rules for names and metadata. Returns the
+// errors of MakeSafetensorsHeader and WriteFileAtomically.
 absl::Status WriteSafetensors(
     const std::string& path, absl::Span<const NamedTensor> tensors,
     const std::map<std::string, std::string>& metadata,

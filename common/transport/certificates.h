@@ -25,11 +25,13 @@ struct CertificateRequest {
   absl::Time not_after;
 };
 
-// Creates a self-signed authority with a P-256 key.
+// Creates a self-signed certificate authority with a P-256 key. Returns an
+// error only if OpenSSL fails.
 absl::StatusOr<CertificateAndKey> MakeAuthority(
     const CertificateRequest& request);
 
 // Creates a certificate, signed by `authority`, for TLS servers and clients.
+// Returns an error if `authority` is not PEM or OpenSSL fails.
 absl::StatusOr<CertificateAndKey> IssueCertificate(
     const CertificateRequest& request, const CertificateAndKey& authority);
 

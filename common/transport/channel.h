@@ -48,7 +48,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToCoordinator(
     const std::string& address, const Security& security,
     absl::Duration timeout, const std::function<bool()>& stop);
 
-// Sets the options of a server that match those of CreateChannel.
+// Sets the options of a gRPC server that enforce `limits`: sizes of messages
+// and metadata, concurrent streams, keepalive pings and timeouts.
 void ConfigureServer(const Limits& limits, grpc::ServerBuilder* builder);
 
 // Returns a status with the same code and message. If `peer` is not empty,

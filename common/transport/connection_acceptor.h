@@ -30,7 +30,7 @@ class ConnectionAcceptor {
 
   // `log` must outlive this object.
   ConnectionAcceptor(const Limits& limits, Logger* log);
-  // Calls Stop.
+  // Calls Stop, which closes the listeners.
   ~ConnectionAcceptor();
   ConnectionAcceptor(const ConnectionAcceptor&) = delete;
   ConnectionAcceptor& operator=(const ConnectionAcceptor&) = delete;
@@ -65,9 +65,10 @@ class ConnectionAcceptor {
   };
 
   void Run();
-  // Accepts the connections that are waiting at `door`.
+  // Accepts all connections that are waiting at the listener `door`.
   void AcceptAll(const Door& door);
-  // Decides whether `socket` is accepted. If not, closes it and returns false.
+  // Returns true if the connection `socket` from `peer` is within the limits.
+  // Otherwise closes `socket` and returns false.
   bool Admit(const Door& door, int socket, const std::string& peer);
   // Accepts and closes one connection, using the spare descriptor, when the
   // process has no other descriptors left.
@@ -82,7 +83,7 @@ class ConnectionAcceptor {
   std::vector<Door> doors_;
   std::thread thread_;
 
-  // The members below are accessed by the thread only.
+  // The members below are accessed only by `thread_`.
   ConnectionTable table_;
   absl::Time warned_ = absl::InfinitePast();
   int64_t refused_ = 0;  // Number of refusals since the last warning.

@@ -151,14 +151,14 @@ class GrpcClientStream final
   grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub_;
   grpc::ClientContext context_;
   ClientSession<In, Out>* session_ = nullptr;
-  // Accessed only by the read in flight, and by OnDone, which is called after
-  // the last read.
+  // The message that is being read. Accessed only by the read in flight, and by
+  // OnDone, which is called after the last read.
   grpc::ByteBuffer in_;
   absl::Status malformed_;
 
   absl::Mutex mu_;
   std::multimap<int64_t, grpc::ByteBuffer> queue_ ABSL_GUARDED_BY(mu_);
-  // Owned by gRPC while writing_ is true.
+  // The message that is being written. Owned by gRPC while writing_ is true.
   grpc::ByteBuffer out_ ABSL_GUARDED_BY(mu_);
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   bool closing_ ABSL_GUARDED_BY(mu_) = false;

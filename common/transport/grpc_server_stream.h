@@ -44,8 +44,8 @@ class GrpcServerStream final
       watch_->stream = this;
     }
     watch_->alarm.Set(absl::ToChronoTime(absl::Now() + silence),
-                      // The alarm is a member of the watch, so it holds a weak
-                      // reference.
+                      // The callback holds a weak reference, because the watch
+                      // owns the alarm and thereby the callback.
                       [weak = std::weak_ptr<Watch>(watch_)](bool over) {
                         const std::shared_ptr<Watch> watch = weak.lock();
                         if (over && watch != nullptr) watch->SendAway();
@@ -177,13 +177,13 @@ class GrpcServerStream final
   const std::shared_ptr<Watch> watch_ = std::make_shared<Watch>();
   std::unique_ptr<ServerSession<In, Out>> session_;
 
-  // Accessed only by the read in flight.
+  // The message that is being read. Accessed only by the read in flight.
   grpc::ByteBuffer in_;
   bool greeted_ = false;
 
   absl::Mutex mu_;
   std::multimap<int64_t, grpc::ByteBuffer> queue_ ABSL_GUARDED_BY(mu_);
-  // Owned by gRPC while writing_ is true.
+  // The message that is being written. Owned by gRPC while writing_ is true.
   grpc::ByteBuffer out_ ABSL_GUARDED_BY(mu_);
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;

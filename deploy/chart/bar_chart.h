@@ -26,7 +26,7 @@ struct BarChart {
     // Heading above the bar, for this bar and those below it.
     std::string heading;
   };
-  // The meaning of a color.
+  // An entry of the legend: the meaning of a color.
   struct Key {
     std::string name;
     std::string color;

@@ -35,8 +35,8 @@ struct SvgBox {
 struct SvgStroke {
   std::string color = "#333333";
   double width = 1;
-  // Lengths of dashes and gaps, such as "6 3" for dashes of 6 and gaps of 3.
-  // Empty for a solid line.
+  // Lengths of dashes and gaps in pixels, such as "6 3" for dashes of 6 and
+  // gaps of 3. Empty for a solid line.
   std::string dashes;
 };
 

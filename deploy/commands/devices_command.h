@@ -18,7 +18,7 @@ namespace tributary {
 struct MachineDevices {
   int cores = 1;  // Number of cores that this process may use.
   std::optional<int64_t> free_memory_bytes;
-  // OK if CUDA can use a GPU; otherwise the reason why it can use none.
+  // OK if CUDA can use at least one GPU; otherwise the reason why it cannot.
   absl::Status cuda;
   // The PCI addresses of the GPUs that CUDA can use, by number in CUDA's order.
   std::vector<std::string> cuda_bus_ids;

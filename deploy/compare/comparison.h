@@ -15,7 +15,7 @@
 
 namespace tributary {
 
-// One line of metrics.jsonl.
+// The training loss that one line of metrics.jsonl reports.
 struct LossPoint {
   int64_t step = 0;
   double seconds = 0;  // Time since the first step started.
@@ -42,8 +42,8 @@ struct RunFigures {
   int64_t parameters = 0;
   int64_t steps = 0;
   double seconds = 0;  // Duration of the whole training, including evaluation.
-  // Time between two steps. This mean and the following ones include the first
-  // steps, which take longer.
+  // Time from the completion of one step to the completion of the next. This
+  // mean and the following ones include the first steps, which take longer.
   double step_ms = 0;
   // Components of a step, averaged over the workers. The exposed time of the
   // exchange is the part that does not overlap with computation. For an
@@ -84,8 +84,8 @@ struct HostFigures {
   std::string host;       // Example: "worker 0 and the server".
   double bytes_out = 0;   // Bytes through the link of the host in one step.
   double bytes_in = 0;
-  // Memory of the processes on the host, as measured in a run; absent if no run
-  // provides it.
+  // Sum of the peak memory of the processes on the host, in bytes, as measured
+  // in a run of this comparison. Absent if no completed run has such processes.
   absl::optional<double> memory_bytes;
   // Predicted step time of the job in milliseconds, which is the same for all
   // hosts of one placement.

@@ -34,9 +34,9 @@ JobSpec JobToCompare(JobSpec job);
 
 struct ComparisonResult {
   Comparison comparison;
-  // kExitDone if every run is done. If a signal stopped the comparison, the
-  // exit code for this signal. Otherwise kExitUsage if all runs failed with
-  // kExitUsage, and kExitFailed if not.
+  // The exit code of the command: kExitDone if every run is done; the signal's
+  // exit code if a signal stopped the comparison; kExitUsage if all runs failed
+  // with kExitUsage; otherwise kExitFailed.
   int exit_code = 0;
 };
 

@@ -29,12 +29,12 @@ int ReportError(const absl::Status& status);
 int ReportError(const absl::Status& status, int exit_code);
 
 // Flushes the standard streams and ends the process without running exit
-// handlers or static destructors. main must end this way: gRPC's threads live
-// as long as the process (see KeepGrpc in common/transport/channel.cc), and one
-// of them may be in a TLS handshake while OpenSSL's exit handler frees what the
-// handshake uses. Shutting gRPC down instead can take up to ten seconds. Files,
-// logs and locks are not affected, because the commands destroy the objects
-// that own them before they return.
+// handlers or static destructors. main must end this way, because gRPC's
+// threads live as long as the process (see KeepGrpc in
+// common/transport/channel.cc). One of them may be in a TLS handshake, whose
+// data OpenSSL's exit handler would free. Shutting gRPC down instead can take
+// up to ten seconds. Files, logs and locks are not affected, because the
+// commands destroy the objects that own them before they return.
 [[noreturn]] void EndProcess(int exit_code);
 
 }  // namespace tributary

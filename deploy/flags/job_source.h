@@ -39,9 +39,10 @@ struct JobSource {
   bool finds_micro_batches = false;
 };
 
-// Declares --steps.
+// Declares --steps, which sets `source->steps`.
 void AddStepsFlag(CommandLine* line, JobSource* source);
-// Declares --set. --help shows `example`, a change in the form path=value.
+// Declares --set, which adds to `source->sets`. --help shows `example`, a
+// change in the form path=value.
 void AddSetFlag(CommandLine* line, const std::string& example,
                 std::vector<std::string>* sets);
 

@@ -25,8 +25,8 @@ struct LogFlags {
 // Declares --log-format and --log-level.
 void AddLogFlags(CommandLine* line, LogFlags* flags);
 
-// Declares the same flags, and --warning-fd, for processes that a launcher may
-// start.
+// Like AddLogFlags, but also declares --warning-fd. For processes that a
+// launcher may start.
 void AddChildLogFlags(CommandLine* line, LogFlags* flags);
 
 // Creates a log on stderr for a process with this role ("server" or "worker")

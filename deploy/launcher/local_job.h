@@ -123,7 +123,8 @@ class LocalJob {
   bool Ended() const;
   // If a signal ends the job, waits for server 0 to write a checkpoint.
   void Drain();
-  // Ends the remaining processes as the result requires.
+  // Waits until the remaining processes have ended. Stops them after a signal,
+  // when no server is left to finish the job, or after settle_timeout.
   void StopRemaining();
 
   const LocalJobOptions options_;
@@ -134,7 +135,8 @@ class LocalJob {
     int number = 0;  // Shard or rank.
   };
   std::vector<Place> places_;  // Indexed by process.
-  // Index in `places_` of the latest process, by shard and by rank.
+  // Index in `places_` of the latest process of each server, by shard, and of
+  // each worker, by rank.
   std::map<int, int> servers_;
   std::map<int, int> workers_;
   std::string coordinator_;  // Address of the coordinator.

@@ -30,8 +30,8 @@ struct LocalProcesses {
   std::string server_device = "cpu";  // See AddServerDeviceFlag.
   std::string worker_device = "cpu";  // See AddDeviceFlag.
   // The command line, for the shell, that starts a worker in place of this
-  // program. Its environment contains each flag of `tributary worker` as a
-  // TRIBUTARY_* variable. Empty: this program.
+  // program. The environment of this command contains each flag of `tributary
+  // worker` as a TRIBUTARY_* variable. If empty, workers run this program.
   std::string worker_command;
   std::string resume;              // The server's --resume; empty: none.
   bool allow_job_changes = false;  // The server's --allow-job-changes.

@@ -18,12 +18,12 @@ std::string FormatCount(double value);
 // "12:05" or "1:02:03".
 std::string FormatSeconds(double seconds);
 
-// Returns one line, without a line end:
+// Returns one line of at most `width` columns (unlimited if 0), without a line
+// end. Omits the least important parts of a line that does not fit. Example of
+// a complete line:
 //   step 1200/6000 20% | loss 1.2345 | lr 3.0e-04 | norm 1.10 |
 //   12.3k tokens/s | 8.1 ms (compute 82% exchange 11%) |
 //   waiting 1.2 ms for worker 3: backward | ETA 0:38
-// of at most `width` columns (unlimited if 0). Omits the least important parts
-// of a line that does not fit.
 std::string FormatProgress(const StatusReply& status, int width);
 
 // Returns the information of FormatProgress as one JSON object without a line

@@ -15,9 +15,9 @@ namespace tributary {
 // Returns the number of micro-batches for a job with `workers` workers, which
 // share `devices` devices of the same kind as `device`. The result is the
 // smallest number for which a micro-batch fits into a worker's share of the
-// memory that is free now, and for which there is at least one micro-batch per
-// worker if the batch can be divided into so many. On the CPU, half of the free
-// memory is reserved for servers, weights and data. If the amount of free
+// memory that is free now. It is at least the number of workers, unless the
+// batch cannot be divided into so many micro-batches. On the CPU, half of the
+// free memory is reserved for servers, weights and data. If the amount of free
 // memory is unknown, returns the largest possible number.
 //
 // Opens the job's data set with `sources` to learn the size of a sample, and

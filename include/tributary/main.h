@@ -22,12 +22,12 @@ namespace tributary {
 // registered models and data sets by name (model.external.name,
 // data.external.name). `train`, `compare` and `bench` start servers and workers
 // by running this program again, so main must call Main before it does anything
-// else, and with the same registries each time.
+// else, with the same registries in every process.
 //
 // Call once, on the main thread. Ends the process with the command's exit code
-// (docs/fault-tolerance.md lists the codes) instead of returning, because
-// threads of gRPC live as long as the process; destructors of static objects do
-// not run. Ends it with code 2 if a name was registered twice.
+// (docs/fault-tolerance.md lists the codes), or with code 2 if a name was
+// registered twice. Does not return, because gRPC's threads live as long as the
+// process. Does not run the destructors of static objects.
 [[noreturn]] int Main(int argc, char** argv, const ModelRegistry& models = {},
                       const DataRegistry& data_sets = {});
 

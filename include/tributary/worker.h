@@ -39,7 +39,7 @@
 
 namespace tributary {
 
-// Implementation.
+// Classes of the implementation, which this header only names.
 class MicroBatchState;
 class PieceState;
 class WorkerSession;
@@ -70,10 +70,10 @@ struct ParameterDeclaration {
   std::string name;
   // At least one dimension, each at least 1.
   std::vector<int64_t> shape;
-  // Writes the initial values, which are zero before. Every worker must write
-  // the same values: derive them from `random` only, a stream that depends on
-  // the job's seed and the parameter's number. Runs on a thread of the library,
-  // in one worker of the job, and must not throw. Null: zeros.
+  // Writes the initial values to `values`, which contains zeros. Every worker
+  // must write the same values: derive them only from `random`, a stream that
+  // depends on the job's seed and the parameter's number. Called on a thread of
+  // the library; must not throw. If null, the initial values are zero.
   std::function<void(Random* random, absl::Span<float> values)> initialize;
   ParameterGroup group = ParameterGroup::kDecay;
 };
@@ -81,15 +81,16 @@ struct ParameterDeclaration {
 // The facts of the job that a program needs before it declares its parameters.
 struct JobInfo {
   std::string name;
-  // model.external.name and model.external.config (a JSON object) of the job;
-  // empty if the job's model is not external.
+  // The job's fields model.external.name and model.external.config (a JSON
+  // object). Empty if the job's model is not external.
   std::string model;
   std::string config;
   uint64_t seed = 0;
   int64_t train_samples = 0;
   int64_t evaluation_samples = 0;
-  // data.external.fingerprint of the job. A program that can compute that of
-  // its data should compare them before it declares its parameters.
+  // The fingerprint of the job's data; with data.external, the field
+  // data.external.fingerprint. A program that can compute the fingerprint of
+  // its own data should compare the two before it declares its parameters.
   uint64_t fingerprint = 0;
   // Samples in a batch, and the number of micro-batches that it is divided
   // into.
@@ -97,20 +98,21 @@ struct JobInfo {
   int micro_batches = 0;
 };
 
-// One micro-batch: some samples, the weights, and room for the gradients. The
+// One micro-batch: some samples, the weights, and memory for the gradients. The
 // program computes the gradient of the *sum* of the samples' losses. The same
 // micro-batch must yield the same bits on every worker.
 //
 // Parameters are numbered from 0, in the order of their declaration. The spans
-// are valid until Finish or the next step of the loop. A wrong call is
-// remembered, ends the loops, and is returned by Worker::status. Not
-// thread-safe, but several threads may compute into different parts of a span.
+// are valid until Finish is called or the loop over the micro-batches
+// continues. An invalid call is recorded as an error, which ends the loops and
+// which Worker::status returns. Not thread-safe, but several threads may write
+// to different parts of a span.
 class MicroBatch {
  public:
   int64_t step() const;  // From 0; with local steps, the inner step.
   int number() const;    // Number of the micro-batch in the batch, from 0.
   int64_t epoch() const;
-  // The samples, by their numbers in the data set. At least one.
+  // Returns the numbers of the samples in the data set. There is at least one.
   absl::Span<const int64_t> indexes() const;
   // Returns a stream that depends only on the job's seed, step(), number() and
   // `layer`, a number from 0 to 4095 that gives independent streams.
@@ -119,16 +121,18 @@ class MicroBatch {
   // Blocks until the parameter's weights have arrived, and returns them. If the
   // micro-batch has been given up, returns zeros.
   absl::Span<const float> weights(int parameter);
-  // Returns memory for the gradient, with unspecified contents. It is sent from
-  // there without being copied.
+  // Returns memory to which the program writes the parameter's gradient. Its
+  // contents are initially unspecified. The gradient is sent from this memory
+  // without a copy.
   absl::Span<float> gradient(int parameter);
   // States how many samples (tokens) count. By default, all samples do. The
   // servers divide the sum of the gradients of a step by the sum of these
   // numbers. Call before the first Ready or Add.
   void SetSampleCount(int64_t count);
-  // States that gradient(parameter) is final. Gradients are sent from the last
-  // parameter to the first, so parameters that become ready in this order leave
-  // while the program computes the others. Do not write the gradient any more.
+  // States that gradient(parameter) is final. The program must not write to it
+  // afterwards. Gradients are sent from the last parameter to the first, so
+  // gradients that become ready in this order are sent while the program
+  // computes the others.
   void Ready(int parameter);
   // Copies `values` to gradient(parameter) and calls Ready.
   void Add(int parameter, absl::Span<const float> values);
@@ -136,9 +140,10 @@ class MicroBatch {
   // All parameters must be ready.
   void Finish(double loss_sum);
 
-  // Returns true if a call of weights has found that the result is not needed
-  // any more, because other workers have computed it or a server was lost. The
-  // program may compute on, or continue with the next micro-batch at once.
+  // Returns true if the micro-batch was given up during a call of weights,
+  // Ready or Add: its result is no longer needed, because other workers have
+  // computed it or a server was lost. The program may finish the micro-batch,
+  // or continue with the next one at once.
   bool aborted() const;
 
   explicit MicroBatch(MicroBatchState* state) : state_(state) {}
@@ -147,16 +152,18 @@ class MicroBatch {
   MicroBatchState* state_;
 };
 
-// Consecutive samples of the evaluation data. Thread safety and errors are
-// those of MicroBatch.
+// Consecutive samples of the evaluation data. See MicroBatch for thread safety
+// and errors.
 class EvaluationPiece {
  public:
-  // The samples are [begin(), end()), by their numbers in the evaluation data.
+  // Return the range [begin(), end()) of the numbers of the samples in the
+  // evaluation data.
   int64_t begin() const;
   int64_t end() const;
   absl::Span<const float> weights(int parameter);
-  // Ends the piece: the sum of the losses, how many predictions were correct (0
-  // if there is no such thing), and how many samples (tokens) count.
+  // Ends the piece. `loss_sum` is the sum of the losses, `correct` is the
+  // number of correct predictions (0 for models without classes), and `count`
+  // is the number of samples (tokens) that count.
   void Report(double loss_sum, int64_t correct, int64_t count);
 
   explicit EvaluationPiece(PieceState* state) : state_(state) {}
@@ -194,16 +201,17 @@ class ItemRange {
   const std::function<Item*()> next_;
 };
 
-// Work on one version of the weights: either micro-batches of one training step
-// or pieces of an evaluation; the other loop is empty. A step may be only a
-// part of the job's step, because other workers compute the rest. If a server
-// is lost, steps may be repeated.
+// Work on one version of the weights: either micro-batches of one training
+// step, or pieces of an evaluation. The loop over the other kind is empty.
+// Contains only the part of the job's step that this worker computes. If a
+// server is lost, steps may be repeated.
 class Step {
  public:
   // Number of the training step, from 0; -1 for an evaluation.
   int64_t number() const;
-  // The loops end when it is known that the next work belongs to another step,
-  // so their ends may block like Worker::NextStep.
+  // Return ranges for loops over the items of this step. A loop ends only when
+  // it is known that the next work belongs to a different step, so the end of a
+  // loop may block for as long as Worker::NextStep.
   ItemRange<MicroBatch> micro_batches();
   ItemRange<EvaluationPiece> evaluation_pieces();
 
@@ -213,9 +221,9 @@ class Step {
   WorkerSession* session_;
 };
 
-// A connection to a job. Destroying it, for example because of an exception,
-// leaves the job; its other workers take over. Movable. All methods but Stop
-// must be called by one thread at a time.
+// A connection to a job. If the object is destroyed, for example because of an
+// exception, this worker leaves the job, and the other workers take over its
+// work. Movable. Not thread-safe, except for Stop.
 class Worker {
  public:
   struct Options {
@@ -223,27 +231,30 @@ class Worker {
     std::string coordinator = "127.0.0.1:29400";
     // Requested rank, or -1 for any.
     int rank = -1;
-    // As the flags of the same names of `tributary worker`; empty: none.
+    // See the flags of `tributary worker` with the same names. Empty strings
+    // stand for flags that are not set.
     std::string tls_dir;
     std::string token_file;
     bool insecure_network = false;
     std::string advertise;
-    // "debug", "info", "warning" or "error", and "text" or "json". The log goes
-    // to stderr.
+    // The log goes to stderr. `log_level` is "debug", "info", "warning" or
+    // "error"; `log_format` is "text" or "json".
     std::string log_level = "info";
     std::string log_format = "text";
-    // Descriptor that also receives warnings; -1: none.
+    // File descriptor that also receives warnings; -1 if there is none.
     int warning_fd = -1;
 
-    // Reads the variables that `tributary train --worker-command` sets, which
-    // docs/cpp.md lists; without them, those of torchrun, Slurm or Open MPI.
-    // Returns InvalidArgument, naming the variable, for a wrong value.
+    // Reads the environment variables that `tributary train --worker-command`
+    // sets, which docs/cpp.md lists. If they are not set, reads the variables
+    // of torchrun, Slurm or Open MPI. Returns InvalidArgument, naming the
+    // variable, for an invalid value.
     static absl::StatusOr<Options> FromEnvironment();
   };
 
-  // Joins the job, and blocks until the coordinator has sent it. Retries for a
-  // minute while no server answers. The first form takes the options from the
-  // environment.
+  // Joins the job, and blocks until the coordinator has sent it. While no
+  // server answers, retries for a minute. Without `options`, uses
+  // Options::FromEnvironment. Returns InvalidArgument for an invalid option,
+  // and the worker's error if it cannot join the job.
   static absl::StatusOr<Worker> Connect();
   static absl::StatusOr<Worker> Connect(const Options& options);
   ~Worker();
@@ -253,25 +264,25 @@ class Worker {
   const JobInfo& job() const;
 
   // Declares the model's parameters, in the order of forward. Call once, before
-  // NextStep. Every worker of the job must declare the same. Returns
-  // InvalidArgument, naming the parameter, for a wrong declaration; it may then
-  // be repeated.
+  // NextStep. All workers of the job must declare the same parameters. Returns
+  // InvalidArgument, naming the parameter, for an invalid declaration; Declare
+  // may then be called again.
   absl::Status Declare(const std::vector<ParameterDeclaration>& parameters);
 
-  // Blocks until there is work and returns it; it is valid until the next call.
-  // Returns null when the job has ended for this worker, for the reason that
-  // status() states.
+  // Blocks until there is work and returns it. The result is valid until the
+  // next call. Returns null when the job has ended for this worker; status()
+  // then states the reason.
   Step* NextStep();
 
   // Returns OK while the worker takes part and after the job is done, Cancelled
   // if the job or this worker was stopped, and otherwise the error that ended
   // this worker: one line, for the user. After an error of the program, such as
-  // a forgotten gradient, the job's other workers take over; if there is none,
+  // a missing gradient, the job's other workers take over; if there are none,
   // the job fails with this message.
   absl::Status status() const;
 
-  // Makes the worker leave the job soon: waits end and NextStep returns null.
-  // Thread-safe, but not async-signal-safe.
+  // Makes the worker leave the job soon: blocking calls return, and NextStep
+  // returns null. Thread-safe, but not async-signal-safe.
   void Stop();
 
  private:
@@ -283,8 +294,8 @@ class Worker {
 // Ends the process with the exit code that launchers expect for a worker's
 // status: 0 if it is OK, 75 if it is Cancelled, 2 for InvalidArgument and
 // NotFound, otherwise 1. Prints an error as one line, which `tributary train`
-// shows. Destroy the worker first. Runs no static destructors, because gRPC's
-// threads may still use what they would destroy.
+// shows. Destroy the worker first. Does not run static destructors, because
+// gRPC's threads may still use the objects that they would destroy.
 [[noreturn]] void EndWorkerProcess(const absl::Status& status);
 
 }  // namespace tributary

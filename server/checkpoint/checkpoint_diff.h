@@ -12,7 +12,8 @@ namespace tributary {
 
 // The differences between two versions of one tensor.
 struct TensorDiff {
-  // PARAMETER for weights, PARAMETER.STATE for an optimizer state array.
+  // Name of the tensor: PARAMETER for weights, PARAMETER.STATE for an array of
+  // optimizer state.
   std::string name;
   int64_t elements = 0;
   // Number of elements whose bits differ.

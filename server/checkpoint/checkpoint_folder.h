@@ -28,12 +28,13 @@ struct CheckpointName {
 
 // Lists the checkpoints in `folder` (see CheckpointsFolder), newest first.
 // Reads only the names, not the contents, of the checkpoints. Returns an empty
-// list if the folder does not exist.
+// list if the folder does not exist, and the system's error if it cannot be
+// read.
 absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(
     const std::string& folder);
 
-// Which checkpoints Prune keeps. Only names of the form that CheckpointFolder
-// writes are ever removed.
+// States which checkpoints Prune keeps. Prune never removes a folder whose name
+// does not have the form that CheckpointFolder gives to checkpoints.
 struct CheckpointRetention {
   // Number of newest checkpoints to keep; 0 keeps all.
   int64_t keep_last = 0;
@@ -75,16 +76,17 @@ class CheckpointFolder {
   // Removes, oldest first, the checkpoints that `retention` does not keep.
   // Never removes the newest checkpoint. Checkpoints of later steps than this
   // object's last Commit are neither counted nor removed: they exist if the job
-  // resumed from an earlier checkpoint, and they may be damaged.
+  // resumed from an earlier checkpoint, and they may be damaged. Returns the
+  // system's error if a checkpoint cannot be removed.
   absl::Status Prune(const CheckpointRetention& retention);
 
  private:
   // Removes a checkpoint and its files. Renames it to a temporary name first,
   // so that a reader never finds part of a checkpoint.
   absl::Status RemoveCheckpoint(const std::string& path);
-  // Removes a file, or a folder and its files. A renaming to `path` must be
-  // synced before: otherwise a power failure could restore the earlier name of
-  // a folder without its files.
+  // Removes a file, or a folder and its files. If the file or folder was
+  // renamed to `path`, that renaming must have been synced: otherwise a power
+  // failure could restore the earlier name for a folder without its files.
   void RemoveWithContents(const std::string& path);
   // Renames the folder `temporary` to the checkpoint's name `path`. An existing
   // `path` is renamed to `aside`; on an error it keeps its name.

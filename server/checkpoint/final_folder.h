@@ -22,7 +22,8 @@ inline constexpr char kFinalModelName[] = "model.safetensors";
 // of `manifest`, the manifest of the job's last version, in which the files,
 // the number of servers and the optimizer state are replaced. Reads the whole
 // model; blocks on the disk. If it returns OK, the manifest survives a power
-// failure.
+// failure. Returns the system's error, with the path, if the model cannot be
+// read or the manifest cannot be written.
 absl::Status WriteFinalManifest(const std::string& folder,
                                 CheckpointManifest manifest,
                                 FileSystem* files = FileSystem::Posix());

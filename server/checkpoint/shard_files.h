@@ -31,7 +31,8 @@ struct ShardFiles {
 // Writes the model file and, if there is optimizer state, the optimizer file
 // into `folder`, and syncs the files and the folder. `snapshot` must hold all
 // chunks of the shard. Returns the entries that describe these files in the
-// manifest. Does not copy the tensors. Blocks on the disk.
+// manifest. Does not copy the tensors. Blocks on the disk. Returns the system's
+// error, with the path, if a file cannot be written.
 absl::StatusOr<std::vector<CheckpointFile>> WriteShardFiles(
     const ShardFiles& files, const Snapshot& snapshot,
     const std::string& folder, FileSystem* file_system);

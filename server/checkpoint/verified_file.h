@@ -42,7 +42,8 @@ class VerifiedFile {
   // Verifies all blocks of the file.
   absl::Status VerifyAll();
 
-  // Verifies and parses the header of the safetensors file.
+  // Verifies and parses the header of the file, which must be a safetensors
+  // file. Returns the file with its tensors, whose data are not verified yet.
   absl::StatusOr<SafetensorsFile> OpenTensors();
 
   const std::string& path() const { return path_; }
@@ -53,7 +54,7 @@ class VerifiedFile {
 
   VerifiedFile(int descriptor, std::string path, const CheckpointFile& facts);
 
-  // Reads block `number` into block_.
+  // Reads block `number` into block_ without verifying it.
   absl::Status Fetch(int64_t number);
   // Reads block `number` into block_ and verifies it, unless it is already
   // there.
@@ -68,8 +69,9 @@ class VerifiedFile {
   int64_t loaded_ = -1;  // Number of the verified block in block_; -1: none.
 };
 
-// Returns the manifest's entry for the file `name` in `folder`, with the
-// digests of its current contents.
+// Reads the file `name` in `folder`, and returns an entry for a manifest with
+// the digests of its current contents. Returns the system's error, with the
+// path, if the file cannot be read.
 absl::StatusOr<CheckpointFile> DescribeFile(const std::string& folder,
                                             const std::string& name);
 

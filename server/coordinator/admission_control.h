@@ -43,8 +43,8 @@ class AdmissionControl {
 
   // ---- Workers.
 
-  // Returns the new worker's incarnation, or the error with which its
-  // connection ends.
+  // Adds a worker that asks to join. Returns its incarnation, or the error with
+  // which the caller must end its connection.
   absl::StatusOr<int64_t> AddWorker(const Join& join, WorkerLink* link);
   absl::Status OnReady(Member* member, const Ready& ready);
   absl::Status OnSynced(Member* member);
@@ -69,7 +69,8 @@ class AdmissionControl {
   // refuses workers with a different model or different data. Fails the job
   // before it returns an error.
   absl::Status PrepareIfDue();
-  // Begins training once enough workers are synced; see step 4 above.
+  // Begins training once enough workers are synced; see item 4 of the class
+  // comment.
   void StartIfDue();
 
   // Returns true if at least one worker has received all weights in this
@@ -104,9 +105,10 @@ class AdmissionControl {
   const BeginningOptions beginning_;
 
   StartQuorum quorum_;
-  // The workers that have the job's data: StartQuorum::Decision::whose.
+  // Names the workers that have the job's data, for messages; see
+  // StartQuorum::Decision::whose.
   std::string data_owner_;
-  // The order with which workers connect to the servers (Open).
+  // The order (Open) that tells workers to connect to the servers.
   CoordinatorOrder open_;
   // Incarnation of the worker that initializes the weights (version 0), or 0 if
   // there is none.

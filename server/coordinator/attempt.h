@@ -103,7 +103,7 @@ class Attempt {
   // of a worker that has this model and data.
   void Prepare(ArenaLayout layout, const Ready& ready,
                const Beginning& beginning);
-  // Begins training.
+  // Begins training. Call it after Prepare.
   void Train();
   // Returns true if the attempt resumes from a checkpoint of the finished
   // model, so that no step is left to compute.
@@ -213,9 +213,9 @@ class Attempt {
   // ---- Reports.
 
   StatusReply Describe() const;
-  // See Coordinator::Summary.
+  // Implements Coordinator::Summary.
   std::string Summary(const std::string& weights_sha256) const;
-  // See Coordinator::FinalManifest.
+  // Implements Coordinator::FinalManifest.
   CheckpointManifest FinalManifest() const;
 
  private:
@@ -239,8 +239,9 @@ class Attempt {
   bool FinalVersionIsSafe() const;
   void LetServerLeave();
   void FlushMetrics();
-  // Closes all connections of an attempt that has ended with RollBack or
-  // GiveUp. The peers are told to join again.
+  // Closes all connections, because the attempt has ended with RollBack or
+  // GiveUp. The status (see JoinAgain) contains `reason` and tells the peers to
+  // join again.
   void SendAway(const absl::Status& reason);
 
   const AttemptOptions options_;
@@ -265,7 +266,7 @@ class Attempt {
   absl::Time finishing_since_ = absl::InfiniteFuture();
   int workers_at_ending_ = 0;
 
-  // Values for the summary.
+  // The fields below are values for summary.json.
   int most_workers_ = 0;
   int64_t workers_lost_ = 0;
   // Number of reassignments made because the workers' speeds differed.

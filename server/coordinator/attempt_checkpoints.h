@@ -31,9 +31,10 @@ class AttemptCheckpoints {
   CheckpointSchedule* schedule() { return &schedule_; }
   const CheckpointSchedule& schedule() const { return schedule_; }
 
-  // Records the job's state after a round if a checkpoint is being taken at
-  // that version. Call it when a round is complete, before any report of the
-  // next round is added to `progress`.
+  // Call this when a round is complete, before any report of the next round is
+  // added to `progress`. If a checkpoint is being taken at the version that the
+  // round has produced, saves the job's state for the manifest of that
+  // checkpoint.
   void OnRound(const JobProgress& progress);
   // Executes all actions that are due. `earliest` is the first version that may
   // be chosen for a checkpoint. `order` sends an order to all servers.

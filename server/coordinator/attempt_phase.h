@@ -17,11 +17,11 @@ enum class AttemptEnding {
   kFailed,  // See AttemptPhase::failure.
 };
 
-// Returns the status for peers whose call ends because the attempt ends. It
-// tells them to join again.
+// Returns an Aborted status for peers whose call ends because the attempt ends.
+// Peers that receive it join again.
 absl::Status JoinAgain(const absl::Status& reason);
-// Returns the status for peers of a failed job. It tells them not to join
-// again.
+// Returns a FailedPrecondition status for peers of a failed job. Peers that
+// receive it do not join again.
 absl::Status JobFailed(const absl::Status& reason);
 
 // The state machine of an attempt's phases. A transition that does not apply

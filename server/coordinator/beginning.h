@@ -25,7 +25,8 @@ struct ResumePoint {
   CheckpointManifest manifest;
 };
 
-// Where an attempt begins.
+// States where an attempt begins: at version 0, at a checkpoint, or at the
+// in-memory replicas.
 struct Beginning {
   // The version that servers begin with. A worker initializes version 0.
   int64_t version = 0;

@@ -146,7 +146,8 @@ class CheckpointSchedule {
   bool drained_ = false;
   // Version of the checkpoint to take while no worker computes; see OnIdle.
   int64_t idle_version_ = -1;
-  // True if OnIdle has requested a try that has not begun.
+  // True if OnIdle has requested a checkpoint at idle_version_ that has not
+  // begun.
   bool idle_due_ = false;
   int idle_tries_ = 0;  // Number of tries for the pending request.
   bool last_done_ = false;

@@ -44,7 +44,9 @@ class Coordinator {
 
   // ---- Workers. `link` must stay valid until OnWorkerDisconnected returns.
 
-  // Returns the new worker's incarnation, which identifies it in later calls.
+  // Adds a worker that asks to join. Returns its incarnation, which identifies
+  // the worker in later calls, or the error with which the caller must end its
+  // connection.
   absl::StatusOr<int64_t> AddWorker(const Join& join, WorkerLink* link)
       ABSL_LOCKS_EXCLUDED(mu_);
   // Handles a report of a worker. If this returns an error, the caller ends the
@@ -95,7 +97,7 @@ class Coordinator {
   Ending AwaitEnding(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mu_);
   // Tells the servers to exit. If the job was stopped, also tells the workers.
   void FinishServers() ABSL_LOCKS_EXCLUDED(mu_);
-  // See Attempt::workers_at_ending.
+  // Returns Attempt::workers_at_ending.
   int workers_at_ending() const ABSL_LOCKS_EXCLUDED(mu_);
   // Returns true if the attempt failed to begin from the in-memory replicas.
   bool memory_failed() const ABSL_LOCKS_EXCLUDED(mu_);
@@ -138,7 +140,8 @@ class Coordinator {
   int64_t final_version() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  // Handles a member's report.
+  // Handles a report of a member. Returns an error if the report is invalid or
+  // the member may not take part.
   absl::Status Handle(Member* member, const WorkerReport& report)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 

@@ -9,7 +9,7 @@ namespace tributary {
 
 // The speed of a worker.
 struct WorkerPace {
-  // Time that one thread takes for a leaf; above 0.
+  // Time in seconds that one thread takes to compute a leaf; above 0.
   double micro_batch_seconds = 1;
   int threads = 1;  // Number of leaves computed at the same time; at least 1.
 };
@@ -18,9 +18,9 @@ struct WorkerPace {
 struct StepCosts {
   // The workers, in the order of their leaves.
   std::vector<WorkerPace> workers;
-  // Time to transfer one contribution for the whole model, excluding the part
-  // that overlaps with computation. If it is above 0, the number of leaves must
-  // be a power of two.
+  // Time in seconds to transfer one contribution to every chunk, excluding the
+  // part that overlaps with computation. If it is above 0, the number of leaves
+  // must be a power of two.
   double transfer_seconds = 0;
 };
 

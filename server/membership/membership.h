@@ -37,7 +37,7 @@ struct Member {
   bool ranked = false;  // True if the worker requested this rank.
   std::string host;
   int64_t pid = 0;
-  // The fields of Ready with the same names.
+  // See the fields of Ready with the same names.
   std::string device;
   std::string nccl_device;
   absl::Time last_heard;
@@ -66,7 +66,7 @@ class Membership {
   // that sends nothing for `lease` expires.
   Membership(int micro_batches, absl::Duration lease);
 
-  // The result of Add.
+  // The result of Add: the new member, and the member that it replaces.
   struct Admitted {
     int64_t incarnation = 0;
     int rank = 0;
@@ -113,8 +113,8 @@ class Membership {
                                      bool spares_rest = false);
 
   // Returns true if every member with leaves has been measured since the last
-  // AssignWork, and another AssignWork would make steps sufficiently faster
-  // (see IsSlowAssignment).
+  // AssignWork, and a further call of AssignWork would make steps sufficiently
+  // faster (see IsSlowAssignment).
   bool AssignmentIsSlow(absl::Time now) const;
 
   // Returns the member that, according to the newest heartbeats, has not
@@ -138,9 +138,9 @@ class Membership {
   std::map<int64_t, Member> members_;
   int64_t next_incarnation_ = 1;
   int64_t generation_ = 0;
-  // The largest recent measurement of StepCosts::transfer_seconds. The largest
-  // one is kept because the current assignment alone can make a newer
-  // measurement smaller.
+  // The largest recent measurement of StepCosts::transfer_seconds. A smaller
+  // measurement replaces it only when it is old (see HalvedByAge), because the
+  // current assignment alone can make a measurement smaller.
   double transfer_seconds_ = 0;
   absl::Time transfer_measured_;
 };

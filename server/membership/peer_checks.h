@@ -21,15 +21,18 @@ namespace tributary {
 // Jobs with equal identifiers have equal results.
 std::string JobId(const JobSpec& job);
 
-// Checks that a worker has the server's job. Both arguments are JobIds. Returns
-// OK if `worker` is empty, which means that the worker's job is unknown.
+// Returns FailedPrecondition if a worker has a different job from the server.
+// Both arguments are JobIds. Returns OK if `worker` is empty, which means that
+// the worker's job is unknown.
 absl::Status CheckJob(const std::string& worker, const std::string& server);
 
-// Checks that the process uses the coordinator's protocol version.
+// Returns FailedPrecondition if `version`, the protocol version of a process,
+// differs from the coordinator's.
 absl::Status CheckProtocol(int32_t version);
 
-// Checks that `table`, a worker's model, equals the job's model. Returns
-// InvalidArgument if `table` itself is invalid.
+// Returns FailedPrecondition, naming the first difference, if `table`, a
+// worker's model, differs from the job's model. Returns InvalidArgument if
+// `table` itself is invalid.
 absl::Status CheckModel(const ParameterTable& table, const ArenaLayout& job);
 
 // Checks that a worker has the job's data. Returns InvalidArgument if not; the

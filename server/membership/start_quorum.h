@@ -57,7 +57,7 @@ class StartQuorum {
   // and data of each.
   absl::StatusOr<std::optional<Decision>> Decide(absl::Time now);
 
-  // Returns the number of workers that training waits for.
+  // Returns the number of workers that must be synced before training starts.
   int awaited() const;
   // Returns true if at least as many workers were refused as are expected.
   bool all_refused() const {
@@ -70,20 +70,22 @@ class StartQuorum {
     Ready ready;
     std::map<int64_t, std::string> names;  // Member names by incarnation.
   };
-  // Returns the parties by size, the largest first.
+  // Returns all parties, the largest first.
   std::vector<const Party*> Parties() const;
   int ready_count() const;
 
   const int expected_;
   const absl::Duration timeout_;
   const bool data_known_;
-  // Indexed by signature and data facts.
+  // The parties, indexed by the signature of the model and the facts of the
+  // data.
   std::map<std::string, Party> parties_;
-  // The refused workers: the requested rank, or -incarnation if none.
+  // The refused workers. A worker is identified by the rank that it has
+  // requested or, if it has requested none, by -incarnation.
   std::set<int64_t> refused_;
   absl::Time first_ready_ = absl::InfiniteFuture();
-  // Number of ready workers at the decision, if it was made after `timeout`;
-  // otherwise absent.
+  // Set if the decision was made because `timeout` had passed: the number of
+  // workers that were ready at that time.
   std::optional<int> arrived_;
 };
 

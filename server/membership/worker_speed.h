@@ -52,7 +52,7 @@ class WorkerSpeed {
   std::optional<double> MeasuredMicroBatch() const;
 
   int threads_ = 1;
-  // The newest cumulative counters.
+  // The counters of the newest heartbeat, which are cumulative.
   ProcessStatistics newest_;
   double waiting_seconds_ = 0;
   // The newest samples since Restart. Each sample covers the time between two

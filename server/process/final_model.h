@@ -37,8 +37,9 @@ struct FinalModelSources {
 
 // Reads the final model into `arena`, which has layout.arena_elements()
 // elements. Reads from all servers. If a server is lost, reads its replica from
-// another server, or else the shard from the job's last checkpoint, and logs a
-// message. Blocks for a bounded time, up to some minutes per server.
+// a different server or, if there is none, the model from the job's last
+// checkpoint, and logs a message. Returns an error if none of these can be
+// read. Blocks for a bounded time, up to some minutes per server.
 absl::Status ReadFinalModel(const FinalModelSources& sources,
                             const ServerOptions& options,
                             const ArenaLayout& layout, const Buffer& arena);

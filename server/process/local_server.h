@@ -30,7 +30,7 @@ namespace tributary {
 // Executes the coordinator's orders and reports the results. Thread-safe.
 class LocalServer {
  public:
-  // The threads that do the work.
+  // The threads that execute the orders.
   struct Executors {
     // Runs tasks that block on the disk, one at a time.
     std::unique_ptr<Executor> writer;
@@ -68,7 +68,8 @@ class LocalServer {
   // `*snapshot`, which must list all chunks of the shard. `holder` is the shard
   // of the server that holds the replica: this server, or the server at
   // `address`. Blocks for a bounded time. Call it after the Configure order has
-  // been executed.
+  // been executed. Returns NotFound if `holder` does not have the replica at
+  // `version`, and other errors of ReplicaNetwork::Fetch.
   absl::Status ReadCopies(int shard, int64_t version, int holder,
                           const std::string& address, Snapshot* snapshot) const
       ABSL_LOCKS_EXCLUDED(mu_);
@@ -79,8 +80,8 @@ class LocalServer {
   // server's calls have ended.
   void EndReplication() ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Returns the store. Null until the Configure order has been executed, and in
-  // an all-reduce.
+  // Returns the store. Returns null until the Configure order has been
+  // executed. In an all-reduce, always returns null.
   ParameterStore* store() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
@@ -140,8 +141,10 @@ class LocalServer {
   int64_t base_version_ ABSL_GUARDED_BY(mu_) = 0;
   std::unique_ptr<ReplicaStream> replication_ ABSL_GUARDED_BY(mu_);
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
-  // Declared last, because the executors' destructors run queued tasks, which
-  // use all other fields.
+  // `writer_` and `pool_` point to the members of `executors_`. `executors_` is
+  // declared last and thus destroyed first, because its executors run the
+  // queued tasks before they are destroyed, and these tasks use all other
+  // fields.
   Executor* const writer_;
   Executor* const pool_;
   const Executors executors_;

@@ -12,7 +12,7 @@ namespace tributary {
 // A job and the run to resume from.
 struct ResumeRequest {
   JobSpec job;  // Must be resolved and valid.
-  // See the fields of the same names in ServerOptions.
+  // See the fields of ServerOptions with the same names.
   std::string output_directory;
   std::string resume_from;
   bool allow_job_changes = false;

@@ -20,8 +20,9 @@
 
 namespace tributary {
 
-// Writes the results of a job into one folder. Thread-safe. Methods block on
-// the disk.
+// Writes the results of a job into one folder. Methods block on the disk, and
+// return the system's error, with the path, if a file cannot be read or
+// written. Thread-safe.
 class RunOutput {
  public:
   // Creates the folder and its parents. If that fails, returns the file

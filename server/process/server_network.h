@@ -32,10 +32,11 @@ class AttemptServices {
 
   // Serves the weights to workers.
   virtual WeightsService* weights() = 0;
-  // Serves this server's in-memory replicas, and reaches those of others.
+  // Serves this server's in-memory replicas, and reads replicas from other
+  // servers.
   virtual ReplicaNetwork* replicas() = 0;
-  // Returns the address for processes of the same host, see
-  // Enlist.local_address.
+  // Returns the address at which processes on the same host reach this server;
+  // see Enlist.local_address.
   virtual const LocalAddress& local_address() const = 0;
 
   // Begins to accept calls, and returns the host:port at which other processes
@@ -55,13 +56,13 @@ class ServerNetwork {
  public:
   virtual ~ServerNetwork() = default;
 
-  // Creates the services of an attempt. `coordinator` is null in other servers
-  // than shard 0. Both arguments must outlive the result.
+  // Creates the services of an attempt. `coordinator` is null in all servers
+  // except shard 0. Both arguments must outlive the result.
   virtual std::unique_ptr<AttemptServices> MakeServices(
       Coordinator* coordinator, ReplicaStore* replicas) = 0;
 
-  // Connects to the coordinator, as ConnectToCoordinator of
-  // common/transport/channel.h does. The caller starts the stream.
+  // Connects to the coordinator and returns a stream, which the caller starts.
+  // Returns the errors of ConnectToCoordinator in common/transport/channel.h.
   virtual absl::StatusOr<std::unique_ptr<EnlistmentStream>>
   ConnectToCoordinator(absl::Duration timeout,
                        const std::function<bool()>& stop) = 0;

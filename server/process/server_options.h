@@ -34,8 +34,8 @@ struct ServerOptions {
   int servers = 1;
   // host:port to listen on; port 0 selects a free port.
   std::string listen = "127.0.0.1:0";
-  // host or host:port at which other processes reach this one. If empty, the
-  // address on which the listener accepts connections.
+  // host or host:port at which other processes reach this one. If empty, they
+  // use the address on which the listener accepts connections.
   std::string advertise;
 
   // Shard 0 only: the job, resolved and valid, and the folder for
@@ -44,8 +44,8 @@ struct ServerOptions {
   JobSpec job;
   std::string output_directory;
   // Shard 0 only: training starts when this many workers are synced, or when
-  // `start_timeout` has passed since the first one was. Later workers join the
-  // running job.
+  // `start_timeout` has passed since the first worker was synced. Later workers
+  // join the running job.
   int expected_workers = 1;
   absl::Duration start_timeout = absl::Seconds(60);
   // Shard 0 only: a worker or server without a heartbeat for this long is
@@ -65,7 +65,7 @@ struct ServerOptions {
   bool resume = false;
   // Shard 0 only: the folder of a checkpoint or of a run, from which to resume
   // if output_directory has no checkpoint. RunServer returns NotFound if this
-  // folder has no intact checkpoint. Empty: not used.
+  // folder has no intact checkpoint. Not used if empty.
   std::string resume_from;
   // Shard 0 only: if true, the job may resume from the checkpoint of a job with
   // a different result; see ResultChanges.

@@ -13,7 +13,7 @@
 
 namespace tributary {
 
-// The final statistics of a process.
+// The final statistics of one process of the job.
 struct ProcessReport {
   std::string role;  // "server" or "worker".
   int rank = 0;

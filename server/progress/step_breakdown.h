@@ -34,9 +34,9 @@ struct WorkerStep {
 // The worker that the other workers waited for most.
 struct Straggler {
   int rank = 0;
-  // Mean delay per step of this worker's last contribution: the time since the
-  // last contribution of the median of the other workers. Steps in which a
-  // different worker came last count as a delay of 0.
+  // Mean delay per step. The delay of a step is the median, over the other
+  // workers, of the time from their last contribution to this worker's last
+  // contribution. It is 0 if a different worker was the last to contribute.
   double seconds = 0;
   // The phase that takes this worker longer than the other workers: "data",
   // "forward" or "backward", or "exchange" if none of these explains the delay.
@@ -79,10 +79,11 @@ class StepBreakdown {
   struct Total {
     // Time spent waiting for other workers, as a mean over the servers.
     double waiting_seconds = 0;
-    // Time that the median of the other workers spent waiting for this worker.
+    // Sum of the delays that this worker caused; see Straggler::seconds.
     double waited_for_seconds = 0;
   };
-  // Returns the totals by rank, including those of workers that have left.
+  // Returns the totals of all workers by rank, including workers that have
+  // left.
   const std::map<int, Total>& totals() const { return totals_; }
 
  private:

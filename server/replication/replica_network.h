@@ -32,7 +32,8 @@ class ReplicaNetwork {
       std::function<void(const absl::Status&)> lost) = 0;
   // Reads the copies of a shard that `request` describes from the server at
   // `address` into the buffers of `*snapshot`, which must list all chunks of
-  // the shard. Blocks for a bounded time.
+  // the shard. Blocks for a bounded time. Returns NotFound if that server does
+  // not have these copies, and Unavailable if it cannot be reached.
   virtual absl::Status Fetch(const std::string& address,
                              const ReadJournalRequest& request,
                              Snapshot* snapshot) = 0;

@@ -15,8 +15,8 @@
 
 namespace tributary {
 
-// The group of one attempt. Members are identified by their incarnations. Not
-// thread-safe.
+// The group of the workers that compute in an all-reduce, in one attempt.
+// Members are identified by their incarnations. Not thread-safe.
 class AllReduceGroup {
  public:
   // `membership` must outlive the group. Orders are sent to members that are
@@ -45,9 +45,10 @@ class AllReduceGroup {
 
   // ---- The state that members send to the server.
 
-  // Begins a snapshot that waits for the members' parts of the state at
-  // order.version(). Replaces a snapshot that is still waiting. If `asks` is
-  // false, the members send their parts without a request.
+  // Begins a snapshot, which waits until all members have sent their parts of
+  // the state at order.version() to the server. Replaces a snapshot that is
+  // still waiting. If `asks` is true, requests the parts from the members. Pass
+  // false for the job's last version, which members send without a request.
   void OrderSave(const TakeSnapshot& order, bool asks);
   // Records that a member's part has arrived, or that the member cannot send
   // it. In the second case, drops the snapshot that waits for that part and

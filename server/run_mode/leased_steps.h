@@ -22,8 +22,8 @@ class LeasedSteps final : public RunMode {
   void OnStepComplete(int64_t step) override { step_leases_.Complete(step); }
   absl::Status RequestStep(const Member& worker) override;
   void RemoveWorker(int64_t worker) override { step_leases_.Remove(worker); }
-  // Returns the first step that was never leased, because steps below it may be
-  // applied at any time.
+  // Returns the first step that was never leased. A checkpoint cannot be taken
+  // below this step, because the steps below it may be applied at any time.
   int64_t earliest_checkpoint() const override { return step_leases_.next(); }
 
  private:

@@ -70,9 +70,12 @@ class RunMode {
   // ResourceExhausted if the worker has more open requests than any worker can
   // use.
   virtual absl::Status RequestStep(const Member& worker);
-  // Returns OK if the worker may report the sums of steps in place of server 0.
+  // Returns OK if the worker may report the sums of steps in place of server 0,
+  // otherwise FailedPrecondition.
   virtual absl::Status CheckReportsSums(int64_t worker) const;
-  // Sends the worker's publication to the other workers.
+  // Sends the worker's publication to all workers of the group. Returns
+  // FailedPrecondition unless the job uses all-reduce and the worker is a
+  // member.
   virtual absl::Status Publish(int64_t worker, const Publication& publication);
 
   // ---- Loss of workers.

@@ -42,7 +42,8 @@ class StepLeases {
  private:
   int64_t limit_;
   int64_t next_;  // First step never leased.
-  // Incomplete steps of workers that have left.
+  // Incomplete steps of workers that have left. They are leased again before
+  // new steps.
   std::set<int64_t> returned_;
   std::map<int64_t, int64_t> leased_;  // Maps a leased step to its worker.
   // Workers with open requests, oldest first.

@@ -20,7 +20,7 @@ class MembershipSession final
     : public ServerSession<WorkerReport, CoordinatorOrder>,
       public WorkerLink {
  public:
-  // Both must outlive this object.
+  // Both arguments must outlive this object.
   MembershipSession(Coordinator* coordinator,
                     ServerStream<CoordinatorOrder>* stream)
       : coordinator_(coordinator), stream_(stream) {}
@@ -45,7 +45,7 @@ class MembershipSession final
 class EnlistmentSession final : public ServerSession<ServerReport, ServerOrder>,
                                 public ServerLink {
  public:
-  // Both must outlive this object.
+  // Both arguments must outlive this object.
   EnlistmentSession(Coordinator* coordinator, ServerStream<ServerOrder>* stream)
       : coordinator_(coordinator), stream_(stream) {}
 

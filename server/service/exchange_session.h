@@ -53,7 +53,7 @@ class ExchangeSession final
   // What a server serves to workers.
   struct Served {
     int shard = 0;
-    // If null, the call is refused with `refusal`.
+    // The weights to serve. If null, the call is refused with `refusal`.
     ParameterStore* store = nullptr;
     std::string job_id;
     int64_t attempt = 0;
@@ -122,7 +122,7 @@ class ExchangeSession final
   int64_t incarnation_ = 0;
   bool subscribed_ = false;
   std::shared_ptr<const MappedMemory> memory_;  // The worker's gradients.
-  // The worker's gradients as pinned arenas.
+  // The arenas in `memory_`, which are pinned when they are used.
   std::unique_ptr<PinnedArenas> gradients_;
 
   absl::Mutex in_place_mu_;

@@ -44,7 +44,7 @@ class Listener {
     std::string unix_socket;
     Security security;
     Limits limits;
-    // Must outlive the listener.
+    // The log, which must outlive the listener.
     Logger* log = nullptr;
   };
 

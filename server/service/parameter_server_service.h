@@ -35,7 +35,7 @@ class ParameterServerService final
   ParameterServerService(int shard, Logger* log);
   ~ParameterServerService() override;
 
-  // `store` must outlive the gRPC server.
+  // Implements WeightsService::Serve. `store` must outlive the gRPC server.
   void Serve(ParameterStore* store, const std::string& job_id,
              int64_t attempt) override ABSL_LOCKS_EXCLUDED(mu_);
   void Refuse(const absl::Status& status) override ABSL_LOCKS_EXCLUDED(mu_);

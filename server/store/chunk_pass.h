@@ -71,7 +71,7 @@ class ChunkPass {
   virtual absl::Status CopyState(absl::Span<const Buffer> to) = 0;
 };
 
-// The arguments of a ChunkPassMaker.
+// The arguments of a ChunkPassMaker, which describe the passes to create.
 struct ChunkPassPlan {
   // The job as JobOfRounds returns it. Valid during the call only.
   const JobSpec* job = nullptr;

@@ -11,7 +11,9 @@
 
 namespace tributary {
 
-// The form that workers receive depends on the job's exchange:
+// The newest versions of one chunk's weights, in the form that the optimizer
+// uses and in the form that workers receive. The latter depends on the job's
+// exchange:
 //   * FLOAT32: the weights themselves. In shared memory the optimizer writes
 //     them where workers read them.
 //   * BFLOAT16, FLOAT16: the weights, rounded. They are encoded as 16 bits for
@@ -48,8 +50,9 @@ class ChunkWeights {
     Buffer rounded;
     Buffer published_from;
     Buffer published;
-    // True if `published` initially contains the published version before
-    // published_from.
+    // With compression: true if `published` still contains the published
+    // weights of the version before `published_from`, so that only the elements
+    // that have changed must be copied from `published_from`.
     bool published_before = false;
     EncodedFloats difference;
     // True if `values` is in shared memory, which is overwritten two versions

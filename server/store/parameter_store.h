@@ -48,7 +48,8 @@ struct WeightsVersion {
   // With compression, the difference to the previous version, for workers that
   // have that version. If it has no data, `values` must be sent.
   EncodedFloats difference;
-  // The weights of the whole previous version, if `difference` has data.
+  // The weights of the whole previous version. Has data only if `difference`
+  // has data.
   EncodedFloats previous;
   // True if more versions may follow soon. OnBurstEnd is called after the last
   // of them, or after this version if none follows.
@@ -296,7 +297,8 @@ class ParameterStore {
   // Publishes the new version, and begins the next update if there is one.
   void FinishUpdate(Chunk* chunk, ChunkWeights::Next next, bool more)
       ABSL_LOCKS_EXCLUDED(chunk->mu);
-  // Calls ChunkPass::Run for the chunk's update, and returns its result.
+  // Calls ChunkPass::Run to compute `next` from the chunk's update. Returns the
+  // sum of squares of the gradient, or the error of the pass.
   absl::StatusOr<double> RunPass(const Chunk& chunk, int64_t version,
                                  double norm, const ChunkWeights& weights,
                                  const ChunkWeights::Next& next,
@@ -306,13 +308,15 @@ class ParameterStore {
   // Returns buffers for a copy of the version `next`. The copy shares
   // next.values unless a later version overwrites them.
   Snapshot::Chunk BlankCopy(const Chunk& chunk, const ChunkWeights::Next& next);
-  // Copies the current version of a chunk that is not being updated.
+  // Copies the current version of a chunk that is not being updated. Returns
+  // the error of the chunk's pass if it has failed.
   absl::StatusOr<Snapshot::Chunk> CopyNow(Chunk* chunk)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
   static void Publish(Chunk* chunk, bool more)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(chunk->mu);
 
-  // Constant after construction.
+  // The fields below are set before the first contribution and constant
+  // afterwards, or they have locks of their own.
   const Options options_;
   const int leaves_;
   const std::unique_ptr<const ConsistencyPolicy> policy_;
@@ -334,7 +338,7 @@ class ParameterStore {
   // buffers_.
   BufferPool halves_;
   SumReports reports_;
-  // In the order of chunk_numbers_.
+  // The chunks, in the order of chunk_numbers_.
   std::vector<std::unique_ptr<Chunk>> chunks_;
 
   absl::Mutex queue_mu_;

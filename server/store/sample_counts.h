@@ -23,9 +23,11 @@ class SampleCounts {
   // Returns the number of samples under `node` in all steps of `round`. `node`
   // must be a node of the tree, and `round` below the number of rounds.
   int64_t Of(int64_t round, int node) const;
-  // Returns whether a contribution may have the sample count `count`.
+  // Returns true if a contribution of `node` in `round` may have the sample
+  // count `count`.
   bool Allows(int64_t round, int node, int64_t count) const;
-  // Returns whether a contribution must have exactly the sample count Of.
+  // Returns true if the sample count of a contribution must equal Of, and false
+  // if Of is only an upper bound.
   bool exact() const { return exact_; }
 
  private:

@@ -40,9 +40,9 @@ struct Batch {
   std::vector<int32_t> labels;
   // Targets of a regression, [samples].
   std::vector<float> values;
-  // [samples]: indexes of the training samples, or of the held-out samples
+  // Indexes of the samples in the training or the held-out part, [samples].
   std::vector<int64_t> indexes;
-  // The epoch of training samples.
+  // Epoch of the samples. Meaningful for training samples only.
   int64_t epoch = 0;
 };
 

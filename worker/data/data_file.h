@@ -11,7 +11,7 @@
 
 namespace tributary {
 
-// Maximum size of a data set, which is held in memory.
+// Maximum size of a data set in bytes. Data sets are held in memory.
 inline constexpr int64_t kMaxDataBytes = int64_t{64} << 30;
 
 // Reads a regular file from start to end. A path that ends in `.gz` is
@@ -30,7 +30,7 @@ class DataFile {
   virtual ~DataFile() = default;
 
   // Appends the next `count` bytes of the contents to `bytes`, or fewer if the
-  // file ends before.
+  // file ends before that. See the class comment for errors.
   absl::Status Read(int64_t count, std::string* bytes);
 
   const std::string& path() const { return path_; }

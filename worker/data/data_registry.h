@@ -16,10 +16,11 @@
 
 namespace tributary {
 
-// Opens a data set. `config` holds data.external.config of the job; its errors,
-// and members that were not read, are reported for the factory. Every worker
-// calls it: equal arguments must yield the same samples on every machine.
-// Errors should name what the user has to change.
+// Opens a data set. `config` holds data.external.config of the job. The caller
+// reports invalid members of `config`, and members that the factory has not
+// read. Every worker calls the factory; equal arguments must yield the same
+// samples on every machine. Error messages should name what the user has to
+// change.
 using DataFactory =
     std::function<absl::StatusOr<std::unique_ptr<DataSet>>(Config* config)>;
 

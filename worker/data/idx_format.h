@@ -37,7 +37,8 @@ struct IdxHeader {
 // Returns the size of the header in bytes.
 int64_t IdxHeaderBytes(IdxKind kind);
 
-// Parses the header at the start of `bytes`.
+// Parses the header at the start of `bytes`. `name` is the file's name. Returns
+// InvalidArgument, with `name` and the byte offset, if the header is malformed.
 absl::StatusOr<IdxHeader> ParseIdxHeader(IdxKind kind, absl::string_view bytes,
                                          absl::string_view name);
 
@@ -45,19 +46,21 @@ struct IdxImages {
   int64_t count = 0;
   int64_t height = 0;
   int64_t width = 0;
-  // [count, height, width], one byte each. Refers to the memory that was
-  // parsed, which must outlive this view.
+  // The pixels, [count, height, width], one byte each. Refers to the memory
+  // that was parsed, which must outlive this view.
   absl::string_view pixels;
 };
 
-// Parses `bytes`, which must be a whole file of the length that its header
-// states.
+// Parses `bytes`, which must be a whole file. Returns InvalidArgument, with
+// `name` and the byte offset, if the file is malformed or its length differs
+// from what its header states.
 absl::StatusOr<IdxImages> ParseIdxImages(absl::string_view bytes,
                                          absl::string_view name);
 
 // Parses `bytes`, which must be a whole file, and returns its labels, one byte
-// each. The labels must be below `classes`. The result refers to the memory of
-// `bytes`.
+// each. The result refers to the memory of `bytes`. Returns InvalidArgument,
+// with `name` and the byte offset, if the file is malformed or a label is not
+// below `classes`.
 absl::StatusOr<absl::string_view> ParseIdxLabels(absl::string_view bytes,
                                                  int64_t classes,
                                                  absl::string_view name);

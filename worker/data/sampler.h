@@ -17,8 +17,8 @@ inline constexpr char kSamplerName[] = "tributary-1";
 // Orders the samples of each epoch by a permutation keyed by (seed, epoch).
 // Each epoch visits every sample once; its last batch may be short. Micro-batch
 // m holds samples [m * global / micro_batches, (m + 1) * global /
-// micro_batches) of the batch, where `global` is the size of a full batch;
-// samples beyond the end of a short batch are omitted.
+// micro_batches) of the batch, where `global` is the size of a full batch. In a
+// short batch, the samples beyond its end are omitted.
 //
 // Stateless and therefore thread-safe: the permutation is a keyed bijection,
 // evaluated sample by sample (a Feistel network with cycle walking: Black and

@@ -33,9 +33,10 @@ class CopyStream {
  public:
   virtual ~CopyStream() = default;
 
-  // Queue a copy. `from` and `to` are in use until an event that is recorded
-  // after the copy has been reached. With host memory that is not pinned, the
-  // call may block until this copy and all earlier ones are complete.
+  // These methods queue a copy. `from` and `to` are in use until an event that
+  // is recorded after the copy has been reached. With host memory that is not
+  // pinned, the call may block until this copy and all earlier ones are
+  // complete.
   virtual void CopyFromHost(void* to, const void* from, size_t bytes) = 0;
   virtual void CopyToHost(void* to, const void* from, size_t bytes) = 0;
 
@@ -58,7 +59,8 @@ class Copies {
  public:
   virtual ~Copies() = default;
 
-  // Create streams and events, which must not outlive the device.
+  // These methods create streams and events, which must not outlive the device.
+  // They return the device's error if it cannot create one.
   virtual absl::StatusOr<std::unique_ptr<CopyStream>> CreateStream() = 0;
   virtual absl::StatusOr<std::unique_ptr<Event>> CreateEvent() = 0;
   // Pins host memory, so that copies to and from the device run without the

@@ -38,7 +38,8 @@ class ChunkLatency {
 
   mutable absl::Mutex mu_;
   int64_t first_step_ ABSL_GUARDED_BY(mu_) = -1;
-  // By chunk: the pushes whose next version has not arrived yet, oldest first.
+  // The pushes whose next version has not arrived yet, indexed by chunk, oldest
+  // first.
   std::vector<absl::InlinedVector<Push, 1>> pushed_ ABSL_GUARDED_BY(mu_);
   LatencyHistogram histogram_ ABSL_GUARDED_BY(mu_);
 };

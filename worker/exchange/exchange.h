@@ -22,18 +22,20 @@ namespace tributary {
 // writes the values, and calls sink->EndWrite, on its own threads. If
 // BeginWrite returns kPark, the implementation keeps the version, reads no more
 // versions from the same peer, and calls BeginWrite again when the callback
-// that it has passed to sink->SetUnparked runs. An implementation that begins
-// to write a version only after Push for the step before, when no task reads
-// its destination, treats kPark as an error. Versions of one chunk arrive in
-// order; chunks arrive in any order. In asynchronous mode the implementation
-// also reports with sink->SetOutcome whether a server applied or refused each
-// sum. The trainer learns from the WorkState which weights have arrived.
+// that it has passed to sink->SetUnparked runs. Some implementations begin to
+// write a version only after Push was called for the step before; no task reads
+// the destination then, so they treat kPark as an error. Versions of one chunk
+// arrive in order; chunks arrive in any order. In asynchronous mode the
+// implementation also reports with sink->SetOutcome whether a server applied or
+// refused each sum. The trainer learns from the WorkState which weights have
+// arrived.
 //
-// The loss of a peer, or a message that is not valid, ends the exchange with
-// sink->Fail, at the latest when all sums of a step have been pushed and the
-// step needs the peer. The error of a loss is Unavailable and names the peer.
-// Afterwards all methods may still be called and have no effect. After the
-// destructor the sink is not called.
+// If a peer is lost, or sends an invalid message, the exchange ends and calls
+// sink->Fail. This happens at the latest when all sums of a step have been
+// pushed and the step needs the peer. If a peer was lost, the error is
+// Unavailable and names the peer. Afterwards all methods may still be called
+// and have no effect. The exchange does not call the sink after its destructor
+// has returned.
 //
 // In synchronous mode every version has the same bits with every
 // implementation: sums are added in the order of the reduction tree. See

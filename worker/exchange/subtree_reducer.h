@@ -28,7 +28,8 @@ struct NodeChunk {
   Buffer arena;
   int64_t sample_count = 0;
   double loss_sum = 0;
-  // Asynchronous mode only; see Contribution.
+  // The version of the weights from which the gradient was computed. Used in
+  // asynchronous mode only; see the message Contribution.
   int64_t base_version = 0;
   double gradient_norm = 0;
 };
@@ -50,8 +51,9 @@ class SubtreeReducer {
                  std::function<void(NodeChunk)> send);
 
   // Passes the final gradient of `leaf` for `chunk`. `arena` is a gradient
-  // arena that this object may modify. `sample_count` and `loss_sum` are those
-  // of the micro-batch; `loss_sum` is used for chunk 0 only.
+  // arena that this object may modify. `sample_count` and `loss_sum` are the
+  // sample count and the sum of the losses of the micro-batch; `loss_sum` is
+  // used for chunk 0 only.
   void ChunkReady(int leaf, int chunk, Buffer arena, int64_t sample_count,
                   double loss_sum) ABSL_LOCKS_EXCLUDED(mu_);
   // Like ChunkReady, for a node whose leaves have already been summed and

@@ -9,12 +9,12 @@
 
 namespace tributary {
 
-// Builds images -> [convolution, activation, pool] for each block -> [dropout,
-// linear, activation] for each hidden width -> dropout -> linear -> loss (LeCun
-// et al., "Gradient-based learning applied to document recognition", 1998).
-// Parameters: "blocks.<i>.convolution.weight" and "...bias", then as in the
-// multilayer perceptron. Returns InvalidArgument, naming the field, if a field
-// of model.cnn is invalid.
+// Builds a convolutional network (LeCun et al., "Gradient-based learning
+// applied to document recognition", 1998): images -> [convolution, activation,
+// pool] for each block -> [dropout, linear, activation] for each hidden width
+// -> dropout -> linear -> loss. Parameters: "blocks.<i>.convolution.weight" and
+// "...bias", then as in the multilayer perceptron. Returns InvalidArgument,
+// naming the field, if a field of model.cnn is invalid.
 absl::StatusOr<Graph> BuildCnn(const ModelSpec& spec, const DataInfo& info);
 
 }  // namespace tributary

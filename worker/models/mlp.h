@@ -14,17 +14,17 @@
 
 namespace tributary {
 
-// Builds x -> [linear, activation, dropout] for each hidden width -> linear ->
-// loss, on images (as one row) or rows of numbers. Parameters:
-// "hidden.<i>.weight", "hidden.<i>.bias", "output.weight", "output.bias".
-// Returns InvalidArgument, naming the field, if a field of model.mlp is
-// invalid.
+// Builds a multilayer perceptron: x -> [linear, activation, dropout] for each
+// hidden width -> linear -> loss. The input x is an image, as one row, or a row
+// of numbers. Parameters: "hidden.<i>.weight", "hidden.<i>.bias",
+// "output.weight", "output.bias". Returns InvalidArgument, naming the field, if
+// a field of model.mlp is invalid.
 absl::StatusOr<Graph> BuildMlp(const ModelSpec& spec, const DataInfo& info);
 
-// The hidden layers of BuildMlp, without the output layer. The convolutional
-// network has such layers, too; it sets `dropout_first`, which applies dropout
-// to the input of each linear layer instead of the output of each hidden layer.
-// All fields must have been validated.
+// The hidden layers of BuildMlp, without the output layer. BuildCnn uses such
+// layers, too. It sets `dropout_first`, which applies dropout to the input of
+// each linear layer instead of the output of each hidden layer. All fields must
+// have been validated.
 struct LinearStack {
   absl::Span<const int64_t> hidden;
   Activation activation = RELU;

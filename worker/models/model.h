@@ -67,7 +67,8 @@ class Model {
   virtual absl::Status capture_status() const { return absl::OkStatus(); }
 
   // Computes forward only, in evaluation mode (no dropout; batch norm uses its
-  // running statistics). The batch may be smaller than planned.
+  // running statistics). The batch may be smaller than planned. Returns the
+  // device's error if it has failed.
   virtual absl::StatusOr<LossSums> Evaluate(const Batch& batch,
                                             const float* weights) = 0;
 

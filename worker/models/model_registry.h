@@ -17,10 +17,10 @@
 namespace tributary {
 
 // Builds a network for the data that `data` describes. `config` holds
-// model.external.config of the job; its errors, and members that were not read,
-// are reported for the factory. Called several times, also to plan memory, and
-// by several workers: equal arguments must yield equal networks. Errors should
-// name what the user has to change.
+// model.external.config of the job. The caller reports invalid members of
+// `config`, and members that the factory has not read. Every worker calls the
+// factory, several times, also to plan memory; equal arguments must yield equal
+// networks. Error messages should name what the user has to change.
 using ModelFactory =
     std::function<absl::StatusOr<Graph>(Config* config, const DataInfo& data)>;
 

@@ -11,9 +11,9 @@
 namespace tributary {
 
 // Builds the network that `spec` names. Returns InvalidArgument, naming the
-// job's field, if the program does not have it, if its configuration does not
-// fit, or if the network does not fit the data. Otherwise returns the errors of
-// its factory and of the graph.
+// job's field, if the program has not registered the network, if its
+// configuration is invalid, or if the network does not suit the data. Also
+// returns the errors of the network's factory and of its graph.
 absl::StatusOr<Graph> BuildRegisteredModel(const ExternalModelSpec& spec,
                                            const DataInfo& info,
                                            const ModelRegistry& registered);

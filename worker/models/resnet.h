@@ -9,9 +9,9 @@
 
 namespace tributary {
 
-// Builds images -> stem -> stages of basic blocks -> mean of each channel ->
-// linear -> loss (He et al., "Deep residual learning for image recognition",
-// 2016). A basic block is
+// Builds a residual network (He et al., "Deep residual learning for image
+// recognition", 2016): images -> stem -> stages of basic blocks -> mean of each
+// channel -> linear -> loss. A basic block is
 //   y = relu(bn2(conv2(relu(bn1(conv1(x))))) + x)
 // with convolutions of 3 x 3 without bias. Where a block halves the image or
 // changes the number of channels, conv1 has stride 2, and x passes through a

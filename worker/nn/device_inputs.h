@@ -16,11 +16,13 @@ namespace tributary {
 // or int32 tokens or labels.
 struct MicroBatchInput {
   int64_t samples = 0;
-  const void* input = nullptr;   // [samples, elements of the input]
-  const void* target = nullptr;  // [samples, LossSpec::TargetElements()],
-                                 // or null.
-  // True if this is the micro-batch that was prefetched last. `input` is then
-  // not read, and `target` is read only to count the rows without label -1.
+  const void* input = nullptr;  // [samples, elements of the input]
+  // The targets, [samples, LossSpec::TargetElements()]. Null if the loss is not
+  // needed.
+  const void* target = nullptr;
+  // True if this micro-batch is the one that was prefetched last. `input` is
+  // then not read, and `target` is read only to count the rows without label
+  // -1.
   bool prefetched = false;
 };
 
@@ -50,15 +52,16 @@ class DeviceInputs {
   // returns. The previous micro-batch stays visible to operations queued so
   // far.
   //
-  // Blocks until the previous micro-batch has been copied. The device copies it
-  // only after Release of the micro-batch before it. In training, both have
-  // normally happened by the time Bring is called.
+  // Blocks until the previous micro-batch has been copied to the device, which
+  // happens only after Release of the micro-batch before the previous one. In
+  // training, Bring is normally called so late that it does not have to wait.
   void Bring(const MicroBatchInput& micro_batch);
 
   // Operations that read input() and target() must be queued between Await and
-  // Release. They find the last transferred micro-batch there, with the same
-  // elements as in host memory (see MicroBatchInput). If the transfer has
-  // failed, operations queued after Await fail, too.
+  // Release. These operations find there the last micro-batch that was
+  // transferred, with the same elements as in host memory (see
+  // MicroBatchInput). If the transfer has failed, operations queued after Await
+  // fail, too.
   void Await() { device_->copies()->Await(*copied_); }
   void Release() { device_->copies()->Record(released_.get()); }
   const void* input() const { return memory_.get(); }
@@ -92,7 +95,7 @@ class DeviceInputs {
   std::shared_ptr<void> pinned_;  // Null if pinning failed; copies still work.
   std::unique_ptr<CopyStream> copies_;
   std::unique_ptr<Event> copied_;  // The last micro-batch has been copied.
-  // The operations that read the previous micro-batch have ended.
+  // Reached when the operations that read the previous micro-batch have ended.
   std::unique_ptr<Event> released_;
 };
 

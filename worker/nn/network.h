@@ -174,8 +174,9 @@ class Network {
   // capturing fails, only calls work().
   template <typename Work>
   void Run(std::unique_ptr<CapturedWork>* captured, const Work& work);
-  // Makes the copies of the weights that the segment needs, because captured
-  // operations do not make them.
+  // Makes the copies of the weights that the segment reads (see WeightCopies).
+  // Must be called before captured operations are launched, because these
+  // operations only read the copies.
   void PrepareWeights(const Segment& segment, const float* weights) const;
   LayerTensors TensorsOf(int node, bool training, const float* weights) const;
   bool WaitForWeights(int node, StepObserver* observer) const;

@@ -53,7 +53,7 @@ class WeightCopies {
     bool made ABSL_GUARDED_BY(mu) = false;
   };
 
-  // Constant after the first Prepare.
+  // The fields below are constant after the first Prepare.
   std::vector<std::unique_ptr<Copy>> copies_;  // By parameter.
   Device::Memory memory_{nullptr, [](void*) {}};
   int64_t memory_bytes_ = 0;

@@ -28,7 +28,7 @@ struct AllReducePartOptions {
   std::string host;
   // Permits unencrypted traffic between workers on different machines.
   bool insecure_network = false;
-  // Pins the memory of gradient arenas. Null: the memory is not pinned.
+  // Pins the memory of gradient arenas. If null, the memory is not pinned.
   PinMemory pin;
   // The NCCL library; null if NCCL is not used.
   NcclLibrary* nccl = nullptr;

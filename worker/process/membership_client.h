@@ -70,11 +70,11 @@ class MembershipClient final
   void SetSave(std::function<void(int64_t version)> save)
       ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Returns whether Admission has been received.
+  // Returns true if Admission has been received.
   bool admitted() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns whether the job was stopped before its end.
+  // Returns true if the job was stopped before its end.
   bool stopped() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns whether Finished has been received.
+  // Returns true if Finished has been received.
   bool finished() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

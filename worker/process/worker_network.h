@@ -18,17 +18,19 @@
 
 namespace tributary {
 
-// Opens streams, which the caller starts. Thread-safe.
+// Opens streams to the other processes of the job. The caller starts the
+// streams. Thread-safe.
 class WorkerNetwork {
  public:
   virtual ~WorkerNetwork() = default;
 
-  // Connects to the coordinator, as ConnectToCoordinator of
-  // common/transport/channel.h does.
+  // Connects to the coordinator and returns a stream. Returns the errors of
+  // ConnectToCoordinator in common/transport/channel.h.
   virtual absl::StatusOr<std::unique_ptr<MembershipStream>>
   ConnectToCoordinator(const std::string& address, absl::Duration timeout,
                        const std::function<bool()>& stop) = 0;
-  // Connects to a server; see ParameterServerExchange::Connector.
+  // Connects to a server and returns a stream. See
+  // ParameterServerExchange::Connector for the arguments and errors.
   virtual absl::StatusOr<std::unique_ptr<ExchangeStream>> ConnectToServer(
       const std::string& address, absl::Time deadline,
       const std::function<bool()>& stop) = 0;

@@ -46,7 +46,7 @@ struct WorkerOptions {
   // though `security` is set.
   std::string host;
   bool insecure_network = false;
-  // Required. Must outlive the call of RunWorker.
+  // The worker's log. Required; must outlive the call of RunWorker.
   Logger* log = nullptr;
   // Time limit for the first connection to the coordinator and to each server.
   absl::Duration connect_timeout = absl::Seconds(60);

@@ -13,13 +13,14 @@ namespace tributary {
 // Schedules whole batches: every task computes all micro-batches of a step that
 // this worker has leased. See WorkState for thread safety.
 //
-// A step lease ends when the outcome of every chunk has arrived. If an outcome
-// refuses a gradient as too stale, the step is computed again. A task takes a
-// chunk only after the outcomes of all gradients that this worker has sent for
-// that chunk have arrived. Staleness therefore stems from other workers'
-// updates only. The worker holds three step leases: one in flight to the
-// servers, one to compute, and one to read ahead. This limit also bounds the
-// gradients in flight.
+// The server of a chunk answers each gradient with an outcome: applied, or
+// refused as too stale. A step lease ends when the outcomes of the step have
+// arrived for all chunks. If a gradient was refused, this worker computes the
+// step again. A task takes a chunk only after the outcomes of all gradients
+// that this worker has sent for that chunk have arrived, so only other workers'
+// updates can make its gradients stale. The worker holds three step leases: for
+// a step whose gradients are in flight, for a step to compute, and for a step
+// whose data are read ahead. This limit also bounds the gradients in flight.
 class AsynchronousWork final : public BoundedStalenessWork {
  public:
   AsynchronousWork(const Options& options, int micro_batches,
@@ -60,9 +61,9 @@ class AsynchronousWork final : public BoundedStalenessWork {
   const int micro_batches_;
 
   std::map<int64_t, StepLease> step_leases_ ABSL_GUARDED_BY(mu_);  // By step.
-  // By chunk: number of gradients that have been sent and whose outcome has not
-  // arrived. MarkDone counts a gradient as sent, so an outcome that arrives
-  // before MarkDone makes the number -1 for a moment.
+  // Number of gradients that have been sent and whose outcome has not arrived,
+  // indexed by chunk. MarkDone counts a gradient as sent, so an outcome that
+  // arrives before MarkDone makes the number -1 for a moment.
   std::vector<int> unanswered_ ABSL_GUARDED_BY(mu_);
   // Number of step leases requested and not yet granted.
   int asked_ ABSL_GUARDED_BY(mu_) = 0;

@@ -76,9 +76,11 @@ class BoundedStalenessWork : public WorkState {
   const PrivatePages front_;
 
   std::vector<Chunk> chunks_ ABSL_GUARDED_BY(mu_);
-  // By version: number of chunks whose version in the back arena it is.
+  // Number of chunks that have each version in the back arena, indexed by
+  // version.
   std::map<int64_t, int> versions_ ABSL_GUARDED_BY(mu_);
-  // True if a version of a chunk is parked until its copy ends.
+  // True if a version of a chunk is parked, because a task is copying that
+  // chunk to the front arena.
   bool parked_ ABSL_GUARDED_BY(mu_) = false;
 };
 

@@ -106,8 +106,8 @@ class WorkState : public WeightsSink {
   virtual int64_t BaseVersion(int /*chunk*/) const { return 0; }
 
  protected:
-  // Returns the minimum over all chunks of their newest version, or -1 if a
-  // chunk has none.
+  // Returns the oldest of the chunks' newest versions, which is the newest
+  // version that all chunks have reached. Returns -1 if a chunk has no version.
   virtual int64_t CompleteVersion() const ABSL_SHARED_LOCKS_REQUIRED(mu_) = 0;
   // Sets `*task` to the next training task, given that CompleteVersion() is
   // `version` and that no evaluation is due. Returns false if there is nothing

@@ -23,7 +23,7 @@ inline constexpr int kActivities = 6;
 // Returns the name used in Heartbeat.phase: "idle", "data", ...
 const char* ActivityName(Activity activity);
 
-// Durations by activity.
+// The time that a thread has spent on each activity.
 class TimeSpent {
  public:
   absl::Duration operator[](Activity activity) const {

@@ -72,7 +72,8 @@ class LocalSgd {
   const float* start_ = nullptr;
   const float* weights_ = nullptr;
   int64_t first_step_ = 0;
-  // Number of steps of this round, including steps without samples.
+  // Number of steps taken in this round so far, including steps without
+  // samples.
   int64_t taken_ = 0;
   int64_t updates_ = 0;  // Number of steps of this round with samples.
   int64_t total_sample_count_ = 0;

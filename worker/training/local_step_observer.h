@@ -12,8 +12,8 @@
 
 namespace tributary {
 
-// Aborts a local step, which needs no exchange, when its task must be given up,
-// and learns the step's sample count.
+// Observes a local step, which needs no exchange: aborts the step when its task
+// must be given up, and records its sample count.
 class LocalStepObserver final : public StepObserver {
  public:
   LocalStepObserver(const WorkState* state, const Task* task,

@@ -34,7 +34,8 @@ struct MicroBatchMemoryInputs {
   const JobSpec& job;
   DataInfo info;
   bool evaluates = false;  // True if the job evaluates on at least one sample.
-  // By default, knows the models of this system.
+  // Plans the memory of the job's model. The default supports all models except
+  // registered ones (model.external).
   ModelPlanner plan_model = [](const ModelSpec& spec, const DataInfo& info,
                                int64_t max_samples, const Device& device) {
     return PlanModelMemory(spec, info, max_samples, device);

@@ -34,7 +34,7 @@ class Trainer {
     // Called when a step's micro-batches are complete and included in Progress.
     // May be null.
     std::function<void()> step_done;
-    // Logs a warning. May be null.
+    // Logs a warning. If null, warnings are dropped.
     std::function<void(const std::string&)> warn;
     // The clock for time measurements. Called from any thread.
     ComputeThreadTimer::Clock clock;
@@ -56,7 +56,7 @@ class Trainer {
  private:
   // Pins the host memory of the weights if models compute in device memory.
   void PinWeights();
-  // Sends the initial weights.
+  // Initializes the weights (version 0) and sends them to the servers.
   void Initialize();
   // Reduces the number of compute threads after memory ran out. Returns an
   // error, which says what to do, if only one thread was in use or the first

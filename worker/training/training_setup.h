@@ -92,15 +92,16 @@ class TrainingSetup {
   int64_t piece_samples() const { return piece_samples_; }
 
  private:
-  // The resources of one compute thread. Its members are destroyed in reverse
-  // order, and so are the threads.
+  // The resources of one compute thread. The members are destroyed in reverse
+  // order of their declaration, and the threads in reverse order of their
+  // numbers.
   struct ComputeThread {
     std::unique_ptr<Device> device;
     std::unique_ptr<DeviceArenas> arenas;
     std::unique_ptr<DeviceSums> sums;
-    // Copies of the weights. Those of the first thread serve all threads whose
-    // models work in host memory. Null in the other threads, and with local
-    // steps, where each thread has its own weights.
+    // Copies of the weights. If models work in host memory, all threads use the
+    // copies of the first thread, and this field is null in the other threads.
+    // Null with local steps, because each model then has weights of its own.
     std::unique_ptr<WeightCopies> weight_copies;
     std::unique_ptr<Model> model;
     std::unique_ptr<LocalSgd> local_sgd;
@@ -109,7 +110,8 @@ class TrainingSetup {
   TrainingSetup() = default;
   void PopThreads(size_t kept);
 
-  // Opens the data and sets facts_, sampler_ and rounds_.
+  // Opens the data and sets facts_, sampler_ and rounds_. Returns the errors of
+  // TrainingSources::open_data.
   absl::Status Open(const TrainingSources& sources);
   MicroBatchMemoryInputs MemoryInputs() const;
   // Returns ResourceExhausted, with an explanation, if memory does not suffice

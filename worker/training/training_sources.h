@@ -19,9 +19,9 @@ namespace tributary {
 // Functions that open a job's data, create its models and plan their memory.
 // Any thread may call them.
 struct TrainingSources {
-  // The data and models of this system.
+  // Supports the data sets and models that are part of Tributary.
   TrainingSources() : TrainingSources(ModelRegistry(), DataRegistry()) {}
-  // Also those of a program.
+  // Also supports the models and data sets that a program has registered.
   TrainingSources(const ModelRegistry& models, const DataRegistry& data_sets);
 
   std::function<absl::StatusOr<std::unique_ptr<DataSet>>(const JobSpec&)>

@@ -60,7 +60,7 @@ class WorkTimes {
   absl::Duration micro_batch_time_ ABSL_GUARDED_BY(mu_);
   int64_t micro_batches_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t steps_ ABSL_GUARDED_BY(mu_) = 0;
-  // Newest round included in steps_.
+  // Newest round whose steps are included in steps_.
   int64_t newest_round_ ABSL_GUARDED_BY(mu_) = -1;
 };
 

@@ -14,7 +14,7 @@ namespace tributary::cpu {
 // State that the operations of one device share. The operations run one at a
 // time.
 struct Context {
-  // Working memory of kernels.
+  // Temporary memory of kernels.
   Scratch scratch;
   // Memory for the temporary float32 tensors of operations in bfloat16. Each
   // slot holds one tensor.

@@ -30,14 +30,15 @@ absl::StatusOr<DeviceName> ParseDeviceName(absl::string_view name);
 // "cuda:0", ...
 std::string FormatDeviceName(const DeviceName& name);
 
-// For kAuto, returns the device that it selects on this machine with this
-// build, for which it starts the CUDA driver. Returns other names unchanged.
+// For kAuto, returns the device that it stands for on this machine with this
+// build. To find GPUs, starts the CUDA driver. Returns other names unchanged.
 DeviceName ResolveDeviceName(const DeviceName& name);
 
 // Creates the device. For kCuda, returns the errors of CreateCudaDevice:
 // FailedPrecondition if this build has no CUDA or this machine no GPU, and
-// NotFound for a GPU that does not exist. kAuto is resolved first; it does not
-// fall back to the CPU if the GPU found has an error.
+// NotFound for a GPU that does not exist. kAuto is resolved first; if it
+// selects a GPU that has an error, returns the error instead of falling back to
+// the CPU.
 absl::StatusOr<std::unique_ptr<Device>> CreateDevice(
     const DeviceName& name, Precision precision = Precision::kFloat32);
 

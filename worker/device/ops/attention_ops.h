@@ -41,7 +41,7 @@ class AttentionOps {
 
   virtual ~AttentionOps() = default;
 
-  // Returns the number of floats kept from Forward to Backward: the
+  // Returns the number of floats that Forward saves for Backward: the
   // probabilities, or the logarithm of each row's sum of exponentials.
   virtual int64_t SavedElements(const AttentionShape& shape) const = 0;
   virtual void Forward(const ForwardArguments& args) = 0;

@@ -15,9 +15,9 @@ struct BatchNormShape {
   bool relu = false;  // True to apply max(y, 0) to the output.
 };
 
-// y = (x - mean) / sqrt(variance + 1e-5) * scale + shift + residual, then
-// max(y, 0) with shape.relu. See worker/device/device.h for the conventions of
-// all operations.
+// Batch norm: y = (x - mean) / sqrt(variance + 1e-5) * scale + shift +
+// residual, followed by y = max(y, 0) with shape.relu. See
+// worker/device/device.h for the conventions of all operations.
 class BatchNormOps {
  public:
   struct ForwardArguments {
@@ -67,10 +67,10 @@ class BatchNormOps {
 
   virtual ~BatchNormOps() = default;
 
-  // Computes mean and (biased) variance over the batch and its pixels, and
-  // writes them.
+  // Computes and writes the mean and the (biased) variance of each channel over
+  // the batch and its pixels, and normalizes x with them.
   virtual void Forward(const ForwardArguments& args) = 0;
-  // Normalizes with the given mean and variance.
+  // Normalizes x with the given mean and variance.
   virtual void Evaluate(const EvaluateArguments& args) = 0;
   // Computes the gradients of Forward.
   virtual void Backward(const BackwardArguments& args) = 0;

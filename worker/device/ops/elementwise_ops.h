@@ -22,8 +22,8 @@ class ElementwiseOps {
   // Arguments of the gradient of a function. `dx` may be `dy`.
   struct GradientArguments {
     int64_t count = 0;
-    // [count]: the function's input, or its output where the comment of the
-    // operation says so.
+    // The function's input, or its output where the comment of the operation
+    // says so; [count].
     const Real* at = nullptr;
     const Real* dy = nullptr;  // [count]
     Real* dx = nullptr;        // [count]
@@ -44,24 +44,27 @@ class ElementwiseOps {
 
   virtual ~ElementwiseOps() = default;
 
-  // to = from, rounded to the device's precision.
+  // Computes to = from, rounded to the device's precision.
   virtual void Round(const RoundArguments& args) = 0;
-  // y = x.
+  // Computes y = x.
   virtual void Copy(const MapArguments& args) = 0;
-  // y += x. Adds up the gradients of a value that several layers read.
+  // Computes y += x. Used to add the gradients of a value that several layers
+  // read.
   virtual void Add(const MapArguments& args) = 0;
 
-  // y = max(x, 0).
+  // Computes y = max(x, 0).
   virtual void ReluForward(const MapArguments& args) = 0;
-  // dx = dy where `at`, the output of ReluForward, is above 0, else 0.
+  // Computes dx = dy where `at`, the output of ReluForward, is above 0, and dx
+  // = 0 elsewhere.
   virtual void ReluBackward(const GradientArguments& args) = 0;
-  // y = 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
+  // Computes y = 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
   virtual void GeluForward(const MapArguments& args) = 0;
-  // dx = dy times the derivative of GELU at `at`, the input of GeluForward.
+  // Computes dx = dy times the derivative of GELU at `at`, the input of
+  // GeluForward.
   virtual void GeluBackward(const GradientArguments& args) = 0;
-  // Element i: y = x / (1 - rate) if UniformFloat(random number i of the
-  // stream) >= rate, else 0. To compute the gradient, pass dy as `x` and dx as
-  // `y`.
+  // Sets each element i of y to x / (1 - rate) if UniformFloat(random number i
+  // of the stream) >= rate, and to 0 otherwise. To compute the gradient, pass
+  // dy as `x` and dx as `y`.
   virtual void Dropout(const DropoutArguments& args) = 0;
 };
 

@@ -30,13 +30,13 @@ class EmbeddingOps {
 
   virtual ~EmbeddingOps() = default;
 
-  // y[b, t, :] = token_table[tokens[b, t], :] + position_table[t, :] for each
-  // sequence b and position t.
+  // Computes y[b, t, :] = token_table[tokens[b, t], :] + position_table[t, :]
+  // for each sequence b and position t.
   virtual void Forward(const ForwardArguments& args) = 0;
   // Adds dy[b, t, :] to row tokens[b, t] of dtoken_table for all (b, t), in
-  // this order. If `accumulate` is false, zeroes dtoken_table before. Sets row
-  // t of dposition_table to the sum of dy[b, t, :] over b, for t < time; does
-  // not write further rows.
+  // this order. If `accumulate` is false, first sets dtoken_table to zero. Sets
+  // row t of dposition_table to the sum of dy[b, t, :] over b, for t < time,
+  // and leaves the remaining rows unchanged.
   virtual void Backward(const BackwardArguments& args) = 0;
 };
 

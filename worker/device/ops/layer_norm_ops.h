@@ -18,7 +18,7 @@ class LayerNormOps {
     const float* scale = nullptr;  // [width]
     const float* shift = nullptr;  // [width]; null stands for 0.
     Real* y = nullptr;             // [rows, width]
-    // Outputs that Backward needs.
+    // Outputs of Forward that Backward needs.
     float* mean = nullptr;               // [rows]
     float* inverse_deviation = nullptr;  // [rows]
   };

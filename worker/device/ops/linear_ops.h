@@ -60,20 +60,22 @@ class LinearOps {
 
   virtual ~LinearOps() = default;
 
-  // y = x weight^T + bias.
+  // Computes y = x weight^T + bias.
   virtual void Forward(const ForwardArguments& args) = 0;
-  // dx = dy weight (+= with `accumulate`).
+  // Computes dx = dy weight. With `accumulate`, adds the product to dx instead.
   virtual void BackwardInput(const BackwardInputArguments& args) = 0;
-  // dweight = dy^T x (+= with `accumulate`); dbias = column sums of dy.
+  // Computes dweight = dy^T x, or with `accumulate` adds the product to
+  // dweight. Sets dbias to the column sums of dy.
   virtual void BackwardWeight(const BackwardWeightArguments& args) = 0;
 
   // The next two operations compute a linear layer followed by GELU (see
   // ElementwiseOps), and the input gradient of a linear layer that follows
   // GELU. Intermediate values need not be rounded.
   //
-  // z = x weight^T + bias, y = GELU(z).
+  // Computes z = x weight^T + bias and y = GELU(z).
   virtual void GeluForward(const GeluForwardArguments& args) = 0;
-  // dz = (dy weight) GELU'(z).
+  // Computes dz = (dy weight) GELU'(z), where the second product is element by
+  // element.
   virtual void GeluBackwardInput(const GeluBackwardInputArguments& args) = 0;
 };
 

@@ -26,8 +26,8 @@ class LossOps {
   struct SoftmaxCrossEntropyArguments {
     int64_t rows = 0, classes = 0;
     const Real* logits = nullptr;  // [rows, classes]
-    // [rows]. Rows with the label -1 do not count: their loss and gradient are
-    // zero.
+    // The label of each row, [rows]. Rows with the label -1 do not count: their
+    // loss and gradient are zero.
     const int32_t* labels = nullptr;
     Real* dlogits = nullptr;  // [rows, classes]; null skips it; may be logits.
   };
@@ -40,14 +40,14 @@ class LossOps {
 
   virtual ~LossOps() = default;
 
-  // Begins the loss -ln softmax(logits)[label] of each row.
+  // Begins to compute the loss -ln softmax(logits)[label] of each row.
   virtual void BeginSoftmaxCrossEntropy(
       const SoftmaxCrossEntropyArguments& args) = 0;
-  // Begins the loss of each row that is the mean of (x - target)^2 over its
-  // `width` elements.
+  // Begins to compute the loss of each row, which is the mean of (x - target)^2
+  // over the row's `width` elements.
   virtual void BeginMeanSquaredError(const MeanSquaredErrorArguments& args) = 0;
-  // Returns the last loss begun. Waits for that loss only, not for later
-  // operations. Returns the device's error if it has failed.
+  // Returns the loss that was begun last. Waits for that loss only, not for
+  // operations queued later. Returns the device's error if it has failed.
   virtual absl::StatusOr<Loss> Await() = 0;
 };
 

@@ -74,7 +74,7 @@ class PoolingOps {
   // distributes each element of dy equally over its window.
   virtual void AverageForward(const AverageForwardArguments& args) = 0;
   virtual void AverageBackward(const AverageBackwardArguments& args) = 0;
-  // y[plane] = mean of x[plane, pixels].
+  // Computes y[plane] = mean of x[plane, :] over all pixels of the plane.
   virtual void GlobalAverageForward(
       const GlobalAverageForwardArguments& args) = 0;
   virtual void GlobalAverageBackward(

@@ -61,8 +61,8 @@ class AllReduceExchange final : public Exchange {
     // Optimizer state at version first_step. Must include all chunks whose
     // optimizer state this member keeps. Unused if first_step is 0.
     Snapshot first;
-    // By member: the micro-batches that it computes in every step. No range is
-    // empty.
+    // The micro-batches that each member computes in every step, indexed by
+    // member. No range is empty.
     std::vector<LeafRange> assignments;
     // Receives the StepSums of each step, in the order of the steps, on any
     // thread. Set on member 0 only.
@@ -71,8 +71,8 @@ class AllReduceExchange final : public Exchange {
     // passed to SaveAt and at the last version, on the exchange's thread. May
     // be null.
     std::function<void(int64_t version, const Snapshot::Chunk&)> save;
-    // Pins the memory of gradient arenas, so that GPUs copy to it directly.
-    // Null: the memory is not pinned.
+    // Pins the memory of gradient arenas, so that GPUs copy to it directly. If
+    // null, the memory is not pinned.
     PinMemory pin;
   };
   // `layout` and `sink` must outlive the exchange. Returns InvalidArgument if
@@ -103,7 +103,7 @@ class AllReduceExchange final : public Exchange {
   using Transfer = std::unique_ptr<PeerMesh::Transfer>;
   class Step;
 
-  // This member's contribution to a step.
+  // What this member itself has computed for a step.
   struct Own {
     std::map<int, std::map<int, NodeChunk>> chunks;  // By chunk and node.
     std::map<int, int64_t> sample_counts;            // By node.
@@ -123,8 +123,8 @@ class AllReduceExchange final : public Exchange {
   Transfer Send(int to, uint64_t tag, const void* data, int64_t bytes);
   Transfer Receive(int from, uint64_t tag, void* data, int64_t bytes);
   void RunSteps();
-  // Returns the address to which to write the next version of the chunk, which
-  // `step` computes.
+  // Returns the address to which to write the version of the chunk that `step`
+  // computes. Returns Internal if the sink does not accept this version.
   absl::StatusOr<float*> BeginWrite(int64_t step, int chunk);
   // Records that the step has begun. Returns true if the version that the step
   // computes must be saved.

@@ -14,7 +14,8 @@
 
 namespace tributary {
 
-// Messages between members.
+// The kinds of messages between members. The comment of a kind states the
+// message's contents.
 enum class AllReduceKind : uint64_t {
   // The gradient sum of a node for a chunk, sent to the member that reduces the
   // chunk.
@@ -51,11 +52,13 @@ class AllReduceExchange::Step {
   absl::Status Run();
 
  private:
-  // Facts about a chunk's gradient, known to the member that reduces it.
+  // What the member that reduces a chunk tells other members about the chunk's
+  // gradient.
   struct Facts {
-    double squares = 0;      // Sum of the squares of its elements.
-    int64_t nonfinite = -1;  // Index within the chunk of the first element
-                             // that is not finite, or -1.
+    // Sum of the squares of the gradient's elements.
+    double squares = 0;
+    // Index within the chunk of the first element that is not finite, or -1.
+    int64_t nonfinite = -1;
   };
   // A gradient sum that this member receives for a chunk that it reduces.
   struct Part {
@@ -75,7 +78,7 @@ class AllReduceExchange::Step {
   void ReceiveParts();
   // Waits until the trainer begins the step. The next version may be written
   // only then, because until then the trainer may still read the memory that it
-  // overwrites.
+  // overwrites. Returns Aborted if the exchange is ending.
   absl::Status AwaitBegin();
   absl::Status ReceiveReduced();
   absl::Status Reduce(int chunk);
@@ -133,8 +136,8 @@ class AllReduceExchange::Step {
   // Losses by node. Filled by member 0 only.
   std::map<int, double> losses_;
   std::vector<Transfer> loss_transfers_;
-  // By member: the facts of the chunks that the member reduces, in ascending
-  // order of chunks.
+  // Indexed by member: the Facts of the chunks that the member reduces, in
+  // ascending order of chunks.
   std::vector<std::vector<Facts>> facts_;
   std::vector<Transfer> fact_transfers_;
   double norm_ = 0;

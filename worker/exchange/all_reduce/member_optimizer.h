@@ -20,7 +20,7 @@ namespace tributary {
 // by element, or `half` alone if `other_half` is null.
 struct ChunkGradient {
   const float* half = nullptr;
-  // May be null.
+  // The second part of the sum; null if `half` is the whole sum.
   const float* other_half = nullptr;
 };
 

@@ -6,15 +6,17 @@
 
 namespace tributary {
 
-// Work in a hardware queue waits for all work queued before, whatever its
-// stream, and an operation of NCCL waits for the peer. If an operation with one
-// peer waits in a queue behind one with another peer, members can wait for one
-// another in a cycle. With more than one peer, each stream therefore needs a
-// queue of its own: one for each peer, and `other_streams` for the rest of the
-// process. With one peer there is no cycle.
+// Checks that the `queues` hardware queues of a GPU suffice for NCCL. With more
+// than one peer, each stream needs a queue of its own: one for each peer, and
+// `other_streams` for the rest of the process.
 //
-// Returns InvalidArgument, with what to change, if `queues` are too few (see
-// NcclLibrary::hardware_queues).
+// The reason: work in a hardware queue waits for all work queued before, even
+// from a different stream, and an operation of NCCL waits for its peer. If the
+// operations with two peers share a queue, members can wait for one another in
+// a cycle. With one peer there is no cycle.
+//
+// Returns InvalidArgument, which says what to change, if there are too few
+// queues (see NcclLibrary::hardware_queues).
 absl::Status CheckHardwareQueues(int peers, int other_streams, int queues);
 
 }  // namespace tributary

@@ -27,8 +27,8 @@ struct NcclMeshOptions {
   // All other messages use the control mesh.
   size_t least_bytes = size_t{64} << 10;
   size_t most_bytes = size_t{3} << 20;
-  // Number of CUDA streams of this process besides those of the mesh, which has
-  // one for each other member.
+  // Number of CUDA streams of this process, not counting the streams of the
+  // mesh, which has one for each other member.
   int other_streams = 0;
   // Time limit for connecting and for each message.
   absl::Duration timeout = absl::Minutes(10);

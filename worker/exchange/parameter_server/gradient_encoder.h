@@ -40,7 +40,7 @@ class GradientEncoder {
   const ArenaLayout* const layout_;
   BufferPool halves_;
   // The parts of the gradients that compression has dropped so far, laid out as
-  // the arena. In huge pages, because every step passes over all of this
+  // the arena. Uses huge pages, because every step passes over all of this
   // memory. Absent without compression.
   std::optional<PrivatePages> residuals_;
   const std::unique_ptr<absl::Mutex[]> residual_locks_;  // By chunk.

@@ -25,9 +25,9 @@ namespace tributary {
 class ParameterServerExchange final : public Exchange {
  public:
   struct Server {
-    // Address as host:port.
+    // Address of the server, as host:port.
     std::string address;
-    // Address for workers on the same host.
+    // Address at which workers on the server's host reach it.
     LocalAddress local;
   };
   // Connects to the server at `address`. Calls `stop` repeatedly, on the
@@ -49,8 +49,8 @@ class ParameterServerExchange final : public Exchange {
     int64_t attempt = 0;
     std::string job_id;  // Admission.job_id.
     absl::Duration connect_timeout = absl::Seconds(60);
-    // Pins the memory of gradient arenas, so that GPUs copy to it directly.
-    // Null: the memory is not pinned.
+    // Pins the memory of gradient arenas, so that GPUs copy to it directly. If
+    // null, the memory is not pinned.
     PinMemory pin;
   };
   // Connects to every server and sends Hello. `layout` and `sink` must outlive

@@ -76,7 +76,7 @@ class ServerConnection final
   ServerConnection(ExchangeParts* parts, int shard, std::string address,
                    bool in_memory, std::unique_ptr<ExchangeStream> stream,
                    Hello hello);
-  // Cancels the stream and waits for its end.
+  // Cancels the stream and blocks until it has ended.
   ~ServerConnection() override;
 
   // Sends version 0 of the chunk.
@@ -121,8 +121,9 @@ class ServerConnection final
   bool TakeVersions() ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_mu_);
   bool OnOutcome(const Outcome& outcome) ABSL_LOCKS_EXCLUDED(memory_mu_);
 
-  // Reports the error to the sink and ends the connection. Returns true, the
-  // result of a handler that has parked nothing.
+  // Reports the error to the sink and ends the connection. Always returns true,
+  // so that a handler can return the result of Fail: true means that no chunk
+  // was parked.
   bool Fail(const absl::Status& status);
   absl::Status Check(int chunk, int64_t version) const;
   absl::Status MapWeights(const SharedMemoryOffer& offer);

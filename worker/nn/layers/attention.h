@@ -8,7 +8,8 @@
 
 namespace tributary {
 
-// For each sample and head, with q, k, v of shape [time, head_size]:
+// Causal multi-head attention. For each sample and head, with q, k, v of shape
+// [time, head_size]:
 //   P = softmax over j <= i of q_i . k_j / sqrt(head_size);  y = D(P) v
 // where D applies dropout with rate `dropout` to the probabilities P in
 // training, and is the identity otherwise.

@@ -25,7 +25,7 @@ namespace tributary {
 // (initially 1). The last two, of group STATISTICS, replace m and v outside
 // training. Their "gradients" are sample_count * (running_mean - m) and
 // sample_count * (running_var - v * N / (N - 1)), so that the running
-// statistics follow the mean over micro-batches; see ParameterGroup in
+// statistics follow the mean over micro-batches; see OptimizerGroup in
 // proto/parameter_server.proto. If N is 1, which PyTorch rejects, n is 0 and
 // the observed variance is 0.
 //
@@ -42,7 +42,7 @@ class BatchNorm : public Layer {
   explicit BatchNorm(const Options& options) : options_(options) {}
 
   LayerSpec Spec() const override;
-  // Saves the mean and the variance of each channel.
+  // Counts the mean and the variance of each channel, which Forward saves.
   int64_t SavedElements(const Device& device, int64_t samples) const override;
   void Forward(const LayerCall& call,
                const LayerTensors& tensors) const override;

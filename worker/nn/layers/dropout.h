@@ -8,7 +8,7 @@
 
 namespace tributary {
 
-// In training, y = x / (1 - rate) with probability 1 - rate, and y = 0
+// Dropout. In training, y = x / (1 - rate) with probability 1 - rate, and y = 0
 // otherwise. Random number i of the layer's stream determines whether element i
 // of the micro-batch is kept. The gradient is scaled in the same way. Outside
 // training y = x. X and Y: [samples, size]. Source: Srivastava et al.,

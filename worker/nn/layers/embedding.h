@@ -9,12 +9,13 @@
 
 namespace tributary {
 
-// y[b, t, :] = wte[tokens[b, t], :] + wpe[t, :]; the gradient of a row of a
-// table is the sum of dy over all places where the row is used. The input holds
-// int32 tokens[samples, context], not floats; Y[samples, context, width].
-// Parameters: "wte.weight"[vocabulary, width], "wpe.weight"[context, width].
-// Source: Radford et al., "Language models are unsupervised multitask learners"
-// (2019), with learned positions.
+// Adds a token embedding and a position embedding: y[b, t, :] = wte[tokens[b,
+// t], :] + wpe[t, :]. The gradient of a row of a table is the sum of dy over
+// all places where the row is used. The input holds int32 tokens[samples,
+// context], not floats; Y[samples, context, width]. Parameters:
+// "wte.weight"[vocabulary, width], "wpe.weight"[context, width]. Source:
+// Radford et al., "Language models are unsupervised multitask learners" (2019),
+// with learned positions.
 class Embedding : public Layer {
  public:
   struct Options {

@@ -21,13 +21,13 @@ struct Initializer {
   static Initializer Constant(double value);
   static Initializer Uniform(double bound);
   static Initializer Normal(double deviation);
-  // Uniform in [-1 / sqrt(fan_in), 1 / sqrt(fan_in)), which is the default of
-  // PyTorch's nn.Linear and nn.Conv2d (He et al., "Delving deep into
-  // rectifiers", 2015, with a = sqrt(5)).
+  // Returns the uniform distribution in [-1 / sqrt(fan_in), 1 / sqrt(fan_in)),
+  // which is the default of PyTorch's nn.Linear and nn.Conv2d (He et al.,
+  // "Delving deep into rectifiers", 2015, with a = sqrt(5)).
   static Initializer FanIn(int64_t fan_in);
-  // Normal with mean 0 and variance 2 / fan_out, which preserves the magnitude
-  // of gradients through ReLU: PyTorch's kaiming_normal_ in mode fan_out (He et
-  // al., 2015).
+  // Returns the normal distribution with mean 0 and variance 2 / fan_out, which
+  // preserves the magnitude of gradients through ReLU: PyTorch's
+  // kaiming_normal_ in mode fan_out (He et al., 2015).
   static Initializer FanOut(int64_t fan_out);
 };
 

@@ -81,8 +81,8 @@ struct LayerSpec {
 struct LayerTensors {
   std::array<const Real*, kMaxLayerInputs> inputs{};
   std::array<const float*, kMaxLayerParameters> weights{};
-  // weights[0] in the device's precision; null unless LayerSpec::product_weight
-  // is true.
+  // Parameter 0 (weights[0]) in the device's precision. Null unless
+  // LayerSpec::product_weight is true.
   const Real* product_weight = nullptr;
   const float* constants = nullptr;  // LayerSpec::constants, or null.
   Real* output = nullptr;

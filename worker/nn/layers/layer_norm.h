@@ -24,7 +24,8 @@ class LayerNorm : public Layer {
       : rows_(rows), width_(width), bias_(bias) {}
 
   LayerSpec Spec() const override;
-  // Saves the mean and the inverse standard deviation of each row.
+  // Counts the mean and the inverse standard deviation of each row, which
+  // Forward saves.
   int64_t SavedElements(const Device& device, int64_t samples) const override;
   void Forward(const LayerCall& call,
                const LayerTensors& tensors) const override;

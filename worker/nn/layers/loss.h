@@ -13,13 +13,14 @@ namespace tributary {
 // of which has `width` elements.
 struct LossSpec {
   enum class Kind {
-    // loss = -ln softmax(x)[label]; dx = softmax(x) - one_hot(label). X[samples
-    // * rows, width], int32 labels[samples * rows]. Subtracts the row's maximum
-    // before the softmax, which prevents overflow. A row with the label -1 does
-    // not count: its loss and gradient are 0.
+    // Softmax cross-entropy: loss = -ln softmax(x)[label]; dx = softmax(x) -
+    // one_hot(label). The shapes are X[samples * rows, width] and int32
+    // labels[samples * rows]. Subtracts the row's maximum before the softmax,
+    // which prevents overflow. A row with the label -1 does not count: its loss
+    // and gradient are 0.
     kSoftmaxCrossEntropy,
-    // loss = mean over the row of (x - target)^2; dx = 2 (x - target) / width.
-    // X and targets: [samples * rows, width].
+    // Mean squared error: loss = mean over the row of (x - target)^2, and
+    // dx = 2 (x - target) / width. X and targets: [samples * rows, width].
     kMeanSquaredError,
   };
   Kind kind = Kind::kSoftmaxCrossEntropy;

@@ -8,7 +8,7 @@
 
 namespace tributary {
 
-// Each element of the output is the maximum of X over a window:
+// Max pooling: each element of the output is the maximum of X over a window:
 //   Y[n, c, i, j] = max of X[n, c, i * stride - padding + u,
 //                             j * stride - padding + v] for u, v < window,
 // where elements outside of X are ignored. Of equal values the first in
@@ -18,11 +18,11 @@ namespace tributary {
 // window) / stride + 1, rounded down.
 class MaxPool : public Layer {
  public:
-  // `shape.batch` is not used.
+  // Ignores `shape.batch`.
   explicit MaxPool(const PoolShape& shape) : shape_(shape) {}
 
   LayerSpec Spec() const override;
-  // Saves the positions of the maxima.
+  // Counts the positions of the maximums, which Forward saves.
   int64_t SavedElements(const Device& device, int64_t samples) const override;
   void Forward(const LayerCall& call,
                const LayerTensors& tensors) const override;
@@ -51,7 +51,8 @@ class AveragePool : public Layer {
   const PoolShape shape_;
 };
 
-// Y[n, c] = mean of X[n, c, pixels] (torch.nn.AdaptiveAvgPool2d to one pixel).
+// Computes the mean of each channel: Y[n, c] = mean of X[n, c, :] over all
+// pixels (torch.nn.AdaptiveAvgPool2d to one pixel).
 class GlobalAveragePool : public Layer {
  public:
   GlobalAveragePool(int64_t channels, int64_t pixels)

@@ -28,7 +28,8 @@ class ConvolutionRunner {
                const float* bias, void* y);
   void BackwardInput(const ConvolutionShape& shape, const void* dy,
                      const void* weight, void* dx);
-  // Computes dweight and, unless it is null, dbias.
+  // Computes the gradient of the weight, dweight, and of the bias, dbias,
+  // unless `dbias` is null.
   void BackwardWeight(const ConvolutionShape& shape, const void* x,
                       const void* dy, float* dweight, float* dbias);
 

@@ -21,8 +21,8 @@ void DropoutFactors(int64_t count, const RandomStream& stream, uint64_t first,
 
 // Sets each row of y, [rows, width], to `bias`.
 void FillRows(int64_t rows, int64_t width, const float* bias, float* y);
-// sums[c] = sum over all rows r of x[r, c], in row order. x has the shape
-// [rows, width].
+// Sets sums[c] to the sum of x[r, c] over all rows r, added in row order. x has
+// the shape [rows, width].
 void ColumnSums(int64_t rows, int64_t width, const float* x, float* sums);
 
 }  // namespace tributary::cpu

@@ -12,13 +12,14 @@ namespace tributary::cpu {
 bool IsSkinnyForward(const LinearShape& shape);
 bool IsSkinnyBackwardInput(const LinearShape& shape);
 
-// Computes y. `bias` may be null. `scratch` is overwritten.
+// Computes y = x weight^T + bias. `bias` may be null. `scratch` is overwritten.
 void LinearForward(const LinearShape& shape, const float* x,
                    const float* weight, const float* bias, Scratch& scratch,
                    float* y);
 void LinearBackwardInput(const LinearShape& shape, const float* dy,
                          const float* weight, bool accumulate, float* dx);
-// Computes dweight and, unless it is null, dbias.
+// Computes dweight = dy^T x, or adds to dweight with `accumulate`. Sets dbias,
+// unless it is null, to the column sums of dy.
 void LinearBackwardWeight(const LinearShape& shape, const float* x,
                           const float* dy, bool accumulate, float* dweight,
                           float* dbias);

@@ -9,14 +9,16 @@ namespace tributary::cpu {
 
 inline constexpr float kLayerNormEpsilon = 1e-5f;
 
-// x and y have the shape [rows, width]; scale and shift (may be null), [width];
-// mean and inverse_deviation, [rows].
+// Normalizes each row of x, and writes the row's mean and inverse standard
+// deviation. x and y have the shape [rows, width]; scale and shift (may be
+// null), [width]; mean and inverse_deviation, [rows].
 void LayerNormForward(int64_t rows, int64_t width, const float* x,
                       const float* scale, const float* shift, float* y,
                       float* mean, float* inverse_deviation);
 
-// x, dy and dx have the shape [rows, width]; dscale and dshift (may be null),
-// [width]. dscale and dshift are summed in row order.
+// Computes the gradients of LayerNormForward. x, dy and dx have the shape
+// [rows, width]; dscale and dshift (may be null), [width]. dscale and dshift
+// are summed in row order.
 void LayerNormBackward(int64_t rows, int64_t width, const float* x,
                        const float* scale, const float* mean,
                        const float* inverse_deviation, const float* dy,

@@ -50,7 +50,8 @@ TRIBUTARY_INLINE float RowDot(int64_t count, const float* x, const float* y) {
   return simd::Sum(sum) + rest;
 }
 
-// y[i] = exp(x[i] - shift); y may be x. Returns the sum of y.
+// Computes y[i] = exp(x[i] - shift) for i < count; y may be x. Returns the sum
+// of y.
 TRIBUTARY_INLINE float RowExp(int64_t count, float shift, const float* x,
                               float* y) {
   for (int64_t i = 0; i < count; ++i) y[i] = Exp(x[i] - shift);

@@ -9,7 +9,7 @@
 namespace tributary::cpu {
 
 // A block of memory that grows to the largest requested size and never shrinks,
-// so that steps after the first do not allocate. Not thread-safe.
+// so that steps after the first do not allocate memory. Not thread-safe.
 class Scratch {
  public:
   // Returns at least `count` floats, aligned to 64 bytes, with unspecified

@@ -21,7 +21,8 @@ namespace tributary::cpu {
 TRIBUTARY_INLINE float Exp(float x) {
   const float clamped_above = x > 88.3f ? 88.3f : x;
   const float clamped = clamped_above < -87.3f ? -87.3f : clamped_above;
-  // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
+  // Adding 1.5 * 2^23 rounds to an integer n, which is then in the low bits of
+  // `shifted`.
   const float shifted = clamped * 1.44269504f + 12582912.0f;
   const float n = shifted - 12582912.0f;
   const float r = (clamped - n * 0.693359375f) + n * 2.12194440e-4f;
@@ -34,7 +35,8 @@ TRIBUTARY_INLINE float Exp(float x) {
   p = p * (r * r) + r + 1.0f;
   int32_t bits;
   std::memcpy(&bits, &shifted, sizeof(bits));
-  // (n + 127) << 23 is the float 2^n. The shift discards the upper bits.
+  // (n + 127) << 23 is the bit pattern of the float 2^n. The shift discards the
+  // bits of `bits` above n.
   const uint32_t power_bits = (static_cast<uint32_t>(bits) + 127u) << 23;
   float power;
   std::memcpy(&power, &power_bits, sizeof(power));

@@ -28,7 +28,7 @@ class MatmulRunner {
   explicit MatmulRunner(Precision precision);
   ~MatmulRunner();
 
-  // Computes y. `bias` may be null.
+  // Computes y = x weight^T + bias. `bias` may be null.
   void Forward(const LinearShape& shape, const void* x, const void* weight,
                const float* bias, void* y);
   void BackwardInput(const LinearShape& shape, const void* dy,
@@ -37,8 +37,9 @@ class MatmulRunner {
                       bool accumulate, float* dweight);
 
  private:
-  // The product C[m, n] = A[m, k] B[k, n], or += with `accumulate`. With
-  // `has_bias`, bias[n] is added to each row.
+  // The product C = A B of matrices C[m, n], A[m, k] and B[k, n]. With
+  // `accumulate`, the product is added to C. With `has_bias`, bias[n] is added
+  // to each row.
   struct Product {
     int64_t m = 0, n = 0, k = 0;
     // True if the memory of the operand holds its transpose.

@@ -14,8 +14,9 @@ inline constexpr int64_t kSkinnyRows = 16;
 
 // In both functions the matrix w is float32 or bfloat16.
 //
-// y[rows, outputs] = x[rows, inputs] w[outputs, inputs]^T, or += with
-// `accumulate`. `packed`, inputs * kSkinnyRows floats, is overwritten.
+// Computes y[rows, outputs] = x[rows, inputs] w[outputs, inputs]^T. With
+// `accumulate`, adds the product to y instead. `packed`, inputs * kSkinnyRows
+// floats, is overwritten.
 void SkinnyForward(int64_t rows, int64_t inputs, int64_t outputs,
                    const float* x, const float* w, bool accumulate, float* y,
                    float* packed);
@@ -23,8 +24,8 @@ void SkinnyForward(int64_t rows, int64_t inputs, int64_t outputs,
                    const float* x, const Bfloat16* w, bool accumulate, float* y,
                    float* packed);
 
-// dx[rows, inputs] = dy[rows, outputs] w[outputs, inputs], or += with
-// `accumulate`.
+// Computes dx[rows, inputs] = dy[rows, outputs] w[outputs, inputs]. With
+// `accumulate`, adds the product to dx instead.
 void SkinnyBackwardInput(int64_t rows, int64_t inputs, int64_t outputs,
                          const float* dy, const float* w, bool accumulate,
                          float* dx);

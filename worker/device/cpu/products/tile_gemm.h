@@ -11,7 +11,8 @@ namespace tributary::cpu {
 // number.
 inline constexpr int64_t kTileRows = 8;
 
-// The part of a product that is skipped. Below, `d` is TileProduct::diagonal.
+// States which part of a product is skipped. In the comments of the values, `d`
+// is TileProduct::diagonal.
 enum class Triangle {
   kNone,
   kLowerA,  // A[i, l] is zero for l > i + d.
@@ -19,9 +20,10 @@ enum class Triangle {
   kLowerC,  // C[i, j] for j > i + d is not needed, and may be overwritten.
 };
 
-// The product C[m, n] = A[m, k] B[k, n], or += with `accumulate`. Tiles of A
-// that touch the diagonal are read completely and must contain the zeros. B and
-// C are row-major. A has strides for both dimensions, so that it may be a
+// The product C = A B of matrices C[m, n], A[m, k] and B[k, n]. With
+// `accumulate`, the product is added to C. Tiles of A that touch the diagonal
+// are read completely, so their elements beyond the diagonal must be zero. B
+// and C are row-major. A has strides for both dimensions, so that it may be a
 // transpose.
 struct TileProduct {
   int64_t m = 0, n = 0, k = 0;
