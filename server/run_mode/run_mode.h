@@ -80,7 +80,8 @@ class RunMode {
 
   // ---- Loss of workers.
 
-  // Ends the leases and requests of a worker that has left.
+  // Ends the step leases of a worker that has left, and discards its requests
+  // for step leases.
   virtual void RemoveWorker(int64_t /*worker*/) {}
   // Called after RemoveWorker if training is under way. Returns OK if the
   // worker's share can be assigned to other workers, or an error with the

@@ -94,8 +94,10 @@ absl::StatusOr<ModelMemory> PlanModelMemory(
 
 // Creates the model that `spec` describes, for the data that `info` describes.
 // `max_samples` is the size of the largest batch. `device` must outlive the
-// model. Returns InvalidArgument, naming the job's field, if the model cannot
-// be built for such data or a size is invalid.
+// model. Returns InvalidArgument, naming the job's field or the layer, if the
+// model cannot be built for such data or a size is invalid, and
+// ResourceExhausted if the model does not fit into memory. May return other
+// errors of an external model's factory.
 //
 // `copies`, which must outlive the model, are shared with other models that
 // have the same spec and receive the same weights. Their owner invalidates them

@@ -20,7 +20,7 @@ namespace tributary {
 class NetworkModel : public Model {
  public:
   // `info` describes the data that the graph was built for. See CreateModel for
-  // `device`, `copies` and the errors.
+  // `device` and `copies`. Returns the errors of Network::Create.
   static absl::StatusOr<std::unique_ptr<Model>> Create(Graph graph,
                                                        const DataInfo& info,
                                                        int64_t max_samples,

@@ -153,9 +153,13 @@ class Network {
   void* At(int64_t place) const;
   Real* RealAt(int64_t place) const { return static_cast<Real*>(At(place)); }
   void BeginCall() const;
+  // Copies the input and, if there are any, the targets of a micro-batch into
+  // the network's memory, rounding the input to the device's precision if
+  // needed.
   void CopyIn(const MicroBatchInput& micro_batch);
-  // Like CopyIn, for a micro-batch that inputs_ has already transferred to the
-  // device.
+  // The part of CopyIn for devices with their own memory: queues the copy of
+  // the micro-batch from the buffers of inputs_, which has started its transfer
+  // to the device.
   void TakePrefetched(const MicroBatchInput& micro_batch);
   LayerCall CallOf(int64_t samples, bool training) const;
   // Returns the number of rows of the target that count, that is, whose label
