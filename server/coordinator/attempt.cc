@@ -460,7 +460,7 @@ std::string Attempt::Summary(const std::string& weights_sha256) const {
   if (checkpoints_.has_value()) {
     facts.checkpoint_failures = checkpoints_->schedule().failures();
   }
-  if (progress_.has_value()) facts.skipped_steps = progress_->skipped_rounds();
+  if (progress_.has_value()) facts.skipped_steps = progress_->skipped_steps();
   facts.progress = progress_.has_value() ? &*progress_ : nullptr;
   facts.parameters = layout_.has_value() ? layout_->parameter_count() : 0;
   facts.workers = most_workers_;
