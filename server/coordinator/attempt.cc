@@ -160,7 +160,7 @@ void Attempt::RemoveWorker(int64_t incarnation, const absl::Status& status) {
   if (!status.ok()) member->link->Close(status);
   const std::string name = member->Name();
   membership_.Remove(incarnation);
-  RemoveWorker(incarnation);
+  ForgetWorker(incarnation);
   if (membership_.count() == 0) alone_since_ = clock_();
   if (phase_.training()) {
     ++workers_lost_;
@@ -174,7 +174,7 @@ void Attempt::RemoveWorkers(const absl::Status& status) {
   }
 }
 
-void Attempt::RemoveWorker(int64_t incarnation) {
+void Attempt::ForgetWorker(int64_t incarnation) {
   if (progress_.has_value()) progress_->breakdown()->RemoveWorker(incarnation);
   mode_->RemoveWorker(incarnation);
   on_forget_(incarnation);
