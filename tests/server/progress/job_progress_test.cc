@@ -253,25 +253,6 @@ TEST_F(JobProgressTest, ANonfiniteStepIsNotSkippedUnlessTheJobSaysSo) {
   EXPECT_EQ(progress.skipped_steps(), 0);
 }
 
-TEST_F(JobProgressTest, CountsTheStepsOfSkippedRounds) {
-  JobProgress progress =
-      Make(/*servers=*/1,
-           {"exchange.parameter_server.consistency.local_steps.inner_steps=3",
-            "on_nonfinite=SKIP"});
-  const auto skip = [&progress](int64_t round) {
-    StepSums sums = Sums(round);
-    sums.add_nonfinite()->set_chunk(1);
-    Step(&progress, sums, static_cast<double>(round));
-  };
-  Step(&progress, Sums(0), 0);
-  EXPECT_EQ(progress.skipped_steps(), 0);
-  skip(1);
-  EXPECT_EQ(progress.skipped_steps(), 3);
-  skip(2);  // The last round has two steps.
-  EXPECT_EQ(progress.skipped_steps(), 5);
-  EXPECT_EQ(StatusOf(progress).skipped_steps(), 5);
-}
-
 TEST_F(JobProgressTest, WritesALineOfMetricsPerWindowAndAtTheEnd) {
   facts_.set_steps(3);
   facts_.set_evaluation_pieces(0);
