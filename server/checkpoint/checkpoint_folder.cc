@@ -86,18 +86,21 @@ absl::StatusOr<std::string> CheckpointFolder::Begin(int64_t step) {
 absl::Status CheckpointFolder::Commit(const std::string& temporary,
                                       const CheckpointManifest& manifest) {
   TRIBUTARY_RETURN_IF_ERROR(WriteManifest(temporary, manifest, files_));
-  const std::string name = StepName(manifest.step());
-  const std::string path = absl::StrCat(folder_, "/", name);
+  const std::string path =
+      absl::StrCat(folder_, "/", StepName(manifest.step()));
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S14"));
   TRIBUTARY_RETURN_IF_ERROR(
       PutInPlace(temporary, path, absl::StrCat(path, kAside, RandomSuffix())));
   TRIBUTARY_RETURN_IF_ERROR(Failpoint("S15"));
   TRIBUTARY_RETURN_IF_ERROR(files_->SyncFolder(folder_));
-  TRIBUTARY_RETURN_IF_ERROR(Failpoint("S16"));
   committed_step_ = manifest.step();
-  // The pointer is for users and scripts; ListCheckpoints does not read it.
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointFolder::PointToLatest(int64_t step) {
+  TRIBUTARY_RETURN_IF_ERROR(Failpoint("S16"));
   return WriteFileAtomically(absl::StrCat(folder_, "/", kLatest),
-                             {absl::StrCat(name, "\n")}, files_);
+                             {absl::StrCat(StepName(step), "\n")}, files_);
 }
 
 absl::Status CheckpointFolder::PutInPlace(const std::string& temporary,

@@ -60,6 +60,7 @@ class CheckpointFolder {
   // The folder must contain all files that the manifest names, written and
   // synced. If Commit returns OK, the checkpoint survives a power failure. If
   // it returns an error, the checkpoint either does not exist or is complete.
+  // The file `latest` is not changed; see PointToLatest.
   //
   // An existing checkpoint of the same step keeps its name until the new
   // checkpoint is renamed to it. The existing one then remains for inspection
@@ -68,6 +69,11 @@ class CheckpointFolder {
   // step-*.old-*.
   absl::Status Commit(const std::string& temporary,
                       const CheckpointManifest& manifest);
+
+  // Writes the name of the checkpoint of `step` to the file `latest`. This file
+  // is for users and scripts; ListCheckpoints does not read it, so the
+  // checkpoint is found even if this fails.
+  absl::Status PointToLatest(int64_t step);
 
   // Removes a folder that Begin created. If that fails, the next Begin removes
   // it.

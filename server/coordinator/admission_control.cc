@@ -52,7 +52,7 @@ absl::StatusOr<int64_t> AdmissionControl::AddWorker(const Join& join,
         "rank ", admitted.rank, " was taken over by a newer process (host ",
         join.host(), ", process ", join.pid(),
         "): give each worker a rank of its own, or none")));
-    attempt_.RemoveWorker(old.incarnation);
+    attempt_.ForgetWorker(old.incarnation);
   }
   membership.Find(admitted.incarnation)->link = link;
   attempt_.OnJoined();

@@ -160,7 +160,7 @@ void Attempt::RemoveWorker(int64_t incarnation, const absl::Status& status) {
   if (!status.ok()) member->link->Close(status);
   const std::string name = member->Name();
   membership_.Remove(incarnation);
-  RemoveWorker(incarnation);
+  ForgetWorker(incarnation);
   if (membership_.count() == 0) alone_since_ = clock_();
   if (phase_.training()) {
     ++workers_lost_;
@@ -174,7 +174,7 @@ void Attempt::RemoveWorkers(const absl::Status& status) {
   }
 }
 
-void Attempt::RemoveWorker(int64_t incarnation) {
+void Attempt::ForgetWorker(int64_t incarnation) {
   if (progress_.has_value()) progress_->breakdown()->RemoveWorker(incarnation);
   mode_->RemoveWorker(incarnation);
   on_forget_(incarnation);
@@ -460,7 +460,7 @@ std::string Attempt::Summary(const std::string& weights_sha256) const {
   if (checkpoints_.has_value()) {
     facts.checkpoint_failures = checkpoints_->schedule().failures();
   }
-  if (progress_.has_value()) facts.skipped_steps = progress_->skipped_rounds();
+  if (progress_.has_value()) facts.skipped_steps = progress_->skipped_steps();
   facts.progress = progress_.has_value() ? &*progress_ : nullptr;
   facts.parameters = layout_.has_value() ? layout_->parameter_count() : 0;
   facts.workers = most_workers_;

@@ -134,7 +134,7 @@ class Attempt {
   void RemoveWorkers(const absl::Status& status);
   // Discards what the attempt knows about a worker that is no longer a member,
   // and calls `on_forget`.
-  void RemoveWorker(int64_t incarnation);
+  void ForgetWorker(int64_t incarnation);
   // Assigns the work of a worker that was lost during training to other
   // workers. Ends the attempt instead if the run mode cannot continue without
   // the worker. `name` is Member::Name of the worker.

@@ -163,6 +163,11 @@ class CoordinatorProcess {
 
   // Takes the attempt's number and chooses where it begins.
   absl::StatusOr<std::optional<ResumePoint>> Prepare();
+  // Sets attempt_ to the next number, which is on disk when this returns OK. An
+  // attempt without a stored number could not be told apart from that of
+  // another coordinator. Therefore, after a disk error in a later attempt,
+  // blocks and tries again, up to options_.no_server_timeout.
+  absl::Status TakeNumber();
   absl::StatusOr<AttemptEnd> RunAttempt(std::optional<ResumePoint> resume);
   // Adds this server to the coordinator and begins to accept calls.
   absl::Status Open(Coordinator* coordinator, ServerLink* link,
@@ -198,21 +203,37 @@ class CoordinatorProcess {
   absl::Duration start_timeout_;
 };
 
+absl::Status CoordinatorProcess::TakeNumber() {
+  const absl::Time began = MonotonicNow();
+  Backoff backoff;
+  for (bool again = false;; again = true) {
+    if (!first_) {
+      // A newer attempt belongs to another coordinator, which this process must
+      // not supersede.
+      const absl::Status current = output_->CheckAttempt(attempt_);
+      if (absl::IsFailedPrecondition(current)) return current;
+    }
+    const absl::StatusOr<int64_t> attempt = output_->NextAttempt();
+    if (attempt.ok()) {
+      attempt_ = *attempt;
+      return absl::OkStatus();
+    }
+    if (first_ || MonotonicNow() - began > options_.no_server_timeout) {
+      return attempt.status();
+    }
+    if (!again) {
+      options_.log->Warning(
+          "the next attempt begins when its number can be stored: %s",
+          std::string(attempt.status().message()));
+    }
+    if (!backoff.Wait(shutdown_)) {
+      return absl::CancelledError("stopped by request");
+    }
+  }
+}
+
 absl::StatusOr<std::optional<ResumePoint>> CoordinatorProcess::Prepare() {
-  if (!first_) {
-    // A newer attempt belongs to another coordinator, which this process must
-    // not supersede.
-    const absl::Status current = output_->CheckAttempt(attempt_);
-    if (absl::IsFailedPrecondition(current)) return current;
-  }
-  const absl::StatusOr<int64_t> attempt = output_->NextAttempt();
-  // Only the first attempt fails on a disk error.
-  if (!attempt.ok()) {
-    if (first_) return attempt.status();
-    options_.log->Warning("cannot store the number of this attempt: %s",
-                          std::string(attempt.status().message()));
-  }
-  attempt_ = attempt.value_or(attempt_ + 1);
+  TRIBUTARY_RETURN_IF_ERROR(TakeNumber());
   if (first_) run_ = output_->RunId(/*begins=*/!options_.resume);
   TRIBUTARY_ASSIGN_OR_RETURN(std::optional<ResumePoint> resume,
                              chooser_.Choose());

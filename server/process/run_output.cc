@@ -81,16 +81,20 @@ absl::StatusOr<int64_t> RunOutput::NextAttempt() {
   const absl::StatusOr<int64_t> last = ReadAttempt(path);
   if (!last.ok() && !absl::IsNotFound(last.status())) return last.status();
   const int64_t attempt = last.value_or(0) + 1;
-  TRIBUTARY_RETURN_IF_ERROR(
-      WriteFileAtomically(path, {absl::StrCat(attempt, "\n")}, files_));
-  return attempt;
+  const absl::Status stored =
+      WriteFileAtomically(path, {absl::StrCat(attempt, "\n")}, files_);
+  if (stored.ok()) return attempt;
+  // CheckAttempt must not mistake this number for one of another process.
+  const absl::StatusOr<int64_t> written = ReadAttempt(path);
+  if (written.ok() && *written == attempt) unsynced_attempt_ = attempt;
+  return stored;
 }
 
 absl::Status RunOutput::CheckAttempt(int64_t attempt) const {
   TRIBUTARY_ASSIGN_OR_RETURN(
       const int64_t newest,
       ReadAttempt(absl::StrCat(directory_, "/", kAttemptName)));
-  if (newest <= attempt) return absl::OkStatus();
+  if (newest <= attempt || newest == unsynced_attempt_) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("another coordinator has taken over the job in ", directory_,
                    " (attempt ", newest, ", this one's is ", attempt,

@@ -3,6 +3,7 @@
 #ifndef TRIBUTARY_SERVER_PROCESS_RUN_OUTPUT_H_
 #define TRIBUTARY_SERVER_PROCESS_RUN_OUTPUT_H_
 
+#include <atomic>
 #include <cstdint>
 #include <fstream>
 #include <memory>
@@ -42,7 +43,8 @@ class RunOutput {
   std::string RunId(bool begins);
 
   // Returns an attempt number that was not used in this folder before: the last
-  // number plus one. The number is on disk when the call returns.
+  // number plus one. The number is on disk when the call returns. After an
+  // error the call may be repeated.
   absl::StatusOr<int64_t> NextAttempt();
   // Returns FailedPrecondition if another process has called NextAttempt for
   // this folder since the call that returned `attempt`.
@@ -74,6 +76,8 @@ class RunOutput {
   const std::string directory_;
   Logger* const log_;
   FileSystem* const files_;
+  // A number that NextAttempt has written to the file but could not sync.
+  std::atomic<int64_t> unsynced_attempt_{0};
   absl::Mutex mu_;
   std::ofstream metrics_ ABSL_GUARDED_BY(mu_);
   bool metrics_failed_ ABSL_GUARDED_BY(mu_) = false;

@@ -52,7 +52,15 @@ absl::Status ThreadedCheckpointCommitter::CommitNow(
   const absl::Status current = options_.before_commit();
   if (absl::IsFailedPrecondition(current)) coordinator_->Overtaken(current);
   if (!current.ok()) return current;
-  return folder_.Commit(folder, manifest);
+  TRIBUTARY_RETURN_IF_ERROR(folder_.Commit(folder, manifest));
+  const absl::Status pointed = folder_.PointToLatest(manifest.step());
+  if (!pointed.ok()) {
+    options_.log->Warning(
+        "the checkpoint at step %d is complete, but the file latest may not "
+        "name it: %s",
+        manifest.step(), std::string(pointed.message()));
+  }
+  return absl::OkStatus();
 }
 
 void ThreadedCheckpointCommitter::Discard(const std::string& folder) {

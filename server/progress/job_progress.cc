@@ -40,7 +40,7 @@ void JobProgress::Resume(int64_t version, const JobState& state) {
   first_round_ = completed_rounds_ = all_complete_below_ = version;
   last_loss_ = state.loss();
   total_sample_count_ = state.samples();
-  skipped_rounds_ = state.skipped_steps();
+  skipped_steps_ = state.skipped_steps();
   trained_before_ = absl::Seconds(state.seconds());
   evaluated_version_ = state.evaluated_version();
   if (evaluated_version_ > 0) {
@@ -53,7 +53,7 @@ JobState JobProgress::Save() const {
   JobState state;
   state.set_loss(last_loss_);
   state.set_samples(total_sample_count_);
-  state.set_skipped_steps(skipped_rounds_);
+  state.set_skipped_steps(skipped_steps_);
   state.set_seconds(absl::ToDoubleSeconds(last_step_ - begin_ - evaluating_));
   state.set_evaluated_version(evaluated_version_);
   if (evaluation_.has_value()) {
@@ -136,7 +136,10 @@ GradientNorm JobProgress::Close(int64_t round, const OpenRound& open,
   total_sample_count_ += open.sample_count;
   if (open.nonfinite.has_value()) {
     nonfinite_ = NonfiniteGradient{rounds_.StepsAfter(round), *open.nonfinite};
-    if (job_.on_nonfinite() == JobSpec::SKIP) ++skipped_rounds_;
+    if (job_.on_nonfinite() == JobSpec::SKIP) {
+      skipped_steps_ +=
+          rounds_.StepsAfter(round + 1) - rounds_.StepsAfter(round);
+    }
   } else {
     last_norm_ = norm.norm();
     if (open.nan_loss_contributor != 0) {
@@ -366,7 +369,7 @@ void JobProgress::FillStatus(StatusReply* reply) const {
   reply->set_epoch(static_cast<double>(completed_steps()) /
                    static_cast<double>(facts_.steps_per_epoch()));
   reply->set_unit(facts_.unit());
-  reply->set_skipped_steps(skipped_rounds_);
+  reply->set_skipped_steps(skipped_steps_);
   if (completed_rounds_ > 0) {
     const absl::Duration trained = last_step_ - begin_ - evaluating_;
     reply->set_seconds_left(

@@ -116,7 +116,8 @@ class JobProgress {
   // Returns the last completed round if its gradient was finite, a worker's
   // loss was NaN, and the round was not returned before; otherwise nullopt.
   std::optional<NanLoss> TakeNanLoss();
-  int64_t skipped_rounds() const { return skipped_rounds_; }
+  // Returns the number of steps of the job whose update was skipped.
+  int64_t skipped_steps() const { return skipped_steps_; }
 
   // Returns the lines for metrics.jsonl that have become due since the last
   // call.
@@ -182,7 +183,7 @@ class JobProgress {
   std::set<int64_t> complete_beyond_;
   std::optional<NonfiniteGradient> nonfinite_;
   std::optional<NanLoss> nan_loss_;
-  int64_t skipped_rounds_ = 0;
+  int64_t skipped_steps_ = 0;
   double last_loss_ = 0;
   double last_norm_ = 0;
   int64_t total_sample_count_ = 0;

@@ -104,11 +104,21 @@ absl::StatusOr<std::unique_ptr<DataSet>> OpenRegistered(
                        "(tributary::Main)"
                      : near));
   }
+  if (*factory == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.external: the program registered the data set \"",
+                     spec.name(), "\" with a null factory"));
+  }
   Config config("data.external.config", spec.config());
   absl::StatusOr<std::unique_ptr<DataSet>> data = (*factory)(&config);
   TRIBUTARY_RETURN_IF_ERROR(config.status());
   TRIBUTARY_RETURN_IF_ERROR(data.status());
   TRIBUTARY_RETURN_IF_ERROR(config.CheckAllRead());
+  if (*data == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data.external: the factory of the data set \"", spec.name(),
+        "\" returned null, expected a data set or an error"));
+  }
   TRIBUTARY_RETURN_IF_ERROR(CheckDataSet(spec, **data));
   return data;
 }

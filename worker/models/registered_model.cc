@@ -56,6 +56,9 @@ absl::StatusOr<Graph> BuildRegisteredModel(const ExternalModelSpec& spec,
                        "(tributary::Main), or with --worker-command"
                      : near));
   }
+  if (*factory == nullptr) {
+    return Error(spec, "was registered by the program with a null factory");
+  }
   if (info.kind == DataInfo::Kind::kIndexes) {
     return Error(spec,
                  "computes from samples, not from their indexes; set "

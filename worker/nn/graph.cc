@@ -26,6 +26,10 @@ ValueId Graph::Add(absl::string_view name, std::unique_ptr<Layer> layer,
 
 ValueId Graph::AddTied(absl::string_view name, std::unique_ptr<Layer> layer,
                        std::vector<ValueId> inputs, absl::string_view shared) {
+  if (layer == nullptr) {
+    Fail(name, "the layer is null");
+    return input();
+  }
   Node node;
   node.name = std::string(name);
   node.spec = layer->Spec();

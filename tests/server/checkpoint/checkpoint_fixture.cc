@@ -199,8 +199,12 @@ absl::Status SaveCheckpoint(const CheckpointFacts& facts,
   CheckpointManifest manifest = MakeManifest(facts);
   absl::Status status = WriteAllShards(facts, temporary, files, &manifest);
   if (status.ok()) status = checkpoints.Commit(temporary, manifest);
-  if (!status.ok()) checkpoints.Discard(temporary);
-  return status;
+  if (!status.ok()) {
+    checkpoints.Discard(temporary);
+    return status;
+  }
+  checkpoints.PointToLatest(facts.step).IgnoreError();
+  return absl::OkStatus();
 }
 
 absl::Status CheckCheckpoint(const CheckpointFacts& facts,

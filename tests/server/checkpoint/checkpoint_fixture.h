@@ -54,8 +54,9 @@ absl::Status WriteCheckpointFiles(const CheckpointFacts& facts,
                                   const std::string& folder,
                                   const std::vector<float>& elements);
 
-// A whole save: Begin, the files of all servers, Commit, in `folder`, a run's
-// CheckpointsFolder. On an error what was begun is discarded.
+// A whole save: Begin, the files of all servers, Commit, PointToLatest (whose
+// errors are ignored) in `folder`, a run's CheckpointsFolder. On an error what
+// was begun is discarded.
 absl::Status SaveCheckpoint(const CheckpointFacts& facts,
                             const std::string& folder, FileSystem* files);
 

@@ -43,7 +43,8 @@ class CheckpointFolderTest : public testing::Test {
     const absl::Status written = WriteCheckpointFiles(facts, *temporary);
     EXPECT_TRUE(written.ok()) << written;
     const auto manifest = ReadManifest(*temporary);
-    return folder_.Commit(*temporary, *manifest);
+    const absl::Status committed = folder_.Commit(*temporary, *manifest);
+    return committed.ok() ? folder_.PointToLatest(step) : committed;
   }
   void SaveAll(const std::vector<int64_t>& steps) {
     for (const int64_t step : steps) {

@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <cerrno>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -16,6 +18,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/command_runner.h"
+#include "tests/support/faulty_file_system.h"
 #include "tests/support/status_matchers.h"
 
 namespace tributary {
@@ -106,6 +109,28 @@ TEST_F(RunOutputTest, AttemptsCountOnOverProcesses) {
   const auto again = Open();
   EXPECT_EQ(*again->NextAttempt(), 3);
   EXPECT_EQ(*output_->NextAttempt(), 4);
+}
+
+// Each call of the disk fails once while the second number is stored.
+TEST_F(RunOutputTest, DoesNotTakeANumberThatItCouldNotSyncForThatOfAnother) {
+  for (int64_t call = 0;; ++call) {
+    SCOPED_TRACE(call);
+    std::filesystem::remove(run_ + "/attempt");
+    FaultyFileSystem disk(run_);
+    const auto output = *RunOutput::Create(run_, log_.get(), &disk);
+    ASSERT_EQ(*output->NextAttempt(), 1);
+    FaultyFileSystem::Fault fault;
+    fault.operation = static_cast<int64_t>(disk.Operations().size()) + call;
+    fault.error_number = EIO;
+    disk.SetFault(fault);
+    if (output->NextAttempt().ok()) break;
+    EXPECT_TRUE(output->CheckAttempt(1).ok()) << output->CheckAttempt(1);
+    const int64_t next = *Open()->NextAttempt();
+    EXPECT_TRUE(next == 2 || next == 3) << next;
+    EXPECT_THAT(output->CheckAttempt(1),
+                StatusIs(absl::StatusCode::kFailedPrecondition,
+                         HasSubstr("another coordinator has taken over")));
+  }
 }
 
 TEST_F(RunOutputTest, RefusesAnAttemptThatIsNoNumber) {

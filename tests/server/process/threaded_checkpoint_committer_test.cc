@@ -25,6 +25,7 @@
 namespace tributary {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -68,6 +69,7 @@ class ThreadedCheckpointCommitterTest : public CoordinatorTest {
   ThreadedCheckpointCommitterTest() {
     LogOptions options;
     options.standard_error = false;
+    options.file = log_path_;
     log_ = *Logger::Create(options);
     output_ = OpenRun();
   }
@@ -127,6 +129,7 @@ class ThreadedCheckpointCommitterTest : public CoordinatorTest {
   }
 
   const std::string run_ = MakeTestFolder() + "/run";
+  const std::string log_path_ = run_ + ".log";
   std::unique_ptr<Logger> log_;
   std::unique_ptr<RunOutput> output_;
   int64_t bytes_written_ = kModelBytes;
@@ -168,6 +171,21 @@ TEST_F(ThreadedCheckpointCommitterTest, NothingIsCommittedByWhoCannotTell) {
   EXPECT_TRUE(coordinator_->status().ok());
   EXPECT_THAT(coordinator_->GetStatus().checkpoint_failure(),
               HasSubstr("does not contain a number"));
+}
+
+// Users and scripts read the pointer; the job finds its checkpoints without it.
+TEST_F(ThreadedCheckpointCommitterTest,
+       ACheckpointIsCompleteWithoutThePointer) {
+  const std::string pointer = CheckpointsFolder(run_) + "/latest";
+  // A file cannot replace a folder.
+  TrainToTheCommit([&] { std::filesystem::create_directories(pointer); });
+  EXPECT_THAT(Committed(), SizeIs(1));
+  EXPECT_EQ(coordinator_->GetStatus().checkpoint_failures(), 0);
+  EXPECT_TRUE(worker_.Got(CoordinatorOrder::kFinished));
+  EXPECT_THAT(ReadWholeFile(log_path_),
+              AllOf(HasSubstr("the checkpoint at step 2 is complete, but the "
+                              "file latest may not name it: "),
+                    HasSubstr(pointer)));
 }
 
 // A server that has another disk under the same path.

@@ -233,7 +233,7 @@ TEST_F(JobProgressTest, SkippedStepsChangeNeitherLossNorNorm) {
   EXPECT_EQ(place->place.element(), 12);
   EXPECT_EQ(place->place.contributor(), 7);
   EXPECT_FALSE(progress.TakeNonfinite().has_value());
-  EXPECT_EQ(progress.skipped_rounds(), 1);
+  EXPECT_EQ(progress.skipped_steps(), 1);
   EXPECT_EQ(progress.final_loss(), 2);
   const std::vector<nlohmann::json> lines = Lines(&progress);
   ASSERT_EQ(lines.size(), 1);
@@ -250,7 +250,7 @@ TEST_F(JobProgressTest, ANonfiniteStepIsNotSkippedUnlessTheJobSaysSo) {
   sums.add_nonfinite()->set_chunk(1);
   Step(&progress, sums, 1);
   EXPECT_TRUE(progress.TakeNonfinite().has_value());
-  EXPECT_EQ(progress.skipped_rounds(), 0);
+  EXPECT_EQ(progress.skipped_steps(), 0);
 }
 
 TEST_F(JobProgressTest, WritesALineOfMetricsPerWindowAndAtTheEnd) {

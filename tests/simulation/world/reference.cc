@@ -132,7 +132,7 @@ ReferenceRun TrainReference(const Scenario& scenario,
     const int64_t sample_count = SampleCountOfRound(scenario, step);
     const double norm = NormOf(sum, layout, sample_count);
     if (job.on_nonfinite() == JobSpec::SKIP && !std::isfinite(norm)) {
-      ++run.skipped;
+      run.skipped += rounds.StepsAfter(step + 1) - rounds.StepsAfter(step);
       continue;
     }
     std::vector<float> next(elements);

@@ -29,6 +29,7 @@ class Numbers final : public DataSet {
 absl::StatusOr<std::unique_ptr<DataSet>> OpenNumbers(Config* config) {
   const int64_t samples = config->Integer("samples", 9, 0, 100);
   if (samples == 13) return absl::NotFoundError("numbers: no such file");
+  if (samples == 14) return nullptr;
   return std::make_unique<Numbers>(samples);
 }
 
@@ -106,6 +107,21 @@ TEST_F(RegisteredDataSetTest, MistakesAreRefused) {
 TEST_F(RegisteredDataSetTest, ErrorsOfTheFactoryAreReturned) {
   spec_.set_config(R"({"samples": 13})");
   EXPECT_EQ(Open().status(), absl::NotFoundError("numbers: no such file"));
+}
+
+TEST_F(RegisteredDataSetTest, AFactoryThatReturnsNullIsNamed) {
+  spec_.set_config(R"({"samples": 14})");
+  EXPECT_EQ(Refusal(),
+            "data.external: the factory of the data set \"numbers\" returned "
+            "null, expected a data set or an error");
+}
+
+TEST_F(RegisteredDataSetTest, AFactoryThatIsNullIsRefused) {
+  registry_.Add("letters", nullptr);
+  spec_.set_name("letters");
+  EXPECT_EQ(Refusal(),
+            "data.external: the program registered the data set \"letters\" "
+            "with a null factory");
 }
 
 TEST(DataRegistryTest, RemembersANameThatWasAddedTwice) {

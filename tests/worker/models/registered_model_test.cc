@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "gmock/gmock.h"
@@ -29,10 +30,11 @@ absl::StatusOr<Graph> BuildLine(Config* config, const DataInfo&) {
     return absl::InvalidArgumentError("line: broken");
   }
   Graph graph(inputs);
-  const ValueId value = graph.Add(
-      "line",
-      std::make_unique<Linear>(Linear::FanInOptions(inputs, loss.width)),
-      {graph.input()});
+  std::unique_ptr<Layer> layer;
+  if (!config->Flag("null", false)) {
+    layer = std::make_unique<Linear>(Linear::FanInOptions(inputs, loss.width));
+  }
+  const ValueId value = graph.Add("line", std::move(layer), {graph.input()});
   if (!config->Flag("no_loss", false)) graph.SetLoss(loss, value);
   return graph;
 }
@@ -104,6 +106,10 @@ TEST_F(RegisteredModelTest, MistakesInTheConfigAreRefused) {
   ExpectRefused(R"({"broken": true})", "line: broken");
 }
 
+TEST_F(RegisteredModelTest, ALayerThatIsNullIsRefused) {
+  ExpectRefused(R"({"null": true})", "line: the layer is null");
+}
+
 TEST_F(RegisteredModelTest, ModelsThatDoNotFitTheDataAreRefused) {
   ExpectRefused(R"({"inputs": 5})",
                 "model.external: \"line\" takes 5 numbers per sample, but the "
@@ -126,6 +132,13 @@ TEST_F(RegisteredModelTest, ModelsThatDoNotFitTheDataAreRefused) {
                 "model.external: \"line\" computes from samples, not from "
                 "their indexes; set data.external.name, or data of another "
                 "kind");
+}
+
+TEST_F(RegisteredModelTest, AFactoryThatIsNullIsRefused) {
+  registry_.Add("curve", nullptr);
+  EXPECT_EQ(Refusal("curve", "{}").message(),
+            "model.external: \"curve\" was registered by the program with a "
+            "null factory");
 }
 
 TEST(ModelRegistryTest, RemembersANameThatWasAddedTwice) {

@@ -1,0 +1,199 @@
+// Workers that the service refuses, over gRPC: what they are told, and what the
+// server logs.
+#include "server/service/parameter_server_service.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "common/base/executor.h"
+#include "common/job/job.h"
+#include "common/os/log.h"
+#include "common/transport/channel.h"
+#include "gmock/gmock.h"
+#include "grpcpp/generic/generic_stub.h"
+#include "grpcpp/grpcpp.h"
+#include "gtest/gtest.h"
+#include "proto/parameter_server.pb.h"
+#include "server/store/parameter_store.h"
+#include "tests/support/command_runner.h"
+
+// What LeakSanitizer passes over: c-ares keeps ten bytes of a name that gRPC
+// has it look up.
+extern "C" const char* __lsan_default_suppressions() { return "leak:libcares"; }
+
+namespace tributary {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr int64_t kElements = 16;
+
+class InlineExecutor final : public Executor {
+ public:
+  void Run(std::function<void()> task) override { task(); }
+};
+
+// A server of one chunk, in attempt 3.
+class ParameterServerServiceTest : public testing::Test {
+ protected:
+  ParameterServerServiceTest() {
+    LogOptions log;
+    log.standard_error = false;
+    log.file = log_path_;
+    log_ = *Logger::Create(log);
+    ParameterTable table;
+    table.set_chunk_elements(kElements);
+    auto* const parameter = table.add_parameter();
+    parameter->set_name("p");
+    parameter->add_shape(kElements);
+    parameter->set_group(NO_DECAY);
+    JobSpec job;
+    job.mutable_batch()->set_global(4);
+    job.mutable_batch()->set_micro_batches(4);
+    job.mutable_optimizer()->mutable_sgd()->set_learning_rate(1);
+    job.mutable_exchange()->mutable_parameter_server();
+    ParameterStore::Options options;
+    options.job = ResolveJob(job);
+    options.steps = 10;
+    store_ = *ParameterStore::Create(options, *ArenaLayout::Create(table),
+                                     &pool_, [](const StepSums&) {});
+    service_ =
+        std::make_unique<ParameterServerService>(/*shard=*/0, log_.get());
+    service_->Serve(store_.get(), "job", /*attempt=*/3);
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
+                             &port);
+    builder.RegisterService(service_.get());
+    server_ = builder.BuildAndStart();
+    channel_ = CreateChannel(absl::StrCat("127.0.0.1:", port));
+  }
+
+  ~ParameterServerServiceTest() override {
+    server_->Shutdown();
+    service_->AwaitIdle();
+  }
+
+  // The Hello of a correct worker.
+  WorkerMessage GoodHello() const {
+    WorkerMessage message;
+    message.mutable_hello()->set_incarnation(7);
+    message.mutable_hello()->set_attempt(3);
+    message.mutable_hello()->set_job_id("job");
+    message.mutable_hello()->set_signature(store_->layout().signature());
+    return message;
+  }
+
+  // Sends these bytes on one Exchange call, and returns the call's status.
+  grpc::Status Exchange(const std::vector<std::string>& messages) {
+    grpc::GenericStub stub(channel_);
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(60)));
+    grpc::CompletionQueue queue;
+    const auto done = [&queue] {
+      void* tag = nullptr;
+      bool ok = false;
+      return queue.Next(&tag, &ok) && ok;
+    };
+    const auto call = stub.PrepareCall(
+        &context, "/tributary.ParameterServer/Exchange", &queue);
+    call->StartCall(nullptr);
+    done();
+    for (const std::string& message : messages) {
+      const grpc::Slice slice(message);
+      call->Write(grpc::ByteBuffer(&slice, 1), nullptr);
+      done();
+    }
+    grpc::ByteBuffer reply;
+    do {
+      call->Read(&reply, nullptr);
+    } while (done());
+    grpc::Status status;
+    call->Finish(&status, nullptr);
+    done();
+    return status;
+  }
+
+  // The lines of the server's log.
+  std::vector<std::string> Log() const {
+    return absl::StrSplit(ReadWholeFile(log_path_), '\n', absl::SkipEmpty());
+  }
+
+  const std::string log_path_ = MakeTestFolder() + "/log";
+  std::unique_ptr<Logger> log_;
+  InlineExecutor pool_;
+  std::unique_ptr<ParameterStore> store_;
+  std::unique_ptr<ParameterServerService> service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+};
+
+TEST_F(ParameterServerServiceTest, LogsWhichWorkerItRefusesAndWhy) {
+  WorkerMessage hello = GoodHello();
+  hello.mutable_hello()->set_signature("0123456789abcdef");
+  const grpc::Status refused = Exchange({hello.SerializeAsString()});
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(refused.error_message(),
+              HasSubstr("the model's signature is 0123456789ab at the worker"));
+  ASSERT_EQ(Log().size(), 1u);
+  EXPECT_THAT(Log()[0],
+              HasSubstr(absl::StrCat("refused the worker of incarnation 7: ",
+                                     refused.error_message())));
+}
+
+TEST_F(ParameterServerServiceTest, LogsAWorkerThatIsRefusedAfterItsHello) {
+  const std::string hello = GoodHello().SerializeAsString();
+  EXPECT_EQ(Exchange({hello, hello}).error_code(),
+            grpc::StatusCode::FAILED_PRECONDITION);
+  ASSERT_EQ(Log().size(), 1u);
+  EXPECT_THAT(Log()[0],
+              HasSubstr("refused the worker of incarnation 7: a second Hello"));
+}
+
+TEST_F(ParameterServerServiceTest, DoesNotLogAWorkerThatMayJoinAgain) {
+  WorkerMessage hello = GoodHello();
+  hello.mutable_hello()->set_attempt(2);
+  EXPECT_EQ(Exchange({hello.SerializeAsString()}).error_code(),
+            grpc::StatusCode::ABORTED);
+  EXPECT_THAT(Log(), IsEmpty());
+}
+
+TEST_F(ParameterServerServiceTest, BoundsTheNumberOfLines) {
+  WorkerMessage hello = GoodHello();
+  hello.mutable_hello()->set_job_id("another");
+  for (int i = 0; i < 101; ++i) {
+    EXPECT_EQ(Exchange({hello.SerializeAsString()}).error_code(),
+              grpc::StatusCode::FAILED_PRECONDITION);
+  }
+  EXPECT_EQ(Log().size(), 100u);
+}
+
+// The worker is known, so the message says what is wrong with the bytes and
+// does not ask what kind of program the peer is.
+TEST_F(ParameterServerServiceTest, SaysWhatIsMalformedInAMessageOfAWorker) {
+  const std::string hello = GoodHello().SerializeAsString();
+  WorkerMessage contribution;
+  contribution.mutable_contribution()->set_payload(std::string(64, '\0'));
+  std::string cut = contribution.SerializeAsString();
+  cut.pop_back();
+  grpc::Status refused = Exchange({hello, cut});
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(refused.error_message(),
+            "malformed message: payload cut short, expected a message of "
+            "proto/parameter_server.proto");
+  refused = Exchange({hello, "GET / HTTP/1.1\r\n\r\n"});
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(refused.error_message(),
+            "malformed message: the bytes are not a WorkerMessage of "
+            "proto/parameter_server.proto");
+}
+
+}  // namespace
+}  // namespace tributary
