@@ -227,13 +227,12 @@ class Membership:
             self.channel(options.coordinator))
         self.membership = Call(stub.Membership, self.metadata(), self.on_order,
                                self.on_end(f'coordinator {options.coordinator}'))
-        self.report(join=RENDEZVOUS.Join(protocol_version=1, rank=-1,
+        self.report(join=RENDEZVOUS.Join(protocol_version=1, rank=options.rank,
                                          host=socket.gethostname(), pid=os.getpid()))
+        threading.Thread(target=self.beat, daemon=True).start()
         admission = self.wait(lambda: self.admission)
         print(f'admitted as rank {admission.rank}, attempt {admission.attempt}',
               file=sys.stderr, flush=True)
-        threading.Thread(target=self.beat, args=(admission.lease_ms / 1e4,),
-                         daemon=True).start()
         try:
             ready = self.prepare(admission.job)
         except (ValueError, OSError) as error:
@@ -443,13 +442,15 @@ class Membership:
         return RENDEZVOUS.ProcessStatistics(leaves=self.leaves, threads=1,
                                             leaf_seconds=self.leaf_seconds)
 
-    def beat(self, seconds):
+    def beat(self):
         while not self.leaving and self.error is None:
+            # The length of the lease is not known before the admission.
+            lease = self.admission.lease_ms / 1e3 if self.admission else 2
             step = self.version() if hasattr(self, 'layout') else None
             self.report(heartbeat=RENDEZVOUS.Heartbeat(
                 step=step or 0, phase='idle' if step is None else 'forward',
                 statistics=self.statistics()))
-            time.sleep(min(seconds, 1))
+            time.sleep(min(lease / 10, 1))
 
 
 def main():
@@ -461,6 +462,8 @@ def main():
     parser.add_argument('--tls-dir', help='ca.pem, worker.pem and worker-key.pem',
                         default=environment('TRIBUTARY_TLS_DIR'))
     parser.add_argument('--token-file', default=environment('TRIBUTARY_TOKEN_FILE'))
+    parser.add_argument('--rank', type=int, default=environment('TRIBUTARY_RANK', '-1'),
+                        help='requested number of this worker; -1: any')
     options = parser.parse_args()
     deadline, wait = time.monotonic() + 600, 0.05
     while True:
