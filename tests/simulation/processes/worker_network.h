@@ -29,6 +29,10 @@ class SimulatedWorkerNetwork final : public WorkerNetwork {
   absl::Status ReadReplica(const std::string& address,
                            const ReadJournalRequest& request,
                            Snapshot* snapshot) override;
+  absl::StatusOr<std::unique_ptr<PeerMesh>> ConnectToMembers(
+      const GlooMeshOptions&) override {
+    return absl::UnimplementedError("no simulated job is an all-reduce");
+  }
 
   // What the worker last told the coordinator that it does, or "connecting".
   const std::string& activity() const { return activity_; }
