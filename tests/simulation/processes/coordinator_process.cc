@@ -113,7 +113,7 @@ void CoordinatorProcess::OnStart() {
   data_.reset();
   draining_ = false;
   wait_ = absl::ZeroDuration();
-  expected_workers_ = world_->scenario.workers;
+  expected_workers_ = world_->scenario.expected_workers;
   start_timeout_ = absl::Seconds(20);
   world_->servers[0] = this;
   world_->loop.After(world_->network.Latency(), life(), "begin", [this] {
@@ -263,6 +263,14 @@ void CoordinatorProcess::Accept(Service service,
     case Service::kReplica:
       attempt->server->replicas.Accept(link);
       break;
+    case Service::kSaveState:
+      attempt->server->replicas.AcceptWorker(link);
+      break;
+    case Service::kReadState:
+      attempt->server->replicas.AcceptReader(link);
+      break;
+    case Service::kMember:
+      break;  // For workers only.
   }
 }
 
@@ -302,8 +310,10 @@ void CoordinatorProcess::OnEnding(Coordinator::Ending ending) {
     case Coordinator::Ending::kRolledBack: {
       history_.Add(coordinator->has_trained(), coordinator->memory_failed(),
                    world_->loop.now());
-      expected_workers_ = std::clamp(coordinator->workers_at_ending(), 1,
-                                     world_->scenario.workers);
+      if (!world_->scenario.all_reduce()) {
+        expected_workers_ = std::clamp(coordinator->workers_at_ending(), 1,
+                                       world_->scenario.expected_workers);
+      }
       start_timeout_ = std::min(start_timeout_, kRecoveryTimeout);
       EndAttempt(kCutTimeout);
       world_->loop.After(NextWait(), life(), "go on",

@@ -22,10 +22,15 @@ class Replicas final : public ReplicaNetwork {
            ReplicaStore* memory);
 
   // Accepts the stream of another server.
-  void Accept(const std::shared_ptr<Link>& link);
+  void Accept(const std::shared_ptr<Link>& link) { Keep(attempt_, link); }
+  // Accept a stream of a worker's state, and a worker that reads the state.
+  void AcceptWorker(const std::shared_ptr<Link>& link) {
+    Keep(workers_attempt_, link);
+  }
+  void AcceptReader(const std::shared_ptr<Link>& link);
 
   void Serve(int64_t attempt) override { attempt_ = attempt; }
-  void ServeWorkers(int64_t) override {}
+  void ServeWorkers(int64_t attempt) override { workers_attempt_ = attempt; }
   std::unique_ptr<ReplicaStream> Open(
       const std::string& address, const JournalHello& hello,
       std::function<void(const absl::Status&)> lost) override;
@@ -35,11 +40,14 @@ class Replicas final : public ReplicaNetwork {
                      Snapshot* snapshot) override;
 
  private:
+  void Keep(int64_t attempt, const std::shared_ptr<Link>& link);
+
   World* const world_;
   const int shard_;
   const std::shared_ptr<Life> scope_;
   ReplicaStore* const memory_;
   int64_t attempt_ = 0;
+  int64_t workers_attempt_ = 0;
   ServedCalls calls_;
 };
 

@@ -159,8 +159,9 @@ std::shared_ptr<Link> World::TryOnce(const std::shared_ptr<Life>& client,
       blocked(process->number(), client->process)) {
     return nullptr;
   }
-  static constexpr const char* kNames[] = {"membership", "enlistment",
-                                           "exchange", "journal"};
+  static constexpr const char* kNames[] = {
+      "membership", "enlistment", "exchange", "journal",
+      "save state", "read state", "member"};
   const std::shared_ptr<Link> link = Link::Create(
       &network, kNames[static_cast<int>(service)], client, process->listener());
   links_.push_back(link);
