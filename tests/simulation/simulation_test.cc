@@ -120,5 +120,18 @@ TEST(SimulationRegressionTest, AFullDiskAndADeathWhileSayingGoodbye) {
   ExpectAllHold(72380);
 }
 
+// The server had removed the version that the all-reduce began with. The worker
+// ended with an error instead of waiting for the next attempt.
+TEST(SimulationRegressionTest, AWorkerJoinsAnAllReduceLate) {
+  ExpectAllHold(300061);
+  ExpectAllHold(300106);
+}
+
+// The other members waited ten minutes for its connection.
+TEST(SimulationRegressionTest, AMemberIsLostBeforeItConnects) {
+  ExpectAllHold(300118);
+  ExpectAllHold(300221);
+}
+
 }  // namespace
 }  // namespace tributary::simulation

@@ -57,6 +57,7 @@ class AllReduceExchange final : public Exchange {
     int64_t steps = 0;
     // First step to compute. Equals the version of the initial weights.
     int64_t first_step = 0;
+    int64_t attempt = 0;  // For the ledger of tests.
     bool shard_optimizer = false;
     // Optimizer state at version first_step. Must include all chunks whose
     // optimizer state this member keeps. Unused if first_step is 0.

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "common/base/failpoint.h"
 #include "common/base/monotonic_clock.h"
 #include "common/base/status_macros.h"
 #include "common/numerics/vector_ops.h"
@@ -215,6 +216,7 @@ absl::Status AllReduceExchange::Step::UpdateReduced(
   TRIBUTARY_ASSIGN_OR_RETURN(float* const to,
                              exchange_.BeginWrite(number_, chunk));
   TRIBUTARY_RETURN_IF_ERROR(Update(chunk, gradient, to));
+  LedgerEntry(exchange_.options_.attempt, chunk, number_, sample_count_);
   if (exchange_.options_.shard_optimizer) SendReduced(chunk, to);
   if (saves_) Save(chunk, to);
   exchange_.EndWrite(number_, chunk);
