@@ -125,11 +125,14 @@ TEST(SimulationRegressionTest, AFullDiskAndADeathWhileSayingGoodbye) {
 TEST(SimulationRegressionTest, AWorkerJoinsAnAllReduceLate) {
   ExpectAllHold(300061);
   ExpectAllHold(300106);
+  ExpectAllHold(300131);
+  ExpectAllHold(300239);
 }
 
 // The other members waited ten minutes for its connection.
 TEST(SimulationRegressionTest, AMemberIsLostBeforeItConnects) {
   ExpectAllHold(300118);
+  ExpectAllHold(300157);
   ExpectAllHold(300221);
 }
 
