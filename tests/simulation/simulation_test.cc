@@ -136,5 +136,10 @@ TEST(SimulationRegressionTest, AMemberIsLostBeforeItConnects) {
   ExpectAllHold(300221);
 }
 
+// It destroyed messages in flight before it aborted the mesh.
+TEST(SimulationRegressionTest, AnAllReduceCannotSendItsNumbers) {
+  ExpectAllHold(307350);
+}
+
 }  // namespace
 }  // namespace tributary::simulation
