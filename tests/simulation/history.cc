@@ -33,6 +33,7 @@ struct Cluster {
   Process* coordinator = nullptr;
   Process* spare_coordinator = nullptr;
   Process* spare_worker = nullptr;
+  Process* late_worker = nullptr;  // Null if all join at the start.
 };
 
 Cluster Build(World* world) {
@@ -60,6 +61,9 @@ Cluster Build(World* world) {
         world, place, next(), world->scenario.ranks[static_cast<size_t>(place)],
         world->scenario.worker_threads, micro_batch()));
   }
+  if (world->scenario.expected_workers < world->scenario.workers) {
+    cluster.late_worker = world->processes.back().get();
+  }
   cluster.spare_coordinator =
       add(std::make_unique<ServerProcess>(world, "server-0b", next(),
                                           /*shard=*/0));
@@ -69,11 +73,12 @@ Cluster Build(World* world) {
   cluster.spare_coordinator->spare = cluster.spare_worker->spare = true;
   for (const auto& process : world->processes) {
     if (process->spare) continue;
-    world->loop.After(
-        world->random.Between(absl::ZeroDuration(), absl::Seconds(1)), nullptr,
-        "start", [raw = process.get()] {
-          if (!raw->running()) raw->Start();
-        });
+    const bool late = process.get() == cluster.late_worker;
+    world->loop.After(world->random.Between(absl::ZeroDuration(),
+                                            absl::Seconds(late ? 3 : 1)),
+                      nullptr, "start", [raw = process.get()] {
+                        if (!raw->running()) raw->Start();
+                      });
   }
   return cluster;
 }

@@ -120,5 +120,26 @@ TEST(SimulationRegressionTest, AFullDiskAndADeathWhileSayingGoodbye) {
   ExpectAllHold(72380);
 }
 
+// The server had removed the version that the all-reduce began with. The worker
+// ended with an error instead of waiting for the next attempt.
+TEST(SimulationRegressionTest, AWorkerJoinsAnAllReduceLate) {
+  ExpectAllHold(300061);
+  ExpectAllHold(300106);
+  ExpectAllHold(300131);
+  ExpectAllHold(300239);
+}
+
+// The other members waited ten minutes for its connection.
+TEST(SimulationRegressionTest, AMemberIsLostBeforeItConnects) {
+  ExpectAllHold(300118);
+  ExpectAllHold(300157);
+  ExpectAllHold(300221);
+}
+
+// It destroyed messages in flight before it aborted the mesh.
+TEST(SimulationRegressionTest, AnAllReduceCannotSendItsNumbers) {
+  ExpectAllHold(307350);
+}
+
 }  // namespace
 }  // namespace tributary::simulation

@@ -137,7 +137,7 @@ absl::StatusOr<std::unique_ptr<PeerMesh>> Connect(
     return membership->AwaitPublication(name);
   };
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<PeerMesh> gloo,
-                             ConnectGlooMesh(mesh));
+                             options.network->ConnectToMembers(mesh));
   if (!group.nccl()) return gloo;
   if (options.nccl == nullptr) {
     return absl::InternalError(
@@ -194,17 +194,31 @@ absl::StatusOr<std::unique_ptr<AllReduceExchange>> JoinAllReduce(
   exchange.job = setup->job();
   exchange.steps = setup->rounds().count();
   exchange.first_step = open.version();
+  exchange.attempt = options.attempt;
   exchange.pin = options.pin;
+  bool late = false;
   if (open.version() == 0) {
     TRIBUTARY_RETURN_IF_ERROR(MakeFirst(setup, state));
   } else {
-    TRIBUTARY_ASSIGN_OR_RETURN(exchange.first,
-                               ReadFirst(options, open, *setup, state));
+    absl::StatusOr<Snapshot> first = ReadFirst(options, open, *setup, state);
+    // The server removes the version when the members of the group have saved
+    // newer ones. The worker has then joined too late for this attempt, and
+    // waits for the next one like other workers without micro-batches.
+    late = absl::IsNotFound(first.status());
+    if (!late) {
+      TRIBUTARY_RETURN_IF_ERROR(first.status());
+      exchange.first = *std::move(first);
+    }
   }
   WorkerReport synced;
   synced.mutable_synced()->set_version(open.version());
   membership->Send(synced);
   TRIBUTARY_ASSIGN_OR_RETURN(const Group group, membership->AwaitGroup());
+  if (late) {
+    return absl::UnavailableError(
+        absl::StrCat("the coordinator has lost the state of version ",
+                     open.version(), ", which the all-reduce begins with"));
+  }
   exchange.assignments = AssignmentsOf(
       group, static_cast<int>(setup->job().batch().micro_batches()));
   TRIBUTARY_ASSIGN_OR_RETURN(std::unique_ptr<PeerMesh> mesh,

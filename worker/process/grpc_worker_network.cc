@@ -48,6 +48,11 @@ class GrpcWorkerNetwork final : public WorkerNetwork {
                                   request, snapshot);
   }
 
+  absl::StatusOr<std::unique_ptr<PeerMesh>> ConnectToMembers(
+      const GlooMeshOptions& options) override {
+    return ConnectGlooMesh(options);
+  }
+
  private:
   const Security security_;
 };

@@ -13,6 +13,8 @@
 #include "common/stream/replica_stream.h"
 #include "common/transport/security.h"
 #include "proto/journal.pb.h"
+#include "worker/exchange/mesh/gloo_mesh.h"
+#include "worker/exchange/mesh/peer_mesh.h"
 #include "worker/exchange/parameter_server/server_connection.h"
 #include "worker/process/membership_client.h"
 
@@ -44,6 +46,10 @@ class WorkerNetwork {
   virtual absl::Status ReadReplica(const std::string& address,
                                    const ReadJournalRequest& request,
                                    Snapshot* snapshot) = 0;
+  // All-reduce only: connects this worker to the other members of its group, as
+  // ConnectGlooMesh does.
+  virtual absl::StatusOr<std::unique_ptr<PeerMesh>> ConnectToMembers(
+      const GlooMeshOptions& options) = 0;
 };
 
 // Returns a WorkerNetwork that uses gRPC with these credentials.

@@ -74,6 +74,12 @@ absl::StatusOr<ModelState> ReadFolder(const World& world,
 absl::StatusOr<ModelState> ReadServers(World* world, Process* reader,
                                        int64_t version) {
   ModelState state;
+  if (world->scenario.all_reduce()) {
+    TRIBUTARY_ASSIGN_OR_RETURN(const Snapshot saved,
+                               reader->replicas()->Find(/*shard=*/0, version));
+    AddSnapshot(world->layout, saved, &state);
+    return state;
+  }
   for (size_t shard = 0; shard < world->servers.size(); ++shard) {
     Process* const process = shard == 0 ? reader : world->servers[shard];
     const SimulatedServices* const services =

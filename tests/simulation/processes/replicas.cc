@@ -13,6 +13,40 @@ namespace {
 
 constexpr absl::Duration kConnectTimeout = absl::Seconds(20);
 
+// Sends the saved state that a worker requests.
+class ReaderSession final
+    : public ServerSession<ReadJournalRequest, JournalMessage> {
+ public:
+  // Refuses the request if `memory` is null.
+  ReaderSession(const ReplicaStore* memory,
+                ServerStream<JournalMessage>* stream)
+      : memory_(memory), stream_(stream) {}
+
+  void OnMessage(const ReadJournalRequest& request, ReceivedPayload) override {
+    stream_->Close(Answer(request));
+  }
+  void OnEnd() override {}
+  void OnGone() override {}
+
+ private:
+  absl::Status Answer(const ReadJournalRequest& request) {
+    if (memory_ == nullptr) return ReplicasNotServed();
+    TRIBUTARY_RETURN_IF_ERROR(memory_->CheckScope(request.scope()));
+    TRIBUTARY_ASSIGN_OR_RETURN(
+        const Snapshot held, memory_->Find(request.shard(), request.version()));
+    for (const Snapshot::Chunk& chunk : held.chunks) {
+      for (size_t array = 0; array <= chunk.slots.size(); ++array) {
+        ReplicaPart part(held.version, chunk, static_cast<int>(array));
+        stream_->Send(part.message, std::move(part.payload), /*priority=*/0);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const ReplicaStore* const memory_;
+  ServerStream<JournalMessage>* const stream_;
+};
+
 }  // namespace
 
 Replicas::Replicas(World* world, int shard, std::shared_ptr<Life> scope,
@@ -23,12 +57,22 @@ Replicas::Replicas(World* world, int shard, std::shared_ptr<Life> scope,
       memory_(memory),
       calls_(world, std::move(scope)) {}
 
-void Replicas::Accept(const std::shared_ptr<Link>& link) {
+void Replicas::Keep(int64_t attempt, const std::shared_ptr<Link>& link) {
   calls_.Accept<JournalMessage, JournalAnswer>(
       link,
-      [this](ServerStream<JournalAnswer>* stream) {
-        return std::make_unique<ReplicaSession>(shard_, attempt_, memory_,
+      [this, attempt](ServerStream<JournalAnswer>* stream) {
+        return std::make_unique<ReplicaSession>(shard_, attempt, memory_,
                                                 stream);
+      },
+      [](const absl::Status&) {});
+}
+
+void Replicas::AcceptRead(const std::shared_ptr<Link>& link) {
+  calls_.Accept<ReadJournalRequest, JournalMessage>(
+      link,
+      [this](ServerStream<JournalMessage>* stream) {
+        return std::make_unique<ReaderSession>(
+            workers_attempt_ == 0 ? nullptr : memory_, stream);
       },
       [](const absl::Status&) {});
 }

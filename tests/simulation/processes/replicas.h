@@ -22,13 +22,19 @@ class Replicas final : public ReplicaNetwork {
            ReplicaStore* memory);
 
   // Accepts the stream of another server.
-  void Accept(const std::shared_ptr<Link>& link);
+  void Accept(const std::shared_ptr<Link>& link) { Keep(attempt_, link); }
+  // All-reduce only: accepts a worker's stream of state to save.
+  void AcceptSave(const std::shared_ptr<Link>& link) {
+    Keep(workers_attempt_, link);
+  }
+  // All-reduce only: accepts a worker's request for saved state.
+  void AcceptRead(const std::shared_ptr<Link>& link);
   bool idle() const { return calls_.idle(); }
   // Ends all streams.
   void EndAll() { calls_.EndAll(); }
 
   void Serve(int64_t attempt) override { attempt_ = attempt; }
-  void ServeWorkers(int64_t) override {}
+  void ServeWorkers(int64_t attempt) override { workers_attempt_ = attempt; }
   std::unique_ptr<ReplicaStream> Open(
       const std::string& address, const JournalHello& hello,
       std::function<void(const absl::Status&)> lost) override;
@@ -38,11 +44,14 @@ class Replicas final : public ReplicaNetwork {
                      Snapshot* snapshot) override;
 
  private:
+  void Keep(int64_t attempt, const std::shared_ptr<Link>& link);
+
   World* const world_;
   const int shard_;
   const std::shared_ptr<Life> scope_;
   ReplicaStore* const memory_;
   int64_t attempt_ = 0;
+  int64_t workers_attempt_ = 0;
   ServedCalls calls_;
 };
 

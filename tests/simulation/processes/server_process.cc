@@ -38,7 +38,7 @@ ServerOptions ServerProcess::Options() {
   options.job = scenario.job;
   options.output_directory = world_->disk_folder();
   options.resume = true;
-  options.expected_workers = scenario.workers;
+  options.expected_workers = scenario.expected_workers;
   options.start_timeout = absl::Seconds(20);
   options.lease = scenario.lease;
   options.threads = scenario.pool_threads;

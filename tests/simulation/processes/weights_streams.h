@@ -36,7 +36,7 @@ class WeightsStreams final : public WeightsService {
 
   void Serve(ParameterStore* store, const std::string& job_id,
              int64_t attempt) override;
-  void Refuse(const absl::Status&) override {}  // No job is an all-reduce.
+  void Refuse(const absl::Status&) override {}  // No worker connects.
   void TakeArrivals(int64_t step, StepSums* sums) override {
     arrivals_.Take(step, sums);
   }

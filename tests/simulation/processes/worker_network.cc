@@ -12,6 +12,9 @@
 namespace tributary::simulation {
 namespace {
 
+// Time limit for connecting to the server that keeps the state.
+constexpr absl::Duration kStateTimeout = absl::Seconds(20);
+
 // Returns N for "server-N".
 size_t ShardAt(absl::string_view address) {
   (void)absl::ConsumePrefix(&address, "server-");
@@ -58,6 +61,32 @@ class WatchedStream final : public MembershipStream {
       evaluating_;  // The newest version of which it has evaluated a piece.
 };
 
+// Writes the arrays that a server sends, in their order, to a snapshot.
+class StateReader final
+    : public ClientSession<JournalMessage, ReadJournalRequest> {
+ public:
+  explicit StateReader(Snapshot* snapshot) : snapshot_(snapshot) {}
+
+  bool whole() const { return chunk_ == snapshot_->chunks.size(); }
+
+  bool OnMessage(const JournalMessage&, ReceivedPayload payload) override {
+    const Snapshot::Chunk& chunk = snapshot_->chunks[chunk_];
+    const Buffer& to = array_ == 0 ? chunk.values : chunk.slots[array_ - 1];
+    payload.Copy(0, payload.bytes(), to.get());
+    if (array_++ == chunk.slots.size()) {
+      array_ = 0;
+      ++chunk_;
+    }
+    return true;
+  }
+  void OnGone(const absl::Status&) override {}
+
+ private:
+  Snapshot* const snapshot_;
+  size_t chunk_ = 0;
+  size_t array_ = 0;
+};
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MembershipStream>>
@@ -98,15 +127,40 @@ SimulatedWorkerNetwork::ConnectToServer(const std::string& address,
 }
 
 std::unique_ptr<ReplicaStream> SimulatedWorkerNetwork::OpenReplicaStream(
-    const std::string&, const JournalHello&,
-    std::function<void(const absl::Status&)>) {
-  return nullptr;  // No simulated job is an all-reduce.
+    const std::string& address, const JournalHello& hello,
+    std::function<void(const absl::Status&)> lost) {
+  using Stream = SimulatedClientStream<JournalAnswer, JournalMessage>;
+  return StartReplicaStream(
+      std::make_unique<Stream>(
+          world_, process_,
+          [world = world_, process = process_](Stream::Connected done) {
+            world->Connect(
+                process, [world] { return world->servers[0]; },
+                Service::kSaveState, world->loop.now() + kStateTimeout,
+                std::move(done));
+          }),
+      address, hello, std::move(lost));
 }
 
-absl::Status SimulatedWorkerNetwork::ReadReplica(const std::string&,
-                                                 const ReadJournalRequest&,
-                                                 Snapshot*) {
-  return absl::UnimplementedError("no simulated job is an all-reduce");
+absl::Status SimulatedWorkerNetwork::ReadReplica(
+    const std::string&, const ReadJournalRequest& request, Snapshot* snapshot) {
+  TRIBUTARY_ASSIGN_OR_RETURN(
+      std::shared_ptr<Link> link,
+      world_->AwaitConnection(
+          process_, [world = world_] { return world->servers[0]; },
+          Service::kReadState, world_->loop.now() + kStateTimeout,
+          [] { return false; }));
+  StateReader reader(snapshot);
+  SimulatedClientStream<JournalMessage, ReadJournalRequest> stream(
+      world_, process_, std::move(link));
+  stream.Start(&reader);
+  stream.Send(request);
+  stream.HalfClose();
+  TRIBUTARY_RETURN_IF_ERROR(stream.AwaitDone());
+  snapshot->version = request.version();
+  return reader.whole()
+             ? absl::OkStatus()
+             : absl::DataLossError("the server sent a part of its state");
 }
 
 }  // namespace tributary::simulation

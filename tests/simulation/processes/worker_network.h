@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "tests/simulation/processes/member_mesh.h"
 #include "tests/simulation/world/link.h"
 #include "tests/simulation/world/world.h"
 #include "worker/process/worker_network.h"
@@ -15,7 +16,14 @@ namespace tributary::simulation {
 class SimulatedWorkerNetwork final : public WorkerNetwork {
  public:
   SimulatedWorkerNetwork(World* world, std::shared_ptr<Life> process)
-      : world_(world), process_(std::move(process)) {}
+      : world_(world),
+        process_(std::move(process)),
+        members_(world, process_) {}
+
+  // Accepts the connection of another member of an all-reduce.
+  void AcceptMember(const std::shared_ptr<Link>& link) {
+    members_.Accept(link);
+  }
 
   absl::StatusOr<std::unique_ptr<MembershipStream>> ConnectToCoordinator(
       const std::string& address, absl::Duration timeout,
@@ -29,6 +37,10 @@ class SimulatedWorkerNetwork final : public WorkerNetwork {
   absl::Status ReadReplica(const std::string& address,
                            const ReadJournalRequest& request,
                            Snapshot* snapshot) override;
+  absl::StatusOr<std::unique_ptr<PeerMesh>> ConnectToMembers(
+      const GlooMeshOptions& options) override {
+    return members_.Connect(options);
+  }
 
   // What the worker last told the coordinator that it does, or "connecting".
   const std::string& activity() const { return activity_; }
@@ -36,6 +48,7 @@ class SimulatedWorkerNetwork final : public WorkerNetwork {
  private:
   World* const world_;
   const std::shared_ptr<Life> process_;
+  MemberPort members_;
   std::string activity_ = "connecting";
 };
 

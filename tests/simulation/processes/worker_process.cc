@@ -9,11 +9,13 @@ namespace tributary::simulation {
 void WorkerProcess::OnStart() {
   shutdown_ = std::make_unique<Shutdown>();
   network_ = std::make_unique<SimulatedWorkerNetwork>(world_, life());
+  Listen(life());
   WorkerOptions options;
   options.coordinator = "server-0";
   options.rank = rank_;
   options.threads = threads_;
   options.network = network_.get();
+  options.host = name();
   options.log = world_->log;
   options.heartbeat_interval = absl::Milliseconds(500);
   options.sources = TinySources(world_, micro_batch_);

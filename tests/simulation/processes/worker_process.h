@@ -23,7 +23,10 @@ class WorkerProcess final : public Process {
         threads_(threads),
         micro_batch_(micro_batch) {}
 
-  void Accept(Service, const std::shared_ptr<Link>&) override {}
+  // Accepts the connections of other members of an all-reduce.
+  void Accept(Service, const std::shared_ptr<Link>& link) override {
+    network_->AcceptMember(link);
+  }
   std::string State() const override;
 
  private:

@@ -32,6 +32,17 @@ void SetConsistency(Random* random, ConsistencySpec* mode) {
   }
 }
 
+// One of five jobs is an all-reduce. Uses a separate generator, so that the
+// other jobs do not depend on this choice.
+void MaybeAllReduce(Random* random, JobSpec* job) {
+  if (!random->Chance(0.2)) return;
+  const int64_t micro_batches = int64_t{1} << random->Uniform(1, 3);
+  job->mutable_batch()->set_global(4 * micro_batches);
+  job->mutable_batch()->set_micro_batches(micro_batches);
+  job->mutable_exchange()->mutable_all_reduce()->set_shard_optimizer(
+      random->Chance(0.5));
+}
+
 void SetOptimizer(Random* random, OptimizerSpec* optimizer) {
   if (random->Chance(0.5)) {
     SgdSpec* const sgd = optimizer->mutable_sgd();
@@ -46,7 +57,7 @@ void SetOptimizer(Random* random, OptimizerSpec* optimizer) {
   }
 }
 
-JobSpec MakeJob(Random* random) {
+JobSpec MakeJob(Random* random, Random* all_reduce) {
   JobSpec job;
   job.mutable_model()->mutable_synthetic()->set_parameters(64);
   job.mutable_data()->mutable_random();
@@ -57,6 +68,7 @@ JobSpec MakeJob(Random* random) {
   SetConsistency(random, job.mutable_exchange()
                              ->mutable_parameter_server()
                              ->mutable_consistency());
+  MaybeAllReduce(all_reduce, &job);
   const bool local_steps = ConsistencyOf(job).has_local_steps();
   job.set_steps(
       random->Uniform(20, random->Chance(0.1) ? 100 : 50) *
@@ -116,17 +128,18 @@ bool Scenario::ordered() const {
 std::string Scenario::Describe() const {
   return absl::StrCat(
       "servers ", servers, ", workers ", workers, ", faults ", faults, ", ",
-      ConsistencyOf(job).ShortDebugString(), ", steps ", job.steps(),
-      ", leaves ", job.batch().micro_batches(), ", checkpoint every ",
-      job.checkpoint().every_steps(), ", pieces ", facts.evaluation_pieces(),
-      job.recovery().journal() ? ", journal" : "");
+      all_reduce() ? "all_reduce" : ConsistencyOf(job).ShortDebugString(),
+      ", steps ", job.steps(), ", leaves ", job.batch().micro_batches(),
+      ", checkpoint every ", job.checkpoint().every_steps(), ", pieces ",
+      facts.evaluation_pieces(), job.recovery().journal() ? ", journal" : "");
 }
 
 Scenario MakeScenario(uint64_t seed) {
   Random random(Mix(seed, 17));
   Scenario scenario;
   scenario.seed = seed;
-  scenario.job = MakeJob(&random);
+  Random all_reduce(Mix(seed, 56));
+  scenario.job = MakeJob(&random, &all_reduce);
   scenario.table = MakeTable(&random);
   DataFacts& facts = scenario.facts;
   // The last batch of an epoch is short, so that some micro-batches are empty.
@@ -140,10 +153,20 @@ Scenario MakeScenario(uint64_t seed) {
   // A piece of the evaluation is one sample.
   scenario.job.mutable_evaluation()->set_batch(1);
   // The smallest valid chunks are larger than the model.
-  scenario.job.mutable_exchange()->mutable_parameter_server()->set_chunk_bytes(
-      kArenaAlignment * sizeof(float));
+  ExchangeSpec* const exchange = scenario.job.mutable_exchange();
+  constexpr int64_t kChunkBytes = kArenaAlignment * sizeof(float);
   scenario.servers = static_cast<int>(random.Uniform(1, 4));
   scenario.workers = static_cast<int>(random.Uniform(1, 5));
+  scenario.expected_workers = scenario.workers;
+  if (scenario.all_reduce()) {
+    exchange->mutable_all_reduce()->set_chunk_bytes(kChunkBytes);
+    scenario.servers = 1;
+    scenario.workers = static_cast<int>(all_reduce.Uniform(2, 5));
+    scenario.expected_workers =
+        scenario.workers - (all_reduce.Chance(0.3) ? 1 : 0);
+  } else {
+    exchange->mutable_parameter_server()->set_chunk_bytes(kChunkBytes);
+  }
   scenario.lease = random.Between(absl::Seconds(2), absl::Seconds(8));
   scenario.pool_threads = static_cast<int>(random.Uniform(1, 3));
   scenario.worker_threads = static_cast<int>(random.Uniform(1, 3));

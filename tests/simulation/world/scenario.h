@@ -22,6 +22,8 @@ struct Scenario {
 
   int servers = 1;
   int workers = 1;
+  // Number of workers that the coordinator waits for. The others join later.
+  int expected_workers = 1;
   // By worker: the rank that it requests; -1 for any rank.
   std::vector<int> ranks;
   absl::Duration lease;
@@ -41,6 +43,7 @@ struct Scenario {
 
   bool ordered() const;  // True if the result does not depend on timing.
   bool asynchronous() const;
+  bool all_reduce() const { return job.exchange().has_all_reduce(); }
   std::string Describe() const;
 };
 

@@ -31,7 +31,17 @@ namespace tributary::simulation {
 class World;
 
 // The RPC of a call.
-enum class Service { kMembership, kEnlistment, kExchange, kReplica };
+enum class Service {
+  kMembership,
+  kEnlistment,
+  kExchange,
+  kReplica,
+  // All-reduce only: the workers' state on server 0, and the connections
+  // between workers.
+  kSaveState,
+  kReadState,
+  kMember,
+};
 
 // A simulated process, which may end and be restarted any number of times.
 class Process {

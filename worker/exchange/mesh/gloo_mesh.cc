@@ -23,6 +23,12 @@
 namespace tributary {
 namespace {
 
+// Returns at least one millisecond, because Gloo has no limit of zero.
+std::chrono::milliseconds ToMilliseconds(absl::Duration duration) {
+  return std::chrono::milliseconds(
+      std::max<int64_t>(1, absl::ToInt64Milliseconds(duration)));
+}
+
 // Exception for errors in Gloo's store interface, which returns no status.
 struct DirectoryError : std::exception {
   explicit DirectoryError(absl::Status reason) : status(std::move(reason)) {}
@@ -68,7 +74,8 @@ struct GlooContexts {
 
 class GlooMesh final : public PeerMesh {
  public:
-  explicit GlooMesh(GlooContexts contexts) : contexts_(std::move(contexts)) {}
+  GlooMesh(GlooContexts contexts, absl::Duration timeout)
+      : contexts_(std::move(contexts)), timeout_(ToMilliseconds(timeout)) {}
   ~GlooMesh() override {
     contexts_.forth->closeConnections();
     contexts_.back->closeConnections();
@@ -125,7 +132,8 @@ class GlooMesh final : public PeerMesh {
     absl::Status Wait() override {
       if (!broken_.ok()) return broken_;
       try {
-        if (sends_ ? buffer_->waitSend() : buffer_->waitRecv()) {
+        if (sends_ ? buffer_->waitSend(mesh_->timeout_)
+                   : buffer_->waitRecv(mesh_->timeout_)) {
           return absl::OkStatus();
         }
       } catch (const std::exception& error) {
@@ -171,6 +179,7 @@ class GlooMesh final : public PeerMesh {
   }
 
   const GlooContexts contexts_;
+  const std::chrono::milliseconds timeout_;
   absl::Mutex mu_;
   bool aborted_ ABSL_GUARDED_BY(mu_) = false;
   std::set<GlooTransfer*> transfers_ ABSL_GUARDED_BY(mu_);
@@ -209,8 +218,7 @@ absl::StatusOr<std::unique_ptr<PeerMesh>> ConnectGlooMesh(
     const auto connect = [&](const char* name) {
       auto context = std::make_shared<gloo::rendezvous::Context>(options.rank,
                                                                  options.size);
-      context->setTimeout(std::chrono::milliseconds(
-          std::max<int64_t>(1, absl::ToInt64Milliseconds(options.timeout))));
+      context->setTimeout(ToMilliseconds(options.connect_timeout));
       Directory directory(options, name);
       context->connectFullMesh(directory, device);
       return context;
@@ -219,7 +227,7 @@ absl::StatusOr<std::unique_ptr<PeerMesh>> ConnectGlooMesh(
     contexts.forth = connect("forth/");
     contexts.back = connect("back/");
     return std::unique_ptr<PeerMesh>(
-        std::make_unique<GlooMesh>(std::move(contexts)));
+        std::make_unique<GlooMesh>(std::move(contexts), options.timeout));
   } catch (const DirectoryError& error) {
     return error.status;
   } catch (const std::exception& error) {

@@ -21,8 +21,12 @@ struct GlooMeshOptions {
   int size = 1;
   // Host name or address under which the other members can reach this machine.
   std::string host = "127.0.0.1";
-  // Time limit for connecting. Also the time after which a message fails if the
-  // other member makes no progress with it.
+  // Time limit for the connection of two members that have both published their
+  // addresses. Nothing else ends the wait for a member that is lost before it
+  // connects. Should exceed the lease, for which a member may be silent.
+  absl::Duration connect_timeout = absl::Seconds(30);
+  // Time after which a message fails if the other member makes no progress with
+  // it.
   absl::Duration timeout = absl::Minutes(10);
   // Rendezvous of the members. `publish` makes `bytes` available to all members
   // under `name`; no two members publish the same name. `find` blocks until a

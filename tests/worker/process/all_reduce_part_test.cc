@@ -1,0 +1,132 @@
+#include "worker/process/all_reduce_part.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/job/job.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/tiny_jobs.h"
+#include "worker/state/create_work_state.h"
+
+namespace tributary {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kVersion = 12;
+
+// Records reports, and reacts to Synced.
+class FakeMembership final : public MembershipStream {
+ public:
+  using Session = ClientSession<CoordinatorOrder, WorkerReport>;
+
+  FakeMembership(std::vector<WorkerReport>* reports,
+                 std::function<void(Session*)> on_synced)
+      : reports_(*reports), on_synced_(std::move(on_synced)) {}
+
+  void Start(Session* session) override { session_ = session; }
+  void Send(const WorkerReport& report, OutgoingPayload, int64_t) override {
+    reports_.push_back(report);
+    if (report.has_synced()) on_synced_(session_);
+  }
+  void Wake() override {}
+  void HalfClose() override {}
+  void Cancel() override {}
+  void Resume() override {}
+  absl::Status AwaitDone() override { return absl::OkStatus(); }
+
+ private:
+  std::vector<WorkerReport>& reports_;
+  const std::function<void(Session*)> on_synced_;
+  Session* session_ = nullptr;
+};
+
+// A network on which server 0 does not have the state.
+class NetworkWithoutState final : public WorkerNetwork {
+ public:
+  absl::StatusOr<std::unique_ptr<MembershipStream>> ConnectToCoordinator(
+      const std::string&, absl::Duration,
+      const std::function<bool()>&) override {
+    return absl::UnimplementedError("not used");
+  }
+  absl::StatusOr<std::unique_ptr<ExchangeStream>> ConnectToServer(
+      const std::string&, absl::Time, const std::function<bool()>&) override {
+    return absl::UnimplementedError("not used");
+  }
+  std::unique_ptr<ReplicaStream> OpenReplicaStream(
+      const std::string&, const JournalHello&,
+      std::function<void(const absl::Status&)>) override {
+    return nullptr;
+  }
+  absl::Status ReadReplica(const std::string&, const ReadJournalRequest&,
+                           Snapshot*) override {
+    return absl::NotFoundError("not in this server's memory");
+  }
+  absl::StatusOr<std::unique_ptr<PeerMesh>> ConnectToMembers(
+      const GlooMeshOptions&) override {
+    return absl::UnimplementedError("not used");
+  }
+};
+
+class AllReducePartTest : public testing::Test {
+ protected:
+  // Joins an attempt that began with kVersion. Calls `on_synced` when the
+  // worker has sent Synced.
+  absl::Status JoinLate(
+      std::function<void(FakeMembership::Session*)> on_synced) {
+    JobSpec job = TinyJob("mlp", testing::TempDir());
+    job.mutable_exchange()->mutable_all_reduce();
+    auto setup = TrainingSetup::Create(ResolveJob(job), /*threads=*/1);
+    if (!setup.ok()) return setup.status();
+    const auto state = CreateWorkState((*setup)->job(), WorkState::Options(),
+                                       &(*setup)->layout());
+    MembershipClient membership;
+    membership.Begin(
+        std::make_unique<FakeMembership>(&reports_, std::move(on_synced)),
+        "localhost:1", Join());
+    membership.Attach(state.get());
+    NetworkWithoutState network;
+    AllReducePartOptions options;
+    options.network = &network;
+    Open open;
+    open.set_version(kVersion);
+    const absl::Status status =
+        JoinAllReduce(options, open, setup->get(), &membership, state.get())
+            .status();
+    membership.Detach();
+    return status;
+  }
+
+  std::vector<WorkerReport> reports_;
+};
+
+// The members have saved newer versions, so that the server has removed the
+// one that the attempt began with. A simulated history has found that the
+// worker ended with an error.
+TEST_F(AllReducePartTest, AWorkerThatJoinsLateWaitsForTheNextAttempt) {
+  EXPECT_THAT(
+      JoinLate([](FakeMembership::Session* session) {
+        session->OnGone(absl::AbortedError("the attempt is over"));
+      }),
+      StatusIs(absl::StatusCode::kAborted, HasSubstr("the attempt is over")));
+  ASSERT_EQ(reports_.size(), 2u);
+  EXPECT_EQ(reports_[1].synced().version(), kVersion);
+}
+
+TEST_F(AllReducePartTest, AMemberWithoutStateJoinsAgain) {
+  EXPECT_THAT(JoinLate([](FakeMembership::Session* session) {
+                CoordinatorOrder order;
+                order.mutable_group()->add_leaf_begin(0);
+                session->OnMessage(order, ReceivedPayload());
+              }),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       HasSubstr("has lost the state of version 12")));
+}
+
+}  // namespace
+}  // namespace tributary
