@@ -1,6 +1,7 @@
 #include "worker/training/micro_batch_observer.h"
 
 #include <utility>
+#include <vector>
 
 #include "common/base/status_macros.h"
 
@@ -10,12 +11,14 @@ void LoadWeights(const WorkState& state, const Task& task,
                  const ArenaLayout& layout, int64_t begin, int64_t end,
                  DeviceArenas* device) {
   if (begin >= end) return;
-  const float* const weights = state.Weights(task.version);
-  for (int64_t chunk = begin / layout.chunk_elements();
-       chunk <= (end - 1) / layout.chunk_elements(); ++chunk) {
-    const int number = static_cast<int>(chunk);
-    device->Load(number, {task.version, state.BaseVersion(number)}, weights);
+  const int first = static_cast<int>(begin / layout.chunk_elements());
+  const int last = static_cast<int>((end - 1) / layout.chunk_elements()) + 1;
+  std::vector<DeviceArenas::Version> versions;
+  versions.reserve(last - first);
+  for (int chunk = first; chunk < last; ++chunk) {
+    versions.push_back({task.version, state.BaseVersion(chunk)});
   }
+  device->Load(first, versions, state.Weights(task.version));
 }
 
 MicroBatchObserver::MicroBatchObserver(const MicroBatch& micro_batch,
