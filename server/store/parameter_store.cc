@@ -14,6 +14,7 @@
 #include "common/parameters/reduction_tree.h"
 #include "common/text/counted.h"
 #include "server/store/consistency/create_consistency_policy.h"
+#include "server/store/pinned_arenas.h"
 
 namespace tributary {
 namespace {
@@ -419,14 +420,14 @@ absl::StatusOr<SharedMemoryOffer> ParameterStore::ShareWeights() {
   const int64_t span =
       RoundUpToPage(layout_.arena_elements() * int64_t{sizeof(float)});
   TRIBUTARY_ASSIGN_OR_RETURN(memory_, SharedMemory::Create(2 * span));
-  const Buffer arenas =
-      PinnedBuffer(Buffer(memory_, reinterpret_cast<float*>(memory_->data())),
-                   static_cast<size_t>(memory_->bytes()), pin_memory_);
+  auto* const arenas = reinterpret_cast<float*>(memory_->data());
+  const std::shared_ptr<const void> pinned =
+      PinLater(Buffer(memory_, arenas), static_cast<size_t>(memory_->bytes()),
+               pin_memory_, pool_);
   for (const auto& chunk : chunks_) {
     absl::MutexLock lock(&chunk->mu);
     const auto place = [&](int arena) {
-      return Buffer(arenas, arenas.get() +
-                                arena * span / int64_t{sizeof(float)} +
+      return Buffer(pinned, arenas + arena * span / int64_t{sizeof(float)} +
                                 layout_.ChunkBegin(chunk->number));
     };
     chunk->weights.Share(place(0), place(1));

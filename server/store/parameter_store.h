@@ -164,6 +164,7 @@ class ParameterStore {
   Buffer TakeBuffer() { return buffers_.Take(); }
   // Returns the function that pins memory from which contributions are read.
   const PinMemory& pin_memory() const { return pin_memory_; }
+  Executor* pool() const { return pool_; }
 
   // Sets the callback that replicates each version. Call it before AddInitial
   // and AddContribution. In a job with replicas, updates wait for
